@@ -197,7 +197,7 @@ typedef struct tern_engine_counters {
     uint64_t weight_bytes; /* of weights, read by the runs */
     /* Of devices that are not the host. */
     uint64_t dispatches, barriers, submits;
-    uint64_t layer_dispatches; /* of them for layers */
+    uint64_t layer_dispatches, layer_barriers; /* of them for layers */
     uint64_t uploaded_bytes, downloaded_bytes;
     uint64_t buffers, reused_buffers; /* made so far; of them in memory of the device that was held already */
     uint64_t allocations; /* of device memory and of objects made while running; 0 for each token is the aim */

@@ -175,6 +175,7 @@ tern_status tern_engine_count(const tern_engine *engine, tern_engine_counters *c
                                        .barriers = c.barriers,
                                        .submits = c.submits,
                                        .layer_dispatches = c.layer_dispatches,
+                                       .layer_barriers = c.layer_barriers,
                                        .uploaded_bytes = c.uploaded_bytes,
                                        .downloaded_bytes = c.downloaded_bytes,
                                        .buffers = c.buffers,

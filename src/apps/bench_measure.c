@@ -131,6 +131,7 @@ static void count(const tern_engine_counters *a, const tern_engine_counters *b, 
     out->weight_bytes = (double)(b->weight_bytes - a->weight_bytes) / n;
     out->dispatches = (double)(b->dispatches - a->dispatches) / n;
     out->dispatches_in_layers = (double)(b->layer_dispatches - a->layer_dispatches) / n;
+    out->barriers_in_layers = (double)(b->layer_barriers - a->layer_barriers) / n;
     out->barriers = (double)(b->barriers - a->barriers) / n;
     out->submits = (double)(b->submits - a->submits) / n;
     out->uploaded_bytes = (double)(b->uploaded_bytes - a->uploaded_bytes) / n;

@@ -29,6 +29,11 @@ static double dispatches_a_layer(const tern_bench_row *r)
     return share(r->per_token.dispatches_in_layers, r->n_layers);
 }
 
+static double barriers_a_layer(const tern_bench_row *r)
+{
+    return share(r->per_token.barriers_in_layers, r->n_layers);
+}
+
 /* What a dispatch takes with everything around it. */
 static double us_a_dispatch(const tern_bench_row *r)
 {
@@ -70,14 +75,15 @@ void tern_bench_print_submits(const tern_bench_row *rows, uint32_t n)
 static json_t *counts_json(const tern_bench_row *r)
 {
     const tern_bench_counts *c = &r->per_token;
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I}", "us_per_dispatch",
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I}", "us_per_dispatch",
                      us_a_dispatch(r), "dispatches_per_token", c->dispatches, "dispatches_per_layer",
-                     dispatches_a_layer(r), "barriers_per_token", c->barriers, "submits_per_token", c->submits,
-                     "uploaded_bytes_per_token", c->uploaded_bytes, "downloaded_bytes_per_token", c->downloaded_bytes,
-                     "crossed_bytes_per_token", c->crossed_bytes, "allocations_per_token", c->allocations,
-                     "device_allocations_per_token", c->device_allocations, "pipelines", (json_int_t)r->pipelines,
-                     "pipeline_cache_hits", (json_int_t)r->pipeline_hits, "buffers", (json_int_t)r->buffers,
-                     "reused_buffers", (json_int_t)r->reused_buffers);
+                     dispatches_a_layer(r), "barriers_per_token", c->barriers, "barriers_per_layer",
+                     barriers_a_layer(r), "submits_per_token", c->submits, "uploaded_bytes_per_token",
+                     c->uploaded_bytes, "downloaded_bytes_per_token", c->downloaded_bytes, "crossed_bytes_per_token",
+                     c->crossed_bytes, "allocations_per_token", c->allocations, "device_allocations_per_token",
+                     c->device_allocations, "pipelines", (json_int_t)r->pipelines, "pipeline_cache_hits",
+                     (json_int_t)r->pipeline_hits, "buffers", (json_int_t)r->buffers, "reused_buffers",
+                     (json_int_t)r->reused_buffers);
 }
 
 static double asked_for(const tern_bench_row *r)
@@ -139,13 +145,13 @@ static void print_counts(const tern_bench_row *r)
 {
     const tern_bench_counts *c = &r->per_token;
     if (c->dispatches <= 0) return;
-    printf(
-        "  a decoded token: %.1f dispatches (%.2f a layer), %.1f barriers, %.3f submits, %.1f bytes down, %.1f up, "
-        "%.2f device allocations\n  pipelines: %llu, %llu of them from the cache of an earlier start; buffers: %llu, "
-        "%llu of them in memory held already\n",
-        c->dispatches, dispatches_a_layer(r), c->barriers, c->submits, c->downloaded_bytes, c->uploaded_bytes,
-        c->device_allocations, (unsigned long long)r->pipelines, (unsigned long long)r->pipeline_hits,
-        (unsigned long long)r->buffers, (unsigned long long)r->reused_buffers);
+    printf("  a decoded token: %.1f dispatches (%.2f a layer), %.1f barriers (%.2f), %.3f submits, %.1f bytes down, "
+           "%.1f up, %.2f device allocations\n  pipelines: %llu, %llu of them from the cache of an earlier start; "
+           "buffers: %llu, "
+           "%llu of them in memory held already\n",
+           c->dispatches, dispatches_a_layer(r), c->barriers, barriers_a_layer(r), c->submits, c->downloaded_bytes,
+           c->uploaded_bytes, c->device_allocations, (unsigned long long)r->pipelines,
+           (unsigned long long)r->pipeline_hits, (unsigned long long)r->buffers, (unsigned long long)r->reused_buffers);
     char text[16];
     if (asked_for(r) > 0)
         printf("  experts of a decoded token: %.1f, %.0f %% of them there; %.1f copied, %s\n", asked_for(r),

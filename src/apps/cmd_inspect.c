@@ -11,20 +11,24 @@
 
 static const tern_flag flags[] = {
     {"graph", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, graph), 0, 0, "The steps of a token, after fusion"},
+    {"kernels", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, kernels), 0, 0,
+     "The GPU's kernels: of a token and of a batch, by op and encoding"},
     {"memory", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, memory), 0, 0, "The memory plan of a step"},
     {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
     {0},
 };
 
-static const tern_flag_group groups[] = {
-    {"Flags", flags}, {"Model", tern_flags_model}, {"Context (for --graph and --memory)", tern_flags_session}, {0}};
+static const tern_flag_group groups[] = {{"Flags", flags},
+                                         {"Model", tern_flags_model},
+                                         {"Context (for --graph, --memory and --kernels)", tern_flags_session},
+                                         {0}};
 
-/* The graph of a step of --batch tokens (1 when not given), fused and planned as a session does it. */
-static tern_status build_graph(tern_graph *graph, const tern_model *model, const tern_options *o, tern_error *err)
+tern_status tern_app_build_graph(tern_graph *graph, const tern_model *model, const tern_options *o, uint32_t n_tokens,
+                                 tern_backend *gpu, tern_error *err)
 {
     const tern_config *c = tern_model_config(model);
     uint32_t n_ctx = o->ctx ? o->ctx : c->n_ctx_train < 2048 ? c->n_ctx_train : 2048;
-    tern_graph_options how = {.max_tokens = o->batch ? o->batch : 1,
+    tern_graph_options how = {.max_tokens = n_tokens,
                               .max_outputs = 1,
                               .n_ctx = n_ctx,
                               .n_sequences = 1,
@@ -32,8 +36,8 @@ static tern_status build_graph(tern_graph *graph, const tern_model *model, const
     const uint32_t n_batch = o->batch ? o->batch : TERN_SESSION_DEFAULT_BATCH;
     tern_graph_size_caches(&how, c, n_batch < n_ctx ? n_batch : n_ctx);
     TERN_TRY(tern_graph_build(graph, model, &how, err));
-    TERN_TRY(tern_graph_fuse(graph, NULL, err));
-    return tern_graph_plan(graph, TERN_FUSION_IN_PLACE, err);
+    TERN_TRY(tern_graph_fuse(graph, gpu, err));
+    return tern_graph_plan(graph, gpu ? 0 : TERN_FUSION_IN_PLACE, err);
 }
 
 static tern_status print_graph(const tern_model *model, const tern_options *o, tern_error *err)
@@ -41,7 +45,7 @@ static tern_status print_graph(const tern_model *model, const tern_options *o, t
     tern_graph graph = {0};
     tern_buf text = {0};
     tern_status status;
-    TERN_GOTO(build_graph(&graph, model, o, err));
+    TERN_GOTO(tern_app_build_graph(&graph, model, o, o->batch ? o->batch : 1, NULL, err));
     if (o->graph) TERN_GOTO(tern_graph_print(&graph, &text, err));
     if (o->memory) TERN_GOTO(tern_graph_print_memory(&graph, &text, err));
     if (o->memory) TERN_GOTO(tern_graph_print_bounds(&graph, &text, err));
@@ -57,7 +61,8 @@ static tern_status inspect_graph(const tern_options *o, const char *path, tern_e
     tern_model *model;
     tern_options input = {.model = path};
     TERN_TRY(tern_app_open_model(&model, &input, false, err));
-    tern_status status = print_graph(model, o, err);
+    tern_status status = o->graph || o->memory ? print_graph(model, o, err) : TERN_OK;
+    if (status == TERN_OK && o->kernels) status = tern_app_print_kernels(model, o, err);
     tern_model_close(model);
     return status;
 }
@@ -86,8 +91,9 @@ static tern_status run(const tern_options *o, tern_error *err)
     tern_app_path path;
     tern_options input = {.model = o->args.n ? o->args.items[0] : o->model};
     TERN_TRY(tern_app_find_model(&input, &path, err));
-    if (o->graph || o->memory) {
-        if (o->json) return tern_fail(err, TERN_INVALID_ARGUMENT, "--json does not go with --graph or --memory");
+    if (o->graph || o->memory || o->kernels) {
+        if (o->json)
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "--json does not go with --graph, --memory or --kernels");
         return inspect_graph(o, path.text, err);
     }
     json_t *out = json_pack("{s:o, s:I}", "file", tern_app_json_text(path.text, strlen(path.text)), "file_bytes",
@@ -105,7 +111,7 @@ static tern_status run(const tern_options *o, tern_error *err)
 
 const tern_command tern_command_inspect = {
     .name = "inspect",
-    .usage = "[MODEL | PACKAGE | ADAPTER [-m MODEL]] [--graph | --memory | --json]",
+    .usage = "[MODEL | PACKAGE | ADAPTER [-m MODEL]] [--graph | --memory | --kernels | --json]",
     .summary = "Show what a model, a package or an adapter holds",
     .groups = groups,
     .max_args = 1,

@@ -4,6 +4,8 @@
 
 #include <jansson.h>
 
+#include "apps/options.h"
+#include "graph/graph.h"
 #include "model/model.h"
 
 /* Adds "format", "metadata" and "tensors" of a GGUF file, which need not be a model that Tern can run. */
@@ -16,6 +18,12 @@ tern_status tern_app_describe_package(const char *path, bool full, json_t *out, 
 bool tern_app_is_adapter(const char *path);
 /* Adds "format" and "adapter", checked against the model at model_path unless that is NULL. */
 tern_status tern_app_describe_adapter(const char *path, const char *model_path, json_t *out, tern_error *err);
+/* The graph of a step of n_tokens, fused and planned as a session does it: on the CPU, or on a backend of a GPU's
+ * fusions. */
+tern_status tern_app_build_graph(tern_graph *graph, const tern_model *model, const tern_options *o, uint32_t n_tokens,
+                                 tern_backend *gpu, tern_error *err);
+/* The GPU's kernels of a token and of a batch (--batch, or a session's own), by op and encoding, as rows of text. */
+tern_status tern_app_print_kernels(const tern_model *model, const tern_options *o, tern_error *err);
 /* Prints what these made. */
 void tern_app_print_description(const json_t *description);
 

@@ -24,7 +24,7 @@ typedef struct tern_backend_counters {
     uint64_t head_ns;
     /* of devices that are not the host */
     uint64_t dispatches, barriers, submits;
-    uint64_t layer_dispatches; /* of them for ops of a layer */
+    uint64_t layer_dispatches, layer_barriers; /* of them for, and before, ops of a layer */
     uint64_t uploaded_bytes, downloaded_bytes;
     uint64_t buffers, reused; /* made so far; of them in memory that was held already */
     uint64_t allocations;     /* of device memory and of objects made while running; 0 for each token is the aim */

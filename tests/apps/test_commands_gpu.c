@@ -77,6 +77,7 @@ static void bench_counts(void **state)
         assert_true(number_at(counters, "allocations_per_token") == 0);
         assert_true(number_at(counters, "buffers") > 20); /* most of them in memory that is held already */
         assert_true(number_at(counters, "reused_buffers") > 0.8 * number_at(counters, "buffers"));
+        assert_true(number_at(counters, "barriers_per_layer") == 5);
         assert_true(number_at(counters, "barriers_per_token") <= number_at(counters, "dispatches_per_token") + 1);
         assert_true(number_at(row, "read_bandwidth") > 0);
     }

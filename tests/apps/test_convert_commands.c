@@ -207,9 +207,11 @@ static void inspect_describes_adapters(void **state)
 static void inspect_prints(void **state)
 {
     (void)state;
-    static const char *const flags[][2] = {
-        {"--graph", "attention"}, {"--memory", "bytes"}, {"--kv=f16", "blk.7.ffn_down.weight"}};
-    for (size_t i = 0; i < 3; i++) {
+    static const char *const flags[][2] = {{"--graph", "attention"},
+                                           {"--memory", "bytes"},
+                                           {"--kernels", " linear_ternary_vec: NORM=true GATED=true "},
+                                           {"--kv=f16", "blk.7.ffn_down.weight"}};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         test_output o = TERN("inspect", test_small_model(), flags[i][0]);
         assert_int_equal(o.code, 0);
         assert_non_null(strstr(o.out, flags[i][1]));

@@ -49,6 +49,10 @@ static void of_a_token(void **state)
         assert_int_equal(in_layers, families[i].in_a_layer * n_layers);
         assert_int_equal(outside, families[i].outside);
         assert_true(barriers <= in_layers + outside + 1);
+        if (!b->info.never_waits) { /* WebGPU sees to them itself */
+            const uint64_t between = after.layer_barriers - before.layer_barriers;
+            assert_true(between >= 3 * n_layers && between <= in_layers && between <= barriers);
+        }
         tern_session_close(session);
         tern_engine_close(engine);
     }

@@ -205,7 +205,8 @@ static tern_status run_dispatch(simulated *s, const tern_prepared *p, const tern
     spirv_figures figures = {0};
     const char *what = spirv_run(&dispatch, s->backwards = !s->backwards, &figures);
     test_use *use = &test_simulated_use[d->pipeline];
-    *use = (test_use){use->runs + 1, use->done + figures.done, use->possible + figures.possible};
+    const uint64_t barriers = figures.barriers > use->barriers ? figures.barriers : use->barriers;
+    *use = (test_use){use->runs + 1, use->done + figures.done, use->possible + figures.possible, barriers};
     return what ? tern_fail(err, TERN_INTERNAL, "%s, subgroups of %u: %s", info->name, s->caps.subgroup_min, what)
                 : TERN_OK;
 }

@@ -50,9 +50,10 @@ spirv_module *spirv_open(const uint32_t *words, size_t n, const char **error);
 void spirv_close(spirv_module *module);
 
 /* What the runs of a dispatch amounted to, in instructions: all; those of workgroups that touched a binding besides the
- * parameters; and as many as these could have run while their busiest invocation did. */
+ * parameters; and as many as these could have run while their busiest invocation did. Barriers: the most that one
+ * workgroup has met (workgroupUniformLoad is two). */
 typedef struct spirv_figures {
-    uint64_t instructions, done, possible;
+    uint64_t instructions, done, possible, barriers;
 } spirv_figures;
 
 /* Runs all workgroups, one after the other, from the last to the first when `backwards`. NULL, or what is wrong (static

@@ -239,11 +239,14 @@ static void run_group(spirv_machine *machine, spirv_figures *figures)
     machine->group_began = machine->instructions;
     for (uint64_t k = 0; k < machine->workgroup.bytes / 4; k++) machine->workgroup.words[k] = UNWRITTEN;
     for (uint32_t k = 0; k < machine->n_invocations; k++) begin(machine, k);
+    uint64_t barriers = 0;
     while (!machine->failed && !all_done(machine)) {
         for (uint32_t k = 0; k < machine->n_invocations; k++) run_one(machine, &machine->invocations[k]);
-        if (!machine->failed && !all_done(machine) && !pass_subgroups(machine) && !pass_barrier(machine))
-            explain_standstill(machine);
+        if (machine->failed || all_done(machine) || pass_subgroups(machine)) continue;
+        if (pass_barrier(machine)) barriers++;
+        else explain_standstill(machine);
     }
+    if (barriers > figures->barriers) figures->barriers = barriers;
     note_work(machine, figures);
 }
 

@@ -240,7 +240,7 @@ struct tern_prepared {
     VkCommandBuffer step, after; /* one step; what makes its results readable */
     tern_buffer **mirrored;
     uint32_t n_mirrored;
-    uint32_t n_barriers, n_layer_dispatches; /* of a step */
+    uint32_t n_barriers, n_layer_dispatches, n_layer_barriers; /* of a step */
     uint64_t weight_bytes;
     VkQueryPool queries; /* program.n + 1 timestamps, when profiling */
     uint64_t *ticks;

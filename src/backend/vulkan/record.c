@@ -64,6 +64,7 @@ static tern_status record_step(tern_vulkan *vk, tern_prepared *p, tern_error *er
         if (needs_barrier(vk, p, k, &hazards)) {
             tern_vulkan__barrier(vk, p->step, compute, VK_ACCESS_SHADER_WRITE_BIT, compute, shader_read_write);
             p->n_barriers++;
+            p->n_layer_barriers += p->graph->ops[p->program.dispatches[k].op].layer != UINT32_MAX;
         }
         record_dispatch(vk, p, k, &bound);
     }

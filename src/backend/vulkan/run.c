@@ -9,6 +9,7 @@ static void count(tern_vulkan *vk, const tern_prepared *p, uint32_t n_steps)
     c->runs += n_steps;
     c->ops += (uint64_t)n_steps * p->graph->n_ops;
     c->dispatches += (uint64_t)n_steps * p->program.n;
+    c->layer_barriers += (uint64_t)n_steps * p->n_layer_barriers;
     c->layer_dispatches += (uint64_t)n_steps * p->n_layer_dispatches;
     c->barriers += (uint64_t)n_steps * p->n_barriers + 1;
     c->weight_bytes += n_steps * p->weight_bytes;

@@ -1,6 +1,8 @@
 /* How evenly the work of a workgroup is spread over its invocations, by instructions, in the shapes of BitNet 2B4T
  * (with fewer rows and heads, which are spread over workgroups): at least half of them, for every pipeline that is
  * chosen there. On a simulated GPU. */
+#include <string.h>
+
 #include "ops/operands.h"
 #include "support/attention_case.h"
 #include "support/op_case.h"
@@ -141,20 +143,25 @@ static void head(uint32_t n_tokens, uint32_t n_rows)
     finish(&c, op, n_rows, TERN_DTYPE_F32);
 }
 
-static void attention(uint32_t n_tokens, uint32_t first)
+static void attention_of(uint32_t n_tokens, uint32_t first, uint32_t head_dim)
 {
     enum { HEADS = 4, KV_HEADS = 1 };
     test_case c;
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = n_tokens, .n_ctx = 1024});
-    tern_op op = {.kind = TERN_OP_ATTENTION, .n_in = 6, .n_heads = HEADS, .n_kv_heads = KV_HEADS, .head_dim = HEAD_DIM};
+    tern_op op = {.kind = TERN_OP_ATTENTION, .n_in = 6, .n_heads = HEADS, .n_kv_heads = KV_HEADS, .head_dim = head_dim};
     for (uint32_t t = 0; t < n_tokens; t++) test_case_param(&c, TERN_PARAM_POSITIONS)[t] = first + t;
-    op.in[TERN_ATTENTION_Q] = rows(&c, "q", HEADS * HEAD_DIM);
-    op.in[TERN_ATTENTION_K_CACHE] = test_case_cache(&c, "k", TERN_DTYPE_F16, c.graph.max_pages, KV_HEADS, HEAD_DIM);
-    op.in[TERN_ATTENTION_V_CACHE] = test_case_cache(&c, "v", TERN_DTYPE_F16, c.graph.max_pages, KV_HEADS, HEAD_DIM);
+    op.in[TERN_ATTENTION_Q] = rows(&c, "q", HEADS * head_dim);
+    op.in[TERN_ATTENTION_K_CACHE] = test_case_cache(&c, "k", TERN_DTYPE_F16, c.graph.max_pages, KV_HEADS, head_dim);
+    op.in[TERN_ATTENTION_V_CACHE] = test_case_cache(&c, "v", TERN_DTYPE_F16, c.graph.max_pages, KV_HEADS, head_dim);
     op.in[TERN_ATTENTION_POSITIONS] = test_case_param_view(&c, TERN_PARAM_POSITIONS);
     op.in[TERN_ATTENTION_SEQUENCES] = test_case_param_view(&c, TERN_PARAM_SEQUENCES);
     op.in[TERN_ATTENTION_PAGES] = test_case_param_view(&c, TERN_PARAM_PAGES);
-    finish(&c, op, HEADS * HEAD_DIM, TERN_DTYPE_F32);
+    finish(&c, op, HEADS * head_dim, TERN_DTYPE_F32);
+}
+
+static void attention(uint32_t n_tokens, uint32_t first)
+{
+    attention_of(n_tokens, first, HEAD_DIM);
 }
 
 /* Of a whole block of rows, and its backward. */
@@ -234,6 +241,57 @@ static void no_pipeline_idles(void **state)
     if (n_idle) fail_msg("%u pipelines leave more than half of their invocations idle", n_idle);
 }
 
-static const struct CMUnitTest tests[] = {cmocka_unit_test(no_pipeline_idles)};
+/* The most barriers that a workgroup of decoding attention meets where a token sees so many positions: they do not grow
+ * with them. A kernel with tiles of 32 positions by 32 columns of a head would meet two for each: 80 for heads of 256
+ * and 135 positions. */
+static uint64_t barriers_at(uint32_t n_positions, uint32_t head_dim)
+{
+    uint64_t most = 0;
+    memset(test_simulated_use, 0, sizeof test_simulated_use);
+    attention_of(1, n_positions - 1, head_dim);
+    for (size_t i = 0; i < TERN_GPU_PIPELINE_COUNT; i++)
+        if (test_simulated_use[i].barriers > most) most = test_simulated_use[i].barriers;
+    return most;
+}
+
+static void barriers_do_not_grow(void **state)
+{
+    static const uint32_t positions[] = {135, 900}, head_dims[] = {64, 256};
+    static const struct {
+        const char *name;
+        tern_gpu_caps caps;
+        uint64_t most;
+    } devices[] = {
+        {"subgroups of 32",
+         {.subgroup_min = 32,
+          .subgroup_max = 32,
+          .workgroup_bytes = 49152,
+          .workgroup_invocations = 1024,
+          .device_fences = true},
+         8},
+        {"subgroups of 32, WebGPU",
+         {.subgroup_min = 32, .subgroup_max = 32, .workgroup_bytes = 49152, .workgroup_invocations = 1023},
+         4},
+    };
+    (void)state;
+    test_on_simulated_gpu();
+    test_seed(&rng);
+    for (size_t k = 0; k < sizeof devices / sizeof *devices; k++) {
+        tern_error err = {0};
+        tern_gpu_caps caps = devices[k].caps;
+        caps.max_groups = 65535, caps.max_binding = 128 << 20, caps.binding_alignment = 256;
+        assert_ok(test_simulated_open(&gpu, &caps, &err), err);
+        for (size_t h = 0; h < sizeof head_dims / sizeof *head_dims; h++)
+            for (size_t i = 0; i < sizeof positions / sizeof *positions; i++) {
+                const uint64_t n = barriers_at(positions[i], head_dims[h]);
+                print_message("%s, heads of %u, %u positions: %u barriers of a workgroup\n", devices[k].name,
+                              head_dims[h], positions[i], (unsigned)n);
+                assert_in_range(n, 1, devices[k].most);
+            }
+        gpu->close(gpu);
+    }
+}
+
+static const struct CMUnitTest tests[] = {cmocka_unit_test(no_pipeline_idles), cmocka_unit_test(barriers_do_not_grow)};
 
 TEST_GROUP(utilisation, "slow", tests, .teardown = test_backends_close);

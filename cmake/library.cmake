@@ -27,6 +27,12 @@ set(TERN_FLAGS_avx512vbmi ${TERN_FLAGS_avx512} -mavx512vbmi -mavx512vbmi2)
 set(TERN_FLAGS_amx ${TERN_FLAGS_avx512vbmi} -mamx-tile -mamx-int8)
 set(TERN_FLAGS_neon "")
 set(TERN_FLAGS_dotprod -march=armv8.2-a+dotprod)
+# Checks of every pointer make a kernel ten times as long to compile; its indexes and arithmetic stay checked.
+if(TERN_SANITIZE MATCHES "undefined")
+  foreach(level ${TERN_LEVELS_x86_64} ${TERN_LEVELS_aarch64})
+    list(APPEND TERN_FLAGS_${level} -fno-sanitize=alignment,null,object-size,pointer-overflow)
+  endforeach()
+endif()
 string(REPLACE "AMD64" "x86_64" TERN_CPU "${CMAKE_SYSTEM_PROCESSOR}")
 
 # tern_level_sources(LIST): gives the files in LIST their level's flags, and drops those of another CPU.

@@ -3,7 +3,7 @@
 # of each kind): the Vulkan backend itself and the text of whole models. The kernels' own tests run on it as WGSL, in a
 # WebAssembly build (cmake/tests-web.cmake). Without lavapipe tests take what the Vulkan loader finds, which may be
 # nothing: then they are skipped with a message, under CI=true failed (as check_tools is). -DTERN_TEST_ICD=FILE runs
-# them on the driver of this file alone; empty, on what the loader finds.
+# them on the driver of this file alone, with all cases of each kind; empty, on what the loader finds.
 if(NOT DEFINED TERN_TEST_ICD AND NOT CMAKE_CROSSCOMPILING)
   find_file(TERN_LAVAPIPE NAMES lvp_icd.${CMAKE_SYSTEM_PROCESSOR}.json lvp_icd.json
     PATHS /usr/share/vulkan/icd.d /usr/local/share/vulkan/icd.d NO_DEFAULT_PATH)
@@ -26,8 +26,8 @@ function(tern_gpu_properties test labels icd)
       list(APPEND environment LD_PRELOAD=${library})
     endif()
   endif()
-  if(icd AND icd STREQUAL TERN_LAVAPIPE AND "long" IN_LIST labels)
-    list(APPEND environment TERN_TEST_QUICK=1) # on a GPU of one's own, all cases
+  if(icd AND icd STREQUAL TERN_LAVAPIPE)
+    list(APPEND environment TERN_TEST_QUICK=1) # a driver in software takes seconds to compile each kernel
   endif()
   if("swiftshader" IN_LIST labels)
     # With a scratch folder of its own: the same program may run on lavapipe at the same time.

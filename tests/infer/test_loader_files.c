@@ -57,7 +57,7 @@ static void text(void **state)
     tern_engine_close(b);
 }
 
-/* Every cut of the header asks for more, and is told so; from there the model opens. */
+/* A cut of the header anywhere asks for more, and is told so; from there the model opens. */
 static void every_cut(void **state)
 {
     (void)state;
@@ -66,7 +66,8 @@ static void every_cut(void **state)
     const uint8_t *bytes = (const uint8_t *)file.data;
     size_t n_pending = 0;
     int64_t live = tern_alloc_live();
-    for (size_t n = 0; n <= file.size; n++) {
+    const size_t step = test_quick() ? 11 : 5; /* both odd, so that every kind of field is cut at each of its bytes */
+    for (size_t n = 0; n <= file.size; n += step) {
         tern_engine *engine;
         loading log = {0};
         assert_ok(load_bytes(&engine, bytes, file.size, n, &cpu, &log, &err), err);
@@ -74,7 +75,7 @@ static void every_cut(void **state)
         tern_engine_close(engine);
         assert_int_equal(tern_alloc_live(), live);
     }
-    assert_true(n_pending > 500 && n_pending < file.size);
+    assert_true(n_pending > 500 / step && n_pending < file.size / step);
     tern_buf_deinit(&file);
 }
 

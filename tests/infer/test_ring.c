@@ -118,7 +118,8 @@ static void random_moves(void **state)
         int32_t ids[100];
         ring_fill_ids(&rng, &p, ids, 100);
         ring_append(&p, ids, 100);
-        for (int k = 0; k < (test_on_gpu() ? N_MOVES / 4 : N_MOVES); k++) ring_check(&p, move(&p, &rng));
+        const int n_moves = test_on_gpu() || test_quick() ? N_MOVES / 4 : N_MOVES;
+        for (int k = 0; k < n_moves; k++) ring_check(&p, move(&p, &rng));
         ring_close(&p);
     }
 }

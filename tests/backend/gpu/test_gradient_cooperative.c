@@ -81,7 +81,7 @@ static void cooperative_matrices(void **state)
     tern_backend *backend = cooperative_backend();
     for (uint32_t f = 0; f < N_FORMATS; f++) {
         const product d = {.encoding = gradient_formats[f].name,
-                           .rows = test_between(&gradient_rng, 100, 300),
+                           .rows = test_between(&gradient_rng, 66, 130),
                            .cols = gradient_formats[f].block == 1 ? test_between(&gradient_rng, 64, 200) : 256,
                            .n = 70,
                            .residual = f % 2,
@@ -105,7 +105,7 @@ static void cooperative_matrices(void **state)
                                        .uneven = gap == 0},
                             backend);
     gradient_run_dw(&(product){.encoding = "f32", .rows = 64, .cols = 64, .n = 64, .first_row = 64}, backend);
-    for (uint32_t f = 2; f < N_FORMATS; f++) run_head(f, 64 + f, 60 * f, backend);
+    for (uint32_t f = 2; f < N_FORMATS; f++) run_head(f, 64 + f, 65 + 3 * f, backend);
     assert_int_equal(runs_of("DX_TERNARY_COOP"), 3);
     assert_int_equal(runs_of("DW_Q8_COOP"), 3);
     assert_int_equal(runs_of("DW_F32_COOP"), 4);

@@ -9,20 +9,27 @@
 #include "base/show.h"
 #include "format/json.h"
 #include "format/manifest_fields.h"
+#include "format/manifest_internal.h"
 
 typedef enum kind { TEXT, COUNT, NUMBER, FLAG, OBJECT, LIST, NOTHING } kind;
 
-static const struct {
+typedef struct field {
     const char *path;
     kind kind;
     bool nullable;
-} fields[] = {
-#define FIELD_ROW(path, kind, nullable) {path, kind, nullable},
-    TERN_MANIFEST_FIELDS(FIELD_ROW)
-#undef FIELD_ROW
-};
+} field;
 
-enum { N_FIELDS = sizeof fields / sizeof *fields };
+#define FIELD_ROW(path, kind, nullable) {path, kind, nullable},
+static const field fields[] = {TERN_MANIFEST_FIELDS(FIELD_ROW)};
+static const field expert_fields[] = {TERN_MANIFEST_EXPERT_FIELDS(FIELD_ROW)};
+static const field yarn_fields[] = {TERN_MANIFEST_YARN_FIELDS(FIELD_ROW)};
+#undef FIELD_ROW
+
+enum {
+    N_FIELDS = sizeof fields / sizeof *fields,
+    N_EXPERT_FIELDS = sizeof expert_fields / sizeof *expert_fields,
+    N_YARN_FIELDS = sizeof yarn_fields / sizeof *yarn_fields
+};
 
 static const char *const words[] = {
     [TEXT] = "a text",      [COUNT] = "a whole number", [NUMBER] = "a number", [FLAG] = "true or false",
@@ -65,27 +72,53 @@ static const json_t *find(const json_t *root, const char *path, bool *off)
     return at;
 }
 
-static tern_status check_field(const json_t *root, size_t i, tern_error *err)
+static tern_status check_field(const json_t *root, const field *f, tern_error *err)
 {
     bool off;
-    const json_t *v = find(root, fields[i].path, &off);
-    const char *or_null = fields[i].nullable && fields[i].kind != NOTHING ? " or null" : "";
-    if (off || (v && is_kind(v, fields[i].kind))) return TERN_OK;
-    if (!v)
-        return tern_fail(err, TERN_MALFORMED, "%s: missing, %s%s expected", fields[i].path, words[fields[i].kind],
-                         or_null);
-    if (fields[i].nullable && json_is_null(v)) return TERN_OK;
-    return tern_fail(err, fields[i].kind == NOTHING ? TERN_UNSUPPORTED : TERN_MALFORMED, "%s: %s found, %s%s expected",
-                     fields[i].path, tern_json_kind(v), words[fields[i].kind], or_null);
+    const json_t *v = find(root, f->path, &off);
+    const char *or_null = f->nullable && f->kind != NOTHING ? " or null" : "";
+    if (off || (v && is_kind(v, f->kind))) return TERN_OK;
+    if (!v) return tern_fail(err, TERN_MALFORMED, "%s: missing, %s%s expected", f->path, words[f->kind], or_null);
+    if (f->nullable && json_is_null(v)) return TERN_OK;
+    return tern_fail(err, f->kind == NOTHING ? TERN_UNSUPPORTED : TERN_MALFORMED, "%s: %s found, %s%s expected",
+                     f->path, tern_json_kind(v), words[f->kind], or_null);
 }
 
+static bool means_more(const field *f)
+{
+    for (size_t i = 0; i < N_EXPERT_FIELDS; i++)
+        if (strcmp(expert_fields[i].path, f->path) == 0) return true;
+    return false;
+}
+
+static tern_status check_all(const json_t *root, int64_t version, tern_error *err)
+{
+    const bool experts = version == TERN_MANIFEST_EXPERTS_VERSION;
+    for (size_t i = 0; i < N_FIELDS; i++)
+        if (!experts || !means_more(&fields[i])) TERN_TRY(check_field(root, &fields[i], err));
+    for (size_t i = 0; experts && i < N_EXPERT_FIELDS; i++) TERN_TRY(check_field(root, &expert_fields[i], err));
+    bool off;
+    const char *scaling = json_string_value(find(root, "inference.rope.scaling.type", &off));
+    for (size_t i = 0; scaling && strcmp(scaling, "yarn") == 0 && i < N_YARN_FIELDS; i++)
+        TERN_TRY(check_field(root, &yarn_fields[i], err));
+    return TERN_OK;
+}
+
+static bool is_member(const char *full, const char *path, const char *key)
+{
+    const size_t n = strlen(path);
+    return strncmp(full, path, n) == 0 && full[n] == '.' && strcmp(full + n + 1, key) == 0;
+}
+
+/* What only version 2 has stands below an object that version 1 does not have. */
 static bool is_known(const char *path, const char *key)
 {
-    size_t n = strlen(path);
-    for (size_t i = 0; i < N_FIELDS; i++) {
-        const char *p = fields[i].path;
-        if (strncmp(p, path, n) == 0 && p[n] == '.' && strcmp(p + n + 1, key) == 0) return true;
-    }
+    for (size_t i = 0; i < N_FIELDS; i++)
+        if (is_member(fields[i].path, path, key)) return true;
+    for (size_t i = 0; i < N_EXPERT_FIELDS; i++)
+        if (is_member(expert_fields[i].path, path, key)) return true;
+    for (size_t i = 0; i < N_YARN_FIELDS; i++)
+        if (is_member(yarn_fields[i].path, path, key)) return true;
     return false;
 }
 
@@ -110,79 +143,29 @@ static tern_status check_fields(const json_t *root, tern_error *err)
         return tern_fail(err, TERN_MALFORMED, "format: \"%s\" found, \"%s\" expected",
                          format ? tern_show_z(format).text : tern_json_kind(json_object_get(root, "format")),
                          TERN_MANIFEST_FORMAT);
-    if (tern_json_int(json_object_get(root, "version"), &version) && version != TERN_MANIFEST_VERSION)
-        return tern_fail(err, TERN_UNSUPPORTED, "version: %lld found, %d expected", (long long)version,
-                         TERN_MANIFEST_VERSION);
-    for (size_t i = 0; i < N_FIELDS; i++) TERN_TRY(check_field(root, i, err));
-    static const char *const strict[] = {"inference", "inference.rope", "inference.rope.scaling", "inference.sampling"};
+    if (tern_json_int(json_object_get(root, "version"), &version) && version != TERN_MANIFEST_VERSION &&
+        version != TERN_MANIFEST_EXPERTS_VERSION)
+        return tern_fail(err, TERN_UNSUPPORTED, "version: %lld found, %d or %d expected", (long long)version,
+                         TERN_MANIFEST_VERSION, TERN_MANIFEST_EXPERTS_VERSION);
+    TERN_TRY(check_all(root, version, err));
+    static const char *const strict[] = {"inference", "inference.rope", "inference.rope.scaling", "inference.sampling",
+                                         "inference.experts"};
     for (size_t i = 0; i < sizeof strict / sizeof *strict; i++) TERN_TRY(refuse_unknown(root, strict[i], err));
     return TERN_OK;
 }
 
-/* Names stay in the package's folder, on every system: letters, digits, '_', '-', and '.' but not first. */
-static bool is_name(const char *s)
-{
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.";
-    size_t n = strlen(s);
-    return n > 0 && n <= 200 && s[0] != '.' && strspn(s, letters) == n;
-}
-
-static tern_status read_shard(const json_t *v, size_t i, tern_manifest_shard *out, tern_error *err)
-{
-    int64_t bytes = 0;
-    const json_t *file = json_object_get(v, "file"), *sum = json_object_get(v, "sha256"),
-                 *size = json_object_get(v, "bytes");
-    if (!is_kind(file, TEXT) || !is_name(json_string_value(file)))
-        return tern_fail(err, TERN_MALFORMED,
-                         "shards[%zu].file: %s found, the name of a file beside the manifest expected", i,
-                         is_kind(file, TEXT) ? tern_show_z(json_string_value(file)).text : tern_json_kind(file));
-    if (!tern_json_int(size, &bytes) || bytes < 1 || bytes > TERN_MANIFEST_SHARD_BYTES)
-        return tern_fail(err, TERN_MALFORMED, "shards[%zu].bytes: %lld found, 1 to %d expected", i, (long long)bytes,
-                         TERN_MANIFEST_SHARD_BYTES);
-    if (!is_kind(sum, TEXT) || json_string_length(sum) != 64 ||
-        strspn(json_string_value(sum), "0123456789abcdef") != 64)
-        return tern_fail(err, TERN_MALFORMED, "shards[%zu].sha256: %s found, 64 hexadecimal digits expected", i,
-                         is_kind(sum, TEXT) ? tern_show_z(json_string_value(sum)).text : tern_json_kind(sum));
-    out->file = json_string_value(file);
-    out->bytes = (size_t)bytes;
-    out->sha256 = json_string_value(sum);
-    return TERN_OK;
-}
-
-static tern_status read_shards(tern_manifest *m, tern_error *err)
-{
-    const json_t *list = json_object_get(m->root, "shards");
-    const size_t n = json_array_size(list);
-    if (n < 1 || n > TERN_MANIFEST_MAX_SHARDS)
-        return tern_fail(err, TERN_MALFORMED, "shards: %zu found, 1 to %d expected", n, TERN_MANIFEST_MAX_SHARDS);
-    m->shards = tern_calloc(n, sizeof *m->shards);
-    if (!m->shards) return tern_fail_alloc(err, n * sizeof *m->shards);
-    m->n_shards = n;
-    uint64_t at = 0;
-    for (size_t i = 0; i < n; i++) {
-        tern_manifest_shard *s = &m->shards[i];
-        TERN_TRY(read_shard(json_array_get(list, i), i, s, err));
-        s->offset = at;
-        at += s->bytes;
-        if (i + 1 < n ? s->bytes != m->shard_bytes : s->bytes > m->shard_bytes)
-            return tern_fail(err, TERN_MALFORMED, "shards[%zu].bytes: %zu found, %llu (shard_bytes) expected", i,
-                             s->bytes, (unsigned long long)m->shard_bytes);
-    }
-    if (at == m->bytes) return TERN_OK;
-    return tern_fail(err, TERN_MALFORMED, "bytes: %llu found, the %llu of all shards expected",
-                     (unsigned long long)m->bytes, (unsigned long long)at);
-}
-
 static tern_status read_manifest(tern_manifest *m, tern_error *err)
 {
-    int64_t bytes = 0, shard_bytes = 0;
+    int64_t bytes = 0, shard_bytes = 0, version = 0;
     TERN_TRY(check_fields(m->root, err));
+    (void)tern_json_int(json_object_get(m->root, "version"), &version);
+    m->version = (uint32_t)version;
     m->name = json_string_value(json_object_get(m->root, "name"));
     (void)tern_json_int(json_object_get(m->root, "bytes"), &bytes);
     (void)tern_json_int(json_object_get(m->root, "shard_bytes"), &shard_bytes);
     m->bytes = (uint64_t)bytes;
     m->shard_bytes = (uint64_t)shard_bytes;
-    return read_shards(m, err);
+    return tern_manifest__read_shards(m, err);
 }
 
 tern_status tern_manifest_parse(tern_manifest *manifest, const void *json, size_t n, tern_error *err)
@@ -212,5 +195,6 @@ void tern_manifest_deinit(tern_manifest *manifest)
 {
     tern_json_free(manifest->root);
     tern_free(manifest->shards);
+    tern_free(manifest->ranges);
     *manifest = (tern_manifest){0};
 }

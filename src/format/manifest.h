@@ -14,26 +14,44 @@
 
 enum {
     TERN_MANIFEST_VERSION = 1,
+    TERN_MANIFEST_EXPERTS_VERSION = 2, /* shards by expert */
     TERN_MANIFEST_MAX_BYTES = 32 << 20,
     TERN_MANIFEST_SHARD_BYTES = 64 << 20, /* of a shard, at most */
+    TERN_MANIFEST_EXPERT_BYTES = 1 << 30, /* of the shard of an expert */
+    TERN_MANIFEST_MAX_EXPERTS = 1024,     /* of a layer */
     TERN_MANIFEST_MAX_SHARDS = 1 << 16
 };
+
+/* Layer of a shard that is no expert's. */
+#define TERN_MANIFEST_DENSE UINT32_MAX
 
 /* Strings are the manifest's. */
 typedef struct tern_manifest_shard {
     const char *file; /* a name without a folder */
     uint64_t offset;  /* of its first byte in the GGUF file */
     size_t bytes;
-    const char *sha256; /* 64 lower-case hexadecimal digits */
+    const char *sha256;     /* 64 lower-case hexadecimal digits */
+    uint32_t layer, expert; /* whose it is; layer DENSE: no expert's */
 } tern_manifest_shard;
+
+/* Bytes of the GGUF file that lie together in a shard. */
+typedef struct tern_manifest_range {
+    uint64_t offset; /* in the file */
+    size_t bytes;
+    size_t shard, at; /* which, and from which byte of it on */
+} tern_manifest_range;
 
 typedef struct tern_manifest {
     json_t *root;
     const char *name;
-    uint64_t bytes;       /* of the GGUF file */
-    uint64_t shard_bytes; /* of every shard but the last, which may be shorter */
+    uint64_t bytes; /* of the GGUF file */
+    uint32_t version;
+    uint64_t shard_bytes; /* of every shard but the last, which may be shorter; of version 2, of those of no expert */
     tern_manifest_shard *shards;
     size_t n_shards;
+    tern_manifest_range *ranges; /* [n_ranges] in the order of the file, which they cover */
+    size_t n_ranges;
+    uint32_t n_experts; /* of a layer; 0: version 1 */
 } tern_manifest;
 
 /* Reads `n` bytes of JSON and checks that every field is there and of its kind: a missing one is an error that names
@@ -45,6 +63,10 @@ typedef struct tern_manifest {
 tern_status tern_manifest_parse(tern_manifest *manifest, const void *json, size_t n, tern_error *err);
 /* The same from a file. Errors: also NOT_FOUND, IO. */
 tern_status tern_manifest_read(tern_manifest *manifest, const char *path, tern_error *err);
+/* The range that a byte of the file is in. */
+const tern_manifest_range *tern_manifest_range_at(const tern_manifest *manifest, uint64_t offset);
+/* The shard of an expert, or NULL. */
+const tern_manifest_shard *tern_manifest_expert(const tern_manifest *manifest, uint32_t layer, uint32_t expert);
 /* Zeroed is fine. */
 void tern_manifest_deinit(tern_manifest *manifest);
 

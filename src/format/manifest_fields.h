@@ -51,6 +51,27 @@
     X("inference.sampling.min_p", NUMBER, true)        \
     X("tensors", LIST, false)                          \
     X("shards", LIST, false)
+
+/* Members of `inference.rope.scaling` that only YaRN has. */
+#define TERN_MANIFEST_YARN_FIELDS(X)                   \
+    X("inference.rope.scaling.beta_fast", NUMBER, false) \
+    X("inference.rope.scaling.beta_slow", NUMBER, false) \
+    X("inference.rope.scaling.truncate", FLAG, false)  \
+    X("inference.rope.scaling.size", NUMBER, false)    \
+    X("inference.rope.scaling.original_context_length", COUNT, false)
+
+/* Version 2: those that it has beside, and those that mean more in it. */
+#define TERN_MANIFEST_EXPERT_FIELDS(X)                 \
+    X("shardingStrategy", TEXT, false)                 \
+    X("moeConfig", OBJECT, false)                      \
+    X("moeConfig.numExperts", COUNT, false)            \
+    X("moeConfig.numExpertsPerTok", COUNT, false)      \
+    X("moeConfig.expertShardMap", OBJECT, false)       \
+    X("inference.sliding_window", COUNT, true)         \
+    X("inference.experts", OBJECT, false)              \
+    X("inference.experts.count", COUNT, false)         \
+    X("inference.experts.used", COUNT, false)          \
+    X("inference.experts.rule", TEXT, false)
 /* clang-format on */
 
 #endif

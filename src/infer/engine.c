@@ -23,6 +23,8 @@ struct tern_engine {
     bool head_exact, f32_activations, int8_blocks;
     uint32_t no_fusion;
     bool no_memory_check;
+    void *thing; /* that it closes, by: */
+    void (*close_thing)(void *thing);
     const tern_engine_params *params; /* only while opening; NULL: opened in steps */
 };
 
@@ -172,7 +174,7 @@ static tern_status page_experts(tern_engine *e, const tern_engine_params *params
     uint32_t steps;
     if (!tern_model_config(e->model)->n_experts && !params->experts.bytes && !params->experts.per_layer) return TERN_OK;
     TERN_TRY(tern_session_resolve(e, params->session, &session, &steps, err));
-    return tern_engine__page_experts(&e->backend, e, e->model, &params->experts, &session, err);
+    return tern_engine__page_experts(&e->backend, e, params, &session, err);
 }
 
 tern_status tern_engine__end(tern_engine *e, tern_model *model, const tern_encoding *head, tern_error *err)
@@ -215,7 +217,14 @@ void tern_engine_close(tern_engine *engine)
     tern_free_aligned(engine->head_data);
     tern_free(engine->slots);
     tern_model_close(engine->model);
+    if (engine->close_thing) engine->close_thing(engine->thing);
     tern_free(engine);
+}
+
+void tern_engine__own(tern_engine *engine, void *thing, void (*close)(void *thing))
+{
+    engine->thing = thing;
+    engine->close_thing = close;
 }
 
 const tern_model *tern_engine_model(const tern_engine *engine)

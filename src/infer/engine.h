@@ -3,6 +3,7 @@
 #define TERN_INFER_ENGINE_H
 
 #include "backend/open.h"
+#include "backend/paged/paged.h"
 #include "graph/graph.h"
 #include "model/model.h"
 #include "tern/infer.h"
@@ -28,6 +29,8 @@ typedef struct tern_engine_params {
     const tern_session_params *session;
     bool no_memory_check;
     tern_experts_size experts;
+    tern_paged_fetch fetch; /* brings experts whose weights have no data; NULL: all have */
+    void *fetch_context;
     uint32_t no_fusion; /* passes that the graphs of sessions go without (graph/fusions.h) */
     bool int8_blocks;   /* dense layers multiply activations that are int8 by blocks, on backends that can: the CPU */
     /* Called with 0..1 while the backend takes the weights, which is long where it rearranges them; may be NULL.
@@ -62,6 +65,9 @@ tern_status tern_engine__needs_waiting(const tern_engine *engine, const char *wh
 double tern_engine_measure(const tern_engine *engine, tern_measure what, double seconds);
 /* The backend's buffer of a weight of the model (or of the engine's head); never NULL for weights that are there. */
 tern_buffer *tern_engine__weight_buffer(const tern_engine *engine, const tern_weight *weight);
+
+/* The engine closes `thing` when it is closed itself, behind all else. Once. */
+void tern_engine__own(tern_engine *engine, void *thing, void (*close)(void *thing));
 
 /* ---- the steps of opening, for infer/loader.c; tern_engine_close takes what any of them left */
 

@@ -1,6 +1,9 @@
 /* Opening an engine by its model's path: packages through the loader, all else as a model. */
 #include "infer/engine.h"
 
+#include <stdio.h>
+
+#include "base/alloc.h"
 #include "base/progress.h"
 #include "base/show.h"
 #include "infer/loader.h"
@@ -62,20 +65,103 @@ fail:
     return status;
 }
 
+/* A package whose experts stay where they are until they are needed. */
+typedef struct expert_source {
+    tern_package *package;
+    tern_package_expert expert; /* the last one */
+} expert_source;
+
+static void close_source(void *context)
+{
+    expert_source *s = context;
+    tern_package_close_expert(&s->expert);
+    tern_package_close(s->package);
+    tern_free(s);
+}
+
+static tern_status fetch(void *context, uint32_t layer, uint32_t expert, const uint8_t *data[TERN_PAGED_MAX_WEIGHTS],
+                         tern_error *err)
+{
+    expert_source *s = context;
+    tern_package_close_expert(&s->expert);
+    TERN_TRY(tern_package_load_expert(s->package, layer, expert, &s->expert, err));
+    for (uint32_t i = 0; i < s->expert.n_parts; i++) data[i] = s->expert.parts[i];
+    return TERN_OK;
+}
+
+static tern_status open_with_source(tern_engine **engine, expert_source *s, const char *path,
+                                    const tern_model_options *options, const tern_engine_params *params,
+                                    tern_error *err)
+{
+    tern_model *model;
+    tern_engine_params fetching = *params;
+    fetching.fetch = fetch;
+    fetching.fetch_context = s;
+    TERN_TRY(tern_package_open_dense(&s->package, path, options, err));
+    TERN_TRY(tern_package_model_without_experts(&model, s->package, options, err));
+    TERN_TRY(tern_engine_open(engine, model, &fetching, err));
+    tern_engine__own(*engine, s, close_source);
+    return TERN_OK;
+}
+
+static tern_status open_without_experts(tern_engine **engine, const char *path, const tern_model_options *options,
+                                        const tern_engine_params *params, tern_error *err)
+{
+    expert_source *s = tern_calloc(1, sizeof *s);
+    if (!s) return tern_fail_alloc(err, sizeof *s);
+    const tern_status status = open_with_source(engine, s, path, options, params, err);
+    if (status != TERN_OK) close_source(s);
+    return status;
+}
+
+/* All of it goes to the device, if it fits there. */
+static tern_status open_whole(tern_engine **engine, const char *path, const tern_model_options *options,
+                              const tern_engine_params *params, bool *by_expert, tern_error *err)
+{
+    tern_package *p;
+    TERN_TRY(tern_package_open(&p, path, options, err));
+    *by_expert = tern_package_manifest(p)->n_experts > 0;
+    const tern_status status = load(engine, p, options, params, err);
+    tern_package_close(p);
+    return status;
+}
+
+/* Whether it is a package of which some experts may stay where they are. */
+static tern_status is_by_expert(const char *path, bool *by_expert, tern_error *err)
+{
+    tern_manifest m;
+    char manifest[4200];
+    snprintf(manifest, sizeof manifest, "%s%s", path, tern_file_is_dir(path) ? "/" TERN_MANIFEST_NAME : "");
+    TERN_TRY(tern_manifest_read(&m, manifest, err));
+    *by_expert = m.n_experts > 0;
+    tern_manifest_deinit(&m);
+    return TERN_OK;
+}
+
+static tern_status open_package(tern_engine **engine, const char *path, const tern_model_options *options,
+                                const tern_engine_params *params, tern_error *err)
+{
+    const bool some_experts = params->experts.bytes || params->experts.per_layer;
+    bool by_expert = false;
+    if (!some_experts) {
+        const tern_status status = open_whole(engine, path, options, params, &by_expert, err);
+        if (status != TERN_OUT_OF_MEMORY || !by_expert || params->backend.split || params->experts.all) return status;
+        *err = (tern_error){0};
+        return open_without_experts(engine, path, options, params, err);
+    }
+    TERN_TRY(is_by_expert(path, &by_expert, err));
+    if (by_expert) return open_without_experts(engine, path, options, params, err);
+    return open_model(engine, path, options, params, err); /* its experts stay in memory of the host */
+}
+
 tern_status tern_engine_open_path(tern_engine **engine, const char *path, const tern_model_options *options,
                                   const tern_engine_params *params, tern_error *err)
 {
     tern_error local = {0};
     tern_error *e = err ? err : &local;
-    tern_package *p;
     *engine = NULL;
     /* A table that is to be made anew has to be whole. */
-    const bool some_experts = params->experts.bytes || params->experts.per_layer; /* the others stay in memory here */
-    if (params->head || some_experts || !tern_package_is(path)) return open_model(engine, path, options, params, e);
-    tern_status status = tern_package_open(&p, path, options, e);
-    if (status == TERN_OK) {
-        status = load(engine, p, options, params, e);
-        tern_package_close(p);
-    }
+    if (params->head || !tern_package_is(path)) return open_model(engine, path, options, params, e);
+    const tern_status status = open_package(engine, path, options, params, e);
     return status == TERN_OK ? TERN_OK : tern_error_prefix(e, "%s", tern_show_z(path).text);
 }

@@ -16,7 +16,7 @@ static_assert(sizeof roles / sizeof *roles == TERN_PAGED_MAX_WEIGHTS, "a weight 
 
 tern_status tern_experts_parse(const char *text, tern_experts_size *size, tern_error *err)
 {
-    char *end = NULL;
+    char *end = "";
     *size = (tern_experts_size){.all = text && strcmp(text, "all") == 0};
     if (!text || size->all) return TERN_OK;
     const double number = *text >= '0' && *text <= '9' ? strtod(text, &end) : 0;
@@ -112,28 +112,36 @@ static tern_status open_paged(tern_backend **backend, tern_engine *engine, tern_
     tern_backend *paged, *b = *backend;
     if (size->bytes || size->per_layer) TERN_TRY(slots_of_size(b, o, size, &o->n_slots, err));
     else TERN_TRY(slots_that_fit(b, engine, o, session, &o->n_slots, err));
-    if (o->n_slots == 0 || o->n_slots == o->n_layers * o->n_experts) return TERN_OK;
+    const uint32_t all = o->n_layers * o->n_experts;
+    if (o->n_slots == 0 && o->fetch) o->n_slots = all;
+    if (o->n_slots == 0 || (o->n_slots == all && !o->fetch)) return TERN_OK;
     TERN_TRY(tern_paged_open(&paged, b, o, err));
     *backend = paged;
     return TERN_OK;
 }
 
-tern_status tern_engine__page_experts(tern_backend **backend, tern_engine *engine, const tern_model *model,
-                                      const tern_experts_size *size, const tern_runner_params *session, tern_error *err)
+tern_status tern_engine__page_experts(tern_backend **backend, tern_engine *engine, const tern_engine_params *params,
+                                      const tern_runner_params *session, tern_error *err)
 {
+    const tern_model *model = tern_engine_model(engine);
     const tern_config *c = tern_model_config(model);
+    const tern_experts_size *size = &params->experts;
     tern_backend *sides[TERN_BACKEND_MAX_SIDES];
     const bool asked = size->bytes || size->per_layer, split = tern_backend_sides(*backend, sides) > 1;
     if (asked && !c->n_experts) return tern_fail(err, TERN_INVALID_ARGUMENT, "option experts: the model has none");
-    if (asked && split)
+    if (split && (asked || params->fetch))
         return tern_fail(err, TERN_UNSUPPORTED, "option experts: it goes without layers split between two devices");
-    if (size->all || !c->n_experts || split) return TERN_OK;
-    if (!asked && (!(*backend)->info.copies_weights || (*backend)->info.never_waits)) return TERN_OK;
+    const bool may = asked || params->fetch || ((*backend)->info.copies_weights && !(*backend)->info.never_waits);
+    if (!c->n_experts || split || !may || (size->all && !params->fetch)) return TERN_OK;
     tern_paged_layer *layers = tern_calloc(c->n_layers, sizeof *layers);
     if (!layers) return tern_fail_alloc(err, c->n_layers * sizeof *layers);
     find_layers(model, layers);
-    tern_paged_options o = {
-        .layers = layers, .n_layers = c->n_layers, .n_experts = c->n_experts, .n_used = c->n_experts_used};
+    tern_paged_options o = {.layers = layers,
+                            .n_layers = c->n_layers,
+                            .n_experts = c->n_experts,
+                            .n_used = c->n_experts_used,
+                            .fetch = params->fetch,
+                            .context = params->fetch_context};
     const tern_status status = open_paged(backend, engine, &o, size, session, err);
     tern_free(layers);
     return status;

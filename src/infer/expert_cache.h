@@ -9,12 +9,12 @@
  * of 1024). NULL: as many as fit. Errors: INVALID_ARGUMENT. */
 tern_status tern_experts_parse(const char *text, tern_experts_size *size, tern_error *err);
 
-/* Puts a paged backend around the engine's where `size` says so, or, where nothing is said, where the weights of the
- * model and a session of these params do not fit and those of its experts may be left out in part. Before any weight
- * is made. Errors: INVALID_ARGUMENT (a size for a model without experts, or less than experts of a token), UNSUPPORTED
- * (a split backend, one that never waits), those of tern_memory_needs_of and tern_paged_open. */
-tern_status tern_engine__page_experts(tern_backend **backend, tern_engine *engine, const tern_model *model,
-                                      const tern_experts_size *size, const tern_runner_params *session,
-                                      tern_error *err);
+/* Puts a paged backend around the engine's where params->experts says so, or, where nothing is said, where the weights
+ * of its model and a session of these params do not fit and those of its experts may be left out in part; in any case
+ * where params->fetch brings the experts. Before any weight is made. Errors: INVALID_ARGUMENT (a size for a model
+ * without experts, or less than experts of a token), UNSUPPORTED (a split backend, one that never waits), those of
+ * tern_memory_needs_of and tern_paged_open. */
+tern_status tern_engine__page_experts(tern_backend **backend, tern_engine *engine, const tern_engine_params *params,
+                                      const tern_runner_params *session, tern_error *err);
 
 #endif

@@ -6,7 +6,7 @@
 #include "base/show.h"
 #include "format/gguf.h"
 #include "format/json.h"
-#include "model/model_internal.h"
+#include "model/package_internal.h"
 
 /* How people sample when the model does not say: TERN_SAMPLER_DEFAULTS of tern/infer.h. */
 static const double temperature = 0.8, top_p = 0.95, min_p = 0.05;
@@ -56,7 +56,16 @@ static json_t *sampling_json(void)
                      min_p);
 }
 
-static json_t *inference_json(const tern_model *model, const tern_gguf *gguf)
+static json_t *experts_json(const tern_config *c)
+{
+    static const char *const rules[] = {[TERN_ROUTE_SOFTMAX_ALL_NORMED] = "softmax_all_normed",
+                                        [TERN_ROUTE_SOFTMAX_ALL] = "softmax_all",
+                                        [TERN_ROUTE_SOFTMAX_TOP] = "softmax_top"};
+    return json_pack("{s:I, s:I, s:s}", "count", (json_int_t)c->n_experts, "used", (json_int_t)c->n_experts_used,
+                     "rule", rules[c->route_rule]);
+}
+
+static json_t *inference_json(const tern_model *model, const tern_gguf *gguf, uint32_t version)
 {
     const tern_config *c = tern_model_config(model);
     const tern_tokenizer *t = tern_model_tokenizer(model);
@@ -69,8 +78,9 @@ static json_t *inference_json(const tern_model *model, const tern_gguf *gguf)
                             tern_activation_name(c->activation), "int8_activations", (int)c->bit_linear, "sub_norms",
                             (int)c->sub_norms, "tied_embeddings", (int)c->tied_head);
     json_object_set_new(out, "rope", rope_json(c, gguf));
-    json_object_set_new(out, "sliding_window", json_null());
-    json_object_set_new(out, "experts", json_null());
+    const bool experts = version == TERN_MANIFEST_EXPERTS_VERSION;
+    json_object_set_new(out, "sliding_window", experts && c->window ? json_integer(c->window) : json_null());
+    json_object_set_new(out, "experts", experts ? experts_json(c) : json_null());
     json_object_set_new(out, "bos", id_or_null(t, t ? tern_tokenizer_bos(t) : -1));
     json_object_set_new(out, "eos", id_or_null(t, t ? tern_tokenizer_eos(t) : -1));
     json_object_set_new(out, "add_bos", json_boolean(t && tern_tokenizer_adds_bos(t)));
@@ -103,21 +113,26 @@ static json_t *quantization_json(const tern_model *model)
                      tied ? json_null() : json_string(output));
 }
 
-/* Where a tensor begins; it may go on in the next shards. */
-static json_t *tensor_json(const tern_gguf_tensor *t, uint64_t shard_bytes)
+/* Where a tensor begins; it may go on in the next shards. Of version 2: in the file. */
+static json_t *tensor_json(const tern_gguf_tensor *t, const tern_manifest *sizes)
 {
+    const uint64_t shard_bytes = sizes->shard_bytes;
     json_t *name = json_stringn((const char *)t->name.data, t->name.size);
+    if (sizes->version == TERN_MANIFEST_EXPERTS_VERSION)
+        return json_pack("{s:o, s:[I, I], s:s, s:I, s:I}", "name", name ? name : json_string(tern_show(t->name).text),
+                         "shape", (json_int_t)t->rows, (json_int_t)t->cols, "encoding", tern_gguf_type_name(t->type),
+                         "offset", (json_int_t)t->offset, "bytes", (json_int_t)t->bytes);
     return json_pack("{s:o, s:[I, I], s:s, s:I, s:I, s:I}", "name", name ? name : json_string(tern_show(t->name).text),
                      "shape", (json_int_t)t->rows, (json_int_t)t->cols, "encoding", tern_gguf_type_name(t->type),
                      "shard", (json_int_t)(t->offset / shard_bytes), "offset", (json_int_t)(t->offset % shard_bytes),
                      "bytes", (json_int_t)t->bytes);
 }
 
-static json_t *tensors_json(const tern_gguf *gguf, uint64_t shard_bytes)
+static json_t *tensors_json(const tern_gguf *gguf, const tern_manifest *sizes)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < tern_gguf_n_tensors(gguf); i++)
-        json_array_append_new(list, tensor_json(tern_gguf_tensor_at(gguf, i), shard_bytes));
+        json_array_append_new(list, tensor_json(tern_gguf_tensor_at(gguf, i), sizes));
     return list;
 }
 
@@ -130,20 +145,29 @@ static uint64_t parameters(const tern_model *model)
     return n;
 }
 
-tern_status tern_package_describe(const tern_model *model, const tern_gguf *gguf, uint64_t file_bytes,
-                                  uint64_t shard_bytes, json_t **json, tern_error *err)
+static int add_experts(json_t *out, const tern_config *c)
+{
+    return json_object_set_new(out, "shardingStrategy", json_string("expert")) |
+           json_object_set_new(out, "moeConfig",
+                               json_pack("{s:I, s:I}", "numExperts", (json_int_t)c->n_experts, "numExpertsPerTok",
+                                         (json_int_t)c->n_experts_used));
+}
+
+tern_status tern_package_describe(const tern_model *model, const tern_gguf *gguf, const tern_manifest *sizes,
+                                  json_t **json, tern_error *err)
 {
     const tern_config *c = tern_model_config(model);
     tern_json_use_allocator();
     json_t *out = json_pack("{s:s, s:i, s:o, s:s, s:I, s:I, s:I}", "format", TERN_MANIFEST_FORMAT, "version",
-                            TERN_MANIFEST_VERSION, "name", text_or_shown(c->name), "architecture", c->architecture,
-                            "parameters", (json_int_t)parameters(model), "bytes", (json_int_t)file_bytes, "shard_bytes",
-                            (json_int_t)shard_bytes);
+                            (int)sizes->version, "name", text_or_shown(c->name), "architecture", c->architecture,
+                            "parameters", (json_int_t)parameters(model), "bytes", (json_int_t)sizes->bytes,
+                            "shard_bytes", (json_int_t)sizes->shard_bytes);
     int failed = json_object_set_new(out, "quantization", quantization_json(model));
-    json_t *inference = inference_json(model, gguf);
+    if (sizes->version == TERN_MANIFEST_EXPERTS_VERSION) failed |= add_experts(out, c);
+    json_t *inference = inference_json(model, gguf, sizes->version);
     const bool no_utf8 = inference && !json_object_get(inference, "chat_template");
     failed |= json_object_set_new(out, "inference", inference);
-    failed |= json_object_set_new(out, "tensors", tensors_json(gguf, shard_bytes));
+    failed |= json_object_set_new(out, "tensors", tensors_json(gguf, sizes));
     *json = out;
     if (!failed && !no_utf8 && json_array_size(json_object_get(out, "tensors")) == tern_gguf_n_tensors(gguf))
         return TERN_OK;
@@ -157,7 +181,7 @@ tern_status tern_package_match(const tern_manifest *manifest, const tern_model *
                                tern_error *err)
 {
     json_t *expected;
-    TERN_TRY(tern_package_describe(model, gguf, manifest->bytes, manifest->shard_bytes, &expected, err));
+    TERN_TRY(tern_package_describe(model, gguf, manifest, &expected, err));
     json_t *inference = json_object_get(expected, "inference");
     json_object_del(inference, "sampling");
     static const char *const text[] = {"bos", "eos", "add_bos", "end_tokens", "chat_template"};
@@ -165,5 +189,6 @@ tern_status tern_package_match(const tern_manifest *manifest, const tern_model *
     for (size_t i = 0; unread && i < sizeof text / sizeof *text; i++) json_object_del(inference, text[i]);
     tern_status status = tern_manifest_compare(manifest->root, expected, "", err);
     json_decref(expected);
+    if (status == TERN_OK) status = tern_package__match_experts(manifest, model, gguf, err);
     return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "manifest");
 }

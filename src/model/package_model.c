@@ -37,13 +37,14 @@ static tern_status read_pieces(const tern_package *p, tern_model_stream *stream,
     return TERN_OK;
 }
 
-static tern_status read_model(tern_model **model, const tern_package *p, const tern_model_options *options,
-                              tern_error *err)
+static tern_status read_model(tern_model **model, const tern_package *p, bool experts,
+                              const tern_model_options *options, tern_error *err)
 {
     reading r = {.asked = options, .model = options ? *options : (tern_model_options){0}};
     if (r.model.progress) r.model.progress = report, r.model.progress_context = &r;
     r.options = (tern_model_stream_options){.file_bytes = tern_package_manifest(p)->bytes,
                                             .keep = true,
+                                            .no_experts = !experts,
                                             .manifest = tern_package_manifest(p),
                                             .model = &r.model};
     tern_status status;
@@ -64,7 +65,18 @@ tern_status tern_package_open_model(tern_model **model, const char *path, const 
     *model = NULL;
     tern_status status = tern_package_open(&p, path, options, e);
     if (status != TERN_OK) return tern_error_prefix(e, "%s", tern_show_z(path).text);
-    status = read_model(model, p, options, e);
+    status = read_model(model, p, true, options, e);
     tern_package_close(p);
     return status == TERN_OK ? TERN_OK : tern_error_prefix(e, "%s", tern_show_z(path).text);
+}
+
+tern_status tern_package_model_without_experts(tern_model **model, const tern_package *p,
+                                               const tern_model_options *options, tern_error *err)
+{
+    tern_error local = {0};
+    *model = NULL;
+    if (tern_package_manifest(p)->version == TERN_MANIFEST_EXPERTS_VERSION)
+        return read_model(model, p, false, options, err ? err : &local);
+    return tern_fail(err, TERN_UNSUPPORTED, "package of version %u: one by expert expected",
+                     tern_package_manifest(p)->version);
 }

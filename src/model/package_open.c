@@ -7,16 +7,9 @@
 #include "base/pool.h"
 #include "base/sha256.h"
 #include "base/show.h"
-#include "model/model_internal.h"
-#include "model/package.h"
+#include "model/package_internal.h"
 
 enum { HEAD_BYTES = 1 << 20 };
-
-struct tern_package {
-    tern_manifest manifest;
-    char *dir;
-    tern_file_map *shards; /* [manifest.n_shards] */
-};
 
 bool tern_package_is(const char *path)
 {
@@ -66,7 +59,7 @@ static void check_sum(void *context, uint32_t i, uint32_t thread)
     const tern_manifest_shard *s = &c->package->manifest.shards[i];
     const tern_file_map *map = &c->package->shards[i];
     char digits[TERN_SHA256_DIGITS + 1];
-    if (atomic_load(&c->cancelled)) return;
+    if (atomic_load(&c->cancelled) || !map->data) return;
     if (tern_sha256(map->data, map->size, digits, NULL) != TERN_OK || strcmp(digits, s->sha256) != 0) {
         size_t bad = atomic_load(&c->bad);
         while (i < bad && !atomic_compare_exchange_weak(&c->bad, &bad, i)) {}
@@ -97,17 +90,18 @@ static tern_status check_sums(tern_package *p, const tern_model_options *options
                      p->manifest.shards[bad].file, digits, p->manifest.shards[bad].sha256);
 }
 
-static tern_status open_shards(tern_package *p, const tern_model_options *options, tern_error *err)
+static tern_status open_shards(tern_package *p, bool experts, const tern_model_options *options, tern_error *err)
 {
     const size_t n = p->manifest.n_shards;
     p->shards = tern_calloc(n, sizeof *p->shards);
     if (!p->shards) return tern_fail_alloc(err, n * sizeof *p->shards);
-    for (size_t i = 0; i < n; i++) TERN_TRY(map_shard(p, i, err));
+    for (size_t i = 0; i < n; i++)
+        if (experts || p->manifest.shards[i].layer == TERN_MANIFEST_DENSE) TERN_TRY(map_shard(p, i, err));
     return check_sums(p, options, err);
 }
 
-tern_status tern_package_open(tern_package **package, const char *path, const tern_model_options *options,
-                              tern_error *err)
+static tern_status open_package(tern_package **package, const char *path, bool experts,
+                                const tern_model_options *options, tern_error *err)
 {
     char *manifest = NULL;
     tern_status status;
@@ -116,7 +110,7 @@ tern_status tern_package_open(tern_package **package, const char *path, const te
     if (!p) return tern_fail_alloc(err, sizeof *p);
     TERN_GOTO(find_manifest(p, path, &manifest, err));
     TERN_GOTO(tern_manifest_read(&p->manifest, manifest, err));
-    TERN_GOTO(open_shards(p, options, err));
+    TERN_GOTO(open_shards(p, experts, options, err));
     tern_free(manifest);
     *package = p;
     return TERN_OK;
@@ -126,9 +120,22 @@ fail:
     return status;
 }
 
+tern_status tern_package_open(tern_package **package, const char *path, const tern_model_options *options,
+                              tern_error *err)
+{
+    return open_package(package, path, true, options, err);
+}
+
+tern_status tern_package_open_dense(tern_package **package, const char *path, const tern_model_options *options,
+                                    tern_error *err)
+{
+    return open_package(package, path, false, options, err);
+}
+
 void tern_package_close(tern_package *p)
 {
     if (!p) return;
+    tern_free(p->seen);
     for (size_t i = 0; p->shards && i < p->manifest.n_shards; i++) tern_file_map_close(&p->shards[i]);
     tern_free(p->shards);
     tern_free(p->dir);
@@ -145,11 +152,12 @@ void tern_package_read(const tern_package *p, uint64_t offset, size_t n, void *o
 {
     uint8_t *to = out;
     while (n) {
-        const size_t i = (size_t)(offset / p->manifest.shard_bytes), at = (size_t)(offset % p->manifest.shard_bytes);
-        const tern_file_map *map = &p->shards[i];
-        const size_t left = map->size - at, now = n < left ? n : left;
-        memcpy(to, map->data + at, now);
-        if (map->mapped) tern_file_drop(map->data + at, now);
+        const tern_manifest_range *r = tern_manifest_range_at(&p->manifest, offset);
+        const tern_file_map *map = &p->shards[r->shard];
+        const size_t before = (size_t)(offset - r->offset), left = r->bytes - before, now = n < left ? n : left;
+        if (map->data) memcpy(to, map->data + r->at + before, now);
+        else memset(to, 0, now);
+        if (map->mapped) tern_file_drop(map->data + r->at + before, now);
         to += now;
         offset += now;
         n -= now;

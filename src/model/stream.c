@@ -39,8 +39,18 @@ static tern_status pass_on(tern_model_stream *s, item *i, bool scale_for_each_ro
     return TERN_OK;
 }
 
+/* Only the sizes count of what somebody else brings. */
+static tern_status pass_over(tern_model_stream *s, const tern_gguf_weight *p, tern_error *err)
+{
+    if (p->weight->encoding->ternary)
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: ternary experts that are not read: their scales are not known",
+                         p->weight->name);
+    return tern_model__added(s->model, p->weight, err);
+}
+
 static tern_status add_weight(tern_model_stream *s, const tern_gguf_weight *p, tern_error *err)
 {
+    if (s->no_experts && tern_role__of_experts(p->role)) return pass_over(s, p, err);
     item *i = add(s, p->tensor, p->offset, p->weight->bytes);
     i->weight = p->weight;
     i->role = p->role;
@@ -102,6 +112,7 @@ tern_status tern_model_stream_open(tern_model_stream **stream, const void *head,
     tern_status status = s ? TERN_OK : tern_fail_alloc(err, sizeof *s);
     if (s) {
         s->keep = options->keep;
+        s->no_experts = options->no_experts;
         s->file_bytes = options->file_bytes;
         status = tern_model__begin(&s->model, options->model, err);
     }

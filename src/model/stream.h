@@ -14,6 +14,7 @@ typedef struct tern_model_stream_options {
     bool keep; /* every weight stays in memory, in its file layout; else only what is small does (norms, scales), the
                 * matrices' data is NULL, and weights whose blocks have scales (tq1_0, tq2_0) have row_scales even where
                 * all are equal */
+    bool no_experts;                 /* weights of experts are not read, and have no data */
     const tern_manifest *manifest;   /* what the header must agree with; may be NULL */
     const tern_model_options *model; /* may be NULL; borrowed to the end of the stream */
 } tern_model_stream_options;

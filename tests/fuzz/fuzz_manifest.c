@@ -12,10 +12,27 @@ static void check_shards(const tern_manifest *m)
     FUZZ_CHECK(m->n_shards > 0 && m->name && m->shards);
     for (size_t i = 0; i < m->n_shards; i++) {
         const tern_manifest_shard *s = &m->shards[i];
-        FUZZ_CHECK(s->offset == at && s->bytes > 0 && s->bytes <= m->shard_bytes);
-        FUZZ_CHECK(s->offset / m->shard_bytes == i);
+        FUZZ_CHECK(s->bytes > 0 && (m->n_experts > 0) == (m->version == TERN_MANIFEST_EXPERTS_VERSION));
+        FUZZ_CHECK(m->n_experts || (s->offset == at && s->bytes <= m->shard_bytes));
+        FUZZ_CHECK(m->n_experts || s->offset / m->shard_bytes == i);
+        FUZZ_CHECK(s->layer == TERN_MANIFEST_DENSE || tern_manifest_expert(m, s->layer, s->expert) == s);
         FUZZ_CHECK(strlen(s->sha256) == 64 && !strchr(s->file, '/') && s->file[0] != '.');
         at += s->bytes;
+    }
+    FUZZ_CHECK(at == m->bytes);
+}
+
+/* Each byte of the file is in one place. */
+static void check_ranges(const tern_manifest *m)
+{
+    uint64_t at = 0;
+    FUZZ_CHECK(m->n_ranges >= m->n_shards);
+    for (size_t i = 0; i < m->n_ranges; i++) {
+        const tern_manifest_range *r = &m->ranges[i];
+        FUZZ_CHECK(r->offset == at && r->bytes > 0 && r->shard < m->n_shards);
+        FUZZ_CHECK(r->at <= m->shards[r->shard].bytes && r->bytes <= m->shards[r->shard].bytes - r->at);
+        FUZZ_CHECK(tern_manifest_range_at(m, at) == r && tern_manifest_range_at(m, at + r->bytes - 1) == r);
+        at += r->bytes;
     }
     FUZZ_CHECK(at == m->bytes);
 }
@@ -30,6 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(status == TERN_OK || (err.code == status && err.message[0]));
     if (status == TERN_OK) {
         check_shards(&m);
+        check_ranges(&m);
         FUZZ_CHECK(tern_manifest_compare(m.root, m.root, "", &err) == TERN_OK);
     }
     tern_manifest_deinit(&m);

@@ -2,8 +2,11 @@
  * up, what is refused. */
 #include "infer/support.h"
 
+#include <unistd.h>
+
 #include "infer/expert_cache.h"
 #include "infer/memory_need.h"
+#include "model/package.h"
 #include "support/gpu_model.h"
 #include "support/logits.h"
 #include "support/op_case.h"
@@ -157,8 +160,7 @@ static uint32_t slots_with(tern_engine *engine, uint64_t free, const tern_runner
     assert_ok(tern_backend_open(&b, &(tern_backend_options){.n_threads = 1}, &err), err);
     pretend(b);
     left = free;
-    assert_ok(tern_engine__page_experts(&b, engine, tern_engine_model(engine), &(tern_experts_size){0}, session, &err),
-              err);
+    assert_ok(tern_engine__page_experts(&b, engine, &(tern_engine_params){0}, session, &err), err);
     const uint32_t n = b->info.paged ? b->info.paged->n_slots : 0;
     b->close(b);
     return n;
@@ -188,6 +190,53 @@ static void by_free_memory(void **state)
     }
     assert_int_equal(last, 2);
     tern_engine_close(engine);
+}
+
+/* A shard of the package's that is not there when it is needed, or not what it was, ends the step; once it is back,
+ * the session goes on as if nothing had been. */
+static void faults(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    char file[4200], dir[4200], shard[4300];
+    snprintf(file, sizeof file, "%s", test_scratch("faults.gguf"));
+    snprintf(dir, sizeof dir, "%s", test_scratch("faults"));
+    assert_ok(tern_synth_write(file, &(tern_synth_options){.preset = "mixtral-tiny"}, &err), err);
+    assert_ok(tern_package_write(file, dir, &(tern_package_options){.overwrite = true}, &err), err);
+    tern_engine *engine, *whole = open_with(file, (tern_experts_size){0});
+    tern_engine_params how = {.backend = {.n_threads = 1}, .experts.per_layer = 2};
+    if (test_on_gpu())
+        how.backend = (tern_backend_options){.name = test_gpu_name(), .device = getenv("TERN_TEST_DEVICE")};
+    assert_ok(tern_engine_open_path(&engine, dir, NULL, &how, &err), err);
+    tern_session *s = open_session(engine, (tern_session_params){.n_ctx = 64}),
+                 *want = open_session(whole, (tern_session_params){.n_ctx = 64});
+    const size_t n_bytes = tern_engine_config(engine)->n_vocab * sizeof(float);
+    uint32_t n_failed = 0;
+    for (int32_t t = 0; t < 20; t++) {
+        const int32_t id = 3 * t + 1;
+        snprintf(shard, sizeof shard, "%s/shard_%03d.bin", dir, 1 + t % 16);
+        tern_buf right = {0};
+        assert_ok(tern_file_read(&right, shard, SIZE_MAX / 2, &err), err);
+        if (t % 3 == 0) assert_int_equal(unlink(shard), 0);
+        else if (t % 3 == 1) assert_ok(tern_file_write(shard, right.data, right.size / 2, &err), err);
+        else right.data[100] ^= 1, assert_ok(tern_file_write(shard, right.data, right.size, &err), err);
+        const tern_status status = tern_session_append(s, &id, 1, &err);
+        if (status != TERN_OK && !strstr(err.message, "expert ")) fail_msg("%s: the expert expected", err.message);
+        n_failed += status != TERN_OK;
+        if (t % 3 == 2) right.data[100] ^= 1;
+        assert_ok(tern_file_write(shard, right.data, right.size, &err), err);
+        tern_buf_deinit(&right);
+        assert_int_equal(tern_session_n_tokens(s), status == TERN_OK ? t + 1 : t);
+        if (status != TERN_OK) assert_ok(tern_session_append(s, &id, 1, &err), err);
+        assert_ok(tern_session_append(want, &id, 1, &err), err);
+        assert_memory_equal(test_logits(s, 0), test_logits(want, 0), n_bytes);
+    }
+    print_message("%u of 20 steps failed once\n", n_failed);
+    assert_true(n_failed > 2);
+    tern_session_close(s);
+    tern_session_close(want);
+    tern_engine_close(engine);
+    tern_engine_close(whole);
 }
 
 static void words(void **state)
@@ -240,8 +289,8 @@ static void refused(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(fixtures), cmocka_unit_test(bytes),   cmocka_unit_test(by_free_memory),
-    cmocka_unit_test(words),    cmocka_unit_test(refused),
+    cmocka_unit_test(fixtures), cmocka_unit_test(bytes), cmocka_unit_test(by_free_memory),
+    cmocka_unit_test(faults),   cmocka_unit_test(words), cmocka_unit_test(refused),
 };
 
 TEST_GROUP(expert_cache, "backends", tests, .teardown = test_backends_close);

@@ -14,7 +14,8 @@ export const SHARD_BYTES = 64 << 20;
 export async function readManifest(text, where, check) {
   const manifest = parse(text, where);
   await check?.(text);
-  const {shards, name = null} = manifest ?? {};
+  const {shards, version, name = null} = manifest ?? {};
+  if (version === 2) throw new TernError('UNSUPPORTED', `${where}: shards by expert, which are not for a browser yet`);
   if (!Array.isArray(shards) || shards.length === 0)
     throw malformed(where, `"shards" is ${JSON.stringify(shards)}, expected a list of shards`);
   shards.forEach((shard, i) => checkShard(shard, `${where}: shards[${i}]`));

@@ -95,7 +95,7 @@ tern_status tern_paged__rooms_init(tern_paged_rooms *rooms, const tern_paged_opt
 static void room_deinit(tern_paged_room *room, tern_backend *inner)
 {
     for (uint32_t i = 0; i < room->n_weights; i++) {
-        if (room->inner[i]) inner->buffer_free(inner, room->inner[i]);
+        if (inner && room->inner[i]) inner->buffer_free(inner, room->inner[i]);
         tern_free_aligned(room->host[i]);
         tern_free(room->row_scales[i]);
     }
@@ -206,7 +206,7 @@ static tern_status find_data(const tern_paged *p, uint32_t layer, uint32_t exper
 static tern_status copy(tern_paged *p, uint32_t layer, uint32_t expert, uint32_t slot, tern_error *err)
 {
     tern_paged_room *room = &p->rooms.rooms[p->rooms.places[layer].room];
-    const uint8_t *data[TERN_PAGED_MAX_WEIGHTS];
+    const uint8_t *data[TERN_PAGED_MAX_WEIGHTS] = {0};
     TERN_TRY(find_data(p, layer, expert, data, err));
     for (uint32_t i = 0; i < room->n_weights; i++) {
         const tern_weight *of = p->layers[layer].weights[i];

@@ -46,13 +46,15 @@ static tern_status read_counts(reading *r, tern_error *err)
 /* "3_11": layer and expert, without zeros in front. */
 static bool read_key(const reading *r, const char *key, uint32_t *layer, uint32_t *expert)
 {
-    char again[24];
-    unsigned l = 0, e = 0;
-    if (!key || strlen(key) > 12 || sscanf(key, "%5u_%5u", &l, &e) != 2) return false;
-    snprintf(again, sizeof again, "%u_%u", l, e);
-    *layer = l;
-    *expert = e;
-    return strcmp(again, key) == 0 && l < r->n_layers && e < r->manifest->n_experts;
+    char again[48];
+    const char *between = key ? strchr(key, '_') : NULL;
+    if (!between) return false;
+    const unsigned long l = strtoul(key, NULL, 10), e = strtoul(between + 1, NULL, 10);
+    snprintf(again, sizeof again, "%lu_%lu", l, e);
+    if (strcmp(again, key) != 0 || l >= r->n_layers || e >= r->manifest->n_experts) return false;
+    *layer = (uint32_t)l;
+    *expert = (uint32_t)e;
+    return true;
 }
 
 static tern_status take_key(reading *r, size_t i, const json_t *v, tern_error *err)

@@ -210,6 +210,7 @@ static tern_status copy(tern_paged *p, uint32_t layer, uint32_t expert, uint32_t
     TERN_TRY(find_data(p, layer, expert, data, err));
     for (uint32_t i = 0; i < room->n_weights; i++) {
         const tern_weight *of = p->layers[layer].weights[i];
+        if (!data[i]) return tern_fail(err, TERN_INTERNAL, "%s: nothing was brought", of->name);
         take_scales(room, i, of, expert, slot);
         TERN_TRY(copy_weight(p, room, i, of, data[i], slot, err));
     }

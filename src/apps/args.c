@@ -34,11 +34,40 @@ static const tern_flag *find_letter(const tern_command *command, char letter)
     }
 }
 
+/* Names that other programs of the field give to flags. */
+static const char *const other_names[][2] = {
+    {"ngl", "gpu-layers"},
+    {"n-gpu-layers", "gpu-layers"},
+    {"n-predict", "n-tokens"},
+    {"predict", "n-tokens"},
+    {"max-tokens", "n-tokens"},
+    {"ctx-size", "ctx"},
+    {"batch-size", "batch"},
+    {"temperature", "temp"},
+    {"repeat-penalty", "repetition-penalty"},
+    {"repeat-last-n", "penalty-last-n"},
+    {"typical", "typical-p"},
+    {"system-prompt", "system"},
+    {"chat-template", "template"},
+    {"model-path", "model"},
+};
+
+static const char *own_name(const char *name, size_t *n)
+{
+    for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
+        if (strlen(other_names[i][0]) == *n && strncmp(other_names[i][0], name, *n) == 0) {
+            *n = strlen(other_names[i][1]);
+            return other_names[i][1];
+        }
+    return name;
+}
+
 /* The flag of this name, or the only one that begins with it. */
 static tern_status find_name(const tern_command *command, const char *name, size_t n, const tern_flag **out,
                              tern_error *err)
 {
     const tern_flag *found = NULL, *second = NULL;
+    name = own_name(name, &n);
     for (size_t i = 0;; i++) {
         const tern_flag *f = tern_args_flag_at(command, i);
         if (!f) break;
@@ -81,6 +110,7 @@ static tern_status set_whole(const tern_flag *f, const char *value, void *field,
 {
     char *end;
     errno = 0;
+    if (f->min < 0 && strcmp(value, "-1") == 0) value = "0"; /* no limit */
     unsigned long long v = strtoull(value, &end, 10);
     bool in_range = (double)v >= f->min && (f->max <= f->min || (double)v <= f->max) &&
                     (f->kind == TERN_FLAG_U64 || v <= UINT32_MAX);
@@ -219,6 +249,7 @@ static tern_status read_long(reader *r, const char *word, tern_options *options,
 static tern_status read_short(reader *r, const char *word, tern_options *options, tern_error *err)
 {
     const tern_flag *f = find_letter(r->command, word[0]), *longer = NULL;
+    if (strcspn(word, "=") == 3 && memcmp(word, "ngl", 3) == 0) return read_long(r, word, options, err);
     if (word[1] && find_name(r->command, word, strcspn(word, "="), &longer, err) == TERN_OK && longer)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "unknown flag -%s: did you mean --%s?", word, longer->name);
     if (!f)

@@ -1,11 +1,15 @@
 /* tern run: a prompt, and what the model makes of it. */
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "apps/app.h"
 #include "apps/generation.h"
 #include "apps/lora.h"
 #include "apps/progress.h"
+#include "base/file.h"
 #include "base/output.h"
+#include "base/show.h"
 
 static const char bundled_prompt[] = "Once upon a time";
 
@@ -24,6 +28,8 @@ static const tern_flag flags[] = {
     {"restore", 0, TERN_FLAG_TEXT, "FILE", FIELD(restore), 0, 0, "Go on from a saved session"},
     {"json", 0, TERN_FLAG_BOOL, NULL, FIELD(json), 0, 0, "JSON, at the end"},
     {"quiet", 'q', TERN_FLAG_BOOL, NULL, FIELD(quiet), 0, 0, "Neither the prompt nor statistics"},
+    {"verbose", 'v', TERN_FLAG_BOOL, NULL, FIELD(verbose), 0, 0,
+     "Statistics always, beside what the memory of this machine allows"},
     {0},
 };
 
@@ -66,15 +72,34 @@ static bool is_bundled(const tern_options *o)
     return tern_app_find_model(o, &path, &ignored) == TERN_OK && strstr(path.text, "/stories.gguf") != NULL;
 }
 
+/* Whether something writes to standard input, or a file stands there. */
+static bool is_piped(void)
+{
+    struct stat st;
+    return fstat(STDIN_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode));
+}
+
+/* A model in the place of the prompt is a flag that was forgotten. */
+static tern_status check_words(const tern_options *o, tern_error *err)
+{
+    const char *word = o->args.n ? o->args.items[0] : "";
+    if (!tern_file_exists(word) && !tern_path_ends(word, ".gguf")) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is a file, a prompt expected: -m gives a model, -f a prompt's file",
+                     tern_show_z(word).text);
+}
+
 static tern_status read_prompt(story *s, tern_error *err)
 {
     const tern_options *o = s->options;
-    const char *text = o->prompt;
-    if (text && o->file) return tern_fail(err, TERN_INVALID_ARGUMENT, "--prompt and --file: one of them expected");
+    const char *text = o->prompt ? o->prompt : o->args.n ? o->args.items[0] : NULL;
+    if ((o->prompt != NULL) + (o->file != NULL) + (o->args.n > 0) > 1)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "several prompts: one of TEXT, --prompt and --file expected");
     if (o->file) return tern_app_read_text(o->file, &s->prompt, err);
+    if (!text && is_piped()) TERN_TRY(tern_app_read_text("-", &s->prompt, err));
+    if (s->prompt.size) return TERN_OK;
     if (!text && !o->restore && is_bundled(o)) text = bundled_prompt;
     if (!text && !o->restore)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "no prompt: give it with -p TEXT or -f FILE");
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "no prompt: give it as a word, with -p TEXT or -f FILE, or piped");
     return text ? tern_buf_add(&s->prompt, text, strlen(text), err) : TERN_OK;
 }
 
@@ -90,6 +115,15 @@ static tern_status tokenize_prompt(story *s, tern_error *err)
     TERN_TRY(tern_engine_describe(s->engine, &info, err));
     if (info.bos < 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "the prompt is empty: some text expected");
     return tern_tokens_add(&s->ids, info.bos, err);
+}
+
+static tern_status check_length(const story *s, tern_error *err)
+{
+    const uint32_t n_ctx = tern_session_n_ctx(s->session), before = tern_session_n_tokens(s->session);
+    if (s->options->context_shift || before + s->ids.n <= n_ctx) return TERN_OK;
+    return tern_fail(err, TERN_CONTEXT_FULL,
+                     "the prompt has %zu tokens%s, the context %u: a shorter one, or a larger --ctx expected", s->ids.n,
+                     before ? " beside those of the session" : "", n_ctx);
 }
 
 /* A session goes on in the file that it came from. */
@@ -141,13 +175,13 @@ static tern_status finish(story *s, tern_app_cost *cost, tern_error *err)
     /* Also where nobody reads any more, as when the terminal was closed. */
     if (o->save) TERN_TRY(tern_session_save(s->session, o->save, err));
     if (s->failed) return tern_app_flush(err);
-    if (!o->quiet && !tern_app_interrupted()) tern_app_measure_cost(cost, s->engine);
+    if (o->verbose && !tern_app_interrupted()) tern_app_measure_cost(cost, s->engine);
     if (o->json)
         return tern_app_print_json(
             json_pack("{s:o, s:o, s:o}", "prompt", tern_app_json_text(s->prompt.data, s->prompt.size), "text",
                       tern_app_json_text(s->text.data, s->text.size), "statistics", tern_app_cost_json(cost)),
             err);
-    if (!o->quiet) tern_app_print_cost(cost);
+    if (o->verbose || (!o->quiet && isatty(STDERR_FILENO))) tern_app_print_cost(cost);
     return TERN_OK;
 }
 
@@ -159,6 +193,7 @@ static tern_status generate(story *s, tern_app_generation *g, tern_error *err)
     g->params.show_special = s->options->special;
     TERN_TRY(open_session(s, g, err));
     TERN_TRY(tokenize_prompt(s, err));
+    TERN_TRY(check_length(s, err));
     if (!s->options->json && !s->options->quiet) show(s, s->prompt.data, s->prompt.size);
     TERN_TRY(tern_generate(s->session, s->ids.ids, (uint32_t)s->ids.n, &g->params, &cost.result, err));
     if (!s->options->quiet) tern_app_note_steps(&cost.result, s->options);
@@ -173,8 +208,9 @@ static tern_status run(const tern_options *o, tern_error *err)
     tern_status status;
     TERN_GOTO(tern_app_generation_init(&g, o, err));
     TERN_GOTO(check_save(o, err));
-    TERN_GOTO(read_prompt(&s, err));
+    TERN_GOTO(check_words(o, err));
     TERN_GOTO(tern_app_open_engine(&s.engine, o, true, err));
+    TERN_GOTO(read_prompt(&s, err));
     TERN_GOTO(tern_app_load_loras(&s.loras, o, s.engine, err));
     TERN_GOTO(generate(&s, &g, err));
 fail:
@@ -190,10 +226,12 @@ fail:
 
 const tern_command tern_command_run = {
     .name = "run",
-    .usage = "[-m MODEL] [-p TEXT | -f FILE] [-n N]",
+    .usage = "[-m MODEL] [TEXT | -p TEXT | -f FILE] [-n N]",
     .summary = "Let a model continue a text",
-    .detail = "Without -m the bundled model writes a story. Statistics go to standard error.",
+    .detail = "Without -m the bundled model writes a story. Statistics go to standard error, where that is a\n"
+              "terminal, or with -v.",
     .groups = groups,
+    .max_args = 1,
     .defaults = defaults,
     .run = run,
 };

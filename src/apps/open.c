@@ -43,6 +43,8 @@ static bool find_bundled(tern_app_path *path)
 tern_status tern_app_find_model(const tern_options *options, tern_app_path *path, tern_error *err)
 {
     const char *given = options->model ? options->model : getenv("TERN_MODEL");
+    if (options->model && !*options->model)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "-m \"\": a GGUF file or a folder expected");
     if (given && *given) {
         if (snprintf(path->text, sizeof path->text, "%s", given) < (int)sizeof path->text) return TERN_OK;
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: the name is longer than %zu bytes", tern_show_z(given).text,

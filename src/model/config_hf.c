@@ -37,6 +37,9 @@ static tern_status read_family(tern_config *config, const json_t *root, const te
 {
     tern_span class_name = {0};
     TERN_TRY(read_class(root, &class_name, err));
+    if (!tern_family__has_class(class_name))
+        return tern_fail(err, TERN_UNSUPPORTED, "%s is not supported (architectures); %s expected",
+                         tern_show(class_name).text, tern_family__classes());
     TERN_TRY(read_activation(root, &config->activation, err));
     const tern_family *family = tern_family__of_hf(class_name, config->activation);
     if (!family)

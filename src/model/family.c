@@ -61,11 +61,17 @@ const tern_family *tern_family__find(const char *architecture)
 const tern_family *tern_family__of_hf(tern_span class_name, tern_activation activation)
 {
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
-        const char *name = classes[i].name;
-        bool same = class_name.size == strlen(name) && memcmp(class_name.data, name, class_name.size) == 0;
+        const bool same = tern_model__says(class_name, classes[i].name);
         if (same && classes[i].activation == activation) return tern_family__find(classes[i].architecture);
     }
     return NULL;
+}
+
+bool tern_family__has_class(tern_span class_name)
+{
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (tern_model__says(class_name, classes[i].name)) return true;
+    return false;
 }
 
 const char *tern_activation_name(tern_activation activation)

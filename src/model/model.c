@@ -60,7 +60,13 @@ static tern_status open_gguf_file(tern_model *model, const char *path, tern_erro
 
 static tern_status open_path(tern_model *model, const char *path, tern_error *err)
 {
-    if (tern_file_is_dir(path)) return open_hf_dir(model, path, path, err);
+    char *file = NULL;
+    if (tern_file_is_dir(path)) {
+        TERN_TRY(tern_model__gguf_in(path, &file, err));
+        const tern_status status = file ? open_gguf_file(model, file, err) : open_hf_dir(model, path, path, err);
+        tern_free(file);
+        return status;
+    }
     if (ends_with(path, ".json") || ends_with(path, ".safetensors")) return open_hf_file(model, path, err);
     return open_gguf_file(model, path, err);
 }

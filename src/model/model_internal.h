@@ -11,6 +11,12 @@
 
 typedef struct tern_gguf_tensor tern_gguf_tensor; /* format/gguf.h */
 
+/* The one GGUF file in a folder without config.json, the caller's to free; NULL: a Hugging Face folder. Errors: NOT_FOUND
+ * (neither), INVALID_ARGUMENT (several, or an adapter), OUT_OF_MEMORY. */
+tern_status tern_model__gguf_in(const char *dir, char **path, tern_error *err);
+
+#define TERN_MODEL__IS_ADAPTER "a LoRA adapter found, a model expected: --lora takes the adapter, -m its model"
+
 /* Whether the bytes of a file's word are these. */
 static inline bool tern_model__says(tern_span word, const char *text)
 {
@@ -108,6 +114,8 @@ typedef struct tern_family {
 const tern_family *tern_family__find(const char *architecture);
 /* The family of a Hugging Face class ("BitNetForCausalLM") with this activation; NULL when there is none. */
 const tern_family *tern_family__of_hf(tern_span class_name, tern_activation activation);
+/* Whether there is one with any activation. */
+bool tern_family__has_class(tern_span class_name);
 /* The GGUF words of all families, and their Hugging Face classes, for messages: "bitnet-b1.58, bitnet-25, ...". */
 const char *tern_family__list(void);
 const char *tern_family__classes(void);

@@ -11,7 +11,7 @@ static void run_writes_the_golden_texts(void **state)
     json_object_foreach(golden, prompt, want)
     {
         test_output o =
-            TERN("run", "-m", test_small_model(), "-p", prompt, "--greedy", "-n", "64", "-t", "2", "--kv", "f32");
+            TERN("run", "-m", test_small_model(), "-p", prompt, "--greedy", "-n", "64", "-t", "2", "--kv", "f32", "-v");
         assert_int_equal(o.code, 0);
         const char *text = commands_text_at(want, "text");
         assert_memory_equal(o.out, text, strlen(text));
@@ -25,7 +25,8 @@ static void run_writes_the_golden_texts(void **state)
 static void run_reports_as_json(void **state)
 {
     (void)state;
-    json_t *o = test_tern_json(TERN_WORDS("run", "-m", test_small_model(), BEGIN, "-n", "8", "--seed", "7", "--json"));
+    json_t *o =
+        test_tern_json(TERN_WORDS("run", "-m", test_small_model(), BEGIN, "-n", "8", "--seed", "7", "--json", "-v"));
     assert_string_equal(commands_text_at(o, "prompt"), "Once upon a time");
     const json_t *statistics = json_object_get(o, "statistics");
     assert_true(commands_number_at(statistics, "generated_tokens") == 8);
@@ -58,8 +59,8 @@ static void the_largest_seed_is_one(void **state)
 {
     static const char seed[] = "18446744073709551615";
     (void)state;
-    test_output a = TERN("run", "-m", test_small_model(), BEGIN, "-n", "24", "--seed", seed),
-                b = TERN("run", "-m", test_small_model(), BEGIN, "-n", "24", "--seed", seed);
+    test_output a = TERN("run", "-m", test_small_model(), BEGIN, "-n", "24", "--seed", seed, "-v"),
+                b = TERN("run", "-m", test_small_model(), BEGIN, "-n", "24", "--seed", seed, "-v");
     assert_string_equal(a.out, b.out);
     assert_non_null(strstr(a.err, "; seed 18446744073709551615\n"));
     json_t *o = test_tern_json(TERN_WORDS("run", "-m", test_small_model(), BEGIN, "-n", "1", "--seed", seed, "--json"));
@@ -119,10 +120,36 @@ static void terminals_get_no_escapes(void **state)
     test_output_free(&o);
 }
 
+/* A prompt is a word, a flag, a file or what is piped; statistics are for a terminal, or for -v. */
+static void prompts_come_in_four_ways(void **state)
+{
+    (void)state;
+    test_output want = TERN("run", "-m", test_small_model(), BEGIN, "--greedy", "-n", "9"), o[2];
+    o[0] = TERN("run", "Once upon a time", "-m", test_small_model(), "--temperature", "0", "--n-predict", "9");
+    o[1] = test_tern("Once upon a time", TERN_WORDS("run", "-m", test_small_model(), "--greedy", "-n", "9"));
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(o[i].out, want.out);
+        assert_string_equal(o[i].err, "");
+        test_output_free(&o[i]);
+    }
+    test_output_free(&want);
+}
+
+/* Its length is said, the text is not repeated. */
+static void a_prompt_that_is_too_long_is_counted(void **state)
+{
+    (void)state;
+    test_output o = TERN("run", "Once upon a time there was a fox", "-c", "5", "-m", test_small_model());
+    assert_int_equal(o.code, 1);
+    assert_string_equal(o.out, "");
+    assert_non_null(strstr(o.err, " tokens, the context 5: a shorter one, or a larger --ctx expected"));
+    test_output_free(&o);
+}
+
 static void stop_strings_end_the_text(void **state)
 {
     (void)state;
-    test_output o = TERN("run", "-m", test_small_model(), BEGIN, "--greedy", "--stop", "park", "-t", "1");
+    test_output o = TERN("run", "-m", test_small_model(), BEGIN, "--greedy", "--stop", "park", "-t", "1", "-v");
     assert_string_equal(o.out, "Once upon a time, a young cat lived in the \n");
     assert_non_null(strstr(o.err, "stopped by stop string"));
     test_output_free(&o);
@@ -296,6 +323,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(run_writes_the_golden_texts), cmocka_unit_test(run_reports_as_json),
     cmocka_unit_test(same_seed_same_text),         cmocka_unit_test(the_largest_seed_is_one),
     cmocka_unit_test(too_much_input_is_refused),   cmocka_unit_test(terminals_get_no_escapes),
+    cmocka_unit_test(prompts_come_in_four_ways),   cmocka_unit_test(a_prompt_that_is_too_long_is_counted),
     cmocka_unit_test(stop_strings_end_the_text),   cmocka_unit_test(ctrl_c_ends_a_generation_cleanly),
     cmocka_unit_test(a_reader_may_go_away),        cmocka_unit_test(tokenize_gives_the_golden_ids),
     cmocka_unit_test(tokenize_reports_as_json),    cmocka_unit_test(sessions_are_saved_and_restored),

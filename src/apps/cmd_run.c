@@ -84,7 +84,7 @@ static tern_status check_words(const tern_options *o, tern_error *err)
 {
     const char *word = o->args.n ? o->args.items[0] : "";
     if (!tern_file_exists(word) && !tern_path_ends(word, ".gguf")) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is a file, a prompt expected: -m gives a model, -f a prompt's file",
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is a file, a prompt expected: -m takes a model, -f a text",
                      tern_show_z(word).text);
 }
 

@@ -11,8 +11,8 @@
 
 typedef struct tern_gguf_tensor tern_gguf_tensor; /* format/gguf.h */
 
-/* The one GGUF file in a folder without config.json, the caller's to free; NULL: a Hugging Face folder. Errors: NOT_FOUND
- * (neither), INVALID_ARGUMENT (several, or an adapter), OUT_OF_MEMORY. */
+/* The one GGUF file in a folder without config.json, the caller's to free; NULL: a Hugging Face folder. Errors:
+ * NOT_FOUND (neither), INVALID_ARGUMENT (several, or an adapter), OUT_OF_MEMORY. */
 tern_status tern_model__gguf_in(const char *dir, char **path, tern_error *err);
 
 #define TERN_MODEL__IS_ADAPTER "a LoRA adapter found, a model expected: --lora takes the adapter, -m its model"

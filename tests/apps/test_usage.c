@@ -33,7 +33,7 @@ static const wrong cases[] = {
     {{"run", "--kv", "f64"}, 2, "--kv f64: auto|f16|f32 expected"},
     {{"run", "--kv", "f16|f32"}, 2, "--kv f16|f32: auto|f16|f32 expected"},
     {{"run", "--json=1"}, 2, "--json takes no value, found \"1\""},
-    {{"run", "model.gguf"}, 2, "model.gguf is a file, a prompt expected: -m gives a model"},
+    {{"run", "model.gguf"}, 2, "model.gguf is a file, a prompt expected: -m takes a model"},
     {{"run", "a", "b"}, 2, "\"b\" is one word too many"},
     {{"run", "-m", "", "a"}, 2, "-m \"\": a GGUF file or a folder expected"},
     {{"run", "a", "-p", "b"}, 2, "several prompts: one of TEXT, --prompt and --file expected"},

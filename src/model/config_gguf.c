@@ -38,8 +38,7 @@ static tern_status read_family(tern_config *config, const tern_gguf *g, const te
 {
     tern_span word = {0}, type = {0};
     TERN_TRY_OPTIONAL(tern_gguf_get_string(g, "general.type", &type, err));
-    if (tern_model__says(type, "adapter"))
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s", TERN_MODEL__IS_ADAPTER);
+    if (tern_model__says(type, "adapter")) return tern_fail(err, TERN_INVALID_ARGUMENT, "%s", TERN_MODEL__IS_ADAPTER);
     TERN_TRY(tern_gguf_get_string(g, "general.architecture", &word, err));
     if (word.size < sizeof config->architecture) memcpy(config->architecture, word.data, word.size);
     const tern_family *family = tern_family__find(config->architecture);

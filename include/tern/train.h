@@ -85,7 +85,7 @@ typedef struct tern_finetune_options {
     /* What is trained: all weights, or with lora_rank an adapter beside them. */
     uint32_t lora_rank;
     float lora_alpha, lora_dropout;
-    const char *const *lora_targets; /* [n_lora_targets] "q_proj", ...; none: all linear layers */
+    const char *const *lora_targets; /* [n_lora_targets] "q_proj", ...; none: all linear layers, but not experts */
     size_t n_lora_targets;
     const char *lora_start;    /* an adapter (PEFT folder or GGUF file) to go on from; its rank counts */
     const char *const *freeze; /* [n_freeze] shell patterns of tensor names, "model.layers.[0-3].*" */

@@ -102,7 +102,7 @@ static tern_status make_pair(tern_lora *lora, const tern_adapter *adapter, tern_
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: adapter of %u x %u found, %u x %u expected", w->name,
                          pair->out, pair->in, w->rows, w->cols);
     for (int half = 0; half < HALVES; half++) name_half(&lora->weights[at + (size_t)half], role, layer, half);
-    TERN_TRY(make_half(lora, at, pair->a, rank, pair->in, err));
+    TERN_TRY(make_half(lora, at, pair->a, rank * pair->n_experts, pair->in, err));
     if (lora->fold == 1) return make_half(lora, at + 1, pair->b, pair->out, rank, err);
     const size_t n = (size_t)pair->out * rank;
     float *b = tern_alloc(n * sizeof *b);

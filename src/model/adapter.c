@@ -57,9 +57,12 @@ const char *tern_adapter_target(tern_role role)
     case TERN_ROLE_ATTN_K: return "k_proj";
     case TERN_ROLE_ATTN_V: return "v_proj";
     case TERN_ROLE_ATTN_OUTPUT: return "o_proj";
-    case TERN_ROLE_FFN_GATE: return "gate_proj";
-    case TERN_ROLE_FFN_UP: return "up_proj";
-    case TERN_ROLE_FFN_DOWN: return "down_proj";
+    case TERN_ROLE_FFN_GATE:
+    case TERN_ROLE_FFN_GATE_EXPS: return "gate_proj";
+    case TERN_ROLE_FFN_UP:
+    case TERN_ROLE_FFN_UP_EXPS: return "up_proj";
+    case TERN_ROLE_FFN_DOWN:
+    case TERN_ROLE_FFN_DOWN_EXPS: return "down_proj";
     default: return NULL;
     }
 }
@@ -101,12 +104,17 @@ void tern_adapter__reorder(const float *from, float *to, uint32_t out, uint32_t 
     }
 }
 
+static uint32_t rows_of_expert(const tern_adapter_pair *pair)
+{
+    return pair->out / pair->n_experts;
+}
+
 static tern_status check_shape(const tern_adapter *ad, const tern_adapter_half *h, const tern_adapter_pair *pair,
                                tern_error *err)
 {
     uint64_t rows = h->is_b ? h->rows : ad->info.rank, cols = h->is_b ? ad->info.rank : h->cols;
-    if (ad->has_model && h->is_b) rows = pair->out;
-    if (ad->has_model && !h->is_b) cols = pair->in;
+    if (h->is_b && pair->out) rows = rows_of_expert(pair);
+    if (!h->is_b && pair->in) cols = pair->in;
     if (h->rows != rows || h->cols != cols)
         return tern_fail(err, TERN_MALFORMED, "%s: shape [%llu][%llu] found, [%llu][%llu] expected",
                          tern_show(h->name).text, (unsigned long long)h->rows, (unsigned long long)h->cols,
@@ -118,20 +126,25 @@ static tern_status check_shape(const tern_adapter *ad, const tern_adapter_half *
     return TERN_OK;
 }
 
-static tern_status read_values(const tern_adapter_half *h, float **out, tern_error *err)
+static tern_status check_experts(const tern_adapter_half *h, const tern_adapter_pair *pair, tern_error *err)
 {
-    size_t n = (size_t)(h->rows * h->cols); /* rank and width are within their limits */
-    float *values = tern_alloc(n * sizeof *values);
-    if (!values) return tern_fail_alloc(err, n * sizeof *values);
+    if (h->expert < pair->n_experts && (h->n_experts == 1 || h->n_experts == pair->n_experts)) return TERN_OK;
+    if (h->n_experts > 1)
+        return tern_fail(err, TERN_MALFORMED, "%s: %u experts found, %u expected", tern_show(h->name).text,
+                         h->n_experts, pair->n_experts);
+    return tern_fail(err, TERN_MALFORMED, "%s: expert %u found, an expert below %u expected", tern_show(h->name).text,
+                     h->expert, pair->n_experts);
+}
+
+/* Into the part of the half that is this tensor's. */
+static tern_status read_values(const tern_adapter_half *h, float *values, tern_error *err)
+{
+    size_t n = (size_t)(h->rows * h->cols) * h->n_experts; /* all three are within their limits */
     tern_st_to_f32(&h->values, 0, n, values);
-    for (size_t i = 0; i < n; i++) {
-        if (isfinite(values[i])) continue;
-        double found = (double)values[i];
-        tern_free(values);
-        return tern_fail(err, TERN_MALFORMED, "%s: %g found at element %zu, a finite value expected",
-                         tern_show(h->name).text, found, i);
-    }
-    *out = values;
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(values[i]))
+            return tern_fail(err, TERN_MALFORMED, "%s: %g found at element %zu, a finite value expected",
+                             tern_show(h->name).text, (double)values[i], i);
     return TERN_OK;
 }
 
@@ -150,20 +163,36 @@ static tern_status order_rows(const tern_adapter *ad, const tern_adapter_half *h
     return TERN_OK;
 }
 
+/* Elements of one expert's half. */
+static size_t half_size(const tern_adapter *ad, const tern_adapter_pair *pair, bool is_b)
+{
+    return (size_t)ad->info.rank * (is_b ? rows_of_expert(pair) : pair->in);
+}
+
+/* A NaN, which no file may have, stands where the half of an expert begins that was not read yet. */
+static tern_status make_half(float **half, uint32_t n_experts, size_t size, tern_error *err)
+{
+    *half = tern_alloc(n_experts * size * sizeof **half);
+    if (!*half) return tern_fail_alloc(err, n_experts * size * sizeof **half);
+    for (uint32_t e = 0; e < n_experts; e++) (*half)[e * size] = NAN;
+    return TERN_OK;
+}
+
 static tern_status add_half(tern_adapter *ad, const tern_adapter_half *h, tern_error *err)
 {
-    if (h->layer >= ad->info.n_layers)
-        return tern_fail(err, TERN_MALFORMED, "%s: layer %u found, a layer below %u expected", tern_show(h->name).text,
-                         h->layer, ad->info.n_layers);
     tern_adapter_pair *pair = &ad->pairs[(size_t)h->layer * TERN_ROLE_COUNT + (size_t)h->role];
     float **half = h->is_b ? &pair->b : &pair->a;
-    if (*half) return tern_fail(err, TERN_MALFORMED, "%s: found twice, one tensor expected", tern_show(h->name).text);
     if (ad->has_model) tern_role__shape(h->role, h->layer, &ad->config, &pair->out, &pair->in);
     TERN_TRY(check_shape(ad, h, pair, err));
-    if (h->is_b) pair->out = (uint32_t)h->rows;
+    if (h->is_b) pair->out = (uint32_t)h->rows * pair->n_experts;
     else pair->in = (uint32_t)h->cols;
-    TERN_TRY(read_values(h, half, err));
-    ad->info.parameters += h->rows * h->cols;
+    const size_t size = half_size(ad, pair, h->is_b);
+    if (!*half) TERN_TRY(make_half(half, pair->n_experts, size, err));
+    float *values = *half + h->expert * size;
+    if (!isnan(*values))
+        return tern_fail(err, TERN_MALFORMED, "%s: found twice, one tensor expected", tern_show(h->name).text);
+    TERN_TRY(read_values(h, values, err));
+    ad->info.parameters += size * h->n_experts;
     return order_rows(ad, h, half, err);
 }
 
@@ -177,8 +206,50 @@ static tern_status check_pairs(tern_adapter *ad, const tern_adapter_half *halves
                              tern_show(h->name).text, h->is_b ? 'A' : 'B');
     }
     if (n == 0) return tern_fail(err, TERN_MALFORMED, "no tensors found, pairs of lora_A and lora_B expected");
-    ad->info.n_pairs = (uint32_t)(n / 2);
+    for (size_t i = 0; i < (size_t)ad->info.n_layers * TERN_ROLE_COUNT; i++) ad->info.n_pairs += ad->pairs[i].a != NULL;
     return TERN_OK;
+}
+
+/* How many experts there are: the model's, or without one as many as the names count. */
+static tern_status find_experts(tern_adapter *ad, const tern_adapter_half *halves, size_t n, tern_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        const tern_adapter_half *h = &halves[i];
+        if (h->layer >= ad->info.n_layers)
+            return tern_fail(err, TERN_MALFORMED, "%s: layer %u found, a layer below %u expected",
+                             tern_show(h->name).text, h->layer, ad->info.n_layers);
+        if (h->expert >= TERN_MAX_EXPERTS)
+            return tern_fail(err, TERN_LIMIT, "%s: the expert's number is too large, an expert below %d expected",
+                             tern_show(h->name).text, TERN_MAX_EXPERTS);
+        tern_adapter_pair *pair = &ad->pairs[(size_t)h->layer * TERN_ROLE_COUNT + (size_t)h->role];
+        const uint32_t end = h->expert + h->n_experts;
+        if (pair->n_experts < end) pair->n_experts = end;
+        if (!ad->has_model) continue;
+        pair->n_experts = tern_role__of_experts(h->role) ? ad->config.n_experts : 1;
+        if (pair->n_experts == 0)
+            return tern_fail(err, TERN_MALFORMED, "%s: found, but the model has no experts", tern_show(h->name).text);
+        TERN_TRY(check_experts(h, pair, err));
+    }
+    return TERN_OK;
+}
+
+/* Every expert has both halves; so nothing is allocated that no tensor fills. */
+static tern_status count_experts(const tern_adapter *ad, const tern_adapter_half *halves, size_t n, tern_error *err)
+{
+    const size_t bytes = (size_t)ad->info.n_layers * TERN_ROLE_COUNT * 2 * sizeof(uint32_t);
+    uint32_t *found = tern_calloc(1, bytes);
+    if (!found) return tern_fail_alloc(err, bytes);
+    tern_status status = TERN_OK;
+    for (size_t i = 0; i < n; i++)
+        found[((size_t)halves[i].layer * TERN_ROLE_COUNT + halves[i].role) * 2 + halves[i].is_b] += halves[i].n_experts;
+    for (size_t i = 0; i < n && status == TERN_OK; i++) {
+        const size_t at = (size_t)halves[i].layer * TERN_ROLE_COUNT + halves[i].role;
+        if (found[2 * at + halves[i].is_b] < ad->pairs[at].n_experts)
+            status = tern_fail(err, TERN_MALFORMED, "%s: one of %u experts' halves found, one for each of %u expected",
+                               tern_show(halves[i].name).text, found[2 * at + halves[i].is_b], ad->pairs[at].n_experts);
+    }
+    tern_free(found);
+    return status;
 }
 
 tern_status tern_adapter__fill(tern_adapter *adapter, const tern_adapter_half *halves, size_t n, tern_error *err)
@@ -189,13 +260,15 @@ tern_status tern_adapter__fill(tern_adapter *adapter, const tern_adapter_half *h
     adapter->pairs = tern_calloc((size_t)n_layers * TERN_ROLE_COUNT, sizeof *adapter->pairs);
     if (!adapter->pairs) return tern_fail_alloc(err, (size_t)n_layers * TERN_ROLE_COUNT * sizeof *adapter->pairs);
     adapter->info.n_layers = n_layers;
+    TERN_TRY(find_experts(adapter, halves, n, err));
+    TERN_TRY(count_experts(adapter, halves, n, err));
     for (size_t i = 0; i < n; i++) TERN_TRY(add_half(adapter, &halves[i], err));
     return check_pairs(adapter, halves, n, err);
 }
 
 static tern_status add_pair(tern_adapter *ad, const tern_adapter_layer *target, tern_error *err)
 {
-    if ((unsigned)target->role >= TERN_ROLE_COUNT || !tern_role_is_linear(target->role) ||
+    if ((unsigned)target->role >= TERN_ROLE_COUNT || !tern_adapter_target(target->role) ||
         target->layer >= ad->config.n_layers)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "adapter of role %d in layer %u: a linear layer below %u expected",
                          (int)target->role, target->layer, ad->config.n_layers);
@@ -204,11 +277,12 @@ static tern_status add_pair(tern_adapter *ad, const tern_adapter_layer *target, 
         return tern_fail(err, TERN_INVALID_ARGUMENT, "adapter of role %d in layer %u: found twice", (int)target->role,
                          target->layer);
     tern_role__shape(target->role, target->layer, &ad->config, &pair->out, &pair->in);
-    pair->a = tern_calloc((size_t)ad->info.rank * pair->in, sizeof(float));
+    pair->n_experts = tern_role__of_experts(target->role) ? ad->config.n_experts : 1;
+    const size_t n = (size_t)ad->info.rank * ((size_t)pair->in * pair->n_experts + pair->out);
+    pair->a = tern_calloc((size_t)ad->info.rank * pair->in * pair->n_experts, sizeof(float));
     pair->b = tern_calloc((size_t)ad->info.rank * pair->out, sizeof(float));
-    if (!pair->a || !pair->b)
-        return tern_fail_alloc(err, (size_t)ad->info.rank * (pair->in + pair->out) * sizeof(float));
-    ad->info.parameters += (uint64_t)ad->info.rank * (pair->in + pair->out);
+    if (!pair->a || !pair->b) return tern_fail_alloc(err, n * sizeof(float));
+    ad->info.parameters += n;
     ad->info.n_pairs++;
     return TERN_OK;
 }

@@ -7,11 +7,13 @@
 
 enum { TERN_ADAPTER_MAX_RANK = 4096 };
 
-/* What is added to one linear layer: y += scale * B (A x). */
+/* What is added to one linear layer: y += scale * B (A x). Experts have a pair each, one after the other: expert e has
+ * rows e * rank .. of A and rows e * out / n_experts .. of B. */
 typedef struct tern_adapter_pair {
-    uint32_t in, out; /* the layer's columns and rows */
-    float *a;         /* [rank][in] */
-    float *b;         /* [out][rank], rows in the order of the model's own (see tern_config.rope_adjacent) */
+    uint32_t in, out;   /* columns and rows of the layer's weight, which is that of all experts */
+    uint32_t n_experts; /* 1: none */
+    float *a;           /* [n_experts][rank][in] */
+    float *b;           /* [out][rank], rows in the order of the model's own (see tern_config.rope_adjacent) */
 } tern_adapter_pair;
 
 typedef struct tern_adapter_info {
@@ -66,8 +68,13 @@ void tern_adapter_close(tern_adapter *adapter);
 const tern_adapter_info *tern_adapter_describe(const tern_adapter *adapter);
 /* The pair of a linear layer; NULL where the adapter has none. */
 const tern_adapter_pair *tern_adapter_find(const tern_adapter *adapter, tern_role role, uint32_t layer);
-/* PEFT's word for a linear role, "q_proj"; NULL for the other roles. */
+/* PEFT's word for a linear role, "q_proj"; of experts that for the matrix of a layer without, "gate_proj". NULL for the
+ * other roles. */
 const char *tern_adapter_target(tern_role role);
+
+/* UNSUPPORTED where PEFT folders have no names for an adapter beside these layers: experts that are one tensor there.
+ */
+tern_status tern_adapter_check_peft(const tern_config *config, tern_role role, tern_error *err);
 
 /* Write the adapter, F32. Each file appears whole or not at all; a PEFT folder is made where there is none and gets its
  * adapter_config.json last. The same adapter gives the same bytes. Errors: INVALID_ARGUMENT (opened without a model),

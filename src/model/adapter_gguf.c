@@ -84,14 +84,19 @@ static tern_status read_half(const tern_gguf_tensor *t, tern_adapter_half *half,
     if (!half->is_b && !tern_adapter__cut(&module, ".weight.lora_a"))
         return tern_fail(err, TERN_UNSUPPORTED, "%s: found, a layer's matrix with .lora_a or .lora_b expected",
                          tern_show(t->name).text);
-    TERN_TRY(tern_adapter__parse_module(module, "blk.", false, t->name, half, err));
+    TERN_TRY(tern_adapter__parse_module(NULL, module, "blk.", false, t->name, half, err));
     tern_st_dtype dtype = TERN_ST_F32;
     if (t->type == TERN_ENC_F16) dtype = TERN_ST_F16;
     else if (t->type == TERN_ENC_BF16) dtype = TERN_ST_BF16;
     else if (t->type != TERN_ENC_F32)
         return tern_fail(err, TERN_UNSUPPORTED, "%s: %s found, f32, f16 or bf16 expected", tern_show(t->name).text,
                          tern_gguf_type_name(t->type));
-    half->rows = t->rows;
+    const bool experts = tern_role__of_experts(half->role);
+    if (experts && (t->n_dims != 3 || t->dims[2] < 1 || t->dims[2] > TERN_MAX_EXPERTS))
+        return tern_fail(err, TERN_MALFORMED, "%s: %u dimensions found, 3 expected, the last of 1 to %d experts",
+                         tern_show(t->name).text, t->n_dims, TERN_MAX_EXPERTS);
+    half->n_experts = experts ? (uint32_t)t->dims[2] : 1;
+    half->rows = experts ? t->dims[1] : t->rows;
     half->cols = t->cols;
     half->values = (tern_st_tensor){
         .dtype = dtype, .data = t->data, .bytes = t->bytes, .n_elements = t->bytes / tern_st_dtype_bytes(dtype)};

@@ -11,23 +11,27 @@ struct tern_adapter {
     tern_config config; /* the model's; without one only the architecture may be set */
     bool has_model;
     bool file_adjacent;       /* B of Q and K has its rows in adjacent pairs in the file being read */
-    tern_adapter_pair *pairs; /* [n_layers][TERN_ROLE_COUNT]; a half is NULL until it was read */
+    tern_adapter_pair *pairs; /* [n_layers][TERN_ROLE_COUNT]; a half is NULL until some of it was read */
 };
 
-/* One tensor of a file: A or B of a linear layer. */
+/* One tensor of a file: A or B of a linear layer, of one expert or of all. */
 typedef struct tern_adapter_half {
-    tern_span name; /* as in the file, for messages */
+    tern_span name;   /* as in the file, for messages */
+    tern_span module; /* the part of it that names the layer */
     tern_role role;
     uint32_t layer;
     bool is_b;
-    uint64_t rows, cols;
+    uint32_t expert;       /* of experts: the first in the tensor */
+    uint32_t n_experts;    /* in the tensor; 1 where there are none */
+    uint64_t rows, cols;   /* of one expert */
     tern_st_tensor values; /* dtype, data and n_elements */
 } tern_adapter_half;
 
-/* Finds the linear role whose tensor is called name + suffix. The layer is the number after `mark` at the name's start.
- * Errors: UNSUPPORTED (no such layer of a model), LIMIT (the layer's number). `shown` is the whole name. */
-tern_status tern_adapter__parse_module(tern_span module, const char *mark, bool hf, tern_span shown,
-                                       tern_adapter_half *half, tern_error *err);
+/* Finds the linear role, and in Hugging Face's names the expert, whose tensor is called name + suffix. The layer is the
+ * number after `mark` at the name's start. Errors: UNSUPPORTED (no such layer of a model), LIMIT (the layer's number).
+ * `shown` is the whole name. */
+tern_status tern_adapter__parse_module(const tern_config *config, tern_span module, const char *mark, bool hf,
+                                       tern_span shown, tern_adapter_half *half, tern_error *err);
 /* Cuts `end` off the end of *s; false, with *s as it was, when it does not end so. */
 bool tern_adapter__cut(tern_span *s, const char *end);
 /* Rank, alpha and dropout in range, the scale set. */

@@ -30,15 +30,20 @@ static bool layer_of(tern_span s, const char *mark, uint32_t *layer)
 static bool is_module(tern_span s, tern_role role, uint32_t layer, bool hf)
 {
     char name[TERN_MODEL__NAME_BYTES];
+    const bool experts = tern_role__kind(role) == TERN_KIND_E && !hf; /* in GGUF files all are one tensor */
     if (hf) tern_role__hf_name(NULL, role, layer, 0, name);
     else tern_role__gguf_name(NULL, role, layer, name);
     size_t n = strlen(name) - strlen(".weight");
-    return tern_role__kind(role) == TERN_KIND_L && s.size == n && memcmp(s.data, name, n) == 0;
+    return (tern_role__kind(role) == TERN_KIND_L || experts) && s.size == n && memcmp(s.data, name, n) == 0;
 }
 
-tern_status tern_adapter__parse_module(tern_span module, const char *mark, bool hf, tern_span shown,
-                                       tern_adapter_half *half, tern_error *err)
+tern_status tern_adapter__parse_module(const tern_config *config, tern_span module, const char *mark, bool hf,
+                                       tern_span shown, tern_adapter_half *half, tern_error *err)
 {
+    half->name = shown;
+    half->module = module;
+    half->expert = 0;
+    half->n_experts = 1;
     bool found = layer_of(module, mark, &half->layer);
     if (found && half->layer >= TERN_MAX_LAYERS)
         return tern_fail(err, TERN_LIMIT, "%s: the layer's number is too large, a layer below %d expected",
@@ -46,9 +51,10 @@ tern_status tern_adapter__parse_module(tern_span module, const char *mark, bool 
     for (int role = 0; found && role < TERN_ROLE_COUNT; role++) {
         if (!is_module(module, (tern_role)role, half->layer, hf)) continue;
         half->role = (tern_role)role;
-        half->name = shown;
         return TERN_OK;
     }
+    if (found && hf && tern_role__parse_hf_expert(config, module, half->layer, &half->role, &half->expert))
+        return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED, "%s: found, lora_A and lora_B of the layers' matrices expected",
                      tern_show(shown).text);
 }

@@ -75,7 +75,7 @@ static tern_status read_config(tern_adapter *adapter, const json_t *root, tern_e
     return tern_adapter__check_info(info, err);
 }
 
-static tern_status parse_name(const char *name, tern_adapter_half *half, tern_error *err)
+static tern_status parse_name(const tern_config *config, const char *name, tern_adapter_half *half, tern_error *err)
 {
     tern_span shown = {(const uint8_t *)name, strlen(name)}, module = shown;
     bool is_a = tern_adapter__cut(&module, ".lora_A.weight") || tern_adapter__cut(&module, ".lora_A.default.weight");
@@ -87,13 +87,14 @@ static tern_status parse_name(const char *name, tern_adapter_half *half, tern_er
                          "%s: found, \"" PREFIX
                          "\" and a layer's matrix with .lora_A.weight or .lora_B.weight expected",
                          tern_show(shown).text);
-    return tern_adapter__parse_module((tern_span){module.data + n, module.size - n}, "model.layers.", true, shown, half,
-                                      err);
+    return tern_adapter__parse_module(config, (tern_span){module.data + n, module.size - n}, "model.layers.", true,
+                                      shown, half, err);
 }
 
-static tern_status read_half(const tern_st_tensor *t, tern_adapter_half *half, tern_error *err)
+static tern_status read_half(const tern_config *config, const tern_st_tensor *t, tern_adapter_half *half,
+                             tern_error *err)
 {
-    TERN_TRY(parse_name(t->name, half, err));
+    TERN_TRY(parse_name(config, t->name, half, err));
     if (t->dtype != TERN_ST_F32 && t->dtype != TERN_ST_F16 && t->dtype != TERN_ST_BF16)
         return tern_fail(err, TERN_UNSUPPORTED, "%s: %s found, F32, F16 or BF16 expected", tern_show_z(t->name).text,
                          tern_st_dtype_name(t->dtype));
@@ -109,11 +110,10 @@ static tern_status read_half(const tern_st_tensor *t, tern_adapter_half *half, t
 /* A target is the end of a module's name: "q_proj", "self_attn.q_proj", "model.layers.0.self_attn.q_proj". */
 static bool target_fits(const char *target, const tern_adapter_half *half)
 {
-    char name[TERN_MODEL__NAME_BYTES];
-    tern_role__hf_name(NULL, half->role, half->layer, 0, name);
-    size_t n = strlen(name) - strlen(".weight"), m = strlen(target);
-    if (m > n || memcmp(name + n - m, target, m) != 0) return false;
-    return m == n || (m > 0 && name[n - m - 1] == '.');
+    const tern_span name = half->module;
+    size_t n = name.size, m = strlen(target);
+    if (m > n || memcmp(name.data + n - m, target, m) != 0) return false;
+    return m == n || (m > 0 && name.data[n - m - 1] == '.');
 }
 
 static tern_status check_target(const json_t *target, const tern_adapter_half *halves, size_t n, tern_error *err)
@@ -146,7 +146,7 @@ static tern_status read_tensors(tern_adapter *adapter, const json_t *root, const
                                 tern_adapter_half *halves, tern_error *err)
 {
     size_t n = tern_safetensors_count(st);
-    for (size_t i = 0; i < n; i++) TERN_TRY(read_half(tern_safetensors_at(st, i), &halves[i], err));
+    for (size_t i = 0; i < n; i++) TERN_TRY(read_half(&adapter->config, tern_safetensors_at(st, i), &halves[i], err));
     TERN_TRY(tern_adapter__fill(adapter, halves, n, err));
     return check_targets(root, halves, n, err);
 }

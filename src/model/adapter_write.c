@@ -17,6 +17,7 @@ enum { NAME_BYTES = TERN_MODEL__NAME_BYTES + 32 };
 typedef struct piece {
     char name[NAME_BYTES];
     uint32_t rows, cols;
+    uint32_t n_experts; /* of which each has so many rows; 0: a tensor without that dimension */
     const float *values;
     float *ordered; /* values, where the file wants its rows in another order; else NULL */
 } piece;
@@ -32,6 +33,12 @@ static void free_pieces(pieces *p)
     tern_free(p->items);
 }
 
+static void name_in_peft(piece *p, const char *name, bool is_b)
+{
+    snprintf(p->name, sizeof p->name, "base_model.model.%.*s.lora_%c.weight", (int)(strlen(name) - strlen(".weight")),
+             name, is_b ? 'B' : 'A');
+}
+
 static void name_piece(piece *p, tern_role role, uint32_t layer, bool is_b, bool gguf)
 {
     char name[TERN_MODEL__NAME_BYTES];
@@ -41,8 +48,7 @@ static void name_piece(piece *p, tern_role role, uint32_t layer, bool is_b, bool
         return;
     }
     tern_role__hf_name(NULL, role, layer, 0, name);
-    snprintf(p->name, sizeof p->name, "base_model.model.%.*s.lora_%c.weight", (int)(strlen(name) - strlen(".weight")),
-             name, is_b ? 'B' : 'A');
+    name_in_peft(p, name, is_b);
 }
 
 static tern_status order_piece(const tern_adapter *ad, piece *p, tern_role role, bool adjacent, tern_error *err)
@@ -57,18 +63,58 @@ static tern_status order_piece(const tern_adapter *ad, piece *p, tern_role role,
     return TERN_OK;
 }
 
+tern_status tern_adapter_check_peft(const tern_config *config, tern_role role, tern_error *err)
+{
+    tern_hf_experts named;
+    if (!tern_role__of_experts(role) || (tern_role__hf_experts(config, role, 0, 0, &named) && named.single))
+        return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED,
+                     "an adapter beside experts of %s, whose matrices are one tensor: a GGUF file expected, as PEFT "
+                     "folders have no names for them",
+                     config->architecture);
+}
+
+/* PEFT has a pair for each expert, as their matrices are linear layers of their own. */
+static tern_status add_experts(const tern_adapter *ad, const tern_adapter_pair *pair, tern_role role, uint32_t layer,
+                               pieces *out, tern_error *err)
+{
+    const uint32_t rank = ad->info.rank, rows = pair->out / pair->n_experts;
+    TERN_TRY(tern_adapter_check_peft(&ad->config, role, err));
+    for (uint32_t e = 0; e < pair->n_experts; e++) {
+        tern_hf_experts named;
+        tern_role__hf_experts(&ad->config, role, layer, e, &named);
+        piece *a = &out->items[out->n++], *b = &out->items[out->n++];
+        *a = (piece){.rows = rank, .cols = pair->in, .values = pair->a + (size_t)e * rank * pair->in};
+        *b = (piece){.rows = rows, .cols = rank, .values = pair->b + (size_t)e * rows * rank};
+        name_in_peft(a, named.name, false);
+        name_in_peft(b, named.name, true);
+    }
+    return TERN_OK;
+}
+
 static tern_status add_pair(const tern_adapter *ad, tern_role role, uint32_t layer, bool gguf, pieces *out,
                             tern_error *err)
 {
     const tern_adapter_pair *pair = tern_adapter_find(ad, role, layer);
     if (!pair) return TERN_OK;
+    const bool experts = tern_role__of_experts(role);
+    if (experts && !gguf) return add_experts(ad, pair, role, layer, out, err);
     bool adjacent = gguf && tern_family__find(ad->config.architecture)->rope_adjacent;
     piece *a = &out->items[out->n++], *b = &out->items[out->n++];
     *a = (piece){.rows = ad->info.rank, .cols = pair->in, .values = pair->a};
-    *b = (piece){.rows = pair->out, .cols = ad->info.rank, .values = pair->b};
+    *b = (piece){.rows = pair->out / pair->n_experts, .cols = ad->info.rank, .values = pair->b};
+    a->n_experts = b->n_experts = experts ? pair->n_experts : 0;
     name_piece(a, role, layer, false, gguf);
     name_piece(b, role, layer, true, gguf);
     return order_piece(ad, b, role, adjacent, err);
+}
+
+static size_t count_pieces(const tern_adapter *ad)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < (size_t)ad->info.n_layers * TERN_ROLE_COUNT; i++)
+        if (ad->pairs[i].a) n += 2 * (size_t)ad->pairs[i].n_experts;
+    return n;
 }
 
 /* All halves, layer by layer. The caller frees them in any case. */
@@ -76,7 +122,7 @@ static tern_status collect(const tern_adapter *ad, bool gguf, pieces *out, tern_
 {
     if (!ad->has_model)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "the adapter was opened without a model, one is expected");
-    size_t n = (size_t)ad->info.n_pairs * 2;
+    size_t n = count_pieces(ad);
     out->items = tern_calloc(n, sizeof *out->items);
     if (!out->items) return tern_fail_alloc(err, n * sizeof *out->items);
     for (uint32_t layer = 0; layer < ad->info.n_layers; layer++)
@@ -106,13 +152,15 @@ static tern_status write_pieces(const tern_adapter *ad, const pieces *p, tern_gg
 {
     TERN_TRY(add_keys(&ad->info, w, err));
     for (size_t i = 0; i < p->n; i++) {
-        uint64_t dims[2] = {p->items[i].cols, p->items[i].rows};
-        TERN_TRY(tern_gguf_add_tensor(w, p->items[i].name, TERN_ENC_F32, dims, 2, err));
+        const piece *one = &p->items[i];
+        uint64_t dims[3] = {one->cols, one->rows, one->n_experts};
+        TERN_TRY(tern_gguf_add_tensor(w, one->name, TERN_ENC_F32, dims, one->n_experts ? 3 : 2, err));
     }
     TERN_TRY(tern_gguf_writer_begin_data(w, err));
     for (size_t i = 0; i < p->n; i++) {
         const piece *one = &p->items[i];
-        TERN_TRY(tern_gguf_writer_data(w, one->values, (size_t)one->rows * one->cols * sizeof(float), err));
+        const size_t n = (size_t)one->rows * one->cols * (one->n_experts ? one->n_experts : 1);
+        TERN_TRY(tern_gguf_writer_data(w, one->values, n * sizeof(float), err));
     }
     return TERN_OK;
 }
@@ -185,13 +233,25 @@ static bool has_target(const tern_adapter *ad, tern_role role)
     return false;
 }
 
+/* The last part of the module's name: "q_proj", and of experts what the family calls it, "w1". */
+static void name_target(const tern_adapter *ad, tern_role role, char out[TERN_MODEL__NAME_BYTES])
+{
+    tern_hf_experts named;
+    snprintf(out, TERN_MODEL__NAME_BYTES, "%s", tern_adapter_target(role));
+    if (!tern_role__hf_experts(&ad->config, role, 0, 0, &named)) return;
+    named.name[strlen(named.name) - strlen(".weight")] = 0;
+    snprintf(out, TERN_MODEL__NAME_BYTES, "%s", strrchr(named.name, '.') + 1);
+}
+
 static tern_status add_targets(const tern_adapter *ad, tern_buf *out, tern_error *err)
 {
     const char *before = "";
     TERN_TRY(tern_buf_addf(out, err, "  \"target_modules\": ["));
     for (int role = 0; role < TERN_ROLE_COUNT; role++) {
         if (!has_target(ad, (tern_role)role)) continue;
-        TERN_TRY(tern_buf_addf(out, err, "%s\"%s\"", before, tern_adapter_target((tern_role)role)));
+        char name[TERN_MODEL__NAME_BYTES];
+        name_target(ad, (tern_role)role, name);
+        TERN_TRY(tern_buf_addf(out, err, "%s\"%s\"", before, name));
         before = ", ";
     }
     return tern_buf_addf(out, err, "],\n");

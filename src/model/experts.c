@@ -56,3 +56,34 @@ bool tern_role__hf_experts(const tern_config *config, tern_role role, uint32_t l
     }
     return false;
 }
+
+/* The number between two texts; false when the name is not so made. What is too large becomes UINT32_MAX. */
+static bool number_between(tern_span s, const char *pattern, const char *mark, uint32_t *number)
+{
+    const size_t before = (size_t)(mark - pattern), after = strlen(mark + 2) - strlen(".weight");
+    uint64_t n = 0;
+    size_t at = before;
+    if (s.size <= before + after || memcmp(s.data, pattern, before) != 0) return false;
+    for (; at < s.size - after; at++) {
+        if (s.data[at] < '0' || s.data[at] > '9') return false;
+        if (n < UINT32_MAX) n = n * 10 + (uint64_t)(s.data[at] - '0');
+    }
+    *number = n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+    return memcmp(s.data + at, mark + 2, after) == 0;
+}
+
+bool tern_role__parse_hf_expert(const tern_config *config, tern_span module, uint32_t layer, tern_role *role,
+                                uint32_t *expert)
+{
+    const char *family = config ? config->architecture : "";
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        char name[TERN_MODEL__NAME_BYTES];
+        if (*family && strcmp(sources[i].architecture, family) != 0) continue;
+        tern_role__name_in_layer(sources[i].hf, layer, name);
+        const char *mark = strstr(name, "%u");
+        if (!mark || !number_between(module, name, mark, expert)) continue;
+        *role = sources[i].role;
+        return true;
+    }
+    return false;
+}

@@ -22,11 +22,13 @@ static void add_pair(const tern_merge_item *item, const tern_adapter_pair *pair,
 {
     const tern_adapter_info *info = tern_adapter_describe(item->adapter);
     double scale = (double)item->scale * (double)info->scale;
+    const uint32_t each = pair->out / pair->n_experts;
     for (uint32_t r = 0; r < n; r++, out += pair->in) {
+        const float *of_expert = pair->a + (size_t)((first + r) / each) * info->rank * pair->in;
         for (uint32_t c = 0; c < pair->in; c++) row[c] = 0;
         for (uint32_t k = 0; k < info->rank; k++) {
             double b = scale * (double)pair->b[(size_t)(first + r) * info->rank + k];
-            const float *a = pair->a + (size_t)k * pair->in;
+            const float *a = of_expert + (size_t)k * pair->in;
             for (uint32_t c = 0; c < pair->in; c++) row[c] += b * (double)a[c];
         }
         for (uint32_t c = 0; c < pair->in; c++) out[c] += (float)row[c];

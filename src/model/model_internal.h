@@ -187,6 +187,10 @@ typedef struct tern_hf_experts {
 /* False of roles that are not all experts' together. */
 bool tern_role__hf_experts(const tern_config *config, tern_role role, uint32_t layer, uint32_t expert,
                            tern_hf_experts *out);
+/* The role and the expert of a module's name without ".weight", "model.layers.0.block_sparse_moe.experts.3.w1", where
+ * each expert has a tensor of its own; config without an architecture: of any family. False: it is no such name. */
+bool tern_role__parse_hf_expert(const tern_config *config, tern_span module, uint32_t layer, tern_role *role,
+                                uint32_t *expert);
 /* Rows of one expert in the role's weight. */
 uint32_t tern_role__expert_rows(const tern_config *config, tern_role role, uint32_t layer);
 /* "gate_up_proj_blocks" and "..._scales": MXFP4 as Hugging Face folders have it. */

@@ -165,6 +165,10 @@ static void note_what_is_left_out(const tern_run *run)
 static tern_status open_trainer(tern_run *run, tern_error *err)
 {
     TERN_TRY(tern_trainer_open(&run->trainer, run->backend, run->model, &run->params, err));
+    const bool peft = tern_run__is_lora(run) && !run->to_gguf;
+    for (size_t i = 0; peft && i < tern_trainer_n_tensors(run->trainer); i++)
+        TERN_TRY(
+            tern_adapter_check_peft(tern_model_config(run->model), tern_trainer_tensor_at(run->trainer, i)->role, err));
     note_what_is_left_out(run);
     return TERN_OK;
 }

@@ -13,7 +13,7 @@ typedef struct tern_trainer_lora {
     uint32_t rank; /* 0: none, all weights are tuned */
     float alpha;
     float dropout;              /* 0 <= p < 1 */
-    const char *const *targets; /* [n_targets] PEFT's words, "q_proj"; none: all seven linear layers */
+    const char *const *targets; /* [n_targets] PEFT's words, "q_proj"; none: all linear layers but experts */
     size_t n_targets;
     const tern_adapter *start; /* goes on from this one, whose rank, alpha and targets count; NULL: A is random
                                 * (Kaiming uniform, as PEFT), B zero */

@@ -75,9 +75,9 @@ static const tern_adapter_pair *start_of(const tern_trainer *t, const walk *w)
 static bool targeted(const tern_trainer *t, const walk *w)
 {
     const tern_trainer_lora *lora = &t->params.lora;
-    if (!uses_lora(t) || !tern_role_is_linear(w->role)) return false;
+    if (!uses_lora(t) || !tern_adapter_target(w->role)) return false;
     if (lora->start) return start_of(t, w) != NULL;
-    bool found = lora->n_targets == 0;
+    bool found = lora->n_targets == 0 && tern_role_is_linear(w->role); /* experts get one when they are named */
     for (size_t i = 0; i < lora->n_targets; i++)
         found = found || strcmp(lora->targets[i], tern_adapter_target(w->role)) == 0;
     return found && !frozen(t, w->name);
@@ -136,7 +136,8 @@ static tern_trainer_made *add_half(tern_trainer *t, const walk *w, bool is_b)
     const tern_adapter_pair *start = start_of(t, w);
     tern_trainer_made *m = add_made(t, w, !frozen(t, w->name));
     m->is_b = is_b;
-    m->shown.rows = is_b ? w->weight->rows : rank;
+    m->n_experts = tern_role_is_linear(w->role) ? 1 : t->config->n_experts;
+    m->shown.rows = is_b ? w->weight->rows : rank * m->n_experts;
     m->shown.cols = is_b ? rank : w->weight->cols;
     m->start = !start ? NULL : is_b ? start->b : start->a;
     snprintf(m->name, sizeof m->name, "base_model.model.%.*s.lora_%c.weight",

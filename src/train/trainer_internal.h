@@ -14,6 +14,7 @@ typedef struct tern_trainer_made {
     const tern_weight *source; /* the model's; NULL: half an adapter */
     bool learns;               /* false: of an adapter that is frozen */
     bool is_b;                 /* the second half */
+    uint32_t n_experts;        /* of a half: each has as many rows; 1: none */
     const float *start;        /* of a half: the adapter to go on from, or NULL */
     void *data;                /* of the weight, where the backend reads it in place */
     float *row_scales;

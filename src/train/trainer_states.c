@@ -52,14 +52,17 @@ static tern_status read_padded(tern_trainer *t, const tern_trainer_made *m, floa
 /* Without what the rank was rounded up by. */
 static tern_status read_half(tern_trainer *t, const tern_trainer_made *m, float *out, tern_error *err)
 {
-    uint32_t rows = m->is_b ? m->shown.rows : t->lora_rank, cols = m->is_b ? t->lora_rank : m->shown.cols;
+    uint32_t padded_rows = m->shown.rows / m->n_experts, rows = m->is_b ? padded_rows : t->lora_rank,
+             cols = m->is_b ? t->lora_rank : m->shown.cols;
     size_t bytes = (size_t)m->shown.rows * m->shown.cols * sizeof(float);
     float *padded = t->work.half;
     if (!padded) padded = t->work.half = tern_alloc(bytes);
     if (!padded) return tern_fail_alloc(err, bytes);
     TERN_TRY(read_padded(t, m, padded, err));
-    for (uint32_t r = 0; r < rows; r++)
-        memcpy(out + (size_t)r * cols, padded + (size_t)r * m->shown.cols, cols * sizeof *out);
+    for (uint32_t r = 0; r < rows * m->n_experts; r++) {
+        const size_t from = (size_t)(r / rows) * padded_rows + r % rows;
+        memcpy(out + (size_t)r * cols, padded + from * m->shown.cols, cols * sizeof *out);
+    }
     tern_free(padded);
     t->work.half = NULL;
     return TERN_OK;

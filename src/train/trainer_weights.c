@@ -56,7 +56,11 @@ static void half_row(const tern_trainer *t, const tern_trainer_made *m, uint32_t
 {
     uint32_t n = m->is_b ? t->lora_rank : m->shown.cols; /* of the row as it is without them */
     memset(out, 0, m->shown.cols * sizeof *out);
-    if (!m->is_b && row >= t->lora_rank) return;
+    if (!m->is_b) { /* of an expert, or of the layer */
+        const uint32_t padded = m->shown.rows / m->n_experts, expert = row / padded;
+        if (row % padded >= t->lora_rank) return;
+        row = expert * t->lora_rank + row % padded;
+    }
     if (m->start) memcpy(out, m->start + (size_t)row * n, n * sizeof *out);
     else if (!m->is_b) random_row(t, m, row, out);
 }

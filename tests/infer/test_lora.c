@@ -186,12 +186,11 @@ static void threads_change_no_bit(void **state)
     free(first);
 }
 
-/* A dense model with the adapter in its weights. */
-static void merged_weights_compute_the_same(void **state)
+/* A dense model with the adapter in its weights; experts have a pair each. */
+static void check_merged(const char *fixture)
 {
-    (void)state;
     tern_error err = {0};
-    tern_engine *engine = test_engine(test_converted(test_fixture("llama"), "f32", "f32"), NULL), *other;
+    tern_engine *engine = test_engine(test_converted(test_fixture(fixture), "f32", "f32"), NULL), *other;
     tern_adapter *adapter = test_adapter(tern_engine_model(engine), 6, 5, false);
     tern_lora *lora;
     tern_model *merged;
@@ -207,7 +206,7 @@ static void merged_weights_compute_the_same(void **state)
           *inside = lora_logits_of(t);
     assert_true(lora_distance(beside, base, s) > 1e-2);
     double error = lora_distance(beside, inside, s);
-    if (!(error <= 1e-4)) fail_msg("merged weights differ by %g", error);
+    if (!(error <= 1e-4)) fail_msg("%s: merged weights differ by %g", fixture, error);
     free(base);
     free(beside);
     free(inside);
@@ -217,6 +216,13 @@ static void merged_weights_compute_the_same(void **state)
     tern_lora_close(lora);
     tern_adapter_close(adapter);
     tern_engine_close(engine);
+}
+
+static void merged_weights_compute_the_same(void **state)
+{
+    (void)state;
+    check_merged("llama");
+    check_merged("mixtral");
 }
 
 static const struct CMUnitTest tests[] = {

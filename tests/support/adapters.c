@@ -26,13 +26,14 @@ tern_adapter *test_adapter(const tern_model *model, uint32_t rank, uint64_t seed
     size_t n = 0;
     for (uint32_t layer = 0; layer < tern_model_config(model)->n_layers; layer++)
         for (int role = 0; role < TERN_ROLE_COUNT; role++)
-            if (tern_role_is_linear((tern_role)role) && n < MAX_TARGETS)
+            if (tern_adapter_target((tern_role)role) && tern_model_weight(model, (tern_role)role, layer)->encoding &&
+                n < MAX_TARGETS)
                 targets[n++] = (tern_adapter_layer){(tern_role)role, layer};
     const tern_adapter_info info = {.rank = rank, .alpha = 2 * (float)rank};
     assert_ok(tern_adapter_make(&adapter, model, &info, targets, n, &err), err);
     for (size_t i = 0; i < n; i++) {
         const tern_adapter_pair *pair = tern_adapter_find(adapter, targets[i].role, targets[i].layer);
-        fill(pair->a, (size_t)rank * pair->in, 1 / sqrtf((float)pair->in), &rng, coarse);
+        fill(pair->a, (size_t)rank * pair->n_experts * pair->in, 1 / sqrtf((float)pair->in), &rng, coarse);
         fill(pair->b, (size_t)rank * pair->out, 0.2f / sqrtf((float)rank), &rng, coarse);
     }
     return adapter;

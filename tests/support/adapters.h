@@ -4,8 +4,8 @@
 
 #include "infer/lora.h"
 
-/* An adapter beside every linear layer of the model, of numbers that follow from the seed; with `coarse` such as bf16
- * holds. Its scale is 2, and B A about a tenth of a weight. The caller's to close. */
+/* An adapter beside every linear layer of the model, its experts too, of numbers that follow from the seed; with
+ * `coarse` such as bf16 holds. Its scale is 2, and B A about a tenth of a weight. The caller's to close. */
 tern_adapter *test_adapter(const tern_model *model, uint32_t rank, uint64_t seed, bool coarse);
 /* The same on an engine. */
 tern_lora *test_lora(tern_engine *engine, uint32_t rank, uint64_t seed, bool coarse);

@@ -122,7 +122,8 @@ tern_graph_lora *test_trained_adapt(test_trained *t, tern_role role, uint32_t la
     char name[72];
     tern_graph_lora *lora = &loras[place->n_loras];
     snprintf(name, sizeof name, "%.40s.lora%u_a", w->name, place->n_loras);
-    lora->a = small(t, name, rank, w->cols, 1000 * at + place->n_loras);
+    const bool experts = role == TERN_ROLE_FFN_GATE_EXPS || role == TERN_ROLE_FFN_DOWN_EXPS;
+    lora->a = small(t, name, experts ? rank * t->config->n_experts : rank, w->cols, 1000 * at + place->n_loras);
     snprintf(name, sizeof name, "%.40s.lora%u_b", w->name, place->n_loras);
     lora->b = small(t, name, w->rows, rank, 1000 * at + 500 + place->n_loras);
     lora->scale = 2;

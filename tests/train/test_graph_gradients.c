@@ -126,6 +126,13 @@ static void experts(void **state)
         tern_config *config = (tern_config *)(uintptr_t)t.config;
         config->n_experts_used = config->n_experts;
         check_model(&t, &(test_how){.dense = true, .tokens = 64, .checkpoint = i % 2});
+        test_trained_freeze(&t);
+        for (uint32_t layer = 0; layer < config->n_layers; layer++) {
+            test_trained_adapt(&t, TERN_ROLE_ATTN_V, layer, 4, 0);
+            test_trained_adapt(&t, TERN_ROLE_FFN_GATE_EXPS, layer, 4, i ? 0.25f : 0);
+            test_trained_adapt(&t, TERN_ROLE_FFN_DOWN_EXPS, layer, 4, 0); /* a mask would go by the order of experts */
+        }
+        check_model(&t, &(test_how){.dense = true, .tokens = 64, .checkpoint = true});
         test_trained_close(&t);
     }
 }

@@ -8,6 +8,7 @@
 #include "graph/graph.h"
 #include "infer/runner.h"
 #include "ops/operands.h"
+#include "ops/ref/experts.h"
 
 enum { DEFAULT_WINDOW = 512, BATCH = 128 };
 
@@ -16,9 +17,10 @@ typedef struct measuring {
     tern_engine *engine;
     const tern_importance_params *params;
     tern_runner runner;
-    float *rows; /* [BATCH][cols] of the value that was read last */
+    float *rows; /* [room] of the value that was read last */
     size_t room;
-    uint32_t read; /* that value, or TERN_NO_VALUE */
+    uint32_t read;      /* that value, or TERN_NO_VALUE */
+    tern_route *routes; /* [BATCH * n_routes] of a layer with experts */
     const int32_t *ids;
     size_t n, n_done;
 } measuring;
@@ -31,10 +33,13 @@ static uint32_t smaller(size_t a, uint32_t b)
 static tern_status make_room(measuring *s, tern_error *err)
 {
     TERN_TRY(tern_imatrix_sums_make(&s->out->sums, &s->out->n, tern_engine_model(s->engine), err));
+    const tern_config *c = tern_engine_config(s->engine);
+    const size_t n = (size_t)BATCH * (c->n_experts ? c->n_experts_used : 1);
     for (size_t i = 0; i < s->out->n; i++)
-        if ((size_t)s->out->sums[i].cols * BATCH > s->room) s->room = (size_t)s->out->sums[i].cols * BATCH;
+        if (s->out->sums[i].cols * n > s->room) s->room = s->out->sums[i].cols * n;
     s->rows = tern_alloc(s->room * sizeof *s->rows);
-    return s->rows ? TERN_OK : tern_fail_alloc(err, s->room * sizeof *s->rows);
+    s->routes = tern_alloc(n * sizeof *s->routes);
+    return s->rows && s->routes ? TERN_OK : tern_fail_alloc(err, s->room * sizeof *s->rows);
 }
 
 static tern_imatrix_sums *sums_of(const measuring *s, const tern_weight *w)
@@ -52,21 +57,40 @@ static tern_view input_of(const tern_graph *g, const tern_op *op)
     return tern_graph__maker(g, x.value)->in[TERN_QUANTIZE_X];
 }
 
-static tern_status add_rows(measuring *s, tern_imatrix_sums *sums, const float *rows, uint32_t n, uint32_t stride,
-                            tern_error *err)
+static void add_row(tern_imatrix_sums *sums, uint32_t expert, const float *row)
 {
-    for (uint32_t r = 0; r < n; r++)
-        for (uint32_t c = 0; c < sums->cols; c++) {
-            const double x = (double)rows[(size_t)r * stride + c];
-            sums->squares[c] += x * x;
-        }
-    sums->count += n;
-    for (uint32_t c = 0; c < sums->cols; c++)
-        if (!isfinite((float)sums->squares[c]))
+    double *squares = sums->squares + (size_t)expert * sums->cols;
+    for (uint32_t c = 0; c < sums->cols; c++) squares[c] += (double)row[c] * (double)row[c];
+    sums->counts[expert]++;
+}
+
+static tern_status check_sums(const measuring *s, const tern_imatrix_sums *sums, uint32_t n, tern_error *err)
+{
+    for (size_t i = 0; i < (size_t)sums->n_experts * sums->cols; i++)
+        if (!isfinite((float)sums->squares[i]))
             return tern_fail(err, TERN_NOT_FINITE,
-                             "%s: the squares of column %u of its input add up to %g, after token %zu", sums->name, c,
-                             sums->squares[c], s->n_done + n);
+                             "%s: the squares of column %u of its input add up to %g, after token %zu", sums->name,
+                             (uint32_t)(i % sums->cols), sums->squares[i], s->n_done + n);
     return TERN_OK;
+}
+
+/* Rows of tokens, or of experts: each of these counts for its expert. */
+static tern_status add_rows(measuring *s, tern_runner_graph *g, const tern_op *op, tern_imatrix_sums *sums,
+                            uint32_t n_tokens, tern_error *err)
+{
+    const tern_view x = input_of(&g->graph, op);
+    const tern_value *value = &g->graph.values[x.value];
+    const uint32_t k = op->route.cols ? g->graph.n_routes : 1, each = value->rows == TERN_ROWS_ROUTED ? 1 : k;
+    const uint32_t n_rows = n_tokens * k / each;
+    if ((size_t)value->cols * n_rows > s->room)
+        return tern_fail(err, TERN_INTERNAL, "%s: an input of %u columns", sums->name, value->cols);
+    if (x.value != s->read) TERN_TRY(tern_runner_read(g, x.value, n_rows, s->rows, err));
+    s->read = x.value;
+    if (op->route.cols) TERN_TRY(tern_runner_read(g, op->route.value, n_tokens * k, (float *)(void *)s->routes, err));
+    for (uint32_t r = 0; r < n_tokens * k; r++)
+        add_row(sums, op->route.cols ? s->routes[r].expert : 0,
+                s->rows + (size_t)(r / each) * value->cols + x.first_col);
+    return check_sums(s, sums, n_tokens, err);
 }
 
 static tern_status look(measuring *s, tern_runner_graph *g, uint32_t n_tokens, tern_error *err)
@@ -76,14 +100,7 @@ static tern_status look(measuring *s, tern_runner_graph *g, uint32_t n_tokens, t
         const tern_op *op = &g->graph.ops[i];
         if (op->kind != TERN_OP_LINEAR) continue;
         tern_imatrix_sums *sums = sums_of(s, g->graph.values[op->in[TERN_LINEAR_W].value].weight);
-        if (!sums) continue; /* the output table */
-        const tern_view x = input_of(&g->graph, op);
-        const uint32_t stride = g->graph.values[x.value].cols;
-        if (stride * (size_t)n_tokens > s->room)
-            return tern_fail(err, TERN_INTERNAL, "%s: an input of %u columns", sums->name, stride);
-        if (x.value != s->read) TERN_TRY(tern_runner_read(g, x.value, n_tokens, s->rows, err));
-        s->read = x.value;
-        TERN_TRY(add_rows(s, sums, s->rows + x.first_col, n_tokens, stride, err));
+        if (sums) TERN_TRY(add_rows(s, g, op, sums, n_tokens, err)); /* else a table or a router */
     }
     return TERN_OK;
 }
@@ -143,6 +160,7 @@ tern_status tern_importance_measure(tern_importance *out, tern_engine *engine, c
 fail:
     tern_runner_deinit(&s.runner);
     tern_free(s.rows);
+    tern_free(s.routes);
     if (status != TERN_OK) tern_importance_deinit(out);
     return status;
 }

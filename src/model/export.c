@@ -45,7 +45,9 @@ tern_status tern_export__plan(const tern_config *config, const tern_export_optio
 {
     const tern_config *c = config;
     const tern_weight *w = weight;
-    tern_export_plan p = {.weight = w, .asked = target_of(c, options, role, layer, w)};
+    tern_export_plan p = {.weight = w,
+                          .asked = target_of(c, options, role, layer, w),
+                          .n_experts = tern_role__of_experts(role) ? c->n_experts : 1};
     p.encoding = tern_encoding_fitting(p.asked, w->cols);
     TERN_TRY(check_target(options, role, w, p.encoding, err));
     p.ternarise = p.encoding->ternary && !w->encoding->ternary;

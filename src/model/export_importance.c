@@ -20,12 +20,11 @@ tern_status tern_export__find_importance(const tern_export_options *o, tern_role
     bool found;
     if (!o->imatrix || p->encoding == p->weight->encoding || !p->encoding->pack_weighted) return TERN_OK;
     if (role == TERN_ROLE_TOKEN_EMBD) return TERN_OK;
-    p->unweighted = tern_role__of_experts(role); /* its rows would have as many importances as there are experts */
-    if (p->unweighted) return TERN_OK;
+    const uint32_t cols = p->weight->cols;
     tern_role__gguf_name(NULL, role, layer, name);
-    p->importance = tern_calloc(p->weight->cols, sizeof *p->importance);
-    if (!p->importance) return tern_fail_alloc(err, p->weight->cols * sizeof *p->importance);
-    const tern_status status = tern_imatrix_mean(o->imatrix, name, p->weight->cols, p->importance, &found, err);
+    p->importance = tern_calloc((size_t)p->n_experts * cols, sizeof *p->importance);
+    if (!p->importance) return tern_fail_alloc(err, (size_t)p->n_experts * cols * sizeof *p->importance);
+    const tern_status status = tern_imatrix_mean(o->imatrix, name, p->n_experts, cols, p->importance, &found, err);
     if (status != TERN_OK || !found) tern_export__drop(p);
     p->unweighted = status == TERN_OK && !found;
     return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "imatrix");

@@ -15,10 +15,12 @@ typedef struct tern_export_plan {
     float scale;             /* the weight's; not known yet when `ternarise` into an encoding with a tail */
     uint32_t rsr_rows;       /* rows of a block of the RSR section beside it; 0: it gets none */
     tern_pool *pool;         /* sorts it */
-    uint32_t n_scales; /* values in the tensor of scales beside this one, its own place having 1; 0: there is none */
-    float *importance; /* [cols] of a matrix that is encoded anew and has one, or NULL; tern_export__drop frees it */
-    bool unweighted;   /* it is encoded anew and the imatrix has no entry for it */
-    uint32_t n_exact;  /* scales that metadata hold exactly, its own place having them rounded; 0: none */
+    uint32_t n_scales;  /* values in the tensor of scales beside this one, its own place having 1; 0: there is none */
+    uint32_t n_experts; /* of whose matrices the rows are, one after the other; 1: none */
+    float *importance;  /* [n_experts][cols] of a matrix that is encoded anew and has one, or NULL; tern_export__drop
+                         * frees it */
+    bool unweighted;    /* it is encoded anew and the imatrix has no entry for it */
+    uint32_t n_exact;   /* scales that metadata hold exactly, its own place having them rounded; 0: none */
 } tern_export_plan;
 
 /* Errors: INVALID_ARGUMENT (the encoding does not fit the role or the shape), UNSUPPORTED (not trained for it). Each

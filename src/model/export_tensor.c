@@ -75,10 +75,13 @@ static tern_status write_slices(const tern_export_plan *p, tern_gguf_writer *out
                                 uint8_t *bytes, size_t row_bytes, tern_error *err)
 {
     const tern_weight *w = p->weight;
-    for (uint32_t first = 0; first < w->rows; first += n_slice) {
-        uint32_t n = w->rows - first < n_slice ? w->rows - first : n_slice;
+    const uint32_t each = p->importance ? w->rows / p->n_experts : w->rows;
+    for (uint32_t first = 0, n; first < w->rows; first += n) { /* of no two experts, which have other importances */
+        const uint32_t left = each - first % each;
+        const float *importance = p->importance ? p->importance + (size_t)(first / each) * w->cols : NULL;
+        n = left < n_slice ? left : n_slice;
         TERN_TRY(rows_to_values(p, first, n, values, err));
-        if (tern_encode_weighted(p->encoding, values, p->importance, n, w->cols, bytes, err) != TERN_OK)
+        if (tern_encode_weighted(p->encoding, values, importance, n, w->cols, bytes, err) != TERN_OK)
             return tern_error_prefix(err, "%s", w->name);
         TERN_TRY(tern_gguf_writer_data(out, bytes, n * row_bytes, err));
     }

@@ -22,12 +22,31 @@ enum { ENDING_BYTES = 16 };
 
 /* ---- sums */
 
+/* Tables and routers have no entry. */
+static bool has_sums(tern_role role)
+{
+    return tern_role_is_linear(role) || tern_role__kind(role) == TERN_KIND_E;
+}
+
 static size_t count_matrices(const tern_config *c)
 {
     size_t n = 0;
     tern_role_walk walk = {0};
-    while (tern_role__next(&walk, c)) n += tern_role_is_linear(walk.role);
+    while (tern_role__next(&walk, c)) n += has_sums(walk.role);
     return n;
+}
+
+static tern_status make_sums(tern_imatrix_sums *s, const tern_model *model, const tern_role_walk *at, tern_error *err)
+{
+    const tern_config *c = tern_model_config(model);
+    tern_role__gguf_name(c, at->role, at->layer, s->name);
+    s->weight = tern_model_weight(model, at->role, at->layer);
+    s->cols = s->weight->cols;
+    s->n_experts = tern_role__of_experts(at->role) ? c->n_experts : 1;
+    const size_t n = (size_t)s->n_experts * s->cols;
+    s->squares = tern_calloc(n, sizeof *s->squares);
+    s->counts = tern_calloc(s->n_experts, sizeof *s->counts);
+    return s->squares && s->counts ? TERN_OK : tern_fail_alloc(err, n * sizeof *s->squares);
 }
 
 tern_status tern_imatrix_sums_make(tern_imatrix_sums **out, size_t *n_out, const tern_model *model, tern_error *err)
@@ -35,30 +54,22 @@ tern_status tern_imatrix_sums_make(tern_imatrix_sums **out, size_t *n_out, const
     const tern_config *c = tern_model_config(model);
     const size_t n = count_matrices(c);
     tern_role_walk walk = {0};
-    if (c->n_experts)
-        return tern_fail(err, TERN_UNSUPPORTED, "importance matrix: experts: %u in each layer found, none expected",
-                         c->n_experts);
     tern_imatrix_sums *sums = tern_calloc(n, sizeof *sums), *s = sums;
     if (!sums) return tern_fail_alloc(err, n * sizeof *sums);
-    while (tern_role__next(&walk, c)) {
-        if (!tern_role_is_linear(walk.role)) continue;
-        tern_role__gguf_name(c, walk.role, walk.layer, s->name);
-        s->weight = tern_model_weight(model, walk.role, walk.layer);
-        s->cols = s->weight->cols;
-        s->squares = tern_calloc(s->cols, sizeof *s->squares);
-        if (!s++->squares) {
-            tern_imatrix_sums_free(sums, n);
-            return tern_fail_alloc(err, n * sizeof(double));
-        }
-    }
-    *out = sums;
-    *n_out = n;
-    return TERN_OK;
+    tern_status status = TERN_OK;
+    while (status == TERN_OK && tern_role__next(&walk, c))
+        if (has_sums(walk.role)) status = make_sums(s++, model, &walk, err);
+    if (status == TERN_OK) *out = sums, *n_out = n;
+    else tern_imatrix_sums_free(sums, n);
+    return status;
 }
 
 void tern_imatrix_sums_free(tern_imatrix_sums *sums, size_t n)
 {
-    for (size_t i = 0; sums && i < n; i++) tern_free(sums[i].squares);
+    for (size_t i = 0; sums && i < n; i++) {
+        tern_free(sums[i].squares);
+        tern_free(sums[i].counts);
+    }
     tern_free(sums);
 }
 
@@ -77,7 +88,7 @@ static tern_status add_tensor(tern_gguf_writer *w, const tern_imatrix_sums *s, c
                               tern_error *err)
 {
     char name[TERN_ROLE_NAME_BYTES + ENDING_BYTES];
-    const uint64_t dims[2] = {cols, 1};
+    const uint64_t dims[2] = {cols, s->n_experts};
     snprintf(name, sizeof name, "%s%s", s->name, ending);
     return tern_gguf_add_tensor(w, name, TERN_ENC_F32, dims, 2, err);
 }
@@ -99,8 +110,9 @@ static tern_status write_all(tern_gguf_writer *w, const tern_imatrix_sums *sums,
     }
     TERN_TRY(tern_gguf_writer_begin_data(w, err));
     for (size_t i = 0; i < n; i++) {
-        for (uint32_t c = 0; c < sums[i].cols; c++) TERN_TRY(put(w, sums[i].squares[c], err));
-        TERN_TRY(put(w, (double)sums[i].count, err));
+        const tern_imatrix_sums *one = &sums[i];
+        for (size_t k = 0; k < (size_t)one->n_experts * one->cols; k++) TERN_TRY(put(w, one->squares[k], err));
+        for (uint32_t e = 0; e < one->n_experts; e++) TERN_TRY(put(w, (double)one->counts[e], err));
     }
     return TERN_OK;
 }
@@ -212,33 +224,57 @@ static const tern_gguf_tensor *find(const tern_imatrix *m, const char *name, con
     return tern_gguf_find_tensor(m->gguf, full);
 }
 
-static tern_status check(const tern_gguf_tensor *t, const char *name, uint32_t cols, tern_error *err)
+static tern_status check(const tern_gguf_tensor *t, const char *name, uint32_t rows, uint32_t cols, tern_error *err)
 {
-    if (t && t->type == TERN_ENC_F32 && t->rows == 1 && t->cols == cols) return TERN_OK;
+    if (t && t->type == TERN_ENC_F32 && t->rows == rows && t->cols == cols) return TERN_OK;
     if (!t) return tern_fail(err, TERN_MALFORMED, "%s: no such tensor found, one expected", name);
-    return tern_fail(err, TERN_MALFORMED, "%s: %llu x %llu of %s found, 1 x %u of f32 expected", name,
-                     (unsigned long long)t->rows, (unsigned long long)t->cols, tern_gguf_type_name(t->type), cols);
+    return tern_fail(err, TERN_MALFORMED, "%s: %llu x %llu of %s found, %u x %u of f32 expected", name,
+                     (unsigned long long)t->rows, (unsigned long long)t->cols, tern_gguf_type_name(t->type), rows,
+                     cols);
 }
 
-tern_status tern_imatrix_mean(const tern_imatrix *m, const char *name, uint32_t cols, float *mean, bool *found,
+/* Of one expert, or of a matrix without; an expert that nothing was routed to has counts of 0. */
+static tern_status find_means(const char *name, const uint8_t *sums, float count, uint32_t cols, float *mean,
                               tern_error *err)
+{
+    for (uint32_t c = 0; c < cols; c++) {
+        const float sum = tern_load_f32(sums + c * sizeof sum);
+        if (!(sum >= 0 && isfinite(sum)))
+            return tern_fail(err, TERN_MALFORMED, "%s.in_sum2: %g found at column %u, a sum of squares expected", name,
+                             (double)sum, c);
+        mean[c] = count > 0 ? sum / count : 1;
+    }
+    return TERN_OK;
+}
+
+static tern_status check_counts(const tern_gguf_tensor *counts, const char *name, uint32_t n, tern_error *err)
+{
+    float most = 0;
+    for (uint32_t e = 0; e < n; e++) {
+        const float count = tern_load_f32(counts->data + e * sizeof count);
+        if (!(count >= 0 && isfinite(count)) || (n == 1 && count == 0))
+            return tern_fail(err, TERN_MALFORMED, "%s: %g found, a positive number expected", name, (double)count);
+        if (count > most) most = count;
+    }
+    if (most > 0) return TERN_OK;
+    return tern_fail(err, TERN_MALFORMED, "%s: 0 found for all of %u experts, a positive number expected", name, n);
+}
+
+tern_status tern_imatrix_mean(const tern_imatrix *m, const char *name, uint32_t n_experts, uint32_t cols, float *mean,
+                              bool *found, tern_error *err)
 {
     char full[TERN_ROLE_NAME_BYTES + ENDING_BYTES];
     const tern_gguf_tensor *sums = find(m, name, ".in_sum2", full, sizeof full);
     *found = sums != NULL;
     if (!sums) return TERN_OK;
-    TERN_TRY(check(sums, full, cols, err));
+    TERN_TRY(check(sums, full, n_experts, cols, err));
     const tern_gguf_tensor *counts = find(m, name, ".counts", full, sizeof full);
-    TERN_TRY(check(counts, full, 1, err));
-    const float count = tern_load_f32(counts->data);
-    if (!(count > 0 && isfinite(count)))
-        return tern_fail(err, TERN_MALFORMED, "%s: %g found, a positive number expected", full, (double)count);
-    for (uint32_t c = 0; c < cols; c++) {
-        const float sum = tern_load_f32(sums->data + c * sizeof sum);
-        if (!(sum >= 0 && isfinite(sum)))
-            return tern_fail(err, TERN_MALFORMED, "%s.in_sum2: %g found at column %u, a sum of squares expected", name,
-                             (double)sum, c);
-        mean[c] = sum / count;
+    TERN_TRY(check(counts, full, n_experts, 1, err));
+    TERN_TRY(check_counts(counts, full, n_experts, err));
+    for (uint32_t e = 0; e < n_experts; e++) {
+        const size_t at = (size_t)e * cols;
+        const float count = tern_load_f32(counts->data + e * sizeof count);
+        TERN_TRY(find_means(name, sums->data + at * sizeof(float), count, cols, mean + at, err));
     }
     return TERN_OK;
 }

@@ -5,13 +5,14 @@
 
 #include "model/model.h"
 
-/* One matrix: squares[c] = sum over `count` rows of its input of x[c]^2. */
+/* One matrix: squares[c] = sum over counts[0] rows of its input of x[c]^2; of experts, which are one weight, each has
+ * its own: squares[e * cols + c], counts[e] rows. */
 typedef struct tern_imatrix_sums {
     char name[TERN_ROLE_NAME_BYTES]; /* GGUF's: "blk.0.attn_q.weight" */
     const tern_weight *weight;       /* borrowed; not written */
-    uint32_t cols;
-    double *squares;
-    uint64_t count;
+    uint32_t cols, n_experts;        /* 1: none */
+    double *squares;                 /* [n_experts][cols] */
+    uint64_t *counts;                /* [n_experts] */
 } tern_imatrix_sums;
 
 /* Sums of 0 for all matrices of a model's layers, in the order of files; the caller's to free. Errors: OUT_OF_MEMORY.
@@ -42,10 +43,11 @@ uint32_t tern_imatrix_entries(const tern_imatrix *m);
 uint32_t tern_imatrix_chunks(const tern_imatrix *m);
 /* The file's name without folders; "" from memory. */
 const char *tern_imatrix_name(const tern_imatrix *m);
-/* mean[cols]: the mean squared input of each column of the matrix `name`; *found false, and nothing else: it has no
- * entry. Errors: MALFORMED (another type or number of columns, a count that is not positive, a sum that is below 0 or
- * not finite: with the tensor's name). */
-tern_status tern_imatrix_mean(const tern_imatrix *m, const char *name, uint32_t cols, float *mean, bool *found,
-                              tern_error *err);
+/* mean[n_experts][cols]: the mean squared input of each column of the matrix `name`, of each expert's (n_experts 1: it
+ * has none); 1 in all columns of an expert without rows. *found false, and nothing else: it has no entry. Errors:
+ * MALFORMED (another type or number of columns or experts, a count that is not positive, of experts one below 0 or all
+ * of 0, a sum that is below 0 or not finite: with the tensor's name). */
+tern_status tern_imatrix_mean(const tern_imatrix *m, const char *name, uint32_t n_experts, uint32_t cols, float *mean,
+                              bool *found, tern_error *err);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "tern/status.h"
+#include "tern/text.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -222,6 +223,9 @@ typedef struct tern_generate_params {
     uint32_t n_keep;
     uint32_t draft_tokens; /* prompt-lookup speculation: at most so many drafted tokens a step; 0: off. Needs a session
                             * with max_outputs > draft_tokens. Lossless: the text is the same as without. */
+    /* Which tokens may be taken (a grammar's, tern_grammar_state_filter); NULL: all. The host chooses then, and an end
+     * token ends the text also with ignore_eos. Drafts, context shifts and sampling work as without. */
+    const tern_token_filter *filter;
     bool (*on_piece)(void *context, const tern_piece *piece); /* false stops; may be NULL */
     void *context;
 } tern_generate_params;
@@ -238,8 +242,8 @@ typedef struct tern_generate_result {
 /* Evaluates the prompt and generates. n_prompt may be 0 when the session holds tokens: it goes on after them. The
  * session keeps the prompt and all generated tokens (not an end token, which is not counted either), also when
  * generation was stopped. On a GPU the device chooses the tokens when it can: greedily or from the top 1 to 64, without
- * biases, penalties, typical-p and drafts; else the host does, from logits. Works without a tokenizer (pieces then have
- * no text; end tokens are unknown). No allocation for each token after the first. Errors: those of append;
+ * biases, penalties, typical-p, filters and drafts; else the host does, from logits. Works without a tokenizer (pieces then have
+ * no text; end tokens are unknown). No allocation for each token after the first. Errors: those of append and the filter;
  * INVALID_ARGUMENT (a sampler parameter with its range, no tokens at all, n_keep or draft_tokens too large for the
  * session); CONTEXT_FULL when the prompt itself does not fit; OUT_OF_MEMORY. */
 TERN_API tern_status tern_generate(tern_session *session, const int32_t *prompt, uint32_t n_prompt,

@@ -1,4 +1,4 @@
-/* Token ids, tokenizers, and the messages and templates of a chat. */
+/* Token ids, tokenizers, the messages and templates of a chat, grammars of what a model may write, and tool calls. */
 #ifndef TERN_TEXT_H
 #define TERN_TEXT_H
 
@@ -52,6 +52,131 @@ TERN_API void tern_chat_template_close(tern_chat_template *chat_template);
  * (first), user and assistant as the family was trained on them, without tools. Static storage; NULL for any other
  * name. */
 TERN_API const char *tern_chat_template_builtin(const char *name);
+
+/* ---- grammars: what a model may write (docs/grammar.md) */
+
+/* A vocabulary made ready for grammars: the bytes of its tokens in order. Immutable; shared by threads. The tokenizer
+ * must outlive it. */
+typedef struct tern_grammar_vocab tern_grammar_vocab;
+
+/* Takes about 20 bytes for each byte of the vocabulary, and some milliseconds. On failure *vocab is NULL. Errors:
+ * OUT_OF_MEMORY. */
+TERN_API tern_status tern_grammar_vocab_open(tern_grammar_vocab **vocab, const tern_tokenizer *tokenizer,
+                                             tern_error *err);
+/* All grammars on it must be closed. NULL is fine. */
+TERN_API void tern_grammar_vocab_close(tern_grammar_vocab *vocab);
+
+/* What a grammar is written in. GBNF: that of llama.cpp, with a rule `root`. SCHEMA: JSON Schema. REGEX: a regular
+ * expression that all of the text matches. JSON: any JSON object; the source is not read. */
+typedef enum tern_grammar_kind {
+    TERN_GRAMMAR_GBNF,
+    TERN_GRAMMAR_SCHEMA,
+    TERN_GRAMMAR_REGEX,
+    TERN_GRAMMAR_JSON
+} tern_grammar_kind;
+
+/* A compiled grammar, with the masks that were made of it. Shared by threads, which take turns. */
+typedef struct tern_grammar tern_grammar;
+
+/* Compiles n bytes of source, which may go afterwards. `vocab` NULL: for text alone (accept_text). On failure *grammar
+ * is NULL. Errors: MALFORMED (line, column, what was found and what was expected), UNSUPPORTED (a keyword of JSON
+ * Schema with its JSON pointer, or a construct of regular expressions, that Tern does not know), LIMIT (a grammar that
+ * is too large or nested too deep), OUT_OF_MEMORY. */
+TERN_API tern_status tern_grammar_open(tern_grammar **grammar, const tern_grammar_vocab *vocab, tern_grammar_kind kind,
+                                       const char *source, size_t n, tern_error *err);
+/* All its states must be closed. NULL is fine. */
+TERN_API void tern_grammar_close(tern_grammar *grammar);
+
+/* How far a text has come in a grammar. One thread at a time. */
+typedef struct tern_grammar_state tern_grammar_state;
+
+/* A state before the first token. The grammar must outlive it. Errors: OUT_OF_MEMORY. */
+TERN_API tern_status tern_grammar_state_open(tern_grammar_state **state, tern_grammar *grammar, tern_error *err);
+/* Another state at the same place. Errors: OUT_OF_MEMORY. */
+TERN_API tern_status tern_grammar_state_clone(tern_grammar_state **copy, const tern_grammar_state *state,
+                                              tern_error *err);
+/* NULL is fine. */
+TERN_API void tern_grammar_state_close(tern_grammar_state *state);
+/* Back to before the first token. */
+TERN_API tern_status tern_grammar_state_reset(tern_grammar_state *state, tern_error *err);
+/* Goes on by a token, or by n bytes of text. An end token is accepted where the grammar may end, and nothing after it.
+ * On failure the state is as it was. Errors: INVALID_ARGUMENT (what does not continue the text, or an id outside the
+ * vocabulary), LIMIT (a grammar with too many ways to read the text at once), OUT_OF_MEMORY. */
+TERN_API tern_status tern_grammar_state_accept(tern_grammar_state *state, int32_t id, tern_error *err);
+TERN_API tern_status tern_grammar_state_accept_text(tern_grammar_state *state, const char *text, size_t n,
+                                                    tern_error *err);
+/* Whether the text may end here. */
+TERN_API bool tern_grammar_state_may_end(const tern_grammar_state *state);
+/* Which tokens may come next: bit id % 32 of words[id / 32], in n_words words, of which those beyond the vocabulary
+ * become 0. The end tokens are among them where the text may end; none is left once it has ended. Errors:
+ * INVALID_ARGUMENT (fewer words than the vocabulary needs, no vocabulary), LIMIT, OUT_OF_MEMORY. */
+TERN_API tern_status tern_grammar_state_mask(tern_grammar_state *state, uint32_t *words, size_t n_words,
+                                             tern_error *err);
+
+/* What chooses the tokens that a generation may take: a grammar's state (tern_grammar_state_filter), or a program of
+ * one's own. */
+typedef struct tern_token_filter {
+    /* As tern_grammar_state_mask. No bit at all ends the text. */
+    tern_status (*mask)(void *context, uint32_t *words, size_t n_words, tern_error *err);
+    /* As tern_grammar_state_accept. */
+    tern_status (*accept)(void *context, int32_t id, tern_error *err);
+    void *context;
+} tern_token_filter;
+
+/* The state as a filter, which borrows it. */
+TERN_API tern_token_filter tern_grammar_state_filter(tern_grammar_state *state);
+
+/* ---- tool calls (docs/grammar.md) */
+
+/* How a family of models writes the calls of tools. */
+typedef enum tern_tool_form {
+    TERN_TOOLS_NONE,
+    TERN_TOOLS_LLAMA3,  /* {"name": ..., "parameters": {...}}, after <|python_tag|> or not; several with ; between */
+    TERN_TOOLS_HERMES,  /* <tool_call>{"name": ..., "arguments": {...}}</tool_call>: Hermes, Qwen */
+    TERN_TOOLS_MISTRAL, /* [TOOL_CALLS][{"name": ..., "arguments": {...}}], or [TOOL_CALLS]name[ARGS]{...} */
+    TERN_TOOLS_GEMMA,   /* ```tool_code or ```json around {"name": ..., "parameters": {...}}, or bare */
+    TERN_TOOLS_HARMONY  /* <|channel|>commentary to=functions.NAME <|message|>{...}<|call|>: GPT-OSS */
+} tern_tool_form;
+
+/* The form that the Jinja text of a chat template speaks of; NONE for one without tools, and for NULL. */
+TERN_API tern_tool_form tern_tool_form_of(const char *chat_template);
+/* "none", "llama3", "hermes", "mistral", "gemma", "harmony"; static storage. */
+TERN_API const char *tern_tool_form_name(tern_tool_form form);
+
+/* A call that a model made; the strings are the parser's. */
+typedef struct tern_tool_call {
+    const char *id;        /* the model's, or "call_" and eight digits */
+    const char *name;      /* UTF-8 */
+    const char *arguments; /* JSON text: an object */
+} tern_tool_call;
+
+/* Reads what a model writes, piece by piece. One thread at a time. */
+typedef struct tern_tool_parser tern_tool_parser;
+
+/* Errors: OUT_OF_MEMORY. */
+TERN_API tern_status tern_tool_parser_open(tern_tool_parser **parser, tern_tool_form form, tern_error *err);
+/* NULL is fine. */
+TERN_API void tern_tool_parser_close(tern_tool_parser *parser);
+/* Takes n more bytes of the answer, with its special tokens shown (show_special), and adds to *content what is text for
+ * the reader and certainly no call, to *reasoning (which may be NULL) what Harmony's channel `analysis` holds. What may
+ * become a call is held back. What looks like a call and is none (no JSON, no name) is content. Errors: LIMIT (a call
+ * of more than 16 MiB, more than 1024 calls), OUT_OF_MEMORY. */
+TERN_API tern_status tern_tool_parser_add(tern_tool_parser *parser, const char *text, size_t n, tern_buf *content,
+                                          tern_buf *reasoning, tern_error *err);
+/* No more will come: what was held back becomes a call or content. */
+TERN_API tern_status tern_tool_parser_finish(tern_tool_parser *parser, tern_buf *content, tern_buf *reasoning,
+                                             tern_error *err);
+/* The calls so far, *n of them, in order; borrowed until the next call of the parser's functions. */
+TERN_API const tern_tool_call *tern_tool_parser_calls(const tern_tool_parser *parser, size_t *n);
+
+/* A grammar (GBNF) that forces calls of tools in a form: one call, or with `parallel` one or more. `tools` is a JSON
+ * array of n bytes as in OpenAI's requests ({"type": "function", "function": {"name", "parameters"}}, or the inner
+ * objects); `name` is the one that must be called, NULL: any. Special tokens that the form needs are looked for in
+ * `vocab`. Errors: MALFORMED (the JSON, and what is missing), NOT_FOUND (no tool of that name), UNSUPPORTED (the form
+ * NONE; keywords of a schema with their JSON pointers), those of tern_grammar_open. */
+TERN_API tern_status tern_grammar_open_tools(tern_grammar **grammar, const tern_grammar_vocab *vocab,
+                                             tern_tool_form form, const char *tools, size_t n, const char *name,
+                                             bool parallel, tern_error *err);
 
 #ifdef __cplusplus
 }

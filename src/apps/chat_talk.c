@@ -133,6 +133,7 @@ static tern_status generate(tern_chat_talk *t, tern_error *err)
     uint32_t common = common_tokens(t);
     tern_status status;
     TERN_GOTO(tern_app_generation_init(&g, t->options, err));
+    TERN_GOTO(tern_app_generation_constrain(&g, t->options, t->engine, err));
     g.params.on_piece = on_piece;
     g.params.context = t;
     g.params.context_shift = false;

@@ -26,6 +26,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Adapters", tern_flags_lora},
                                          {"Generation", tern_flags_generation},
                                          {"Sampling", tern_flags_sampling},
+                                         {"Grammar", tern_flags_grammar},
                                          {"Context", tern_flags_session},
                                          {"Numbers", tern_flags_numbers},
                                          {"Device", tern_flags_device},
@@ -37,7 +38,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
 
 /* Flags that can be set while talking: "/temp 0.5". */
 static const tern_flag_group live_groups[] = {
-    {"Generation", tern_flags_generation}, {"Sampling", tern_flags_sampling}, {0}};
+    {"Generation", tern_flags_generation}, {"Sampling", tern_flags_sampling}, {"Grammar", tern_flags_grammar}, {0}};
 static const tern_command live = {.name = "chat", .usage = "", .groups = live_groups, .max_args = 1};
 
 /* One /command: its word, what follows it, and what it does; CANCELLED leaves the chat. */

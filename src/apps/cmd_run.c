@@ -38,6 +38,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Adapters", tern_flags_lora},
                                          {"Generation", tern_flags_generation},
                                          {"Sampling", tern_flags_sampling},
+                                         {"Grammar", tern_flags_grammar},
                                          {"Context", tern_flags_session},
                                          {"Numbers", tern_flags_numbers},
                                          {"Device", tern_flags_device},
@@ -157,7 +158,7 @@ static tern_status open_session(story *s, const tern_app_generation *g, tern_err
 {
     const tern_options *o = s->options;
     tern_session_params params = {.max_outputs = g->params.draft_tokens + 1,
-                                  .host_sampling = g->params.draft_tokens > 0,
+                                  .host_sampling = g->params.draft_tokens > 0 || g->params.filter,
                                   .loras = s->loras.uses,
                                   .n_loras = s->loras.n};
     TERN_TRY(tern_app_open_session(&s->session, s->engine, o, params, err));
@@ -211,13 +212,14 @@ static tern_status run(const tern_options *o, tern_error *err)
     TERN_GOTO(check_words(o, err));
     TERN_GOTO(tern_app_open_engine(&s.engine, o, true, err));
     TERN_GOTO(read_prompt(&s, err));
+    TERN_GOTO(tern_app_generation_constrain(&g, o, s.engine, err));
     TERN_GOTO(tern_app_load_loras(&s.loras, o, s.engine, err));
     TERN_GOTO(generate(&s, &g, err));
 fail:
     tern_session_close(s.session);
     tern_app_close_loras(&s.loras);
-    tern_engine_close(s.engine);
     tern_app_generation_deinit(&g);
+    tern_engine_close(s.engine);
     tern_tokens_deinit(&s.ids);
     tern_buf_deinit(&s.prompt);
     tern_buf_deinit(&s.text);

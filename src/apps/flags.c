@@ -115,3 +115,13 @@ const tern_flag tern_flags_generation[] = {
     {"draft-tokens", 0, TERN_FLAG_U32, "N", FIELD(draft_tokens), 1, 63, "Tokens that one guess has at most"},
     {0},
 };
+
+const tern_flag tern_flags_grammar[] = {
+    {"grammar", 0, TERN_FLAG_TEXT, "GBNF", FIELD(grammar), 0, 0, "Write only what this grammar allows"},
+    {"grammar-file", 0, TERN_FLAG_TEXT, "FILE", FIELD(grammar_file), 0, 0, "The same from a file"},
+    {"json-schema", 'j', TERN_FLAG_TEXT, "SCHEMA", FIELD(schema), 0, 0, "Write only JSON that this schema allows"},
+    {"json-schema-file", 0, TERN_FLAG_TEXT, "FILE", FIELD(schema_file), 0, 0, "The same from a file"},
+    {"json-object", 0, TERN_FLAG_BOOL, NULL, FIELD(json_object), 0, 0, "Write only a JSON object"},
+    {"regex", 0, TERN_FLAG_TEXT, "REGEX", FIELD(regex), 0, 0, "Write only what this regular expression matches"},
+    {0},
+};

@@ -84,6 +84,9 @@ tern_status tern_app_generation_init(tern_app_generation *g, const tern_options 
 void tern_app_generation_deinit(tern_app_generation *g)
 {
     tern_free(g->biases);
+    tern_grammar_state_close(g->state);
+    tern_grammar_close(g->grammar);
+    tern_grammar_vocab_close(g->vocab);
     *g = (tern_app_generation){0};
 }
 
@@ -100,7 +103,7 @@ void tern_app_note_steps(const tern_generate_result *result, const tern_options 
 {
     if (!o->gpu_steps || result->steps) return;
     fputs("note: --gpu-steps had no effect: the host chose the tokens, as it does with penalties, biases, --typical-p, "
-          "drafts, --top-k 0 or above 64, and layers on the CPU\n",
+          "grammars, drafts, --top-k 0 or above 64, and layers on the CPU\n",
           stderr);
 }
 

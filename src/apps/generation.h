@@ -7,12 +7,22 @@
 typedef struct tern_app_generation {
     tern_generate_params params; /* on_piece and context are the caller's */
     tern_logit_bias *biases;
+    /* Of --grammar and its like; NULL without one. */
+    tern_grammar_vocab *vocab;
+    tern_grammar *grammar;
+    tern_grammar_state *state;
+    tern_token_filter filter;
 } tern_app_generation;
 
 /* Defaults of the flags of sampling and generation. */
 void tern_app_generation_defaults(tern_options *options);
 /* Errors: INVALID_ARGUMENT (a logit bias that is no ID=B). The options must outlive it. */
 tern_status tern_app_generation_init(tern_app_generation *generation, const tern_options *options, tern_error *err);
+/* Makes the generation write only what --grammar, --json-schema, --regex and their like allow, where one is given. It
+ * must go before the engine. Errors: INVALID_ARGUMENT (more than one of them), UNSUPPORTED (a model without a
+ * tokenizer), those of the file and of tern_grammar_open. */
+tern_status tern_app_generation_constrain(tern_app_generation *generation, const tern_options *options,
+                                          tern_engine *engine, tern_error *err);
 void tern_app_generation_deinit(tern_app_generation *generation);
 
 /* What a generation cost. */

@@ -45,6 +45,8 @@ typedef struct tern_options {
     bool greedy, ignore_eos, context_shift;
     const char *draft;
     tern_texts stops, biases;
+    const char *grammar, *grammar_file, *schema, *schema_file, *regex;
+    bool json_object;
 
     /* sessions and chat */
     const char *save, *restore, *system, *template, *history;

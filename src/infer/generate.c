@@ -127,7 +127,7 @@ tern_status tern_generation_open(tern_generation **generation, tern_session *ses
         generation_free(g);
         return status;
     }
-    tern_session_set_n_top(session, tern_sampler_n_top(&params->sampler));
+    tern_session_set_n_top(session, params->filter ? 0 : tern_sampler_n_top(&params->sampler));
     *generation = g;
     return TERN_OK;
 }

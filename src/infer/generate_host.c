@@ -1,4 +1,6 @@
 /* Generating on the host: sampling from logits, one token after the other, with drafts when they are wanted. */
+#include <math.h>
+
 #include "base/alloc.h"
 #include "infer/generate_internal.h"
 
@@ -7,6 +9,11 @@ tern_status tern_generation__host_init(tern_generation *g, tern_error *err)
     const size_t bytes = (g->params.draft_tokens + (size_t)1) * sizeof *g->batch;
     g->batch = tern_alloc(bytes);
     if (!g->batch) return tern_fail_alloc(err, bytes);
+    if (g->params.filter) {
+        g->n_allowed = ((size_t)tern_engine_config(tern_session_engine(g->session))->n_vocab + 31) / 32;
+        g->allowed = tern_alloc(g->n_allowed * sizeof *g->allowed);
+        if (!g->allowed) return tern_fail_alloc(err, g->n_allowed * sizeof *g->allowed);
+    }
     return g->params.draft_tokens ? tern_draft_init(&g->draft, tern_session_n_ctx(g->session), err) : TERN_OK;
 }
 
@@ -14,6 +21,7 @@ void tern_generation__host_deinit(tern_generation *g)
 {
     tern_draft_deinit(&g->draft);
     tern_free(g->batch);
+    tern_free(g->allowed);
 }
 
 tern_status tern_generation__host_begin(tern_generation *g, const int32_t *prompt, uint32_t n, tern_error *err)
@@ -100,14 +108,38 @@ static tern_status decide(tern_generation *g, int32_t id, tern_error *err)
     return TERN_OK;
 }
 
+/* Bans the tokens that the filter does not allow; where it allows none, the text ends. */
+static tern_status filter(tern_generation *g, float *logits, tern_error *err)
+{
+    const tern_token_filter *f = g->params.filter;
+    const uint32_t n_vocab = tern_engine_config(tern_session_engine(g->session))->n_vocab;
+    uint32_t any = 0;
+    if (!f) return TERN_OK;
+    TERN_TRY(f->mask(f->context, g->allowed, g->n_allowed, err));
+    for (size_t i = 0; i < g->n_allowed; i++) any |= g->allowed[i];
+    for (uint32_t i = 0; i < n_vocab; i++)
+        if (!(g->allowed[i / 32] >> i % 32 & 1)) logits[i] = -INFINITY;
+    if (!any) tern_generation__stop(g, TERN_STOP_END_TOKEN);
+    return TERN_OK;
+}
+
+static bool ends(const tern_generation *g, int32_t id)
+{
+    if (g->params.filter && g->tokenizer && tern_token_is_end(g->tokenizer, id)) return true;
+    return tern_generation__is_end(g, id);
+}
+
 tern_status tern_generation__host_step(tern_generation *g, tern_error *err)
 {
     TERN_TRY(make_room(g, err));
     if (g->stopped || g->session->evaluation.active) return TERN_OK;
     float *logits;
     TERN_TRY(tern_session_logits(g->session, g->row, &logits, err));
+    TERN_TRY(filter(g, logits, err));
+    if (g->stopped) return TERN_OK;
     int32_t id = tern_sampler_next(g->sampler, logits, tern_session_tokens(g->session), g->position);
-    if (tern_generation__is_end(g, id)) {
+    if (g->params.filter) TERN_TRY(g->params.filter->accept(g->params.filter->context, id, err));
+    if (ends(g, id)) {
         tern_generation__stop(g, TERN_STOP_END_TOKEN);
         return TERN_OK;
     }

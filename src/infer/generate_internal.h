@@ -32,6 +32,8 @@ struct tern_generation {
     tern_draft draft;
     int32_t *batch;   /* a token and what is drafted after it */
     uint32_t n_right; /* of the last drafted tokens */
+    uint32_t *allowed; /* the mask of the filter, n_allowed words; NULL without one */
+    size_t n_allowed;
     /* Tokens chosen on the device. */
     uint32_t n_running; /* that it is choosing now */
     double run_start_ms;

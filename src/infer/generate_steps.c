@@ -7,7 +7,8 @@ enum { RUN_MS = 50, MOST_STEPS = 32, GROWTH = 4 };
 
 bool tern_generation__on_device(const tern_session *session, const tern_generate_params *params)
 {
-    return session->steps > 0 && params->draft_tokens == 0 && tern_sampler_fits_gpu(&params->sampler);
+    return session->steps > 0 && params->draft_tokens == 0 && !params->filter &&
+           tern_sampler_fits_gpu(&params->sampler);
 }
 
 /* Room for at least one more token, or a stop. */

@@ -242,10 +242,10 @@ typedef struct tern_generate_result {
 /* Evaluates the prompt and generates. n_prompt may be 0 when the session holds tokens: it goes on after them. The
  * session keeps the prompt and all generated tokens (not an end token, which is not counted either), also when
  * generation was stopped. On a GPU the device chooses the tokens when it can: greedily or from the top 1 to 64, without
- * biases, penalties, typical-p, filters and drafts; else the host does, from logits. Works without a tokenizer (pieces then have
- * no text; end tokens are unknown). No allocation for each token after the first. Errors: those of append and the filter;
- * INVALID_ARGUMENT (a sampler parameter with its range, no tokens at all, n_keep or draft_tokens too large for the
- * session); CONTEXT_FULL when the prompt itself does not fit; OUT_OF_MEMORY. */
+ * biases, penalties, typical-p, filters and drafts; else the host does, from logits. Works without a tokenizer (pieces
+ * then have no text; end tokens are unknown). No allocation for each token after the first. Errors: those of append and
+ * the filter; INVALID_ARGUMENT (a sampler parameter with its range, no tokens at all, n_keep or draft_tokens too large
+ * for the session); CONTEXT_FULL when the prompt itself does not fit; OUT_OF_MEMORY. */
 TERN_API tern_status tern_generate(tern_session *session, const int32_t *prompt, uint32_t n_prompt,
                                    const tern_generate_params *params, tern_generate_result *result, tern_error *err);
 

@@ -55,8 +55,8 @@ tern_status tern_grammar_program__read(tern_grammar_program *program, uint8_t fi
 static tern_status join(writer *w, uint32_t at, tern_error *err)
 {
     if (w->any)
-        TERN_TRY(tern_grammar_program__add(w->program, (tern_grammar_op){TERN_GRAMMAR_OP_SPLIT, at, w->entry}, &at,
-                                           err));
+        TERN_TRY(
+            tern_grammar_program__add(w->program, (tern_grammar_op){TERN_GRAMMAR_OP_SPLIT, at, w->entry}, &at, err));
     w->entry = at;
     w->any = true;
     return TERN_OK;
@@ -85,8 +85,7 @@ static tern_status chain(writer *w, const uint8_t *low, const uint8_t *high, uns
     unsigned full = 0;
     while (full < n && spans_all(low + n - full - 1, high + n - full - 1, full + 1)) full++;
     TERN_TRY(tail(w, full, at, err));
-    for (unsigned i = n - full; i--;)
-        TERN_TRY(tern_grammar_program__read(w->program, low[i], high[i], *at, at, err));
+    for (unsigned i = n - full; i--;) TERN_TRY(tern_grammar_program__read(w->program, low[i], high[i], *at, at, err));
     return TERN_OK;
 }
 

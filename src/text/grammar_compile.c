@@ -47,8 +47,7 @@ static tern_status write_bytes(compiler *c, const tern_grammar_node *n, uint32_t
 {
     const uint8_t *bytes = (const uint8_t *)c->tree->bytes.data + n->at;
     *at = next;
-    for (uint32_t i = n->n; i--;)
-        TERN_TRY(tern_grammar_program__read(c->program, bytes[i], bytes[i], *at, at, err));
+    for (uint32_t i = n->n; i--;) TERN_TRY(tern_grammar_program__read(c->program, bytes[i], bytes[i], *at, at, err));
     return TERN_OK;
 }
 
@@ -58,8 +57,8 @@ static tern_status write_any(compiler *c, const tern_grammar_node *n, uint32_t n
     for (uint32_t i = n->n; i--;) {
         TERN_TRY(write_node(c, c->tree->children[n->at + i], next, at, err));
         if (entry != NO_PLACE)
-            TERN_TRY(tern_grammar_program__add(c->program, (tern_grammar_op){TERN_GRAMMAR_OP_SPLIT, *at, entry}, at,
-                                               err));
+            TERN_TRY(
+                tern_grammar_program__add(c->program, (tern_grammar_op){TERN_GRAMMAR_OP_SPLIT, *at, entry}, at, err));
         entry = *at;
     }
     if (entry != NO_PLACE) return TERN_OK;
@@ -157,8 +156,7 @@ static tern_status compile(compiler *c, tern_error *err)
     return TERN_OK;
 }
 
-tern_status tern_grammar_program__compile(tern_grammar_program *program, const tern_grammar_tree *tree,
-                                          tern_error *err)
+tern_status tern_grammar_program__compile(tern_grammar_program *program, const tern_grammar_tree *tree, tern_error *err)
 {
     compiler c = {.program = program, .tree = tree};
     const size_t n = tree->n_rules + tree->n_nodes;

@@ -38,7 +38,8 @@ uint32_t tern_grammar_facts__size(const tern_grammar_facts *facts, const tern_gr
         return at_most(size * (n->most == TERN_GRAMMAR_FOREVER ? n->least + 1 : n->most));
     case TERN_GRAMMAR_ALL:
     case TERN_GRAMMAR_ANY:
-        for (uint32_t i = 0; i < n->n; i++) size += 1 + tern_grammar_facts__size(facts, tree, tree->children[n->at + i]);
+        for (uint32_t i = 0; i < n->n; i++)
+            size += 1 + tern_grammar_facts__size(facts, tree, tree->children[n->at + i]);
         return at_most(size);
     }
     return 0;

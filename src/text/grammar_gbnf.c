@@ -134,8 +134,7 @@ static tern_status read_token(gbnf *g, uint32_t *node, tern_error *err)
     }
     while (!tern_grammar_reader__is_over(r) && !strchr("> \t\r\n", tern_grammar_reader__peek(r, 0))) r->at++;
     if (!tern_grammar_reader__skip(r, '>')) return tern_grammar_reader__fail(r, "`>` at the end of a token", err);
-    const int32_t found =
-        tern_token_find(g->vocab->tokenizer, (const char *)r->source.data + start, r->at - start);
+    const int32_t found = tern_token_find(g->vocab->tokenizer, (const char *)r->source.data + start, r->at - start);
     if (found < 0) return tern_grammar_reader__fail_at(r, start, "a token of the vocabulary", err);
     return tern_grammar_tree__token(g->tree, (uint32_t)found, node, err);
 }

@@ -25,8 +25,8 @@ static bool must_escape(uint32_t code)
 }
 
 /* Splits normalised ranges into characters that are as they are and nodes of those that are escaped. */
-static tern_status split(tern_grammar_tree *tree, const tern_grammar_range *ranges, size_t n,
-                         tern_grammar_range *plain, size_t *n_plain, tern_grammar_list *items, tern_error *err)
+static tern_status split(tern_grammar_tree *tree, const tern_grammar_range *ranges, size_t n, tern_grammar_range *plain,
+                         size_t *n_plain, tern_grammar_list *items, tern_error *err)
 {
     char text[8];
     uint32_t node;
@@ -139,6 +139,22 @@ tern_status tern_grammar_json__space(tern_grammar_tree *t, uint32_t *node, tern_
     return tern_grammar_tree__join_n(t, TERN_GRAMMAR_ANY, items, 3, node, err);
 }
 
+tern_status tern_grammar_json__quote(tern_buf *out, const char *text, size_t n, tern_error *err)
+{
+    char escaped[8];
+    TERN_TRY(tern_buf_add(out, "\"", 1, err));
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t byte = (uint8_t)text[i];
+        if (must_escape(byte)) {
+            escape(byte, escaped);
+            TERN_TRY(tern_buf_add(out, escaped, strlen(escaped), err));
+        } else {
+            TERN_TRY(tern_buf_add(out, text + i, 1, err));
+        }
+    }
+    return tern_buf_add(out, "\"", 1, err);
+}
+
 static tern_status print(tern_buf *out, const json_t *value, unsigned depth, tern_error *err)
 {
     const char *key;
@@ -147,7 +163,8 @@ static tern_status print(tern_buf *out, const json_t *value, unsigned depth, ter
     int64_t number;
     const char *const names[] = {"true", "false", "null"};
     if (depth > MOST_DEPTH) return tern_fail(err, TERN_LIMIT, "a value nested deeper than %d", MOST_DEPTH);
-    if (json_is_string(value)) return tern_json_add_string(out, json_string_value(value), json_string_length(value), err);
+    if (json_is_string(value))
+        return tern_grammar_json__quote(out, json_string_value(value), json_string_length(value), err);
     if (tern_json_int(value, &number)) return tern_buf_addf(out, err, "%" PRId64, number);
     if (json_is_number(value)) return tern_buf_addf(out, err, "%.17g", json_number_value(value));
     if (!json_is_object(value) && !json_is_array(value)) {
@@ -156,14 +173,16 @@ static tern_status print(tern_buf *out, const json_t *value, unsigned depth, ter
     }
     TERN_TRY(tern_buf_add(out, json_is_object(value) ? "{" : "[", 1, err));
     bool more = false;
-    json_object_foreach((json_t *)value, key, member) {
+    json_object_foreach((json_t *)value, key, member)
+    {
         if (more) TERN_TRY(tern_buf_add(out, ",", 1, err));
-        TERN_TRY(tern_json_add_string(out, key, strlen(key), err));
+        TERN_TRY(tern_grammar_json__quote(out, key, strlen(key), err));
         TERN_TRY(tern_buf_add(out, ":", 1, err));
         TERN_TRY(print(out, member, depth + 1, err));
         more = true;
     }
-    json_array_foreach((json_t *)value, i, member) {
+    json_array_foreach((json_t *)value, i, member)
+    {
         if (i) TERN_TRY(tern_buf_add(out, ",", 1, err));
         TERN_TRY(print(out, member, depth + 1, err));
     }

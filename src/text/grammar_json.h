@@ -15,6 +15,8 @@ tern_status tern_grammar_json__char(tern_grammar_tree *tree, uint32_t *node, ter
 /* White space where JSON may have it: none, one blank, or up to two ends of lines with up to 32 blanks after the
  * last. */
 tern_status tern_grammar_json__space(tern_grammar_tree *tree, uint32_t *node, tern_error *err);
+/* Adds n bytes of UTF-8 as a JSON string with its quotes, with escapes only where they must be (\n, not \u000a). */
+tern_status tern_grammar_json__quote(tern_buf *out, const char *text, size_t n, tern_error *err);
 /* A value exactly, as compact JSON. Errors: also LIMIT (nested too deep). */
 tern_status tern_grammar_json__value(tern_grammar_tree *tree, const json_t *value, uint32_t *node, tern_error *err);
 /* A whole number of least to most, without leading zeros. */

@@ -193,8 +193,8 @@ static tern_status finish(tern_grammar_machine *m, uint32_t *state, tern_error *
     return intern(m, state, err);
 }
 
-tern_status tern_grammar_machine__enter(tern_grammar_machine *m, const tern_grammar_item *items, size_t n,
-                                        bool ends, uint32_t *state, tern_error *err)
+tern_status tern_grammar_machine__enter(tern_grammar_machine *m, const tern_grammar_item *items, size_t n, bool ends,
+                                        uint32_t *state, tern_error *err)
 {
     begin(m);
     m->ends = ends;

@@ -27,8 +27,8 @@ static bool is_allowed(const uint32_t *words, int32_t id)
 static tern_status add_leaving(const tern_grammar_vocab *v, tern_grammar_part *part, uint32_t twig, tern_error *err)
 {
     const uint32_t first = v->twigs[twig].first, end = v->twigs[v->twigs[twig].skip].first, n = end - first;
-    TERN_TRY(tern_grow((void **)&part->leaving, &part->cap_leaving, part->n_leaving + n + 1, sizeof *part->leaving,
-                       err));
+    TERN_TRY(
+        tern_grow((void **)&part->leaving, &part->cap_leaving, part->n_leaving + n + 1, sizeof *part->leaving, err));
     if (n) memcpy(part->leaving + part->n_leaving, v->tokens + first, n * sizeof *v->tokens);
     part->n_leaving += n;
     part->vain = part->n_leaving > 1024 + v->n_tokens / 16;
@@ -123,8 +123,7 @@ static bool is_wide(const tern_grammar *g, uint32_t pc)
 
 /* Takes the wide items out of `waiting` and adds their parts; *narrow are left. A part that is no use makes its item a
  * narrow one. */
-static tern_status add_wide(tern_grammar *g, uint32_t state, size_t n, uint32_t *words, size_t *narrow,
-                            tern_error *err)
+static tern_status add_wide(tern_grammar *g, uint32_t state, size_t n, uint32_t *words, size_t *narrow, tern_error *err)
 {
     tern_grammar_part *part;
     *narrow = 0;

@@ -62,8 +62,7 @@ static tern_status between(tern_grammar_tree *t, const char *low, const char *hi
     }
     TERN_TRY(at_least(t, low + 1, n - 1, &items[0], err));
     TERN_TRY(after(t, low[0], items[0], &items[k++], err));
-    if (high[0] - low[0] > 1)
-        TERN_TRY(digits(t, (char)(low[0] + 1), (char)(high[0] - 1), n - 1, &items[k++], err));
+    if (high[0] - low[0] > 1) TERN_TRY(digits(t, (char)(low[0] + 1), (char)(high[0] - 1), n - 1, &items[k++], err));
     TERN_TRY(at_most(t, high + 1, n - 1, &items[k], err));
     TERN_TRY(after(t, high[0], items[k], &items[k], err));
     return tern_grammar_tree__join_n(t, TERN_GRAMMAR_ANY, items, k + 1, node, err);

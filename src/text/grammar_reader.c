@@ -26,8 +26,7 @@ void tern_grammar_reader__where(const tern_grammar_reader *r, size_t at, uint32_
     }
 }
 
-tern_status tern_grammar_reader__fail_at(const tern_grammar_reader *r, size_t at, const char *expected,
-                                         tern_error *err)
+tern_status tern_grammar_reader__fail_at(const tern_grammar_reader *r, size_t at, const char *expected, tern_error *err)
 {
     uint32_t line, column, code;
     tern_grammar_reader__where(r, at, &line, &column);

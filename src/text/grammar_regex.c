@@ -81,8 +81,10 @@ static tern_status read_escape(regex *x, tern_grammar_ranges *ranges, bool *sing
     }
     const bool is_letter = (b >= 'a' && b <= 'z') || (b >= 'A' && b <= 'Z') || (b >= '0' && b <= '9');
     if (b < 0x20 || b >= 0x7f || (is_letter && !letter && b != 'x' && b != 'u'))
-        return tern_grammar_reader__fail(&x->r, "an escape (\\d \\w \\s \\D \\W \\S \\n \\r \\t \\f \\v \\0 \\xHH "
-                                                "\\uHHHH \\u{H} or \\ before a sign)", err);
+        return tern_grammar_reader__fail(&x->r,
+                                         "an escape (\\d \\w \\s \\D \\W \\S \\n \\r \\t \\f \\v \\0 \\xHH "
+                                         "\\uHHHH \\u{H} or \\ before a sign)",
+                                         err);
     x->r.at++;
     if (letter) code = (uint8_t)values[letter - letters];
     if (b == 'x') TERN_TRY(tern_grammar_reader__hex(&x->r, 2, &code, err));

@@ -5,19 +5,35 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/show.h"
 #include "format/json.h"
 #include "text/grammar_internal.h"
 
 /* Keywords that are read, and those that say nothing of what is valid. */
-static const char *const known[] = {"type",     "properties", "required",  "additionalProperties", "items",
-                                    "minItems", "maxItems",   "enum",      "const",                "anyOf",
-                                    "oneOf",    "$ref",       "minLength", "maxLength",            "pattern",
-                                    "format",   "minimum",    "maximum",   "exclusiveMinimum",     "exclusiveMaximum",
-                                    "prefixItems", NULL};
-static const char *const silent[] = {"title",    "description", "default",  "examples",   "$schema",
-                                     "$id",      "$comment",    "readOnly", "deprecated", "writeOnly",
-                                     "$defs",    "definitions", NULL};
+static const char *const known[] = {"type",
+                                    "properties",
+                                    "required",
+                                    "additionalProperties",
+                                    "items",
+                                    "minItems",
+                                    "maxItems",
+                                    "enum",
+                                    "const",
+                                    "anyOf",
+                                    "oneOf",
+                                    "$ref",
+                                    "minLength",
+                                    "maxLength",
+                                    "pattern",
+                                    "format",
+                                    "minimum",
+                                    "maximum",
+                                    "exclusiveMinimum",
+                                    "exclusiveMaximum",
+                                    "prefixItems",
+                                    NULL};
+static const char *const silent[] = {"title", "description", "default",  "examples",   "$schema",
+                                     "$id",   "$comment",    "readOnly", "deprecated", "writeOnly",
+                                     "$defs", "definitions", NULL};
 static const char *const types[] = {"object", "array", "string", "number", "integer", "boolean", "null", NULL};
 
 static int find(const char *const *names, const char *name)
@@ -27,74 +43,13 @@ static int find(const char *const *names, const char *name)
     return -1;
 }
 
-static size_t push(tern_schema *s, const char *text)
-{
-    const size_t before = s->n_path;
-    for (; *text && s->n_path + 3 < sizeof s->path; text++) {
-        if (*text == '~' || *text == '/') {
-            s->path[s->n_path++] = '~';
-            s->path[s->n_path++] = *text == '~' ? '0' : '1';
-        } else {
-            s->path[s->n_path++] = *text;
-        }
-    }
-    s->path[s->n_path] = 0;
-    return before;
-}
-
-size_t tern_schema__enter(tern_schema *s, const char *key)
-{
-    const size_t before = s->n_path;
-    if (s->n_path + 3 < sizeof s->path) s->path[s->n_path++] = '/';
-    push(s, key);
-    return before;
-}
-
-size_t tern_schema__enter_item(tern_schema *s, size_t index)
-{
-    char number[24];
-    snprintf(number, sizeof number, "%zu", index);
-    return tern_schema__enter(s, number);
-}
-
-void tern_schema__leave(tern_schema *s, size_t before)
-{
-    s->n_path = before;
-    s->path[before] = 0;
-}
-
-tern_status tern_schema__fail(const tern_schema *s, tern_status code, const char *key, const char *what,
-                              tern_error *err)
-{
-    char place[sizeof(tern_shown)];
-    const size_t from = s->n_path > 60 ? s->n_path - 60 : 0;
-    snprintf(place, sizeof place, "%s%s", from ? "..." : "", s->path + from);
-    tern_shown where = tern_show_z(place);
-    if (!key) return tern_fail(err, code, "schema: %s: %s", where.text[0] ? where.text : "at its top", what);
-    return tern_fail(err, code, "schema: %s/%s: %s", where.text, tern_show_z(key).text, what);
-}
-
-tern_status tern_schema__count(const tern_schema *s, const json_t *schema, const char *key, uint32_t missing,
-                               uint32_t *out, tern_error *err)
-{
-    const json_t *value = json_object_get(schema, key);
-    int64_t n = 0;
-    *out = missing;
-    if (!value) return TERN_OK;
-    if (!tern_json_int(value, &n) || n < 0)
-        return tern_schema__fail(s, TERN_MALFORMED, key, "a whole number of at least 0 expected", err);
-    if (n > TERN_GRAMMAR_MAX_REPEAT)
-        return tern_schema__fail(s, TERN_LIMIT, key, "more than 100000 is more than Tern counts to", err);
-    *out = (uint32_t)n;
-    return TERN_OK;
-}
-
 /* The first key that is neither of `allowed` nor silent, or NULL. */
 static const char *other_key(const json_t *schema, const char *const *allowed)
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)schema, key, value) {
+    json_object_foreach((json_t *)schema, key, value)
+    {
         if (find(allowed, key) < 0 && find(silent, key) < 0) return key;
     }
     return NULL;
@@ -184,7 +139,8 @@ static bool fits(const json_t *schema, const json_t *value)
     size_t i;
     json_t *item;
     if (json_is_string(type)) return has_type(value, json_string_value(type));
-    json_array_foreach((json_t *)type, i, item) {
+    json_array_foreach((json_t *)type, i, item)
+    {
         if (json_is_string(item) && has_type(value, json_string_value(item))) return true;
     }
     return !type;
@@ -260,9 +216,10 @@ static tern_status add_type(tern_schema *s, const json_t *schema, const char *ty
 static const char *type_of(const json_t *schema)
 {
     static const char *const keys[][2] = {
-        {"properties", "object"}, {"required", "object"}, {"additionalProperties", "object"}, {"items", "array"},
-        {"prefixItems", "array"}, {"minItems", "array"},  {"maxItems", "array"},              {"minLength", "string"},
-        {"maxLength", "string"},  {"pattern", "string"},  {"format", "string"},               {"minimum", "number"},
+        {"properties", "object"}, {"required", "object"},         {"additionalProperties", "object"},
+        {"items", "array"},       {"prefixItems", "array"},       {"minItems", "array"},
+        {"maxItems", "array"},    {"minLength", "string"},        {"maxLength", "string"},
+        {"pattern", "string"},    {"format", "string"},           {"minimum", "number"},
         {"maximum", "number"},    {"exclusiveMinimum", "number"}, {"exclusiveMaximum", "number"}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (json_object_get(schema, keys[i][0])) return keys[i][1];

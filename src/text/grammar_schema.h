@@ -22,7 +22,7 @@ typedef struct tern_schema {
     size_t n_path;
     unsigned depth;
     tern_arena names;
-    tern_map rules; /* of targets, by their pointers */
+    tern_map rules;              /* of targets, by their pointers */
     tern_schema_target *targets; /* [n_targets] of which the first n_done are read */
     size_t n_targets, n_done, cap_targets;
     uint32_t space, character, string, number, value; /* rules */
@@ -49,7 +49,7 @@ tern_status tern_schema__basics(tern_schema *s, tern_error *err);
 tern_status tern_schema__count(const tern_schema *s, const json_t *schema, const char *key, uint32_t missing,
                                uint32_t *out, tern_error *err);
 /* Calls of rules, and texts with white space around them: what nearly all parts are made of. */
-tern_status tern_schema__spaced(tern_schema *s, const char *before, const char *sign, const char *after,
-                                uint32_t *node, tern_error *err);
+tern_status tern_schema__spaced(tern_schema *s, const char *before, const char *sign, const char *after, uint32_t *node,
+                                tern_error *err);
 
 #endif

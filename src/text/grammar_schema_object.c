@@ -34,7 +34,7 @@ static tern_status named(tern_schema *s, member *m, tern_error *err)
     tern_buf text = {0};
     uint32_t name, value = 0;
     tern_status status;
-    TERN_GOTO(tern_json_add_string(&text, m->name, strlen(m->name), err));
+    TERN_GOTO(tern_grammar_json__quote(&text, m->name, strlen(m->name), err));
     TERN_GOTO(tern_grammar_tree__bytes(s->tree, text.data, text.size, &name, err));
     if (m->schema) {
         const size_t outer = tern_schema__enter(s, "properties");
@@ -84,10 +84,12 @@ static tern_status gather(object *o, const json_t *schema, tern_error *err)
         return tern_schema__fail(o->s, TERN_MALFORMED, "properties", "an object expected", err);
     if (required && !json_is_array(required))
         return tern_schema__fail(o->s, TERN_MALFORMED, "required", "an array of strings expected", err);
-    json_object_foreach((json_t *)properties, key, value) {
+    json_object_foreach((json_t *)properties, key, value)
+    {
         TERN_TRY(add_member(o, (member){.name = key, .schema = value}, err));
     }
-    json_array_foreach((json_t *)required, i, value) {
+    json_array_foreach((json_t *)required, i, value)
+    {
         TERN_TRY(require(o, value, others && !json_is_true(others), err));
     }
     o->open = others ? !json_is_false(others) : o->n == 0 && !properties;

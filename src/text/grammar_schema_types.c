@@ -8,8 +8,7 @@
 #define DATE                                                                                                           \
     "[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|"                 \
     "02-(?:0[1-9]|[12][0-9]))"
-#define TIME                                                                                                           \
-    "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+#define TIME "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 #define UUID "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 
 static const char *const formats[][2] = {
@@ -20,8 +19,8 @@ static tern_status call(tern_schema *s, uint32_t rule, uint32_t *node, tern_erro
     return tern_grammar_tree__call(s->tree, rule, node, err);
 }
 
-tern_status tern_schema__spaced(tern_schema *s, const char *before, const char *sign, const char *after,
-                                uint32_t *node, tern_error *err)
+tern_status tern_schema__spaced(tern_schema *s, const char *before, const char *sign, const char *after, uint32_t *node,
+                                tern_error *err)
 {
     uint32_t items[3], n = 0;
     if (before) TERN_TRY(call(s, s->space, &items[n++], err));

@@ -150,8 +150,8 @@ tern_status tern_grammar_tree__join_n(tern_grammar_tree *tree, tern_grammar_node
     const uint32_t at = (uint32_t)tree->n_children;
     if (tree->n_children + n > TERN_GRAMMAR_MAX_NODES * (size_t)4)
         return tern_fail(err, TERN_LIMIT, "the grammar has more than %d parts", TERN_GRAMMAR_MAX_NODES * 4);
-    TERN_TRY(
-        tern_grow((void **)&tree->children, &tree->cap_children, tree->n_children + n + 1, sizeof *tree->children, err));
+    TERN_TRY(tern_grow((void **)&tree->children, &tree->cap_children, tree->n_children + n + 1, sizeof *tree->children,
+                       err));
     if (n) memcpy(tree->children + at, items, n * sizeof *items);
     tree->n_children += n;
     return add(tree, (tern_grammar_node){kind, at, (uint32_t)n, 0, 0}, node, err);

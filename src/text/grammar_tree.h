@@ -10,13 +10,13 @@
 #include "base/error.h"
 
 enum {
-    TERN_GRAMMAR_MAX_SOURCE = 1 << 20,  /* bytes of a grammar, a schema or an expression */
-    TERN_GRAMMAR_MAX_NODES = 1 << 18,   /* of a tree */
-    TERN_GRAMMAR_MAX_RULES = 1 << 14,   /* of a grammar */
-    TERN_GRAMMAR_MAX_REPEAT = 100000,   /* of one item */
-    TERN_GRAMMAR_MAX_NESTING = 64,      /* groups in groups */
-    TERN_GRAMMAR_FOREVER = 0x7fffffff,  /* a repetition without an end */
-    TERN_GRAMMAR_LAST_CODE = 0x10ffff   /* of Unicode */
+    TERN_GRAMMAR_MAX_SOURCE = 1 << 20, /* bytes of a grammar, a schema or an expression */
+    TERN_GRAMMAR_MAX_NODES = 1 << 18,  /* of a tree */
+    TERN_GRAMMAR_MAX_RULES = 1 << 14,  /* of a grammar */
+    TERN_GRAMMAR_MAX_REPEAT = 100000,  /* of one item */
+    TERN_GRAMMAR_MAX_NESTING = 64,     /* groups in groups */
+    TERN_GRAMMAR_FOREVER = 0x7fffffff, /* a repetition without an end */
+    TERN_GRAMMAR_LAST_CODE = 0x10ffff  /* of Unicode */
 };
 
 typedef enum tern_grammar_node_kind {
@@ -44,7 +44,7 @@ typedef struct tern_grammar_rule {
     uint32_t name_at, n_name; /* in the tree's bytes */
     uint32_t node;
     bool defined;
-    bool apart; /* called, never written out in the place of its calls */
+    bool apart;            /* called, never written out in the place of its calls */
     uint32_t line, column; /* where it was named first */
 } tern_grammar_rule;
 

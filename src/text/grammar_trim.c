@@ -45,8 +45,8 @@ static tern_status read_item(notes *w, tern_grammar_machine *m, tern_grammar_ite
     uint32_t frame = TERN_GRAMMAR_BOTTOM;
     const uint32_t pc = w->words[w->at++], depth = w->words[w->at++];
     for (uint32_t i = 0; i < depth; i++)
-        TERN_TRY(tern_grammar_machine__frame(
-            m, (tern_grammar_frame){.parent = frame, .to = w->words[w->at++]}, &frame, err));
+        TERN_TRY(tern_grammar_machine__frame(m, (tern_grammar_frame){.parent = frame, .to = w->words[w->at++]}, &frame,
+                                             err));
     *item = (tern_grammar_item){pc, frame};
     return TERN_OK;
 }

@@ -54,8 +54,7 @@ static void grow_tree(tern_grammar_vocab *v, const named *names)
         while (same < open && same < s.size && v->twigs[path[same]].byte == s.data[same]) same++;
         close_twigs(v, path, &open, same);
         for (; open < s.size; open++) {
-            v->twigs[v->n_twigs] =
-                (tern_grammar_twig){.first = i, .depth = (uint16_t)(open + 1), .byte = s.data[open]};
+            v->twigs[v->n_twigs] = (tern_grammar_twig){.first = i, .depth = (uint16_t)(open + 1), .byte = s.data[open]};
             path[open] = v->n_twigs++;
         }
         v->tokens[i] = names[i].id;

@@ -17,7 +17,7 @@ typedef struct tern_grammar_twig {
 
 struct tern_grammar_vocab {
     const tern_tokenizer *tokenizer;
-    uint32_t n; /* ids */
+    uint32_t n;               /* ids */
     tern_grammar_twig *twigs; /* [n_twigs + 1] */
     uint32_t n_twigs;
     int32_t *tokens; /* [n_tokens] neither special nor ends, in the order of their bytes */

@@ -2,6 +2,7 @@
  *
  *     tern_engine     one opened model on one backend; immutable, shared by threads
  *     tern_session    one sequence on an engine; one thread at a time
+ *     tern_batch      many sequences on an engine, evaluated together
  *     tern_lora       an adapter on an engine, which its sessions may use
  *     tern_tokenizer  how text becomes tokens: an engine's, or one without weights
  *
@@ -15,6 +16,7 @@
 #ifndef TERN_H
 #define TERN_H
 
+#include "tern/batch.h"
 #include "tern/infer.h"
 #include "tern/status.h"
 #include "tern/text.h"

@@ -15,6 +15,7 @@ function layer_of(path,   part) {
     split(path, part, "/")
     if (part[1] != "tern") return part[1]
     sub(/\.h$/, "", part[2])
+    if (part[2] in header) return header[part[2]]
     return part[2] in rank ? part[2] : "base"
 }
 function complain(file, line, words) {
@@ -59,6 +60,7 @@ BEGIN {
         sub(/#.*/, "", row)
         n = split(row, word, " ")
         if (n == 0) continue
+        if (word[1] == "header") { header[word[2]] = word[3]; continue }
         if (!index(word[1], "/")) rank[word[1]] = ++n_layers
         for (n_named = 1; n_named < n && word[n_named + 1] !~ /^-/; n_named++);
         for (k = 1; k <= n_named; k++) {

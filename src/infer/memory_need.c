@@ -92,6 +92,7 @@ static tern_status add_graphs(tern_memory_needs *needs, tern_engine *engine, con
 {
     TERN_TRY(add_graph(needs, engine, &set->prefill.graph, true, weights, err));
     TERN_TRY(add_graph(needs, engine, &set->decode.graph, false, weights, err));
+    if (set->few.graph.n_ops) TERN_TRY(add_graph(needs, engine, &set->few.graph, false, weights, err));
     return set->steps.graph.n_ops ? add_graph(needs, engine, &set->steps.graph, false, weights, err) : TERN_OK;
 }
 

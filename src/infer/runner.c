@@ -19,7 +19,7 @@ static tern_status build(const tern_runner *r, const tern_runner_graphs *set, co
                                   .max_tokens = max_tokens,
                                   .max_outputs = p->max_outputs < max_tokens ? p->max_outputs : max_tokens,
                                   .n_ctx = p->n_ctx,
-                                  .n_sequences = 1,
+                                  .n_sequences = p->n_sequences ? p->n_sequences : 1,
                                   .n_pages = r->n_pages,
                                   .n_ring_pages = r->n_ring_pages,
                                   .kv_f32 = p->kv_f32,
@@ -43,6 +43,8 @@ static tern_status build_all(const tern_runner *r, tern_runner_graphs *set, tern
     tern_status status = build(r, set, &weights, &set->decode, 1, err);
     if (status == TERN_OK) status = build(r, set, &weights, &set->prefill, r->params.n_batch, err);
     if (status == TERN_OK && r->params.steps) status = build(r, set, &weights, &set->steps, 1, err);
+    if (status == TERN_OK && r->params.n_sequences)
+        status = build(r, set, &weights, &set->few, r->params.max_outputs, err);
     tern_lora__weights_deinit(&weights);
     return status;
 }
@@ -62,7 +64,8 @@ static uint64_t larger(uint64_t a, uint64_t b)
 
 static tern_status create_activations(const tern_runner *r, tern_runner_graphs *set, tern_error *err)
 {
-    const uint64_t bytes = larger(set->decode.graph.activation_bytes, set->steps.graph.activation_bytes);
+    uint64_t bytes = larger(set->decode.graph.activation_bytes, set->steps.graph.activation_bytes);
+    bytes = larger(bytes, set->few.graph.activation_bytes);
     return tern_activations_make(&set->activations, backend_of(r), larger(bytes, set->prefill.graph.activation_bytes),
                                  0, err);
 }
@@ -102,7 +105,8 @@ static tern_status bind(const tern_runner *r, const tern_runner_graphs *set, ter
     TERN_TRY(tern_bound_open(&g->bound, backend_of(r), &g->graph, &options, err));
     uint32_t *pages = tern_bound_param(&g->bound, TERN_PARAM_PAGES);
     uint32_t *ring = tern_bound_param(&g->bound, TERN_PARAM_RING_PAGES);
-    for (uint32_t page = 0; page < r->n_pages; page++) pages[page] = page;
+    const uint32_t n_ordered = r->params.n_sequences ? 0 : r->n_pages;
+    for (uint32_t page = 0; page < n_ordered; page++) pages[page] = page;
     for (uint32_t page = 0; ring && page < r->n_pages; page++) ring[page] = page % r->n_ring_pages;
     return tern_bound_prepare(&g->bound, err);
 }
@@ -112,6 +116,7 @@ static tern_status bind_all(const tern_runner *r, tern_runner_graphs *set, tern_
     TERN_TRY(create_activations(r, set, err));
     TERN_TRY(bind(r, set, &set->decode, err));
     TERN_TRY(bind(r, set, &set->prefill, err));
+    if (r->params.n_sequences) TERN_TRY(bind(r, set, &set->few, err));
     return r->params.steps ? bind(r, set, &set->steps, err) : TERN_OK;
 }
 
@@ -137,6 +142,7 @@ static void graphs_free(tern_backend *b, tern_runner_graphs *set)
     graph_deinit(&set->decode);
     graph_deinit(&set->prefill);
     graph_deinit(&set->steps);
+    graph_deinit(&set->few);
     tern_activations_free(&set->activations, b);
     tern_free(set->loras);
     tern_free(set);
@@ -165,8 +171,8 @@ static void size_caches(tern_runner *r)
     const uint32_t n_batch = r->params.n_batch, steps = r->params.steps ? TERN_SAMPLE_MAX_STEPS : 1;
     tern_graph_options sizes = {.n_ctx = r->params.n_ctx};
     tern_graph_size_caches(&sizes, c, n_batch > steps ? n_batch : steps);
-    r->n_pages = sizes.n_pages;
-    r->n_ring_pages = sizes.n_ring_pages;
+    r->n_pages = r->params.n_sequences ? r->params.n_pages : sizes.n_pages;
+    r->n_ring_pages = r->params.n_sequences ? 0 : sizes.n_ring_pages;
     r->window = tern_config_window(c);
 }
 
@@ -208,6 +214,18 @@ tern_status tern_runner_set_loras(tern_runner *runner, const tern_lora_use *lora
     graphs_free(backend_of(runner), runner->graphs);
     runner->graphs = set;
     return TERN_OK;
+}
+
+tern_status tern_runner_add_graphs(tern_runner *runner, const tern_lora_use *loras, uint32_t n,
+                                   tern_runner_graphs **graphs, tern_error *err)
+{
+    *graphs = NULL;
+    return make_graphs(runner, loras, n, graphs, err);
+}
+
+void tern_runner_drop_graphs(tern_runner *runner, tern_runner_graphs *graphs)
+{
+    graphs_free(backend_of(runner), graphs);
 }
 
 void tern_runner_deinit(tern_runner *runner)

@@ -11,6 +11,9 @@ typedef struct tern_runner_params {
     bool unfused;  /* the graph as it was built, to compare with */
     bool keep_all; /* what is made stays there: no activation shares memory with another */
     bool steps;    /* the graph that chooses tokens on the device too; needs a backend with max_steps > 1 */
+    /* 0: one sequence, whose pages lie in their order. Else so many, which share n_pages pages; whoever starts steps
+     * writes the page tables then, and layers with a window keep whole pages as the others do. */
+    uint32_t n_sequences, n_pages;
     const tern_lora_use *loras; /* [n_loras], read while opening */
     uint32_t n_loras;
 } tern_runner_params;
@@ -25,6 +28,7 @@ typedef struct tern_runner_graph {
 typedef struct tern_runner_graphs {
     tern_runner_graph decode, prefill;
     tern_runner_graph steps; /* empty without params.steps */
+    tern_runner_graph few;   /* of max_outputs tokens; empty without params.n_sequences */
     tern_activations activations;
     tern_lora_use *loras; /* [n_loras] those that do something */
     uint32_t n_loras;
@@ -75,6 +79,11 @@ void tern_runner_wrote(tern_runner *runner, uint32_t first, uint32_t n);
 /* Whether a step may begin at this position: layers with a window still have what its first token sees. If not,
  * only evaluating from position 0 on brings it back. True of up to n_batch positions before the last one written. */
 bool tern_runner_holds(const tern_runner *runner, uint32_t position);
+/* Graphs with these adapters beside the runner's own, over the same caches; the caller's to
+ * tern_runner_drop_graphs before the runner goes. Errors: as tern_runner_set_loras. */
+tern_status tern_runner_add_graphs(tern_runner *runner, const tern_lora_use *loras, uint32_t n,
+                                   tern_runner_graphs **graphs, tern_error *err);
+void tern_runner_drop_graphs(tern_runner *runner, tern_runner_graphs *graphs); /* NULL is fine */
 /* Puts what a step is into the parameters of one of the graphs. */
 void tern_runner_set_step(const tern_runner_graph *graph, const tern_runner_step *step);
 /* Starts a step of at most n_batch tokens. No allocation. */

@@ -32,13 +32,15 @@ void tern_stop_filter_advance(tern_stop_filter *f)
     f->n_shown = 0;
 }
 
-/* The length of the longest stop string that ends at text + end; 0 when none does. */
-static size_t longest_at(const tern_stop_filter *f, size_t end)
+/* The length of the longest stop string that ends at text + end, which is f->met then; 0 when none does. */
+static size_t longest_at(tern_stop_filter *f, size_t end)
 {
     size_t longest = 0;
     for (uint32_t i = 0; i < f->n_stops; i++) {
         size_t n = strlen(f->stops[i]);
-        if (n > longest && n <= end && memcmp(f->text.data + end - n, f->stops[i], n) == 0) longest = n;
+        if (n <= longest || n > end || memcmp(f->text.data + end - n, f->stops[i], n) != 0) continue;
+        longest = n;
+        f->met = f->stops[i];
     }
     return longest;
 }

@@ -7,8 +7,9 @@
 typedef struct tern_stop_filter {
     const char *const *stops;
     uint32_t n_stops;
-    tern_buf text;  /* what is held back, and what was just added */
-    size_t n_shown; /* how much of text the last call let go */
+    tern_buf text;   /* what is held back, and what was just added */
+    size_t n_shown;  /* how much of text the last call let go */
+    const char *met; /* the stop string that was complete; NULL: none */
 } tern_stop_filter;
 
 /* The stop strings are borrowed; empty ones never match. Takes memory for pieces of ordinary length. */

@@ -1,0 +1,222 @@
+/* A batch: opening and closing it, and what it tells of itself. */
+#include <time.h>
+
+#include "base/alloc.h"
+#include "infer/batch/batch_internal.h"
+#include "infer/memory_need.h"
+#include "infer/session.h"
+
+enum { DEFAULT_PARALLEL = 8, DEFAULT_CTX = 4096, DEFAULT_BATCH = 512, SPARE_OUTPUTS = 16 };
+
+double tern_batch__now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static uint32_t or_default(uint32_t value, uint32_t otherwise)
+{
+    return value ? value : otherwise;
+}
+
+static tern_status resolve(tern_batch_params *p, const tern_config *c, tern_error *err)
+{
+    p->n_parallel = or_default(p->n_parallel, DEFAULT_PARALLEL);
+    if (p->n_parallel > TERN_BATCH_MAX_PARALLEL)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%u sequences in a step: at most %d expected", p->n_parallel,
+                         TERN_BATCH_MAX_PARALLEL);
+    p->n_ctx = or_default(p->n_ctx, c->n_ctx_train < DEFAULT_CTX ? c->n_ctx_train : DEFAULT_CTX);
+    if (p->n_ctx > c->n_ctx_train)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "context of %u tokens: the model was trained for at most %u",
+                         p->n_ctx, c->n_ctx_train);
+    p->n_batch = or_default(p->n_batch, DEFAULT_BATCH);
+    if (p->n_batch < p->n_parallel) p->n_batch = p->n_parallel;
+    return TERN_OK;
+}
+
+/* Bytes of a page in all caches together. */
+static uint64_t bytes_of_page(const tern_config *c, bool f32)
+{
+    return 2ull * c->n_layers *
+           tern_row_bytes(f32 ? TERN_DTYPE_F32 : TERN_DTYPE_F16, c->n_kv_heads * c->head_dim, TERN_PAGE_SIZE);
+}
+
+static tern_status count_pages(const tern_batch *b, bool f32, uint32_t *out, tern_error *err)
+{
+    const tern_batch_params *p = &b->params;
+    const uint64_t each = bytes_of_page(tern_engine_config(b->engine), f32);
+    const uint64_t n = p->cache_bytes ? p->cache_bytes / each : (uint64_t)p->n_parallel * b->max_pages;
+    if (n < b->max_pages)
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "cache of %llu bytes: at least %llu, one sequence of %u positions, expected",
+                         (unsigned long long)p->cache_bytes, (unsigned long long)(each * b->max_pages), p->n_ctx);
+    if (n >= INT32_MAX) return tern_fail(err, TERN_LIMIT, "%llu pages", (unsigned long long)n);
+    *out = (uint32_t)n;
+    return TERN_OK;
+}
+
+static tern_status open_runner(tern_batch *b, tern_error *err)
+{
+    const tern_config *c = tern_engine_config(b->engine);
+    const tern_batch_params *p = &b->params;
+    tern_runner_params r = {.n_ctx = p->n_ctx,
+                            .n_batch = p->n_batch,
+                            .max_outputs = p->n_parallel + SPARE_OUTPUTS,
+                            .kv_f32 = tern_kv_is_f32(p->kv, c, p->n_ctx),
+                            .n_sequences = p->n_parallel};
+    if (r.max_outputs > r.n_batch) r.max_outputs = r.n_batch;
+    b->max_outputs = r.max_outputs;
+    b->max_pages = (p->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE;
+    b->page_bytes = bytes_of_page(c, r.kv_f32) / (2ull * c->n_layers);
+    TERN_TRY(count_pages(b, r.kv_f32, &r.n_pages, err));
+    TERN_TRY(tern_memory_check(b->engine, &r, false, err));
+    TERN_TRY(tern_runner_open(&b->runner, b->engine, &r, err));
+    b->plain = (tern_batch_graphs){.graphs = b->runner.graphs, .n_users = 1};
+    return tern_pages_init(&b->pages, r.n_pages, err);
+}
+
+static tern_status allocate(tern_batch *b, tern_error *err)
+{
+    const uint32_t n = b->params.n_parallel;
+    b->tables = tern_calloc((size_t)n * b->max_pages, sizeof *b->tables);
+    b->logits = tern_calloc((size_t)b->max_outputs * b->n_vocab, sizeof *b->logits);
+    b->shared = tern_calloc(b->n_vocab, sizeof *b->shared);
+    b->turn = tern_calloc(b->n_vocab, sizeof *b->turn);
+    b->kept = tern_calloc(b->n_vocab, sizeof *b->kept);
+    b->copied = tern_alloc(tern_size_of(b->page_bytes));
+    b->running = tern_calloc(n, sizeof(tern_sequence *));
+    b->slots = tern_calloc(n, sizeof(tern_sequence *));
+    b->stepped = tern_calloc(n, sizeof(tern_sequence *));
+    const bool rows = b->logits && b->shared && b->turn && b->kept && b->copied;
+    if (rows && b->tables && b->running && b->slots && b->stepped) return TERN_OK;
+    return tern_fail_alloc(err, (uint64_t)b->max_outputs * b->n_vocab * sizeof *b->logits);
+}
+
+tern_status tern_batch_open(tern_batch **batch, tern_engine *engine, const tern_batch_params *params, tern_error *err)
+{
+    TERN_NEED(batch, err);
+    *batch = NULL;
+    TERN_NEED(engine, err);
+    TERN_TRY(tern_engine__needs_waiting(engine, "a batch", err));
+    tern_batch *b = tern_calloc(1, sizeof *b);
+    if (!b) return tern_fail_alloc(err, sizeof *b);
+    if (params) b->params = *params;
+    b->engine = engine;
+    b->tokenizer = tern_model_tokenizer(tern_engine_model(engine));
+    b->n_vocab = tern_engine_config(engine)->n_vocab;
+    b->last_arrived = &b->arrived;
+    pthread_mutex_init(&b->lock, NULL);
+    tern_status status;
+    TERN_GOTO(resolve(&b->params, tern_engine_config(engine), err));
+    TERN_GOTO(open_runner(b, err));
+    TERN_GOTO(allocate(b, err));
+    b->chunk = b->params.n_chunk ? b->params.n_chunk : 16;
+    b->shown.pages = b->counts.pages = b->pages.n;
+    *batch = b;
+    return TERN_OK;
+fail:
+    tern_batch_close(b);
+    return status;
+}
+
+static void cancel_all(tern_batch *b)
+{
+    for (uint32_t i = 0; i < b->n_running; i++) atomic_store(&b->running[i]->request->cancelled, true);
+    for (tern_sequence *s = b->queue; s; s = s->next) atomic_store(&s->request->cancelled, true);
+    for (tern_sequence *s = b->arrived; s; s = s->next) atomic_store(&s->request->cancelled, true);
+}
+
+/* Also what callbacks submit meanwhile. */
+static void end_all(tern_batch *b)
+{
+    for (bool busy = true; busy;) {
+        cancel_all(b);
+        if (tern_batch_step(b, &busy, NULL) != TERN_OK) break;
+    }
+}
+
+void tern_batch_close(tern_batch *batch)
+{
+    if (!batch) return;
+    if (batch->stepped) end_all(batch);
+    tern_runner_deinit(&batch->runner);
+    tern_pages_deinit(&batch->pages);
+    tern_free(batch->tables);
+    tern_free(batch->logits);
+    tern_free(batch->shared);
+    tern_free(batch->turn);
+    tern_free(batch->kept);
+    tern_free(batch->copied);
+    tern_free(batch->running);
+    tern_free(batch->slots);
+    tern_free(batch->stepped);
+    pthread_mutex_destroy(&batch->lock);
+    tern_free(batch);
+}
+
+uint32_t tern_batch_n_ctx(const tern_batch *batch)
+{
+    return batch->params.n_ctx;
+}
+
+uint32_t tern_batch_n_parallel(const tern_batch *batch)
+{
+    return batch->params.n_parallel;
+}
+
+void tern_batch_count(const tern_batch *batch, tern_batch_counters *counters)
+{
+    tern_batch *b = (tern_batch *)(uintptr_t)batch; /* the lock is not part of what it is */
+    pthread_mutex_lock(&b->lock);
+    *counters = b->shown;
+    pthread_mutex_unlock(&b->lock);
+}
+
+static bool same_loras(const tern_batch_graphs *g, const tern_lora_use *loras, uint32_t n)
+{
+    bool same = g->n_loras == n;
+    for (uint32_t i = 0; same && i < n; i++)
+        same = g->loras[i].lora == loras[i].lora && !(g->loras[i].scale < loras[i].scale) &&
+               !(g->loras[i].scale > loras[i].scale);
+    return same;
+}
+
+static tern_status add_graphs(tern_batch *b, const tern_lora_use *loras, uint32_t n, tern_batch_graphs **out,
+                              tern_error *err)
+{
+    tern_batch_graphs *g = *out = tern_calloc(1, sizeof *g);
+    if (!g) return tern_fail_alloc(err, sizeof *g);
+    const tern_status status = tern_runner_add_graphs(&b->runner, loras, n, &g->graphs, err);
+    if (status != TERN_OK) {
+        tern_free(g);
+        return status;
+    }
+    g->loras = g->graphs->loras;
+    g->n_loras = g->graphs->n_loras;
+    g->next = b->adapted;
+    b->adapted = g;
+    return TERN_OK;
+}
+
+tern_status tern_batch__use_graphs(tern_batch *b, const tern_lora_use *loras, uint32_t n, tern_batch_graphs **out,
+                                   tern_error *err)
+{
+    tern_batch_graphs *g = &b->plain;
+    if (n)
+        for (g = b->adapted; g && !same_loras(g, loras, n);) g = g->next;
+    if (!g) TERN_TRY(add_graphs(b, loras, n, &g, err));
+    g->n_users++;
+    *out = g;
+    return TERN_OK;
+}
+
+void tern_batch__drop_graphs(tern_batch *b, tern_batch_graphs *graphs)
+{
+    if (!graphs || --graphs->n_users || graphs == &b->plain) return;
+    tern_batch_graphs **at = &b->adapted;
+    while (*at != graphs) at = &(*at)->next;
+    *at = graphs->next;
+    tern_runner_drop_graphs(&b->runner, graphs->graphs);
+    tern_free(graphs);
+}

@@ -1,0 +1,179 @@
+/* What a batch holds; for the files of this folder.
+ *
+ * A request has n completions, each a sequence. Sequences wait in a queue, run in a slot (a row of the page tables),
+ * and end. Everything but what `lock` guards belongs to the thread of tern_batch_step. */
+#ifndef TERN_INFER_BATCH_BATCH_INTERNAL_H
+#define TERN_INFER_BATCH_BATCH_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "infer/batch/pages.h"
+#include "infer/draft.h"
+#include "infer/runner.h"
+#include "infer/sampler.h"
+#include "infer/stop.h"
+#include "tern/batch.h"
+#include "text/tokenizer.h"
+
+/* Graphs with some adapters, for as long as a started sequence wants them. */
+typedef struct tern_batch_graphs {
+    tern_runner_graphs *graphs;
+    tern_lora_use *loras; /* [n_loras] */
+    uint32_t n_loras, n_users;
+    struct tern_batch_graphs *next;
+} tern_batch_graphs;
+
+typedef struct tern_sequence {
+    tern_request *request;
+    uint32_t index;
+    uint64_t age;               /* order of submission: less is older */
+    struct tern_sequence *next; /* in the queue */
+    bool waits;                 /* for the first completion, whose prompt's pages it will share */
+    bool forked;                /* it shares them, and its first token is to be chosen */
+    bool started;
+    tern_request_result result;
+    double submitted_ms, started_ms, first_ms;
+
+    /* From its start on. */
+    int32_t *tokens; /* [n_ctx] the prompt, and what was chosen */
+    uint32_t n_tokens;
+    uint64_t salt; /* of its adapters */
+    tern_batch_graphs *graphs;
+    tern_sampler *sampler;
+    tern_text_stream stream;
+    tern_stop_filter filter;
+    tern_draft draft;
+    int32_t *drafted;  /* [draft_tokens] */
+    uint32_t n_right;  /* of the last drafted tokens */
+    uint32_t n_echoed; /* tokens of the prompt that were shown */
+    tern_text_stream echo;
+    bool stopped;
+
+    /* While it runs. */
+    uint32_t slot;
+    uint32_t *pages; /* [n_pages], the row of the slot */
+    uint32_t n_pages;
+    uint32_t n_known; /* of them, pages that are in the tree */
+    uint32_t n_evaluated;
+
+    /* In the step under way. */
+    uint32_t n_rows;    /* tokens from n_evaluated on; 0: none */
+    uint32_t n_drafted; /* and so many drafted ones after them */
+    uint32_t first_output, n_outputs;
+} tern_sequence;
+
+struct tern_request {
+    tern_request_params params; /* with its own copies */
+    int32_t *prompt;
+    char **stops;
+    tern_lora_use *loras;     /* those that do something */
+    tern_sequence *sequences; /* [params.n] */
+    uint32_t n_ended;
+    bool begun; /* one of its sequences has started */
+    atomic_bool cancelled;
+    atomic_uint n_holders; /* the caller, the batch */
+};
+
+struct tern_batch {
+    tern_engine *engine;
+    const tern_tokenizer *tokenizer;
+    tern_runner runner;
+    tern_batch_params params; /* resolved */
+    uint32_t n_vocab, max_pages, max_outputs;
+    tern_pages pages;
+    uint32_t *tables; /* [n_parallel][max_pages] */
+    tern_batch_graphs plain, *adapted;
+    float *logits;   /* [max_outputs][n_vocab] */
+    float *shared;   /* [n_vocab] logits that several completions begin with */
+    float *turn;     /* [n_vocab] the same for one of them */
+    float *kept;     /* [n_vocab] logits as they were before a sampler changed them */
+    uint8_t *copied; /* a page on its way */
+    uint64_t page_bytes;
+    tern_sequence **running; /* [n_parallel], oldest first */
+    tern_sequence **slots;   /* [n_parallel]; NULL: free */
+    tern_sequence **stepped; /* [n_parallel] those of the step under way */
+    uint32_t n_running;
+    tern_sequence *queue; /* waiting, in order */
+    uint32_t n_waiting;
+    tern_batch_counters counts;
+    /* How long steps take: for tokens of prompts in steps that decode. */
+    uint32_t chunk;
+    double decode_ms; /* of steps that only decode; 0: none so far */
+
+    pthread_mutex_t lock;
+    tern_sequence *arrived, **last_arrived; /* submitted since the last step */
+    uint32_t n_queued;                      /* requests of which nothing has begun */
+    uint64_t n_submitted;
+    tern_batch_counters shown;
+};
+
+double tern_batch__now_ms(void);
+
+/* ---- requests (request.c) */
+
+/* A sequence that neither runs nor waits any more: calls back. The request may be gone afterwards. error: NULL, or why
+ * it ended. */
+void tern_sequence__finish(tern_batch *b, tern_sequence *s, const tern_error *error);
+/* Takes what a sequence needs from its start on. Errors: OUT_OF_MEMORY, those of the backend. */
+tern_status tern_sequence__start(tern_batch *b, tern_sequence *s, tern_error *err);
+
+/* A sequence of it has begun, or will not: it no longer counts as waiting. */
+void tern_request__begin(tern_batch *b, tern_request *request);
+
+/* ---- text (emit.c) */
+
+void tern_sequence__stop(tern_sequence *s, tern_stop_reason reason);
+/* The prompt's tokens `first` .. end - 1 as pieces. logits: of the tokens before each, [end - first][n_vocab] from that
+ * of first - 1 on; NULL: without log-probabilities. */
+tern_status tern_sequence__echo(tern_batch *b, tern_sequence *s, uint32_t first, uint32_t end, const float *logits,
+                                tern_error *err);
+/* The next token, from logits [n_vocab], which are changed: chosen, counted, shown. *id: -1: the sequence ends before
+ * it. s->stopped: it ends, here or after the token. */
+tern_status tern_sequence__choose(tern_batch *b, tern_sequence *s, float *logits, int32_t *id, tern_error *err);
+/* Shows what was held back. */
+tern_status tern_sequence__flush(tern_sequence *s, tern_error *err);
+
+/* ---- log-probabilities (logprobs.c) */
+
+/* log softmax of the logits at id; sums in f64 around the highest. */
+float tern_logprob__of(const float *logits, uint32_t n_vocab, int32_t id);
+/* The n highest, highest first, ties by the lower id. */
+void tern_logprob__top(const float *logits, uint32_t n_vocab, uint32_t n, tern_token_logprob *top);
+
+/* ---- pages and slots (place.c) */
+
+/* Gives a started sequence a slot, and the pages of the pool that hold the beginning of its tokens. */
+tern_status tern_batch__place(tern_batch *b, tern_sequence *s, tern_error *err);
+/* The same with all of another's pages, which are evaluated as far. */
+void tern_batch__place_beside(tern_batch *b, tern_sequence *s, const tern_sequence *other);
+/* Takes it out of its slot; its pages stay in the tree, where they are kept. */
+void tern_batch__displace(tern_batch *b, tern_sequence *s);
+/* Sees to pages for positions n_evaluated .. end - 1, which nobody else holds. *ok: there are enough. */
+tern_status tern_batch__reserve(tern_batch *b, tern_sequence *s, uint32_t end, bool *ok, tern_error *err);
+/* Puts pages that became full into the tree. */
+void tern_batch__know(tern_batch *b, tern_sequence *s);
+
+/* ---- what a step does (schedule.c, evaluate.c, step.c) */
+
+/* Starts what fits of the queue. */
+void tern_batch__admit(tern_batch *b);
+/* Starts those that wait for this one, whose prompt is evaluated, beside it as far as they fit; the others wait for
+ * nothing any more. */
+void tern_batch__fork(tern_batch *b, tern_sequence *first);
+/* Decides how many rows each running sequence has in this step; puts the youngest back where pages run out. */
+tern_status tern_batch__plan(tern_batch *b, tern_error *err);
+/* Back to the head of the queue. */
+void tern_batch__put_back(tern_batch *b, tern_sequence *s);
+/* The chunk of prompts that fits a step after one that took `ms`. */
+void tern_batch__learn(tern_batch *b, double ms, uint32_t n_decoding, uint32_t n_prompt);
+/* Runs the planned rows; the logits lie in b->logits. */
+tern_status tern_batch__evaluate(tern_batch *b, tern_error *err);
+/* Ends a running sequence. error: NULL, or why. */
+void tern_batch__end(tern_batch *b, tern_sequence *s, const tern_error *error);
+/* Takes the graphs for a set of adapters, made when nobody has them yet; and gives them back. */
+tern_status tern_batch__use_graphs(tern_batch *b, const tern_lora_use *loras, uint32_t n, tern_batch_graphs **out,
+                                   tern_error *err);
+void tern_batch__drop_graphs(tern_batch *b, tern_batch_graphs *graphs);
+
+#endif

@@ -1,0 +1,26 @@
+/* Log-probabilities of tokens. */
+#include <math.h>
+
+#include "infer/batch/batch_internal.h"
+#include "infer/sampler_internal.h"
+
+float tern_logprob__of(const float *logits, uint32_t n_vocab, int32_t id)
+{
+    const double highest = (double)tern_logits__max(logits, n_vocab);
+    double sum = 0;
+    for (uint32_t i = 0; i < n_vocab; i++) sum += exp((double)logits[i] - highest);
+    return (float)((double)logits[id] - highest - log(sum));
+}
+
+void tern_logprob__top(const float *logits, uint32_t n_vocab, uint32_t n, tern_token_logprob *top)
+{
+    uint32_t n_found = 0;
+    for (uint32_t id = 0; id < n_vocab && n; id++) {
+        if (n_found == n && !(logits[id] > top[n - 1].logprob)) continue;
+        uint32_t at = n_found < n ? n_found++ : n - 1;
+        for (; at > 0 && logits[id] > top[at - 1].logprob; at--) top[at] = top[at - 1];
+        top[at] = (tern_token_logprob){(int32_t)id, logits[id]};
+    }
+    const float base = n_found ? tern_logprob__of(logits, n_vocab, top[0].id) - top[0].logprob : 0;
+    for (uint32_t i = 0; i < n_found; i++) top[i].logprob += base;
+}

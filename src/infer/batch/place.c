@@ -1,0 +1,158 @@
+/* Slots of running sequences and the pages that they hold. */
+#include "infer/batch/batch_internal.h"
+
+enum { LEAST_COPIED = 8 }; /* positions for which copying a page is worth it */
+
+static tern_status copy_page(tern_batch *b, uint32_t from, uint32_t to, tern_error *err)
+{
+    tern_backend *backend = tern_engine_backend(b->engine);
+    for (size_t i = 0; i < b->runner.caches.n; i++) {
+        tern_buffer *cache = b->runner.caches.buffers[i];
+        TERN_TRY(backend->buffer_read(backend, cache, from * b->page_bytes, b->copied, b->page_bytes, err));
+        TERN_TRY(backend->buffer_write(backend, cache, to * b->page_bytes, b->copied, b->page_bytes, err));
+    }
+    return TERN_OK;
+}
+
+static void take_slot(tern_batch *b, tern_sequence *s)
+{
+    uint32_t slot = 0, at = b->n_running++;
+    while (b->slots[slot]) slot++;
+    b->slots[slot] = s;
+    s->slot = slot;
+    s->pages = b->tables + (size_t)slot * b->max_pages;
+    s->n_pages = s->n_known = s->n_evaluated = 0;
+    for (; at > 0 && b->running[at - 1]->age > s->age; at--) b->running[at] = b->running[at - 1];
+    b->running[at] = s;
+}
+
+static uint32_t parent_of(const tern_sequence *s, uint32_t page)
+{
+    return page ? s->pages[page - 1] : TERN_NO_PAGE;
+}
+
+/* Full pages of the tree, as long as they have its tokens, but not the last token, whose logits are wanted. */
+static void share_pages(tern_batch *b, tern_sequence *s)
+{
+    while ((s->n_pages + 1) * TERN_PAGE_SIZE < s->n_tokens) {
+        const uint32_t page =
+            tern_pages_find(&b->pages, parent_of(s, s->n_pages), s->salt, s->tokens + s->n_pages * TERN_PAGE_SIZE);
+        if (page == TERN_NO_PAGE) break;
+        tern_pages_hold(&b->pages, page);
+        s->pages[s->n_pages++] = page;
+    }
+    s->n_known = s->n_pages;
+    s->n_evaluated = s->n_pages * TERN_PAGE_SIZE;
+}
+
+/* The page after them, which begins as a page of the tree does, is copied. */
+static tern_status share_beginning(tern_batch *b, tern_sequence *s, tern_error *err)
+{
+    uint32_t n_same;
+    const uint32_t left = s->n_tokens - 1 - s->n_evaluated;
+    const uint32_t like = tern_pages_find_beginning(&b->pages, parent_of(s, s->n_pages), s->salt,
+                                                    s->tokens + s->n_evaluated, left, &n_same);
+    if (n_same < LEAST_COPIED) return TERN_OK;
+    tern_pages_hold(&b->pages, like);
+    const uint32_t page = tern_pages_take(&b->pages);
+    const tern_status status = page == TERN_NO_PAGE ? TERN_OK : copy_page(b, like, page, err);
+    tern_pages_release(&b->pages, like);
+    if (page == TERN_NO_PAGE) return TERN_OK;
+    s->pages[s->n_pages++] = page;
+    if (status == TERN_OK) s->n_evaluated += n_same;
+    return status;
+}
+
+tern_status tern_batch__place(tern_batch *b, tern_sequence *s, tern_error *err)
+{
+    take_slot(b, s);
+    const bool reads_all = s->request->params.echo && s->request->params.logprobs && s->n_echoed < s->result.n_prompt;
+    if (b->params.no_prefix_reuse || reads_all) return TERN_OK;
+    share_pages(b, s);
+    return share_beginning(b, s, err);
+}
+
+void tern_batch__place_beside(tern_batch *b, tern_sequence *s, const tern_sequence *other)
+{
+    take_slot(b, s);
+    for (uint32_t i = 0; i < other->n_pages; i++) {
+        tern_pages_hold(&b->pages, other->pages[i]);
+        s->pages[i] = other->pages[i];
+    }
+    s->n_pages = other->n_pages;
+    s->n_known = other->n_known;
+    s->n_evaluated = other->n_evaluated;
+}
+
+void tern_batch__know(tern_batch *b, tern_sequence *s)
+{
+    if (b->params.no_prefix_reuse) return;
+    for (; (s->n_known + 1) * TERN_PAGE_SIZE <= s->n_evaluated; s->n_known++) {
+        const int32_t *ids = s->tokens + s->n_known * TERN_PAGE_SIZE;
+        const uint32_t parent = parent_of(s, s->n_known), own = s->pages[s->n_known];
+        const uint32_t same = tern_pages_find(&b->pages, parent, s->salt, ids);
+        if (same == own) continue; /* a completion of the same prompt has put it there */
+        if (same == TERN_NO_PAGE) {
+            tern_pages_add(&b->pages, own, parent, s->salt, ids, TERN_PAGE_SIZE);
+            continue;
+        }
+        tern_pages_hold(&b->pages, same);
+        tern_pages_release(&b->pages, own);
+        s->pages[s->n_known] = same;
+    }
+}
+
+/* The page that is not full yet, for a text that goes on from here. */
+static void know_last(tern_batch *b, tern_sequence *s)
+{
+    const uint32_t first = s->n_known * TERN_PAGE_SIZE;
+    uint32_t n_same;
+    if (b->params.no_prefix_reuse || s->n_evaluated < first + LEAST_COPIED) return;
+    if (b->pages.items[s->pages[s->n_known]].n_holders > 1) return;
+    const uint32_t parent = parent_of(s, s->n_known), n = s->n_evaluated - first;
+    tern_pages_find_beginning(&b->pages, parent, s->salt, s->tokens + first, n, &n_same);
+    if (n_same == n) return;
+    tern_pages_add(&b->pages, s->pages[s->n_known], parent, s->salt, s->tokens + first, n);
+}
+
+void tern_batch__displace(tern_batch *b, tern_sequence *s)
+{
+    uint32_t at = 0;
+    tern_batch__know(b, s);
+    know_last(b, s);
+    while (s->n_pages) tern_pages_release(&b->pages, s->pages[--s->n_pages]);
+    while (b->running[at] != s) at++;
+    for (b->n_running--; at < b->n_running; at++) b->running[at] = b->running[at + 1];
+    b->slots[s->slot] = NULL;
+    s->n_evaluated = s->n_known = s->n_rows = 0;
+}
+
+/* A page that others hold as well is copied before it is written. */
+static tern_status own_page(tern_batch *b, tern_sequence *s, uint32_t at, bool *ok, tern_error *err)
+{
+    const uint32_t shared = s->pages[at];
+    if (b->pages.items[shared].n_holders == 1) return TERN_OK;
+    const uint32_t page = tern_pages_take(&b->pages);
+    *ok = page != TERN_NO_PAGE;
+    if (!*ok) return TERN_OK;
+    const tern_status status = copy_page(b, shared, page, err);
+    s->pages[at] = page;
+    tern_pages_release(&b->pages, shared);
+    return status;
+}
+
+tern_status tern_batch__reserve(tern_batch *b, tern_sequence *s, uint32_t end, bool *ok, tern_error *err)
+{
+    const uint32_t first = s->n_evaluated / TERN_PAGE_SIZE, n = (end + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE;
+    *ok = true;
+    for (uint32_t i = first; i < n && *ok; i++) {
+        if (i < s->n_pages) {
+            TERN_TRY(own_page(b, s, i, ok, err));
+            continue;
+        }
+        const uint32_t page = tern_pages_take(&b->pages);
+        *ok = page != TERN_NO_PAGE;
+        if (*ok) s->pages[s->n_pages++] = page;
+    }
+    return TERN_OK;
+}

@@ -1,0 +1,226 @@
+/* Requests: checking and copying them, starting their sequences, and what they come to. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "infer/batch/batch_internal.h"
+
+static tern_status check_prompt(const tern_batch *b, const tern_request_params *p, tern_error *err)
+{
+    if (p->n_prompt == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "prompt of 0 tokens: at least 1 expected");
+    TERN_NEED(p->prompt, err);
+    if (p->n_prompt >= b->params.n_ctx)
+        return tern_fail(err, TERN_CONTEXT_FULL, "prompt of %u tokens: at most %u, one less than the context, expected",
+                         p->n_prompt, b->params.n_ctx - 1);
+    for (uint32_t i = 0; i < p->n_prompt; i++)
+        if (p->prompt[i] < 0 || (uint32_t)p->prompt[i] >= b->n_vocab)
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "token %u is id %d: 0 to %u expected", i, p->prompt[i],
+                             b->n_vocab - 1);
+    return TERN_OK;
+}
+
+static tern_status check(const tern_batch *b, const tern_request_params *p, tern_error *err)
+{
+    TERN_TRY(check_prompt(b, p, err));
+    if (p->n_stops) TERN_NEED(p->stops, err);
+    if (p->n_loras) TERN_NEED(p->loras, err);
+    if (p->n_top_logprobs > TERN_BATCH_MAX_TOP_LOGPROBS)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%u top log-probabilities: at most %d expected", p->n_top_logprobs,
+                         TERN_BATCH_MAX_TOP_LOGPROBS);
+    if (p->grammar) return tern_fail(err, TERN_UNSUPPORTED, "grammars in a batch: none expected");
+    TERN_TRY(tern_lora__check(b->engine, p->loras, p->n_loras, err));
+    tern_sampler *tried;
+    TERN_TRY(tern_sampler_open(&tried, b->n_vocab, &p->sampler, err));
+    tern_sampler_close(tried);
+    return TERN_OK;
+}
+
+static void request_free(tern_request *r)
+{
+    for (uint32_t i = 0; r->stops && i < r->params.n_stops; i++) tern_free(r->stops[i]);
+    tern_free(r->stops);
+    tern_free(r->prompt);
+    tern_free(r->loras);
+    tern_free(r->sequences);
+    tern_free(r);
+}
+
+static void let_go(tern_request *r)
+{
+    if (atomic_fetch_sub(&r->n_holders, 1) == 1) request_free(r);
+}
+
+void tern_request_free(tern_request *request)
+{
+    if (!request) return;
+    atomic_store(&request->cancelled, true);
+    let_go(request);
+}
+
+void tern_request_cancel(tern_request *request)
+{
+    atomic_store(&request->cancelled, true);
+}
+
+static bool copy_stops(tern_request *r, const tern_request_params *p)
+{
+    r->stops = tern_calloc((size_t)p->n_stops + 1, sizeof(char *));
+    for (uint32_t i = 0; r->stops && i < p->n_stops; i++)
+        if (!(r->stops[i] = tern_strdup(p->stops[i]))) return false;
+    return r->stops != NULL;
+}
+
+/* Copies what the caller may take back. */
+static bool copy(tern_request *r, const tern_request_params *p)
+{
+    const uint32_t n = p->n ? p->n : 1;
+    r->params = *p;
+    r->params.n = n;
+    r->params.n_loras = 0;
+    r->prompt = tern_alloc(p->n_prompt * sizeof *r->prompt);
+    r->loras = tern_calloc((size_t)p->n_loras + 1, sizeof *r->loras);
+    r->sequences = tern_calloc(n, sizeof *r->sequences);
+    if (!copy_stops(r, p) || !r->prompt || !r->loras || !r->sequences) return false;
+    memcpy(r->prompt, p->prompt, p->n_prompt * sizeof *r->prompt);
+    for (uint32_t i = 0; i < p->n_loras; i++)
+        if (p->loras[i].scale < 0 || p->loras[i].scale > 0) r->loras[r->params.n_loras++] = p->loras[i];
+    r->params.prompt = r->prompt;
+    r->params.loras = r->loras;
+    r->params.stops = (const char *const *)r->stops;
+    for (uint32_t i = 0; i < n; i++)
+        r->sequences[i] = (tern_sequence){.request = r,
+                                          .index = i,
+                                          .waits = i > 0,
+                                          .result = {.index = i, .n_prompt = p->n_prompt},
+                                          .submitted_ms = tern_batch__now_ms()};
+    return true;
+}
+
+/* Room for one more request, and its completions at the end of those that arrived. */
+static tern_status enqueue(tern_batch *b, tern_request *r, tern_error *err)
+{
+    pthread_mutex_lock(&b->lock);
+    const bool fits = !b->params.max_queue || b->n_queued < b->params.max_queue;
+    for (uint32_t i = 0; fits && i < r->params.n; i++) {
+        r->sequences[i].age = b->n_submitted++;
+        *b->last_arrived = &r->sequences[i];
+        b->last_arrived = &r->sequences[i].next;
+    }
+    if (fits) {
+        b->n_queued++;
+        b->shown.waiting += r->params.n;
+    }
+    pthread_mutex_unlock(&b->lock);
+    if (fits) return TERN_OK;
+    return tern_fail(err, TERN_LIMIT, "the queue is full: %u requests wait", b->params.max_queue);
+}
+
+tern_status tern_batch_submit(tern_batch *batch, const tern_request_params *params, tern_request **request,
+                              tern_error *err)
+{
+    TERN_NEED(request, err);
+    *request = NULL;
+    TERN_NEED(batch, err);
+    TERN_NEED(params, err);
+    TERN_TRY(check(batch, params, err));
+    tern_request *r = tern_calloc(1, sizeof *r);
+    if (!r) return tern_fail_alloc(err, sizeof *r);
+    atomic_init(&r->n_holders, 2);
+    const tern_status status =
+        copy(r, params) ? enqueue(batch, r, err) : tern_fail_alloc(err, params->n_prompt * sizeof(int32_t));
+    if (status == TERN_OK) *request = r;
+    else request_free(r);
+    return status;
+}
+
+/* Tokens that the keys and values of one set of adapters stand for. */
+static uint64_t salt_of(const tern_request_params *p)
+{
+    uint64_t salt = 0;
+    for (uint32_t i = 0; i < p->n_loras; i++) {
+        uint32_t bits;
+        memcpy(&bits, &p->loras[i].scale, sizeof bits);
+        salt = (salt ^ tern_lora__fingerprint(p->loras[i].lora)) * 0x100000001b3u + bits + 1;
+    }
+    return salt;
+}
+
+static tern_status allocate(const tern_batch *b, tern_sequence *s, tern_error *err)
+{
+    const tern_request_params *p = &s->request->params;
+    tern_sampler_params sampler = p->sampler;
+    sampler.seed += s->index;
+    s->tokens = tern_calloc(b->params.n_ctx, sizeof *s->tokens);
+    s->drafted = tern_calloc((size_t)p->draft_tokens + 1, sizeof *s->drafted);
+    if (!s->tokens || !s->drafted) return tern_fail_alloc(err, b->params.n_ctx * sizeof *s->tokens);
+    TERN_TRY(tern_sampler_open(&s->sampler, b->n_vocab, &sampler, err));
+    if (p->draft_tokens) TERN_TRY(tern_draft_init(&s->draft, b->params.n_ctx, err));
+    return tern_stop_filter_init(&s->filter, p->stops, p->n_stops, err);
+}
+
+tern_status tern_sequence__start(tern_batch *b, tern_sequence *s, tern_error *err)
+{
+    const tern_request_params *p = &s->request->params;
+    if (s->started) return TERN_OK;
+    TERN_TRY(allocate(b, s, err));
+    TERN_TRY(tern_batch__use_graphs(b, p->loras, p->n_loras, &s->graphs, err));
+    memcpy(s->tokens, p->prompt, p->n_prompt * sizeof *s->tokens);
+    if (p->draft_tokens) tern_draft_reset(&s->draft, s->tokens, p->n_prompt);
+    s->n_tokens = p->n_prompt;
+    s->salt = salt_of(p);
+    s->started = true;
+    s->started_ms = tern_batch__now_ms();
+    s->result.queued_ms = s->started_ms - s->submitted_ms;
+    return TERN_OK;
+}
+
+static void deinit(tern_batch *b, tern_sequence *s)
+{
+    tern_batch__drop_graphs(b, s->graphs);
+    tern_sampler_close(s->sampler);
+    tern_stop_filter_deinit(&s->filter);
+    tern_draft_deinit(&s->draft);
+    tern_free(s->tokens);
+    tern_free(s->drafted);
+    s->graphs = NULL;
+    s->sampler = NULL;
+    s->tokens = s->drafted = NULL;
+}
+
+static void measure(tern_sequence *s)
+{
+    const double now = tern_batch__now_ms(), first = s->first_ms > 0 ? s->first_ms : now;
+    if (!s->started) s->result.queued_ms = now - s->submitted_ms;
+    else s->result.prefill_ms = first - s->started_ms;
+    s->result.decode_ms = s->started ? now - first : 0;
+}
+
+static void count_begun(tern_batch *b, tern_request *r)
+{
+    if (r->begun) return;
+    r->begun = true;
+    pthread_mutex_lock(&b->lock);
+    b->n_queued--;
+    pthread_mutex_unlock(&b->lock);
+}
+
+void tern_request__begin(tern_batch *b, tern_request *r)
+{
+    count_begun(b, r);
+}
+
+void tern_sequence__finish(tern_batch *b, tern_sequence *s, const tern_error *error)
+{
+    tern_request *r = s->request;
+    tern_error own = {0};
+    measure(s);
+    count_begun(b, r);
+    s->result.error = error;
+    if (!error && s->started && tern_sequence__flush(s, &own) != TERN_OK) s->result.error = &own;
+    s->result.stop = s->result.reason == TERN_STOP_STRING ? s->filter.met : NULL;
+    if (s->index == 0)
+        for (uint32_t i = 1; i < r->params.n; i++) r->sequences[i].waits = false;
+    if (r->params.on_end) r->params.on_end(r->params.context, &s->result);
+    deinit(b, s);
+    if (++r->n_ended == r->params.n) let_go(r);
+}

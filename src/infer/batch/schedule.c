@@ -1,0 +1,186 @@
+/* Which sequences run, and how many of their tokens a step takes. */
+#include "infer/batch/batch_internal.h"
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint32_t pages_for(uint32_t n_tokens)
+{
+    return (n_tokens + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE;
+}
+
+/* The first that does not wait for another completion. */
+static tern_sequence **find_ready(tern_batch *b)
+{
+    tern_sequence **at = &b->queue;
+    while (*at && (*at)->waits) at = &(*at)->next;
+    return at;
+}
+
+/* Room for its tokens and the next one, and for a page of each that runs, so that it is not put back at once. */
+static bool fits(const tern_batch *b, const tern_sequence *s)
+{
+    const uint32_t n_tokens = s->started ? s->n_tokens : s->result.n_prompt;
+    return b->n_running == 0 || tern_pages_available(&b->pages) >= pages_for(n_tokens + 1) + b->n_running;
+}
+
+static void count_placed(tern_batch *b, tern_sequence *s, bool first)
+{
+    if (!first) return;
+    s->result.n_cached = s->n_evaluated;
+    b->counts.prompt_tokens += s->result.n_prompt;
+    b->counts.cached_tokens += s->n_evaluated;
+}
+
+void tern_batch__admit(tern_batch *b)
+{
+    for (tern_sequence **at = find_ready(b); *at && b->n_running < b->params.n_parallel; at = find_ready(b)) {
+        tern_sequence *s = *at;
+        tern_error error = {0};
+        if (!fits(b, s)) return;
+        const bool first = !s->started;
+        *at = s->next;
+        b->n_waiting--;
+        if (tern_sequence__start(b, s, &error) != TERN_OK) {
+            tern_sequence__finish(b, s, &error);
+            continue;
+        }
+        tern_request__begin(b, s->request);
+        if (tern_batch__place(b, s, &error) != TERN_OK) tern_batch__end(b, s, &error);
+        else count_placed(b, s, first);
+    }
+}
+
+void tern_batch__fork(tern_batch *b, tern_sequence *first)
+{
+    tern_request *r = first->request;
+    const bool alone = r->params.echo && r->params.logprobs;
+    for (tern_sequence **at = &b->queue; *at;) {
+        tern_sequence *s = *at;
+        tern_error error = {0};
+        if (s->request != r || !s->waits) {
+            at = &s->next;
+            continue;
+        }
+        s->waits = false;
+        if (alone || b->n_running == b->params.n_parallel || tern_pages_available(&b->pages) <= b->n_running) {
+            at = &s->next;
+            continue;
+        }
+        *at = s->next;
+        b->n_waiting--;
+        if (tern_sequence__start(b, s, &error) != TERN_OK) {
+            tern_sequence__finish(b, s, &error);
+            continue;
+        }
+        tern_batch__place_beside(b, s, first);
+        count_placed(b, s, true);
+        s->forked = true;
+    }
+}
+
+void tern_batch__put_back(tern_batch *b, tern_sequence *s)
+{
+    tern_batch__displace(b, s);
+    s->next = b->queue;
+    b->queue = s;
+    b->n_waiting++;
+    b->counts.preemptions++;
+}
+
+/* Pages up to position `end`, from those that are younger if need be; else the sequence itself is put back. */
+static tern_status make_room(tern_batch *b, tern_sequence *s, uint32_t end, tern_error *err)
+{
+    for (bool ok = false; !ok;) {
+        TERN_TRY(tern_batch__reserve(b, s, end, &ok, err));
+        tern_sequence *youngest = b->running[b->n_running - 1];
+        if (!ok) tern_batch__put_back(b, youngest);
+        if (!ok && youngest == s) break;
+    }
+    return TERN_OK;
+}
+
+/* What a step can still take. */
+typedef struct budget {
+    uint32_t rows, outputs; /* outputs beside one for each running sequence */
+    uint32_t n_decoding;
+} budget;
+
+static bool decodes(const tern_sequence *s)
+{
+    return s->n_evaluated + 1 == s->n_tokens && s->result.n_generated > 0;
+}
+
+/* Guesses tokens after the last one; after a bad guess few, for each costs time. */
+static uint32_t draft(tern_batch *b, tern_sequence *s, uint32_t most)
+{
+    const tern_request_params *p = &s->request->params;
+    uint32_t n = smaller(smaller(p->draft_tokens, most), b->params.n_ctx - s->n_tokens);
+    if (p->max_tokens) n = smaller(n, p->max_tokens - s->result.n_generated);
+    if (s->result.n_drafted) n = smaller(n, 2 * s->n_right + 1);
+    if (n == 0) return 0;
+    n = tern_draft_propose(&s->draft, s->drafted, n);
+    if (n) s->n_right = 0;
+    s->result.n_drafted += n;
+    return n;
+}
+
+static tern_status plan_decode(tern_batch *b, tern_sequence *s, budget *left, tern_error *err)
+{
+    s->n_drafted = draft(b, s, smaller(left->outputs, left->rows > b->n_running ? left->rows - b->n_running : 0));
+    TERN_TRY(make_room(b, s, s->n_tokens + s->n_drafted, err));
+    if (b->slots[s->slot] != s) return TERN_OK; /* it was put back */
+    s->n_rows = 1;
+    s->n_outputs = 1 + s->n_drafted;
+    left->rows -= s->n_outputs;
+    left->outputs -= s->n_drafted;
+    left->n_decoding++;
+    return TERN_OK;
+}
+
+/* With logits of every token when the prompt's log-probabilities are wanted. */
+static tern_status plan_prompt(tern_batch *b, tern_sequence *s, budget *left, tern_error *err)
+{
+    const tern_request_params *p = &s->request->params;
+    const bool all = p->echo && p->logprobs && s->n_echoed < s->result.n_prompt;
+    uint32_t n = smaller(s->n_tokens - s->n_evaluated, left->rows);
+    if (all) n = smaller(n, 1 + left->outputs);
+    if (n == 0) return TERN_OK;
+    TERN_TRY(make_room(b, s, s->n_evaluated + n, err));
+    if (b->slots[s->slot] != s) return TERN_OK; /* it was put back */
+    s->n_rows = n;
+    s->n_outputs = all ? n : s->n_evaluated + n == s->n_tokens;
+    left->rows -= n;
+    if (all) left->outputs -= n - 1;
+    return TERN_OK;
+}
+
+tern_status tern_batch__plan(tern_batch *b, tern_error *err)
+{
+    budget left = {.rows = b->params.n_batch, .outputs = b->max_outputs - b->n_running};
+    for (uint32_t i = 0; i < b->n_running; i++) b->running[i]->n_rows = b->running[i]->n_drafted = 0;
+    for (uint32_t i = 0; i < b->n_running; i++)
+        if (decodes(b->running[i])) TERN_TRY(plan_decode(b, b->running[i], &left, err));
+    if (left.n_decoding) left.rows = smaller(left.rows, b->chunk);
+    for (uint32_t i = 0; i < b->n_running; i++)
+        if (!b->running[i]->n_rows) TERN_TRY(plan_prompt(b, b->running[i], &left, err));
+    return TERN_OK;
+}
+
+void tern_batch__learn(tern_batch *b, double ms, uint32_t n_decoding, uint32_t n_prompt)
+{
+    const double most = 2, aim = 1.7;
+    if (b->params.n_chunk || !n_decoding) return;
+    if (!n_prompt) {
+        b->decode_ms = b->decode_ms > 0 ? 0.7 * b->decode_ms + 0.3 * ms : ms;
+        return;
+    }
+    if (!(b->decode_ms > 0)) return;
+    const double ratio = ms / b->decode_ms;
+    if (ratio > most) b->chunk = (uint32_t)((double)n_prompt * most / ratio);
+    else if (ratio < aim && n_prompt >= b->chunk) b->chunk += b->chunk / 4 + 1;
+    if (b->chunk < 1) b->chunk = 1;
+    if (b->chunk > b->params.n_batch) b->chunk = b->params.n_batch;
+}

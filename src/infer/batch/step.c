@@ -1,0 +1,218 @@
+/* One step of a batch, from the queue to the callbacks. */
+#include <string.h>
+
+#include "infer/batch/batch_internal.h"
+#include "infer/nonfinite.h"
+
+static void take_arrived(tern_batch *b)
+{
+    tern_sequence **end = &b->queue;
+    while (*end) end = &(*end)->next;
+    pthread_mutex_lock(&b->lock);
+    *end = b->arrived;
+    b->arrived = NULL;
+    b->last_arrived = &b->arrived;
+    pthread_mutex_unlock(&b->lock);
+    for (; *end; end = &(*end)->next) b->n_waiting++;
+}
+
+static bool is_cancelled(const tern_sequence *s)
+{
+    return atomic_load(&s->request->cancelled);
+}
+
+void tern_batch__end(tern_batch *b, tern_sequence *s, const tern_error *error)
+{
+    tern_batch__displace(b, s);
+    tern_sequence__finish(b, s, error);
+}
+
+/* A callback may cancel another one meanwhile, which the next step sees. */
+static void end_cancelled(tern_batch *b)
+{
+    for (uint32_t i = b->n_running; i-- > 0;) {
+        tern_sequence *s = b->running[i];
+        if (!is_cancelled(s)) continue;
+        tern_sequence__stop(s, TERN_STOP_CALLER);
+        tern_batch__end(b, s, NULL);
+    }
+    for (tern_sequence **at = &b->queue; *at;) {
+        tern_sequence *s = *at;
+        if (!is_cancelled(s)) {
+            at = &s->next;
+            continue;
+        }
+        *at = s->next;
+        b->n_waiting--;
+        tern_sequence__stop(s, TERN_STOP_CALLER);
+        tern_sequence__finish(b, s, NULL);
+    }
+}
+
+static float *logits_at(const tern_batch *b, const tern_sequence *s, uint32_t output)
+{
+    return b->logits + (size_t)(s->first_output + output) * b->n_vocab;
+}
+
+static tern_status check_finite(const tern_batch *b, const tern_sequence *s, tern_error *err)
+{
+    const bool screened = tern_engine_head_exact(b->engine);
+    const uint32_t end = s->n_evaluated + s->n_rows + s->n_drafted;
+    for (uint32_t i = 0; i < s->n_outputs; i++)
+        if (!tern_all_finite(logits_at(b, s, i), b->n_vocab, screened))
+            return tern_fail(err, TERN_NOT_FINITE, "logits that are not finite, at position %u",
+                             end - s->n_outputs + i);
+    return TERN_OK;
+}
+
+/* Shows the prompt's tokens that were evaluated from `first` on, or with their probabilities those after them. */
+static tern_status echo(tern_batch *b, tern_sequence *s, uint32_t first, tern_error *err)
+{
+    const tern_request_params *p = &s->request->params;
+    const uint32_t n = s->result.n_prompt, end = s->n_evaluated;
+    if (!p->echo || s->n_echoed == n) return TERN_OK;
+    if (!p->logprobs || first == 0) TERN_TRY(tern_sequence__echo(b, s, 0, p->logprobs ? 1 : n, NULL, err));
+    if (!p->logprobs) return TERN_OK;
+    return tern_sequence__echo(b, s, first + 1, end < n ? end + 1 : n, logits_at(b, s, 0), err);
+}
+
+/* Tokens from the logits of the last decided one on: the next, and more while they were guessed rightly. */
+static tern_status choose(tern_batch *b, tern_sequence *s, float *logits, tern_error *err)
+{
+    const uint32_t n_drafted = s->n_drafted;
+    for (uint32_t i = 0; i <= n_drafted && !s->stopped; i++, logits += b->n_vocab) {
+        int32_t id;
+        TERN_TRY(tern_sequence__choose(b, s, logits, &id, err));
+        if (id < 0) break;
+        s->tokens[s->n_tokens++] = id;
+        b->counts.generated_tokens++;
+        if (s->request->params.draft_tokens) tern_draft_add(&s->draft, id);
+        if (i == n_drafted || s->drafted[i] != id) break;
+        s->n_evaluated = s->n_tokens;
+        s->n_right++;
+        s->result.n_accepted++;
+    }
+    if (!s->stopped && s->n_tokens == b->params.n_ctx) tern_sequence__stop(s, TERN_STOP_CONTEXT);
+    tern_batch__know(b, s);
+    return TERN_OK;
+}
+
+/* The other completions that share the prompt go on from the same logits. */
+static void choose_forked(tern_batch *b, tern_request *r)
+{
+    for (uint32_t i = 1; i < r->params.n; i++) {
+        tern_sequence *s = &r->sequences[i];
+        tern_error error = {0};
+        if (!s->forked) continue;
+        s->forked = false;
+        s->first_ms = tern_batch__now_ms();
+        tern_status status = TERN_OK;
+        if (s->request->params.echo) status = tern_sequence__echo(b, s, 0, s->result.n_prompt, NULL, &error);
+        memcpy(b->turn, b->shared, b->n_vocab * sizeof *b->turn);
+        if (status == TERN_OK) status = choose(b, s, b->turn, &error);
+        if (s->stopped || status != TERN_OK) tern_batch__end(b, s, status == TERN_OK ? NULL : &error);
+    }
+}
+
+/* Whether other completions wait for this one's prompt. */
+static bool is_awaited(const tern_sequence *s)
+{
+    const tern_request *r = s->request;
+    return s->index == 0 && r->params.n > 1 && r->sequences[1].waits;
+}
+
+/* All decided tokens are evaluated: the next ones are chosen. */
+static tern_status go_on(tern_batch *b, tern_sequence *s, uint32_t first, tern_error *err)
+{
+    float *logits = logits_at(b, s, s->n_outputs - 1 - s->n_drafted);
+    const bool awaited = is_awaited(s);
+    if (!(s->first_ms > 0)) s->first_ms = tern_batch__now_ms();
+    TERN_TRY(echo(b, s, first, err));
+    if (awaited) {
+        memcpy(b->shared, logits, b->n_vocab * sizeof *logits);
+        tern_batch__fork(b, s);
+    }
+    if (s->stopped) return TERN_OK;
+    const tern_status status = choose(b, s, logits, err);
+    if (awaited) choose_forked(b, s->request);
+    return status;
+}
+
+/* What the step's rows come to for one sequence. */
+static tern_status advance(tern_batch *b, tern_sequence *s, tern_error *err)
+{
+    const uint32_t first = s->n_evaluated;
+    TERN_TRY(check_finite(b, s, err));
+    s->n_evaluated += s->n_rows;
+    tern_batch__know(b, s);
+    return s->n_evaluated == s->n_tokens ? go_on(b, s, first, err) : echo(b, s, first, err);
+}
+
+static void advance_all(tern_batch *b)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < b->n_running; i++)
+        if (b->running[i]->n_rows) b->stepped[n++] = b->running[i];
+    for (uint32_t i = 0; i < n; i++) {
+        tern_sequence *s = b->stepped[i];
+        tern_error error = {0};
+        const tern_status status = advance(b, s, &error);
+        if (status != TERN_OK || s->stopped) tern_batch__end(b, s, status == TERN_OK ? NULL : &error);
+    }
+}
+
+/* Of the planned rows, those of sequences that decode, and those of prompts. */
+static uint32_t count_planned(const tern_batch *b, uint32_t *n_decoding)
+{
+    uint32_t n_prompt = 0;
+    *n_decoding = 0;
+    for (uint32_t i = 0; i < b->n_running; i++) {
+        const tern_sequence *s = b->running[i];
+        const bool decodes = s->n_rows == 1 && s->n_evaluated + 1 == s->n_tokens && s->result.n_generated > 0;
+        if (decodes) ++*n_decoding;
+        else n_prompt += s->n_rows;
+    }
+    return n_prompt;
+}
+
+static void publish(tern_batch *b)
+{
+    tern_batch_counters *c = &b->counts;
+    c->running = b->n_running;
+    c->pages_cached = b->pages.n_idle;
+    c->pages_used = b->pages.n - tern_pages_available(&b->pages);
+    pthread_mutex_lock(&b->lock);
+    c->waiting = b->n_waiting;
+    for (const tern_sequence *s = b->arrived; s; s = s->next) c->waiting++;
+    b->shown = *c;
+    pthread_mutex_unlock(&b->lock);
+}
+
+static tern_status run_step(tern_batch *b, tern_error *err)
+{
+    const double start = tern_batch__now_ms();
+    uint32_t n_decoding;
+    TERN_TRY(tern_batch__plan(b, err));
+    const uint32_t n_prompt = count_planned(b, &n_decoding);
+    TERN_TRY(tern_batch__evaluate(b, err));
+    advance_all(b);
+    const double ms = tern_batch__now_ms() - start;
+    tern_batch__learn(b, ms, n_decoding, n_prompt);
+    b->counts.steps++;
+    b->counts.step_ms += ms;
+    return TERN_OK;
+}
+
+tern_status tern_batch_step(tern_batch *batch, bool *busy, tern_error *err)
+{
+    TERN_NEED(batch, err);
+    TERN_NEED(busy, err);
+    tern_batch *b = batch;
+    take_arrived(b);
+    end_cancelled(b);
+    tern_batch__admit(b);
+    const tern_status status = b->n_running ? run_step(b, err) : TERN_OK;
+    publish(b);
+    *busy = b->shown.running || b->shown.waiting;
+    return status;
+}

@@ -10,5 +10,10 @@ if(TERN_APP_SOURCES)
   target_compile_definitions(tern_commands PRIVATE TERN_MODEL_DIR="${CMAKE_INSTALL_FULL_DATADIR}/tern/models")
   add_executable(tern ${TERN_APP_MAIN})
   target_link_libraries(tern PRIVATE tern_commands)
-  add_custom_command(TARGET tern POST_BUILD COMMAND tern completion bash > ${PROJECT_BINARY_DIR}/tern.bash VERBATIM)
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/man)
+  add_custom_command(TARGET tern POST_BUILD
+    COMMAND tern completion bash > ${PROJECT_BINARY_DIR}/tern.bash
+    COMMAND tern completion zsh > ${PROJECT_BINARY_DIR}/tern.zsh
+    COMMAND tern completion fish > ${PROJECT_BINARY_DIR}/tern.fish
+    COMMAND tern help --man ${PROJECT_BINARY_DIR}/man VERBATIM)
 endif()

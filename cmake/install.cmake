@@ -19,4 +19,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/docs/tern.1 DESTINATION ${CMAKE_INSTALL_MAND
 if(TARGET tern)
   install(TARGETS tern RUNTIME)
   install(FILES ${PROJECT_BINARY_DIR}/tern.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME tern)
+  install(FILES ${PROJECT_BINARY_DIR}/tern.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions RENAME _tern)
+  install(FILES ${PROJECT_BINARY_DIR}/tern.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
 endif()

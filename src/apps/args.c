@@ -9,15 +9,17 @@
 #include "base/alloc.h"
 #include "base/nearest.h"
 
-static const tern_flag help_flag = {"help", 'h', TERN_FLAG_BOOL,  NULL, offsetof(tern_options, help),
-                                    0,      0,   "Show this help"};
+static const tern_flag help_flags[] = {
+    {"help", 'h', TERN_FLAG_BOOL, NULL, offsetof(tern_options, help), 0, 0, "Show the flags that most people need"},
+    {"help-all", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, help_all), 0, 0, "Show all flags"},
+};
 
 const tern_flag *tern_args_flag_at(const tern_command *command, size_t i)
 {
     for (const tern_flag_group *g = command->groups; g && g->flags; g++)
         for (const tern_flag *f = g->flags; f->name; f++)
             if (i-- == 0) return f;
-    return i == 0 ? &help_flag : NULL;
+    return i < 2 ? &help_flags[i] : NULL;
 }
 
 static const char *flag_name_at(const void *command, size_t i)
@@ -282,7 +284,7 @@ tern_status tern_args_parse(const tern_command *command, int n, char **words, te
         else if (flags && word[0] == '-' && word[1]) TERN_TRY(read_short(&r, word + 1, options, err));
         else TERN_TRY(add_text(&options->args, word, err));
     }
-    if (options->help) return TERN_OK;
+    if (options->help || options->help_all) return TERN_OK;
     return check_count(command, options, err);
 }
 

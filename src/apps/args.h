@@ -43,6 +43,7 @@ typedef struct tern_flag {
 typedef struct tern_flag_group {
     const char *title;
     const tern_flag *flags;
+    bool more; /* --help-all shows it, --help does not */
 } tern_flag_group;
 
 typedef struct tern_command {
@@ -66,9 +67,13 @@ tern_status tern_args_parse(const tern_command *command, int n, char **words, te
 /* Frees what parsing allocated. */
 void tern_args_deinit(tern_options *options);
 
-/* The --help page of a command. */
-void tern_args_help(const tern_command *command, FILE *out);
-/* The i-th flag of a command over all its groups, then --help; NULL at the end. */
+/* The --help page of a command, or the one of --help-all. Lines have 80 columns. */
+void tern_args_help(const tern_command *command, bool all, FILE *out);
+/* The same as a page for man(1), in mdoc. */
+void tern_args_man(const tern_command *command, FILE *out);
+/* Prints what a flag's value is when it is not given: " (default 40)". */
+void tern_args_print_default(const tern_flag *f, const tern_options *defaults, FILE *out);
+/* The i-th flag of a command over all its groups, then --help and --help-all; NULL at the end. */
 const tern_flag *tern_args_flag_at(const tern_command *command, size_t i);
 
 #endif

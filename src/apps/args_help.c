@@ -1,11 +1,12 @@
 /* Help pages. */
-#include <string.h>
-
 #include "apps/args.h"
 
-enum { HELP_COLUMN = 30 };
+#include <stdlib.h>
+#include <string.h>
 
-static void print_default(const tern_flag *f, const tern_options *defaults, FILE *out)
+enum { HELP_COLUMN = 30, USAGE_COLUMN = 11, WIDTH = 80 };
+
+void tern_args_print_default(const tern_flag *f, const tern_options *defaults, FILE *out)
 {
     const void *field = (const char *)defaults + f->field;
     if (f->kind == TERN_FLAG_U32 && *(const uint32_t *)field) fprintf(out, " (default %u)", *(const uint32_t *)field);
@@ -18,31 +19,79 @@ static void print_default(const tern_flag *f, const tern_options *defaults, FILE
         fprintf(out, " (default %s)", *(const char *const *)field);
 }
 
+/* Words from column `at` on, in lines that begin at column `indent`; ends with a line break. */
+static void print_wrapped(const char *text, int at, int indent, FILE *out)
+{
+    const int first = at;
+    while (*text) {
+        const int n = (int)strcspn(text, " \n");
+        const bool blank = at > first;
+        if (at + blank + n > WIDTH && at > indent) {
+            fprintf(out, "\n%*s", indent, "");
+            at = indent;
+        } else if (blank) {
+            fputc(' ', out);
+            at++;
+        }
+        fwrite(text, 1, (size_t)n, out);
+        at += n;
+        text += n + (text[n] != 0);
+    }
+    fputc('\n', out);
+}
+
 static void print_flag(const tern_flag *f, const tern_options *defaults, FILE *out)
 {
-    char left[96];
+    char left[96], *text = NULL;
+    size_t size = 0;
     const char letter[] = {'-', f->letter, ',', ' ', 0};
-    int n = snprintf(left, sizeof left, "  %s--%s%s%s", f->letter ? letter : "    ", f->name, f->metavar ? " " : "",
-                     f->metavar ? f->metavar : "");
+    const int n = snprintf(left, sizeof left, "  %s--%s%s%s", f->letter ? letter : "    ", f->name,
+                           f->metavar ? " " : "", f->metavar ? f->metavar : "");
     fputs(left, out);
     if (n > HELP_COLUMN - 2) fprintf(out, "\n%*s", HELP_COLUMN, "");
     else fprintf(out, "%*s", HELP_COLUMN - n, "");
-    fputs(f->help, out);
-    print_default(f, defaults, out);
-    fputc('\n', out);
+    FILE *help = open_memstream(&text, &size);
+    if (!help) return;
+    fputs(f->help, help);
+    tern_args_print_default(f, defaults, help);
+    fclose(help);
+    print_wrapped(text, HELP_COLUMN, HELP_COLUMN, out);
+    free(text);
     tern_flag_value value;
-    for (uint32_t i = 0; f->value_at && f->value_at(i, &value); i++)
-        fprintf(out, "%*s  %-16s %s\n", HELP_COLUMN, "", value.name, value.what);
+    for (uint32_t i = 0; f->value_at && f->value_at(i, &value); i++) {
+        fprintf(out, "%*s  %-16s ", HELP_COLUMN, "", value.name);
+        print_wrapped(value.what, HELP_COLUMN + 19, HELP_COLUMN + 19, out);
+    }
 }
 
-void tern_args_help(const tern_command *command, FILE *out)
+/* The groups that were left out, by name. */
+static void print_more(const tern_command *command, FILE *out)
+{
+    char text[256];
+    int n = snprintf(text, sizeof text, "`tern %s --help-all` shows more: ", command->name);
+    const int begin = n;
+    for (const tern_flag_group *g = command->groups; g && g->flags; g++)
+        if (g->more && n < (int)sizeof text)
+            n += snprintf(text + n, sizeof text - (size_t)n, "%s%s", n > begin ? ", " : "", g->title);
+    if (n == begin) return;
+    fputc('\n', out);
+    print_wrapped(text, 0, 0, out);
+}
+
+void tern_args_help(const tern_command *command, bool all, FILE *out)
 {
     tern_options defaults = {0};
     if (command->defaults) command->defaults(&defaults);
-    fprintf(out, "%s\n\nUsage: tern %s %s\n", command->summary, command->name, command->usage);
-    if (command->detail) fprintf(out, "\n%s\n", command->detail);
+    const int at = fprintf(out, "%s\n\nUsage: tern %s ", command->summary, command->name);
+    print_wrapped(command->usage, at - (int)strlen(command->summary) - 2, USAGE_COLUMN, out);
+    if (command->detail) {
+        fputc('\n', out);
+        print_wrapped(command->detail, 0, 0, out);
+    }
     for (const tern_flag_group *g = command->groups; g && g->flags; g++) {
+        if (g->more && !all) continue;
         fprintf(out, "\n%s:\n", g->title);
         for (const tern_flag *f = g->flags; f->name; f++) print_flag(f, &defaults, out);
     }
+    if (!all) print_more(command, out);
 }

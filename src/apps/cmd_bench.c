@@ -51,9 +51,9 @@ static const tern_flag flags[] = {
 static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Model", tern_flags_model},
                                          {"Adapters", tern_flags_lora},
-                                         {"Numbers", tern_flags_numbers},
+                                         {"Numbers", tern_flags_numbers, true},
                                          {"Device", tern_flags_device},
-                                         {"What is left out", tern_flags_fusion},
+                                         {"What is left out", tern_flags_fusion, true},
                                          {0}};
 
 /* Where and when: what a record of a measurement needs to be compared with another. */

@@ -29,11 +29,11 @@ static const tern_flag flags[] = {
 static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Model", tern_flags_model},
                                          {"Adapters", tern_flags_lora},
-                                         {"Numbers", tern_flags_numbers},
+                                         {"Numbers", tern_flags_numbers, true},
                                          {"Device that is tested", tern_flags_device},
-                                         {"CPU", tern_flags_cpu},
-                                         {"Kernels", tern_flags_kernel},
-                                         {"What is left out", tern_flags_fusion},
+                                         {"CPU", tern_flags_cpu, true},
+                                         {"Kernels", tern_flags_kernel, true},
+                                         {"What is left out", tern_flags_fusion, true},
                                          {0}};
 
 /* "cpu:scalar" as the flags that it stands for. */

@@ -47,7 +47,7 @@ static const tern_flag_group finetune_groups[] = {{"Files", tern_flags_train_dat
                                                   {"Quality", tern_flags_train_quality},
                                                   {"Power", tern_flags_train_power},
                                                   {"Device", tern_flags_device},
-                                                  {"CPU", tern_flags_cpu},
+                                                  {"CPU", tern_flags_cpu, true},
                                                   {0}};
 
 static tern_status run_finetune(const tern_options *o, tern_error *err)
@@ -86,7 +86,7 @@ static const tern_flag_group train_groups[] = {{"The model", model_flags},
                                                {"Quality", tern_flags_train_quality},
                                                {"Power", tern_flags_train_power},
                                                {"Device", tern_flags_device},
-                                               {"CPU", tern_flags_cpu},
+                                               {"CPU", tern_flags_cpu, true},
                                                {0}};
 
 static tern_status run_train(const tern_options *o, tern_error *err)

@@ -18,7 +18,7 @@ static const tern_flag flags[] = {
 };
 
 static const tern_flag_group groups[] = {
-    {"Flags", flags}, {"Model", tern_flags_model}, {"Device", tern_flags_device}, {"CPU", tern_flags_cpu}, {0}};
+    {"Flags", flags}, {"Model", tern_flags_model}, {"Device", tern_flags_device}, {"CPU", tern_flags_cpu, true}, {0}};
 
 static bool update(void *context, double done)
 {

@@ -18,11 +18,11 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Model", tern_flags_model},
                                          {"Adapters", tern_flags_lora},
                                          {"Context", tern_flags_session},
-                                         {"Numbers", tern_flags_numbers},
+                                         {"Numbers", tern_flags_numbers, true},
                                          {"Device", tern_flags_device},
-                                         {"CPU", tern_flags_cpu},
-                                         {"Kernels", tern_flags_kernel},
-                                         {"What is left out", tern_flags_fusion},
+                                         {"CPU", tern_flags_cpu, true},
+                                         {"Kernels", tern_flags_kernel, true},
+                                         {"What is left out", tern_flags_fusion, true},
                                          {0}};
 
 static void defaults(tern_options *o)

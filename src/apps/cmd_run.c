@@ -40,12 +40,12 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Sampling", tern_flags_sampling},
                                          {"Grammar", tern_flags_grammar},
                                          {"Context", tern_flags_session},
-                                         {"Numbers", tern_flags_numbers},
+                                         {"Numbers", tern_flags_numbers, true},
                                          {"Device", tern_flags_device},
-                                         {"Decoding on a GPU", tern_flags_steps},
-                                         {"CPU", tern_flags_cpu},
-                                         {"Kernels", tern_flags_kernel},
-                                         {"What is left out", tern_flags_fusion},
+                                         {"Decoding on a GPU", tern_flags_steps, true},
+                                         {"CPU", tern_flags_cpu, true},
+                                         {"Kernels", tern_flags_kernel, true},
+                                         {"What is left out", tern_flags_fusion, true},
                                          {0}};
 
 /* One run: what it needs, and what its text goes to. */

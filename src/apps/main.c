@@ -70,8 +70,8 @@ static int run_command(const tern_command *command, int n, char **words)
     if (tern_args_parse(command, n, words, &options, &err) != TERN_OK) {
         fprintf(stderr, "tern %s: error: %s\n", command->name, err.message);
         code = EXIT_USAGE;
-    } else if (options.help) {
-        tern_args_help(command, stdout);
+    } else if (options.help || options.help_all) {
+        tern_args_help(command, options.help_all, stdout);
         code = EXIT_OK;
     } else {
         tern_status status = command->run(&options, &err);
@@ -82,11 +82,27 @@ static int run_command(const tern_command *command, int n, char **words)
     return code;
 }
 
+/* Pages for man(1) into a folder, one for each command. */
+static int write_man(const char *folder)
+{
+    for (const tern_command *const *c = tern_commands; *c; c++) {
+        char path[4096];
+        const int n = snprintf(path, sizeof path, "%s/tern-%s.1", folder, (*c)->name);
+        FILE *out = n < (int)sizeof path ? fopen(path, "w") : NULL;
+        if (out) tern_args_man(*c, out);
+        if (!out || fclose(out) != 0) {
+            fprintf(stderr, "tern help --man: %s: cannot be written\n", folder);
+            return EXIT_FAILED;
+        }
+    }
+    return EXIT_OK;
+}
+
 static int help(const char *name)
 {
     const tern_command *command = name ? find_command(name) : NULL;
     if (name && !command) return fail_unknown_command(name);
-    if (command) tern_args_help(command, stdout);
+    if (command) tern_args_help(command, false, stdout);
     else print_overview(stdout);
     return EXIT_OK;
 }
@@ -102,6 +118,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     const char *word = argv[1];
+    if (argc == 4 && strcmp(word, "help") == 0 && strcmp(argv[2], "--man") == 0) return write_man(argv[3]);
     if (strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
         return help(argc > 2 ? argv[2] : NULL);
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) word = "version";

@@ -16,7 +16,7 @@ typedef struct tern_texts {
 
 typedef struct tern_options {
     tern_texts args; /* words that are no flags */
-    bool help, json, verbose, quiet;
+    bool help, help_all, json, verbose, quiet;
 
     /* the model and where it runs */
     const char *model, *head, *activations, *kv, *cpu_features, *kernel;

@@ -87,7 +87,7 @@ static const wrong cases[] = {
     {{"bench", "-r", "0"}, 2, "--repeats 0: a whole number from 1 to 100 expected"},
     {{"bench", "-t", "1,x"}, 2, "--threads 1,x: whole numbers with commas between, each from 1 to 1024 expected"},
     {{"perplexity", "--window", "1", "x"}, 2, "--window 1: a whole number from 2 to 1048576 expected"},
-    {{"completion", "zsh"}, 2, "completion for \"zsh\": bash expected"},
+    {{"completion", "csh"}, 2, "completion for \"csh\": bash, zsh or fish expected"},
     {{"data"}, 2, "a word is missing (usage: tern data [-m MODEL] FILE..."},
     {{"data", "-o", "x.tern"}, 2, "a word is missing"},
     {{"data", "-o", "--spilt"}, 2, "--output needs a value: FILE; the flag --spilt found (--output=--spilt takes it"},
@@ -126,6 +126,8 @@ static void every_command_has_help(void **state)
         assert_non_null(strstr(o.out, "Usage: tern"));
         assert_non_null(strstr(o.out, names[i]));
         assert_string_equal(o.out, same.out);
+        for (const char *line = o.out; *line; line += strcspn(line, "\n") + 1)
+            if (strcspn(line, "\n") > 80) fail_msg("tern %s --help: %.*s", names[i], (int)strcspn(line, "\n"), line);
         test_output_free(&o);
         test_output_free(&same);
     }
@@ -137,10 +139,10 @@ static void help_lists_the_passes(void **state)
     (void)state;
     static const char *const commands[] = {"run", "bench", "compare"};
     for (size_t c = 0; c < sizeof commands / sizeof *commands; c++) {
-        test_output o = TERN(commands[c], "--help");
+        test_output o = TERN(commands[c], "--help-all");
         tern_fusion_info info;
         uint32_t n = 0;
-        for (; tern_fusion_at(n, &info); n++) assert_true(strstr(o.out, info.name) && strstr(o.out, info.what));
+        for (; tern_fusion_at(n, &info); n++) assert_true(strstr(o.out, info.name));
         assert_true(n >= 9);
         test_output_free(&o);
     }

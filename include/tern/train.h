@@ -56,6 +56,11 @@ typedef struct tern_finetune_event {
     double done;
     const char *text;
     const tern_finetune_plan *plan;
+    /* STEP, of models with experts: how many rows each had in the step, [n_layers][n_experts], borrowed for the call;
+     * NULL: none. The largest over their mean, of the layer where that is largest: 1 is even; 0: no experts. */
+    const uint64_t *expert_rows;
+    uint32_t n_layers, n_experts;
+    double expert_imbalance;
 } tern_finetune_event;
 
 /* Start from tern_finetune_defaults; all strings and lists are borrowed for the call. */

@@ -46,6 +46,7 @@ static void print_step(FILE *out, const tern_finetune_event *e)
     fprintf(out, "step %llu/%llu  loss %.3f  ppl %s  grad %s  lr %s  %.0f tok/s  eta %s", (unsigned long long)e->step,
             (unsigned long long)e->n_steps, e->loss, three_digits(e->ppl, ppl), three_digits(e->norm, norm),
             rate(e->lr, lr), e->tokens_per_second, clock_time(e->eta, eta));
+    if (e->expert_rows) fprintf(out, "  experts %.2f", e->expert_imbalance);
     if (e->duty < 1) fprintf(out, "  duty %.0f %%", 100 * e->duty);
     if (e->duty < 1 && isfinite(e->celsius)) fprintf(out, "  %.0f C", e->celsius);
 }
@@ -176,6 +177,22 @@ static json_t *plan_json(const tern_finetune_plan *p)
     return out;
 }
 
+/* Of each layer the share of its rows that each expert had. */
+static json_t *experts_json(const tern_finetune_event *e)
+{
+    json_t *shares = json_array();
+    for (uint32_t layer = 0; layer < e->n_layers; layer++) {
+        const uint64_t *rows = e->expert_rows + (size_t)layer * e->n_experts;
+        json_t *one = json_array();
+        uint64_t sum = 0;
+        for (uint32_t i = 0; i < e->n_experts; i++) sum += rows[i];
+        for (uint32_t i = 0; i < e->n_experts; i++)
+            json_array_append_new(one, json_real(sum ? (double)rows[i] / (double)sum : 0));
+        json_array_append_new(shares, one);
+    }
+    return json_pack("{s:f, s:o}", "max_over_mean", e->expert_imbalance, "shares", shares);
+}
+
 static json_t *step_json(const tern_finetune_event *e)
 {
     json_t *out = json_pack("{s:s}", "event", "step");
@@ -195,6 +212,7 @@ static json_t *step_json(const tern_finetune_event *e)
     add_number(out, "mhz", e->mhz);
     add_number(out, "watts", e->watts);
     add_count(out, "resident_bytes", e->resident);
+    if (e->expert_rows) json_object_set_new(out, "experts", experts_json(e));
     return out;
 }
 

@@ -203,6 +203,7 @@ static void smooth(double *mean, double value, uint64_t n)
 
 static void tell_step(const tern_run *run, const tern_trainer_result *r)
 {
+    const tern_config *config = tern_model_config(run->model);
     tern_run__emit(run, (tern_finetune_event){.kind = TERN_FINETUNE_STEP,
                                               .step = step_of(run),
                                               .n_steps = run->params.n_steps,
@@ -218,7 +219,11 @@ static void tell_step(const tern_run *run, const tern_trainer_result *r)
                                                      fmax(run->total_seconds, run->step_seconds),
                                               .best_loss = run->best_loss,
                                               .best_step = run->best_step,
-                                              .duty = run->power.duty});
+                                              .duty = run->power.duty,
+                                              .expert_rows = tern_trainer_expert_rows(run->trainer),
+                                              .n_layers = config->n_layers,
+                                              .n_experts = config->n_experts,
+                                              .expert_imbalance = tern_trainer_expert_imbalance(run->trainer)});
 }
 
 static void count_result(tern_run *run, const tern_trainer_result *r, double seconds)

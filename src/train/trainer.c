@@ -23,6 +23,8 @@ void tern_trainer__deinit(tern_trainer *t)
     tern_free(t->fixed);
     tern_free(t->losses);
     tern_free(t->norms);
+    tern_free(t->routes);
+    tern_free(t->expert_rows);
 }
 
 static tern_status open_parts(tern_trainer *t, tern_error *err)
@@ -32,6 +34,7 @@ static tern_status open_parts(tern_trainer *t, tern_error *err)
     t->losses = tern_calloc(t->plan.n_tokens, sizeof *t->losses);
     t->norms = tern_calloc(t->n_learning, sizeof *t->norms);
     if (!t->losses || !t->norms) return tern_fail_alloc(err, (t->plan.n_tokens + t->n_learning) * sizeof(float));
+    TERN_TRY(tern_trainer__make_counts(t, err));
     TERN_TRY(tern_trainer__allocate(t, err));
     TERN_TRY(tern_trainer__prepare(t, err));
     return tern_trainer__requantize(t, err);

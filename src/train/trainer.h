@@ -99,6 +99,11 @@ typedef struct tern_trainer_result {
 tern_status tern_trainer_step(tern_trainer *trainer, const tern_train_row *rows, size_t n_rows,
                               tern_trainer_result *result, tern_error *err);
 uint64_t tern_trainer_steps(const tern_trainer *trainer);
+/* How many rows each expert had in the last step, padding aside: [n_layers][n_experts]; NULL without experts. */
+const uint64_t *tern_trainer_expert_rows(const tern_trainer *trainer);
+/* The largest of them over their mean, of the layer where that is largest: 1 is even, n_experts / n_experts_used the
+ * most; 0 without experts or steps. */
+double tern_trainer_expert_imbalance(const tern_trainer *trainer);
 /* Loss alone: the sum over the labels of any number of rows, and how many there are. */
 tern_status tern_trainer_evaluate(tern_trainer *trainer, const tern_train_row *rows, size_t n_rows, double *sum,
                                   uint64_t *n_labels, tern_error *err);

@@ -35,7 +35,10 @@ static tern_status build_training(tern_trainer *t, tern_trainer_graph_kind kind,
     TERN_TRY(tern_graph_build(&g->graph, t->model, &options, err));
     g->used = true;
     g->graph.activation_block = tern_trainer__activation_block(t);
-    if (kind == TERN_TRAINER_STEP) TERN_TRY(tern_graph_differentiate(&g->graph, &backward, err));
+    if (kind == TERN_TRAINER_STEP) {
+        tern_trainer__keep_routes(&g->graph);
+        TERN_TRY(tern_graph_differentiate(&g->graph, &backward, err));
+    }
     return tern_graph_plan(&g->graph, t->backend->info.fusions, err);
 }
 

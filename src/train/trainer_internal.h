@@ -91,8 +91,10 @@ struct tern_trainer {
     tern_trainer_graph graphs[TERN_TRAINER_N_GRAPHS];
     tern_activations activations; /* in buffers of activation_block bytes */
     tern_graph_buffers constants;
-    float *losses; /* [n_tokens] */
-    float *norms;  /* [n_learning] */
+    float *losses;             /* [n_tokens] */
+    float *norms;              /* [n_learning] */
+    struct tern_route *routes; /* [n_tokens][n_experts_used] of one layer; of models with experts, as is what follows */
+    uint64_t *expert_rows;     /* [n_layers][n_experts] of the last step */
     tern_trainer_work work;
 };
 
@@ -147,6 +149,15 @@ tern_status tern_trainer__run(tern_trainer *t, tern_trainer_graph_kind kind, con
 tern_status tern_trainer__requantize(tern_trainer *t, tern_error *err);
 /* From dense layers to ternary ones, or back, as the number of steps asks. */
 tern_status tern_trainer__change_phase(tern_trainer *t, tern_error *err);
+
+/* ---- experts: nothing where there are none */
+
+/* The routes of all layers become outputs of the graph. */
+void tern_trainer__keep_routes(tern_graph *graph);
+tern_status tern_trainer__make_counts(tern_trainer *t, tern_error *err);
+/* Adds the routes of a run, which has ended, to those of the step. */
+tern_status tern_trainer__count_experts(tern_trainer *t, const tern_trainer_graph *g, const tern_train_row *rows,
+                                        size_t n_rows, tern_error *err);
 
 /* Waits, where the backend can be waited for; elsewhere what follows comes after it all the same. */
 tern_status tern_trainer__wait(tern_trainer *t, tern_error *err);

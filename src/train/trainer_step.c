@@ -71,6 +71,7 @@ static tern_status run_rows(tern_trainer *t, tern_trainer_graph_kind kind, const
     TERN_TRY(tern_trainer__fetch(t, g->bound.bindings[g->graph.losses].buffer, t->losses,
                                  t->plan.n_tokens * sizeof *t->losses, err));
     for (uint32_t i = 0; i < t->plan.n_tokens; i++) t->work.sum += (double)t->losses[i];
+    if (kind == TERN_TRAINER_STEP) TERN_TRY(tern_trainer__count_experts(t, g, rows, n_rows, err));
     t->work.n_runs++;
     return TERN_OK;
 }

@@ -18,6 +18,15 @@ static const tern_config config = {.architecture = "llama",
                                    .n_ff = 16,
                                    .rope_adjacent = true};
 
+/* The same with experts, whose names the family gives. */
+static tern_config with_experts(void)
+{
+    tern_config experts = config;
+    experts.n_experts = 3;
+    experts.n_experts_used = 2;
+    return experts;
+}
+
 static tern_status read_peft(tern_adapter *adapter, const uint8_t *data, size_t size, tern_error *err)
 {
     const uint8_t *nul = size ? memchr(data, 0, size) : NULL;
@@ -42,7 +51,7 @@ static void check(const tern_adapter *adapter)
         for (int role = 0; role < TERN_ROLE_COUNT; role++) {
             const tern_adapter_pair *p = tern_adapter_find(adapter, (tern_role)role, layer);
             if (!p) continue;
-            size_t n_a = (size_t)info->rank * p->in, n_b = (size_t)info->rank * p->out;
+            size_t n_a = (size_t)info->rank * p->in * p->n_experts, n_b = (size_t)info->rank * p->out;
             FUZZ_CHECK(p->b && n_a && n_b && isfinite(p->a[n_a - 1]) && isfinite(p->b[n_b - 1]));
             parameters += n_a + n_b;
             n_pairs++;
@@ -67,7 +76,9 @@ static void try_one(const uint8_t *data, size_t size, const tern_config *model)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     int64_t live = tern_alloc_live();
+    const tern_config experts = with_experts();
     try_one(data, size, &config);
+    try_one(data, size, &experts);
     try_one(data, size, NULL);
     FUZZ_CHECK(tern_alloc_live() == live);
     return 0;

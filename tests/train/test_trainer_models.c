@@ -210,7 +210,22 @@ static void experts(void **state)
                 assert_ok(tern_trainer_step(trainer, batch.rows, 2, &r, &err), err);
                 if (n == 0) first = r.loss;
             }
-            print_message("%s: loss %.3f, %.3f after 10 steps\n", fixtures[i], first, r.loss);
+            const tern_config *c = tern_model_config(model);
+            const uint64_t *counts = tern_trainer_expert_rows(trainer);
+            double most = 0;
+            for (uint32_t layer = 0; layer < c->n_layers; layer++) { /* every position has as many rows as experts */
+                uint64_t sum = 0;
+                for (uint32_t e = 0; e < c->n_experts; e++) {
+                    const uint64_t n = counts[layer * c->n_experts + e];
+                    most = fmax(most, (double)n);
+                    sum += n;
+                }
+                assert_int_equal(sum, r.n_positions * c->n_experts_used);
+            }
+            const double even = (double)r.n_positions * c->n_experts_used / c->n_experts;
+            assert_true(fabs(tern_trainer_expert_imbalance(trainer) - most / even) < 1e-9);
+            print_message("%s: loss %.3f, %.3f after 10 steps; experts %.2f\n", fixtures[i], first, r.loss,
+                          tern_trainer_expert_imbalance(trainer));
             assert_true(r.loss < 0.6 * first);
         }
         tern_trainer_close(trainer);

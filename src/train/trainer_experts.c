@@ -1,0 +1,69 @@
+/* How the router shares tokens out: rows of a step counted by expert. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ops/ref/experts.h"
+#include "train/trainer_internal.h"
+
+void tern_trainer__keep_routes(tern_graph *graph)
+{
+    for (size_t i = 0; i < graph->n_values; i++)
+        if (tern_value_is_routes(&graph->values[i])) graph->values[i].kind = TERN_VALUE_OUTPUT;
+}
+
+tern_status tern_trainer__make_counts(tern_trainer *t, tern_error *err)
+{
+    const tern_config *c = t->config;
+    const size_t n = (size_t)t->plan.n_tokens * c->n_experts_used;
+    if (!c->n_experts) return TERN_OK;
+    t->routes = tern_calloc(n, sizeof *t->routes);
+    t->expert_rows = tern_calloc((size_t)c->n_layers * c->n_experts, sizeof *t->expert_rows);
+    return t->routes && t->expert_rows ? TERN_OK : tern_fail_alloc(err, n * sizeof *t->routes);
+}
+
+/* Of positions that are no padding. */
+static void count_layer(tern_trainer *t, const tern_train_row *rows, size_t n_rows, uint64_t *counts)
+{
+    const uint32_t k = t->config->n_experts_used;
+    for (size_t r = 0; r < n_rows; r++)
+        for (size_t i = 0; i < (size_t)rows[r].n_used * k; i++) counts[t->routes[r * t->params.seq * k + i].expert]++;
+}
+
+tern_status tern_trainer__count_experts(tern_trainer *t, const tern_trainer_graph *g, const tern_train_row *rows,
+                                        size_t n_rows, tern_error *err)
+{
+    const tern_config *c = t->config;
+    uint64_t *counts = t->expert_rows;
+    if (!counts) return TERN_OK;
+    if (t->work.n_runs == 0) memset(counts, 0, (size_t)c->n_layers * c->n_experts * sizeof *counts);
+    for (size_t i = 0; i < g->graph.n_values; i++) {
+        if (!tern_value_is_routes(&g->graph.values[i])) continue;
+        TERN_TRY(t->backend->buffer_read(t->backend, g->bound.bindings[i].buffer, 0, t->routes,
+                                         (uint64_t)t->plan.n_tokens * c->n_experts_used * sizeof *t->routes, err));
+        count_layer(t, rows, n_rows, counts);
+        counts += c->n_experts;
+    }
+    return TERN_OK;
+}
+
+const uint64_t *tern_trainer_expert_rows(const tern_trainer *trainer)
+{
+    return trainer->expert_rows;
+}
+
+double tern_trainer_expert_imbalance(const tern_trainer *trainer)
+{
+    const uint32_t n = trainer->config->n_experts;
+    double worst = 0;
+    for (uint32_t layer = 0; trainer->expert_rows && layer < trainer->config->n_layers; layer++) {
+        uint64_t most = 0, sum = 0;
+        for (uint32_t e = 0; e < n; e++) {
+            const uint64_t rows = trainer->expert_rows[(size_t)layer * n + e];
+            most = rows > most ? rows : most;
+            sum += rows;
+        }
+        const double share = sum ? (double)most * n / (double)sum : 0;
+        worst = share > worst ? share : worst;
+    }
+    return worst;
+}

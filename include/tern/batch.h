@@ -12,6 +12,7 @@
 #define TERN_BATCH_H
 
 #include "tern/infer.h"
+#include "tern/text.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,8 +22,6 @@ extern "C" {
 typedef struct tern_batch tern_batch;
 /* One prompt and its completions. The caller's until tern_request_free. */
 typedef struct tern_request tern_request;
-/* What completions must look like (tern/grammar.h). */
-typedef struct tern_grammar tern_grammar;
 
 /* Zero-initialised means sensible defaults. */
 typedef struct tern_batch_params {
@@ -104,8 +103,8 @@ typedef struct tern_request_params {
     uint32_t n_top_logprobs;    /* and of the highest, at most TERN_BATCH_MAX_TOP_LOGPROBS */
     const tern_lora_use *loras; /* [n_loras] */
     uint32_t n_loras;
-    const tern_grammar *grammar; /* NULL: any text */
-    uint32_t draft_tokens;       /* at most so many tokens guessed from the text so far, for each step; lossless */
+    tern_grammar *grammar; /* what completions must look like; NULL: any text. An end token ends them then */
+    uint32_t draft_tokens; /* at most so many tokens guessed from the text so far, for each step; lossless */
     /* In the thread of tern_batch_step; false ends the completion; may be NULL. Callbacks may submit and cancel. */
     bool (*on_piece)(void *context, const tern_request_piece *piece);
     void (*on_end)(void *context, const tern_request_result *result); /* once for each completion, last of all */

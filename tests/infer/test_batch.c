@@ -91,11 +91,58 @@ static void small_pool(void **state)
     assert_true(run(params, 0, "a pool for one, no reuse").preemptions > 0);
 }
 
+/* Two completions of each kind of wish beside others: a grammar, the prompt's log-probabilities, and a cancelled one.
+ */
+static void wishes(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_grammar_vocab *vocab;
+    tern_grammar *grammar;
+    const char source[] = "[a-c]{3,9}";
+    const tern_tokenizer *t = tern_model_tokenizer(tern_engine_model(here->engine));
+    assert_ok(tern_grammar_vocab_open(&vocab, t, &err), err);
+    assert_ok(tern_grammar_open(&grammar, vocab, TERN_GRAMMAR_REGEX, source, sizeof source - 1, &err), err);
+    tern_batch *batch = batch_open(here->engine, with(4, 0, 8));
+    batch_case *c = calloc(4, sizeof *c);
+    for (uint32_t i = 0; i < 4; i++) {
+        c[i].params = (tern_request_params){.prompt = c[i].prompt,
+                                            .n_prompt = 70,
+                                            .n = 2,
+                                            .sampler = TERN_SAMPLER_DEFAULTS,
+                                            .max_tokens = 40,
+                                            .ignore_eos = true,
+                                            .echo = i == 1,
+                                            .logprobs = i == 1,
+                                            .n_top_logprobs = 3,
+                                            .grammar = i == 0 ? grammar : NULL};
+        memcpy(c[i].prompt, here->cases[0].prompt, sizeof c[i].prompt);
+        batch_submit(batch, &c[i]);
+    }
+    tern_request_cancel(c[2].request);
+    tern_request_free(c[3].request);
+    batch_finish(batch);
+    for (uint32_t k = 0; k < 2; k++) {
+        const batch_text *constrained = &c[0].together[k], *echoed = &c[1].together[k];
+        assert_string_equal(constrained->error, "");
+        assert_in_range(constrained->n_text, 3, 9);
+        assert_int_equal(strspn(constrained->text, "abc"), constrained->n_text);
+        assert_int_equal(constrained->reason, TERN_STOP_END_TOKEN);
+        assert_int_equal(echoed->n_echoed, 70);
+        assert_true(echoed->result.logprob < 0);
+        assert_int_equal(c[2].together[k].reason, TERN_STOP_CALLER);
+        assert_int_equal(c[2].together[k].n_ends + c[3].together[k].n_ends, 2);
+    }
+    for (uint32_t i = 0; i < 3; i++) tern_request_free(c[i].request);
+    tern_batch_close(batch);
+    tern_grammar_close(grammar);
+    tern_grammar_vocab_close(vocab);
+    free(c);
+}
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(any_company),
-    cmocka_unit_test(any_chunks),
-    cmocka_unit_test(without_reuse),
-    cmocka_unit_test(small_pool),
+    cmocka_unit_test(any_company), cmocka_unit_test(any_chunks), cmocka_unit_test(without_reuse),
+    cmocka_unit_test(small_pool),  cmocka_unit_test(wishes),
 };
 
 TEST_GROUP(batch, "threads", tests, .setup = setup, .teardown = teardown);

@@ -84,11 +84,13 @@ static tern_status allocate(tern_batch *b, tern_error *err)
     b->shared = tern_calloc(b->n_vocab, sizeof *b->shared);
     b->turn = tern_calloc(b->n_vocab, sizeof *b->turn);
     b->kept = tern_calloc(b->n_vocab, sizeof *b->kept);
+    b->n_allowed = ((size_t)b->n_vocab + 31) / 32;
+    b->allowed = tern_calloc(b->n_allowed, sizeof *b->allowed);
     b->copied = tern_alloc(tern_size_of(b->page_bytes));
     b->running = tern_calloc(n, sizeof(tern_sequence *));
     b->slots = tern_calloc(n, sizeof(tern_sequence *));
     b->stepped = tern_calloc(n, sizeof(tern_sequence *));
-    const bool rows = b->logits && b->shared && b->turn && b->kept && b->copied;
+    const bool rows = b->logits && b->shared && b->turn && b->kept && b->allowed && b->copied;
     if (rows && b->tables && b->running && b->slots && b->stepped) return TERN_OK;
     return tern_fail_alloc(err, (uint64_t)b->max_outputs * b->n_vocab * sizeof *b->logits);
 }
@@ -147,6 +149,7 @@ void tern_batch_close(tern_batch *batch)
     tern_free(batch->shared);
     tern_free(batch->turn);
     tern_free(batch->kept);
+    tern_free(batch->allowed);
     tern_free(batch->copied);
     tern_free(batch->running);
     tern_free(batch->slots);

@@ -41,6 +41,7 @@ typedef struct tern_sequence {
     uint64_t salt; /* of its adapters */
     tern_batch_graphs *graphs;
     tern_sampler *sampler;
+    tern_grammar_state *grammar; /* NULL: any text */
     tern_text_stream stream;
     tern_stop_filter filter;
     tern_draft draft;
@@ -84,10 +85,12 @@ struct tern_batch {
     tern_pages pages;
     uint32_t *tables; /* [n_parallel][max_pages] */
     tern_batch_graphs plain, *adapted;
-    float *logits;   /* [max_outputs][n_vocab] */
-    float *shared;   /* [n_vocab] logits that several completions begin with */
-    float *turn;     /* [n_vocab] the same for one of them */
-    float *kept;     /* [n_vocab] logits as they were before a sampler changed them */
+    float *logits;     /* [max_outputs][n_vocab] */
+    float *shared;     /* [n_vocab] logits that several completions begin with */
+    float *turn;       /* [n_vocab] the same for one of them */
+    float *kept;       /* [n_vocab] logits as they were before a sampler changed them */
+    uint32_t *allowed; /* [n_allowed] a bit for each token that a grammar allows */
+    size_t n_allowed;
     uint8_t *copied; /* a page on its way */
     uint64_t page_bytes;
     tern_sequence **running; /* [n_parallel], oldest first */

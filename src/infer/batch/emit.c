@@ -72,7 +72,21 @@ tern_status tern_sequence__echo(tern_batch *b, tern_sequence *s, uint32_t first,
 
 static bool is_end(const tern_batch *b, const tern_sequence *s, int32_t id)
 {
-    return !s->request->params.ignore_eos && b->tokenizer && tern_token_is_end(b->tokenizer, id);
+    const bool counts = s->grammar || !s->request->params.ignore_eos;
+    return counts && b->tokenizer && tern_token_is_end(b->tokenizer, id);
+}
+
+/* Bans the tokens that the grammar does not allow; where it allows none, the text ends. */
+static tern_status restrict_to_grammar(tern_batch *b, tern_sequence *s, float *logits, tern_error *err)
+{
+    uint32_t any = 0;
+    if (!s->grammar) return TERN_OK;
+    TERN_TRY(tern_grammar_state_mask(s->grammar, b->allowed, b->n_allowed, err));
+    for (size_t i = 0; i < b->n_allowed; i++) any |= b->allowed[i];
+    for (uint32_t i = 0; i < b->n_vocab; i++)
+        if (!(b->allowed[i / 32] >> i % 32 & 1)) logits[i] = -INFINITY;
+    if (!any) tern_sequence__stop(s, TERN_STOP_END_TOKEN);
+    return TERN_OK;
 }
 
 static tern_status emit(tern_batch *b, tern_sequence *s, int32_t id, const odds *o, tern_error *err)
@@ -102,7 +116,10 @@ tern_status tern_sequence__choose(tern_batch *b, tern_sequence *s, float *logits
     }
     find_top(b, s, logits, &o);
     if (p->logprobs) memcpy(b->kept, logits, b->n_vocab * sizeof *logits);
+    TERN_TRY(restrict_to_grammar(b, s, logits, err));
+    if (s->stopped) return TERN_OK;
     const int32_t chosen = tern_sampler_next(s->sampler, logits, s->tokens, s->n_tokens);
+    if (s->grammar) TERN_TRY(tern_grammar_state_accept(s->grammar, chosen, err));
     if (is_end(b, s, chosen)) {
         tern_sequence__stop(s, TERN_STOP_END_TOKEN);
         return TERN_OK;

@@ -19,7 +19,7 @@ static rows count_rows(const tern_batch *b, const tern_batch_graphs *graphs)
         const uint32_t n_top = tern_sampler_n_top(&p->sampler);
         r.n += s->n_rows + s->n_drafted;
         r.n_outputs += s->n_outputs;
-        if (p->logprobs || n_top == 0) r.all = true;
+        if (p->logprobs || p->grammar || n_top == 0) r.all = true;
         if (n_top > r.n_top) r.n_top = n_top;
     }
     if (r.all) r.n_top = 0;

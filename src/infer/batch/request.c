@@ -27,7 +27,6 @@ static tern_status check(const tern_batch *b, const tern_request_params *p, tern
     if (p->n_top_logprobs > TERN_BATCH_MAX_TOP_LOGPROBS)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%u top log-probabilities: at most %d expected", p->n_top_logprobs,
                          TERN_BATCH_MAX_TOP_LOGPROBS);
-    if (p->grammar) return tern_fail(err, TERN_UNSUPPORTED, "grammars in a batch: none expected");
     TERN_TRY(tern_lora__check(b->engine, p->loras, p->n_loras, err));
     tern_sampler *tried;
     TERN_TRY(tern_sampler_open(&tried, b->n_vocab, &p->sampler, err));
@@ -154,6 +153,7 @@ static tern_status allocate(const tern_batch *b, tern_sequence *s, tern_error *e
     s->drafted = tern_calloc((size_t)p->draft_tokens + 1, sizeof *s->drafted);
     if (!s->tokens || !s->drafted) return tern_fail_alloc(err, b->params.n_ctx * sizeof *s->tokens);
     TERN_TRY(tern_sampler_open(&s->sampler, b->n_vocab, &sampler, err));
+    if (p->grammar) TERN_TRY(tern_grammar_state_open(&s->grammar, p->grammar, err));
     if (p->draft_tokens) TERN_TRY(tern_draft_init(&s->draft, b->params.n_ctx, err));
     return tern_stop_filter_init(&s->filter, p->stops, p->n_stops, err);
 }
@@ -178,12 +178,14 @@ static void deinit(tern_batch *b, tern_sequence *s)
 {
     tern_batch__drop_graphs(b, s->graphs);
     tern_sampler_close(s->sampler);
+    tern_grammar_state_close(s->grammar);
     tern_stop_filter_deinit(&s->filter);
     tern_draft_deinit(&s->draft);
     tern_free(s->tokens);
     tern_free(s->drafted);
     s->graphs = NULL;
     s->sampler = NULL;
+    s->grammar = NULL;
     s->tokens = s->drafted = NULL;
 }
 

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "backend/paged/paged_internal.h"
 #include "infer/expert_cache.h"
 #include "infer/memory_need.h"
 #include "model/package.h"
@@ -240,6 +241,53 @@ static void faults(void **state)
     tern_engine_close(whole);
 }
 
+static uint64_t nothing_left(const tern_backend *b)
+{
+    (void)b;
+    return 1;
+}
+
+static uint64_t enough(const tern_backend *b)
+{
+    (void)b;
+    return 1u << 30;
+}
+
+/* Others want the device's memory while two sessions run: fewer experts are there then, and nothing else changes. */
+static void smaller_budget(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    const char *path = test_fixture("mixtral");
+    tern_engine *engine = open_with(path, (tern_experts_size){.per_layer = 7}),
+                *whole = open_with(path, (tern_experts_size){0});
+    tern_backend *b = tern_engine_backend(engine), *inner = ((tern_paged *)b)->inner;
+    const tern_session_params how = {.n_ctx = 64};
+    tern_session *s[2] = {open_session(engine, how), open_session(engine, how)}, *want = open_session(whole, how);
+    const size_t n_bytes = tern_engine_config(engine)->n_vocab * sizeof(float);
+    uint32_t n_slots = b->info.paged->n_slots, n_shrunk = 0;
+    tern_backend_counters before, after;
+    for (int32_t t = 0; t < 40; t++) {
+        inner->memory_free = t >= 10 && t < 34 ? nothing_left : enough;
+        const int32_t id = t % 30;
+        b->counters(b, &before);
+        for (int i = 0; i < 2; i++) assert_ok(tern_session_append(s[i], &id, 1, &err), err);
+        b->counters(b, &after);
+        assert_ok(tern_session_append(want, &id, 1, &err), err);
+        for (int i = 0; i < 2; i++) assert_memory_equal(test_logits(s[i], 0), test_logits(want, 0), n_bytes);
+        assert_true(after.expert_evictions >= before.expert_evictions && after.expert_misses >= before.expert_misses);
+        n_shrunk += b->info.paged->n_slots < n_slots;
+        assert_true(b->info.paged->n_slots <= n_slots && (t >= 10 || b->info.paged->n_slots == n_slots));
+        n_slots = b->info.paged->n_slots;
+    }
+    print_message("%u slots after %u times\n", n_slots, n_shrunk);
+    assert_true(n_shrunk >= 3 && n_slots < 14);
+    for (int i = 0; i < 2; i++) tern_session_close(s[i]);
+    tern_session_close(want);
+    tern_engine_close(engine);
+    tern_engine_close(whole);
+}
+
 static void words(void **state)
 {
     (void)state;
@@ -290,8 +338,9 @@ static void refused(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(fixtures), cmocka_unit_test(bytes), cmocka_unit_test(by_free_memory),
-    cmocka_unit_test(faults),   cmocka_unit_test(words), cmocka_unit_test(refused),
+    cmocka_unit_test(fixtures),       cmocka_unit_test(bytes),  cmocka_unit_test(by_free_memory),
+    cmocka_unit_test(smaller_budget), cmocka_unit_test(faults), cmocka_unit_test(words),
+    cmocka_unit_test(refused),
 };
 
 TEST_GROUP(expert_cache, "backends", tests, .teardown = test_backends_close);

@@ -146,6 +146,7 @@ static void counters(const tern_backend *b, tern_backend_counters *out)
     out->expert_hits = p->hits;
     out->expert_misses = p->misses;
     out->expert_bytes = p->copied_bytes;
+    out->expert_evictions = p->evictions;
     for (uint32_t i = 0; i < p->rooms.n; i++) out->expert_evictions += p->rooms.rooms[i].slots.evictions;
     pthread_mutex_unlock(&p->lock);
 }
@@ -239,21 +240,6 @@ static void fill_table(tern_paged *p)
     p->base.info.copies_weights = false;
 }
 
-static void describe(tern_paged *p)
-{
-    tern_paged_info *info = &p->info;
-    for (uint32_t i = 0; i < p->rooms.n; i++) {
-        const tern_paged_room *room = &p->rooms.rooms[i];
-        info->n_slots += room->slots.n_slots;
-        for (uint32_t k = 0; k < room->n_weights; k++) {
-            info->slot_bytes += room->weights[k].bytes;
-            info->all_bytes += (uint64_t)room->n_layers * room->of[k]->bytes;
-        }
-    }
-    info->n_all = p->options.n_layers * p->options.n_experts;
-    p->base.info.paged = info;
-}
-
 static tern_status check(const tern_backend *inner, const tern_paged_options *o, tern_error *err)
 {
     const uint32_t least = tern_paged_slots_least(o), all = o->n_layers * o->n_experts;
@@ -291,7 +277,7 @@ tern_status tern_paged_open(tern_backend **backend, tern_backend *inner, const t
     p->inner = inner;
     pthread_mutex_init(&p->lock, NULL);
     fill_table(p);
-    describe(p);
+    tern_paged__describe(p);
     *backend = &p->base;
     return TERN_OK;
 }

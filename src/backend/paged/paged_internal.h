@@ -40,7 +40,10 @@ typedef struct tern_paged {
     tern_paged_rooms rooms;
     pthread_mutex_t lock; /* rooms: sessions take turns, step by step */
     uint64_t runs;
+    bool incomplete;         /* rooms or parts could not be made when rooms shrank */
+    tern_prepared *prepared; /* all that there are, for when rooms shrink */
     uint64_t hits, misses, copied_bytes;
+    uint64_t evictions; /* of rooms that are no more */
 } tern_paged;
 
 enum { TERN_PAGED_NOWHERE = UINT32_MAX };
@@ -63,6 +66,7 @@ typedef struct tern_paged_part {
 } tern_paged_part;
 
 struct tern_prepared {
+    tern_prepared *next, **self; /* in the list of all */
     const tern_graph *graph;
     const tern_binding *bindings;
     tern_op *ops;       /* copies of the graph's, with slots in place of experts */
@@ -99,6 +103,18 @@ tern_status tern_paged__prepare(tern_backend *b, const tern_graph *graph, const 
                                 tern_prepared **out, tern_error *err);
 void tern_paged__prepared_free(tern_backend *b, tern_prepared *prepared);
 tern_status tern_paged__run(tern_backend *b, tern_prepared *prepared, uint32_t n_steps, tern_error *err);
+
+/* Under the lock: the parts and their memory, as the rooms are now, and without them. Making them again after an error
+ * is fine. */
+tern_status tern_paged__make_parts(tern_paged *paged, tern_prepared *p, tern_error *err);
+void tern_paged__free_parts(tern_paged *paged, tern_prepared *p);
+
+/* shrink.c: under the lock, before a step: where the device has nothing left, others want its memory, and rooms give up
+ * a quarter of their slots, down to the fewest. What was there is copied anew when it is needed. Errors: those of
+ * making rooms and parts; the next step tries again. */
+tern_status tern_paged__shrink(tern_paged *paged, tern_error *err);
+/* What the rooms hold, into the backend's info. */
+void tern_paged__describe(tern_paged *paged);
 
 /* cut.c: the parts of a prepared graph, whose ops and values are copied. p->parts has room for one of each op. */
 void tern_paged__cut(const tern_paged *paged, tern_prepared *p);

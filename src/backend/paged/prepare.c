@@ -10,13 +10,13 @@ static void free_part(tern_paged *paged, tern_paged_part *part)
     tern_free(part->bindings);
 }
 
-void tern_paged__prepared_free(tern_backend *b, tern_prepared *p)
+void tern_paged__free_parts(tern_paged *paged, tern_prepared *p)
 {
-    if (!p) return;
-    tern_paged *paged = tern_paged__of(b);
     for (size_t i = 0; i < p->n_parts; i++) free_part(paged, &p->parts[i]);
     for (size_t i = 0; i < p->n_kept; i++) paged->inner->buffer_free(paged->inner, p->kept[i]);
     if (p->slots) paged->inner->buffer_free(paged->inner, p->slots);
+    p->slots = NULL;
+    p->n_parts = p->n_kept = 0;
     tern_free(p->parts);
     tern_free(p->ops);
     tern_free(p->values);
@@ -25,6 +25,24 @@ void tern_paged__prepared_free(tern_backend *b, tern_prepared *p)
     tern_free(p->routes);
     tern_free(p->mapped);
     tern_free(p->done);
+    p->parts = NULL;
+    p->ops = NULL;
+    p->values = NULL;
+    p->at = NULL;
+    p->kept = NULL;
+    p->routes = p->mapped = NULL;
+    p->done = NULL;
+}
+
+void tern_paged__prepared_free(tern_backend *b, tern_prepared *p)
+{
+    tern_paged *paged = tern_paged__of(b);
+    if (!p) return;
+    pthread_mutex_lock(&paged->lock);
+    tern_paged__free_parts(paged, p);
+    if (p->self) *p->self = p->next;
+    if (p->next) p->next->self = p->self;
+    pthread_mutex_unlock(&paged->lock);
     tern_free(p);
 }
 
@@ -119,7 +137,7 @@ static tern_status prepare_part(tern_paged *paged, tern_prepared *p, tern_paged_
     return paged->inner->prepare(paged->inner, &part->graph, part->bindings, &part->prepared, err);
 }
 
-static tern_status prepare_all(tern_paged *paged, tern_prepared *p, tern_error *err)
+static tern_status make_parts(tern_paged *paged, tern_prepared *p, tern_error *err)
 {
     TERN_TRY(allocate(p, err));
     TERN_TRY(bind_all(paged, p, err));
@@ -130,6 +148,22 @@ static tern_status prepare_all(tern_paged *paged, tern_prepared *p, tern_error *
     return TERN_OK;
 }
 
+tern_status tern_paged__make_parts(tern_paged *paged, tern_prepared *p, tern_error *err)
+{
+    tern_paged__free_parts(paged, p);
+    const tern_status status = make_parts(paged, p, err);
+    if (status != TERN_OK) tern_paged__free_parts(paged, p);
+    return status;
+}
+
+static void add_to_list(tern_paged *paged, tern_prepared *p)
+{
+    p->next = paged->prepared;
+    p->self = &paged->prepared;
+    if (p->next) p->next->self = &p->next;
+    paged->prepared = p;
+}
+
 tern_status tern_paged__prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings,
                                 tern_prepared **out, tern_error *err)
 {
@@ -138,9 +172,10 @@ tern_status tern_paged__prepare(tern_backend *b, const tern_graph *graph, const 
     if (!p) return tern_fail_alloc(err, sizeof *p);
     *p = (tern_prepared){.graph = graph, .bindings = bindings};
     pthread_mutex_lock(&paged->lock);
-    const tern_status status = prepare_all(paged, p, err);
+    const tern_status status = tern_paged__make_parts(paged, p, err);
+    if (status == TERN_OK) add_to_list(paged, p);
     pthread_mutex_unlock(&paged->lock);
     if (status == TERN_OK) *out = p;
-    else tern_paged__prepared_free(b, p);
+    else tern_free(p);
     return status;
 }

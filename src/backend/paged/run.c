@@ -119,6 +119,7 @@ static tern_status run_part(const step *s, tern_paged_part *part, tern_error *er
 
 static tern_status run_all(step *s, tern_error *err)
 {
+    TERN_TRY(tern_paged__shrink(s->paged, err));
     TERN_TRY(read_counts(s, err));
     for (size_t i = 0; i < s->p->n_parts; i++) TERN_TRY(run_part(s, &s->p->parts[i], err));
     s->paged->runs++;

@@ -1,12 +1,15 @@
 #!/usr/bin/env node
-// How fast a model decodes under Node: on a GPU through Dawn (npm webgpu), or on the CPU.
+// How fast a model decodes under Node, on a GPU through Dawn (npm webgpu) or on the CPU; or in headless Chromium.
 import fs from 'node:fs';
 import {open} from 'node:fs/promises';
+import os from 'node:os';
 import path from 'node:path';
 import {parseArgs} from 'node:util';
 
 import {Core} from '../lib/core.js';
 import {Gpu} from '../lib/gpu.js';
+import {measureInChromium} from './chromium.mjs';
+import {measure} from './measure.js';
 
 const HELP = `usage: decode.mjs MODEL [options]
 Generates greedily and prints tokens a second, dispatches of a token and the share of the device's read bandwidth.
@@ -15,7 +18,11 @@ Generates greedily and prints tokens a second, dispatches of a token and the sha
   --steps N         tokens that the device chooses before the host looks again, 1 to 128 (32)
   --context N       positions (prompt and tokens, rounded up)
   --prompt TEXT     ("Once upon a time"); ignored where the model has no tokenizer
+  --prompt-tokens N any N tokens in its place, to measure how fast a prompt is read
   --backend NAME    webgpu or cpu (webgpu)
+  --threads N       of the CPU (1)
+  --activations A   auto, f32 or int8 (auto)
+  --browser         in headless Chromium, not under Node
   --flags A;B       of Dawn: enable-dawn-features=..., backend=...
   --json            one line of JSON
 `;
@@ -25,12 +32,15 @@ const OPTIONS = {
   steps: {type: 'string', default: '32'},
   context: {type: 'string'},
   prompt: {type: 'string', default: 'Once upon a time'},
+  'prompt-tokens': {type: 'string', default: '0'},
   backend: {type: 'string', default: 'webgpu'},
+  threads: {type: 'string', default: '1'},
+  activations: {type: 'string', default: 'auto'},
+  browser: {type: 'boolean'},
   flags: {type: 'string'},
   json: {type: 'boolean'},
   help: {type: 'boolean', short: 'h'},
 };
-const WARM_UP = 16;
 
 // The kernels, as the site's build makes them, where they are not there yet.
 async function makeKernels() {
@@ -53,85 +63,58 @@ async function loadEngine(core, file, options) {
     return bytes.subarray(0, bytesRead);
   };
   try {
-    return await core.load({size, read}, {backend: options.backend, contextLength: options.contextLength});
+    const {backend, contextLength, activations} = options;
+    return await core.load({size, read}, {backend, contextLength, activations});
   } finally {
     await handle.close();
   }
 }
 
-// The engine's session with so many steps at a time.
-function reopen(engine, options) {
-  const {core} = engine, json = JSON.stringify({contextLength: options.contextLength, steps: options.steps});
-  core.call('session_close', engine.session);
-  engine.session = core.memory.withString(json, (at) => core.open('session_open', engine.handle, at));
-}
-
-function promptOf(engine, text) {
-  try {
-    const ids = engine.tokenize(text, {bos: true});
-    if (ids.length) return ids;
-  } catch (error) {
-    if (error.code !== 'UNSUPPORTED' && error.code !== 'NOT_FOUND' && error.code !== 'INVALID_ARGUMENT') throw error;
-  }
-  return [1, 2, 3, 4];
-}
-
-async function generate(engine, prompt, maxTokens) {
-  engine.core.call('session_truncate', engine.session, 0);
-  const stream = engine.generate(prompt, {maxTokens, temperature: 0, ignoreEos: true}), ids = [];
-  for (;;) {
-    const {value, done} = await stream.next();
-    if (done) return {ids, result: value};
-    ids.push(value.id);
-  }
-}
-
 const now = () => performance.now() / 1000;
+
+async function measureHere(file, options, say) {
+  const start = now();
+  const gpu = await openGpu(options), core = await Core.create({gpu, threads: options.threads});
+  if (gpu) say(`device      ${JSON.stringify({...gpu.info, limits: undefined})}`);
+  const engine = await loadEngine(core, file, options);
+  await gpu?.flush();
+  say(`loaded      ${(fs.statSync(file).size / 2 ** 20).toFixed(0)} MiB in ${(now() - start).toFixed(2)} s`);
+  const best = await measure(engine, options, say);
+  const found = gpu && {device: gpu.info.description || gpu.info.vendor, features: gpu.info.features};
+  engine.dispose();
+  gpu?.destroy();
+  return {best, gpu: found, browser: null};
+}
 
 async function main() {
   const {values, positionals} = parseArgs({options: OPTIONS, allowPositionals: true});
   if (values.help || positionals.length !== 1) return void process.stdout.write(HELP);
-  const options = {...values, steps: Number(values.steps), tokens: Number(values.tokens)};
-  options.contextLength = Number(values.context ?? Math.ceil((options.tokens + 64) / 32) * 32);
+  const options = {...values};
+  for (const name of ['steps', 'tokens', 'repeat', 'threads']) options[name] = Number(values[name]);
+  options.promptTokens = Number(values['prompt-tokens']);
+  options.contextLength = Number(values.context ?? Math.ceil((options.tokens + options.promptTokens + 64) / 32) * 32);
   const say = (text) => options.json || console.log(text);
-  let start = now();
-  const gpu = await openGpu(options), core = await Core.create({gpu});
-  if (gpu) say(`device      ${JSON.stringify({...gpu.info, limits: undefined})}`);
-  const engine = await loadEngine(core, positionals[0], options);
-  reopen(engine, options);
-  await gpu?.flush();
-  say(`loaded      ${(fs.statSync(positionals[0]).size / 2 ** 20).toFixed(0)} MiB in ${(now() - start).toFixed(2)} s`);
-  const prompt = promptOf(engine, values.prompt);
-  start = now();
-  const warmUp = Math.min(WARM_UP, options.tokens);
-  await generate(engine, prompt, warmUp);
-  say(`warm-up     ${warmUp} tokens in ${(now() - start).toFixed(2)} s, pipelines made`);
-  let best = null;
-  for (let i = 0; i < Number(values.repeat); i++) {
-    const before = engine.counters, {ids, result} = await generate(engine, prompt, options.tokens);
-    const after = engine.counters;
-    const runs = after.runs - before.runs, perToken = (after.dispatches - before.dispatches) / runs;
-    say(`run ${i + 1}       ${result.tokensPerSecond.toFixed(1)} tokens/s, ${perToken.toFixed(0)} dispatches a token`);
-    if (!best || result.tokensPerSecond > best.tokensPerSecond) {
-      const {tokensPerSecond, bytesPerToken} = result;
-      best = {tokensPerSecond, dispatches: Math.round(perToken), bytesPerToken, ids};
-    }
-  }
-  best.bandwidth = await engine.measureBandwidth(1);
-  best.share = best.bandwidth ? (best.bytesPerToken * best.tokensPerSecond) / best.bandwidth : null;
-  report(positionals[0], options, gpu, best);
-  engine.dispose();
-  gpu?.destroy();
+  if (options.browser) await makeKernels();
+  const there = options.browser ? measureInChromium : measureHere;
+  report(positionals[0], options, await there(positionals[0], options, say));
 }
 
-function report(file, options, gpu, best) {
+/** Where and when: what a record of a measurement needs to be compared with another. */
+function machineOf({gpu, browser}) {
+  const node = browser ? null : process.version;
+  return {os: `${os.type()} ${os.release()} ${os.arch()}`, date: new Date().toISOString(), node, browser,
+    features: gpu?.features ?? []};
+}
+
+function report(file, options, found) {
+  const {best} = found;
   if (options.json) {
-    const {ids, ...numbers} = best;
-    const device = gpu ? gpu.info.description || gpu.info.vendor : 'cpu';
-    const about = {model: path.basename(file), device, steps: options.steps, tokens: ids.length};
-    console.log(JSON.stringify({...about, ...numbers}));
+    const {ids, ...numbers} = best, {steps, threads, activations} = options;
+    const about = {model: path.basename(file), device: found.gpu?.device ?? 'cpu', machine: machineOf(found)};
+    console.log(JSON.stringify({...about, steps, threads, activations, tokens: ids.length, ...numbers}));
     return;
   }
+  if (found.browser) console.log(`in          ${found.browser}`);
   console.log(`best        ${best.tokensPerSecond.toFixed(1)} tokens/s, ${options.steps} tokens at a time`);
   console.log(`read        ${(best.bytesPerToken / 1e6).toFixed(1)} MB a token`);
   if (best.bandwidth) {

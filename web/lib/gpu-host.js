@@ -215,22 +215,31 @@ export class GpuHost {
     this.programs.take(number).uniforms.destroy();
   }
 
+  /** Submits one step, then two, four, ...: the device works while more is encoded. How many submits. */
   run(number, nSteps) {
     const {steps} = this.programs.items[number];
+    let submits = 0;
     this.scoped('running a graph', () => {
-      for (let i = 0; i < nSteps; i++) (this.profile ?? this).submit(steps);
+      for (let done = 0, n; done < nSteps; done += n) {
+        n = Math.min(done + 1, nSteps - done);
+        (this.profile ?? this).submit(steps, n);
+        submits++;
+      }
     });
     this.submitted++;
+    return submits;
   }
 
-  submit(steps) {
+  /** The dispatches n times, in one submit. */
+  submit(steps, n) {
     const encoder = this.device.createCommandEncoder(), pass = encoder.beginComputePass();
     let bound = null;
-    for (let k = 0; k < steps.length; k++) {
-      const step = steps[k];
-      if (bound !== step.pipeline) pass.setPipeline((bound = step.pipeline));
-      pass.setBindGroup(0, step.group);
-      pass.dispatchWorkgroups(step.x, step.y, step.z);
+    for (let i = 0; i < n; i++) {
+      for (const step of steps) {
+        if (bound !== step.pipeline) pass.setPipeline((bound = step.pipeline));
+        pass.setBindGroup(0, step.group);
+        pass.dispatchWorkgroups(step.x, step.y, step.z);
+      }
     }
     pass.end();
     this.device.queue.submit([encoder.finish()]);

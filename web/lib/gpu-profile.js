@@ -24,10 +24,12 @@ export class GpuProfile {
     this.kernels = new Map();
   }
 
-  /** Submits the dispatches, timed; at most half of MOST_QUERIES at once. */
-  submit(steps) {
+  /** Submits the dispatches n times, timed; at most half of MOST_QUERIES at once. */
+  submit(steps, n) {
     const most = MOST_QUERIES / 2;
-    for (let at = 0; at < steps.length; at += most) this.#submitSome(steps.slice(at, at + most));
+    for (let i = 0; i < n; i++) {
+      for (let at = 0; at < steps.length; at += most) this.#submitSome(steps.slice(at, at + most));
+    }
   }
 
   #submitSome(steps) {

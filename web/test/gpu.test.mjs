@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import {after, before, test} from 'node:test';
 
+import {GpuHost} from '../lib/gpu-host.js';
 import {missing} from './support/built.mjs';
 import {greedy, Gpu, noDawn, openEngine} from './support/dawn.mjs';
 
@@ -36,6 +37,28 @@ after(() => {
 });
 
 test('the CPU says something', {skip: built}, () => assert.equal(expected.length, N));
+
+/** A device that only counts dispatches and submits. */
+function countingDevice() {
+  const seen = {dispatches: 0, submits: []};
+  const pass = {setPipeline() {}, setBindGroup() {}, dispatchWorkgroups: () => seen.dispatches++, end() {}};
+  const queue = {submit() {
+    seen.submits.push(seen.dispatches);
+    seen.dispatches = 0;
+  }};
+  const device = {queue, pushErrorScope() {}, popErrorScope: async () => null,
+    createCommandEncoder: () => ({beginComputePass: () => pass, finish() {}})};
+  return {device, seen};
+}
+
+test('many steps are few submits, the first of them short', () => {
+  for (const [n, submits] of [[1, [1]], [2, [1, 1]], [8, [1, 2, 4, 1]], [32, [1, 2, 4, 8, 16, 1]]]) {
+    const {device, seen} = countingDevice(), host = new GpuHost(device, {}, {}, {});
+    const program = host.programs.add({steps: [{pipeline: 1, x: 1, y: 1, z: 1}, {pipeline: 2, x: 1, y: 1, z: 1}]});
+    assert.equal(host.run(program, n), submits.length);
+    assert.deepEqual(seen.submits, submits.map((steps) => 2 * steps), `${n} steps`);
+  }
+});
 
 test('the tokens are the CPU\'s', suite, async () => {
   const gpu = await open(), engine = await openEngine(gpu);

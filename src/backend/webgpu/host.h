@@ -51,7 +51,8 @@ void tern_webgpu_host_pipeline(uint32_t which, const char *name, const char *fil
                                const char *overrides, uint32_t needs);
 uint32_t tern_webgpu_host_program_create(const tern_webgpu_host_dispatch *dispatches, uint32_t n);
 void tern_webgpu_host_program_free(uint32_t program);
-/* Each step is a submit of its own, so that the device works while the next is being encoded. */
-void tern_webgpu_host_run(uint32_t program, uint32_t n_steps);
+/* Several steps are one submit; the first is one of its own, so that the device works while the next are being encoded.
+ * How many submits there were. */
+uint32_t tern_webgpu_host_run(uint32_t program, uint32_t n_steps);
 
 #endif

@@ -38,6 +38,6 @@ mergeInto(LibraryManager.library, {
         Module['gpu'].host.freeProgram(program);
     },
     tern_webgpu_host_run: function (program, steps) {
-        Module['gpu'].host.run(program, steps);
+        return Module['gpu'].host.run(program, steps);
     },
 });

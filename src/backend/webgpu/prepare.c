@@ -130,11 +130,11 @@ void tern_webgpu__prepared_free(tern_webgpu *gpu, tern_prepared *p)
     tern_free(p);
 }
 
-static void count(tern_webgpu *gpu, const tern_prepared *p, uint32_t n_steps)
+static void count(tern_webgpu *gpu, const tern_prepared *p, uint32_t n_steps, uint32_t n_submits)
 {
     tern_backend_counters *c = &gpu->counters;
     c->runs += n_steps;
-    c->submits += n_steps;
+    c->submits += n_submits;
     c->ops += (uint64_t)n_steps * p->graph->n_ops;
     c->dispatches += (uint64_t)n_steps * p->program.n;
     c->layer_dispatches += (uint64_t)n_steps * p->n_layer_dispatches;
@@ -148,7 +148,6 @@ tern_status tern_webgpu__run(tern_webgpu *gpu, tern_prepared *p, uint32_t n_step
                          "webgpu: run of %u steps: 1 expected, or up to %u of a graph that samples", n_steps,
                          gpu->base.info.max_steps);
     TERN_TRY(tern_webgpu__check(err));
-    tern_webgpu_host_run(p->handle, n_steps);
-    count(gpu, p, n_steps);
+    count(gpu, p, n_steps, tern_webgpu_host_run(p->handle, n_steps));
     return TERN_OK;
 }

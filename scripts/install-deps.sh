@@ -5,12 +5,13 @@
 # Usage: install-deps.sh [--test | --web | --ci]
 set -eu
 
-build='gcc libc6-dev make cmake ninja-build pkg-config libpcre2-dev libjansson-dev libedit-dev libmd-dev libvulkan-dev'
+build='gcc libc6-dev make cmake ninja-build pkg-config libpcre2-dev libjansson-dev libedit-dev libmd-dev
+    libvulkan-dev libmicrohttpd-dev'
 test='libcmocka-dev mesa-vulkan-drivers'
 web='cmake ninja-build emscripten nodejs npm'
 ci='clang clang-format clang-tidy libclang-rt-14-dev llvm gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
     libpcre2-dev:arm64 libjansson-dev:arm64 libcmocka-dev:arm64 libedit-dev:arm64 libmd-dev:arm64
-    chromium vulkan-validationlayers spirv-tools nodejs npm python3-jinja2'
+    libmicrohttpd-dev:arm64 chromium vulkan-validationlayers spirv-tools nodejs npm python3-jinja2'
 
 case ${1-} in
     '') wanted=$build ;;
@@ -23,7 +24,7 @@ esac
 # Whatever system this is: are the tools and libraries of a plain build there?
 tools_present() {
     for tool in cc cmake ninja pkg-config; do command -v "$tool" >/dev/null || return 1; done
-    pkg-config --exists libpcre2-8 jansson libedit libmd || return 1
+    pkg-config --exists libpcre2-8 jansson libedit libmd libmicrohttpd || return 1
     echo '#include <vulkan/vulkan_core.h>' | cc -E -x c - >/dev/null 2>&1 || return 1
     [ "${1-}" = '' ] || { pkg-config --exists cmocka && vulkan_present; }
 }
@@ -58,8 +59,8 @@ case ${1-} in
 esac
 if ! command -v apt-get >/dev/null; then
     echo "This is not Debian, so nothing was installed. Tern needs a C11 compiler, CMake 3.25, ninja, pkg-config," >&2
-    echo "PCRE2, jansson, libedit and libmd with their headers, and the Vulkan headers; its tests need cmocka and a" >&2
-    echo "Vulkan driver as well." >&2
+    echo "PCRE2, jansson, libedit, libmd and libmicrohttpd with their headers, and the Vulkan headers; its" >&2
+    echo "tests need cmocka and a Vulkan driver as well." >&2
     echo "The web page needs CMake, ninja, Emscripten 3.1.6 and Node 18 with npm." >&2
     exit 1
 fi

@@ -14,6 +14,15 @@ typedef struct tern_texts {
     size_t n, cap;
 } tern_texts;
 
+/* tern serve */
+typedef struct tern_serve_flags {
+    tern_texts models, loras;
+    const char *host, *unix_path, *key_file, *cors, *tls_cert, *tls_key, *log_path, *cache;
+    uint32_t port, parallel, chunk, max_models;
+    uint32_t max_body, max_tokens, max_connections, max_queue, timeout, idle, drain;
+    bool no_auth, no_log, log_prompts, no_reuse;
+} tern_serve_flags;
+
 typedef struct tern_options {
     tern_texts args; /* words that are no flags */
     bool help, help_all, json, verbose, quiet;
@@ -99,6 +108,8 @@ typedef struct tern_options {
 
     /* kernels chosen by measurement */
     bool no_tune, show_choices, reset;
+
+    tern_serve_flags serve;
 } tern_options;
 
 #endif

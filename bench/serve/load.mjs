@@ -1,0 +1,80 @@
+// Measures a server of the OpenAI API: throughput, and percentiles of the time to the first token and between tokens.
+//     node load.mjs [--url URL] [--model NAME] [--key KEY] [--clients 1,2,4,8,16,32,64] [--requests N]
+//         [--tokens N] [--prompt TEXT] [--ids FIRST:COUNT] [--shared]
+// Each client asks one request after the other, N in all; without --shared a prompt begins with its number.
+// --ids asks with COUNT token ids from FIRST on in the place of a text, for models without a vocabulary worth reading.
+import { parseArgs } from 'node:util';
+
+const { values: o } = parseArgs({ options: {
+    url: { type: 'string', default: 'http://127.0.0.1:8080' },
+    model: { type: 'string' },
+    key: { type: 'string', default: 'none' },
+    clients: { type: 'string', default: '1,2,4,8,16,32,64' },
+    requests: { type: 'string', default: '4' },
+    tokens: { type: 'string', default: '64' },
+    prompt: { type: 'string', default: 'Once upon a time there was a little girl who lived in a house by the sea.' },
+    ids: { type: 'string' },
+    shared: { type: 'boolean', default: false },
+} });
+const nTokens = Number(o.tokens);
+let count = 0;
+
+function prompt() {
+    const own = o.shared ? 0 : ++count;
+    if (!o.ids) return o.shared ? o.prompt : `${own}. ${o.prompt}`;
+    const [first, n] = o.ids.split(':').map(Number);
+    return Array.from({ length: n }, (_, i) => first + (i === 0 ? own : i) % 4096);
+}
+
+/** One request: milliseconds to its first token, those between tokens, how many there were. */
+async function ask() {
+    const body = JSON.stringify({ model: o.model, prompt: prompt(), max_tokens: nTokens, temperature: 0,
+        ignore_eos: true, stream: true, stream_options: { include_usage: true } });
+    const began = performance.now();
+    const response = await fetch(`${o.url}/v1/completions`, { method: 'POST', body,
+        headers: { 'content-type': 'application/json', authorization: `Bearer ${o.key}` } });
+    if (!response.ok) throw new Error(`${response.status}: ${await response.text()}`);
+    const result = { first: 0, between: [], tokens: 0 };
+    let last = 0, rest = '';
+    for await (const part of response.body.pipeThrough(new TextDecoderStream())) {
+        const lines = (rest + part).split('\n');
+        rest = lines.pop();
+        for (const line of lines) {
+            if (!line.startsWith('data: {')) continue;
+            const event = JSON.parse(line.slice(6));
+            if (event.error) throw new Error(event.error.message);
+            if (event.usage) result.tokens = event.usage.completion_tokens;
+            if (!event.choices?.[0]?.text) continue;
+            const now = performance.now();
+            if (last) result.between.push(now - last);
+            else result.first = now - began;
+            last = now;
+        }
+    }
+    return result;
+}
+
+function percentile(sorted, p) {
+    return sorted.length ? sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * p))] : NaN;
+}
+
+function columns(values) {
+    const sorted = values.sort((a, b) => a - b);
+    return [0.5, 0.95, 0.99].map((p) => percentile(sorted, p).toFixed(1));
+}
+
+async function measure(clients) {
+    const results = [];
+    const began = performance.now();
+    await Promise.all(Array.from({ length: clients }, async () => {
+        for (let i = 0; i < Number(o.requests); i++) results.push(await ask());
+    }));
+    const seconds = (performance.now() - began) / 1e3;
+    const tokens = results.reduce((sum, r) => sum + r.tokens, 0);
+    return [clients, (tokens / seconds).toFixed(1), ...columns(results.map((r) => r.first)),
+        ...columns(results.flatMap((r) => r.between))];
+}
+
+console.log('| clients | tokens/s | first token, ms: p50 | p95 | p99 | between tokens, ms: p50 | p95 | p99 |');
+console.log('|---|---|---|---|---|---|---|---|');
+for (const clients of o.clients.split(',').map(Number)) console.log(`| ${(await measure(clients)).join(' | ')} |`);

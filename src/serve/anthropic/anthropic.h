@@ -1,0 +1,12 @@
+/* What the endpoints of the Anthropic API share. */
+#ifndef TERN_SERVE_ANTHROPIC_ANTHROPIC_H
+#define TERN_SERVE_ANTHROPIC_ANTHROPIC_H
+
+#include "serve/models/host.h"
+
+extern const tern_dialect tern_anthropic__messages;
+
+tern_status tern_anthropic__read_messages(tern_ask *ask, const json_t *body, tern_error *err);
+tern_status tern_anthropic__read_count(tern_ask *ask, const json_t *body, tern_error *err);
+
+#endif

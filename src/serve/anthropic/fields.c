@@ -1,0 +1,61 @@
+/* Requests of the Anthropic API: what is read of them. */
+#include <string.h>
+
+#include "format/json.h"
+#include "serve/anthropic/anthropic.h"
+
+#define AT(member) offsetof(tern_ask, member)
+
+static tern_status read_thinking(void *ask, const json_t *value, tern_error *err)
+{
+    const char *type = json_string_value(json_object_get(value, "type"));
+    (void)ask;
+    if (type && strcmp(type, "disabled") == 0) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "thinking: not supported, the type \"disabled\" expected");
+}
+
+static const tern_field shared[] = {
+    {"model", TERN_FIELD_TEXT, AT(model)},
+    {"messages", TERN_FIELD_READ, .read = tern_ask_read_messages},
+    {"system", TERN_FIELD_IGNORED}, /* read when the messages are there */
+    {"tools", TERN_FIELD_REFUSED},
+    {"tool_choice", TERN_FIELD_IGNORED},
+    {"thinking", TERN_FIELD_READ, .read = read_thinking},
+    {"mcp_servers", TERN_FIELD_REFUSED},
+    {"cache_control", TERN_FIELD_IGNORED},
+    {"output_config", TERN_FIELD_REFUSED},
+    {0},
+};
+
+static const tern_field messages[] = {
+    {"max_tokens", TERN_FIELD_U32, AT(max_tokens), 1, 1 << 24},
+    {"temperature", TERN_FIELD_F32, AT(sampler.temperature), 0, 100},
+    {"top_p", TERN_FIELD_F32, AT(sampler.top_p), 0, 1},
+    {"top_k", TERN_FIELD_U32, AT(sampler.top_k), 0, 1 << 24},
+    {"stop_sequences", TERN_FIELD_READ, .read = tern_ask_read_stop},
+    {"stream", TERN_FIELD_BOOL, AT(stream)},
+    {"container", TERN_FIELD_REFUSED},
+    {"metadata", TERN_FIELD_IGNORED},
+    {"service_tier", TERN_FIELD_IGNORED},
+    {0},
+};
+
+static tern_status put_system(tern_ask *ask, const json_t *body, tern_error *err)
+{
+    if (!ask->n_messages) return tern_fail(err, TERN_INVALID_ARGUMENT, "messages: none found, at least one expected");
+    if (!tern_json_has(body, "system")) return TERN_OK;
+    return tern_ask_put_first(ask, "system", json_object_get(body, "system"), "system", err);
+}
+
+tern_status tern_anthropic__read_messages(tern_ask *ask, const json_t *body, tern_error *err)
+{
+    TERN_TRY(tern_fields_read((const tern_field *const[]){shared, messages, NULL}, body, ask, err));
+    if (!ask->max_tokens) return tern_fail(err, TERN_INVALID_ARGUMENT, "max_tokens: none found, a number expected");
+    return put_system(ask, body, err);
+}
+
+tern_status tern_anthropic__read_count(tern_ask *ask, const json_t *body, tern_error *err)
+{
+    TERN_TRY(tern_fields_read((const tern_field *const[]){shared, NULL}, body, ask, err));
+    return put_system(ask, body, err);
+}

@@ -1,0 +1,47 @@
+/* Who may ask. */
+#include "serve/http/access.h"
+
+#include <string.h>
+#include <strings.h>
+
+static const char *header(struct MHD_Connection *c, const char *name)
+{
+    return MHD_lookup_connection_value(c, MHD_HEADER_KIND, name);
+}
+
+/* Takes as long whatever is wrong. */
+static bool is_key(const char *key, const char *given)
+{
+    const size_t n = strlen(key), m = strlen(given);
+    unsigned differs = n != m;
+    for (size_t i = 0; i < m; i++) differs |= (unsigned)(unsigned char)given[i] ^ (unsigned char)key[n ? i % n : 0];
+    return !differs;
+}
+
+bool tern_access_has_key(const tern_serve_options *o, struct MHD_Connection *c)
+{
+    const char *bearer = header(c, "Authorization"), *given = header(c, "x-api-key");
+    bool found = o->n_keys == 0;
+    if (bearer && strncasecmp(bearer, "Bearer ", 7) == 0) given = bearer + 7;
+    for (uint32_t i = 0; given && i < o->n_keys; i++) found |= is_key(o->keys[i], given);
+    return found;
+}
+
+bool tern_access_has_origin(const tern_serve_options *o, struct MHD_Connection *c)
+{
+    const char *origin = header(c, "Origin"), *host = header(c, "Host");
+    if (!origin) return true;
+    if (o->cors && (strcmp(o->cors, "*") == 0 || strcmp(o->cors, origin) == 0)) return true;
+    const char *name = strstr(origin, "://");
+    return name && host && strcasecmp(name + 3, host) == 0;
+}
+
+void tern_access_add_headers(const tern_serve_options *o, struct MHD_Response *r)
+{
+    if (!o->cors) return;
+    MHD_add_response_header(r, "Access-Control-Allow-Origin", o->cors);
+    MHD_add_response_header(r, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
+    MHD_add_response_header(r, "Access-Control-Allow-Headers",
+                            "Authorization, Content-Type, x-api-key, anthropic-version, anthropic-beta");
+    if (strcmp(o->cors, "*") != 0) MHD_add_response_header(r, "Vary", "Origin");
+}

@@ -1,0 +1,17 @@
+/* Who may ask: keys, and the origins of web pages. */
+#ifndef TERN_SERVE_HTTP_ACCESS_H
+#define TERN_SERVE_HTTP_ACCESS_H
+
+#include <microhttpd.h>
+#include <stdbool.h>
+
+#include "serve/serve.h"
+
+/* Whether a request brings one of the keys ("Authorization: Bearer KEY" or "x-api-key: KEY"), or none is needed. */
+bool tern_access_has_key(const tern_serve_options *options, struct MHD_Connection *connection);
+/* Whether no page of another origin asks: one that --cors does not name must not, even if it cannot read the answer. */
+bool tern_access_has_origin(const tern_serve_options *options, struct MHD_Connection *connection);
+/* The headers that let a page read an answer. */
+void tern_access_add_headers(const tern_serve_options *options, struct MHD_Response *response);
+
+#endif

@@ -1,0 +1,49 @@
+/* Which path is answered by what, and in which API's form. */
+#ifndef TERN_SERVE_HTTP_ROUTE_H
+#define TERN_SERVE_HTTP_ROUTE_H
+
+#include "serve/ask/ask.h"
+#include "serve/http/exchange.h"
+
+typedef struct tern_answer tern_answer;
+typedef struct tern_completion tern_completion;
+typedef struct tern_host tern_host;
+
+/* The form of an API's errors, and what frames them at the end of a stream. */
+typedef struct tern_protocol {
+    json_t *(*error)(unsigned code, const char *message);
+    const char *error_before, *error_behind;
+} tern_protocol;
+
+/* How what a model generates is written. Those of streams may be NULL. In the thread of the model. */
+typedef struct tern_dialect {
+    const char *stream_type;
+    void (*begin)(tern_answer *answer);
+    /* New text, n bytes, or new tokens (of c->tokens from `first` on, with log-probabilities) of one completion. */
+    void (*piece)(tern_answer *answer, tern_completion *c, const char *text, size_t n, size_t first);
+    void (*ended)(tern_answer *answer, tern_completion *c);
+    void (*finish)(tern_answer *answer);
+    json_t *(*whole)(tern_answer *answer); /* not as a stream */
+} tern_dialect;
+
+/* One of: `reply`, at once; or `read` and `act`. A path that ends in a star names all that begin like it. */
+struct tern_route {
+    const char *method, *path;
+    const tern_protocol *protocol;
+    tern_status (*reply)(tern_exchange *exchange, tern_error *err);
+    tern_status (*read)(tern_ask *ask, const json_t *body, tern_error *err);
+    tern_status (*act)(tern_answer *answer, tern_host *host, tern_error *err);
+    const tern_dialect *dialect;
+    bool open; /* without a key */
+};
+
+/* NULL: none. *other_method: the path is there, for another method. */
+const tern_route *tern_route_find(const char *method, const char *path, const char **rest, bool *other_method);
+/* The API that a path belongs to, for errors where no route was found. */
+const tern_protocol *tern_route_protocol(const char *path);
+
+/* Each ends with a route without a path. */
+extern const tern_route tern_routes_openai[], tern_routes_ollama[], tern_routes_anthropic[], tern_routes_native[];
+extern const tern_protocol tern_protocol_openai, tern_protocol_ollama, tern_protocol_anthropic, tern_protocol_native;
+
+#endif

@@ -1,0 +1,191 @@
+/* Asks that generate: their prompts to the batch, its pieces to the client. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "format/json.h"
+#include "serve/server.h"
+
+static tern_status ids_of(const tern_ask_prompt *prompt, tern_tokens *ids, tern_error *err)
+{
+    for (size_t i = 0; i < json_array_size(prompt->ids); i++) {
+        int64_t id;
+        if (!tern_json_int(json_array_get(prompt->ids, i), &id) || id < 0 || id > INT32_MAX)
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "prompt: item %zu is no token id", i);
+        TERN_TRY(tern_tokens_add(ids, (int32_t)id, err));
+    }
+    return TERN_OK;
+}
+
+tern_status tern_answer_tokens(tern_answer *a, tern_host *host, size_t i, tern_tokens *ids, tern_error *err)
+{
+    const tern_ask *ask = &a->ask;
+    if (ask->n_messages && (host->chat_template || !ask->n_prompts)) {
+        if (!host->chat_template)
+            return tern_fail(err, TERN_INVALID_ARGUMENT,
+                             "the model %s has no chat template: start the server with "
+                             "--template NAME, or ask for a completion of text",
+                             host->name);
+        return tern_engine_chat_prompt(host->engine, host->chat_template, ask->messages, ask->n_messages, true, ids,
+                                       err);
+    }
+    if (ask->prompts[i].ids) return ids_of(&ask->prompts[i], ids, err);
+    return tern_engine_tokenize(host->engine, ask->prompts[i].text, ask->prompts[i].n,
+                                TERN_TOKENIZE_BOS | TERN_TOKENIZE_SPECIAL, ids, err);
+}
+
+static tern_status keep_token(tern_completion *c, const tern_request_piece *piece)
+{
+    TERN_TRY(tern_grow((void **)&c->tokens, &c->cap_tokens, c->n_tokens + 1, sizeof *c->tokens, NULL));
+    TERN_TRY(tern_grow((void **)&c->tops, &c->cap_tops, c->n_tops + piece->n_top, sizeof *c->tops, NULL));
+    if (piece->n_top) memcpy(c->tops + c->n_tops, piece->top, piece->n_top * sizeof *c->tops);
+    c->tokens[c->n_tokens++] = (tern_answer_token){piece->id, piece->logprob, piece->n_top, (uint32_t)c->n_tops};
+    c->n_tops += piece->n_top;
+    return TERN_OK;
+}
+
+static void measure(tern_answer *a, tern_completion *c)
+{
+    tern_metrics *m = &a->host->server->metrics;
+    const double now = tern_serve_seconds();
+    if (c->last_token > 0) tern_metrics_observe(m, &m->between_tokens, now - c->last_token);
+    if (a->first_token <= 0) {
+        a->first_token = now;
+        tern_metrics_observe(m, &m->first_token, now - a->began);
+    }
+    c->last_token = now;
+}
+
+static bool on_piece(void *context, const tern_request_piece *piece)
+{
+    const tern_answer_part *part = context;
+    tern_answer *a = part->answer;
+    tern_completion *c = &a->completions[part->first + piece->index];
+    const tern_dialect *dialect = a->route->dialect;
+    const size_t first = c->n_tokens;
+    tern_status status = TERN_OK;
+    if (piece->id >= 0 && !piece->prompt) measure(a, c);
+    if (a->ask.logprobs && piece->id >= 0) status = keep_token(c, piece);
+    if (status == TERN_OK && (!a->ask.stream || a->ask.stop_in_text))
+        status = tern_buf_add(&c->text, piece->text ? piece->text : "", piece->n_text, NULL);
+    if (status != TERN_OK) {
+        tern_fail_alloc(&a->error, piece->n_text);
+        return false;
+    }
+    if (a->ask.stream && (piece->n_text || c->n_tokens > first))
+        dialect->piece(a, c, piece->text ? piece->text : "", piece->n_text, first);
+    return !tern_exchange_is_gone(a->exchange);
+}
+
+static double longer(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static void on_end(void *context, const tern_request_result *result)
+{
+    const tern_answer_part *part = context;
+    tern_answer *a = part->answer;
+    tern_completion *c = &a->completions[part->first + result->index];
+    c->ended = true;
+    c->reason = result->reason;
+    c->stop = result->stop ? tern_strdup(result->stop) : NULL;
+    c->n_generated = result->n_generated;
+    c->logprob = result->logprob;
+    if (result->index == 0) {
+        a->n_prompt += result->n_prompt;
+        a->n_cached += result->n_cached;
+    }
+    a->n_generated += result->n_generated;
+    a->queued_ms = longer(a->queued_ms, result->queued_ms);
+    a->prefill_ms = longer(a->prefill_ms, result->prefill_ms);
+    a->decode_ms = longer(a->decode_ms, result->decode_ms);
+    if (result->error && a->error.code == TERN_OK) a->error = *result->error;
+    const bool wanted = a->ask.stream && a->error.code == TERN_OK && a->route->dialect->ended;
+    if (wanted) a->route->dialect->ended(a, c);
+    a->done = ++a->n_ended == a->n;
+}
+
+static void begin(tern_answer *a)
+{
+    if (a->begun || !a->ask.stream) return;
+    a->begun = true;
+    tern_exchange_begin(a->exchange, a->route->dialect->stream_type);
+    if (a->route->dialect->begin) a->route->dialect->begin(a);
+}
+
+static tern_request_params params_of(const tern_answer *a, const tern_host *host, tern_answer_part *part)
+{
+    const tern_ask *ask = &a->ask;
+    const uint32_t most = host->server->limits.tokens;
+    return (tern_request_params){
+        .n = ask->best_of,
+        .sampler = ask->sampler,
+        .max_tokens = most && (!ask->max_tokens || ask->max_tokens > most) ? most : ask->max_tokens,
+        .stops = ask->stops,
+        .n_stops = ask->n_stops,
+        .ignore_eos = ask->ignore_eos,
+        .show_special = ask->show_special,
+        .echo = ask->echo,
+        .logprobs = ask->logprobs || ask->best_of > ask->n,
+        .n_top_logprobs = ask->n_top_logprobs,
+        .loras = &a->use,
+        .n_loras = a->lora >= 0,
+        .on_piece = on_piece,
+        .on_end = on_end,
+        .context = part,
+    };
+}
+
+static tern_status submit(tern_answer *a, tern_host *host, uint32_t i, tern_error *err)
+{
+    tern_tokens ids = {0};
+    tern_status status;
+    tern_answer_part *part = &a->parts[i];
+    *part = (tern_answer_part){.answer = a, .first = i * a->ask.best_of};
+    tern_request_params params = params_of(a, host, part);
+    TERN_GOTO(tern_answer_tokens(a, host, i, &ids, err));
+    params.prompt = ids.ids;
+    params.n_prompt = (uint32_t)ids.n;
+    a->n_asked += params.n_prompt;
+    status = tern_batch_submit(host->batch, &params, &part->request, err);
+fail:
+    tern_tokens_deinit(&ids);
+    return status;
+}
+
+static tern_status make_completions(tern_answer *a, uint32_t n_prompts, tern_error *err)
+{
+    const uint32_t each = a->ask.best_of, n = n_prompts * each;
+    a->parts = tern_calloc(n_prompts, sizeof *a->parts);
+    a->completions = tern_calloc(n, sizeof *a->completions);
+    if (!a->parts || !a->completions) return tern_fail_alloc(err, n * sizeof *a->completions);
+    a->n = n;
+    for (uint32_t i = 0; i < n; i++) a->completions[i] = (tern_completion){.index = i, .prompt = i / each};
+    return TERN_OK;
+}
+
+tern_status tern_act_generate(tern_answer *a, tern_host *host, tern_error *err)
+{
+    const uint32_t n_prompts = a->ask.n_messages ? 1 : (uint32_t)a->ask.n_prompts;
+    if (n_prompts == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "prompt: none found, a text expected");
+    if (a->ask.stream && a->ask.best_of > a->ask.n)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "best_of: a stream cannot choose, n as large expected");
+    TERN_TRY(make_completions(a, n_prompts, err));
+    if (a->lora >= 0) a->use = (tern_lora_use){host->loras[a->lora], 1};
+    for (uint32_t i = 0; i < n_prompts; i++) {
+        const tern_status status = submit(a, host, i, i ? &a->error : err);
+        if (status == TERN_OK) {
+            a->n_parts++;
+            continue;
+        }
+        if (i == 0) return status;
+        a->n = i * a->ask.best_of; /* the others end first */
+        a->n_ended = 0;
+        tern_answer_cancel(a);
+        return TERN_OK;
+    }
+    begin(a);
+    return TERN_OK;
+}

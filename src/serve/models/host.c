@@ -1,0 +1,138 @@
+/* A model that is served: who it is, and what reaches its thread. */
+#include "serve/models/host.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/show.h"
+#include "serve/server.h"
+
+tern_status tern_host_init(tern_host *h, tern_serve *server, uint32_t at, tern_error *err)
+{
+    const tern_serve_options *o = &server->options;
+    *h = (tern_host){.server = server, .name = o->models[at].name, .path = o->models[at].path, .at = at};
+    pthread_mutex_init(&h->lock, NULL);
+    pthread_cond_init(&h->changed, NULL);
+    h->inbox_end = &h->inbox;
+    if (at || !o->n_loras) return TERN_OK;
+    h->loras = tern_calloc(o->n_loras, sizeof *h->loras);
+    return h->loras ? TERN_OK : tern_fail_alloc(err, o->n_loras * sizeof *h->loras);
+}
+
+/* With the lock. */
+static tern_status start(tern_host *h, tern_error *err)
+{
+    if (h->stops) return tern_fail(err, TERN_CANCELLED, "the server is stopping");
+    if (h->started) return TERN_OK;
+    if (pthread_create(&h->thread, NULL, tern_host__work, h) != 0)
+        return tern_fail(err, TERN_OUT_OF_MEMORY, "no thread for the model %s", h->name);
+    h->started = true;
+    return TERN_OK;
+}
+
+tern_status tern_host_open_now(tern_host *h, tern_error *err)
+{
+    pthread_mutex_lock(&h->lock);
+    tern_status status = start(h, err);
+    h->wants_open = status == TERN_OK;
+    pthread_cond_broadcast(&h->changed);
+    while (h->wants_open) pthread_cond_wait(&h->changed, &h->lock);
+    if (status == TERN_OK && h->open_error.code != TERN_OK) {
+        status = h->open_error.code;
+        if (err) *err = h->open_error;
+    }
+    pthread_mutex_unlock(&h->lock);
+    return status;
+}
+
+/* Names are compared without the ":latest" that some clients add. */
+static bool is_name(const char *name, const char *asked)
+{
+    const size_t n = strlen(name);
+    return strncmp(name, asked, n) == 0 && (!asked[n] || strcmp(asked + n, ":latest") == 0);
+}
+
+tern_status tern_host_find(tern_serve *s, const char *name, tern_host **host, int32_t *lora, tern_error *err)
+{
+    const tern_serve_options *o = &s->options;
+    *lora = -1;
+    *host = &s->hosts[0];
+    if (!name || !*name) return TERN_OK;
+    for (uint32_t i = 0; i < o->n_models; i++) {
+        *host = &s->hosts[i];
+        if (is_name(o->models[i].name, name)) return TERN_OK;
+    }
+    *host = &s->hosts[0];
+    for (uint32_t i = 0; i < o->n_loras; i++) {
+        *lora = (int32_t)i;
+        if (is_name(o->loras[i].name, name)) return TERN_OK;
+    }
+    return tern_fail(err, TERN_NOT_FOUND, "the model \"%s\" does not exist", tern_show_z(name).text);
+}
+
+static tern_status put(tern_host *h, tern_answer *a, tern_error *err)
+{
+    pthread_mutex_lock(&h->lock);
+    tern_status status = start(h, err);
+    if (status == TERN_OK && h->n_inbox >= h->server->limits.queue)
+        status = tern_fail(err, TERN_LIMIT, "%u requests wait for the model %s already", h->n_inbox, h->name);
+    if (status == TERN_OK) {
+        *h->inbox_end = a;
+        h->inbox_end = &a->next;
+        h->n_inbox++;
+        pthread_cond_broadcast(&h->changed);
+    }
+    pthread_mutex_unlock(&h->lock);
+    return status;
+}
+
+tern_status tern_host_ask(tern_exchange *x, tern_error *err)
+{
+    tern_answer *a;
+    tern_status status;
+    TERN_TRY(tern_answer_open(&a, x, err));
+    TERN_GOTO(x->route->read(&a->ask, x->document, err));
+    TERN_GOTO(tern_ask_finish(&a->ask, err));
+    TERN_GOTO(tern_host_find(x->server, a->ask.model, &a->host, &a->lora, err));
+    snprintf(x->model, sizeof x->model, "%s", a->lora < 0 ? a->host->name : x->server->options.loras[a->lora].name);
+    TERN_GOTO(put(a->host, a, err));
+    return TERN_OK;
+fail:
+    tern_answer_close(a);
+    return status;
+}
+
+void tern_host_count(tern_host *h, tern_batch_counters *counters)
+{
+    pthread_mutex_lock(&h->lock);
+    *counters = h->counted;
+    counters->waiting += h->n_inbox;
+    pthread_mutex_unlock(&h->lock);
+}
+
+bool tern_host_is_open(tern_host *h)
+{
+    pthread_mutex_lock(&h->lock);
+    const bool is_open = h->is_open;
+    pthread_mutex_unlock(&h->lock);
+    return is_open;
+}
+
+void tern_host_close(tern_host *h)
+{
+    pthread_mutex_lock(&h->lock);
+    const bool started = h->started;
+    h->stops = true;
+    h->started = false;
+    pthread_cond_broadcast(&h->changed);
+    pthread_mutex_unlock(&h->lock);
+    if (started) pthread_join(h->thread, NULL);
+}
+
+void tern_host_deinit(tern_host *h)
+{
+    if (!h->server) return;
+    tern_free(h->loras);
+    pthread_cond_destroy(&h->changed);
+    pthread_mutex_destroy(&h->lock);
+}

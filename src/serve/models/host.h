@@ -1,0 +1,56 @@
+/* A model that is served: opened when somebody asks for it, on a thread of its own that runs its steps. */
+#ifndef TERN_SERVE_MODELS_HOST_H
+#define TERN_SERVE_MODELS_HOST_H
+
+#include <pthread.h>
+
+#include "serve/models/answer.h"
+
+struct tern_host {
+    tern_serve *server;
+    const char *name, *path;
+    uint32_t at; /* among the models */
+
+    pthread_mutex_t lock; /* of the inbox and what the thread is told */
+    pthread_cond_t changed;
+    tern_answer *inbox, **inbox_end;
+    uint32_t n_inbox;
+    bool started, stops, makes_room; /* the thread; it is to end; the model is to be closed once nothing runs */
+    bool is_open, is_busy, wants_open;
+    tern_error open_error; /* of the last opening */
+    double last_used;
+    tern_batch_counters counted; /* of the batch as it was last */
+    pthread_t thread;
+
+    /* The thread's own. */
+    tern_answer *active;
+    tern_engine *engine;
+    tern_engine_info info;
+    tern_batch *batch;
+    tern_session *session; /* of embeddings; opened with the first */
+    tern_chat_template *chat_template;
+    tern_lora **loras; /* [options.n_loras], of the first model */
+};
+
+tern_status tern_host_init(tern_host *host, tern_serve *server, uint32_t at, tern_error *err);
+/* Starts the thread, and waits until the model is open. */
+tern_status tern_host_open_now(tern_host *host, tern_error *err);
+/* Reads what is asked for, and hands it to its model's thread. */
+tern_status tern_host_ask(tern_exchange *exchange, tern_error *err);
+/* By a name that clients say: a model, or an adapter (*lora). NULL name: the first. Errors: NOT_FOUND. */
+tern_status tern_host_find(tern_serve *server, const char *name, tern_host **host, int32_t *lora, tern_error *err);
+/* Thread-safe; zeros before it is open. */
+void tern_host_count(tern_host *host, tern_batch_counters *counters);
+/* Whether it is open now. */
+bool tern_host_is_open(tern_host *host);
+/* Ends what runs, and the thread. */
+void tern_host_close(tern_host *host);
+void tern_host_deinit(tern_host *host);
+
+/* models/open.c: on the thread. */
+tern_status tern_host__open(tern_host *host, tern_error *err);
+void tern_host__close(tern_host *host);
+/* models/work.c: the thread. */
+void *tern_host__work(void *host);
+
+#endif

@@ -1,0 +1,99 @@
+/* Opening and closing a served model. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "serve/server.h"
+
+/* Closes the model that was idle for the longest; false: none is. */
+static bool close_idlest(tern_host *except)
+{
+    tern_serve *s = except->server;
+    tern_host *idlest = NULL;
+    double since = 0;
+    for (uint32_t i = 0; i < s->options.n_models; i++) {
+        tern_host *h = &s->hosts[i];
+        if (h == except) continue;
+        pthread_mutex_lock(&h->lock);
+        if (h->is_open && !h->is_busy && !h->inbox && (!idlest || h->last_used < since)) {
+            idlest = h;
+            since = h->last_used;
+        }
+        pthread_mutex_unlock(&h->lock);
+    }
+    if (!idlest) return false;
+    pthread_mutex_lock(&idlest->lock);
+    idlest->makes_room = true;
+    pthread_cond_broadcast(&idlest->changed);
+    while (idlest->makes_room && !idlest->stops) pthread_cond_wait(&idlest->changed, &idlest->lock);
+    const bool closed = !idlest->is_open;
+    pthread_mutex_unlock(&idlest->lock);
+    return closed;
+}
+
+static uint32_t count_open(tern_serve *s)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->options.n_models; i++) n += tern_host_is_open(&s->hosts[i]);
+    return n;
+}
+
+static tern_status open_engine(tern_host *h, tern_error *err)
+{
+    const tern_serve_options *o = &h->server->options;
+    while (o->max_models && count_open(h->server) >= o->max_models && close_idlest(h)) {}
+    for (;;) {
+        const tern_status status = o->open(o->open_context, h->path, &h->engine, err);
+        if (status != TERN_OUT_OF_MEMORY || !close_idlest(h)) return status;
+    }
+}
+
+static tern_status open_template(tern_host *h, tern_error *err)
+{
+    const char *source = h->server->options.template_source;
+    if (!source) source = h->info.chat_template;
+    return source ? tern_chat_template_parse(&h->chat_template, source, strlen(source), err) : TERN_OK;
+}
+
+static tern_status open_all(tern_host *h, tern_error *err)
+{
+    const tern_serve_options *o = &h->server->options;
+    tern_batch_params params = o->batch;
+    params.max_queue = h->server->limits.queue;
+    if (!h->engine) {
+        TERN_TRY(open_engine(h, err));
+        TERN_TRY(tern_engine_describe(h->engine, &h->info, err));
+        TERN_TRY(open_template(h, err));
+        for (uint32_t i = 0; h->loras && i < o->n_loras; i++)
+            if (tern_lora_load(&h->loras[i], h->engine, o->loras[i].path, err) != TERN_OK)
+                return tern_error_prefix(err, "--lora %s", o->loras[i].name);
+    }
+    if (params.n_ctx > h->info.n_ctx_train) params.n_ctx = h->info.n_ctx_train;
+    return h->batch ? TERN_OK : tern_batch_open(&h->batch, h->engine, &params, err);
+}
+
+tern_status tern_host__open(tern_host *h, tern_error *err)
+{
+    if (h->batch) return TERN_OK;
+    const tern_status status = open_all(h, err);
+    if (status != TERN_OK) tern_host__close(h);
+    pthread_mutex_lock(&h->lock);
+    h->is_open = status == TERN_OK;
+    pthread_mutex_unlock(&h->lock);
+    return status;
+}
+
+void tern_host__close(tern_host *h)
+{
+    tern_batch_close(h->batch);
+    tern_session_close(h->session);
+    for (uint32_t i = 0; h->loras && i < h->server->options.n_loras; i++) {
+        tern_lora_close(h->loras[i]);
+        h->loras[i] = NULL;
+    }
+    tern_chat_template_close(h->chat_template);
+    tern_engine_close(h->engine);
+    h->batch = NULL;
+    h->session = NULL;
+    h->chat_template = NULL;
+    h->engine = NULL;
+}

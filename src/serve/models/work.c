@@ -1,0 +1,141 @@
+/* The thread of a served model: takes what is asked, runs the steps of its batch, ends what is over. */
+#include "serve/server.h"
+
+#include "base/error.h"
+
+static void begin(tern_host *h, tern_answer *a)
+{
+    tern_error err = {0};
+    tern_status status = tern_host__open(h, &err);
+    if (status == TERN_OK && !tern_exchange_is_gone(a->exchange)) status = a->route->act(a, h, &err);
+    if (status != TERN_OK) tern_answer_fail(a, status, err.message);
+    if (a->n_parts == 0) {
+        tern_answer_close(a);
+        return;
+    }
+    a->next = h->active;
+    h->active = a;
+}
+
+/* Those that are over are written and freed; those that nobody waits for, or that take too long, are cancelled. */
+static void sweep(tern_host *h)
+{
+    const double now = tern_serve_seconds(), most = h->server->limits.seconds;
+    for (tern_answer **at = &h->active; *at;) {
+        tern_answer *a = *at;
+        if (a->done) {
+            *at = a->next;
+            tern_answer_finish(a);
+            tern_answer_close(a);
+            continue;
+        }
+        if (now - a->began > most && a->error.code == TERN_OK) {
+            tern_fail(&a->error, TERN_CANCELLED, "no answer within the %g seconds that this server allows", most);
+            tern_answer_cancel(a);
+        }
+        if (tern_exchange_is_gone(a->exchange)) tern_answer_cancel(a);
+        at = &a->next;
+    }
+}
+
+/* Ends all that runs with an error. */
+static void fail_all(tern_host *h, const tern_error *err)
+{
+    for (tern_answer *a = h->active; a; a = a->next)
+        if (a->error.code == TERN_OK) a->error = *err;
+    tern_batch_close(h->batch);
+    h->batch = NULL;
+    sweep(h);
+}
+
+static void step(tern_host *h)
+{
+    tern_error err = {0};
+    bool busy;
+    if (!h->active) return;
+    if (tern_batch_step(h->batch, &busy, &err) != TERN_OK) {
+        fail_all(h, &err);
+        return;
+    }
+    sweep(h);
+    pthread_mutex_lock(&h->lock);
+    tern_batch_count(h->batch, &h->counted);
+    pthread_mutex_unlock(&h->lock);
+}
+
+/* With the lock, which is given back meanwhile. */
+static void serve(tern_host *h)
+{
+    tern_answer *list = h->inbox;
+    h->inbox = NULL;
+    h->inbox_end = &h->inbox;
+    h->n_inbox = 0;
+    h->is_busy = true;
+    pthread_mutex_unlock(&h->lock);
+    while (list) {
+        tern_answer *a = list;
+        list = a->next;
+        begin(h, a);
+    }
+    step(h);
+    pthread_mutex_lock(&h->lock);
+    h->is_busy = h->active != NULL;
+    h->last_used = tern_serve_seconds();
+}
+
+static void open_now(tern_host *h)
+{
+    tern_error err = {0};
+    pthread_mutex_unlock(&h->lock);
+    (void)tern_host__open(h, &err);
+    pthread_mutex_lock(&h->lock);
+    h->open_error = err;
+    h->wants_open = false;
+    pthread_cond_broadcast(&h->changed);
+}
+
+static void make_room(tern_host *h)
+{
+    if (!h->inbox && !h->active) {
+        pthread_mutex_unlock(&h->lock);
+        tern_host__close(h);
+        pthread_mutex_lock(&h->lock);
+        h->is_open = false;
+    }
+    h->makes_room = false;
+    pthread_cond_broadcast(&h->changed);
+}
+
+/* With the lock, which is given back. */
+static void end(tern_host *h)
+{
+    tern_error err = {0};
+    tern_answer *list = h->inbox;
+    h->inbox = NULL;
+    h->inbox_end = &h->inbox;
+    h->makes_room = false;
+    pthread_cond_broadcast(&h->changed);
+    pthread_mutex_unlock(&h->lock);
+    tern_fail(&err, TERN_CANCELLED, "the server is stopping");
+    for (tern_answer *a = list, *next; a; a = next) {
+        next = a->next;
+        tern_answer_fail(a, err.code, err.message);
+        tern_answer_close(a);
+    }
+    fail_all(h, &err);
+    tern_host__close(h);
+}
+
+void *tern_host__work(void *host)
+{
+    tern_host *h = host;
+    pthread_mutex_lock(&h->lock);
+    while (!h->stops) {
+        if (h->wants_open) open_now(h);
+        else if (h->makes_room) make_room(h);
+        else if (h->inbox || h->active) serve(h);
+        else pthread_cond_wait(&h->changed, &h->lock);
+    }
+    end(h);
+    return NULL;
+}

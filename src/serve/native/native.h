@@ -1,0 +1,21 @@
+/* What the endpoints of llama.cpp's server share. */
+#ifndef TERN_SERVE_NATIVE_NATIVE_H
+#define TERN_SERVE_NATIVE_NATIVE_H
+
+#include "serve/models/host.h"
+
+extern const tern_dialect tern_native__completion;
+
+tern_status tern_native__read_completion(tern_ask *ask, const json_t *body, tern_error *err);
+tern_status tern_native__read_tokenize(tern_ask *ask, const json_t *body, tern_error *err);
+tern_status tern_native__read_detokenize(tern_ask *ask, const json_t *body, tern_error *err);
+tern_status tern_native__read_template(tern_ask *ask, const json_t *body, tern_error *err);
+tern_status tern_native__read_nothing(tern_ask *ask, const json_t *body, tern_error *err);
+
+tern_status tern_native__tokenize(tern_answer *answer, tern_host *host, tern_error *err);
+tern_status tern_native__detokenize(tern_answer *answer, tern_host *host, tern_error *err);
+tern_status tern_native__template(tern_answer *answer, tern_host *host, tern_error *err);
+tern_status tern_native__props(tern_answer *answer, tern_host *host, tern_error *err);
+tern_status tern_native__slots(tern_answer *answer, tern_host *host, tern_error *err);
+
+#endif

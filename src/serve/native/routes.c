@@ -1,0 +1,64 @@
+/* Paths of llama.cpp's server, and what belongs to none of the APIs. */
+#include <string.h>
+
+#include "base/bytes.h"
+#include "serve/native/native.h"
+#include "serve/server.h"
+
+static json_t *write_error(unsigned code, const char *message)
+{
+    const char *type = code == 401   ? "authentication_error"
+                       : code == 404 ? "not_found_error"
+                       : code == 503 ? "unavailable_error"
+                       : code < 500  ? "invalid_request_error"
+                                     : "server_error";
+    return json_pack("{s:{s:i, s:o, s:s}}", "error", "code", (int)code, "message",
+                     tern_serve_string(message, strlen(message)), "type", type);
+}
+
+const tern_protocol tern_protocol_native = {write_error, "data: ", "\n\n"};
+
+static tern_status health(tern_exchange *x, tern_error *err)
+{
+    (void)err;
+    if (atomic_load(&x->server->drains)) tern_exchange_fail(x, 503, "the server is stopping");
+    else tern_exchange_send(x, 200, json_pack("{s:s}", "status", "ok"));
+    return TERN_OK;
+}
+
+static tern_status metrics(tern_exchange *x, tern_error *err)
+{
+    tern_buf text = {0};
+    const tern_status status = tern_metrics_write(x->server, &text, err);
+    if (status == TERN_OK) tern_exchange_send_text(x, 200, "text/plain; version=0.0.4", text.data, text.size);
+    tern_buf_deinit(&text);
+    return status;
+}
+
+static tern_status list_loras(tern_exchange *x, tern_error *err)
+{
+    const tern_serve_options *o = &x->server->options;
+    json_t *list = json_array();
+    (void)err;
+    for (uint32_t i = 0; i < o->n_loras; i++)
+        json_array_append_new(list, json_pack("{s:i, s:s, s:s, s:f}", "id", (int)i, "name", o->loras[i].name, "path",
+                                              o->loras[i].path, "scale", 1.0));
+    tern_exchange_send(x, 200, list);
+    return TERN_OK;
+}
+
+#define PROTOCOL &tern_protocol_native
+const tern_route tern_routes_native[] = {
+    {"POST", "/completion", PROTOCOL, .read = tern_native__read_completion, .act = tern_act_generate,
+     .dialect = &tern_native__completion},
+    {"POST", "/tokenize", PROTOCOL, .read = tern_native__read_tokenize, .act = tern_native__tokenize},
+    {"POST", "/detokenize", PROTOCOL, .read = tern_native__read_detokenize, .act = tern_native__detokenize},
+    {"POST", "/apply-template", PROTOCOL, .read = tern_native__read_template, .act = tern_native__template},
+    {"GET", "/props", PROTOCOL, .read = tern_native__read_nothing, .act = tern_native__props},
+    {"GET", "/slots", PROTOCOL, .read = tern_native__read_nothing, .act = tern_native__slots},
+    {"GET", "/lora-adapters", PROTOCOL, .reply = list_loras},
+    {"GET", "/health", PROTOCOL, .reply = health, .open = true},
+    {"GET", "/v1/health", PROTOCOL, .reply = health, .open = true},
+    {"GET", "/metrics", PROTOCOL, .reply = metrics},
+    {0},
+};

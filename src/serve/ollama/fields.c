@@ -1,0 +1,146 @@
+/* Requests of the Ollama API: what is read of them. */
+#include <string.h>
+
+#include "format/json.h"
+#include "serve/ollama/ollama.h"
+
+#define AT(member) offsetof(tern_ask, member)
+
+/* Tokens to generate; below 0: until the context is full. */
+static tern_status read_predict(void *into, const json_t *value, tern_error *err)
+{
+    tern_ask *ask = into;
+    int64_t n;
+    if (!tern_json_int(value, &n) || n == 0 || n > 1 << 24)
+        return tern_fields_fail("num_predict", value, "a whole number from 1, or -1", err);
+    ask->max_tokens = n < 0 ? 0 : (uint32_t)n;
+    return TERN_OK;
+}
+
+/* How many last tokens the penalties look at; below 0: all. */
+static tern_status read_last_n(void *into, const json_t *value, tern_error *err)
+{
+    tern_ask *ask = into;
+    int64_t n;
+    if (!tern_json_int(value, &n) || n < -1 || n > 1 << 24)
+        return tern_fields_fail("repeat_last_n", value, "a whole number from -1", err);
+    ask->sampler.penalty_last_n = n < 0 ? 1 << 24 : (uint32_t)n;
+    return TERN_OK;
+}
+
+static const tern_field options[] = {
+    {"num_predict", TERN_FIELD_READ, .read = read_predict},
+    {"temperature", TERN_FIELD_F32, AT(sampler.temperature), 0, 100},
+    {"top_k", TERN_FIELD_U32, AT(sampler.top_k), 0, 1 << 24},
+    {"top_p", TERN_FIELD_F32, AT(sampler.top_p), 0, 1},
+    {"min_p", TERN_FIELD_F32, AT(sampler.min_p), 0, 1},
+    {"typical_p", TERN_FIELD_F32, AT(sampler.typical_p), 0, 1},
+    {"repeat_penalty", TERN_FIELD_F32, AT(sampler.repetition_penalty), 0.01, 100},
+    {"repeat_last_n", TERN_FIELD_READ, .read = read_last_n},
+    {"presence_penalty", TERN_FIELD_F32, AT(sampler.presence_penalty), -100, 100},
+    {"frequency_penalty", TERN_FIELD_F32, AT(sampler.frequency_penalty), -100, 100},
+    {"seed", TERN_FIELD_READ, .read = tern_ask_read_seed},
+    {"stop", TERN_FIELD_READ, .read = tern_ask_read_stop},
+    {"ignore_eos", TERN_FIELD_BOOL, AT(ignore_eos)}, /* Tern's */
+    {"mirostat", TERN_FIELD_REFUSED},
+    {"mirostat_tau", TERN_FIELD_IGNORED},
+    {"mirostat_eta", TERN_FIELD_IGNORED},
+    {"num_ctx", TERN_FIELD_IGNORED}, /* where and how it runs is the server's: --ctx and others */
+    {"num_keep", TERN_FIELD_IGNORED},
+    {"num_batch", TERN_FIELD_IGNORED},
+    {"num_gpu", TERN_FIELD_IGNORED},
+    {"main_gpu", TERN_FIELD_IGNORED},
+    {"num_thread", TERN_FIELD_IGNORED},
+    {"use_mmap", TERN_FIELD_IGNORED},
+    {"use_mlock", TERN_FIELD_IGNORED},
+    {"low_vram", TERN_FIELD_IGNORED},
+    {"numa", TERN_FIELD_IGNORED},
+    {0},
+};
+
+static const tern_field shared[] = {
+    {"model", TERN_FIELD_TEXT, AT(model)},
+    {"stream", TERN_FIELD_BOOL, AT(stream)},
+    {"options", TERN_FIELD_OBJECT, .inner = options},
+    {"keep_alive", TERN_FIELD_IGNORED},
+    {"format", TERN_FIELD_REFUSED},
+    {"think", TERN_FIELD_REFUSED},
+    {"logprobs", TERN_FIELD_REFUSED},
+    {"top_logprobs", TERN_FIELD_REFUSED},
+    {"truncate", TERN_FIELD_IGNORED}, /* a prompt that is too long is an error */
+    {"shift", TERN_FIELD_IGNORED},
+    {0},
+};
+
+static const tern_field chat[] = {
+    {"messages", TERN_FIELD_READ, .read = tern_ask_read_messages},
+    {"tools", TERN_FIELD_REFUSED},
+    {0},
+};
+
+static const tern_field generate[] = {
+    {"prompt", TERN_FIELD_READ, .read = tern_ask_read_prompts},
+    {"system", TERN_FIELD_TEXT, AT(system)},
+    {"raw", TERN_FIELD_BOOL, AT(raw)},
+    {"suffix", TERN_FIELD_REFUSED},
+    {"images", TERN_FIELD_REFUSED},
+    {"template", TERN_FIELD_REFUSED, .why = "the server's --template counts"},
+    {"context", TERN_FIELD_REFUSED, .why = "send the conversation to /api/chat"},
+    {0},
+};
+
+/* What Ollama's own models run with where nothing is said. */
+static void set_defaults(tern_ask *ask)
+{
+    ask->sampler = (tern_sampler_params)TERN_SAMPLER_DEFAULTS;
+    ask->sampler.top_p = 0.9f;
+    ask->sampler.min_p = 0;
+    ask->stream = true;
+}
+
+tern_status tern_ollama__read_chat(tern_ask *ask, const json_t *body, tern_error *err)
+{
+    set_defaults(ask);
+    TERN_TRY(tern_fields_read((const tern_field *const[]){shared, chat, NULL}, body, ask, err));
+    if (ask->n_messages) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "messages: none found, at least one expected");
+}
+
+tern_status tern_ollama__read_generate(tern_ask *ask, const json_t *body, tern_error *err)
+{
+    set_defaults(ask);
+    TERN_TRY(tern_fields_read((const tern_field *const[]){shared, generate, NULL}, body, ask, err));
+    const json_t *prompt = json_object_get(body, "prompt");
+    if (!json_is_string(prompt)) return tern_fields_fail("prompt", prompt, "a text", err);
+    if (ask->raw) return TERN_OK;
+    if (ask->system) TERN_TRY(tern_ask_add_message(ask, "system", json_object_get(body, "system"), "system", err));
+    return tern_ask_add_message(ask, "user", prompt, "prompt", err);
+}
+
+static const tern_field embed[] = {
+    {"model", TERN_FIELD_TEXT, AT(model)},
+    {"input", TERN_FIELD_READ, .read = tern_ask_read_prompts},
+    {"dimensions", TERN_FIELD_U32, AT(dimensions), 1, 1 << 24},
+    {"options", TERN_FIELD_IGNORED},
+    {"truncate", TERN_FIELD_IGNORED},
+    {"keep_alive", TERN_FIELD_IGNORED},
+    {0},
+};
+
+tern_status tern_ollama__read_embed(tern_ask *ask, const json_t *body, tern_error *err)
+{
+    ask->normalize = true;
+    return tern_fields_read((const tern_field *const[]){embed, NULL}, body, ask, err);
+}
+
+static const tern_field show[] = {
+    {"model", TERN_FIELD_TEXT, AT(model)},
+    {"name", TERN_FIELD_TEXT, AT(model)},
+    {"verbose", TERN_FIELD_IGNORED},
+    {0},
+};
+
+tern_status tern_ollama__read_show(tern_ask *ask, const json_t *body, tern_error *err)
+{
+    return tern_fields_read((const tern_field *const[]){show, NULL}, body, ask, err);
+}

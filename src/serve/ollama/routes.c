@@ -1,0 +1,68 @@
+/* The Ollama API: its routes, its errors, the list of models. */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "serve/ollama/ollama.h"
+#include "serve/server.h"
+
+static json_t *write_error(unsigned code, const char *message)
+{
+    (void)code;
+    return json_pack("{s:o}", "error", tern_serve_string(message, strlen(message)));
+}
+
+const tern_protocol tern_protocol_ollama = {write_error, "", "\n"};
+
+static json_t *card(const char *name, const char *path)
+{
+    struct stat s;
+    const json_int_t size = stat(path, &s) == 0 && S_ISREG(s.st_mode) ? (json_int_t)s.st_size : 0;
+    return json_pack("{s:s, s:s, s:s, s:I, s:s, s:{s:s, s:s}}", "name", name, "model", name, "modified_at",
+                     "1970-01-01T00:00:00Z", "size", size, "digest", "", "details", "format", "gguf", "family", "");
+}
+
+static tern_status tags(tern_exchange *x, tern_error *err)
+{
+    const tern_serve_options *o = &x->server->options;
+    json_t *models = json_array();
+    (void)err;
+    for (uint32_t i = 0; i < o->n_models; i++)
+        json_array_append_new(models, card(o->models[i].name, o->models[i].path));
+    for (uint32_t i = 0; i < o->n_loras; i++) json_array_append_new(models, card(o->loras[i].name, o->loras[i].path));
+    tern_exchange_send(x, 200, json_pack("{s:o}", "models", models));
+    return TERN_OK;
+}
+
+/* Models that are open. */
+static tern_status ps(tern_exchange *x, tern_error *err)
+{
+    const tern_serve_options *o = &x->server->options;
+    json_t *models = json_array();
+    (void)err;
+    for (uint32_t i = 0; i < o->n_models; i++)
+        if (tern_host_is_open(&x->server->hosts[i]))
+            json_array_append_new(models, card(o->models[i].name, o->models[i].path));
+    tern_exchange_send(x, 200, json_pack("{s:o}", "models", models));
+    return TERN_OK;
+}
+
+static tern_status version(tern_exchange *x, tern_error *err)
+{
+    (void)err;
+    tern_exchange_send(x, 200, json_pack("{s:s}", "version", tern_version()));
+    return TERN_OK;
+}
+
+#define PROTOCOL &tern_protocol_ollama
+const tern_route tern_routes_ollama[] = {
+    {"POST", "/api/chat", PROTOCOL, .read = tern_ollama__read_chat, .act = tern_act_generate,
+     .dialect = &tern_ollama__chat},
+    {"POST", "/api/generate", PROTOCOL, .read = tern_ollama__read_generate, .act = tern_act_generate,
+     .dialect = &tern_ollama__generate},
+    {"POST", "/api/embed", PROTOCOL, .read = tern_ollama__read_embed, .act = tern_ollama__embed},
+    {"POST", "/api/show", PROTOCOL, .read = tern_ollama__read_show, .act = tern_ollama__show},
+    {"GET", "/api/tags", PROTOCOL, .reply = tags},
+    {"GET", "/api/ps", PROTOCOL, .reply = ps},
+    {"GET", "/api/version", PROTOCOL, .reply = version},
+    {0},
+};

@@ -1,0 +1,126 @@
+/* Answers of the Ollama API: lines of JSON. */
+#include <string.h>
+#include <time.h>
+
+#include "serve/ollama/ollama.h"
+#include "serve/server.h"
+
+static json_t *head(const tern_answer *a)
+{
+    char when[40];
+    struct tm t;
+    const time_t now = time(NULL);
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &t));
+    return json_pack("{s:s, s:s}", "model", a->exchange->model, "created_at", when);
+}
+
+static json_int_t ns(double ms)
+{
+    return (json_int_t)(ms * 1e6);
+}
+
+static void add_end(const tern_answer *a, json_t *line)
+{
+    const tern_completion *c = &a->completions[0];
+    const bool cut = c->reason == TERN_STOP_LENGTH || c->reason == TERN_STOP_CONTEXT;
+    json_object_update_new(line, json_pack("{s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "done", 1, "done_reason",
+                                           cut ? "length" : "stop", "total_duration",
+                                           ns((tern_serve_seconds() - a->began) * 1e3), "load_duration",
+                                           ns(a->queued_ms), "prompt_eval_count", (json_int_t)a->n_prompt,
+                                           "prompt_eval_duration", ns(a->prefill_ms), "eval_count",
+                                           (json_int_t)a->n_generated, "eval_duration", ns(a->decode_ms)));
+}
+
+static json_t *line_of(const tern_answer *a, bool is_chat, const char *text, size_t n)
+{
+    json_t *line = head(a), *string = tern_serve_string(text, n);
+    if (is_chat) json_object_set_new(line, "message", json_pack("{s:s, s:o}", "role", "assistant", "content", string));
+    else json_object_set_new(line, "response", string);
+    json_object_set_new(line, "done", json_false());
+    return line;
+}
+
+static json_t *last_line(const tern_answer *a, bool is_chat, const char *text, size_t n)
+{
+    json_t *line = line_of(a, is_chat, text, n);
+    add_end(a, line);
+    return line;
+}
+
+static void chat_piece(tern_answer *a, tern_completion *c, const char *text, size_t n, size_t first)
+{
+    (void)c;
+    (void)first;
+    tern_answer_line(a, line_of(a, true, text, n));
+}
+
+static void finish_chat(tern_answer *a)
+{
+    tern_answer_line(a, last_line(a, true, "", 0));
+}
+
+static json_t *whole_chat(tern_answer *a)
+{
+    return last_line(a, true, a->completions[0].text.data, a->completions[0].text.size);
+}
+
+static void generate_piece(tern_answer *a, tern_completion *c, const char *text, size_t n, size_t first)
+{
+    (void)c;
+    (void)first;
+    tern_answer_line(a, line_of(a, false, text, n));
+}
+
+static void finish_generate(tern_answer *a)
+{
+    tern_answer_line(a, last_line(a, false, "", 0));
+}
+
+static json_t *whole_generate(tern_answer *a)
+{
+    return last_line(a, false, a->completions[0].text.data, a->completions[0].text.size);
+}
+
+#define LINES "application/x-ndjson"
+const tern_dialect tern_ollama__chat = {LINES, NULL, chat_piece, NULL, finish_chat, whole_chat};
+const tern_dialect tern_ollama__generate = {LINES, NULL, generate_piece, NULL, finish_generate, whole_generate};
+
+tern_status tern_ollama__embed(tern_answer *a, tern_host *host, tern_error *err)
+{
+    json_t *vectors = NULL;
+    TERN_TRY(tern_act_embed_texts(a, host, &vectors, err));
+    tern_exchange_send(a->exchange, 200,
+                       json_pack("{s:s, s:o, s:I, s:i, s:I}", "model", a->exchange->model, "embeddings", vectors,
+                                 "total_duration", ns((tern_serve_seconds() - a->began) * 1e3), "load_duration", 0,
+                                 "prompt_eval_count", (json_int_t)a->n_prompt));
+    return TERN_OK;
+}
+
+static void set_info(json_t *info, const char *architecture, const char *key, uint64_t value)
+{
+    char name[96];
+    snprintf(name, sizeof name, "%s.%s", architecture, key);
+    json_object_set_new(info, name, json_integer((json_int_t)value));
+}
+
+tern_status tern_ollama__show(tern_answer *a, tern_host *host, tern_error *err)
+{
+    const tern_engine_info *i = &host->info;
+    char size[32];
+    json_t *info = json_pack("{s:s, s:I}", "general.architecture", i->architecture, "general.parameter_count",
+                             (json_int_t)i->parameters);
+    (void)err;
+    snprintf(size, sizeof size, "%.1fM", (double)i->parameters * 1e-6);
+    set_info(info, i->architecture, "context_length", i->n_ctx_train);
+    set_info(info, i->architecture, "embedding_length", i->n_embd);
+    set_info(info, i->architecture, "block_count", i->n_layers);
+    const char *template = host->server->options.template_source;
+    if (!template) template = i->chat_template ? i->chat_template : "";
+    tern_exchange_send(a->exchange, 200,
+                       json_pack("{s:s, s:s, s:o, s:{s:s, s:s, s:s, s:[s], s:s, s:s}, s:o, s:[s, s]}", "modelfile", "",
+                                 "parameters", "", "template", tern_serve_string(template, strlen(template)), "details",
+                                 "parent_model", "", "format", "gguf", "family", i->architecture, "families",
+                                 i->architecture, "parameter_size", size, "quantization_level", i->encoding,
+                                 "model_info", info, "capabilities", "completion", "embedding"));
+    return TERN_OK;
+}

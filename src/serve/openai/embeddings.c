@@ -1,0 +1,69 @@
+/* Embeddings of the OpenAI API. */
+#include <string.h>
+
+#include "base/show.h"
+#include "serve/models/acts.h"
+#include "serve/openai/openai.h"
+
+#define AT(member) offsetof(tern_ask, member)
+
+static tern_status read_form(void *into, const json_t *value, tern_error *err)
+{
+    tern_ask *ask = into;
+    const char *form = json_string_value(value);
+    ask->base64 = form && strcmp(form, "base64") == 0;
+    if (ask->base64 || (form && strcmp(form, "float") == 0)) return TERN_OK;
+    return tern_fields_fail("encoding_format", value, "\"float\" or \"base64\"", err);
+}
+
+static tern_status read_pooling(void *into, const json_t *value, tern_error *err)
+{
+    static const char *const names[] = {"last", "mean", "cls"};
+    static const tern_pooling poolings[] = {TERN_POOLING_LAST, TERN_POOLING_MEAN, TERN_POOLING_CLS};
+    tern_ask *ask = into;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!json_is_string(value) || strcmp(json_string_value(value), names[i]) != 0) continue;
+        ask->pooling = poolings[i];
+        return TERN_OK;
+    }
+    return tern_fields_fail("pooling", value, "\"last\", \"mean\" or \"cls\"", err);
+}
+
+static const tern_field fields[] = {
+    {"model", TERN_FIELD_TEXT, AT(model)},
+    {"input", TERN_FIELD_READ, .read = tern_ask_read_prompts},
+    {"dimensions", TERN_FIELD_U32, AT(dimensions), 1, 1 << 24},
+    {"encoding_format", TERN_FIELD_READ, .read = read_form},
+    {"pooling", TERN_FIELD_READ, .read = read_pooling},
+    {"user", TERN_FIELD_IGNORED},
+    {0},
+};
+
+tern_status tern_openai__read_embeddings(tern_ask *ask, const json_t *body, tern_error *err)
+{
+    ask->normalize = true;
+    ask->pooling = TERN_POOLING_LAST;
+    return tern_fields_read((const tern_field *const[]){fields, NULL}, body, ask, err);
+}
+
+tern_status tern_openai__embed(tern_answer *a, tern_host *host, tern_error *err)
+{
+    json_t *vectors = NULL, *data = json_array(), *vector;
+    size_t i;
+    const tern_status status = tern_act_embed_texts(a, host, &vectors, err);
+    if (status != TERN_OK) {
+        json_decref(data);
+        return status;
+    }
+    json_array_foreach(vectors, i, vector)
+    {
+        json_array_append_new(
+            data, json_pack("{s:s, s:I, s:O}", "object", "embedding", "index", (json_int_t)i, "embedding", vector));
+    }
+    json_decref(vectors);
+    tern_exchange_send(a->exchange, 200,
+                       json_pack("{s:s, s:o, s:s, s:{s:I, s:I}}", "object", "list", "data", data, "model",
+                                 a->exchange->model, "usage", "prompt_tokens", (json_int_t)a->n_prompt, "total_tokens",
+                                 (json_int_t)a->n_prompt));
+    return TERN_OK;
+}

@@ -1,0 +1,124 @@
+/* Requests of the OpenAI API: what is read of them. */
+#include <string.h>
+
+#include "base/show.h"
+#include "format/json.h"
+#include "serve/openai/openai.h"
+
+#define AT(member) offsetof(tern_ask, member)
+
+static tern_status read_format(void *ask, const json_t *value, tern_error *err)
+{
+    const char *type = json_string_value(json_object_get(value, "type"));
+    (void)ask;
+    if (type && strcmp(type, "text") == 0) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "response_format: the type \"%s\" is not supported, \"text\" expected",
+                     type ? tern_show_z(type).text : "");
+}
+
+static tern_status read_tool_choice(void *ask, const json_t *value, tern_error *err)
+{
+    const char *word = json_string_value(value);
+    (void)ask;
+    if (word && (strcmp(word, "none") == 0 || strcmp(word, "auto") == 0)) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "tool_choice: tools are not supported, \"none\" expected");
+}
+
+static tern_status read_modalities(void *ask, const json_t *value, tern_error *err)
+{
+    const char *word = json_string_value(json_array_get(value, 0));
+    (void)ask;
+    if (json_array_size(value) == 1 && word && strcmp(word, "text") == 0) return TERN_OK;
+    return tern_fields_fail("modalities", value, "[\"text\"]", err);
+}
+
+static const tern_field stream_options[] = {
+    {"include_usage", TERN_FIELD_BOOL, AT(stream_usage)},
+    {"include_obfuscation", TERN_FIELD_IGNORED},
+    {0},
+};
+
+const tern_field tern_openai__shared[] = {
+    {"model", TERN_FIELD_TEXT, AT(model)},
+    {"temperature", TERN_FIELD_F32, AT(sampler.temperature), 0, 100},
+    {"top_p", TERN_FIELD_F32, AT(sampler.top_p), 0, 1},
+    {"top_k", TERN_FIELD_U32, AT(sampler.top_k), 0, 1 << 24},
+    {"min_p", TERN_FIELD_F32, AT(sampler.min_p), 0, 1},
+    {"typical_p", TERN_FIELD_F32, AT(sampler.typical_p), 0, 1},
+    {"repetition_penalty", TERN_FIELD_F32, AT(sampler.repetition_penalty), 0.01, 100},
+    {"presence_penalty", TERN_FIELD_F32, AT(sampler.presence_penalty), -100, 100},
+    {"frequency_penalty", TERN_FIELD_F32, AT(sampler.frequency_penalty), -100, 100},
+    {"seed", TERN_FIELD_READ, .read = tern_ask_read_seed},
+    {"stop", TERN_FIELD_READ, .read = tern_ask_read_stop},
+    {"logit_bias", TERN_FIELD_READ, .read = tern_ask_read_bias},
+    {"max_tokens", TERN_FIELD_U32, AT(max_tokens), 1, 1 << 24},
+    {"n", TERN_FIELD_U32, AT(n), 1, TERN_ASK_MAX_COMPLETIONS},
+    {"ignore_eos", TERN_FIELD_BOOL, AT(ignore_eos)},
+    {"stream", TERN_FIELD_BOOL, AT(stream)},
+    {"stream_options", TERN_FIELD_OBJECT, .inner = stream_options},
+    {"user", TERN_FIELD_IGNORED},
+    {"metadata", TERN_FIELD_IGNORED},
+    {"store", TERN_FIELD_IGNORED},
+    {"service_tier", TERN_FIELD_IGNORED},
+    {"safety_identifier", TERN_FIELD_IGNORED},
+    {"prompt_cache_key", TERN_FIELD_IGNORED},
+    {"prompt_cache_retention", TERN_FIELD_IGNORED},
+    {0},
+};
+
+static const tern_field chat[] = {
+    {"messages", TERN_FIELD_READ, .read = tern_ask_read_messages},
+    {"max_completion_tokens", TERN_FIELD_U32, AT(max_tokens), 1, 1 << 24},
+    {"logprobs", TERN_FIELD_BOOL, AT(logprobs)},
+    {"top_logprobs", TERN_FIELD_U32, AT(n_top_logprobs), 0, TERN_BATCH_MAX_TOP_LOGPROBS},
+    {"response_format", TERN_FIELD_READ, .read = read_format},
+    {"tools", TERN_FIELD_REFUSED},
+    {"tool_choice", TERN_FIELD_READ, .read = read_tool_choice},
+    {"parallel_tool_calls", TERN_FIELD_IGNORED},
+    {"functions", TERN_FIELD_REFUSED},
+    {"modalities", TERN_FIELD_READ, .read = read_modalities},
+    {"audio", TERN_FIELD_REFUSED},
+    {"reasoning_effort", TERN_FIELD_REFUSED},
+    {"web_search_options", TERN_FIELD_REFUSED},
+    {"prediction", TERN_FIELD_IGNORED},
+    {"grammar", TERN_FIELD_REFUSED},
+    {0},
+};
+
+tern_status tern_openai__read_chat(tern_ask *ask, const json_t *body, tern_error *err)
+{
+    TERN_TRY(tern_fields_read((const tern_field *const[]){tern_openai__shared, chat, NULL}, body, ask, err));
+    if (!ask->n_messages) return tern_fail(err, TERN_INVALID_ARGUMENT, "messages: none found, at least one expected");
+    if (ask->n_top_logprobs && !ask->logprobs)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "top_logprobs: goes with logprobs");
+    return TERN_OK;
+}
+
+/* A number: so many of the highest, beside the token's own. */
+static tern_status read_logprobs(void *into, const json_t *value, tern_error *err)
+{
+    tern_ask *ask = into;
+    int64_t n;
+    if (!tern_json_int(value, &n) || n < 0 || n > TERN_BATCH_MAX_TOP_LOGPROBS)
+        return tern_fields_fail("logprobs", value, "a whole number from 0 to 20", err);
+    ask->logprobs = true;
+    ask->n_top_logprobs = (uint32_t)n;
+    return TERN_OK;
+}
+
+static const tern_field completion[] = {
+    {"prompt", TERN_FIELD_READ, .read = tern_ask_read_prompts},
+    {"echo", TERN_FIELD_BOOL, AT(echo)},
+    {"best_of", TERN_FIELD_U32, AT(best_of), 1, TERN_ASK_MAX_COMPLETIONS},
+    {"logprobs", TERN_FIELD_READ, .read = read_logprobs},
+    {"suffix", TERN_FIELD_REFUSED},
+    {"response_format", TERN_FIELD_READ, .read = read_format},
+    {"grammar", TERN_FIELD_REFUSED},
+    {0},
+};
+
+tern_status tern_openai__read_completion(tern_ask *ask, const json_t *body, tern_error *err)
+{
+    ask->max_tokens = 16; /* where the API says nothing else */
+    return tern_fields_read((const tern_field *const[]){tern_openai__shared, completion, NULL}, body, ask, err);
+}

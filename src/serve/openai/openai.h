@@ -1,0 +1,24 @@
+/* What the endpoints of the OpenAI API share. */
+#ifndef TERN_SERVE_OPENAI_OPENAI_H
+#define TERN_SERVE_OPENAI_OPENAI_H
+
+#include "serve/models/host.h"
+
+/* Members that chat and completions have in common. */
+extern const tern_field tern_openai__shared[];
+extern const tern_dialect tern_openai__chat, tern_openai__completion, tern_openai__response;
+
+json_t *tern_openai__usage(const tern_answer *answer);
+const char *tern_openai__reason(const tern_completion *c);
+/* Log-probabilities of tokens first .. n - 1, in the form of chat: {"content": [...]}; null without. */
+json_t *tern_openai__chat_logprobs(const tern_answer *answer, const tern_completion *c, size_t first);
+/* In the form of completions: {"tokens": ..., "token_logprobs": ..., "top_logprobs": ..., "text_offset": ...}. */
+json_t *tern_openai__text_logprobs(const tern_answer *answer, const tern_completion *c, size_t first);
+
+tern_status tern_openai__read_chat(tern_ask *ask, const json_t *body, tern_error *err);
+tern_status tern_openai__read_completion(tern_ask *ask, const json_t *body, tern_error *err);
+tern_status tern_openai__read_embeddings(tern_ask *ask, const json_t *body, tern_error *err);
+tern_status tern_openai__embed(tern_answer *answer, tern_host *host, tern_error *err);
+tern_status tern_openai__read_response(tern_ask *ask, const json_t *body, tern_error *err);
+
+#endif

@@ -1,0 +1,64 @@
+/* The OpenAI API: its routes, its errors, the list of models. */
+#include "serve/openai/openai.h"
+
+#include <string.h>
+
+#include "serve/server.h"
+
+static json_t *write_error(unsigned code, const char *message)
+{
+    const char *type = code == 401   ? "authentication_error"
+                       : code == 403 ? "permission_error"
+                       : code == 404 ? "not_found_error"
+                       : code == 429 ? "rate_limit_error"
+                       : code < 500  ? "invalid_request_error"
+                                     : "server_error";
+    const char *known = code == 401 ? "invalid_api_key" : code == 404 ? "model_not_found" : NULL;
+    return json_pack("{s:{s:o, s:s, s:n, s:s?}}", "error", "message", tern_serve_string(message, strlen(message)),
+                     "type", type, "param", "code", known);
+}
+
+const tern_protocol tern_protocol_openai = {write_error, "data: ", "\n\n"};
+
+static json_t *model_card(const char *name, const char *parent)
+{
+    json_t *card = json_pack("{s:s, s:s, s:i, s:s}", "id", name, "object", "model", "created", 0, "owned_by", "tern");
+    if (parent) json_object_set_new(card, "parent", json_string(parent));
+    return card;
+}
+
+static tern_status list_models(tern_exchange *x, tern_error *err)
+{
+    const tern_serve_options *o = &x->server->options;
+    json_t *data = json_array();
+    (void)err;
+    for (uint32_t i = 0; i < o->n_models; i++) json_array_append_new(data, model_card(o->models[i].name, NULL));
+    for (uint32_t i = 0; i < o->n_loras; i++)
+        json_array_append_new(data, model_card(o->loras[i].name, o->models[0].name));
+    tern_exchange_send(x, 200, json_pack("{s:s, s:o}", "object", "list", "data", data));
+    return TERN_OK;
+}
+
+static tern_status show_model(tern_exchange *x, tern_error *err)
+{
+    const tern_serve_options *o = &x->server->options;
+    tern_host *host;
+    int32_t lora;
+    TERN_TRY(tern_host_find(x->server, x->rest, &host, &lora, err));
+    tern_exchange_send(x, 200, lora < 0 ? model_card(host->name, NULL) : model_card(o->loras[lora].name, host->name));
+    return TERN_OK;
+}
+
+#define PROTOCOL &tern_protocol_openai
+const tern_route tern_routes_openai[] = {
+    {"POST", "/v1/chat/completions", PROTOCOL, .read = tern_openai__read_chat, .act = tern_act_generate,
+     .dialect = &tern_openai__chat},
+    {"POST", "/v1/completions", PROTOCOL, .read = tern_openai__read_completion, .act = tern_act_generate,
+     .dialect = &tern_openai__completion},
+    {"POST", "/v1/responses", PROTOCOL, .read = tern_openai__read_response, .act = tern_act_generate,
+     .dialect = &tern_openai__response},
+    {"POST", "/v1/embeddings", PROTOCOL, .read = tern_openai__read_embeddings, .act = tern_openai__embed},
+    {"GET", "/v1/models", PROTOCOL, .reply = list_models},
+    {"GET", "/v1/models/*", PROTOCOL, .reply = show_model},
+    {0},
+};

@@ -1,0 +1,135 @@
+/* Answers of chat and completions of the OpenAI API. */
+#include <string.h>
+
+#include "serve/openai/openai.h"
+
+const char *tern_openai__reason(const tern_completion *c)
+{
+    return c->reason == TERN_STOP_LENGTH || c->reason == TERN_STOP_CONTEXT ? "length" : "stop";
+}
+
+json_t *tern_openai__usage(const tern_answer *a)
+{
+    return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)a->n_prompt, "completion_tokens",
+                     (json_int_t)a->n_generated, "total_tokens", (json_int_t)a->n_prompt + a->n_generated,
+                     "prompt_tokens_details", "cached_tokens", (json_int_t)a->n_cached);
+}
+
+static json_t *head(const tern_answer *a, const char *prefix, const char *object)
+{
+    char id[48];
+    snprintf(id, sizeof id, "%s-%s", prefix, a->id);
+    return json_pack("{s:s, s:s, s:I, s:s}", "id", id, "object", object, "created", (json_int_t)a->created, "model",
+                     a->exchange->model);
+}
+
+static void send_choice(tern_answer *a, json_t *document, json_t *choice)
+{
+    json_object_set_new(document, "choices", choice ? json_pack("[o]", choice) : json_array());
+    if (a->ask.stream_usage) json_object_set_new(document, "usage", choice ? json_null() : tern_openai__usage(a));
+    tern_answer_event(a, NULL, document);
+}
+
+static void send_delta(tern_answer *a, const tern_completion *c, json_t *delta, json_t *logprobs, const char *reason)
+{
+    send_choice(a, head(a, "chatcmpl", "chat.completion.chunk"),
+                json_pack("{s:i, s:o, s:o, s:s?}", "index", (int)c->index, "delta", delta, "logprobs", logprobs,
+                          "finish_reason", reason));
+}
+
+static void begin_chat(tern_answer *a)
+{
+    for (uint32_t i = 0; i < a->n; i++)
+        send_delta(a, &a->completions[i], json_pack("{s:s, s:s}", "role", "assistant", "content", ""), json_null(),
+                   NULL);
+}
+
+static void chat_piece(tern_answer *a, tern_completion *c, const char *text, size_t n, size_t first)
+{
+    json_t *logprobs = c->n_tokens > first ? tern_openai__chat_logprobs(a, c, first) : json_null();
+    send_delta(a, c, json_pack("{s:o}", "content", tern_serve_string(text, n)), logprobs, NULL);
+}
+
+static void chat_ended(tern_answer *a, tern_completion *c)
+{
+    send_delta(a, c, json_object(), json_null(), tern_openai__reason(c));
+}
+
+static void finish(tern_answer *a, const char *prefix, const char *object)
+{
+    if (a->ask.stream_usage) send_choice(a, head(a, prefix, object), NULL);
+    tern_exchange_write(a->exchange, "data: [DONE]\n\n", 14);
+}
+
+static void finish_chat(tern_answer *a)
+{
+    finish(a, "chatcmpl", "chat.completion.chunk");
+}
+
+static json_t *whole(tern_answer *a, const char *prefix, const char *object,
+                     json_t *(*choice)(const tern_answer *, const tern_completion *))
+{
+    json_t *document = head(a, prefix, object), *choices = json_array();
+    uint32_t index = 0;
+    for (uint32_t i = 0; i < a->n; i++) {
+        if (i % a->ask.best_of >= a->ask.n) continue;
+        json_t *one = choice(a, &a->completions[i]);
+        json_object_set_new(one, "index", json_integer((json_int_t)index++));
+        json_array_append_new(choices, one);
+    }
+    json_object_set_new(document, "choices", choices);
+    json_object_set_new(document, "usage", tern_openai__usage(a));
+    return document;
+}
+
+static json_t *chat_choice(const tern_answer *a, const tern_completion *c)
+{
+    return json_pack("{s:{s:s, s:o, s:n}, s:o, s:s}", "message", "role", "assistant", "content",
+                     tern_serve_string(c->text.data, c->text.size), "refusal", "logprobs",
+                     tern_openai__chat_logprobs(a, c, 0), "finish_reason", tern_openai__reason(c));
+}
+
+static json_t *whole_chat(tern_answer *a)
+{
+    return whole(a, "chatcmpl", "chat.completion", chat_choice);
+}
+
+const tern_dialect tern_openai__chat = {"text/event-stream", begin_chat,  chat_piece,
+                                        chat_ended,          finish_chat, whole_chat};
+
+static void send_text(tern_answer *a, const tern_completion *c, json_t *text, json_t *logprobs, const char *reason)
+{
+    send_choice(a, head(a, "cmpl", "text_completion"),
+                json_pack("{s:i, s:o, s:o, s:s?}", "index", (int)c->index, "text", text, "logprobs", logprobs,
+                          "finish_reason", reason));
+}
+
+static void text_piece(tern_answer *a, tern_completion *c, const char *text, size_t n, size_t first)
+{
+    json_t *logprobs = c->n_tokens > first ? tern_openai__text_logprobs(a, c, first) : json_null();
+    send_text(a, c, tern_serve_string(text, n), logprobs, NULL);
+}
+
+static void text_ended(tern_answer *a, tern_completion *c)
+{
+    send_text(a, c, json_string(""), json_null(), tern_openai__reason(c));
+}
+
+static void finish_text(tern_answer *a)
+{
+    finish(a, "cmpl", "text_completion");
+}
+
+static json_t *text_choice(const tern_answer *a, const tern_completion *c)
+{
+    return json_pack("{s:o, s:o, s:s}", "text", tern_serve_string(c->text.data, c->text.size), "logprobs",
+                     tern_openai__text_logprobs(a, c, 0), "finish_reason", tern_openai__reason(c));
+}
+
+static json_t *whole_text(tern_answer *a)
+{
+    return whole(a, "cmpl", "text_completion", text_choice);
+}
+
+const tern_dialect tern_openai__completion = {"text/event-stream", NULL,        text_piece,
+                                              text_ended,          finish_text, whole_text};

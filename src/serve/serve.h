@@ -1,0 +1,67 @@
+/* tern serve: models behind HTTP, in the forms that today's clients speak (docs/serve.md). */
+#ifndef TERN_SERVE_SERVE_H
+#define TERN_SERVE_SERVE_H
+
+#include "base/error.h"
+#include "tern.h"
+
+/* A name that clients say, and the file or folder behind it. */
+typedef struct tern_serve_named {
+    const char *name, *path;
+} tern_serve_named;
+
+/* What a client may ask for; 0: the default. */
+typedef struct tern_serve_limits {
+    uint32_t body_bytes;   /* of a request; 16 MiB */
+    uint32_t tokens;       /* generated for one completion; no limit but the context */
+    uint32_t connections;  /* at once; 1024 */
+    uint32_t queue;        /* requests that wait for a model; 256 */
+    uint32_t seconds;      /* from a request's last byte to its answer's; 600 */
+    uint32_t idle_seconds; /* of a connection on which nothing moves, or a request that is not whole; 30 */
+} tern_serve_limits;
+
+typedef struct tern_serve tern_serve;
+
+/* All strings and lists are borrowed while the server lives. */
+typedef struct tern_serve_options {
+    const tern_serve_named *models; /* [n_models], at least 1; the first answers where no model is named */
+    uint32_t n_models;
+    const tern_serve_named *loras; /* [n_loras] adapters of the first model, which clients name as a model */
+    uint32_t n_loras;
+    uint32_t max_models; /* open at once, the one that was idle for the longest is closed; 0: no limit but memory */
+    const char *template_source; /* Jinja in the place of the models' own; NULL: theirs */
+    tern_batch_params batch;
+    /* Opens a model's file; on the thread of that model. */
+    tern_status (*open)(void *context, const char *path, tern_engine **engine, tern_error *err);
+    void *open_context;
+
+    const char *host;        /* a numeric address; NULL: 127.0.0.1 */
+    uint16_t port;           /* 0: any that is free */
+    const char *unix_path;   /* a socket in place of host and port; NULL: none */
+    int listen_fd;           /* a socket that listens already, in place of both; 0: none */
+    const char *const *keys; /* [n_keys], one of which a client must send; none: any client is answered */
+    uint32_t n_keys;
+    const char *cors;               /* the origin that pages may ask from, "*": any; NULL: none */
+    const char *tls_cert, *tls_key; /* PEM text; NULL: no TLS */
+    const char *log_path;           /* a line of JSON for each request; NULL: standard error */
+    bool no_log, log_prompts;
+    tern_serve_limits limits;
+} tern_serve_options;
+
+/* Listens, and opens the first model. On failure *server is NULL. Errors: INVALID_ARGUMENT (an address), IO (the
+ * address is in use, files), UNSUPPORTED (TLS that the HTTP library lacks), those of opening a model. */
+tern_status tern_serve_open(tern_serve **server, const tern_serve_options *options, tern_error *err);
+/* Where it listens: 0 for a unix socket. */
+uint16_t tern_serve_port(const tern_serve *server);
+/* To be called about once a second: drops connections that take too long to say what they want. */
+void tern_serve_tick(tern_serve *server);
+/* Opens the log file anew, which something else has moved away. */
+tern_status tern_serve_reopen_log(tern_serve *server, tern_error *err);
+/* From now on new requests are refused (503); those that run go on. */
+void tern_serve_drain(tern_serve *server);
+/* Requests that are not answered yet. */
+uint32_t tern_serve_running(const tern_serve *server);
+/* Ends what still runs. NULL is fine. */
+void tern_serve_close(tern_serve *server);
+
+#endif

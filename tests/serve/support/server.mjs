@@ -1,0 +1,50 @@
+// Starts `tern serve` on a free port with the bundled model, and ends it.
+import { spawn } from 'node:child_process';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const here = dirname(fileURLToPath(import.meta.url));
+export const root = join(here, '..', '..', '..');
+const program = process.env.TERN ?? join(root, 'build', 'release', 'tern');
+
+/** A server with these flags beside: {url, port, output(), stop(signal)}. */
+export async function startServer(flags = []) {
+    const words = ['serve', '--port', '0', '--template', join(here, 'plain.jinja'), '-m',
+        join(root, 'models', 'stories.gguf'), ...flags];
+    const child = spawn(program, words, { stdio: ['ignore', 'ignore', 'pipe'] });
+    let output = '';
+    const ended = new Promise((resolve) => child.on('exit', (code) => resolve(code)));
+    const port = await new Promise((resolve, reject) => {
+        child.stderr.on('data', (data) => {
+            output += data;
+            const found = /listening on https?:\/\/[^ ]*:(\d+)/.exec(output);
+            if (found) resolve(Number(found[1]));
+        });
+        child.on('exit', () => reject(new Error(`the server ended: ${output}`)));
+    });
+    return {
+        url: `http://127.0.0.1:${port}`,
+        port,
+        output: () => output,
+        stop(signal = 'SIGTERM') {
+            child.kill(signal);
+            return ended;
+        },
+    };
+}
+
+/** A number of the metrics. */
+export async function metric(server, name) {
+    const text = await (await fetch(`${server.url}/metrics`)).text();
+    const line = text.split('\n').find((row) => row.startsWith(name) && /[ {]/.test(row[name.length]));
+    return Number(line.slice(line.lastIndexOf(' ')));
+}
+
+/** Waits until `is()` is true, for at most 10 seconds. */
+export async function until(is) {
+    for (let i = 0; i < 500; i++) {
+        if (await is()) return;
+        await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    throw new Error('it did not come to be within 10 seconds');
+}

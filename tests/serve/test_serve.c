@@ -1,0 +1,167 @@
+/* What tern serve reads of requests: members by their tables, messages, stop strings, prompts; and its routes. */
+#include <math.h>
+
+#include "format/json.h"
+#include "serve/http/route.h"
+#include "support/test.h"
+
+static json_t *parse(const char *text)
+{
+    json_t *root = NULL;
+    tern_error err = {0};
+    if (tern_json_parse(&root, text, strlen(text), "test", &err) != TERN_OK) fail_msg("%s: %s", text, err.message);
+    return root;
+}
+
+static const tern_route *route_of(const char *path)
+{
+    const char *rest;
+    bool other;
+    const tern_route *route = tern_route_find("POST", path, &rest, &other);
+    assert_non_null(route);
+    return route;
+}
+
+typedef struct refusal {
+    const char *path, *body, *message; /* part of the error */
+} refusal;
+
+static const refusal refusals[] = {
+    {"/v1/chat/completions", "[]", "the body: a value of the kind array found, an object expected"},
+    {"/v1/chat/completions", "{}", "messages: none found"},
+    {"/v1/chat/completions", "{\"messages\": 5}", "messages: 5 found, a list of at least one message expected"},
+    {"/v1/chat/completions", "{\"messages\": [1]}", "messages[0]: 1 found, an object expected"},
+    {"/v1/chat/completions", "{\"messages\": [{\"content\": \"a\"}]}", "a role expected"},
+    {"/v1/chat/completions", "{\"messages\": [{\"role\": \"user\"}]}", "messages[0].content"},
+    {"/v1/chat/completions", "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"x\"}]}]}", "\"x\" found"},
+    {"/v1/chat/completions", "{\"top_p\": 1.5}", "top_p: 1.5 found, a number from 0 to 1 expected"},
+    {"/v1/chat/completions", "{\"top_p\": \"1\"}", "top_p: \"1\" found"},
+    {"/v1/chat/completions", "{\"n\": 1.5}", "n: 1.5 found, a whole number"},
+    {"/v1/chat/completions", "{\"n\": 129}", "n: 129 found"},
+    {"/v1/chat/completions", "{\"model\": \"a\\u0000b\"}", "model: a NUL character found"},
+    {"/v1/chat/completions", "{\"logit_bias\": {\"x\": 1}}", "logit_bias: \"x\" found, a token id expected"},
+    {"/v1/chat/completions", "{\"stop\": [\"a\", \"\"]}", "stop: \"\" found, a text that is not empty expected"},
+    {"/v1/chat/completions", "{\"stream_options\": {\"x\": 1}}", "stream_options: x: an unknown field"},
+    {"/v1/chat/completions", "{\"colour\": 1}", "colour: an unknown field"},
+    {"/v1/chat/completions", "{\"audio\": {\"a\": 1}}", "audio: not supported"},
+    {"/v1/completions", "{\"prompt\": {}}", "a text or a list of token ids expected"},
+    {"/v1/completions", "{\"logprobs\": 21}", "logprobs: 21 found, a whole number from 0 to 20 expected"},
+    {"/v1/responses", "{\"input\": [{\"type\": \"image\"}]}", "\"image\" found, messages expected"},
+    {"/v1/responses", "{\"previous_response_id\": \"a\"}", "no conversations are kept"},
+    {"/v1/embeddings", "{\"encoding_format\": \"hex\"}", "encoding_format: \"hex\" found"},
+    {"/api/chat", "{\"options\": {\"num_predict\": 0}}", "num_predict: 0 found"},
+    {"/api/generate", "{\"prompt\": [\"a\"]}", "prompt: a value of the kind array found"},
+    {"/v1/messages", "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}", "max_tokens: none found"},
+    {"/completion", "{\"prompt\": [\"a\", \"b\"]}", "prompt: 2 texts found, one expected"},
+    {"/tokenize", "{\"content\": [1]}", "content: a value of the kind array found, a text expected"},
+    {"/detokenize", "{\"tokens\": \"a\"}", "tokens: \"a\" found"},
+};
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        const refusal *r = &refusals[i];
+        json_t *body = parse(r->body);
+        tern_ask ask;
+        tern_error err = {0};
+        tern_ask_init(&ask);
+        tern_status status = route_of(r->path)->read(&ask, body, &err);
+        if (status != TERN_INVALID_ARGUMENT || !strstr(err.message, r->message))
+            fail_msg("%s %s: \"%s\" found, \"%s\" expected", r->path, r->body, err.message, r->message);
+        tern_ask_deinit(&ask);
+        tern_json_free(body);
+    }
+}
+
+static void read(const char *path, const char *text, tern_ask *ask, json_t **body)
+{
+    tern_error err = {0};
+    *body = parse(text);
+    tern_ask_init(ask);
+    if (route_of(path)->read(ask, *body, &err) != TERN_OK || tern_ask_finish(ask, &err) != TERN_OK)
+        fail_msg("%s: %s", text, err.message);
+}
+
+static void test_chat(void **state)
+{
+    tern_ask ask;
+    json_t *body;
+    (void)state;
+    read("/v1/chat/completions",
+         "{\"messages\": [{\"role\": \"developer\", \"content\": \"a\"}, {\"role\": \"user\", \"content\": [{\"type\": "
+         "\"text\", \"text\": \"b\"}, {\"type\": \"text\", \"text\": \"c\"}]}], \"temperature\": 0.5, \"seed\": 7, "
+         "\"stop\": \"x\", \"logit_bias\": {\"5\": -100, \"6\": 1.5}, \"tools\": [], \"user\": \"me\", \"n\": null}",
+         &ask, &body);
+    assert_int_equal(ask.n_messages, 2);
+    assert_string_equal(ask.messages[0].role, "system");
+    assert_int_equal(ask.messages[1].n_content, 2);
+    assert_memory_equal(ask.messages[1].content, "bc", 2);
+    assert_true(ask.sampler.temperature == 0.5f && ask.sampler.top_p == 1 && ask.sampler.top_k == 0);
+    assert_int_equal(ask.sampler.seed, 7);
+    assert_int_equal(ask.n, 1);
+    assert_string_equal(ask.stops[0], "x");
+    assert_int_equal(ask.sampler.n_biases, 2);
+    assert_true(isinf(ask.sampler.biases[0].bias) && ask.sampler.biases[1].bias == 1.5f);
+    tern_ask_deinit(&ask);
+    tern_json_free(body);
+}
+
+static void test_systems(void **state)
+{
+    tern_ask ask;
+    json_t *body;
+    (void)state;
+    read("/v1/messages",
+         "{\"max_tokens\": 5, \"system\": \"s\", \"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}", &ask,
+         &body);
+    assert_string_equal(ask.messages[0].role, "system");
+    assert_string_equal(ask.messages[1].role, "user");
+    tern_ask_deinit(&ask);
+    tern_json_free(body);
+    read("/v1/responses", "{\"instructions\": \"s\", \"input\": \"a\"}", &ask, &body);
+    assert_int_equal(ask.n_messages, 2);
+    assert_memory_equal(ask.messages[0].content, "s", 1);
+    tern_ask_deinit(&ask);
+    tern_json_free(body);
+}
+
+static void test_prompts(void **state)
+{
+    tern_ask ask;
+    json_t *body;
+    (void)state;
+    read("/v1/completions", "{\"prompt\": [[1, 2], \"b\"], \"best_of\": 3}", &ask, &body);
+    assert_int_equal(ask.n_prompts, 2);
+    assert_int_equal(json_array_size(ask.prompts[0].ids), 2);
+    assert_string_equal(ask.prompts[1].text, "b");
+    assert_int_equal(ask.best_of, 3);
+    assert_int_equal(ask.max_tokens, 16);
+    tern_ask_deinit(&ask);
+    tern_json_free(body);
+}
+
+static void test_routes(void **state)
+{
+    const char *rest;
+    bool other;
+    (void)state;
+    const tern_route *r = tern_route_find("GET", "/v1/models/a/b", &rest, &other);
+    assert_non_null(r);
+    assert_string_equal(rest, "a/b");
+    assert_null(tern_route_find("GET", "/v1/models/", &rest, &other));
+    assert_null(tern_route_find("GET", "/v1/completions", &rest, &other));
+    assert_true(other);
+    assert_null(tern_route_find("POST", "/v1/completions/", &rest, &other));
+    assert_false(other);
+    assert_non_null(tern_route_find("HEAD", "/health", &rest, &other));
+    assert_ptr_equal(tern_route_protocol("/api/x"), &tern_protocol_ollama);
+    assert_ptr_equal(tern_route_protocol("/v1/messages"), &tern_protocol_anthropic);
+    assert_ptr_equal(tern_route_protocol("/"), &tern_protocol_native);
+}
+
+static const struct CMUnitTest cases[] = {
+    cmocka_unit_test(test_refusals), cmocka_unit_test(test_chat),   cmocka_unit_test(test_systems),
+    cmocka_unit_test(test_prompts),  cmocka_unit_test(test_routes),
+};
+TEST_GROUP(requests, "", cases);

@@ -53,7 +53,7 @@ void tern_chat_input_close(tern_chat_input *input)
         write_private(input->history_path);
     }
     tern_free(input->history_path);
-    free(input->line);
+    tern_buf_deinit(&input->message);
     *input = (tern_chat_input){0};
 }
 
@@ -73,10 +73,77 @@ static char *read_pipe(tern_chat_input *input)
     return text;
 }
 
-const char *tern_chat_input_next(tern_chat_input *input)
+/* Adds a line, after a line break where one is open; false at the end of input. */
+static bool add_line(tern_chat_input *input, const char *prompt, bool more)
 {
-    free(input->line);
-    input->line = input->terminal ? readline("> ") : read_pipe(input);
-    if (input->terminal && input->line && *input->line) add_history(input->line);
-    return input->line;
+    char *line = input->terminal ? readline(prompt) : read_pipe(input);
+    bool added = line && (!more || tern_buf_add(&input->message, "\n", 1, NULL) == TERN_OK);
+    if (added) added = tern_buf_add(&input->message, line, strlen(line) + 1, NULL) == TERN_OK;
+    if (added) input->message.size--; /* the NUL stays behind it */
+    if (input->message.size > TERN_CHAT_LINE_BYTES) input->too_long = true;
+    if (added && input->terminal && *line) add_history(line);
+    free(line);
+    return added && !input->too_long;
+}
+
+static bool ends(const tern_buf *message, const char *mark, size_t from)
+{
+    const size_t n = strlen(mark);
+    return message->size >= from + n && memcmp(message->data + message->size - n, mark, n) == 0;
+}
+
+static void drop_end(tern_buf *message, size_t n)
+{
+    message->size -= n;
+    message->data[message->size] = 0;
+}
+
+static const char quotes[] = "\"\"\"";
+
+char *tern_chat_input_next(tern_chat_input *input)
+{
+    tern_buf *message = &input->message;
+    message->size = 0;
+    if (!add_line(input, "> ", false)) return NULL;
+    input->quoted = strncmp(message->data, quotes, 3) == 0;
+    if (input->quoted) {
+        while (!ends(message, quotes, 3))
+            if (!add_line(input, "... ", true)) return NULL;
+        drop_end(message, 3);
+        return message->data + 3 + (message->data[3] == '\n');
+    }
+    while (ends(message, "\\", 0)) {
+        drop_end(message, 1);
+        if (!add_line(input, "... ", true)) return NULL;
+    }
+    return message->data;
+}
+
+static const char *(*command_at)(size_t i);
+
+/* readline's form: called again and again, `state` 0 at first. */
+static char *next_command(const char *text, int state)
+{
+    static size_t i;
+    if (!state) i = 0;
+    for (const char *name; (name = command_at(i));) {
+        char word[80];
+        i++;
+        snprintf(word, sizeof word, "/%s", name);
+        if (strncmp(word, text, strlen(text)) == 0) return strdup(word);
+    }
+    return NULL;
+}
+
+/* Else libedit's own: names of files. */
+static char **complete(const char *text, int start, int end)
+{
+    (void)end;
+    return start == 0 && *text == '/' ? rl_completion_matches(text, next_command) : NULL;
+}
+
+void tern_chat_input_complete(const char *(*name_at)(size_t i))
+{
+    command_at = name_at;
+    rl_attempted_completion_function = complete;
 }

@@ -4,13 +4,15 @@
 
 #include <stdbool.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 
 typedef struct tern_chat_input {
     bool terminal;
     char *history_path; /* NULL: none is kept */
-    char *line;         /* the last line read */
-    bool too_long;      /* a line of a pipe had more than TERN_CHAT_LINE_BYTES, and input ended there */
+    tern_buf message;   /* the last one read */
+    bool quoted;        /* it stood between quotes: text, whatever it begins with */
+    bool too_long;      /* it had more than TERN_CHAT_LINE_BYTES, and input ended there */
 } tern_chat_input;
 
 enum { TERN_CHAT_LINE_BYTES = 16 << 20 };
@@ -19,7 +21,11 @@ enum { TERN_CHAT_LINE_BYTES = 16 << 20 };
 tern_status tern_chat_input_open(tern_chat_input *input, const char *history, tern_error *err);
 /* Writes the history, private and whole or not at all; what goes wrong there is no error. */
 void tern_chat_input_close(tern_chat_input *input);
-/* The next line without its end, borrowed until the next call; NULL at the end of input or after Ctrl-C. */
-const char *tern_chat_input_next(tern_chat_input *input);
+/* The next message, without the end of its last line: a line; several, of which each but the last ends with a
+ * backslash; or all that stands between two marks of three quotes. Borrowed until the next call; NULL at the end of
+ * input, after Ctrl-C and where memory is short. */
+char *tern_chat_input_next(tern_chat_input *input);
+/* What Tab completes at the start of a line: names with their slash. `name_at` gives the i-th, NULL at the end. */
+void tern_chat_input_complete(const char *(*name_at)(size_t i));
 
 #endif

@@ -1,5 +1,7 @@
 /* tern chat: a conversation with a model. */
+#include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "apps/app.h"
 #include "apps/chat_input.h"
@@ -49,6 +51,19 @@ typedef struct chat_command {
 
 static tern_status run_help(tern_chat_talk *talk, char *rest, tern_error *err);
 
+/* What a command did, to someone at a terminal. */
+static void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void tell(const char *format, ...)
+{
+    va_list args;
+    if (!isatty(STDOUT_FILENO)) return;
+    va_start(args, format);
+    fputc('(', stdout);
+    vprintf(format, args);
+    puts(")");
+    va_end(args);
+}
+
 static tern_status run_exit(tern_chat_talk *talk, char *rest, tern_error *err)
 {
     (void)talk;
@@ -62,12 +77,15 @@ static tern_status run_clear(tern_chat_talk *talk, char *rest, tern_error *err)
     (void)err;
     bool system = talk->n && strcmp(talk->messages[0].role, "system") == 0;
     tern_chat_talk_truncate(talk, system);
+    tell("the conversation is forgotten%s", system ? ", what the model was told first is kept" : "");
     return TERN_OK;
 }
 
 static tern_status run_system(tern_chat_talk *talk, char *rest, tern_error *err)
 {
-    return tern_chat_talk_set_system(talk, rest, strlen(rest), err);
+    TERN_TRY(tern_chat_talk_set_system(talk, rest, strlen(rest), err));
+    tell(*rest ? "the model is told this first, from the next answer on" : "the model is told nothing first");
+    return TERN_OK;
 }
 
 static tern_status run_regenerate(tern_chat_talk *talk, char *rest, tern_error *err)
@@ -126,6 +144,7 @@ static tern_status run_save(tern_chat_talk *talk, char *rest, tern_error *err)
     TERN_TRY(need_file(rest, err));
     TERN_TRY(check_save(talk, rest, err));
     TERN_TRY(tern_chat_talk_save(talk, rest, err));
+    tell("%zu messages are in %s", talk->n, tern_show_z(rest).text);
     return set_file(talk, rest, err);
 }
 
@@ -133,6 +152,7 @@ static tern_status run_load(tern_chat_talk *talk, char *rest, tern_error *err)
 {
     TERN_TRY(need_file(rest, err));
     TERN_TRY(tern_chat_talk_load(talk, rest, err));
+    tell("%zu messages are here again", talk->n);
     return set_file(talk, rest, err);
 }
 
@@ -160,17 +180,23 @@ static tern_status run_help(tern_chat_talk *talk, char *rest, tern_error *err)
         printf("%*s%s\n", n < 20 ? 20 - n : 1, "", commands[i].help);
     }
     puts("  /temp T, /top-p P, /seed N, ...: any flag of generation and sampling\n"
+         "A line that ends with \\ goes on in the next one; \"\"\" begins and ends a message of several lines.\n"
          "Ctrl-C stops an answer; at an empty line, twice, it leaves.");
     return TERN_OK;
 }
 
 /* Names of commands, then of flags. */
-static const char *word_at(const void *context, size_t i)
+static const char *name_at(size_t i)
 {
-    (void)context;
     if (i < N_COMMANDS) return commands[i].name;
     const tern_flag *f = tern_args_flag_at(&live, i - N_COMMANDS);
     return f ? f->name : NULL;
+}
+
+static const char *word_at(const void *context, size_t i)
+{
+    (void)context;
+    return name_at(i);
 }
 
 static tern_status set_flag(tern_chat_talk *talk, const tern_flag *f, char *rest, tern_error *err)
@@ -180,7 +206,9 @@ static tern_status set_flag(tern_chat_talk *talk, const tern_flag *f, char *rest
     if (f->kind == TERN_FLAG_TEXTS || f->kind == TERN_FLAG_CHOICE)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s can be given at the start of `tern chat` only", f->name);
     char *words[] = {flag, rest};
-    return tern_args_parse(&live, *rest ? 2 : 1, words, talk->options, err);
+    TERN_TRY(tern_args_parse(&live, *rest ? 2 : 1, words, talk->options, err));
+    tell("%s is %s now", f->name, *rest ? rest : "on");
+    return TERN_OK;
 }
 
 static tern_status run_command(tern_chat_talk *talk, char *line, tern_error *err)
@@ -222,15 +250,16 @@ static tern_status converse(tern_chat_talk *talk, tern_chat_input *input, tern_e
 {
     bool warned = false;
     for (;;) {
-        char *line = (char *)(uintptr_t)tern_chat_input_next(input);
+        char *line = tern_chat_input_next(input);
         if (input->too_long)
             return tern_fail(err, TERN_LIMIT,
-                             "standard input: a line of more than %d bytes found, at most that expected",
+                             "standard input: a message of more than %d bytes found, at most that expected",
                              TERN_CHAT_LINE_BYTES);
         if (!line && leaves(input, &warned)) return TERN_OK;
         if (!line || !*line) continue;
         warned = false;
-        tern_status status = *line == '/' ? run_command(talk, line + 1, err) : say(talk, line, err);
+        const bool command = *line == '/' && !input->quoted;
+        tern_status status = command ? run_command(talk, line + 1, err) : say(talk, line, err);
         tern_app_take_interrupt();
         if (status == TERN_CANCELLED) return TERN_OK;
         if (talk->failed) return tern_app_flush(err);
@@ -246,6 +275,25 @@ static void defaults(tern_options *o)
     o->n_tokens = 0;
 }
 
+/* What is talked to, and how one leaves. */
+static void greet(const tern_chat_talk *talk)
+{
+    tern_engine_info info = {0};
+    tern_app_path path;
+    tern_error ignored;
+    if (tern_engine_describe(talk->engine, &info, NULL) != TERN_OK) return;
+    const bool found = tern_app_find_model(talk->options, &path, &ignored) == TERN_OK;
+    const char *slash = found ? strrchr(path.text, '/') : NULL;
+    printf("%s (%s, %.3g G parameters) on %s, %u tokens of context\nType a message; /help lists what else there is, "
+           "Ctrl-D leaves.\n",
+           tern_show_z(slash   ? slash + 1
+                       : found ? path.text
+                               : info.name)
+               .text,
+           info.architecture, (double)info.parameters * 1e-9, info.device ? info.device : info.backend,
+           tern_session_n_ctx(talk->session));
+}
+
 static tern_status run(const tern_options *o, tern_error *err)
 {
     tern_options options = *o;
@@ -256,7 +304,8 @@ static tern_status run(const tern_options *o, tern_error *err)
     if (o->restore) TERN_GOTO(tern_chat_talk_load(&talk, o->restore, err));
     if (o->restore) TERN_GOTO(set_file(&talk, o->restore, err));
     TERN_GOTO(tern_chat_input_open(&input, o->history, err));
-    if (input.terminal) puts("Type a message; /help lists what else there is.");
+    if (input.terminal) greet(&talk);
+    tern_chat_input_complete(name_at);
     TERN_GOTO(converse(&talk, &input, err));
 fail:
     tern_chat_input_close(&input);
@@ -268,7 +317,8 @@ const tern_command tern_command_chat = {
     .name = "chat",
     .usage = "-m MODEL [--system TEXT]",
     .summary = "Talk with a model",
-    .detail = "Each line is a message; input that is no terminal works too. /help inside lists the commands.",
+    .detail = "Each line is a message; input that is no terminal works too. A line that ends with \\ goes on in the\n"
+              "next one, and three quotes begin and end a message of several lines. /help inside lists the commands.",
     .groups = groups,
     .defaults = defaults,
     .run = run,

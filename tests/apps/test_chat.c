@@ -64,6 +64,28 @@ static void conversations_are_saved_and_loaded(void **state)
     test_output_free(&loaded);
 }
 
+/* A backslash at the end, and quotes around a message. */
+static void messages_have_several_lines(void **state)
+{
+    (void)state;
+    char input[2200], file[1024];
+    snprintf(file, sizeof file, "%s", test_scratch("cli-chat-lines.json"));
+    unlink(file);
+    snprintf(input, sizeof input, "A king \\\nand\\\n a queen.\n\"\"\"\n/one\n\ntwo\"\"\"\n/save %s\n\"\"\"open\n",
+             file);
+    test_output o = chat(input);
+    assert_int_equal(o.code, 0);
+    json_error_t error;
+    json_t *list = json_load_file(file, 0, &error);
+    assert_int_equal(json_array_size(list), 4);
+    static const char *const want[] = {"A king \nand\n a queen.", "/one\n\ntwo"};
+    for (size_t i = 0; i < 2; i++)
+        assert_string_equal(json_string_value(json_object_get(json_array_get(list, 2 * i), "content")), want[i]);
+    json_decref(list);
+    unlink(file);
+    test_output_free(&o);
+}
+
 static void wrong_commands_are_explained(void **state)
 {
     (void)state;
@@ -113,6 +135,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(each_line_is_a_turn),
     cmocka_unit_test(kept_tokens_do_not_change_the_text),
     cmocka_unit_test(conversations_are_saved_and_loaded),
+    cmocka_unit_test(messages_have_several_lines),
     cmocka_unit_test(wrong_commands_are_explained),
     cmocka_unit_test(a_model_without_a_template_says_so),
     cmocka_unit_test(a_full_context_is_explained),

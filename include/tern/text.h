@@ -1,4 +1,4 @@
-/* Token ids, tokenizers, the messages and templates of a chat, and grammars of what a model may write. */
+/* Token ids, tokenizers, the messages and templates of a chat, grammars of what a model may write, and tool calls. */
 #ifndef TERN_TEXT_H
 #define TERN_TEXT_H
 
@@ -125,6 +125,59 @@ typedef struct tern_token_filter {
 
 /* The state as a filter, which borrows it. */
 TERN_API tern_token_filter tern_grammar_state_filter(tern_grammar_state *state);
+
+/* ---- tool calls (docs/grammar.md) */
+
+/* How a family of models writes the calls of tools. */
+typedef enum tern_tool_form {
+    TERN_TOOLS_NONE,
+    TERN_TOOLS_LLAMA3,  /* {"name": ..., "parameters": {...}}, after <|python_tag|> or not; several with ; between */
+    TERN_TOOLS_HERMES,  /* <tool_call>{"name": ..., "arguments": {...}}</tool_call>: Hermes, Qwen */
+    TERN_TOOLS_MISTRAL, /* [TOOL_CALLS][{"name": ..., "arguments": {...}}], or [TOOL_CALLS]name[ARGS]{...} */
+    TERN_TOOLS_GEMMA,   /* ```tool_code or ```json around {"name": ..., "parameters": {...}}, or bare */
+    TERN_TOOLS_HARMONY  /* <|channel|>commentary to=functions.NAME <|message|>{...}<|call|>: GPT-OSS */
+} tern_tool_form;
+
+/* The form that the Jinja text of a chat template speaks of; NONE for one without tools, and for NULL. */
+TERN_API tern_tool_form tern_tool_form_of(const char *chat_template);
+/* "none", "llama3", "hermes", "mistral", "gemma", "harmony"; static storage. */
+TERN_API const char *tern_tool_form_name(tern_tool_form form);
+
+/* A call that a model made; the strings are the parser's. */
+typedef struct tern_tool_call {
+    const char *id;        /* the model's, or "call_" and eight hexadecimal digits */
+    const char *name;      /* UTF-8 */
+    const char *arguments; /* JSON text: an object */
+} tern_tool_call;
+
+/* Reads what a model writes, piece by piece. One thread at a time. */
+typedef struct tern_tool_parser tern_tool_parser;
+
+/* Errors: OUT_OF_MEMORY. */
+TERN_API tern_status tern_tool_parser_open(tern_tool_parser **parser, tern_tool_form form, tern_error *err);
+/* NULL is fine. */
+TERN_API void tern_tool_parser_close(tern_tool_parser *parser);
+/* Takes n more bytes of the answer, with its special tokens shown (show_special), and adds to *content what is text for
+ * the reader and certainly no call, to *reasoning (which may be NULL) what Harmony's channel `analysis` holds. What may
+ * become a call is held back. What looks like a call and is none (no JSON, no name) is content. Errors: LIMIT (a call
+ * of more than 16 MiB, more than 1024 calls), OUT_OF_MEMORY. */
+TERN_API tern_status tern_tool_parser_add(tern_tool_parser *parser, const char *text, size_t n, tern_buf *content,
+                                          tern_buf *reasoning, tern_error *err);
+/* No more will come: what was held back becomes a call or content. */
+TERN_API tern_status tern_tool_parser_finish(tern_tool_parser *parser, tern_buf *content, tern_buf *reasoning,
+                                             tern_error *err);
+/* The calls so far, *n of them, in order; borrowed until the next call of the parser's functions. */
+TERN_API const tern_tool_call *tern_tool_parser_calls(const tern_tool_parser *parser, size_t *n);
+
+/* A grammar that forces calls of tools in a form: one call, or with `parallel` one or more. `tools` is a JSON array of n
+ * bytes as in OpenAI's requests ({"type": "function", "function": {"name", "parameters"}}, or the inner objects);
+ * `name` is the one that must be called, NULL: any. Special tokens that the form needs are looked for in `vocab`.
+ * Harmony's calls follow the template's <|start|>assistant. Errors: MALFORMED (the JSON, and what is missing),
+ * NOT_FOUND (no tool of that name), UNSUPPORTED (the form NONE; keywords of a schema with their JSON pointers), those
+ * of tern_grammar_open. */
+TERN_API tern_status tern_grammar_open_tools(tern_grammar **grammar, const tern_grammar_vocab *vocab,
+                                             tern_tool_form form, const char *tools, size_t n, const char *name,
+                                             bool parallel, tern_error *err);
 
 #ifdef __cplusplus
 }

@@ -169,8 +169,8 @@ TERN_API tern_status tern_tool_parser_finish(tern_tool_parser *parser, tern_buf 
 /* The calls so far, *n of them, in order; borrowed until the next call of the parser's functions. */
 TERN_API const tern_tool_call *tern_tool_parser_calls(const tern_tool_parser *parser, size_t *n);
 
-/* A grammar that forces calls of tools in a form: one call, or with `parallel` one or more. `tools` is a JSON array of n
- * bytes as in OpenAI's requests ({"type": "function", "function": {"name", "parameters"}}, or the inner objects);
+/* A grammar that forces calls of tools in a form: one call, or with `parallel` one or more. `tools` is a JSON array of
+ * n bytes as in OpenAI's requests ({"type": "function", "function": {"name", "parameters"}}, or the inner objects);
  * `name` is the one that must be called, NULL: any. Special tokens that the form needs are looked for in `vocab`.
  * Harmony's calls follow the template's <|start|>assistant. Errors: MALFORMED (the JSON, and what is missing),
  * NOT_FOUND (no tool of that name), UNSUPPORTED (the form NONE; keywords of a schema with their JSON pointers), those

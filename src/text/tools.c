@@ -89,7 +89,7 @@ static tern_status as_content(tern_tool_parser *p, size_t n, tern_error *err)
 
 static tern_span part(const tern_tool_parser *p, size_t from, size_t to)
 {
-    return (tern_span){(const uint8_t *)p->held.data + from, to - from};
+    return (tern_span){held(p).data + from, to - from};
 }
 
 static tern_status in_closed(tern_tool_parser *p, bool *more, tern_error *err)
@@ -102,9 +102,8 @@ static tern_status in_closed(tern_tool_parser *p, bool *more, tern_error *err)
     if (past > p->held.size) past = p->held.size;
     TERN_TRY(tern_tools__take(p, part(p, open, end), &found, err));
     *more = past > 0;
-    p->place = TERN_TOOL_CONTENT;
     if (!found) return as_content(p, past, err);
-    while (past < p->held.size && p->held.data[past] == '\n') past++;
+    p->place = TERN_TOOL_START; /* another may follow at once */
     return tern_tools__give(p, past, NULL, err);
 }
 
@@ -150,25 +149,24 @@ static tern_status in_open(tern_tool_parser *p, bool *more, tern_error *err)
     if (!found) TERN_TRY(tern_tools__take(p, part(p, json, end), &found, err));
     *more = true;
     if (!found) return as_content(p, end, err);
-    size_t past = end;
-    while (past < p->held.size && is_between(p->held.data[past])) past++;
-    TERN_TRY(tern_tools__give(p, past, NULL, err));
     p->place = TERN_TOOL_START; /* another may follow at once */
-    return TERN_OK;
+    return tern_tools__give(p, end, NULL, err);
 }
 
-/* At the beginning some forms have calls without an opener. */
+/* At the beginning some forms have calls without an opener; between calls there is white space, which is dropped. */
 static tern_status at_start(tern_tool_parser *p, bool *more, tern_error *err)
 {
     size_t space = 0;
     const bool bare = p->form == TERN_TOOLS_LLAMA3 || p->form == TERN_TOOLS_GEMMA;
-    while (space < p->held.size && (is_between(p->held.data[space]) && (p->n || p->held.data[space] != ','))) space++;
-    if (bare && space == p->held.size && !p->finished) return TERN_OK;
+    while (space < p->held.size && is_between(p->held.data[space])) space++;
+    if (p->n) {
+        TERN_TRY(tern_tools__give(p, space, NULL, err));
+        space = 0;
+    }
+    if (space == p->held.size && !p->finished) return TERN_OK;
     *more = p->held.size > 0;
-    p->place = TERN_TOOL_CONTENT;
-    if (!bare || space == p->held.size || p->held.data[space] != '{') return TERN_OK;
-    p->place = TERN_TOOL_CALL;
     p->close = NULL;
+    p->place = bare && space < p->held.size && p->held.data[space] == '{' ? TERN_TOOL_CALL : TERN_TOOL_CONTENT;
     return TERN_OK;
 }
 

@@ -30,8 +30,8 @@ struct tern_generation {
     bool deciding; /* the session evaluates a token that was shown, which will be at `position`, and what is drafted
                       after it */
     tern_draft draft;
-    int32_t *batch;   /* a token and what is drafted after it */
-    uint32_t n_right; /* of the last drafted tokens */
+    int32_t *batch;    /* a token and what is drafted after it */
+    uint32_t n_right;  /* of the last drafted tokens */
     uint32_t *allowed; /* the mask of the filter, n_allowed words; NULL without one */
     size_t n_allowed;
     /* Tokens chosen on the device. */

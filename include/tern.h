@@ -150,6 +150,10 @@ typedef struct tern_engine_info {
      * are there at once, and the bytes of both. */
     uint32_t experts, experts_held;
     uint64_t experts_bytes, experts_held_bytes;
+    /* Of models with experts (0: none): how many each layer has and uses for a token, and the bytes of those that a
+     * token uses in all layers. */
+    uint32_t layer_experts, token_experts;
+    uint64_t token_expert_bytes;
 } tern_engine_info;
 
 TERN_API tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *info, tern_error *err);

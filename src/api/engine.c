@@ -89,6 +89,26 @@ tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_
     return status;
 }
 
+/* Of all layers, as the model has them. */
+static uint64_t expert_weight_bytes(const tern_model *model)
+{
+    static const tern_role roles[] = {TERN_ROLE_FFN_GATE_EXPS, TERN_ROLE_FFN_UP_EXPS, TERN_ROLE_FFN_DOWN_EXPS};
+    uint64_t bytes = 0;
+    for (uint32_t layer = 0; layer < tern_model_config(model)->n_layers; layer++)
+        for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+            bytes += tern_model_weight(model, roles[i], layer)->bytes;
+    return bytes;
+}
+
+static void describe_experts(const tern_model *model, tern_engine_info *info)
+{
+    const tern_config *c = tern_model_config(model);
+    if (!c->n_experts) return;
+    info->layer_experts = c->n_experts;
+    info->token_experts = c->n_experts_used;
+    info->token_expert_bytes = expert_weight_bytes(model) / c->n_experts * c->n_experts_used;
+}
+
 static uint64_t ternary_parameters(const tern_model *model)
 {
     uint64_t n = 0;
@@ -152,6 +172,7 @@ tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *in
                            .device = b->info.device,
                            .driver = b->info.driver,
                            .max_steps = b->info.max_steps};
+    describe_experts(model, info);
     const tern_paged_info *paged = b->info.paged;
     if (!paged) return TERN_OK;
     info->experts = paged->n_all;

@@ -53,6 +53,8 @@ typedef struct tern_bench_subject {
     char head[16], activations[8];
     uint32_t experts, experts_held; /* of a device that has not all of them; else 0 */
     uint64_t experts_held_bytes;
+    uint32_t layer_experts, token_experts; /* of models with experts; 0: none */
+    uint64_t token_expert_bytes;
     bool tuned; /* kernels by what tern tune has measured */
     uint32_t n_loras;
     uint64_t lora_bytes;

@@ -227,6 +227,9 @@ static void describe(const tern_bench *b, tern_bench_subject *out)
     out->experts = info->experts;
     out->experts_held = info->experts_held;
     out->experts_held_bytes = info->experts_held_bytes;
+    out->layer_experts = info->layer_experts;
+    out->token_experts = info->token_experts;
+    out->token_expert_bytes = info->token_expert_bytes;
     out->tuned = tern_app_tune_file(b->options) != NULL;
     out->n_loras = b->loras.n;
     out->lora_bytes = lora_bytes(&b->loras);

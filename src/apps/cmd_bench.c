@@ -75,19 +75,25 @@ static tern_status print(const tern_bench_row *rows, uint32_t n, const tern_benc
     char size[16];
     json_t *list = json_array();
     for (uint32_t i = 0; i < n; i++) json_array_append_new(list, tern_bench_row_json(&rows[i]));
+    json_t *routing = !s->layer_experts
+                          ? json_null()
+                          : json_pack("{s:i, s:i, s:I}", "layer_experts", (int)s->layer_experts, "token_experts",
+                                      (int)s->token_experts, "bytes_per_token", (json_int_t)s->token_expert_bytes);
     if (o->json)
         return tern_app_print_json(
-            json_pack(
-                "{s:o, s:o, s:s, s:s, s:s, s:s?, s:s?, s:b, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:o}",
-                s->is_cpu ? "cpu" : "device", tern_app_json_text(s->device, strlen(s->device)), "machine",
-                machine_json(s), "model", s->name, "head", s->head, "activations", s->activations, "kernel", o->kernel,
-                "no_fusion", o->no_fusion, "tuned", (int)s->tuned, "parameters", (json_int_t)s->parameters,
-                "weight_bytes", (json_int_t)s->bytes, "adapters", (int)s->n_loras, "adapter_bytes",
-                (json_int_t)s->lora_bytes, "experts", (json_int_t)s->experts, "experts_held",
-                (json_int_t)s->experts_held, "experts_held_bytes", (json_int_t)s->experts_held_bytes, "prompt_tokens",
-                (int)o->n_prompt, "generated_tokens", (int)o->n_tokens, "repeats", (int)o->repeats, "results", list),
+            json_pack("{s:o, s:o, s:s, s:s, s:s, s:s?, s:s?, s:b, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:i, "
+                      "s:o, s:o}",
+                      s->is_cpu ? "cpu" : "device", tern_app_json_text(s->device, strlen(s->device)), "machine",
+                      machine_json(s), "model", s->name, "head", s->head, "activations", s->activations, "kernel",
+                      o->kernel, "no_fusion", o->no_fusion, "tuned", (int)s->tuned, "parameters",
+                      (json_int_t)s->parameters, "weight_bytes", (json_int_t)s->bytes, "adapters", (int)s->n_loras,
+                      "adapter_bytes", (json_int_t)s->lora_bytes, "experts", (json_int_t)s->experts, "experts_held",
+                      (json_int_t)s->experts_held, "experts_held_bytes", (json_int_t)s->experts_held_bytes,
+                      "prompt_tokens", (int)o->n_prompt, "generated_tokens", (int)o->n_tokens, "repeats",
+                      (int)o->repeats, "routing", routing, "results", list),
             err);
     json_decref(list);
+    json_decref(routing);
     printf("%s\n%s, head %s, %s activations%s%s: %.2f G parameters, %s\n", s->device, s->name, s->head, s->activations,
            o->kernel ? ", kernel " : "",
            o->kernel  ? o->kernel
@@ -97,6 +103,9 @@ static tern_status print(const tern_bench_row *rows, uint32_t n, const tern_benc
     if (o->no_fusion) printf("without fusion: %s\n", o->no_fusion);
     if (s->n_loras)
         printf("%u adapter%s: %s\n", s->n_loras, s->n_loras == 1 ? "" : "s", tern_app_bytes(s->lora_bytes, size));
+    if (s->layer_experts)
+        printf("%u of %u experts of each layer for a token: %s of weights\n", s->token_experts, s->layer_experts,
+               tern_app_bytes(s->token_expert_bytes, size));
     for (uint32_t i = 0; i < n; i++) tern_bench_print_row(&rows[i], o);
     tern_bench_print_submits(rows, n);
     return TERN_OK;

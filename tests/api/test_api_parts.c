@@ -190,6 +190,21 @@ static void conversions(void **state)
     unlink(path);
 }
 
+/* Two of eight experts, gate, up and down 256 x 256 as BF16, in 2 layers. */
+static void experts(void **state)
+{
+    tern_error err = {0};
+    tern_engine_info info;
+    assert_ok(tern_engine_describe(*state, &info, &err), err);
+    assert_true(info.layer_experts == 0 && info.token_experts == 0 && info.token_expert_bytes == 0);
+    tern_engine *engine = load(test_fixture("mixtral"), &(tern_engine_options){.no_tokenizer = true});
+    assert_ok(tern_engine_describe(engine, &info, &err), err);
+    assert_int_equal(info.layer_experts, 8);
+    assert_int_equal(info.token_experts, 2);
+    assert_int_equal(info.token_expert_bytes, 2 * 2 * 3 * 256 * 256 * 2);
+    tern_engine_close(engine);
+}
+
 static void choices(void **state)
 {
     (void)state;
@@ -217,7 +232,7 @@ static int teardown(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(description), cmocka_unit_test(activations), cmocka_unit_test(counters),
     cmocka_unit_test(tokenizers),  cmocka_unit_test(templates),   cmocka_unit_test(scores),
-    cmocka_unit_test(conversions), cmocka_unit_test(choices),
+    cmocka_unit_test(conversions), cmocka_unit_test(choices),     cmocka_unit_test(experts),
 };
 
 TEST_GROUP(api_parts, "", tests, .setup = setup, .teardown = teardown);

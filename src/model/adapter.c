@@ -172,8 +172,10 @@ static size_t half_size(const tern_adapter *ad, const tern_adapter_pair *pair, b
 /* A NaN, which no file may have, stands where the half of an expert begins that was not read yet. */
 static tern_status make_half(float **half, uint32_t n_experts, size_t size, tern_error *err)
 {
-    *half = tern_alloc(n_experts * size * sizeof **half);
-    if (!*half) return tern_fail_alloc(err, n_experts * size * sizeof **half);
+    size_t bytes; /* the halves of other experts may be smaller, which is found when they are read */
+    if (!tern_size_mul(size, n_experts * sizeof **half, &bytes)) return tern_fail_alloc(err, SIZE_MAX);
+    *half = tern_alloc(bytes);
+    if (!*half) return tern_fail_alloc(err, bytes);
     for (uint32_t e = 0; e < n_experts; e++) (*half)[e * size] = NAN;
     return TERN_OK;
 }

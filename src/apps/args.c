@@ -64,12 +64,21 @@ static const char *own_name(const char *name, size_t *n)
     return name;
 }
 
+static bool has_flag(const tern_command *command, const char *name, size_t n)
+{
+    for (size_t i = 0;; i++) {
+        const tern_flag *f = tern_args_flag_at(command, i);
+        if (!f) return false;
+        if (strncmp(f->name, name, n) == 0 && f->name[n] == 0) return true;
+    }
+}
+
 /* The flag of this name, or the only one that begins with it. */
 static tern_status find_name(const tern_command *command, const char *name, size_t n, const tern_flag **out,
                              tern_error *err)
 {
     const tern_flag *found = NULL, *second = NULL;
-    name = own_name(name, &n);
+    if (!has_flag(command, name, n)) name = own_name(name, &n);
     for (size_t i = 0;; i++) {
         const tern_flag *f = tern_args_flag_at(command, i);
         if (!f) break;

@@ -55,7 +55,7 @@ test('vectors have length 1, and the same text the same one', async () => {
 });
 
 test('what cannot be done is refused by name', async () => {
-    await assert.rejects(client.chat({ model: 'stories', messages, format: 'json' }), /format: not supported/);
+    await assert.rejects(client.chat({ model: 'stories', messages, format: 'xml' }), /format: "xml" found/);
     await assert.rejects(client.chat({ model: 'stories', messages, options: { top_p: 2 } }), /options.*top_p: 2 found/);
     await assert.rejects(client.chat({ model: 'other', messages }), /the model "other" does not exist/);
 });

@@ -104,6 +104,27 @@ test('best_of keeps the likeliest', async () => {
     assert.equal(best.choices[0].text, highest.text);
 });
 
+test('a schema and a grammar hold', async () => {
+    const schema = { type: 'object', properties: { age: { type: 'integer' }, kind: { enum: ['cat', 'dog'] } },
+        required: ['age', 'kind'], additionalProperties: false };
+    let n = 0;
+    for (let seed = 0; seed < 4; seed++) {
+        const chat = await client.chat.completions.create({ ...ask, temperature: 0.5, seed, max_tokens: 200,
+            response_format: { type: 'json_schema', json_schema: { name: 'pet', schema } } });
+        if (chat.choices[0].finish_reason === 'length') continue;
+        const pet = JSON.parse(chat.choices[0].message.content);
+        assert.ok(Number.isInteger(pet.age) && ['cat', 'dog'].includes(pet.kind));
+        n++;
+    }
+    assert.ok(n > 0);
+    const text = await client.completions.create({ model: 'stories', prompt: story, max_tokens: 20, temperature: 1,
+        seed: 1, grammar: 'root ::= " yes" | " no"' });
+    assert.match(text.choices[0].text, /^ (yes|no)$/);
+    assert.equal(text.choices[0].finish_reason, 'stop');
+    await assert.rejects(client.completions.create({ model: 'stories', prompt: story, grammar: 'root ::= (' }),
+        OpenAI.BadRequestError);
+});
+
 test('what cannot be done is refused by name', async () => {
     const refused = async (extra, words) => assert.rejects(client.chat.completions.create({ ...ask, ...extra }),
         (e) => e instanceof OpenAI.BadRequestError && words.test(e.message));

@@ -183,6 +183,28 @@ tern_status tern_ask_read_prompts(void *into, const json_t *value, tern_error *e
     return TERN_OK;
 }
 
+tern_status tern_ask_read_grammar(void *into, const json_t *value, tern_error *err)
+{
+    tern_ask *ask = into;
+    if (!json_is_string(value) || strlen(json_string_value(value)) != json_string_length(value))
+        return tern_fields_fail("grammar", value, "a text in GBNF", err);
+    ask->grammar = json_string_value(value);
+    ask->grammar_kind = TERN_GRAMMAR_GBNF;
+    ask->constrained = *ask->grammar != 0;
+    return TERN_OK;
+}
+
+tern_status tern_ask_read_schema(void *into, const json_t *value, tern_error *err)
+{
+    tern_ask *ask = into;
+    if (!json_is_object(value) && !json_is_boolean(value))
+        return tern_fields_fail("the schema", value, "an object", err);
+    ask->schema = value;
+    ask->grammar_kind = TERN_GRAMMAR_SCHEMA;
+    ask->constrained = true;
+    return TERN_OK;
+}
+
 tern_status tern_ask_finish(tern_ask *ask, tern_error *err)
 {
     ask->sampler.biases = ask->biases;

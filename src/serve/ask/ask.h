@@ -31,7 +31,11 @@ typedef struct tern_ask {
     uint32_t n, best_of; /* 0: 1 */
     uint32_t max_tokens; /* 0: until the context is full */
     bool no_tokens;      /* none are to be generated: 0 was asked for, where that means so */
-    const char *system;  /* what the model is told first, where it is no message */
+    bool constrained;    /* the text is what a grammar allows: */
+    tern_grammar_kind grammar_kind;
+    const char *grammar;  /* its source, of GBNF */
+    const json_t *schema; /* of JSON Schema */
+    const char *system;   /* what the model is told first, where it is no message */
     const char *stops[TERN_ASK_MAX_STOPS];
     uint32_t n_stops;
     bool ignore_eos, echo, show_special;
@@ -57,6 +61,8 @@ tern_status tern_ask_read_stop(void *ask, const json_t *value, tern_error *err);
 tern_status tern_ask_read_bias(void *ask, const json_t *value, tern_error *err);     /* {"ID": number} */
 tern_status tern_ask_read_seed(void *ask, const json_t *value, tern_error *err);     /* negative: none */
 tern_status tern_ask_read_messages(void *ask, const json_t *value, tern_error *err); /* [{role, content}] */
+tern_status tern_ask_read_grammar(void *ask, const json_t *value, tern_error *err);  /* GBNF; "": none */
+tern_status tern_ask_read_schema(void *ask, const json_t *value, tern_error *err);   /* JSON Schema */
 tern_status tern_ask_read_prompts(void *ask, const json_t *value, tern_error *err);  /* text, ids, or lists of them */
 
 /* Adds a message; the text of `content` is a string, or parts of the type "text", which are joined. `name` in errors.

@@ -49,6 +49,7 @@ void tern_answer_close(tern_answer *a)
     }
     tern_free(a->completions);
     tern_free(a->parts);
+    tern_grammar_close(a->grammar);
     tern_ask_deinit(&a->ask);
     tern_exchange_drop(a->exchange);
     tern_free(a);

@@ -50,7 +50,8 @@ struct tern_answer {
     double began, first_token;               /* seconds; 0: there was none */
     double queued_ms, prefill_ms, decode_ms; /* the longest of its completions */
     tern_lora_use use;
-    tern_error error; /* of the first completion that failed */
+    tern_grammar *grammar; /* NULL: any text */
+    tern_error error;      /* of the first completion that failed */
     bool begun, cancelled, done;
     uint32_t n_events; /* of a stream that counts them */
 };

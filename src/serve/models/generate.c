@@ -130,6 +130,7 @@ static tern_request_params params_of(const tern_answer *a, const tern_host *host
         .echo = ask->echo,
         .logprobs = ask->logprobs || ask->best_of > ask->n,
         .n_top_logprobs = ask->n_top_logprobs,
+        .grammar = a->grammar,
         .loras = &a->use,
         .n_loras = a->lora >= 0,
         .on_piece = on_piece,
@@ -155,6 +156,27 @@ fail:
     return status;
 }
 
+static tern_status open_grammar(tern_answer *a, tern_host *host, tern_error *err)
+{
+    const tern_ask *ask = &a->ask;
+    const tern_tokenizer *tokenizer = tern_engine_tokenizer(host->engine);
+    char *schema = NULL;
+    if (!ask->constrained) return TERN_OK;
+    if (!tokenizer) return tern_fail(err, TERN_UNSUPPORTED, "the model %s has no tokenizer for a grammar", host->name);
+    if (!host->vocab) TERN_TRY(tern_grammar_vocab_open(&host->vocab, tokenizer, err));
+    if (ask->schema) {
+        schema = json_dumps(ask->schema, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
+        if (!schema) return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
+    }
+    const char *source = schema ? schema : ask->grammar ? ask->grammar : "";
+    const tern_status status =
+        tern_grammar_open(&a->grammar, host->vocab, ask->grammar_kind, source, strlen(source), err);
+    tern_free(schema);
+    /* What is too large is the client's grammar, not the queue. */
+    return status == TERN_LIMIT ? tern_fail(err, TERN_INVALID_ARGUMENT, "the grammar is too large or too deep")
+                                : status;
+}
+
 static tern_status make_completions(tern_answer *a, uint32_t n_prompts, tern_error *err)
 {
     const uint32_t each = a->ask.best_of, n = n_prompts * each;
@@ -172,6 +194,7 @@ tern_status tern_act_generate(tern_answer *a, tern_host *host, tern_error *err)
     if (n_prompts == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "prompt: none found, a text expected");
     if (a->ask.stream && a->ask.best_of > a->ask.n)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "best_of: a stream cannot choose, n as large expected");
+    TERN_TRY(open_grammar(a, host, err));
     TERN_TRY(make_completions(a, n_prompts, err));
     if (a->lora >= 0) a->use = (tern_lora_use){host->loras[a->lora], 1};
     for (uint32_t i = 0; i < n_prompts; i++) {

@@ -29,7 +29,8 @@ struct tern_host {
     tern_batch *batch;
     tern_session *session; /* of embeddings; opened with the first */
     tern_chat_template *chat_template;
-    tern_lora **loras; /* [options.n_loras], of the first model */
+    tern_grammar_vocab *vocab; /* of grammars; opened with the first */
+    tern_lora **loras;         /* [options.n_loras], of the first model */
 };
 
 tern_status tern_host_init(tern_host *host, tern_serve *server, uint32_t at, tern_error *err);

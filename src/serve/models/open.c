@@ -91,9 +91,11 @@ void tern_host__close(tern_host *h)
         h->loras[i] = NULL;
     }
     tern_chat_template_close(h->chat_template);
+    tern_grammar_vocab_close(h->vocab);
     tern_engine_close(h->engine);
     h->batch = NULL;
     h->session = NULL;
     h->chat_template = NULL;
+    h->vocab = NULL;
     h->engine = NULL;
 }

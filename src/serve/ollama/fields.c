@@ -58,12 +58,25 @@ static const tern_field options[] = {
     {0},
 };
 
+/* "json", or a schema. */
+static tern_status read_format(void *into, const json_t *value, tern_error *err)
+{
+    tern_ask *ask = into;
+    if (!json_is_string(value)) return tern_ask_read_schema(ask, value, err);
+    if (json_string_length(value) == 0) return TERN_OK;
+    if (strcmp(json_string_value(value), "json") != 0)
+        return tern_fields_fail("format", value, "\"json\" or a schema", err);
+    ask->grammar_kind = TERN_GRAMMAR_JSON;
+    ask->constrained = true;
+    return TERN_OK;
+}
+
 static const tern_field shared[] = {
     {"model", TERN_FIELD_TEXT, AT(model)},
     {"stream", TERN_FIELD_BOOL, AT(stream)},
     {"options", TERN_FIELD_OBJECT, .inner = options},
     {"keep_alive", TERN_FIELD_IGNORED},
-    {"format", TERN_FIELD_REFUSED},
+    {"format", TERN_FIELD_READ, .read = read_format},
     {"think", TERN_FIELD_REFUSED},
     {"logprobs", TERN_FIELD_REFUSED},
     {"top_logprobs", TERN_FIELD_REFUSED},

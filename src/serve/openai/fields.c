@@ -7,13 +7,23 @@
 
 #define AT(member) offsetof(tern_ask, member)
 
-static tern_status read_format(void *ask, const json_t *value, tern_error *err)
+/* {"type": "text" | "json_object"}, or {"type": "json_schema", "json_schema": {"schema": ...}}. In responses the schema
+ * stands beside the type. */
+tern_status tern_openai__read_format(void *into, const json_t *value, tern_error *err)
 {
+    tern_ask *ask = into;
     const char *type = json_string_value(json_object_get(value, "type"));
-    (void)ask;
+    const json_t *inner = json_object_get(value, "json_schema");
     if (type && strcmp(type, "text") == 0) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "response_format: the type \"%s\" is not supported, \"text\" expected",
-                     type ? tern_show_z(type).text : "");
+    if (type && strcmp(type, "json_schema") == 0)
+        return tern_ask_read_schema(ask, json_object_get(inner ? inner : value, "schema"), err);
+    if (!type || strcmp(type, "json_object") != 0)
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "response_format: the type \"%s\" found, text, json_object or json_schema expected",
+                         type ? tern_show_z(type).text : "");
+    ask->grammar_kind = TERN_GRAMMAR_JSON;
+    ask->constrained = true;
+    return TERN_OK;
 }
 
 static tern_status read_tool_choice(void *ask, const json_t *value, tern_error *err)
@@ -71,7 +81,7 @@ static const tern_field chat[] = {
     {"max_completion_tokens", TERN_FIELD_U32, AT(max_tokens), 1, 1 << 24},
     {"logprobs", TERN_FIELD_BOOL, AT(logprobs)},
     {"top_logprobs", TERN_FIELD_U32, AT(n_top_logprobs), 0, TERN_BATCH_MAX_TOP_LOGPROBS},
-    {"response_format", TERN_FIELD_READ, .read = read_format},
+    {"response_format", TERN_FIELD_READ, .read = tern_openai__read_format},
     {"tools", TERN_FIELD_REFUSED},
     {"tool_choice", TERN_FIELD_READ, .read = read_tool_choice},
     {"parallel_tool_calls", TERN_FIELD_IGNORED},
@@ -81,7 +91,7 @@ static const tern_field chat[] = {
     {"reasoning_effort", TERN_FIELD_REFUSED},
     {"web_search_options", TERN_FIELD_REFUSED},
     {"prediction", TERN_FIELD_IGNORED},
-    {"grammar", TERN_FIELD_REFUSED},
+    {"grammar", TERN_FIELD_READ, .read = tern_ask_read_grammar},
     {0},
 };
 
@@ -112,8 +122,8 @@ static const tern_field completion[] = {
     {"best_of", TERN_FIELD_U32, AT(best_of), 1, TERN_ASK_MAX_COMPLETIONS},
     {"logprobs", TERN_FIELD_READ, .read = read_logprobs},
     {"suffix", TERN_FIELD_REFUSED},
-    {"response_format", TERN_FIELD_READ, .read = read_format},
-    {"grammar", TERN_FIELD_REFUSED},
+    {"response_format", TERN_FIELD_READ, .read = tern_openai__read_format},
+    {"grammar", TERN_FIELD_READ, .read = tern_ask_read_grammar},
     {0},
 };
 

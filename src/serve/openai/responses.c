@@ -29,11 +29,7 @@ static tern_status read_input(void *into, const json_t *value, tern_error *err)
 static tern_status read_text(void *into, const json_t *value, tern_error *err)
 {
     const json_t *format = json_object_get(value, "format");
-    const char *type = json_string_value(json_object_get(format, "type"));
-    (void)into;
-    if (!format || (type && strcmp(type, "text") == 0)) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "text.format: the type \"%s\" is not supported, \"text\" expected",
-                     type ? tern_show_z(type).text : "");
+    return format ? tern_openai__read_format(into, format, err) : TERN_OK;
 }
 
 static const tern_field fields[] = {

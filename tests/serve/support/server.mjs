@@ -7,7 +7,7 @@ const here = dirname(fileURLToPath(import.meta.url));
 export const root = join(here, '..', '..', '..');
 const program = process.env.TERN ?? join(root, 'build', 'release', 'tern');
 
-/** A server with these flags beside: {url, port, output(), stop(signal)}. */
+/** A server with these flags beside: {url, port, output(), signal(name), stop(signal)}. */
 export async function startServer(flags = []) {
     const words = ['serve', '--port', '0', '--template', join(here, 'plain.jinja'), '-m',
         join(root, 'models', 'stories.gguf'), ...flags];
@@ -26,6 +26,7 @@ export async function startServer(flags = []) {
         url: `http://127.0.0.1:${port}`,
         port,
         output: () => output,
+        signal: (name) => child.kill(name),
         stop(signal = 'SIGTERM') {
             child.kill(signal);
             return ended;

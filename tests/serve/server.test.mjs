@@ -1,0 +1,146 @@
+// The server itself: keys, origins, limits, bad bodies, clients that leave or say nothing, its end, its log, and text
+// that is the same in any company. TERN_SERVE_FAULTS=N makes the faults N times as many.
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { metric, startServer, until } from './support/server.mjs';
+
+const times = Number(process.env.TERN_SERVE_FAULTS ?? 1);
+const folder = mkdtempSync(join(tmpdir(), 'tern-serve-'));
+const story = { prompt: 'Once upon a time', max_tokens: 12, temperature: 0 };
+const post = (url, body, headers = {}) => fetch(`${url}/v1/completions`, { method: 'POST', headers,
+    body: typeof body === 'string' ? body : JSON.stringify(body) });
+
+async function withServer(flags, use) {
+    const server = await startServer(flags);
+    try {
+        await use(server);
+    } finally {
+        assert.equal(await server.stop(), 0, server.output());
+    }
+}
+
+/** A connection that has sent these bytes, and resolves when the server closes it. */
+function connection(port, bytes) {
+    const socket = connect(port, '127.0.0.1');
+    socket.on('error', () => {});
+    const closed = new Promise((resolve) => socket.on('close', resolve));
+    socket.resume();
+    socket.write(bytes);
+    return { socket, closed };
+}
+
+test('a key is asked for, in both forms; health needs none', async () => {
+    const file = join(folder, 'keys');
+    writeFileSync(file, '# two\nfirst\nsecond\n');
+    await withServer(['--api-key', file], async ({ url }) => {
+        assert.equal((await post(url, story)).status, 401);
+        assert.equal((await post(url, story, { authorization: 'Bearer firs' })).status, 401);
+        assert.equal((await post(url, story, { authorization: 'Bearer second' })).status, 200);
+        assert.equal((await post(url, story, { 'x-api-key': 'first' })).status, 200);
+        assert.equal((await fetch(`${url}/health`)).status, 200);
+    });
+    await assert.rejects(startServer(['--host', '0.0.0.0']), /--api-key FILE is expected/);
+});
+
+test('pages of another origin are refused, those of --cors answered', async () => {
+    await withServer(['--cors', 'https://a.example'], async ({ url }) => {
+        assert.equal((await post(url, story, { origin: 'https://b.example' })).status, 403);
+        const answer = await post(url, story, { origin: 'https://a.example' });
+        assert.equal(answer.headers.get('access-control-allow-origin'), 'https://a.example');
+    });
+});
+
+test('limits are said', async () => {
+    const flags = ['--max-body', '2000', '--max-tokens', '5', '--timeout', '1'];
+    await withServer(flags, async ({ url }) => {
+        assert.equal((await post(url, { prompt: 'a'.repeat(3000) })).status, 413);
+        const answer = await (await post(url, story)).json();
+        assert.equal(answer.usage.completion_tokens, 5);
+        assert.equal((await fetch(`${url}/v1/completions`)).status, 405);
+        assert.equal((await fetch(`${url}/none`)).status, 404);
+    });
+});
+
+test('bodies that are no requests are refused', async () => {
+    await withServer([], async ({ url }) => {
+        const bodies = ['', '{', '[]', '{"prompt": "\\ud800"}', `${'['.repeat(5000)}`, '{"prompt": 1e999}', '\0',
+            '{"prompt": "a", "prompt": "b"}', '{"prompt": [1, 99999999]}', '{"prompt": ""}'];
+        for (let i = 0; i < times; i++)
+            for (const body of bodies) {
+                const answer = await post(url, body);
+                if (body === '{"prompt": ""}') continue; // BOS alone may be a prompt
+                assert.equal(answer.status, 400, body.slice(0, 40));
+                assert.equal((await answer.json()).error.type, 'invalid_request_error');
+            }
+    });
+});
+
+test('idle connections and half-sent bodies are closed, and hold nobody up', async () => {
+    await withServer(['--idle-timeout', '1'], async (server) => {
+        const head = 'POST /v1/completions HTTP/1.1\r\nHost: a\r\n';
+        const begun = ['', 'POST /v1', head, `${head}Content-Length: 100\r\n\r\n{"prompt"`];
+        const open = Array.from({ length: 40 * times }, (_, i) => connection(server.port, begun[i % begun.length]));
+        assert.equal((await post(server.url, story)).status, 200);
+        await Promise.all(open.map((c) => c.closed));
+    });
+});
+
+test('clients that leave free their sequences', async () => {
+    await withServer([], async (server) => {
+        for (let i = 0; i < 4 * times; i++) {
+            const body = JSON.stringify({ prompt: 'Once', max_tokens: 100000, ignore_eos: true, stream: i % 2 === 0 });
+            const sent = Array.from({ length: 8 }, () => request(`${server.url}/v1/completions`, { method: 'POST' }));
+            for (const r of sent) {
+                r.on('error', () => {}).on('response', (answer) => answer.on('error', () => {}).resume());
+                r.end(body);
+            }
+            await until(async () => (await metric(server, 'tern_sequences_running')) > 0);
+            sent.forEach((r) => r.destroy());
+            await until(async () => (await metric(server, 'tern_sequences_running')) === 0 &&
+                (await metric(server, 'tern_sequences_waiting')) === 0);
+        }
+    });
+});
+
+test('the same text with other chunks, a small pool and no reuse', async () => {
+    const asks = Array.from({ length: 64 }, (_, seed) => ({ prompt: 'Once upon a time '.repeat(seed % 5 + 1), seed,
+        temperature: 1, max_tokens: 24 }));
+    let expected;
+    for (const flags of [['--parallel', '1', '--no-prefix-reuse'], ['--parallel', '16', '--chunk', '3'],
+        ['--parallel', '8', '--ctx', '128', '--cache', '1M']]) {
+        await withServer(flags, async ({ url }) => {
+            const answers = await Promise.all(asks.map(async (ask) => (await post(url, ask)).json()));
+            const texts = answers.map((answer) => answer.choices[0].text);
+            expected ??= texts;
+            assert.deepEqual(texts, expected, flags.join(' '));
+        });
+    }
+});
+
+test('SIGTERM lets what runs come to its end; SIGHUP opens the log anew', async () => {
+    const log = join(folder, 'log');
+    const server = await startServer(['--log', log]);
+    await post(server.url, story);
+    renameSync(log, `${log}.1`);
+    server.signal('SIGHUP');
+    await until(async () => {
+        await fetch(`${server.url}/health`);
+        try {
+            return readFileSync(log, 'utf8').includes('/health');
+        } catch {
+            return false;
+        }
+    });
+    assert.match(readFileSync(`${log}.1`, 'utf8'), /"path":"\/v1\/completions","status":200/);
+    assert.doesNotMatch(readFileSync(`${log}.1`, 'utf8'), /Once/);
+    const answer = await post(server.url, { ...story, max_tokens: 600, ignore_eos: true, stream: true });
+    const ended = server.stop();
+    await until(() => server.output().includes('stopping'));
+    assert.match(await answer.text(), /data: \[DONE\]/);
+    assert.equal(await ended, 0);
+});

@@ -215,6 +215,7 @@ typedef struct tern_engine_counters {
     /* Of a device that has not all experts at once: those that a layer of a step needed, which were there or had to be
      * copied; those that made way for them; the bytes copied. */
     uint64_t expert_hits, expert_misses, expert_evictions, expert_bytes;
+    uint64_t expert_prefetched; /* copied before a layer needed them, and then there */
 } tern_engine_counters;
 
 TERN_API tern_status tern_engine_count(const tern_engine *engine, tern_engine_counters *counters, tern_error *err);

@@ -209,6 +209,7 @@ tern_status tern_engine_count(const tern_engine *engine, tern_engine_counters *c
                                        .expert_hits = c.expert_hits,
                                        .expert_misses = c.expert_misses,
                                        .expert_evictions = c.expert_evictions,
+                                       .expert_prefetched = c.expert_prefetched,
                                        .expert_bytes = c.expert_bytes};
     return TERN_OK;
 }

@@ -15,8 +15,9 @@ typedef struct tern_bench_rates {
 
 /* What a decoded token costs beside time. */
 typedef struct tern_bench_counts {
-    double weight_bytes, allocations;                                  /* of the host */
-    double expert_hits, expert_misses, expert_evictions, expert_bytes; /* of a device that has not all experts */
+    double weight_bytes, allocations; /* of the host */
+    double expert_hits, expert_misses, expert_evictions, expert_prefetched,
+        expert_bytes; /* of a device that has not all experts */
     double dispatches, dispatches_in_layers, barriers, barriers_in_layers, submits, uploaded_bytes, downloaded_bytes,
         crossed_bytes, device_allocations;
 } tern_bench_counts;

@@ -141,6 +141,7 @@ static void count(const tern_engine_counters *a, const tern_engine_counters *b, 
     out->expert_hits = (double)(b->expert_hits - a->expert_hits) / n;
     out->expert_misses = (double)(b->expert_misses - a->expert_misses) / n;
     out->expert_evictions = (double)(b->expert_evictions - a->expert_evictions) / n;
+    out->expert_prefetched = (double)(b->expert_prefetched - a->expert_prefetched) / n;
     out->expert_bytes = (double)(b->expert_bytes - a->expert_bytes) / n;
 }
 

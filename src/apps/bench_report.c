@@ -94,9 +94,9 @@ static double asked_for(const tern_bench_row *r)
 static json_t *experts_json(const tern_bench_row *r)
 {
     const tern_bench_counts *c = &r->per_token;
-    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "hits_per_token", c->expert_hits, "misses_per_token",
-                     c->expert_misses, "evictions_per_token", c->expert_evictions, "copied_bytes_per_token",
-                     c->expert_bytes, "hit_rate", share(c->expert_hits, asked_for(r)));
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "prefetched_per_token", c->expert_prefetched, "hits_per_token",
+                     c->expert_hits, "misses_per_token", c->expert_misses, "evictions_per_token", c->expert_evictions,
+                     "copied_bytes_per_token", c->expert_bytes, "hit_rate", share(c->expert_hits, asked_for(r)));
 }
 
 json_t *tern_bench_row_json(const tern_bench_row *r)

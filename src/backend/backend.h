@@ -34,6 +34,7 @@ typedef struct tern_backend_counters {
     /* of a paged backend: experts that a layer of a step needed and that were there, or had to be copied; those that
      * made way for them; bytes copied, as their file has them */
     uint64_t expert_hits, expert_misses, expert_evictions, expert_bytes;
+    uint64_t expert_prefetched; /* copied before a layer needed them */
 } tern_backend_counters;
 
 /* What a device can do at most, with the loads and the products that its kernels use. */

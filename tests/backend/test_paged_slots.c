@@ -1,6 +1,7 @@
 /* Which expert makes way for another: in use and pinned ones never, and no layer loses its share to others. */
 #include "support/test.h"
 
+#include "backend/paged/predict.h"
 #include "backend/paged/slots.h"
 #include "base/rng.h"
 
@@ -108,10 +109,39 @@ static void pins(void **state)
     tern_slots_deinit(&s);
 }
 
+/* Tokens that take (a, a + 1) and then (a + 2, a + 3): that is likely, and nothing is after what has no order. */
+static void predictions(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_predict p;
+    tern_rng rng = {7};
+    uint32_t out[USED];
+    assert_ok(tern_predict_init(&p, 3, EXPERTS, &err), err);
+    for (uint32_t i = 0; i < 200000; i++) {
+        const uint32_t a = i % EXPERTS, experts[USED] = {a, (a + 1) % EXPERTS},
+                       next[USED] = {(a + 2) % EXPERTS, (a + 3) % EXPERTS}, b = tern_rng_below(&rng, EXPERTS),
+                       any[USED] = {b, (b + 1 + tern_rng_below(&rng, EXPERTS - 1)) % EXPERTS};
+        if (i == 0) assert_int_equal(tern_predict_likely(&p, 0, experts, USED, out), 0);
+        tern_predict_note(&p, 0, experts, next, USED);
+        tern_predict_note(&p, 1, next, any, USED);
+        if (i < 20 * EXPERTS) continue;
+        assert_int_equal(tern_predict_likely(&p, 0, experts, USED, out), USED);
+        assert_true((out[0] == next[0] && out[1] == next[1]) || (out[0] == next[1] && out[1] == next[0]));
+        if (i > 1000) assert_int_equal(tern_predict_likely(&p, 1, next, USED, out), 0);
+    }
+    tern_predict_deinit(&p);
+    assert_ok(tern_predict_init(&p, 1024, 1024, &err), err); /* too many to count */
+    tern_predict_note(&p, 0, out, out, USED);
+    assert_int_equal(tern_predict_likely(&p, 0, out, USED, out), 0);
+    tern_predict_deinit(&p);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(random_use),
     cmocka_unit_test(cycles),
     cmocka_unit_test(pins),
+    cmocka_unit_test(predictions),
 };
 
 TEST_GROUP(paged_slots, "", tests);

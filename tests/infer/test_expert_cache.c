@@ -82,8 +82,9 @@ static void check_same(const char *path, tern_experts_size size, const run_of *w
     const uint64_t decoded = (uint64_t)N_DECODED * c->n_layers * c->n_experts_used,
                    asked = n->expert_hits + n->expert_misses;
     assert_true(asked > decoded && asked <= decoded + got.info.n_all);
-    assert_int_equal(n->expert_bytes, bytes_of_experts(&got.info, n->expert_misses));
-    assert_true(n->expert_misses >= n->expert_evictions && n->expert_misses - n->expert_evictions <= got.info.n_slots);
+    const uint64_t copied = n->expert_misses + n->expert_prefetched;
+    assert_int_equal(n->expert_bytes, bytes_of_experts(&got.info, copied));
+    assert_true(copied >= n->expert_evictions && copied - n->expert_evictions <= got.info.n_slots);
     assert_int_equal(n->runs, 1 + N_DECODED);
     free(got.logits);
 }

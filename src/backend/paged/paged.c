@@ -14,6 +14,7 @@ static void paged_close(tern_backend *b)
     tern_paged__rooms_deinit(&p->rooms, p->inner);
     p->inner->close(p->inner);
     pthread_mutex_destroy(&p->lock);
+    tern_predict_deinit(&p->predict);
     tern_free(p->layers);
     tern_free(p);
 }
@@ -146,6 +147,7 @@ static void counters(const tern_backend *b, tern_backend_counters *out)
     out->expert_hits = p->hits;
     out->expert_misses = p->misses;
     out->expert_bytes = p->copied_bytes;
+    out->expert_prefetched = p->prefetched;
     out->expert_evictions = p->evictions;
     for (uint32_t i = 0; i < p->rooms.n; i++) out->expert_evictions += p->rooms.rooms[i].slots.evictions;
     pthread_mutex_unlock(&p->lock);
@@ -258,6 +260,7 @@ static tern_status open_parts(tern_paged *p, const tern_paged_options *o, tern_e
     memcpy(p->layers, o->layers, o->n_layers * sizeof *p->layers);
     p->options = *o;
     p->options.layers = p->layers;
+    TERN_TRY(tern_predict_init(&p->predict, o->n_layers, o->n_experts, err));
     return tern_paged__rooms_init(&p->rooms, &p->options, o->n_slots, err);
 }
 
@@ -270,6 +273,7 @@ tern_status tern_paged_open(tern_backend **backend, tern_backend *inner, const t
     if (!p) return tern_fail_alloc(err, sizeof *p);
     const tern_status status = open_parts(p, options, err);
     if (status != TERN_OK) {
+        tern_predict_deinit(&p->predict);
         tern_free(p->layers);
         tern_free(p);
         return status;

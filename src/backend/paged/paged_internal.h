@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "backend/paged/paged.h"
+#include "backend/paged/predict.h"
 #include "backend/paged/slots.h"
 
 /* The slots of layers whose experts are alike. A slot is rows slot * R .. slot * R + R - 1 of each weight. */
@@ -43,6 +44,10 @@ typedef struct tern_paged {
     bool incomplete;         /* rooms or parts could not be made when rooms shrank */
     tern_prepared *prepared; /* all that there are, for when rooms shrink */
     uint64_t hits, misses, copied_bytes;
+    uint64_t prefetched;
+    tern_predict predict;
+    uint32_t last_layer; /* of this step, whose experts a token took: */
+    uint32_t last[TERN_MAX_ROUTES];
     uint64_t evictions; /* of rooms that are no more */
 } tern_paged;
 

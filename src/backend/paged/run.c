@@ -92,10 +92,45 @@ static tern_status map_rows(const step *s, uint32_t layer, uint32_t *n_left, ter
     return TERN_OK;
 }
 
+/* What tokens with these experts went on with, so that it is copied while the device computes. A copy that fails is
+ * tried again when it is needed. */
+static void prefetch(const step *s, uint32_t layer)
+{
+    tern_paged *p = s->paged;
+    uint32_t likely[TERN_MAX_ROUTES];
+    if (p->last_layer != layer || layer + 1 == p->options.n_layers) return;
+    tern_slots *slots = &room_of(s, layer + 1)->slots;
+    const uint32_t n = tern_predict_likely(&p->predict, layer, p->last, s->n_rows, likely);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t place = p->rooms.places[layer + 1].layer;
+        if (tern_slots_find(slots, place, likely[i]) != TERN_NO_SLOT) continue;
+        const uint32_t slot = tern_slots_take(slots, place, likely[i]);
+        if (slot == TERN_NO_SLOT) return;
+        if (tern_paged__copy(p, layer + 1, likely[i], slot, NULL) != TERN_OK) {
+            tern_slots_forget(slots, slot);
+            return;
+        }
+        p->prefetched++;
+    }
+}
+
+/* Of a step of one token: what it took, for others to come. */
+static void note(const step *s, uint32_t layer)
+{
+    tern_paged *p = s->paged;
+    uint32_t experts[TERN_MAX_ROUTES];
+    if (s->n_tokens != 1) return;
+    for (uint32_t r = 0; r < s->n_rows; r++) experts[r] = s->p->routes[2 * r];
+    if (layer > 0 && p->last_layer == layer - 1) tern_predict_note(&p->predict, layer - 1, p->last, experts, s->n_rows);
+    memcpy(p->last, experts, s->n_rows * sizeof *experts);
+    p->last_layer = layer;
+}
+
 static tern_status run_experts(const step *s, tern_paged_part *part, tern_error *err)
 {
     tern_backend *b = s->paged->inner;
     TERN_TRY(read_routes(s, part, err));
+    note(s, part->layer);
     memset(s->p->done, 0, s->n_rows * sizeof *s->p->done);
     for (uint32_t n_left = s->n_rows; n_left;) {
         TERN_TRY(b->wait(b, err)); /* what runs may use the slots that are filled now */
@@ -107,6 +142,7 @@ static tern_status run_experts(const step *s, tern_paged_part *part, tern_error 
         TERN_TRY(b->buffer_write(b, s->p->slots, 0, s->p->mapped, (uint64_t)s->n_rows * 8, err));
         TERN_TRY(b->run(b, part->prepared, 1, err));
     }
+    prefetch(s, part->layer);
     return TERN_OK;
 }
 
@@ -119,6 +155,7 @@ static tern_status run_part(const step *s, tern_paged_part *part, tern_error *er
 
 static tern_status run_all(step *s, tern_error *err)
 {
+    s->paged->last_layer = TERN_PAGED_NOWHERE;
     TERN_TRY(tern_paged__shrink(s->paged, err));
     TERN_TRY(read_counts(s, err));
     for (size_t i = 0; i < s->p->n_parts; i++) TERN_TRY(run_part(s, &s->p->parts[i], err));

@@ -305,4 +305,6 @@ void tern_args_deinit(tern_options *options)
     tern_free(options->loras.items);
     tern_free(options->data.items);
     tern_free(options->freeze.items);
+    tern_free(options->serve.models.items);
+    tern_free(options->serve.loras.items);
 }

@@ -13,14 +13,22 @@
     F(X, q6_k, Q6_K, 256, 210)                                                                                         \
     F(X, q5_k, Q5_K, 256, 176)                                                                                         \
     F(X, q4_k, Q4_K, 256, 144)                                                                                         \
-    F(X, mxfp4, MXFP4, 32, 17)
+    F(X, q5_1, Q5_1, 32, 24)                                                                                           \
+    F(X, q5_0, Q5_0, 32, 22)                                                                                           \
+    F(X, q4_1, Q4_1, 32, 20)                                                                                           \
+    F(X, q4_0, Q4_0, 32, 18)                                                                                           \
+    F(X, iq4_nl, IQ4_NL, 32, 18)                                                                                       \
+    F(X, mxfp4, MXFP4, 32, 17)                                                                                         \
+    F(X, q2_0, Q2_0, 64, 18)                                                                                           \
+    F(X, pq2_0, PQ2_0, 128, 34)                                                                                        \
+    F(X, q1_0, Q1_0, 128, 18)
 
 enum {
     TERN_BLOCKS_RUN = 16, /* columns of which the activations' sum is kept */
     TERN_BLOCKS_MAX = 256 /* columns of the longest block */
 };
 
-/* n rows of activations of `cols` columns in blocks of the weights' block_elements, 32 or 256
+/* n rows of activations of `cols` columns in blocks of the weights' block_elements, 32 to 256
  * (tern_quantize_blocks_fn). */
 typedef struct tern_q8_blocks {
     const int8_t *x;     /* row t at x + t * stride */
@@ -37,7 +45,7 @@ typedef struct tern_q8_blocks {
  *   scales[b] = m / 127, or NaN where an element of the block is not finite, so that it shows in every product
  *   sums[i] = sum of q[16 i .. 16 i + 15]
  *
- * x  in  [cols] f32, cols a multiple of `block`, which is 32 or 256; aligned to 4 bytes only. Exact bits. */
+ * x  in  [cols] f32, cols a multiple of `block`, which is 32, 64, 128 or 256; aligned to 4 bytes only. Exact bits. */
 typedef void (*tern_quantize_blocks_fn)(const float *x, uint32_t cols, uint32_t block, int8_t *q, float *scales,
                                         int32_t *sums);
 
@@ -49,8 +57,8 @@ typedef void (*tern_quantize_blocks_fn)(const float *x, uint32_t cols, uint32_t 
  *
  * for the blocks in order, starting from y = +0: one chain, as kernels have rows in the lanes of their vectors.
  *
- *   w  in   n_rows rows of `row_bytes` bytes each (q8_0, mxfp4: blocks of 32; q4_k, q5_k, q6_k: of 256), scales finite;
- *          q of mxfp4 is twice its numbers and d half its scale
+ *   w  in   n_rows rows of `row_bytes` bytes each, scales finite; q of mxfp4 is twice its numbers and d half its scale;
+ *          dmin of q4_1 and q5_1 is -m, and their minima are 1
  *   y  out  y[t * y_stride + r]
  *
  * Exact bits: the same for every level, number of threads and number of tokens. Thread-safe on distinct y. No

@@ -3,6 +3,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdbool.h>
 
 #include "base/bytes.h"
 #include "base/half.h"
@@ -67,7 +68,72 @@ static void read_mxfp4(const uint8_t *in, row_block *out)
     out->scale[0] = out->scale[1] = 1;
 }
 
-/* See ref_dense.c for this layout and the next two. */
+/* See ref_decode.c for these layouts and the next ones: f16 d, for some f16 m and fifth bits, then codes. */
+static void read_nibbles(const uint8_t *in, const uint8_t *fifths, int offset, row_block *out)
+{
+    for (unsigned c = 0; c < 32; c++) {
+        const int fifth = fifths ? fifths[c / 8] >> (c % 8) & 1 : 0;
+        out->q[c] = ((in[c % 16] >> (c / 16 * 4) & 15) | fifth << 4) - offset;
+    }
+}
+
+static void read_ones(const uint8_t *in, uint32_t elements, bool has_m, row_block *out)
+{
+    out->d = tern_f16_to_f32(tern_load_u16(in));
+    out->dmin = has_m ? -tern_f16_to_f32(tern_load_u16(in + 2)) : 0;
+    for (uint32_t i = 0; i < elements / TERN_BLOCKS_RUN; i++) out->scale[i] = out->minimum[i] = 1;
+}
+
+static void read_q4_0(const uint8_t *in, row_block *out)
+{
+    read_ones(in, 32, false, out);
+    read_nibbles(in + 2, NULL, 8, out);
+}
+
+static void read_q4_1(const uint8_t *in, row_block *out)
+{
+    read_ones(in, 32, true, out);
+    read_nibbles(in + 4, NULL, 0, out);
+}
+
+static void read_q5_0(const uint8_t *in, row_block *out)
+{
+    read_ones(in, 32, false, out);
+    read_nibbles(in + 6, in + 2, 16, out);
+}
+
+static void read_q5_1(const uint8_t *in, row_block *out)
+{
+    read_ones(in, 32, true, out);
+    read_nibbles(in + 8, in + 4, 0, out);
+}
+
+static void read_iq4_nl(const uint8_t *in, row_block *out)
+{
+    static const int values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+    read_ones(in, 32, false, out);
+    read_nibbles(in + 2, NULL, 0, out);
+    for (unsigned c = 0; c < 32; c++) out->q[c] = values[out->q[c]];
+}
+
+static void read_q2_0(const uint8_t *in, row_block *out)
+{
+    read_ones(in, 64, false, out);
+    for (unsigned c = 0; c < 64; c++) out->q[c] = (in[2 + c / 4] >> (2 * (c % 4)) & 3) - 1;
+}
+
+static void read_pq2_0(const uint8_t *in, row_block *out)
+{
+    read_ones(in, 128, false, out);
+    for (unsigned c = 0; c < 128; c++) out->q[c] = (in[2 + c / 4] >> (2 * (c % 4)) & 3) - 1;
+}
+
+static void read_q1_0(const uint8_t *in, row_block *out)
+{
+    read_ones(in, 128, false, out);
+    for (unsigned c = 0; c < 128; c++) out->q[c] = in[2 + c / 8] >> (c % 8) & 1 ? 1 : -1;
+}
+
 static void read_q6_k(const uint8_t *in, row_block *out)
 {
     out->d = tern_f16_to_f32(tern_load_u16(in + 208));
@@ -147,4 +213,12 @@ INT8(q8_0, 32, 34, 0)
 INT8(q6_k, 256, 210, 0)
 INT8(q4_k, 256, 144, 1)
 INT8(q5_k, 256, 176, 1)
+INT8(q5_1, 32, 24, 1)
+INT8(q5_0, 32, 22, 0)
+INT8(q4_1, 32, 20, 1)
+INT8(q4_0, 32, 18, 0)
+INT8(iq4_nl, 32, 18, 0)
 INT8(mxfp4, 32, 17, 0)
+INT8(q2_0, 64, 18, 0)
+INT8(pq2_0, 128, 34, 0)
+INT8(q1_0, 128, 18, 0)

@@ -26,6 +26,14 @@ static const format formats[] = {
     {"int8_q6_k", tern_ref_int8_q6_k, TERN_ENC_Q6_K, 256, 210, 1, {208}},
     {"int8_q4_k", tern_ref_int8_q4_k, TERN_ENC_Q4_K, 256, 144, 2, {0, 2}},
     {"int8_q5_k", tern_ref_int8_q5_k, TERN_ENC_Q5_K, 256, 176, 2, {0, 2}},
+    {"int8_q5_1", tern_ref_int8_q5_1, TERN_ENC_Q5_1, 32, 24, 2, {0, 2}},
+    {"int8_q5_0", tern_ref_int8_q5_0, TERN_ENC_Q5_0, 32, 22, 1, {0}},
+    {"int8_q4_1", tern_ref_int8_q4_1, TERN_ENC_Q4_1, 32, 20, 2, {0, 2}},
+    {"int8_q4_0", tern_ref_int8_q4_0, TERN_ENC_Q4_0, 32, 18, 1, {0}},
+    {"int8_iq4_nl", tern_ref_int8_iq4_nl, TERN_ENC_IQ4_NL, 32, 18, 1, {0}},
+    {"int8_q2_0", tern_ref_int8_q2_0, TERN_ENC_Q2_0, 64, 18, 1, {0}},
+    {"int8_pq2_0", tern_ref_int8_pq2_0, TERN_ENC_PQ2_0, 128, 34, 1, {0}},
+    {"int8_q1_0", tern_ref_int8_q1_0, TERN_ENC_Q1_0, 128, 18, 1, {0}},
     {"int8_mxfp4", tern_ref_int8_mxfp4, TERN_ENC_MXFP4, 32, 17, 0, {0}},
 };
 enum { N_FORMATS = sizeof formats / sizeof *formats };
@@ -202,7 +210,7 @@ static void quantised_rows(void **state)
     static int8_t q[2][MAX_COLS];
     static int32_t sums[2][MAX_COLS / TERN_BLOCKS_RUN];
     for (int fill_x = 0; fill_x < TEST_N_FILLS; fill_x++)
-        for (uint32_t block = 32; block <= 256; block += 224)
+        for (uint32_t block = 32; block <= 256; block *= 2)
             for (uint32_t cols = block; cols <= 1024; cols += block) {
                 size_t at = 0;
                 test_floats(&rng, (test_fill)fill_x, x, cols);

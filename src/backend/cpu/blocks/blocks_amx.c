@@ -5,8 +5,9 @@
  * scales of their own, code times scale is more than a byte, and two digits to the base 256 take its place: high * 256
  * + low, so that the tiles add up the scaled sum of a whole block at full speed. The two tiles of weights in a square
  * are then the digits of the same 16 rows, else they are 32 rows. Fewer tokens are AVX-512's. */
-#include "backend/cpu/blocks/unpack.h"
 #include "backend/cpu/floats/avx512.h"
+
+#include "backend/cpu/blocks/unpack_small.h"
 
 #undef LEVEL
 #define LEVEL amx
@@ -100,7 +101,7 @@ INLINE void fill_row(const form e, const uint8_t *in, uint32_t depth, uint32_t r
         }
         if (!e.minima) continue;
         p->dmin[b][row] = u.dmin;
-        for (uint32_t i = 0; i < pairs_of(e); i++) p->minima[b * pairs_of(e) + i][row] = minima_pair(&u, i);
+        for (uint32_t i = 0; e.scaled && i < pairs_of(e); i++) p->minima[b * pairs_of(e) + i][row] = minima_pair(&u, i);
     }
 }
 
@@ -177,6 +178,7 @@ INLINE void give_tokens(const product *p, uint32_t t, uint32_t first, const toke
 INLINE vec less_minima(const form e, const uint32_t *minima, const int32_t *pairs, vec dmin_dx, vec y)
 {
     ivec m = ivec_zero();
+    if (!e.scaled) return vec_sub(y, vec_mul(dmin_dx, _mm512_cvtepi32_ps(_mm512_set1_epi32(*pairs))));
     UNROLL
     for (uint32_t i = 0; i < pairs_of(e); i++)
         m = _mm512_dpwssd_epi32(m, _mm512_load_si512(minima + i * PANEL_ROWS), _mm512_set1_epi32(pairs[i]));
@@ -278,3 +280,4 @@ INLINE void many_tokens(const form e, const product *p)
     }
 
 BLOCKS_LIST(BLOCKS)
+SMALL_BLOCKS_LIST(BLOCKS)

@@ -30,7 +30,8 @@ typedef struct unpacked {
 typedef void (*unpack_fn)(const uint8_t *block, unpacked *out);
 
 /* An encoding. Codes are the stored numbers: unsigned and at most `largest`, each `offset` more than its value; or
- * signed bytes. `powers`: d is a power of two and no f16. */
+ * signed bytes. `scaled`: runs have integer scales. `minima`: there is a dmin, and runs have integer minima, which are
+ * 1 where there are no scales. `powers`: d is a power of two and no f16. */
 typedef struct form {
     unpack_fn unpack;
     uint32_t elements, bytes, largest, offset;
@@ -42,6 +43,23 @@ INLINE_UNPACK codes_32 load_32(const uint8_t *p)
     codes_32 v;
     memcpy(&v, p, sizeof v);
     return v;
+}
+
+typedef uint8_t bytes_16 __attribute__((vector_size(16)));
+
+/* Never through memory: what is stored in halves and loaded whole waits for the stores. */
+INLINE_UNPACK codes_32 join_halves(bytes_16 low, bytes_16 high)
+{
+    return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20,
+                                   21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31);
+}
+
+/* 16 bytes to 32 codes, the low nibbles first. */
+INLINE_UNPACK codes_32 nibbles_32(const uint8_t *p)
+{
+    bytes_16 q;
+    memcpy(&q, p, sizeof q);
+    return join_halves(q & 15, q >> 4);
 }
 
 INLINE_UNPACK void unpack_q8_0(const uint8_t *block, unpacked *out)
@@ -60,15 +78,8 @@ INLINE_UNPACK codes_32 doubled_numbers(codes_32 code)
 
 INLINE_UNPACK void unpack_mxfp4(const uint8_t *block, unpacked *out)
 {
-    typedef uint8_t bytes_16 __attribute__((vector_size(16)));
-    bytes_16 q;
-    memcpy(&q, block + 1, sizeof q);
-    const bytes_16 low = q & 15, high = q >> 4;
-    codes_32 codes;
-    memcpy(&codes, &low, sizeof low);
-    memcpy((uint8_t *)&codes + sizeof low, &high, sizeof high);
     out->d = (uint16_t)(tern_f32_bits(0.5f * tern_e8m0_to_f32(block[0])) >> 16);
-    out->codes[0] = doubled_numbers(codes);
+    out->codes[0] = doubled_numbers(nibbles_32(block + 1));
 }
 
 INLINE_UNPACK void unpack_q6_k(const uint8_t *block, unpacked *out)
@@ -82,8 +93,8 @@ INLINE_UNPACK void unpack_q6_k(const uint8_t *block, unpacked *out)
         out->codes[4 * half + 2] = (a >> 4) | (high & 0x30);
         out->codes[4 * half + 3] = (b >> 4) | (high >> 2 & 0x30);
     }
-    typedef int8_t bytes_16 __attribute__((vector_size(16)));
-    bytes_16 scales;
+    typedef int8_t signed_16 __attribute__((vector_size(16)));
+    signed_16 scales;
     memcpy(&scales, block + 192, sizeof scales);
     out->scales = __builtin_convertvector(scales, words_16);
 }
@@ -91,7 +102,6 @@ INLINE_UNPACK void unpack_q6_k(const uint8_t *block, unpacked *out)
 /* Eight bytes to the int16 of 16 runs, each twice. */
 INLINE_UNPACK words_16 twice(uint64_t eight)
 {
-    typedef uint8_t bytes_16 __attribute__((vector_size(16)));
     typedef uint64_t quads_2 __attribute__((vector_size(16)));
     const bytes_16 in = (bytes_16)(quads_2){eight};
     return __builtin_convertvector(__builtin_shufflevector(in, in, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7),

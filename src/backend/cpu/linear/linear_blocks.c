@@ -2,7 +2,7 @@
 #include "backend/cpu/linear/linear_internal.h"
 #include "backend/cpu/rows/rows.h"
 
-static const uint32_t block_of_form[TERN_LINEAR__FORMS] = {32, TERN_BLOCKS_MAX};
+static const uint32_t block_of_form[TERN_LINEAR__FORMS] = {32, 64, 128, TERN_BLOCKS_MAX};
 
 /* Bytes from row to row: whole lines of the cache, and no power of two, so that many rows do not share few places of
  * it.
@@ -37,7 +37,9 @@ size_t tern_linear__blocks_bytes(const tern_graph *graph, const tern_op *op, uin
         const uint32_t form = tern_linear__form(graph->values[op->in[TERN_LINEAR_W + p].value].weight->encoding);
         bytes[form] = form_bytes(form, n_rows, cols);
     }
-    return bytes[0] + bytes[1];
+    size_t total = 0;
+    for (uint32_t form = 0; form < TERN_LINEAR__FORMS; form++) total += bytes[form];
+    return total;
 }
 
 typedef struct blocks_job {

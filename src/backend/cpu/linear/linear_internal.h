@@ -8,7 +8,7 @@ enum {
     TERN_LINEAR__FEW_TOKENS = 8,
     TERN_LINEAR__PREFILL_ROWS = 64, /* rows of one task when more tokens than that share it */
     TERN_LINEAR__DECODED_ROWS = 8,  /* ternary rows that are decoded together for f32 tokens */
-    TERN_LINEAR__FORMS = 2          /* of int8 by blocks: blocks of 32 and of 256 */
+    TERN_LINEAR__FORMS = 4          /* of int8 by blocks: blocks of 32, 64, 128 and 256 */
 };
 
 typedef struct tern_linear__job {
@@ -57,7 +57,9 @@ static inline size_t tern_linear__decoded_stride(const tern_weight *w)
 /* Which of a job's forms a weight multiplies. */
 static inline uint32_t tern_linear__form(const tern_encoding *e)
 {
-    return e->block_elements == TERN_BLOCKS_MAX;
+    uint32_t form = 0;
+    while (form + 1 < TERN_LINEAR__FORMS && e->block_elements > 32u << form) form++;
+    return form;
 }
 
 /* Where rows of x go: row i to of[i * each] .. of[i * each + each - 1], n places in all; `of` NULL: row i to place i.

@@ -89,6 +89,9 @@ tern_status tern_bench_open(tern_bench *bench, const tern_bench_row *row, bool p
 /* tern bench --kernels. */
 tern_status tern_bench_kernels(const tern_options *options, tern_error *err);
 
+/* tern bench --parallel. */
+tern_status tern_bench_parallel(const tern_options *options, tern_error *err);
+
 double tern_bench_median(const tern_bench_rates *rates);
 
 json_t *tern_bench_row_json(const tern_bench_row *row);

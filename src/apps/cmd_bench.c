@@ -19,6 +19,8 @@ static const tern_flag flags[] = {
      "Numbers of threads: 1,2; 1 and all cores when not given"},
     {"gpu-steps", 0, TERN_FLAG_TEXT, "LIST", offsetof(tern_options, steps_list), 0, 0,
      "Tokens that the GPU decodes at once: 1,8 shows what a submit costs; 8 when not given"},
+    {"parallel", 0, TERN_FLAG_TEXT, "LIST", offsetof(tern_options, parallel), 0, 0,
+     "Sequences that are decoded together: 1,8,16; and with -p above 0 what a prefix in the cache saves"},
     {"profile", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, profile), 0, 0,
      "Where the time goes: every kind of op, in a run of its own"},
     {"pin", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, pin), 0, 0, "Tie each thread to a core"},
@@ -164,6 +166,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     if (o->kernels) return tern_bench_kernels(o, err);
     if (o->shapes || o->plot || o->cold_mib || o->measure_ms)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "--shapes, --plot, --cold-mib and --ms go with --kernels");
+    if (o->parallel) return tern_bench_parallel(o, err);
     uint32_t n = 0;
     tern_bench_subject s = {0};
     tern_bench b = {.options = o, .progress = {.label = "Measuring"}};

@@ -101,6 +101,7 @@ typedef struct tern_options {
     /* measuring */
     uint32_t n_prompt, repeats;
     const char *steps_list;
+    const char *parallel; /* bench: numbers of sequences */
     bool measure;
     bool kernels;
     const char *shapes, *plot;

@@ -166,17 +166,30 @@ static void run_tile(const attention_job *j, uint32_t first, uint32_t n, uint32_
     }
 }
 
-static void tile_task(void *context, uint32_t task, uint32_t thread)
+/* Tokens from `first` on that one task takes for a head: of one tile and one sequence. */
+static uint32_t run_length(const attention_job *j, uint32_t first)
+{
+    const uint32_t tile_end = (first / j->tile + 1) * j->tile;
+    const uint32_t end = tile_end < j->step->n_tokens ? tile_end : j->step->n_tokens;
+    uint32_t n = 1;
+    while (first + n < end && sequence_of(j, first + n) == sequence_of(j, first)) n++;
+    return n;
+}
+
+static uint32_t count_runs(const attention_job *j)
+{
+    uint32_t n = 0;
+    for (uint32_t first = 0; first < j->step->n_tokens; first += run_length(j, first)) n++;
+    return n;
+}
+
+static void run_task(void *context, uint32_t task, uint32_t thread)
 {
     const attention_job *j = context;
-    uint32_t kv_heads = j->op->op->n_kv_heads, first = task / kv_heads * j->tile;
-    uint32_t end = first + j->tile < j->step->n_tokens ? first + j->tile : j->step->n_tokens;
-    while (first < end) {
-        uint32_t n = 1;
-        while (first + n < end && sequence_of(j, first + n) == sequence_of(j, first)) n++;
-        run_tile(j, first, n, task % kv_heads, thread);
-        first += n;
-    }
+    const uint32_t kv_heads = j->op->op->n_kv_heads;
+    uint32_t first = 0;
+    for (uint32_t run = task / kv_heads; run > 0; run--) first += run_length(j, first);
+    run_tile(j, first, run_length(j, first), task % kv_heads, thread);
 }
 
 /* The state of one (KV head, chunk) of a single token. */
@@ -246,6 +259,5 @@ void tern_cpu__attention(tern_cpu_step *step, const tern_cpu_op *op)
         decode(&j);
         return;
     }
-    uint32_t n_tiles = (step->n_tokens + j.tile - 1) / j.tile;
-    tern_pool_for(step->cpu->pool, n_tiles * op->op->n_kv_heads, tile_task, &j);
+    tern_pool_for(step->cpu->pool, count_runs(&j) * op->op->n_kv_heads, run_task, &j);
 }

@@ -1,0 +1,184 @@
+/* tern bench --parallel: many sequences in one step, how a prompt that comes in holds them up, and what a prefix that
+ * is there saves. */
+#include <stdio.h>
+#include <string.h>
+
+#include "apps/bench.h"
+#include "apps/open.h"
+#include "base/alloc.h"
+#include "base/rng.h"
+
+enum { SHORT_PROMPT = 16, WARM_STEPS = 4, LONG_PROMPT = 2000, PREFIX = 1000, MAX_COUNTS = 16, VOCAB = 60 };
+
+/* When tokens of one request came. */
+typedef struct heard {
+    uint32_t n_tokens;
+    double submitted, first, last, longest; /* seconds; the longest time between two tokens */
+} heard;
+
+static bool hear(void *context, const tern_request_piece *piece)
+{
+    heard *h = context;
+    const double now = tern_app_seconds();
+    if (piece->id < 0) return true;
+    if (h->n_tokens++ == 0) h->first = now;
+    else if (now - h->last > h->longest) h->longest = now - h->last;
+    h->last = now;
+    return !tern_app_interrupted();
+}
+
+static tern_status submit(tern_batch *batch, const int32_t *ids, uint32_t n, uint32_t max_tokens, heard *h,
+                          tern_request **request, tern_error *err)
+{
+    *h = (heard){.submitted = tern_app_seconds()};
+    tern_request_params params = {.prompt = ids,
+                                  .n_prompt = n,
+                                  .sampler = TERN_SAMPLER_DEFAULTS,
+                                  .max_tokens = max_tokens,
+                                  .ignore_eos = true,
+                                  .on_piece = hear,
+                                  .context = h};
+    params.sampler.temperature = 0;
+    return tern_batch_submit(batch, &params, request, err);
+}
+
+static tern_status step(tern_batch *batch, bool *busy, tern_error *err)
+{
+    if (tern_app_interrupted()) return tern_app_fail_interrupted(err);
+    return tern_batch_step(batch, busy, err);
+}
+
+/* Steps until all of n requests have had so many tokens, or nothing is left to do. */
+static tern_status run_until(tern_batch *batch, const heard *h, uint32_t n, uint32_t n_tokens, tern_error *err)
+{
+    for (bool busy = true, wanting = true; busy && wanting;) {
+        TERN_TRY(step(batch, &busy, err));
+        wanting = false;
+        for (uint32_t i = 0; i < n; i++) wanting = wanting || h[i].n_tokens < n_tokens;
+    }
+    return TERN_OK;
+}
+
+/* What one run needs. */
+typedef struct parallel {
+    const tern_options *o;
+    tern_batch *batch;
+    int32_t *ids; /* [LONG_PROMPT] */
+    heard *heard;
+    tern_request **requests;
+    uint32_t n;
+} parallel;
+
+/* Tokens per second of all together, while all decode. */
+static tern_status decode_rate(parallel *p, double *rate, tern_error *err)
+{
+    const uint32_t n_tokens = p->o->n_tokens;
+    for (uint32_t i = 0; i < p->n; i++)
+        TERN_TRY(
+            submit(p->batch, p->ids + i, SHORT_PROMPT, n_tokens + WARM_STEPS + 1, &p->heard[i], &p->requests[i], err));
+    TERN_TRY(run_until(p->batch, p->heard, p->n, WARM_STEPS, err));
+    uint32_t before = 0, after = 0;
+    for (uint32_t i = 0; i < p->n; i++) before += p->heard[i].n_tokens;
+    const double start = tern_app_seconds();
+    TERN_TRY(run_until(p->batch, p->heard, p->n, n_tokens + WARM_STEPS, err));
+    for (uint32_t i = 0; i < p->n; i++) after += p->heard[i].n_tokens;
+    *rate = (after - before) / (tern_app_seconds() - start);
+    return TERN_OK;
+}
+
+static void end_all(parallel *p)
+{
+    bool busy = true;
+    for (uint32_t i = 0; i < p->n; i++) {
+        tern_request_free(p->requests[i]);
+        p->requests[i] = NULL;
+    }
+    while (busy && tern_batch_step(p->batch, &busy, NULL) == TERN_OK) continue;
+}
+
+static tern_status open_parallel(parallel *p, tern_engine *engine, uint32_t n, tern_error *err)
+{
+    const tern_batch_params params = {.n_parallel = n, .n_ctx = p->o->n_tokens + LONG_PROMPT + 64};
+    p->n = n;
+    p->heard = tern_calloc(n, sizeof *p->heard);
+    p->requests = tern_calloc(n, sizeof(tern_request *));
+    p->ids = tern_calloc((size_t)LONG_PROMPT + n, sizeof *p->ids);
+    if (!p->heard || !p->requests || !p->ids) return tern_fail_alloc(err, LONG_PROMPT * sizeof *p->ids);
+    tern_rng rng = {1};
+    for (uint32_t i = 0; i < LONG_PROMPT + n; i++) p->ids[i] = (int32_t)tern_rng_below(&rng, VOCAB);
+    return tern_batch_open(&p->batch, engine, &params, err);
+}
+
+static void close_parallel(parallel *p)
+{
+    if (p->batch) end_all(p);
+    tern_batch_close(p->batch);
+    tern_free(p->heard);
+    tern_free(p->requests);
+    tern_free(p->ids);
+}
+
+static tern_status measure_rate(const tern_options *o, tern_engine *engine, uint32_t n, double *rate, tern_error *err)
+{
+    parallel p = {.o = o};
+    tern_status status = open_parallel(&p, engine, n, err);
+    if (status == TERN_OK) status = decode_rate(&p, rate, err);
+    close_parallel(&p);
+    return status;
+}
+
+/* Time to the first token of a prompt, and of one that shares all but its last tokens. */
+static tern_status measure_prefix(const tern_options *o, tern_engine *engine, double *cold, double *warm,
+                                  tern_error *err)
+{
+    parallel p = {.o = o};
+    double *const times[2] = {cold, warm};
+    tern_status status = open_parallel(&p, engine, 1, err);
+    for (uint32_t i = 0; i < 2 && status == TERN_OK; i++) {
+        p.ids[PREFIX] = (int32_t)i; /* the first token that is not shared */
+        status = submit(p.batch, p.ids, PREFIX + 8, 1, p.heard, p.requests, err);
+        if (status == TERN_OK) status = run_until(p.batch, p.heard, 1, 1, err);
+        *times[i] = p.heard->first - p.heard->submitted;
+        end_all(&p);
+    }
+    close_parallel(&p);
+    return status;
+}
+
+static tern_status print(const tern_options *o, const uint32_t *counts, const double *rates, uint32_t n, double cold,
+                         double warm, tern_error *err)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < n; i++) {
+        json_array_append_new(list,
+                              json_pack("{s:i, s:f}", "sequences", (int)counts[i], "tokens_per_second", rates[i]));
+        if (!o->json)
+            printf("%3u sequences: %8.1f tokens/s together, %.2f times %s\n", counts[i], rates[i], rates[i] / rates[0],
+                   i ? "the first" : "itself");
+    }
+    if (o->json)
+        return tern_app_print_json(json_pack("{s:o, s:{s:i, s:f, s:f}}", "decode", list, "prefix", "tokens", PREFIX,
+                                             "first_seconds", cold, "second_seconds", warm),
+                                   err);
+    json_decref(list);
+    if (cold > 0)
+        printf("first token after %d tokens: %.2f s; with them in the cache: %.3f s, %.1f times sooner\n", PREFIX, cold,
+               warm, cold / warm);
+    return TERN_OK;
+}
+
+tern_status tern_bench_parallel(const tern_options *o, tern_error *err)
+{
+    uint32_t counts[MAX_COUNTS], n = 0, n_threads = 0, one;
+    double rates[MAX_COUNTS] = {0}, cold = 0, warm = 0;
+    tern_engine *engine = NULL;
+    if (o->n_tokens == 0)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--parallel measures decode: -n above 0 expected");
+    TERN_TRY(tern_app_parse_list("parallel", o->parallel, TERN_BATCH_MAX_PARALLEL, counts, MAX_COUNTS, &n, err));
+    if (o->threads) TERN_TRY(tern_app_parse_list("threads", o->threads, 1024, &n_threads, 1, &one, err));
+    tern_status status = tern_app_open_engine_with(&engine, o, true, n_threads, err);
+    for (uint32_t i = 0; i < n && status == TERN_OK; i++) status = measure_rate(o, engine, counts[i], &rates[i], err);
+    if (status == TERN_OK && o->n_prompt) status = measure_prefix(o, engine, &cold, &warm, err);
+    tern_engine_close(engine);
+    return status == TERN_OK ? print(o, counts, rates, n, cold, warm, err) : status;
+}

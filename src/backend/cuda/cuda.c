@@ -184,6 +184,12 @@ static tern_status open_device(tern_cuda *cuda, const tern_cuda_options *options
 {
     TERN_TRY(tern_cuda__pick(options->device, &cuda->index, &cuda->device, err));
     TERN_TRY(tern_cuda__status(cudaSetDevice(cuda->index), cuda->device.name, err));
+    int shared = 0;
+    TERN_TRY(tern_cuda__status(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, cuda->index),
+                               cuda->device.name, err));
+    cuda->limits = (tern_cuda_product_device){.capability = cuda->device.major * 10 + cuda->device.minor,
+                                              .multiprocessors = cuda->device.processors,
+                                              .shared_bytes = (uint32_t)shared};
     return tern_cuda__status(cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking), "a stream", err);
 }
 
@@ -201,6 +207,7 @@ tern_status tern_cuda_open(tern_backend **backend, const tern_cuda_options *opti
                                           .device = cuda->device.name,
                                           .driver = cuda->device.driver,
                                           .memory = cuda->device.memory,
+                                          .fusions = TERN_FUSION_LINEAR_NORM | TERN_FUSION_ROPE_ATTENTION,
                                           .max_steps = TERN_SAMPLE_MAX_STEPS,
                                           .copies_weights = true};
     if (status == TERN_OK) *backend = &cuda->base;

@@ -6,6 +6,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/walk/walk.h"
 #include "backend/gpu/workers.h"
 
 enum { TERN_CUDA_STAGING_BYTES = 64 << 20 };
@@ -24,6 +25,7 @@ typedef struct tern_cuda {
     uint8_t *staging; /* pinned; made when first needed */
     int index;
     tern_cuda_device device;
+    tern_cuda_product_device limits;
     tern_backend_counters counters;
     bool profile;
     tern_profile_row *rows;
@@ -33,7 +35,8 @@ typedef struct tern_cuda {
 /* How one op is launched: the parameters of its kernel by value, made once. */
 typedef struct tern_cuda_launch {
     cudaError_t (*run)(const void *params, cudaStream_t stream);
-    const tern_op *op;
+    const tern_op *op; /* the first of those that it runs */
+    uint32_t n_ops;
     const char *kernel;
     uint64_t weight_bytes;
     union {
@@ -46,14 +49,25 @@ typedef struct tern_cuda_launch {
         tern_cuda_rope rope;
         tern_cuda_attention attention;
         tern_cuda_sample sample;
+        tern_cuda_walk walk;
     } params;
 } tern_cuda_launch;
+
+/* What the walks of a graph share. */
+typedef struct tern_cuda_walking {
+    tern_cuda_step *steps, *on_device; /* the host's until they are written */
+    uint32_t n_steps;
+    float *partials;           /* of attention, behind the words */
+    unsigned long long *words; /* device: how often blocks have waited, then the units of attention that are done */
+    unsigned long long *found; /* of SAMPLE */
+} tern_cuda_walking;
 
 struct tern_prepared {
     const tern_graph *graph;
     const tern_binding *bindings;
     tern_cuda_launch *launches; /* [n_launches], in the graph's order */
     size_t n_launches;
+    tern_cuda_walking walking;
     uint64_t weight_bytes;
     float *partials; /* of attention */
     cudaGraphExec_t exec;
@@ -93,6 +107,16 @@ tern_status tern_cuda__prepare(tern_cuda *cuda, const tern_graph *graph, const t
 void tern_cuda__prepared_free(tern_prepared *p);
 tern_status tern_cuda__run(tern_cuda *cuda, tern_prepared *p, uint32_t n_steps, tern_error *err);
 
+/* ---- walk/lower.c */
+/* Whether an op of a graph of one token can be part of a walk on this device. */
+bool tern_cuda__walks(const tern_cuda *cuda, const tern_graph *graph, const tern_op *op);
+tern_status tern_cuda__walking_make(tern_cuda *cuda, tern_prepared *p, tern_error *err);
+/* Adds the op's steps to `launch`, which it begins where it has none. */
+void tern_cuda__walk_on(const tern_cuda *cuda, tern_prepared *p, const tern_op *op, tern_cuda_launch *launch);
+/* Once all ops have theirs. */
+tern_status tern_cuda__walking_write(tern_cuda *cuda, tern_prepared *p, tern_error *err);
+void tern_cuda__walking_free(tern_cuda_walking *w);
+
 /* ---- measure/measure.c */
 double tern_cuda__measure(tern_cuda *cuda, tern_measure what, tern_buffer *const *buffers, size_t n, double seconds);
 
@@ -122,6 +146,8 @@ void tern_cuda__lower_rope(const tern_prepared *p, const tern_op *op, tern_cuda_
 void tern_cuda__lower_kv_write(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_rope_kv(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_attention(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__rope_attention(const tern_prepared *p, const tern_op *op, tern_cuda_rope *rope,
+                               tern_cuda_attention *attention);
 tern_status tern_cuda__attention_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 /* Floats of scratch; 0: none. */
 size_t tern_cuda__attention_partials(const tern_graph *graph, const tern_op *op);

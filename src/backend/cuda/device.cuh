@@ -12,7 +12,7 @@ static __device__ inline uint32_t tern_rows_now(tern_cuda_count c)
 
 static __device__ inline float tern_warp_sum(float x)
 {
-    for (int k = 16; k; k >>= 1) x += __shfl_xor_sync(0xffffffffu, x, k);
+    _Pragma("unroll") for (int k = 0; k < 5; k++) x += __shfl_xor_sync(0xffffffffu, x, 16 >> k);
     return x;
 }
 
@@ -20,7 +20,7 @@ static __device__ inline int tern_warp_sum(int x) { return __reduce_add_sync(0xf
 
 static __device__ inline float tern_warp_max(float x)
 {
-    for (int k = 16; k; k >>= 1) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, k));
+    _Pragma("unroll") for (int k = 0; k < 5; k++) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 16 >> k));
     return x;
 }
 
@@ -47,6 +47,16 @@ static __device__ inline float tern_block_max(float x, float *room)
     for (uint32_t i = 1; i < warps; i++) most = fmaxf(most, room[i]);
     return most;
 }
+
+/* 2^x, to a few units of its last place. */
+static __device__ __forceinline__ float exp2_of(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0,%1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+#define TERN_LOG2E 1.4426950408889634f
 
 /* e^x by the steps of ops/ref/ref_exp.c. */
 static __device__ inline float tern_exp(float x)

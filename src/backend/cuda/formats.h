@@ -2,6 +2,9 @@
 #ifndef TERN_BACKEND_CUDA_FORMATS_H
 #define TERN_BACKEND_CUDA_FORMATS_H
 
+#ifndef __cplusplus
+#include "backend/gpu/layout.h"
+#else
 enum {
     TERN_GPU_TERNARY,
 #define FORMAT(name, number, vec, unit, coop, join) TERN_GPU_##name,
@@ -9,6 +12,7 @@ enum {
 #undef FORMAT
     TERN_GPU_FORMAT_COUNT
 };
+#endif
 
 /* The same of ops/activation.h, which has no C alone. */
 #include "ops/activation.h"

@@ -161,9 +161,11 @@ typedef struct tern_cuda_sample {
     uint32_t n_vocab;
     uint32_t *counts, *positions, *tokens;
     int32_t *ids;
-    void *sampler; /* tern_sample_params */
+    void *sampler;             /* tern_sample_params */
+    unsigned long long *found; /* scratch: [blocks][TERN_SAMPLE_MAX_TOP_K] */
+    uint32_t *done;            /* 0 between steps */
+    uint32_t each;             /* logits of a block */
 } tern_cuda_sample;
-cudaError_t tern_cuda_run_sample(const tern_cuda_sample *p, cudaStream_t stream);
 
 /* ---- measure: n bytes read; n multiply-adds by each of 2048 * 256 threads */
 cudaError_t tern_cuda_run_reads(const void *data, uint64_t bytes, uint32_t *sink, cudaStream_t stream);

@@ -7,13 +7,17 @@
 
 tern_status tern_cuda__supports(tern_backend *b, const tern_graph *graph, const tern_op *op, tern_error *err)
 {
-    (void)b;
     const tern_cuda_op_row *row = &tern_cuda__ops[op->kind];
+    if (op->kind == TERN_OP_ROPE_ATTENTION || (op->kind == TERN_OP_LINEAR && op->norm_weight.cols)) {
+        if (tern_cuda__walks((const tern_cuda *)b, graph, op)) return TERN_OK;
+        return tern_fail(err, TERN_UNSUPPORTED, "cuda: op %s with what it is fused with, at this shape",
+                         tern_op_name(op->kind));
+    }
     if (!row->lower) return tern_fail(err, TERN_UNSUPPORTED, "cuda: op %s", tern_op_name(op->kind));
     return row->supports ? row->supports(graph, op, err) : TERN_OK;
 }
 
-static tern_status allocate(const tern_cuda *cuda, tern_prepared *p, tern_error *err)
+static tern_status allocate(tern_cuda *cuda, tern_prepared *p, tern_error *err)
 {
     size_t partials = 0;
     void *memory = NULL;
@@ -21,16 +25,16 @@ static tern_status allocate(const tern_cuda *cuda, tern_prepared *p, tern_error 
         const size_t n = tern_cuda__attention_partials(p->graph, &p->graph->ops[i]);
         if (n > partials) partials = n;
     }
-    p->n_launches = p->graph->n_ops;
-    p->launches = tern_calloc(p->n_launches, sizeof *p->launches);
-    if (!p->launches) return tern_fail_alloc(err, p->n_launches * sizeof *p->launches);
+    p->launches = tern_calloc(p->graph->n_ops, sizeof *p->launches);
+    if (!p->launches) return tern_fail_alloc(err, p->graph->n_ops * sizeof *p->launches);
     if (partials) TERN_TRY(tern_cuda__status(cudaMalloc(&memory, partials * sizeof(float)), "scratch memory", err));
     p->partials = memory;
+    TERN_TRY(tern_cuda__walking_make(cuda, p, err));
     if (!cuda->profile) return TERN_OK;
-    p->profile_rows = tern_calloc(p->n_launches, sizeof *p->profile_rows);
-    p->events = tern_calloc(p->n_launches + 1, sizeof *p->events);
-    if (!p->profile_rows || !p->events) return tern_fail_alloc(err, p->n_launches * sizeof *p->events);
-    for (size_t i = 0; i <= p->n_launches; i++)
+    p->profile_rows = tern_calloc(p->graph->n_ops, sizeof *p->profile_rows);
+    p->events = tern_calloc(p->graph->n_ops + 1, sizeof *p->events);
+    if (!p->profile_rows || !p->events) return tern_fail_alloc(err, p->graph->n_ops * sizeof *p->events);
+    for (size_t i = 0; i <= p->graph->n_ops; i++)
         TERN_TRY(tern_cuda__status(cudaEventCreate(&p->events[i]), "an event", err));
     return TERN_OK;
 }
@@ -39,7 +43,7 @@ static tern_status launch_all(tern_cuda *cuda, const tern_prepared *p, tern_erro
 {
     for (size_t i = 0; i < p->n_launches; i++) {
         const cudaError_t e = p->launches[i].run(&p->launches[i].params, cuda->stream);
-        if (e != cudaSuccess) return tern_cuda__status(e, tern_op_name(p->graph->ops[i].kind), err);
+        if (e != cudaSuccess) return tern_cuda__status(e, tern_op_name(p->launches[i].op->kind), err);
         if (p->events) TERN_TRY(tern_cuda__status(cudaEventRecord(p->events[i + 1], cuda->stream), "an event", err));
     }
     return TERN_OK;
@@ -61,7 +65,7 @@ static tern_status record(tern_cuda *cuda, tern_prepared *p, tern_error *err)
 /* The row of the profile for the value that the op makes, in whatever layer. */
 static tern_status find_row(tern_cuda *cuda, const tern_prepared *p, size_t i, size_t *row, tern_error *err)
 {
-    const tern_op *op = &p->graph->ops[i];
+    const tern_op *op = p->launches[i].op;
     char name[sizeof cuda->rows->name];
     const char *made = op->out.value == TERN_NO_VALUE ? tern_op_name(op->kind) : p->graph->values[op->out.value].name;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(made, "-"), made);
@@ -85,16 +89,24 @@ static tern_status find_row(tern_cuda *cuda, const tern_prepared *p, size_t i, s
     return TERN_OK;
 }
 
+/* A launch for each op, or, in a graph of one token, for as many neighbours as one walk can take; of a backend that
+ * takes times, each op has its own. */
 static tern_status lower(tern_cuda *cuda, tern_prepared *p, tern_error *err)
 {
-    for (size_t i = 0; i < p->n_launches; i++) {
+    const tern_cuda_launch *walk = NULL;
+    for (size_t i = 0; i < p->graph->n_ops; i++) {
         const tern_op *op = &p->graph->ops[i];
-        p->launches[i].kernel = tern_op_name(op->kind);
-        tern_cuda__ops[op->kind].lower(p, op, &p->launches[i]);
-        p->weight_bytes += p->launches[i].weight_bytes;
+        const bool walks = tern_cuda__walks(cuda, p->graph, op), goes_on = walks && walk && !cuda->profile;
+        tern_cuda_launch *launch = &p->launches[goes_on ? p->n_launches - 1 : p->n_launches++];
+        walk = walks ? launch : NULL;
+        if (!launch->op) *launch = (tern_cuda_launch){.op = op, .kernel = tern_op_name(op->kind)};
+        launch->n_ops++;
+        if (walks) tern_cuda__walk_on(cuda, p, op, launch);
+        else tern_cuda__ops[op->kind].lower(p, op, launch);
         if (cuda->profile) TERN_TRY(find_row(cuda, p, i, &p->profile_rows[i], err));
     }
-    return TERN_OK;
+    for (size_t i = 0; i < p->n_launches; i++) p->weight_bytes += p->launches[i].weight_bytes;
+    return tern_cuda__walking_write(cuda, p, err);
 }
 
 tern_status tern_cuda__prepare(tern_cuda *cuda, const tern_graph *graph, const tern_binding *bindings,
@@ -117,9 +129,10 @@ void tern_cuda__prepared_free(tern_prepared *p)
 {
     if (!p) return;
     if (p->exec) cudaGraphExecDestroy(p->exec);
-    for (size_t i = 0; p->events && i <= p->n_launches; i++)
+    for (size_t i = 0; p->events && i <= p->graph->n_ops; i++)
         if (p->events[i]) cudaEventDestroy(p->events[i]);
     cudaFree(p->partials);
+    tern_cuda__walking_free(&p->walking);
     tern_free(p->events);
     tern_free(p->profile_rows);
     tern_free(p->launches);
@@ -139,14 +152,24 @@ static tern_status run_timed(tern_cuda *cuda, tern_prepared *p, tern_error *err)
         row->n++;
         row->ns += ns;
         row->weight_bytes += p->launches[i].weight_bytes;
-        cuda->counters.op_ns[p->graph->ops[i].kind] += ns;
+        cuda->counters.op_ns[p->launches[i].op->kind] += ns;
     }
     return TERN_OK;
 }
 
+/* A graph that is one walk takes all its steps in one launch. */
+static tern_status run_walk(tern_cuda *cuda, const tern_prepared *p, uint32_t n_steps, tern_error *err)
+{
+    tern_cuda_walk walk = p->launches[0].params.walk;
+    walk.times = n_steps;
+    return tern_cuda__status(tern_cuda_run_walk(&walk, cuda->stream), "a run", err);
+}
+
 tern_status tern_cuda__run(tern_cuda *cuda, tern_prepared *p, uint32_t n_steps, tern_error *err)
 {
-    for (uint32_t i = 0; i < n_steps; i++) {
+    const bool is_walk = p->exec && p->n_launches == 1 && p->walking.n_steps;
+    if (is_walk) TERN_TRY(run_walk(cuda, p, n_steps, err));
+    for (uint32_t i = 0; i < n_steps && !is_walk; i++) {
         if (p->exec) TERN_TRY(tern_cuda__status(cudaGraphLaunch(p->exec, cuda->stream), "a run", err));
         else TERN_TRY(run_timed(cuda, p, err));
     }

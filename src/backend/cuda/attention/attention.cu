@@ -1,5 +1,7 @@
-/* Attention over pages. Few tokens: each one's positions are cut into splits, whose sums another kernel adds. Many: tiles of queries against a page at a time, f32 throughout, with an online softmax. */
+/* Attention over pages. Few tokens: each one's positions are cut into splits, whose sums another kernel adds. Many: on
+ * tensor cores (flash.h); what that lacks by tiles of queries against a page at a time, f32 throughout. */
 #include "backend/cuda/attention/cache.cuh"
+#include "backend/cuda/attention/flash.h"
 
 enum { WARPS = 4, THREADS = WARPS * 32, MOST_DIM = 512 };
 
@@ -154,7 +156,8 @@ template <int LANE_DIM> static cudaError_t run_split(const tern_cuda_attention *
 {
     const uint32_t group = p->n_heads / p->n_kv_heads, blocks = p->n_kv_heads * ((group + HEADS - 1) / HEADS);
     const size_t bytes = (size_t)SPLIT_WARPS * HEADS * p->head_dim * sizeof(float);
-    const cudaError_t e = cudaFuncSetAttribute(split<LANE_DIM>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    const cudaError_t e =
+        cudaFuncSetAttribute(split<LANE_DIM>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (e != cudaSuccess) return e;
     split<LANE_DIM><<<dim3(blocks, p->splits, p->count.most), SPLIT_THREADS, bytes, stream>>>(*p);
     merge<<<dim3(p->n_heads, p->count.most), THREADS, 0, stream>>>(*p);
@@ -196,12 +199,11 @@ template <uint32_t COLUMNS> static __global__ void __launch_bounds__(THREADS) ti
             t < n ? p.q.data[(size_t)t * p.q.stride + head * p.head_dim + i % p.head_dim] : 0;
     }
     float most[4], sum[4], acc[4][COLUMNS];
-    uint32_t low[4], high[4], sequence[4]; /* high: one after the last position; 0: no query */
+    uint32_t low[4], high[4]; /* high: one after the last position; 0: no query */
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const uint32_t t = t0 + group + i;
         most[i] = -INFINITY, sum[i] = 0;
-        sequence[i] = t < n ? p.place.sequences[t] : 0xffffffffu;
         high[i] = t < n ? p.place.positions[t] + 1 : 0;
         low[i] = t < n ? tern_first_seen(p.window, p.place.positions[t]) : 0;
 #pragma unroll
@@ -238,7 +240,8 @@ template <uint32_t COLUMNS> static __global__ void __launch_bounds__(THREADS) ti
 #pragma unroll
                 for (int j = 0; j < 4; j++) {
                     const uint32_t position = at + lane + 8 * j;
-                    const bool seen = sequence[i] == of && position >= low[i] && position < high[i];
+                    const uint32_t t = t0 + group + i;
+                    const bool seen = t >= run && t < end && position >= low[i] && position < high[i];
                     w[i][j] *= p.scale;
                     if (p.softcap > 0) w[i][j] = tern_softcap(w[i][j], p.softcap);
                     if (!seen) w[i][j] = -INFINITY;
@@ -297,6 +300,11 @@ template <uint32_t COLUMNS> static cudaError_t run_tiles(const tern_cuda_attenti
 
 cudaError_t tern_cuda_run_attention(const tern_cuda_attention *p, cudaStream_t stream)
 {
+    if (!p->partials) {
+        const cudaError_t e = tern_cuda_flash(p, stream);
+        if (e != cudaErrorInvalidValue) return e;
+        (void)cudaGetLastError();
+    }
     if (!p->partials && p->head_dim <= 64) return run_tiles<8>(p, stream);
     if (!p->partials && p->head_dim <= 128) return run_tiles<16>(p, stream);
     if (!p->partials && p->head_dim <= 256) return run_tiles<32>(p, stream);

@@ -68,7 +68,7 @@ void tern_cuda__lower_kv_write(const tern_prepared *p, const tern_op *op, tern_c
     out->params.rope = r;
 }
 
-void tern_cuda__lower_rope_kv(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
+static tern_cuda_rope rope_kv(const tern_prepared *p, const tern_op *op)
 {
     tern_cuda_rope r = rope_of(p, op);
     const uint32_t q_cols = op->n_heads * op->head_dim, kv_cols = op->n_kv_heads * op->head_dim;
@@ -85,8 +85,32 @@ void tern_cuda__lower_rope_kv(const tern_prepared *p, const tern_op *op, tern_cu
     r.v_cache = cache(p, op->in[TERN_ROPE_KV_V_CACHE]);
     r.place = place(p, op->in[TERN_ROPE_KV_PAGES]);
     set_table(p, op->in[TERN_ROPE_KV_TABLE], &r);
+    return r;
+}
+
+void tern_cuda__lower_rope_kv(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
+{
     out->run = run_rope;
-    out->params.rope = r;
+    out->params.rope = rope_kv(p, op);
+}
+
+void tern_cuda__rope_attention(const tern_prepared *p, const tern_op *op, tern_cuda_rope *rope,
+                               tern_cuda_attention *attention)
+{
+    *rope = rope_kv(p, op);
+    *attention = (tern_cuda_attention){.count = rope->count,
+                                       .q = rope->q,
+                                       .out = tern_cuda__rows(p, op->out),
+                                       .k_cache = rope->k_cache,
+                                       .v_cache = rope->v_cache,
+                                       .place = rope->place,
+                                       .n_heads = op->n_heads,
+                                       .n_kv_heads = op->n_kv_heads,
+                                       .head_dim = op->head_dim,
+                                       .window = op->window,
+                                       .scale = tern_op_score_scale(op),
+                                       .softcap = op->softcap,
+                                       .sinks = tern_cuda__floats(p, op->sinks)};
 }
 
 tern_status tern_cuda__attention_supports(const tern_graph *graph, const tern_op *op, tern_error *err)

@@ -56,7 +56,8 @@ static __global__ void rope(tern_cuda_rope p)
 
 cudaError_t tern_cuda_run_rope(const tern_cuda_rope *p, cudaStream_t stream)
 {
-    const uint32_t heads = (p->q.data ? p->n_heads : 0) + (p->k.data ? p->n_kv_heads : 0) + (p->v.data ? p->n_kv_heads : 0);
+    const uint32_t n_kv = p->n_kv_heads;
+    const uint32_t heads = (p->q.data ? p->n_heads : 0) + (p->k.data ? n_kv : 0) + (p->v.data ? n_kv : 0);
     rope<<<dim3((heads + WARPS - 1) / WARPS, p->count.most), WARPS * 32, 0, stream>>>(*p);
     return cudaGetLastError();
 }

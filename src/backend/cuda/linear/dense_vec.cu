@@ -3,15 +3,9 @@
 //
 // A warp has ROWS rows at a time, its lanes units of them; x lies in shared memory (in the device's, where it is too
 // long), in an order in which the lanes' reads meet different banks. Sums in f32, in any order.
-#include "backend/cuda/linear/units.cuh"
+#include "backend/cuda/linear/dense.cuh"
 
-enum { ROWS = 2, WARPS = 8 };
-
-// Where vector j of four columns lies.
-static __device__ __forceinline__ uint32_t place_of(uint32_t j)
-{
-    return j ^ ((j >> 3 ^ j >> 5) & 7);
-}
+enum { WARPS = 8 };
 
 // Rows first .. first + tokens - 1 of x, and zeros up to NT rows of `width` columns.
 template <int NT>
@@ -24,33 +18,6 @@ static __device__ void stage(const Linear &l, float *xs, uint32_t first, uint32_
         }
     }
     __syncthreads();
-}
-
-template <int F, int NT>
-static __device__ __forceinline__ void multiply_units(float (&sums)[ROWS][NT], const uint8_t *const *rows,
-                                                      const Linear &l, const float *xs, uint32_t width, uint32_t i)
-{
-    constexpr int N = Format<F>::columns;
-    Unit u[ROWS];
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) u[r] = load_unit<F>(rows[r], i, l.cols, l.row_bytes);
-#pragma unroll
-    for (int part = 0; part < Format<F>::parts; part++) {
-        const uint32_t first = column_of<F>(i, part) / 4;
-        float v[ROWS][N];
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) numbers_of<F>(u[r], i, part, v[r]);
-#pragma unroll
-        for (int t = 0; t < NT; t++)
-#pragma unroll
-            for (int k = 0; k < N / 4; k++) {
-                const float4 x = *(const float4 *)(xs + t * width + place_of(first + k) * 4);
-#pragma unroll
-                for (int r = 0; r < ROWS; r++)
-                    sums[r][t] +=
-                        v[r][4 * k] * x.x + v[r][4 * k + 1] * x.y + (v[r][4 * k + 2] * x.z + v[r][4 * k + 3] * x.w);
-            }
-    }
 }
 
 // The rows of a warp: neighbours of a part, or, gated, the same of both.

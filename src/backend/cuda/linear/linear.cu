@@ -65,18 +65,27 @@ static cudaError_t device_of(tern_cuda_product_device *d)
     return e;
 }
 
-cudaError_t tern_cuda_run_linear(const tern_cuda_linear *p, cudaStream_t stream)
+static cudaError_t run_parts(const tern_cuda_linear *p, const tern_cuda_product_device *device, cudaStream_t stream)
 {
-    tern_cuda_product_device device;
     tern_cuda_product product;
-    const cudaError_t e = device_of(&device);
-    if (e) return e;
-    if (tern_cuda_product_of(p, &device, &product)) {
-        const tern_cuda_product_kernel kernel = tern_cuda_product_select(&product, &device);
-        return (cudaError_t)tern_cuda_product_launch(&product, kernel, &device, stream);
+    if (tern_cuda_product_of(p, device, &product)) {
+        const tern_cuda_product_kernel kernel = tern_cuda_product_select(&product, device);
+        return (cudaError_t)tern_cuda_product_launch(&product, kernel, device, stream);
     }
     uint32_t rows = 0;
     for (uint32_t i = 0; i < (p->gated ? 1 : p->n_parts); i++) rows += p->weight[i].rows / p->n_experts;
     linear<<<dim3((rows + WARPS - 1) / WARPS, p->count.most), WARPS * 32, 0, stream>>>(*p);
     return cudaGetLastError();
+}
+
+cudaError_t tern_cuda_run_linear(const tern_cuda_linear *p, cudaStream_t stream)
+{
+    tern_cuda_product_device device;
+    tern_cuda_linear parts;
+    cudaError_t e = device_of(&device);
+    for (uint32_t at = 0; at < p->n_parts && !e;) {
+        at = tern_cuda_alike_parts(p, at, &parts);
+        e = run_parts(&parts, &device, stream);
+    }
+    return e;
 }

@@ -66,6 +66,8 @@ typedef enum tern_cuda_product_kernel {
 /* The product that an op is. False when these kernels lack it: weights of several experts or formats, a gate with a
  * limit, int8 rows times dense weights, rows too long for a block's shared memory. */
 bool tern_cuda_product_of(const tern_cuda_linear *p, const tern_cuda_product_device *d, tern_cuda_product *out);
+/* The parts from `first` on that have one format, as a product of their own; gives the part after them. */
+uint32_t tern_cuda_alike_parts(const tern_cuda_linear *p, uint32_t first, tern_cuda_linear *out);
 /* The kernel for these rows; host alone, no device is asked. */
 tern_cuda_product_kernel tern_cuda_product_select(const tern_cuda_product *l, const tern_cuda_product_device *d);
 /* Starts it on a stream (a cudaStream_t); gives a cudaError_t, 0: success. */

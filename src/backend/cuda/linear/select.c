@@ -25,14 +25,32 @@ static bool is_narrow(const tern_cuda_product *l)
     return !l->gated && (l->cols >= LONG_ROWS || (l->n_parts == 1 && l->parts[0].rows <= FEW_ROWS));
 }
 
+static bool is_alike(const tern_cuda_weight *a, const tern_cuda_weight *b)
+{
+    return a->format == b->format && a->cols == b->cols && a->row_bytes == b->row_bytes;
+}
+
 static bool parts_are_alike(const tern_cuda_linear *p)
 {
-    const tern_cuda_weight *first = &p->weight[0];
-    for (uint32_t i = 1; i < p->n_parts; i++) {
-        const tern_cuda_weight *w = &p->weight[i];
-        if (w->format != first->format || w->cols != first->cols || w->row_bytes != first->row_bytes) return false;
-    }
+    for (uint32_t i = 1; i < p->n_parts; i++)
+        if (!is_alike(&p->weight[0], &p->weight[i])) return false;
     return true;
+}
+
+uint32_t tern_cuda_alike_parts(const tern_cuda_linear *p, uint32_t first, tern_cuda_linear *out)
+{
+    uint32_t end = first + 1, col = 0;
+    while (end < p->n_parts && (p->gated || is_alike(&p->weight[first], &p->weight[end]))) end++;
+    for (uint32_t i = 0; i < first; i++) col += p->weight[i].rows / p->n_experts;
+    *out = *p;
+    out->n_parts = end - first;
+    for (uint32_t i = first; i < end; i++) {
+        out->weight[i - first] = p->weight[i];
+        out->bias[i - first] = p->bias[i];
+    }
+    out->out.data += col;
+    if (out->residual.data) out->residual.data += col;
+    return end;
 }
 
 static void take_parts(const tern_cuda_linear *p, tern_cuda_product *out)

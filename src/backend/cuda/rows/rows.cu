@@ -1,5 +1,5 @@
 /* Ops on rows: embedding, norms, the int8 quantiser, and what goes element by element. */
-#include "backend/cuda/device.cuh"
+#include "backend/cuda/rows/levels.cuh"
 #include "backend/cuda/unpack.cuh"
 
 enum { THREADS = 256 };
@@ -111,10 +111,58 @@ static __global__ void __launch_bounds__(QUANTIZE_THREADS) quantize(tern_cuda_qu
     p.out.sums[t] = total;
 }
 
+/* The same of many rows that can be read four floats at a time and stay in registers. */
+enum { ROUNDS = 8, ROUND = THREADS * 4 };
+
+static __global__ void __launch_bounds__(THREADS) quantize_fours(const __grid_constant__ tern_cuda_quantize p)
+{
+    __shared__ float sums[32], largest[32];
+    __shared__ int totals[32];
+    const uint32_t t = blockIdx.y, mine = threadIdx.x * 4;
+    if (t >= tern_rows_now(p.count)) return;
+    const float *x = p.x.data + (size_t)t * p.x.stride;
+    float4 held[ROUNDS];
+    float r = 1.0f, most = 1e-5f, squares = 0;
+    int total = 0;
+#pragma unroll
+    for (int i = 0; i < ROUNDS; i++) {
+        held[i] = make_float4(0, 0, 0, 0);
+        if (mine + i * ROUND < p.cols) held[i] = *(const float4 *)(x + mine + i * ROUND);
+        squares = squares_of(held[i], squares);
+    }
+    if (p.norm) r = 1.0f / sqrtf(tern_block_sum(squares, sums) / (float)p.cols + p.eps);
+#pragma unroll
+    for (int i = 0; i < ROUNDS; i++) {
+        if (p.norm && mine + i * ROUND < p.cols)
+            held[i] = product_of(held[i], __ldg((const float4 *)(p.norm + mine + i * ROUND)), r);
+        most = most_of(held[i], most);
+    }
+    const float scale = __fdiv_rn(127.0f, fminf(tern_block_max(most, largest), 3.402823466e38f));
+    int8_t *q = p.out.data + (size_t)t * p.out.stride;
+#pragma unroll
+    for (int i = 0; i < ROUNDS; i++) {
+        const uint32_t levels = levels_of(held[i], scale);
+        if (mine + i * ROUND < p.out.stride) *(uint32_t *)(q + mine + i * ROUND) = levels;
+        total = __dp4a((int)levels, 0x01010101, total);
+    }
+    total = tern_block_sum(total, totals);
+    if (threadIdx.x) return;
+    p.out.inv_scales[t] = __fdiv_rn(1.0f, scale);
+    p.out.sums[t] = total;
+}
+
+static bool fits_fours(const tern_cuda_quantize *p)
+{
+    return p->cols % 4 == 0 && p->x.stride % 4 == 0 && p->out.stride <= ROUNDS * ROUND &&
+           ((uintptr_t)p->x.data | (uintptr_t)p->norm) % 16 == 0;
+}
+
 cudaError_t tern_cuda_run_quantize(const tern_cuda_quantize *p, cudaStream_t stream)
 {
-    const uint32_t threads = p->count.most > 64 ? (uint32_t)THREADS : (uint32_t)QUANTIZE_THREADS;
-    quantize<<<rows_grid(p->count, 1), threads, 0, stream>>>(*p);
+    const dim3 grid = rows_grid(p->count, 1);
+    if (p->count.most <= 64) quantize<<<grid, QUANTIZE_THREADS, 0, stream>>>(*p);
+    else if (fits_fours(p)) quantize_fours<<<grid, THREADS, 0, stream>>>(*p);
+    else quantize<<<grid, THREADS, 0, stream>>>(*p);
     return cudaGetLastError();
 }
 

@@ -1,4 +1,4 @@
-/* The launch of SAMPLE. */
+/* SAMPLE, which is a step of a walk (walk/walk.h). */
 #include <assert.h>
 #include <stddef.h>
 
@@ -9,11 +9,6 @@ static_assert(sizeof(tern_cuda_sampler) == sizeof(tern_sample_params), "one stru
 static_assert(offsetof(tern_cuda_sampler, draws) == offsetof(tern_sample_params, draws), "one struct in two languages");
 static_assert((int)TERN_CUDA_MAX_TOP_K == (int)TERN_SAMPLE_MAX_TOP_K, "one limit in two languages");
 
-static cudaError_t run(const void *params, cudaStream_t stream)
-{
-    return tern_cuda_run_sample((const tern_cuda_sample *)params, stream);
-}
-
 static uint32_t *written(const tern_prepared *p, tern_view view)
 {
     return (uint32_t *)(void *)tern_cuda__address(p, view.value);
@@ -22,7 +17,6 @@ static uint32_t *written(const tern_prepared *p, tern_view view)
 void tern_cuda__lower_sample(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
 {
     const tern_view logits = op->in[TERN_SAMPLE_LOGITS];
-    out->run = run;
     out->params.sample = (tern_cuda_sample){.logits = tern_cuda__rows(p, logits).data,
                                             .n_vocab = logits.cols,
                                             .counts = written(p, op->in[TERN_SAMPLE_COUNTS]),

@@ -1,9 +1,13 @@
 /* SAMPLE: the top_k highest logits, the cuts, the draw, and what the next step reads; the rules are those of
- * infer/sampler_cuts.c, with sums in f32. One block. */
-#include "backend/cuda/device.cuh"
-#include "backend/cuda/sample/sample.h"
+ * infer/sampler_cuts.c, with sums in f32. Each block finds the highest of its share of the logits, the one that ends
+ * last the highest of all, and does the rest. */
+#ifndef TERN_BACKEND_CUDA_WALK_SAMPLE_CUH
+#define TERN_BACKEND_CUDA_WALK_SAMPLE_CUH
 
-enum { THREADS = 1024, MOST = TERN_CUDA_MAX_TOP_K };
+#include "backend/cuda/sample/sample.h"
+#include "backend/cuda/walk/block.cuh"
+
+enum { MOST = TERN_CUDA_MAX_TOP_K };
 #define NONE       0xffffffffu
 #define NOT_FINITE 0xfffffffeu
 
@@ -23,17 +27,26 @@ static __device__ float logit_of(uint32_t key)
     return __uint_as_float(key >= 0x80000000u ? key & 0x7fffffffu : ~key);
 }
 
-static __device__ candidate candidate_of(const float *logits, uint32_t id)
-{
-    return (candidate)key_of(logits[id]) << 32 | (uint32_t)~id;
-}
+/* Of what: logits, or what blocks have found among them. */
+struct logits_of {
+    const float *logits;
+    __device__ candidate at(uint32_t id) const
+    {
+        return (candidate)key_of(__ldcg(logits + id)) << 32 | (uint32_t)~id;
+    }
+};
 
-/* The best of this thread's logits after `last`; 0: none. */
-static __device__ candidate best_after(const tern_cuda_sample &p, candidate last)
+struct found_of {
+    const candidate *found;
+    __device__ candidate at(uint32_t i) const { return __ldcg(found + i); }
+};
+
+/* The best of this thread's share of [from, to) after `last`; 0: none. */
+template <typename Of> static __device__ candidate best_after(Of of, walk_share share, candidate last)
 {
     candidate best = 0;
-    for (uint32_t id = threadIdx.x; id < p.n_vocab; id += THREADS) {
-        const candidate c = candidate_of(p.logits, id);
+    for (uint32_t i = share.from + threadIdx.x; i < share.to; i += WALK_THREADS) {
+        const candidate c = of.at(i);
         if (c < last && c > best) best = c;
     }
     return best;
@@ -42,17 +55,31 @@ static __device__ candidate best_after(const tern_cuda_sample &p, candidate last
 /* Over the block; `room` [32]. */
 static __device__ candidate best_of_all(candidate mine, candidate *room)
 {
-    for (int k = 16; k; k >>= 1) {
-        const candidate other = __shfl_xor_sync(0xffffffffu, mine, k);
+#pragma unroll
+    for (int k = 0; k < 5; k++) {
+        const candidate other = __shfl_xor_sync(0xffffffffu, mine, 16 >> k);
         if (other > mine) mine = other;
     }
     __syncthreads();
     if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = mine;
     __syncthreads();
     candidate best = 0;
-    for (uint32_t i = 0; i < THREADS / 32; i++)
+    for (uint32_t i = 0; i < WALK_WARPS; i++)
         if (room[i] > best) best = room[i];
     return best;
+}
+
+/* The n highest, highest first: found[n], in the memory of the block or the device; zeros where there are fewer. */
+template <typename Of>
+static __device__ void find_best(Of of, walk_share share, uint32_t n, candidate *room, candidate *found)
+{
+    candidate mine = best_after(of, share, ~(candidate)0);
+    for (uint32_t i = 0; i < n; i++) {
+        const candidate best = best_of_all(mine, room);
+        if (threadIdx.x == 0) found[i] = best;
+        if (best && mine == best && i + 1 < n) mine = best_after(of, share, best);
+    }
+    __syncthreads();
 }
 
 struct shortlist {
@@ -88,9 +115,9 @@ static __device__ uint32_t drawn(const shortlist &s, const float *weights, float
     return first != NONE ? first : last;
 }
 
-static __device__ void finish(const tern_cuda_sample &p, tern_cuda_sampler *c, uint32_t token)
+static __device__ void finish_sample(const tern_cuda_sample &p, tern_cuda_sampler *c, uint32_t token)
 {
-    const uint32_t done = c->n_done + 1;
+    const uint32_t done = __ldcg(&c->n_done) + 1;
     bool ends = done >= c->n_tokens || token == NONE;
     for (uint32_t i = 0; i < c->n_ends; i++) ends = ends || c->end_ids[i] == token;
     c->n_done = done;
@@ -98,32 +125,24 @@ static __device__ void finish(const tern_cuda_sample &p, tern_cuda_sampler *c, u
     p.tokens[done] = token;
     if (token != NONE) {
         p.ids[0] = (int32_t)token;
-        p.positions[0]++;
+        p.positions[0] = __ldcg(p.positions) + 1;
     }
     if (ends) p.counts[0] = p.counts[1] = 0;
 }
 
-static __global__ void __launch_bounds__(THREADS) sample(tern_cuda_sample p)
+/* The draw from the highest logits, by one block. */
+static __device__ void draw(const tern_cuda_sample &p, tern_cuda_sampler *c, const candidate *found, uint32_t top_k,
+                            shortlist &s, float *weights)
 {
-    __shared__ candidate room[32];
-    __shared__ shortlist s;
-    __shared__ float weights[MOST];
-    tern_cuda_sampler *c = (tern_cuda_sampler *)p.sampler;
-    const uint32_t top_k = min(c->top_k, (uint32_t)MOST), local = threadIdx.x;
-    if (p.counts[1] == 0 || top_k == 0) return;
-    bool finite = true;
-    candidate mine = best_after(p, ~(candidate)0);
+    const uint32_t local = threadIdx.x;
     if (local == 0) s.n = 0;
-    for (uint32_t i = 0; i < top_k; i++) {
-        const candidate best = best_of_all(mine, room);
-        if (best == 0) break;
-        finite = finite && (uint32_t)(best >> 32) != NOT_FINITE;
-        if (local == 0) {
-            s.ids[i] = ~(uint32_t)best;
-            s.x[i] = logit_of((uint32_t)(best >> 32));
-            s.n = i + 1;
-        }
-        if (mine == best && i + 1 < top_k) mine = best_after(p, best);
+    __syncthreads();
+    const bool is_there = local < top_k && found[local];
+    bool finite = __syncthreads_and(!is_there || (uint32_t)(found[local] >> 32) != NOT_FINITE);
+    if (is_there) {
+        s.ids[local] = ~(uint32_t)found[local];
+        s.x[local] = logit_of((uint32_t)(found[local] >> 32));
+        atomicAdd(&s.n, 1);
     }
     __syncthreads();
     if (local < s.n) {
@@ -139,11 +158,22 @@ static __global__ void __launch_bounds__(THREADS) sample(tern_cuda_sample p)
     __syncthreads();
     if (local) return;
     const uint32_t token = top_k > 1 ? drawn(s, weights, c->draws[c->n_done]) : s.ids[0];
-    finish(p, c, finite ? token : NONE);
+    finish_sample(p, c, finite ? token : NONE);
 }
 
-cudaError_t tern_cuda_run_sample(const tern_cuda_sample *p, cudaStream_t stream)
+static __device__ __forceinline__ void walk_sample(const walker &w, const tern_cuda_sample &p)
 {
-    sample<<<1, THREADS, 0, stream>>>(*p);
-    return cudaGetLastError();
+    __shared__ candidate room[32], found[MOST];
+    __shared__ shortlist s;
+    __shared__ float weights[MOST];
+    tern_cuda_sampler *c = (tern_cuda_sampler *)p.sampler;
+    w.wait();
+    const uint32_t top_k = min(__ldcg(&c->top_k), (uint32_t)MOST);
+    if (__ldcg(p.counts + 1) == 0 || top_k == 0) return;
+    find_best(logits_of{p.logits}, share_of(p.n_vocab, p.each), top_k, room, p.found + blockIdx.x * top_k);
+    if (!is_last_block(w, p.done, gridDim.x)) return;
+    find_best(found_of{p.found}, {0, gridDim.x * top_k}, top_k, room, found);
+    draw(p, c, found, top_k, s, weights);
 }
+
+#endif

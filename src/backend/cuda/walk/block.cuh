@@ -1,0 +1,114 @@
+/* What the steps of a walk share: where the block is, and how it waits for all others. */
+#ifndef TERN_BACKEND_CUDA_WALK_BLOCK_CUH
+#define TERN_BACKEND_CUDA_WALK_BLOCK_CUH
+
+#include "backend/cuda/device.cuh"
+#include "backend/cuda/linear/common.cuh"
+#include "backend/cuda/walk/walk.h"
+
+enum { WALK_WARPS = 16, WALK_THREADS = WALK_WARPS * 32 };
+
+struct walk_room {
+    __align__(16) float floats[2][32];
+    int ints[32];
+    float inverse;
+    int sum;
+    uint32_t is_last;
+};
+
+struct walker {
+    unsigned long long *arrived, target;
+    uint32_t waits; /* for the step before this one */
+    walk_room *room;
+    uint8_t *memory; /* shared */
+
+    /* All that other blocks wrote in the step before can be read after it, past L1. */
+    __device__ __forceinline__ void wait() const
+    {
+        if (waits && threadIdx.x == 0) {
+            unsigned long long now;
+            do asm volatile("ld.acquire.gpu.global.u64 %0,[%1];" : "=l"(now) : "l"(arrived) : "memory");
+            while (now < target);
+        }
+        __syncthreads();
+    }
+
+    /* After a barrier of the block. */
+    __device__ __forceinline__ void arrive()
+    {
+        target += gridDim.x;
+        if (threadIdx.x == 0)
+            asm volatile("red.release.gpu.global.add.u64 [%0],%1;" ::"l"(arrived), "l"(1ull) : "memory");
+    }
+};
+
+/* Whether this block is the last of n that come here; what the others wrote before is then there. */
+static __device__ __forceinline__ bool is_last_block(const walker &w, uint32_t *done, uint32_t n)
+{
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        const bool is_last = atomicAdd(done, 1) + 1 == n;
+        if (is_last) *done = 0;
+        __threadfence();
+        w.room->is_last = is_last;
+    }
+    __syncthreads();
+    return w.room->is_last;
+}
+
+/* The share of a block of n things, `each` for most of them. */
+struct walk_share {
+    uint32_t from, to;
+};
+
+static __device__ __forceinline__ walk_share share_of(uint32_t n, uint32_t each)
+{
+    const uint32_t from = min(blockIdx.x * each, n);
+    return {from, min(from + each, n)};
+}
+
+/* Over the block; `room` is free again after the next barrier. */
+static __device__ __forceinline__ float walk_sum(float x, float *room)
+{
+    x = tern_warp_sum(x);
+    if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = x;
+    __syncthreads();
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < WALK_WARPS; i += 4) {
+        const float4 four = *(const float4 *)(room + i);
+        sum += (four.x + four.y) + (four.z + four.w);
+    }
+    return sum;
+}
+
+static __device__ __forceinline__ float walk_max(float x, float *room)
+{
+    x = tern_warp_max(x);
+    if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = x;
+    __syncthreads();
+    float most = room[0];
+#pragma unroll
+    for (int i = 0; i < WALK_WARPS; i += 4) {
+        const float4 four = *(const float4 *)(room + i);
+        most = fmaxf(most, fmaxf(fmaxf(four.x, four.y), fmaxf(four.z, four.w)));
+    }
+    return most;
+}
+
+/* Where row `at` of out is among the parts: which one, and which of its rows. */
+static __device__ __forceinline__ uint32_t part_of_row(const Linear &l, uint32_t &at)
+{
+    uint32_t part = 0;
+    while (part + 1 < l.n_parts && at >= l.parts[part].rows) at -= l.parts[part++].rows;
+    return part;
+}
+
+static __device__ __forceinline__ float finite_of(float v)
+{
+    if (v != v) return 0;
+    return fminf(fmaxf(v, -3.402823466e38f), 3.402823466e38f);
+}
+
+#endif

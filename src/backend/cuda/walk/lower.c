@@ -1,0 +1,244 @@
+/* From ops to the steps of a walk. */
+#include <string.h>
+
+#include "backend/cuda/cuda_internal.h"
+#include "base/alloc.h"
+
+enum { LEAST_POSITIONS = 16, MOST_PARTS = TERN_CUDA_MAX_PARTS, ROOM = 4096 };
+
+static cudaError_t run_walk(const void *params, cudaStream_t stream)
+{
+    return tern_cuda_run_walk((const tern_cuda_walk *)params, stream);
+}
+
+static bool quantizes(const tern_graph *graph, const tern_op *op)
+{
+    return tern_cuda__is_q8(graph, op->in[TERN_LINEAR_X]) || (op->norm_weight.cols && !op->norm_f32);
+}
+
+static uint32_t each_of(const tern_cuda *cuda, uint32_t rows)
+{
+    return (rows + cuda->limits.multiprocessors - 1) / cuda->limits.multiprocessors;
+}
+
+/* Whether rows are read four floats at a time. */
+static bool is_whole(tern_view v)
+{
+    return v.first_col % 4 == 0 && v.cols % 4 == 0;
+}
+
+/* Weights as far as shapes go: formats that one step can have, a row of x that fits. */
+static bool linear_walks(const tern_cuda *cuda, const tern_graph *graph, const tern_op *op)
+{
+    tern_gpu_layout layout[MOST_PARTS] = {0};
+    tern_error ignored;
+    const bool is_int8 = quantizes(graph, op);
+    if (op->route.cols || op->screened || op->int8_blocks || (op->gated && op->activation > TERN_ACT_GELU))
+        return false;
+    if (op->norm_weight.cols && op->norm_weight.cols != op->in[TERN_LINEAR_X].cols) return false;
+    if (is_int8 && !is_whole(op->in[TERN_LINEAR_X])) return false;
+    for (uint32_t i = 0; i < op->n_parts; i++) {
+        const tern_weight *w = graph->values[op->in[TERN_LINEAR_W + i].value].weight;
+        if (!w || tern_cuda__layout(&layout[i], w, &ignored) != TERN_OK) return false;
+        if (layout[i].format > TERN_GPU_MXFP4 || (is_int8 && layout[i].format != TERN_GPU_TERNARY)) return false;
+        tern_cuda_step s = {.kind = is_int8 ? TERN_CUDA_STEP_TERNARY : TERN_CUDA_STEP_DENSE};
+        s.of.linear = (tern_cuda_walk_linear){
+            .product = {.format = layout[i].format, .cols = layout[i].cols, .row_bytes = layout[i].row_bytes},
+            .rows = op->out.cols,
+            .each = each_of(cuda, op->out.cols)};
+        if (tern_cuda_step_shared(&s) + ROOM > cuda->limits.shared_bytes) return false;
+    }
+    return !op->gated || layout[0].format == layout[1].format;
+}
+
+static bool attention_walks(const tern_cuda *cuda, const tern_op *op)
+{
+    const uint32_t dim = op->head_dim, numbers = dim <= 64 ? 2 : dim <= 128 ? 4 : 8;
+    tern_cuda_step s = {.kind = TERN_CUDA_STEP_ATTENTION};
+    s.of.attention.attention.head_dim = dim;
+    return dim <= TERN_CUDA_WALK_DIM && dim % numbers == 0 && op->n_heads % op->n_kv_heads == 0 &&
+           tern_cuda_step_shared(&s) + ROOM <= cuda->limits.shared_bytes;
+}
+
+bool tern_cuda__walks(const tern_cuda *cuda, const tern_graph *graph, const tern_op *op)
+{
+    if (graph->max_tokens != 1 || op->rows == TERN_ROWS_ROUTED) return false;
+    switch (op->kind) {
+    case TERN_OP_EMBED:
+    case TERN_OP_RMS_NORM:
+    case TERN_OP_QUANTIZE:
+    case TERN_OP_NORM_QUANT:
+    case TERN_OP_ADD:
+    case TERN_OP_SCALE:
+    case TERN_OP_GATE:
+    case TERN_OP_SAMPLE: return true;
+    case TERN_OP_LINEAR: return linear_walks(cuda, graph, op);
+    case TERN_OP_ROPE_ATTENTION: return attention_walks(cuda, op);
+    default: return false;
+    }
+}
+
+/* Units of heads that share keys. */
+static uint32_t unit_parts(const tern_op *op)
+{
+    return (op->n_heads / op->n_kv_heads + TERN_CUDA_WALK_HEADS - 1) / TERN_CUDA_WALK_HEADS;
+}
+
+static uint32_t splits_of(const tern_cuda *cuda, const tern_graph *graph, const tern_op *op)
+{
+    const uint32_t units = op->n_kv_heads * unit_parts(op), positions = graph->max_pages * TERN_PAGE_SIZE;
+    uint32_t n = cuda->limits.multiprocessors / units, most = (positions + LEAST_POSITIONS - 1) / LEAST_POSITIONS;
+    if (most > TERN_CUDA_WALK_SPLITS) most = TERN_CUDA_WALK_SPLITS;
+    if (n > most) n = most;
+    return n ? n : 1;
+}
+
+tern_status tern_cuda__walking_make(tern_cuda *cuda, tern_prepared *p, tern_error *err)
+{
+    tern_cuda_walking *w = &p->walking;
+    size_t most = 0, partials = 0, units = 0;
+    void *memory = NULL;
+    for (size_t i = 0; i < p->graph->n_ops; i++) {
+        const tern_op *op = &p->graph->ops[i];
+        if (!tern_cuda__walks(cuda, p->graph, op)) continue;
+        most += op->kind == TERN_OP_LINEAR ? op->n_parts : 1;
+        if (op->kind != TERN_OP_ROPE_ATTENTION) continue;
+        const size_t n = (size_t)op->n_heads * splits_of(cuda, p->graph, op) * (op->head_dim + 2);
+        const size_t of = (size_t)op->n_kv_heads * unit_parts(op);
+        if (n > partials) partials = n;
+        if (of > units) units = of;
+    }
+    if (!most) return TERN_OK;
+    w->steps = tern_calloc(most, sizeof *w->steps);
+    if (!w->steps) return tern_fail_alloc(err, most * sizeof *w->steps);
+    TERN_TRY(tern_cuda__status(cudaMalloc(&memory, most * sizeof *w->steps), "steps", err));
+    w->on_device = memory;
+    units = (units + 2) / 2 * 2; /* SAMPLE has one, too */
+    const size_t found = (size_t)cuda->limits.multiprocessors * TERN_SAMPLE_MAX_TOP_K * sizeof(uint64_t);
+    const size_t bytes = sizeof *w->words + units * sizeof(uint32_t) + found + partials * sizeof(float);
+    TERN_TRY(tern_cuda__status(cudaMalloc(&memory, bytes), "scratch memory", err));
+    w->words = memory;
+    w->found = w->words + 1 + units / 2;
+    w->partials = (float *)(void *)((uint8_t *)w->found + found);
+    return tern_cuda__status(cudaMemsetAsync(memory, 0, bytes, cuda->stream), "scratch memory", err);
+}
+
+tern_status tern_cuda__walking_write(tern_cuda *cuda, tern_prepared *p, tern_error *err)
+{
+    tern_cuda_walking *w = &p->walking;
+    if (!w->n_steps) return TERN_OK;
+    TERN_TRY(tern_cuda__status(
+        cudaMemcpyAsync(w->on_device, w->steps, w->n_steps * sizeof *w->steps, cudaMemcpyHostToDevice, cuda->stream),
+        "steps", err));
+    return tern_cuda__status(cudaStreamSynchronize(cuda->stream), "steps", err);
+}
+
+void tern_cuda__walking_free(tern_cuda_walking *w)
+{
+    cudaFree(w->on_device);
+    cudaFree(w->words);
+    tern_free(w->steps);
+}
+
+/* One of each run of parts in one format; they wait for x once. */
+static uint32_t linear_steps(const tern_cuda *cuda, const tern_prepared *p, const tern_op *op, tern_cuda_launch *launch,
+                             tern_cuda_step *out)
+{
+    tern_cuda_launch whole = {0};
+    tern_cuda_linear parts;
+    uint32_t n = 0;
+    tern_cuda__lower_linear(p, op, &whole);
+    launch->weight_bytes += whole.weight_bytes;
+    for (uint32_t at = 0; at < op->n_parts; n++) {
+        at = tern_cuda_alike_parts(&whole.params.linear, at, &parts);
+        tern_cuda_walk_linear *l = &out[n].of.linear;
+        out[n].kind = quantizes(p->graph, op) ? TERN_CUDA_STEP_TERNARY : TERN_CUDA_STEP_DENSE;
+        out[n].goes_on = n > 0;
+        tern_cuda_product_of(&parts, &cuda->limits, &l->product);
+        l->norm = tern_cuda__floats(p, op->norm_weight);
+        l->eps = op->eps;
+        for (uint32_t i = 0; i < (op->gated ? 1 : parts.n_parts); i++) l->rows += parts.weight[i].rows;
+        l->each = each_of(cuda, l->rows);
+    }
+    return n;
+}
+
+static void attention_step(const tern_cuda *cuda, const tern_prepared *p, const tern_op *op, tern_cuda_step *out)
+{
+    tern_cuda_walk_attention *a = &out->of.attention;
+    out->kind = TERN_CUDA_STEP_ATTENTION;
+    tern_cuda__rope_attention(p, op, &a->rope, &a->attention);
+    a->unit_parts = unit_parts(op);
+    a->units = op->n_kv_heads * a->unit_parts;
+    a->attention.splits = splits_of(cuda, p->graph, op);
+    a->attention.partials = p->walking.partials;
+    a->done = (uint32_t *)(void *)(p->walking.words + 1);
+}
+
+/* Steps of an op whose ordinary launch has all that they need. */
+static void row_step(const tern_cuda *cuda, const tern_prepared *p, const tern_op *op, tern_cuda_step *out)
+{
+    tern_cuda_launch whole = {0};
+    tern_cuda__ops[op->kind].lower(p, op, &whole);
+    switch (op->kind) {
+    case TERN_OP_EMBED: out->kind = TERN_CUDA_STEP_EMBED, out->of.embed = whole.params.embed; break;
+    case TERN_OP_RMS_NORM: out->kind = TERN_CUDA_STEP_NORM, out->of.norm = whole.params.norm; break;
+    case TERN_OP_QUANTIZE:
+    case TERN_OP_NORM_QUANT: out->kind = TERN_CUDA_STEP_QUANTIZE, out->of.quantize = whole.params.quantize; break;
+    case TERN_OP_ADD: out->kind = TERN_CUDA_STEP_ADD, out->of.elements = whole.params.elements; break;
+    case TERN_OP_SCALE: out->kind = TERN_CUDA_STEP_SCALE, out->of.elements = whole.params.elements; break;
+    case TERN_OP_SAMPLE:
+        out->kind = TERN_CUDA_STEP_SAMPLE, out->of.sample = whole.params.sample;
+        out->of.sample.each = each_of(cuda, out->of.sample.n_vocab);
+        out->of.sample.found = p->walking.found;
+        out->of.sample.done = (uint32_t *)(void *)(p->walking.words + 1);
+        break;
+    default: out->kind = TERN_CUDA_STEP_GATE, out->of.elements = whole.params.elements; break;
+    }
+}
+
+static uint32_t numbers_of(uint32_t head_dim)
+{
+    return head_dim <= 64 ? 2 : head_dim <= 128 ? 4 : 8;
+}
+
+/* A walk without such a step has the kind that many have. */
+static void note_kind(tern_cuda_walk *walk, const tern_cuda_step *s)
+{
+    const int format = s->kind == TERN_CUDA_STEP_DENSE ? (int)s->of.linear.product.format : walk->format;
+    const int numbers =
+        s->kind == TERN_CUDA_STEP_ATTENTION ? (int)numbers_of(s->of.attention.attention.head_dim) : walk->numbers;
+    walk->format = walk->n_dense && walk->format != format ? TERN_CUDA_WALK_ANY : format;
+    walk->numbers = walk->n_attention && walk->numbers != numbers ? TERN_CUDA_WALK_ANY : numbers;
+    walk->n_dense += s->kind == TERN_CUDA_STEP_DENSE;
+    walk->n_attention += s->kind == TERN_CUDA_STEP_ATTENTION;
+}
+
+void tern_cuda__walk_on(const tern_cuda *cuda, tern_prepared *p, const tern_op *op, tern_cuda_launch *launch)
+{
+    tern_cuda_walking *w = &p->walking;
+    tern_cuda_walk *walk = &launch->params.walk;
+    tern_cuda_step *steps = w->steps + w->n_steps;
+    uint32_t n = 1;
+    if (!launch->run) {
+        launch->run = run_walk;
+        launch->kernel = "walk";
+        *walk = (tern_cuda_walk){.steps = w->on_device + w->n_steps,
+                                 .times = 1,
+                                 .format = TERN_GPU_F16,
+                                 .numbers = 4,
+                                 .blocks = cuda->limits.multiprocessors,
+                                 .count = tern_cuda__param(p, TERN_PARAM_COUNTS),
+                                 .arrived = w->words};
+    }
+    if (op->kind == TERN_OP_LINEAR) n = linear_steps(cuda, p, op, launch, steps);
+    else if (op->kind == TERN_OP_ROPE_ATTENTION) attention_step(cuda, p, op, steps);
+    else row_step(cuda, p, op, steps);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t shared = tern_cuda_step_shared(&steps[i]);
+        note_kind(walk, &steps[i]);
+        if (shared > walk->shared_bytes) walk->shared_bytes = shared;
+    }
+    walk->n_steps += n;
+    w->n_steps += n;
+}

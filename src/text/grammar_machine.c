@@ -242,6 +242,7 @@ tern_status tern_grammar_machine__init(tern_grammar_machine *m, const tern_gramm
     m->program = program;
     TERN_TRY(tern_grow((void **)&m->frames, &m->cap_frames, 64, sizeof *m->frames, err));
     TERN_TRY(tern_grow((void **)&m->states, &m->cap_states, 64, sizeof *m->states, err));
+    TERN_TRY(tern_grow((void **)&m->items, &m->cap_items, 64, sizeof *m->items, err));
     TERN_TRY(make_room(m, &m->by_frame, 0, err));
     TERN_TRY(make_room(m, &m->by_state, 0, err));
     tern_grammar_machine__forget(m);

@@ -28,14 +28,15 @@ void tern_selftest__ternary(tern_selftest__trial *t, tern_ternary_fn fn, tern_en
 {
     enum { MANY = 17, STRIDE = 64 };
     int32_t sums[MANY];
+    const int8_t *q = (const int8_t *)t->q; /* all rows as one */
     encode(t, id);
     if (t->status != TERN_OK) return;
     tern_q8_rows x = {.x = t->q[0], .stride = COLS, .sums = t->sums, .n = TOKENS};
     fn(t->w, t->row_bytes, ROWS, COLS, &x, out, ROWS);
     x.n = 1;
     fn(t->w, t->row_bytes, ROWS, COLS, &x, (int32_t *)out + TOKENS * ROWS, ROWS);
-    for (uint32_t i = 0; i < MANY; i++) sums[i] = sum_of(t->q[0] + i * STRIDE, COLS);
-    x = (tern_q8_rows){.x = t->q[0], .stride = STRIDE, .sums = sums, .n = MANY};
+    for (uint32_t i = 0; i < MANY; i++) sums[i] = sum_of(q + i * STRIDE, COLS);
+    x = (tern_q8_rows){.x = q, .stride = STRIDE, .sums = sums, .n = MANY};
     fn(t->w, t->row_bytes, ROWS, COLS, &x, (int32_t *)out + (TOKENS + 1) * ROWS, ROWS);
 }
 

@@ -8,7 +8,16 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 
-enum { SHORT_PROMPT = 16, WARM_STEPS = 4, LONG_PROMPT = 2000, PREFIX = 1000, MAX_COUNTS = 16, VOCAB = 60 };
+enum {
+    SHORT_PROMPT = 16,
+    WARM_STEPS = 4,
+    LONG_PROMPT = 2000,
+    PREFIX = 1000,
+    SPARE = 64, /* positions behind a prompt */
+    STREAMS = 4,
+    MAX_COUNTS = 16,
+    VOCAB = 60
+};
 
 /* When tokens of one request came. */
 typedef struct heard {
@@ -96,9 +105,9 @@ static void end_all(parallel *p)
     while (busy && tern_batch_step(p->batch, &busy, NULL) == TERN_OK) continue;
 }
 
-static tern_status open_parallel(parallel *p, tern_engine *engine, uint32_t n, tern_error *err)
+static tern_status open_parallel(parallel *p, tern_engine *engine, uint32_t n, uint32_t n_ctx, tern_error *err)
 {
-    const tern_batch_params params = {.n_parallel = n, .n_ctx = p->o->n_tokens + LONG_PROMPT + 64};
+    const tern_batch_params params = {.n_parallel = n, .n_ctx = n_ctx};
     p->n = n;
     p->heard = tern_calloc(n, sizeof *p->heard);
     p->requests = tern_calloc(n, sizeof(tern_request *));
@@ -121,7 +130,7 @@ static void close_parallel(parallel *p)
 static tern_status measure_rate(const tern_options *o, tern_engine *engine, uint32_t n, double *rate, tern_error *err)
 {
     parallel p = {.o = o};
-    tern_status status = open_parallel(&p, engine, n, err);
+    tern_status status = open_parallel(&p, engine, n, SHORT_PROMPT + o->n_tokens + SPARE, err);
     if (status == TERN_OK) status = decode_rate(&p, rate, err);
     close_parallel(&p);
     return status;
@@ -133,7 +142,7 @@ static tern_status measure_prefix(const tern_options *o, tern_engine *engine, do
 {
     parallel p = {.o = o};
     double *const times[2] = {cold, warm};
-    tern_status status = open_parallel(&p, engine, 1, err);
+    tern_status status = open_parallel(&p, engine, 1, PREFIX + SPARE, err);
     for (uint32_t i = 0; i < 2 && status == TERN_OK; i++) {
         p.ids[PREFIX] = (int32_t)i; /* the first token that is not shared */
         status = submit(p.batch, p.ids, PREFIX + 8, 1, p.heard, p.requests, err);
@@ -145,8 +154,49 @@ static tern_status measure_prefix(const tern_options *o, tern_engine *engine, do
     return status;
 }
 
+/* The longest time between two tokens of streams that decode, in seconds, alone and while a long prompt comes in. */
+typedef struct stall {
+    uint32_t n_prompt;
+    double alone, beside;
+} stall;
+
+static double longest(const parallel *p)
+{
+    double most = 0;
+    for (uint32_t i = 0; i < STREAMS; i++)
+        if (p->heard[i].longest > most) most = p->heard[i].longest;
+    return most;
+}
+
+/* The streams go on for as long as the prompt needs: a token of theirs in each step that takes a part of it. */
+static tern_status time_stall(parallel *p, stall *s, tern_error *err)
+{
+    for (uint32_t i = 0; i < STREAMS; i++)
+        TERN_TRY(submit(p->batch, p->ids + i, SHORT_PROMPT, s->n_prompt, &p->heard[i], &p->requests[i], err));
+    TERN_TRY(run_until(p->batch, p->heard, STREAMS, WARM_STEPS, err));
+    for (uint32_t i = 0; i < STREAMS; i++) p->heard[i].longest = 0;
+    TERN_TRY(run_until(p->batch, p->heard, STREAMS, WARM_STEPS + p->o->n_tokens, err));
+    s->alone = longest(p);
+    TERN_TRY(submit(p->batch, p->ids, s->n_prompt, 1, &p->heard[STREAMS], &p->requests[STREAMS], err));
+    TERN_TRY(run_until(p->batch, p->heard + STREAMS, 1, 1, err));
+    s->beside = longest(p);
+    return TERN_OK;
+}
+
+static tern_status measure_stall(const tern_options *o, tern_engine *engine, stall *s, tern_error *err)
+{
+    parallel p = {.o = o};
+    tern_engine_info info;
+    TERN_TRY(tern_engine_describe(engine, &info, err));
+    s->n_prompt = info.n_ctx_train < LONG_PROMPT + SPARE ? info.n_ctx_train - SPARE : LONG_PROMPT;
+    tern_status status = open_parallel(&p, engine, STREAMS + 1, s->n_prompt + SPARE, err);
+    if (status == TERN_OK) status = time_stall(&p, s, err);
+    close_parallel(&p);
+    return status;
+}
+
 static tern_status print(const tern_options *o, const uint32_t *counts, const double *rates, uint32_t n, double cold,
-                         double warm, tern_error *err)
+                         double warm, const stall *s, tern_error *err)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < n; i++) {
@@ -157,13 +207,19 @@ static tern_status print(const tern_options *o, const uint32_t *counts, const do
                    i ? "the first" : "itself");
     }
     if (o->json)
-        return tern_app_print_json(json_pack("{s:o, s:{s:i, s:f, s:f}}", "decode", list, "prefix", "tokens", PREFIX,
-                                             "first_seconds", cold, "second_seconds", warm),
+        return tern_app_print_json(json_pack("{s:o, s:{s:i, s:f, s:f}, s:{s:i, s:f, s:f}}", "decode", list, "prefix",
+                                             "tokens", PREFIX, "first_seconds", cold, "second_seconds", warm, "prompt",
+                                             "tokens", (int)s->n_prompt, "longest_gap_seconds_before", s->alone,
+                                             "longest_gap_seconds", s->beside),
                                    err);
     json_decref(list);
     if (cold > 0)
         printf("first token after %d tokens: %.2f s; with them in the cache: %.3f s, %.1f times sooner\n", PREFIX, cold,
                warm, cold / warm);
+    if (s->beside > 0)
+        printf("longest time between tokens of %d sequences: %.0f ms; while a prompt of %u tokens comes in: %.0f ms, "
+               "%.1f times that\n",
+               STREAMS, 1e3 * s->alone, s->n_prompt, 1e3 * s->beside, s->beside / s->alone);
     return TERN_OK;
 }
 
@@ -171,6 +227,7 @@ tern_status tern_bench_parallel(const tern_options *o, tern_error *err)
 {
     uint32_t counts[MAX_COUNTS], n = 0, n_threads = 0, one;
     double rates[MAX_COUNTS] = {0}, cold = 0, warm = 0;
+    stall s = {0};
     tern_engine *engine = NULL;
     if (o->n_tokens == 0)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "--parallel measures decode: -n above 0 expected");
@@ -179,6 +236,7 @@ tern_status tern_bench_parallel(const tern_options *o, tern_error *err)
     tern_status status = tern_app_open_engine_with(&engine, o, true, n_threads, err);
     for (uint32_t i = 0; i < n && status == TERN_OK; i++) status = measure_rate(o, engine, counts[i], &rates[i], err);
     if (status == TERN_OK && o->n_prompt) status = measure_prefix(o, engine, &cold, &warm, err);
+    if (status == TERN_OK && o->n_prompt) status = measure_stall(o, engine, &s, err);
     tern_engine_close(engine);
-    return status == TERN_OK ? print(o, counts, rates, n, cold, warm, err) : status;
+    return status == TERN_OK ? print(o, counts, rates, n, cold, warm, &s, err) : status;
 }

@@ -78,7 +78,7 @@ static void too_much_input_is_refused(void **state)
     } cases[] = {
         {{"tokenize", "-f", "-"}, "standard input: more than 268435456 bytes of text found"},
         {{"run", "-f", "-"}, "standard input: more than 268435456 bytes of text found"},
-        {{"chat", "--template", "chatml"}, "standard input: a line of more than 16777216 bytes found"},
+        {{"chat", "--template", "chatml"}, "standard input: a message of more than 16777216 bytes found"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -15,8 +15,8 @@ static tern_status open_source(tern_app_generation *g, const source *s, tern_err
     tern_status status = TERN_OK;
     if (s->path) TERN_GOTO(tern_app_read_text(s->path, &file, err));
     const char *text = s->path ? file.data : s->text;
-    status =
-        tern_grammar_open(&g->grammar, g->vocab, s->kind, text ? text : "", s->path ? file.size : strlen(s->text), err);
+    if (!text) text = "";
+    status = tern_grammar_open(&g->grammar, g->vocab, s->kind, text, s->path ? file.size : strlen(text), err);
     if (status != TERN_OK) status = tern_error_prefix(err, "--%s", s->flag);
 fail:
     tern_buf_deinit(&file);

@@ -232,7 +232,7 @@ fail:
 static tern_status read_rule(gbnf *g, tern_error *err)
 {
     const size_t start = g->r.at;
-    uint32_t rule, node;
+    uint32_t rule = 0, node;
     TERN_TRY(read_name(g, &rule, err));
     if (g->tree->rules[rule].defined)
         return tern_grammar_reader__fail_at(&g->r, start, "a rule that is not there already", err);

@@ -271,12 +271,12 @@ tern_status tern_schema__add(tern_schema *s, const json_t *schema, uint32_t *nod
 
 static tern_status add_all(tern_schema *s, const char *at, uint32_t *node, tern_error *err)
 {
-    uint32_t rule;
+    uint32_t rule = 0;
     TERN_TRY(tern_schema__basics(s, err));
     TERN_TRY(target_of(s, at, &rule, err));
     for (; s->n_done < s->n_targets; s->n_done++) {
         const tern_schema_target target = s->targets[s->n_done];
-        uint32_t body;
+        uint32_t body = 0;
         tern_schema__leave(s, 0);
         s->n_path = (size_t)snprintf(s->path, 1100, "%s", target.pointer + 1);
         TERN_TRY(tern_schema__add(s, target.schema, &body, err));

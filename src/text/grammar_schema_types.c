@@ -96,8 +96,8 @@ static tern_status bound(const tern_schema *s, const json_t *schema, const char 
 
 tern_status tern_schema__integer(tern_schema *s, const json_t *schema, uint32_t *node, tern_error *err)
 {
-    const json_t *type = json_object_get(schema, "type");
-    const bool whole = type && json_is_string(type) && strcmp(json_string_value(type), "integer") == 0;
+    const char *type = json_string_value(json_object_get(schema, "type"));
+    const bool whole = type && strcmp(type, "integer") == 0;
     int64_t least = INT64_MIN, most = INT64_MAX;
     bool low = false, high = false;
     static const char *const keys[] = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"};

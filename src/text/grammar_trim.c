@@ -65,7 +65,7 @@ static tern_status make_again(tern_grammar *g, notes *w, tern_error *err)
 {
     tern_grammar_machine__forget(&g->machine);
     tern_grammar__masks_forget(g);
-    for (tern_grammar_state *s = g->states; s; s = s->after) TERN_TRY(read_state(w, g, &s->at, err));
+    for (tern_grammar_state *s = g->states; s && w->words; s = s->after) TERN_TRY(read_state(w, g, &s->at, err));
     return TERN_OK;
 }
 

@@ -121,7 +121,7 @@ describe('packages', {skip: absent()}, () => {
     await refused(
       {
         '/p/manifest.json': manifest((all) => {
-          all.version = 2;
+          all.version = 3;
         })
       },
       'UNSUPPORTED',

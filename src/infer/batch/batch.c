@@ -205,10 +205,9 @@ static tern_status add_graphs(tern_batch *b, const tern_lora_use *loras, uint32_
 tern_status tern_batch__use_graphs(tern_batch *b, const tern_lora_use *loras, uint32_t n, tern_batch_graphs **out,
                                    tern_error *err)
 {
-    tern_batch_graphs *g = &b->plain;
-    if (n)
-        for (g = b->adapted; g && !same_loras(g, loras, n);) g = g->next;
-    if (!g) TERN_TRY(add_graphs(b, loras, n, &g, err));
+    tern_batch_graphs *g = n ? b->adapted : &b->plain;
+    while (n && g && !same_loras(g, loras, n)) g = g->next;
+    if (n && !g) TERN_TRY(add_graphs(b, loras, n, &g, err));
     g->n_users++;
     *out = g;
     return TERN_OK;

@@ -9,10 +9,11 @@ static json_t *with_piece(const tern_answer *a, int32_t id)
 {
     tern_buf text = {0};
     (void)tern_answer_token_text(a, id, &text, NULL);
-    json_t *piece = json_stringn(text.data ? text.data : "", text.size);
+    const char *bytes = text.data ? text.data : "";
+    json_t *piece = json_stringn(bytes, text.size);
     if (!piece) { /* no UTF-8: its bytes */
         piece = json_array();
-        for (size_t i = 0; i < text.size; i++) json_array_append_new(piece, json_integer((unsigned char)text.data[i]));
+        for (size_t i = 0; i < text.size; i++) json_array_append_new(piece, json_integer((unsigned char)bytes[i]));
     }
     tern_buf_deinit(&text);
     return json_pack("{s:I, s:o}", "id", (json_int_t)id, "piece", piece);

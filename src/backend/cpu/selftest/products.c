@@ -89,20 +89,20 @@ void tern_selftest__dense(tern_selftest__trial *t, tern_dense_fn fn, tern_encodi
 void tern_selftest__blocks(tern_selftest__trial *t, tern_blocks_fn fn, tern_encoding_id id, void *out)
 {
     enum { MANY = 21, STRIDE = 32, RUNS = COLS / TERN_BLOCKS_RUN };
-    int8_t q[TOKENS][COLS];
+    int8_t q[TOKENS * COLS];
     float scales[MANY * COLS / 32];
     int32_t sums[MANY * RUNS];
     encode(t, id);
     if (t->status != TERN_OK) return;
     const uint32_t block = tern_encoding_find(id)->block_elements;
     for (int i = 0; i < TOKENS; i++)
-        tern_ref_quantize_blocks(t->x[i], COLS, block, q[i], scales + i * (int)(COLS / block), sums + i * RUNS);
-    tern_q8_blocks x = {.x = q[0], .scales = scales, .sums = sums, .stride = COLS, .n = TOKENS};
+        tern_ref_quantize_blocks(t->x[i], COLS, block, q + i * COLS, scales + i * (int)(COLS / block), sums + i * RUNS);
+    tern_q8_blocks x = {.x = q, .scales = scales, .sums = sums, .stride = COLS, .n = TOKENS};
     fn(t->w, t->row_bytes, ROWS, COLS, &x, out, ROWS);
     x.n = 1;
     fn(t->w, t->row_bytes, ROWS, COLS, &x, (float *)out + TOKENS * ROWS, ROWS);
     for (uint32_t i = 0; i < MANY * RUNS; i++)
-        sums[i] = sum_of(q[0] + i / RUNS * STRIDE + i % RUNS * TERN_BLOCKS_RUN, TERN_BLOCKS_RUN);
+        sums[i] = sum_of(q + i / RUNS * STRIDE + i % RUNS * TERN_BLOCKS_RUN, TERN_BLOCKS_RUN);
     for (uint32_t i = TOKENS * COLS / block; i < MANY * COLS / block; i++) scales[i] = scales[i % TOKENS];
     x.stride = STRIDE;
     x.n = MANY;

@@ -41,7 +41,7 @@ static void the_host_chooses_and_says_so(void **state)
     assert_non_null(strstr(o.err, "note: --gpu-steps had no effect"));
     test_output_free(&o);
     o = TERN("run", "-m", test_small_model(), BEGIN, "--backend", test_gpu_name(), "--greedy", "-n", "2", "--gpu-steps",
-             "4");
+             "4", "-v");
     assert_null(strstr(o.err, "note:"));
     assert_non_null(strstr(o.err, "that the device can read"));
     test_output_free(&o);

@@ -18,7 +18,7 @@ names=()
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p;}' "$0"; }
 while [ $# -gt 0 ]; do
     case $1 in
-    --build) build=$2; shift ;;
+    --build) build=$(realpath -- "$2"); shift ;;
     --seconds) seconds=$2; shift ;;
     --jobs) jobs=$2; shift ;;
     --timeout) timeout=$2; shift ;;

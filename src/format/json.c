@@ -85,6 +85,10 @@ static tern_status check_limits(const void *data, size_t size, const char *what,
 {
     if (size > MAX_BYTES)
         return tern_fail(err, TERN_LIMIT, "%s: %zu bytes of JSON, at most %zu expected", what, size, MAX_BYTES);
+    const uint8_t *nul = size ? memchr(data, 0, size) : NULL; /* jansson 2.14 overlooks one after a number */
+    if (nul)
+        return tern_fail(err, TERN_MALFORMED, "%s: JSON has no NUL byte, one is at %td", what,
+                         nul - (const uint8_t *)data);
     shape s = measure(data, size);
     if (s.deepest > MAX_DEPTH)
         return tern_fail(err, TERN_LIMIT, "%s: JSON nested %zu deep, at most %d expected", what, s.deepest, MAX_DEPTH);

@@ -220,11 +220,7 @@ tern_status tern_tool_parser_open(tern_tool_parser **parser, tern_tool_form form
 void tern_tool_parser_close(tern_tool_parser *parser)
 {
     if (!parser) return;
-    for (size_t i = 0; i < parser->n; i++) {
-        tern_free((void *)(uintptr_t)parser->calls[i].id);
-        tern_free((void *)(uintptr_t)parser->calls[i].name);
-        tern_free((void *)(uintptr_t)parser->calls[i].arguments);
-    }
+    for (size_t i = 0; i < parser->n; i++) tern_tools__free_call(&parser->calls[i]);
     tern_free(parser->calls);
     tern_buf_deinit(&parser->held);
     tern_free(parser);

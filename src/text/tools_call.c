@@ -33,10 +33,16 @@ static bool is_object(tern_span text)
     return is;
 }
 
-/* A string of its own; NULL for what has NULs. */
 static char *copy(tern_span s)
 {
-    return memchr(s.data, 0, s.size) ? NULL : tern_strndup((const char *)s.data, s.size);
+    return tern_strndup((const char *)s.data, s.size);
+}
+
+void tern_tools__free_call(const tern_tool_call *call)
+{
+    tern_free((void *)(uintptr_t)call->id);
+    tern_free((void *)(uintptr_t)call->name);
+    tern_free((void *)(uintptr_t)call->arguments);
 }
 
 tern_status tern_tools__take_named(tern_tool_parser *p, tern_span name, tern_span id, tern_span arguments, bool *found,
@@ -54,8 +60,11 @@ tern_status tern_tools__take_named(tern_tool_parser *p, tern_span name, tern_spa
     if (id.size == 0 || id.size > 255 || memchr(id.data, 0, id.size)) id = (tern_span){(const uint8_t *)made, 13};
     TERN_TRY(tern_grow((void **)&p->calls, &p->cap, p->n + 1, sizeof *p->calls, err));
     const tern_tool_call call = {copy(id), copy(name), copy(arguments)};
-    p->calls[p->n++] = call;
-    if (call.id && call.name && call.arguments) return TERN_OK;
+    if (call.id && call.name && call.arguments) {
+        p->calls[p->n++] = call;
+        return TERN_OK;
+    }
+    tern_tools__free_call(&call);
     return tern_fail_alloc(err, name.size + arguments.size);
 }
 

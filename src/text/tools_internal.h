@@ -34,6 +34,7 @@ tern_status tern_tools__take(tern_tool_parser *parser, tern_span json, bool *fou
 /* A call of which the name is known. */
 tern_status tern_tools__take_named(tern_tool_parser *parser, tern_span name, tern_span id, tern_span arguments,
                                    bool *found, tern_error *err);
+void tern_tools__free_call(const tern_tool_call *call);
 /* Where the JSON value at the beginning of the text ends; 0: not yet. */
 size_t tern_tools__json_end(tern_span text);
 /* Where `word` is in the text, or the text's size. */

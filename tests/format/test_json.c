@@ -36,6 +36,22 @@ static void refused_documents(void **state)
     }
 }
 
+static void a_nul_byte_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t n;
+    } cases[] = {{"{\"a\": 1\0}", 9}, {"\0{}", 3}, {"[1,\0 2]", 7}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *root = NULL;
+        tern_error err = {0};
+        assert_int_equal(tern_json_parse(&root, cases[i].text, cases[i].n, "doc", &err), TERN_MALFORMED);
+        assert_null(root);
+        assert_non_null(strstr(err.message, "doc: JSON has no NUL byte, one is at "));
+    }
+}
+
 static void depth_and_memory_are_bounded(void **state)
 {
     (void)state;
@@ -271,6 +287,7 @@ static void documents_are_written(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(refused_documents),
+    cmocka_unit_test(a_nul_byte_is_refused),
     cmocka_unit_test(depth_and_memory_are_bounded),
     cmocka_unit_test(getters_name_the_key),
     cmocka_unit_test(walk_yields_members),

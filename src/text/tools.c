@@ -120,14 +120,21 @@ static tern_status take_args(tern_tool_parser *p, size_t open, size_t json, size
     return tern_tools__take_named(p, tern_json__trim(part(p, open, name_end)), id, part(p, json, end), found, err);
 }
 
+/* Whether the text begins with `word`, or, cut short, may yet. */
+static bool may_begin(tern_span text, const char *word)
+{
+    const size_t n = strlen(word);
+    return memcmp(text.data, word, text.size < n ? text.size : n) == 0;
+}
+
 /* Where JSON begins: its place, or the size of what is held. */
 static size_t json_start(const tern_tool_parser *p, size_t from)
 {
-    for (size_t i = from; i < p->held.size; i++)
-        if (p->held.data[i] == '{' ||
-            (p->held.data[i] == '[' && p->held.size - i >= 6 && memcmp(p->held.data + i, "[ARGS]", 6) != 0 &&
-             (p->held.size - i < 9 || memcmp(p->held.data + i, "[CALL_ID]", 9) != 0)))
-            return i;
+    for (size_t i = from; i < p->held.size; i++) {
+        const tern_span rest = part(p, i, p->held.size);
+        if (*rest.data == '{') return i;
+        if (*rest.data == '[' && !may_begin(rest, "[ARGS]") && !may_begin(rest, "[CALL_ID]")) return i;
+    }
     return p->held.size;
 }
 

@@ -53,10 +53,11 @@ function(tern_level_sources list)
 endfunction()
 tern_level_sources(TERN_SOURCES)
 
-# A page downloads the module: what no token waits for is compiled for size.
+# A page downloads the module: what no token waits for is compiled for size, and dense products, which are no slower so.
 if(EMSCRIPTEN)
   set(TERN_SMALL ${TERN_SOURCES})
   list(FILTER TERN_SMALL EXCLUDE REGEX "/src/(backend/cpu|ops|base)/")
+  list(APPEND TERN_SMALL ${PROJECT_SOURCE_DIR}/src/backend/cpu/dense/dense_simd128.c)
   set_property(SOURCE ${TERN_SMALL} PROPERTY COMPILE_OPTIONS -Os)
 endif()
 

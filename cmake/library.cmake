@@ -11,7 +11,7 @@ else()
 endif()
 
 file(GLOB_RECURSE TERN_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
-list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/(apps|serve|web)/")
+list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/(apps|hub|serve|web)/")
 if(NOT EMSCRIPTEN)
   list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/backend/webgpu/")
 endif()

@@ -62,7 +62,7 @@ if(CMAKE_CROSSCOMPILING) # tests of the command start it themselves
   find_program(TERN_EMULATOR NAMES ${CMAKE_CROSSCOMPILING_EMULATOR} REQUIRED)
 endif()
 add_library(tern_test_support STATIC EXCLUDE_FROM_ALL ${TERN_TEST_SUPPORT})
-target_link_libraries(tern_test_support PUBLIC $<TARGET_NAME_IF_EXISTS:tern_serve> tern_static rsr_multipliers PkgConfig::CMOCKA)
+target_link_libraries(tern_test_support PUBLIC $<TARGET_NAME_IF_EXISTS:tern_hub> $<TARGET_NAME_IF_EXISTS:tern_serve> tern_static rsr_multipliers PkgConfig::CMOCKA)
 target_include_directories(tern_test_support PUBLIC ${PROJECT_SOURCE_DIR}/tests)
 target_compile_definitions(tern_test_support PUBLIC
   TERN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TERN_BUILD_DIR="${PROJECT_BINARY_DIR}" TERN_EMULATOR="${TERN_EMULATOR}")
@@ -219,6 +219,9 @@ endif()
 if(NOT TARGET tern_serve)
   list(FILTER folders EXCLUDE REGEX "/serve$")
 endif()
+if(NOT TARGET tern_hub)
+  list(FILTER folders EXCLUDE REGEX "/hub$")
+endif()
 foreach(folder ${folders})
   tern_test_program(${folder})
 endforeach()
@@ -234,6 +237,14 @@ if(TERN_TESTS_LABELS OR EMSCRIPTEN) # what follows has labels of its own
   return()
 endif()
 
+# tern pull against a server of this machine, in Python; with the sanitizers too.
+find_program(TERN_PYTHON python3)
+if(TERN_PYTHON AND TERN_PULL_FOUND AND NOT CMAKE_CROSSCOMPILING)
+  add_test(NAME hub_pull COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/hub/test_pull.py $<TARGET_FILE:tern>
+    ${PROJECT_SOURCE_DIR}/models/stories.gguf)
+  set_tests_properties(hub_pull PROPERTIES TIMEOUT 600 LABELS checks ENVIRONMENT "${TERN_TEST_ENVIRONMENT};PYTHONDONTWRITEBYTECODE=1")
+endif()
+
 # Checks of the tree and of what was built, in shell: no compiler makes a difference to them.
 function(tern_check name)
   add_test(NAME ${name} COMMAND ${ARGN})
@@ -246,7 +257,6 @@ if(NOT TERN_SANITIZE)
   tern_check(check_includes_fails ${checks}/includes-self-test.sh)
   tern_check(check_text ${PROJECT_SOURCE_DIR}/scripts/check-text.sh ${PROJECT_SOURCE_DIR})
   tern_check(check_text_fails ${checks}/text-self-test.sh)
-  find_program(TERN_PYTHON python3)
   if(TERN_PYTHON)
     tern_check(check_baseline ${checks}/baseline.sh ${PROJECT_SOURCE_DIR})
   endif()

@@ -6,12 +6,13 @@
 set -eu
 
 build='gcc libc6-dev make cmake ninja-build pkg-config libpcre2-dev libjansson-dev libedit-dev libmd-dev
-    libvulkan-dev libmicrohttpd-dev'
-test='libcmocka-dev mesa-vulkan-drivers'
+    libvulkan-dev libmicrohttpd-dev libcurl4-openssl-dev'
+test='libcmocka-dev mesa-vulkan-drivers python3'
 web='cmake ninja-build emscripten nodejs npm'
 ci='clang clang-format clang-tidy libclang-rt-14-dev llvm gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
     libpcre2-dev:arm64 libjansson-dev:arm64 libcmocka-dev:arm64 libedit-dev:arm64 libmd-dev:arm64
-    libmicrohttpd-dev:arm64 chromium vulkan-validationlayers spirv-tools nodejs npm python3-jinja2'
+    libmicrohttpd-dev:arm64 libcurl4-openssl-dev:arm64 chromium vulkan-validationlayers spirv-tools nodejs npm
+    python3-jinja2'
 
 case ${1-} in
     '') wanted=$build ;;
@@ -24,7 +25,7 @@ esac
 # Whatever system this is: are the tools and libraries of a plain build there?
 tools_present() {
     for tool in cc cmake ninja pkg-config; do command -v "$tool" >/dev/null || return 1; done
-    pkg-config --exists libpcre2-8 jansson libedit libmd libmicrohttpd || return 1
+    pkg-config --exists libpcre2-8 jansson libedit libmd libmicrohttpd libcurl || return 1
     echo '#include <vulkan/vulkan_core.h>' | cc -E -x c - >/dev/null 2>&1 || return 1
     [ "${1-}" = '' ] || { pkg-config --exists cmocka && vulkan_present; }
 }
@@ -59,8 +60,8 @@ case ${1-} in
 esac
 if ! command -v apt-get >/dev/null; then
     echo "This is not Debian, so nothing was installed. Tern needs a C11 compiler, CMake 3.25, ninja, pkg-config," >&2
-    echo "PCRE2, jansson, libedit, libmd and libmicrohttpd with their headers, and the Vulkan headers; its" >&2
-    echo "tests need cmocka and a Vulkan driver as well." >&2
+    echo "PCRE2, jansson, libedit, libmd, libmicrohttpd and libcurl with their headers, and the Vulkan headers;" >&2
+    echo "its tests need cmocka and a Vulkan driver as well." >&2
     echo "The web page needs CMake, ninja, Emscripten 3.1.6 and Node 18 with npm." >&2
     exit 1
 fi

@@ -52,6 +52,7 @@ static const char *const other_names[][2] = {
     {"system-prompt", "system"},
     {"chat-template", "template"},
     {"model-path", "model"},
+    {"hf-repo", "hf"},
 };
 
 static const char *own_name(const char *name, size_t *n)
@@ -256,11 +257,20 @@ static tern_status read_long(reader *r, const char *word, tern_options *options,
     return take_value(r, f, word[n] ? word + n + 1 : NULL, options, err);
 }
 
+/* Long names that llama.cpp gives one dash. */
+static bool is_long(const char *word)
+{
+    static const char *const names[] = {"ngl", "hf"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcspn(word, "=") == strlen(names[i]) && strncmp(word, names[i], strlen(names[i])) == 0) return true;
+    return false;
+}
+
 /* "-l", "-lvalue", "-l=value"; "-temp" is read as a long flag that lost a dash. */
 static tern_status read_short(reader *r, const char *word, tern_options *options, tern_error *err)
 {
     const tern_flag *f = find_letter(r->command, word[0]), *longer = NULL;
-    if (strcspn(word, "=") == 3 && memcmp(word, "ngl", 3) == 0) return read_long(r, word, options, err);
+    if (is_long(word)) return read_long(r, word, options, err);
     if (word[1] && find_name(r->command, word, strcspn(word, "="), &longer, err) == TERN_OK && longer)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "unknown flag -%s: did you mean --%s?", word, longer->name);
     if (!f)

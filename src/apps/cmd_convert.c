@@ -1,7 +1,7 @@
 /* tern convert: a model into one GGUF file. */
 #include <string.h>
 
-#include "apps/app.h"
+#include "apps/open.h"
 #include "apps/progress.h"
 #include "quant/i2_s_order.h"
 #include "quant/mix.h"
@@ -41,7 +41,8 @@ static void print_size(const char *path, uint64_t parameters)
 
 static tern_status run(const tern_options *o, tern_error *err)
 {
-    const char *in = o->args.items[0];
+    tern_app_path path;
+    const char *in = path.text;
     const tern_encoding *unused;
     const tern_mix *unused_mix;
     tern_progress progress = {.label = "Converting"};
@@ -60,6 +61,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     if (!o->output) return tern_fail(err, TERN_INVALID_ARGUMENT, "no output: give the GGUF file to write with -o");
     TERN_TRY(tern_type_parse("--type", o->type, &unused, &unused_mix, err));
     TERN_TRY(tern_encoding_parse("--head", o->head, &unused, err));
+    TERN_TRY(tern_app_find_model(&(tern_options){.model = o->args.items[0]}, &path, err));
     const tern_status status = tern_convert(in, o->output, &how, &result, err);
     tern_progress_end(&progress);
     TERN_TRY(status);
@@ -78,7 +80,8 @@ const tern_command tern_command_convert = {
     .usage = "IN -o OUT.gguf [--type TYPE] [--head TYPE] [--rsr]",
     .summary = "Write a model as one GGUF file",
     .detail =
-        "IN is a GGUF file or a Hugging Face folder. BF16 master weights of BitNet models are ternarised, packed\n"
+        "IN is a GGUF file, a Hugging Face folder or a name of `tern list`. BF16 master weights of BitNet models are "
+        "ternarised, packed\n"
         "uint8 weights unpacked. Between ternary types nothing is lost. Rows that a dense type does not fit get its\n"
         "sibling of smaller blocks, as llama.cpp has it. IN may have layers in iq1_bn, iq2_bn, iq2_bn_r4 "
         "(ik_llama.cpp),\n"

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "apps/model.h"
+#include "apps/open.h"
 #include "apps/progress.h"
 #include "base/alloc.h"
 #include "base/file.h"
@@ -73,7 +74,8 @@ static tern_status report(const tern_options *o, tern_error *err)
 
 static tern_status run(const tern_options *o, tern_error *err)
 {
-    const char *in = o->args.items[0];
+    tern_app_path path;
+    const char *in = path.text;
     const tern_encoding *unused;
     const tern_mix *unused_mix;
     char *gguf = NULL;
@@ -81,6 +83,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     if (!o->output) return tern_fail(err, TERN_INVALID_ARGUMENT, "no output: give the folder to make with -o");
     TERN_TRY(tern_app_type(o->type, &unused, &unused_mix, err));
     TERN_TRY(tern_app_encoding("head", o->head, &unused, err));
+    TERN_TRY(tern_app_find_model(&(tern_options){.model = o->args.items[0]}, &path, err));
     const bool is_file = !o->type && !o->head && !tern_file_is_dir(in) && !tern_path_ends(in, ".json") &&
                          !tern_path_ends(in, ".safetensors");
     TERN_TRY(tern_app_check_output(o, in, o->output, true, err));

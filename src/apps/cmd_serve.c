@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "apps/app.h"
+#include "apps/hub.h"
 #include "apps/open.h"
 #include "apps/serve_flags.h"
 #include "base/show.h"
@@ -44,7 +45,7 @@ static void on_hangup(int number)
 /* What the server borrows. */
 typedef struct serving {
     const tern_options *options;
-    tern_app_path bundled;
+    tern_app_path bundled, *found; /* found: [MAX_NAMED], of names of the hub */
     tern_serve_named models[MAX_NAMED], loras[MAX_NAMED];
     char *names[2 * MAX_NAMED];
     size_t n_names;
@@ -98,6 +99,19 @@ static tern_status check_names(const serving *s, tern_error *err)
     return TERN_OK;
 }
 
+/* The first n models, where they are names of the hub, as their paths in the cache. */
+static tern_status find_pulled(serving *s, size_t n, tern_error *err)
+{
+    s->found = calloc(n ? n : 1, sizeof *s->found);
+    if (!s->found) return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        if (!tern_app_hub_names(s->models[i].path)) continue;
+        TERN_TRY(tern_app_hub_find(s->models[i].path, &s->found[i], err));
+        s->models[i].path = s->found[i].text;
+    }
+    return TERN_OK;
+}
+
 static tern_status find_models(serving *s, tern_error *err)
 {
     const tern_options *o = s->options;
@@ -105,6 +119,7 @@ static tern_status find_models(serving *s, tern_error *err)
     if (models->n > MAX_NAMED || loras->n > MAX_NAMED)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "at most %d models and adapters expected", MAX_NAMED);
     for (size_t i = 0; i < models->n; i++) TERN_TRY(split(s, models->items[i], false, &s->models[i], err));
+    TERN_TRY(find_pulled(s, models->n, err));
     for (size_t i = 0; i < loras->n; i++) TERN_TRY(split(s, loras->items[i], true, &s->loras[i], err));
     if (!models->n) {
         TERN_TRY(tern_app_find_model(o, &s->bundled, err));
@@ -276,6 +291,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     s->options = o;
     const tern_status status = serve(s, err);
     for (size_t i = 0; i < s->n_names; i++) free(s->names[i]);
+    free(s->found);
     tern_buf_deinit(&s->key_text);
     tern_buf_deinit(&s->cert);
     tern_buf_deinit(&s->key);

@@ -32,6 +32,17 @@ bool tern_completion_is_path(const tern_flag *flag)
     return false;
 }
 
+bool tern_completion_is_model(const tern_flag *flag)
+{
+    return strcmp(flag->name, "model") == 0;
+}
+
+const char *tern_completion_words_of(const tern_command *command)
+{
+    if (strcmp(command->name, "pull") == 0) return "tern list --known --names 2>/dev/null";
+    return strcmp(command->name, "rm") == 0 ? "tern list --names 2>/dev/null" : NULL;
+}
+
 void tern_completion_quoted(const char *text, const char *special, const char *quote)
 {
     for (; *text && *text != ';'; text++) {

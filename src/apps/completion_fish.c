@@ -7,6 +7,7 @@ static void print_flag(const tern_command *command, const tern_flag *f)
     printf("complete -c tern -n '__fish_seen_subcommand_from %s' -l %s", command->name, f->name);
     if (f->letter) printf(" -s %c", f->letter);
     if (values.text[0]) printf(" -xa '%s'", values.text);
+    else if (tern_completion_is_model(f)) fputs(" -rFa '(tern list --names 2>/dev/null)'", stdout);
     else if (f->kind != TERN_FLAG_BOOL) fputs(tern_completion_is_path(f) ? " -rF" : " -x", stdout);
     fputs(" -d '", stdout);
     tern_completion_quoted(f->help, "\\", "\\'");
@@ -22,6 +23,8 @@ void tern_completion_fish(void)
         printf("complete -c tern -f -n __fish_use_subcommand -a %s -d '", (*c)->name);
         tern_completion_quoted((*c)->summary, "\\", "\\'");
         puts("'");
+        const char *names = tern_completion_words_of(*c);
+        if (names) printf("complete -c tern -n '__fish_seen_subcommand_from %s' -fa '(%s)'\n", (*c)->name, names);
         for (size_t i = 0; (f = tern_args_flag_at(*c, i)); i++) print_flag(*c, f);
     }
 }

@@ -12,6 +12,7 @@ static void print_flag(const tern_flag *f)
     if (f->kind != TERN_FLAG_BOOL) {
         printf(":%s:", f->name);
         if (values.text[0]) printf("(%s)", values.text);
+        else if (tern_completion_is_model(f)) fputs("_tern_models", stdout);
         else if (tern_completion_is_path(f)) fputs("_files", stdout);
     }
     putchar('\'');
@@ -20,7 +21,9 @@ static void print_flag(const tern_flag *f)
 void tern_completion_zsh(void)
 {
     const tern_flag *f;
-    puts("#compdef tern\n# zsh completion for tern; made by `tern completion zsh`.\n_tern() {\n    local -a commands\n"
+    puts("#compdef tern\n# zsh completion for tern; made by `tern completion zsh`.\n"
+         "_tern_models() {\n    _files\n    compadd -- ${(f)\"$(tern list --names 2>/dev/null)\"}\n}\n"
+         "_tern() {\n    local -a commands\n"
          "    commands=(\n        'help:Show the commands, or the flags of one'");
     for (const tern_command *const *c = tern_commands; *c; c++) {
         printf("        '%s:", (*c)->name);
@@ -32,7 +35,9 @@ void tern_completion_zsh(void)
     for (const tern_command *const *c = tern_commands; *c; c++) {
         printf("        %s) _arguments -s", (*c)->name);
         for (size_t i = 0; (f = tern_args_flag_at(*c, i)); i++) print_flag(f);
-        puts(" \\\n            '*:file:_files' ;;");
+        const char *names = tern_completion_words_of(*c);
+        if (names) printf(" \\\n            '*:model:{ compadd -- ${(f)\"$(%s)\"} }' ;;\n", names);
+        else puts(" \\\n            '*:file:_files' ;;");
     }
     puts("    esac\n}\n_tern \"$@\"");
 }

@@ -5,7 +5,8 @@
 
 const tern_flag tern_flags_model[] = {
     {"model", 'm', TERN_FLAG_TEXT, "PATH", FIELD(model), 0, 0,
-     "GGUF file or Hugging Face folder (default: the bundled model)"},
+     "GGUF file or Hugging Face folder, or a name of `tern list` (default: the bundled model)"},
+    {"hf", 0, TERN_FLAG_TEXT, "ORG/NAME[:TAG]", FIELD(hf), 0, 0, "The same as -m hf:ORG/NAME[:TAG], of `tern pull`"},
     {0},
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "apps/hub.h"
 #include "apps/progress.h"
 #include "base/file.h"
 #include "base/show.h"
@@ -42,9 +43,14 @@ static bool find_bundled(tern_app_path *path)
 
 tern_status tern_app_find_model(const tern_options *options, tern_app_path *path, tern_error *err)
 {
-    const char *given = options->model ? options->model : getenv("TERN_MODEL");
+    tern_app_path named;
+    const char *given = options->model ? options->model : options->hf ? named.text : getenv("TERN_MODEL");
+    if (options->model && options->hf)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "-m and --hf: one of them expected");
+    if (options->hf) snprintf(named.text, sizeof named.text, "hf:%s", options->hf);
     if (options->model && !*options->model)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "-m \"\": a GGUF file or a folder expected");
+    if (given && *given && tern_app_hub_names(given)) return tern_app_hub_find(given, path, err);
     if (given && *given) {
         if (snprintf(path->text, sizeof path->text, "%s", given) < (int)sizeof path->text) return TERN_OK;
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: the name is longer than %zu bytes", tern_show_z(given).text,

@@ -28,7 +28,7 @@ typedef struct tern_options {
     bool help, help_all, json, verbose, quiet;
 
     /* the model and where it runs */
-    const char *model, *head, *activations, *kv, *cpu_features, *kernel;
+    const char *model, *hf, *head, *activations, *kv, *cpu_features, *kernel;
     const char *threads; /* one number; a list for bench */
     uint32_t ctx, batch;
     bool pin;
@@ -72,6 +72,9 @@ typedef struct tern_options {
     const char *kernel_config, *imatrix;
     bool force;
     uint32_t shard_mib;
+
+    /* models of the hub */
+    bool yes, names, known;
 
     /* looking at a model */
     bool graph, memory, show_ids, decode, hidden;

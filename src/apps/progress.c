@@ -20,13 +20,23 @@ static void draw(const char *label, float done, double left)
     fflush(stderr);
 }
 
+/* Seconds, as it went so far; 0: too early to say. */
+static double left_of(const tern_progress *p, double seconds, float done)
+{
+    const float gained = done - p->first;
+    return gained > 0.01f ? seconds * (double)(1 - done) / (double)gained : 0;
+}
+
 bool tern_progress_update(void *context, float done)
 {
     tern_progress *p = context;
     double now = tern_app_seconds();
-    if (p->started == 0) p->started = now;
+    if (p->started == 0) {
+        p->started = now;
+        p->first = done;
+    }
     if (now - p->started > first_after && now - p->drawn > redraw_every && isatty(STDERR_FILENO)) {
-        draw(p->label, done, done > 0.01f ? (now - p->started) * (double)(1 - done) / (double)done : 0);
+        draw(p->label, done, left_of(p, now - p->started, done));
         p->drawn = now;
         p->visible = true;
     }

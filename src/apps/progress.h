@@ -8,6 +8,7 @@
 typedef struct tern_progress {
     const char *label;
     double started, drawn; /* seconds */
+    float first;           /* what was done when it started */
     bool visible;
 } tern_progress;
 

@@ -183,6 +183,13 @@ TERN_API tern_status tern_engine_chat_prompt(const tern_engine *engine, const te
                                              const tern_chat_message *messages, size_t n, bool add_generation_prompt,
                                              tern_tokens *tokens, tern_error *err);
 
+/* The same for a conversation as n bytes of JSON, as transformers' apply_chat_template takes it: an object of the
+ * template's variables, "messages" (with "tool_calls", "tool_call_id", ...), "tools", "add_generation_prompt", ... The
+ * template must be given. Nothing in the JSON can become a special token. Errors: also MALFORMED (the JSON). */
+TERN_API tern_status tern_engine_chat_prompt_json(const tern_engine *engine, const tern_chat_template *chat_template,
+                                                  const char *variables, size_t n, tern_tokens *tokens,
+                                                  tern_error *err);
+
 /* The engine's tokenizer, which lives as long as it does; NULL: the model has none. */
 TERN_API const tern_tokenizer *tern_engine_tokenizer(const tern_engine *engine);
 /* The tokenizer alone of a GGUF file, a Hugging Face folder or a package: no weights are read, and none need be there.

@@ -1,6 +1,7 @@
 /* Text to tokens and back, with an engine's tokenizer. */
 #include <string.h>
 
+#include "format/json.h"
 #include "infer/engine.h"
 #include "tern.h"
 #include "text/chat_template.h"
@@ -129,4 +130,22 @@ tern_status tern_engine_chat_prompt(const tern_engine *engine, const tern_chat_t
     TERN_TRY(find_tokenizer(engine, &t, err));
     if (!chat_template) return prompt_by_model(t, messages, n, add_generation_prompt, tokens, err);
     return tern_chat_template_tokens(chat_template, t, messages, n, add_generation_prompt, tokens, err);
+}
+
+tern_status tern_engine_chat_prompt_json(const tern_engine *engine, const tern_chat_template *chat_template,
+                                         const char *variables, size_t n, tern_tokens *tokens, tern_error *err)
+{
+    const tern_tokenizer *t;
+    json_t *root = NULL;
+    tern_status status;
+    TERN_NEED(engine, err);
+    TERN_NEED(chat_template, err);
+    TERN_NEED(variables, err);
+    TERN_NEED(tokens, err);
+    TERN_TRY(find_tokenizer(engine, &t, err));
+    TERN_GOTO(tern_json_parse(&root, variables, n, "the conversation", err));
+    TERN_GOTO(tern_chat_template_json_tokens(chat_template, t, root, tokens, err));
+fail:
+    tern_json_free(root);
+    return status;
 }

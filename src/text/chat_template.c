@@ -161,14 +161,19 @@ tern_status tern_chat_template_text(const tern_chat_template *c, const char *bos
     return add_text(c, &in, out, err);
 }
 
+static tern_status check_variables(const json_t *variables, tern_error *err)
+{
+    if (json_is_object(variables)) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "the variables of a chat template: %s, an object expected",
+                     tern_json_kind(variables));
+}
+
 tern_status tern_chat_template_json(const tern_chat_template *c, const char *bos, const char *eos,
                                     const json_t *variables, tern_buf *out, tern_error *err)
 {
     tern_chat__input in = {
         .bos = tern_jinja__words(bos ? bos : ""), .eos = tern_jinja__words(eos ? eos : ""), .variables = variables};
-    if (!json_is_object(variables))
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "the variables of a chat template: %s, an object expected",
-                         tern_json_kind(variables));
+    TERN_TRY(check_variables(variables, err));
     return add_text(c, &in, out, err);
 }
 
@@ -180,20 +185,32 @@ static tern_jinja_str token_text(const tern_tokenizer *t, int32_t id)
     return (tern_jinja_str){.data = bytes.size ? (const char *)bytes.data : "", .n = bytes.size};
 }
 
-tern_status tern_chat_template_tokens(const tern_chat_template *c, const tern_tokenizer *t,
-                                      const tern_chat_message *messages, size_t n, bool add_generation_prompt,
-                                      tern_tokens *out, tern_error *err)
+static tern_status add_tokens(const tern_chat_template *c, const tern_tokenizer *t, tern_chat__input *in,
+                              tern_tokens *out, tern_error *err)
 {
     tern_chat__text text = {0};
-    tern_chat__input in = {.bos = token_text(t, tern_tokenizer_bos(t)),
-                           .eos = token_text(t, tern_tokenizer_eos(t)),
-                           .messages = messages,
-                           .n = n,
-                           .add_generation_prompt = add_generation_prompt};
     tern_status status;
-    TERN_GOTO(tern_chat__render(c, &in, &text, err));
+    in->bos = token_text(t, tern_tokenizer_bos(t));
+    in->eos = token_text(t, tern_tokenizer_eos(t));
+    TERN_GOTO(tern_chat__render(c, in, &text, err));
     TERN_GOTO(tern_tokenize_marked(t, text.text, text.untrusted, text.n, out, err));
 fail:
     tern_chat__text_deinit(&text);
     return status;
+}
+
+tern_status tern_chat_template_tokens(const tern_chat_template *c, const tern_tokenizer *t,
+                                      const tern_chat_message *messages, size_t n, bool add_generation_prompt,
+                                      tern_tokens *out, tern_error *err)
+{
+    tern_chat__input in = {.messages = messages, .n = n, .add_generation_prompt = add_generation_prompt};
+    return add_tokens(c, t, &in, out, err);
+}
+
+tern_status tern_chat_template_json_tokens(const tern_chat_template *c, const tern_tokenizer *t,
+                                           const json_t *variables, tern_tokens *out, tern_error *err)
+{
+    tern_chat__input in = {.variables = variables};
+    TERN_TRY(check_variables(variables, err));
+    return add_tokens(c, t, &in, out, err);
 }

@@ -25,6 +25,9 @@ void tern_chat_template_set_now(tern_chat_template *t, int64_t seconds);
 tern_status tern_chat_template_tokens(const tern_chat_template *c, const tern_tokenizer *t,
                                       const tern_chat_message *messages, size_t n, bool add_generation_prompt,
                                       tern_tokens *out, tern_error *err);
+/* The same for a conversation as JSON, which is described at tern_chat_template_json. */
+tern_status tern_chat_template_json_tokens(const tern_chat_template *c, const tern_tokenizer *t,
+                                           const json_t *variables, tern_tokens *out, tern_error *err);
 /* The rendered text alone (tests, `tern chat --verbose`). bos/eos may be "". */
 tern_status tern_chat_template_text(const tern_chat_template *c, const char *bos, const char *eos,
                                     const tern_chat_message *messages, size_t n, bool add_generation_prompt,

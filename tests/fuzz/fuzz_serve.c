@@ -1,5 +1,7 @@
 /* Any bytes as the body of a request to each route of tern serve: the first byte says which. Nothing leaks, and what is
  * refused is said. */
+#include <string.h>
+
 #include "base/alloc.h"
 #include "format/json.h"
 #include "fuzz/fuzz.h"
@@ -29,6 +31,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (status == TERN_OK) status = tern_ask_finish(&ask, &err);
     FUZZ_CHECK(status == TERN_OK || (err.code == status && err.message[0]));
     FUZZ_CHECK(ask.n_stops <= TERN_ASK_MAX_STOPS && ask.n_prompts <= TERN_ASK_MAX_PROMPTS);
+    if (status == TERN_OK && ask.n_messages) {
+        json_t *again = NULL;
+        char *text = tern_ask_conversation(&ask);
+        FUZZ_CHECK(text);
+        /* What was read from JSON of a depth is written a little deeper. */
+        const tern_status parsed = tern_json_parse(&again, text, strlen(text), "the conversation", &err);
+        FUZZ_CHECK(parsed == TERN_OK || parsed == TERN_LIMIT);
+        tern_json_free(again);
+        tern_free(text);
+    }
     tern_ask_deinit(&ask);
     tern_json_free(body);
     FUZZ_CHECK(tern_alloc_live() == live);

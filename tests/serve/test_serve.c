@@ -1,6 +1,7 @@
 /* What tern serve reads of requests: members by their tables, messages, stop strings, prompts; and its routes. */
 #include <math.h>
 
+#include "base/alloc.h"
 #include "format/json.h"
 #include "serve/http/route.h"
 #include "support/test.h"
@@ -44,6 +45,15 @@ static const refusal refusals[] = {
     {"/v1/chat/completions", "{\"stream_options\": {\"x\": 1}}", "stream_options: x: an unknown field"},
     {"/v1/chat/completions", "{\"colour\": 1}", "colour: an unknown field"},
     {"/v1/chat/completions", "{\"audio\": {\"a\": 1}}", "audio: not supported"},
+    {"/v1/chat/completions", "{\"tools\": [{\"type\": \"x\"}]}", "tools[0]: the type \"x\" found"},
+    {"/v1/chat/completions", "{\"tools\": [{\"function\": {\"name\": \"\"}}]}", "tools[0]: the name: \"\" found"},
+    {"/v1/chat/completions", "{\"tool_choice\": \"any\"}", "tool_choice: \"any\" found, auto, none"},
+    {"/v1/chat/completions", "{\"messages\": [{\"role\": \"assistant\", \"tool_calls\": [1]}]}",
+     "messages[0].tool_calls: a value of the kind nothing found"},
+    {"/v1/messages", "{\"tools\": [{\"type\": \"bash_1\"}]}", "tools[0]: the type \"bash_1\" found"},
+    {"/v1/messages", "{\"tool_choice\": {\"type\": \"tool\"}}", "tool_choice: the type \"tool\" found"},
+    {"/v1/messages", "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"tool_result\"}]}]}",
+     "a tool_use_id expected"},
     {"/v1/completions", "{\"prompt\": {}}", "a text or a list of token ids expected"},
     {"/v1/completions", "{\"logprobs\": 21}", "logprobs: 21 found, a whole number from 0 to 20 expected"},
     {"/v1/responses", "{\"input\": [{\"type\": \"image\"}]}", "\"image\" found, messages expected"},
@@ -126,6 +136,50 @@ static void test_systems(void **state)
     tern_json_free(body);
 }
 
+/* The same conversation in the words of three APIs is the same for a template. */
+static void test_tools(void **state)
+{
+    static const char *const paths[] = {"/v1/chat/completions", "/v1/messages", "/api/chat"};
+    static const char *const bodies[] = {
+        "{\"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"type\": "
+        "\"object\"}}}], "
+        "\"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"f\"}}, \"parallel_tool_calls\": false, "
+        "\"messages\": [{\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"id\": \"1\", \"function\": "
+        "{\"name\": \"f\", \"arguments\": \"{\\\"a\\\": 1}\"}}]}, {\"role\": \"tool\", \"tool_call_id\": \"1\", "
+        "\"content\": \"r\"}]}",
+        "{\"max_tokens\": 5, \"tools\": [{\"name\": \"f\", \"input_schema\": {\"type\": \"object\"}}], "
+        "\"tool_choice\": "
+        "{\"type\": \"tool\", \"name\": \"f\", \"disable_parallel_tool_use\": true}, \"messages\": [{\"role\": "
+        "\"assistant\", \"content\": [{\"type\": \"tool_use\", \"id\": \"1\", \"name\": \"f\", \"input\": {\"a\": "
+        "1}}]}, "
+        "{\"role\": \"user\", \"content\": [{\"type\": \"tool_result\", \"tool_use_id\": \"1\", \"content\": "
+        "\"r\"}]}]}",
+        "{\"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"type\": "
+        "\"object\"}}}], "
+        "\"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"f\"}}, \"parallel_tool_calls\": false, "
+        "\"messages\": [{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"id\": \"1\", \"function\": "
+        "{\"name\": \"f\", \"arguments\": {\"a\": 1}}}]}, {\"role\": \"tool\", \"tool_call_id\": \"1\", \"content\": "
+        "\"r\"}]}"};
+    static const char expected[] =
+        "{\"messages\":[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"type\":\"function\",\"function\":{"
+        "\"name\":\"f\",\"arguments\":{\"a\":1.0}},\"id\":\"1\"}]},{\"role\":\"tool\",\"content\":\"r\","
+        "\"tool_call_id\":\"1\",\"name\":\"f\"}],\"add_generation_prompt\":true,\"tools\":[{\"type\":\"function\","
+        "\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\"}}}]}";
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        tern_ask ask;
+        json_t *body;
+        read(paths[i], bodies[i], &ask, &body);
+        char *text = tern_ask_conversation(&ask);
+        assert_string_equal(text, expected);
+        assert_true(tern_ask_wants_calls(&ask) && ask.serial && ask.calls == TERN_CALLS_REQUIRED);
+        assert_string_equal(json_string_value(ask.tool_choice), "f");
+        tern_free(text);
+        tern_ask_deinit(&ask);
+        tern_json_free(body);
+    }
+}
+
 static void test_prompts(void **state)
 {
     tern_ask ask;
@@ -162,6 +216,6 @@ static void test_routes(void **state)
 
 static const struct CMUnitTest cases[] = {
     cmocka_unit_test(test_refusals), cmocka_unit_test(test_chat),   cmocka_unit_test(test_systems),
-    cmocka_unit_test(test_prompts),  cmocka_unit_test(test_routes),
+    cmocka_unit_test(test_prompts),  cmocka_unit_test(test_routes), cmocka_unit_test(test_tools),
 };
 TEST_GROUP(requests, "", cases);

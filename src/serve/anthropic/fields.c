@@ -16,10 +16,10 @@ static tern_status read_thinking(void *ask, const json_t *value, tern_error *err
 
 static const tern_field shared[] = {
     {"model", TERN_FIELD_TEXT, AT(model)},
-    {"messages", TERN_FIELD_READ, .read = tern_ask_read_messages},
+    {"messages", TERN_FIELD_READ, .read = tern_anthropic__read_conversation},
     {"system", TERN_FIELD_IGNORED}, /* read when the messages are there */
-    {"tools", TERN_FIELD_REFUSED},
-    {"tool_choice", TERN_FIELD_IGNORED},
+    {"tools", TERN_FIELD_READ, .read = tern_anthropic__read_tools},
+    {"tool_choice", TERN_FIELD_READ, .read = tern_anthropic__read_choice},
     {"thinking", TERN_FIELD_READ, .read = read_thinking},
     {"mcp_servers", TERN_FIELD_REFUSED},
     {"cache_control", TERN_FIELD_IGNORED},

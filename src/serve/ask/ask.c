@@ -28,6 +28,9 @@ void tern_ask_deinit(tern_ask *ask)
     tern_free(ask->messages);
     tern_free(ask->prompts);
     tern_free(ask->biases);
+    json_decref(ask->more);
+    json_decref(ask->tools);
+    json_decref(ask->tool_choice);
     *ask = (tern_ask){0};
 }
 
@@ -112,21 +115,28 @@ fail:
     return status;
 }
 
+static tern_status add_message(tern_ask *ask, tern_chat_message message, tern_error *err)
+{
+    TERN_TRY(tern_grow((void **)&ask->messages, &ask->cap_messages, ask->n_messages + 1, sizeof message, err));
+    ask->messages[ask->n_messages++] = message;
+    return TERN_OK;
+}
+
+tern_status tern_ask_add_text(tern_ask *ask, const char *role, const char *text, size_t n, tern_error *err)
+{
+    return add_message(ask, (tern_chat_message){role, text, n}, err);
+}
+
 tern_status tern_ask_add_message(tern_ask *ask, const char *role, const json_t *content, const char *name,
                                  tern_error *err)
 {
     tern_chat_message message = {.role = role};
-    if (json_is_string(content)) {
-        message.content = json_string_value(content);
-        message.n_content = json_string_length(content);
-    } else if (json_is_array(content)) {
+    if (json_is_array(content)) {
         TERN_TRY(join(ask, content, name, &message, err));
-    } else {
-        return tern_fields_fail(name, content, "a string or a list of parts", err);
+        return add_message(ask, message, err);
     }
-    TERN_TRY(tern_grow((void **)&ask->messages, &ask->cap_messages, ask->n_messages + 1, sizeof message, err));
-    ask->messages[ask->n_messages++] = message;
-    return TERN_OK;
+    if (!json_is_string(content)) return tern_fields_fail(name, content, "a string or a list of parts", err);
+    return tern_ask_add_text(ask, role, json_string_value(content), json_string_length(content), err);
 }
 
 tern_status tern_ask_put_first(tern_ask *ask, const char *role, const json_t *content, const char *name,
@@ -136,23 +146,38 @@ tern_status tern_ask_put_first(tern_ask *ask, const char *role, const json_t *co
     const tern_chat_message last = ask->messages[ask->n_messages - 1];
     memmove(ask->messages + 1, ask->messages, (ask->n_messages - 1) * sizeof last);
     ask->messages[0] = last;
+    if (ask->more && json_array_insert_new(ask->more, 0, json_null()) != 0) return tern_fail_alloc(err, sizeof last);
     return TERN_OK;
+}
+
+/* What a message of tools has beside its text. */
+static tern_status read_calls(tern_ask *ask, const json_t *message, const char *name, tern_error *err)
+{
+    const json_t *calls = json_object_get(message, "tool_calls");
+    const json_t *called = json_object_get(message, "tool_name"); /* Ollama's */
+    if (json_is_array(calls) && json_array_size(calls)) TERN_TRY(tern_ask_add_calls(ask, calls, name, err));
+    if (strcmp(ask->messages[ask->n_messages - 1].role, "tool") != 0) return TERN_OK;
+    return tern_ask_add_result(ask, json_object_get(message, "tool_call_id"),
+                               called ? called : json_object_get(message, "name"), err);
 }
 
 static tern_status read_message(tern_ask *ask, const json_t *message, size_t i, tern_error *err)
 {
     const char *role = json_string_value(json_object_get(message, "role"));
+    const json_t *content = json_object_get(message, "content");
     char name[48];
     snprintf(name, sizeof name, "messages[%zu]", i);
     if (!json_is_object(message)) return tern_fields_fail(name, message, "an object", err);
     if (!role) return tern_fields_fail(name, json_object_get(message, "role"), "a role", err);
-    if (tern_json_has(message, "tool_calls") || strcmp(role, "tool") == 0)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: calls of tools are not supported", name);
     if (tern_json_has(message, "images"))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%s.images: images are not supported", name);
     if (strcmp(role, "developer") == 0) role = "system"; /* the newer word for it */
     snprintf(name, sizeof name, "messages[%zu].content", i);
-    return tern_ask_add_message(ask, role, json_object_get(message, "content"), name, err);
+    if (tern_json_has(message, "tool_calls") && (!content || json_is_null(content)))
+        TERN_TRY(tern_ask_add_text(ask, role, "", 0, err));
+    else TERN_TRY(tern_ask_add_message(ask, role, content, name, err));
+    snprintf(name, sizeof name, "messages[%zu].tool_calls", i);
+    return read_calls(ask, message, name, err);
 }
 
 tern_status tern_ask_read_messages(void *into, const json_t *value, tern_error *err)
@@ -214,6 +239,7 @@ tern_status tern_ask_finish(tern_ask *ask, tern_error *err)
     if (ask->best_of > TERN_ASK_MAX_COMPLETIONS)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "n: %u found, at most %d expected", ask->best_of,
                          TERN_ASK_MAX_COMPLETIONS);
+    TERN_TRY(tern_ask_check_tools(ask, err));
     if (ask->seed_given) return TERN_OK;
     if (getrandom(&ask->sampler.seed, sizeof ask->sampler.seed, 0) == (ssize_t)sizeof ask->sampler.seed) return TERN_OK;
     return tern_fail(err, TERN_IO, "no random numbers of the system");

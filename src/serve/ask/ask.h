@@ -15,10 +15,18 @@ typedef struct tern_ask_prompt {
 } tern_ask_prompt;
 
 /* Everything points into the document, which lives longer, or is the ask's own. */
+/* Which calls of tools the model may make. */
+typedef enum tern_ask_calls { TERN_CALLS_AUTO, TERN_CALLS_NONE, TERN_CALLS_REQUIRED } tern_ask_calls;
+
 typedef struct tern_ask {
     const char *model; /* NULL: the first */
     tern_chat_message *messages;
     size_t n_messages, cap_messages;
+    json_t *more;  /* [n_messages] what each has beside role and content (tool_calls, ...); owned; NULL: nothing */
+    json_t *tools; /* as OpenAI's chat has them; owned; NULL: none */
+    json_t *tool_choice; /* its name in it; owned; NULL: any tool */
+    tern_ask_calls calls;
+    bool serial; /* one call at most */
     tern_ask_prompt *prompts;
     size_t n_prompts, cap_prompts;
     char **owned; /* texts that were joined from parts */
@@ -69,9 +77,33 @@ tern_status tern_ask_read_prompts(void *ask, const json_t *value, tern_error *er
  */
 tern_status tern_ask_add_message(tern_ask *ask, const char *role, const json_t *content, const char *name,
                                  tern_error *err);
+/* Adds a message of n bytes of text, which are borrowed. */
+tern_status tern_ask_add_text(tern_ask *ask, const char *role, const char *text, size_t n, tern_error *err);
 /* The same in front of all others. */
 tern_status tern_ask_put_first(tern_ask *ask, const char *role, const json_t *content, const char *name,
                                tern_error *err);
+
+/* Tools, as OpenAI's chat has them: [{"type": "function", "function": {"name", "description", "parameters"}}]. */
+tern_status tern_ask_read_tools(void *ask, const json_t *value, tern_error *err);
+/* "auto", "none", "required", or {"type": "function", "function": {"name"}}. */
+tern_status tern_ask_read_tool_choice(void *ask, const json_t *value, tern_error *err);
+tern_status tern_ask_read_parallel(void *ask, const json_t *value, tern_error *err); /* true or false */
+/* Adds one tool. `i`: its place, for errors. `parameters`: a JSON Schema; NULL: the tool takes none. */
+tern_status tern_ask_add_tool(tern_ask *ask, size_t i, const json_t *name, const json_t *description,
+                              const json_t *parameters, tern_error *err);
+/* The calls that the last message made: [{"id", "function": {"name", "arguments": object or its text}}]. */
+tern_status tern_ask_add_calls(tern_ask *ask, const json_t *calls, const char *name, tern_error *err);
+/* Says of the last message that it is what a call gave. `id`, `called`: of the call and its tool; either may be NULL.
+ */
+tern_status tern_ask_add_result(tern_ask *ask, const json_t *id, const json_t *called, tern_error *err);
+/* Whether the answer may be calls of tools. */
+bool tern_ask_wants_calls(const tern_ask *ask);
+/* Tools and calls that contradict each other, or what else was asked for. */
+tern_status tern_ask_check_tools(const tern_ask *ask, tern_error *err);
+/* The variables of a chat template, as JSON text: the messages with their calls, and the tools. Freed with tern_free;
+ * NULL: out of memory. */
+char *tern_ask_conversation(const tern_ask *ask);
+
 /* Seeds the sampler from the system where no seed was given, and points it to the biases. */
 tern_status tern_ask_finish(tern_ask *ask, tern_error *err);
 

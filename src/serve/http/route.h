@@ -24,6 +24,9 @@ typedef struct tern_dialect {
     void (*ended)(tern_answer *answer, tern_completion *c);
     void (*finish)(tern_answer *answer);
     json_t *(*whole)(tern_answer *answer); /* not as a stream */
+    /* The i-th call of a tool, and n bytes of the model's thoughts, which come before its text. */
+    void (*call)(tern_answer *answer, tern_completion *c, const tern_tool_call *call, size_t i);
+    void (*thought)(tern_answer *answer, tern_completion *c, const char *text, size_t n);
 } tern_dialect;
 
 /* One of: `reply`, at once; or `read` and `act`. A path that ends in a star names all that begin like it. */

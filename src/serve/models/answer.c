@@ -43,6 +43,10 @@ void tern_answer_close(tern_answer *a)
     for (uint32_t i = 0; i < a->n_parts; i++) tern_request_free(a->parts[i].request);
     for (uint32_t i = 0; a->completions && i < a->n; i++) {
         tern_buf_deinit(&a->completions[i].text);
+        tern_buf_deinit(&a->completions[i].fresh);
+        tern_buf_deinit(&a->completions[i].thought);
+        tern_buf_deinit(&a->completions[i].thoughts);
+        tern_tool_parser_close(a->completions[i].parser);
         tern_free(a->completions[i].tokens);
         tern_free(a->completions[i].tops);
         tern_free(a->completions[i].stop);

@@ -13,6 +13,10 @@ typedef struct tern_answer_token {
 struct tern_completion {
     uint32_t index, prompt; /* among all; of the prompts */
     tern_buf text;
+    tern_tool_parser *parser; /* of its calls; NULL: all of its text is for the reader */
+    tern_buf fresh, thought;  /* what its last piece was, for the reader and of the model's thoughts */
+    tern_buf thoughts;        /* all of them, where `text` is kept */
+    size_t n_calls;           /* that were shown */
     tern_answer_token *tokens;
     size_t n_tokens, cap_tokens;
     tern_token_logprob *tops;
@@ -53,7 +57,8 @@ struct tern_answer {
     tern_grammar *grammar; /* NULL: any text */
     tern_error error;      /* of the first completion that failed */
     bool begun, cancelled, done;
-    uint32_t n_events; /* of a stream that counts them */
+    uint32_t n_events; /* of a stream that counts them, or its blocks */
+    bool in_text;      /* of a stream that has blocks: one of text is open */
 };
 
 tern_status tern_answer_open(tern_answer **answer, tern_exchange *exchange, tern_error *err);
@@ -63,6 +68,20 @@ void tern_answer_close(tern_answer *answer);
 tern_status tern_act_generate(tern_answer *answer, tern_host *host, tern_error *err);
 /* The ids of the i-th prompt, or of the conversation. */
 tern_status tern_answer_tokens(tern_answer *answer, tern_host *host, size_t i, tern_tokens *ids, tern_error *err);
+
+/* models/calls.c. Opens the parser of a completion, where its answer may have calls, or thoughts of Harmony. */
+tern_status tern_calls_open(tern_answer *answer, tern_completion *c, tern_error *err);
+bool tern_calls_wanted(const tern_answer *answer);
+/* Takes n bytes that the model wrote, or its end: *fresh and *thought of the completion are what there is to show. */
+tern_status tern_calls_read(tern_completion *c, const char *text, size_t n, bool ended, tern_error *err);
+/* Its calls, of which there are *n. */
+const tern_tool_call *tern_calls_of(const tern_answer *answer, const tern_completion *c, size_t *n);
+/* The object that a call's arguments are. */
+json_t *tern_calls_arguments(const tern_tool_call *call);
+/* The grammar that forces calls, where they are required. Errors: those of tern_grammar_open_tools. */
+tern_status tern_calls_grammar(tern_answer *answer, tern_host *host, tern_error *err);
+/* The tokens of a conversation with tools. */
+tern_status tern_calls_prompt(const tern_answer *answer, tern_host *host, tern_tokens *ids, tern_error *err);
 
 /* The end of an answer that generated: writes what is left. */
 void tern_answer_finish(tern_answer *answer);

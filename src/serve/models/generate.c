@@ -27,6 +27,7 @@ tern_status tern_answer_tokens(tern_answer *a, tern_host *host, size_t i, tern_t
                              "the model %s has no chat template: start the server with "
                              "--template NAME, or ask for a completion of text",
                              host->name);
+        if (ask->more || tern_ask_wants_calls(ask)) return tern_calls_prompt(a, host, ids, err);
         return tern_engine_chat_prompt(host->engine, host->chat_template, ask->messages, ask->n_messages, true, ids,
                                        err);
     }
@@ -57,25 +58,48 @@ static void measure(tern_answer *a, tern_completion *c)
     c->last_token = now;
 }
 
+/* What the completion's last piece was: kept, or to the client. */
+static tern_status show(tern_answer *a, tern_completion *c, size_t first)
+{
+    const tern_dialect *dialect = a->route->dialect;
+    size_t n_calls;
+    const tern_tool_call *calls = tern_calls_of(a, c, &n_calls);
+    if (!a->ask.stream || a->ask.stop_in_text) {
+        TERN_TRY(tern_buf_add(&c->text, c->fresh.data, c->fresh.size, NULL));
+        TERN_TRY(tern_buf_add(&c->thoughts, c->thought.data, c->thought.size, NULL));
+    }
+    if (!a->ask.stream) return TERN_OK;
+    if (c->thought.size && dialect->thought) dialect->thought(a, c, c->thought.data, c->thought.size);
+    if (c->fresh.size || c->n_tokens > first)
+        dialect->piece(a, c, c->fresh.data ? c->fresh.data : "", c->fresh.size, first);
+    for (; c->n_calls < n_calls; c->n_calls++)
+        if (dialect->call) dialect->call(a, c, &calls[c->n_calls], c->n_calls);
+    return TERN_OK;
+}
+
 static bool on_piece(void *context, const tern_request_piece *piece)
 {
     const tern_answer_part *part = context;
     tern_answer *a = part->answer;
     tern_completion *c = &a->completions[part->first + piece->index];
-    const tern_dialect *dialect = a->route->dialect;
     const size_t first = c->n_tokens;
     tern_status status = TERN_OK;
     if (piece->id >= 0 && !piece->prompt) measure(a, c);
     if (a->ask.logprobs && piece->id >= 0) status = keep_token(c, piece);
-    if (status == TERN_OK && (!a->ask.stream || a->ask.stop_in_text))
-        status = tern_buf_add(&c->text, piece->text ? piece->text : "", piece->n_text, NULL);
-    if (status != TERN_OK) {
-        tern_fail_alloc(&a->error, piece->n_text);
-        return false;
-    }
-    if (a->ask.stream && (piece->n_text || c->n_tokens > first))
-        dialect->piece(a, c, piece->text ? piece->text : "", piece->n_text, first);
-    return !tern_exchange_is_gone(a->exchange);
+    if (status == TERN_OK) status = tern_calls_read(c, piece->text, piece->n_text, false, &a->error);
+    if (status == TERN_OK) status = show(a, c, first);
+    if (status == TERN_OK) return !tern_exchange_is_gone(a->exchange);
+    if (a->error.code == TERN_OK) tern_fail_alloc(&a->error, piece->n_text);
+    return false;
+}
+
+/* What was held back because it might have become a call. */
+static void show_rest(tern_answer *a, tern_completion *c)
+{
+    tern_error err = {0};
+    tern_status status = tern_calls_read(c, "", 0, true, &err);
+    if (status == TERN_OK && a->error.code == TERN_OK) status = show(a, c, c->n_tokens);
+    if (status != TERN_OK && a->error.code == TERN_OK) tern_fail(&a->error, status, "%s", err.message);
 }
 
 static double longer(double a, double b)
@@ -102,6 +126,7 @@ static void on_end(void *context, const tern_request_result *result)
     a->prefill_ms = longer(a->prefill_ms, result->prefill_ms);
     a->decode_ms = longer(a->decode_ms, result->decode_ms);
     if (result->error && a->error.code == TERN_OK) a->error = *result->error;
+    if (c->parser) show_rest(a, c);
     const bool wanted = a->ask.stream && a->error.code == TERN_OK && a->route->dialect->ended;
     if (wanted) a->route->dialect->ended(a, c);
     a->done = ++a->n_ended == a->n;
@@ -126,7 +151,7 @@ static tern_request_params params_of(const tern_answer *a, const tern_host *host
         .stops = ask->stops,
         .n_stops = ask->n_stops,
         .ignore_eos = ask->ignore_eos,
-        .show_special = ask->show_special,
+        .show_special = ask->show_special || tern_calls_wanted(a),
         .echo = ask->echo,
         .logprobs = ask->logprobs || ask->best_of > ask->n,
         .n_top_logprobs = ask->n_top_logprobs,
@@ -161,9 +186,11 @@ static tern_status open_grammar(tern_answer *a, tern_host *host, tern_error *err
     const tern_ask *ask = &a->ask;
     const tern_tokenizer *tokenizer = tern_engine_tokenizer(host->engine);
     char *schema = NULL;
-    if (!ask->constrained) return TERN_OK;
+    const bool forced = tern_ask_wants_calls(ask) && ask->calls == TERN_CALLS_REQUIRED;
+    if (!ask->constrained && !forced) return TERN_OK;
     if (!tokenizer) return tern_fail(err, TERN_UNSUPPORTED, "the model %s has no tokenizer for a grammar", host->name);
     if (!host->vocab) TERN_TRY(tern_grammar_vocab_open(&host->vocab, tokenizer, err));
+    if (forced) return tern_calls_grammar(a, host, err);
     if (ask->schema) {
         schema = json_dumps(ask->schema, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
         if (!schema) return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
@@ -185,6 +212,7 @@ static tern_status make_completions(tern_answer *a, uint32_t n_prompts, tern_err
     if (!a->parts || !a->completions) return tern_fail_alloc(err, n * sizeof *a->completions);
     a->n = n;
     for (uint32_t i = 0; i < n; i++) a->completions[i] = (tern_completion){.index = i, .prompt = i / each};
+    for (uint32_t i = 0; i < n; i++) TERN_TRY(tern_calls_open(a, &a->completions[i], err));
     return TERN_OK;
 }
 

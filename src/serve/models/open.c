@@ -51,7 +51,11 @@ static tern_status open_template(tern_host *h, tern_error *err)
 {
     const char *source = h->server->options.template_source;
     if (!source) source = h->info.chat_template;
-    return source ? tern_chat_template_parse(&h->chat_template, source, strlen(source), err) : TERN_OK;
+    if (!source) return TERN_OK;
+    /* A template that never speaks of tools cannot tell the model which there are. */
+    h->tool_form = tern_tool_form_of(source);
+    if (!strstr(source, "tools") && h->tool_form != TERN_TOOLS_HARMONY) h->tool_form = TERN_TOOLS_NONE;
+    return tern_chat_template_parse(&h->chat_template, source, strlen(source), err);
 }
 
 static tern_status open_all(tern_host *h, tern_error *err)

@@ -107,7 +107,7 @@ tern_status tern_native__read_detokenize(tern_ask *ask, const json_t *body, tern
 static const tern_field template[] = {
     {"model", TERN_FIELD_TEXT, AT(model)},
     {"messages", TERN_FIELD_READ, .read = tern_ask_read_messages},
-    {"tools", TERN_FIELD_REFUSED},
+    {"tools", TERN_FIELD_READ, .read = tern_ask_read_tools},
     {0},
 };
 

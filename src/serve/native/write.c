@@ -82,4 +82,5 @@ static json_t *whole(tern_answer *a)
     return document;
 }
 
-const tern_dialect tern_native__completion = {"text/event-stream", NULL, piece, NULL, finish, whole};
+const tern_dialect tern_native__completion = {
+    .stream_type = "text/event-stream", .piece = piece, .finish = finish, .whole = whole};

@@ -87,7 +87,9 @@ static const tern_field shared[] = {
 
 static const tern_field chat[] = {
     {"messages", TERN_FIELD_READ, .read = tern_ask_read_messages},
-    {"tools", TERN_FIELD_REFUSED},
+    {"tools", TERN_FIELD_READ, .read = tern_ask_read_tools},
+    {"tool_choice", TERN_FIELD_READ, .read = tern_ask_read_tool_choice}, /* Tern's, as OpenAI's */
+    {"parallel_tool_calls", TERN_FIELD_READ, .read = tern_ask_read_parallel},
     {0},
 };
 

@@ -54,6 +54,31 @@ static void chat_piece(tern_answer *a, tern_completion *c, const char *text, siz
     tern_answer_line(a, line_of(a, true, text, n));
 }
 
+static json_t *call_of(const tern_tool_call *call, size_t i)
+{
+    return json_pack("{s:s, s:{s:I, s:s, s:o}}", "id", call->id, "function", "index", (json_int_t)i, "name", call->name,
+                     "arguments", tern_calls_arguments(call));
+}
+
+/* A member of the line's message; takes the value. */
+static json_t *with(json_t *line, const char *key, json_t *value)
+{
+    json_object_set_new(json_object_get(line, "message"), key, value);
+    return line;
+}
+
+static void chat_call(tern_answer *a, tern_completion *c, const tern_tool_call *call, size_t i)
+{
+    (void)c;
+    tern_answer_line(a, with(line_of(a, true, "", 0), "tool_calls", json_pack("[o]", call_of(call, i))));
+}
+
+static void chat_thought(tern_answer *a, tern_completion *c, const char *text, size_t n)
+{
+    (void)c;
+    tern_answer_line(a, with(line_of(a, true, "", 0), "thinking", tern_serve_string(text, n)));
+}
+
 static void finish_chat(tern_answer *a)
 {
     tern_answer_line(a, last_line(a, true, "", 0));
@@ -61,7 +86,15 @@ static void finish_chat(tern_answer *a)
 
 static json_t *whole_chat(tern_answer *a)
 {
-    return last_line(a, true, a->completions[0].text.data, a->completions[0].text.size);
+    const tern_completion *c = &a->completions[0];
+    size_t n;
+    const tern_tool_call *calls = tern_calls_of(a, c, &n);
+    json_t *line = last_line(a, true, c->text.data, c->text.size), *list = json_array();
+    for (size_t i = 0; i < n; i++) json_array_append_new(list, call_of(&calls[i], i));
+    if (n) with(line, "tool_calls", json_incref(list));
+    if (c->thoughts.size) with(line, "thinking", tern_serve_string(c->thoughts.data, c->thoughts.size));
+    json_decref(list);
+    return line;
 }
 
 static void generate_piece(tern_answer *a, tern_completion *c, const char *text, size_t n, size_t first)
@@ -82,8 +115,14 @@ static json_t *whole_generate(tern_answer *a)
 }
 
 #define LINES "application/x-ndjson"
-const tern_dialect tern_ollama__chat = {LINES, NULL, chat_piece, NULL, finish_chat, whole_chat};
-const tern_dialect tern_ollama__generate = {LINES, NULL, generate_piece, NULL, finish_generate, whole_generate};
+const tern_dialect tern_ollama__chat = {.stream_type = LINES,
+                                        .piece = chat_piece,
+                                        .finish = finish_chat,
+                                        .whole = whole_chat,
+                                        .call = chat_call,
+                                        .thought = chat_thought};
+const tern_dialect tern_ollama__generate = {
+    .stream_type = LINES, .piece = generate_piece, .finish = finish_generate, .whole = whole_generate};
 
 tern_status tern_ollama__embed(tern_answer *a, tern_host *host, tern_error *err)
 {
@@ -117,10 +156,12 @@ tern_status tern_ollama__show(tern_answer *a, tern_host *host, tern_error *err)
     const char *template = host->server->options.template_source;
     if (!template) template = i->chat_template ? i->chat_template : "";
     tern_exchange_send(a->exchange, 200,
-                       json_pack("{s:s, s:s, s:o, s:{s:s, s:s, s:s, s:[s], s:s, s:s}, s:o, s:[s, s]}", "modelfile", "",
+                       json_pack("{s:s, s:s, s:o, s:{s:s, s:s, s:s, s:[s], s:s, s:s}, s:o, s:o}", "modelfile", "",
                                  "parameters", "", "template", tern_serve_string(template, strlen(template)), "details",
                                  "parent_model", "", "format", "gguf", "family", i->architecture, "families",
                                  i->architecture, "parameter_size", size, "quantization_level", i->encoding,
-                                 "model_info", info, "capabilities", "completion", "embedding"));
+                                 "model_info", info, "capabilities",
+                                 host->tool_form ? json_pack("[s, s, s]", "completion", "embedding", "tools")
+                                                 : json_pack("[s, s]", "completion", "embedding")));
     return TERN_OK;
 }

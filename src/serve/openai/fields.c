@@ -26,14 +26,6 @@ tern_status tern_openai__read_format(void *into, const json_t *value, tern_error
     return TERN_OK;
 }
 
-static tern_status read_tool_choice(void *ask, const json_t *value, tern_error *err)
-{
-    const char *word = json_string_value(value);
-    (void)ask;
-    if (word && (strcmp(word, "none") == 0 || strcmp(word, "auto") == 0)) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "tool_choice: tools are not supported, \"none\" expected");
-}
-
 static tern_status read_modalities(void *ask, const json_t *value, tern_error *err)
 {
     const char *word = json_string_value(json_array_get(value, 0));
@@ -82,9 +74,9 @@ static const tern_field chat[] = {
     {"logprobs", TERN_FIELD_BOOL, AT(logprobs)},
     {"top_logprobs", TERN_FIELD_U32, AT(n_top_logprobs), 0, TERN_BATCH_MAX_TOP_LOGPROBS},
     {"response_format", TERN_FIELD_READ, .read = tern_openai__read_format},
-    {"tools", TERN_FIELD_REFUSED},
-    {"tool_choice", TERN_FIELD_READ, .read = read_tool_choice},
-    {"parallel_tool_calls", TERN_FIELD_IGNORED},
+    {"tools", TERN_FIELD_READ, .read = tern_ask_read_tools},
+    {"tool_choice", TERN_FIELD_READ, .read = tern_ask_read_tool_choice},
+    {"parallel_tool_calls", TERN_FIELD_READ, .read = tern_ask_read_parallel},
     {"functions", TERN_FIELD_REFUSED},
     {"modalities", TERN_FIELD_READ, .read = read_modalities},
     {"audio", TERN_FIELD_REFUSED},

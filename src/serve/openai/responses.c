@@ -161,4 +161,5 @@ static json_t *whole(tern_answer *a)
     return document(a, true);
 }
 
-const tern_dialect tern_openai__response = {"text/event-stream", begin, piece, NULL, finish, whole};
+const tern_dialect tern_openai__response = {
+    .stream_type = "text/event-stream", .begin = begin, .piece = piece, .finish = finish, .whole = whole};

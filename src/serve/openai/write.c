@@ -50,9 +50,36 @@ static void chat_piece(tern_answer *a, tern_completion *c, const char *text, siz
     send_delta(a, c, json_pack("{s:o}", "content", tern_serve_string(text, n)), logprobs, NULL);
 }
 
+static json_t *call_of(const tern_tool_call *call)
+{
+    return json_pack("{s:s, s:s, s:{s:s, s:s}}", "id", call->id, "type", "function", "function", "name", call->name,
+                     "arguments", call->arguments);
+}
+
+static void chat_call(tern_answer *a, tern_completion *c, const tern_tool_call *call, size_t i)
+{
+    json_t *one = call_of(call);
+    json_object_set_new(one, "index", json_integer((json_int_t)i));
+    send_delta(a, c, json_pack("{s:[o]}", "tool_calls", one), json_null(), NULL);
+}
+
+static void chat_thought(tern_answer *a, tern_completion *c, const char *text, size_t n)
+{
+    send_delta(a, c, json_pack("{s:o}", "reasoning_content", tern_serve_string(text, n)), json_null(), NULL);
+}
+
+/* Calls that are whole are what the model wanted to say, unless it was cut off. */
+static const char *chat_reason(const tern_answer *a, const tern_completion *c)
+{
+    size_t n;
+    const char *reason = tern_openai__reason(c);
+    (void)tern_calls_of(a, c, &n);
+    return n && strcmp(reason, "stop") == 0 ? "tool_calls" : reason;
+}
+
 static void chat_ended(tern_answer *a, tern_completion *c)
 {
-    send_delta(a, c, json_object(), json_null(), tern_openai__reason(c));
+    send_delta(a, c, json_object(), json_null(), chat_reason(a, c));
 }
 
 static void finish(tern_answer *a, const char *prefix, const char *object)
@@ -82,11 +109,26 @@ static json_t *whole(tern_answer *a, const char *prefix, const char *object,
     return document;
 }
 
+static json_t *chat_message(const tern_answer *a, const tern_completion *c)
+{
+    json_t *message = json_pack("{s:s, s:o, s:n}", "role", "assistant", "content",
+                                tern_serve_string(c->text.data, c->text.size), "refusal");
+    size_t n;
+    const tern_tool_call *calls = tern_calls_of(a, c, &n);
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++) json_array_append_new(list, call_of(&calls[i]));
+    if (n) json_object_set(message, "tool_calls", list);
+    if (n && !c->text.size) json_object_set_new(message, "content", json_null());
+    if (c->thoughts.size)
+        json_object_set_new(message, "reasoning_content", tern_serve_string(c->thoughts.data, c->thoughts.size));
+    json_decref(list);
+    return message;
+}
+
 static json_t *chat_choice(const tern_answer *a, const tern_completion *c)
 {
-    return json_pack("{s:{s:s, s:o, s:n}, s:o, s:s}", "message", "role", "assistant", "content",
-                     tern_serve_string(c->text.data, c->text.size), "refusal", "logprobs",
-                     tern_openai__chat_logprobs(a, c, 0), "finish_reason", tern_openai__reason(c));
+    return json_pack("{s:o, s:o, s:s}", "message", chat_message(a, c), "logprobs", tern_openai__chat_logprobs(a, c, 0),
+                     "finish_reason", chat_reason(a, c));
 }
 
 static json_t *whole_chat(tern_answer *a)
@@ -94,8 +136,14 @@ static json_t *whole_chat(tern_answer *a)
     return whole(a, "chatcmpl", "chat.completion", chat_choice);
 }
 
-const tern_dialect tern_openai__chat = {"text/event-stream", begin_chat,  chat_piece,
-                                        chat_ended,          finish_chat, whole_chat};
+const tern_dialect tern_openai__chat = {.stream_type = "text/event-stream",
+                                        .begin = begin_chat,
+                                        .piece = chat_piece,
+                                        .ended = chat_ended,
+                                        .finish = finish_chat,
+                                        .whole = whole_chat,
+                                        .call = chat_call,
+                                        .thought = chat_thought};
 
 static void send_text(tern_answer *a, const tern_completion *c, json_t *text, json_t *logprobs, const char *reason)
 {
@@ -131,5 +179,8 @@ static json_t *whole_text(tern_answer *a)
     return whole(a, "cmpl", "text_completion", text_choice);
 }
 
-const tern_dialect tern_openai__completion = {"text/event-stream", NULL,        text_piece,
-                                              text_ended,          finish_text, whole_text};
+const tern_dialect tern_openai__completion = {.stream_type = "text/event-stream",
+                                              .piece = text_piece,
+                                              .ended = text_ended,
+                                              .finish = finish_text,
+                                              .whole = whole_text};

@@ -9,8 +9,9 @@ const program = process.env.TERN ?? join(root, 'build', 'release', 'tern');
 
 /** A server with these flags beside: {url, port, output(), signal(name), stop(signal)}. */
 export async function startServer(flags = []) {
-    const words = ['serve', '--port', '0', '--template', join(here, 'plain.jinja'), '-m',
-        join(root, 'models', 'stories.gguf'), ...flags];
+    const template = flags.includes('--template') ? [] : ['--template', join(here, 'plain.jinja')];
+    const words = ['serve', '--port', '0', '-m',
+        join(root, 'models', 'stories.gguf'), ...template, ...flags];
     const child = spawn(program, words, { stdio: ['ignore', 'ignore', 'pipe'] });
     let output = '';
     const ended = new Promise((resolve) => child.on('exit', (code) => resolve(code)));

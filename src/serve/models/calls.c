@@ -1,0 +1,94 @@
+/* Tools: told to the model by its template, forced by a grammar, found in what it writes. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "format/json.h"
+#include "serve/server.h"
+
+bool tern_calls_wanted(const tern_answer *a)
+{
+    if (!a->ask.n_messages || a->ask.raw) return false;
+    if (tern_ask_wants_calls(&a->ask)) return true;
+    return a->host->tool_form == TERN_TOOLS_HARMONY && !a->ask.constrained;
+}
+
+tern_status tern_calls_open(tern_answer *a, tern_completion *c, tern_error *err)
+{
+    return tern_calls_wanted(a) ? tern_tool_parser_open(&c->parser, a->host->tool_form, err) : TERN_OK;
+}
+
+tern_status tern_calls_read(tern_completion *c, const char *text, size_t n, bool ended, tern_error *err)
+{
+    c->fresh.size = c->thought.size = 0;
+    if (!c->parser) return tern_buf_add(&c->fresh, text ? text : "", n, err);
+    if (ended) return tern_tool_parser_finish(c->parser, &c->fresh, &c->thought, err);
+    return tern_tool_parser_add(c->parser, text ? text : "", n, &c->fresh, &c->thought, err);
+}
+
+const tern_tool_call *tern_calls_of(const tern_answer *a, const tern_completion *c, size_t *n)
+{
+    *n = 0;
+    if (!c->parser || !tern_ask_wants_calls(&a->ask)) return NULL;
+    const tern_tool_call *calls = tern_tool_parser_calls(c->parser, n);
+    if (a->ask.serial && *n > 1) *n = 1;
+    return calls;
+}
+
+/* Numbers of parsed documents are real; whole ones are written without a point again. */
+static json_t *whole_numbers(json_t *value)
+{
+    int64_t whole;
+    size_t i;
+    const char *key;
+    json_t *member;
+    if (json_is_real(value) && tern_json_int(value, &whole)) return json_integer(whole);
+    if (json_is_array(value)) {
+        json_array_foreach(value, i, member) json_array_set_new(value, i, whole_numbers(member));
+    } else if (json_is_object(value)) {
+        json_object_foreach(value, key, member) json_object_set_new(value, key, whole_numbers(member));
+    }
+    return json_incref(value);
+}
+
+json_t *tern_calls_arguments(const tern_tool_call *call)
+{
+    json_t *root = NULL;
+    if (tern_json_parse(&root, call->arguments, strlen(call->arguments), "arguments", NULL) != TERN_OK)
+        return json_object();
+    json_t *whole = whole_numbers(root);
+    tern_json_free(root);
+    return whole;
+}
+
+static tern_status need_form(const tern_host *host, tern_error *err)
+{
+    if (host->tool_form != TERN_TOOLS_NONE) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "tools: the chat template of the model %s does not speak of them",
+                     host->name);
+}
+
+tern_status tern_calls_grammar(tern_answer *a, tern_host *host, tern_error *err)
+{
+    const tern_ask *ask = &a->ask;
+    TERN_TRY(need_form(host, err));
+    char *tools = json_dumps(ask->tools, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    if (!tools) return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
+    const tern_status status = tern_grammar_open_tools(&a->grammar, host->vocab, host->tool_form, tools, strlen(tools),
+                                                       json_string_value(ask->tool_choice), !ask->serial, err);
+    tern_free(tools);
+    /* What is too large are the client's tools, not the queue. */
+    return status == TERN_LIMIT
+               ? tern_fail(err, TERN_INVALID_ARGUMENT, "tools: their schemas are too large or too deep")
+               : status;
+}
+
+tern_status tern_calls_prompt(const tern_answer *a, tern_host *host, tern_tokens *ids, tern_error *err)
+{
+    TERN_TRY(need_form(host, err));
+    char *text = tern_ask_conversation(&a->ask);
+    if (!text) return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
+    const tern_status status =
+        tern_engine_chat_prompt_json(host->engine, host->chat_template, text, strlen(text), ids, err);
+    tern_free(text);
+    return status;
+}

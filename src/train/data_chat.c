@@ -14,6 +14,7 @@ typedef struct rendering {
 typedef struct conversation {
     const tern_train_maker *maker;
     tern_chat_message *messages;
+    bool *silent; /* [n]: not in the loss */
     size_t n;
     char *bos, *eos;
     rendering whole, part;
@@ -74,7 +75,7 @@ static tern_status convert(conversation *c, tern_train_document *out, tern_error
     for (size_t i = 0; i < c->whole.ids.n; i++) TERN_TRY(tern_tokens_add(&out->ids, c->whole.ids.ids[i], err));
     TERN_TRY(tern_train__fill(out, 0, err));
     for (size_t i = 0; i < c->n; i++)
-        if (is_assistant(&c->messages[i])) TERN_TRY(mark(c, i, out, err));
+        if (is_assistant(&c->messages[i]) && !c->silent[i]) TERN_TRY(mark(c, i, out, err));
     return TERN_OK;
 }
 
@@ -90,14 +91,31 @@ static tern_status read_message(const json_t *item, tern_chat_message *out, tern
     return TERN_OK;
 }
 
+/* OpenAI's "weight": 1, or 0 for an answer that is not learned. */
+static tern_status read_weight(const json_t *item, bool *silent, tern_error *err)
+{
+    int64_t weight = 1;
+    *silent = false;
+    if (!tern_json_has(item, "weight")) return TERN_OK;
+    TERN_TRY(tern_json_get_i64(item, "weight", &weight, err));
+    if (weight != 0 && weight != 1)
+        return tern_fail(err, TERN_MALFORMED, "weight: %lld found, 0 or 1 expected", (long long)weight);
+    *silent = weight == 0;
+    return TERN_OK;
+}
+
 static tern_status read_messages(conversation *c, const json_t *list, tern_error *err)
 {
     c->n = json_array_size(list);
     c->messages = tern_calloc(c->n, sizeof *c->messages);
     if (!c->messages) return tern_fail_alloc(err, c->n * sizeof *c->messages);
-    for (size_t i = 0; i < c->n; i++)
-        if (read_message(json_array_get(list, i), &c->messages[i], err) != TERN_OK)
+    c->silent = tern_calloc(c->n, sizeof *c->silent);
+    if (!c->silent) return tern_fail_alloc(err, c->n * sizeof *c->silent);
+    for (size_t i = 0; i < c->n; i++) {
+        const json_t *item = json_array_get(list, i);
+        if (read_message(item, &c->messages[i], err) != TERN_OK || read_weight(item, &c->silent[i], err) != TERN_OK)
             return tern_error_prefix(err, "message %zu", i);
+    }
     return TERN_OK;
 }
 
@@ -129,5 +147,6 @@ fail:
     tern_free(c.bos);
     tern_free(c.eos);
     tern_free(c.messages);
+    tern_free(c.silent);
     return status;
 }

@@ -146,9 +146,30 @@ static tern_status make_messages(const tern_train_maker *m, const json_t *line, 
     return tern_train__messages(m, list, out, err);
 }
 
-enum { N_KEYS = 4 };
+static tern_status make_form(const tern_train_maker *m, const json_t *line,
+                             tern_status (*read)(const json_t *, json_t *, tern_error *), tern_train_document *out,
+                             tern_error *err)
+{
+    json_t *list = json_array();
+    tern_status status;
+    if (!list) return tern_fail_alloc(err, 1);
+    TERN_GOTO(read(line, list, err));
+    TERN_GOTO(need_tokenizer(m, err));
+    status = tern_train__messages(m, list, out, err);
+fail:
+    json_decref(list);
+    return status;
+}
 
-static const char *const keys[N_KEYS] = {"text", "prompt", "messages", "ids"};
+enum { N_KEYS = 6 };
+
+static const char *const keys[N_KEYS] = {"text", "prompt", "messages", "ids", "conversations", "instruction"};
+
+/* Alpaca's lines have their text beside them, as that program would put it to a model. */
+static bool counts(const json_t *line, const char *key)
+{
+    return tern_json_has(line, key) && (strcmp(key, "text") != 0 || !tern_json_has(line, "instruction"));
+}
 
 bool tern_train_document_has_key(const json_t *object)
 {
@@ -164,18 +185,22 @@ static tern_status make(const tern_train_maker *m, const json_t *line, tern_trai
     if (!json_is_object(line))
         return tern_fail(err, TERN_MALFORMED, "%s found, an object expected", tern_json_kind(line));
     for (size_t i = 0; i < N_KEYS; i++)
-        if (tern_json_has(line, keys[i])) {
+        if (counts(line, keys[i])) {
             if (found++)
                 return tern_fail(err, TERN_MALFORMED, "both %s and %s: one of them expected", keys[which], keys[i]);
             which = i;
         }
     if (!found)
-        return tern_fail(err, TERN_MALFORMED,
-                         "none of text, prompt (with completion), messages and ids: one of them expected");
+        return tern_fail(
+            err, TERN_MALFORMED,
+            "none of text, prompt (with completion), messages and ids: one of them expected, or conversations, "
+            "or instruction (with output)");
     switch (which) {
     case 0: return make_text(m, line, out, err);
     case 1: return make_pair(m, line, out, err);
     case 2: return make_messages(m, line, out, err);
+    case 4: return make_form(m, line, tern_train__conversation, out, err);
+    case 5: return make_form(m, line, tern_train__instruction, out, err);
     default: TERN_TRY(tern_json_get_array(line, "ids", &ids, err)); return make_ids(m, ids, out, err);
     }
 }

@@ -46,7 +46,12 @@ tern_status tern_train_document_text(const tern_train_maker *m, const void *text
  *   "text"                   as above,
  *   "prompt", "completion"   BOS, both as one text, EOS; loss from the first token that the prompt alone does not have,
  *   "messages"               [{"role", "content"}, ...] through the chat template up to the last of the assistant's;
- *                            loss on what the assistant says, each time with the token that ends it,
+ *                            loss on what the assistant says, each time with the token that ends it, unless the
+ *                            message has "weight": 0 (OpenAI's files),
+ *   "conversations"          ShareGPT's form of messages: [{"from": "human" | "gpt" | "system", "value"}, ...]; an
+ *                            assistant that speaks first is left out,
+ *   "instruction", "output"  Alpaca's: a message of the user (with "input" after an empty line) and its answer, after
+ *                            those of "system" and "history"; "text" beside it is not looked at,
  *   "ids"                    as they are, all in the loss.
  * Other keys are not looked at. Errors: MALFORMED (syntax; none or two of these; a kind or an id that does not fit; an
  * assistant that speaks first; a template that renders what was said before differently once more follows),
@@ -59,6 +64,12 @@ tern_status tern_train_document_value(const tern_train_maker *m, const json_t *v
                                       tern_train_document *out, tern_error *err);
 /* Whether an object has any of these keys. */
 bool tern_train_document_has_key(const json_t *object);
+
+/* A line of ShareGPT's form ("conversations": [{"from", "value"}, ...]) or of Alpaca's ("instruction", "input",
+ * "output", "system", "history"), as messages at the end of list. Errors: MALFORMED, NOT_FOUND (a key), OUT_OF_MEMORY.
+ */
+tern_status tern_train__conversation(const json_t *line, json_t *list, tern_error *err);
+tern_status tern_train__instruction(const json_t *line, json_t *list, tern_error *err);
 
 /* The "messages" of a line. */
 tern_status tern_train__messages(const tern_train_maker *m, const json_t *list, tern_train_document *out,

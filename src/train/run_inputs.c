@@ -218,14 +218,16 @@ static tern_status add_string(tern_bpe_trainer *t, const json_t *object, const c
 /* What the line of JSONL has to read. */
 static tern_status add_line(tern_bpe_trainer *t, const char *line, size_t n, const char *what, tern_error *err)
 {
-    static const char *const keys[] = {"text", "prompt", "completion"};
+    static const char *const keys[] = {"text", "prompt", "completion", "instruction", "input", "output", "system"};
     json_t *root = NULL;
     TERN_TRY(tern_json_parse(&root, line, n, what, err));
-    const json_t *messages = json_object_get(root, "messages");
+    const json_t *messages = json_object_get(root, "messages"), *turns = json_object_get(root, "conversations");
     tern_status status = TERN_OK;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) TERN_GOTO(add_string(t, root, keys[i], err));
     for (size_t i = 0; i < json_array_size(messages); i++)
         TERN_GOTO(add_string(t, json_array_get(messages, i), "content", err));
+    for (size_t i = 0; i < json_array_size(turns); i++)
+        TERN_GOTO(add_string(t, json_array_get(turns, i), "value", err));
 fail:
     tern_json_free(root);
     return status;

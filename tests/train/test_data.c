@@ -103,6 +103,13 @@ static void bad_lines_are_explained(void **state)
         {"{\"messages\": [{\"role\": \"user\", \"content\": [1]}]}",
          "message 0: content: array found, a string expected"},
         {"{\"messages\": [3]}", "message 0"},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\", \"weight\": 2}]}",
+         "weight: 2 found, 0 or 1 expected"},
+        {"{\"conversations\": [{\"from\": \"tool\", \"value\": \"a\"}]}", "turn 0: from: \"tool\" found, one of human"},
+        {"{\"conversations\": [{\"from\": \"human\"}]}", "turn 0: value: missing"},
+        {"{\"conversations\": [], \"text\": \"a\"}", "both text and conversations: one of them expected"},
+        {"{\"instruction\": \"a\"}", "output: missing"},
+        {"{\"instruction\": \"a\", \"output\": \"b\", \"history\": [[\"a\"]]}", "history: item 0: array found, a pair"},
         {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\"}]}",
          "message 0: the assistant's: something to answer"},
     };

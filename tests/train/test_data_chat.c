@@ -31,6 +31,30 @@ static void only_the_assistant_counts(void **state)
         "[User: Bye<|eot_id|>Assistant:] Bye bye.<|eot_id|>");
 }
 
+/* ShareGPT's and Alpaca's lines are the same conversations. */
+static void foreign_forms_are_conversations(void **state)
+{
+    (void)state;
+    data_expect_document(
+        "{\"id\": \"7\", \"system\": \"Be kind.\", \"conversations\": [{\"from\": \"human\", \"value\": "
+        "\"Hi\"}, {\"from\": \"gpt\", \"value\": \"Yes.\"}]}",
+        "[" BOS "System: Be kind.<|eot_id|>User: Hi<|eot_id|>Assistant:] Yes.<|eot_id|>");
+    data_expect_document("{\"conversations\": [{\"from\": \"gpt\", \"value\": \"first\"}, {\"role\": \"user\", "
+                         "\"content\": \"Hi\"}, {\"role\": \"assistant\", \"content\": \"Yes.\"}]}",
+                         "[" BOS "User: Hi<|eot_id|>Assistant:] Yes.<|eot_id|>");
+    data_expect_document("{\"instruction\": \"Say yes.\", \"input\": \"\", \"output\": \"Yes.\", \"text\": \"all\"}",
+                         "[" BOS "User: Say yes.<|eot_id|>Assistant:] Yes.<|eot_id|>");
+    data_expect_document(
+        "{\"instruction\": \"Say it.\", \"input\": \"Yes.\", \"output\": \"Yes.\", \"system\": \"Be kind.\", "
+        "\"history\": [[\"a\", \"b\"]]}",
+        "[" BOS "System: Be kind.<|eot_id|>User: a<|eot_id|>Assistant:] b<|eot_id|>"
+        "[User: Say it.\n\nYes.<|eot_id|>Assistant:] Yes.<|eot_id|>");
+    data_expect_document("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
+                         "\"content\": \"b\", \"weight\": 0}, {\"role\": \"user\", \"content\": \"c\"}, {\"role\": "
+                         "\"assistant\", \"content\": \"d\", \"weight\": 1}]}",
+                         "[" BOS "User: a<|eot_id|>Assistant: b<|eot_id|>User: c<|eot_id|>Assistant:] d<|eot_id|>");
+}
+
 /* A template that ends lines after each turn: the line end is nobody's, the end token is the assistant's. */
 static void what_follows_an_answer_does_not_count(void **state)
 {
@@ -103,7 +127,7 @@ static void templates_that_rewrite_are_refused(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(special_tokens_are_not_read_in_text),   cmocka_unit_test(only_the_assistant_counts),
     cmocka_unit_test(messages_are_the_templates_tokens),     cmocka_unit_test(templates_that_rewrite_are_refused),
-    cmocka_unit_test(what_follows_an_answer_does_not_count),
+    cmocka_unit_test(what_follows_an_answer_does_not_count), cmocka_unit_test(foreign_forms_are_conversations),
 };
 
 TEST_GROUP(data_chat, "", tests, .setup = data_open_tokenizer, .teardown = data_close_tokenizer);

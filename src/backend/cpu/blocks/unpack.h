@@ -54,12 +54,16 @@ INLINE_UNPACK codes_32 join_halves(bytes_16 low, bytes_16 high)
                                    21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31);
 }
 
-/* 16 bytes to 32 codes, the low nibbles first. */
+/* 16 bytes to 32 codes, the low nibbles first. A level may have its own. */
 INLINE_UNPACK codes_32 nibbles_32(const uint8_t *p)
 {
+#ifdef NIBBLES_32
+    return NIBBLES_32(p);
+#else
     bytes_16 q;
     memcpy(&q, p, sizeof q);
     return join_halves(q & 15, q >> 4);
+#endif
 }
 
 INLINE_UNPACK void unpack_q8_0(const uint8_t *block, unpacked *out)

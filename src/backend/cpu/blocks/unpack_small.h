@@ -5,7 +5,15 @@
 
 #include "backend/cpu/blocks/unpack.h"
 
-/* A bit of each of 32 columns, the first the lowest: 255 where it is set. */
+/* A bit of each of 32 columns, the first the lowest: 255 where it is set. A level may have masks for it. */
+#ifdef SET_BITS
+INLINE_UNPACK codes_32 set_bits(const uint8_t *p)
+{
+    uint32_t word;
+    memcpy(&word, p, sizeof word);
+    return SET_BITS(word);
+}
+#else
 INLINE_UNPACK codes_32 set_bits(const uint8_t *p)
 {
     typedef uint32_t dwords_8 __attribute__((vector_size(32)));
@@ -17,6 +25,7 @@ INLINE_UNPACK codes_32 set_bits(const uint8_t *p)
                                                  18, 18, 18, 18, 18, 18, 19, 19, 19, 19, 19, 19, 19, 19);
     return (codes_32)((all & bits) != 0);
 }
+#endif
 
 /* Two bits of each of 32 columns, the first the lowest. */
 INLINE_UNPACK codes_32 pairs_32(const uint8_t *p)

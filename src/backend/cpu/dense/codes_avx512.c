@@ -33,6 +33,12 @@ INLINE __m512i load_codes(const uint8_t *q)
     return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)q));
 }
 
+/* Bits of `set` where the mask has them, else of `clear`. */
+INLINE __m512i choose(__m512i mask, __m512i set, __m512i clear)
+{
+    return _mm512_ternarylogic_epi32(mask, set, clear, 0xca);
+}
+
 /* The nibbles of 16 bytes, the low ones first. The look-up takes the lowest four bits of a dword. */
 INLINE void look_up_nibbles(const uint8_t *q, vec table, lanes *out)
 {
@@ -41,15 +47,18 @@ INLINE void look_up_nibbles(const uint8_t *q, vec table, lanes *out)
     out[1].v[0] = _mm512_permutexvar_ps(_mm512_srli_epi32(codes, 4), table);
 }
 
-/* The same, in the second table where the bit of the word at `fifth` is set. */
+/* The same with a bit of the word at `fifth` above each nibble. The look-up in two tables takes the lowest five bits.
+ */
 INLINE void look_up_five_bits(const uint8_t *fifth, const uint8_t *q, vec table, vec table_16, lanes *out)
 {
-    uint16_t bits[2];
-    memcpy(bits, fifth, sizeof bits);
-    const __m512i codes = load_codes(q), high = _mm512_srli_epi32(codes, 4);
-    look_up_nibbles(q, table, out);
-    out[0].v[0] = _mm512_mask_permutexvar_ps(out[0].v[0], bits[0], codes, table_16);
-    out[1].v[0] = _mm512_mask_permutexvar_ps(out[1].v[0], bits[1], high, table_16);
+    int word;
+    memcpy(&word, fifth, sizeof word);
+    const __m512i codes = load_codes(q), bits = _mm512_set1_epi32(word), nibble = _mm512_set1_epi32(15);
+    const __m512i to_4 = _mm512_setr_epi32(28, 29, 30, 31, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11);
+    const __m512i low = _mm512_rorv_epi32(bits, to_4),
+                  high = _mm512_rorv_epi32(bits, _mm512_add_epi32(to_4, _mm512_set1_epi32(16)));
+    out[0].v[0] = _mm512_permutex2var_ps(table, choose(nibble, codes, low), table_16);
+    out[1].v[0] = _mm512_permutex2var_ps(table, choose(nibble, _mm512_srli_epi32(codes, 4), high), table_16);
 }
 
 /* 64 pairs of bits in 16 bytes, the lowest first; d times the pair less one. */

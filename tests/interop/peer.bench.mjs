@@ -1,6 +1,9 @@
-/** Tern beside llama.cpp on the same file, in turns: node peer.bench.mjs FILE [TOKENS OF PROMPT [OF DECODE [TIMES]]] with
- * the folder's packages installed, and Tern's command in TERN or built with the preset release. Prints tokens a second,
- * best of all turns, and the ratio. Two threads each (THREADS), llama.cpp's cache in f16 as Tern's, no flash attention. */
+/** Tern beside llama.cpp on the same file, in turns, on two threads each (THREADS):
+ *
+ *     TERN=../../build/release/tern node peer.bench.mjs FILE [TOKENS OF PROMPT [OF DECODE [TIMES]]]
+ *
+ * with this folder's packages installed. Prints tokens a second, best of all turns, and in brackets the ratio. Tern
+ * runs with int8 activations and with f32 ones, llama.cpp has int8 alone. Caches in f16, no flash attention. */
 import {execFileSync} from 'node:child_process';
 import {existsSync} from 'node:fs';
 import {dirname, join} from 'node:path';
@@ -13,7 +16,8 @@ const threads = Number(process.env.THREADS ?? 2);
 const built = join(dirname(fileURLToPath(import.meta.url)), '../../build/release/tern');
 const command = process.env.TERN ?? built;
 if (!file || !existsSync(file) || !existsSync(command)) {
-  console.error(`found no file ${file} or no command ${command}; usage: node peer.bench.mjs FILE [PROMPT [DECODE [TIMES]]]`);
+  console.error(`found no file ${file} or no command ${command}`);
+  console.error('usage: node peer.bench.mjs FILE [PROMPT [DECODE [TIMES]]]');
   process.exit(2);
 }
 

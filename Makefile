@@ -5,7 +5,7 @@ CMAKE_QUIET = cmake --log-level=NOTICE
 TERN = build/release/tern
 
 .DEFAULT_GOAL := help
-.PHONY: help build shaders run test test-gpu-long bench install web web-modules web-serve web-test asan tsan fuzz arm64 clang lint clean deps deps-test deps-web deps-ci
+.PHONY: help build shaders run chat test test-gpu-long bench install web web-modules web-serve web-test asan tsan fuzz arm64 clang lint clean deps deps-test deps-web deps-ci
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9 -]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ build: deps ## Build build/release/tern alone
 
 run: build ## Build, then let the bundled model write a story
 	@$(TERN) run -p "Once upon a time" $(ARGS)
+
+chat: build ## Build, then talk to the bundled model
+	@$(TERN) chat $(ARGS)
 
 test-build: deps-test
 	@$(CMAKE_QUIET) --preset release

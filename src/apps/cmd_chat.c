@@ -273,6 +273,7 @@ static void defaults(tern_options *o)
 {
     tern_app_generation_defaults(o);
     o->n_tokens = 0;
+    o->bundled = "chat.gguf";
 }
 
 /* What is talked to, and how one leaves. */

@@ -31,6 +31,7 @@ static const tern_flag_group groups[] = {{"Models", tern_flags_serve_models},
 static void defaults(tern_options *o)
 {
     o->serve.port = DEFAULT_PORT;
+    o->bundled = "chat.gguf";
 }
 
 #if TERN_SERVE

@@ -13,7 +13,7 @@
 
 /* Places of the bundled model relative to the program: installed, and in build/release of a source tree. */
 static const char *const beside_program[] = {"../share/tern/models", "../../models"};
-static const char bundled_name[] = "stories.gguf";
+static const char stories[] = "stories.gguf";
 
 static bool program_folder(tern_app_path *out)
 {
@@ -26,19 +26,19 @@ static bool program_folder(tern_app_path *out)
 }
 
 /* Whether folder/name is there; its path goes to *path. */
-static bool look_in(const char *program, const char *folder, tern_app_path *path)
+static bool look_in(const char *program, const char *folder, const char *name, tern_app_path *path)
 {
-    int n = snprintf(path->text, sizeof path->text, "%s%s%s/%s", program, *program ? "/" : "", folder, bundled_name);
+    int n = snprintf(path->text, sizeof path->text, "%s%s%s/%s", program, *program ? "/" : "", folder, name);
     return n < (int)sizeof path->text && tern_file_exists(path->text);
 }
 
-static bool find_bundled(tern_app_path *path)
+static bool find_bundled(const char *name, tern_app_path *path)
 {
     tern_app_path program;
     if (program_folder(&program))
         for (size_t i = 0; i < sizeof beside_program / sizeof *beside_program; i++)
-            if (look_in(program.text, beside_program[i], path)) return true;
-    return look_in("", TERN_MODEL_DIR, path);
+            if (look_in(program.text, beside_program[i], name, path)) return true;
+    return look_in("", TERN_MODEL_DIR, name, path);
 }
 
 tern_status tern_app_find_model(const tern_options *options, tern_app_path *path, tern_error *err)
@@ -56,9 +56,10 @@ tern_status tern_app_find_model(const tern_options *options, tern_app_path *path
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: the name is longer than %zu bytes", tern_show_z(given).text,
                          sizeof path->text - 1);
     }
-    if (find_bundled(path)) return TERN_OK;
+    const char *name = options->bundled ? options->bundled : stories;
+    if (find_bundled(name, path)) return TERN_OK;
     return tern_fail(err, TERN_NOT_FOUND,
-                     "no model: the bundled %s is not installed; give a GGUF file or a folder with -m", bundled_name);
+                     "no model: the bundled %s is not installed; give a GGUF file or a folder with -m", name);
 }
 
 /* The flags of a session over what `params` says beside. */

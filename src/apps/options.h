@@ -28,6 +28,7 @@ typedef struct tern_options {
     bool help, help_all, json, verbose, quiet;
 
     /* the model and where it runs */
+    const char *bundled; /* the model in place of -m; NULL: stories.gguf */
     const char *model, *hf, *head, *activations, *kv, *cpu_features, *kernel;
     const char *threads; /* one number; a list for bench */
     uint32_t ctx, batch;

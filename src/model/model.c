@@ -138,6 +138,11 @@ const tern_tokenizer *tern_model_tokenizer(const tern_model *model)
     return model->tokenizer;
 }
 
+tern_status tern_model_set_chat_template(tern_model *model, const char *source, tern_error *err)
+{
+    return model->tokenizer ? tern_tokenizer_set_chat_template(model->tokenizer, source, strlen(source), err) : TERN_OK;
+}
+
 const tern_weight *tern_model_weight(const tern_model *model, tern_role role, uint32_t layer)
 {
     if (role == TERN_ROLE_OUTPUT && model->config.tied_head) role = TERN_ROLE_TOKEN_EMBD;

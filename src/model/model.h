@@ -196,6 +196,9 @@ void tern_model_close(tern_model *model);
 const tern_config *tern_model_config(const tern_model *model);
 /* NULL when the model has none. */
 const tern_tokenizer *tern_model_tokenizer(const tern_model *model);
+/* Gives the model's tokenizer another chat template (Jinja), which a file written from the model then has. A model
+ * without a tokenizer stays as it is. Errors: OUT_OF_MEMORY. */
+tern_status tern_model_set_chat_template(tern_model *model, const char *source, tern_error *err);
 /* The weight of a role (layer 0 for those outside the layers). For OUTPUT of a tied model: the embedding's. encoding
  * NULL when absent. */
 const tern_weight *tern_model_weight(const tern_model *model, tern_role role, uint32_t layer);

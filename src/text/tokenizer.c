@@ -37,7 +37,7 @@ void tern_tokenizer_close(tern_tokenizer *t)
     tern_free(t);
 }
 
-tern_status tern_tokenizer__set_template(tern_tokenizer *t, const void *text, size_t n, tern_error *err)
+tern_status tern_tokenizer_set_chat_template(tern_tokenizer *t, const void *text, size_t n, tern_error *err)
 {
     char *copy = tern_strndup(text, n);
     if (!copy) return tern_fail_alloc(err, n);

@@ -72,6 +72,8 @@ const int32_t *tern_tokenizer_ends(const tern_tokenizer *t, size_t *n);
 bool tern_token_is_special(const tern_tokenizer *t, int32_t id);
 /* The model's Jinja chat template, or NULL. */
 const char *tern_tokenizer_chat_template(const tern_tokenizer *t);
+/* Takes a copy of n bytes of Jinja in its place. Errors: OUT_OF_MEMORY. */
+tern_status tern_tokenizer_set_chat_template(tern_tokenizer *t, const void *text, size_t n, tern_error *err);
 
 /* Writes the tokenizer.ggml.* keys that open_gguf reads back to the same tokenizer. */
 tern_status tern_tokenizer_write_gguf(const tern_tokenizer *t, tern_gguf_writer *w, tern_error *err);

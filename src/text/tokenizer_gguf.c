@@ -243,7 +243,7 @@ static tern_status read_ends(tern_tokenizer *t, const tern_gguf *g, tern_error *
     for (uint64_t i = 0; kv && i < kv->count; i++)
         TERN_TRY(tern_tokenizer__add_end(t, tern_gguf_array_int(kv, i), err));
     TERN_TRY(get_string(g, KEY_TEMPLATE, &text, err));
-    return text.data ? tern_tokenizer__set_template(t, text.data, text.size, err) : TERN_OK;
+    return text.data ? tern_tokenizer_set_chat_template(t, text.data, text.size, err) : TERN_OK;
 }
 
 static tern_status build(tern_tokenizer *t, const tern_gguf *g, tern_error *err)

@@ -48,7 +48,7 @@ static tern_status read_template(tern_tokenizer *t, const json_t *config, tern_e
         break;
     }
     return json_is_string(value)
-               ? tern_tokenizer__set_template(t, json_string_value(value), json_string_length(value), err)
+               ? tern_tokenizer_set_chat_template(t, json_string_value(value), json_string_length(value), err)
                : TERN_OK;
 }
 
@@ -129,7 +129,7 @@ static tern_status read_template_file(tern_tokenizer *t, const char *dir, tern_e
     tern_status status = TERN_OK;
     if (tern_file_exists(path)) {
         status = tern_file_read(&text, path, MAX_CONFIG_BYTES, err);
-        if (status == TERN_OK) status = tern_tokenizer__set_template(t, text.data ? text.data : "", text.size, err);
+        if (status == TERN_OK) status = tern_tokenizer_set_chat_template(t, text.data ? text.data : "", text.size, err);
     }
     tern_buf_deinit(&text);
     tern_free(path);

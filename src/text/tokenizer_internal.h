@@ -41,8 +41,6 @@ tern_status tern_tokenizer__add_end(tern_tokenizer *t, int64_t id, tern_error *e
 tern_status tern_tokenizer__read_json(tern_tokenizer **t, tern_span file, tern_error *err);
 /* One of added_tokens (tokenizer.json) or added_tokens_decoder (tokenizer_config.json). Errors: MALFORMED. */
 tern_status tern_tokenizer__add_token(tern_tokenizer *t, uint32_t id, const json_t *token, tern_error *err);
-/* A copy of n bytes as the chat template. */
-tern_status tern_tokenizer__set_template(tern_tokenizer *t, const void *text, size_t n, tern_error *err);
 /* Adds the merge `index` of left and right pieces. Errors: MALFORMED, naming index and the piece that is no token. */
 tern_status tern_tokenizer__add_merge(tern_tokenizer *t, uint32_t index, tern_span left, tern_span right,
                                       tern_error *err);

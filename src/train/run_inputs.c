@@ -49,7 +49,7 @@ typedef struct side {
 static tern_status open_template(const tern_run *run, tern_chat_template **out, tern_error *err)
 {
     const tern_tokenizer *t = tern_model_tokenizer(run->model);
-    const char *source = run->o->chat_template ? run->o->chat_template : t ? tern_tokenizer_chat_template(t) : NULL;
+    const char *source = t ? tern_tokenizer_chat_template(t) : run->o->chat_template;
     tern_error why = {0};
     *out = NULL;
     if (!source || tern_chat_template_parse(out, source, strlen(source), &why) == TERN_OK) return TERN_OK;

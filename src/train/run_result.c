@@ -111,14 +111,20 @@ static tern_status copy_file(const char *from_dir, const char *to_dir, const cha
     return status;
 }
 
-/* A folder's tokenizer goes along as it is. */
+/* A folder's tokenizer goes along as it is, with the chat template that the messages were read by. */
 static tern_status copy_tokenizer(const tern_run *run, const char *from, tern_error *err)
 {
     static const char *const names[] = {"tokenizer.json",          "tokenizer.model",        "tokenizer_config.json",
                                         "special_tokens_map.json", "generation_config.json", "added_tokens.json",
                                         "chat_template.jinja"};
+    const char *template = run->o->chat_template;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) TERN_TRY(copy_file(from, run->o->output, names[i], err));
-    return TERN_OK;
+    if (!template) return TERN_OK;
+    char *path = tern_path_join(run->o->output, "chat_template.jinja");
+    const tern_status status = path ? tern_file_write(path, template, strlen(template), err)
+                                    : tern_fail_alloc(err, strlen(run->o->output) + sizeof "chat_template.jinja");
+    tern_free(path);
+    return status;
 }
 
 static tern_status write_folder(const tern_run *run, const tern_master_source *source, tern_error *err)

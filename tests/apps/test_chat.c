@@ -131,6 +131,21 @@ static void a_full_context_is_explained(void **state)
     test_output_free(&shifted);
 }
 
+/* Without -m, the model that answers; it has read neither this name nor this request in its corpus. */
+static void the_bundled_model_answers(void **state)
+{
+    (void)state;
+    test_output o = test_tern("Tell me a story about a fox named Nilo at the beach.\nWho is the story about?\n"
+                              "What is 3 plus 4?\n",
+                              TERN_WORDS("chat", "--greedy"));
+    assert_int_equal(o.code, 0);
+    assert_non_null(strstr(o.out, " fox named Nilo"));
+    assert_non_null(strstr(o.out, "the beach"));
+    assert_non_null(strstr(o.out, "It is about Nilo, "));
+    assert_non_null(strstr(o.out, "\n3 plus 4 is 7.\n"));
+    test_output_free(&o);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(each_line_is_a_turn),
     cmocka_unit_test(kept_tokens_do_not_change_the_text),
@@ -139,6 +154,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(wrong_commands_are_explained),
     cmocka_unit_test(a_model_without_a_template_says_so),
     cmocka_unit_test(a_full_context_is_explained),
+    cmocka_unit_test(the_bundled_model_answers),
 };
 
 TEST_GROUP(chat, "slow", tests);

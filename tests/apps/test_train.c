@@ -223,6 +223,30 @@ static void mistakes_are_named(void **state)
     assert_refused("no-such.json", TERN_WORDS("train", "--config", "no-such.json", "--data", logbook, "-o", out), 1);
 }
 
+/* A model that was trained with --template can be talked to without. */
+static void the_template_is_kept(void **state)
+{
+    (void)state;
+    static const char line[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"Tell me something.\"}, {\"role\": "
+                               "\"assistant\", \"content\": \"One day a fox went to a lake.\"}]}\n";
+    static const char shapes[] = "{\"hidden_size\": 256, \"intermediate_size\": 256, \"num_hidden_layers\": 1, "
+                                 "\"num_attention_heads\": 4, \"vocab_size\": 400}";
+    char *data = strdup(test_scratch("talk.jsonl")), *json = strdup(test_scratch("talk.json")),
+         *out = strdup(test_scratch("talk.gguf"));
+    test_write_text(data, line);
+    test_write_text(json, shapes);
+    test_output o = TERN("train", "--config", json, "--data", data, "--template", "llama3", "--steps", "1", "--seq",
+                         "64", "--val-split", "0", "-o", out, "--overwrite");
+    if (o.code != 0) fail_msg("%s", o.err);
+    test_output_free(&o);
+    o = test_tern("Hello\n", TERN_WORDS("chat", "-m", out, "--greedy", "-n", "2"));
+    if (o.code != 0) fail_msg("%s", o.err);
+    test_output_free(&o);
+    free(data);
+    free(json);
+    free(out);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(steps_are_told_line_by_line),
     cmocka_unit_test(json_has_a_line_for_each_event),
@@ -231,6 +255,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(nohup_is_obeyed),
     cmocka_unit_test(dry_runs_need_neither_data_nor_output),
     cmocka_unit_test(train_makes_a_model),
+    cmocka_unit_test(the_template_is_kept),
     cmocka_unit_test(mistakes_are_named),
 };
 

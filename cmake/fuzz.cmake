@@ -54,7 +54,8 @@ foreach(file ${TERN_FUZZERS})
     tern_fuzz_program(${fuzzer} ${file})
     target_link_options(${fuzzer} PRIVATE -fsanitize=fuzzer)
     add_test(NAME ${fuzzer}
-      COMMAND ${PROJECT_SOURCE_DIR}/scripts/fuzz.sh --build ${PROJECT_BINARY_DIR} --seconds ${TERN_FUZZ_SECONDS} ${name})
+      COMMAND ${PROJECT_SOURCE_DIR}/scripts/fuzz.sh --build ${PROJECT_BINARY_DIR} --seconds ${TERN_FUZZ_SECONDS}
+        --seed 1 ${name})
     set_tests_properties(${fuzzer} PROPERTIES LABELS fuzz ENVIRONMENT "${TERN_TEST_ENVIRONMENT}")
   endif()
 endforeach()

@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
 # Runs fuzzers of a build, one after the other, and keeps what they learn.
 #
-#     scripts/fuzz.sh [--build DIR] [--seconds N] [--jobs N] [--timeout N] [--merge] [NAME...]
+#     scripts/fuzz.sh [--build DIR] [--seconds N] [--jobs N] [--timeout N] [--seed N] [--merge] [NAME...]
 #
 # NAME: gguf, json, ... (default: all that the build has). Each runs --seconds (5) of the clock in --jobs (1) processes,
 # with at most 2 GB of memory and --timeout (10) seconds of the clock for an input, so that bombs are findings. It
 # begins with tests/fuzz/corpus/NAME and DIR/corpus/NAME, where inputs that reach new code are kept; findings go to
 # DIR/found/NAME. Each run adds a line to DIR/fuzz.tsv: the fuzzer, seconds of the clock, seconds of processor time,
 # inputs tried, findings.
+# --seed (0: another in each run): the same inputs in the same order, as ctest takes them, so that a run can be repeated.
 # --merge (after the runs; alone with --seconds 0): brings tests/fuzz/corpus/NAME up to what DIR/corpus/NAME covers, by
 # adding the smallest inputs of at most 4 KB that do.
 set -uo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-build=$root/build/fuzz seconds=5 jobs=1 timeout=10 merge=0
+build=$root/build/fuzz seconds=5 jobs=1 timeout=10 seed=0 merge=0
 names=()
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p;}' "$0"; }
 while [ $# -gt 0 ]; do
@@ -22,6 +23,7 @@ while [ $# -gt 0 ]; do
     --seconds) seconds=$2; shift ;;
     --jobs) jobs=$2; shift ;;
     --timeout) timeout=$2; shift ;;
+    --seed) seed=$2; shift ;;
     --merge) merge=1 ;;
     -h | --help) usage; exit 0 ;;
     -*) echo "fuzz.sh: $1: no such flag (--help lists them)" >&2; exit 2 ;;
@@ -49,7 +51,7 @@ run_one() { # NAME: its exit status
     rm -f "$log"/fuzz-*.log
     local before after
     before=$(find "$found" -type f | wc -l)
-    local how=("-max_total_time=$seconds" -print_final_stats=1 "-artifact_prefix=$found/")
+    local how=("-seed=$seed" "-max_total_time=$seconds" -print_final_stats=1 "-artifact_prefix=$found/")
     [ "$jobs" -gt 1 ] && how+=("-jobs=$jobs" "-workers=$jobs")
     times=$({ time (cd "$log" && "$build/fuzz_$name" "${limits[@]}" "${how[@]}" "$corpus" \
         "$root/tests/fuzz/corpus/$name" >fuzz-main.log 2>&1); } 2>&1)

@@ -8,7 +8,7 @@
 # begins with tests/fuzz/corpus/NAME and DIR/corpus/NAME, where inputs that reach new code are kept; findings go to
 # DIR/found/NAME. Each run adds a line to DIR/fuzz.tsv: the fuzzer, seconds of the clock, seconds of processor time,
 # inputs tried, findings.
-# --seed (0: another in each run): the same inputs in the same order, as ctest takes them, so that a run can be repeated.
+# --seed (0: another in each run): the same inputs in the same order, so that a run can be repeated; ctest has 1.
 # --merge (after the runs; alone with --seconds 0): brings tests/fuzz/corpus/NAME up to what DIR/corpus/NAME covers, by
 # adding the smallest inputs of at most 4 KB that do.
 set -uo pipefail

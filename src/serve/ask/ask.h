@@ -38,6 +38,7 @@ typedef struct tern_ask {
     bool seed_given;
     uint32_t n, best_of; /* 0: 1 */
     uint32_t max_tokens; /* 0: until the context is full */
+    uint32_t n_ctx;      /* positions of prompt and answer together; 0: all that the server has */
     bool no_tokens;      /* none are to be generated: 0 was asked for, where that means so */
     bool constrained;    /* the text is what a grammar allows: */
     tern_grammar_kind grammar_kind;

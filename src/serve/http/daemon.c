@@ -67,6 +67,17 @@ static tern_status check_tls(const tern_serve_options *o, tern_error *err)
     return TERN_OK;
 }
 
+/* libmicrohttpd says no reason; an address in use is errno's, anything else with TLS its files'. */
+static tern_status fail_listen(const tern_serve_options *o, tern_error *err)
+{
+    const int why = errno;
+    if (o->tls_cert && why != EADDRINUSE && why != EACCES && why != EADDRNOTAVAIL)
+        return tern_fail(err, TERN_MALFORMED,
+                         "--tls-cert and --tls-key: a certificate and its key in PEM expected, no such pair found");
+    return tern_fail(err, TERN_IO, "%s port %u: cannot listen there: %s",
+                     o->host ? tern_show_z(o->host).text : "127.0.0.1", o->port, strerror(why));
+}
+
 tern_status tern_serve__listen(tern_serve *s, tern_error *err)
 {
     const tern_serve_options *o = &s->options;
@@ -87,6 +98,7 @@ tern_status tern_serve__listen(tern_serve *s, tern_error *err)
     const unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME |
                            (o->tls_cert ? (unsigned)MHD_USE_TLS : 0) |
                            (address.any.sa_family == AF_INET6 ? (unsigned)MHD_USE_IPv6 : 0);
+    errno = 0;
     s->daemon = MHD_start_daemon(
         flags, o->port, NULL, NULL, tern_connection_ask, s, MHD_OPTION_ARRAY, items, MHD_OPTION_THREAD_POOL_SIZE,
         (unsigned)THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)s->limits.connections,
@@ -94,9 +106,7 @@ tern_status tern_serve__listen(tern_serve *s, tern_error *err)
         (unsigned)s->limits.idle_seconds, MHD_OPTION_NOTIFY_COMPLETED, tern_connection_completed, s,
         MHD_OPTION_NOTIFY_CONNECTION, tern_connection_changed, s, MHD_OPTION_URI_LOG_CALLBACK, tern_connection_uri, s,
         MHD_OPTION_LISTEN_BACKLOG_SIZE, (unsigned)BACKLOG, MHD_OPTION_END);
-    if (s->daemon) return TERN_OK;
-    return tern_fail(err, TERN_IO, "%s port %u: cannot listen there: %s",
-                     o->host ? tern_show_z(o->host).text : "127.0.0.1", o->port, strerror(errno));
+    return s->daemon ? TERN_OK : fail_listen(o, err);
 }
 
 void tern_serve__close_daemon(tern_serve *s)

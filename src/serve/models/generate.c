@@ -164,6 +164,22 @@ static tern_request_params params_of(const tern_answer *a, const tern_host *host
     };
 }
 
+/* Keeps prompt and answer within the positions that were asked for. */
+static tern_status bound(const tern_answer *a, const tern_host *host, tern_request_params *params, tern_error *err)
+{
+    const uint32_t n_ctx = a->ask.n_ctx, most = tern_batch_n_ctx(host->batch);
+    if (!n_ctx) return TERN_OK;
+    if (n_ctx > most)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "num_ctx: %u found, at most %u expected (the server's --ctx)",
+                         n_ctx, most);
+    if (params->n_prompt >= n_ctx)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "the prompt has %u tokens, less than num_ctx (%u) expected",
+                         params->n_prompt, n_ctx);
+    const uint32_t room = n_ctx - params->n_prompt;
+    if (!params->max_tokens || params->max_tokens > room) params->max_tokens = room;
+    return TERN_OK;
+}
+
 static tern_status submit(tern_answer *a, tern_host *host, uint32_t i, tern_error *err)
 {
     tern_tokens ids = {0};
@@ -174,6 +190,7 @@ static tern_status submit(tern_answer *a, tern_host *host, uint32_t i, tern_erro
     TERN_GOTO(tern_answer_tokens(a, host, i, &ids, err));
     params.prompt = ids.ids;
     params.n_prompt = (uint32_t)ids.n;
+    TERN_GOTO(bound(a, host, &params, err));
     a->n_asked += params.n_prompt;
     status = tern_batch_submit(host->batch, &params, &part->request, err);
 fail:

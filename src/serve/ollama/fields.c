@@ -45,9 +45,9 @@ static const tern_field options[] = {
     {"mirostat", TERN_FIELD_REFUSED},
     {"mirostat_tau", TERN_FIELD_IGNORED},
     {"mirostat_eta", TERN_FIELD_IGNORED},
-    {"num_ctx", TERN_FIELD_IGNORED}, /* where and how it runs is the server's: --ctx and others */
+    {"num_ctx", TERN_FIELD_U32, AT(n_ctx), 1, 1 << 30},
     {"num_keep", TERN_FIELD_IGNORED},
-    {"num_batch", TERN_FIELD_IGNORED},
+    {"num_batch", TERN_FIELD_IGNORED}, /* how it runs is the server's: --batch and others */
     {"num_gpu", TERN_FIELD_IGNORED},
     {"main_gpu", TERN_FIELD_IGNORED},
     {"num_thread", TERN_FIELD_IGNORED},

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 
 const here = dirname(fileURLToPath(import.meta.url));
 export const root = join(here, '..', '..', '..');
-const program = process.env.TERN ?? join(root, 'build', 'release', 'tern');
+export const program = process.env.TERN ?? join(root, 'build', 'release', 'tern');
 
 /** A server with these flags beside: {url, port, output(), signal(name), stop(signal)}. */
 export async function startServer(flags = []) {
@@ -20,12 +20,14 @@ export async function startServer(flags = []) {
             output += data;
             const found = /listening on https?:\/\/[^ ]*:(\d+)/.exec(output);
             if (found) resolve(Number(found[1]));
+            else if (output.includes('listening on /')) resolve(0); // a unix socket
         });
         child.on('exit', () => reject(new Error(`the server ended: ${output}`)));
     });
     return {
         url: `http://127.0.0.1:${port}`,
         port,
+        pid: child.pid,
         output: () => output,
         signal: (name) => child.kill(name),
         stop(signal = 'SIGTERM') {

@@ -1,0 +1,163 @@
+// Faults by the thousand: connections that are idle or slow, aborted streams, random and mutated requests, and memory
+// that stays flat over many requests. TERN_SERVE_FAULTS=N makes each N times as many; the full size is 100 (1,000
+// connections, 10,000 requests), and 500 (100,000 mutated ones) with TERN=build/asan/tern, whose memory is no measure.
+// TERN_TEST_SEED takes another seed.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { Agent, request } from 'node:http';
+import { connect } from 'node:net';
+import { after, before, test } from 'node:test';
+import { metric, startServer, until } from './support/server.mjs';
+
+const times = Number(process.env.TERN_SERVE_FAULTS ?? 1);
+const seed = Number(process.env.TERN_TEST_SEED ?? 17);
+const head = 'POST /v1/completions HTTP/1.1\r\nHost: a\r\n';
+const story = { prompt: 'Once upon a time', max_tokens: 4, temperature: 0 };
+const agent = new Agent({ keepAlive: true, maxSockets: 8 });
+let server, hasty; // the second closes what is idle for a second
+
+before(async () => {
+    const flags = ['--no-log', '--parallel', '8', '--ctx', '128'];
+    server = await startServer(flags);
+    hasty = await startServer(['--idle-timeout', '1', ...flags]);
+});
+after(async () => {
+    agent.destroy();
+    for (const one of [server, hasty]) assert.equal(await one?.stop(), 0, one?.output());
+});
+
+/** The status; 0: the connection ended without one. */
+const post = (path, body, { port } = server) => new Promise((resolve) => {
+    const sent = request({ port, path, method: 'POST', agent }, (answer) => {
+        answer.resume().on('end', () => resolve(answer.statusCode)).on('error', () => resolve(0));
+    });
+    sent.on('error', () => resolve(0)).end(body);
+});
+
+async function inTurns(n, each, width = 8) {
+    let i = 0;
+    await Promise.all(Array.from({ length: width }, async () => {
+        while (i < n) await each(i++);
+    }));
+}
+
+/** Numbers below n, the same for the same seed (mulberry32). */
+function chance(state) {
+    return (n) => {
+        state = (state + 0x6d2b79f5) | 0;
+        let t = Math.imul(state ^ (state >>> 15), 1 | state);
+        t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+        return ((t ^ (t >>> 14)) >>> 0) % n;
+    };
+}
+
+test('nine of ten connections idle or slow: the others are answered', async () => {
+    const n = Math.min(10 * times, 1000), begun = ['', 'POST /v1', head, `${head}Content-Length: 99\r\n\r\n{"pro`];
+    const idle = Array.from({ length: n * 9 / 10 }, (_, i) => {
+        const socket = connect(hasty.port, '127.0.0.1');
+        const closed = new Promise((resolve) => socket.on('close', resolve));
+        socket.on('error', () => {}).resume().write(begun[i % begun.length]);
+        return { socket, closed };
+    });
+    const slow = setInterval(() => idle.forEach(({ socket }, i) => i % 4 === 3 && socket.write(' ')), 200);
+    const answered = async () => assert.equal(await post('/v1/completions', JSON.stringify(story), hasty), 200);
+    await inTurns(Math.max(n / 10, 4), answered);
+    await Promise.all(idle.map((c) => c.closed)); // slow ones too: a request must be whole in time
+    clearInterval(slow);
+});
+
+test('aborted streams leave nothing behind', async () => {
+    await inTurns(10 * times, async (i) => {
+        const body = JSON.stringify({ prompt: `${i}. Once`, ignore_eos: true, max_tokens: 1000, stream: true });
+        await new Promise((resolve) => {
+            const sent = request({ port: server.port, path: '/v1/completions', method: 'POST' }, (answer) => {
+                answer.once('data', () => sent.destroy()).on('error', () => {});
+            });
+            sent.on('error', () => {}).on('close', resolve).end(body);
+        });
+    });
+    await until(async () => (await metric(server, 'tern_sequences_running')) === 0);
+});
+
+const tools = [{ type: 'function', function: { name: 'f', parameters: { type: 'object',
+    properties: { a: { enum: [1, 'b'] } } } } }];
+const messages = [{ role: 'system', content: 'a' }, { role: 'user', content: [{ type: 'text', text: 'b' }] }];
+const good = [
+    ['/v1/chat/completions', { messages, max_tokens: 2, stream: true, stream_options: { include_usage: true } }],
+    ['/v1/chat/completions', { messages, tools, tool_choice: 'none', max_tokens: 2, logprobs: true, top_logprobs: 2 }],
+    ['/v1/chat/completions', { messages, max_tokens: 3, response_format: { type: 'json_schema', json_schema: { schema:
+        { type: 'object', properties: { a: { type: 'integer' } }, required: ['a'] } } } }],
+    ['/v1/completions', { prompt: ['a', [1, 2]], max_tokens: 2, n: 2, best_of: 2, echo: true, stop: ['x'], seed: 1 }],
+    ['/v1/completions', { prompt: 'a', max_tokens: 2, logit_bias: { 5: -100 }, grammar: 'root ::= [a-z]+ | "x" root' }],
+    ['/v1/responses', { input: 'a', instructions: 'b', max_output_tokens: 2, stream: true }],
+    ['/v1/embeddings', { input: ['a', 'b'], dimensions: 4, encoding_format: 'base64' }],
+    ['/v1/messages', { max_tokens: 2, system: 'a', messages, tools: [{ name: 'f', input_schema: {} }] }],
+    ['/v1/messages/count_tokens', { messages }],
+    ['/api/chat', { messages: [{ role: 'user', content: 'a' }], options: { num_predict: 2, num_ctx: 64 } }],
+    ['/api/generate', { prompt: 'a', raw: true, format: 'json', options: { num_predict: 2 } }],
+    ['/completion', { prompt: 'a', n_predict: 2, n_probs: 2 }],
+    ['/tokenize', { content: 'a b', with_pieces: true }],
+    ['/detokenize', { tokens: [1, 2, 3] }],
+    ['/apply-template', { messages: [{ role: 'user', content: 'a' }] }],
+];
+
+/** A body with some of its bytes changed, cut, doubled, or exchanged with words that JSON and requests know. */
+function mutated(text, pick) {
+    const words = ['null', 'true', '-1', '1e99', '0.5', '"', '{', '}', '[', ']', ',', '\\u0000', '\\ud800', '\\', '[[[[[[[[',
+        '99999999999999999999', '""', '{"a":{}}', '"name"', '"role"', '"tool"', '"content"', '\x80', '\0'];
+    for (let n = 1 + pick(4); n > 0; n--) {
+        const at = pick(text.length + 1), end = at + pick(12);
+        const part = pick(3) ? words[pick(words.length)] : pick(2) ? text.slice(pick(text.length + 1)).slice(0, 40) : '';
+        text = text.slice(0, at) + part + text.slice(end);
+    }
+    return Buffer.from(text, 'latin1');
+}
+
+test('random and mutated requests are answered or refused, and never fail the server', async () => {
+    const pick = chance(seed), seen = {};
+    await inTurns(200 * times, async (i) => {
+        const [path, body] = good[i % good.length];
+        const bytes = pick(20) === 0 ? Buffer.from(Array.from({ length: pick(64) }, () => pick(256)))
+            : mutated(JSON.stringify(body), pick);
+        const status = await post(path, bytes);
+        seen[status] = (seen[status] ?? 0) + 1;
+        assert.ok([200, 400, 404].includes(status), `seed ${seed}: ${status} to ${path} ${bytes.toString('latin1')}`);
+    });
+    assert.ok(seen[200] > 0 && seen[400] > 0, JSON.stringify(seen));
+    await until(async () => (await metric(server, 'tern_sequences_running')) === 0);
+});
+
+test('heads that are no HTTP close the connection', async () => {
+    const pick = chance(seed);
+    await inTurns(20 * times, async () => {
+        const text = mutated(`${head}Content-Length: 2\r\n\r\n{}`, pick);
+        await new Promise((resolve) => {
+            const socket = connect(hasty.port, '127.0.0.1');
+            socket.on('error', () => {}).on('close', resolve).resume().end(text);
+        });
+    });
+    assert.equal(await post('/v1/completions', JSON.stringify(story), hasty), 200);
+});
+
+/** KiB that the server's process holds, where the system says so. */
+function resident() {
+    try {
+        return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${server.pid}/status`, 'utf8'))[1]);
+    } catch {
+        return NaN;
+    }
+}
+
+test('many requests take no more memory than some', async (t) => {
+    const many = (n) => inTurns(n, async (i) => {
+        const [path, body] = good[i % good.length];
+        assert.ok([200, 400].includes(await post(path, JSON.stringify(body))));
+    });
+    await many(100 * Math.min(times, 10));
+    const before = resident();
+    if (!before) return t.skip('no /proc');
+    await many(100 * times);
+    const more = resident() - before;
+    t.diagnostic(`${before} KiB after the first requests, ${more} KiB more after ${100 * times} others`);
+    assert.ok(process.env.TERN?.includes('asan') || more < 8192, `${more} KiB more`); // of threads' arenas, not of requests
+});

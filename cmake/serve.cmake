@@ -12,6 +12,12 @@ if(NOT TERN_SERVE STREQUAL OFF)
 endif()
 if(TERN_SERVE_FOUND)
   file(GLOB_RECURSE TERN_SERVE_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/serve/*.c)
-  add_library(tern_serve STATIC EXCLUDE_FROM_ALL ${TERN_SERVE_SOURCES})
+  file(GLOB TERN_SERVE_PAGE CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/web/serve/* ${PROJECT_SOURCE_DIR}/web/serve/js/* ${PROJECT_SOURCE_DIR}/web/page/* ${PROJECT_SOURCE_DIR}/web/page/js/*)
+  list(FILTER TERN_SERVE_PAGE INCLUDE REGEX "\\.(html|css|svg|js)$")
+  add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/serve_page.c
+    COMMAND ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR} -DOUT=${PROJECT_BINARY_DIR}/serve_page.c
+      -P ${PROJECT_SOURCE_DIR}/cmake/serve-page.cmake
+    DEPENDS ${TERN_SERVE_PAGE} ${PROJECT_SOURCE_DIR}/cmake/serve-page.cmake VERBATIM)
+  add_library(tern_serve STATIC EXCLUDE_FROM_ALL ${TERN_SERVE_SOURCES} ${PROJECT_BINARY_DIR}/serve_page.c)
   target_link_libraries(tern_serve PUBLIC tern_static PkgConfig::MICROHTTPD)
 endif()

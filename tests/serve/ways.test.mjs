@@ -119,7 +119,8 @@ test('an adapter answers under its name, beside the model', async () => {
     await withServer(['--lora', `moon=${file}`], async ({ url }) => {
         const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
         const names = ['stories', 'moon', 'stories', 'moon'];
-        const say = async (name) => (await client.completions.create({ ...story, model: name, logprobs: 0 })).choices[0];
+        const say = async (name) => (await client.completions.create({ ...story, model: name,
+            logprobs: 0 })).choices[0];
         const alone = [];
         for (const name of names) alone.push(await say(name));
         const together = await Promise.all(names.map(say));

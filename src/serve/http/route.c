@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const tern_route *const tables[] = {tern_routes_openai, tern_routes_ollama, tern_routes_anthropic,
-                                           tern_routes_native};
+                                           tern_routes_native, tern_routes_page};
 
 static bool matches(const tern_route *r, const char *path, const char **rest)
 {

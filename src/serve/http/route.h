@@ -46,7 +46,8 @@ const tern_route *tern_route_find(const char *method, const char *path, const ch
 const tern_protocol *tern_route_protocol(const char *path);
 
 /* Each ends with a route without a path. */
-extern const tern_route tern_routes_openai[], tern_routes_ollama[], tern_routes_anthropic[], tern_routes_native[];
+extern const tern_route tern_routes_openai[], tern_routes_ollama[], tern_routes_anthropic[], tern_routes_native[],
+    tern_routes_page[];
 extern const tern_protocol tern_protocol_openai, tern_protocol_ollama, tern_protocol_anthropic, tern_protocol_native;
 
 #endif

@@ -53,7 +53,8 @@ export const hintTitle = (code) => HINTS[code] ?? TITLES[code] ?? 'Note';
 /** @param {{code?: string, message?: string}} error @returns {{title: string, text: string, advice: string}} */
 export function explain(error) {
   const code = error?.code ?? 'INTERNAL';
-  return {title: TITLES[code] ?? TITLES.INTERNAL, text: String(error?.message ?? error), advice: ADVICE[code] ?? ''};
+  const title = error?.title ?? TITLES[code] ?? TITLES.INTERNAL;
+  return {title, text: String(error?.message ?? error), advice: ADVICE[code] ?? ''};
 }
 
 /** Whether loading the same again can help. */

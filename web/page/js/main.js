@@ -3,6 +3,7 @@ import * as adapters from './adapters.js';
 import * as chat from './chat.js';
 import * as device from './device.js';
 import * as finetune from './finetune.js';
+import * as frame from './frame.js';
 import * as loading from './loading.js';
 import * as offline from './offline.js';
 import * as picker from './picker.js';
@@ -10,27 +11,6 @@ import * as sampling from './sampling.js';
 import * as settings from './settings.js';
 import {$} from './dom.js';
 import * as stored from './stored.js';
-
-const THEMES = ['system', 'light', 'dark'];
-
-function showTheme(theme) {
-  $('theme').textContent = `Theme: ${theme}`;
-  if (theme === 'system') delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = theme;
-}
-
-function nextTheme() {
-  const theme = THEMES[(THEMES.indexOf(settings.get('theme', 'system')) + 1) % THEMES.length];
-  settings.set('theme', theme);
-  showTheme(theme);
-}
-
-function togglePanel() {
-  const open = document.body.dataset.panel !== 'open';
-  document.body.dataset.panel = open ? 'open' : 'closed';
-  $('panel-toggle').setAttribute('aria-expanded', String(open));
-  if (open) $('panel').scrollIntoView();
-}
 
 function showView() {
   if (!['', '#chat', '#finetune'].includes(location.hash)) return;
@@ -60,9 +40,7 @@ function keepPage(event) {
 }
 
 async function start() {
-  showTheme(settings.get('theme', 'system'));
-  $('theme').onclick = nextTheme;
-  $('panel-toggle').onclick = togglePanel;
+  frame.start();
   window.addEventListener('hashchange', showView);
   document.addEventListener('dragover', keepPage);
   document.addEventListener('drop', keepPage);

@@ -54,7 +54,8 @@ export function render(conversation, actions) {
   const empty = h(
     'p',
     {class: 'empty'},
-    'Nothing is sent anywhere: the model runs in this browser. Write something below.',
+    $('transcript').dataset.empty ??
+      'Nothing is sent anywhere: the model runs in this browser. Write something below.',
   );
   $('transcript').replaceChildren(
     ...(conversation.turns.length ? conversation.turns.map((turn) => draw(turn, actions)) : [empty]),

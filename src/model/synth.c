@@ -10,7 +10,7 @@
 #include "model/synth_internal.h"
 #include "quant/mix.h"
 
-enum { TABLE_SIZE = 1 << 14, SLICE_ROWS = 1024, MOST_TOKENS = 128256 };
+enum { TABLE_SIZE = 1 << 14, SLICE_ROWS = 1024 };
 
 typedef struct maker {
     const tern_config *config;
@@ -195,10 +195,10 @@ static tern_status add_tensors(maker *m, tern_error *err)
     return TERN_OK;
 }
 
-/* Large tables have more rows than the made-up vocabulary has tokens. */
+/* As many tokens as the table has rows: other programs take the one for the other. */
 static tern_status write_vocab(maker *m, tern_error *err)
 {
-    const uint32_t n = m->config->n_vocab < MOST_TOKENS ? m->config->n_vocab : MOST_TOKENS;
+    const uint32_t n = m->config->n_vocab;
     return tern_synth__vocab(n, n < 1024 ? 16 : 256, m->writer, err);
 }
 

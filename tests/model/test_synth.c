@@ -117,6 +117,23 @@ static void vocabulary_encodes(void **state)
     tern_model_close(model);
 }
 
+/* Other programs take the number of tokens for that of the table's rows. */
+static void large_tables_have_a_token_for_each_row(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    const char *path = test_scratch("synth-large.gguf");
+    const tern_synth_options options = {.preset = "gemma3-270m",
+                                        .layers = 1,
+                                        .linear = tern_encoding_by_name("q1_0"),
+                                        .head = tern_encoding_by_name("q1_0")};
+    assert_ok(tern_synth_write(path, &options, &err), err);
+    tern_model *model = open_model(path);
+    assert_int_equal(tern_model_config(model)->n_vocab, 262144);
+    assert_int_equal(tern_tokenizer_size(tern_model_tokenizer(model)), 262144);
+    tern_model_close(model);
+}
+
 /* The seed decides the codes, the encoding does not. */
 static void same_model_in_every_encoding(void **state)
 {
@@ -208,6 +225,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(vocabulary_encodes),
     cmocka_unit_test(same_model_in_every_encoding),
     cmocka_unit_test(seed_decides),
+    cmocka_unit_test(large_tables_have_a_token_for_each_row),
     cmocka_unit_test(presets_are_sound),
     cmocka_unit_test(unknown_preset),
 };

@@ -1,12 +1,17 @@
 // Measures a server of the OpenAI API: throughput, and percentiles of the time to the first token and between tokens.
-//     node load.mjs [--url URL] [--model NAME] [--key KEY] [--clients 1,2,4,8,16,32,64] [--requests N]
-//         [--tokens N] [--prompt TEXT] [--ids FIRST:COUNT] [--shared]
+//     node load.mjs [--url [NAME=]URL]... [--model NAME] [--key KEY] [--clients 1,2,4,8,16,32,64] [--requests N]
+//         [--tokens N] [--prompt TEXT] [--ids FIRST:COUNT] [--shared] [--svg FILE]
+// Several servers are measured in turns at each number of clients, and stand beside each other in the table and in the
+// picture that --svg writes.
 // Each client asks one request after the other, N in all; without --shared a prompt begins with its number.
 // --ids asks with COUNT token ids from FIRST on in the place of a text, for models without a vocabulary worth reading.
+import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { picture } from './picture.mjs';
 
 const { values: o } = parseArgs({ options: {
-    url: { type: 'string', default: 'http://127.0.0.1:8080' },
+    url: { type: 'string', multiple: true, default: ['http://127.0.0.1:8080'] },
+    svg: { type: 'string' },
     model: { type: 'string' },
     key: { type: 'string', default: 'none' },
     clients: { type: 'string', default: '1,2,4,8,16,32,64' },
@@ -17,6 +22,10 @@ const { values: o } = parseArgs({ options: {
     shared: { type: 'boolean', default: false },
 } });
 const nTokens = Number(o.tokens);
+const servers = o.url.map((text) => {
+    const [, name, url] = /^(?:([^=/]+)=)?(.*)$/.exec(text);
+    return { name: name ?? new URL(url).host, url, rows: [] };
+});
 let count = 0;
 
 function prompt() {
@@ -27,11 +36,11 @@ function prompt() {
 }
 
 /** One request: milliseconds to its first token, those between tokens, how many there were. */
-async function ask() {
+async function ask(url) {
     const body = JSON.stringify({ model: o.model, prompt: prompt(), max_tokens: nTokens, temperature: 0,
         ignore_eos: true, stream: true, stream_options: { include_usage: true } });
     const began = performance.now();
-    const response = await fetch(`${o.url}/v1/completions`, { method: 'POST', body,
+    const response = await fetch(`${url}/v1/completions`, { method: 'POST', body,
         headers: { 'content-type': 'application/json', authorization: `Bearer ${o.key}` } });
     if (!response.ok) throw new Error(`${response.status}: ${await response.text()}`);
     const result = { first: 0, between: [], tokens: 0 };
@@ -58,23 +67,31 @@ function percentile(sorted, p) {
     return sorted.length ? sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * p))] : NaN;
 }
 
-function columns(values) {
+function percentiles(values) {
     const sorted = values.sort((a, b) => a - b);
-    return [0.5, 0.95, 0.99].map((p) => percentile(sorted, p).toFixed(1));
+    return [0.5, 0.95, 0.99].map((p) => percentile(sorted, p));
 }
 
-async function measure(clients) {
+async function measure(url, clients) {
     const results = [];
     const began = performance.now();
     await Promise.all(Array.from({ length: clients }, async () => {
-        for (let i = 0; i < Number(o.requests); i++) results.push(await ask());
+        for (let i = 0; i < Number(o.requests); i++) results.push(await ask(url));
     }));
     const seconds = (performance.now() - began) / 1e3;
     const tokens = results.reduce((sum, r) => sum + r.tokens, 0);
-    return [clients, (tokens / seconds).toFixed(1), ...columns(results.map((r) => r.first)),
-        ...columns(results.flatMap((r) => r.between))];
+    return { clients, rate: tokens / seconds, first: percentiles(results.map((r) => r.first)),
+        between: percentiles(results.flatMap((r) => r.between)) };
 }
 
-console.log('| clients | tokens/s | first token, ms: p50 | p95 | p99 | between tokens, ms: p50 | p95 | p99 |');
-console.log('|---|---|---|---|---|---|---|---|');
-for (const clients of o.clients.split(',').map(Number)) console.log(`| ${(await measure(clients)).join(' | ')} |`);
+for (const { url } of servers) await ask(url); // what is opened with the first request counts for none
+console.log('| server | clients | tokens/s | first token, ms: p50 | p95 | p99 | between tokens, ms: p50 | p95 | p99 |');
+console.log('|---|---|---|---|---|---|---|---|---|');
+for (const clients of o.clients.split(',').map(Number))
+    for (const server of servers) {
+        const row = await measure(server.url, clients);
+        const numbers = [row.rate, ...row.first, ...row.between].map((n) => n.toFixed(1));
+        server.rows.push(row);
+        console.log(`| ${[server.name, clients, ...numbers].join(' | ')} |`);
+    }
+if (o.svg) writeFileSync(o.svg, picture(servers));

@@ -111,20 +111,26 @@ static tern_status copy_file(const char *from_dir, const char *to_dir, const cha
     return status;
 }
 
-/* A folder's tokenizer goes along as it is, with the chat template that the messages were read by. */
-static tern_status copy_tokenizer(const tern_run *run, const char *from, tern_error *err)
+/* The chat template that the messages were read by, where a flag names it. */
+static tern_status write_template(const tern_run *run, tern_error *err)
 {
-    static const char *const names[] = {"tokenizer.json",          "tokenizer.model",        "tokenizer_config.json",
-                                        "special_tokens_map.json", "generation_config.json", "added_tokens.json",
-                                        "chat_template.jinja"};
     const char *template = run->o->chat_template;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) TERN_TRY(copy_file(from, run->o->output, names[i], err));
     if (!template) return TERN_OK;
     char *path = tern_path_join(run->o->output, "chat_template.jinja");
     const tern_status status = path ? tern_file_write(path, template, strlen(template), err)
                                     : tern_fail_alloc(err, strlen(run->o->output) + sizeof "chat_template.jinja");
     tern_free(path);
     return status;
+}
+
+/* A folder's tokenizer goes along as it is. */
+static tern_status copy_tokenizer(const tern_run *run, const char *from, tern_error *err)
+{
+    static const char *const names[] = {"tokenizer.json",          "tokenizer.model",        "tokenizer_config.json",
+                                        "special_tokens_map.json", "generation_config.json", "added_tokens.json",
+                                        "chat_template.jinja"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) TERN_TRY(copy_file(from, run->o->output, names[i], err));
+    return write_template(run, err);
 }
 
 static tern_status write_folder(const tern_run *run, const tern_master_source *source, tern_error *err)
@@ -168,6 +174,7 @@ static tern_status write_adapter(tern_run *run, tern_error *err)
     tern_status status = run->to_gguf ? tern_adapter_write_gguf(adapter, run->o->output, err)
                                       : tern_adapter_write_peft(adapter, run->o->output, err);
     tern_adapter_close(adapter);
+    if (status == TERN_OK && !run->to_gguf) status = write_template(run, err);
     return status;
 }
 

@@ -8,6 +8,7 @@
 #include "support/command.h"
 #include "support/converted.h"
 #include "support/test.h"
+#include "tern/text.h"
 
 static const char logbook[] = TERN_SOURCE_DIR "/examples/finetune/logbook.txt";
 
@@ -51,6 +52,43 @@ static void steps_are_told_line_by_line(void **state)
     test_output_free(&o);
     assert_true(tern_file_exists(test_scratch("told.train/loss.svg")));
     free(out);
+}
+
+static bool has_text(const char *path, const char *text)
+{
+    tern_buf bytes = {0};
+    tern_error err = {0};
+    if (tern_file_read(&bytes, path, (size_t)1 << 30, &err) != TERN_OK) fail_msg("%s", err.message);
+    const bool found = memmem(bytes.data, bytes.size, text, strlen(text)) != NULL;
+    tern_buf_deinit(&bytes);
+    return found;
+}
+
+/* The template that conversations were put in goes with the result: into a model, and beside an adapter. */
+static void the_template_is_stored(void **state)
+{
+    static const char lines[] =
+        "{\"instruction\": \"Say yes.\", \"output\": \"Yes.\"}\n"
+        "{\"conversations\": [{\"from\": \"human\", \"value\": \"Hi\"}, {\"from\": \"gpt\", \"value\": "
+        "\"Hello.\"}]}\n";
+    (void)state;
+    char *data = strdup(test_scratch("forms.jsonl")), *model = strdup(test_scratch("stored.gguf"));
+    char *adapter = strdup(test_scratch("stored"));
+    const char *chatml = tern_chat_template_builtin("chatml");
+    test_write_text(data, lines);
+    assert_false(has_text(test_small_model(), chatml));
+    for (int lora = 0; lora < 2; lora++) {
+        test_output o = TERN("finetune", "-m", test_small_model(), "--data", data, "--template", "chatml", "--seq",
+                             "64", "--batch", "1", "-t", "1", "--val-split", "0", "--steps", "1", "-o",
+                             lora ? adapter : model, "--overwrite", lora ? "--lora" : NULL, "2");
+        if (o.code != 0) fail_msg("%s", o.err);
+        test_output_free(&o);
+    }
+    assert_true(has_text(model, chatml));
+    assert_true(has_text(test_scratch("stored/chat_template.jinja"), chatml));
+    free(data);
+    free(model);
+    free(adapter);
 }
 
 static double number_at(const json_t *object, const char *key)
@@ -249,6 +287,7 @@ static void the_template_is_kept(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(steps_are_told_line_by_line),
+    cmocka_unit_test(the_template_is_stored),
     cmocka_unit_test(json_has_a_line_for_each_event),
     cmocka_unit_test(ctrl_c_saves_and_resume_goes_on),
     cmocka_unit_test(hanging_up_saves_too),

@@ -15,11 +15,24 @@ char *tern_run__path(const tern_run *run, const char *name)
     return tern_path_join(run->folder, name);
 }
 
-/* "x.gguf" works in "x.train", beside the result. */
-static char *name_folder(const char *output, bool to_gguf)
+/* An adapter's folder is the adapter alone, and a run works beside it; but one that began in it goes on there. */
+static bool works_beside(const tern_run *run)
 {
-    if (!to_gguf) return tern_strdup(output);
-    const size_t n = strlen(output) - strlen(".gguf");
+    const char *output = run->o->output;
+    if (run->to_gguf || !(run->o->lora_rank || run->o->lora_start)) return run->to_gguf;
+    char *inside = run->o->resume ? tern_path_join(output, "checkpoint/state.safetensors") : NULL;
+    const bool began_in_it = inside && tern_file_exists(inside);
+    tern_free(inside);
+    return !began_in_it;
+}
+
+/* "x.gguf", or the folder "x" of an adapter, works in "x.train", beside the result; a model's folder in itself. */
+static char *name_folder(const tern_run *run)
+{
+    const char *output = run->o->output;
+    if (!works_beside(run)) return tern_strdup(output);
+    size_t n = strlen(output) - (run->to_gguf ? strlen(".gguf") : 0);
+    while (n > 1 && !run->to_gguf && output[n - 1] == '/') n--;
     char *folder = tern_alloc(n + sizeof ".train");
     if (!folder) return NULL;
     memcpy(folder, output, n);
@@ -47,7 +60,8 @@ static tern_status check_places(const tern_run *run, const char *const *inputs, 
     folder.path = run->folder;
     folder.folder = true;
     folder.overwrite = mine || has_begun(run);
-    if (run->to_gguf) TERN_TRY(tern_output_check(&file, err));
+    file.folder = !run->to_gguf;
+    if (strcmp(run->folder, o->output) != 0) TERN_TRY(tern_output_check(&file, err));
     return tern_output_check(&folder, err);
 }
 
@@ -82,7 +96,7 @@ tern_status tern_run__find_folder(tern_run *run, tern_error *err)
                          tern_show_z(o->type).text, tern_show_z(o->output).text);
     if (o->type && (o->lora_rank || o->lora_start))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "type %s: adapters are always f32", tern_show_z(o->type).text);
-    run->folder = name_folder(o->output, run->to_gguf);
+    run->folder = name_folder(run);
     run->checkpoint_dir = run->folder ? tern_run__path(run, "checkpoint") : NULL;
     run->state_path = run->checkpoint_dir ? tern_path_join(run->checkpoint_dir, "state.safetensors") : NULL;
     if (!run->state_path) return tern_fail_alloc(err, strlen(o->output) + 64);

@@ -194,7 +194,7 @@ static void check(product *p, const layout *l, uint32_t n_rows, uint32_t cols, u
 
 static void every_width_and_token_count(void **state)
 {
-    static const uint32_t tokens[] = {1, 2, 3, 5, 8, 9, 16, 17, 33};
+    static const uint32_t tokens[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 33};
     product *p = *state;
     for (const layout *l = layouts; l < layouts + N_LAYOUTS; l++)
         for (const uint32_t *cols = l->cols; *cols; cols++)

@@ -50,6 +50,16 @@ test('a key is asked for, in both forms; health needs none', async () => {
 test('pages of another origin are refused, those of --cors answered', async () => {
     await withServer(['--cors', 'https://a.example'], async ({ url }) => {
         assert.equal((await post(url, story, { origin: 'https://b.example' })).status, 403);
+        // fetch sets Host itself: a name that points here is a page of a stranger, an address is the server's own.
+        const own = (host) => new Promise((resolve) => {
+            const headers = { host, origin: `http://${host}` };
+            request(`${url}/v1/completions`, { method: 'POST', headers }, (answer) => {
+                answer.resume();
+                resolve(answer.statusCode);
+            }).end(JSON.stringify(story));
+        });
+        assert.equal(await own('rebound.example:8080'), 403);
+        for (const host of ['127.0.0.1:8080', '[::1]:8080', 'localhost']) assert.equal(await own(host), 200);
         const answer = await post(url, story, { origin: 'https://a.example' });
         assert.equal(answer.headers.get('access-control-allow-origin'), 'https://a.example');
     });
@@ -126,6 +136,7 @@ test('SIGTERM lets what runs come to its end; SIGHUP opens the log anew', async 
     const log = join(folder, 'log');
     const server = await startServer(['--log', log]);
     await post(server.url, story);
+    await until(() => readFileSync(log, 'utf8').includes('/v1/completions')); // the line comes after the answer
     renameSync(log, `${log}.1`);
     server.signal('SIGHUP');
     await until(async () => {

@@ -1,6 +1,7 @@
 /* Who may ask. */
 #include "serve/http/access.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 #include <strings.h>
 
@@ -27,13 +28,27 @@ bool tern_access_has_key(const tern_serve_options *o, struct MHD_Connection *c)
     return found;
 }
 
+/* Whether a Host is an address, or this machine's name for itself: a name of anybody else's may be made to point here,
+ * so that a page of his is of the same origin as this server (DNS rebinding). */
+static bool is_address(const char *host)
+{
+    unsigned char address[16];
+    char name[64];
+    const size_t n = strcspn(host, ":");
+    if (*host == '[') return true;
+    if (n >= sizeof name) return false;
+    memcpy(name, host, n);
+    name[n] = 0;
+    return inet_pton(AF_INET, name, address) == 1 || strcasecmp(name, "localhost") == 0;
+}
+
 bool tern_access_has_origin(const tern_serve_options *o, struct MHD_Connection *c)
 {
     const char *origin = header(c, "Origin"), *host = header(c, "Host");
     if (!origin) return true;
     if (o->cors && (strcmp(o->cors, "*") == 0 || strcmp(o->cors, origin) == 0)) return true;
     const char *name = strstr(origin, "://");
-    return name && host && strcasecmp(name + 3, host) == 0;
+    return name && host && strcasecmp(name + 3, host) == 0 && (o->n_keys || is_address(host));
 }
 
 void tern_access_add_headers(const tern_serve_options *o, struct MHD_Response *r)

@@ -37,7 +37,7 @@
     X("inference.rope.scaling", OBJECT, true)          \
     X("inference.rope.scaling.type", TEXT, false)      \
     X("inference.rope.scaling.factor", NUMBER, false)  \
-    X("inference.sliding_window", NOTHING, true)       \
+    X("inference.sliding_window", COUNT, true)         \
     X("inference.experts", NOTHING, true)              \
     X("inference.bos", COUNT, true)                    \
     X("inference.eos", COUNT, true)                    \
@@ -67,7 +67,6 @@
     X("moeConfig.numExperts", COUNT, false)            \
     X("moeConfig.numExpertsPerTok", COUNT, false)      \
     X("moeConfig.expertShardMap", OBJECT, false)       \
-    X("inference.sliding_window", COUNT, true)         \
     X("inference.experts", OBJECT, false)              \
     X("inference.experts.count", COUNT, false)         \
     X("inference.experts.used", COUNT, false)          \

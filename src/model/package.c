@@ -79,7 +79,7 @@ static json_t *inference_json(const tern_model *model, const tern_gguf *gguf, ui
                             (int)c->sub_norms, "tied_embeddings", (int)c->tied_head);
     json_object_set_new(out, "rope", rope_json(c, gguf));
     const bool experts = version == TERN_MANIFEST_EXPERTS_VERSION;
-    json_object_set_new(out, "sliding_window", experts && c->window ? json_integer(c->window) : json_null());
+    json_object_set_new(out, "sliding_window", c->window ? json_integer(c->window) : json_null());
     json_object_set_new(out, "experts", experts ? experts_json(c) : json_null());
     json_object_set_new(out, "bos", id_or_null(t, t ? tern_tokenizer_bos(t) : -1));
     json_object_set_new(out, "eos", id_or_null(t, t ? tern_tokenizer_eos(t) : -1));

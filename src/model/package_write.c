@@ -169,9 +169,6 @@ static tern_status open_file(writing *w, const char *path, tern_error *err)
     w->plan = (tern_manifest){.version = experts ? TERN_MANIFEST_EXPERTS_VERSION : TERN_MANIFEST_VERSION,
                               .bytes = w->map.size,
                               .shard_bytes = w->shard_bytes};
-    if (!experts && tern_model_config(w->model)->window)
-        return tern_fail(err, TERN_UNSUPPORTED, "%s: a window of %u: packages hold models without one",
-                         tern_show_z(path).text, tern_model_config(w->model)->window);
     TERN_TRY(tern_package__cut(&w->plan, w->model, w->gguf, err));
     return tern_package_describe(w->model, w->gguf, &w->plan, &w->manifest, err);
 }

@@ -127,6 +127,35 @@ static void sampling_is_the_default(void **state)
     tern_manifest_deinit(&m);
 }
 
+/* Gemma: layers with a window, two bases of RoPE and norms behind blocks. The models are the same to the last field. */
+static void windows(void **state)
+{
+    (void)state;
+    char file[4200], dir[4000];
+    const tern_synth_options options = {.preset = "gemma3-270m",
+                                        .layers = 2,
+                                        .linear = tern_encoding_by_name("q1_0"),
+                                        .head = tern_encoding_by_name("q1_0")};
+    const tern_package_options over = {.overwrite = true};
+    tern_manifest m;
+    tern_model *a, *b;
+    snprintf(file, sizeof file, "%s", test_scratch("windows.gguf"));
+    snprintf(dir, sizeof dir, "%s", test_scratch("windows"));
+    assert_ok(tern_synth_write(file, &options, &package_err), package_err);
+    assert_ok(tern_package_write(file, dir, &over, &package_err), package_err);
+    assert_ok(tern_model_open(&a, file, NULL, &package_err), package_err);
+    assert_ok(tern_model_open(&b, dir, NULL, &package_err), package_err);
+    assert_int_equal(tern_model_config(b)->window, 512);
+    assert_memory_equal(tern_model_config(a), tern_model_config(b), sizeof(tern_config));
+    snprintf(file, sizeof file, "%s/manifest.json", dir);
+    assert_ok(tern_manifest_read(&m, file, &package_err), package_err);
+    const json_t *window = json_object_get(json_object_get(m.root, "inference"), "sliding_window");
+    assert_float_equal(json_number_value(window), 512, 0);
+    tern_manifest_deinit(&m);
+    tern_model_close(b);
+    tern_model_close(a);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(sums),
     cmocka_unit_test(shards_are_the_file),
@@ -134,6 +163,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(same_bytes_again),
     cmocka_unit_test(models_are_the_same),
     cmocka_unit_test(sampling_is_the_default),
+    cmocka_unit_test(windows),
 };
 
 TEST_GROUP(package, "", tests, .setup = package_setup, .teardown = package_teardown);

@@ -51,28 +51,36 @@ template <int N, bool TWO> static __device__ __forceinline__ void store_halves(_
 
 // --- x: a row for two threads, each 64 columns in runs of 8 that take turns
 
-static __device__ __forceinline__ void fetch_x(const Linear &l, const float *row, uint32_t from, float *v, int run)
+// Whether eight columns that start at a multiple of eight are two loads of 16 bytes.
+static __device__ __forceinline__ bool is_aligned(const Linear &l)
 {
-#pragma unroll
-    for (int k = 0; k < 8; k++) {
-        const uint32_t c = from + run * 16 + k;
-        v[k] = c < l.cols ? row[c] : 0;
+    return ((size_t)l.x & 15) == 0 && l.x_stride % 4 == 0;
+}
+
+static __device__ __forceinline__ void fetch_x(const Linear &l, const float *row, uint32_t c, bool aligned, float *v)
+{
+    if (aligned && c + 8 <= l.cols) {
+        const float4 a = *(const float4 *)(row + c), b = *(const float4 *)(row + c + 4);
+        v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w;
+        v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
+        return;
     }
+#pragma unroll
+    for (int k = 0; k < 8; k++) v[k] = c + k < l.cols ? row[c + k] : 0;
 }
 
 // Stores a step's rows as halves, and the inverses of what they were multiplied with.
-static __device__ __forceinline__ void store_x(const Linear &l, const float *row, uint32_t from, __half *to,
-                                               float *inverse)
+static __device__ __forceinline__ void store_x(const Linear &l, const float *row, uint32_t from, bool aligned,
+                                               __half *to, float *inverse)
 {
     const uint32_t side = threadIdx.x & 1;
-    float top = 0;
+    float top = 0, v[8][8];
 #pragma unroll
-    for (int run = 0; run < 8; run++) {
-        float v[8];
-        fetch_x(l, row, from + side * 8, v, run);
+    for (int run = 0; run < 8; run++) fetch_x(l, row, from + side * 8 + run * 16, aligned, v[run]);
 #pragma unroll
-        for (int k = 0; k < 8; k++) top = fmaxf(top, fabsf(v[k]));
-    }
+    for (int run = 0; run < 8; run++)
+#pragma unroll
+        for (int k = 0; k < 8; k++) top = fmaxf(top, fabsf(v[run][k]));
     top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
     // 2^(14 - exponent), kept among numbers whose inverse is one too
     const int exponent = (int)(__float_as_uint(top) >> 23 & 255);
@@ -81,11 +89,9 @@ static __device__ __forceinline__ void store_x(const Linear &l, const float *row
     if (side == 0) inverse[threadIdx.x / 2] = __uint_as_float((uint32_t)(254 - power) << 23);
 #pragma unroll
     for (int run = 0; run < 8; run++) {
-        float v[8];
-        fetch_x(l, row, from + side * 8, v, run); // from L1
 #pragma unroll
-        for (int k = 0; k < 8; k++) v[k] *= factor;
-        store_halves<8, true>(to + threadIdx.x / 2 * STRIDE + run * 16 + side * 8, v);
+        for (int k = 0; k < 8; k++) v[run][k] *= factor;
+        store_halves<8, true>(to + threadIdx.x / 2 * STRIDE + run * 16 + side * 8, v[run]);
     }
 }
 
@@ -201,12 +207,13 @@ template <int F> static __global__ void __launch_bounds__(THREADS) dense_mma(con
     const float *row = (const float *)l.x + (size_t)min(first_token + threadIdx.x / 2, count - 1) * l.x_stride;
     const __half *xw = xs + (warp >> 1) * 32 * STRIDE;
     const uint32_t steps = (l.cols + STEP - 1) / STEP;
+    const bool aligned = is_aligned(l);
     float total[2][4][4] = {};
     Mine<F> mine;
     fetch_w<F>(l, at, 0, mine);
     for (uint32_t step = 0; step < steps; step++) {
         __syncthreads();
-        store_x(l, row, step * STEP, xs, inverse);
+        store_x(l, row, step * STEP, aligned, xs, inverse);
         store_w<F>(l, step, mine, ws);
         if (step + 1 < steps) fetch_w<F>(l, at, step + 1, mine);
         __syncthreads();

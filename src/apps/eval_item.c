@@ -53,16 +53,15 @@ static tern_status read_answer(tern_eval_item *item, const char *key, const json
                                tern_error *err)
 {
     const char *text = json_string_value(value);
-    int64_t at = json_is_integer(value) ? json_integer_value(value)
-                 : json_is_real(value)  ? (int64_t)json_real_value(value)
-                                        : -1;
+    double at = json_is_number(value) ? json_number_value(value) : -1;
     for (size_t i = 0; text && i < json_array_size(labels); i++) {
         const char *label = json_string_value(json_array_get(labels, i));
-        if (label && strcmp(label, text) == 0) at = (int64_t)i;
+        if (label && strcmp(label, text) == 0) at = (double)i;
     }
-    if (text && !labels && text[0] && !text[1])
-        at = isdigit((unsigned char)*text) ? *text - '0' : toupper((unsigned char)*text) - 'A';
-    if (at < 0 || at >= item->n_choices)
+    const char c = text && !labels && text[0] && !text[1] ? *text : ' ';
+    if (isdigit((unsigned char)c)) at = c - '0';
+    if (isalpha((unsigned char)c)) at = toupper((unsigned char)c) - 'A';
+    if (!(at >= 0 && at < item->n_choices))
         return tern_fail(err, TERN_MALFORMED, "\"%s\": one of the %u choices expected", key, item->n_choices);
     item->answer = (uint32_t)at;
     return TERN_OK;
@@ -74,8 +73,11 @@ static tern_status add_clean(tern_buf *out, const char *text, bool capital, tern
     bool space = false;
     for (const char *p = text; *p; p++) {
         const char *end = *p == '[' ? strchr(p, ']') : NULL;
-        if (end && strncmp(p, "[title]", 7) == 0) TERN_TRY(add(out, ".", err));
         if (end) {
+            const bool title = strncmp(p, "[title]", 7) == 0;
+            if (title && out->size && out->data[out->size - 1] == ' ') out->size--;
+            if (title) TERN_TRY(add(out, ". ", err));
+            space = space || title;
             p = end;
             continue;
         }

@@ -127,6 +127,18 @@ TERN_API void tern_request_free(tern_request *request);
  * the youngest sequence is put back to the head of the queue, and its tokens are evaluated again later. */
 TERN_API tern_status tern_batch_step(tern_batch *batch, bool *busy, tern_error *err);
 
+/* Saves the pages that are kept for reuse (tokens, keys and values, of running sequences what fills pages) to a file,
+ * which appears whole or not at all in the place of one that is there; a new one is its owner's alone to read.
+ * *n_pages: how many. For the thread of tern_batch_step. Errors: INVALID_ARGUMENT (no_prefix_reuse; what is there is no
+ * file of saved pages, and stays), IO, NOT_FOUND (no such folder), OUT_OF_MEMORY. */
+TERN_API tern_status tern_batch_save(tern_batch *batch, const char *path, uint32_t *n_pages, tern_error *err);
+/* Before the first step: takes the pages that a batch of the same model, device, numbers and type of cache has saved,
+ * those used last where the pool has no room for all. Requests find them as they find those of earlier requests, with
+ * the same bits on the CPU. *n_pages: how many. On failure the batch is as it was. Errors: MALFORMED (what does not
+ * match, a damaged file), UNSUPPORTED (the file's version), NOT_FOUND, IO, INVALID_ARGUMENT (after the first step,
+ * no_prefix_reuse). */
+TERN_API tern_status tern_batch_restore(tern_batch *batch, const char *path, uint32_t *n_pages, tern_error *err);
+
 typedef struct tern_batch_counters {
     uint32_t running, waiting;                /* completions */
     uint64_t pages, pages_used, pages_cached; /* in the pool; of running sequences; kept for reuse */

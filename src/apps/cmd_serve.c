@@ -212,6 +212,7 @@ static tern_status prepare(serving *s, tern_error *err)
                   .n_chunk = o->serve.chunk,
                   .kv = tern_app_kv(o),
                   .no_prefix_reuse = o->serve.no_reuse},
+        .cache_file = o->serve.cache_file,
         .open = open_model,
         .open_context = s,
         .host = o->serve.host,
@@ -225,6 +226,9 @@ static tern_status prepare(serving *s, tern_error *err)
         .limits = {o->serve.max_body, o->serve.max_tokens, o->serve.max_connections, o->serve.max_queue,
                    o->serve.timeout, o->serve.idle},
     };
+    if (o->serve.cache_file && o->serve.no_reuse)
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "--cache-file keeps what --no-prefix-reuse does without: one of them expected");
     TERN_TRY(read_cache(o->serve.cache, &s->how.batch.cache_bytes, err));
     TERN_TRY(tern_app_check_device(o, err));
     TERN_TRY(find_models(s, err));

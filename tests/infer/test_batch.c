@@ -1,6 +1,8 @@
 /* Batches: every request gives the bits that it gives alone, whatever else runs and however it is scheduled. */
 #include "infer/batch_cases.h"
 
+#include "base/file.h"
+
 enum { N_CASES = 64, N_CTX = 256 };
 
 /* The trained model, and requests with what each gives alone. */
@@ -140,9 +142,115 @@ static void wishes(void **state)
     free(c);
 }
 
+static uint32_t restore(tern_batch *batch, const char *path, const char *words)
+{
+    tern_error err = {0};
+    uint32_t n = 0;
+    const tern_status status = tern_batch_restore(batch, path, &n, &err);
+    if (!words) assert_ok(status, err);
+    else if (status == TERN_OK || !strstr(err.message, words)) fail_msg("%s: %s expected", err.message, words);
+    return n;
+}
+
+/* Saves the pages of a batch that has run n cases, the last `running` of which still run. */
+static uint32_t save_after(const char *path, uint32_t cases, uint32_t running)
+{
+    tern_error err = {0};
+    uint32_t n;
+    bool busy;
+    tern_batch *batch = batch_open(here->engine, with(64, 0, 0));
+    batch_run_together(batch, here->cases, cases - running, 0);
+    for (uint32_t i = cases - running; i < cases; i++) batch_submit(batch, &here->cases[i]);
+    for (uint32_t i = 0; i < running; i++) assert_ok(tern_batch_step(batch, &busy, &err), err);
+    assert_ok(tern_batch_save(batch, path, &n, &err), err);
+    batch_finish(batch);
+    batch_check(here->cases, cases, "saved beside");
+    tern_batch_close(batch);
+    return n;
+}
+
+/* Restored pages are found, in a large pool and in a small one, and texts stay as they are. */
+static void saved_pages(void **state)
+{
+    (void)state;
+    const char *path = test_scratch("pages");
+    for (uint32_t small = 0; small < 2; small++) {
+        const uint32_t cases = small ? N_CASES / 4 : N_CASES;
+        const uint32_t n = save_after(path, cases, 6 * small);
+        tern_batch_params params = with(small ? 8 : 64, 0, 0);
+        if (small) params.cache_bytes = bytes_of_pages(N_CTX / TERN_PAGE_SIZE);
+        tern_batch *batch = batch_open(here->engine, params);
+        tern_batch_counters before;
+        assert_int_equal(restore(batch, path, NULL), small ? N_CTX / TERN_PAGE_SIZE : n);
+        tern_batch_count(batch, &before);
+        assert_int_equal(before.pages_cached, small ? N_CTX / TERN_PAGE_SIZE : n);
+        restore(batch, path, "before the first step");
+        batch_run_together(batch, here->cases, cases, 0);
+        batch_check(here->cases, cases, "restored");
+        for (uint32_t i = 0; i < N_CASES && !small; i++) { /* all pages of a prompt, but its last token's */
+            const tern_request_result *r = &here->cases[i].together[0].result;
+            assert_in_range(r->n_cached, (r->n_prompt - 1) / TERN_PAGE_SIZE * TERN_PAGE_SIZE, r->n_prompt - 1);
+        }
+        tern_batch_close(batch);
+    }
+    remove(path);
+}
+
+/* What is damaged or of others is refused by name, the pool stays empty, and other people's files stay as they are. */
+static void refused_pages(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_buf file = {0};
+    const char *path = test_scratch("pages-bad");
+    save_after(path, N_CASES / 4, 0);
+    assert_ok(tern_file_read(&file, path, (size_t)1 << 28, &err), err);
+    tern_batch *batch = batch_open(here->engine, with(8, 0, 0));
+    static const struct {
+        size_t at;
+        const char *words;
+    } changes[] = {{0, "not a file of saved pages"},
+                   {8, "version"},
+                   {12, "the cache is"},
+                   {16, "another model"},
+                   {24, "bytes behind"},
+                   {28, "caches with pages"},
+                   {32, "caches with pages"},
+                   {40, "damaged"},
+                   {60, "damaged"},
+                   {200, "damaged"},
+                   {50000, "damaged"}};
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        file.data[changes[i].at] ^= 4;
+        test_write_file(path, file.data, file.size);
+        assert_int_equal(restore(batch, path, changes[i].words), 0);
+        file.data[changes[i].at] ^= 4;
+    }
+    static const size_t cuts[] = {0, 7, 39, 40, 1000};
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+        test_write_file(path, file.data, cuts[i]);
+        assert_int_equal(restore(batch, path, path), 0);
+    }
+    test_write_file(path, file.data, file.size);
+    tern_batch_params f16 = with(8, 0, 0);
+    f16.kv = TERN_KV_F16;
+    tern_batch *other = batch_open(here->engine, f16);
+    restore(other, path, "the cache is f32: f16 expected");
+    tern_batch_close(other);
+    assert_true(restore(batch, path, NULL) > 0); /* nothing before has left pages behind */
+    test_write_file(path, "precious", 8);
+    uint32_t n;
+    assert_int_equal(tern_batch_save(batch, path, &n, &err), TERN_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "left as it is"));
+    tern_batch_close(batch);
+    tern_buf_deinit(&file);
+    remove(path);
+}
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(any_company), cmocka_unit_test(any_chunks), cmocka_unit_test(without_reuse),
-    cmocka_unit_test(small_pool),  cmocka_unit_test(wishes),
+    cmocka_unit_test(any_company),   cmocka_unit_test(any_chunks), cmocka_unit_test(without_reuse),
+    cmocka_unit_test(small_pool),    cmocka_unit_test(wishes),     cmocka_unit_test(saved_pages),
+    cmocka_unit_test(refused_pages),
 };
 
 TEST_GROUP(batch, "threads", tests, .setup = setup, .teardown = teardown);

@@ -157,6 +157,12 @@ tern_status tern_batch__reserve(tern_batch *b, tern_sequence *s, uint32_t end, b
 /* Puts pages that became full into the tree. */
 void tern_batch__know(tern_batch *b, tern_sequence *s);
 
+/* ---- kept pages as bytes (pages_file.c): what tern_batch_save and tern_batch_restore do */
+
+tern_status tern_batch__save_bytes(tern_batch *b, tern_buf *out, uint32_t *n_pages, tern_error *err);
+tern_status tern_batch__restore_bytes(tern_batch *b, const void *bytes, size_t size, uint32_t *n_pages,
+                                      tern_error *err);
+
 /* ---- what a step does (schedule.c, evaluate.c, step.c) */
 
 /* Starts what fits of the queue. */
@@ -172,6 +178,8 @@ void tern_batch__put_back(tern_batch *b, tern_sequence *s);
 void tern_batch__learn(tern_batch *b, double ms, uint32_t n_decoding, uint32_t n_prompt);
 /* Runs the planned rows; the logits lie in b->logits. */
 tern_status tern_batch__evaluate(tern_batch *b, tern_error *err);
+/* Brings what tern_batch_count tells up to date. */
+void tern_batch__publish(tern_batch *b);
 /* Ends a running sequence. error: NULL, or why. */
 void tern_batch__end(tern_batch *b, tern_sequence *s, const tern_error *error);
 /* Takes the graphs for a set of adapters, made when nobody has them yet; and gives them back. */

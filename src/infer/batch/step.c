@@ -175,7 +175,7 @@ static uint32_t count_planned(const tern_batch *b, uint32_t *n_decoding)
     return n_prompt;
 }
 
-static void publish(tern_batch *b)
+void tern_batch__publish(tern_batch *b)
 {
     tern_batch_counters *c = &b->counts;
     c->running = b->n_running;
@@ -212,7 +212,7 @@ tern_status tern_batch_step(tern_batch *batch, bool *busy, tern_error *err)
     end_cancelled(b);
     tern_batch__admit(b);
     const tern_status status = b->n_running ? run_step(b, err) : TERN_OK;
-    publish(b);
+    tern_batch__publish(b);
     *busy = b->shown.running || b->shown.waiting;
     return status;
 }

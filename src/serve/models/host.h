@@ -52,6 +52,8 @@ void tern_host_deinit(tern_host *host);
 /* models/open.c: on the thread. */
 tern_status tern_host__open(tern_host *host, tern_error *err);
 void tern_host__close(tern_host *host);
+/* Saves the pages of its batch where the options say so. */
+void tern_host__save_pages(tern_host *host);
 /* models/work.c: the thread. */
 void *tern_host__work(void *host);
 

@@ -1,7 +1,9 @@
 /* Opening and closing a served model. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/show.h"
 #include "serve/server.h"
 
 /* Closes the model that was idle for the longest; false: none is. */
@@ -58,6 +60,32 @@ static tern_status open_template(tern_host *h, tern_error *err)
     return tern_chat_template_parse(&h->chat_template, source, strlen(source), err);
 }
 
+static const char *cache_file_of(const tern_host *h)
+{
+    return h->at == 0 ? h->server->options.cache_file : NULL;
+}
+
+/* A file that cannot be used is said, and the pool begins empty. */
+static void restore_pages(tern_host *h)
+{
+    tern_error err = {0};
+    const char *path = cache_file_of(h);
+    uint32_t n;
+    if (!path) return;
+    const tern_status status = tern_batch_restore(h->batch, path, &n, &err);
+    if (status == TERN_OK) fprintf(stderr, "tern: %s: %u pages\n", tern_show_z(path).text, n);
+    else if (status != TERN_NOT_FOUND) fprintf(stderr, "tern: --cache-file ignored: %s\n", err.message);
+}
+
+void tern_host__save_pages(tern_host *h)
+{
+    tern_error err = {0};
+    const char *path = cache_file_of(h);
+    uint32_t n;
+    if (!path || !h->batch || tern_batch_save(h->batch, path, &n, &err) == TERN_OK) return;
+    fprintf(stderr, "tern: --cache-file: %s\n", err.message);
+}
+
 static tern_status open_all(tern_host *h, tern_error *err)
 {
     const tern_serve_options *o = &h->server->options;
@@ -72,7 +100,10 @@ static tern_status open_all(tern_host *h, tern_error *err)
                 return tern_error_prefix(err, "--lora %s", o->loras[i].name);
     }
     if (params.n_ctx > h->info.n_ctx_train) params.n_ctx = h->info.n_ctx_train;
-    return h->batch ? TERN_OK : tern_batch_open(&h->batch, h->engine, &params, err);
+    if (h->batch) return TERN_OK;
+    TERN_TRY(tern_batch_open(&h->batch, h->engine, &params, err));
+    restore_pages(h);
+    return TERN_OK;
 }
 
 tern_status tern_host__open(tern_host *h, tern_error *err)

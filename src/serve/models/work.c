@@ -98,6 +98,7 @@ static void make_room(tern_host *h)
 {
     if (!h->inbox && !h->active) {
         pthread_mutex_unlock(&h->lock);
+        tern_host__save_pages(h);
         tern_host__close(h);
         pthread_mutex_lock(&h->lock);
         h->is_open = false;
@@ -122,6 +123,7 @@ static void end(tern_host *h)
         tern_answer_fail(a, err.code, err.message);
         tern_answer_close(a);
     }
+    tern_host__save_pages(h);
     fail_all(h, &err);
     tern_host__close(h);
 }

@@ -1,0 +1,347 @@
+/* The kept pages of a batch in a file: a tree of tokens, with their keys and values.
+ *
+ * All numbers little-endian:
+ *   "TERNPAGE", u32 version, u32 flags (bit 0: f32 cache), u64 fingerprint of what made them (the model, the backend),
+ *   u32 pages, u32 caches, u64 bytes of a cache's page,
+ *   of each page u32 parent (a page before it; 2^32 - 1: none), u32 ids n, u64 salt (its adapters), i32 ids [32], of
+ *   which those from n on are 0,
+ *   of each page its bytes in each cache (K and V of each layer),
+ *   u64 tern_hash of all bytes before (base/hash.h).
+ * Parents stand before their children, and what was used last before what was used earlier, so that the first pages of
+ * a file are a tree as well, for a smaller pool. */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/show.h"
+#include "infer/batch/batch_internal.h"
+#include "infer/session_internal.h"
+
+enum {
+    VERSION = 1,
+    FLAG_KV_F32 = 1,
+    HEADER_BYTES = 40,
+    RECORD_BYTES = 16 + 4 * TERN_PAGE_SIZE,
+    HASH_BYTES = 8,
+    PRIVATE = 0600 /* it holds what people wrote */
+};
+static const char magic[8] = {'T', 'E', 'R', 'N', 'P', 'A', 'G', 'E'};
+
+/* What a file must agree on with the batch, but for n_pages. */
+typedef struct file_shape {
+    uint32_t version, flags;
+    uint64_t fingerprint;
+    uint32_t n_pages, n_caches;
+    uint64_t page_bytes;
+} file_shape;
+
+/* Keys and values of other backends have other bits, and some models turn them otherwise where texts may be long. */
+static uint64_t fingerprint_of(const tern_batch *b)
+{
+    const tern_backend_info *info = &tern_engine_backend(b->engine)->info;
+    const tern_config *c = tern_engine_config(b->engine);
+    uint64_t hash = tern_hash(tern_session__fingerprint(&b->runner), info->name, strlen(info->name));
+    if (info->device) hash = tern_hash(hash, info->device, strlen(info->device));
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint8_t is_long = c->rope[i].scaling == TERN_ROPE_LONG && b->params.n_ctx > c->rope[i].original_ctx;
+        hash = tern_hash(hash, &is_long, 1);
+    }
+    return hash;
+}
+
+static file_shape shape_of(const tern_batch *b, uint32_t n_pages)
+{
+    return (file_shape){.version = VERSION,
+                        .flags = b->runner.params.kv_f32 ? FLAG_KV_F32 : 0,
+                        .fingerprint = fingerprint_of(b),
+                        .n_pages = n_pages,
+                        .n_caches = (uint32_t)b->runner.caches.n,
+                        .page_bytes = b->page_bytes};
+}
+
+static tern_status check_keeps(const tern_batch *b, tern_error *err)
+{
+    if (!b->params.no_prefix_reuse) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "this batch keeps no pages: one with reuse of prefixes expected");
+}
+
+/* ---- saving */
+
+/* The node after `at` in the tree, parents first; below pages that nobody holds, and beside them, none is held. */
+static uint32_t next_held(const tern_pages *t, uint32_t at)
+{
+    uint32_t next = t->items[at].child;
+    for (;;) {
+        while (next != TERN_NO_PAGE && !t->items[next].n_holders) next = t->items[next].next;
+        if (next != TERN_NO_PAGE || at == t->n) return next;
+        next = t->items[at].next;
+        at = t->items[at].parent;
+    }
+}
+
+/* All pages of the tree in the order of the file; returns how many. order: [pages->n]. */
+static uint32_t put_in_order(const tern_pages *t, uint32_t *order)
+{
+    uint32_t n = 0;
+    for (uint32_t i = next_held(t, t->n); i != TERN_NO_PAGE; i = next_held(t, i)) order[n++] = i;
+    for (uint32_t i = t->newest; i != TERN_NO_PAGE; i = t->items[i].older) order[n++] = i;
+    return n;
+}
+
+/* A file in the making, and the hash of its bytes so far. */
+typedef struct hashed_writer {
+    tern_file_writer file;
+    uint64_t hash;
+} hashed_writer;
+
+static void add(hashed_writer *w, const void *bytes, size_t n)
+{
+    w->hash = tern_hash(w->hash, bytes, n);
+    tern_file_writer_add(&w->file, bytes, n);
+}
+
+static void add_header(hashed_writer *w, const file_shape *shape)
+{
+    uint8_t h[HEADER_BYTES];
+    memcpy(h, magic, sizeof magic);
+    tern_store_u32(h + 8, shape->version);
+    tern_store_u32(h + 12, shape->flags);
+    tern_store_u64(h + 16, shape->fingerprint);
+    tern_store_u32(h + 24, shape->n_pages);
+    tern_store_u32(h + 28, shape->n_caches);
+    tern_store_u64(h + 32, shape->page_bytes);
+    add(w, h, sizeof h);
+}
+
+/* place: of each page in the file. */
+static void add_record(hashed_writer *w, const tern_pages *t, uint32_t page, const uint32_t *place)
+{
+    const tern_page *p = &t->items[page];
+    uint8_t r[RECORD_BYTES] = {0};
+    tern_store_u32(r, p->parent == t->n ? TERN_NO_PAGE : place[p->parent]);
+    tern_store_u32(r + 4, p->n_ids);
+    tern_store_u64(r + 8, p->salt);
+    for (uint32_t i = 0; i < p->n_ids; i++) tern_store_u32(r + 16 + 4 * (size_t)i, (uint32_t)p->ids[i]);
+    add(w, r, sizeof r);
+}
+
+static tern_status add_page(hashed_writer *w, tern_batch *b, uint32_t page, tern_error *err)
+{
+    tern_backend *backend = tern_engine_backend(b->engine);
+    for (size_t i = 0; i < b->runner.caches.n; i++) {
+        TERN_TRY(backend->buffer_read(backend, b->runner.caches.buffers[i], page * b->page_bytes, b->copied,
+                                      b->page_bytes, err));
+        add(w, b->copied, tern_size_of(b->page_bytes));
+    }
+    return TERN_OK;
+}
+
+/* order, place: [pages.n] */
+static tern_status write_all(hashed_writer *w, tern_batch *b, uint32_t *order, uint32_t *place, uint32_t *n_pages,
+                             tern_error *err)
+{
+    const uint32_t n = put_in_order(&b->pages, order);
+    const file_shape shape = shape_of(b, n);
+    uint8_t hash[HASH_BYTES];
+    for (uint32_t i = 0; i < n; i++) place[order[i]] = i;
+    add_header(w, &shape);
+    for (uint32_t i = 0; i < n; i++) add_record(w, &b->pages, order[i], place);
+    for (uint32_t i = 0; i < n; i++) TERN_TRY(add_page(w, b, order[i], err));
+    tern_store_u64(hash, w->hash);
+    tern_file_writer_add(&w->file, hash, sizeof hash);
+    TERN_TRY(tern_file_writer_commit(&w->file, err));
+    *n_pages = n;
+    return TERN_OK;
+}
+
+static tern_status save_to(hashed_writer *w, tern_batch *b, uint32_t *n_pages, tern_error *err)
+{
+    uint32_t *order = tern_calloc(2 * (size_t)b->pages.n, sizeof *order);
+    if (!order) return tern_fail_alloc(err, 2 * (uint64_t)b->pages.n * sizeof *order);
+    const tern_status status = write_all(w, b, order, order + b->pages.n, n_pages, err);
+    tern_free(order);
+    return status;
+}
+
+/* What is there is a file of pages, sound or not, or empty: else somebody else needs it. */
+static tern_status check_replaceable(const char *path, tern_error *err)
+{
+    tern_file_map map;
+    if (!tern_file_exists(path)) return TERN_OK;
+    TERN_TRY(tern_file_map_open(&map, path, err));
+    const bool ours = map.size == 0 || (map.size >= sizeof magic && memcmp(map.data, magic, sizeof magic) == 0);
+    tern_file_map_close(&map);
+    if (ours) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: not a file of saved pages: it is left as it is",
+                     tern_show_z(path).text);
+}
+
+tern_status tern_batch_save(tern_batch *batch, const char *path, uint32_t *n_pages, tern_error *err)
+{
+    TERN_NEED(batch, err);
+    TERN_NEED(path, err);
+    TERN_NEED(n_pages, err);
+    *n_pages = 0;
+    hashed_writer w = {.hash = TERN_HASH_START};
+    TERN_TRY(check_keeps(batch, err));
+    TERN_TRY(check_replaceable(path, err));
+    const bool is_new = !tern_file_exists(path);
+    TERN_TRY(tern_file_writer_open(&w.file, path, err));
+    if (is_new) (void)fchmod(fileno(w.file.stream), PRIVATE);
+    const tern_status status = save_to(&w, batch, n_pages, err);
+    tern_file_writer_abort(&w.file);
+    return status;
+}
+
+tern_status tern_batch__save_bytes(tern_batch *b, tern_buf *out, uint32_t *n_pages, tern_error *err)
+{
+    hashed_writer w = {.hash = TERN_HASH_START};
+    TERN_TRY(tern_file_writer_open_memory(&w.file, out, "pages", err));
+    const tern_status status = save_to(&w, b, n_pages, err);
+    tern_file_writer_abort(&w.file);
+    return status;
+}
+
+/* ---- restoring */
+
+static tern_status read_header(tern_cursor *c, file_shape *out, tern_error *err)
+{
+    const uint8_t *found = tern_cursor_take(c, sizeof magic);
+    if (!found || memcmp(found, magic, sizeof magic) != 0)
+        return tern_fail(err, TERN_MALFORMED, "not a file of saved pages");
+    out->version = tern_cursor_u32(c);
+    out->flags = tern_cursor_u32(c);
+    out->fingerprint = tern_cursor_u64(c);
+    out->n_pages = tern_cursor_u32(c);
+    out->n_caches = tern_cursor_u32(c);
+    out->page_bytes = tern_cursor_u64(c);
+    if (c->bad) return tern_fail(err, TERN_MALFORMED, "%zu bytes: a header of %d expected", c->size, HEADER_BYTES);
+    return TERN_OK;
+}
+
+static const char *cache_name(uint32_t flags)
+{
+    return flags == 0 ? "f16" : flags == FLAG_KV_F32 ? "f32" : "unknown";
+}
+
+static tern_status check_shape(const file_shape *found, const file_shape *want, tern_error *err)
+{
+    if (found->version != VERSION)
+        return tern_fail(err, TERN_UNSUPPORTED, "version %u of saved pages: %d expected", found->version, VERSION);
+    if (found->flags != want->flags)
+        return tern_fail(err, TERN_MALFORMED, "the cache is %s: %s expected", cache_name(found->flags),
+                         cache_name(want->flags));
+    if (found->fingerprint != want->fingerprint)
+        return tern_fail(err, TERN_MALFORMED, "pages of another model, device or way to compute");
+    if (found->n_caches != want->n_caches || found->page_bytes != want->page_bytes)
+        return tern_fail(err, TERN_MALFORMED, "%u caches with pages of %llu bytes: %u with %llu expected",
+                         found->n_caches, (unsigned long long)found->page_bytes, want->n_caches,
+                         (unsigned long long)want->page_bytes);
+    return TERN_OK;
+}
+
+/* The file is as long as its pages are, and its hash is right. */
+static tern_status check_bytes(const tern_cursor *c, const file_shape *shape, tern_error *err)
+{
+    const uint64_t left = tern_cursor_left(c), each = RECORD_BYTES + shape->n_caches * shape->page_bytes;
+    if (left < HASH_BYTES || (left - HASH_BYTES) % each || (left - HASH_BYTES) / each != shape->n_pages)
+        return tern_fail(err, TERN_MALFORMED, "%llu bytes behind the header: %u pages of %llu, and %d, expected",
+                         (unsigned long long)left, shape->n_pages, (unsigned long long)each, HASH_BYTES);
+    const size_t n = c->size - HASH_BYTES;
+    if (tern_hash(TERN_HASH_START, c->data, n) == tern_load_u64(c->data + n)) return TERN_OK;
+    return tern_fail(err, TERN_MALFORMED, "the file is damaged: its checksum does not fit its bytes");
+}
+
+/* Page `at` of the file, with the number that it has there as parent. */
+static tern_status read_record(tern_cursor *c, uint32_t at, uint32_t n_vocab, tern_page *out, tern_error *err)
+{
+    out->parent = tern_cursor_u32(c);
+    out->n_ids = tern_cursor_u32(c);
+    out->salt = tern_cursor_u64(c);
+    if (out->n_ids < 1 || out->n_ids > TERN_PAGE_SIZE)
+        return tern_fail(err, TERN_MALFORMED, "page %u has %u tokens: 1 to %d expected", at, out->n_ids,
+                         TERN_PAGE_SIZE);
+    if (out->parent != TERN_NO_PAGE && out->parent >= at)
+        return tern_fail(err, TERN_MALFORMED, "page %u follows page %u: one before it expected", at, out->parent);
+    for (uint32_t i = 0; i < TERN_PAGE_SIZE; i++) {
+        const uint32_t id = tern_cursor_u32(c);
+        if (i >= out->n_ids ? id != 0 : id >= n_vocab)
+            return tern_fail(err, TERN_MALFORMED, "page %u: token %u is id %u", at, i, id);
+        out->ids[i] = (int32_t)id;
+    }
+    return TERN_OK;
+}
+
+/* The records of the pages, the first n of which find room in pages 0 .. n - 1 of an untouched pool. */
+static tern_status read_records(tern_batch *b, tern_cursor *c, uint32_t n_pages, uint32_t n, tern_error *err)
+{
+    for (uint32_t i = 0; i < n_pages; i++) {
+        tern_page p;
+        TERN_TRY(read_record(c, i, b->n_vocab, &p, err));
+        if (i >= n) continue;
+        const tern_page *parent = p.parent == TERN_NO_PAGE ? NULL : &b->pages.items[p.parent];
+        if (parent && (parent->n_ids < TERN_PAGE_SIZE || parent->salt != p.salt))
+            return tern_fail(err, TERN_MALFORMED, "page %u follows page %u, which is not full or has other adapters", i,
+                             p.parent);
+        tern_pages_add(&b->pages, tern_pages_take(&b->pages), p.parent, p.salt, p.ids, p.n_ids);
+    }
+    return TERN_OK;
+}
+
+static tern_status read_pages(tern_batch *b, tern_cursor *c, uint32_t n, tern_error *err)
+{
+    tern_backend *backend = tern_engine_backend(b->engine);
+    for (uint32_t page = 0; page < n; page++)
+        for (size_t i = 0; i < b->runner.caches.n; i++)
+            TERN_TRY(backend->buffer_write(backend, b->runner.caches.buffers[i], page * b->page_bytes,
+                                           tern_cursor_take(c, b->page_bytes), b->page_bytes, err));
+    return TERN_OK;
+}
+
+static tern_status forget_all(tern_batch *b, tern_status status, tern_error *err)
+{
+    tern_error own = {0};
+    const uint32_t n = b->pages.n;
+    tern_pages_deinit(&b->pages);
+    if (tern_pages_init(&b->pages, n, &own) == TERN_OK) return status;
+    if (err) *err = own;
+    return own.code;
+}
+
+tern_status tern_batch__restore_bytes(tern_batch *b, const void *bytes, size_t size, uint32_t *n_pages, tern_error *err)
+{
+    file_shape found = {0};
+    const file_shape want = shape_of(b, 0);
+    tern_cursor c = tern_cursor_open(bytes, size);
+    *n_pages = 0;
+    TERN_TRY(check_keeps(b, err));
+    if (b->pages.n_free != b->pages.n)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "pages can be restored before the first step alone");
+    TERN_TRY(read_header(&c, &found, err));
+    TERN_TRY(check_shape(&found, &want, err));
+    TERN_TRY(check_bytes(&c, &found, err));
+    const uint32_t n = found.n_pages < b->pages.n ? found.n_pages : b->pages.n;
+    tern_status status = read_records(b, &c, found.n_pages, n, err);
+    if (status == TERN_OK) status = read_pages(b, &c, n, err);
+    if (status != TERN_OK) return forget_all(b, status, err);
+    for (uint32_t i = n; i > 0; i--) tern_pages_release(&b->pages, i - 1);
+    *n_pages = n;
+    tern_batch__publish(b);
+    return TERN_OK;
+}
+
+tern_status tern_batch_restore(tern_batch *batch, const char *path, uint32_t *n_pages, tern_error *err)
+{
+    TERN_NEED(batch, err);
+    TERN_NEED(path, err);
+    TERN_NEED(n_pages, err);
+    tern_file_map map;
+    *n_pages = 0;
+    TERN_TRY(tern_file_map_open(&map, path, err));
+    const tern_status status = tern_batch__restore_bytes(batch, map.data, map.size, n_pages, err);
+    tern_file_map_close(&map);
+    if (status != TERN_OK) tern_error_prefix(err, "%s", path);
+    return status;
+}

@@ -133,19 +133,24 @@ static void trim(tern_buf *text)
     text->size -= begin;
 }
 
+static bool equal(const tern_buf *a, const tern_buf *b)
+{
+    if (a->size != b->size || !a->data || !b->data) return a->size == b->size && a->size == 0;
+    return memcmp(a->data, b->data, a->size) == 0;
+}
+
 static bool is_same(tern_buf *written, const tern_eval_item *item)
 {
     tern_buf a = {0}, b = {0};
     bool same;
     if (item->number) {
-        same = last_number(written, &a) && last_number(&item->target, &b) && a.size == b.size &&
-               memcmp(a.data, b.data, a.size) == 0;
+        same = last_number(written, &a) && last_number(&item->target, &b) && equal(&a, &b);
     } else {
         tern_buf target = {0};
         same = tern_buf_add(&target, item->target.data, item->target.size, NULL) == TERN_OK;
         trim(&target);
         trim(written);
-        same = same && target.size == written->size && memcmp(target.data, written->data, target.size) == 0;
+        same = same && equal(&target, written);
         tern_buf_deinit(&target);
     }
     tern_buf_deinit(&a);

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Checks what the documentation says against what is there.
+
+check.py links REPOSITORY            every relative link and picture of every page exists, with its heading
+check.py flags REPOSITORY TERN       every `tern COMMAND --flag` in a code block is one that this tern has
+check.py run   REPOSITORY TERN PAGE  runs the ```sh blocks of a page, in order, in an empty folder
+
+Blocks marked ```sh no-run (they need a network, a device, hours) are only checked for their flags. A block marked
+```sh background stays running behind those that follow, until the page ends.
+"""
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+SKIPPED = {".git", "build", "node_modules", ".cache"}
+
+
+def pages(root):
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(set(folders) - SKIPPED)
+        yield from (Path(folder, name) for name in sorted(files) if name.endswith(".md"))
+
+
+def blocks(text):
+    """(info string, first line's number, lines) of each code block; indented ones have the info string ''."""
+    fence, found = None, None
+    for number, line in enumerate(text.splitlines(), 1):
+        mark = re.match(r"\s*```(.*)", line)
+        if mark and fence is None:
+            fence, found = mark.group(1).strip(), (mark.group(1).strip(), number + 1, [])
+        elif mark:
+            yield found
+            fence, found = None, None
+        elif fence is not None:
+            found[2].append(line)
+        elif line.startswith("    "):
+            yield "", number, [line.strip()]
+
+
+def anchor(heading):
+    """The anchor that a heading gets on the common hosts: lower case, words joined by -."""
+    plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)
+    return re.sub(r"[^\w\- ]", "", plain.lower()).strip().replace(" ", "-")
+
+
+def prose(text):
+    return re.sub(r"^\s*```.*?^\s*```", "", text, flags=re.M | re.S)
+
+
+def check_links(root):
+    anchors = {}
+    for page in pages(root):
+        headings = re.findall(r"^#+ +(.*)$", prose(page.read_text()), re.M)
+        anchors[page.resolve()] = {anchor(h) for h in headings}
+    for page in pages(root):
+        for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", prose(page.read_text()))):
+            if re.match(r"[a-z]+:", target):
+                continue
+            path, _, heading = target.partition("#")
+            file = (page.parent / path).resolve() if path else page.resolve()
+            if not file.exists():
+                yield f"{page.relative_to(root)}: {target}: no such file"
+            elif heading and heading not in anchors.get(file, set()):
+                yield f"{page.relative_to(root)}: {target}: no such heading"
+
+
+def flags_of(tern, command, known={}):
+    if command not in known:
+        done = subprocess.run([tern, command, "--help-all"], capture_output=True, text=True)
+        known[command] = set(re.findall(r"(?<![\w-])(--?[A-Za-z][\w-]*)", done.stdout)) if done.returncode == 0 else None
+    return known[command]
+
+
+def words_of(line):
+    line = re.sub(r"\s[|>&].*$", "", line)
+    try:
+        return shlex.split(line, comments=True)
+    except ValueError:
+        return shlex.split(re.sub(r"['\"].*", "", line))
+
+
+def check_flags(root, tern):
+    for page in pages(root):
+        for _, number, lines in blocks(page.read_text()):
+            for line in lines:
+                words = words_of(line.removeprefix("$ ")) if re.match(r"\s*(\$ )?tern [a-z-]+( |$)", line) else []
+                if len(words) < 2 or words[1] == "help":
+                    continue
+                known = flags_of(tern, words[1])
+                if known is None:
+                    yield f"{page.relative_to(root)}:{number}: tern {words[1]}: no such command"
+                    continue
+                for word in words[2:]:
+                    flag = re.match(r"\[?(--[a-z][\w-]*|-[a-zA-Z](?![\w.]))", word)
+                    if flag and flag.group(1) not in known | {"--help", "--help-all", "-h"}:
+                        yield f"{page.relative_to(root)}:{number}: tern {words[1]} has no {flag.group(1)}"
+
+
+def run_page(root, tern, page):
+    """Yields what failed. The page's blocks see TERN_SOURCE (the repository) and this tern on PATH; the models, the
+    cache and the history of the user are out of their sight."""
+    with tempfile.TemporaryDirectory() as folder:
+        env = dict(os.environ, PATH=f"{Path(tern).parent}:{os.environ['PATH']}", TERN_SOURCE=str(root), HOME=folder,
+                   XDG_CACHE_HOME=f"{folder}/cache", XDG_DATA_HOME=f"{folder}/data", HF_HUB_OFFLINE="1",
+                   PYTHONPATH=f"{root}/python", TERN_LIBRARY=str(Path(tern).parent / "libtern.so"), LC_ALL="C.UTF-8")
+        behind = []
+        try:
+            for info, number, lines in blocks(Path(page).read_text()):
+                if info not in ("sh", "sh background"):
+                    continue
+                script = "set -eu\n" + "\n".join(lines)
+                place = f"{Path(page).name}:{number}"
+                log = open(f"{folder}/log", "w+")
+                child = subprocess.Popen(["bash", "-c", script], cwd=folder, env=env, stdin=subprocess.DEVNULL,
+                                         stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+                if info == "sh background":
+                    behind.append(child)
+                    time.sleep(2)
+                    if child.poll() is not None:
+                        yield f"{place}: ended at once:\n{Path(log.name).read_text()}"
+                    continue
+                try:
+                    status = child.wait(timeout=120)
+                except subprocess.TimeoutExpired:
+                    os.killpg(child.pid, signal.SIGKILL)
+                    status = "none after 120 s"
+                if status != 0:
+                    yield f"{place}: exit status {status}:\n{Path(log.name).read_text()}"
+                    return
+        finally:
+            for child in behind:
+                if child.poll() is None:
+                    os.killpg(child.pid, signal.SIGTERM)
+                child.wait()
+
+
+def main(what, root, *rest):
+    check = {"links": check_links, "flags": check_flags, "run": run_page}[what]
+    found = list(check(Path(root).resolve(), *rest))
+    print(*found, sep="\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3 or sys.argv[1] not in ("links", "flags", "run"):
+        sys.exit(__doc__)
+    sys.exit(main(*sys.argv[1:]))

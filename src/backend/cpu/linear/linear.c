@@ -9,7 +9,9 @@ enum {
     MIN_TASK_BYTES = 64 << 10, /* weights of one task when few tokens share them */
     MAX_TASK_BYTES = 1 << 20,  /* long tasks stream better; more than MATRIX_TASKS of them balance well enough */
     MATRIX_TASKS = 64,
-    TOKEN_RUN = 64 /* tokens that share the decoding of a dense weight */
+    THREAD_TASKS = 4, /* of a matrix and 2 to 16 tokens: of one thread, at least */
+    SOME_ROWS = 32,   /* and their rows are a multiple of this */
+    TOKEN_RUN = 64    /* tokens that share the decoding of a dense weight */
 };
 
 /* Rows of a task whose weight takes so many bytes in all. */
@@ -21,17 +23,28 @@ static uint32_t rows_of_bytes(uint32_t rows, size_t total, uint32_t step)
     return n < step ? step : n;
 }
 
-uint32_t tern_linear__rows_of_task(const tern_cpu_op *op, const tern_buffer *w, uint32_t rows, uint32_t n)
+static uint32_t rows_for_few(const tern_cpu_op *op, const tern_buffer *w, uint32_t rows, uint32_t n)
 {
-    if (n > TERN_LINEAR__FEW_TOKENS) return TERN_LINEAR__PREFILL_ROWS;
     if (w->task_rows) return w->task_rows;
     if (tern_linear__uses_layout(op, w, n)) return rows_of_bytes(rows, (size_t)w->layout->bytes, w->layout->row_step);
     return rows_of_bytes(rows, rows * w->row_bytes, 16);
 }
 
+uint32_t tern_linear__rows_of_task(const tern_cpu_op *op, const tern_buffer *w, uint32_t rows, uint32_t n,
+                                   uint32_t n_threads)
+{
+    if (n > TERN_LINEAR__SOME_TOKENS) return TERN_LINEAR__PREFILL_ROWS;
+    const uint32_t few = rows_for_few(op, w, rows, n);
+    if (n == 1) return few;
+    /* each task arranges its tokens first: a few long ones for each thread */
+    const uint32_t share = (rows / (THREAD_TASKS * n_threads) + SOME_ROWS - 1) / SOME_ROWS * SOME_ROWS;
+    const uint32_t room = TERN_KERNEL_MAX_TASK_ROWS * TERN_LINEAR__FEW_TOKENS / n / SOME_ROWS * SOME_ROWS;
+    return tern_linear__min(few > share ? few : share, tern_linear__min(room, TERN_KERNEL_MAX_TASK_ROWS));
+}
+
 uint32_t tern_cpu__task_rows(const tern_buffer *w)
 {
-    return tern_linear__rows_of_task(&(tern_cpu_op){0}, w, w->weight->rows, 1);
+    return rows_for_few(&(tern_cpu_op){0}, w, w->weight->rows, 1);
 }
 
 static bool reads_q8(const tern_graph *graph, const tern_op *op)
@@ -238,7 +251,7 @@ void tern_cpu__linear(tern_cpu_step *step, const tern_cpu_op *op)
     uint32_t n_tasks = 0, col = 0;
     for (uint32_t p = 0; p < op->op->n_parts; p++) {
         const tern_buffer *w = op->weight[TERN_LINEAR_W + p];
-        j.task_rows[p] = tern_linear__rows_of_task(op, w, w->weight->rows, j.n);
+        j.task_rows[p] = tern_linear__rows_of_task(op, w, w->weight->rows, j.n, tern_pool_threads(step->cpu->pool));
         j.first_task[p] = n_tasks;
         j.first_col[p] = col;
         col += w->weight->rows;

@@ -6,6 +6,7 @@
 
 enum {
     TERN_LINEAR__FEW_TOKENS = 8,
+    TERN_LINEAR__SOME_TOKENS = 16,
     TERN_LINEAR__PREFILL_ROWS = 64, /* rows of one task when more tokens than that share it */
     TERN_LINEAR__DECODED_ROWS = 8,  /* ternary rows that are decoded together for f32 tokens */
     TERN_LINEAR__FORMS = 4          /* of int8 by blocks: blocks of 32, 64, 128 and 256 */
@@ -79,8 +80,9 @@ void tern_linear__skip_blocks(tern_linear__job *job, uint32_t first);
 void tern_linear__take_q8(tern_linear__job *job);
 /* The two slots of f32 of a thread for what its task makes, each of tern_linear__task_floats. */
 float *tern_linear__slots(const tern_linear__job *job, uint32_t thread);
-/* Rows of a task of a weight of which `rows` rows are shared out, with n rows of x. */
-uint32_t tern_linear__rows_of_task(const tern_cpu_op *op, const tern_buffer *w, uint32_t rows, uint32_t n);
+/* Rows of a task of a weight of which `rows` rows are shared out to n_threads threads, with n rows of x. */
+uint32_t tern_linear__rows_of_task(const tern_cpu_op *op, const tern_buffer *w, uint32_t rows, uint32_t n,
+                                   uint32_t n_threads);
 /* Row t of an int8 input as f32. */
 void tern_linear__widen(const tern_cpu_op *op, uint32_t t, float *x);
 

@@ -182,7 +182,8 @@ static uint32_t rows_of(const routed_job *j, uint32_t part)
 static uint32_t task_rows(const routed_job *j, const group *g, uint32_t part)
 {
     const uint32_t all = rows_of(j, part) * j->n_groups; /* tasks are as long as the rows of all experts make them */
-    return tern_linear__rows_of_task(j->all.op, j->all.op->weight[TERN_LINEAR_W + part], all, g->n);
+    return tern_linear__rows_of_task(j->all.op, j->all.op->weight[TERN_LINEAR_W + part], all, g->n,
+                                     tern_pool_threads(j->all.step->cpu->pool));
 }
 
 static uint32_t n_tasks(const routed_job *j, const group *g, uint32_t part)

@@ -2,6 +2,7 @@
  * rows, squares of 32 rows by 32 tokens. Fewer tokens are AVX-512's. */
 #include <string.h>
 
+#include "backend/cpu/ternary/few_amx.h"
 #include "backend/cpu/ternary/ternary.h"
 #include "backend/cpu/ternary/vectors_avx512.h"
 #include "backend/cpu/tiles/interleave_avx512.h"
@@ -97,7 +98,18 @@ static void tern_amx__gemm(const tern_cpu__product *p, tern_cpu__codes_fn codes,
         else tern_amx__gemm(&p, codes, panel_cols);                                                                    \
     }
 
-KERNEL_OF(i2_s, avx512, tern_avx512__codes_i2_s, TERN_PANEL_COLS, MIN_TOKENS)
-KERNEL_OF(tq2_0, avx512, tern_avx512__codes_tq2_0, TERN_PANEL_COLS, MIN_TOKENS)
+/* The same where four codes lie in a byte, with a product of its own for a few tokens. */
+#define TWO_BIT_OF(slot, pair_bytes, low_first)                                                                        \
+    void tern_cpu__##slot##_amx(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols,                    \
+                                const tern_q8_rows *x, int32_t *dots, size_t dots_stride)                              \
+    {                                                                                                                  \
+        const tern_cpu__product p = {w, row_bytes, n_rows, cols, x, dots, dots_stride};                                \
+        if (x->n < TERN_AMX_FEW_MIN) tern_cpu__##slot##_avx512(w, row_bytes, n_rows, cols, x, dots, dots_stride);      \
+        else if (x->n <= TERN_AMX_FEW_MAX) tern_amx__few(&p, pair_bytes, low_first);                                   \
+        else tern_amx__gemm(&p, tern_avx512__codes_##slot, TERN_PANEL_COLS);                                           \
+    }
+
+TWO_BIT_OF(i2_s, 64, false)
+TWO_BIT_OF(tq2_0, 66, true)
 KERNEL_OF(tq1_0, avx512, tern_avx512__codes_tq1_0, TERN_PANEL_COLS, MIN_TOKENS)
 KERNEL_OF(t160, avx512vbmi, tern_avx512vbmi__codes_t160, TERN_PANEL_COLS_T160, MIN_TOKENS)

@@ -25,7 +25,7 @@ export function assemble(folder) {
   rmSync(folder, {recursive: true, force: true});
   mkdirSync(join(folder, 'models'), {recursive: true});
   cpSync(join(WEB, 'lib'), join(folder, 'lib'), {recursive: true});
-  cpSync(join(ROOT, 'models/stories.gguf'), join(folder, 'models/stories.gguf'));
+  cpSync(join(ROOT, 'models/chat.gguf'), join(folder, 'models/chat.gguf'));
   cpSync(join(ROOT, 'LICENSE'), join(folder, 'LICENSE'));
   for (const name of ['README.md', 'example.html']) cpSync(join(WEB, name), join(folder, name));
   writeFileSync(join(folder, 'package.json'), manifest());

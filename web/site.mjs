@@ -12,7 +12,7 @@ import {fileURLToPath} from 'node:url';
 import {gzipSync} from 'node:zlib';
 
 const WEB = dirname(fileURLToPath(import.meta.url));
-const MODEL = 'models/stories.gguf';
+const MODEL = 'models/chat.gguf';
 
 const kept = (name) => name !== 'sw.js' && !name.startsWith('models/') && !/\.(gguf|map|d\.ts|cjs)$/.test(name);
 

@@ -41,7 +41,25 @@ async function requestAdapter(entry, options) {
   if (features && !features.has(LANGUAGE_FEATURE)) {
     throw new TernError('UNSUPPORTED', `WebGPU without the WGSL feature ${LANGUAGE_FEATURE}, which the kernels need`);
   }
+  if (options.software === false) refuseSoftware(adapter);
   return adapter;
+}
+
+/** GPUs that the processor plays, by what they call themselves: SwiftShader, Mesa's llvmpipe and lavapipe, WARP. */
+const SOFTWARE = /swiftshader|llvmpipe|lavapipe|softpipe|basic render|\bwarp\b|software/i;
+
+/** The name of an adapter that is no GPU; '' for one. */
+export function softwareName(adapter) {
+  const {vendor = '', architecture = '', device = '', description = ''} = adapter.info ?? {};
+  const name = [description, device, architecture, vendor].find((each) => SOFTWARE.test(each)) ?? '';
+  const fallback = adapter.info?.isFallbackAdapter ?? adapter.isFallbackAdapter;
+  return name || (fallback ? description || vendor || 'a fallback adapter' : '');
+}
+
+function refuseSoftware(adapter) {
+  const name = softwareName(adapter);
+  if (!name) return;
+  throw new TernError('NO_ADAPTER', `The only GPU here is played by the processor (${name}), which is faster itself`);
 }
 
 /** The adapter alone, to see what there is. Errors: NO_WEBGPU, INSECURE_CONTEXT, NO_ADAPTER, UNSUPPORTED. */
@@ -79,8 +97,8 @@ async function requestDevice(adapter, options) {
 export class Gpu {
   /**
    * @param {{powerPreference?: string, requiredLimits?: Record<string, number>, withoutFeatures?: string[], gpu?: GPU,
-   *   kernels?: object, dawnFlags?: string[]}} [options] `gpu` in place of navigator.gpu; `kernels` in place of
-   *   kernels.js; `dawnFlags` of Node's first device
+   *   kernels?: object, dawnFlags?: string[], software?: boolean}} [options] `gpu` in place of navigator.gpu; `kernels` in place of
+   *   kernels.js; `dawnFlags` of Node's first device; `software` false: an adapter that is no GPU is NO_ADAPTER
    */
   static async open(options = {}) {
     const entry = await entryPoint(options);

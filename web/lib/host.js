@@ -88,7 +88,7 @@ export class Host {
   async #openGpu(device, optional, onNotice) {
     try {
       const {Gpu} = await import('./gpu.js');
-      return await Gpu.open(device);
+      return await Gpu.open({software: !optional, ...device});
     } catch (error) {
       if (!optional || !NO_GPU.includes(error.code)) throw error;
       onNotice({code: error.code, message: `${error.message}; the CPU is used`, about: 'backend'});

@@ -27,7 +27,7 @@ export async function probe() {
 /** No device is asked for: an adapter says enough. */
 async function probeAdapter() {
   const {findAdapter} = await import('./gpu.js');
-  const adapter = await findAdapter();
+  const adapter = await findAdapter({software: false});
   const {vendor = '', architecture = '', description = ''} = adapter.info ?? {};
   const limits = {};
   for (const name in adapter.limits) if (typeof adapter.limits[name] === 'number') limits[name] = adapter.limits[name];

@@ -28,7 +28,7 @@ const isFile = (value) => typeof Blob !== 'undefined' && value instanceof Blob;
 export function addressOf(source) {
   if (Array.isArray(source)) return addressOfFiles(source);
   if (isFile(source)) return addressOfFiles([source]);
-  if (source === 'bundled') return addressOfUrl(new URL('../models/stories.gguf', import.meta.url));
+  if (source === 'bundled') return addressOfUrl(new URL('../models/chat.gguf', import.meta.url));
   if (source instanceof URL) return addressOfUrl(source);
   if (typeof source === 'string' && source !== '') return addressOfText(source);
   throw new TernError(

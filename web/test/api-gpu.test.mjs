@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import {existsSync} from 'node:fs';
 import {after, before, describe, test} from 'node:test';
-import {Gpu} from '../lib/gpu.js';
+import {Gpu, findAdapter, softwareName} from '../lib/gpu.js';
 import {Tern} from '../lib/index.js';
 import {MODEL, missing} from './support/built.mjs';
 
@@ -15,8 +15,10 @@ if (existsSync(SWIFTSHADER)) process.env.VK_DRIVER_FILES ??= SWIFTSHADER;
 async function absent() {
   const skip = missing('wasm/tern.wasm', 'kernels.js');
   if (skip) return skip;
-  const {webgpu, message} = await Tern.probe();
-  return webgpu ? false : message;
+  return findAdapter().then(
+    () => false,
+    (error) => error.message
+  );
 }
 
 describe('the API on the GPU', {skip: await absent()}, () => {
@@ -24,12 +26,26 @@ describe('the API on the GPU', {skip: await absent()}, () => {
   before(async () => {
     const {open} = Gpu;
     Gpu.open = async (options) => (gpu = await open.call(Gpu, options));
-    tern = await Tern.load(MODEL, {contextLength: 64});
+    tern = await Tern.load(MODEL, {backend: 'webgpu', contextLength: 64});
     Gpu.open = open;
   });
   after(() => tern.dispose());
 
-  test('"auto" takes the GPU, and says which', () => {
+  test('"auto" takes a GPU alone: one that the processor plays is refused by its name', async () => {
+    const software = softwareName(await findAdapter());
+    const {webgpu, reason, message} = await Tern.probe();
+    const auto = await Tern.load(MODEL, {contextLength: 64});
+    await auto.dispose();
+    assert.deepEqual([webgpu, auto.backend], software ? [false, 'cpu'] : [true, 'webgpu']);
+    if (software) assert.equal(reason, 'NO_ADAPTER');
+    if (software) assert.ok(message.includes(software) && auto.notice.message.startsWith(message), message);
+    const info = {vendor: 'acme', description: 'Acme One'};
+    assert.equal(softwareName({info}), '');
+    assert.equal(softwareName({info: {...info, isFallbackAdapter: true}}), 'Acme One');
+    assert.equal(softwareName({info, isFallbackAdapter: true}), 'Acme One');
+  });
+
+  test('the GPU says which it is', () => {
     assert.deepEqual(
       [tern.backend, tern.notice, tern.device.backend, tern.device.threads],
       ['webgpu', null, 'webgpu', 1]

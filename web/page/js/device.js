@@ -5,6 +5,7 @@ import {$, copyText, facts} from './dom.js';
 import {bytes, percent, resultText, short} from './format.js';
 import {TITLES} from './explain.js';
 import * as notices from './notices.js';
+import * as settings from './settings.js';
 
 /** The limits that decide what can be loaded. */
 const LIMITS = [
@@ -145,9 +146,9 @@ async function measure() {
   $('measure').disabled = !app.tern || Boolean(app.busy);
 }
 
-/** Says on the page why there is no GPU, once, with what is done instead. */
+/** Says on the page why there is no GPU, once, with what is done instead; not to who has chosen what runs models. */
 function explainProbe(probe) {
-  if (probe.webgpu || !probe.reason) return;
+  if (probe.webgpu || !probe.reason || settings.get('backend', 'auto') !== 'auto') return;
   notices.showError('probe', {code: probe.reason, message: probe.message}, []);
 }
 

@@ -6,13 +6,13 @@ import {join} from 'node:path';
 import test from 'node:test';
 import {ask, finished, ready} from './browser.mjs';
 import {withText} from './gguf.mjs';
-import {GREEDY, MODEL, nativeText, skip, station} from './site.mjs';
+import {GREEDY, STORIES, nativeText, skip, station} from './site.mjs';
 
 const TEMPLATE = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant:";
 const TOKENS = 12;
 
 /** What follows a prompt natively; a template writes the token for the beginning itself, if it wants one. */
-const native = (prompt) => nativeText(prompt, TOKENS, ['--no-bos']).text.slice(prompt.length);
+const native = (prompt) => nativeText(prompt, TOKENS, ['--no-bos'], STORIES).text.slice(prompt.length);
 
 test(
   'messages go through the template, with the system prompt and what was said before',
@@ -20,10 +20,9 @@ test(
   async () => {
     const folder = mkdtempSync(join(tmpdir(), 'tern-chat-'));
     const file = join(folder, 'talker.gguf');
-    writeFileSync(file, withText(readFileSync(MODEL), 'tokenizer.chat_template', TEMPLATE));
+    writeFileSync(file, withText(readFileSync(STORIES), 'tokenizer.chat_template', TEMPLATE));
     const place = await station();
-    const page = await place.open({settings: {...GREEDY, 'sampling.maxTokens': TOKENS, system: 'Be kind.'}});
-    assert.ok(await page.isDisabled('#mode-chat'));
+    const page = await place.open({settings: {...GREEDY, mode: 'chat', 'sampling.maxTokens': TOKENS, system: 'Be kind.'}});
     await page.setInputFiles('#file', file);
     await ready(page);
     assert.ok(await page.isChecked('#mode-chat'));

@@ -152,7 +152,7 @@ test('a download that is paused goes on with what it has', {skip, timeout: 12000
   const page = await place.open({settings: GREEDY});
   await loadUrl(page, 'slow.gguf');
   await page.waitForFunction(
-    () => /^(\d{3} kB|1\.?\d* MB) of 2.74 MB/.test(document.getElementById('loading-text').textContent),
+    () => /^(\d{3} kB|1\.?\d* MB) of 6.07 MB/.test(document.getElementById('loading-text').textContent),
     null,
     {timeout: 30000},
   );

@@ -69,7 +69,7 @@ describe('the library in Chromium', {skip: missing()}, () => {
   before(async () => {
     browser = await launch({gpu: false});
     site = await serve(libraryFiles(), typed(ISOLATED));
-    model = readFileSync(join(SITE, 'models/stories.gguf'));
+    model = readFileSync(join(WEB, '../models/stories.gguf'));
     models = await serve({'/m.gguf': model, '/text.gguf': Buffer.from('no model')}, (...args) => {
       const how = behave(...args) ?? {};
       return {...how, headers: {etag: '"1"', ...CORS, ...how.headers}};
@@ -217,11 +217,11 @@ describe('the library in Chromium', {skip: missing()}, () => {
   });
 
   test('the example page', async () => {
-    const files = {...libraryFiles(), '/models/stories.gguf': model};
+    const files = {...libraryFiles(), '/models/chat.gguf': readFileSync(join(SITE, 'models/chat.gguf'))};
     const example = await serve({...files, '/example.html': readFileSync(join(WEB, 'example.html'))}, typed(ISOLATED));
     const page = await (await browser.newContext()).newPage();
     await page.goto(`${example.url}/example.html`);
-    await page.waitForFunction(() => document.getElementById('text').textContent === 'stories, on the CPU');
+    await page.waitForFunction(() => document.getElementById('text').textContent === 'chat, on the CPU');
     await page.click('#go');
     await page.waitForFunction(() =>
       /^Once upon a time .+ \[\d+ tokens a second\]$/s.test(document.getElementById('text').textContent),

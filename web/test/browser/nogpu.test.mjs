@@ -4,9 +4,11 @@ import test from 'node:test';
 import {ask} from './browser.mjs';
 import {GREEDY, PROMPT, alertText, nativeText, skip, station} from './site.mjs';
 
+const UNCHOSEN = {...GREEDY, backend: 'auto'};
+
 test('a browser without WebGPU is offered the CPU', {skip, timeout: 90000}, async () => {
   const place = await station({gpu: false});
-  const page = await place.open({settings: GREEDY});
+  const page = await place.open({settings: UNCHOSEN});
   assert.match(await alertText(page), /no WebGPU|no GPU that it can use/);
   assert.match(await page.textContent('#model-line'), /CPU$/);
   assert.equal(await ask(page, PROMPT), nativeText().text);
@@ -22,7 +24,7 @@ test(
   async () => {
     const place = await station({args: ['--host-resolver-rules=MAP tern.test 127.0.0.1']});
     const url = `http://tern.test:${place.server.port}/`;
-    const page = await place.open({settings: GREEDY, url});
+    const page = await place.open({settings: UNCHOSEN, url});
     assert.equal(await page.evaluate(() => globalThis.isSecureContext), false);
     assert.match(await alertText(page), /not opened securely[^]*localhost/);
     assert.match(await page.textContent('#model-line'), /CPU$/);

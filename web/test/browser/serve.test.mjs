@@ -6,14 +6,15 @@ import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import test from 'node:test';
 import {ROOT, TERN, ask, finished, launch, missing, settle, watchedPage} from './browser.mjs';
-import {GREEDY, MODEL, PROMPT, TOKENS, nativeText} from './site.mjs';
+import {GREEDY, STORIES, PROMPT, TOKENS, nativeText} from './site.mjs';
 
+const native = () => nativeText(PROMPT, TOKENS, [], STORIES).text;
 const skip = missing({site: false});
 const PLAIN = join(ROOT, 'tests/serve/support/plain.jinja');
 
 /** A server of two models, and a page of it. */
 async function open(t, flags, settings = {}) {
-  const child = spawn(TERN, ['serve', '--port', '0', '-m', MODEL, '-m', `second=${MODEL}`, ...flags], {
+  const child = spawn(TERN, ['serve', '--port', '0', '-m', STORIES, '-m', `second=${STORIES}`, ...flags], {
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   const ended = new Promise((resolve) => child.on('exit', resolve));
@@ -46,17 +47,17 @@ const named = (page, name) =>
 test('completes, chats, changes models, stops, and draws what the server does', {skip, timeout: 60000}, async (t) => {
   const page = await open(t, ['--template', PLAIN], {mode: 'complete'});
   await named(page, 'stories');
-  assert.equal(await ask(page, PROMPT), nativeText().text);
+  assert.equal(await ask(page, PROMPT), native());
   assert.match(await page.locator('.turn .tools').last().innerText(), /48 tokens, stopped by length/);
   await page.check('#mode-chat');
   const reply = await ask(page, PROMPT); // the template adds nothing to a first message
-  assert.equal(PROMPT + reply, nativeText().text.trimEnd());
+  assert.equal(PROMPT + reply, native().trimEnd());
   assert.deepEqual(await page.locator('#model option').allInnerTexts(), ['stories', 'second']);
   await page.selectOption('#model', 'second');
   await named(page, 'second');
   await page.click('#new-chat');
   await page.check('#mode-complete');
-  assert.equal(await ask(page, PROMPT), nativeText().text);
+  assert.equal(await ask(page, PROMPT), native());
   await page.locator('#rate-plot polyline').first().waitFor({state: 'attached'});
   await page.waitForFunction(
     (n) => document.getElementById('server-facts').textContent.includes(`${n} generated`),

@@ -6,11 +6,13 @@ import {ROOT, SITE, TERN, launch, missing, ready, settle, watchedPage} from './b
 import {serve as serveShipped} from '../../serve.mjs';
 import {serve} from './server.mjs';
 
-export const MODEL = join(ROOT, 'models/stories.gguf');
+/** The bundled model, which follows a chat template, and a smaller one that has none. */
+export const MODEL = join(ROOT, 'models/chat.gguf');
+export const STORIES = join(ROOT, 'models/stories.gguf');
 export const PROMPT = 'Once upon a time';
 export const TOKENS = 48;
-/** Settings of the page: greedy on the CPU. The GPU is SwiftShader, which compiles for seconds and writes slowly. */
-export const GREEDY = {'sampling.temperature': 0, 'sampling.maxTokens': TOKENS, backend: 'cpu'};
+/** Settings of the page: completing texts greedily on the CPU. The GPU is SwiftShader, which compiles for seconds and writes slowly. */
+export const GREEDY = {mode: 'complete', 'sampling.temperature': 0, 'sampling.maxTokens': TOKENS, backend: 'cpu'};
 export const ON_GPU = {...GREEDY, 'sampling.maxTokens': 6, backend: 'webgpu'};
 export const skip = missing();
 
@@ -19,8 +21,8 @@ const stations = new Set();
 after(() => Promise.all([...stations].map((station) => station.close())));
 
 /** What `tern run --greedy` writes: the prompt and its continuation. */
-export function nativeText(prompt = PROMPT, tokens = TOKENS, more = []) {
-  const args = ['run', '-m', MODEL, '-p', prompt, '-n', String(tokens), '--greedy', '--json', '--quiet', ...more];
+export function nativeText(prompt = PROMPT, tokens = TOKENS, more = [], model = MODEL) {
+  const args = ['run', '-m', model, '-p', prompt, '-n', String(tokens), '--greedy', '--json', '--quiet', ...more];
   const found = JSON.parse(execFileSync(TERN, args, {encoding: 'utf8', env: {...process.env, DEBUGINFOD_URLS: ''}}));
   return {text: prompt + found.text, tokens: found.statistics.generated_tokens};
 }

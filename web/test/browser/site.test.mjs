@@ -36,7 +36,7 @@ for (const [settings, name] of [
     async () => {
       const tokens = settings['sampling.maxTokens'];
       const page = await place.open({settings});
-      assert.match(await page.textContent('#model-line'), new RegExp(`^stories .* ${name}$`));
+      assert.match(await page.textContent('#model-line'), new RegExp(`^chat .* ${name}$`));
       assert.equal(await ask(page, PROMPT), nativeText(PROMPT, tokens).text);
       assert.match(await page.innerText('.turn .tools'), new RegExp(`tokens/s · ${tokens} tokens, stopped by length`));
       if (settings === ON_GPU) await devicePanel(page);

@@ -1,5 +1,5 @@
 # Writes OUT, a C file with the files of the page of `tern serve`: those of ROOT/web/serve, and those that it shares with ROOT/web/page.
-set(shared app chat conversation dom explain format frame notices plot sampling settings theme transcript)
+set(shared app chat conversation conversations dom explain format frame history notices plot sampling settings theme transcript)
 set(files "/|web/serve/index.html" "/style.css|web/page/style.css" "/icon.svg|web/page/icon.svg")
 foreach(name ${shared})
   list(APPEND files "/js/${name}.js|web/page/js/${name}.js")

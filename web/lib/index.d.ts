@@ -4,7 +4,8 @@
  */
 
 /**
- * "bundled", the URL of a GGUF file or of a package's manifest.json, a picked file (or all files of a package), the id
+ * "bundled", the URL of a GGUF file or of a package's manifest.json, "hf:ORG/NAME[/FILE][:TAG][@REVISION]" (a GGUF file
+ * of the Hugging Face hub, chosen as `tern pull` does), a picked file (or all files of a package), the id
  * of a stored model.
  */
 export type Source = 'bundled' | string | URL | File | File[] | {stored: string};

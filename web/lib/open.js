@@ -53,7 +53,7 @@ async function openStored(id, options) {
   const stored = await store.get(id);
   if (stored.complete) return openComplete(store, id, options);
   const {key} = stored.meta;
-  if (!/^https?:/.test(key)) {
+  if (!/^(https?|hf):/i.test(key)) {
     throw new TernError(
       'NOT_FOUND',
       `the stored model ${id} has ${stored.stored} of ${stored.meta.size} bytes, and the rest cannot be ` +

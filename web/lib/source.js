@@ -14,6 +14,7 @@
 
 import {TernError} from './errors.js';
 import {HttpFile} from './http.js';
+import {hubUrl, isHub, parseHub} from './hub.js';
 import {readManifest} from './manifest.js';
 import {isNode} from './platform.js';
 import {sha256} from './sha256.js';
@@ -33,7 +34,7 @@ export function addressOf(source) {
   if (typeof source === 'string' && source !== '') return addressOfText(source);
   throw new TernError(
     'INVALID_ARGUMENT',
-    `source is ${show(source)}, expected "bundled", a URL, a File, the files of a package, or {stored: id}`
+    `source is ${show(source)}, expected "bundled", a URL, "hf:ORG/NAME", a File, the files of a package, or {stored: id}`
   );
 }
 
@@ -44,6 +45,7 @@ function show(value) {
 }
 
 function addressOfText(text) {
+  if (isHub(text)) return addressOfHub(text);
   if (/^(https?|file|blob|data):/i.test(text)) return addressOfUrl(parseUrl(text));
   if (isNode)
     return {
@@ -55,6 +57,12 @@ function addressOfText(text) {
     };
   const base = globalThis.document?.baseURI ?? globalThis.location?.href;
   return addressOfUrl(parseUrl(text, base));
+}
+
+/** The hub's own name is the key: where its file lies is asked when it is opened. */
+function addressOfHub(text) {
+  const {repository, file} = parseHub(text);
+  return {kind: 'url', key: text, name: baseName(file || repository), local: false, storable: true};
 }
 
 function parseUrl(text, base) {
@@ -144,7 +152,8 @@ export async function openSource(source, options = {}) {
   if (isNode && (address.key.startsWith('path:') || where.startsWith('file:')))
     return openPath(address, where, options);
   if (address.kind === 'package') return packageOfUrl(address, where, options);
-  return wholeFile(address, await webFile(where, options), options);
+  const url = isHub(where) ? await hubUrl(where, options) : where;
+  return wholeFile(address, await webFile(url, options), options);
 }
 
 async function webFile(url, options) {
@@ -168,7 +177,7 @@ export async function openFile(source, options = {}) {
     const {openDisk} = await import('./disk.js');
     return {name, ...(await openDisk(where)).file};
   }
-  return {name, ...(await webFile(where, options))};
+  return {name, ...(await webFile(isHub(where) ? await hubUrl(where, options) : where, options))};
 }
 
 /** One file, cut into ranges. */

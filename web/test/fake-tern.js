@@ -19,6 +19,7 @@ const FAILURES = {
   truncated: ['NETWORK', 'truncated.gguf: 1000 bytes came, 2744320 expected'],
   corrupt: ['CORRUPT', 'shard_001.bin: SHA-256 is 00ff, expected ff00'],
   nomodel: ['MALFORMED', 'nomodel.txt: the first 4 bytes are "Hell", expected "GGUF"'],
+  full: ['OUT_OF_MEMORY', 'the GPU has no room for a buffer of 1.05 MB'],
   huge: ['LIMIT', 'the largest tensor takes 5.00 GB, the adapter allows 2.15 GB'],
 };
 
@@ -46,7 +47,7 @@ const CPU = {
 
 let adapters = [];
 let stored = [
-  {id: 'one', name: 'stories', source: 'bundled', bytes: 2744320, complete: true, stored: 2744320, usedAt: new Date(0)},
+  {id: 'one', name: 'stories', source: 'https://models.example/stories.gguf', bytes: 2744320, complete: true, stored: 2744320, usedAt: new Date(0)},
 ];
 
 async function download(source, {signal, onProgress}) {

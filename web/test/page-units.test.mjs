@@ -6,7 +6,9 @@ import {join} from 'node:path';
 import test from 'node:test';
 import {Conversation} from '../page/js/conversation.js';
 import {TITLES, explain} from '../page/js/explain.js';
+import {fit} from '../page/js/fit.js';
 import {bytes, count, duration, progressText} from '../page/js/format.js';
+import {KNOWN} from '../page/js/known.js';
 import {runningMean, ticks} from '../page/js/plot.js';
 import {stopStrings, within} from '../page/js/sampling.js';
 import {stamp} from '../site.mjs';
@@ -56,6 +58,38 @@ test('a conversation asks with what came before, and forgets what is cut', () =>
   assert.equal(JSON.parse(conversation.json({model: null})).turns[2].completion, ' upon');
   assert.equal(conversation.cut(failed), 'Lost');
   assert.deepEqual(conversation.turns, [first]);
+});
+
+test('a message written anew is a version beside the other; a branch is a conversation of its own', () => {
+  const conversation = new Conversation();
+  const first = conversation.add('Hello', 'chat');
+  const second = conversation.add('Two', 'chat');
+  conversation.cut(second);
+  assert.deepEqual(Conversation.from(conversation.data()).turns.length, 2); // what is kept does not know of the editing
+  const other = conversation.add('Three', 'chat');
+  assert.deepEqual(conversation.versions(other), {at: 1, n: 2});
+  conversation.step(other, -1);
+  assert.deepEqual(conversation.turns, [first, second]);
+  conversation.step(second, -1);
+  assert.deepEqual(conversation.turns, [first, second]);
+  const again = conversation.again(first);
+  assert.deepEqual([conversation.turns, conversation.versions(again).n], [[again], 2]);
+  conversation.step(again, -1);
+  const branch = conversation.branch(second);
+  branch.turns[0].reply = 'changed';
+  assert.deepEqual([branch.turns.length, first.reply, branch.title], [2, '', 'Hello (branch)']);
+  assert.notEqual(branch.id, conversation.id);
+});
+
+test('known models are those of tern pull; what fits depends on memory', () => {
+  const table = readFileSync(new URL('../../src/hub/known.def', import.meta.url), 'utf8');
+  for (const [name, address, what, size] of KNOWN) {
+    const row = `TERN_KNOWN("${name}", "${address.slice(3)}", "${what}", "${bytes(size).replace(/0 MB/, '0 MB')}"`;
+    assert.ok(table.includes(row.replace(/"([\d.]+) (MB)"$/, (all, n) => `"${(n / 1000).toFixed(2)} GB"`)), row);
+  }
+  assert.equal(fit(6e6, {gpu: false}).fits, true);
+  assert.equal(fit(12.1e9, {gpu: true}).fits, false);
+  assert.equal(fit(1.2e9, {gpu: true, memory: 2}).text, 'too large for this device');
 });
 
 test('sampling values stay in their ranges', () => {

@@ -1,8 +1,10 @@
-/** The conversation: sending, streaming, stopping, regenerating, editing, saving. */
+/** The conversation: sending, streaming, stopping, regenerating, editing, branching, keeping, saving. */
 import {app} from './app.js';
 import {Conversation} from './conversation.js';
-import {$, announce, saveFile} from './dom.js';
+import * as conversations from './conversations.js';
+import {$, announce, h, saveFile} from './dom.js';
 import {short} from './format.js';
+import * as history from './history.js';
 import * as notices from './notices.js';
 import * as sampling from './sampling.js';
 import * as settings from './settings.js';
@@ -12,14 +14,44 @@ let conversation = new Conversation();
 /** @type {{turn: any, control: AbortController} | null} */
 let writing = null;
 
+const EXAMPLES = {
+  chat: ['Tell me a story about a fox and a lost key.', 'What can you do?'],
+  complete: ['Once upon a time', 'One day a little bird'],
+};
+
 const actions = {
   isWriting: (turn) => writing?.turn === turn,
   isLast: (turn) => conversation.turns.at(-1) === turn,
+  versions: (turn) => conversation.versions(turn),
+  step: (turn, by) => {
+    if (app.busy === 'chat') return;
+    conversation.step(turn, by);
+    draw();
+    keep();
+  },
   edit,
   regenerate,
+  branch: (turn) => {
+    stop();
+    show(conversation.branch(turn));
+    keep();
+    announce('A conversation of its own begins here');
+  },
   goOn: (turn) => {
     if (ready()) ask(turn.user + turn.reply, 'complete');
   },
+};
+
+const listed = {
+  current: () => conversation.id,
+  open: (kept) => {
+    if (!kept) return;
+    stop();
+    show(Conversation.from(kept));
+    if (location.hash) location.hash = '#chat';
+    document.body.dataset.panel = 'closed';
+  },
+  removed: (id) => (id === conversation.id ? fresh() : conversations.refresh(listed)),
 };
 
 const ready = () => app.tern && !app.busy;
@@ -28,6 +60,37 @@ const ready = () => app.tern && !app.busy;
 function mode() {
   if (!app.tern?.model.hasChatTemplate) return 'complete';
   return settings.get('mode', 'chat') === 'complete' ? 'complete' : 'chat';
+}
+
+function draw() {
+  render(conversation, actions);
+  $('chat-title').textContent = conversation.title || 'New conversation';
+  $('editing').hidden = !conversation.editing;
+  $('welcome').hidden = conversation.turns.length > 0;
+  $('transcript').hidden = conversation.turns.length === 0;
+}
+
+/** Shows this conversation from now on. */
+function show(other) {
+  conversation = other;
+  conversations.remember(conversation.id);
+  $('stats').textContent = '';
+  draw();
+  toEnd();
+  conversations.refresh(listed);
+}
+
+async function keep(which = conversation) {
+  if (which.root.children.length === 0) return;
+  await history.put(which.data());
+  await conversations.refresh(listed);
+}
+
+function drawExamples() {
+  const examples = EXAMPLES[mode()].map((text) =>
+    h('button', {type: 'button', disabled: !ready(), onclick: () => ready() && ask(text, mode())}, text),
+  );
+  $('examples').replaceChildren(...examples);
 }
 
 function update() {
@@ -47,14 +110,15 @@ function update() {
   $('prompt').placeholder = chat ? '' : 'Once upon a time';
   $('send').textContent = chat ? 'Send' : 'Complete';
   if (app.busy === 'finetune') $('stats').textContent = 'The model is being fine-tuned.';
+  drawExamples();
 }
 
-function stream(turn, signal) {
+function stream(own, turn, signal) {
   const options = {...sampling.options(), signal};
   const {contextLength} = app.tern.model;
   options.maxTokens = Math.min(options.maxTokens, contextLength);
   if (turn.mode === 'complete') return app.tern.generate(turn.user, options);
-  return app.tern.chat(conversation.messages(turn, settings.get('system', '')), options);
+  return app.tern.chat(own.messages(turn, settings.get('system', '')), options);
 }
 
 async function read(turn, text) {
@@ -73,22 +137,22 @@ async function read(turn, text) {
 async function write(turn) {
   const control = new AbortController();
   const {tern} = app;
+  const own = conversation;
   writing = {turn, control};
-  turn.reply = '';
-  turn.error = turn.result = undefined;
-  turn.stopped = false;
   app.set('busy', 'chat');
   $('stats').textContent = 'Reading the prompt …';
-  render(conversation, actions);
+  conversations.remember(own.id);
+  draw();
   toEnd();
   try {
-    finish(turn, await read(turn, stream(turn, control.signal)));
+    finish(turn, await read(turn, stream(own, turn, control.signal)));
   } catch (error) {
     failed(turn, error, control.signal.aborted || app.tern !== tern);
   }
   writing = null;
   app.set('busy', '');
-  render(conversation, actions);
+  draw();
+  await keep(own);
 }
 
 function finish(turn, result) {
@@ -126,22 +190,25 @@ function send(event) {
 function regenerate(turn) {
   if (!ready()) return;
   notices.clear('chat');
-  if (turn.mode === 'chat') conversation.turns.length = conversation.turns.indexOf(turn) + 1;
-  write(turn);
+  write(conversation.again(turn));
 }
 
 function edit(turn) {
   if (app.busy === 'chat') return;
   $('prompt').value = conversation.cut(turn);
-  render(conversation, actions);
+  draw();
   $('prompt').focus();
+}
+
+function giveUpEditing() {
+  conversation.uncut();
+  $('prompt').value = '';
+  draw();
 }
 
 function fresh() {
   stop();
-  conversation = new Conversation();
-  $('stats').textContent = '';
-  render(conversation, actions);
+  show(new Conversation());
   $('prompt').focus();
 }
 
@@ -164,7 +231,7 @@ function exportJson() {
   saveFile('conversation.json', [conversation.json(about)], 'application/json');
 }
 
-export function start() {
+function listen() {
   $('composer').addEventListener('submit', send);
   $('prompt').addEventListener('keydown', keys);
   document.addEventListener('keydown', (event) => {
@@ -172,6 +239,7 @@ export function start() {
   });
   $('stop').onclick = stop;
   $('new-chat').onclick = fresh;
+  $('edit-cancel').onclick = giveUpEditing;
   $('export-text').onclick = () =>
     saveFile('conversation.txt', [conversation.text(settings.get('system', ''))], 'text/plain');
   $('export-json').onclick = exportJson;
@@ -180,6 +248,13 @@ export function start() {
       settings.set('mode', name);
       update();
     });
+}
+
+export async function start() {
+  listen();
   app.watch(['tern', 'busy'], update);
-  render(conversation, actions);
+  draw();
+  const kept = await conversations.last();
+  if (kept && conversation.root.children.length === 0) show(Conversation.from(kept));
+  else await conversations.refresh(listed);
 }

@@ -7,14 +7,14 @@ import {plot, runningMean} from './plot.js';
 import * as notices from './notices.js';
 import * as settings from './settings.js';
 
-/** name in the API, label, smallest, largest, step, default */
+/** name in the API, label, smallest, largest, step, default, what it does */
 const CONTROLS = [
-  ['rank', 'Rank', 1, 64, 1, 8],
-  ['steps', 'Steps', 1, 10000, 1, 60],
-  ['learningRate', 'Learning rate', 0.00001, 0.1, 'any', 0.005],
-  ['batch', 'Rows in a step', 1, 64, 1, 4],
-  ['sequence', 'Tokens in a row', 16, 1024, 1, 64],
-  ['seed', 'Seed', 0, 4294967295, 1, 1],
+  ['rank', 'Rank', 1, 64, 1, 8, 'How much the adapter can hold; more is larger and slower'],
+  ['steps', 'Steps', 1, 10000, 1, 60, 'How often it learns from some rows of the text'],
+  ['learningRate', 'Learning rate', 0.00001, 0.1, 'any', 0.005, 'How far each step goes; too far and the loss rises'],
+  ['batch', 'Rows in a step', 1, 64, 1, 4, 'More make steps steadier and slower'],
+  ['sequence', 'Tokens in a row', 16, 1024, 1, 64, 'How much text it sees at once; a token is about four letters'],
+  ['seed', 'Seed', 0, 4294967295, 1, 1, 'The same seed gives the same adapter'],
 ];
 
 let control = null;
@@ -24,7 +24,7 @@ let frame = 0;
 /** @type {Uint8Array | null} */
 let adapter = null;
 
-function setting([name, label, min, max, step, initial]) {
+function setting([name, label, min, max, step, initial, help]) {
   const input = h('input', {
     type: 'number',
     id: `ft-${name}`,
@@ -32,10 +32,11 @@ function setting([name, label, min, max, step, initial]) {
     max,
     step,
     required: true,
+    'aria-describedby': `ft-${name}-help`,
     value: String(settings.get(`finetune.${name}`, initial)),
     onchange: () => settings.set(`finetune.${name}`, input.valueAsNumber),
   });
-  return h('div', {class: 'control'}, h('label', {for: `ft-${name}`}, label), input);
+  return h('div', {class: 'control'}, h('label', {for: `ft-${name}`}, label), input, h('span', {id: `ft-${name}-help`, class: 'small'}, help));
 }
 
 const options = () => Object.fromEntries(CONTROLS.map(([name]) => [name, $(`ft-${name}`).valueAsNumber]));

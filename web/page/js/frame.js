@@ -16,10 +16,13 @@ function nextTheme() {
   showTheme(theme);
 }
 
+function showPanel() {
+  $('panel-toggle').setAttribute('aria-expanded', String(document.body.dataset.panel === 'open'));
+}
+
 function togglePanel() {
   const open = document.body.dataset.panel !== 'open';
   document.body.dataset.panel = open ? 'open' : 'closed';
-  $('panel-toggle').setAttribute('aria-expanded', String(open));
   if (open) $('panel').scrollIntoView();
 }
 
@@ -27,4 +30,5 @@ export function start() {
   showTheme(settings.get('theme', 'system'));
   $('theme').onclick = nextTheme;
   $('panel-toggle').onclick = togglePanel;
+  new MutationObserver(showPanel).observe(document.body, {attributes: true, attributeFilter: ['data-panel']});
 }

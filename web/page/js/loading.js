@@ -8,7 +8,7 @@ import * as notices from './notices.js';
 import * as settings from './settings.js';
 
 /** @typedef {{source: any, label: string, store?: boolean, backend?: string, remember?: boolean}} Request */
-/** @type {{request: Request, control: AbortController, paused: boolean} | null} */
+/** @type {{request: Request, control: AbortController, paused: boolean, alone: boolean} | null} */
 let current = null;
 /** Ends when the load before has let go of its model. */
 let settled = Promise.resolve();
@@ -53,55 +53,70 @@ function hint({code, message, about}) {
 }
 
 /** Gives the model back, if there is one. */
-export async function unload() {
+async function unload() {
   const tern = app.tern;
   if (!tern) return;
   app.set('tern', null);
   await tern.dispose().catch(() => {});
 }
 
-/** Loads this instead of what is there. @param {Request} request */
+/** Loads this beside what is there, and takes its place once it is ready. @param {Request} request */
 export async function load(request) {
   current?.control.abort();
   for (const key of ['load', 'lost', 'hint']) notices.clear(key);
-  const unloaded = unload();
-  await run(request, unloaded);
+  await run(request);
 }
 
+/** The source of the model that is there, or null. */
+export const loadedSource = () => (app.tern ? (last?.source ?? null) : null);
+
 /** One load after the other: a later one waits until the earlier has ended, and does nothing where a third follows. */
-function run(request, unloaded = null) {
-  const mine = {request, control: new AbortController(), paused: false};
+function run(request) {
+  const mine = {request, control: new AbortController(), paused: false, alone: false};
   current = mine;
   app.gpuReason = '';
   $('loading-bar').removeAttribute('value');
   show(`Loading ${request.label}`, '', false);
   announce(`Loading ${request.label}`);
-  settled = Promise.all([settled, unloaded]).then(() => attempt(mine));
+  settled = settled.then(() => attempt(mine));
   return settled;
+}
+
+const open = (mine) =>
+  Tern.load(mine.request.source, {
+    ...options(mine.request),
+    signal: mine.control.signal,
+    onNotice: (what) => {
+      if (current === mine) hint(what);
+    },
+    onProgress: (progress) => {
+      if (current === mine && !mine.paused) showProgress(mine.request.label, progress);
+    },
+  });
+
+/** Whether it may fit once the other model is gone, which comes back where it does not. */
+const wantsRoom = (error) => Boolean(app.tern) && ['OUT_OF_MEMORY', 'DEVICE_LOST'].includes(error?.code);
+
+async function openAlone(mine, error) {
+  if (current !== mine || mine.paused || !wantsRoom(error)) throw error;
+  await unload();
+  mine.alone = true;
+  return open(mine);
 }
 
 async function attempt(mine) {
   if (current !== mine || mine.paused) return;
-  const {request} = mine;
   try {
-    const tern = await Tern.load(request.source, {
-      ...options(request),
-      signal: mine.control.signal,
-      onNotice: (what) => {
-        if (current === mine) hint(what);
-      },
-      onProgress: (progress) => {
-        if (current === mine && !mine.paused) showProgress(request.label, progress);
-      },
-    });
+    const tern = await open(mine).catch((error) => openAlone(mine, error));
     if (current !== mine || mine.paused) await tern.dispose();
-    else adopt(tern, request);
+    else await adopt(tern, mine.request);
   } catch (error) {
     if (current === mine) failed(mine, error);
   }
 }
 
-function adopt(tern, request) {
+async function adopt(tern, request) {
+  const before = app.tern;
   current = null;
   last = request;
   $('loading').hidden = true;
@@ -115,6 +130,7 @@ function adopt(tern, request) {
     },
     () => {},
   );
+  await before?.dispose().catch(() => {});
 }
 
 function failed(mine, error) {
@@ -122,6 +138,7 @@ function failed(mine, error) {
   current = null;
   $('loading').hidden = true;
   notices.showError('load', error, remedies(mine.request, error?.code));
+  if (mine.alone && last && last !== mine.request) run(last);
 }
 
 function lost(tern, request, message) {
@@ -135,7 +152,7 @@ function remedies(request, code) {
   if (canRetry(code)) actions.push({label: 'Load again', run: () => load(request)});
   if (cpuHelps(code) && request.backend !== 'cpu')
     actions.push({label: 'Load on the CPU', run: () => load({...request, backend: 'cpu'})});
-  if (request.source !== 'bundled' && !canRetry(code)) actions.push({label: 'Bundled model', run: loadBundled});
+  if (request.source !== 'bundled' && !canRetry(code) && !app.tern) actions.push({label: 'Bundled model', run: loadBundled});
   return actions;
 }
 
@@ -168,10 +185,10 @@ function cancel() {
     notices.notice('load', {title: 'Loading was cancelled', actions: [{label: 'Bundled model', run: loadBundled}]});
 }
 
-/** What stands on the first line: the model, its size, and what runs it. */
+/** What stands on the first line, and on a phone above the conversation: the model, its size, and what runs it. */
 function modelLine() {
   const tern = app.tern;
-  $('model-line').textContent = tern
+  $('model-line').textContent = $('model-line-phone').textContent = tern
     ? `${tern.model.name} · ${bytes(tern.model.bytes)} · ${tern.backend === 'webgpu' ? 'WebGPU' : 'CPU'}`
     : 'no model';
 }

@@ -12,17 +12,18 @@ import * as settings from './settings.js';
 import {$} from './dom.js';
 import * as stored from './stored.js';
 
+const VIEWS = {chat: 'Tern', models: 'Models - Tern', finetune: 'Fine-tune - Tern'};
+
 function showView() {
-  if (!['', '#chat', '#finetune'].includes(location.hash)) return;
-  const finetuning = location.hash === '#finetune';
-  $('chat-view').hidden = finetuning;
-  $('finetune-view').hidden = !finetuning;
+  const view = location.hash.slice(1) || 'chat';
+  if (!Object.hasOwn(VIEWS, view)) return;
+  for (const name of Object.keys(VIEWS)) $(`${name}-view`).hidden = name !== view;
   for (const link of document.querySelectorAll('.bar nav a')) {
-    const here = link.getAttribute('href') === (finetuning ? '#finetune' : '#chat');
-    if (here) link.setAttribute('aria-current', 'page');
+    if (link.getAttribute('href') === `#${view}`) link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
   }
-  document.title = finetuning ? 'Fine-tune - Tern' : 'Tern';
+  document.title = VIEWS[view];
+  document.body.dataset.panel = 'closed';
 }
 
 /** The model of last time where all of it is still here, else the bundled one, which is small. */

@@ -2,8 +2,8 @@
 import {app} from './app.js';
 import {$, facts, h} from './dom.js';
 import {bytes, count} from './format.js';
-import {load, loadBundled, reload} from './loading.js';
-import {refreshStored} from './stored.js';
+import {load, reload} from './loading.js';
+import * as notices from './notices.js';
 import * as settings from './settings.js';
 
 function showModel() {
@@ -25,16 +25,30 @@ function showModel() {
   );
 }
 
-/** What people paste without https:// still means a web address; relative ones are files beside the page. */
+/**
+ * What people paste without https:// still means a web address; relative ones are files beside the page; hf: is the
+ * Hugging Face hub.
+ */
 export function address(text, base) {
   const value = text.trim();
+  if (/^hf:/i.test(value)) return value;
   const named = /^[a-z][a-z0-9+.-]*:\/\//i.test(value) || /^[./]/.test(value);
   return new URL(named || !/^[^/]+\.[^/]+\//.test(value) ? value : `https://${value}`, base).href;
+}
+
+/** The page's policy (connect-src), in words where it forbids an address; else ''. @param {URL} url */
+export function policyRefuses(url, origin) {
+  const local = ['localhost', '127.0.0.1'].includes(url.hostname);
+  if (url.protocol !== 'http:' || local || url.origin === origin) return '';
+  return `${url.href}: the policy of this page allows https:, http://localhost and its own server, not ${url.origin}`;
 }
 
 function loadAddress(event) {
   event.preventDefault();
   const source = address($('url').value, location.href);
+  const refused = policyRefuses(new URL(source), location.origin);
+  if (refused) return notices.showError('load', {code: 'INVALID_ARGUMENT', message: refused});
+  location.hash = '#chat';
   load({source, label: decodeURIComponent(new URL(source).pathname.split('/').pop() || source), remember: true});
 }
 
@@ -42,6 +56,7 @@ function loadAddress(event) {
 export function loadFiles(files) {
   if (files.length === 0) return;
   const label = files.length === 1 ? files[0].name : `${files.length} files`;
+  location.hash = '#chat';
   load({source: files.length === 1 ? files[0] : files, label, store: $('keep').checked});
 }
 
@@ -123,10 +138,6 @@ function controls() {
 export function start() {
   controls();
   $('url-form').addEventListener('submit', loadAddress);
-  $('load-bundled').onclick = loadBundled;
   onFiles($('model-drop'), $('file'), loadFiles);
-  app.watch(['tern'], () => {
-    showModel();
-    refreshStored();
-  });
+  app.watch(['tern'], showModel);
 }

@@ -1,13 +1,23 @@
-/** The models that lie in this browser: load, delete, and how much room they take. */
+/** The models that one can talk to: the bundled one, those in this browser, those that are known; and their room. */
 import {Tern} from '../lib/index.js';
+import {app} from './app.js';
 import {$, announce, h} from './dom.js';
+import {fit} from './fit.js';
 import {bytes, percent} from './format.js';
-import {load} from './loading.js';
+import {KNOWN} from './known.js';
+import {load, loadBundled, loadedSource} from './loading.js';
 import * as notices from './notices.js';
+
+/** Of models/chat.gguf, so that its size stands there before it is loaded; a test compares. */
+export const BUNDLED_BYTES = 6071520;
+/** So many stored models stand on the first screen. */
+const SHORT = 3;
 
 function day(date) {
   return date instanceof Date && !Number.isNaN(date.valueOf()) ? `used ${date.toLocaleDateString()}` : '';
 }
+
+const device = () => ({gpu: app.probe?.webgpu ?? true, memory: navigator.deviceMemory});
 
 async function remove(model) {
   if (!confirm(`Delete ${model.name} (${bytes(model.stored)}) from this browser?`)) return;
@@ -20,33 +30,76 @@ async function remove(model) {
   await refreshStored();
 }
 
-function item(model) {
-  const size = model.complete ? bytes(model.bytes) : `${bytes(model.stored)} of ${bytes(model.bytes)}, not complete`;
-  const source = model.complete ? {stored: model.id} : model.source;
+/** @param {{name: string, facts: string[], size: number, use: () => void, label?: string, delete?: () => void,
+ *   here?: boolean, id?: string}} row */
+function item(row) {
+  const {fits, text} = fit(row.size, device());
+  const button = h(
+    'button',
+    {
+      type: 'button',
+      id: row.id,
+      disabled: row.here,
+      'aria-label': row.here ? `${row.name} is loaded` : `${row.label ?? 'Load'} ${row.name}`,
+      onclick: () => {
+        location.hash = '#chat';
+        row.use();
+      },
+    },
+    row.here ? 'Loaded' : (row.label ?? 'Load'),
+  );
+  const away = row.delete
+    ? h('button', {type: 'button', class: 'quiet danger', 'aria-label': `Delete ${row.name}`, onclick: row.delete}, 'Delete')
+    : null;
   return h(
     'li',
-    {},
-    h('div', {}, h('strong', {}, model.name)),
-    h('div', {class: 'small'}, [size, day(model.usedAt)].filter(Boolean).join(' · ')),
+    {class: 'model'},
     h(
       'div',
-      {class: 'row'},
-      h(
-        'button',
-        {
-          type: 'button',
-          'aria-label': `${model.complete ? 'Load' : 'Go on loading'} ${model.name}`,
-          onclick: () => load({source, label: model.name, remember: typeof source === 'string'}),
-        },
-        model.complete ? 'Load' : 'Go on',
-      ),
-      h(
-        'button',
-        {type: 'button', class: 'quiet', 'aria-label': `Delete ${model.name}`, onclick: () => remove(model)},
-        'Delete',
-      ),
+      {},
+      h('strong', {}, row.name),
+      h('div', {class: fits ? 'small' : 'small too-large'}, [...row.facts, text].filter(Boolean).join(' · ')),
     ),
+    h('div', {class: 'row'}, button, away),
   );
+}
+
+/** @param {any} [kept] what this browser keeps of it */
+function bundled(id, kept) {
+  const here = loadedSource() === 'bundled';
+  const facts = ['bundled', bytes(BUNDLED_BYTES), kept ? 'on this device' : '', 'tells stories, small talk'];
+  const away = kept ? {delete: () => remove(kept)} : {};
+  return item({name: 'chat', facts, size: BUNDLED_BYTES, use: loadBundled, here, id, ...away});
+}
+
+function storedItem(model, withDelete) {
+  const size = model.complete ? bytes(model.bytes) : `${bytes(model.stored)} of ${bytes(model.bytes)}, not complete`;
+  const source = model.complete ? {stored: model.id} : model.source;
+  return item({
+    name: model.name,
+    facts: ['on this device', size, day(model.usedAt)],
+    size: model.bytes,
+    label: model.complete ? 'Load' : 'Go on loading',
+    here: Boolean(app.tern) && app.tern.storedAs === model.id,
+    use: () => load({source, label: model.name, remember: typeof source === 'string'}),
+    ...(withDelete ? {delete: () => remove(model)} : {}),
+  });
+}
+
+const isBundled = (model) => /\/models\/chat\.gguf$/.test(model.source);
+
+function knownItem([name, address, what, size], models) {
+  if (models.some((model) => model.source === address)) return null;
+  const use = () => load({source: address, label: name, remember: true});
+  return item({name, facts: [what, `about ${bytes(size)} to fetch`], size, use, label: 'Fetch'});
+}
+
+function draw(models) {
+  const others = models.filter((model) => !isBundled(model));
+  const kept = models.find(isBundled);
+  $('stored').replaceChildren(bundled('load-bundled', kept), ...others.map((model) => storedItem(model, true)));
+  $('known').replaceChildren(...KNOWN.map((known) => knownItem(known, models)).filter(Boolean));
+  $('choices').replaceChildren(bundled(null), ...others.slice(0, SHORT).map((model) => storedItem(model, false)));
 }
 
 async function use() {
@@ -72,21 +125,20 @@ async function keep() {
 
 export function start() {
   $('persist').onclick = keep;
+  app.watch(['tern', 'probe'], refreshStored);
 }
 
-/** Draws the list anew. */
+/** Draws the lists anew. */
 export async function refreshStored() {
   try {
     const models = await Tern.storage.list();
     models.sort((a, b) => b.usedAt - a.usedAt);
-    $('stored').replaceChildren(
-      ...(models.length ? models.map(item) : [h('li', {class: 'small'}, 'No model is kept here yet.')]),
-    );
+    draw(models);
     $('storage-use').textContent = await use();
     if (models.length) await offerKeeping();
   } catch (error) {
-    $('stored').replaceChildren(h('li', {class: 'small'}, `Models cannot be kept here: ${error.message}`));
-    $('storage-use').textContent = '';
+    draw([]);
+    $('storage-use').textContent = `Models cannot be kept here: ${error.message}`;
   }
 }
 

@@ -10,6 +10,21 @@ const scrollers = () => [document.documentElement, $('transcript')];
 
 const nearEnd = () => scrollers().every((box) => box.scrollHeight - box.scrollTop - box.clientHeight < 160);
 
+/** Which version of this turn is shown, where there are several, and the way to the others. */
+function versions(turn, actions) {
+  const {at, n} = actions.versions(turn);
+  if (n < 2) return null;
+  const arrow = (label, text, by, disabled) =>
+    h('button', {type: 'button', class: 'quiet', disabled, 'aria-label': label, onclick: () => actions.step(turn, by)}, text);
+  return h(
+    'span',
+    {class: 'versions small'},
+    arrow('Earlier version', '‹', -1, at === 0),
+    `${at + 1} of ${n}`,
+    arrow('Later version', '›', 1, at === n - 1),
+  );
+}
+
 function tools(turn, actions) {
   const last = actions.isLast(turn);
   const button = (label, run) => h('button', {type: 'button', class: 'quiet', onclick: run}, label);
@@ -20,6 +35,8 @@ function tools(turn, actions) {
     button('Edit', () => actions.edit(turn)),
     last || turn.mode === 'complete' ? button('Regenerate', () => actions.regenerate(turn)) : null,
     turn.mode === 'complete' ? button('Continue', () => actions.goOn(turn)) : null,
+    button('Branch', () => actions.branch(turn)),
+    versions(turn, actions),
     h('span', {class: 'small'}, turn.result ? resultText(turn.result) : turn.stopped ? 'stopped' : ''),
   );
 }
@@ -51,15 +68,7 @@ function draw(turn, actions) {
 export function render(conversation, actions) {
   const stick = nearEnd();
   drawn.clear();
-  const empty = h(
-    'p',
-    {class: 'empty'},
-    $('transcript').dataset.empty ??
-      'Nothing is sent anywhere: the model runs in this browser. Write something below.',
-  );
-  $('transcript').replaceChildren(
-    ...(conversation.turns.length ? conversation.turns.map((turn) => draw(turn, actions)) : [empty]),
-  );
+  $('transcript').replaceChildren(...conversation.turns.map((turn) => draw(turn, actions)));
   if (stick) toEnd();
 }
 

@@ -50,7 +50,7 @@ test('a LoRA adapter from pasted text, tried, removed, and loaded from its file'
 });
 
 test('the same on the GPU: the loss falls', {skip, timeout: 280000}, async () => {
-  const place = await station();
+  const place = await station({small: true});
   const page = await place.open({settings: {...GREEDY, backend: 'webgpu'}, path: '#finetune'});
   const {first, last} = await train(page, SAME, {steps: 3, batch: 1, sequence: 16, learningRate: 0.02});
   assert.ok(last < first * 0.95, `${first} to ${last}`);

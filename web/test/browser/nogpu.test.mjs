@@ -30,7 +30,7 @@ test(
     assert.match(await page.textContent('#model-line'), /CPU$/);
     assert.equal(await ask(page, PROMPT), nativeText().text);
     assert.match(await page.innerText('#offline-note'), /not opened securely/);
-    assert.match(await page.innerText('#stored'), /cannot be kept here/);
+    assert.match(await page.textContent('#storage-use'), /cannot be kept here/);
     await place.close();
   },
 );

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import {join} from 'node:path';
 import test, {after, before} from 'node:test';
 import {PICTURES, WEB, ask, finished, launch, missing, ready, settle, watchedPage} from './browser.mjs';
+import {loadUrl} from './site.mjs';
 import {serve} from './server.mjs';
 
 const skip = missing({site: false});
@@ -127,8 +128,7 @@ test("what is chosen is sent with the API's names and survives a reload", {skip,
 test('a download is paused, goes on where it was, and can be cancelled', {skip, timeout: 60000}, async () => {
   const page = await open({options: {viewport: {width: 1300, height: 900}}});
   await page.evaluate(() => sessionStorage.clear());
-  await page.fill('#url', 'slow/chat.gguf');
-  await page.press('#url', 'Enter');
+  await loadUrl(page, 'slow/chat.gguf');
   await page.waitForFunction(() => /^(1\d|5) MB of 50 MB/.test(document.getElementById('loading-text').textContent));
   await page.click('#pause');
   assert.match(await page.textContent('#loading-title'), /^Paused: chat.gguf/);
@@ -136,12 +136,11 @@ test('a download is paused, goes on where it was, and can be cancelled', {skip, 
   await page.waitForFunction(() => /MB from this browser/.test(document.getElementById('loading-text').textContent));
   assert.match(await ready(page), /^talker/);
   await page.evaluate(() => sessionStorage.clear());
-  await page.fill('#url', './slow.gguf');
-  await page.press('#url', 'Enter');
+  await loadUrl(page, './slow.gguf');
   await page.waitForSelector('#cancel:visible');
   await page.click('#cancel');
-  await page.click('.notice >> text=Bundled model');
-  assert.match(await ready(page), /^stories/);
+  assert.match(await ready(page), /^talker/);
+  assert.match(await ask(page, 'Hello'), /^Reply/);
   await quiet(page);
 });
 
@@ -171,23 +170,21 @@ test('of loads that follow each other quickly the last one counts, also in the m
 const FAILURES = [
   ['truncated', 'The download failed', 'Load again'],
   ['corrupt', 'not those that were promised', 'Load again'],
-  ['nomodel', 'no model', 'Bundled model'],
+  ['nomodel', 'no model', 'Dismiss'],
   ['huge', 'too small', 'Load on the CPU'],
+  ['full', 'memory', 'Load on the CPU'],
 ];
 for (const [name, title, remedy] of FAILURES) {
-  test(`a failure gives its message and leaves the page usable: ${name}`, {skip, timeout: 60000}, async () => {
+  test(`a failure gives its message and leaves the model that runs alone: ${name}`, {skip, timeout: 60000}, async () => {
     const page = await open({options: {viewport: {width: 1300, height: 900}}});
-    await page.fill('#url', `${name}.gguf`);
-    await page.press('#url', 'Enter');
+    await loadUrl(page, `${name}.gguf`);
     const alert = page.locator('[role=alert]');
     await alert.waitFor();
     assert.match(await alert.innerText(), new RegExp(title));
     assert.ok(await page.locator('.notice').getByRole('button', {name: remedy}).isVisible());
-    assert.ok(await page.isDisabled('#send'));
-    await page.click('#load-bundled');
-    await ready(page);
+    assert.match(await ready(page), /^stories/);
+    assert.equal(await page.evaluate(() => globalThis.loads.length), name === 'full' ? 2 : 1); // it made room, and came back
     assert.match(await ask(page, 'Once'), /sea/);
-    assert.equal(await alert.count(), 0);
     await quiet(page);
   });
 }
@@ -307,13 +304,53 @@ test('fine-tuning: loss drawn, stopped, saved, tried in the chat', {skip, timeou
   await quiet(page);
 });
 
-test('stored models: listed and deleted', {skip, timeout: 60000}, async () => {
-  const page = await open({options: {viewport: {width: 1300, height: 900}}});
-  assert.match(await page.innerText('#stored'), /stories\s+2.74 MB/);
+test('models: the bundled one, stored ones, known ones; what fits; by address as the policy allows', {skip}, async () => {
+  const page = await open();
+  assert.match(await page.innerText('#choices'), /chat\s+bundled · 6.07 MB[^]*fits this device[^]*stories[^]*2.74 MB/);
+  await page.click('nav >> text=Models');
+  assert.match(await page.innerText('#stored'), /chat[^]*Loaded[^]*stories\s+on this device · 2.74 MB/);
   assert.match(await page.innerText('#storage-use'), /2.74 MB of 1 GB used/);
+  assert.match(await page.innerText('#known'), /bitnet-2b-4t[^]*about 1.2 GB to fetch[^]*Fetch/);
   page.on('dialog', (dialog) => dialog.accept());
   await page.click('#stored >> text=Delete');
-  await page.waitForSelector('#stored >> text=No model is kept');
+  await page.waitForFunction(() => document.getElementById('stored').childElementCount === 1);
+  await loadUrl(page, 'http://192.168.1.7/m.gguf');
+  assert.match(await page.innerText('[role=alert]'), /policy of this page allows https:, http:\/\/localhost/);
+  await page.click('#known li:nth-child(2) button');
+  await page.waitForFunction(() => globalThis.loads.at(-1) === 'gemma-3-270m-it-GGUF:Q8_0');
+  assert.ok(await page.isVisible('#chat-view'));
+  await quiet(page);
+});
+
+test('examples; conversations are kept, opened, edited, branched and deleted', {skip, timeout: 60000}, async () => {
+  const page = await open({fake: {chat: true}});
+  page.on('dialog', (dialog) => dialog.accept());
+  const replies = () => page.locator('.turn .reply').allInnerTexts();
+  await page.locator('#examples button').first().click();
+  await finished(page);
+  assert.match((await replies())[0], /^Reply 1 to Tell me a story/);
+  assert.ok(await page.isHidden('#welcome'));
+  await ask(page, 'Second');
+  await page.locator('.turn').last().getByRole('button', {name: 'Edit'}).click();
+  await page.click('#edit-cancel');
+  assert.equal((await replies()).length, 2);
+  await page.locator('.turn').last().getByRole('button', {name: 'Edit'}).click();
+  await ask(page, 'Other');
+  assert.match(await page.locator('.turn').last().innerText(), /Other[^]*2 of 2/);
+  await page.getByRole('button', {name: 'Earlier version'}).click();
+  assert.match((await replies())[1], /Second/);
+  await page.locator('.turn').first().getByRole('button', {name: 'Branch'}).click();
+  assert.equal((await replies()).length, 1);
+  assert.match(await page.innerText('#chat-title'), /branch/);
+  await page.reload();
+  await ready(page);
+  assert.equal((await replies()).length, 1); // the tab's own
+  assert.equal(await page.locator('#conversations li').count(), 2);
+  await page.locator('#conversations .entry').last().click();
+  await page.waitForFunction(() => document.querySelectorAll('.turn').length === 2);
+  assert.match((await replies())[1], /Second/);
+  await page.locator('#conversations .danger').first().click();
+  await page.waitForFunction(() => document.querySelectorAll('#conversations li').length === 1);
   await quiet(page);
 });
 
@@ -353,6 +390,7 @@ test('conversations are saved as text and JSON', {skip, timeout: 60000}, async (
 
 test('every control has a name, and nothing is wider than a phone of 320 pixels', {skip, timeout: 60000}, async () => {
   const page = await open({options: {viewport: {width: 320, height: 640}}});
+  assert.ok((await page.locator('.bar').boundingBox()).height < 60); // one row
   await page.click('#panel-toggle');
   await page.evaluate(() => {
     for (const section of document.querySelectorAll('details')) section.open = true;
@@ -367,8 +405,12 @@ test('every control has a name, and nothing is wider than a phone of 320 pixels'
     return {unnamed, buttons, wide: document.documentElement.scrollWidth > window.innerWidth};
   });
   assert.deepEqual(found, {unnamed: [], buttons: [], wide: false});
-  await page.click('nav >> text=Fine-tune');
-  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth));
+  for (const view of ['Models', 'Fine-tune']) {
+    await page.click(`nav >> text=${view}`);
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), view);
+  }
+  await page.setViewportSize({width: 1300, height: 700});
+  assert.ok(await page.evaluate(() => document.documentElement.scrollHeight <= window.innerHeight));
   await quiet(page);
 });
 

@@ -42,13 +42,14 @@ async function shippedServer() {
  * A browser and the site on a server (`shipped`: that of make web-serve); `open` gives a page in a new profile, or in
  * `context`.
  * @param {{gpu?: boolean, isolated?: boolean, host?: string, args?: string[], routes?: any,
- *   mounts?: [string, string][], shipped?: boolean}} options
+ *   mounts?: [string, string][], shipped?: boolean, small?: boolean}} options `small`: the smaller model as the bundled one
  */
 export async function station(options = {}) {
-  const {gpu = true, isolated = true, host, args = [], routes = {}, mounts = [], shipped = false} = options;
+  const {gpu = true, isolated = true, host, args = [], routes = {}, mounts = [], shipped = false, small} = options;
   const browser = await launch({gpu, args});
   const mine = () => serve({mounts: [...mounts, ['/', SITE]], isolated, host, routes});
   const server = await (shipped ? shippedServer() : mine());
+  if (small) routes['/models/chat.gguf'] = server.sendFile(STORIES);
   async function open({settings = {}, options = {}, context, path = '', url = server.url, wait = true} = {}) {
     const place =
       context ?? (await browser.newContext({viewport: {width: 1280, height: 860}, acceptDownloads: true, ...options}));
@@ -70,6 +71,9 @@ export async function station(options = {}) {
 
 /** Types an address into the picker and loads it. */
 export async function loadUrl(page, url) {
+  await page.evaluate(() => {
+    location.hash = '#models';
+  });
   await page.fill('#url', url);
   await page.press('#url', 'Enter');
 }

@@ -1,9 +1,8 @@
 /** The built page in Chromium: the bundled model answers as natively, on the GPU (SwiftShader) and on the CPU. */
 import assert from 'node:assert/strict';
-import {join} from 'node:path';
 import test, {after, before} from 'node:test';
 import {pageFiles, stamp} from '../../site.mjs';
-import {PICTURES, SITE, ask, finished} from './browser.mjs';
+import {SITE, ask, finished} from './browser.mjs';
 import {GREEDY, ON_GPU, PROMPT, nativeText, skip, station} from './site.mjs';
 
 let place;
@@ -73,22 +72,4 @@ test("the page's own files take at most 1.5 MB gzipped", {skip}, () => {
   const {gzipped} = stamp(SITE);
   assert.ok(pageFiles(SITE).includes('lib/wasm/tern.wasm'));
   assert.ok(gzipped <= 1.5e6, `${gzipped} bytes`);
-});
-
-test('pictures for the documents', {skip: skip || (PICTURES ? false : 'TERN_PICTURES names no folder')}, async () => {
-  const looks = [
-    ['light', 'light', 1120, 640],
-    ['dark', 'dark', 1120, 640],
-    ['phone', 'light', 360, 720],
-  ];
-  for (const [name, colorScheme, width, height] of looks) {
-    const page = await place.open({
-      settings: {...GREEDY, 'sampling.maxTokens': 150},
-      options: {colorScheme, viewport: {width, height}, hasTouch: name === 'phone'},
-    });
-    await ask(page, PROMPT);
-    await page.evaluate(() => document.activeElement.blur());
-    await page.screenshot({path: join(PICTURES, `web-${name}.png`)});
-    await page.context().close();
-  }
 });

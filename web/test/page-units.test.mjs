@@ -1,6 +1,6 @@
 /** The page's parts that need no document. */
 import assert from 'node:assert/strict';
-import {mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
+import {mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import test from 'node:test';
@@ -8,7 +8,7 @@ import {Conversation} from '../page/js/conversation.js';
 import {TITLES, explain} from '../page/js/explain.js';
 import {fit} from '../page/js/fit.js';
 import {bytes, count, duration, progressText} from '../page/js/format.js';
-import {KNOWN} from '../page/js/known.js';
+import {BUNDLED_BYTES, KNOWN} from '../page/js/known.js';
 import {runningMean, ticks} from '../page/js/plot.js';
 import {stopStrings, within} from '../page/js/sampling.js';
 import {stamp} from '../site.mjs';
@@ -84,9 +84,10 @@ test('a message written anew is a version beside the other; a branch is a conver
 test('known models are those of tern pull; what fits depends on memory', () => {
   const table = readFileSync(new URL('../../src/hub/known.def', import.meta.url), 'utf8');
   for (const [name, address, what, size] of KNOWN) {
-    const row = `TERN_KNOWN("${name}", "${address.slice(3)}", "${what}", "${bytes(size).replace(/0 MB/, '0 MB')}"`;
-    assert.ok(table.includes(row.replace(/"([\d.]+) (MB)"$/, (all, n) => `"${(n / 1000).toFixed(2)} GB"`)), row);
+    const memory = `${(size / 1e9).toFixed(size < 1e9 ? 2 : 1)} GB`;
+    assert.ok(table.includes(`TERN_KNOWN("${name}", "${address.slice(3)}", "${what}", "${memory}"`), name);
   }
+  assert.equal(BUNDLED_BYTES, statSync(new URL('../../models/chat.gguf', import.meta.url)).size);
   assert.equal(fit(6e6, {gpu: false}).fits, true);
   assert.equal(fit(12.1e9, {gpu: true}).fits, false);
   assert.equal(fit(1.2e9, {gpu: true, memory: 2}).text, 'too large for this device');

@@ -87,6 +87,7 @@ async function train(event) {
   app.set('busy', 'finetune');
   $('ft-status').textContent = 'Preparing …';
   announce('Training begins');
+  $('ft-plot').scrollIntoView({block: 'nearest'});
   const began = performance.now();
   try {
     adapter = await app.tern.finetune(text, {

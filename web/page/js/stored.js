@@ -4,12 +4,10 @@ import {app} from './app.js';
 import {$, announce, h} from './dom.js';
 import {fit} from './fit.js';
 import {bytes, percent} from './format.js';
-import {KNOWN} from './known.js';
+import {BUNDLED_BYTES, KNOWN} from './known.js';
 import {load, loadBundled, loadedSource} from './loading.js';
 import * as notices from './notices.js';
 
-/** Of models/chat.gguf, so that its size stands there before it is loaded; a test compares. */
-export const BUNDLED_BYTES = 6071520;
 /** So many stored models stand on the first screen. */
 const SHORT = 3;
 

@@ -97,8 +97,9 @@ async function requestDevice(adapter, options) {
 export class Gpu {
   /**
    * @param {{powerPreference?: string, requiredLimits?: Record<string, number>, withoutFeatures?: string[], gpu?: GPU,
-   *   kernels?: object, dawnFlags?: string[], software?: boolean}} [options] `gpu` in place of navigator.gpu; `kernels` in place of
-   *   kernels.js; `dawnFlags` of Node's first device; `software` false: an adapter that is no GPU is NO_ADAPTER
+   *   kernels?: object, dawnFlags?: string[], software?: boolean}} [options] `gpu` in place of navigator.gpu;
+   *   `kernels` in place of kernels.js; `dawnFlags` of Node's first device; `software` false: an adapter that is no GPU
+   *   is NO_ADAPTER
    */
   static async open(options = {}) {
     const entry = await entryPoint(options);

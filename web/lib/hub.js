@@ -51,7 +51,8 @@ export function chooseFile(files, {repository, tag}) {
   if (chosen.length === 1) return chosen[0];
   throw new TernError(
     'INVALID_ARGUMENT',
-    `${repository} has several files${tag ? ` of ${tag}` : ''}: name one of ${(chosen.length ? chosen : found).join(', ')}`
+    `${repository} has several files${tag ? ` of ${tag}` : ''}: ` +
+      `name one of ${(chosen.length ? chosen : found).join(', ')}`
   );
 }
 
@@ -64,7 +65,10 @@ async function filesOf({repository, revision}, {signal, http}) {
   });
   if (!response.ok) {
     const why = [401, 403, 404].includes(response.status) ? ': there is no such model, or it is gated' : '';
-    throw new TernError(response.status === 404 ? 'NOT_FOUND' : 'NETWORK', `${url}: HTTP status ${response.status}${why}`);
+    throw new TernError(
+      response.status === 404 ? 'NOT_FOUND' : 'NETWORK',
+      `${url}: HTTP status ${response.status}${why}`
+    );
   }
   const {siblings} = await response.json().catch(() => ({}));
   if (!Array.isArray(siblings)) throw new TernError('NETWORK', `${url}: the answer names no files ("siblings")`);

@@ -34,7 +34,8 @@ export function addressOf(source) {
   if (typeof source === 'string' && source !== '') return addressOfText(source);
   throw new TernError(
     'INVALID_ARGUMENT',
-    `source is ${show(source)}, expected "bundled", a URL, "hf:ORG/NAME", a File, the files of a package, or {stored: id}`
+    `source is ${show(source)}, expected "bundled", a URL, "hf:ORG/NAME", a File, the files of a package, ` +
+      'or {stored: id}'
   );
 }
 

@@ -47,7 +47,15 @@ const CPU = {
 
 let adapters = [];
 let stored = [
-  {id: 'one', name: 'stories', source: 'https://models.example/stories.gguf', bytes: 2744320, complete: true, stored: 2744320, usedAt: new Date(0)},
+  {
+    id: 'one',
+    name: 'stories',
+    source: 'https://models.example/stories.gguf',
+    bytes: 2744320,
+    complete: true,
+    stored: 2744320,
+    usedAt: new Date(0),
+  },
 ];
 
 async function download(source, {signal, onProgress}) {

@@ -13,7 +13,16 @@ test('names are read as tern pull reads them', () => {
   assert.deepEqual(parseHub('hf:a/b'), whole);
   assert.deepEqual(parseHub('hf:a/b:Q4_K_M@v1'), {...whole, tag: 'Q4_K_M', revision: 'v1'});
   assert.deepEqual(parseHub('hf:a/b-c.d/sub/m.gguf'), {...whole, repository: 'a/b-c.d', file: 'sub/m.gguf'});
-  for (const bad of ['hf:', 'hf:a', 'hf:a/b/../c', 'hf:a/b/m.gguf:Q8_0', 'hf:a--b/c', 'hf:-a/b', 'hf:a/b@../x', 'hf:a/b c'])
+  for (const bad of [
+    'hf:',
+    'hf:a',
+    'hf:a/b/../c',
+    'hf:a/b/m.gguf:Q8_0',
+    'hf:a--b/c',
+    'hf:-a/b',
+    'hf:a/b@../x',
+    'hf:a/b c'
+  ])
     assert.throws(() => parseHub(bad), {code: 'INVALID_ARGUMENT', message: /hf:ORG\/NAME/}, bad);
   assert.deepEqual(addressOf('hf:a/b/m.gguf'), {
     kind: 'url',
@@ -30,9 +39,18 @@ test('the file is chosen as tern pull chooses it', () => {
   assert.equal(chooseFile(files, name), 'deep/m-i2_s.gguf');
   assert.equal(chooseFile(files.slice(0, 4), name), 'm-Q4_K_M.gguf');
   assert.equal(chooseFile(files, {...name, tag: 'q8_0'}), 'm-Q8_0.gguf');
-  assert.throws(() => chooseFile(files, {...name, tag: 'Q2_K'}), {code: 'NOT_FOUND', message: /no GGUF file of Q2_K.*m-Q8_0/});
-  assert.throws(() => chooseFile(['model.safetensors'], name), {code: 'NOT_FOUND', message: /it has model\.safetensors/});
-  assert.throws(() => chooseFile(['a.gguf', 'b.gguf'], name), {code: 'INVALID_ARGUMENT', message: /one of a\.gguf, b\.gguf/});
+  assert.throws(() => chooseFile(files, {...name, tag: 'Q2_K'}), {
+    code: 'NOT_FOUND',
+    message: /no GGUF file of Q2_K.*m-Q8_0/
+  });
+  assert.throws(() => chooseFile(['model.safetensors'], name), {
+    code: 'NOT_FOUND',
+    message: /it has model\.safetensors/
+  });
+  assert.throws(() => chooseFile(['a.gguf', 'b.gguf'], name), {
+    code: 'INVALID_ARGUMENT',
+    message: /one of a\.gguf, b\.gguf/
+  });
 });
 
 test('a model is loaded by its name, and what is not there is said', {skip: missing('wasm/tern.wasm')}, async () => {
@@ -49,7 +67,10 @@ test('a model is loaded by its name, and what is not there is said', {skip: miss
       assert.equal(tern.model.name, 'stories');
       await tern.dispose();
     }
-    await assert.rejects(Tern.load('hf:org/none', options), {code: 'NOT_FOUND', message: /no such model, or it is gated/});
+    await assert.rejects(Tern.load('hf:org/none', options), {
+      code: 'NOT_FOUND',
+      message: /no such model, or it is gated/
+    });
     await assert.rejects(Tern.load('hf:org/tiny/no.gguf', options), {code: 'NETWORK', message: /404/});
   } finally {
     delete process.env.HF_ENDPOINT;

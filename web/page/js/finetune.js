@@ -36,7 +36,13 @@ function setting([name, label, min, max, step, initial, help]) {
     value: String(settings.get(`finetune.${name}`, initial)),
     onchange: () => settings.set(`finetune.${name}`, input.valueAsNumber),
   });
-  return h('div', {class: 'control'}, h('label', {for: `ft-${name}`}, label), input, h('span', {id: `ft-${name}-help`, class: 'small'}, help));
+  return h(
+    'div',
+    {class: 'control'},
+    h('label', {for: `ft-${name}`}, label),
+    input,
+    h('span', {id: `ft-${name}-help`, class: 'small'}, help),
+  );
 }
 
 const options = () => Object.fromEntries(CONTROLS.map(([name]) => [name, $(`ft-${name}`).valueAsNumber]));

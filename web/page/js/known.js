@@ -1,4 +1,4 @@
-/** Models of the Hugging Face hub that are known to work (a test holds these to src/hub/known.def). No document here. */
+/** Models of the Hugging Face hub that are known to work; a test holds them to src/hub/known.def. No document here. */
 
 /** Of models/chat.gguf, so that its size stands there before it is loaded; a test compares. */
 export const BUNDLED_BYTES = 6071520;

@@ -152,7 +152,8 @@ function remedies(request, code) {
   if (canRetry(code)) actions.push({label: 'Load again', run: () => load(request)});
   if (cpuHelps(code) && request.backend !== 'cpu')
     actions.push({label: 'Load on the CPU', run: () => load({...request, backend: 'cpu'})});
-  if (request.source !== 'bundled' && !canRetry(code) && !app.tern) actions.push({label: 'Bundled model', run: loadBundled});
+  if (request.source !== 'bundled' && !canRetry(code) && !app.tern)
+    actions.push({label: 'Bundled model', run: loadBundled});
   return actions;
 }
 

@@ -47,7 +47,11 @@ function item(row) {
     row.here ? 'Loaded' : (row.label ?? 'Load'),
   );
   const away = row.delete
-    ? h('button', {type: 'button', class: 'quiet danger', 'aria-label': `Delete ${row.name}`, onclick: row.delete}, 'Delete')
+    ? h(
+        'button',
+        {type: 'button', class: 'quiet danger', 'aria-label': `Delete ${row.name}`, onclick: row.delete},
+        'Delete',
+      )
     : null;
   return h(
     'li',

@@ -15,7 +15,11 @@ function versions(turn, actions) {
   const {at, n} = actions.versions(turn);
   if (n < 2) return null;
   const arrow = (label, text, by, disabled) =>
-    h('button', {type: 'button', class: 'quiet', disabled, 'aria-label': label, onclick: () => actions.step(turn, by)}, text);
+    h(
+      'button',
+      {type: 'button', class: 'quiet', disabled, 'aria-label': label, onclick: () => actions.step(turn, by)},
+      text,
+    );
   return h(
     'span',
     {class: 'versions small'},

@@ -22,7 +22,9 @@ test(
     const file = join(folder, 'talker.gguf');
     writeFileSync(file, withText(readFileSync(STORIES), 'tokenizer.chat_template', TEMPLATE));
     const place = await station();
-    const page = await place.open({settings: {...GREEDY, mode: 'chat', 'sampling.maxTokens': TOKENS, system: 'Be kind.'}});
+    const page = await place.open({
+      settings: {...GREEDY, mode: 'chat', 'sampling.maxTokens': TOKENS, system: 'Be kind.'},
+    });
     await page.setInputFiles('#file', file);
     await ready(page);
     assert.ok(await page.isChecked('#mode-chat'));

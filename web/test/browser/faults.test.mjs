@@ -7,7 +7,18 @@ import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import test, {after, before} from 'node:test';
 import {TERN, ask, ready} from './browser.mjs';
-import {GREEDY, ON_GPU, PROMPT, STORIES as MODEL, TOKENS, alertText, loadUrl, nativeText, skip, station} from './site.mjs';
+import {
+  GREEDY,
+  ON_GPU,
+  PROMPT,
+  STORIES as MODEL,
+  TOKENS,
+  alertText,
+  loadUrl,
+  nativeText,
+  skip,
+  station,
+} from './site.mjs';
 
 const native = (tokens = TOKENS) => nativeText(PROMPT, tokens, [], MODEL).text;
 let place;

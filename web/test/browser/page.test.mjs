@@ -175,18 +175,23 @@ const FAILURES = [
   ['full', 'memory', 'Load on the CPU'],
 ];
 for (const [name, title, remedy] of FAILURES) {
-  test(`a failure gives its message and leaves the model that runs alone: ${name}`, {skip, timeout: 60000}, async () => {
-    const page = await open({options: {viewport: {width: 1300, height: 900}}});
-    await loadUrl(page, `${name}.gguf`);
-    const alert = page.locator('[role=alert]');
-    await alert.waitFor();
-    assert.match(await alert.innerText(), new RegExp(title));
-    assert.ok(await page.locator('.notice').getByRole('button', {name: remedy}).isVisible());
-    assert.match(await ready(page), /^stories/);
-    assert.equal(await page.evaluate(() => globalThis.loads.length), name === 'full' ? 2 : 1); // it made room, and came back
-    assert.match(await ask(page, 'Once'), /sea/);
-    await quiet(page);
-  });
+  test(
+    `a failure gives its message and leaves the model that runs alone: ${name}`,
+    {skip, timeout: 60000},
+    async () => {
+      const page = await open({options: {viewport: {width: 1300, height: 900}}});
+      await loadUrl(page, `${name}.gguf`);
+      const alert = page.locator('[role=alert]');
+      await alert.waitFor();
+      assert.match(await alert.innerText(), new RegExp(title));
+      assert.ok(await page.locator('.notice').getByRole('button', {name: remedy}).isVisible());
+      assert.match(await ready(page), /^stories/);
+    // it made room, and came back
+      assert.equal(await page.evaluate(() => globalThis.loads.length), name === 'full' ? 2 : 1);
+      assert.match(await ask(page, 'Once'), /sea/);
+      await quiet(page);
+    },
+  );
 }
 
 test('a lost device: the text so far stays, and the model is loaded again', {skip, timeout: 60000}, async () => {
@@ -304,23 +309,30 @@ test('fine-tuning: loss drawn, stopped, saved, tried in the chat', {skip, timeou
   await quiet(page);
 });
 
-test('models: the bundled one, stored ones, known ones; what fits; by address as the policy allows', {skip}, async () => {
-  const page = await open();
-  assert.match(await page.innerText('#choices'), /chat\s+bundled · 6.07 MB[^]*fits this device[^]*stories[^]*2.74 MB/);
-  await page.click('nav >> text=Models');
-  assert.match(await page.innerText('#stored'), /chat[^]*Loaded[^]*stories\s+on this device · 2.74 MB/);
-  assert.match(await page.innerText('#storage-use'), /2.74 MB of 1 GB used/);
-  assert.match(await page.innerText('#known'), /bitnet-2b-4t[^]*about 1.2 GB to fetch[^]*Fetch/);
-  page.on('dialog', (dialog) => dialog.accept());
-  await page.click('#stored >> text=Delete');
-  await page.waitForFunction(() => document.getElementById('stored').childElementCount === 1);
-  await loadUrl(page, 'http://192.168.1.7/m.gguf');
-  assert.match(await page.innerText('[role=alert]'), /policy of this page allows https:, http:\/\/localhost/);
-  await page.click('#known li:nth-child(2) button');
-  await page.waitForFunction(() => globalThis.loads.at(-1) === 'gemma-3-270m-it-GGUF:Q8_0');
-  assert.ok(await page.isVisible('#chat-view'));
-  await quiet(page);
-});
+test(
+  'models: the bundled one, stored ones, known ones; what fits; by address as the policy allows',
+  {skip},
+  async () => {
+    const page = await open();
+    assert.match(
+      await page.innerText('#choices'),
+      /chat\s+bundled · 6.07 MB[^]*fits this device[^]*stories[^]*2.74 MB/,
+    );
+    await page.click('nav >> text=Models');
+    assert.match(await page.innerText('#stored'), /chat[^]*Loaded[^]*stories\s+on this device · 2.74 MB/);
+    assert.match(await page.innerText('#storage-use'), /2.74 MB of 1 GB used/);
+    assert.match(await page.innerText('#known'), /bitnet-2b-4t[^]*about 1.2 GB to fetch[^]*Fetch/);
+    page.on('dialog', (dialog) => dialog.accept());
+    await page.click('#stored >> text=Delete');
+    await page.waitForFunction(() => document.getElementById('stored').childElementCount === 1);
+    await loadUrl(page, 'http://192.168.1.7/m.gguf');
+    assert.match(await page.innerText('[role=alert]'), /policy of this page allows https:, http:\/\/localhost/);
+    await page.click('#known li:nth-child(2) button');
+    await page.waitForFunction(() => globalThis.loads.at(-1) === 'gemma-3-270m-it-GGUF:Q8_0');
+    assert.ok(await page.isVisible('#chat-view'));
+    await quiet(page);
+  },
+);
 
 test('examples; conversations are kept, opened, edited, branched and deleted', {skip, timeout: 60000}, async () => {
   const page = await open({fake: {chat: true}});

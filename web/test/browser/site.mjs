@@ -11,7 +11,10 @@ export const MODEL = join(ROOT, 'models/chat.gguf');
 export const STORIES = join(ROOT, 'models/stories.gguf');
 export const PROMPT = 'Once upon a time';
 export const TOKENS = 48;
-/** Settings of the page: completing texts greedily on the CPU. The GPU is SwiftShader, which compiles for seconds and writes slowly. */
+/**
+ * Settings of the page: completing texts greedily on the CPU. The GPU is SwiftShader, which compiles for seconds and
+ * writes slowly.
+ */
 export const GREEDY = {mode: 'complete', 'sampling.temperature': 0, 'sampling.maxTokens': TOKENS, backend: 'cpu'};
 export const ON_GPU = {...GREEDY, 'sampling.maxTokens': 6, backend: 'webgpu'};
 export const skip = missing();
@@ -42,7 +45,8 @@ async function shippedServer() {
  * A browser and the site on a server (`shipped`: that of make web-serve); `open` gives a page in a new profile, or in
  * `context`.
  * @param {{gpu?: boolean, isolated?: boolean, host?: string, args?: string[], routes?: any,
- *   mounts?: [string, string][], shipped?: boolean, small?: boolean}} options `small`: the smaller model as the bundled one
+ *   mounts?: [string, string][], shipped?: boolean, small?: boolean}} options
+ *   `small`: the smaller model as the bundled one
  */
 export async function station(options = {}) {
   const {gpu = true, isolated = true, host, args = [], routes = {}, mounts = [], shipped = false, small} = options;

@@ -130,6 +130,7 @@ static json_t *config_json(const tern_config *c)
     if (c->score_softcap > 0) json_object_set_new(out, "attention_softcap", json_real((double)c->score_softcap));
     if (c->logit_softcap > 0) json_object_set_new(out, "logit_softcap", json_real((double)c->logit_softcap));
     if (c->qk_norm) json_object_set_new(out, "qk_norm", json_true());
+    if (c->linear_norms) json_object_set_new(out, "linear_norms", json_true());
     if (c->post_norms) json_object_set_new(out, "post_norms", json_true());
     if (c->qkv_bias) json_object_set_new(out, "qkv_bias", json_true());
     if (c->attn_sinks) json_object_set_new(out, "attention_sinks", json_true());

@@ -54,6 +54,7 @@ typedef struct tern_build_input {
 typedef struct tern_build_linear {
     const char *name;     /* of the result */
     tern_role role, bias; /* of the bias, where the model has one; else TOKEN_EMBD, which is 0 */
+    tern_role norm;       /* of the norm before this layer alone, where models have one; else TOKEN_EMBD */
     tern_view out;
 } tern_build_linear;
 

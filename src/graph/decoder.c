@@ -127,9 +127,9 @@ static tern_view block_sum(tern_builder *b, const char *name, tern_view x, tern_
 static tern_view attention_block(tern_builder *b, tern_view x)
 {
     tern_build_input in = {.x = tern_build__rms_norm(b, "attn_norm", x, TERN_ROLE_ATTN_NORM)};
-    tern_build_linear qkv[] = {{.name = "q", .role = TERN_ROLE_ATTN_Q, .bias = TERN_ROLE_ATTN_Q_BIAS},
-                               {.name = "k", .role = TERN_ROLE_ATTN_K, .bias = TERN_ROLE_ATTN_K_BIAS},
-                               {.name = "v", .role = TERN_ROLE_ATTN_V, .bias = TERN_ROLE_ATTN_V_BIAS}};
+    tern_build_linear qkv[] = {{"q", TERN_ROLE_ATTN_Q, TERN_ROLE_ATTN_Q_BIAS, .norm = TERN_ROLE_ATTN_Q_IN_NORM},
+                               {"k", TERN_ROLE_ATTN_K, TERN_ROLE_ATTN_K_BIAS, .norm = TERN_ROLE_ATTN_K_IN_NORM},
+                               {"v", TERN_ROLE_ATTN_V, TERN_ROLE_ATTN_V_BIAS, .norm = TERN_ROLE_ATTN_V_IN_NORM}};
     tern_build__linears(b, &in, qkv, 3);
     norm_heads(b, "q_norm", &qkv[0].out, TERN_ROLE_ATTN_Q_NORM);
     norm_heads(b, "k_norm", &qkv[1].out, TERN_ROLE_ATTN_K_NORM);
@@ -137,7 +137,8 @@ static tern_view attention_block(tern_builder *b, tern_view x)
     rope(b, qkv[1].out, b->config->n_kv_heads);
     tern_build_input sub = {.x = attention(b, qkv[0].out, qkv[1].out, qkv[2].out)};
     if (b->config->sub_norms) sub.x = tern_build__rms_norm(b, "attn_sub_norm", sub.x, TERN_ROLE_ATTN_SUB_NORM);
-    tern_build_linear o = {.name = "attn_o", .role = TERN_ROLE_ATTN_OUTPUT, .bias = TERN_ROLE_ATTN_OUTPUT_BIAS};
+    tern_build_linear o = {
+        "attn_o", TERN_ROLE_ATTN_OUTPUT, TERN_ROLE_ATTN_OUTPUT_BIAS, .norm = TERN_ROLE_ATTN_OUTPUT_IN_NORM};
     tern_build__linears(b, &sub, &o, 1);
     return block_sum(b, "ffn_inp", x, o.out, TERN_ROLE_ATTN_POST_NORM);
 }
@@ -173,9 +174,9 @@ static tern_view ffn_block(tern_builder *b, tern_view x)
     const tern_rows rows = experts ? TERN_ROWS_ROUTED : TERN_ROWS_TOKENS;
     tern_build_input in = {.x = tern_build__rms_norm(b, "ffn_norm", x, TERN_ROLE_FFN_NORM), .rows = rows};
     if (experts) in.route = route(b, in.x);
-    tern_build_linear pair[] = {{.name = "ffn_gate", .role = TERN_ROLE_FFN_GATE},
-                                {.name = "ffn_up", .role = TERN_ROLE_FFN_UP}};
-    tern_build_linear down = {.name = "ffn_down", .role = TERN_ROLE_FFN_DOWN};
+    tern_build_linear pair[] = {{.name = "ffn_gate", .role = TERN_ROLE_FFN_GATE, .norm = TERN_ROLE_FFN_GATE_IN_NORM},
+                                {.name = "ffn_up", .role = TERN_ROLE_FFN_UP, .norm = TERN_ROLE_FFN_UP_IN_NORM}};
+    tern_build_linear down = {.name = "ffn_down", .role = TERN_ROLE_FFN_DOWN, .norm = TERN_ROLE_FFN_DOWN_IN_NORM};
     if (experts) {
         pair[0].role = TERN_ROLE_FFN_GATE_EXPS, pair[0].bias = TERN_ROLE_FFN_GATE_EXPS_BIAS;
         pair[1].role = TERN_ROLE_FFN_UP_EXPS, pair[1].bias = TERN_ROLE_FFN_UP_EXPS_BIAS;

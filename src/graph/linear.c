@@ -160,6 +160,17 @@ static bool takes_quantized(const tern_builder *b, const tern_build_input *in, t
     return there->encoding->ternary || own->encoding->ternary || becomes_ternary || b->config->bit_linear;
 }
 
+/* What this layer alone reads: adapters beside it read what it is made of. */
+static tern_build_input normed(tern_builder *b, const tern_build_input *in, const tern_build_linear *layer)
+{
+    char name[48];
+    snprintf(name, sizeof name, "%s_in_norm", layer->name);
+    tern_build_input own = *in;
+    own.quantized = tern_build__no_view();
+    own.x = tern_build__rms_norm(b, name, in->x, layer->norm);
+    return own;
+}
+
 void tern_build__linears(tern_builder *b, tern_build_input *in, tern_build_linear *layers, uint32_t n)
 {
     /* the layers first, so that they follow each other and can be fused */
@@ -168,9 +179,11 @@ void tern_build__linears(tern_builder *b, tern_build_input *in, tern_build_linea
         char base[48];
         snprintf(base, sizeof base, n_loras(b, l->role) ? "%s_base" : "%s", l->name);
         const tern_weight *w = in->table && b->options->head ? b->options->head : tern_build__weight_at(b, l->role);
-        tern_view x = takes_quantized(b, in, l->role) ? quantized(b, in) : in->x;
+        tern_build_input own = *in, *read = in;
+        if (l->norm && b->config->linear_norms) own = normed(b, in, l), read = &own;
+        tern_view x = takes_quantized(b, read, l->role) ? quantized(b, read) : read->x;
         const tern_weight *bias = l->bias ? tern_build__weight_at(b, l->bias) : NULL;
-        l->out = multiply(b, base, in, x, w, bias && bias->encoding ? bias : NULL, tern_build__no_view());
+        l->out = multiply(b, base, read, x, w, bias && bias->encoding ? bias : NULL, tern_build__no_view());
     }
     bool more = true;
     for (uint32_t k = 0; more; k++) more = adapt(b, in, layers, n, k);

@@ -58,7 +58,8 @@ static void mix_layers(uint64_t *hash, const tern_config *c)
 /* Of the families that came later, in the same way. */
 static void mix_norms(uint64_t *hash, const tern_config *c)
 {
-    const uint32_t flags = (uint32_t)c->post_norms | (uint32_t)c->qk_norm << 1 | (uint32_t)c->qkv_bias << 2;
+    const uint32_t flags = (uint32_t)c->post_norms | (uint32_t)c->qk_norm << 1 | (uint32_t)c->qkv_bias << 2 |
+                           (uint32_t)c->linear_norms << 3;
     if (!flags && !(c->embd_scale > 0) && !(c->logit_softcap > 0)) return;
     mix(hash, flags);
     mix(hash, tern_f32_bits(c->embd_scale));

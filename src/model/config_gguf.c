@@ -216,6 +216,7 @@ tern_status tern_config__from_gguf(tern_config *config, const tern_gguf *g, tern
     c.tied_head = !tern_gguf_find_tensor(g, "output.weight");
     TERN_TRY(read_activations(&c, g, family, err));
     c.sub_norms = family->needs_sub_norms || tern_gguf_find_tensor(g, "blk.0.attn_sub_norm.weight");
+    c.linear_norms = tern_gguf_find_tensor(g, "blk.0.attn_q_norm_in.weight");
     tern_family__finish(&c, family);
     TERN_TRY(tern_config__check(&c, err));
     *config = c;

@@ -5,6 +5,8 @@
 #include "base/show.h"
 #include "model/model_internal.h"
 
+#define DEFAULT_NORM_EPS 1e-6f /* transformers' BitNetQuantConfig */
+
 /* Gemma's files call it "hidden_activation", beside an older "hidden_act" that counts for nothing. */
 static tern_status read_activation(const json_t *root, tern_activation *out, tern_error *err)
 {
@@ -96,7 +98,8 @@ static tern_status refuse_extras(const tern_family *family, const json_t *root, 
     const struct {
         const char *key;
         bool wanted;
-    } switches[] = {{"attention_bias", family->o_bias}, {"mlp_bias", false}};
+    } switches[] = {
+        {"attention_bias", family->o_bias}, {"mlp_bias", false}, {"use_bidirectional_attention", false}};
     for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
         bool on = switches[i].wanted;
         TERN_TRY_OPTIONAL(tern_json_get_bool(root, switches[i].key, &on, err));
@@ -107,9 +110,21 @@ static tern_status refuse_extras(const tern_family *family, const json_t *root, 
     return TERN_OK;
 }
 
+/* Norms before the linear layers; all of a model have one epsilon. */
+static tern_status read_norms(tern_hf_layout *layout, const json_t *quant, float rms_eps, tern_error *err)
+{
+    float eps = DEFAULT_NORM_EPS;
+    TERN_TRY_OPTIONAL(tern_json_get_bool(quant, "use_rms_norm", &layout->norms, err));
+    TERN_TRY_OPTIONAL(tern_json_get_f32(quant, "rms_norm_eps", &eps, err));
+    if (!layout->norms || eps == rms_eps) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED,
+                     "quantization_config: rms_norm_eps %g found, that of the model, %g, expected", (double)eps,
+                     (double)rms_eps);
+}
+
 /* linear_class and quantization_mode default as in transformers' BitNetQuantConfig: "bitlinear", "offline". */
 static tern_status read_quantization(tern_hf_layout *layout, const tern_family *family, const json_t *root,
-                                     tern_error *err)
+                                     float rms_eps, tern_error *err)
 {
     const json_t *quant = NULL;
     TERN_TRY_OPTIONAL(tern_json_get_object(root, "quantization_config", &quant, err));
@@ -123,9 +138,7 @@ static tern_status read_quantization(tern_hf_layout *layout, const tern_family *
     if (!tern_model__says(linear, "bitlinear") && !tern_model__says(linear, "autobitlinear"))
         return tern_fail(err, TERN_UNSUPPORTED, "linear_class: \"%s\" found, bitlinear or autobitlinear expected",
                          tern_show(linear).text);
-    bool norms = false;
-    TERN_TRY_OPTIONAL(tern_json_get_bool(quant, "use_rms_norm", &norms, err));
-    if (norms) return tern_fail(err, TERN_UNSUPPORTED, "use_rms_norm: true found, false expected");
+    TERN_TRY(read_norms(layout, quant, rms_eps, err));
     layout->ternary = layout->packed = true;
     layout->reciprocal = tern_model__says(linear, "bitlinear");
     return TERN_OK;
@@ -146,7 +159,7 @@ static tern_status from_text(tern_config *config, tern_hf_layout *layout, const 
     TERN_TRY_OPTIONAL(tern_json_get_f32(root, "rms_norm_eps", &c.rms_eps, err));
     TERN_TRY_OPTIONAL(tern_json_get_bool(root, "tie_word_embeddings", &c.tied_head, err));
     TERN_TRY(tern_config__rope_from_hf(&c, family, root, err));
-    TERN_TRY(read_quantization(&l, family, root, err));
+    TERN_TRY(read_quantization(&l, family, root, c.rms_eps, err));
     l.ternary = l.ternary || family->ternary;
     l.packed = l.packed || family->ternary;
     tern_config__set_name(&c, (tern_span){(const uint8_t *)name, strlen(name)});

@@ -15,8 +15,9 @@ static const char *const texts[TERN_OWN_KINDS] = {
                           "one that is written without them",
     [TERN_OWN_SCALES] = "its scales by row are tensors that Tern alone knows beside layers of this type; other engines "
                         "refuse the file, and read scales by row in tq2_0",
-    [TERN_OWN_ARCHITECTURE] = "its architecture has sub-norms or a head where other engines expect none, or none where "
-                              "they expect them: Tern alone reads it, in any type",
+    [TERN_OWN_ARCHITECTURE] = "its architecture has norms or a head where other engines expect none, or none where they "
+                              "expect them: Tern alone reads it, in any type, and norms before each linear layer in "
+                              "i2_s bitnet.cpp",
 };
 
 const char *tern_export_own_text(tern_export_own own)
@@ -59,9 +60,11 @@ void tern_export__note(tern_export_report *report, const tern_export_plan *plan)
     if (plan->asked != plan->encoding) note_fallback(report, plan);
 }
 
-/* Others' "bitnet" has sub-norms and the embedding as its head, their "llama" no sub-norms. */
+/* Others' "bitnet" has sub-norms and the embedding as its head, their "llama" no sub-norms; norms before linear layers
+ * are known to bitnet.cpp alone. */
 uint32_t tern_export__own_architecture(const tern_config *c)
 {
     const bool bitnet = strcmp(c->architecture, "bitnet") == 0, llama = strcmp(c->architecture, "llama") == 0;
-    return bit(TERN_OWN_ARCHITECTURE, (bitnet && !(c->sub_norms && c->tied_head)) || (llama && c->sub_norms));
+    const bool other = (bitnet && !(c->sub_norms && c->tied_head)) || (llama && c->sub_norms);
+    return bit(TERN_OWN_ARCHITECTURE, other || c->linear_norms);
 }

@@ -37,17 +37,22 @@ static const tern_family_class classes[] = {
     {"BitnetForCausalLM", TERN_ACT_RELU2, "bitnet-b1.58", "bitnet"},
     {"BitnetForCausalLM", TERN_ACT_SILU, "bitnet", "bitnet"},
     {"LlamaForCausalLM", TERN_ACT_SILU, "llama", "llama"},
+    {"LlamaModel", TERN_ACT_SILU, "llama", "llama"},
     {"MistralForCausalLM", TERN_ACT_SILU, "llama", "mistral"},
+    {"MistralModel", TERN_ACT_SILU, "llama", "mistral"},
     {"MixtralForCausalLM", TERN_ACT_SILU, "llama", "mixtral"},
     {"GraniteForCausalLM", TERN_ACT_SILU, "granite", "granite"},
     {"SmolLM3ForCausalLM", TERN_ACT_SILU, "smollm3", "smollm3"},
     {"Phi3ForCausalLM", TERN_ACT_SILU, "phi3", "phi3"},
     {"Qwen2ForCausalLM", TERN_ACT_SILU, "qwen2", "qwen2"},
+    {"Qwen2Model", TERN_ACT_SILU, "qwen2", "qwen2"},
     {"Qwen3ForCausalLM", TERN_ACT_SILU, "qwen3", "qwen3"},
+    {"Qwen3Model", TERN_ACT_SILU, "qwen3", "qwen3"},
     {"Qwen3MoeForCausalLM", TERN_ACT_SILU, "qwen3moe", "qwen3_moe"},
     {"GptOssForCausalLM", TERN_ACT_SILU, "gpt-oss", "gpt_oss"},
     {"Gemma2ForCausalLM", TERN_ACT_GELU, "gemma2", "gemma2"},
     {"Gemma3ForCausalLM", TERN_ACT_GELU, "gemma3", "gemma3_text"},
+    {"Gemma3TextModel", TERN_ACT_GELU, "gemma3", "gemma3_text"},
     {"Gemma3ForConditionalGeneration", TERN_ACT_GELU, "gemma3", "gemma3"},
 };
 
@@ -93,7 +98,8 @@ const char *tern_family__classes(void)
 {
     return "BitNetForCausalLM, LlamaForCausalLM, MistralForCausalLM, MixtralForCausalLM, GraniteForCausalLM, "
            "SmolLM3ForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM, "
-           "GptOssForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM or Gemma3ForConditionalGeneration";
+           "GptOssForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3ForConditionalGeneration, or without a head "
+           "LlamaModel, MistralModel, Qwen2Model, Qwen3Model or Gemma3TextModel";
 }
 
 static const tern_family_class *class_named(const char *name)

@@ -38,7 +38,8 @@ static tern_status read_config(tern_init *init, json_t *root, tern_error *err)
                          (double)init->range);
     TERN_TRY(tern_config__from_hf(&init->config, &layout, root, "", err));
     const tern_family *family = tern_family__find(init->config.architecture);
-    init->config.bit_linear = family && family->ternary;
+    init->config.bit_linear = (family && family->ternary) || layout.norms;
+    init->config.linear_norms = layout.norms;
     init->config.sub_norms = family && family->needs_sub_norms;
     return TERN_OK;
 }

@@ -48,6 +48,7 @@ typedef struct tern_config {
     tern_activation activation;
     bool bit_linear;    /* inputs of the linear layers are int8 for each token, however the weights are stored */
     bool sub_norms;     /* RMSNorm before o and before down (BitNet b1.58 2B4T, arXiv:2504.12285) */
+    bool linear_norms;  /* RMSNorm before each linear layer, of its own (BitNet embeddings; "use_rms_norm") */
     bool post_norms;    /* RMSNorm after o and after down, before each sum (Gemma 2, arXiv:2408.00118) */
     bool qk_norm;       /* RMSNorm of each head of Q and K before RoPE (Qwen 3, Gemma 3) */
     bool qkv_bias;      /* biases of q, k and v (Qwen 2, arXiv:2407.10671) */
@@ -142,7 +143,14 @@ static inline uint32_t tern_config_window(const tern_config *config)
     X(FFN_DOWN_EXPS, "blk.%u.ffn_down_exps.weight", "model.layers.%u.mlp.experts.down_proj.weight", E)                \
     X(FFN_GATE_EXPS_BIAS, "blk.%u.ffn_gate_exps.bias", "model.layers.%u.mlp.experts.gate_proj.bias", F)               \
     X(FFN_UP_EXPS_BIAS, "blk.%u.ffn_up_exps.bias", "model.layers.%u.mlp.experts.up_proj.bias", F)                     \
-    X(FFN_DOWN_EXPS_BIAS, "blk.%u.ffn_down_exps.bias", "model.layers.%u.mlp.experts.down_proj.bias", F)
+    X(FFN_DOWN_EXPS_BIAS, "blk.%u.ffn_down_exps.bias", "model.layers.%u.mlp.experts.down_proj.bias", F)               \
+    X(ATTN_Q_IN_NORM, "blk.%u.attn_q_norm_in.weight", "model.layers.%u.self_attn.q_proj.rms_norm.weight", N)          \
+    X(ATTN_K_IN_NORM, "blk.%u.attn_k_norm_in.weight", "model.layers.%u.self_attn.k_proj.rms_norm.weight", N)          \
+    X(ATTN_V_IN_NORM, "blk.%u.attn_v_norm_in.weight", "model.layers.%u.self_attn.v_proj.rms_norm.weight", N)          \
+    X(ATTN_OUTPUT_IN_NORM, "blk.%u.attn_output_norm_in.weight", "model.layers.%u.self_attn.o_proj.rms_norm.weight", N) \
+    X(FFN_GATE_IN_NORM, "blk.%u.ffn_gate_norm_in.weight", "model.layers.%u.mlp.gate_proj.rms_norm.weight", N)         \
+    X(FFN_UP_IN_NORM, "blk.%u.ffn_up_norm_in.weight", "model.layers.%u.mlp.up_proj.rms_norm.weight", N)               \
+    X(FFN_DOWN_IN_NORM, "blk.%u.ffn_down_norm_in.weight", "model.layers.%u.mlp.down_proj.rms_norm.weight", N)
 
 typedef enum tern_role {
 #define TERN_ROLE_ENUM(name, gguf, hf, kind) TERN_ROLE_##name,

@@ -48,8 +48,15 @@ typedef struct tern_exact_scale {
 typedef struct tern_i2s_evidence tern_i2s_evidence; /* model/i2s_evidence.h */
 
 /* Where the text model's tensors lie among those of a model of several parts: "model.layers.0...", or before that
- * "language_model.", or "model.language_model.layers.0..." as transformers has saved it since 4.52. */
-typedef enum tern_hf_spelling { TERN_HF_ALONE, TERN_HF_BEFORE, TERN_HF_WITHIN, TERN_HF_SPELLINGS } tern_hf_spelling;
+ * "language_model.", or "model.language_model.layers.0..." as transformers has saved it since 4.52; "layers.0..." in
+ * models without a head. */
+typedef enum tern_hf_spelling {
+    TERN_HF_ALONE,
+    TERN_HF_BEFORE,
+    TERN_HF_WITHIN,
+    TERN_HF_BARE,
+    TERN_HF_SPELLINGS
+} tern_hf_spelling;
 
 struct tern_model {
     tern_config config;
@@ -233,6 +240,7 @@ typedef struct tern_hf_layout {
     bool ternary;    /* float matrices are master weights, to be ternarised */
     bool packed;     /* uint8 matrices are packed codes */
     bool reciprocal; /* weight_scale divides (linear_class "bitlinear") instead of multiplying */
+    bool norms;      /* a norm before each linear layer must be there ("use_rms_norm") */
 } tern_hf_layout;
 
 /* What the text model is read from: the document, or its text_config where the class has images as well, with what the

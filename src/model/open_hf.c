@@ -126,7 +126,7 @@ static tern_hf_spelling find_spelling(tern_model *model)
 }
 
 /* What only the list of tensors tells. */
-static void look_at_tensors(tern_model *model, tern_hf_layout layout)
+static void look_at_tensors(tern_model *model, tern_hf_layout *layout)
 {
     char name[TERN_MODEL__NAME_BYTES];
     const tern_safetensors *st = model->safetensors;
@@ -137,7 +137,9 @@ static void look_at_tensors(tern_model *model, tern_hf_layout layout)
     }
     model->spelling = find_spelling(model);
     c->tied_head = c->tied_head || !find_tensor(model, TERN_ROLE_OUTPUT, 0, name);
-    c->bit_linear = layout.ternary;
+    c->linear_norms = layout->norms || find_tensor(model, TERN_ROLE_ATTN_Q_IN_NORM, 0, name);
+    if (c->linear_norms) layout->ternary = layout->packed = true; /* only BitLinear has such norms */
+    c->bit_linear = layout->ternary;
     c->sub_norms =
         tern_family__find(c->architecture)->needs_sub_norms || find_tensor(model, TERN_ROLE_ATTN_SUB_NORM, 0, name);
 }
@@ -188,7 +190,7 @@ tern_status tern_model__open_hf(tern_model *model, const char *dir, const char *
     tern_hf_layout layout = {0};
     TERN_TRY(read_config(model, dir, &layout, err));
     TERN_TRY(tern_safetensors_open(&model->safetensors, weights, err));
-    look_at_tensors(model, layout);
+    look_at_tensors(model, &layout);
     TERN_TRY(tern_model__init_weights(model, err));
     TERN_TRY(tern_model__note_unused_hf(model, err));
     TERN_TRY(add_roles(model, layout, err));

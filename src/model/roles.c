@@ -13,13 +13,21 @@ static const struct {
 #undef ROLE_ROW
 };
 
-/* Names of the first public BitNet checkpoints (BitnetForCausalLM). */
+/* Names of the first public BitNet checkpoints (BitnetForCausalLM), and of BitNet embeddings; those of the norms before
+ * linear layers in the list are transformers' (BitLinear with use_rms_norm). */
 static const struct {
     tern_role role;
     const char *hf;
 } older_names[] = {
     {TERN_ROLE_ATTN_SUB_NORM, "model.layers.%u.self_attn.inner_attn_ln.weight"},
     {TERN_ROLE_FFN_SUB_NORM, "model.layers.%u.mlp.ffn_layernorm.weight"},
+    {TERN_ROLE_ATTN_Q_IN_NORM, "model.layers.%u.self_attn.q_proj.norm.weight"},
+    {TERN_ROLE_ATTN_K_IN_NORM, "model.layers.%u.self_attn.k_proj.norm.weight"},
+    {TERN_ROLE_ATTN_V_IN_NORM, "model.layers.%u.self_attn.v_proj.norm.weight"},
+    {TERN_ROLE_ATTN_OUTPUT_IN_NORM, "model.layers.%u.self_attn.o_proj.norm.weight"},
+    {TERN_ROLE_FFN_GATE_IN_NORM, "model.layers.%u.mlp.gate_proj.norm.weight"},
+    {TERN_ROLE_FFN_UP_IN_NORM, "model.layers.%u.mlp.up_proj.norm.weight"},
+    {TERN_ROLE_FFN_DOWN_IN_NORM, "model.layers.%u.mlp.down_proj.norm.weight"},
 };
 
 /* Names that are a family's own; NULL: that of all. */
@@ -82,8 +90,15 @@ bool tern_role__in_layer(tern_role role)
     return strstr(roles[role].gguf, "%u") != NULL;
 }
 
+/* Of a norm before one linear layer. */
+static bool is_in_norm(tern_role role)
+{
+    return role >= TERN_ROLE_ATTN_Q_IN_NORM && role <= TERN_ROLE_FFN_DOWN_IN_NORM;
+}
+
 bool tern_role__may_lack(tern_role role, const tern_config *config)
 {
+    if (is_in_norm(role)) return !config->linear_norms;
     switch (role) {
     case TERN_ROLE_OUTPUT: return config->tied_head;
     case TERN_ROLE_ATTN_SUB_NORM:
@@ -154,7 +169,8 @@ bool tern_role__hf_name(const tern_config *config, tern_role role, uint32_t laye
 
 /* What stands where those of a text model alone have "model.". */
 static const char *const text_prefixes[TERN_HF_SPELLINGS] = {
-    [TERN_HF_ALONE] = "model.", [TERN_HF_BEFORE] = "language_model.model.", [TERN_HF_WITHIN] = "model.language_model."};
+    [TERN_HF_ALONE] = "model.", [TERN_HF_BEFORE] = "language_model.model.", [TERN_HF_WITHIN] = "model.language_model.",
+    [TERN_HF_BARE] = ""};
 
 void tern_role__spell(tern_hf_spelling spelling, const char *name, char *out)
 {
@@ -169,13 +185,14 @@ const char *tern_role__layers_prefix(tern_hf_spelling spelling)
 {
     static const char *const prefixes[TERN_HF_SPELLINGS] = {[TERN_HF_ALONE] = "model.layers.",
                                                             [TERN_HF_BEFORE] = "language_model.model.layers.",
-                                                            [TERN_HF_WITHIN] = "model.language_model.layers."};
+                                                            [TERN_HF_WITHIN] = "model.language_model.layers.",
+                                                            [TERN_HF_BARE] = "layers."};
     return prefixes[spelling];
 }
 
 const char *tern_role__text_prefix(tern_hf_spelling spelling)
 {
-    return spelling == TERN_HF_ALONE ? "" : text_prefixes[spelling];
+    return spelling == TERN_HF_ALONE ? "" : text_prefixes[spelling]; /* "": all are its */
 }
 
 void tern_role__shape(tern_role role, uint32_t layer, const tern_config *config, uint32_t *rows, uint32_t *cols)
@@ -192,6 +209,7 @@ void tern_role__shape(tern_role role, uint32_t layer, const tern_config *config,
     case TERN_ROLE_ATTN_V: r = kv; break;
     case TERN_ROLE_ATTN_OUTPUT: r = c->n_embd, n = q; break;
     case TERN_ROLE_ATTN_Q_BIAS:
+    case TERN_ROLE_ATTN_OUTPUT_IN_NORM:
     case TERN_ROLE_ATTN_SUB_NORM: n = q; break;
     case TERN_ROLE_ATTN_K_BIAS:
     case TERN_ROLE_ATTN_V_BIAS: n = kv; break;
@@ -200,6 +218,7 @@ void tern_role__shape(tern_role role, uint32_t layer, const tern_config *config,
     case TERN_ROLE_FFN_GATE:
     case TERN_ROLE_FFN_UP: r = ff; break;
     case TERN_ROLE_FFN_DOWN: r = c->n_embd, n = ff; break;
+    case TERN_ROLE_FFN_DOWN_IN_NORM:
     case TERN_ROLE_FFN_SUB_NORM: n = ff; break;
     case TERN_ROLE_ATTN_SINKS: n = c->n_heads; break;
     case TERN_ROLE_ROUTER: r = c->n_experts; break;
@@ -219,7 +238,7 @@ void tern_role__shape(tern_role role, uint32_t layer, const tern_config *config,
 float tern_role__hf_offset(const tern_config *config, tern_role role)
 {
     const tern_family *family = tern_family__find(config->architecture);
-    return family && family->norms_from_one && tern_role_is_norm(role) ? 1.0f : 0.0f;
+    return family && family->norms_from_one && tern_role_is_norm(role) && !is_in_norm(role) ? 1.0f : 0.0f;
 }
 
 void tern_role_hf_name(const tern_config *config, tern_role role, uint32_t layer, char *out)

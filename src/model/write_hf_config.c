@@ -165,6 +165,16 @@ static void add_experts(json_t *root, const tern_config *c)
     json_object_set_new(root, "mlp_only_layers", json_array());
 }
 
+static json_t *quantization(const tern_config *c)
+{
+    json_t *out = json_pack("{s:s, s:s, s:s}", "quant_method", "bitnet", "linear_class", "autobitlinear",
+                            "quantization_mode", "online");
+    if (!c->linear_norms) return out;
+    json_object_set_new(out, "use_rms_norm", json_true());
+    json_object_set_new(out, "rms_norm_eps", number(c->rms_eps));
+    return out;
+}
+
 static json_t *document(const tern_config *c, const tern_tokenizer *tokenizer, bool f32)
 {
     const tern_family_class *class = tern_family__class_of(c);
@@ -184,10 +194,7 @@ static json_t *document(const tern_config *c, const tern_tokenizer *tokenizer, b
     json_object_set_new(root, "eos_token_id", id(tokenizer ? tern_tokenizer_eos(tokenizer) : -1));
     json_object_set_new(root, "pad_token_id", json_null());
     json_object_set_new(root, "use_cache", json_true());
-    if (is_ternary(c))
-        json_object_set_new(root, "quantization_config",
-                            json_pack("{s:s, s:s, s:s}", "quant_method", "bitnet", "linear_class", "autobitlinear",
-                                      "quantization_mode", "online"));
+    if (is_ternary(c)) json_object_set_new(root, "quantization_config", quantization(c));
     return root;
 }
 

@@ -56,6 +56,18 @@ static void other_families(void **state)
     }
 }
 
+static void linear_norms(void **state)
+{
+    (void)state;
+    static const char *const encodings[] = {NULL, "i2_s", "t160", "f32"};
+    for (const char *const *family = test_made_ternary; *family; family++) {
+        char golden[64];
+        snprintf(golden, sizeof golden, "%s/golden.safetensors", *family);
+        for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++)
+            test_golden_check(test_converted(test_made(*family), encodings[i], NULL), test_made(golden), NULL, 2e-3);
+    }
+}
+
 /* Experts stacked in GGUF files; MXFP4 ones as they are, and as numbers. */
 static void experts(void **state)
 {
@@ -134,6 +146,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(trained_model),     cmocka_unit_test(dense_encodings),
     cmocka_unit_test(experts),           cmocka_unit_test(other_families),
     cmocka_unit_test(lossy_encodings),   cmocka_unit_test(blocks_are_their_numbers),
+    cmocka_unit_test(linear_norms),
 };
 
 TEST_GROUP(converted, "slow", tests);

@@ -83,6 +83,17 @@ static void other_families(void **state)
     for (const char *const *family = test_made_experts; *family; family++) test_golden_check_made(*family, NULL);
 }
 
+/* Ternary models of dense families, with a norm before each linear layer; made in the same way. */
+static void linear_norms(void **state)
+{
+    (void)state;
+    for (const char *const *family = test_made_ternary; *family; family++) {
+        char golden[64];
+        snprintf(golden, sizeof golden, "%s/golden.safetensors", *family);
+        test_golden_check(test_made(*family), test_made(golden), NULL, 2e-3);
+    }
+}
+
 /* LongRoPE has other factors in contexts that are no longer than the original one. */
 static void short_context(void **state)
 {
@@ -191,6 +202,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(same_bits_gemma), cmocka_unit_test(other_families),
     cmocka_unit_test(short_context),   cmocka_unit_test(mixtral),
     cmocka_unit_test(gpt_oss),         cmocka_unit_test(same_bits_experts),
+    cmocka_unit_test(linear_norms),
 };
 
 TEST_GROUP(goldens, "threads web", tests);

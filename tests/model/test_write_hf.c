@@ -36,6 +36,7 @@ static void check_config(const tern_config *a, const tern_config *b)
     assert_int_equal(a->activation, b->activation);
     assert_int_equal(a->bit_linear, b->bit_linear);
     assert_int_equal(a->sub_norms, b->sub_norms);
+    assert_int_equal(a->linear_norms, b->linear_norms);
     assert_int_equal(a->tied_head, b->tied_head);
     assert_true(a->rms_eps == b->rms_eps);
     assert_int_equal(a->post_norms, b->post_norms);
@@ -98,6 +99,7 @@ static void test_masters(void **state)
     for (const char *const *name = fixtures; *name; name++) check_masters(test_fixture(*name));
     for (const char *const *name = test_made_families; *name; name++) check_masters(test_made(*name));
     for (const char *const *name = test_made_experts; *name; name++) check_masters(test_made(*name));
+    for (const char *const *name = test_made_ternary; *name; name++) check_masters(test_made(*name));
 }
 
 /* A GGUF file of llama has its Q and K rows as adjacent pairs: the folder has them as split halves again. */

@@ -54,6 +54,8 @@ const char *const test_made_families[] = {"qwen2",   "qwen3", "mistral",      "g
 
 const char *const test_made_experts[] = {"qwen3moe", NULL};
 
+const char *const test_made_ternary[] = {"qwen3-bitnet", "gemma3-bitnet", NULL};
+
 const char *test_made(const char *name)
 {
     char *path = slot();

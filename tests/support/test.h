@@ -42,7 +42,7 @@ const char *test_fixture(const char *name);
 /* A model or a golden that tests/data/models/make.py has written. */
 const char *test_made(const char *name);
 /* The families of tests/data/models; NULL ends them. Those with experts are a list of their own. */
-extern const char *const test_made_families[], *const test_made_experts[];
+extern const char *const test_made_families[], *const test_made_experts[], *const test_made_ternary[];
 const char *test_model(const char *name);
 /* Whether TERN_TEST_QUICK is set (CTest sets it in builds with sanitizers and for another CPU, where whole models are
  * slow): a test then takes fewer cases of each kind, and leaves no kind out. */

@@ -114,6 +114,16 @@ static void other_families(void **state)
     }
 }
 
+/* A norm before each linear layer. */
+static void linear_norms(void **state)
+{
+    (void)state;
+    test_trained t;
+    test_trained_open(&t, test_made(test_made_ternary[0]), true);
+    check_model(&t, &(test_how){.dense = true});
+    test_trained_close(&t);
+}
+
 /* Experts, all of which each token has: which ones it has is no differentiable choice, and a small change may make
  * another. With checkpoints and without. */
 static void experts(void **state)
@@ -284,6 +294,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(whole_models),
     cmocka_unit_test(other_families),
     cmocka_unit_test(experts),
+    cmocka_unit_test(linear_norms),
     cmocka_unit_test(other_ops),
     cmocka_unit_test(adapters),
     cmocka_unit_test(bits_do_not_depend_on_the_plan),

@@ -4,7 +4,8 @@
 A plain forward pass in double precision, from the published configuration of each family, its modeling file in
 transformers and the papers (Qwen 2: arXiv:2407.10671, biases of q, k and v; Qwen 3: arXiv:2505.09388, a norm of each
 head of q and k; Mistral: arXiv:2310.06825, a window; Gemma 3: arXiv:2503.19786; Phi-3 with LongRoPE: arXiv:2404.14219
-and arXiv:2402.13753; Granite and SmolLM3: their model cards; experts and YaRN: arXiv:2401.04088, arXiv:2309.00071). It
+and arXiv:2402.13753; Granite and SmolLM3: their model cards; BitNet embeddings: a norm before each linear layer, ternary
+weights and 8-bit inputs, as microsoft/BitNet's conversion and transformers' BitLinear with use_rms_norm have them; experts and YaRN: arXiv:2401.04088, arXiv:2309.00071). It
 shares no code with Tern. Usage: make.py [FOLDER
 [FAMILY ...]]; the same numbers each time.
 """
@@ -54,6 +55,16 @@ FAMILIES = {
                                norm_topk_prob=False, decoder_sparse_step=1, mlp_only_layers=[],
                                rope_scaling=dict(rope_type="yarn", factor=4.0,
                                                  original_max_position_embeddings=32)),
+    "qwen3-bitnet": SMALLER | dict(architectures=["Qwen3Model"], model_type="qwen3", hidden_act="silu",
+                                   rope_theta=1000000.0, tie_word_embeddings=True, attention_bias=False, head_dim=24,
+                                   num_hidden_layers=2),
+    "gemma3-bitnet": SMALLER | dict(architectures=["Gemma3TextModel"], model_type="gemma3_text",
+                                    hidden_activation="gelu_pytorch_tanh", rope_theta=1000000.0,
+                                    rope_local_base_freq=10000.0, tie_word_embeddings=True, head_dim=24,
+                                    query_pre_attn_scalar=24, sliding_window=6, sliding_window_pattern=3,
+                                    quantization_config=dict(quant_method="bitnet", linear_class="autobitlinear",
+                                                             quantization_mode="online", use_rms_norm=True,
+                                                             rms_norm_eps=1e-6)),
 }
 GEMMA3 = dict(rms_norm_eps=1e-6, rope_theta=1000000.0, rope_local_base_freq=10000.0, tie_word_embeddings=True,
               hidden_activation="gelu_pytorch_tanh", sliding_window_pattern=6)
@@ -81,9 +92,14 @@ def save(path, tensors):
 class Model:
     def __init__(self, config, seed):
         self.random, self.weights, self.tensors = random.Random(seed), {}, []
-        self.gemma = config["model_type"] == "gemma3"
-        self.prefix = "language_model." if self.gemma else ""
-        self.config = c = GEMMA3 | config["text_config"] if self.gemma else config
+        self.gemma = config["model_type"].startswith("gemma3")
+        parts = "text_config" in config
+        self.prefix = "language_model." if parts else ""
+        self.bare = config["architectures"][0].endswith("Model")  # no head, and names without "model."
+        self.in_norm = None  # the name of norms before linear layers, which are ternary then
+        if self.bare:
+            self.in_norm = ".rms_norm" if "quantization_config" in config else ".norm"
+        self.config = c = GEMMA3 | config["text_config"] if parts else config
         self.heads, self.kv_heads, n, ff = (c["num_attention_heads"], c["num_key_value_heads"], c["hidden_size"],
                                             c["intermediate_size"])
         self.dim = c["head_dim"] or n // self.heads
@@ -124,7 +140,7 @@ class Model:
         self.add("model.norm.weight", [n], one)
         if not c["tie_word_embeddings"]:
             self.add("lm_head.weight", [c["vocab_size"], n])
-        if self.gemma:  # not read
+        if parts:  # not read
             self.prefix = ""
             self.add("vision_tower.vision_model.encoder.layers.0.mlp.fc1.bias", [8])
             self.add("multi_modal_projector.mm_input_projection_weight", [8, 8])
@@ -145,7 +161,13 @@ class Model:
             rows.append([value for value, _ in row])
             bits += [b for _, b in row]
         self.weights[name] = rows if len(shape) > 1 else rows[0]
-        self.tensors.append((self.prefix + name, "BF16", shape, struct.pack(f"<{len(bits)}H", *bits)))
+        own = name.removeprefix("model.") if self.bare else self.prefix + name
+        self.tensors.append((own, "BF16", shape, struct.pack(f"<{len(bits)}H", *bits)))
+
+        if self.in_norm and name.endswith("_proj.weight"):
+            self.add(name.removesuffix(".weight") + self.in_norm + ".weight", [shape[-1]], 1)
+            mean = math.fsum(abs(w) for row in rows for w in row) / (shape[0] * shape[1])
+            self.weights[name] = [[mean * max(-1, min(1, round(w / mean))) for w in row] for row in rows]
 
     def cut(self, names, joined, parts):
         """Rows of a stored matrix that are matrices of their own."""
@@ -155,13 +177,18 @@ class Model:
             first += rows
 
     def linear(self, name, x):
+        if self.in_norm and name.endswith("_proj"):
+            x = self.norm(name + self.in_norm, x, 0)
+            step = max(abs(v) for v in x) / 127
+            x = [step * round(v / step) for v in x]
         y = [math.fsum(a * b for a, b in zip(row, x)) for row in self.weights[name + ".weight"]]
         bias = self.weights.get(name + ".bias")
         return [a + b for a, b in zip(y, bias)] if bias else y
 
-    def norm(self, name, x):
+    def norm(self, name, x, offset=None):
+        offset = self.gemma if offset is None else offset
         r = 1 / math.sqrt(math.fsum(v * v for v in x) / len(x) + self.config["rms_norm_eps"])
-        return [v * r * (w + self.gemma) for v, w in zip(x, self.weights[name + ".weight"])]
+        return [v * r * (w + offset) for v, w in zip(x, self.weights[name + ".weight"])]
 
     def window(self, layer):
         """How many positions a token of a layer sees, its own included; None: all before it."""

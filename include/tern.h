@@ -141,6 +141,7 @@ typedef struct tern_engine_info {
     int32_t bos, eos;            /* -1 when there is none */
     bool adds_bos;               /* a text begins with BOS */
     bool has_tokenizer;
+    tern_pooling pooling;      /* of tern_session_embed, as the files say it; LAST where they do not */
     const char *chat_template; /* Jinja; NULL: it has none */
     const char *backend;       /* "cpu", "vulkan" */
     const char *device;        /* its name; NULL: the CPU */
@@ -160,8 +161,9 @@ TERN_API tern_status tern_engine_describe(const tern_engine *engine, tern_engine
 
 /* How text becomes tokens; combined with |. */
 enum {
-    TERN_TOKENIZE_BOS = 1,    /* begin with BOS, when the model's texts do */
-    TERN_TOKENIZE_SPECIAL = 2 /* text that spells a special token becomes it; without this it stays the user's words */
+    TERN_TOKENIZE_BOS = 1,     /* begin with BOS, when the model's texts do */
+    TERN_TOKENIZE_SPECIAL = 2, /* text that spells a special token becomes it; without this it stays the user's words */
+    TERN_TOKENIZE_END = 4 /* end with what the model's texts end with where they are embedded (EOS; often nothing) */
 };
 
 /* Adds the ids of n bytes of text (any bytes) to *tokens. Thread-safe. Errors: UNSUPPORTED (the model has no

@@ -139,6 +139,15 @@ static const char *activations(const tern_engine *engine)
     return tern_engine_int8_blocks(engine) && layers_have_blocks(model) ? "int8" : "f32";
 }
 
+static tern_pooling pooling(const tern_config *c)
+{
+    switch (c->pooling) {
+    case TERN_POOLS_MEAN: return TERN_POOLING_MEAN;
+    case TERN_POOLS_CLS: return TERN_POOLING_CLS;
+    default: return TERN_POOLING_LAST;
+    }
+}
+
 tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *info, tern_error *err)
 {
     TERN_NEED(engine, err);
@@ -167,6 +176,7 @@ tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *in
                            .eos = t ? tern_tokenizer_eos(t) : -1,
                            .adds_bos = t && tern_tokenizer_adds_bos(t),
                            .has_tokenizer = t != NULL,
+                           .pooling = pooling(c),
                            .chat_template = t ? tern_tokenizer_chat_template(t) : NULL,
                            .backend = b->info.name,
                            .device = b->info.device,

@@ -24,9 +24,9 @@ static tern_status check_text(const char *text, size_t n, unsigned how, const te
 {
     TERN_NEED(tokens, err);
     if (n) TERN_NEED(text, err);
-    if ((how & ~(unsigned)(TERN_TOKENIZE_BOS | TERN_TOKENIZE_SPECIAL)) == 0) return TERN_OK;
+    if ((how & ~(unsigned)(TERN_TOKENIZE_BOS | TERN_TOKENIZE_SPECIAL | TERN_TOKENIZE_END)) == 0) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT,
-                     "how is %u: flags TERN_TOKENIZE_BOS and TERN_TOKENIZE_SPECIAL expected", how);
+                     "how is %u: flags TERN_TOKENIZE_BOS, TERN_TOKENIZE_SPECIAL and TERN_TOKENIZE_END expected", how);
 }
 
 static tern_status encode(const tern_tokenizer *t, const char *text, size_t n, unsigned how, tern_tokens *tokens,
@@ -34,7 +34,9 @@ static tern_status encode(const tern_tokenizer *t, const char *text, size_t n, u
 {
     if ((how & TERN_TOKENIZE_BOS) && tern_tokenizer_adds_bos(t))
         TERN_TRY(tern_tokens_add(tokens, tern_tokenizer_bos(t), err));
-    return tern_tokenize(t, text ? text : "", n, how & TERN_TOKENIZE_SPECIAL, tokens, err);
+    TERN_TRY(tern_tokenize(t, text ? text : "", n, how & TERN_TOKENIZE_SPECIAL, tokens, err));
+    const int32_t closing = how & TERN_TOKENIZE_END ? tern_tokenizer_closing(t) : -1;
+    return closing >= 0 ? tern_tokens_add(tokens, closing, err) : TERN_OK;
 }
 
 static tern_status decode(const tern_tokenizer *t, uint32_t n_vocab, const int32_t *ids, size_t n, bool special,

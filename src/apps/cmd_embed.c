@@ -10,7 +10,7 @@ static const tern_flag flags[] = {
     {"prompt", 'p', TERN_FLAG_TEXT, "TEXT", offsetof(tern_options, prompt), 0, 0, "The text"},
     {"file", 'f', TERN_FLAG_TEXT, "FILE", offsetof(tern_options, file), 0, 0, "A file that is one text"},
     {"pooling", 0, TERN_FLAG_CHOICE, "last|mean|cls", offsetof(tern_options, pooling), 0, 0,
-     "The state of the last token, the mean of all, or that of the first"},
+     "The state of the last token, the mean of all, or that of the first; as the model says when not given"},
     {"normalize", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, normalize), 0, 0, "Vectors of length 1"},
     {"special", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, special), 0, 0, "Special tokens are read in the text"},
     {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
@@ -28,33 +28,33 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"What is left out", tern_flags_fusion, true},
                                          {0}};
 
-static void defaults(tern_options *o)
-{
-    o->pooling = "last";
-}
-
 typedef struct embedding {
     const tern_options *options;
     tern_engine *engine;
     tern_session *session;
     float *vector; /* [n_embd] */
     uint32_t n_embd;
+    tern_pooling pooling;
     json_t *list; /* NULL: text */
 } embedding;
 
-static tern_pooling pooling_of(const tern_options *o)
+static const char *const poolings[] = {
+    [TERN_POOLING_LAST] = "last", [TERN_POOLING_MEAN] = "mean", [TERN_POOLING_CLS] = "cls"};
+
+static tern_pooling pooling_of(const tern_options *o, tern_pooling own)
 {
+    if (!o->pooling) return own;
     if (strcmp(o->pooling, "mean") == 0) return TERN_POOLING_MEAN;
     return strcmp(o->pooling, "cls") == 0 ? TERN_POOLING_CLS : TERN_POOLING_LAST;
 }
 
-/* As prompts are read: BOS first where the tokenizer has it so. */
+/* BOS first and EOS last where the tokenizer has it so. */
 static tern_status tokens_of(const embedding *e, const char *text, size_t n, tern_tokens *out, tern_error *err)
 {
     const tern_tokenizer *t = tern_engine_tokenizer(e->engine);
     const uint32_t special = e->options->special ? TERN_TOKENIZE_SPECIAL : 0;
     if (!t) return tern_fail(err, TERN_INVALID_ARGUMENT, "the model has no tokenizer");
-    TERN_TRY(tern_tokenizer_encode(t, text, n, special | TERN_TOKENIZE_BOS, out, err));
+    TERN_TRY(tern_tokenizer_encode(t, text, n, special | TERN_TOKENIZE_BOS | TERN_TOKENIZE_END, out, err));
     if (out->n) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT, "an empty text: at least one token expected");
 }
@@ -78,8 +78,8 @@ static tern_status embed(const embedding *e, const char *text, size_t n, tern_er
     if (tokens.n > tern_session_n_ctx(e->session))
         TERN_GOTO(tern_fail(err, TERN_CONTEXT_FULL, "%zu tokens in a context of %u: a larger --ctx expected", tokens.n,
                             tern_session_n_ctx(e->session)));
-    TERN_GOTO(tern_session_embed(e->session, tokens.ids, (uint32_t)tokens.n, pooling_of(e->options),
-                                 e->options->normalize, e->vector, err));
+    TERN_GOTO(tern_session_embed(e->session, tokens.ids, (uint32_t)tokens.n, e->pooling, e->options->normalize,
+                                 e->vector, err));
     print_vector(e, tokens.n);
     if (!tern_app_flushed()) status = tern_app_flush(err);
     if (status == TERN_OK && tern_app_interrupted()) status = tern_app_fail_interrupted(err);
@@ -120,6 +120,7 @@ static tern_status open_all(embedding *e, const tern_app_loras *loras, tern_erro
     tern_engine_info model;
     TERN_TRY(tern_engine_describe(e->engine, &model, err));
     e->n_embd = model.n_embd;
+    e->pooling = pooling_of(e->options, model.pooling);
     e->vector = tern_calloc(model.n_embd, sizeof *e->vector);
     if (!e->vector) return tern_fail_alloc(err, model.n_embd * sizeof *e->vector);
     tern_session_params params = {.n_ctx = model.n_ctx_train < MOST_POSITIONS ? model.n_ctx_train : MOST_POSITIONS,
@@ -142,8 +143,8 @@ static tern_status run(const tern_options *o, tern_error *err)
     TERN_GOTO(open_all(&e, &loras, err));
     TERN_GOTO(embed_all(&e, err));
     if (o->json) {
-        json_t *document =
-            json_pack("{s:s, s:b, s:O}", "pooling", o->pooling, "normalized", (int)o->normalize, "embeddings", e.list);
+        json_t *document = json_pack("{s:s, s:b, s:O}", "pooling", poolings[e.pooling], "normalized", (int)o->normalize,
+                                     "embeddings", e.list);
         status = tern_app_print_json(document, err);
     }
 fail:
@@ -162,6 +163,5 @@ const tern_command tern_command_embed = {
     .detail = "Without -p and -f every line of standard input is a text. Each text gives a line of numbers: the hidden "
               "states after the last norm, pooled.",
     .groups = groups,
-    .defaults = defaults,
     .run = run,
 };

@@ -137,8 +137,8 @@ static tern_view attention_block(tern_builder *b, tern_view x)
     rope(b, qkv[1].out, b->config->n_kv_heads);
     tern_build_input sub = {.x = attention(b, qkv[0].out, qkv[1].out, qkv[2].out)};
     if (b->config->sub_norms) sub.x = tern_build__rms_norm(b, "attn_sub_norm", sub.x, TERN_ROLE_ATTN_SUB_NORM);
-    tern_build_linear o = {
-        "attn_o", TERN_ROLE_ATTN_OUTPUT, TERN_ROLE_ATTN_OUTPUT_BIAS, .norm = TERN_ROLE_ATTN_OUTPUT_IN_NORM};
+    tern_build_linear o = {"attn_o", TERN_ROLE_ATTN_OUTPUT, TERN_ROLE_ATTN_OUTPUT_BIAS,
+                           .norm = TERN_ROLE_ATTN_OUTPUT_IN_NORM};
     tern_build__linears(b, &sub, &o, 1);
     return block_sum(b, "ffn_inp", x, o.out, TERN_ROLE_ATTN_POST_NORM);
 }

@@ -213,6 +213,7 @@ tern_status tern_config__from_gguf(tern_config *config, const tern_gguf *g, tern
     TERN_TRY(read_scores(&c, g, family, err));
     TERN_TRY(read_factors(&c, g, family, err));
     TERN_TRY(read_name(&c, g, err));
+    TERN_TRY(tern_config__pooling_from_gguf(&c, g, err));
     c.tied_head = !tern_gguf_find_tensor(g, "output.weight");
     TERN_TRY(read_activations(&c, g, family, err));
     c.sub_norms = family->needs_sub_norms || tern_gguf_find_tensor(g, "blk.0.attn_sub_norm.weight");

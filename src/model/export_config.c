@@ -96,6 +96,7 @@ static tern_status add_scores(const tern_config *c, tern_gguf_writer *w, tern_er
     if (c->window || family->any_window) TERN_TRY(add_u32(c, "attention.sliding_window", c->window, w, err));
     if (c->full_period != family->full_period)
         TERN_TRY(add_u32(c, "attention.sliding_window_pattern", c->full_period, w, err));
+    if (c->pooling) TERN_TRY(add_u32(c, "pooling_type", (uint32_t)c->pooling, w, err));
     if (c->score_scale > 0) TERN_TRY(add_f32(c, "attention.scale", c->score_scale, w, err));
     if (c->score_softcap > 0 || family->score_softcap > 0)
         TERN_TRY(add_f32(c, "attn_logit_softcapping", c->score_softcap, w, err));

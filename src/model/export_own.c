@@ -15,9 +15,10 @@ static const char *const texts[TERN_OWN_KINDS] = {
                           "one that is written without them",
     [TERN_OWN_SCALES] = "its scales by row are tensors that Tern alone knows beside layers of this type; other engines "
                         "refuse the file, and read scales by row in tq2_0",
-    [TERN_OWN_ARCHITECTURE] = "its architecture has norms or a head where other engines expect none, or none where they "
-                              "expect them: Tern alone reads it, in any type, and norms before each linear layer in "
-                              "i2_s bitnet.cpp",
+    [TERN_OWN_ARCHITECTURE] =
+        "its architecture has norms or a head where other engines expect none, or none where they "
+        "expect them: Tern alone reads it, in any type, and norms before each linear layer in "
+        "i2_s bitnet.cpp",
 };
 
 const char *tern_export_own_text(tern_export_own own)

@@ -35,6 +35,14 @@ typedef struct tern_rope {
     const float *factors;
 } tern_rope;
 
+/* GGUF's numbers. Source: llama.cpp's llama_pooling_type. */
+typedef enum tern_config_pooling {
+    TERN_POOLS_UNSAID,
+    TERN_POOLS_MEAN,
+    TERN_POOLS_CLS,
+    TERN_POOLS_LAST
+} tern_config_pooling;
+
 enum { TERN_MAX_ROPES = 2, TERN_MAX_LAYERS = 1024, TERN_MAX_PAIRS = 256 };
 
 typedef struct tern_config {
@@ -69,13 +77,14 @@ typedef struct tern_config {
     float logit_softcap;   /* of the head; 0: none */
     uint32_t plain_period; /* every so-many-th layer has no RoPE (SmolLM3: 4); 0: all have it */
     /* Mixtures of experts: all layers have them, and n_ff is the length of one (Mixtral, arXiv:2401.04088) */
-    uint32_t n_experts;         /* 0: none */
-    uint32_t n_experts_used;    /* of a token */
-    tern_route_rule route_rule; /* the weights of a token's experts */
-    bool expert_bias;           /* biases of the router and of the experts' matrices (GPT-OSS) */
-    float ffn_limit;            /* of TERN_ACT_SWIGLU_OAI */
-    bool o_bias;                /* a bias of o (GPT-OSS) */
-    bool attn_sinks;            /* one more score of each head, with no value (GPT-OSS) */
+    uint32_t n_experts;          /* 0: none */
+    uint32_t n_experts_used;     /* of a token */
+    tern_route_rule route_rule;  /* the weights of a token's experts */
+    bool expert_bias;            /* biases of the router and of the experts' matrices (GPT-OSS) */
+    float ffn_limit;             /* of TERN_ACT_SWIGLU_OAI */
+    bool o_bias;                 /* a bias of o (GPT-OSS) */
+    bool attn_sinks;             /* one more score of each head, with no value (GPT-OSS) */
+    tern_config_pooling pooling; /* how a text becomes one vector */
 } tern_config;
 
 /* Hugging Face's word: "relu2", "silu", "gelu_pytorch_tanh". */

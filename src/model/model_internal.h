@@ -246,6 +246,10 @@ typedef struct tern_hf_layout {
 /* What the text model is read from: the document, or its text_config where the class has images as well, with what the
  * class has where nothing is said. The caller's to tern_json_free. Errors: NOT_FOUND (no text_config), MALFORMED. */
 tern_status tern_config__text_of_hf(json_t **text, const json_t *root, tern_error *err);
+/* How a text becomes one vector: "pooling_type"; 1_Pooling/config.json of sentence-transformers, where there is one.
+ * Errors: MALFORMED, UNSUPPORTED (another way). */
+tern_status tern_config__pooling_from_gguf(tern_config *config, const tern_gguf *gguf, tern_error *err);
+tern_status tern_config__pooling_from_hf(tern_config *config, const char *dir, tern_error *err);
 /* The part of it that says how attention and the head make scores: windows, scale, soft caps. */
 tern_status tern_config__scores_from_hf(tern_config *config, const tern_family *family, const json_t *root,
                                         tern_error *err);

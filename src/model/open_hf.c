@@ -182,7 +182,8 @@ static tern_status read_config(tern_model *model, const char *dir, tern_hf_layou
     TERN_TRY(tern_json_read_in(&root, dir, "config.json", MAX_CONFIG_BYTES, err));
     tern_status status = tern_config__from_hf(&model->config, layout, root, name, err);
     tern_json_free(root);
-    return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "config.json");
+    if (status != TERN_OK) return tern_error_prefix(err, "config.json");
+    return tern_config__pooling_from_hf(&model->config, dir, err);
 }
 
 tern_status tern_model__open_hf(tern_model *model, const char *dir, const char *weights, tern_error *err)

@@ -168,9 +168,10 @@ bool tern_role__hf_name(const tern_config *config, tern_role role, uint32_t laye
 }
 
 /* What stands where those of a text model alone have "model.". */
-static const char *const text_prefixes[TERN_HF_SPELLINGS] = {
-    [TERN_HF_ALONE] = "model.", [TERN_HF_BEFORE] = "language_model.model.", [TERN_HF_WITHIN] = "model.language_model.",
-    [TERN_HF_BARE] = ""};
+static const char *const text_prefixes[TERN_HF_SPELLINGS] = {[TERN_HF_ALONE] = "model.",
+                                                             [TERN_HF_BEFORE] = "language_model.model.",
+                                                             [TERN_HF_WITHIN] = "model.language_model.",
+                                                             [TERN_HF_BARE] = ""};
 
 void tern_role__spell(tern_hf_spelling spelling, const char *name, char *out)
 {

@@ -15,6 +15,7 @@
 #define KEY_UNK          "tokenizer.ggml.unknown_token_id"
 #define KEY_PAD          "tokenizer.ggml.padding_token_id"
 #define KEY_ADD_BOS      "tokenizer.ggml.add_bos_token"
+#define KEY_ADD_EOS      "tokenizer.ggml.add_eos_token"
 #define KEY_ADD_SPACE    "tokenizer.ggml.add_space_prefix"
 #define KEY_REMOVE_EXTRA "tokenizer.ggml.remove_extra_whitespaces"
 #define KEY_CHARSMAP     "tokenizer.ggml.precompiled_charsmap"

@@ -19,7 +19,7 @@ tern_status tern_tokenizer__alloc(tern_tokenizer **t, tern_error *err)
 {
     tern_tokenizer *made = tern_calloc(1, sizeof *made);
     if (!made) return tern_fail_alloc(err, sizeof *made);
-    made->bos = made->eos = made->eot = made->eom = made->unk = made->pad = -1;
+    made->bos = made->eos = made->eot = made->eom = made->unk = made->pad = made->closing = -1;
     *t = made;
     return TERN_OK;
 }
@@ -256,6 +256,11 @@ int32_t tern_tokenizer_eos(const tern_tokenizer *t)
 bool tern_tokenizer_adds_bos(const tern_tokenizer *t)
 {
     return t->adds_bos;
+}
+
+int32_t tern_tokenizer_closing(const tern_tokenizer *t)
+{
+    return t->closing;
 }
 
 bool tern_token_is_end(const tern_tokenizer *t, int32_t id)

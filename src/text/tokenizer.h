@@ -65,6 +65,8 @@ uint32_t tern_tokenizer_size(const tern_tokenizer *t);
 int32_t tern_tokenizer_bos(const tern_tokenizer *t);
 int32_t tern_tokenizer_eos(const tern_tokenizer *t);
 bool tern_tokenizer_adds_bos(const tern_tokenizer *t);
+/* What follows a text that is not to be continued (of embedding models EOS), or -1. */
+int32_t tern_tokenizer_closing(const tern_tokenizer *t);
 /* EOS, EOT, EOM, <end_of_turn>, ...: generation stops there. */
 bool tern_token_is_end(const tern_tokenizer *t, int32_t id);
 /* All of them: *n ids, borrowed. */

@@ -222,6 +222,9 @@ static tern_status read_ids(tern_tokenizer *t, const tern_gguf *g, tern_error *e
     TERN_TRY(get_id(g, KEY_PAD, &t->pad, err));
     if (t->vocab.alphabet == TERN_ALPHABET_BYTES) t->adds_bos = true;
     t->bos_decided = true;
+    bool adds_eos = false;
+    TERN_TRY(get_bool(g, KEY_ADD_EOS, &adds_eos, err));
+    if (adds_eos) t->closing = t->eos;
     return get_bool(g, KEY_ADD_BOS, &t->adds_bos, err);
 }
 

@@ -88,6 +88,7 @@ static tern_status read_tokenizer_config(tern_tokenizer *t, const json_t *config
         t->adds_bos = json_is_true(add_bos);
         t->bos_decided = true;
     }
+    if (json_is_true(json_object_get(config, "add_eos_token"))) t->closing = t->eos;
     return read_template(t, config, err);
 }
 

@@ -25,6 +25,7 @@ struct tern_tokenizer {
     bool byte_fallback, fuse_unk;
     int32_t bos, eos, eot, eom, unk, pad; /* or -1 */
     bool adds_bos, bos_decided;           /* the file says whether a BOS goes in front */
+    int32_t closing;                      /* what follows a text that is embedded, or -1 */
     int32_t ends[TERN_MAX_END_TOKENS];
     size_t n_ends;
     char *chat_template;

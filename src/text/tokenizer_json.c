@@ -250,24 +250,31 @@ static tern_status read_merges(tern_tokenizer *t, document *d, tern_error *err)
     }
 }
 
-/* A template that begins with a special token says that a BOS goes in front, and which. */
-static void find_bos(tern_tokenizer *t, const json_t *node)
+/* The special token of a part of a template, or -1. */
+static int32_t special_of(const tern_tokenizer *t, const json_t *part)
+{
+    const char *name = tern_json__text(json_object_get(part, "SpecialToken"), "id");
+    return *name ? tern_vocab__find_piece(&t->vocab, name, strlen(name)) : -1;
+}
+
+/* A template that begins with a special token says that a BOS goes in front, and which; one that ends with one, what
+ * follows a text. */
+static void read_frame(tern_tokenizer *t, const json_t *node)
 {
     const json_t *members = tern_json__members(node, "processors");
-    for (size_t i = 0; i < json_array_size(members); i++) find_bos(t, json_array_get(members, i));
-    const json_t *first = json_array_get(json_object_get(node, "single"), 0);
-    const char *name = tern_json__text(json_object_get(first, "SpecialToken"), "id");
-    int32_t id = *name ? tern_vocab__find_piece(&t->vocab, name, strlen(name)) : -1;
-    if (id < 0) return;
-    t->bos = id;
-    t->adds_bos = t->bos_decided = true;
+    for (size_t i = 0; i < json_array_size(members); i++) read_frame(t, json_array_get(members, i));
+    const json_t *single = json_object_get(node, "single");
+    const size_t n = json_array_size(single);
+    const int32_t first = special_of(t, json_array_get(single, 0));
+    if (first >= 0) t->bos = first, t->adds_bos = t->bos_decided = true;
+    if (n > 1) t->closing = special_of(t, json_array_get(single, n - 1));
 }
 
 static tern_status read_post_processor(tern_tokenizer *t, const document *d, tern_error *err)
 {
     json_t *root = NULL;
     TERN_TRY(parse_part(&root, d->post_processor, "post_processor", err));
-    find_bos(t, root);
+    read_frame(t, root);
     tern_json_free(root);
     return TERN_OK;
 }

@@ -214,7 +214,8 @@ static tern_status write_specials(const tern_tokenizer *t, tern_gguf_writer *w, 
 {
     uint8_t ends[4 * TERN_MAX_END_TOKENS];
     TERN_TRY(write_id(w, KEY_BOS, t->bos, err));
-    TERN_TRY(write_id(w, KEY_EOS, t->eos, err));
+    TERN_TRY(write_id(w, KEY_EOS, t->closing >= 0 ? t->closing : t->eos, err)); /* what add_eos_token adds */
+    if (t->closing >= 0) TERN_TRY(tern_gguf_add_bool(w, KEY_ADD_EOS, true, err));
     TERN_TRY(write_id(w, KEY_EOT, t->eot, err));
     TERN_TRY(write_id(w, KEY_EOM, t->eom, err));
     TERN_TRY(write_id(w, KEY_UNK, t->unk, err));

@@ -90,19 +90,33 @@ static json_t *pre_tokenizer(const tern_tokenizer *t)
     return json_pack("{s:s, s:o}", "type", "Sequence", "pretokenizers", list);
 }
 
+static void add_special(const tern_tokenizer *t, json_t *list, json_t *known, int32_t id, int type)
+{
+    if (id < 0) return;
+    json_t *piece = piece_of(t, id);
+    json_array_append_new(list, json_pack("{s:{s:O, s:i}}", "SpecialToken", "id", piece, "type_id", type));
+    json_object_set_new(known, json_string_value(piece),
+                        json_pack("{s:O, s:[i], s:[O]}", "id", piece, "ids", (int)id, "tokens", piece));
+    json_decref(piece);
+}
+
+/* One sequence, and what goes before and after it. */
+static void add_framed(const tern_tokenizer *t, json_t *list, json_t *known, const char *sequence, int type)
+{
+    add_special(t, list, known, t->adds_bos ? t->bos : -1, type);
+    json_array_append_new(list, json_pack("{s:{s:s, s:i}}", "Sequence", "id", sequence, "type_id", type));
+    add_special(t, list, known, t->closing, type);
+}
+
 static json_t *post_processor(const tern_tokenizer *t)
 {
-    if (!t->adds_bos) return json_null();
-    json_t *bos = piece_of(t, t->bos);
-    json_t *made =
-        json_pack("{s:s, s:[{s:{s:O, s:i}}, {s:{s:s, s:i}}], s:[{s:{s:O, s:i}}, {s:{s:s, s:i}}, "
-                  "{s:{s:O, s:i}}, {s:{s:s, s:i}}], s:{s:{s:O, s:[i], s:[O]}}}",
-                  "type", "TemplateProcessing", "single", "SpecialToken", "id", bos, "type_id", 0, "Sequence", "id",
-                  "A", "type_id", 0, "pair", "SpecialToken", "id", bos, "type_id", 0, "Sequence", "id", "A", "type_id",
-                  0, "SpecialToken", "id", bos, "type_id", 1, "Sequence", "id", "B", "type_id", 1, "special_tokens",
-                  json_string_value(bos), "id", bos, "ids", (int)t->bos, "tokens", bos);
-    json_decref(bos);
-    return made;
+    if (!t->adds_bos && t->closing < 0) return json_null();
+    json_t *single = json_array(), *pair = json_array(), *known = json_object();
+    add_framed(t, single, known, "A", 0);
+    add_framed(t, pair, known, "A", 0);
+    add_framed(t, pair, known, "B", 1);
+    return json_pack("{s:s, s:o, s:o, s:o}", "type", "TemplateProcessing", "single", single, "pair", pair,
+                     "special_tokens", known);
 }
 
 static json_t *tokenizer_json(const tern_tokenizer *t, json_t *merges)

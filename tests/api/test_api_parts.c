@@ -1,9 +1,11 @@
 /* The public API beside loading and generating: what runs a model and what it has done, tokenizers without weights,
  * chat templates, scores of a text. */
 #include <math.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/support.h"
+#include "base/file.h"
 
 static const char text[] = "Once upon a time there was a little girl.";
 
@@ -84,6 +86,34 @@ static void counters(void **state)
     tern_session_close(session);
     assert_true(tern_engine_read_bandwidth(*state, 0.01) > 1e6);
     assert_true(tern_engine_dot_rate(*state, 0.01) > 1e6);
+}
+
+/* What the files put behind texts that are embedded. */
+static void texts_end(void **state)
+{
+    (void)state;
+    static const char config[] = "{\"eos_token\": \"<|endoftext|>\", \"add_eos_token\": true}";
+    tern_error err = {0};
+    tern_tokenizer *t;
+    tern_tokens ids = {0};
+    tern_buf file = {0};
+    const char *source = test_model("tiny-stories-bitnet/tokenizer.json");
+    assert_ok(tern_file_read(&file, source, 1 << 24, &err), err);
+    mkdir(test_scratch("ends"), 0777);
+    test_write_file(test_scratch("ends/tokenizer.json"), file.data, file.size);
+    test_write_file(test_scratch("ends/tokenizer_config.json"), config, strlen(config));
+    tern_buf_deinit(&file);
+    assert_ok(tern_tokenizer_load(&t, test_scratch("ends"), &err), err);
+    assert_ok(tern_tokenizer_encode(t, "a", 1, 0, &ids, &err), err);
+    const size_t n = ids.n;
+    assert_ok(tern_tokenizer_encode(t, "a", 1, TERN_TOKENIZE_END, &ids, &err), err);
+    assert_int_equal(ids.n, 2 * n + 1);
+    size_t size;
+    const char *piece = tern_tokenizer_piece(t, ids.ids[2 * n], &size);
+    assert_int_equal(size, strlen("<|endoftext|>"));
+    assert_memory_equal(piece, "<|endoftext|>", size);
+    tern_tokens_deinit(&ids);
+    tern_tokenizer_close(t);
 }
 
 /* Of one kind of file or folder; as the engine's. */
@@ -231,8 +261,9 @@ static int teardown(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(description), cmocka_unit_test(activations), cmocka_unit_test(counters),
-    cmocka_unit_test(tokenizers),  cmocka_unit_test(templates),   cmocka_unit_test(scores),
-    cmocka_unit_test(conversions), cmocka_unit_test(choices),     cmocka_unit_test(experts),
+    cmocka_unit_test(tokenizers),  cmocka_unit_test(texts_end),   cmocka_unit_test(templates),
+    cmocka_unit_test(scores),      cmocka_unit_test(conversions), cmocka_unit_test(choices),
+    cmocka_unit_test(experts),
 };
 
 TEST_GROUP(api_parts, "", tests, .setup = setup, .teardown = teardown);

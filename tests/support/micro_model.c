@@ -53,9 +53,9 @@ static void add_keys(tern_gguf_writer *w, const micro_change *c, uint32_t width)
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         add_key(w, c, architecture, keys[i].key, keys[i].f32, keys[i].value);
-    static const char *const optional[] = {"rope.scaling.type",      "rope.dimension_count",     "attention.key_length",
-                                           "expert_count",           "attention.sliding_window", "attention.scale",
-                                           "final_logit_softcapping"};
+    static const char *const optional[] = {"rope.scaling.type", "rope.dimension_count",     "attention.key_length",
+                                           "expert_count",      "attention.sliding_window", "attention.scale",
+                                           "pooling_type",      "final_logit_softcapping"};
     for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
         if (is(c->key, optional[i])) add_key(w, c, architecture, optional[i], 0, 0);
 }

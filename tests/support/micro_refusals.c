@@ -13,6 +13,7 @@ const micro_refusal micro_refusals[] = {
      TERN_UNSUPPORTED,
      "blk.0.attn_q_norm.weight: found, which models of bitnet-b1.58"},
     {{.extra = "output.bias", .extra_cols = 8}, TERN_UNSUPPORTED, "output.bias: found, which models"},
+    {{.key = "pooling_type", .value = 4}, TERN_UNSUPPORTED, "pooling_type: 4 found, 0 (none), 1 (mean), 2 (cls) or 3"},
     {{.key = "attention.scale", .f32 = -1}, TERN_MALFORMED, "attention scale: -1 found, a positive number or 0"},
     {{.key = "final_logit_softcapping", .f32 = INFINITY}, TERN_MALFORMED, "soft cap of logits: inf found"},
     {{.drop = "embedding_length"}, TERN_NOT_FOUND, "bitnet-b1.58.embedding_length"},

@@ -74,6 +74,7 @@ static tern_tokenizer *check_same(tern_tokenizer *t, tern_tokenizer *back)
     assert_int_equal(tern_tokenizer_bos(back), tern_tokenizer_bos(t));
     assert_int_equal(tern_tokenizer_eos(back), tern_tokenizer_eos(t));
     assert_int_equal(tern_tokenizer_adds_bos(back), tern_tokenizer_adds_bos(t));
+    assert_int_equal(tern_tokenizer_closing(back), tern_tokenizer_closing(t));
     for (int32_t id = 0; id < (int32_t)tern_tokenizer_size(t); id++) {
         tern_span a = tern_token_bytes(t, id, true), b = tern_token_bytes(back, id, true);
         assert_int_equal(a.size, b.size);
@@ -251,6 +252,26 @@ static void test_written_demo(void **state)
     tern_tokenizer_close(t);
 }
 
+/* What follows texts that are embedded: said by the configuration, or by the template of tokenizer.json; kept. */
+static void test_closing(void **state)
+{
+    (void)state;
+    static const char config[] = "{\"eos_token\": \"<|endoftext|>\", \"add_eos_token\": true}";
+    tern_error err = {0};
+    tern_tokenizer *t = NULL;
+    tern_buf file = read_whole(test_model("tiny-stories-bitnet/tokenizer.json"));
+    mkdir(test_scratch("closing"), 0777);
+    test_write_file(test_scratch("closing/tokenizer.json"), file.data, file.size);
+    test_write_file(test_scratch("closing/tokenizer_config.json"), config, strlen(config));
+    tern_buf_deinit(&file);
+    assert_ok(tern_tokenizer_open_hf(&t, test_scratch("closing"), &err), err);
+    const int32_t eos = tern_tokenizer_eos(t);
+    assert_int_equal(tern_tokenizer_closing(t), eos);
+    t = through_gguf(through_hf(t, "hf-closing"), "closing.gguf");
+    assert_int_equal(tern_tokenizer_closing(t), eos);
+    tern_tokenizer_close(t);
+}
+
 static void test_written_spm1024(void **state)
 {
     (void)state;
@@ -273,6 +294,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_written_pipelines),
     cmocka_unit_test(test_written_demo),
     cmocka_unit_test(test_written_spm1024),
+    cmocka_unit_test(test_closing),
 };
 
 TEST_GROUP(tokenizer, "web", tests);

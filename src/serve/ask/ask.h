@@ -54,6 +54,7 @@ typedef struct tern_ask {
     bool stop_in_text; /* a stream keeps its text too */
     bool raw;          /* a prompt is text as it stands, without the chat's template */
 
+    bool embeds, own_pooling; /* own_pooling: as the model says */
     tern_pooling pooling;
     bool normalize, base64;
     uint32_t dimensions; /* of a vector, the first so many; 0: all */

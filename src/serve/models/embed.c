@@ -40,7 +40,8 @@ static tern_status embed(tern_answer *a, tern_host *h, size_t i, float *vector, 
         TERN_GOTO(tern_fail(err, TERN_CONTEXT_FULL, "text %zu: %zu tokens found, at most %u expected", i, ids.n,
                             tern_session_n_ctx(h->session)));
     TERN_GOTO(tern_session_set_loras(h->session, a->lora >= 0 ? &use : NULL, a->lora >= 0, err));
-    TERN_GOTO(tern_session_embed(h->session, ids.ids, (uint32_t)ids.n, a->ask.pooling, false, vector, err));
+    const tern_pooling pooling = a->ask.own_pooling ? h->info.pooling : a->ask.pooling;
+    TERN_GOTO(tern_session_embed(h->session, ids.ids, (uint32_t)ids.n, pooling, false, vector, err));
     if (a->ask.normalize) normalize(vector, n_kept);
     a->n_prompt += (uint32_t)ids.n;
 fail:

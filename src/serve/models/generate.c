@@ -33,7 +33,8 @@ tern_status tern_answer_tokens(tern_answer *a, tern_host *host, size_t i, tern_t
     }
     if (ask->prompts[i].ids) return ids_of(&ask->prompts[i], ids, err);
     return tern_engine_tokenize(host->engine, ask->prompts[i].text, ask->prompts[i].n,
-                                TERN_TOKENIZE_BOS | TERN_TOKENIZE_SPECIAL, ids, err);
+                                TERN_TOKENIZE_BOS | TERN_TOKENIZE_SPECIAL | (ask->embeds ? TERN_TOKENIZE_END : 0u), ids,
+                                err);
 }
 
 static tern_status keep_token(tern_completion *c, const tern_request_piece *piece)

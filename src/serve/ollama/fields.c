@@ -144,7 +144,7 @@ static const tern_field embed[] = {
 
 tern_status tern_ollama__read_embed(tern_ask *ask, const json_t *body, tern_error *err)
 {
-    ask->normalize = true;
+    ask->embeds = ask->own_pooling = ask->normalize = true;
     return tern_fields_read((const tern_field *const[]){embed, NULL}, body, ask, err);
 }
 

@@ -24,6 +24,7 @@ static tern_status read_pooling(void *into, const json_t *value, tern_error *err
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!json_is_string(value) || strcmp(json_string_value(value), names[i]) != 0) continue;
         ask->pooling = poolings[i];
+        ask->own_pooling = false;
         return TERN_OK;
     }
     return tern_fields_fail("pooling", value, "\"last\", \"mean\" or \"cls\"", err);
@@ -41,8 +42,7 @@ static const tern_field fields[] = {
 
 tern_status tern_openai__read_embeddings(tern_ask *ask, const json_t *body, tern_error *err)
 {
-    ask->normalize = true;
-    ask->pooling = TERN_POOLING_LAST;
+    ask->embeds = ask->own_pooling = ask->normalize = true;
     return tern_fields_read((const tern_field *const[]){fields, NULL}, body, ask, err);
 }
 

@@ -223,6 +223,9 @@ typedef struct tern_generate_params {
     uint32_t n_keep;
     uint32_t draft_tokens; /* prompt-lookup speculation: at most so many drafted tokens a step; 0: off. Needs a session
                             * with max_outputs > draft_tokens. Lossless: the text is the same as without. */
+    /* A session of a small model with the same vocabulary, which guesses where the text's last three tokens did not
+     * come before; what it held is replaced. NULL: look-up alone guesses. Lossless as well. */
+    tern_session *draft;
     /* Which tokens may be taken (a grammar's, tern_grammar_state_filter); NULL: all. The host chooses then, and an end
      * token ends the text also with ignore_eos. Drafts, context shifts and sampling work as without. */
     const tern_token_filter *filter;
@@ -245,7 +248,8 @@ typedef struct tern_generate_result {
  * biases, penalties, typical-p, filters and drafts; else the host does, from logits. Works without a tokenizer (pieces
  * then have no text; end tokens are unknown). No allocation for each token after the first. Errors: those of append and
  * the filter; INVALID_ARGUMENT (a sampler parameter with its range, no tokens at all, n_keep or draft_tokens too large
- * for the session); CONTEXT_FULL when the prompt itself does not fit; OUT_OF_MEMORY. */
+ * for the session, a draft session of another vocabulary); CONTEXT_FULL when the prompt itself does not fit;
+ * OUT_OF_MEMORY. */
 TERN_API tern_status tern_generate(tern_session *session, const int32_t *prompt, uint32_t n_prompt,
                                    const tern_generate_params *params, tern_generate_result *result, tern_error *err);
 

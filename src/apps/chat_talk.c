@@ -12,16 +12,15 @@ tern_status tern_chat_talk_open(tern_chat_talk *t, tern_options *options, tern_e
 {
     tern_engine_info info;
     *t = (tern_chat_talk){.options = options};
-    bool drafts = options->draft && strcmp(options->draft, "ngram") == 0;
+    const uint32_t n_drafted = tern_app_draft_tokens(options);
     TERN_TRY(tern_app_open_engine(&t->engine, options, true, err));
     TERN_TRY(tern_engine_describe(t->engine, &info, err));
     TERN_TRY(tern_chat_template_find(&t->template, info.chat_template, options->template, err));
     TERN_TRY(tern_app_load_loras(&t->loras, options, t->engine, err));
-    tern_session_params params = {.max_outputs = drafts ? options->draft_tokens + 1 : 1,
-                                  .host_sampling = drafts,
-                                  .loras = t->loras.uses,
-                                  .n_loras = t->loras.n};
+    tern_session_params params = {
+        .max_outputs = n_drafted + 1, .host_sampling = n_drafted > 0, .loras = t->loras.uses, .n_loras = t->loras.n};
     TERN_TRY(tern_app_open_session(&t->session, t->engine, options, params, err));
+    TERN_TRY(tern_app_draft_open(&t->draft, options, tern_session_n_ctx(t->session), err));
     return options->system ? tern_chat_talk_set_system(t, options->system, strlen(options->system), err) : TERN_OK;
 }
 
@@ -33,6 +32,7 @@ void tern_chat_talk_close(tern_chat_talk *t)
     tern_tokens_deinit(&t->ids);
     tern_buf_deinit(&t->answer);
     tern_chat_template_close(t->template);
+    tern_app_draft_close(&t->draft);
     tern_session_close(t->session);
     tern_app_close_loras(&t->loras);
     tern_engine_close(t->engine);
@@ -136,6 +136,7 @@ static tern_status generate(tern_chat_talk *t, tern_error *err)
     TERN_GOTO(tern_app_generation_constrain(&g, t->options, t->engine, err));
     g.params.on_piece = on_piece;
     g.params.context = t;
+    g.params.draft = t->draft.session;
     g.params.context_shift = false;
     t->cost = (tern_app_cost){.seed = g.params.sampler.seed};
     t->failed = false;

@@ -10,6 +10,7 @@ typedef struct tern_chat_talk {
     tern_engine *engine;
     tern_app_loras loras; /* what the session computes with */
     tern_session *session;
+    tern_app_draft draft;
     tern_chat_template *template;
     tern_chat_message *messages; /* role: static words; content: owned */
     size_t n, cap;

@@ -54,6 +54,7 @@ typedef struct story {
     tern_engine *engine;
     tern_app_loras loras;
     tern_session *session;
+    tern_app_draft draft;
     tern_buf prompt, text; /* text: for --json */
     tern_tokens ids;
     bool failed;
@@ -193,6 +194,8 @@ static tern_status generate(story *s, tern_app_generation *g, tern_error *err)
     g->params.context = s;
     g->params.show_special = s->options->special;
     TERN_TRY(open_session(s, g, err));
+    TERN_TRY(tern_app_draft_open(&s->draft, s->options, tern_session_n_ctx(s->session), err));
+    g->params.draft = s->draft.session;
     TERN_TRY(tokenize_prompt(s, err));
     TERN_TRY(check_length(s, err));
     if (!s->options->json && !s->options->quiet) show(s, s->prompt.data, s->prompt.size);
@@ -216,6 +219,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     TERN_GOTO(tern_app_load_loras(&s.loras, o, s.engine, err));
     TERN_GOTO(generate(&s, &g, err));
 fail:
+    tern_app_draft_close(&s.draft);
     tern_session_close(s.session);
     tern_app_close_loras(&s.loras);
     tern_app_generation_deinit(&g);

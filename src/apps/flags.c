@@ -113,6 +113,8 @@ const tern_flag tern_flags_generation[] = {
     {"keep", 0, TERN_FLAG_U32, "N", FIELD(keep), 0, 1 << 24, "Tokens at the start that a shift keeps"},
     {"draft", 0, TERN_FLAG_CHOICE, "none|ngram", FIELD(draft), 0, 0,
      "Speculation: guess from earlier text; the same text, sooner"},
+    {"draft-model", 0, TERN_FLAG_TEXT, "MODEL", FIELD(draft_model), 0, 0,
+     "And let this small model of the same vocabulary guess; the same text"},
     {"draft-tokens", 0, TERN_FLAG_U32, "N", FIELD(draft_tokens), 1, 63, "Tokens that one guess has at most"},
     {0},
 };

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "apps/open.h"
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "base/show.h"
@@ -77,8 +78,35 @@ tern_status tern_app_generation_init(tern_app_generation *g, const tern_options 
                                        .n_keep = o->keep};
     g->params.sampler.biases = g->biases;
     g->params.sampler.n_biases = (uint32_t)o->biases.n;
-    if (o->draft && strcmp(o->draft, "ngram") == 0) g->params.draft_tokens = o->draft_tokens;
+    g->params.draft_tokens = tern_app_draft_tokens(o);
     return TERN_OK;
+}
+
+uint32_t tern_app_draft_tokens(const tern_options *o)
+{
+    return o->draft_model || (o->draft && strcmp(o->draft, "ngram") == 0) ? o->draft_tokens : 0;
+}
+
+tern_status tern_app_draft_open(tern_app_draft *draft, const tern_options *o, uint32_t n_ctx, tern_error *err)
+{
+    tern_options own = *o;
+    tern_engine_info info;
+    *draft = (tern_app_draft){0};
+    if (!o->draft_model) return TERN_OK;
+    own.model = o->draft_model;
+    own.hf = own.experts = own.gpu_layers = NULL;
+    TERN_TRY(tern_app_open_engine(&draft->engine, &own, false, err));
+    TERN_TRY(tern_engine_describe(draft->engine, &info, err));
+    own.ctx = n_ctx < info.n_ctx_train ? n_ctx : info.n_ctx_train;
+    return tern_app_open_session(&draft->session, draft->engine, &own, (tern_session_params){.host_sampling = true},
+                                 err);
+}
+
+void tern_app_draft_close(tern_app_draft *draft)
+{
+    tern_session_close(draft->session);
+    tern_engine_close(draft->engine);
+    *draft = (tern_app_draft){0};
 }
 
 void tern_app_generation_deinit(tern_app_generation *g)

@@ -23,6 +23,20 @@ tern_status tern_app_generation_init(tern_app_generation *generation, const tern
  * tokenizer), those of the file and of tern_grammar_open. */
 tern_status tern_app_generation_constrain(tern_app_generation *generation, const tern_options *options,
                                           tern_engine *engine, tern_error *err);
+/* How many tokens the flags let a step guess; 0: none. */
+uint32_t tern_app_draft_tokens(const tern_options *options);
+
+/* The small model of --draft-model; empty without one. */
+typedef struct tern_app_draft {
+    tern_engine *engine;
+    tern_session *session;
+} tern_app_draft;
+
+/* For a session of n_ctx positions, by the flags of the device that the model itself has. To be closed also after a
+ * failure. */
+tern_status tern_app_draft_open(tern_app_draft *draft, const tern_options *options, uint32_t n_ctx, tern_error *err);
+void tern_app_draft_close(tern_app_draft *draft);
+
 void tern_app_generation_deinit(tern_app_generation *generation);
 
 /* What a generation cost. */

@@ -53,7 +53,7 @@ typedef struct tern_options {
     uint64_t seed;
     bool seed_given;
     bool greedy, ignore_eos, context_shift;
-    const char *draft;
+    const char *draft, *draft_model;
     tern_texts stops, biases;
     const char *grammar, *grammar_file, *schema, *schema_file, *regex;
     bool json_object;

@@ -69,11 +69,11 @@ static uint32_t find(const tern_draft *draft, uint32_t n)
     return next;
 }
 
-uint32_t tern_draft_propose(tern_draft *draft, int32_t *out, uint32_t n)
+uint32_t tern_draft_propose(tern_draft *draft, uint32_t shortest, int32_t *out, uint32_t n)
 {
     index_tokens(draft);
     uint32_t next = 0;
-    for (uint32_t length = TERN_DRAFT_LONGEST; length > 0 && next == 0; length--) next = find(draft, length);
+    for (uint32_t length = TERN_DRAFT_LONGEST; length >= shortest && next == 0; length--) next = find(draft, length);
     if (next == 0) return 0;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t at = next + i;

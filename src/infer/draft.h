@@ -25,8 +25,8 @@ void tern_draft_reset(tern_draft *draft, const int32_t *tokens, uint32_t n);
 void tern_draft_add(tern_draft *draft, int32_t token);
 
 /* Proposes up to n tokens: those that followed the latest earlier occurrence of the last three tokens, else of the last
- * two, else of the last. A proposal that reaches the end goes on with itself. Returns how many. Constant time for each
- * token added and proposed. */
-uint32_t tern_draft_propose(tern_draft *draft, int32_t *out, uint32_t n);
+ * two, else of the last, but of no fewer than `shortest`. A proposal that reaches the end goes on with itself. Returns
+ * how many. Constant time for each token added and proposed. */
+uint32_t tern_draft_propose(tern_draft *draft, uint32_t shortest, int32_t *out, uint32_t n);
 
 #endif

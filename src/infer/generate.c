@@ -31,7 +31,7 @@ static tern_status check(const tern_session *s, uint32_t n_prompt, const tern_ge
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "%u drafted tokens: at most %u expected, one less than the session's logits rows",
                          p->draft_tokens, n_rows - 1);
-    return TERN_OK;
+    return p->draft && p->draft_tokens ? tern_draft_model_check(p->draft, s, err) : TERN_OK;
 }
 
 static void show(tern_generation *g, int32_t id)

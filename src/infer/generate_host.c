@@ -74,18 +74,29 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Drafts tokens after batch[0], as many as fit and are wanted; after a bad draft few, for each costs time. */
-static uint32_t draft(tern_generation *g)
+/* Guesses by look-up, and where it finds little by the draft model. */
+static tern_status propose(tern_generation *g, uint32_t n, uint32_t *n_out, tern_error *err)
 {
+    tern_session *s = g->session, *model = g->params.draft;
+    *n_out = tern_draft_propose(&g->draft, model ? TERN_DRAFT_LONGEST : 1, g->batch + 1, n);
+    if (*n_out || !model) return TERN_OK;
+    s->tokens[g->position] = g->batch[0]; /* where it will be */
+    return tern_draft_model_propose(model, s->tokens, g->position + 1, g->batch + 1, n, n_out, err);
+}
+
+/* Drafts tokens after batch[0], as many as fit and are wanted; after a bad draft few, for each costs time. */
+static tern_status draft(tern_generation *g, uint32_t *n_out, tern_error *err)
+{
+    *n_out = 0;
     const tern_generate_params *p = &g->params;
     uint32_t n = smaller(p->draft_tokens, tern_session_n_ctx(g->session) - g->position - 1);
     if (p->max_tokens) n = smaller(n, p->max_tokens - g->result.n_generated);
     if (g->result.n_drafted) n = smaller(n, 2 * g->n_right + 1);
-    if (n == 0 || g->stopped) return 0;
-    n = tern_draft_propose(&g->draft, g->batch + 1, n);
-    g->result.n_drafted += n;
-    if (n) g->n_right = 0;
-    return n;
+    if (n == 0 || g->stopped) return TERN_OK;
+    TERN_TRY(propose(g, n, n_out, err));
+    g->result.n_drafted += *n_out;
+    if (*n_out) g->n_right = 0;
+    return TERN_OK;
 }
 
 /* Makes `id` the next decided token: it was drafted rightly, or the session is to evaluate it. */
@@ -102,8 +113,9 @@ static tern_status decide(tern_generation *g, int32_t id, tern_error *err)
     }
     tern_session_truncate(s, g->position);
     g->batch[0] = id;
-    uint32_t n = 1 + draft(g);
-    TERN_TRY(tern_session__begin(s, g->batch, n, n, err));
+    uint32_t n;
+    TERN_TRY(draft(g, &n, err));
+    TERN_TRY(tern_session__begin(s, g->batch, 1 + n, 1 + n, err));
     g->deciding = true;
     return TERN_OK;
 }

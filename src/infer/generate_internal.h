@@ -3,6 +3,7 @@
 #define TERN_INFER_GENERATE_INTERNAL_H
 
 #include "infer/draft.h"
+#include "infer/draft_model.h"
 #include "infer/sampler.h"
 #include "infer/session_internal.h"
 #include "infer/stop.h"

@@ -42,7 +42,7 @@ static void matches_search(void **state)
             tokens[i] = (int32_t)tern_rng_below(&rng, round ? 8 : 200);
             if (tern_rng_below(&rng, 3) && i > 60) tokens[i] = tokens[i - 60];
             tern_draft_add(&draft, tokens[i]);
-            uint32_t n = tern_draft_propose(&draft, got, PROPOSED), n_want = by_definition(tokens, i + 1, want);
+            uint32_t n = tern_draft_propose(&draft, 1, got, PROPOSED), n_want = by_definition(tokens, i + 1, want);
             n_empty += n == 0;
             n_other += n != n_want || memcmp(got, want, n * sizeof *got) != 0;
         }
@@ -62,10 +62,10 @@ static void repetition(void **state)
     assert_ok(tern_draft_init(&draft, 100, &err), err);
     tern_draft_reset(&draft, tokens, 7);
     uint64_t count = tern_alloc_count();
-    assert_int_equal(tern_draft_propose(&draft, got, 7), 7);
+    assert_int_equal(tern_draft_propose(&draft, 1, got, 7), 7);
     assert_memory_equal(got, want, sizeof want);
     tern_draft_reset(&draft, tokens, 4);
-    assert_int_equal(tern_draft_propose(&draft, got, 7), 0);
+    assert_int_equal(tern_draft_propose(&draft, 1, got, 7), 0);
     assert_int_equal(tern_alloc_count(), count);
     tern_draft_deinit(&draft);
 }

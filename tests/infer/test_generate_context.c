@@ -78,6 +78,71 @@ static void context_shift(void **state)
     tern_session_close(other);
 }
 
+/* A small model guesses: here the same one, in a context that is soon too short, so that look-up goes on alone; with
+ * shifts of the context; greedily, where all its guesses are right, and not. */
+static void draft_models_change_nothing(void **state)
+{
+    fixture *f = *state;
+    const tern_session_params shape = {.n_ctx = 64, .kv = TERN_KV_F32, .max_outputs = 5};
+    tern_session *session = open_session(f->engine, shape),
+                 *small = open_session(f->engine, (tern_session_params){.n_ctx = 60, .kv = TERN_KV_F32});
+    uint32_t n_accepted = 0, n_found = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        seen plain = {0}, s = {0};
+        tern_generate_params params = greedy_params(&plain, 90);
+        params.ignore_eos = params.context_shift = true;
+        params.n_keep = 2;
+        params.sampler.temperature = 0.5f * (float)i;
+        tern_session_truncate(session, 0);
+        tern_generate_result without = generate(session, "ROMEO:", &params), with;
+        params.context = &s;
+        params.draft_tokens = 4;
+        params.draft = small;
+        tern_session_truncate(session, 0);
+        with = generate(session, "ROMEO:", &params);
+        assert_int_equal(with.n_generated, without.n_generated);
+        assert_memory_equal(s.ids, plain.ids, plain.n_ids * sizeof *s.ids);
+        if (i == 0) {
+            n_accepted = with.n_accepted;
+            params.draft = NULL;
+            tern_session_truncate(session, 0);
+            n_found = generate(session, "ROMEO:", &params).n_accepted;
+        }
+        forget(&s);
+        forget(&plain);
+    }
+    printf("%u drafted tokens of 90 accepted, by look-up alone %u\n", n_accepted, n_found);
+    assert_true(n_accepted > n_found);
+    tern_session_close(small);
+    tern_session_close(session);
+}
+
+static void draft_models_are_checked(void **state)
+{
+    fixture *f = *state;
+    tern_error err = {0};
+    tern_model *model;
+    tern_engine *engine;
+    tern_generate_result result;
+    assert_ok(tern_model_open(&model, test_fixture("llama"), &(tern_model_options){.no_tokenizer = true}, &err), err);
+    assert_ok(tern_engine_open(&engine, model, &(tern_engine_params){.backend = {.n_threads = 1}}, &err), err);
+    tern_session *other = open_session(engine, (tern_session_params){.n_ctx = 64});
+    tern_generate_params params = greedy_params(NULL, 1);
+    params.on_piece = NULL;
+    params.draft_tokens = 4;
+    params.draft = f->session;
+    assert_int_equal(tern_generate(f->session, (int32_t[]){5}, 1, &params, &result, &err), TERN_INVALID_ARGUMENT);
+    assert_string_equal(err.message, "draft session: another session expected");
+    params.draft = other;
+    assert_int_equal(tern_generate(f->session, (int32_t[]){5}, 1, &params, &result, &err), TERN_INVALID_ARGUMENT);
+    char want[96];
+    snprintf(want, sizeof want, "draft model with a vocabulary of %u tokens: %u expected",
+             tern_engine_config(engine)->n_vocab, tern_engine_config(f->engine)->n_vocab);
+    assert_string_equal(err.message, want);
+    tern_session_close(other);
+    tern_engine_close(engine);
+}
+
 /* Whatever the settings and the seed: the same tokens with and without drafts. */
 static void drafts_change_nothing(void **state)
 {
@@ -169,8 +234,13 @@ static void exact_head(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(context_full),        cmocka_unit_test(context_shift), cmocka_unit_test(drafts_change_nothing),
-    cmocka_unit_test(drafts_are_accepted), cmocka_unit_test(exact_head),
+    cmocka_unit_test(context_full),
+    cmocka_unit_test(context_shift),
+    cmocka_unit_test(drafts_change_nothing),
+    cmocka_unit_test(drafts_are_accepted),
+    cmocka_unit_test(exact_head),
+    cmocka_unit_test(draft_models_change_nothing),
+    cmocka_unit_test(draft_models_are_checked),
 };
 
 TEST_GROUP(generate_context, "slow threads web", tests, .setup = generate_setup, .teardown = generate_teardown);

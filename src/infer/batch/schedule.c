@@ -121,7 +121,7 @@ static uint32_t draft(tern_batch *b, tern_sequence *s, uint32_t most)
     if (p->max_tokens) n = smaller(n, p->max_tokens - s->result.n_generated);
     if (s->result.n_drafted) n = smaller(n, 2 * s->n_right + 1);
     if (n == 0) return 0;
-    n = tern_draft_propose(&s->draft, s->drafted, n);
+    n = tern_draft_propose(&s->draft, 1, s->drafted, n);
     if (n) s->n_right = 0;
     s->result.n_drafted += n;
     return n;

@@ -115,8 +115,8 @@ tern_status tern_config__check(const tern_config *config, tern_error *err)
 {
     const tern_config *c = config;
     TERN_TRY(check_ranges(c, err));
-    if (c->head_dim % 8 != 0)
-        return tern_fail(err, TERN_UNSUPPORTED, "head dimension: %u found, a multiple of 8 expected", c->head_dim);
+    if (c->head_dim % 4 != 0)
+        return tern_fail(err, TERN_UNSUPPORTED, "head dimension: %u found, a multiple of 4 expected", c->head_dim);
     if (c->rope_dim % 4 != 0 || c->rope_dim > c->head_dim)
         return tern_fail(err, TERN_UNSUPPORTED, "RoPE: %u dimensions of a head found, a multiple of 4 of %u expected",
                          c->rope_dim, c->head_dim);

@@ -41,6 +41,14 @@ static const struct {
       .sub_norms = true,
       .tied_head = true,
       SHAPE(1536, 24, 16, 16, 96, 4096, 32002, 2048)}},
+    {"bitnet-3b",
+     true,
+     {.architecture = "bitnet",
+      .rms_eps = 1e-5f,
+      .bit_linear = true,
+      .sub_norms = true,
+      .tied_head = true,
+      SHAPE(3200, 26, 32, 32, 100, 8640, 32002, 2048)}},
     {"falcon3-10b", true, {LLAMA, .rope[0].base = 1000042.0f, SHAPE(3072, 40, 12, 4, 256, 23040, 131072, 32768)}},
     {"llama3-8b", true, {LLAMA, .rope[0].base = 500000.0f, SHAPE(4096, 32, 32, 8, 128, 14336, 128256, 8192)}},
     {"llama3.2-1b",
@@ -86,9 +94,6 @@ tern_status tern_synth__preset(const char *name, tern_config *config, bool *tern
         *ternary = presets[i].ternary;
         return TERN_OK;
     }
-    if (name && strcmp(name, "bitnet-3b") == 0)
-        return tern_fail(err, TERN_UNSUPPORTED, "preset \"%s\": heads of 100 dimensions, a multiple of 8 expected",
-                         name);
     return tern_fail(err, TERN_INVALID_ARGUMENT, "preset \"%s\": not known, one of " TERN_SYNTH_PRESETS " expected",
                      name ? name : "");
 }

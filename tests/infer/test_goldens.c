@@ -94,6 +94,13 @@ static void linear_norms(void **state)
     }
 }
 
+/* Heads of 20 dimensions, which fill no vector. */
+static void narrow_heads(void **state)
+{
+    (void)state;
+    test_golden_check_made("llama-heads", NULL);
+}
+
 /* LongRoPE has other factors in contexts that are no longer than the original one. */
 static void short_context(void **state)
 {
@@ -202,7 +209,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(same_bits_gemma), cmocka_unit_test(other_families),
     cmocka_unit_test(short_context),   cmocka_unit_test(mixtral),
     cmocka_unit_test(gpt_oss),         cmocka_unit_test(same_bits_experts),
-    cmocka_unit_test(linear_norms),
+    cmocka_unit_test(linear_norms),    cmocka_unit_test(narrow_heads),
 };
 
 TEST_GROUP(goldens, "threads web", tests);

@@ -34,7 +34,7 @@ const micro_refusal micro_refusals[] = {
     {{.key = "attention.head_count", .value = 0}, TERN_MALFORMED, "attention.head_count: 0 found"},
     {{.key = "attention.head_count", .value = 3},
      TERN_UNSUPPORTED,
-     "head dimension: 5 found, a multiple of 8 expected"},
+     "head dimension: 5 found, a multiple of 4 expected"},
     {{.key = "attention.head_count_kv", .value = 0}, TERN_LIMIT, "KV heads: 0 found"},
     {{.key = "attention.head_count_kv", .value = 4}, TERN_MALFORMED, "2 heads and 4 KV heads found"},
     {{.key = "attention.key_length", .value = 1024}, TERN_LIMIT, "head dimension: 1024 found"},

@@ -118,7 +118,7 @@ typedef void (*tern_kv_store_fn)(const float *x, size_t n, void *out);
  *   q    in      [n_queries] rows of q_stride floats
  *   m    in/out  [n_queries], starts at -inf        l  in/out  [n_queries], starts at 0
  *   acc  in/out  [n_queries][head_dim], starts at 0
- * first is a multiple of TERN_ATTENTION_CHUNK. head_dim <= 512, a multiple of 8. Exact bits. No allocation. */
+ * first is a multiple of TERN_ATTENTION_CHUNK. head_dim <= 512, a multiple of 4. Exact bits. No allocation. */
 typedef struct tern_attention_args {
     const float *q;
     size_t q_stride;

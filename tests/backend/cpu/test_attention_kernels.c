@@ -174,7 +174,7 @@ static void check(problem *p, bool f16, uint32_t head_dim, uint32_t n_queries, m
 
 static void every_head_size(void **state)
 {
-    for (uint32_t head_dim = 8; head_dim <= 512; head_dim += head_dim < 160 ? 8 : 88)
+    for (uint32_t head_dim = 8; head_dim <= 512; head_dim += head_dim < 40 ? 4 : head_dim < 160 ? 12 : 88)
         for (int f16 = 0; f16 < 2; f16++)
             for (int mask = 0; mask < N_MASKS; mask++)
                 check(*state, f16, head_dim, between(1, 9), (mask_kind)mask, TEST_ORDINARY);

@@ -65,6 +65,9 @@ FAMILIES = {
                                     quantization_config=dict(quant_method="bitnet", linear_class="autobitlinear",
                                                              quantization_mode="online", use_rms_norm=True,
                                                              rms_norm_eps=1e-6)),
+    "llama-heads": SMALLER | dict(architectures=["LlamaForCausalLM"], model_type="llama", hidden_act="silu",
+                                  rope_theta=10000.0, tie_word_embeddings=True, attention_bias=False, mlp_bias=False,
+                                  num_hidden_layers=2, hidden_size=80, head_dim=None),
 }
 GEMMA3 = dict(rms_norm_eps=1e-6, rope_theta=1000000.0, rope_local_base_freq=10000.0, tie_word_embeddings=True,
               hidden_activation="gelu_pytorch_tanh", sliding_window_pattern=6)

@@ -43,8 +43,8 @@ static uint32_t tile_tokens(const tern_op *op)
 tern_status tern_cpu__attention_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
 {
     (void)graph;
-    if (op->head_dim <= MAX_HEAD_DIM && op->head_dim % 8 == 0) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED, "cpu: attention with head_dim %u: a multiple of 8 up to %d expected",
+    if (op->head_dim <= MAX_HEAD_DIM && op->head_dim % 4 == 0) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED, "cpu: attention with head_dim %u: a multiple of 4 up to %d expected",
                      op->head_dim, MAX_HEAD_DIM);
 }
 

@@ -1,7 +1,7 @@
 /**
  * Puts the npm package together, ready for `npm pack`:
  *   node web/package.mjs build/web/package
- * web/lib with the modules and kernels that were built, the bundled model, an example, README and LICENSE.
+ * web/lib with the modules and kernels that were built, the bundled model, examples, README and LICENSE.
  */
 import {cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {dirname, join} from 'node:path';
@@ -27,7 +27,8 @@ export function assemble(folder) {
   cpSync(join(WEB, 'lib'), join(folder, 'lib'), {recursive: true});
   cpSync(join(ROOT, 'models/chat.gguf'), join(folder, 'models/chat.gguf'));
   cpSync(join(ROOT, 'LICENSE'), join(folder, 'LICENSE'));
-  for (const name of ['README.md', 'example.html']) cpSync(join(WEB, name), join(folder, name));
+  cpSync(join(WEB, 'README.md'), join(folder, 'README.md'));
+  cpSync(join(WEB, 'examples'), join(folder, 'examples'), {recursive: true});
   writeFileSync(join(folder, 'package.json'), manifest());
 }
 

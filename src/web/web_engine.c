@@ -5,6 +5,7 @@
 #include "graph/graph.h"
 #include "infer/session.h"
 #include "web/web.h"
+#include "web/web_tools.h"
 
 TERN_WEB tern_status tern_web_engine_describe(const tern_engine *engine);
 TERN_WEB tern_status tern_web_engine_plan(const tern_engine *engine, uint32_t n_ctx);
@@ -26,12 +27,13 @@ json_t *tern_web__describe(const tern_model *model)
     const tern_config *c = tern_model_config(model);
     const tern_tokenizer *t = tern_model_tokenizer(model);
     const uint32_t n_ctx = c->n_ctx_train < DEFAULT_CTX ? c->n_ctx_train : DEFAULT_CTX;
-    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b}", "name", words(c->name), "architecture",
-                     words(c->architecture), "parameters", (json_int_t)tern_model_parameters(model), "bytes",
-                     (json_int_t)tern_model_bytes(model), "contextLength", (json_int_t)n_ctx, "trainedContextLength",
-                     (json_int_t)c->n_ctx_train, "layers", (json_int_t)c->n_layers, "embedding", (json_int_t)c->n_embd,
-                     "vocabulary", (json_int_t)c->n_vocab, "hasChatTemplate", t && tern_tokenizer_chat_template(t),
-                     "hasTokenizer", t != NULL);
+    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:b}", "name", words(c->name),
+                     "architecture", words(c->architecture), "parameters", (json_int_t)tern_model_parameters(model),
+                     "bytes", (json_int_t)tern_model_bytes(model), "contextLength", (json_int_t)n_ctx,
+                     "trainedContextLength", (json_int_t)c->n_ctx_train, "layers", (json_int_t)c->n_layers, "embedding",
+                     (json_int_t)c->n_embd, "vocabulary", (json_int_t)c->n_vocab, "hasChatTemplate",
+                     t && tern_tokenizer_chat_template(t), "hasTokenizer", t != NULL, "hasTools",
+                     web_tool_form(t) != TERN_TOOLS_NONE);
 }
 
 /* Bytes of memory by what they hold, and the largest piece that a device is asked for at once. */

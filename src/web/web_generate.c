@@ -1,25 +1,33 @@
 /* Exports: generating text step by step. Pieces gather here; JavaScript takes them between steps. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "base/show.h"
+#include "infer/session.h"
 #include "tern.h"
 #include "web/web.h"
+#include "web/web_filter.h"
 
-/* What has been generated since it was last taken: ids[n], and the text of piece i from ends[i - 1] to ends[i]. */
+/* What has been generated since it was last taken: ids[n], and the text of piece i from ends[i - 1] to ends[i]. With
+ * log-probabilities 1 + n_top of each piece, of which those of a piece without a token say nothing. */
 typedef struct pieces {
     uint32_t n;
     const int32_t *ids;
     const int32_t *ends;
     const char *text;
+    const char *logprobs; /* tern_token_logprob */
 } pieces;
 
 typedef struct web_generation {
     tern_generation *generation;
     const char **stops;
+    tern_logit_bias *biases;
+    web_filter filter;
     uint32_t n_reused;
     tern_tokens ids, ends;
-    tern_buf text;
+    tern_buf text, logprobs;
     pieces taken;
     tern_status status; /* of gathering: OUT_OF_MEMORY */
 } web_generation;
@@ -38,6 +46,9 @@ static bool gather(void *context, const tern_piece *piece)
     g->status = tern_buf_add(&g->text, piece->text, piece->n_text, NULL);
     if (g->status == TERN_OK) g->status = tern_tokens_add(&g->ids, piece->id, NULL);
     if (g->status == TERN_OK) g->status = tern_tokens_add(&g->ends, (int32_t)g->text.size, NULL);
+    if (g->status == TERN_OK && g->filter.logprobs)
+        g->status = tern_buf_add(&g->logprobs, (const char *)g->filter.last,
+                                 (1 + g->filter.n_top) * sizeof *g->filter.last, NULL);
     return g->status == TERN_OK;
 }
 
@@ -59,11 +70,36 @@ static tern_status read_stops(web_generation *g, const json_t *list, tern_genera
     return TERN_OK;
 }
 
-static tern_status read_params(web_generation *g, const char *options, tern_generate_params *p, tern_error *err)
+/* biases: {"ID": number}. */
+static tern_status read_biases(web_generation *g, json_t *biases, uint32_t n_vocab, tern_generate_params *p,
+                               tern_error *err)
+{
+    const size_t n = json_object_size(biases);
+    const char *key;
+    json_t *value;
+    if (n == 0) return TERN_OK;
+    g->biases = tern_calloc(n, sizeof *g->biases);
+    if (!g->biases) return tern_fail_alloc(err, n * sizeof *g->biases);
+    json_object_foreach(biases, key, value)
+    {
+        char *end;
+        const long id = strtol(key, &end, 10);
+        if (*end || end == key || id < 0 || (unsigned long)id >= n_vocab || !json_is_number(value))
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "option logitBias: %s, ids below %u with numbers expected",
+                             tern_show_z(key).text, n_vocab);
+        g->biases[p->sampler.n_biases++] = (tern_logit_bias){(int32_t)id, (float)json_number_value(value)};
+    }
+    p->sampler.biases = g->biases;
+    return TERN_OK;
+}
+
+static tern_status read_params(web_generation *g, tern_session *session, const char *options, tern_generate_params *p,
+                               tern_error *err)
 {
     const tern_sampler_params defaults = TERN_SAMPLER_DEFAULTS;
     tern_sampler_params *s = &p->sampler;
-    json_t *root, *stop = NULL;
+    const uint32_t n_vocab = tern_engine_config(tern_session_engine(session))->n_vocab;
+    json_t *root, *stop = NULL, *biases = NULL, *grammar = NULL, *tools = NULL;
     *p = (tern_generate_params){.sampler = defaults, .on_piece = gather, .context = g};
     const tern_web_option known[] = {
         {"maxTokens", TERN_WEB_U32, &p->max_tokens},
@@ -79,9 +115,20 @@ static tern_status read_params(web_generation *g, const char *options, tern_gene
         {"seed", TERN_WEB_U64, &s->seed},
         {"ignoreEos", TERN_WEB_BOOL, &p->ignore_eos},
         {"stop", TERN_WEB_ANY, &stop},
+        {"showSpecial", TERN_WEB_BOOL, &p->show_special},
+        {"logitBias", TERN_WEB_ANY, &biases},
+        {"logprobs", TERN_WEB_BOOL, &g->filter.logprobs},
+        {"topLogprobs", TERN_WEB_U32, &g->filter.n_top},
+        {"grammar", TERN_WEB_ANY, &grammar},
+        {"tools", TERN_WEB_ANY, &tools},
     };
     TERN_TRY(tern_web__read_options(options, known, sizeof known / sizeof *known, &root, err));
-    tern_status status = read_stops(g, stop, p, err);
+    tern_status status;
+    TERN_GOTO(read_stops(g, stop, p, err));
+    TERN_GOTO(read_biases(g, biases, n_vocab, p, err));
+    TERN_GOTO(web_filter_open(&g->filter, session, grammar, tools, err));
+    p->filter = web_filter_of(&g->filter);
+fail:
     json_decref(root);
     return status;
 }
@@ -107,7 +154,7 @@ tern_status tern_web_generation_open(web_generation **out, tern_session *session
     web_generation *g = tern_calloc(1, sizeof *g);
     if (!g) return tern_fail_alloc(err, sizeof *g);
     tern_status status;
-    TERN_GOTO(read_params(g, options, &params, err));
+    TERN_GOTO(read_params(g, session, options, &params, err));
     g->n_reused = common_prefix(session, ids, n);
     tern_session_truncate(session, g->n_reused);
     TERN_GOTO(tern_generation_open(&g->generation, session, ids + g->n_reused, n - g->n_reused, &params, err));
@@ -132,8 +179,8 @@ tern_status tern_web_generation_step(web_generation *g, uint32_t *done)
 /* The pieces since the last call; valid until the next step. */
 const pieces *tern_web_generation_take(web_generation *g)
 {
-    g->taken = (pieces){(uint32_t)g->ids.n, g->ids.ids, g->ends.ids, g->text.data};
-    g->ids.n = g->ends.n = g->text.size = 0;
+    g->taken = (pieces){(uint32_t)g->ids.n, g->ids.ids, g->ends.ids, g->text.data, g->logprobs.data};
+    g->ids.n = g->ends.n = g->text.size = g->logprobs.size = 0;
     return &g->taken;
 }
 
@@ -165,6 +212,9 @@ void tern_web_generation_close(web_generation *g)
     tern_generation_close(g->generation);
     for (size_t i = 0; g->stops && g->stops[i]; i++) tern_free((void *)(uintptr_t)g->stops[i]);
     tern_free(g->stops);
+    tern_free(g->biases);
+    web_filter_close(&g->filter);
+    tern_buf_deinit(&g->logprobs);
     tern_tokens_deinit(&g->ids);
     tern_tokens_deinit(&g->ends);
     tern_buf_deinit(&g->text);

@@ -3,9 +3,11 @@ import {TernError} from './errors.js';
 import {finetune} from './finetune.js';
 import {generate} from './generation.js';
 import {Lora, loadLora} from './lora.js';
+import {chatWithTools} from './tools.js';
 
 /** Flags of tern_engine_tokenize. */
 const BOS = 1, SPECIAL = 2;
+const POOLINGS = ['last', 'mean', 'cls'];
 
 export class Engine {
   static async create(core, handle, about) {
@@ -64,11 +66,26 @@ export class Engine {
     return this.core.memory.text(this.core.call('text'), this.core.call('text_bytes'));
   }
 
-  /** The conversation as the model's chat template renders it. @param {{role: string, content: string}[]} messages */
-  chatPrompt(messages) {
-    const list = JSON.stringify(messages.map(({role, content}) => ({role, content})));
-    this.core.memory.withString(list, (at) => this.core.try('chat_prompt', this.handle, at));
+  /**
+   * The conversation as the model's chat template renders it.
+   * @param {import('./index.js').Message[]} messages @param {import('./index.js').Tool[]} [tools]
+   */
+  chatPrompt(messages, tools) {
+    const variables = JSON.stringify({messages, add_generation_prompt: true, ...(tools?.length ? {tools} : {})});
+    this.core.memory.withString(variables, (at) => this.core.try('chat_prompt', this.handle, at));
     return this.#tokens();
+  }
+
+  /**
+   * One vector for a text. Errors: UNSUPPORTED on the GPU.
+   * @param {string} text @param {{pooling?: 'last' | 'mean' | 'cls', normalize?: boolean}} [options]
+   */
+  embed(text, {pooling = 'last', normalize = true} = {}) {
+    const {core} = this, {memory} = core, ids = this.tokenize(text, {bos: true}), n = this.model.embedding;
+    return memory.withInts(ids, (at, count) => memory.withBytes(new Uint8Array(4 * n), (out) => {
+      core.try('embed', this.handle, at, count, POOLINGS.indexOf(pooling), normalize ? 1 : 0, out);
+      return {vector: memory.floats(out, n), tokens: ids.length};
+    }));
   }
 
   /**
@@ -82,9 +99,13 @@ export class Engine {
     return generate(this, ids, options);
   }
 
-  /** The answer to a conversation. @param {{role: string, content: string}[]} messages */
-  chat(messages, options = {}) {
-    return generate(this, this.chatPrompt(messages), options);
+  /**
+   * The answer to a conversation; with tools, the calls that it makes are in the result.
+   * @param {import('./index.js').Message[]} messages @param {import('./index.js').ChatOptions} [options]
+   */
+  chat(messages, {tools, toolChoice = 'auto', parallelToolCalls = true, ...options} = {}) {
+    if (!tools?.length || toolChoice === 'none') return generate(this, this.chatPrompt(messages), options);
+    return chatWithTools(this, messages, {tools, toolChoice, parallelToolCalls, ...options});
   }
 
   /** Throws while the model is generating. */

@@ -15,15 +15,28 @@ export const turn = typeof setImmediate === 'function' ? () => new Promise((done
   });
 };
 
-/** The pieces since the last step. @returns {{id: number, text: string}[]} */
-function takePieces(core, handle) {
-  const {memory} = core, at = core.call('generation_take', handle) >>> 0;
+/** Of a piece's logprobs: its own, then those of the highest. */
+function logprobsOf(engine, at, n) {
+  const {memory} = engine.core, ids = memory.ints(at, 2 * n), values = memory.floats(at, 2 * n);
+  const all = Array.from({length: n}, (_, i) => ({id: ids[2 * i], logprob: values[2 * i + 1]}));
+  const [own, ...top] = all.map((each) => ({...each, token: engine.detokenize([each.id], {special: true})}));
+  return {logprob: own.logprob, token: own.token, top};
+}
+
+/**
+ * The pieces since the last step; nLogprobs of each, 0: none.
+ * @returns {import('./index.js').Piece[]}
+ */
+function takePieces(engine, handle, nLogprobs) {
+  const {core} = engine, {memory} = core, at = core.call('generation_take', handle) >>> 0;
   const n = memory.getU32(at), ids = memory.ints(memory.getU32(at + 4), n);
   const ends = memory.ints(memory.getU32(at + 8), n);
-  const text = memory.getU32(at + 12);
+  const text = memory.getU32(at + 12), logprobs = memory.getU32(at + 16);
   return Array.from(ids, (id, i) => {
     const start = i ? ends[i - 1] : 0;
-    return {id, text: memory.text(text + start, ends[i] - start)};
+    const piece = {id, text: memory.text(text + start, ends[i] - start)};
+    if (nLogprobs === 0 || id < 0) return piece;
+    return {...piece, ...logprobsOf(engine, logprobs + 8 * nLogprobs * i, nLogprobs)};
   });
 }
 
@@ -54,13 +67,14 @@ function openGeneration(engine, ids, options) {
 export async function* generate(engine, ids, {signal, ...options} = {}) {
   engine.needIdle();
   const {core} = engine, handle = openGeneration(engine, ids, options);
+  const nLogprobs = options.logprobs ? 1 + Math.min(options.topLogprobs ?? 0, engine.model.vocabulary) : 0;
   let turnedAt = performance.now();
   engine.busy = true;
   try {
     for (let done = false; !done;) {
       if (signal?.aborted) core.call('generation_stop', handle);
       done = await step(core, handle);
-      yield* takePieces(core, handle);
+      yield* takePieces(engine, handle, nLogprobs);
       if (!done && performance.now() - turnedAt > TURN_MS) {
         await turn();
         turnedAt = performance.now();

@@ -15,6 +15,7 @@ export const METHODS = Object.freeze([
   'load',
   'generate',
   'chat',
+  'embed',
   'tokenize',
   'detokenize',
   'loadLora',
@@ -63,7 +64,7 @@ export class Host {
   }
 
   /** What turns out to be no model is not kept. */
-  async #read({reader, manifest}, {contextLength, activations}, call) {
+  async #read({reader, manifest, name}, {contextLength, activations}, call) {
     const onPiece = ({loaded, total}) => loaded === total && call.emit('progress', prepare(total));
     try {
       const how = {backend: this.backend, contextLength, activations, manifest, signal: call.signal, onPiece};
@@ -72,7 +73,7 @@ export class Host {
       return engine;
     } catch (error) {
       await reader.close({discard: error.code === 'MALFORMED'});
-      throw error;
+      throw named(error, name);
     }
   }
 
@@ -131,6 +132,15 @@ export class Host {
 
   chat(messages, options, call) {
     return this.#inTurn(call.signal, () => pump(this.engine.chat(messages, {...options, signal: call.signal}), call));
+  }
+
+  embed(texts, options, call) {
+    return this.#inTurn(call.signal, async () =>
+      texts.map((text) => {
+        throwIfAborted(call.signal, 'embedding');
+        return this.engine.embed(text, options);
+      })
+    );
   }
 
   tokenize(text, options) {
@@ -212,6 +222,12 @@ export class Host {
       gpu?.destroy();
     }
   }
+}
+
+/** An error of reading a model, with the name of its file. */
+function named(error, name) {
+  const told = error.code === 'CANCELLED' || !name || error.message.includes(name);
+  return told ? error : new TernError(error.code, `${name}: ${error.message}`, {cause: error});
 }
 
 /** Resolves when the signal is aborted. */

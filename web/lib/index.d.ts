@@ -101,22 +101,62 @@ export interface GenerateOptions {
   penaltyLastN?: number;
   seed?: number;
   stop?: string[];
+  /** Added to the logits of these ids; -Infinity does not fit into JSON, -1000 bans as well. */
+  logitBias?: Record<number, number>;
+  /** Each piece has its log-probability, and those of the topLogprobs (at most 20) highest. */
+  logprobs?: boolean;
+  topLogprobs?: number;
+  /** What the text must look like: a JSON Schema, any JSON object, a GBNF grammar as llama.cpp's, a regular expression. */
+  grammar?: {kind: 'schema' | 'json' | 'gbnf' | 'regex'; source: string};
   signal?: AbortSignal;
 }
 
-export interface Message {
-  role: 'system' | 'user' | 'assistant';
-  content: string;
+/** As in OpenAI's requests. */
+export interface Tool {
+  type: 'function';
+  function: {name: string; description?: string; parameters?: object};
 }
+
+export interface ToolCall {
+  id: string;
+  name: string;
+  /** JSON text: an object. */
+  arguments: string;
+}
+
+export interface ChatOptions extends GenerateOptions {
+  /** Told to the model by its chat template, which must know tools (ModelInfo.hasTools), else UNSUPPORTED. */
+  tools?: Tool[];
+  /** "required", or one by its name: the model can write nothing but calls. */
+  toolChoice?: 'auto' | 'none' | 'required' | {name: string};
+  parallelToolCalls?: boolean;
+}
+
+/** What else a message holds (tool_calls, tool_call_id, name) reaches the chat template as it is. */
+export type Message =
+  | {role: 'system' | 'user'; content: string; name?: string}
+  | {
+      role: 'assistant';
+      content: string | null;
+      tool_calls?: {id?: string; type?: 'function'; function: {name: string; arguments: string | object}}[];
+    }
+  | {role: 'tool'; content: string; tool_call_id?: string; name?: string};
 
 export interface Piece {
   text: string;
+  /** -1: text that was held back until the end; no token. */
   id: number;
+  /** With logprobs: the token, its log-probability, and the highest ones. */
+  token?: string;
+  logprob?: number;
+  top?: {id: number; token: string; logprob: number}[];
 }
 
 export interface Result {
   reason: 'end token' | 'stop string' | 'length' | 'context full' | 'caller';
   promptTokens: number;
+  /** Of the prompt, those that were evaluated already. */
+  reusedTokens: number;
   tokens: number;
   prefillMs: number;
   decodeMs: number;
@@ -127,6 +167,8 @@ export interface Result {
    */
   bytesPerToken: number;
   bandwidthShare: number | null;
+  /** Of a chat with tools. */
+  toolCalls?: ToolCall[];
 }
 
 /**
@@ -150,6 +192,9 @@ export interface ModelInfo {
   embedding: number;
   vocabulary: number;
   hasChatTemplate: boolean;
+  /** Whether its template tells the model which tools there are. */
+  hasTools: boolean;
+  hasTokenizer: boolean;
 }
 
 /** What the device is and what the model takes of it, in bytes. */
@@ -234,6 +279,83 @@ export interface FinetuneOptions {
   signal?: AbortSignal;
 }
 
+/** OpenAI's parameters; what is not here is an error. Sampling that is not given is that of tern.chat. */
+export interface CompletionRequest {
+  messages: (Message | {role: 'system' | 'user'; content: {type: 'text'; text: string}[]})[];
+  model?: string;
+  stream?: boolean;
+  stream_options?: {include_usage?: boolean};
+  max_tokens?: number;
+  max_completion_tokens?: number;
+  temperature?: number;
+  top_p?: number;
+  n?: number;
+  seed?: number;
+  stop?: string | string[];
+  presence_penalty?: number;
+  frequency_penalty?: number;
+  logprobs?: boolean;
+  top_logprobs?: number;
+  logit_bias?: Record<string, number>;
+  response_format?:
+    | {type: 'text'}
+    | {type: 'json_object'}
+    | {type: 'json_schema'; json_schema: {name?: string; schema: object; strict?: boolean}};
+  tools?: Tool[];
+  tool_choice?: 'auto' | 'none' | 'required' | {type: 'function'; function: {name: string}};
+  parallel_tool_calls?: boolean;
+  user?: string;
+}
+
+export interface CompletionLogprob {
+  token: string;
+  logprob: number;
+  bytes: number[];
+  top_logprobs?: CompletionLogprob[];
+}
+
+export type FinishReason = 'stop' | 'length' | 'tool_calls';
+
+export interface CompletionToolCall {
+  id: string;
+  type: 'function';
+  function: {name: string; arguments: string};
+}
+
+export interface Usage {
+  prompt_tokens: number;
+  completion_tokens: number;
+  total_tokens: number;
+}
+
+export interface Completion {
+  id: string;
+  object: 'chat.completion';
+  created: number;
+  model: string;
+  choices: {
+    index: number;
+    message: {role: 'assistant'; content: string | null; tool_calls?: CompletionToolCall[]};
+    logprobs: {content: CompletionLogprob[]} | null;
+    finish_reason: FinishReason;
+  }[];
+  usage: Usage;
+}
+
+export interface CompletionChunk {
+  id: string;
+  object: 'chat.completion.chunk';
+  created: number;
+  model: string;
+  choices: {
+    index: number;
+    delta: {role?: 'assistant'; content?: string; tool_calls?: (CompletionToolCall & {index: number})[]};
+    logprobs: {content: CompletionLogprob[]} | null;
+    finish_reason: FinishReason | null;
+  }[];
+  usage?: Usage | null;
+}
+
 export class Tern {
   static load(source: Source, options?: LoadOptions): Promise<Tern>;
   /** Models in OPFS. */
@@ -267,7 +389,33 @@ export class Tern {
   readonly storedAs: string | null;
   generate(prompt: string, options?: GenerateOptions): TextStream;
   /** The conversation so far; what it shares with the last one is not computed again. */
-  chat(messages: Message[], options?: GenerateOptions): TextStream;
+  readonly chat: ((messages: Message[], options?: ChatOptions) => TextStream) & {
+    /** OpenAI's chat.completions, over this model. */
+    readonly completions: {
+      create(
+        request: CompletionRequest & {stream: true},
+        options?: {signal?: AbortSignal}
+      ): Promise<AsyncIterable<CompletionChunk>>;
+      create(request: CompletionRequest, options?: {signal?: AbortSignal}): Promise<Completion>;
+    };
+  };
+  /** OpenAI's embeddings, over this model. */
+  readonly embeddings: {
+    create(
+      request: {input: string | string[]; model?: string; encoding_format?: 'float'},
+      options?: {signal?: AbortSignal}
+    ): Promise<{
+      object: 'list';
+      model: string;
+      data: {object: 'embedding'; index: number; embedding: number[]}[];
+      usage: {prompt_tokens: number; total_tokens: number};
+    }>;
+  };
+  /** One vector for each text: its hidden states after the last norm, pooled. UNSUPPORTED on the GPU. */
+  embed(
+    texts: string | string[],
+    options?: {pooling?: 'last' | 'mean' | 'cls'; normalize?: boolean; signal?: AbortSignal}
+  ): Promise<{vector: Float32Array; tokens: number}[]>;
   tokenize(text: string, options?: {bos?: boolean; special?: boolean}): Promise<number[]>;
   detokenize(ids: number[], options?: {special?: boolean}): Promise<string>;
   /** A GGUF adapter, or adapter_config.json and adapter_model.safetensors; or a stored one by its name. */

@@ -5,7 +5,9 @@ import {ModelStore} from './cache.js';
 import {TernError, throwIfAborted} from './errors.js';
 import {openLink} from './link.js';
 import {
+  CHAT,
   DETOKENIZE,
+  EMBED,
   FINETUNE,
   GENERATE,
   LOAD,
@@ -16,6 +18,7 @@ import {
   checkOptions,
   checkText
 } from './options.js';
+import {createCompletion, createEmbeddings} from './openai.js';
 import {probe} from './probe.js';
 import {addressOf} from './source.js';
 import {TextStream} from './stream.js';
@@ -76,6 +79,13 @@ export class Tern {
     this.lost = new Promise((resolve) => {
       this.lose = resolve;
     });
+    this.chat = Object.assign(
+      (messages, options = {}) => this.#stream('chat', checkMessages(messages), options, CHAT),
+      {
+        completions: Object.freeze({create: (request, options) => createCompletion(this, request, options)})
+      }
+    );
+    this.embeddings = Object.freeze({create: (request, options) => createEmbeddings(this, request, options)});
   }
 
   /** Why the CPU was taken although the GPU might have been; null: there was no such choice. */
@@ -87,13 +97,15 @@ export class Tern {
     return this.#stream('generate', checkText(prompt, 'prompt'), options);
   }
 
-  chat(messages, options = {}) {
-    return this.#stream('chat', checkMessages(messages), options);
+  #stream(method, what, options, known = GENERATE) {
+    const {signal, ...rest} = checkOptions(options, known, `tern.${method}`);
+    return new TextStream((piece) => this.link.client.start(method, [what, rest], {signal, on: {piece}}));
   }
 
-  #stream(method, what, options) {
-    const {signal, ...rest} = checkOptions(options, GENERATE, `tern.${method}`);
-    return new TextStream((piece) => this.link.client.start(method, [what, rest], {signal, on: {piece}}));
+  async embed(texts, options = {}) {
+    const {signal, ...rest} = checkOptions(options, EMBED, 'tern.embed');
+    const list = (Array.isArray(texts) ? texts : [texts]).map((text, i) => checkText(text, `texts[${i}]`));
+    return this.link.client.call('embed', [list, rest], {signal});
   }
 
   async tokenize(text, options = {}) {

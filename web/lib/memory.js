@@ -15,6 +15,7 @@ export class Memory {
     this.u8 = new Uint8Array(this.buffer);
     this.u32 = new Uint32Array(this.buffer);
     this.i32 = new Int32Array(this.buffer);
+    this.f32 = new Float32Array(this.buffer);
     this.f64 = new Float64Array(this.buffer);
   }
 
@@ -54,6 +55,12 @@ export class Memory {
   ints(at, n) {
     this.#refresh();
     return this.i32.slice(at >>> 2, (at >>> 2) + n);
+  }
+
+  /** A copy. */
+  floats(at, n) {
+    this.#refresh();
+    return this.f32.slice(at >>> 2, (at >>> 2) + n);
   }
 
   text(at, n) {

@@ -19,6 +19,11 @@ export function threadsAvailable() {
   return typeof SharedArrayBuffer === 'function' && (underNode || globalThis.crossOriginIsolated === true);
 }
 
+/** Threads that wait for work do not keep Node from ending. */
+function letGo({PThread}) {
+  for (const worker of [...(PThread?.unusedWorkers ?? []), ...(PThread?.runningWorkers ?? [])]) worker.unref?.();
+}
+
 /**
  * @param {{threads?: number, gpu?: object | null}} [options]
  * @returns {Promise<any>} Emscripten's module
@@ -34,7 +39,9 @@ export async function createModule({threads = 1, gpu = null} = {}) {
   const {default: create} = await import(`./wasm/${name}.js`);
   const files = underNode ? await nodeOptions(name) : {locateFile: (file) => new URL(file, here).href};
   try {
-    return await create({...files, threads, gpu});
+    const module = await create({...files, threads, gpu});
+    if (underNode) letGo(module);
+    return module;
   } catch (cause) {
     throw new TernError('UNSUPPORTED', `WebAssembly cannot start: ${cause?.message ?? cause}`, {cause});
   }

@@ -10,7 +10,9 @@ const is = {
   boolean: (value) => typeof value === 'boolean',
   function: (value) => typeof value === 'function',
   signal: (value) => typeof value?.addEventListener === 'function' && typeof value.aborted === 'boolean',
-  object: (value) => typeof value === 'object' && value !== null
+  object: (value) => typeof value === 'object' && value !== null,
+  list: (value) => Array.isArray(value),
+  choice: (value) => ['auto', 'none', 'required'].includes(value) || typeof value?.name === 'string'
 };
 const WORDS = {
   number: 'a finite number',
@@ -20,7 +22,9 @@ const WORDS = {
   boolean: 'true or false',
   function: 'a function',
   signal: 'an AbortSignal',
-  object: 'an object'
+  object: 'an object',
+  list: 'a list',
+  choice: '"auto", "none", "required" or {name}'
 };
 
 export const LOAD = {
@@ -47,8 +51,14 @@ export const GENERATE = {
   penaltyLastN: 'number',
   seed: 'number',
   stop: 'strings',
+  logitBias: 'object',
+  logprobs: 'boolean',
+  topLogprobs: 'number',
+  grammar: 'object',
   signal: 'signal'
 };
+export const CHAT = {...GENERATE, tools: 'list', toolChoice: 'choice', parallelToolCalls: 'boolean'};
+export const EMBED = {pooling: ['last', 'mean', 'cls'], normalize: 'boolean', signal: 'signal'};
 export const FINETUNE = {
   rank: 'count',
   alpha: 'number',
@@ -95,6 +105,8 @@ export function checkText(text, where) {
   return text;
 }
 
+const ROLES = ['system', 'user', 'assistant', 'tool'];
+
 /** @param {any} messages @returns {import('./index.js').Message[]} */
 export function checkMessages(messages) {
   if (!Array.isArray(messages) || messages.length === 0) {
@@ -104,14 +116,15 @@ export function checkMessages(messages) {
     );
   }
   return messages.map((message, i) => {
-    const {role, content} = message ?? {};
-    if (!['system', 'user', 'assistant'].includes(role)) {
+    const {role, content, ...rest} = message ?? {};
+    if (!ROLES.includes(role)) {
       throw new TernError(
         'INVALID_ARGUMENT',
-        `messages[${i}].role is ${show(role)}, expected "system", "user" or "assistant"`
+        `messages[${i}].role is ${show(role)}, expected "system", "user", "assistant" or "tool"`
       );
     }
-    return {role, content: checkText(content, `messages[${i}].content`)};
+    const calls = Array.isArray(rest.tool_calls) && rest.tool_calls.length > 0;
+    return {role, content: checkText(calls ? (content ?? '') : content, `messages[${i}].content`), ...rest};
   });
 }
 

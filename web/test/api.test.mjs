@@ -130,7 +130,7 @@ describe('the API on the CPU', {skip: missing('wasm/tern.wasm')}, () => {
       [() => wrong.chat([]), /messages are \[\], expected a list/],
       [
         () => wrong.chat([{role: 'robot', content: 'x'}]),
-        /messages\[0\]\.role is "robot", expected "system", "user" or "assistant"/
+        /messages\[0\]\.role is "robot", expected "system", "user", "assistant" or "tool"/
       ],
       [() => wrong.chat([{role: 'user'}]), /messages\[0\]\.content is undefined, expected a text/],
       [() => wrong.tokenize(null), /text is null, expected a text/],

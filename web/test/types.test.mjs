@@ -30,7 +30,7 @@ test('what is declared is there', () => {
   assert.deepEqual(Object.keys(library).sort(), ['Tern', 'TernError', 'version']);
   for (const name of [
     'generate',
-    'chat',
+    'embed',
     'tokenize',
     'detokenize',
     'loadLora',

@@ -45,6 +45,18 @@ const result: Result = await stream.result;
 const share: number | null = result.bandwidthShare;
 const messages: Message[] = [{role: 'user', content: 'x'}];
 const text: string = await tern.chat(messages).text();
+const answer = await tern.chat.completions.create({
+  messages: [...messages, {role: 'tool', content: '1', tool_call_id: 'x'}],
+  tools: [{type: 'function', function: {name: 'f'}}],
+  response_format: {type: 'json_object'},
+  logprobs: true
+});
+const said2: string | null = answer.choices[0].message.content;
+for await (const chunk of await tern.chat.completions.create({messages, stream: true}))
+  ((part: string | undefined) => part)(chunk.choices[0].delta.content);
+const numbers: number[] = (await tern.embeddings.create({input: 'x'})).data[0].embedding;
+const vector: Float32Array = (await tern.embed('x', {pooling: 'mean'}))[0].vector;
+const called: string | undefined = result.toolCalls?.[0].arguments;
 const ids: number[] = await tern.tokenize(text, {bos: true});
 await tern.detokenize(ids, {special: true});
 const lora: Lora = await tern.loadLora(new Uint8Array());
@@ -69,6 +81,10 @@ const code: ErrorCode = new TernError('NETWORK', 'no').code;
 tern.lost.then((message: string) => message);
 await tern.dispose();
 export const all = [
+  said2,
+  numbers,
+  vector,
+  called,
   times,
   version,
   share,

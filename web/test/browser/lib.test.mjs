@@ -218,9 +218,10 @@ describe('the library in Chromium', {skip: missing()}, () => {
 
   test('the example page', async () => {
     const files = {...libraryFiles(), '/models/chat.gguf': readFileSync(join(SITE, 'models/chat.gguf'))};
-    const example = await serve({...files, '/example.html': readFileSync(join(WEB, 'example.html'))}, typed(ISOLATED));
+    const plain = readFileSync(join(WEB, 'examples/plain.html'));
+    const example = await serve({...files, '/examples/plain.html': plain}, typed(ISOLATED));
     const page = await (await browser.newContext()).newPage();
-    await page.goto(`${example.url}/example.html`);
+    await page.goto(`${example.url}/examples/plain.html`);
     await page.waitForFunction(() => document.getElementById('text').textContent === 'chat, on the CPU');
     await page.click('#go');
     await page.waitForFunction(() =>

@@ -9,7 +9,7 @@ enum {
     MIN_TASK_BYTES = 64 << 10, /* weights of one task when few tokens share them */
     MAX_TASK_BYTES = 1 << 20,  /* long tasks stream better; more than MATRIX_TASKS of them balance well enough */
     MATRIX_TASKS = 64,
-    THREAD_TASKS = 4, /* of a matrix and 2 to 16 tokens: of one thread, at least */
+    THREAD_TASKS = 4, /* of a matrix and 2 to 64 tokens: of one thread, at least */
     SOME_ROWS = 32,   /* and their rows are a multiple of this */
     TOKEN_RUN = 64    /* tokens that share the decoding of a dense weight */
 };

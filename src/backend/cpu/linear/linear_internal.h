@@ -6,7 +6,7 @@
 
 enum {
     TERN_LINEAR__FEW_TOKENS = 8,
-    TERN_LINEAR__SOME_TOKENS = 16,
+    TERN_LINEAR__SOME_TOKENS = 64,
     TERN_LINEAR__PREFILL_ROWS = 64, /* rows of one task when more tokens than that share it */
     TERN_LINEAR__DECODED_ROWS = 8,  /* ternary rows that are decoded together for f32 tokens */
     TERN_LINEAR__FORMS = 4          /* of int8 by blocks: blocks of 32, 64, 128 and 256 */

@@ -1,9 +1,9 @@
-/* Ternary rows of two-bit codes times 2 to 16 tokens in the tiles of AMX.
+/* Ternary rows of two-bit codes times some tokens in the tiles of AMX.
  *
  * Weights are the left side: 64 packed bytes of a row are 64 codes of each of four fields, so that one mask makes a row
  * of a tile and nothing is moved. Fields are shifted down by 4 bits at most: those that stay 2 bits too high have sums
- * of their own, which are shifted once at the end, exactly. Tokens are the right side, interleaved once for all rows in
- * the order that fields have. While tiles multiply 256 columns of 32 rows, the next ones are unpacked. */
+ * of their own, which are shifted once at the end, exactly. Tokens are the right side, 16 at a time, interleaved once for
+ * all rows in the order that fields have. While tiles multiply 256 columns of 32 rows, the next ones are unpacked. */
 #include <string.h>
 
 #include "backend/cpu/ternary/few_amx.h"
@@ -15,16 +15,17 @@ enum {
     PAIR = 256, /* columns of 64 packed bytes */
     FIELDS = 4,
     FIELD_BYTES = 32, /* of a group of 128 columns */
-    RUN = 4096        /* columns whose tokens lie interleaved at once */
+    RUN = 4096,       /* columns whose tokens lie interleaved at once */
+    GROUPS = TERN_AMX_FEW_MAX / TILE
 };
 
 typedef uint8_t codes[FIELDS][ROWS][TILE_STEP];
 
 typedef struct few {
-    _Alignas(64) int8_t tokens[RUN / 4][TILE][4];
+    _Alignas(64) int8_t tokens[GROUPS][RUN / 4][TILE][4];
     _Alignas(64) codes unpacked[2];
     _Alignas(64) int32_t sums[4][TILE][TILE]; /* [field's height * 2 + half of the rows][row][token] */
-    uint32_t width;                           /* tokens, a multiple of 4 */
+    uint32_t width;                           /* tokens of a group, a multiple of 4 */
 } few;
 
 /* Tiles 0 .. 3: sums of 16 rows by `width` tokens; 4, 5: 16 rows of 64 codes; 6: 64 columns of the tokens. */
@@ -67,13 +68,13 @@ static inline void interleave(const int8_t *const x[TILE], size_t c, uint32_t wi
     else interleave_16(x, c, 4, out);
 }
 
-/* Columns first .. first + n - 1, n a multiple of 128, in the order of the fields: of each 256 columns the lowest field
- * of both groups, then the next. Tokens past the last repeat it. */
-static void take_tokens(const tern_q8_rows *x, bool low_first, uint32_t first, uint32_t n, few *to)
+/* Columns first .. first + n - 1, n a multiple of 128, of the tokens from t on, in the order of the fields: of each 256
+ * columns the lowest field of both halves, then the next. Tokens past the last repeat it. */
+static void take_tokens(const tern_q8_rows *x, uint32_t t, bool low_first, uint32_t first, uint32_t n, few *to)
 {
     const int8_t *rows[TILE];
-    int8_t *out = (int8_t *)to->tokens;
-    for (uint32_t t = 0; t < TILE; t++) rows[t] = x->x + (t < x->n ? t : x->n - 1) * x->stride + first;
+    int8_t *out = (int8_t *)to->tokens[t / TILE];
+    for (uint32_t i = 0; i < TILE; i++) rows[i] = x->x + (t + i < x->n ? t + i : x->n - 1) * x->stride + first;
     for (uint32_t c = 0; c < n; c += PAIR)
         for (uint32_t f = 0; f < FIELDS; f++) {
             const uint32_t from = c + FIELD_BYTES * (low_first ? f : FIELDS - 1 - f);
@@ -155,11 +156,11 @@ static inline __attribute__((always_inline)) void fetch_8(fetch *f)
     _tile_loadd(5, now[f][TILE], TILE_STEP);                                                                           \
     _tile_dpbusd(b, 5, 6)
 
-/* All columns of a block of rows to tiles 0 .. 3. */
-static void add_block(few *f, const block *rows, fetch ahead)
+/* All columns of a block of rows, times a group of tokens, to tiles 0 .. 3. */
+static void add_block(few *f, uint32_t group, const block *rows, fetch ahead)
 {
     const size_t step = (size_t)f->width * TILE_STEP, width = 4 * (size_t)f->width;
-    const int8_t *tokens = (const int8_t *)f->tokens;
+    const int8_t *tokens = (const int8_t *)f->tokens[group];
     for (uint32_t i = 0; i < ROWS; i += 8) unpack_8(rows, 0, i, f->unpacked[0]);
     for (uint32_t c = 0; c < rows->n_cols; c += PAIR, tokens += FIELDS * step) {
         const bool more = c + PAIR < rows->n_cols;
@@ -174,10 +175,11 @@ static void add_block(few *f, const block *rows, fetch ahead)
     }
 }
 
-/* Adds the tiles' sums to the dots of the rows from `row` on; the first run starts from minus the sum of the token's
+/* Adds the tiles' sums to the dots of the rows from `row` on and the tokens from `token` on; the first run starts from minus the sum of the token's
  * activations, for raw codes are one more than their values. */
-static void give_sums(const tern_cpu__product *p, uint32_t row, bool first, few *f)
+static void give_sums(const tern_cpu__product *p, uint32_t row, uint32_t token, bool first, few *f)
 {
+    const uint32_t left = p->x->n - token, n_tokens = left < TILE ? left : TILE;
     _Alignas(64) int32_t columns[TILE][TILE]; /* [token][row] */
     _tile_stored(0, f->sums[0], sizeof **f->sums);
     _tile_stored(1, f->sums[1], sizeof **f->sums);
@@ -191,13 +193,28 @@ static void give_sums(const tern_cpu__product *p, uint32_t row, bool first, few 
             const __m512i low = _mm512_load_si512(f->sums[g][r]), high = _mm512_load_si512(f->sums[2 + g][r]);
             _mm512_store_si512(f->sums[g][r], _mm512_add_epi32(low, _mm512_srai_epi32(high, 2)));
         }
-        for (uint32_t t = 0; t < p->x->n; t += 4)
+        for (uint32_t t = 0; t < n_tokens; t += 4)
             tern_avx512__interleave(f->sums[g][0] + t, sizeof **f->sums, columns[t], sizeof *columns);
-        for (uint32_t t = 0; t < p->x->n; t++) {
-            int32_t *dots = p->dots + t * p->dots_stride + at;
-            const __m512i before = first ? _mm512_set1_epi32(-p->x->sums[t]) : _mm512_maskz_loadu_epi32(rows, dots);
+        for (uint32_t t = 0; t < n_tokens; t++) {
+            int32_t *dots = p->dots + (token + t) * p->dots_stride + at;
+            const __m512i before = first ? _mm512_set1_epi32(-p->x->sums[token + t]) : _mm512_maskz_loadu_epi32(rows, dots);
             _mm512_mask_storeu_epi32(dots, rows, _mm512_add_epi32(before, _mm512_load_si512(columns[t])));
         }
+    }
+}
+
+/* 32 rows times all tokens: the rows come from memory for the first group of tokens. */
+static void multiply_rows(const tern_cpu__product *p, uint32_t row, const block *now, const block *next, bool first,
+                          few *f)
+{
+    for (uint32_t t = 0; t < p->x->n; t += TILE) {
+        const bool fetches = t + TILE >= p->x->n && row + ROWS < p->n_rows;
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+        add_block(f, t / TILE, now, fetch_of(next, fetches));
+        give_sums(p, row, t, first, f);
     }
 }
 
@@ -205,19 +222,14 @@ void tern_amx__few(const tern_cpu__product *p, uint32_t pair_bytes, bool low_fir
 {
     few f;
     memset(f.sums, 0, sizeof f.sums);
-    f.width = (p->x->n + 3) / 4 * 4;
+    f.width = p->x->n < TILE ? (p->x->n + 3) / 4 * 4 : TILE;
     open_tiles(f.width);
     for (uint32_t first = 0; first < p->cols; first += RUN) {
         const uint32_t n = p->cols - first < RUN ? p->cols - first : RUN;
-        take_tokens(p->x, low_first, first, n, &f);
+        for (uint32_t t = 0; t < p->x->n; t += TILE) take_tokens(p->x, t, low_first, first, n, &f);
         for (uint32_t row = 0; row < p->n_rows; row += ROWS) {
             const block now = place(p, row, pair_bytes, first, n), next = place(p, row + ROWS, pair_bytes, first, n);
-            _tile_zero(0);
-            _tile_zero(1);
-            _tile_zero(2);
-            _tile_zero(3);
-            add_block(&f, &now, fetch_of(&next, row + ROWS < p->n_rows));
-            give_sums(p, row, first == 0, &f);
+            multiply_rows(p, row, &now, &next, first == 0, &f);
         }
     }
     tiles_close();

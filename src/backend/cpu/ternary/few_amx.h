@@ -4,7 +4,7 @@
 
 #include "backend/cpu/ternary/ternary.h"
 
-enum { TERN_AMX_FEW_MIN = 5, TERN_AMX_FEW_MAX = 16 /* tokens; measured: 4 take as long one after another */ };
+enum { TERN_AMX_FEW_MIN = 5, TERN_AMX_FEW_MAX = 64 /* tokens; measured: 4 take as long one after another */ };
 
 /* dots[t][r] = row r times token t of p, for 1 to TERN_AMX_FEW_MAX tokens. Rows are pairs of groups of 32 bytes
  * (the last may be one group), pair_bytes from pair to pair; low_first: columns 0 .. 31 of a group are the lowest two

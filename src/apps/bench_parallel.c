@@ -154,32 +154,54 @@ static tern_status measure_prefix(const tern_options *o, tern_engine *engine, do
     return status;
 }
 
-/* The longest time between two tokens of streams that decode, in seconds, alone and while a long prompt comes in. */
+/* The times between two tokens of streams that decode, in seconds: the longest, and their mean. */
+typedef struct gaps {
+    double longest, mean;
+} gaps;
+
+/* Alone, and while a long prompt comes in. */
 typedef struct stall {
     uint32_t n_prompt;
-    double alone, beside;
+    gaps alone, beside;
 } stall;
 
-static double longest(const parallel *p)
+/* From now on. */
+static void begin_gaps(parallel *p, heard before[STREAMS])
 {
-    double most = 0;
-    for (uint32_t i = 0; i < STREAMS; i++)
-        if (p->heard[i].longest > most) most = p->heard[i].longest;
-    return most;
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        p->heard[i].longest = 0;
+        before[i] = p->heard[i];
+    }
+}
+
+static gaps end_gaps(const parallel *p, const heard before[STREAMS])
+{
+    gaps g = {0};
+    double seconds = 0, n = 0;
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        const heard *now = &p->heard[i];
+        if (now->longest > g.longest) g.longest = now->longest;
+        seconds += now->last - before[i].last;
+        n += now->n_tokens - before[i].n_tokens;
+    }
+    g.mean = n > 0 ? seconds / n : 0;
+    return g;
 }
 
 /* The streams go on for as long as the prompt needs: a token of theirs in each step that takes a part of it. */
 static tern_status time_stall(parallel *p, stall *s, tern_error *err)
 {
+    heard before[STREAMS];
     for (uint32_t i = 0; i < STREAMS; i++)
         TERN_TRY(submit(p->batch, p->ids + i, SHORT_PROMPT, s->n_prompt, &p->heard[i], &p->requests[i], err));
     TERN_TRY(run_until(p->batch, p->heard, STREAMS, WARM_STEPS, err));
-    for (uint32_t i = 0; i < STREAMS; i++) p->heard[i].longest = 0;
+    begin_gaps(p, before);
     TERN_TRY(run_until(p->batch, p->heard, STREAMS, WARM_STEPS + p->o->n_tokens, err));
-    s->alone = longest(p);
+    s->alone = end_gaps(p, before);
+    begin_gaps(p, before);
     TERN_TRY(submit(p->batch, p->ids, s->n_prompt, 1, &p->heard[STREAMS], &p->requests[STREAMS], err));
     TERN_TRY(run_until(p->batch, p->heard + STREAMS, 1, 1, err));
-    s->beside = longest(p);
+    s->beside = end_gaps(p, before);
     return TERN_OK;
 }
 
@@ -207,19 +229,21 @@ static tern_status print(const tern_options *o, const uint32_t *counts, const do
                    i ? "the first" : "itself");
     }
     if (o->json)
-        return tern_app_print_json(json_pack("{s:o, s:{s:i, s:f, s:f}, s:{s:i, s:f, s:f}}", "decode", list, "prefix",
+        return tern_app_print_json(json_pack("{s:o, s:{s:i, s:f, s:f}, s:{s:i, s:f, s:f, s:f, s:f}}", "decode", list, "prefix",
                                              "tokens", PREFIX, "first_seconds", cold, "second_seconds", warm, "prompt",
-                                             "tokens", (int)s->n_prompt, "longest_gap_seconds_before", s->alone,
-                                             "longest_gap_seconds", s->beside),
+                                             "tokens", (int)s->n_prompt, "longest_gap_seconds_before", s->alone.longest,
+                                             "longest_gap_seconds", s->beside.longest, "mean_gap_seconds_before",
+                                             s->alone.mean, "mean_gap_seconds", s->beside.mean),
                                    err);
     json_decref(list);
     if (cold > 0)
         printf("first token after %d tokens: %.2f s; with them in the cache: %.3f s, %.1f times sooner\n", PREFIX, cold,
                warm, cold / warm);
-    if (s->beside > 0)
-        printf("longest time between tokens of %d sequences: %.0f ms; while a prompt of %u tokens comes in: %.0f ms, "
-               "%.1f times that\n",
-               STREAMS, 1e3 * s->alone, s->n_prompt, 1e3 * s->beside, s->beside / s->alone);
+    if (s->beside.mean > 0)
+        printf("time between tokens of %d sequences: mean %.0f ms, at most %.0f; while a prompt of %u tokens comes in: "
+               "%.0f ms, %.1f times that, at most %.0f\n",
+               STREAMS, 1e3 * s->alone.mean, 1e3 * s->alone.longest, s->n_prompt, 1e3 * s->beside.mean,
+               s->beside.mean / s->alone.mean, 1e3 * s->beside.longest);
     return TERN_OK;
 }
 

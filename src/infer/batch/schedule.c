@@ -179,7 +179,8 @@ void tern_batch__learn(tern_batch *b, double ms, uint32_t n_decoding, uint32_t n
     }
     if (!(b->decode_ms > 0)) return;
     const double ratio = ms / b->decode_ms;
-    if (ratio > most) b->chunk = (uint32_t)((double)n_prompt * most / ratio);
+    if (ratio > most) /* one slow step says little: no less than half */
+        b->chunk = (uint32_t)((double)n_prompt * (ratio > 2 * most ? 0.5 : most / ratio));
     else if (ratio < aim && n_prompt >= b->chunk) b->chunk += b->chunk / 4 + 1;
     if (b->chunk < 1) b->chunk = 1;
     if (b->chunk > b->params.n_batch) b->chunk = b->params.n_batch;

@@ -229,12 +229,12 @@ static tern_status print(const tern_options *o, const uint32_t *counts, const do
                    i ? "the first" : "itself");
     }
     if (o->json)
-        return tern_app_print_json(json_pack("{s:o, s:{s:i, s:f, s:f}, s:{s:i, s:f, s:f, s:f, s:f}}", "decode", list, "prefix",
-                                             "tokens", PREFIX, "first_seconds", cold, "second_seconds", warm, "prompt",
-                                             "tokens", (int)s->n_prompt, "longest_gap_seconds_before", s->alone.longest,
-                                             "longest_gap_seconds", s->beside.longest, "mean_gap_seconds_before",
-                                             s->alone.mean, "mean_gap_seconds", s->beside.mean),
-                                   err);
+        return tern_app_print_json(
+            json_pack("{s:o, s:{s:i, s:f, s:f}, s:{s:i, s:f, s:f, s:f, s:f}}", "decode", list, "prefix", "tokens",
+                      PREFIX, "first_seconds", cold, "second_seconds", warm, "prompt", "tokens", (int)s->n_prompt,
+                      "longest_gap_seconds_before", s->alone.longest, "longest_gap_seconds", s->beside.longest,
+                      "mean_gap_seconds_before", s->alone.mean, "mean_gap_seconds", s->beside.mean),
+            err);
     json_decref(list);
     if (cold > 0)
         printf("first token after %d tokens: %.2f s; with them in the cache: %.3f s, %.1f times sooner\n", PREFIX, cold,

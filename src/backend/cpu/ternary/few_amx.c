@@ -2,8 +2,9 @@
  *
  * Weights are the left side: 64 packed bytes of a row are 64 codes of each of four fields, so that one mask makes a row
  * of a tile and nothing is moved. Fields are shifted down by 4 bits at most: those that stay 2 bits too high have sums
- * of their own, which are shifted once at the end, exactly. Tokens are the right side, 16 at a time, interleaved once for
- * all rows in the order that fields have. While tiles multiply 256 columns of 32 rows, the next ones are unpacked. */
+ * of their own, which are shifted once at the end, exactly. Tokens are the right side, 16 at a time, interleaved once
+ * for all rows in the order that fields have. While tiles multiply 256 columns of 32 rows, the next ones are unpacked.
+ */
 #include <string.h>
 
 #include "backend/cpu/ternary/few_amx.h"
@@ -175,8 +176,8 @@ static void add_block(few *f, uint32_t group, const block *rows, fetch ahead)
     }
 }
 
-/* Adds the tiles' sums to the dots of the rows from `row` on and the tokens from `token` on; the first run starts from minus the sum of the token's
- * activations, for raw codes are one more than their values. */
+/* Adds the tiles' sums to the dots of the rows from `row` on and the tokens from `token` on; the first run starts from
+ * minus the sum of the token's activations, for raw codes are one more than their values. */
 static void give_sums(const tern_cpu__product *p, uint32_t row, uint32_t token, bool first, few *f)
 {
     const uint32_t left = p->x->n - token, n_tokens = left < TILE ? left : TILE;
@@ -197,7 +198,8 @@ static void give_sums(const tern_cpu__product *p, uint32_t row, uint32_t token, 
             tern_avx512__interleave(f->sums[g][0] + t, sizeof **f->sums, columns[t], sizeof *columns);
         for (uint32_t t = 0; t < n_tokens; t++) {
             int32_t *dots = p->dots + (token + t) * p->dots_stride + at;
-            const __m512i before = first ? _mm512_set1_epi32(-p->x->sums[token + t]) : _mm512_maskz_loadu_epi32(rows, dots);
+            const __m512i before =
+                first ? _mm512_set1_epi32(-p->x->sums[token + t]) : _mm512_maskz_loadu_epi32(rows, dots);
             _mm512_mask_storeu_epi32(dots, rows, _mm512_add_epi32(before, _mm512_load_si512(columns[t])));
         }
     }

@@ -75,6 +75,10 @@ typedef struct tern_engine_options {
      * those that compute the same, where it fits; NULL: by tune_file, else by a table. With `split`, a name of the CPU
      * or names of the GPU. Errors: INVALID_ARGUMENT (no such name), UNSUPPORTED (the device lacks what it needs). */
     const char *kernel;
+    /* Of the CPU: whether rows and columns of a feed-forward network that its squared ReLU makes irrelevant are read:
+     * "auto" (NULL): not where that is quicker; "dense": always; "sparse": never, and weights of any size get a copy by
+     * columns. The results are the same. INVALID_ARGUMENT: something else. */
+    const char *ffn;
     /* The path of what `tern tune` has measured, which chooses the kernel of each layer by its shape and the number of
      * threads, or of tokens on a GPU of that name and driver (tern_tune_path says where it is; docs/tune.md); NULL:
      * none is read. A file that is missing, damaged or of another CPU or build of Tern is an error (NOT_FOUND,
@@ -225,6 +229,9 @@ typedef struct tern_engine_counters {
      * copied; those that made way for them; the bytes copied. */
     uint64_t expert_hits, expert_misses, expert_evictions, expert_bytes;
     uint64_t expert_prefetched; /* copied before a layer needed them, and then there */
+    /* Of the CPU, in steps of one token: rows of `up` and columns of `down` that a squared ReLU may make irrelevant,
+     * and those of them that were read (tern_engine_options.ffn). */
+    uint64_t ffn_rows, ffn_rows_read, ffn_columns, ffn_columns_read;
 } tern_engine_counters;
 
 TERN_API tern_status tern_engine_count(const tern_engine *engine, tern_engine_counters *counters, tern_error *err);

@@ -67,6 +67,7 @@ tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_
                                              .pin = o.pin,
                                              .cpu_features = o.cpu_features,
                                              .kernel = o.kernel,
+                                             .ffn = o.ffn,
                                              .device = o.device,
                                              .split = o.split,
                                              .gpu_layers = o.gpu_layers,
@@ -220,7 +221,11 @@ tern_status tern_engine_count(const tern_engine *engine, tern_engine_counters *c
                                        .expert_misses = c.expert_misses,
                                        .expert_evictions = c.expert_evictions,
                                        .expert_prefetched = c.expert_prefetched,
-                                       .expert_bytes = c.expert_bytes};
+                                       .expert_bytes = c.expert_bytes,
+                                       .ffn_rows = c.ffn_rows,
+                                       .ffn_rows_read = c.ffn_rows_read,
+                                       .ffn_columns = c.ffn_columns,
+                                       .ffn_columns_read = c.ffn_columns_read};
     return TERN_OK;
 }
 

@@ -17,7 +17,8 @@ typedef struct tern_bench_rates {
 typedef struct tern_bench_counts {
     double weight_bytes, allocations; /* of the host */
     double expert_hits, expert_misses, expert_evictions, expert_prefetched,
-        expert_bytes; /* of a device that has not all experts */
+        expert_bytes;                                              /* of a device that has not all experts */
+    double ffn_rows, ffn_rows_read, ffn_columns, ffn_columns_read; /* of the CPU */
     double dispatches, dispatches_in_layers, barriers, barriers_in_layers, submits, uploaded_bytes, downloaded_bytes,
         crossed_bytes, device_allocations;
 } tern_bench_counts;

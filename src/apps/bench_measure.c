@@ -143,6 +143,10 @@ static void count(const tern_engine_counters *a, const tern_engine_counters *b, 
     out->expert_evictions = (double)(b->expert_evictions - a->expert_evictions) / n;
     out->expert_prefetched = (double)(b->expert_prefetched - a->expert_prefetched) / n;
     out->expert_bytes = (double)(b->expert_bytes - a->expert_bytes) / n;
+    out->ffn_rows = (double)(b->ffn_rows - a->ffn_rows) / n;
+    out->ffn_rows_read = (double)(b->ffn_rows_read - a->ffn_rows_read) / n;
+    out->ffn_columns = (double)(b->ffn_columns - a->ffn_columns) / n;
+    out->ffn_columns_read = (double)(b->ffn_columns_read - a->ffn_columns_read) / n;
 }
 
 /* The first of several decodes is not counted: what is made once is made then. */

@@ -112,6 +112,11 @@ json_t *tern_bench_row_json(const tern_bench_row *r)
     if (r->n_steps) json_object_set_new(out, "gpu_steps", json_integer(r->n_steps));
     if (r->per_token.dispatches > 0) json_object_set_new(out, "counters", counts_json(r));
     if (asked_for(r) > 0) json_object_set_new(out, "experts", experts_json(r));
+    if (r->per_token.ffn_rows > 0) {
+        const tern_bench_counts *c = &r->per_token;
+        json_object_set_new(out, "ffn_rows_read", json_real(share(c->ffn_rows_read, c->ffn_rows)));
+        json_object_set_new(out, "ffn_columns_read", json_real(share(c->ffn_columns_read, c->ffn_columns)));
+    }
     if (r->profiles) json_object_set_new(out, "profile", tern_bench_profile_json(r));
     return out;
 }
@@ -139,6 +144,10 @@ static void print_decode(const tern_bench_row *r, const tern_options *o)
            tern_app_bytes((uint64_t)r->per_token.weight_bytes, a),
            tern_app_bytes((uint64_t)(tern_bench_median(&r->decode) * r->per_token.weight_bytes), b),
            tern_app_bytes((uint64_t)r->read_bandwidth, c), 100 * bandwidth_share(r), r->per_token.allocations);
+    if (r->per_token.ffn_rows > 0)
+        printf("  read behind the squared ReLU: %.1f %% of the rows of up, %.1f %% of the columns of down\n",
+               100 * share(r->per_token.ffn_rows_read, r->per_token.ffn_rows),
+               100 * share(r->per_token.ffn_columns_read, r->per_token.ffn_columns));
 }
 
 static void print_counts(const tern_bench_row *r)

@@ -26,6 +26,8 @@ static const tern_flag flags[] = {
     {"pin", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, pin), 0, 0, "Tie each thread to a core"},
     {"cpu-features", 0, TERN_FLAG_TEXT, "LEVEL", offsetof(tern_options, cpu_features), 0, 0,
      "scalar, avx2, ... at most, or -name,..."},
+    {"ffn", 0, TERN_FLAG_CHOICE, "auto|dense|sparse", offsetof(tern_options, ffn), 0, 0,
+     "Whether weights that a squared ReLU makes irrelevant are skipped"},
     {"kernel", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, kernel), 0, 0,
      "CPU: ternary layers, a few tokens at a time: dot, t160, lut, rsr or rsr:K (blocks of K rows). GPU: names of "
      "pipelines, with commas between (docs/tune.md). tern tune's choice when not given"},

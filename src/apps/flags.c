@@ -38,6 +38,8 @@ const tern_flag tern_flags_cpu[] = {
     {"pin", 0, TERN_FLAG_BOOL, NULL, FIELD(pin), 0, 0, "Tie each thread to a core"},
     {"cpu-features", 0, TERN_FLAG_TEXT, "LEVEL", FIELD(cpu_features), 0, 0,
      "scalar, avx2, ... at most, or -name,... to leave out"},
+    {"ffn", 0, TERN_FLAG_CHOICE, "auto|dense|sparse", FIELD(ffn), 0, 0,
+     "Whether weights that a squared ReLU makes irrelevant are skipped; the same results"},
     {0},
 };
 

@@ -167,6 +167,7 @@ tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *
                                .pin = o->pin,
                                .cpu_features = o->cpu_features,
                                .kernel = o->kernel,
+                               .ffn = o->ffn,
                                .tune_file = tern_app_tune_file(o),
                                .head = o->head,
                                .no_fusion = o->no_fusion,

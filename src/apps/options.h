@@ -29,7 +29,7 @@ typedef struct tern_options {
 
     /* the model and where it runs */
     const char *bundled; /* the model in place of -m; NULL: stories.gguf */
-    const char *model, *hf, *head, *activations, *kv, *cpu_features, *kernel;
+    const char *model, *hf, *head, *activations, *kv, *cpu_features, *kernel, *ffn;
     const char *threads; /* one number; a list for bench */
     uint32_t ctx, batch;
     bool pin;

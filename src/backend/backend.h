@@ -22,6 +22,10 @@ typedef struct tern_backend_counters {
     uint64_t weight_bytes;         /* of weights read by the runs so far */
     uint64_t op_ns[TERN_OP_COUNT]; /* time spent in each kind of op; LINEAR without the output head */
     uint64_t head_ns;
+    /* of layers of which a squared ReLU makes rows and columns irrelevant (--ffn): all of one-token steps, and those
+     * read
+     */
+    uint64_t ffn_rows, ffn_rows_read, ffn_columns, ffn_columns_read;
     /* of devices that are not the host */
     uint64_t dispatches, barriers, submits;
     uint64_t layer_dispatches, layer_barriers; /* of them for, and before, ops of a layer */

@@ -45,6 +45,7 @@ static tern_status open_cpu(tern_backend **backend, const tern_backend_options *
     tern_cpu_options cpu = {.n_threads = options->n_threads,
                             .pin = options->pin,
                             .kernel = options->kernel,
+                            .ffn = options->ffn,
                             .choices = options->choices,
                             .n_choices = options->n_choices};
     if (options->cpu_features) {

@@ -214,6 +214,29 @@ static tern_status fuse_gather(tern_fusing *f, size_t at)
     return TERN_OK;
 }
 
+/* Whether most of a value may be 0: a squared ReLU, whatever norms and quantisers came behind it. */
+static bool comes_from_relu2(const tern_fusing *f, uint32_t value)
+{
+    for (const tern_op *op = tern_graph__maker(f->graph, value); op; op = tern_graph__maker(f->graph, value)) {
+        if (op->kind == TERN_OP_GATE || (op->kind == TERN_OP_LINEAR && op->gated))
+            return op->activation == TERN_ACT_RELU2;
+        if (op->kind != TERN_OP_RMS_NORM && op->kind != TERN_OP_QUANTIZE && op->kind != TERN_OP_NORM_QUANT)
+            return false;
+        value = op->in[0].value;
+    }
+    return false;
+}
+
+/* Nothing is replaced: a LINEAR is told that rows or columns of it may be irrelevant. */
+static tern_status mark_sparse(tern_fusing *f, size_t at)
+{
+    tern_op *linear = &f->graph->ops[at];
+    if (linear->kind != TERN_OP_LINEAR || linear->route.cols) return TERN_OK;
+    linear->sparse =
+        linear->gated ? linear->activation == TERN_ACT_RELU2 : comes_from_relu2(f, linear->in[TERN_LINEAR_X].value);
+    return TERN_OK;
+}
+
 typedef struct rule {
     tern_fusion_pass pass;
     tern_status (*apply)(tern_fusing *, size_t); /* NULL: the memory plan does it */
@@ -231,6 +254,7 @@ static const rule rules[] = {
     {{"residual", "LINEAR, RMS_NORM or COMBINE + ADD"}, fuse_residual, 0},
     {{"gather", "GATHER of one token"}, fuse_gather, 0},
     {{"linear_norm", "a norm + the LINEAR that reads it (GPU, one token)"}, fuse_linear_norm, TERN_FUSION_LINEAR_NORM},
+    {{"sparse", "rows and columns that a squared ReLU makes irrelevant are not read (CPU)"}, mark_sparse, 0},
     {{"rope_attention", "rope_kv + ATTENTION (GPU, one token)"}, tern_fuse__rope_attention, TERN_FUSION_ROPE_ATTENTION},
 };
 enum { N_RULES = sizeof rules / sizeof *rules };

@@ -166,6 +166,7 @@ typedef struct tern_op {
     uint32_t n_parts; /* in[1 .. n_parts] are the weights */
     bool screened;    /* rows of the output that cannot be among the top wanted ones may be -inf instead (COUNTS) */
     bool gated;       /* out = activation(part 0) * part 1 */
+    bool sparse;      /* LINEAR: gated by a squared ReLU, or its x comes from one: most of it may be 0 */
     bool int8_blocks; /* x, f32, is rounded to int8 by blocks first; the weights are dense and have blocks */
     /* LINEAR, RMS_NORM and the ops of training that make a gradient: added to the result */
     tern_view residual;

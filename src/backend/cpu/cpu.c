@@ -7,10 +7,12 @@
 
 #include "backend/cpu/candidates/candidates.h"
 #include "backend/cpu/linear/screen.h"
+#include "backend/cpu/linear/sparse.h"
 #include "backend/cpu/measure/measure.h"
 #include "backend/range.h"
 #include "base/alloc.h"
 #include "base/cpu.h"
+#include "base/show.h"
 
 static tern_cpu *self(tern_backend *b)
 {
@@ -49,6 +51,7 @@ static void buffer_free(tern_backend *b, tern_buffer *buffer)
     if (!buffer) return;
     if (buffer->owned) tern_free_aligned(buffer->data);
     tern_screen__free(buffer->screen);
+    tern_columns__free(buffer->columns);
     if (buffer->layout) buffer->layout->close(buffer->layout);
     tern_free(buffer);
 }
@@ -89,6 +92,15 @@ static void run_op(tern_cpu_step *step, const tern_cpu_op *op)
     step->cpu->op_runs[head ? TERN_OP_COUNT : op->op->kind]++;
 }
 
+static void count_weights(tern_backend_counters *c, tern_cpu_step *step)
+{
+    c->weight_bytes += step->weight_bytes - atomic_load(&step->skipped_bytes);
+    c->ffn_rows += step->ffn_rows;
+    c->ffn_columns += step->ffn_columns;
+    c->ffn_rows_read += step->ffn_rows - atomic_load(&step->skipped_rows);
+    c->ffn_columns_read += step->ffn_columns - atomic_load(&step->skipped_columns);
+}
+
 static tern_status run(tern_backend *b, tern_prepared *prepared, uint32_t n_steps, tern_error *err)
 {
     tern_cpu *cpu = self(b);
@@ -107,7 +119,7 @@ static tern_status run(tern_backend *b, tern_prepared *prepared, uint32_t n_step
     for (size_t i = 0; i < g->n_ops; i++) run_op(&step, &prepared->ops[i]);
     cpu->counters.runs++;
     cpu->counters.ops += g->n_ops;
-    cpu->counters.weight_bytes += step.weight_bytes;
+    count_weights(&cpu->counters, &step);
     pthread_mutex_unlock(&cpu->running);
     return TERN_OK;
 }
@@ -174,6 +186,18 @@ const tern_cpu_kernels *tern_cpu_kernels_of(const tern_backend *backend)
     return &((const tern_cpu *)backend)->kernels;
 }
 
+static tern_status parse_ffn(const char *text, tern_cpu__ffn *out, tern_error *err)
+{
+    static const char *const names[] = {
+        [TERN_CPU__FFN_AUTO] = "auto", [TERN_CPU__FFN_DENSE] = "dense", [TERN_CPU__FFN_SPARSE] = "sparse"};
+    for (int i = 0; i < 3; i++) {
+        *out = (tern_cpu__ffn)i;
+        if (!text || strcmp(text, names[i]) == 0) return TERN_OK;
+    }
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "ffn \"%s\": \"auto\", \"dense\" or \"sparse\" expected",
+                     tern_show_z(text).text);
+}
+
 tern_status tern_cpu_open(tern_backend **backend, const tern_cpu_options *options, tern_error *err)
 {
     *backend = NULL;
@@ -204,6 +228,7 @@ tern_status tern_cpu_open(tern_backend **backend, const tern_cpu_options *option
                                .profile = profile};
     tern_cpu_kernels_choose(options->features_set ? options->features : tern_cpu_features(), &cpu->kernels);
     tern_status status = tern_cpu__choice_parse(options->kernel, &cpu->choice, err);
+    if (status == TERN_OK) status = parse_ffn(options->ffn, &cpu->ffn, err);
     if (status == TERN_OK) status = tern_cpu__self_test(&cpu->kernels, err);
     if (status == TERN_OK) status = tern_pool_open(&cpu->pool, options->n_threads, options->pin, err);
     if (status == TERN_OK && !options->kernel)

@@ -3,6 +3,7 @@
 #define TERN_BACKEND_CPU_CPU_INTERNAL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "backend/cpu/candidates/layout_memory.h"
 #include "backend/cpu/cpu.h"
@@ -24,10 +25,14 @@ typedef struct tern_cpu__shape_choice {
     tern_cpu__choice choice;
 } tern_cpu__shape_choice;
 
+/* Whether what a squared ReLU makes irrelevant is read all the same (linear/sparse.h). */
+typedef enum tern_cpu__ffn { TERN_CPU__FFN_AUTO, TERN_CPU__FFN_DENSE, TERN_CPU__FFN_SPARSE } tern_cpu__ffn;
+
 typedef struct tern_cpu {
     tern_backend base;
     tern_pool *pool;
     tern_cpu_kernels kernels;
+    tern_cpu__ffn ffn;
     tern_cpu__choice choice;               /* of shapes that have none of their own */
     tern_cpu__shape_choice *shape_choices; /* [n_shape_choices] */
     size_t n_shape_choices;
@@ -53,6 +58,7 @@ struct tern_buffer {
     uint32_t task_rows;              /* with a few tokens; 0: by their bytes */
     struct tern_cpu__layout *layout; /* for a few tokens; NULL: `ternary` serves them too */
     struct tern_screen *screen;      /* of an output table, once a graph has asked for it */
+    struct tern_columns *columns;    /* of a sparse layer, likewise */
 };
 
 /* Rows of an f32 value: row t starts at data + t * stride. */
@@ -99,8 +105,10 @@ struct tern_cpu_step {
     tern_cpu *cpu;
     struct tern_prepared *prepared;
     uint32_t n_tokens, n_outputs;
-    uint32_t n_top;        /* how many of the highest logits are needed; 0: all */
-    uint64_t weight_bytes; /* read so far in this run */
+    uint32_t n_top;                 /* how many of the highest logits are needed; 0: all */
+    uint64_t weight_bytes;          /* read so far in this run, without what was skipped */
+    uint64_t ffn_rows, ffn_columns; /* of sparse layers; and how many of them were not read */
+    atomic_uint_least64_t skipped_rows, skipped_columns, skipped_bytes;
 };
 
 static inline uint32_t tern_cpu__rows(const tern_cpu_step *step, tern_rows rows)

@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "ops/ref/backward.h"
 #include "ops/ref/blocks.h"
+#include "ops/ref/columns.h"
 #include "ops/ref/gemm.h"
 #include "ops/ref/lut.h"
 #include "ops/ref/ref.h"
@@ -21,6 +22,7 @@
     X(tq2_0, tern_ternary_fn)                                                                                          \
     X(tq1_0, tern_ternary_fn)                                                                                          \
     X(t160, tern_ternary_fn)                                                                                           \
+    X(columns, tern_columns_fn)                                                                                        \
     X(rsr_i8, tern_rsr_i8_fn)                                                                                          \
     X(rsr_i8x4, tern_rsr_i8x4_fn)                                                                                      \
     X(lut2, tern_lut_fn)                                                                                               \

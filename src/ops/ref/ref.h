@@ -75,7 +75,7 @@ typedef void (*tern_quantize_fn)(const float *x, uint32_t cols, int8_t *q, size_
                                  int32_t *sum);
 
 /* Gated activations, elementwise on n values; y may alias gate or up. Exact bits.
- *   relu2:  r = g > 0 ? g : 0;  y = (r * r) * u                 (BitNet b1.58 2B4T)
+ *   relu2:  y = g > 0 ? (g * g) * u : +0                     (BitNet b1.58 2B4T); u of a closed gate is not looked at
  *   silu:   y = (g / (1 + tern_ref_exp(-g))) * u             (LLaMA's gate, with u the up projection)
  *   gelu:   w = (g + ((g * g) * g) * CUBE) * SCALE;  y = (g / (1 + tern_ref_exp(-w))) * u
  *           the tanh form of GELU: (1 + tanh(w / 2)) / 2 = 1 / (1 + e^-w) (Hendrycks and Gimpel, arXiv:1606.08415) */

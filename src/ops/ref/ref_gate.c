@@ -7,10 +7,7 @@
 
 void tern_ref_relu2(const float *gate, const float *up, size_t n, float *y)
 {
-    for (size_t i = 0; i < n; i++) {
-        float r = gate[i] > 0 ? gate[i] : 0;
-        y[i] = (r * r) * up[i];
-    }
+    for (size_t i = 0; i < n; i++) y[i] = gate[i] > 0 ? (gate[i] * gate[i]) * up[i] : 0;
 }
 
 void tern_ref_silu(const float *gate, const float *up, size_t n, float *y)

@@ -59,6 +59,11 @@ static inline vec vec_max(vec a, vec b)
     return _mm256_max_ps(a, b);
 }
 
+static inline vec vec_where_positive(vec g, vec v)
+{
+    return _mm256_and_ps(_mm256_cmp_ps(g, _mm256_setzero_ps(), _CMP_GT_OQ), v);
+}
+
 static inline vec vec_clamp(vec x, vec low, vec high)
 {
     return _mm256_min_ps(high, _mm256_max_ps(low, x));

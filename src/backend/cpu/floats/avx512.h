@@ -58,6 +58,11 @@ static inline vec vec_max(vec a, vec b)
     return _mm512_max_ps(a, b);
 }
 
+static inline vec vec_where_positive(vec g, vec v)
+{
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(g, _mm512_setzero_ps(), _CMP_GT_OQ), v);
+}
+
 static inline vec vec_clamp(vec x, vec low, vec high)
 {
     return _mm512_min_ps(high, _mm512_max_ps(low, x));

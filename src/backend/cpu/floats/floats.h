@@ -4,6 +4,7 @@
  *   vec_load, vec_store               any address
  *   vec_set, _add, _sub, _mul, _div, _fma (a * b + c), _abs
  *   vec_max(a, b)                     b where a is NaN; b is never NaN
+ *   vec_where_positive(g, v)          v where g > 0, else +0, where g is NaN too
  *   vec_clamp(x, low, high)           NaN where x is NaN
  *   vec_finite                        NaN to 0, infinities to the largest finite values
  *   vec_largest                       the largest of VEC floats, none NaN

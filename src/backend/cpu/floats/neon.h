@@ -58,6 +58,11 @@ static inline vec vec_max(vec a, vec b)
     return vbslq_f32(vcgtq_f32(a, b), a, b);
 }
 
+static inline vec vec_where_positive(vec g, vec v)
+{
+    return vreinterpretq_f32_u32(vandq_u32(vcgtq_f32(g, vdupq_n_f32(0)), vreinterpretq_u32_f32(v)));
+}
+
 static inline vec vec_clamp(vec x, vec low, vec high)
 {
     x = vbslq_f32(vcgtq_f32(x, high), high, x);

@@ -117,6 +117,11 @@ static inline vec vec_max(vec a, vec b)
     return wasm_f32x4_pmax(b, a);
 }
 
+static inline vec vec_where_positive(vec g, vec v)
+{
+    return wasm_v128_and(wasm_f32x4_gt(g, wasm_f32x4_splat(0)), v);
+}
+
 static inline vec vec_clamp(vec x, vec low, vec high)
 {
     return wasm_f32x4_pmin(wasm_f32x4_pmax(x, low), high);

@@ -2,6 +2,7 @@
  * and sum. */
 #include "backend/cpu/linear/linear_internal.h"
 #include "backend/cpu/linear/screen.h"
+#include "backend/cpu/linear/sparse.h"
 #include "backend/cpu/ops.h"
 #include "backend/cpu/rows/rows.h"
 
@@ -80,7 +81,8 @@ size_t tern_cpu__linear_scratch(const tern_graph *graph, const tern_op *op)
         const uint32_t cols = op->in[TERN_LINEAR_W + p].cols;
         out = cols > out ? cols : out;
     }
-    return (row > out * 5 ? row : out * 5) + 3 * tern_linear__task_floats(graph) * sizeof(float) + 256;
+    return (row > out * 5 ? row : out * 5) + tern_sparse__rows_bytes(graph, op) +
+           3 * tern_linear__task_floats(graph) * sizeof(float) + 256;
 }
 
 /* Dense weights on int8 rows: the rows are widened to f32 first. */
@@ -100,7 +102,8 @@ size_t tern_cpu__linear_shared(const tern_graph *graph, const tern_op *op)
     const size_t widened = widened_bytes(graph, op), screen = op->screened ? tern_screen__bytes(w->rows, w->cols) : 0;
     const size_t blocks = tern_linear__blocks_bytes(graph, op, graph->max_tokens),
                  most = widened > screen ? widened : screen;
-    return most > blocks ? most : blocks;
+    const size_t columns = tern_sparse__columns_bytes(graph, op), more = most > blocks ? most : blocks;
+    return more > columns ? more : columns;
 }
 
 static uint64_t bytes_read(const tern_cpu_op *op)
@@ -120,6 +123,8 @@ tern_status tern_cpu__linear_bind(tern_cpu *cpu, tern_prepared *prepared, tern_c
     op->weight_bytes = bytes_read(op);
     /* the screen belongs to the weight: the second graph that asks finds it there */
     tern_buffer *table = (tern_buffer *)(uintptr_t)op->weight[TERN_LINEAR_W];
+    if (tern_sparse__wants_columns(cpu, op) && !table->columns)
+        TERN_TRY(tern_columns__build(cpu, table, &table->columns, err));
     return op->op->screened && !table->screen ? tern_screen__build(cpu, table, &table->screen, err) : TERN_OK;
 }
 
@@ -137,7 +142,8 @@ static void gated_task(void *context, uint32_t task, uint32_t thread)
     uint32_t n_rows = tern_linear__min(j->task_rows[0], total - first);
     float *gate = tern_linear__slots(j, thread), *up = gate + tern_linear__task_floats(j->step->prepared->graph);
     tern_linear__multiply(j, 0, first, n_rows, thread, gate, n_rows);
-    tern_linear__multiply(j, 1, first, n_rows, thread, up, n_rows);
+    if (!tern_sparse__up(j, first, n_rows, thread, gate, up))
+        tern_linear__multiply(j, 1, first, n_rows, thread, up, n_rows);
     for (uint32_t t = 0; t < j->n; t++)
         tern_cpu__activate(&j->step->cpu->kernels, op->op, gate + (size_t)t * n_rows, up + (size_t)t * n_rows, n_rows,
                            op->out.data + t * op->out.stride + first);
@@ -234,6 +240,21 @@ static bool multiplies_dense(const tern_cpu_op *op)
     return false;
 }
 
+/* The shares that are told are those of one token. */
+static void count_sparse(const tern_linear__job *j)
+{
+    const tern_op *op = j->op->op;
+    if (!op->sparse || j->n > 1) return;
+    if (op->gated) j->step->ffn_rows += j->op->weight[TERN_LINEAR_W + 1]->weight->rows;
+    else j->step->ffn_columns += op->in[TERN_LINEAR_X].cols;
+}
+
+void tern_linear__count_skipped(const tern_linear__job *job, atomic_uint_least64_t *count, uint32_t n, size_t bytes)
+{
+    if (job->n == 1) atomic_fetch_add_explicit(count, n, memory_order_relaxed);
+    atomic_fetch_add_explicit(&job->step->skipped_bytes, n * bytes, memory_order_relaxed);
+}
+
 void tern_cpu__linear(tern_cpu_step *step, const tern_cpu_op *op)
 {
     if (op->routes) {
@@ -248,6 +269,8 @@ void tern_cpu__linear(tern_cpu_step *step, const tern_cpu_op *op)
     if (op->in_q8) tern_linear__take_q8(&j);
     if (op->op->int8_blocks)
         tern_linear__make_blocks(&j, (uint8_t *)step->prepared->shared, j.n, &(tern_linear__places){.n = j.n});
+    count_sparse(&j);
+    if (tern_sparse__columns(&j)) return;
     uint32_t n_tasks = 0, col = 0;
     for (uint32_t p = 0; p < op->op->n_parts; p++) {
         const tern_buffer *w = op->weight[TERN_LINEAR_W + p];

@@ -91,6 +91,12 @@ tern_status tern_linear__routed_supports(const tern_graph *graph, const tern_op 
 size_t tern_linear__routed_bytes(const tern_graph *graph, const tern_op *op);
 void tern_linear__routed(tern_cpu_step *step, const tern_cpu_op *op);
 
+/* The epilogue of W1.58A8: y[t][r] = dots[t][r], [n][n_rows], times its scales. dots and y may be the same memory. */
+void tern_linear__scale(const tern_linear__job *j, const tern_weight *w, uint32_t first, uint32_t n_rows,
+                        const int32_t *dots, float *y, size_t y_stride);
+/* n rows or columns of so many bytes were not read. */
+void tern_linear__count_skipped(const tern_linear__job *job, atomic_uint_least64_t *count, uint32_t n, size_t bytes);
+
 /* Bytes of tern_prepared.tables for each thread; 0: no layout of the op needs tables. */
 size_t tern_linear__tables_bytes(const tern_cpu_op *op);
 

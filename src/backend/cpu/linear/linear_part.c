@@ -19,8 +19,8 @@ void tern_linear__take_q8(tern_linear__job *job)
 
 /* The epilogue of W1.58A8: one f32 tern_linear__multiply for each integer (docs/architecture.md, 3). dots and y may be
  * the same memory. */
-static void scale_dots(const tern_linear__job *j, const tern_weight *w, uint32_t first, uint32_t n_rows,
-                       const int32_t *dots, float *y, size_t y_stride)
+void tern_linear__scale(const tern_linear__job *j, const tern_weight *w, uint32_t first, uint32_t n_rows,
+                        const int32_t *dots, float *y, size_t y_stride)
 {
     const float *x_scales = j->q8_scales;
     for (uint32_t t = 0; t < j->n; t++) {
@@ -137,7 +137,7 @@ void tern_linear__multiply(const tern_linear__job *j, uint32_t part, uint32_t fi
             buffer->layout->multiply(buffer->layout, first, n_rows, &j->q8,
                                      buffer->layout->tables ? tables_for(j, part, thread) : own, dots, n_rows);
         else buffer->ternary(rows, buffer->row_bytes, n_rows, buffer->cols, &j->q8, dots, n_rows);
-        scale_dots(j, w, first, n_rows, dots, y, y_stride);
+        tern_linear__scale(j, w, first, n_rows, dots, y, y_stride);
     } else {
         ternary_f32(j, buffer, first, n_rows, scratch, y, y_stride);
     }

@@ -40,6 +40,16 @@ void tern_selftest__ternary(tern_selftest__trial *t, tern_ternary_fn fn, tern_en
     fn(t->w, t->row_bytes, ROWS, COLS, &x, (int32_t *)out + (TOKENS + 1) * ROWS, ROWS);
 }
 
+void tern_selftest__columns(tern_selftest__trial *t, tern_columns_fn fn, int32_t *out)
+{
+    enum { N = 39 };
+    uint32_t cols[N];
+    encode(t, TERN_ENC_I2_S);
+    for (uint32_t i = 0; i < N; i++) cols[i] = i * 17 % N;
+    memset(out, 0, TERN_COLUMNS_ROWS * sizeof *out);
+    fn(t->w, TERN_COLUMNS_BYTES, cols, t->q[1], N, out);
+}
+
 static tern_status trial_codes(void *context, uint32_t first, uint32_t n, int8_t *codes, tern_error *err)
 {
     (void)err;

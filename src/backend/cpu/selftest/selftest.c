@@ -41,6 +41,7 @@ static void fill(tern_selftest__trial *t)
     X(tq2_0, tern_selftest__ternary(t, k->tq2_0, TERN_ENC_TQ2_0, out))                                                 \
     X(tq1_0, tern_selftest__ternary(t, k->tq1_0, TERN_ENC_TQ1_0, out))                                                 \
     X(t160, tern_selftest__ternary(t, k->t160, TERN_ENC_T160, out))                                                    \
+    X(columns, tern_selftest__columns(t, k->columns, out))                                                             \
     X(rsr_i8, tern_selftest__rsr(t, 1, k->rsr_i8, out))                                                                \
     X(rsr_i8x4, tern_selftest__rsr(t, 4, k->rsr_i8x4, out))                                                            \
     X(lut2, tern_selftest__lut(t, 2, k->lut2, tern_ref_lut2_tables, out))                                              \

@@ -1,0 +1,129 @@
+/* Layers of which a squared ReLU makes rows and columns irrelevant: the bits of reading all of them, at every level,
+ * with several numbers of threads and tokens; and rows whose gate is closed are not looked at. */
+#include "support/test.h"
+
+#include "backend/open.h"
+#include "base/cpu.h"
+#include "support/op_case.h"
+
+enum { MAX_TOKENS = 9, COLS = 512, ROWS = 300 };
+
+static tern_rng rng;
+static tern_error err;
+
+static tern_backend *open_cpu(const char *level, uint32_t n_threads, const char *ffn)
+{
+    tern_backend *b;
+    assert_ok(
+        tern_backend_open(&b, &(tern_backend_options){.cpu_features = level, .n_threads = n_threads, .ffn = ffn}, &err),
+        err);
+    return b;
+}
+
+/* The gate of ROWS rows, or the layer behind it with a residual; x as the encoding wants it. */
+static tern_view build(test_case *c, const char *encoding, bool gated)
+{
+    test_case_open(c, &rng, &(test_case_shape){.max_tokens = MAX_TOKENS});
+    const bool ternary = tern_encoding_by_name(encoding)->ternary;
+    tern_op op = {.kind = TERN_OP_LINEAR,
+                  .rows = TERN_ROWS_TOKENS,
+                  .n_parts = gated ? 2 : 1,
+                  .n_in = gated ? 3 : 2,
+                  .gated = gated,
+                  .sparse = true,
+                  .activation = TERN_ACT_RELU2};
+    op.in[0] = ternary ? test_case_q8(c, "x", TERN_ROWS_TOKENS, COLS)
+                       : test_case_rows(c, "x", TERN_ROWS_TOKENS, COLS, TEST_ORDINARY);
+    for (uint32_t p = 0; p < op.n_parts; p++) op.in[1 + p] = test_case_weight(c, encoding, ROWS, COLS);
+    if (!gated) op.residual = test_case_rows(c, "residual", TERN_ROWS_TOKENS, ROWS, TEST_ORDINARY);
+    op.out = test_case_output(c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, ROWS);
+    test_case_add(c, op);
+    return op.out;
+}
+
+static void same(test_case *c, tern_view y, tern_backend *backend, uint32_t n, const test_results *want,
+                 const char *what)
+{
+    test_results got;
+    test_case_run(c, backend, n, n, 1, &got);
+    for (uint32_t t = 0; t < n; t++)
+        if (memcmp(test_results_row(c, &got, y, t), test_results_row(c, want, y, t), ROWS * sizeof(float)) != 0)
+            fail_msg("%s, %s: token %u of %u differs", c->graph.values[c->graph.ops[0].in[1].value].name, what, t, n);
+    test_results_free(&got);
+}
+
+static const char *const levels[] = {"scalar", "avx2", "avx512-vnni", "amx-int8", "neon", "neon-dotprod", "simd128"};
+
+static void the_same_bits(void **state)
+{
+    static const char *const encodings[] = {"i2_s", "tq2_0", "tq1_0", "t160", "f16", "q8_0"};
+    static const uint32_t n_tokens[] = {1, 2, 5, 8, 9};
+    (void)state;
+    test_seed(&rng);
+    tern_backend *dense = open_cpu("scalar", 1, "dense"), *sparse[16];
+    size_t n_sparse = 0;
+    for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
+        uint32_t features;
+        if (tern_cpu_features_parse(levels[l], tern_cpu_features(), &features, NULL) != TERN_OK) continue;
+        sparse[n_sparse++] = open_cpu(levels[l], 1, "sparse");
+        sparse[n_sparse++] = open_cpu(levels[l], 3, "sparse");
+    }
+    for (size_t e = 0; e < sizeof encodings / sizeof *encodings; e++)
+        for (uint32_t i = 0; i < 2 * sizeof n_tokens / sizeof *n_tokens; i++) {
+            test_case c;
+            test_results want;
+            const uint32_t n = n_tokens[i / 2];
+            const tern_view y = build(&c, encodings[e], i % 2);
+            test_case_run(&c, dense, n, n, 1, &want);
+            for (size_t s = 0; s < n_sparse; s++) same(&c, y, sparse[s], n, &want, encodings[e]);
+            test_results_free(&want);
+            test_case_close(&c);
+        }
+    while (n_sparse) sparse[n_sparse - 1]->close(sparse[n_sparse - 1]), n_sparse--;
+    dense->close(dense);
+}
+
+/* Rows whose gate is closed are overwritten between two runs, which makes no difference; the counters say how many. */
+static void closed_rows_are_not_read(void **state)
+{
+    (void)state;
+    test_seed(&rng);
+    tern_backend *sparse = open_cpu(NULL, 1, "sparse");
+    test_case c;
+    test_results want;
+    tern_backend_counters counters;
+    const tern_view y = build(&c, "i2_s", true);
+    uint8_t *up = (uint8_t *)(uintptr_t)test_case_weight_of(&c, c.graph.ops[0].in[2])->data;
+    memset(up, 0xaa, (size_t)ROWS * COLS / 4); /* ones: the product is 0 where the gate is closed alone */
+    test_case_run(&c, sparse, 1, 1, 1, &want);
+    uint32_t n_open = 0;
+    for (uint32_t r = 0; r < ROWS; r++) {
+        if (test_results_row(&c, &want, y, 0)[r] != 0) n_open++;
+        else memset(up + (size_t)r * COLS / 4, 0, COLS / 4);
+    }
+    sparse->counters(sparse, &counters);
+    assert_true(n_open > ROWS / 4 && n_open < ROWS * 3 / 4);
+    assert_int_equal(counters.ffn_rows, ROWS);
+    assert_int_equal(counters.ffn_rows_read, n_open);
+    same(&c, y, sparse, 1, &want, "overwritten");
+    test_results_free(&want);
+    test_case_close(&c);
+    sparse->close(sparse);
+}
+
+static void words(void **state)
+{
+    (void)state;
+    tern_backend *b;
+    const tern_status status = tern_backend_open(&b, &(tern_backend_options){.ffn = "none"}, &err);
+    assert_int_equal(status, TERN_INVALID_ARGUMENT);
+    assert_string_equal(err.message, "ffn \"none\": \"auto\", \"dense\" or \"sparse\" expected");
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(the_same_bits),
+    cmocka_unit_test(closed_rows_are_not_read),
+    cmocka_unit_test(words),
+};
+
+TEST_GROUP(sparse, "web", tests);

@@ -46,9 +46,9 @@ static void same(test_case *c, tern_view y, tern_backend *backend, uint32_t n, c
 {
     test_results got;
     test_case_run(c, backend, n, n, 1, &got);
+    print_message("%s, %s, %u tokens\n", c->graph.values[c->graph.ops[0].in[1].value].name, what, n);
     for (uint32_t t = 0; t < n; t++)
-        if (memcmp(test_results_row(c, &got, y, t), test_results_row(c, want, y, t), ROWS * sizeof(float)) != 0)
-            fail_msg("%s, %s: token %u of %u differs", c->graph.values[c->graph.ops[0].in[1].value].name, what, t, n);
+        assert_memory_equal(test_results_row(c, &got, y, t), test_results_row(c, want, y, t), ROWS * sizeof(float));
     test_results_free(&got);
 }
 

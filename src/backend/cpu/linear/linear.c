@@ -36,7 +36,7 @@ uint32_t tern_linear__rows_of_task(const tern_cpu_op *op, const tern_buffer *w, 
 {
     if (n > TERN_LINEAR__SOME_TOKENS) return TERN_LINEAR__PREFILL_ROWS;
     const uint32_t few = rows_for_few(op, w, rows, n);
-    if (n == 1) return few;
+    if (n <= 1) return few;
     /* each task arranges its tokens first: a few long ones for each thread */
     const uint32_t share = (rows / (THREAD_TASKS * n_threads) + SOME_ROWS - 1) / SOME_ROWS * SOME_ROWS;
     const uint32_t room = TERN_KERNEL_MAX_TASK_ROWS * TERN_LINEAR__FEW_TOKENS / n / SOME_ROWS * SOME_ROWS;

@@ -23,6 +23,12 @@ check() {
 
 "$tern" devices --measure | sed -n '/^cuda/,/^vulkan/p'
 for model in "$@"; do check "compare $model" "$tern" compare -m "$model" --backend cuda; done
+tests=$(dirname "$tern")/test_gpu # where it was built: ops of training, against the CPU
+if [ -x "$tests" ]; then
+    for group in training_rows gradient varlen_attention update; do
+        check "test_gpu $group" "$tests" --backend cuda "$group"
+    done
+fi
 sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
 [ -x "$sanitizer" ] || { echo "no compute-sanitizer: install the CUDA toolkit" >&2; exit 1; }
 for tool in memcheck racecheck initcheck synccheck; do

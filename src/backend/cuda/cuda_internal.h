@@ -6,6 +6,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/training/training.h"
 #include "backend/cuda/walk/walk.h"
 #include "backend/gpu/workers.h"
 
@@ -50,6 +51,12 @@ typedef struct tern_cuda_launch {
         tern_cuda_attention attention;
         tern_cuda_sample sample;
         tern_cuda_walk walk;
+        tern_cuda_train_rows train_rows;
+        tern_cuda_norm_backward norm_backward;
+        tern_cuda_row_sums row_sums;
+        tern_cuda_gradient gradient;
+        tern_cuda_varlen varlen;
+        tern_cuda_update update;
     } params;
 } tern_cuda_launch;
 
@@ -69,7 +76,7 @@ struct tern_prepared {
     size_t n_launches;
     tern_cuda_walking walking;
     uint64_t weight_bytes;
-    float *partials; /* of attention */
+    void *scratch; /* of one op at a time: parts of sums, planes of numbers */
     cudaGraphExec_t exec;
     size_t *profile_rows; /* [n_launches]; of a backend that takes times */
     cudaEvent_t *events;  /* [n_launches + 1] */
@@ -151,6 +158,27 @@ void tern_cuda__rope_attention(const tern_prepared *p, const tern_op *op, tern_c
 tern_status tern_cuda__attention_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 /* Floats of scratch; 0: none. */
 size_t tern_cuda__attention_partials(const tern_graph *graph, const tern_op *op);
+/* ---- training */
+void tern_cuda__lower_dropout(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_fake_quantize(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_softcap_backward(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_gate_backward(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_cross_entropy(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_norm_backward(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_bias_backward(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_embed_backward(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_linear_dx(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_linear_dw(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_varlen(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_sum_squares(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_update(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_requantize(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+tern_status tern_cuda__unrouted_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
+tern_status tern_cuda__varlen_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
+tern_status tern_cuda__update_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
+/* Bytes of scratch of an op of training; 0: none. */
+size_t tern_cuda__training_scratch(const tern_graph *graph, const tern_op *op);
+
 void tern_cuda__lower_sample(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 
 #endif

@@ -136,7 +136,7 @@ typedef struct tern_cuda_rope {
     const float *q_norm, *k_norm, *table;
     float eps;
     uint32_t n_heads, n_kv_heads, head_dim, rope_dim, table_stride;
-    bool adjacent, turns; /* turns false: KV_WRITE alone */
+    bool adjacent, turns, back; /* turns false: KV_WRITE alone; back: by the negative angle */
     tern_cuda_cache k_cache, v_cache;
     tern_cuda_place place;
 } tern_cuda_rope;

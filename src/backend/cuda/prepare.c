@@ -17,18 +17,22 @@ tern_status tern_cuda__supports(tern_backend *b, const tern_graph *graph, const 
     return row->supports ? row->supports(graph, op, err) : TERN_OK;
 }
 
+static size_t scratch_bytes(const tern_graph *graph, const tern_op *op)
+{
+    const size_t partials = tern_cuda__attention_partials(graph, op) * sizeof(float);
+    return partials ? partials : tern_cuda__training_scratch(graph, op);
+}
+
 static tern_status allocate(tern_cuda *cuda, tern_prepared *p, tern_error *err)
 {
-    size_t partials = 0;
-    void *memory = NULL;
+    size_t scratch = 0;
     for (size_t i = 0; i < p->graph->n_ops; i++) {
-        const size_t n = tern_cuda__attention_partials(p->graph, &p->graph->ops[i]);
-        if (n > partials) partials = n;
+        const size_t n = scratch_bytes(p->graph, &p->graph->ops[i]);
+        if (n > scratch) scratch = n;
     }
     p->launches = tern_calloc(p->graph->n_ops, sizeof *p->launches);
     if (!p->launches) return tern_fail_alloc(err, p->graph->n_ops * sizeof *p->launches);
-    if (partials) TERN_TRY(tern_cuda__status(cudaMalloc(&memory, partials * sizeof(float)), "scratch memory", err));
-    p->partials = memory;
+    if (scratch) TERN_TRY(tern_cuda__status(cudaMalloc(&p->scratch, scratch), "scratch memory", err));
     TERN_TRY(tern_cuda__walking_make(cuda, p, err));
     if (!cuda->profile) return TERN_OK;
     p->profile_rows = tern_calloc(p->graph->n_ops, sizeof *p->profile_rows);
@@ -131,7 +135,7 @@ void tern_cuda__prepared_free(tern_prepared *p)
     if (p->exec) cudaGraphExecDestroy(p->exec);
     for (size_t i = 0; p->events && i <= p->graph->n_ops; i++)
         if (p->events[i]) cudaEventDestroy(p->events[i]);
-    cudaFree(p->partials);
+    cudaFree(p->scratch);
     tern_cuda__walking_free(&p->walking);
     tern_free(p->events);
     tern_free(p->profile_rows);

@@ -6,8 +6,6 @@ static const tern_gpu_caps whole = {.max_binding = UINT64_MAX / 4, .binding_alig
 tern_status tern_cuda__layout(tern_gpu_layout *layout, const tern_weight *w, tern_error *err)
 {
     TERN_TRY(tern_gpu_layout_of(layout, w, &whole, err));
-    if (w->trained)
-        return tern_fail(err, TERN_UNSUPPORTED, "%s: cuda: training expected on --backend cpu or vulkan", w->name);
     if (tern_cuda_has_linear(layout->format, false)) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED, "%s: cuda: no kernel for %s", w->name, w->encoding->name);
 }

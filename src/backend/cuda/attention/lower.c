@@ -51,6 +51,7 @@ void tern_cuda__lower_rope(const tern_prepared *p, const tern_op *op, tern_cuda_
     r.q = tern_cuda__rows(p, op->in[TERN_ROPE_X]);
     r.n_heads = op->in[TERN_ROPE_X].cols / op->head_dim;
     r.place.positions = tern_cuda__param(p, TERN_PARAM_POSITIONS);
+    r.back = op->kind == TERN_OP_ROPE_BACKWARD;
     set_table(p, op->in[TERN_ROPE_TABLE], &r);
     out->run = run_rope;
     out->params.rope = r;
@@ -153,6 +154,6 @@ void tern_cuda__lower_attention(const tern_prepared *p, const tern_op *op, tern_
                                                   .scale = tern_op_score_scale(op),
                                                   .softcap = op->softcap,
                                                   .sinks = tern_cuda__floats(p, op->sinks),
-                                                  .partials = splits ? p->partials : NULL,
+                                                  .partials = splits ? p->scratch : NULL,
                                                   .splits = splits};
 }

@@ -22,7 +22,7 @@ static __device__ void turn(const tern_cuda_rope &p, float *x, const float *norm
     }
     for (uint32_t i = lane; p.turns && i < half; i += 32) {
         float *a = x + (p.adjacent ? 2 * i : i), *b = p.adjacent ? a + 1 : a + half;
-        const float u = *a, v = *b, c = table[2 * i], s = table[2 * i + 1];
+        const float u = *a, v = *b, c = table[2 * i], s = p.back ? -table[2 * i + 1] : table[2 * i + 1];
         *a = u * c - v * s;
         *b = v * c + u * s;
     }

@@ -1,0 +1,166 @@
+/* VARLEN_ATTENTION_BACKWARD: the probabilities are made again from the statistics (FlashAttention-2, Dao 2023). One
+ * kernel has tiles of queries and makes dq, one has tiles of keys and makes dk and dv: each sum in one order. */
+#include "backend/cuda/training/attention.cuh"
+
+static __global__ void deltas(tern_cuda_varlen p)
+{
+    const uint32_t t = blockIdx.x, lane = threadIdx.x % 32;
+    if (t >= tern_rows_now(p.count)) return;
+    for (uint32_t h = threadIdx.x / 32; h < p.n_heads; h += THREADS / 32) {
+        const float *a = p.dout.data + (size_t)t * p.dout.stride + (size_t)h * p.head_dim;
+        const float *b = p.out.data + (size_t)t * p.out.stride + (size_t)h * p.head_dim;
+        float sum = 0;
+        for (uint32_t d = lane; d < p.head_dim; d += 32) sum = fmaf(a[d], b[d], sum);
+        sum = tern_warp_sum(sum);
+        if (lane == 0) p.deltas[(size_t)t * p.n_heads + h] = sum;
+    }
+}
+
+static __global__ void sinks_backward(tern_cuda_varlen p)
+{
+    __shared__ float room[32];
+    const uint32_t h = blockIdx.x, n = tern_rows_now(p.count);
+    float sum = 0;
+    for (uint32_t t = threadIdx.x; t < n; t += THREADS) {
+        const float *statistics = p.statistics.data + (size_t)t * p.statistics.stride;
+        sum += tern_exp(p.sinks[h] - statistics[h]) / statistics[p.n_heads + h] * p.deltas[(size_t)t * p.n_heads + h];
+    }
+    sum = tern_block_sum(sum, room);
+    if (threadIdx.x == 0) p.dsinks[h] -= sum;
+}
+
+/* What a query's row needs: maximum, 1 / sum, delta, and the first row that it sees. */
+typedef struct query {
+    float most, inverse, delta;
+    uint32_t t, first;
+} query;
+
+static __device__ __forceinline__ query query_of(const tern_cuda_varlen &p, uint32_t t, uint32_t n, uint32_t h)
+{
+    if (t >= n) return {0, 0, 0, 0, ~0u};
+    const float *statistics = p.statistics.data + (size_t)t * p.statistics.stride;
+    return {statistics[h], 1.0f / statistics[p.n_heads + h], p.deltas[(size_t)t * p.n_heads + h], t, first_seen(p, t)};
+}
+
+/* From products q k and dout v to the probability and the gradient of q k. */
+static __device__ __forceinline__ void gradients(const tern_cuda_varlen &p, const query &q, uint32_t key, float &s,
+                                                 float &dp)
+{
+    if (key < q.first || key > q.t) {
+        s = dp = 0;
+        return;
+    }
+    const float c = capped(p, s);
+    s = tern_exp(c - q.most) * q.inverse;
+    dp = s * (dp - q.delta);
+    if (p.softcap > 0) {
+        const float u = c / p.softcap;
+        dp *= 1.0f - u * u;
+    }
+    dp *= p.scale;
+}
+
+template <int DIM, int M> static __global__ void __launch_bounds__(THREADS) queries_backward(tern_cuda_varlen p)
+{
+    using S = Shape<DIM, M>;
+    extern __shared__ __align__(16) float memory[];
+    float *q = memory, *dout = q + S::tile, *k = dout + S::tile, *v = k + S::tile, *ds = v + S::tile;
+    const uint32_t ty = threadIdx.x / 16, tx = threadIdx.x % 16, n = tern_rows_now(p.count);
+    const uint32_t t0 = (gridDim.x - 1 - blockIdx.x) * S::rows, h = blockIdx.y, kv = h / (p.n_heads / p.n_kv_heads);
+    if (t0 >= n) return;
+    const uint32_t last = min(t0 + S::rows, n) - 1;
+    float4 dq[M][S::runs];
+    query rows[M];
+    clear<DIM, M>(dq);
+#pragma unroll
+    for (int i = 0; i < M; i++) rows[i] = query_of(p, t0 + ty * M + i, n, h);
+    load_rows<DIM, M>(q, p.q, t0, 0, n, h, p.head_dim);
+    load_rows<DIM, M>(dout, p.dout, t0, 0, n, h, p.head_dim);
+    const uint32_t from = first_seen(p, t0);
+    for (uint32_t at = from / S::rows * S::rows; at <= last; at += S::rows) {
+        __syncthreads();
+        load_rows<DIM, M>(k, p.k, at, from, last + 1, kv, p.head_dim);
+        load_rows<DIM, M>(v, p.v, at, from, last + 1, kv, p.head_dim);
+        __syncthreads();
+        float s[M][M], dp[M][M];
+        scores<DIM, M>(s, q, k);
+        scores<DIM, M>(dp, dout, v);
+#pragma unroll
+        for (int i = 0; i < M; i++)
+#pragma unroll
+            for (int j = 0; j < M; j++) gradients(p, rows[i], at + tx + 16 * j, s[i][j], dp[i][j]);
+        keep<DIM, M>(ds, dp);
+        __syncwarp();
+        accumulate<DIM, M>(dq, ds, k);
+    }
+    float by[M];
+#pragma unroll
+    for (int i = 0; i < M; i++) by[i] = 1;
+    store_rows<DIM, M>(p.dq, dq, by, t0, n, h, p.head_dim);
+}
+
+template <int DIM, int M> static __global__ void __launch_bounds__(THREADS) keys_backward(tern_cuda_varlen p)
+{
+    using S = Shape<DIM, M>;
+    extern __shared__ __align__(16) float memory[];
+    float *k = memory, *v = k + S::tile, *q = v + S::tile, *dout = q + S::tile, *weights = dout + S::tile;
+    float *ds = weights + S::p_tile;
+    const uint32_t ty = threadIdx.x / 16, tx = threadIdx.x % 16, n = tern_rows_now(p.count);
+    const uint32_t k0 = blockIdx.x * S::rows, kv = blockIdx.y, group = p.n_heads / p.n_kv_heads;
+    if (k0 >= n) return;
+    float4 dk[M][S::runs], dv[M][S::runs];
+    clear<DIM, M>(dk);
+    clear<DIM, M>(dv);
+    load_rows<DIM, M>(k, p.k, k0, 0, n, kv, p.head_dim);
+    load_rows<DIM, M>(v, p.v, k0, 0, n, kv, p.head_dim);
+    const uint32_t end = first_past(p, k0, n, k0 + S::rows);
+    for (uint32_t t0 = k0; t0 < end; t0 += S::rows)
+        for (uint32_t h = kv * group; h < (kv + 1) * group; h++) {
+            __syncthreads();
+            load_rows<DIM, M>(q, p.q, t0, 0, end, h, p.head_dim);
+            load_rows<DIM, M>(dout, p.dout, t0, 0, end, h, p.head_dim);
+            __syncthreads();
+            float s[M][M], dp[M][M];
+            scores<DIM, M>(s, k, q);
+            scores<DIM, M>(dp, v, dout);
+#pragma unroll
+            for (int j = 0; j < M; j++) {
+                const query of = query_of(p, t0 + tx + 16 * j, end, h);
+#pragma unroll
+                for (int i = 0; i < M; i++) gradients(p, of, k0 + ty * M + i, s[i][j], dp[i][j]);
+            }
+            keep<DIM, M>(weights, s);
+            keep<DIM, M>(ds, dp);
+            __syncwarp();
+            accumulate<DIM, M>(dv, weights, dout);
+            accumulate<DIM, M>(dk, ds, q);
+        }
+    float by[M];
+#pragma unroll
+    for (int i = 0; i < M; i++) by[i] = 1;
+    store_rows<DIM, M>(p.dk, dk, by, k0, n, kv, p.head_dim);
+    store_rows<DIM, M>(p.dv, dv, by, k0, n, kv, p.head_dim);
+}
+
+template <int DIM, int M> static size_t bytes_of(void)
+{
+    return sizeof(float) * (4 * Shape<DIM, M>::tile + 2 * Shape<DIM, M>::p_tile);
+}
+
+template <int DIM, int M> static cudaError_t start_backward(const tern_cuda_varlen *p, cudaStream_t stream)
+{
+    const uint32_t tiles = (p->count.most + Shape<DIM, M>::rows - 1) / Shape<DIM, M>::rows;
+    const cudaError_t e = start(queries_backward<DIM, M>, p, dim3(tiles, p->n_heads), bytes_of<DIM, M>(), stream);
+    if (e != cudaSuccess) return e;
+    return start(keys_backward<DIM, M>, p, dim3(tiles, p->n_kv_heads), bytes_of<DIM, M>(), stream);
+}
+
+cudaError_t tern_cuda_run_varlen_backward(const tern_cuda_varlen *p, cudaStream_t stream)
+{
+    deltas<<<p->count.most, THREADS, 0, stream>>>(*p);
+    if (p->dsinks) sinks_backward<<<p->n_heads, THREADS, 0, stream>>>(*p);
+    if (p->head_dim <= 64 && fits_shared(bytes_of<64, 4>())) return start_backward<64, 4>(p, stream);
+    if (p->head_dim <= 128 && fits_shared(bytes_of<128, 4>())) return start_backward<128, 4>(p, stream);
+    if (p->head_dim <= 128) return start_backward<128, 2>(p, stream);
+    return fits_shared(bytes_of<256, 2>()) ? start_backward<256, 2>(p, stream) : start_backward<256, 1>(p, stream);
+}

@@ -1,0 +1,115 @@
+/* What the kernels of training take (ops/operands.h says what each op computes): plain structs, for C and for CUDA's
+ * C++. Every function only launches, on `stream`, and may be captured in a graph. */
+#ifndef TERN_BACKEND_CUDA_TRAINING_H
+#define TERN_BACKEND_CUDA_TRAINING_H
+
+#include "backend/cuda/kernels.h"
+#include "ops/activation.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* tern_train_params and tern_dtype of ops/op.h, which is no C++. */
+typedef struct tern_cuda_train_params {
+    float loss_weight, blend;
+    uint32_t seed;
+    float clip, keep, blend1, beta2, blend2, root, eps, pace, lr, momentum, decay;
+} tern_cuda_train_params;
+
+typedef enum tern_cuda_stored { TERN_CUDA_F32, TERN_CUDA_BF16, TERN_CUDA_M8, TERN_CUDA_V8 } tern_cuda_stored;
+
+/* DROPOUT, FAKE_QUANTIZE, SOFTCAP_BACKWARD, GATE_BACKWARD, CROSS_ENTROPY. */
+typedef struct tern_cuda_train_rows {
+    tern_cuda_count count;
+    tern_cuda_rows a, b, c, out, second; /* second: dup of GATE_BACKWARD */
+    tern_cuda_rows residual;             /* SOFTCAP_BACKWARD */
+    uint32_t cols, activation, stream, threshold;
+    float factor, scale, softcap, limit;
+    const int32_t *labels;
+    const tern_cuda_train_params *params;
+} tern_cuda_train_rows;
+cudaError_t tern_cuda_run_dropout(const tern_cuda_train_rows *p, cudaStream_t stream);
+cudaError_t tern_cuda_run_fake_quantize(const tern_cuda_train_rows *p, cudaStream_t stream);
+cudaError_t tern_cuda_run_softcap_backward(const tern_cuda_train_rows *p, cudaStream_t stream);
+cudaError_t tern_cuda_run_gate_backward(const tern_cuda_train_rows *p, cudaStream_t stream);
+cudaError_t tern_cuda_run_cross_entropy(const tern_cuda_train_rows *p, cudaStream_t stream);
+
+/* RMS_NORM_BACKWARD: rows of groups of `group` columns. */
+typedef struct tern_cuda_norm_backward {
+    tern_cuda_count count;
+    tern_cuda_rows x, dy, residual, out; /* data NULL: not there */
+    const float *weight;                 /* [group] */
+    float *dweight;                      /* [group]; NULL: not wanted */
+    float *factors;                      /* scratch: [rows][groups] */
+    uint32_t cols, group;
+    float eps;
+} tern_cuda_norm_backward;
+cudaError_t tern_cuda_run_norm_backward(const tern_cuda_norm_backward *p, cudaStream_t stream);
+
+/* BIAS_BACKWARD, EMBED_BACKWARD: the gradient is added to. */
+typedef struct tern_cuda_row_sums {
+    tern_cuda_count count;
+    tern_cuda_rows dy;
+    const int32_t *ids;
+    float *sums; /* [cols], or [n_rows][cols] */
+    uint32_t cols, n_rows;
+} tern_cuda_row_sums;
+cudaError_t tern_cuda_run_bias_backward(const tern_cuda_row_sums *p, cudaStream_t stream);
+cudaError_t tern_cuda_run_embed_backward(const tern_cuda_row_sums *p, cudaStream_t stream);
+
+/* LINEAR_DX and LINEAR_DW. Floats become three numbers of 8 bits each (bf16), each what those before it have left;
+ * of their products those below 2^-24 are left out. */
+typedef struct tern_cuda_gradient {
+    tern_cuda_count count;
+    tern_cuda_rows dy, x; /* x: of LINEAR_DW, data NULL: q8 */
+    tern_cuda_q8 q8;
+    tern_cuda_weight weight; /* of LINEAR_DX */
+    tern_cuda_rows residual, out;
+    uint32_t n_rows, cols; /* of the weight */
+    uint8_t *scratch;      /* tern_cuda_gradient_bytes of it */
+} tern_cuda_gradient;
+cudaError_t tern_cuda_run_linear_dx(const tern_cuda_gradient *p, cudaStream_t stream);
+cudaError_t tern_cuda_run_linear_dw(const tern_cuda_gradient *p, cudaStream_t stream);
+size_t tern_cuda_dx_bytes(uint32_t most, uint32_t n_rows, uint32_t cols);
+size_t tern_cuda_dw_bytes(uint32_t most, uint32_t n_rows, uint32_t cols);
+
+/* VARLEN_ATTENTION and its backward: heads of at most 256. */
+enum { TERN_CUDA_TRAIN_DIM = 256 };
+typedef struct tern_cuda_varlen {
+    tern_cuda_count count;
+    tern_cuda_rows q, k, v, out, statistics;
+    tern_cuda_rows dout, dq, dk, dv;
+    const uint32_t *starts;
+    const float *sinks;
+    float *dsinks, *deltas; /* deltas: scratch [rows][n_heads] */
+    uint32_t n_heads, n_kv_heads, head_dim, window;
+    float scale, softcap;
+} tern_cuda_varlen;
+cudaError_t tern_cuda_run_varlen(const tern_cuda_varlen *p, cudaStream_t stream);
+cudaError_t tern_cuda_run_varlen_backward(const tern_cuda_varlen *p, cudaStream_t stream);
+
+/* SUM_SQUARES, UPDATE and REQUANTIZE: the same bits as ops/ref/update.h. */
+typedef struct tern_cuda_update {
+    uint64_t n;
+    uint32_t rows, cols, row_bytes, stream;
+    tern_cuda_stored w_type, m_type, v_type;
+    void *w, *m, *v;
+    float *g, *m_scales, *v_scales;
+    const tern_cuda_train_params *params;
+    bool adamw, decays, ternary;
+    float threshold, clamp;
+    uint8_t *out;     /* codes, or f32 */
+    float *scales;    /* [rows] behind codes */
+    float *result;    /* of SUM_SQUARES */
+    uint32_t *totals; /* scratch: sums of runs; of REQUANTIZE 16 words, zeros between runs */
+} tern_cuda_update;
+cudaError_t tern_cuda_run_sum_squares(const tern_cuda_update *p, cudaStream_t stream);
+cudaError_t tern_cuda_run_update(const tern_cuda_update *p, cudaStream_t stream);
+cudaError_t tern_cuda_run_requantize(const tern_cuda_update *p, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

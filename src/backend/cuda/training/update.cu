@@ -1,0 +1,173 @@
+/* The optimiser, to the bits of ops/ref/update.h: norms of gradients and steps. */
+#include "backend/cuda/training/exact.cuh"
+#include "backend/cuda/training/training.h"
+
+enum { BLOCK = 256, CHUNK = 4096, LANES = 128 };
+
+/* ---- SUM_SQUARES: runs of 4096 in 128 lanes and a tree, then the sums of the runs in the same way */
+static __device__ __forceinline__ float open_ended(float x)
+{
+    return (__float_as_uint(x) & 0x7f800000u) == 0x7f800000u ? __uint_as_float(0x7f800000u) : x;
+}
+
+static __device__ __forceinline__ float square_of(float g)
+{
+    const float infinity = __uint_as_float(0x7f800000u), x = open_ended(g);
+    if (x == infinity) return x;
+    const float y = __fmul_rn(x, x);
+    return open_ended(y) == infinity ? infinity : flushed(y);
+}
+
+template <bool SQUARES> static __global__ void __launch_bounds__(LANES) sum_runs(const float *x, uint64_t n, float *out)
+{
+    __shared__ float lanes[LANES];
+    const uint64_t first = (uint64_t)blockIdx.x * CHUNK;
+    float sum = 0;
+    for (uint32_t i = threadIdx.x; i < CHUNK && first + i < n; i += LANES)
+        sum = open_ended(__fadd_rn(sum, SQUARES ? square_of(x[first + i]) : x[first + i]));
+    lanes[threadIdx.x] = sum;
+    for (uint32_t half = LANES / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half)
+            lanes[threadIdx.x] = open_ended(__fadd_rn(lanes[threadIdx.x], lanes[threadIdx.x + half]));
+    }
+    if (threadIdx.x == 0) out[blockIdx.x] = lanes[0];
+}
+
+cudaError_t tern_cuda_run_sum_squares(const tern_cuda_update *p, cudaStream_t stream)
+{
+    uint64_t n = p->n, runs = (n + CHUNK - 1) / CHUNK;
+    float *sums = (float *)p->totals;
+    sum_runs<true><<<(uint32_t)runs, LANES, 0, stream>>>(p->g, n, runs > 1 ? sums : p->result);
+    while (runs > 1) {
+        n = runs;
+        runs = (n + CHUNK - 1) / CHUNK;
+        sum_runs<false><<<(uint32_t)runs, LANES, 0, stream>>>(sums, n, runs > 1 ? sums + n : p->result);
+        sums += n;
+    }
+    return cudaGetLastError();
+}
+
+/* ---- UPDATE: a block of threads has a block of states */
+static __device__ float most_of_block(float x)
+{
+    __shared__ float room[32];
+    __syncthreads();
+    return tern_block_max(fabsf(flushed(x)), room);
+}
+
+static __device__ __forceinline__ float square_value(uint32_t q)
+{
+    const float root = __fmul_rn((float)q, 0x1.010102p-8f), square = __fmul_rn(root, root);
+    return __fmul_rn(square, square);
+}
+
+static __device__ float load_state(tern_cuda_stored type, const void *from, const float *scales, uint64_t i)
+{
+    if (type == TERN_CUDA_BF16) return __uint_as_float((uint32_t)((const uint16_t *)from)[i] << 16);
+    if (type == TERN_CUDA_M8) {
+        const float root = __fmul_rn((float)((const int8_t *)from)[i], 0x1.020408p-7f);
+        return mul_of(__fmul_rn(fabsf(root), root), flushed(scales[i / BLOCK]));
+    }
+    if (type == TERN_CUDA_V8) return mul_of(square_value(((const uint8_t *)from)[i]), flushed(scales[i / BLOCK]));
+    return ((const float *)from)[i];
+}
+
+static __device__ uint16_t bf16_random(float v, uint32_t random)
+{
+    const uint32_t bits = __float_as_uint(v);
+    if ((bits & 0x7f800000u) == 0x7f800000u) return bf16_nearest(v);
+    uint32_t up = bits + (random & 0xffffu);
+    if ((up & 0x7f800000u) == 0x7f800000u) up = (bits & 0x80000000u) | 0x7f7f0000u;
+    return (uint16_t)(up >> 16);
+}
+
+static __device__ int8_t state_code(float x, float s)
+{
+    if (s == 0) return 0;
+    const float code = rintf(__fmul_rn(127.0f, __fsqrt_rn(div_of(fabsf(x), s))));
+    return (int8_t)(x < 0 ? -code : code);
+}
+
+static __device__ uint8_t square_code(float x, float s, uint32_t random)
+{
+    if (!(x > 0)) return 0;
+    const float y = div_of(x, s);
+    uint32_t q = (uint32_t)__fmul_rn(255.0f, __fsqrt_rn(__fsqrt_rn(y)));
+    const float a = square_value(q), gap = sub_of(square_value(q + 1), a);
+    q += mul_of(__fmul_rn((float)(random >> 16), 0x1p-16f), gap) < sub_of(y, a);
+    return (uint8_t)(q < 1 ? 1 : q > 255 ? 255 : q);
+}
+
+/* random NULL-like (`nearest`): BF16 to the nearest. All threads of the block take part. */
+static __device__ void store_state(tern_cuda_stored type, void *to, float *scales, uint64_t i, bool mine, float x,
+                                   uint32_t random, bool nearest)
+{
+    if (type == TERN_CUDA_M8 || type == TERN_CUDA_V8) {
+        const float s = most_of_block(mine ? x : 0);
+        if (threadIdx.x == 0) scales[i / BLOCK] = s;
+        if (!mine) return;
+        if (type == TERN_CUDA_M8) ((int8_t *)to)[i] = state_code(flushed(x), s);
+        else ((uint8_t *)to)[i] = square_code(flushed(x), s, random);
+    } else if (mine && type == TERN_CUDA_BF16) {
+        ((uint16_t *)to)[i] = nearest ? bf16_nearest(x) : bf16_random(x, random);
+    } else if (mine) {
+        ((float *)to)[i] = x;
+    }
+}
+
+typedef struct numbers {
+    float w, m, v;
+} numbers;
+
+static __device__ void adamw(const tern_cuda_update &p, float g, numbers &x)
+{
+    const tern_cuda_train_params *f = p.params;
+    const float m = flushed(x.m), v = flushed(x.v);
+    x.m = add_of(m, mul_of(flushed(f->blend1), sub_of(g, m)));
+    x.v = add_of(mul_of(v, flushed(f->beta2)), mul_of(mul_of(flushed(f->blend2), g), g));
+    const float root = x.v < 0 ? 0 : __fsqrt_rn(x.v);
+    const float size = add_of(div_of(flushed(root), flushed(f->root)), flushed(f->eps));
+    const float step = mul_of(flushed(f->pace), div_of(x.m, size));
+    x.w = sub_of(mul_of(flushed(x.w), p.decays ? flushed(f->keep) : 1.0f), step);
+}
+
+static __device__ void sgd(const tern_cuda_update &p, float g, numbers &x)
+{
+    const float w = flushed(x.w);
+    float d = add_of(flushed(g), mul_of(p.decays ? flushed(p.params->decay) : 0, w));
+    if (p.m) d = x.m = add_of(mul_of(flushed(p.params->momentum), flushed(x.m)), d);
+    x.w = sub_of(w, mul_of(flushed(p.params->lr), d));
+}
+
+static __global__ void __launch_bounds__(BLOCK) update(tern_cuda_update p)
+{
+    const uint64_t blocks = (p.n + BLOCK - 1) / BLOCK;
+    for (uint64_t block = blockIdx.x; block < blocks; block += gridDim.x) {
+        const uint64_t i = block * BLOCK + threadIdx.x;
+        const bool mine = i < p.n;
+        const uint32_t seed = p.params->seed + p.stream, r = random_bits(~seed, (uint32_t)i);
+        numbers x = {0, 0, 0};
+        if (mine) {
+            x.w = load_state(p.w_type, p.w, NULL, i);
+            if (p.m) x.m = load_state(p.m_type, p.m, p.m_scales, i);
+            if (p.v) x.v = load_state(p.v_type, p.v, p.v_scales, i);
+            const float g = mul_of(flushed(p.g[i]), flushed(p.params->clip));
+            p.g[i] = 0;
+            if (p.adamw) adamw(p, g, x);
+            else sgd(p, g, x);
+        }
+        if (p.m_type == TERN_CUDA_M8 || p.v_type == TERN_CUDA_V8) __syncthreads(); /* scales are read */
+        store_state(p.w_type, p.w, NULL, i, mine, x.w, random_bits(seed, (uint32_t)i), false);
+        if (p.m) store_state(p.m_type, p.m, p.m_scales, i, mine, x.m, 0, true);
+        if (p.v)
+            store_state(p.v_type, p.v, p.v_scales, i, mine, x.v, p.v_type == TERN_CUDA_BF16 ? r >> 16 : r, false);
+    }
+}
+
+cudaError_t tern_cuda_run_update(const tern_cuda_update *p, cudaStream_t stream)
+{
+    const uint64_t blocks = (p->n + BLOCK - 1) / BLOCK, most = 1 << 20;
+    update<<<(uint32_t)(blocks < most ? blocks : most), BLOCK, 0, stream>>>(*p);
+    return cudaGetLastError();
+}

@@ -1,0 +1,135 @@
+/* How ops of training are lowered, on a made-up device. What the kernels compute, the groups training_rows, gradient,
+ * varlen_attention and update check on a real one (scripts/gpu-check.sh). No device is asked. */
+#include "support/test.h"
+#include "support/training_case.h"
+
+#if TERN_CUDA
+#include "backend/cuda/cuda_internal.h"
+
+enum { TOKENS = 64, COLS = 128 };
+
+static tern_rng rng = {.state = 1};
+static tern_cuda device = {.limits = {.capability = 90, .multiprocessors = 132, .shared_bytes = 200 << 10}};
+static uint8_t memory[TEST_CASE_MAX_VALUES][1 << 10]; /* nothing is read or written there */
+
+typedef struct rig {
+    test_case c;
+    tern_buffer buffers[TEST_CASE_MAX_VALUES];
+    tern_binding bindings[TEST_CASE_MAX_VALUES];
+    tern_prepared prepared;
+    tern_cuda_launch launch;
+    float scratch;
+} rig;
+
+static void lower(rig *r, const tern_op *op)
+{
+    tern_error err = {0};
+    for (uint32_t i = 0; i < r->c.graph.n_values; i++) {
+        const tern_weight *w = r->c.graph.values[i].weight;
+        r->buffers[i] = (tern_buffer){.data = memory[i]};
+        if (w) assert_ok(tern_cuda__layout(&r->buffers[i].layout, w, &err), err);
+        r->bindings[i] = (tern_binding){.buffer = &r->buffers[i]};
+    }
+    r->prepared = (tern_prepared){.graph = &r->c.graph, .bindings = r->bindings, .scratch = &r->scratch};
+    r->launch = (tern_cuda_launch){0};
+    assert_ok(tern_cuda__supports(&device.base, &r->c.graph, op, &err), err);
+    tern_cuda__ops[op->kind].lower(&r->prepared, op, &r->launch);
+    assert_non_null(r->launch.run);
+}
+
+static void open_case(rig *r)
+{
+    *r = (rig){.c = {.rng = &rng}};
+    test_case_open(&r->c, &rng, &(test_case_shape){.max_tokens = TOKENS, .training = true});
+}
+
+/* Ops by rows: where their results go, and how many rows there may be. */
+static void rows(void **state)
+{
+    (void)state;
+    const tern_op_kind kinds[] = {TERN_OP_SOFTCAP_BACKWARD, TERN_OP_DROPOUT, TERN_OP_FAKE_QUANTIZE,
+                                  TERN_OP_GATE_BACKWARD, TERN_OP_CROSS_ENTROPY};
+    rig r;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        open_case(&r);
+        const tern_op op = test_training_add(&r.c, &(test_training){.kind = kinds[i], .cols = COLS});
+        lower(&r, &op);
+        assert_int_equal(r.launch.params.train_rows.count.most, TOKENS);
+        assert_int_equal(r.launch.params.train_rows.cols, COLS);
+        assert_ptr_equal(r.launch.params.train_rows.out.data, memory[op.out.value]);
+        test_case_close(&r.c);
+    }
+}
+
+/* A norm whose weight is frozen keeps no factors. */
+static void norms(void **state)
+{
+    (void)state;
+    rig r;
+    for (int frozen = 0; frozen < 2; frozen++) {
+        open_case(&r);
+        const tern_op op = test_training_add(
+            &r.c,
+            &(test_training){.kind = TERN_OP_RMS_NORM_BACKWARD, .cols = COLS, .n_groups = 3, .no_dg = frozen == 1});
+        lower(&r, &op);
+        assert_int_equal(r.launch.params.norm_backward.group, COLS);
+        assert_int_equal(r.launch.params.norm_backward.cols, 3 * COLS);
+        assert_int_equal(r.launch.params.norm_backward.factors == NULL, frozen);
+        assert_int_equal(r.launch.params.norm_backward.dweight == NULL, frozen);
+        assert_int_equal(tern_cuda__training_scratch(&r.c.graph, &op), TOKENS * 3 * sizeof(float));
+        test_case_close(&r.c);
+    }
+}
+
+static void rope_turns_back(void **state)
+{
+    (void)state;
+    rig r;
+    open_case(&r);
+    tern_op op = test_training_add(&r.c, &(test_training){.kind = TERN_OP_ROPE_BACKWARD, .cols = COLS});
+    lower(&r, &op);
+    assert_true(r.launch.params.rope.back && r.launch.params.rope.turns);
+    test_case_close(&r.c);
+}
+
+/* Planes of a large table are made in parts. */
+static void scratch_of_products(void **state)
+{
+    (void)state;
+    const size_t least = tern_cuda_dx_bytes(256, 32, 2560);
+    assert_true(least > 0 && least < (20 << 20));
+    assert_true(tern_cuda_dx_bytes(2048, 6912, 2560) >= 4ull * 6912 * 2560);
+    assert_true(tern_cuda_dx_bytes(2048, 128256, 2560) < (240 << 20));
+    assert_true(tern_cuda_dw_bytes(2048, 128256, 2560) < (240 << 20));
+    assert_true(tern_cuda_dw_bytes(2048, 1024, 1024) >= 4ull * 2048 * (1024 + 1024));
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    rig r;
+    tern_error err = {0};
+    open_case(&r);
+    tern_op op = {.kind = TERN_OP_VARLEN_ATTENTION, .n_heads = 2, .n_kv_heads = 1, .head_dim = 320};
+    assert_int_equal(tern_cuda__supports(&device.base, &r.c.graph, &op, &err), TERN_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "head dimension 320: at most 256 expected"));
+    op = (tern_op){.kind = TERN_OP_LINEAR_DX, .route = {.cols = 2}};
+    assert_int_equal(tern_cuda__supports(&device.base, &r.c.graph, &op, &err), TERN_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "linear_dx of experts"));
+    test_case_close(&r.c);
+}
+
+static const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(norms),
+                                          cmocka_unit_test(rope_turns_back), cmocka_unit_test(scratch_of_products),
+                                          cmocka_unit_test(refused)};
+#else
+static void without(void **state)
+{
+    (void)state;
+    skip(); /* a build without CUDA */
+}
+
+static const struct CMUnitTest tests[] = {cmocka_unit_test(without)};
+#endif
+
+TEST_GROUP(cuda_training, "", tests);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "apps/app.h"
+#include "apps/generation.h"
 #include "apps/hub.h"
 #include "apps/open.h"
 #include "apps/serve_flags.h"
@@ -30,6 +31,7 @@ static const tern_flag_group groups[] = {{"Models", tern_flags_serve_models},
 
 static void defaults(tern_options *o)
 {
+    o->draft_tokens = 8;
     o->serve.port = DEFAULT_PORT;
     o->bundled = "chat.gguf";
 }
@@ -212,6 +214,7 @@ static tern_status prepare(serving *s, tern_error *err)
                   .n_chunk = o->serve.chunk,
                   .kv = tern_app_kv(o),
                   .no_prefix_reuse = o->serve.no_reuse},
+        .draft_tokens = tern_app_draft_tokens(o),
         .cache_file = o->serve.cache_file,
         .open = open_model,
         .open_context = s,

@@ -117,11 +117,12 @@ test('clients that leave free their sequences', async () => {
     });
 });
 
-test('the same text with other chunks, a small pool and no reuse', async () => {
+test('the same text with other chunks, guesses, a small pool and no reuse', async () => {
     const asks = Array.from({ length: 64 }, (_, seed) => ({ prompt: 'Once upon a time '.repeat(seed % 5 + 1), seed,
         temperature: 1, max_tokens: 24 }));
     let expected;
-    for (const flags of [['--parallel', '1', '--no-prefix-reuse'], ['--parallel', '16', '--chunk', '3'],
+    for (const flags of [['--parallel', '1', '--no-prefix-reuse'],
+        ['--parallel', '16', '--chunk', '3', '--draft', 'ngram'],
         ['--parallel', '8', '--ctx', '128', '--cache', '1M']]) {
         await withServer(flags, async ({ url }) => {
             const answers = await Promise.all(asks.map(async (ask) => (await post(url, ask)).json()));

@@ -156,6 +156,7 @@ static tern_request_params params_of(const tern_answer *a, const tern_host *host
         .echo = ask->echo,
         .logprobs = ask->logprobs || ask->best_of > ask->n,
         .n_top_logprobs = ask->n_top_logprobs,
+        .draft_tokens = host->server->options.draft_tokens,
         .grammar = a->grammar,
         .loras = &a->use,
         .n_loras = a->lora >= 0,

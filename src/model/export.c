@@ -25,14 +25,15 @@ static const tern_encoding *target_of(const tern_config *c, const tern_export_op
     }
 }
 
+/* trained: a dense weight's numbers are ternary. */
 static tern_status check_target(const tern_export_options *o, tern_role role, const tern_weight *w,
-                                const tern_encoding *e, tern_error *err)
+                                const tern_encoding *e, bool trained, tern_error *err)
 {
     size_t bytes;
     if (tern_role__kind(role) == TERN_KIND_T && e->ternary)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: %s asked for, an encoding that is not ternary expected",
                          w->name, e->name);
-    if (e->ternary && !w->encoding->ternary && !o->force)
+    if (e->ternary && !w->encoding->ternary && !trained && !o->force)
         return tern_fail(err, TERN_UNSUPPORTED, "%s: %s weights into %s: the model was not trained for it", w->name,
                          w->encoding->name, e->name);
     if (tern_encoding_bytes(e, w->rows, w->cols, &bytes, err) == TERN_OK) return TERN_OK;
@@ -49,17 +50,22 @@ tern_status tern_export__plan(const tern_config *config, const tern_export_optio
                           .asked = target_of(c, options, role, layer, w),
                           .n_experts = tern_role__of_experts(role) ? c->n_experts : 1};
     p.encoding = tern_encoding_fitting(p.asked, w->cols);
-    TERN_TRY(check_target(options, role, w, p.encoding, err));
     p.ternarise = p.encoding->ternary && !w->encoding->ternary;
+    if (p.ternarise) TERN_TRY(tern_export__find_signs(&p, err));
+    tern_status status;
+    TERN_GOTO(check_target(options, role, w, p.encoding, p.signs, err));
     bool permute = tern_family__find(c->architecture)->rope_adjacent && !c->rope_adjacent;
     if (permute && role == TERN_ROLE_ATTN_Q) p.permuted_heads = c->n_heads;
     if (permute && role == TERN_ROLE_ATTN_K) p.permuted_heads = c->n_kv_heads;
-    TERN_TRY(tern_export__find_importance(options, role, layer, &p, err));
+    TERN_GOTO(tern_export__find_importance(options, role, layer, &p, err));
     if (options->rsr && p.encoding->ternary)
         p.rsr_rows = options->rsr_rows ? options->rsr_rows : tern_rsr_default_k(w->cols);
-    if (p.encoding->ternary) TERN_TRY(tern_export__plan_scales(&p, err));
+    if (p.encoding->ternary) TERN_GOTO(tern_export__plan_scales(&p, err));
     *plan = p;
     return TERN_OK;
+fail:
+    tern_export__drop(&p);
+    return status;
 }
 
 typedef struct matrix {

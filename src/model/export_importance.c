@@ -9,6 +9,8 @@
 void tern_export__drop(tern_export_plan *plan)
 {
     tern_free(plan->importance);
+    tern_free(plan->signs);
+    plan->signs = NULL;
     plan->importance = NULL;
 }
 

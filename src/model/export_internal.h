@@ -12,15 +12,17 @@ typedef struct tern_export_plan {
     uint32_t permuted_heads; /* of a Q or K matrix whose rows go from split halves to adjacent pairs; else 0 */
     bool joined;             /* stored in one tensor with others */
     bool ternarise;          /* a dense weight into a ternary encoding */
-    float scale;             /* the weight's; not known yet when `ternarise` into an encoding with a tail */
-    uint32_t rsr_rows;       /* rows of a block of the RSR section beside it; 0: it gets none */
-    tern_pool *pool;         /* sorts it */
-    uint32_t n_scales;  /* values in the tensor of scales beside this one, its own place having 1; 0: there is none */
-    uint32_t n_experts; /* of whose matrices the rows are, one after the other; 1: none */
-    float *importance;  /* [n_experts][cols] of a matrix that is encoded anew and has one, or NULL; tern_export__drop
-                         * frees it */
-    bool unweighted;    /* it is encoded anew and the imatrix has no entry for it */
-    uint32_t n_exact;   /* scales that metadata hold exactly, its own place having them rounded; 0: none */
+    float *signs;        /* of a weight whose numbers are ternary already: [rows] scales; tern_export__drop frees it */
+    bool one_sign_scale; /* they are all the same */
+    float scale;         /* the weight's; not known yet when `ternarise` into an encoding with a tail */
+    uint32_t rsr_rows;   /* rows of a block of the RSR section beside it; 0: it gets none */
+    tern_pool *pool;     /* sorts it */
+    uint32_t n_scales;   /* values in the tensor of scales beside this one, its own place having 1; 0: there is none */
+    uint32_t n_experts;  /* of whose matrices the rows are, one after the other; 1: none */
+    float *importance;   /* [n_experts][cols] of a matrix that is encoded anew and has one, or NULL; tern_export__drop
+                          * frees it */
+    bool unweighted;     /* it is encoded anew and the imatrix has no entry for it */
+    uint32_t n_exact;    /* scales that metadata hold exactly, its own place having them rounded; 0: none */
 } tern_export_plan;
 
 /* Errors: INVALID_ARGUMENT (the encoding does not fit the role or the shape), UNSUPPORTED (not trained for it). Each
@@ -46,6 +48,14 @@ tern_status tern_export__write(const tern_export_plan *plan, tern_gguf_writer *w
 uint32_t tern_export__source_row(const tern_export_plan *plan, uint32_t row);
 /* The scale that the ternarised weight will have. Errors: OUT_OF_MEMORY, MALFORMED (it is not finite). */
 tern_status tern_export__ternarised_scale(const tern_export_plan *plan, float *scale, tern_error *err);
+
+/* Fills in `signs` where each row of a dense weight has one magnitude beside 0. Errors: OUT_OF_MEMORY, those of
+ * decoding. */
+tern_status tern_export__find_signs(tern_export_plan *plan, tern_error *err);
+/* The codes of n such numbers. */
+void tern_export__take_signs(const float *values, size_t n, int8_t *codes);
+/* Whether rows have scales of their own. */
+bool tern_export__by_row(const tern_export_plan *plan);
 
 /* Fills in scale, n_scales and n_exact of a plan for a ternary encoding. Errors: as ternarised_scale. */
 tern_status tern_export__plan_scales(tern_export_plan *plan, tern_error *err);

@@ -8,8 +8,14 @@
 #include "format/gguf.h"
 #include "model/export_internal.h"
 
+bool tern_export__by_row(const tern_export_plan *p)
+{
+    return p->signs ? !p->one_sign_scale : p->weight->row_scales != NULL;
+}
+
 float tern_export__scale(const tern_export_plan *p, uint32_t row)
 {
+    if (p->signs) return p->signs[tern_export__source_row(p, row)]; /* also where all are the same */
     return p->weight->row_scales ? p->weight->row_scales[tern_export__source_row(p, row)] : p->scale;
 }
 
@@ -22,7 +28,7 @@ static float rounded(float scale)
  * exactly in metadata. */
 static void plan_blocks(tern_export_plan *p)
 {
-    const uint32_t n = p->weight->row_scales ? p->weight->rows : 1;
+    const uint32_t n = tern_export__by_row(p) ? p->weight->rows : 1;
     bool exact = true;
     for (uint32_t r = 0; r < n; r++) {
         const float scale = tern_export__scale(p, r), stored = rounded(scale);
@@ -39,10 +45,10 @@ tern_status tern_export__plan_scales(tern_export_plan *p, tern_error *err)
 {
     const tern_weight *w = p->weight;
     const bool blocks = p->encoding->tail_bytes == 0;
-    p->scale = w->scale;
-    if (p->ternarise && blocks) TERN_TRY(tern_export__ternarised_scale(p, &p->scale, err));
+    p->scale = p->signs ? p->signs[0] : w->scale;
+    if (p->ternarise && blocks && !p->signs) TERN_TRY(tern_export__ternarised_scale(p, &p->scale, err));
     if (blocks) plan_blocks(p);
-    else if (w->row_scales) p->n_scales = w->rows;
+    else if (tern_export__by_row(p)) p->n_scales = w->rows;
     return TERN_OK;
 }
 
@@ -50,7 +56,7 @@ tern_status tern_export__write_scales(const tern_export_plan *p, float scale, te
 {
     for (uint32_t r = 0; r < p->n_scales; r++) {
         uint8_t bytes[4];
-        const float one = p->weight->row_scales ? tern_export__scale(p, r) : scale;
+        const float one = tern_export__by_row(p) ? tern_export__scale(p, r) : scale;
         tern_store_f32(bytes, one == 0 ? 1.0f : one); /* a row of zeros */
         TERN_TRY(tern_gguf_writer_data(out, bytes, sizeof bytes, err));
     }

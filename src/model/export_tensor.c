@@ -117,10 +117,11 @@ static tern_status ternarise(const tern_export_plan *p, int8_t *codes, float *sc
     float *values = tern_alloc(bytes);
     if (!values) return tern_fail_alloc(err, bytes);
     tern_status status = rows_to_values(p, 0, w->rows, values, err);
-    if (status == TERN_OK && codes) tern_ternarise(values, n, codes, scale);
+    if (status == TERN_OK && codes && p->signs) tern_export__take_signs(values, n, codes);
+    else if (status == TERN_OK && codes) tern_ternarise(values, n, codes, scale);
     if (status == TERN_OK && !codes) *scale = tern_absmean(values, n);
     tern_free(values);
-    if (status == TERN_OK && !isfinite(*scale))
+    if (status == TERN_OK && !p->signs && !isfinite(*scale))
         return tern_fail(err, TERN_MALFORMED, "%s: a mean magnitude of %g found, a finite one expected", w->name,
                          (double)*scale);
     return status;
@@ -160,7 +161,7 @@ static tern_status encode_rows(const tern_export_plan *p, const int8_t *codes, u
 static tern_status encode(const tern_export_plan *p, const int8_t *codes, float scale, uint8_t *bytes, tern_error *err)
 {
     const tern_weight *w = p->weight;
-    if (w->row_scales && p->n_scales == 0) return encode_rows(p, codes, bytes, err);
+    if (tern_export__by_row(p) && p->n_scales == 0) return encode_rows(p, codes, bytes, err);
     return tern_encode_codes(p->encoding, codes, p->n_scales ? 1.0f : scale, w->rows, w->cols, bytes, err);
 }
 

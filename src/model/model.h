@@ -259,7 +259,8 @@ float tern_yarn_size(float factor, float share);
  * an f32 tensor "<name without .weight>.scale" [1] or [rows], which other programs know of some architectures at most.
  * A dense encoding whose blocks do not fit a matrix's columns gives way to its sibling (tern_encoding_fitting), which
  * the report says.
- * Dense weights into a ternary encoding are refused (UNSUPPORTED, "the model was not trained for it") unless `force`.
+ * Dense weights into a ternary encoding keep what they are where each row has one magnitude beside 0 (TriLM), and are
+ * refused otherwise (UNSUPPORTED, "the model was not trained for it") unless `force`.
  * llama models get their Q/K rows permuted to adjacent pairs, as GGUF's llama architecture means. */
 
 /* What of a written file other engines cannot read. */

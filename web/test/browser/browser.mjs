@@ -9,7 +9,6 @@ export const ROOT = join(WEB, '..');
 /** Where `make web` puts the page; TERN_SITE for another build. */
 export const SITE = process.env.TERN_SITE ?? join(ROOT, 'build/web/site');
 export const TERN = process.env.TERN_NATIVE ?? join(ROOT, 'build/release/tern');
-export const PICTURES = process.env.TERN_PICTURES;
 
 const EXECUTABLE = process.env.CHROMIUM ?? '/usr/bin/chromium';
 const GPU = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader', '--enable-features=Vulkan'];

@@ -33,7 +33,7 @@ json_t *tern_web__describe(const tern_model *model)
                      "trainedContextLength", (json_int_t)c->n_ctx_train, "layers", (json_int_t)c->n_layers, "embedding",
                      (json_int_t)c->n_embd, "vocabulary", (json_int_t)c->n_vocab, "hasChatTemplate",
                      t && tern_tokenizer_chat_template(t), "hasTokenizer", t != NULL, "hasTools",
-                     web_tool_form(t) != TERN_TOOLS_NONE);
+                     tern_web__tool_form(t) != TERN_TOOLS_NONE);
 }
 
 /* Bytes of memory by what they hold, and the largest piece that a device is asked for at once. */

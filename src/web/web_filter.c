@@ -72,7 +72,7 @@ static tern_status open_calls(web_filter *f, const json_t *tools, tern_error *er
     char *list = json_dumps(json_object_get(tools, "list"), JSON_COMPACT);
     if (!list) return tern_fail(err, TERN_INVALID_ARGUMENT, "option tools: a list expected");
     const tern_status status = tern_grammar_open_tools(
-        &f->grammar, f->vocab, web_tool_form(tern_engine_tokenizer(tern_session_engine(f->session))), list,
+        &f->grammar, f->vocab, tern_web__tool_form(tern_engine_tokenizer(tern_session_engine(f->session))), list,
         strlen(list), json_string_value(json_object_get(tools, "name")),
         json_is_true(json_object_get(tools, "parallel")), err);
     tern_free(list); /* jansson has base/alloc.h's */
@@ -90,8 +90,8 @@ static tern_status constrain(web_filter *f, const json_t *grammar, const json_t 
     return TERN_OK;
 }
 
-tern_status web_filter_open(web_filter *f, tern_session *session, const json_t *grammar, const json_t *tools,
-                            tern_error *err)
+tern_status tern_web__filter_open(web_filter *f, tern_session *session, const json_t *grammar, const json_t *tools,
+                                  tern_error *err)
 {
     f->session = session;
     f->filter = (tern_token_filter){mask, accept, f};
@@ -107,12 +107,12 @@ tern_status web_filter_open(web_filter *f, tern_session *session, const json_t *
     return grammar || tools ? constrain(f, grammar, tools, err) : TERN_OK;
 }
 
-const tern_token_filter *web_filter_of(const web_filter *f)
+const tern_token_filter *tern_web__filter_of(const web_filter *f)
 {
     return f->logprobs || f->state ? &f->filter : NULL;
 }
 
-void web_filter_close(web_filter *f)
+void tern_web__filter_close(web_filter *f)
 {
     tern_grammar_state_close(f->state);
     tern_grammar_close(f->grammar);

@@ -26,10 +26,10 @@ typedef struct web_filter {
 /* What the options grammar ({kind: "schema" | "json" | "gbnf" | "regex", source}) and tools ({list, name, parallel})
  * ask for; either may be NULL, not both given. `logprobs` and n_top are set by the caller. The filter stays where it
  * is. Errors: INVALID_ARGUMENT, those of tern_grammar_open and tern_grammar_open_tools. */
-tern_status web_filter_open(web_filter *f, tern_session *session, const json_t *grammar, const json_t *tools,
-                            tern_error *err);
+tern_status tern_web__filter_open(web_filter *f, tern_session *session, const json_t *grammar, const json_t *tools,
+                                  tern_error *err);
 /* What the generation is to be given; NULL: it needs none. */
-const tern_token_filter *web_filter_of(const web_filter *f);
-void web_filter_close(web_filter *f);
+const tern_token_filter *tern_web__filter_of(const web_filter *f);
+void tern_web__filter_close(web_filter *f);
 
 #endif

@@ -126,8 +126,8 @@ static tern_status read_params(web_generation *g, tern_session *session, const c
     tern_status status;
     TERN_GOTO(read_stops(g, stop, p, err));
     TERN_GOTO(read_biases(g, biases, n_vocab, p, err));
-    TERN_GOTO(web_filter_open(&g->filter, session, grammar, tools, err));
-    p->filter = web_filter_of(&g->filter);
+    TERN_GOTO(tern_web__filter_open(&g->filter, session, grammar, tools, err));
+    p->filter = tern_web__filter_of(&g->filter);
 fail:
     json_decref(root);
     return status;
@@ -213,7 +213,7 @@ void tern_web_generation_close(web_generation *g)
     for (size_t i = 0; g->stops && g->stops[i]; i++) tern_free((void *)(uintptr_t)g->stops[i]);
     tern_free(g->stops);
     tern_free(g->biases);
-    web_filter_close(&g->filter);
+    tern_web__filter_close(&g->filter);
     tern_buf_deinit(&g->logprobs);
     tern_tokens_deinit(&g->ids);
     tern_tokens_deinit(&g->ends);

@@ -10,7 +10,7 @@ TERN_WEB tern_status tern_web_tools_open(tern_tool_parser **parser, const tern_e
 TERN_WEB tern_status tern_web_tools_add(tern_tool_parser *parser, const char *text, size_t n, int last);
 TERN_WEB void tern_web_tools_close(tern_tool_parser *parser);
 
-tern_tool_form web_tool_form(const tern_tokenizer *tokenizer)
+tern_tool_form tern_web__tool_form(const tern_tokenizer *tokenizer)
 {
     const char *source = tokenizer ? tern_tokenizer_chat_template(tokenizer) : NULL;
     const tern_tool_form form = tern_tool_form_of(source);
@@ -19,7 +19,7 @@ tern_tool_form web_tool_form(const tern_tokenizer *tokenizer)
 
 tern_status tern_web_tools_open(tern_tool_parser **parser, const tern_engine *engine)
 {
-    return tern_tool_parser_open(parser, web_tool_form(tern_engine_tokenizer(engine)), tern_web__error());
+    return tern_tool_parser_open(parser, tern_web__tool_form(tern_engine_tokenizer(engine)), tern_web__error());
 }
 
 static json_t *calls_of(const tern_tool_parser *parser)

@@ -5,6 +5,6 @@
 #include "tern.h"
 
 /* The form of the model's own template; NONE where it cannot tell the model which tools there are. */
-tern_tool_form web_tool_form(const tern_tokenizer *tokenizer); /* NULL: none */
+tern_tool_form tern_web__tool_form(const tern_tokenizer *tokenizer); /* NULL: none */
 
 #endif

@@ -222,6 +222,6 @@ bool tern_sparse__columns(const tern_linear__job *job)
     p.n_segments = p.n ? (p.n + p.segment - 1) / p.segment : 1;
     tern_pool_for(cpu->pool, p.n_segments, segment_task, &p);
     finish(job, &p);
-    tern_linear__count_skipped(job, &job->step->skipped_columns, cols - p.n, buffer->bytes / cols);
+    tern_linear__count_skipped(job, &job->step->skipped_columns, cols - p.n, tern_size_of(buffer->bytes / cols));
     return true;
 }

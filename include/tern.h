@@ -71,31 +71,32 @@ typedef struct tern_engine_options {
      * convert
      * --rsr` has put them and else made when the engine opens. The results are the same.
      *
-     * Of vulkan: names of pipelines with commas between ("q4_k_vec1_8x4_s8", docs/tune.md), each taken in the place of
-     * those that compute the same, where it fits; NULL: by tune_file, else by a table. With `split`, a name of the CPU
-     * or names of the GPU. Errors: INVALID_ARGUMENT (no such name), UNSUPPORTED (the device lacks what it needs). */
+     * Of vulkan: names of pipelines with commas between ("q4_k_vec1_8x4_s8", docs/guides/tuning.md), each taken in the
+     * place of those that compute the same, where it fits; NULL: by tune_file, else by a table. With `split`, a name of
+     * the CPU or names of the GPU. Errors: INVALID_ARGUMENT (no such name), UNSUPPORTED (the device lacks what it
+     * needs). */
     const char *kernel;
     /* Of the CPU: whether rows and columns of a feed-forward network that its squared ReLU makes irrelevant are read:
      * "auto" (NULL): not where that is quicker; "dense": always; "sparse": never, and weights of any size get a copy by
      * columns. The results are the same. INVALID_ARGUMENT: something else. */
     const char *ffn;
     /* The path of what `tern tune` has measured, which chooses the kernel of each layer by its shape and the number of
-     * threads, or of tokens on a GPU of that name and driver (tern_tune_path says where it is; docs/tune.md); NULL:
-     * none is read. A file that is missing, damaged or of another CPU or build of Tern is an error (NOT_FOUND,
+     * threads, or of tokens on a GPU of that name and driver (tern_tune_path says where it is; docs/guides/tuning.md);
+     * NULL: none is read. A file that is missing, damaged or of another CPU or build of Tern is an error (NOT_FOUND,
      * MALFORMED, UNSUPPORTED), and the program's to decide: load again without it, or say that `tern tune` should run.
      * Goes without `kernel` and `cpu_features` (INVALID_ARGUMENT). */
     const char *tune_file;
 
     /* How the output table is read. NULL: as the file has it. An encoding ("q8_0", "q6_k", "q4_k", ...): converted to
      * it in memory. "exact" (on the CPU): the file's table, of which only rows that can be among the highest logits
-     * wanted are read; the same tokens (docs/decisions/0011-exact-head.md). */
+     * wanted are read; the same tokens (docs/internals/decisions/0011-exact-head.md). */
     const char *head;
     /* What layers multiply. "auto" (NULL): ternary ones each token's activations in 8 bits, which BitNet models were
      * trained with (W1.58A8), all others f32. "f32": ternary ones too (W1.58A32), for models that were trained so
-     * (docs/training.md says which to use when). "int8": as "auto", and layers in block encodings of models that are
-     * not ternary multiply activations that are int8 by blocks, on the CPU alone (UNSUPPORTED elsewhere): faster, less
-     * exact (docs/decisions/0028-int8-by-block.md). "f32" goes without `tune_file` and with no `kernel` but "dot",
-     * since those choose among int8 products (INVALID_ARGUMENT). */
+     * (docs/guides/fine-tuning.md says which to use when). "int8": as "auto", and layers in block encodings of models
+     * that are not ternary multiply activations that are int8 by blocks, on the CPU alone (UNSUPPORTED elsewhere):
+     * faster, less exact (docs/internals/decisions/0028-int8-by-block.md). "f32" goes without `tune_file` and with no
+     * `kernel` but "dot", since those choose among int8 products (INVALID_ARGUMENT). */
     const char *activations;
     /* Passes of fusion that are left out, by their names with commas between (tern_fusion_at), or "all": the same text,
      * slower, to see what each is worth. NULL: none. */
@@ -111,10 +112,10 @@ typedef struct tern_engine_options {
     void *progress_context;
 } tern_engine_options;
 
-/* Opens a GGUF file, a Hugging Face folder or a package (docs/formats/package.md). Weights of a GGUF file are used in
- * place in the mapped file: it must not change while the engine lives. `options` NULL: the defaults. On failure *engine
- * is NULL; otherwise it is the caller's to close. Errors: NOT_FOUND, IO, MALFORMED and UNSUPPORTED (the tensor, key or
- * file, the value found and the value expected), INVALID_ARGUMENT (an option), OUT_OF_MEMORY, CANCELLED. */
+/* Opens a GGUF file, a Hugging Face folder or a package (docs/reference/formats/package.md). Weights of a GGUF file are
+ * used in place in the mapped file: it must not change while the engine lives. `options` NULL: the defaults. On failure
+ * *engine is NULL; otherwise it is the caller's to close. Errors: NOT_FOUND, IO, MALFORMED and UNSUPPORTED (the tensor,
+ * key or file, the value found and the value expected), INVALID_ARGUMENT (an option), OUT_OF_MEMORY, CANCELLED. */
 TERN_API tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_engine_options *options,
                                       tern_error *err);
 
@@ -261,11 +262,11 @@ typedef struct tern_convert_options {
                           or a mix of llama.cpp's, "Q4_K_M", "Q4_K_S", "Q5_K_M", "Q5_K_S"; NULL: as they are */
     const char *head;  /* of the embedding and output tables; NULL: as the mix has them, else as they are */
     bool force;        /* ternarise a model that was not trained for it */
-    bool rsr;          /* store ternary layers sorted as well, for the kernel "rsr" (docs/rsr.md) */
+    bool rsr;          /* store ternary layers sorted as well, for the kernel "rsr" (docs/internals/rsr.md) */
     uint32_t rsr_rows; /* rows of its blocks, 1 to 16; 0: by the columns of each layer */
     /* The order of the codes in I2_S tensors of `in_path`, which other programs write in several: "x86", "arm", "rows",
-     * "lsb", "msb", "x86-lsb", "arm-lsb" (docs/formats/encodings.md), or "auto", which finds it by the weights. The
-     * output has "x86". NULL: a file in which another is found is refused. */
+     * "lsb", "msb", "x86-lsb", "arm-lsb" (docs/reference/formats/encodings.md), or "auto", which finds it by the
+     * weights. The output has "x86". NULL: a file in which another is found is refused. */
     const char *i2s_order;
     /* bitnet.cpp's kernel_config.ini, for files in its tl1 and tl2 of shapes that its presets do not have; or NULL. */
     const char *kernel_config;

@@ -53,7 +53,7 @@ TERN_API void tern_chat_template_close(tern_chat_template *chat_template);
  * name. */
 TERN_API const char *tern_chat_template_builtin(const char *name);
 
-/* ---- grammars: what a model may write (docs/grammar.md) */
+/* ---- grammars: what a model may write (docs/guides/structured-output.md) */
 
 /* A vocabulary made ready for grammars: the bytes of its tokens in order. Immutable; shared by threads. The tokenizer
  * must outlive it. */
@@ -126,7 +126,7 @@ typedef struct tern_token_filter {
 /* The state as a filter, which borrows it. */
 TERN_API tern_token_filter tern_grammar_state_filter(tern_grammar_state *state);
 
-/* ---- tool calls (docs/grammar.md) */
+/* ---- tool calls (docs/guides/structured-output.md) */
 
 /* How a family of models writes the calls of tools. */
 typedef enum tern_tool_form {

@@ -67,7 +67,7 @@ typedef struct tern_finetune_event {
 typedef struct tern_finetune_options {
     /* Files. */
     const char *model;       /* GGUF file or Hugging Face folder to start from; or */
-    const char *config;      /* a config.json (docs/training.md): a model from nothing */
+    const char *config;      /* a config.json (docs/guides/fine-tuning.md): a model from nothing */
     const char *tokenizer;   /* with config: a model whose tokenizer is taken; NULL: one is learned from the data */
     const char *const *data; /* [n_data] text, JSON, JSONL, CSV, or one file that `tern data` has written */
     size_t n_data;

@@ -30,7 +30,7 @@ static const tern_flag flags[] = {
      "Whether weights that a squared ReLU makes irrelevant are skipped"},
     {"kernel", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, kernel), 0, 0,
      "CPU: ternary layers, a few tokens at a time: dot, t160, lut, rsr or rsr:K (blocks of K rows). GPU: names of "
-     "pipelines, with commas between (docs/tune.md). tern tune's choice when not given"},
+     "pipelines, with commas between (docs/guides/tuning.md). tern tune's choice when not given"},
     {"no-tune", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, no_tune), 0, 0,
      "Default kernels, whatever tern tune has measured"},
     {"kernels", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, kernels), 0, 0,

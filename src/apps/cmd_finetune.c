@@ -63,7 +63,7 @@ const tern_command tern_command_finetune = {
     .summary = "Fine-tune a model on text: all its weights, or a LoRA adapter",
     .detail = "The memory plan is printed before anything is allocated. Ctrl-C saves a checkpoint and ends;\n"
               "--resume goes on. OUT.gguf runs at once with tern run -m; a folder holds bf16 master weights for\n"
-              "transformers, or with --lora an adapter for PEFT (docs/training.md).",
+              "transformers, or with --lora an adapter for PEFT (docs/guides/fine-tuning.md).",
     .groups = finetune_groups,
     .defaults = tern_train_defaults,
     .max_args = 0,
@@ -72,7 +72,7 @@ const tern_command tern_command_finetune = {
 
 static const tern_flag model_flags[] = {
     {"config", 'c', TERN_FLAG_TEXT, "FILE", offsetof(tern_options, training.config), 0, 0,
-     "The model's shapes, in a config.json (docs/training.md)"},
+     "The model's shapes, in a config.json (docs/guides/fine-tuning.md)"},
     {"tokenizer", 0, TERN_FLAG_TEXT, "PATH", offsetof(tern_options, training.tokenizer), 0, 0,
      "A GGUF file or folder whose tokenizer is taken; one is learned from the data when not given"},
     {0},

@@ -47,7 +47,8 @@ const tern_command tern_command_pull = {
     .summary = "Fetch a model from the Hugging Face hub",
     .detail =
         "The path of the model goes to standard output; -m takes the name from then on. A TAG (Q4_K_M) chooses a\n"
-        "GGUF file by a word of its name; without one the rule of docs/models.md does. NAME is one of those that\n"
+        "GGUF file by a word of its name; without one the rule of docs/guides/models.md does. NAME is one of those "
+        "that\n"
         "`tern list --known` shows. HF_TOKEN, HF_HOME, HF_HUB_CACHE, HF_ENDPOINT and HF_HUB_OFFLINE are read.",
     .groups = groups,
     .min_args = 1,

@@ -321,7 +321,8 @@ const tern_command tern_command_serve = {
     .name = "serve",
     .usage = "[-m [NAME=]MODEL]... [--host ADDRESS] [--port N] [--api-key FILE]",
     .summary = "Serve models over HTTP",
-    .detail = "Clients of the APIs of OpenAI, Ollama, Anthropic and llama.cpp's server can talk to it (docs/serve.md).",
+    .detail = "Clients of the APIs of OpenAI, Ollama, Anthropic and llama.cpp's server can talk to it "
+              "(docs/guides/serving.md).",
     .groups = groups,
     .defaults = defaults,
     .run = run,

@@ -46,7 +46,7 @@ const tern_flag tern_flags_cpu[] = {
 const tern_flag tern_flags_kernel[] = {
     {"kernel", 0, TERN_FLAG_TEXT, "NAME", FIELD(kernel), 0, 0,
      "CPU: ternary layers, a few tokens at a time: dot, t160, lut, rsr or rsr:K (blocks of K rows). GPU: names of "
-     "pipelines, with commas between (docs/tune.md). tern tune's choice when not given"},
+     "pipelines, with commas between (docs/guides/tuning.md). tern tune's choice when not given"},
     {"no-tune", 0, TERN_FLAG_BOOL, NULL, FIELD(no_tune), 0, 0, "Default kernels, whatever tern tune has measured"},
     {0},
 };

@@ -1,4 +1,5 @@
-/* manifest.json of a package: what a model is, and which shards its GGUF file is cut into. docs/formats/package.md. */
+/* manifest.json of a package: what a model is, and which shards its GGUF file is cut into.
+ * docs/reference/formats/package.md. */
 #ifndef TERN_FORMAT_MANIFEST_H
 #define TERN_FORMAT_MANIFEST_H
 

@@ -8,7 +8,7 @@ typedef struct tern_hub_known {
     const char *name;     /* "bitnet-2b-4t" */
     const char *hub_name; /* "ORG/NAME[/FILE][:TAG]" */
     const char *what;     /* of people's interest: size and kind */
-    const char *memory;   /* of the weights, as docs/models.md says how it was computed */
+    const char *memory;   /* of the weights, as docs/guides/models.md says how it was computed */
     const char *verified; /* what was compared with what */
 } tern_hub_known;
 

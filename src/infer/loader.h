@@ -1,6 +1,6 @@
 /* Opening an engine from a GGUF file that comes piece by piece, so that a model is never whole in memory where the
- * backend copies its weights: the browser's way of loading, from a network, a disk or a package (docs/web.md). One
- * thread. */
+ * backend copies its weights: the browser's way of loading, from a network, a disk or a package
+ * (docs/guides/browser.md). One thread. */
 #ifndef TERN_INFER_LOADER_H
 #define TERN_INFER_LOADER_H
 

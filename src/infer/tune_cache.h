@@ -1,4 +1,4 @@
-/* What `tern tune` has measured, as a file keeps it (docs/tune.md). */
+/* What `tern tune` has measured, as a file keeps it (docs/guides/tuning.md). */
 #ifndef TERN_INFER_TUNE_CACHE_H
 #define TERN_INFER_TUNE_CACHE_H
 

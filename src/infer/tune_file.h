@@ -1,5 +1,5 @@
-/* The file of measured choices: where it is, whose it is, reading and writing it (docs/tune.md). Its default place:
- * tern_tune_path in tern/infer.h. */
+/* The file of measured choices: where it is, whose it is, reading and writing it (docs/guides/tuning.md). Its default
+ * place: tern_tune_path in tern/infer.h. */
 #ifndef TERN_INFER_TUNE_FILE_H
 #define TERN_INFER_TUNE_FILE_H
 

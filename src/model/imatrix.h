@@ -1,5 +1,5 @@
 /* Importance matrices: sums of the squared inputs of linear layers while a model reads a text, as llama.cpp's imatrix
- * keeps them in GGUF files. docs/formats/imatrix.md. */
+ * keeps them in GGUF files. docs/reference/formats/imatrix.md. */
 #ifndef TERN_MODEL_IMATRIX_H
 #define TERN_MODEL_IMATRIX_H
 

@@ -300,7 +300,9 @@ typedef struct tern_export_options {
     const tern_encoding *linear, *head;
     const struct tern_mix *mix; /* quant/mix.h: instead of `linear`, and of `head` where that is NULL; NULL: none */
     bool force;
-    bool rsr; /* an RSR section beside each ternary matrix (docs/formats/rsr.md), so that serving need not sort */
+    bool
+        rsr; /* an RSR section beside each ternary matrix, so that serving need not sort (docs/reference/formats/rsr.md)
+              */
     uint32_t rsr_rows;                  /* rows of its blocks, 1 to 16; 0: by the matrix's columns */
     const struct tern_imatrix *imatrix; /* model/imatrix.h: what columns count for when encoding anew; NULL: the same */
     tern_export_report *report;         /* set on success; may be NULL */

@@ -1,5 +1,5 @@
 /* Packages: a folder with manifest.json and the shards that a GGUF file is cut into, for loading over a network.
- * docs/formats/package.md. */
+ * docs/reference/formats/package.md. */
 #ifndef TERN_MODEL_PACKAGE_H
 #define TERN_MODEL_PACKAGE_H
 

@@ -1,7 +1,7 @@
 /* How weights are stored: one table of encodings, and conversions between bytes and numbers.
  *
  * A matrix is [rows][cols] row-major, fastest index last (the order of GGUF and HF files). The bytes of a file never
- * depend on the CPU or on the build. Layouts: docs/formats/encodings.md. */
+ * depend on the CPU or on the build. Layouts: docs/reference/formats/encodings.md. */
 #ifndef TERN_QUANT_ENCODING_H
 #define TERN_QUANT_ENCODING_H
 

@@ -1,4 +1,5 @@
-/* Ternary layouts of other programs that Tern converts but does not compute with. docs/formats/encodings.md. */
+/* Ternary layouts of other programs that Tern converts but does not compute with. docs/reference/formats/encodings.md.
+ * */
 #ifndef TERN_QUANT_FOREIGN_H
 #define TERN_QUANT_FOREIGN_H
 

@@ -1,4 +1,5 @@
-/* Ternary matrices as bytes that index tables of partial sums (docs/lut.md): what the look-up kernels of a CPU read.
+/* Ternary matrices as bytes that index tables of partial sums (docs/internals/lut.md): what the look-up kernels of a
+ * CPU read.
  *
  * Rows stand in strips of TERN_LUT_ROWS. A strip is one group of columns after the other. A group of one byte has that
  * of every row, one of several has all bytes of 64 rows, then of the other 64, each byte for all 64 rows:

@@ -12,7 +12,7 @@ enum { TERN_MXFP4_ELEMENTS = 32, TERN_MXFP4_CODE_BYTES = 16, TERN_MXFP4_BYTES = 
  *
  *   codes   [n_blocks][16]: byte j holds element 2j in its low nibble, 2j + 1 in its high one
  *   scales  [n_blocks]: e of the scale 2^(e - 127)
- *   blocks  [n_blocks][17], as the encoding has them: docs/formats/encodings.md; may not overlap the others
+ *   blocks  [n_blocks][17], as the encoding has them: docs/reference/formats/encodings.md; may not overlap the others
  *
  * No errors: any bytes are taken; tern_encoding_check finds scales that are not finite (e = 255). Source: transformers,
  * integrations/mxfp4.py, convert_moe_packed_tensors. */

@@ -69,7 +69,7 @@ typedef struct tern_rsr_slices {
     const uint16_t *lengths;                    /* [n_slices]: vectors of a slice */
     const uint16_t *masks; /* [n_slices][2][k]: of each row the lanes with +1, then of each row the lanes with -1 */
     const uint16_t *index; /* [n_vectors][16]: a column of the panel, or the panel's number of columns: no column */
-    const uint8_t *bytes;  /* the whole as a file holds it (docs/formats/rsr.md), 64-byte aligned when owned */
+    const uint8_t *bytes;  /* the whole as files hold it (docs/reference/formats/rsr.md), 64-byte aligned when owned */
     size_t n_bytes;
     bool owned;
 } tern_rsr_slices;
@@ -88,7 +88,7 @@ void tern_rsr_slices_deinit(tern_rsr_slices *slices);
 /* The number that build has put there. */
 uint64_t tern_rsr_slices_origin(const tern_rsr_slices *slices);
 
-/* The rows of a block that serve a matrix with so many columns best (docs/rsr.md). */
+/* The rows of a block that serve a matrix with so many columns best (docs/internals/rsr.md). */
 uint32_t tern_rsr_default_k(uint32_t cols);
 
 /* A number that tells a weight's bytes from others. */

@@ -1,4 +1,4 @@
-/* The bytes of an RSR matrix in a file (docs/formats/rsr.md). */
+/* The bytes of an RSR matrix in a file (docs/reference/formats/rsr.md). */
 #ifndef TERN_QUANT_RSR_FILE_H
 #define TERN_QUANT_RSR_FILE_H
 

@@ -107,7 +107,7 @@ static tern_status emit(const tern_rsr__unit *u, void *memory, tern_rsr__stream 
     return TERN_OK;
 }
 
-/* Measured with AVX-512 (docs/rsr.md): more rows mean fewer sums, as long as groups do not get too short. */
+/* Measured with AVX-512 (docs/internals/rsr.md): more rows mean fewer sums, as long as groups do not get too short. */
 uint32_t tern_rsr_default_k(uint32_t cols)
 {
     return cols >= 10240 ? 7 : cols >= 1024 ? 6 : cols >= 256 ? 5 : 4;

@@ -1,4 +1,4 @@
-/* tern serve: models behind HTTP, in the forms that today's clients speak (docs/serve.md). */
+/* tern serve: models behind HTTP, in the forms that today's clients speak (docs/guides/serving.md). */
 #ifndef TERN_SERVE_SERVE_H
 #define TERN_SERVE_SERVE_H
 

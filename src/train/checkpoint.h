@@ -1,4 +1,5 @@
-/* Checkpoints: everything that a run needs to go on, in one SafeTensors file (docs/formats/checkpoints.md). */
+/* Checkpoints: everything that a run needs to go on, in one SafeTensors file (docs/reference/formats/checkpoints.md).
+ * */
 #ifndef TERN_TRAIN_CHECKPOINT_H
 #define TERN_TRAIN_CHECKPOINT_H
 

@@ -1,4 +1,5 @@
-/* Training data as one file: documents of token ids, and which of them count in the loss (docs/formats/train-data.md).
+/* Training data as one file: documents of token ids, and which of them count in the loss
+ * (docs/reference/formats/train-data.md).
  */
 #ifndef TERN_TRAIN_DATA_FILE_H
 #define TERN_TRAIN_DATA_FILE_H

@@ -1,6 +1,6 @@
-/* What the WebAssembly module exports (docs/web.md): thin functions over the engine, for JavaScript alone. Handles are
- * pointers, sizes of files are doubles (whole numbers up to 2^53), options come in as JSON and results go out as JSON.
- * A function that can fail returns a tern_status; tern_web_message says why. */
+/* What the WebAssembly module exports (docs/guides/browser.md): thin functions over the engine, for JavaScript alone.
+ * Handles are pointers, sizes of files are doubles (whole numbers up to 2^53), options come in as JSON and results go
+ * out as JSON. A function that can fail returns a tern_status; tern_web_message says why. */
 #ifndef TERN_WEB_WEB_H
 #define TERN_WEB_WEB_H
 

@@ -160,7 +160,7 @@ static void test_lists(void **state)
     tern_hub_files_deinit(&files);
 }
 
-/* The table of docs/models.md and README.md is the table of the program. */
+/* The table of docs/guides/models.md and README.md is the table of the program. */
 static void check_page(const char *page)
 {
     char path[512], row[1024];
@@ -189,7 +189,7 @@ static void test_known(void **state)
         assert_string_not_equal(k->memory, "");
     }
     check_page("README.md");
-    check_page("docs/models.md");
+    check_page("docs/guides/models.md");
 }
 
 static const struct CMUnitTest cases[] = {

@@ -1,4 +1,5 @@
-/* What a decoded token costs on a GPU, family by family: dispatches and barriers, as docs/vulkan.md has them. */
+/* What a decoded token costs on a GPU, family by family: dispatches and barriers, as docs/internals/vulkan.md has them.
+ * */
 #include "support/gpu_model.h"
 
 #include "infer/support.h"

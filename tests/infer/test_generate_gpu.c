@@ -39,8 +39,8 @@ static void as_on_the_cpu(void **state)
     tern_engine_close(cpu);
 }
 
-/* What a decoded token costs, as docs/vulkan.md says: 5 dispatches a layer of BitNet, 4 outside the layers (5 where the
- * table is large), no allocation of the device's. */
+/* What a decoded token costs, as docs/internals/vulkan.md says: 5 dispatches a layer of BitNet, 4 outside the layers (5
+ * where the table is large), no allocation of the device's. */
 static void dispatches(void **state)
 {
     enum { STEPS = 8, RUNS = 2, IN_A_LAYER = 5, OUTSIDE = 4 };

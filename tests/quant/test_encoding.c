@@ -107,9 +107,9 @@ static void assert_codes_bytes(const char *name, const int8_t *codes, size_t col
     assert_true(row_scale == scale && uniform && n_bad == 0);
 }
 
-/* Element 0 is +1, 33 is -1, 64 is +1, 127 is -1, the others 0. By docs/formats/encodings.md: byte 0 has elements
- * 0, 32, 64, 96 = codes 2, 1, 2, 1 from the top: 10 01 10 01 = 0x99; byte 1 has element 33 second: 01 00 01 01 = 0x45;
- * byte 31 has 127 last: 01 01 01 00 = 0x54; all else 01 01 01 01 = 0x55. The scale 0.5f is 00 00 00 3f. */
+/* Element 0 is +1, 33 is -1, 64 is +1, 127 is -1, the others 0. By docs/reference/formats/encodings.md: byte 0 has
+ * elements 0, 32, 64, 96 = codes 2, 1, 2, 1 from the top: 10 01 10 01 = 0x99; byte 1 has element 33 second: 01 00 01 01
+ * = 0x45; byte 31 has 127 last: 01 01 01 00 = 0x54; all else 01 01 01 01 = 0x55. The scale 0.5f is 00 00 00 3f. */
 static void golden_i2_s(void **state)
 {
     (void)state;

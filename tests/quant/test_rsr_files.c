@@ -1,7 +1,7 @@
 /* RSR matrices as bytes: as documented, damaged, at their limits, without memory. */
 #include "quant/rsr_cases.h"
 
-/* A matrix sorted by hand, as docs/formats/rsr.md says. */
+/* A matrix sorted by hand, as docs/reference/formats/rsr.md says. */
 static void bytes_as_documented(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* The CUDA backend: NVIDIA GPUs through the CUDA runtime, which is linked statically and looks for the driver itself,
- * so that a program with this backend starts on machines without one. docs/cuda.md. */
+ * so that a program with this backend starts on machines without one. docs/internals/cuda.md. */
 #ifndef TERN_BACKEND_CUDA_CUDA_H
 #define TERN_BACKEND_CUDA_CUDA_H
 

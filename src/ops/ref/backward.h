@@ -59,7 +59,7 @@ void tern_ref_linear_dx(const float *w, uint32_t n_rows, uint32_t cols, const fl
  *
  *   dx[t][c] += scale * chain over r of dy[t][r] * code(w[r][c]), from +0
  *
- *   w   in  n_rows rows of row_bytes bytes of i2_s groups (docs/formats/encodings.md); cols a
+ *   w   in  n_rows rows of row_bytes bytes of i2_s groups (docs/reference/formats/encodings.md); cols a
  *          multiple of 128; code 11 counts as 0
  *
  * The other ternary encodings likewise. With a scale for each row the chain is of the values, scale_r * code rounded,

@@ -9,7 +9,7 @@ typedef struct choice {
     tern_cuda_product_kernel kernel;
 } choice;
 
-/* The first row that fits (docs/cuda.md has the times). */
+/* The first row that fits (docs/internals/cuda.md has the times). */
 static const choice table[] = {
     {true, false, 0, 64, TERN_CUDA_PRODUCT_TERNARY_VEC},
     {true, true, 90, UINT32_MAX, TERN_CUDA_PRODUCT_TERNARY_WGMMA},

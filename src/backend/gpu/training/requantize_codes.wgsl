@@ -6,8 +6,8 @@
 //   groups     (x, y): an invocation for each word of codes, y rows of p.row invocations
 //   master     [rows][cols] f32, or bf16, two to a word
 //   rule       scale, factor, bound
-//   weight     a slice of i2_s groups (docs/formats/encodings.md): rows of row_words words from word first_word on;
-//              from word scales_word on a scale for each row
+//   weight     a slice of i2_s groups (docs/reference/formats/encodings.md): rows of row_words words from word
+// first_word on;              from word scales_word on a scale for each row
 //
 // A word has the codes of 16 elements of a group of 128: four by four, 32 elements apart. Those past the row's end are
 // 0. Who owns a word owns its 16 codes; of the rows' scales, who has the first word.

@@ -89,13 +89,13 @@ typedef struct tern_engine_options {
 
     /* How the output table is read. NULL: as the file has it. An encoding ("q8_0", "q6_k", "q4_k", ...): converted to
      * it in memory. "exact" (on the CPU): the file's table, of which only rows that can be among the highest logits
-     * wanted are read; the same tokens (docs/internals/decisions/0011-exact-head.md). */
+     * wanted are read; the same tokens (docs/decisions/0011-exact-head.md). */
     const char *head;
     /* What layers multiply. "auto" (NULL): ternary ones each token's activations in 8 bits, which BitNet models were
      * trained with (W1.58A8), all others f32. "f32": ternary ones too (W1.58A32), for models that were trained so
      * (docs/guides/fine-tuning.md says which to use when). "int8": as "auto", and layers in block encodings of models
      * that are not ternary multiply activations that are int8 by blocks, on the CPU alone (UNSUPPORTED elsewhere):
-     * faster, less exact (docs/internals/decisions/0028-int8-by-block.md). "f32" goes without `tune_file` and with no
+     * faster, less exact (docs/decisions/0028-int8-by-block.md). "f32" goes without `tune_file` and with no
      * `kernel` but "dot", since those choose among int8 products (INVALID_ARGUMENT). */
     const char *activations;
     /* Passes of fusion that are left out, by their names with commas between (tern_fusion_at), or "all": the same text,

@@ -20,7 +20,7 @@ typedef struct tern_engine_params {
     tern_backend_options backend;
     const tern_encoding *head; /* requantise the output table when opening; NULL: as the file has it */
     bool head_exact;           /* read only the rows of the output table that can be among the logits wanted
-                                * (docs/internals/decisions/0011-exact-head.md) */
+                                * (docs/decisions/0011-exact-head.md) */
     /* Ternary layers without the int8 quantiser (W1.58A32). Goes without backend.kernel, but for "dot", and without
      * backend.choices, which are all of int8 products (INVALID_ARGUMENT). */
     bool f32_activations;

@@ -1,5 +1,5 @@
 /* The scale of ternary weights, max(mean |w|, 1e-5), as an exact sum of integers: the same bits in any order, on any
- * device (docs/internals/decisions/0018-exact-updates.md).
+ * device (docs/decisions/0018-exact-updates.md).
  *
  *   every weight is flushed first (base/flush.h); E = the largest exponent field (0: all weights are 0)
  *   unit = 2^(E - 158), so that the largest |w| is below 2^32 units

@@ -24,7 +24,7 @@ ref_nudges golden_nudges(void);
 ref_nudges own_nudges(void);
 enum { MOST_ROUNDS = 6 };
 
-/* At most, of |difference| / |golden|: some times what docs/internals/decisions/0020-trainers.md prints, on a backend
+/* At most, of |difference| / |golden|: some times what docs/decisions/0020-trainers.md prints, on a backend
  * with the floats of the definitions, and on others. */
 typedef struct golden_bounds {
     double loss, norm, gradients, logits; /* of one step, or one forward */

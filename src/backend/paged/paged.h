@@ -1,5 +1,5 @@
 /* A backend around another one, on which not all experts of a model are at once: those that a step needs are copied to
- * it when they are not there (docs/internals/decisions/0030-expert-cache.md). To what uses it, it is a backend like any
+ * it when they are not there (docs/decisions/0030-expert-cache.md). To what uses it, it is a backend like any
  * other. */
 #ifndef TERN_BACKEND_PAGED_PAGED_H
 #define TERN_BACKEND_PAGED_PAGED_H

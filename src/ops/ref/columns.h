@@ -1,5 +1,5 @@
 /* Ternary weights by columns: what a product reads when most of its inputs are 0
- * (docs/internals/decisions/0038-sparse-ffn.md).
+ * (docs/decisions/0038-sparse-ffn.md).
  *
  * A panel is TERN_COLUMNS_ROWS rows of a weight, column after column: byte j of a column has the raw codes (0, 1, 2 for
  * -1, 0, +1) of rows j, 64 + j, 128 + j and 192 + j, the first in its lowest two bits. */

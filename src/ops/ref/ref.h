@@ -3,7 +3,7 @@
  * Floats are defined to the bit. Every sum over a row is taken in 16 lanes and one tree, so that a scalar loop, SSE,
  * AVX2, AVX-512 and NEON all give the same bits, one row at a time or many, on any number of threads; prefill therefore
  * equals decode exactly, and the same seed gives the same text on every CPU
- * (docs/internals/decisions/0010-same-bits.md). GPU backends, which cannot promise this, are held to a budget.
+ * (docs/decisions/0010-same-bits.md). GPU backends, which cannot promise this, are held to a budget.
  *
  *   lanes:  lane[i mod 16] = fmaf(a[i], b[i], lane[i mod 16]) for i = 0, 1, ..., starting from +0
  *   tree:   lane[l] += lane[l + 8] for l < 8; then 4, 2, 1; the sum is lane[0] + (+0)
@@ -147,7 +147,7 @@ typedef void (*tern_softcap_fn)(const float *x, size_t n, float cap, float *y);
  * no key has and which adds no value (GPT-OSS; arXiv:2309.17453, 3.3). -inf is none. */
 float tern_ref_sink(float sink, float m, float l);
 
-/* The screen of an output table (docs/internals/decisions/0011-exact-head.md): weights of 6 bits, u = code + 31 in
+/* The screen of an output table (docs/decisions/0011-exact-head.md): weights of 6 bits, u = code + 31 in
  * 0..62, in groups of 256 columns and 192 bytes. Byte j of plane p (0..2, 64 bytes each) holds u of column 64 p + j in
  * its low six bits and bits 2p and 2p + 1 of u of column 192 + j in its top two. Columns past the row's end hold 31.
  *

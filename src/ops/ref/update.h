@@ -5,7 +5,7 @@
  * Formulas and the order of operations are PyTorch's (torch.optim, single tensor, foreach=False), so losses can be
  * compared step by step. The few factors of a step are made in f64 on the host; the elementwise part is f32, each
  * operation rounded (plain), without fma, and its result flushed (base/flush.h), as is every number that is read. So
- * all devices have the same bits (docs/internals/decisions/0018-exact-updates.md), whatever the numbers are: a gradient
+ * all devices have the same bits (docs/decisions/0018-exact-updates.md), whatever the numbers are: a gradient
  * that is NaN counts as 0, one that is infinite as the largest float. Whoever calls sees to it that they are finite
  * (tern_ref_sum_squares). */
 #ifndef TERN_OPS_REF_UPDATE_H

@@ -1,6 +1,6 @@
 // UPDATE (src/ops/op.h): one step of an optimiser on a tensor as it is stored, to the bit of tern_ref_update
 // (src/ops/ref/update.h), whatever the device does with small numbers, divisions and roots
-// (docs/internals/decisions/0018-exact-updates.md).
+// (docs/decisions/0018-exact-updates.md).
 //
 //   g = g * clip;  SGD or, with ADAMW, AdamW;  the gradient becomes 0
 //

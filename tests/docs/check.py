@@ -3,7 +3,7 @@
 
 check.py links REPOSITORY            every relative link and picture of every page exists, with its heading
 check.py flags REPOSITORY TERN       every `tern COMMAND --flag` in a code block is one that this tern has
-check.py run   REPOSITORY TERN PAGE  runs the ```sh blocks of a page, in order, in an empty folder
+check.py run   REPOSITORY TERN PAGE  runs the ```sh and ```python blocks of a page, in order, in an empty folder
 
 Blocks marked ```sh no-run (they need a network, a device, hours) are only checked for their flags. A block marked
 ```sh background stays running behind those that follow, until the page ends.
@@ -73,7 +73,8 @@ def check_links(root):
 def flags_of(tern, command, known={}):
     if command not in known:
         done = subprocess.run([tern, command, "--help-all"], capture_output=True, text=True)
-        known[command] = set(re.findall(r"(?<![\w-])(--?[A-Za-z][\w-]*)", done.stdout)) if done.returncode == 0 else None
+        found = set(re.findall(r"(?<![\w-])(--?[A-Za-z][\w-]*)", done.stdout))
+        known[command] = found if done.returncode == 0 else None
     return known[command]
 
 
@@ -112,12 +113,13 @@ def run_page(root, tern, page):
         behind = []
         try:
             for info, number, lines in blocks(Path(page).read_text()):
-                if info not in ("sh", "sh background"):
+                if info not in ("sh", "sh background", "python"):
                     continue
-                script = "set -eu\n" + "\n".join(lines)
+                body = "\n".join(lines)
+                script = [sys.executable, "-c", body] if info == "python" else ["bash", "-c", "set -eu\n" + body]
                 place = f"{Path(page).name}:{number}"
                 log = open(f"{folder}/log", "w+")
-                child = subprocess.Popen(["bash", "-c", script], cwd=folder, env=env, stdin=subprocess.DEVNULL,
+                child = subprocess.Popen(script, cwd=folder, env=env, stdin=subprocess.DEVNULL,
                                          stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
                 if info == "sh background":
                     behind.append(child)

@@ -1,0 +1,15 @@
+"""Tern: ternary (1.58-bit) and low-bit language models, from Python. A thin layer over libtern; docs/guides/python.md.
+
+    import tern
+    with tern.Engine("models/chat.gguf") as engine:
+        for piece in engine.chat([{"role": "user", "content": "Tell me a story about a fox."}]):
+            print(piece, end="", flush=True)
+"""
+from .engine import Adapter, Engine, Grammar, Sampler, Session, version
+from .errors import (Cancelled, ContextFull, InputOutputError, InvalidArgument, LimitExceeded, Malformed, NotFinite,
+                     NotFound, OutOfMemory, TernError, Unsupported)
+from .train import finetune
+
+__all__ = ["Adapter", "Cancelled", "ContextFull", "Engine", "Grammar", "InputOutputError", "InvalidArgument",
+           "LimitExceeded", "Malformed", "NotFinite", "NotFound", "OutOfMemory", "Sampler", "Session", "TernError",
+           "Unsupported", "finetune", "version"]

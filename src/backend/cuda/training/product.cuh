@@ -93,47 +93,51 @@ static __device__ __forceinline__ void load_stage(const product &p, uint32_t m0,
         load_tile<true>(p.b, plane, n0, p.n, at, p.k, to + (PLANES + plane) * PLANE_BYTES);
 }
 
+/* 16 rows of A and 16 steps. */
 template <bool KM>
-static __device__ __forceinline__ void fragments_a(uint32_t (&a)[4][4], uint32_t tile, uint32_t m, uint32_t k)
+static __device__ __forceinline__ void fragment_a(uint32_t (&a)[4], uint32_t tile, uint32_t m, uint32_t k)
 {
     const uint32_t lane = threadIdx.x % 32;
-#pragma unroll
-    for (uint32_t i = 0; i < 4; i++) {
-        if (KM) matrices<true>(a[i], tile + in_wide(k + lane % 8 + lane / 16 * 8, (m + i * 16) / 8 + lane / 8 % 2));
-        else matrices<false>(a[i], tile + in_narrow(m + i * 16 + lane % 16, k / 8 + lane / 16));
-    }
+    if (KM) matrices<true>(a, tile + in_wide(k + lane % 8 + lane / 16 * 8, m / 8 + lane / 8 % 2));
+    else matrices<false>(a, tile + in_narrow(m + lane % 16, k / 8 + lane / 16));
 }
 
-static __device__ __forceinline__ void fragments_b(uint32_t (&b)[2][4], uint32_t tile, uint32_t n, uint32_t k)
+/* 16 columns of B and 16 steps: two for each 8 columns. */
+static __device__ __forceinline__ void fragment_b(uint32_t (&b)[4], uint32_t tile, uint32_t n, uint32_t k)
 {
     const uint32_t lane = threadIdx.x % 32;
-#pragma unroll
-    for (uint32_t j = 0; j < 2; j++)
-        matrices<true>(b[j], tile + in_wide(k + lane % 8 + lane / 8 % 2 * 8, (n + j * 16) / 8 + lane / 16));
+    matrices<true>(b, tile + in_wide(k + lane % 8 + lane / 8 % 2 * 8, n / 8 + lane / 16));
 }
 
-static __device__ __forceinline__ void multiply(float (&c)[4][4][4], const uint32_t (&a)[4][4],
-                                                const uint32_t (&b)[2][4])
-{
-#pragma unroll
-    for (uint32_t i = 0; i < 4; i++)
-#pragma unroll
-        for (uint32_t j = 0; j < 4; j++) mma_bf16(c[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
-}
-
+/* Tensor cores cut what they add up, so that 16 steps are summed by themselves, the smallest planes first, and added to
+ * the rest in f32. */
 template <bool KM, int NB>
 static __device__ __forceinline__ void multiply_stage(float (&c)[4][4][4], uint32_t tiles, uint32_t m, uint32_t n)
 {
 #pragma unroll
     for (uint32_t k = 0; k < STEP; k += 16) {
+        uint32_t b[NB][2][4];
 #pragma unroll
-        for (uint32_t i = 0; i < PLANES; i++) {
-            uint32_t a[4][4], b[2][4];
-            fragments_a<KM>(a, tiles + i * PLANE_BYTES, m, k);
+        for (uint32_t plane = 0; plane < NB; plane++)
 #pragma unroll
-            for (uint32_t j = 0; j < NB && i + j < PLANES; j++) {
-                fragments_b(b, tiles + (PLANES + j) * PLANE_BYTES, n, k);
-                multiply(c, a, b);
+            for (uint32_t j = 0; j < 2; j++)
+                fragment_b(b[plane][j], tiles + (PLANES + plane) * PLANE_BYTES, n + j * 16, k);
+#pragma unroll
+        for (uint32_t i = 0; i < 4; i++) {
+            uint32_t a[PLANES][4];
+#pragma unroll
+            for (uint32_t plane = 0; plane < PLANES; plane++)
+                fragment_a<KM>(a[plane], tiles + plane * PLANE_BYTES, m + i * 16, k);
+#pragma unroll
+            for (uint32_t j = 0; j < 4; j++) {
+                float sum[4] = {};
+#pragma unroll
+                for (int both = PLANES - 1; both >= 0; both--)
+#pragma unroll
+                    for (int of_b = 0; of_b < NB && of_b <= both; of_b++)
+                        mma_bf16(sum, a[both - of_b], b[of_b][j / 2][j % 2 * 2], b[of_b][j / 2][j % 2 * 2 + 1]);
+#pragma unroll
+                for (uint32_t e = 0; e < 4; e++) c[i][j][e] += sum[e];
             }
         }
     }

@@ -5,7 +5,7 @@ CMAKE_QUIET = cmake --log-level=NOTICE
 TERN = build/release/tern
 
 .DEFAULT_GOAL := help
-.PHONY: help build shaders run chat test test-gpu-long bench python-wheel install web web-modules web-serve web-test asan tsan fuzz arm64 clang lint clean deps deps-test deps-web deps-ci
+.PHONY: help build shaders run chat test test-gpu-long bench deb python-wheel install web web-modules web-serve web-test asan tsan fuzz arm64 clang lint clean deps deps-test deps-web deps-ci
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9 -]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,11 @@ web-test: web ## Build the page and run its tests, under Node and in Chromium
 
 bench: build ## Measure speed as a share of this machine's memory bandwidth
 	@scripts/bench.sh $(ARGS)
+
+deb: deps ## Build Debian packages (libtern0, libtern-dev, tern) in build/release/packages
+	@$(CMAKE_QUIET) --preset release
+	@cmake --build --preset release -- --quiet
+	@cd build/release && cpack | sed -n 's/^CPack: - package: \(.*\) generated.$$/\1/p'
 
 python-wheel: deps ## Build a wheel of the Python package, which holds the library, in build/python
 	@$(CMAKE_QUIET) --preset release

@@ -279,6 +279,11 @@ if(NOT TERN_SANITIZE)
     set_tests_properties(python_layout python_package PROPERTIES ENVIRONMENT
       "TERN_SOURCE=${PROJECT_SOURCE_DIR};TERN_LIBRARY=$<TARGET_FILE:tern_shared>;TERN_PROGRAM=$<TARGET_FILE:tern>;PYTHONDONTWRITEBYTECODE=1")
   endif()
+  # cpack builds all that there is: once is enough
+  if(TARGET tern AND CMAKE_C_COMPILER_ID STREQUAL GNU AND NOT CMAKE_CROSSCOMPILING)
+    tern_check(check_packages ${checks}/packages.sh ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
+    set_tests_properties(check_packages PROPERTIES RUN_SERIAL ON)
+  endif()
   tern_check(check_symbols ${checks}/symbols.sh
     ${CMAKE_NM} $<TARGET_FILE:tern_shared> $<TARGET_FILE:tern_static> ${PROJECT_SOURCE_DIR}/include)
   tern_check(check_symbols_fails ${checks}/symbols-self-test.sh ${CMAKE_C_COMPILER})

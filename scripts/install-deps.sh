@@ -9,7 +9,8 @@ build='gcc libc6-dev make cmake ninja-build pkg-config libpcre2-dev libjansson-d
     libvulkan-dev libmicrohttpd-dev libcurl4-openssl-dev'
 test='libcmocka-dev mesa-vulkan-drivers python3'
 web='cmake ninja-build emscripten nodejs npm'
-ci='clang clang-format clang-tidy libclang-rt-14-dev llvm gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
+ci='dpkg-dev clang clang-format clang-tidy libclang-rt-14-dev llvm gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+    qemu-user-static
     libpcre2-dev:arm64 libjansson-dev:arm64 libcmocka-dev:arm64 libedit-dev:arm64 libmd-dev:arm64
     libmicrohttpd-dev:arm64 libcurl4-openssl-dev:arm64 chromium vulkan-validationlayers spirv-tools nodejs npm
     python3-jinja2 firefox-esr webkit2gtk-driver xvfb xauth'

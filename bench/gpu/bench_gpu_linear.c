@@ -37,7 +37,7 @@ typedef struct bench {
     tern_weight weights[MAX_OPS];
     size_t n_weights;
     tern_gpu_caps caps;
-    enum { Q8, NORM, SPLIT } mode; /* rows quantised before; a norm in the op; the same as two ops */
+    enum bench_mode { Q8, NORM, SPLIT } mode; /* rows quantised before; a norm in the op; the same as two ops */
     const layer *layer;
     uint8_t *bytes; /* of the largest weight */
 } bench;
@@ -206,7 +206,7 @@ int main(int argc, char **argv)
         b.layer = &layers[i];
         if (shape && strcmp(shape, layers[i].name) != 0) continue;
         for (int mode = Q8; mode <= (b.c.tokens == 1 ? SPLIT : Q8); mode++) {
-            b.mode = mode;
+            b.mode = (enum bench_mode)mode;
             bench_layer(&b);
         }
     }

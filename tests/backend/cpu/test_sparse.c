@@ -21,7 +21,7 @@ static tern_backend *open_cpu(const char *level, uint32_t n_threads, const char 
 }
 
 /* The gate of ROWS rows, or the layer behind it with a residual; x as the encoding wants it. */
-static tern_view build(test_case *c, const char *encoding, bool gated)
+static tern_view build(test_case *c, const char *encoding, uint32_t cols, bool gated)
 {
     test_case_open(c, &rng, &(test_case_shape){.max_tokens = MAX_TOKENS});
     const bool ternary = tern_encoding_by_name(encoding)->ternary;
@@ -32,9 +32,9 @@ static tern_view build(test_case *c, const char *encoding, bool gated)
                   .gated = gated,
                   .sparse = true,
                   .activation = TERN_ACT_RELU2};
-    op.in[0] = ternary ? test_case_q8(c, "x", TERN_ROWS_TOKENS, COLS)
-                       : test_case_rows(c, "x", TERN_ROWS_TOKENS, COLS, TEST_ORDINARY);
-    for (uint32_t p = 0; p < op.n_parts; p++) op.in[1 + p] = test_case_weight(c, encoding, ROWS, COLS);
+    op.in[0] = ternary ? test_case_q8(c, "x", TERN_ROWS_TOKENS, cols)
+                       : test_case_rows(c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY);
+    for (uint32_t p = 0; p < op.n_parts; p++) op.in[1 + p] = test_case_weight(c, encoding, ROWS, cols);
     if (!gated) op.residual = test_case_rows(c, "residual", TERN_ROWS_TOKENS, ROWS, TEST_ORDINARY);
     op.out = test_case_output(c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, ROWS);
     test_case_add(c, op);
@@ -56,7 +56,11 @@ static const char *const levels[] = {"scalar", "avx2", "avx512-vnni", "amx-int8"
 
 static void the_same_bits(void **state)
 {
-    static const char *const encodings[] = {"i2_s", "tq2_0", "tq1_0", "t160", "f16", "q8_0"};
+    static const struct {
+        const char *encoding;
+        uint32_t cols;
+    } weights[] = {{"i2_s", COLS}, {"i2_s", 96}, {"tq2_0", COLS}, {"tq1_0", COLS},
+                   {"t160", COLS}, {"t160", 36}, {"f16", COLS},   {"q8_0", COLS}};
     static const uint32_t n_tokens[] = {1, 2, 5, 8, 9};
     (void)state;
     test_seed(&rng);
@@ -68,14 +72,14 @@ static void the_same_bits(void **state)
         sparse[n_sparse++] = open_cpu(levels[l], 1, "sparse");
         sparse[n_sparse++] = open_cpu(levels[l], 3, "sparse");
     }
-    for (size_t e = 0; e < sizeof encodings / sizeof *encodings; e++)
+    for (size_t e = 0; e < sizeof weights / sizeof *weights; e++)
         for (uint32_t i = 0; i < 2 * sizeof n_tokens / sizeof *n_tokens; i++) {
             test_case c;
             test_results want;
             const uint32_t n = n_tokens[i / 2];
-            const tern_view y = build(&c, encodings[e], i % 2);
+            const tern_view y = build(&c, weights[e].encoding, weights[e].cols, i % 2);
             test_case_run(&c, dense, n, n, 1, &want);
-            for (size_t s = 0; s < n_sparse; s++) same(&c, y, sparse[s], n, &want, encodings[e]);
+            for (size_t s = 0; s < n_sparse; s++) same(&c, y, sparse[s], n, &want, weights[e].encoding);
             test_results_free(&want);
             test_case_close(&c);
         }
@@ -92,7 +96,7 @@ static void closed_rows_are_not_read(void **state)
     test_case c;
     test_results want;
     tern_backend_counters counters;
-    const tern_view y = build(&c, "i2_s", true);
+    const tern_view y = build(&c, "i2_s", COLS, true);
     uint8_t *up = (uint8_t *)(uintptr_t)test_case_weight_of(&c, c.graph.ops[0].in[2])->data;
     memset(up, 0xaa, (size_t)ROWS * COLS / 4); /* ones: the product is 0 where the gate is closed alone */
     test_case_run(&c, sparse, 1, 1, 1, &want);

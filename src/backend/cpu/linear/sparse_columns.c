@@ -140,7 +140,7 @@ bool tern_sparse__wants_columns(const tern_cpu *cpu, const tern_cpu_op *op)
 {
     const tern_buffer *w = op->weight[TERN_LINEAR_W];
     if (!op->op->sparse || op->op->gated || op->op->n_parts != 1 || op->routes || !op->in_q8 || op->bias[0] ||
-        !w->weight->encoding->ternary || w->weight->trained)
+        !w->weight->encoding->ternary || w->weight->trained || w->cols != w->weight->cols /* packed anew */)
         return false;
     return tern_sparse__worth(cpu, w);
 }

@@ -18,10 +18,10 @@ static size_t row_room(size_t row_bytes)
 
 size_t tern_sparse__rows_bytes(const tern_graph *graph, const tern_op *op)
 {
-    size_t row;
     if (!op->sparse || !op->gated) return 0;
     const tern_weight *w = tern_linear__part_weight(graph, op, 1);
-    if (tern_encoding_row_bytes(w->encoding, w->cols, &row, NULL) != TERN_OK) return 0;
+    const size_t n_blocks = (w->cols + w->encoding->block_elements - 1) / w->encoding->block_elements;
+    const size_t row = n_blocks * w->encoding->block_bytes; /* at most: weights are packed anew to whole blocks */
     return TOGETHER * row_room(row) + SLACK + TERN_KERNEL_MAX_TASK_ROWS * sizeof(uint32_t) +
            TOGETHER * TERN_LINEAR__FEW_TOKENS * sizeof(float) + 2 * LINE;
 }

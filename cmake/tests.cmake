@@ -245,6 +245,13 @@ if(TERN_PYTHON AND TERN_PULL_FOUND AND NOT CMAKE_CROSSCOMPILING)
   set_tests_properties(hub_pull PROPERTIES TIMEOUT 600 LABELS checks ENVIRONMENT "${TERN_TEST_ENVIRONMENT};PYTHONDONTWRITEBYTECODE=1")
 endif()
 
+# Models in parts, cut by a program of their own, in every command that opens one.
+if(TERN_PYTHON AND TARGET tern AND NOT CMAKE_CROSSCOMPILING)
+  add_test(NAME model_parts COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/model/test_parts.py $<TARGET_FILE:tern>
+    ${PROJECT_SOURCE_DIR}/models/stories.gguf ${TERN_PULL_FOUND})
+  set_tests_properties(model_parts PROPERTIES TIMEOUT 600 LABELS checks ENVIRONMENT "${TERN_TEST_ENVIRONMENT};PYTHONDONTWRITEBYTECODE=1")
+endif()
+
 # Checks of the tree and of what was built, in shell: no compiler makes a difference to them.
 function(tern_check name)
   add_test(NAME ${name} COMMAND ${ARGN})

@@ -2,7 +2,7 @@
 #include "text/tokenizer.h"
 #include "base/file.h"
 #include "base/show.h"
-#include "format/gguf.h"
+#include "format/gguf_parts.h"
 #include "model/package.h"
 #include "tern.h"
 
@@ -33,17 +33,11 @@ static tern_status open_package(const char *path, tern_tokenizer **t, tern_error
 
 static tern_status open_gguf(const char *path, tern_tokenizer **t, tern_error *err)
 {
-    tern_file_map map = {0};
-    tern_gguf *gguf = NULL;
-    tern_status status;
-    TERN_TRY(tern_file_map_open(&map, path, err));
-    TERN_GOTO(tern_gguf_parse(&gguf, map.data, map.size, err));
-    TERN_GOTO(tern_tokenizer_open_gguf(t, gguf, err));
-fail:
-    if (status != TERN_OK) tern_error_prefix(err, "%s", tern_show_z(path).text);
-    tern_gguf_close(gguf);
-    tern_file_map_close(&map);
-    return status;
+    tern_gguf_file file;
+    TERN_TRY(tern_gguf_file_open(&file, path, err));
+    const tern_status status = tern_tokenizer_open_gguf(t, file.gguf, err);
+    tern_gguf_file_close(&file);
+    return status == TERN_OK ? status : tern_error_prefix(err, "%s", tern_show_z(path).text);
 }
 
 tern_status tern_tokenizer_load(tern_tokenizer **tokenizer, const char *path, tern_error *err)

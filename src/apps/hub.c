@@ -108,15 +108,6 @@ bool tern_app_hub_ask(const char *question)
     return read && (answer[0] == 'y' || answer[0] == 'Y');
 }
 
-/* A split file is fetched whole, but what opens one is yet to be built. */
-static tern_status check_parts(const tern_hub_found *found, const char *text, tern_error *err)
-{
-    if (found->choice.parts <= 1) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED,
-                     "%s: a GGUF file in %u parts, one expected (llama.cpp's llama-gguf-split --merge makes it)",
-                     tern_show_z(text).text, found->choice.parts);
-}
-
 tern_status tern_app_hub_find(const char *text, tern_app_path *path, tern_error *err)
 {
     tern_hub hub;
@@ -134,7 +125,6 @@ tern_status tern_app_hub_find(const char *text, tern_app_path *path, tern_error 
         status = tern_app_hub_pull(&hub, &name, false, &found, &why);
     }
     if (status != TERN_OK) return tern_fail(err, status, "%s", why.message);
-    TERN_TRY(check_parts(&found, text, err));
     snprintf(path->text, sizeof path->text, "%s", found.path.text);
     return TERN_OK;
 }

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/half.h"
 #include "base/show.h"
-#include "format/gguf.h"
+#include "format/gguf_parts.h"
 
 static json_t *text_of(tern_span s)
 {
@@ -84,8 +84,11 @@ static void describe_file(const tern_gguf *g, json_t *out)
         json_array_append_new(tensors,
                               tensor_json(text_of(t->name), tern_gguf_type_name(t->type), t->rows, t->cols, t->bytes));
     }
-    char format[32];
-    snprintf(format, sizeof format, "GGUF version %u", tern_gguf_version(g));
+    char format[48];
+    const uint32_t parts = tern_gguf_n_parts(g);
+    snprintf(format, sizeof format, parts > 1 ? "GGUF version %u, in %u parts" : "GGUF version %u",
+             tern_gguf_version(g), parts);
+    json_object_set_new(out, "file_bytes", json_integer((json_int_t)tern_gguf_bytes(g)));
     json_object_set_new(out, "format", json_string(format));
     json_object_set_new(out, "metadata", metadata);
     json_object_set_new(out, "encodings", count_encodings(tensors));
@@ -94,15 +97,11 @@ static void describe_file(const tern_gguf *g, json_t *out)
 
 tern_status tern_app_describe_gguf(const char *path, json_t *out, tern_error *err)
 {
-    tern_file_map map = {0};
-    tern_gguf *g = NULL;
-    TERN_TRY(tern_file_map_open(&map, path, err));
-    tern_status status = tern_gguf_parse(&g, map.data, map.size, err);
-    if (status == TERN_OK) describe_file(g, out);
-    else tern_error_prefix(err, "%s", tern_show_z(path).text);
-    tern_gguf_close(g);
-    tern_file_map_close(&map);
-    return status;
+    tern_gguf_file file;
+    TERN_TRY(tern_gguf_file_open(&file, path, err));
+    describe_file(file.gguf, out);
+    tern_gguf_file_close(&file);
+    return TERN_OK;
 }
 
 static void add_experts(json_t *out, const tern_config *c)

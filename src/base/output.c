@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/parts.h"
 #include "base/show.h"
 
 static bool same(const struct stat *a, const struct stat *b)
@@ -87,10 +88,25 @@ static tern_status check_input(const tern_output *o, const struct stat *there, c
     return TERN_OK;
 }
 
+/* Of a model in parts all are input. */
+static tern_status check_parts(const tern_output *o, const struct stat *there, tern_error *err)
+{
+    uint32_t part;
+    const uint32_t n = tern_parts_of_name(o->model, &part);
+    tern_status status = TERN_OK;
+    for (uint32_t i = 1; i <= n && status == TERN_OK; i++) {
+        char *path = tern_parts_path(o->model, i);
+        status = path ? check_input(o, there, path, err) : tern_fail_alloc(err, strlen(o->model) + 1);
+        tern_free(path);
+    }
+    return status;
+}
+
 static tern_status check_model(const tern_output *o, const struct stat *there, tern_error *err)
 {
     if (!o->model) return TERN_OK;
     TERN_TRY(check_input(o, there, o->model, err));
+    TERN_TRY(check_parts(o, there, err));
     if (!tern_path_ends(o->model, ".json") && !tern_path_ends(o->model, ".safetensors")) return TERN_OK;
     char *folder = folder_of(o->model);
     if (!folder) return tern_fail_alloc(err, strlen(o->model) + 1);

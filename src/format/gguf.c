@@ -192,6 +192,7 @@ static tern_status read_tensors(tern_gguf *g, tern_cursor *c, uint64_t *offsets,
 
 static tern_status read_file(tern_gguf *g, tern_cursor *c, tern_error *err)
 {
+    g->file_bytes = file_bytes(c);
     TERN_TRY(read_header(g, c, err));
     for (size_t i = 0; i < g->n_kv; i++) TERN_TRY(read_kv(g, c, i, err));
     const tern_gguf_kv *alignment = tern_gguf_find(g, TERN_GGUF_ALIGNMENT_KEY);
@@ -250,6 +251,16 @@ void tern_gguf_close(tern_gguf *g)
 uint32_t tern_gguf_version(const tern_gguf *g)
 {
     return g->version;
+}
+
+uint64_t tern_gguf_bytes(const tern_gguf *g)
+{
+    return g->file_bytes;
+}
+
+uint32_t tern_gguf_n_parts(const tern_gguf *g)
+{
+    return g->n_parts ? g->n_parts : 1;
 }
 
 size_t tern_gguf_n_kv(const tern_gguf *g)

@@ -67,6 +67,9 @@ tern_status tern_gguf_parse_head(tern_gguf **gguf, const void *head, size_t n, u
 void tern_gguf_close(tern_gguf *gguf);
 
 uint32_t tern_gguf_version(const tern_gguf *g);
+/* Bytes of the file, or of all parts of one that was joined (format/gguf_parts.h), and how many parts those are. */
+uint64_t tern_gguf_bytes(const tern_gguf *g);
+uint32_t tern_gguf_n_parts(const tern_gguf *g);
 size_t tern_gguf_n_kv(const tern_gguf *g);
 const tern_gguf_kv *tern_gguf_kv_at(const tern_gguf *g, size_t i);
 /* NULL when there is none. */

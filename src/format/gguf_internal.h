@@ -26,6 +26,8 @@ struct tern_gguf {
     tern_gguf_tensor *tensors;
     size_t n_tensors;
     tern_map keys, names;
+    uint64_t file_bytes; /* with those of parts that were joined to it */
+    uint32_t n_parts;    /* 0: not joined */
 };
 
 /* Bytes of one value of a scalar kind; 0 for strings, arrays and unknown kinds. */

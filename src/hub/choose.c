@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/parts.h"
 #include "base/show.h"
 
 /* Ternary first: it is what Tern is for. Then as in llama.cpp, Q4_K_M before others. */
@@ -39,33 +40,12 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static bool read_digits(const char *text, uint32_t *out)
-{
-    *out = 0;
-    for (int i = 0; i < 5; i++) {
-        if (text[i] < '0' || text[i] > '9') return false;
-        *out = *out * 10 + (uint32_t)(text[i] - '0');
-    }
-    return true;
-}
-
-uint32_t tern_hub_parts(const char *path, uint32_t *part)
-{
-    static const char form[] = "-00001-of-00003.gguf";
-    const size_t n = strlen(path), m = sizeof form - 1;
-    uint32_t parts;
-    if (n <= m) return 0;
-    const char *at = path + n - m;
-    if (at[0] != '-' || strncmp(at + 6, "-of-", 4) != 0 || strcasecmp(at + 15, ".gguf") != 0) return 0;
-    return read_digits(at + 1, part) && read_digits(at + 10, &parts) && *part >= 1 && *part <= parts ? parts : 0;
-}
-
 bool tern_hub_is_model(const char *path)
 {
     uint32_t part;
     if (!ends_with(path, ".gguf") || strcasestr(base_name(path), "mmproj") || strcasestr(base_name(path), "imatrix"))
         return false;
-    return !tern_hub_parts(path, &part) || part == 1;
+    return !tern_parts_of_name(path, &part) || part == 1;
 }
 
 bool tern_hub_has_tag(const char *path, const char *tag)
@@ -95,7 +75,7 @@ static tern_status want_gguf(tern_hub_files *files, size_t i, tern_hub_choice *c
 {
     uint32_t part;
     const char *path = files->items[i].path;
-    choice->parts = tern_hub_parts(path, &part);
+    choice->parts = tern_parts_of_name(path, &part);
     choice->model = i;
     if (!choice->parts) {
         choice->parts = 1;

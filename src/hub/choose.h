@@ -27,7 +27,5 @@ tern_status tern_hub_choose(tern_hub_files *files, const tern_hub_name *name, te
 bool tern_hub_has_tag(const char *path, const char *tag);
 /* Whether a path is a GGUF file with a model, and of a split one the first part. */
 bool tern_hub_is_model(const char *path);
-/* Of "NAME-00001-of-00003.gguf": 3, and in *part 1; else 0. */
-uint32_t tern_hub_parts(const char *path, uint32_t *part);
 
 #endif

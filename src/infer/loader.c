@@ -2,13 +2,15 @@
 #include "infer/loader.h"
 
 #include "base/alloc.h"
+#include "format/gguf_parts.h"
 
 struct tern_loader {
     tern_engine_params params;
     uint64_t file_bytes;
     const tern_manifest *manifest;
-    tern_manifest own;   /* that, where it came as a text */
-    tern_engine *engine; /* its model is the stream's until the end */
+    tern_manifest own;     /* that, where it came as a text */
+    tern_gguf_heads heads; /* of a file in parts, until all have come */
+    tern_engine *engine;   /* its model is the stream's until the end */
     tern_model_stream *stream;
 };
 
@@ -59,12 +61,33 @@ tern_status tern_loader_expect_json(tern_loader *l, const void *json, size_t n, 
     return TERN_OK;
 }
 
-tern_status tern_loader_head(tern_loader *l, const void *bytes, size_t n, uint64_t *wanted, tern_error *err)
+tern_status tern_loader_parts(tern_loader *l, const uint64_t *bytes, size_t n, tern_error *err)
 {
-    if (l->stream) return tern_fail(err, TERN_INVALID_ARGUMENT, "the head is there already");
-    tern_model_stream_options options = {.file_bytes = l->file_bytes, .manifest = l->manifest};
-    options.keep = l->params.backend.split || !passes_on(l);
-    TERN_TRY(tern_model_stream_open(&l->stream, bytes, n, &options, wanted, err));
+    uint64_t sum = 0;
+    bool overflow = false;
+    if (l->stream || l->heads.n) return tern_fail(err, TERN_INVALID_ARGUMENT, "the parts are known already");
+    if (l->manifest) return tern_fail(err, TERN_INVALID_ARGUMENT, "parts found beside a manifest, which has no parts");
+    for (size_t i = 0; i < n; i++) overflow = __builtin_add_overflow(sum, bytes[i], &sum) || overflow;
+    if (overflow || sum != l->file_bytes)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%llu bytes in %zu parts, %llu expected", (unsigned long long)sum,
+                         n, (unsigned long long)l->file_bytes);
+    return tern_gguf_heads_open(&l->heads, bytes, n, err);
+}
+
+static tern_status open_parts(tern_loader *l, const void *bytes, size_t n, const tern_model_stream_options *options,
+                              uint64_t *wanted, tern_error *err)
+{
+    const tern_gguf *whole;
+    TERN_TRY(tern_gguf_heads_add(&l->heads, bytes, n, wanted, &whole, err));
+    if (!whole) return TERN_OK;
+    const tern_status status = tern_model_stream_open_gguf(&l->stream, whole, options, err);
+    tern_gguf_heads_close(&l->heads);
+    return status;
+}
+
+/* Its layers are known: what is left is to find out where they go. */
+static tern_status plan(tern_loader *l, tern_error *err)
+{
     const uint32_t n_layers = tern_model_config(tern_loader_model(l))->n_layers;
     if (l->params.backend.split) {
         if (l->params.backend.gpu_layers > n_layers) l->params.backend.split = false;
@@ -75,9 +98,19 @@ tern_status tern_loader_head(tern_loader *l, const void *bytes, size_t n, uint64
     return tern_engine__reserve(l->engine, n_layers, err);
 }
 
+tern_status tern_loader_head(tern_loader *l, const void *bytes, size_t n, uint64_t *wanted, tern_error *err)
+{
+    if (l->stream) return tern_fail(err, TERN_INVALID_ARGUMENT, "the head is there already");
+    tern_model_stream_options options = {.file_bytes = l->file_bytes, .manifest = l->manifest};
+    options.keep = l->params.backend.split || !passes_on(l);
+    if (l->heads.n) TERN_TRY(open_parts(l, bytes, n, &options, wanted, err));
+    else TERN_TRY(tern_model_stream_open(&l->stream, bytes, n, &options, wanted, err));
+    return l->stream ? plan(l, err) : TERN_OK;
+}
+
 const tern_model *tern_loader_model(const tern_loader *l)
 {
-    return tern_model_stream_model(l->stream);
+    return l->stream ? tern_model_stream_model(l->stream) : NULL;
 }
 
 static tern_status need_head(const tern_loader *l, tern_error *err)
@@ -137,6 +170,7 @@ void tern_loader_close(tern_loader *l)
     if (!l) return;
     tern_engine_close(l->engine); /* before its weights' model */
     tern_model_stream_close(l->stream);
+    tern_gguf_heads_close(&l->heads);
     tern_manifest_deinit(&l->own);
     tern_free(l);
 }

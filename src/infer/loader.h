@@ -19,12 +19,18 @@ tern_status tern_loader_open(tern_loader **loader, const tern_engine_params *par
  * enough. OK: metadata, vocabulary and the list of tensors have been read and checked. Errors: as
  * tern_model_open_memory. */
 tern_status tern_loader_head(tern_loader *loader, const void *bytes, size_t n, uint64_t *wanted, tern_error *err);
+/* Before the head: the file is in n parts of these sizes (llama.cpp's gguf-split), which together have file_bytes.
+ * tern_loader_head then takes the first bytes of one part after another: OK means that the next part's are expected,
+ * after the last one that the model is known. Offsets of pieces count as if the parts were one file, each beginning
+ * where the one before it ends; no piece is of two parts. Errors: INVALID_ARGUMENT (another sum, a manifest), LIMIT,
+ * OUT_OF_MEMORY; then of tern_loader_head also those of tern_gguf_join. */
+tern_status tern_loader_parts(tern_loader *loader, const uint64_t *bytes, size_t n, tern_error *err);
 /* Before the head: a package's manifest, which the header must agree with; kept by the caller until the head is there.
  */
 void tern_loader_expect(tern_loader *loader, const tern_manifest *manifest);
 /* The same from its text, which may go. Errors: those of tern_manifest_parse. */
 tern_status tern_loader_expect_json(tern_loader *loader, const void *json, size_t n, tern_error *err);
-/* The model, from here on; its weights have no data yet. */
+/* The model, from the head on (NULL before: of parts from the last head on); its weights have no data yet. */
 const tern_model *tern_loader_model(const tern_loader *loader);
 
 /* A piece of the file that is wanted next: `bytes` at `offset`, to be put where `into` points. Pieces come in the order

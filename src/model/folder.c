@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/parts.h"
 #include "base/show.h"
 #include "model/model_internal.h"
 
@@ -17,13 +18,20 @@ static tern_status look(const char *dir, const char *name, bool *found, tern_err
     return TERN_OK;
 }
 
+/* Of a file in parts the first stands for all. */
+static bool is_model(const char *name)
+{
+    uint32_t part;
+    return tern_path_ends(name, ".gguf") && (!tern_parts_of_name(name, &part) || part == 1);
+}
+
 /* The only GGUF file, in *name; *n: how many there are. */
 static tern_status list(const char *dir, char **name, size_t *n, tern_error *err)
 {
     tern_status status = TERN_OK;
     DIR *names = opendir(dir);
     for (const struct dirent *e; status == TERN_OK && names && (e = readdir(names));) {
-        if (!tern_path_ends(e->d_name, ".gguf") || (*n)++) continue;
+        if (!is_model(e->d_name) || (*n)++) continue;
         *name = tern_strdup(e->d_name);
         if (!*name) status = tern_fail_alloc(err, strlen(e->d_name) + 1);
     }

@@ -48,12 +48,13 @@ static tern_status open_hf_file(tern_model *model, const char *path, tern_error 
 
 static tern_status open_gguf_file(tern_model *model, const char *path, tern_error *err)
 {
-    TERN_TRY(tern_file_map_open(&model->map, path, err));
-    if (tern_model__open_gguf(model, model->map.data, model->map.size, err) != TERN_OK)
-        return tern_error_prefix(err, "%s", path);
+    TERN_TRY(tern_gguf_file_open(&model->file, path, err));
+    if (tern_model__open_gguf(model, model->file.gguf, err) != TERN_OK) return tern_error_prefix(err, "%s", path);
+    tern_gguf_close(model->file.gguf);
+    model->file.gguf = NULL;
     for (size_t i = 0; i < (size_t)model->config.n_layers * TERN_ROLE_COUNT; i++) {
         tern_weight *w = &model->weights[i];
-        w->mapped = w->data >= model->map.data && w->data < model->map.data + model->map.size;
+        w->mapped = w->data && tern_gguf_file_holds(&model->file, w->data);
     }
     return TERN_OK;
 }
@@ -111,8 +112,12 @@ tern_status tern_model_open_memory(tern_model **model, const void *data, size_t 
     tern_error local = {0};
     tern_error *e = err ? err : &local;
     tern_model *made = NULL;
-    TERN_TRY(tern_model__begin(&made, options, e));
-    return tern_model__end(made, tern_model__open_gguf(made, data, size, e), model, e);
+    tern_gguf *g = NULL;
+    TERN_TRY(tern_gguf_parse(&g, data, size, e));
+    tern_status status = tern_model__begin(&made, options, e);
+    if (status == TERN_OK) status = tern_model__end(made, tern_model__open_gguf(made, g, e), model, e);
+    tern_gguf_close(g);
+    return status;
 }
 
 void tern_model_close(tern_model *model)
@@ -120,7 +125,7 @@ void tern_model_close(tern_model *model)
     if (!model) return;
     if (!model->derived) tern_tokenizer_close(model->tokenizer);
     tern_safetensors_close(model->safetensors);
-    tern_file_map_close(&model->map);
+    tern_gguf_file_close(&model->file);
     tern_i2s_evidence_close(model->evidence);
     for (size_t i = 0; i < model->n_owned; i++) tern_free_aligned(model->owned[i]);
     tern_free(model->owned);

@@ -5,14 +5,13 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "format/gguf_parts.h"
 #include "format/json.h"
 #include "format/safetensors.h"
 #include "model/model.h"
 
-typedef struct tern_gguf_tensor tern_gguf_tensor; /* format/gguf.h */
-
-/* The one GGUF file in a folder without config.json, the caller's to free; NULL: a Hugging Face folder. Errors:
- * NOT_FOUND (neither), INVALID_ARGUMENT (several, or an adapter), OUT_OF_MEMORY. */
+/* The one GGUF file in a folder without config.json (of one in parts the first), the caller's to free; NULL: a Hugging
+ * Face folder. Errors: NOT_FOUND (neither), INVALID_ARGUMENT (several, or an adapter), OUT_OF_MEMORY. */
 tern_status tern_model__gguf_in(const char *dir, char **path, tern_error *err);
 
 #define TERN_MODEL__IS_ADAPTER "a LoRA adapter found, a model expected: --lora takes the adapter, -m its model"
@@ -69,7 +68,7 @@ struct tern_model {
     bool derived;              /* the tokenizer is another model's */
     tern_unused_tensors unused;
 
-    tern_file_map map;             /* a GGUF file that we opened */
+    tern_gguf_file file;           /* a GGUF file that we opened; its bytes alone once it has been read */
     tern_safetensors *safetensors; /* an HF folder */
     void **owned;                  /* aligned blocks */
     size_t n_owned, cap_owned;
@@ -396,7 +395,8 @@ void tern_model__refine_scales(const tern_model *model, const tern_weight *w, fl
 tern_status tern_model__fill(tern_model *model, tern_role role, tern_weight *w, const uint8_t *scales, size_t n,
                              tern_error *err);
 
-tern_status tern_model__open_gguf(tern_model *model, const void *data, size_t size, tern_error *err);
+/* From a file whose bytes stay where they are; all parts joined. */
+tern_status tern_model__open_gguf(tern_model *model, const tern_gguf *g, tern_error *err);
 /* `weights` is the folder, or the one .safetensors file in it to be read. */
 tern_status tern_model__open_hf(tern_model *model, const char *dir, const char *weights, tern_error *err);
 

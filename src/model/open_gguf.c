@@ -196,6 +196,7 @@ tern_status tern_model__open_tokenizer(tern_model *model, const tern_gguf *g, te
 
 tern_status tern_model__read_header(tern_model *model, const tern_gguf *g, tern_error *err)
 {
+    TERN_TRY(tern_gguf_check_whole(g, err));
     TERN_TRY(tern_config__from_gguf(&model->config, g, err));
     TERN_TRY(tern_model__init_weights(model, err));
     TERN_TRY(tern_model__read_i2s_order(model, g, err));
@@ -216,12 +217,8 @@ static tern_status read_model(tern_model *model, const tern_gguf *g, tern_error 
     return tern_model__open_tokenizer(model, g, err);
 }
 
-tern_status tern_model__open_gguf(tern_model *model, const void *data, size_t size, tern_error *err)
+tern_status tern_model__open_gguf(tern_model *model, const tern_gguf *g, tern_error *err)
 {
-    tern_gguf *g = NULL;
-    TERN_TRY(tern_gguf_parse(&g, data, size, err));
-    model->bytes_expected = size;
-    tern_status status = read_model(model, g, err);
-    tern_gguf_close(g);
-    return status;
+    model->bytes_expected = tern_gguf_bytes(g);
+    return read_model(model, g, err);
 }

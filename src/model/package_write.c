@@ -7,7 +7,7 @@
 #include "base/output.h"
 #include "base/sha256.h"
 #include "base/show.h"
-#include "format/gguf.h"
+#include "format/gguf_parts.h"
 #include "format/json.h"
 #include "model/package_internal.h"
 
@@ -165,6 +165,12 @@ static tern_status open_file(writing *w, const char *path, tern_error *err)
     TERN_TRY(tern_file_map_open(&w->map, path, err));
     if (tern_gguf_parse(&w->gguf, w->map.data, w->map.size, err) != TERN_OK)
         return tern_error_prefix(err, "%s", tern_show_z(path).text);
+    tern_gguf_place place;
+    TERN_TRY(tern_gguf_place_of(w->gguf, &place, err));
+    if (place.count > 1)
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "%s: a GGUF file in %u parts found, one file expected: `tern convert` makes one of them",
+                         tern_show_z(path).text, place.count);
     const bool experts = tern_package__by_expert(w->model, w->gguf);
     w->plan = (tern_manifest){.version = experts ? TERN_MANIFEST_EXPERTS_VERSION : TERN_MANIFEST_VERSION,
                               .bytes = w->map.size,

@@ -94,31 +94,27 @@ static int by_offset(const void *a, const void *b)
 static tern_status read_head(tern_model_stream *s, const tern_gguf *g, tern_error *err)
 {
     TERN_TRY(tern_model__read_header(s->model, g, err));
-    s->model->bytes_expected = s->file_bytes;
+    s->model->bytes_expected = tern_gguf_bytes(g);
     TERN_TRY(add_all(s, g, err));
     qsort(s->items, s->n_items, sizeof *s->items, by_offset);
     return tern_model__open_tokenizer(s->model, g, err);
 }
 
-tern_status tern_model_stream_open(tern_model_stream **stream, const void *head, size_t n,
-                                   const tern_model_stream_options *options, uint64_t *wanted, tern_error *err)
+tern_status tern_model_stream_open_gguf(tern_model_stream **stream, const tern_gguf *g,
+                                        const tern_model_stream_options *options, tern_error *err)
 {
     *stream = NULL;
     tern_error local = {0};
     if (!err) err = &local;
-    tern_gguf *g = NULL;
-    TERN_TRY(tern_gguf_parse_head(&g, head, n, options->file_bytes, wanted, err));
     tern_model_stream *s = tern_calloc(1, sizeof *s);
     tern_status status = s ? TERN_OK : tern_fail_alloc(err, sizeof *s);
     if (s) {
         s->keep = options->keep;
         s->no_experts = options->no_experts;
-        s->file_bytes = options->file_bytes;
         status = tern_model__begin(&s->model, options->model, err);
     }
     if (status == TERN_OK) status = read_head(s, g, err);
     if (status == TERN_OK && options->manifest) status = tern_package_match(options->manifest, s->model, g, err);
-    tern_gguf_close(g);
     if (status != TERN_OK) {
         tern_model_stream_close(s);
         return status;
@@ -126,6 +122,17 @@ tern_status tern_model_stream_open(tern_model_stream **stream, const void *head,
     *err = (tern_error){0}; /* a missing optional key is none */
     *stream = s;
     return TERN_OK;
+}
+
+tern_status tern_model_stream_open(tern_model_stream **stream, const void *head, size_t n,
+                                   const tern_model_stream_options *options, uint64_t *wanted, tern_error *err)
+{
+    *stream = NULL;
+    tern_gguf *g = NULL;
+    TERN_TRY(tern_gguf_parse_head(&g, head, n, options->file_bytes, wanted, err));
+    const tern_status status = tern_model_stream_open_gguf(stream, g, options, err);
+    tern_gguf_close(g);
+    return status;
 }
 
 void tern_model_stream_close(tern_model_stream *s)

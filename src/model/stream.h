@@ -24,6 +24,10 @@ typedef struct tern_model_stream_options {
  * Errors: as tern_model_open_memory. */
 tern_status tern_model_stream_open(tern_model_stream **stream, const void *head, size_t n,
                                    const tern_model_stream_options *options, uint64_t *wanted, tern_error *err);
+/* The same from a header that has been read (all parts of a file joined), which may go afterwards: file_bytes is its
+ * tern_gguf_bytes. Errors: as above, but never PENDING. */
+tern_status tern_model_stream_open_gguf(tern_model_stream **stream, const tern_gguf *gguf,
+                                        const tern_model_stream_options *options, tern_error *err);
 /* NULL is fine. */
 void tern_model_stream_close(tern_model_stream *stream);
 /* The model so far; its weights have names, encodings and shapes, and stay where they are. */

@@ -22,7 +22,6 @@ typedef struct item {
 struct tern_model_stream {
     tern_model *model; /* NULL once it has been handed out */
     bool keep, no_experts;
-    uint64_t file_bytes;
     item *items; /* in the order of the file */
     size_t n_items, at;
     uint8_t *staging; /* one piece of what is passed on */

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/show.h"
-#include "format/gguf.h"
+#include "format/gguf_parts.h"
 #include "format/json.h"
 #include "model/init.h"
 #include "text/bpe_train.h"
@@ -278,15 +278,10 @@ fail:
 
 static tern_status open_gguf(const char *path, tern_tokenizer **out, tern_error *err)
 {
-    tern_file_map map;
-    tern_gguf *gguf = NULL;
-    TERN_TRY(tern_file_map_open(&map, path, err));
-    tern_status status;
-    TERN_GOTO(tern_gguf_parse(&gguf, map.data, map.size, err));
-    TERN_GOTO(tern_tokenizer_open_gguf(out, gguf, err));
-fail:
-    tern_gguf_close(gguf);
-    tern_file_map_close(&map);
+    tern_gguf_file file;
+    TERN_TRY(tern_gguf_file_open(&file, path, err));
+    const tern_status status = tern_tokenizer_open_gguf(out, file.gguf, err);
+    tern_gguf_file_close(&file);
     return status == TERN_OK ? status : tern_error_prefix(err, "%s", tern_show_z(path).text);
 }
 

@@ -1,12 +1,14 @@
 /* Exports: opening an engine from a file that comes piece by piece; manifests of packages. */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "format/manifest.h"
 #include "infer/loader.h"
 #include "web/web.h"
 #include "web/web_engine.h"
 
 TERN_WEB tern_status tern_web_loader_open(tern_loader **loader, const char *options, double file_bytes);
+TERN_WEB tern_status tern_web_loader_parts(tern_loader *loader, const double *bytes, size_t n);
 TERN_WEB tern_status tern_web_loader_head(tern_loader *loader, const void *bytes, size_t n, double *wanted);
 TERN_WEB tern_status tern_web_loader_describe(tern_loader *loader, uint32_t n_ctx);
 TERN_WEB tern_status tern_web_loader_next(tern_loader *loader, double *offset, size_t *bytes, uint8_t **into);
@@ -29,6 +31,19 @@ tern_status tern_web_loader_open(tern_loader **loader, const char *options, doub
     params.head_exact = !params.backend.name || strcmp(params.backend.name, "cpu") == 0; /* the same tokens, sooner */
     tern_status status = tern_loader_open(loader, &params, (uint64_t)file_bytes, err);
     json_decref(root);
+    return status;
+}
+
+/* Before the head, of a file in n parts of these sizes: then a head of each part comes, in their order
+ * (tern_loader_parts). */
+tern_status tern_web_loader_parts(tern_loader *loader, const double *bytes, size_t n)
+{
+    tern_error *err = tern_web__error();
+    uint64_t *sizes = tern_calloc(n, sizeof *sizes);
+    if (!sizes) return tern_fail_alloc(err, n * sizeof *sizes);
+    for (size_t i = 0; i < n; i++) sizes[i] = (uint64_t)bytes[i];
+    const tern_status status = tern_loader_parts(loader, sizes, n, err);
+    tern_free(sizes);
     return status;
 }
 

@@ -30,7 +30,7 @@ tern_status give_heads(tern_loader *loader, const uint8_t *file, size_t size, si
     return status;
 }
 
-static tern_status give_pieces(tern_loader *loader, const uint8_t *file, size_t size, loading *log, tern_error *err)
+tern_status give_pieces(tern_loader *loader, const uint8_t *file, size_t size, loading *log, tern_error *err)
 {
     tern_loader_piece p, again;
     tern_status status;

@@ -17,6 +17,8 @@ typedef struct loading {
 
 /* As many bytes at first as given, then as many as are wanted. */
 tern_status give_heads(tern_loader *loader, const uint8_t *file, size_t size, size_t n, loading *log, tern_error *err);
+/* All pieces, of a file whose bytes are these. */
+tern_status give_pieces(tern_loader *loader, const uint8_t *file, size_t size, loading *log, tern_error *err);
 /* The whole of it from bytes in memory, `first` of them in the first head. On failure *engine is NULL. */
 tern_status load_bytes(tern_engine **engine, const uint8_t *file, size_t size, size_t first,
                        const tern_engine_params *params, loading *log, tern_error *err);

@@ -2,10 +2,12 @@
 #include <malloc.h>
 
 #include "base/alloc.h"
+#include "format/gguf.h"
 #include "infer/engine.h"
 #include "infer/loading.h"
 #include "model/package.h"
 #include "support/converted.h"
+#include "support/gguf_cut.h"
 #include "support/i2s_order.h"
 #include "support/op_case.h"
 
@@ -199,6 +201,78 @@ static void other_orders(void **state)
     }
 }
 
+enum { PARTS = 3 };
+
+static tern_status give_parts(tern_loader *loader, const tern_buf *parts, tern_error *err)
+{
+    const uint64_t sizes[PARTS] = {parts[0].size, parts[1].size, parts[2].size};
+    tern_status status = tern_loader_parts(loader, sizes, PARTS, err);
+    for (int i = 0; i < PARTS && status == TERN_OK; i++) {
+        loading log = {0};
+        assert_null(tern_loader_model(loader));
+        status = give_heads(loader, (const uint8_t *)parts[i].data, parts[i].size, 64, &log, err);
+    }
+    return status;
+}
+
+/* A file in parts: heads come part by part, and pieces from the parts one behind another. */
+static tern_status load_parts(tern_engine **engine, const tern_buf *parts, tern_error *err)
+{
+    tern_loader *loader = NULL;
+    tern_buf all = {0};
+    loading log = {0};
+    tern_status status;
+    *engine = NULL;
+    for (int i = 0; i < PARTS; i++) assert_ok(tern_buf_add(&all, parts[i].data, parts[i].size, err), *err);
+    TERN_GOTO(tern_loader_open(&loader, &params, all.size, err));
+    TERN_GOTO(give_parts(loader, parts, err));
+    TERN_GOTO(give_pieces(loader, (const uint8_t *)all.data, all.size, &log, err));
+    TERN_GOTO(tern_loader_finish(loader, engine, err));
+fail:
+    tern_loader_close(loader);
+    tern_buf_deinit(&all);
+    return status;
+}
+
+static void in_parts(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_gguf *g;
+    tern_buf parts[PARTS], file = micro_model(&(micro_change){.seed = 5});
+    tern_model *model;
+    tern_engine *a, *b;
+    assert_ok(tern_gguf_parse(&g, file.data, file.size, &err), err);
+    gguf_cut_all(g, PARTS, parts);
+    assert_ok(tern_model_open_memory(&model, file.data, file.size, NULL, &err), err);
+    assert_ok(tern_engine_open(&a, model, &params, &err), err);
+    assert_ok(load_parts(&b, parts, &err), err);
+    assert_same(a, b, true);
+    tern_engine_close(a);
+    tern_engine_close(b);
+    const tern_buf again[PARTS] = {parts[0], parts[1], parts[1]};
+    assert_int_equal(load_parts(&b, again, &err), TERN_MALFORMED);
+    assert_string_equal(err.message, "part 3 of 3: split.no 1 found, 2 expected");
+    for (int i = 0; i < PARTS; i++) tern_buf_deinit(&parts[i]);
+    tern_gguf_close(g);
+    tern_buf_deinit(&file);
+}
+
+/* What the parts are said to be must be the file. */
+static void parts_refused(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_loader *loader;
+    assert_ok(tern_loader_open(&loader, &params, 1000, &err), err);
+    assert_int_equal(tern_loader_parts(loader, (uint64_t[]){400, 500}, 2, &err), TERN_INVALID_ARGUMENT);
+    assert_string_equal(err.message, "900 bytes in 2 parts, 1000 expected");
+    assert_int_equal(tern_loader_parts(loader, (uint64_t[]){UINT64_MAX, 1001}, 2, &err), TERN_INVALID_ARGUMENT);
+    assert_ok(tern_loader_parts(loader, (uint64_t[]){400, 600}, 2, &err), err);
+    assert_int_equal(tern_loader_parts(loader, (uint64_t[]){400, 600}, 2, &err), TERN_INVALID_ARGUMENT);
+    tern_loader_close(loader);
+}
+
 /* A GPU would need the whole table to encode it anew. */
 static void head_encodings(void **state)
 {
@@ -224,7 +298,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(extras),         cmocka_unit_test(refused),  cmocka_unit_test(other_orders),
     cmocka_unit_test(head_encodings), cmocka_unit_test(bundled),  cmocka_unit_test(joined),
     cmocka_unit_test(experts),        cmocka_unit_test(packaged), cmocka_unit_test(every_encoding),
-    cmocka_unit_test(sessions_move),
+    cmocka_unit_test(sessions_move),  cmocka_unit_test(in_parts), cmocka_unit_test(parts_refused),
 };
 
 TEST_GROUP(loader, "backends slow long web", tests, .setup = setup);

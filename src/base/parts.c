@@ -1,0 +1,42 @@
+/* Names of files in parts. */
+#include "base/parts.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+
+enum { FORM_BYTES = sizeof "-00001-of-00003.gguf" - 1, DIGITS = 5 };
+
+static uint32_t read_digits(const char *text)
+{
+    uint32_t n = 0;
+    for (int i = 0; i < DIGITS; i++) {
+        if (text[i] < '0' || text[i] > '9') return 0;
+        n = n * 10 + (uint32_t)(text[i] - '0');
+    }
+    return n;
+}
+
+uint32_t tern_parts_of_name(const char *path, uint32_t *part)
+{
+    const size_t n = strlen(path);
+    if (n <= FORM_BYTES) return 0;
+    const char *at = path + n - FORM_BYTES;
+    if (at[0] != '-' || strncmp(at + 6, "-of-", 4) != 0 || strcasecmp(at + 15, ".gguf") != 0) return 0;
+    const uint32_t found = read_digits(at + 1), parts = read_digits(at + 10);
+    if (found < 1 || found > parts) return 0;
+    *part = found;
+    return parts;
+}
+
+char *tern_parts_path(const char *path, uint32_t part)
+{
+    char digits[DIGITS + 8];
+    char *out = tern_strdup(path);
+    if (!out) return NULL;
+    snprintf(digits, sizeof digits, "%05u", part);
+    memcpy(out + strlen(out) - FORM_BYTES + 1, digits, DIGITS);
+    return out;
+}

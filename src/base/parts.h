@@ -1,0 +1,14 @@
+/* Names of files in parts: NAME-00001-of-00003.gguf and so on. */
+#ifndef TERN_BASE_PARTS_H
+#define TERN_BASE_PARTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Of "NAME-00001-of-00003.gguf": 3, and in *part 1; else 0. The ending in upper or lower case. */
+uint32_t tern_parts_of_name(const char *path, uint32_t *part);
+/* The path of another part, beside one whose name has such an ending; in storage of tern_alloc, NULL when out of
+ * memory. A part of more than five digits has no such name. */
+char *tern_parts_path(const char *path, uint32_t part);
+
+#endif

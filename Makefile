@@ -3,9 +3,12 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 CMAKE_QUIET = cmake --log-level=NOTICE
 TERN = build/release/tern
+# static_root PRESET: the command and its models as the Containerfile and a tar file have them.
+static_root = rm -rf build/$(1)/root && cmake --install build/$(1) --component alone --prefix build/$(1)/root >/dev/null && \
+    tar -C build/$(1)/root -czf build/$(1)/tern-$(1).tar.gz . && ls build/$(1)/root/bin/tern build/$(1)/tern-$(1).tar.gz
 
 .DEFAULT_GOAL := help
-.PHONY: help build shaders run chat test test-gpu-long bench deb python-wheel install web web-modules web-serve web-test asan tsan fuzz arm64 clang lint clean deps deps-test deps-web deps-ci
+.PHONY: help build shaders run chat test test-gpu-long bench deb static static-arm64 python-wheel install web web-modules web-serve web-test asan tsan fuzz arm64 clang lint clean deps deps-test deps-web deps-ci
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9 -]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +69,16 @@ deb: deps ## Build Debian packages (libtern0, libtern-dev, tern) in build/releas
 	@$(CMAKE_QUIET) --preset release
 	@cmake --build --preset release -- --quiet
 	@cd build/release && cpack | sed -n 's/^CPack: - package: \(.*\) generated.$$/\1/p'
+
+static: deps ## Build the command as one file that runs on any Linux of this CPU, in build/static
+	@$(CMAKE_QUIET) --preset static >/dev/null
+	@cmake --build --preset static -- --quiet
+	@$(call static_root,static)
+
+static-arm64: deps-ci ## The same for 64-bit ARM, in build/static-arm64
+	@$(CMAKE_QUIET) --preset static-arm64 >/dev/null
+	@cmake --build --preset static-arm64 -- --quiet
+	@$(call static_root,static-arm64)
 
 python-wheel: deps ## Build a wheel of the Python package, which holds the library, in build/python
 	@$(CMAKE_QUIET) --preset release

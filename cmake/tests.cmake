@@ -233,12 +233,24 @@ if(NOT EMSCRIPTEN) # what the tests of tests/interop, under Node, ask of Tern
   add_dependencies(tests interop_peer)
 endif()
 
+# The static command in a chroot: where clang has compiled for this machine, and on 64-bit ARM, once each.
+find_program(TERN_PYTHON python3)
+if(TARGET tern_alone AND TERN_PYTHON AND (CMAKE_CROSSCOMPILING OR CMAKE_C_COMPILER_ID STREQUAL Clang))
+  add_dependencies(tests tern_alone)
+  set(compared "")
+  if(NOT CMAKE_CROSSCOMPILING)
+    set(compared $<TARGET_FILE:tern>)
+  endif()
+  add_test(NAME check_static COMMAND ${PROJECT_SOURCE_DIR}/tests/checks/static.sh ${CMAKE_COMMAND} ${PROJECT_BINARY_DIR}
+    ${TERN_PYTHON} "${compared}" ${CMAKE_CROSSCOMPILING_EMULATOR})
+  set_tests_properties(check_static PROPERTIES TIMEOUT 600 LABELS checks)
+endif()
+
 if(TERN_TESTS_LABELS OR EMSCRIPTEN) # what follows has labels of its own
   return()
 endif()
 
 # tern pull against a server of this machine, in Python; with the sanitizers too.
-find_program(TERN_PYTHON python3)
 if(TERN_PYTHON AND TERN_PULL_FOUND AND NOT CMAKE_CROSSCOMPILING)
   add_test(NAME hub_pull COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/hub/test_pull.py $<TARGET_FILE:tern>
     ${PROJECT_SOURCE_DIR}/models/stories.gguf)

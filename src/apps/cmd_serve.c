@@ -294,6 +294,9 @@ static tern_status serve(serving *s, tern_error *err)
 
 static tern_status run(const tern_options *o, tern_error *err)
 {
+    if (TERN_STATIC && o->serve.tls_cert)
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "--tls-cert: this tern is one static file and has no TLS; a proxy before it may have it");
     serving *s = calloc(1, sizeof *s);
     if (!s) return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
     s->options = o;

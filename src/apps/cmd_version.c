@@ -31,24 +31,62 @@ static int kernels_of(const char *symbol)
     return n;
 }
 
+/* What other builds have; of GPUs those whose drivers cannot be loaded too. */
+static const struct {
+    bool lacks;
+    const char *what;
+} parts[] = {
+    {!TERN_VULKAN || TERN_STATIC, "vulkan"},
+    {!TERN_CUDA || TERN_STATIC, "cuda"},
+    {!TERN_PULL, "pull"},
+    {!TERN_SERVE, "serve"},
+    {TERN_SERVE && TERN_STATIC, "serve --tls-cert"},
+};
+
+/* Whether the backend can be there on some machine. */
+static bool can_run(const char *backend)
+{
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].lacks && strcmp(parts[i].what, backend) == 0) return false;
+    return true;
+}
+
+static void print_lacks(void)
+{
+    const char *before = "\nwithout:";
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (!parts[i].lacks) continue;
+        printf("%s %s", before, parts[i].what);
+        before = ",";
+    }
+    if (TERN_STATIC) fputs(" (one static file, which loads no drivers and has no TLS)", stdout);
+}
+
 static json_t *describe(void)
 {
-    json_t *kernels = json_object(), *backends = json_array();
+    json_t *kernels = json_object(), *backends = json_array(), *without = json_array();
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
         if (kernels_of(levels[i].symbol))
             json_object_set_new(kernels, levels[i].name, json_integer(kernels_of(levels[i].symbol)));
     for (const char *const *name = tern_backend_names; *name; name++)
-        json_array_append_new(backends, json_string(*name));
-    return json_pack("{s:s, s:s, s:o, s:o}", "version", TERN_VERSION, "compiler", tern_build_compiler, "backends",
-                     backends, "kernels", kernels);
+        if (can_run(*name)) json_array_append_new(backends, json_string(*name));
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].lacks) json_array_append_new(without, json_string(parts[i].what));
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:b}", "version", TERN_VERSION, "compiler", tern_build_compiler,
+                     "backends", backends, "kernels", kernels, "without", without, "static", TERN_STATIC);
 }
 
 static tern_status run(const tern_options *o, tern_error *err)
 {
     if (o->json) return tern_app_print_json(describe(), err);
     printf("tern %s (%s)\nbackends:", TERN_VERSION, tern_build_compiler);
-    for (const char *const *name = tern_backend_names; *name; name++)
-        printf("%s %s", name == tern_backend_names ? "" : ",", *name);
+    const char *before = "";
+    for (const char *const *name = tern_backend_names; *name; name++) {
+        if (!can_run(*name)) continue;
+        printf("%s %s", before, *name);
+        before = ",";
+    }
+    print_lacks();
     printf("\nkernels: scalar");
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
         if (kernels_of(levels[i].symbol)) printf(", %s (%d)", levels[i].name, kernels_of(levels[i].symbol));

@@ -3,11 +3,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "apps/hub.h"
 #include "apps/progress.h"
 #include "base/file.h"
+#include "base/program.h"
 #include "base/show.h"
 #include "quant/encoding.h"
 
@@ -17,9 +17,7 @@ static const char stories[] = "stories.gguf";
 
 static bool program_folder(tern_app_path *out)
 {
-    ssize_t n = readlink("/proc/self/exe", out->text, sizeof out->text - 1);
-    if (n <= 0) return false;
-    out->text[n] = 0;
+    if (!tern_program_path(out->text, sizeof out->text)) return false;
     char *slash = strrchr(out->text, '/');
     if (slash) *slash = 0;
     return slash != NULL;

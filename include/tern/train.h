@@ -116,8 +116,11 @@ typedef struct tern_finetune_options {
     float threshold, clamp; /* 0: absmean */
     uint64_t blend_steps;   /* the quantisers come in over so many steps; makes ternary models of dense ones */
     bool checkpoint;        /* activations are computed again in the backward: less memory, a third more work */
-    bool f32_activations;   /* no int8 inputs of linear layers */
-    uint64_t memory_limit;  /* bytes on the device; 0: what it has */
+    /* Each weight is updated in the backward, as soon as its gradient is there: gradients of a layer in memory instead
+     * of all, and the same result bit for bit. accumulate is 1; with clip above 0 the backward runs twice. */
+    bool optimizer_in_backward;
+    bool f32_activations;  /* no int8 inputs of linear layers */
+    uint64_t memory_limit; /* bytes on the device; 0: what it has */
 
     /* Quality in the loop. */
     uint64_t evaluate_every;   /* steps; 0: a tenth of all */

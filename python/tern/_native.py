@@ -195,9 +195,9 @@ class FinetuneOptions(Structure):
         ("eps", c_double), ("weight_decay", c_double), ("momentum", c_double), ("clip", c_double),
         ("schedule", c_char_p), ("warmup", c_double), ("master", c_char_p), ("states", c_char_p),
         ("sync_every", c_uint32), ("threshold", c_float), ("clamp", c_float), ("blend_steps", c_uint64),
-        ("checkpoint", c_bool), ("f32_activations", c_bool), ("memory_limit", c_uint64), ("evaluate_every", c_uint64),
-        ("patience", c_uint32), ("save_every", c_uint64), ("sample_every", c_uint64), ("sample_prompt", c_char_p),
-        ("sample_tokens", c_uint32), ("plot", c_bool), ("backend", c_char_p), ("device", c_char_p),
+        ("checkpoint", c_bool), ("optimizer_in_backward", c_bool), ("f32_activations", c_bool),
+        ("memory_limit", c_uint64), ("evaluate_every", c_uint64), ("patience", c_uint32), ("save_every", c_uint64),
+        ("sample_every", c_uint64), ("sample_prompt", c_char_p), ("sample_tokens", c_uint32), ("plot", c_bool), ("backend", c_char_p), ("device", c_char_p),
         ("n_threads", c_uint32), ("pin", c_bool), ("validation", c_bool), ("cpu_features", c_char_p),
         ("power", c_char_p), ("max_temp", c_double), ("thermal_trace", c_char_p), ("on_event", ON_EVENT),
         ("go_on", GO_ON), ("context", c_void_p)]

@@ -90,6 +90,9 @@ const tern_flag tern_flags_train_optimizer[] = {
 const tern_flag tern_flags_train_memory[] = {
     {"checkpoint", 0, TERN_FLAG_BOOL, NULL, TRAINING(checkpoint), 0, 0,
      "Computes activations again in the backward: less memory, a third more work"},
+    {"optimizer-in-backward", 0, TERN_FLAG_BOOL, NULL, TRAINING(optimizer_in_backward), 0, 0,
+     "Updates each weight as soon as its gradient is there: a layer's gradients in memory, the same result; twice the "
+     "work but with --clip 0"},
     {"master", 0, TERN_FLAG_CHOICE, "f32|bf16", TRAINING(master), 0, 0, "Master weights; bf16 is rounded at random"},
     {"states", 0, TERN_FLAG_CHOICE, "f32|bf16|8bit", TRAINING(states), 0, 0, "The optimiser's moments"},
     {"memory-limit", 0, TERN_FLAG_TEXT, "SIZE", FIELD(memory_limit), 0, 0,

@@ -1,4 +1,5 @@
-/* The memory planner: every activation gets a place in memory, reused as soon as its last reader has run. */
+/* The memory planner: every activation gets a place in memory, reused as soon as its last reader has run. So do
+ * gradients that are brief (tern_graph.brief_gradients), in memory of their own. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@ typedef struct plan {
     life **order;  /* the lives as they are placed */
     life **placed; /* scratch: those that live together with one, by offset */
     bool in_place;
+    bool gradients; /* these are placed, not activations */
 } plan;
 
 static uint64_t padded(uint64_t bytes)
@@ -49,6 +51,12 @@ static size_t last_touch(const plan *p, uint32_t value, const size_t *last)
     return p->life_of[value] == UINT32_MAX ? SIZE_MAX : last[value];
 }
 
+static bool is_placed(const plan *p, const tern_value *v)
+{
+    if (p->gradients) return v->kind == TERN_VALUE_STATE && v->state == TERN_STATE_GRADIENT;
+    return v->kind == TERN_VALUE_ACTIVATION;
+}
+
 /* The life that the result of op `at` goes on with, or a new one. */
 static uint32_t life_for(plan *p, uint32_t value, size_t at, const size_t *last)
 {
@@ -69,7 +77,7 @@ static void find_lives(plan *p, size_t *last)
     for (size_t i = 0; i < g->n_ops; i++)
         for (uint32_t k = 0; k < tern_op_n_views(&g->ops[i]); k++) {
             uint32_t value = tern_op_view(&g->ops[i], k).value;
-            if (value == TERN_NO_VALUE || g->values[value].kind != TERN_VALUE_ACTIVATION) continue;
+            if (value == TERN_NO_VALUE || !is_placed(p, &g->values[value])) continue;
             if (p->life_of[value] == UINT32_MAX) p->life_of[value] = life_for(p, value, i, last);
             p->lives[p->life_of[value]].last = i;
         }
@@ -140,11 +148,12 @@ static void set_offsets(const plan *p)
         if (p->life_of[i] != UINT32_MAX) values[i].offset = p->lives[p->life_of[i]].offset;
 }
 
-tern_status tern_graph_plan(tern_graph *graph, uint32_t fusions, tern_error *err)
+static tern_status place_values(tern_graph *graph, bool gradients, uint32_t fusions, uint64_t *bytes, tern_error *err)
 {
     size_t n = graph->n_values;
     size_t *last = tern_calloc(n, sizeof *last);
     plan p = {.graph = graph,
+              .gradients = gradients,
               .in_place = fusions & TERN_FUSION_IN_PLACE && !(graph->no_fusion & TERN_FUSION_PASS_IN_PLACE),
               .life_of = tern_calloc(n, sizeof *p.life_of),
               .lives = tern_calloc(n, sizeof *p.lives),
@@ -155,7 +164,7 @@ tern_status tern_graph_plan(tern_graph *graph, uint32_t fusions, tern_error *err
     const tern_value *large = ok ? larger_than_block(&p) : NULL;
     if (ok && !large) {
         uint64_t as_they_come = place_all(&p, false), by_their_size = place_all(&p, true);
-        graph->activation_bytes = by_their_size < as_they_come ? by_their_size : place_all(&p, false);
+        *bytes = by_their_size < as_they_come ? by_their_size : place_all(&p, false);
         set_offsets(&p);
     }
     tern_free(p.placed);
@@ -167,4 +176,10 @@ tern_status tern_graph_plan(tern_graph *graph, uint32_t fusions, tern_error *err
     if (!large) return TERN_OK;
     return tern_fail(err, TERN_LIMIT, "%s takes %llu bytes: at most %llu in one piece expected (fewer rows at a time)",
                      large->name, (unsigned long long)large->bytes, (unsigned long long)graph->activation_block);
+}
+
+tern_status tern_graph_plan(tern_graph *graph, uint32_t fusions, tern_error *err)
+{
+    if (graph->brief_gradients) TERN_TRY(place_values(graph, true, fusions, &graph->gradient_bytes, err));
+    return place_values(graph, false, fusions, &graph->activation_bytes, err);
 }

@@ -2,8 +2,9 @@
  *
  *     tern_graph_build(training)   ids -> losses, rows of whole sequences
  *     tern_graph_differentiate     the same, then the gradient of every weight that is `trained`
- *     tern_graph_plan              memory
+ *     tern_graph_update_in_backward  the optimiser's steps in the same graph, each as soon as it can be; or
  *     tern_graph_build_updates     one graph more: norms, or the optimiser's steps
+ *     tern_graph_plan              memory
  *
  * A training graph works on max_tokens rows each time: several sequences packed behind each other (SEQ_STARTS). The
  * head takes max_outputs rows at a time, which must divide max_tokens and, if it is less, be a multiple of
@@ -46,5 +47,20 @@ typedef enum tern_graph_phase {
  * the caller to bind. `sync`: in UPDATE, whether REQUANTIZE follows. Errors: OUT_OF_MEMORY, INVALID_ARGUMENT (none). */
 tern_status tern_graph_build_updates(tern_graph *graph, const tern_config *config, const tern_graph_update *updates,
                                      size_t n_updates, tern_graph_phase phase, bool sync, tern_error *err);
+
+/* What is done to each weight in the backward itself, as soon as no op that follows needs it or its gradient. */
+typedef struct tern_graph_in_backward {
+    const tern_graph_update *updates; /* [n], of every trained weight; must outlive the graph */
+    size_t n;
+    bool norms; /* SUM_SQUARES of its gradient, into `norms` */
+    bool steps; /* UPDATE, and with `sync` REQUANTIZE where there is a master; without steps the gradient becomes 0 */
+    bool sync;
+} tern_graph_in_backward;
+
+/* Puts these ops into a graph that was differentiated and is unplanned. Gradients are brief then
+ * (tern_graph.brief_gradients): each lives from its first op to here, and they share memory that is zero before and
+ * after each run. At least one of norms and steps. The bits are those of tern_graph_build_updates on whole gradients:
+ * streams and norms have the same numbers. Errors: OUT_OF_MEMORY, INVALID_ARGUMENT. */
+tern_status tern_graph_update_in_backward(tern_graph *graph, const tern_graph_in_backward *what, tern_error *err);
 
 #endif

@@ -40,6 +40,7 @@ static const uint32_t written[TERN_OP_COUNT] = {
 bool tern_op_writes(const tern_op *op, uint32_t i)
 {
     if (op->kind == TERN_OP_UPDATE) return i + 1 < op->n_in;
+    if (op->kind == TERN_OP_SUM_SQUARES) return op->clears;
     if (op->kind == TERN_OP_REQUANTIZE && !(op->clamp > 0)) return false;
     return written[op->kind] >> i & 1;
 }

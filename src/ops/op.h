@@ -72,7 +72,7 @@ typedef struct tern_value {
     tern_state state;          /* states */
     uint32_t n_rows;           /* states */
     uint64_t bytes;            /* caches, parameters and constants; activations and outputs at the largest batch */
-    uint64_t offset; /* activations: place in the activation memory, set by the planner; parameters: in their buffer */
+    uint64_t offset; /* activations and brief gradients: place in their memory, set by the planner; parameters: in their buffer */
     char name[80];   /* "ffn_norm-3": llama.cpp's names, as people know them */
 } tern_value;
 
@@ -195,8 +195,9 @@ typedef struct tern_op {
     tern_view sinks; /* [1][n_heads] f32: one more score for each head, with no value (tern_ref_sink) */
     /* SCALE, SOFTCAP_BACKWARD: the factor; DROPOUT: p, 0 <= p < 1; attention: of the scores, 0: 1 / sqrt(head_dim) */
     float scale;
-    /* DROPOUT, UPDATE: which stream of random bits; no two of a graph alike but a DROPOUT and its backward */
+    /* DROPOUT, UPDATE: which stream of random bits; no two of a kind alike but a DROPOUT and its backward */
     uint32_t stream;
+    bool clears; /* SUM_SQUARES: the gradient becomes 0 */
     /* UPDATE */
     tern_optimizer optimizer; /* SGD has momentum when m is there */
     bool decays;              /* matrices do, norms do not */
@@ -280,10 +281,12 @@ typedef struct tern_sample_params {
 typedef struct tern_train_params {
     float loss_weight; /* 1 / the labels of all rows of the step, so that gradients are those of the mean */
     float blend;       /* how much of the quantisers is in effect, 0 .. 1 */
-    uint32_t seed; /* of this run's DROPOUT and UPDATE: stream s draws tern_ref_random_bits(seed + s * 0x9e3779b9, i) */
+    uint32_t seed; /* of this run's UPDATE: stream s draws tern_ref_random_bits(seed + s * 0x9e3779b9, i) */
     float clip;    /* gradients count times this */
     float keep, blend1, beta2, blend2, root, eps, pace; /* tern_adamw_factors; keep counts for ops that decay */
     float lr, momentum, decay;                          /* tern_sgd; decay for ops that decay */
+    uint32_t dropout_seed; /* of this run's DROPOUT, as `seed` */
+    float next_blend;      /* of REQUANTIZE, whose weights the next run reads */
 } tern_train_params;
 
 typedef struct tern_graph {
@@ -303,9 +306,11 @@ typedef struct tern_graph {
     uint32_t tokens;      /* output of SAMPLE, u32 [1 + TERN_SAMPLE_MAX_STEPS], or TERN_NO_VALUE */
     uint32_t losses;      /* training: output of CROSS_ENTROPY, f32 [max_tokens], or TERN_NO_VALUE */
     uint32_t norms;       /* updates: output of SUM_SQUARES, f32 [1][weights], or TERN_NO_VALUE */
+    bool brief_gradients; /* they live from their first op to their last, which leaves zeros, and share memory */
     uint64_t param_bytes; /* of all parameter values together */
 
     uint64_t activation_bytes; /* set by the planner */
+    uint64_t gradient_bytes;   /* the same: of brief gradients, zeros between runs */
     uint64_t activation_block; /* 0, or what the planner keeps to: no activation crosses a multiple of it */
     uint32_t n_layers;
     uint32_t no_fusion; /* passes of fusion that leave it as it is (graph/fusions.h) */

@@ -197,7 +197,7 @@ enum {
     TERN_EMBED_BACKWARD_INPUTS
 };
 
-/* For each weight, once a step. SUM_SQUARES: out = sum of g^2 (one f32). */
+/* For each weight, once a step. SUM_SQUARES: out = sum of g^2 (one f32); with `clears` the gradient becomes 0. */
 enum { TERN_SUM_SQUARES_GRADIENT, TERN_SUM_SQUARES_INPUTS };
 
 /* The optimiser's step; the gradient becomes 0. m and v are there as the optimiser needs them; TRAINING is the last.

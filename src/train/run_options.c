@@ -120,6 +120,8 @@ tern_status tern_run__read_options(tern_run *run, tern_error *err)
     TERN_TRY(read_words(run, err));
     p->accumulate = o->accumulate;
     p->checkpoint = o->checkpoint;
+    p->optimizer_in_backward = o->optimizer_in_backward;
+    p->from_nothing = o->config != NULL;
     p->f32_activations = o->f32_activations;
     p->beta1 = o->beta1;
     p->beta2 = o->beta2;
@@ -149,7 +151,7 @@ static void choose_rows(tern_run *run)
     tern_trainer_params *p = &run->params;
     p->seq = o->seq ? o->seq : tern_trainer_default_seq(tern_model_config(run->model));
     p->batch = o->batch ? o->batch : DEFAULT_BATCH;
-    if (o->batch || run->power.mode != TERN_POWER_SAVER) return;
+    if (o->batch || p->optimizer_in_backward || run->power.mode != TERN_POWER_SAVER) return;
     p->accumulate *= p->batch; /* the same steps in smaller pieces */
     p->batch = 1;
 }

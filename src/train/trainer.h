@@ -24,6 +24,10 @@ typedef struct tern_trainer_params {
     uint32_t batch, seq;  /* rows of one run of the graph, and their length */
     uint32_t accumulate;  /* runs to a step */
     bool checkpoint;      /* activations are computed again in the backward */
+    /* Each weight is updated in the backward, as soon as its gradient is there, so that gradients are never whole; the
+     * same bits. accumulate is 1 then. Clipping (clip > 0) needs the norm of all gradients first: the backward runs
+     * twice. */
+    bool optimizer_in_backward;
     bool f32_activations; /* no int8 quantiser (W1.58A32) */
     tern_optimizer optimizer;
     double lr, beta1, beta2, eps, decay, momentum;
@@ -41,6 +45,7 @@ typedef struct tern_trainer_params {
     tern_trainer_lora lora;
     uint64_t seed;             /* dropout, stochastic rounding, new adapters */
     uint64_t memory_limit;     /* bytes on the device; 0: what it has */
+    bool from_nothing;         /* the model is new: an adapter beside it is no way out of too little memory */
     const tern_engine *engine; /* of the same model and backend: weights that stay as they are lie there already and are
                                 * borrowed, which leaves its sessions as they were; NULL: the trainer makes its own */
 } tern_trainer_params;
@@ -74,8 +79,7 @@ tern_status tern_trainer_make_plan(tern_trainer_plan *plan, tern_backend *backen
 typedef struct tern_trainer tern_trainer; /* one thread at a time */
 
 /* backend and model are borrowed and must outlive the trainer, as must the strings of params. Opening fails with
- * OUT_OF_MEMORY, the plan and what would help (--checkpoint, --lora, smaller --batch, 8-bit states), where it does not
- * fit. Masters start from the model's weights: bf16, f16 or f32 ones as the file has them, of ternary ones
+ * OUT_OF_MEMORY, the plan and what would help (tern_trainer__suggest), where it does not fit. Masters start from the model's weights: bf16, f16 or f32 ones as the file has them, of ternary ones
  * code * scale. */
 tern_status tern_trainer_open(tern_trainer **trainer, tern_backend *backend, const tern_model *model,
                               const tern_trainer_params *params, tern_error *err);
@@ -93,7 +97,9 @@ typedef struct tern_trainer_result {
 } tern_trainer_result;
 
 /* Rows: batch * accumulate of them, each of seq positions; fewer leave the rest of the batch masked. Counts the steps
- * from 0. A loss or norm that is not finite changes nothing and fails with INVALID_ARGUMENT and the step's number. On a
+ * from 0. A loss or norm that is not finite changes nothing and fails with INVALID_ARGUMENT and the step's number; with
+ * optimizer_in_backward and no clipping it is seen when weights have been updated, and the trainer is good for closing
+ * alone. On a
  * backend that never waits PENDING: the same call again goes on where this one stopped; so do evaluate, backward, read
  * and adapter. Another of these calls gives it up, and nothing was learned from it. */
 tern_status tern_trainer_step(tern_trainer *trainer, const tern_train_row *rows, size_t n_rows,
@@ -108,7 +114,7 @@ double tern_trainer_expert_imbalance(const tern_trainer *trainer);
 tern_status tern_trainer_evaluate(tern_trainer *trainer, const tern_train_row *rows, size_t n_rows, double *sum,
                                   uint64_t *n_labels, tern_error *err);
 /* The gradients of one batch without an update, for tests: tern_trainer_read afterwards gives them; the next step adds
- * to them unless they are cleared. */
+ * to them unless they are cleared. UNSUPPORTED with optimizer_in_backward. */
 tern_status tern_trainer_backward(tern_trainer *trainer, const tern_train_row *rows, size_t n_rows, double *loss,
                                   tern_error *err);
 tern_status tern_trainer_clear(tern_trainer *trainer, tern_error *err);

@@ -15,8 +15,13 @@ tern_status tern_trainer__enter(tern_trainer *t, tern_trainer_call call, uint64_
 {
     tern_trainer_work *w = &t->work;
     if (w->call == call && w->key == key) return TERN_OK;
-    bool accumulated = w->accumulated;
+    bool accumulated = w->accumulated, updating = w->updating;
     forget(t);
+    if (updating) TERN_TRY(tern_trainer__count_step(t, err)); /* nothing stops the device now */
+    if (t->torn)
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "weights after step %llu, whose loss was not finite: closing expected",
+                         (unsigned long long)t->n_steps);
     *w = (tern_trainer_work){.call = call, .key = key};
     return accumulated ? tern_trainer_clear(t, err) : TERN_OK;
 }

@@ -90,7 +90,7 @@ static void set_states(const tern_trainer *t, tern_trainer_made *m, tern_dtype m
     for (int i = 0; i < TERN_STATE_COUNT; i++) m->shown.dtype[i] = TERN_DTYPE_U32;
     m->shown.dtype[TERN_STATE_MASTER] = master;
     if (!m->learns) return;
-    m->shown.dtype[TERN_STATE_GRADIENT] = TERN_DTYPE_F32;
+    if (!p->optimizer_in_backward) m->shown.dtype[TERN_STATE_GRADIENT] = TERN_DTYPE_F32; /* else it is brief */
     if (adamw || p->momentum > 0) m->shown.dtype[TERN_STATE_M] = p->m;
     if (adamw) m->shown.dtype[TERN_STATE_V] = p->v;
 }

@@ -18,6 +18,22 @@ void tern_trainer__count_rows(tern_trainer_plan *plan, const tern_config *config
     plan->n_tokens = (uint32_t)(n_chunks * chunk);
 }
 
+/* The graph of a step, differentiated; with optimizer_in_backward what becomes of its gradients too. */
+static tern_status differentiate(const tern_trainer *t, tern_trainer_graph_kind kind, tern_graph *graph,
+                                 tern_error *err)
+{
+    const tern_graph_backward_options backward = {.checkpoint = t->params.checkpoint};
+    const bool steps = kind != TERN_TRAINER_STEP;
+    const tern_graph_in_backward what = {.updates = t->updates[0],
+                                         .n = t->n_learning,
+                                         .norms = !steps || t->params.clip == 0,
+                                         .steps = steps,
+                                         .sync = kind == TERN_TRAINER_UPDATE};
+    tern_trainer__keep_routes(graph);
+    TERN_TRY(tern_graph_differentiate(graph, &backward, err));
+    return t->params.optimizer_in_backward ? tern_graph_update_in_backward(graph, &what, err) : TERN_OK;
+}
+
 static tern_status build_training(tern_trainer *t, tern_trainer_graph_kind kind, tern_error *err)
 {
     tern_trainer_graph *g = &t->graphs[kind];
@@ -31,14 +47,10 @@ static tern_status build_training(tern_trainer *t, tern_trainer_graph_kind kind,
                                   .f32_activations = p->f32_activations,
                                   .training = true,
                                   .fake_quantize = t->blended};
-    const tern_graph_backward_options backward = {.checkpoint = p->checkpoint};
     TERN_TRY(tern_graph_build(&g->graph, t->model, &options, err));
     g->used = true;
     g->graph.activation_block = tern_trainer__activation_block(t);
-    if (kind == TERN_TRAINER_STEP) {
-        tern_trainer__keep_routes(&g->graph);
-        TERN_TRY(tern_graph_differentiate(&g->graph, &backward, err));
-    }
+    if (kind != TERN_TRAINER_EVALUATE) TERN_TRY(differentiate(t, kind, &g->graph, err));
     return tern_graph_plan(&g->graph, t->backend->info.fusions, err);
 }
 
@@ -80,13 +92,19 @@ static bool describe_updates(tern_trainer *t)
 
 tern_status tern_trainer__build(tern_trainer *t, tern_error *err)
 {
-    bool masters = describe_updates(t);
-    TERN_TRY(build_training(t, TERN_TRAINER_STEP, err));
+    const tern_trainer_params *p = &t->params;
+    const bool masters = describe_updates(t), alone = masters && p->sync_every > 1;
+    if (!p->optimizer_in_backward || p->clip > 0) TERN_TRY(build_training(t, TERN_TRAINER_STEP, err));
     TERN_TRY(build_training(t, TERN_TRAINER_EVALUATE, err));
-    TERN_TRY(build_updates(t, TERN_TRAINER_NORMS, TERN_GRAPH_NORMS, false, err));
-    TERN_TRY(build_updates(t, TERN_TRAINER_UPDATE, TERN_GRAPH_UPDATE, true, err));
+    if (p->optimizer_in_backward) {
+        TERN_TRY(build_training(t, TERN_TRAINER_UPDATE, err));
+        if (alone) TERN_TRY(build_training(t, TERN_TRAINER_UPDATE_ALONE, err));
+    } else {
+        TERN_TRY(build_updates(t, TERN_TRAINER_NORMS, TERN_GRAPH_NORMS, false, err));
+        TERN_TRY(build_updates(t, TERN_TRAINER_UPDATE, TERN_GRAPH_UPDATE, true, err));
+        if (alone) TERN_TRY(build_updates(t, TERN_TRAINER_UPDATE_ALONE, TERN_GRAPH_UPDATE, false, err));
+    }
     if (!masters) return TERN_OK;
-    if (t->params.sync_every > 1) TERN_TRY(build_updates(t, TERN_TRAINER_UPDATE_ALONE, TERN_GRAPH_UPDATE, false, err));
     return build_updates(t, TERN_TRAINER_REQUANTIZE, TERN_GRAPH_REQUANTIZE, true, err);
 }
 
@@ -106,6 +124,14 @@ uint64_t tern_trainer__activation_bytes(const tern_trainer *t)
     for (int i = 0; i < TERN_TRAINER_N_GRAPHS; i++)
         if (t->graphs[i].used && t->graphs[i].graph.activation_bytes > bytes)
             bytes = t->graphs[i].graph.activation_bytes;
+    return bytes;
+}
+
+uint64_t tern_trainer__gradient_bytes(const tern_trainer *t)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < TERN_TRAINER_N_GRAPHS; i++)
+        if (t->graphs[i].used && t->graphs[i].graph.gradient_bytes > bytes) bytes = t->graphs[i].graph.gradient_bytes;
     return bytes;
 }
 
@@ -137,6 +163,10 @@ static tern_status find(void *context, const tern_graph *graph, uint32_t value, 
     case TERN_VALUE_WEIGHT: return find_weight(t, v, &made, &out->buffer, err);
     case TERN_VALUE_CONSTANT: out->buffer = tern_graph_buffers_at(&t->constants, graph, value); break;
     case TERN_VALUE_STATE:
+        if (graph->brief_gradients && v->state == TERN_STATE_GRADIENT) {
+            *out = tern_activations_at(&t->gradients, v->offset);
+            break;
+        }
         TERN_TRY(find_weight(t, v, &made, &out->buffer, err));
         out->buffer = made ? made->states[v->state] : NULL;
         break;
@@ -154,10 +184,13 @@ static tern_status prepare(tern_trainer *t, tern_trainer_graph *g, tern_error *e
 
 tern_status tern_trainer__prepare(tern_trainer *t, tern_error *err)
 {
-    const tern_graph *g = &t->graphs[TERN_TRAINER_STEP].graph;
+    const tern_graph *g = &t->graphs[TERN_TRAINER_EVALUATE].graph;
     tern_backend *b = t->backend;
+    const uint64_t gradients = tern_trainer__gradient_bytes(t);
     TERN_TRY(tern_activations_make(&t->activations, b, tern_trainer__activation_bytes(t),
                                    tern_trainer__activation_block(t), err));
+    if (gradients)
+        TERN_TRY(tern_activations_make(&t->gradients, b, gradients, tern_trainer__activation_block(t), err));
     TERN_TRY(tern_graph_buffers_make(&t->constants, b, g, TERN_VALUE_CONSTANT, err));
     for (int i = 0; i < TERN_TRAINER_N_GRAPHS; i++)
         if (t->graphs[i].used) TERN_TRY(prepare(t, &t->graphs[i], err));
@@ -174,6 +207,7 @@ void tern_trainer__free_graphs(tern_trainer *t)
         *g = (tern_trainer_graph){0};
     }
     tern_activations_free(&t->activations, t->backend);
+    tern_activations_free(&t->gradients, t->backend);
     tern_graph_buffers_free(&t->constants, t->backend);
 }
 
@@ -196,7 +230,7 @@ tern_status tern_trainer__wait(tern_trainer *t, tern_error *err)
 
 tern_status tern_trainer__requantize(tern_trainer *t, tern_error *err)
 {
-    const tern_train_params training = {.blend = tern_trainer__blend(t, t->n_steps)};
+    const tern_train_params training = {.next_blend = tern_trainer__blend(t, t->n_steps)};
     if (!t->graphs[TERN_TRAINER_REQUANTIZE].used) return TERN_OK;
     TERN_TRY(tern_trainer__run(t, TERN_TRAINER_REQUANTIZE, &training, err));
     return tern_trainer__wait(t, err);

@@ -30,10 +30,10 @@ typedef struct tern_trainer_fixed {
 } tern_trainer_fixed;
 
 typedef enum tern_trainer_graph_kind {
-    TERN_TRAINER_STEP,     /* losses and gradients */
+    TERN_TRAINER_STEP,     /* losses and gradients; with optimizer_in_backward their norms instead, where it clips */
     TERN_TRAINER_EVALUATE, /* losses */
     TERN_TRAINER_NORMS,
-    TERN_TRAINER_UPDATE,       /* with new ternary codes */
+    TERN_TRAINER_UPDATE,       /* with new ternary codes; with optimizer_in_backward in one graph with the backward */
     TERN_TRAINER_UPDATE_ALONE, /* without: sync_every > 1 */
     TERN_TRAINER_REQUANTIZE,   /* new ternary codes alone */
     TERN_TRAINER_N_GRAPHS
@@ -62,6 +62,9 @@ typedef struct tern_trainer_work {
     bool accumulated;      /* some of the batch's gradients are there */
     size_t n_runs;         /* done */
     double sum;            /* of their losses */
+    uint32_t n_passes;     /* optimizer_in_backward: done, of the one or two over the batch */
+    double loss, norm;     /* the same: of the first of two */
+    bool updating;         /* the same: weights change */
     tern_adapter *adapter; /* with the first n_halves halves */
     size_t n_halves;
     float *half; /* where one is read to */
@@ -75,6 +78,7 @@ struct tern_trainer {
     tern_trainer_plan plan;
     uint64_t n_steps;
     bool blended; /* ternary layers are dense for now */
+    bool torn;    /* updated by a step that was not finite */
 
     tern_trainer_made *made;
     size_t n_made;
@@ -90,6 +94,7 @@ struct tern_trainer {
 
     tern_trainer_graph graphs[TERN_TRAINER_N_GRAPHS];
     tern_activations activations; /* in buffers of activation_block bytes */
+    tern_activations gradients;   /* the same, of brief ones: zeros between runs */
     tern_graph_buffers constants;
     float *losses;             /* [n_tokens] */
     float *norms;              /* [n_learning] */
@@ -138,8 +143,9 @@ tern_status tern_trainer__check_graphs(const tern_trainer *t, tern_error *err);
 /* Their memory, bound and prepared. */
 tern_status tern_trainer__prepare(tern_trainer *t, tern_error *err);
 void tern_trainer__free_graphs(tern_trainer *t);
-/* Bytes of what the graphs share. */
+/* Bytes of what the graphs share: activations, brief gradients. */
 uint64_t tern_trainer__activation_bytes(const tern_trainer *t);
+uint64_t tern_trainer__gradient_bytes(const tern_trainer *t);
 /* The bytes of a buffer of activations; 0: all are in one. */
 uint64_t tern_trainer__activation_block(const tern_trainer *t);
 /* Writes the parameters and starts the graph. */
@@ -147,6 +153,8 @@ tern_status tern_trainer__run(tern_trainer *t, tern_trainer_graph_kind kind, con
                               tern_error *err);
 /* New ternary codes of all masters. */
 tern_status tern_trainer__requantize(tern_trainer *t, tern_error *err);
+/* One step more is done; its updates are under way. */
+tern_status tern_trainer__count_step(tern_trainer *t, tern_error *err);
 /* From dense layers to ternary ones, or back, as the number of steps asks. */
 tern_status tern_trainer__change_phase(tern_trainer *t, tern_error *err);
 
@@ -178,6 +186,10 @@ tern_status tern_trainer__fetch(tern_trainer *t, const tern_buffer *buffer, void
 tern_status tern_trainer__begin(tern_trainer *t, tern_backend *backend, const tern_model *model,
                                 const tern_trainer_params *params, tern_error *err);
 void tern_trainer__deinit(tern_trainer *t);
+/* Options with which a trainer over its limit fits, as words behind what was given (" --checkpoint --states 8bit takes
+ * 3.20 GiB, --lora 16 1.10 GiB"), found by planning with them: the cheapest that tune all weights, and the cheapest with
+ * an adapter. Where none is enough, those that take the least ("even"). */
+void tern_trainer__suggest(const tern_trainer *t, char *out, size_t out_bytes);
 /* OUT_OF_MEMORY, with what would help, where the plan is over its limit. */
 tern_status tern_trainer__check_plan(const tern_trainer *t, tern_error *err);
 

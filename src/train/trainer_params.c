@@ -66,6 +66,14 @@ static tern_status check_counts(const tern_trainer_params *p, tern_error *err)
     return TERN_OK;
 }
 
+/* Gradients that are gone after a pass cannot be added up. */
+static tern_status check_in_backward(const tern_trainer_params *p, tern_error *err)
+{
+    if (!p->optimizer_in_backward || p->accumulate == 1) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT,
+                     "accumulate %u beside the optimiser in the backward: 1 expected (a larger batch)", p->accumulate);
+}
+
 static tern_status check_numbers(const tern_trainer_params *p, tern_error *err)
 {
     const struct {
@@ -136,6 +144,7 @@ tern_status tern_trainer__check(const tern_trainer_params *params, const tern_co
     TERN_TRY(check_counts(params, err));
     TERN_TRY(check_numbers(params, err));
     TERN_TRY(check_dtypes(params, err));
+    TERN_TRY(check_in_backward(params, err));
     if (params->blend_steps && (params->lora.rank || params->lora.start))
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "gradual quantisation over %llu steps beside LoRA: its base stays as it is, 0 expected",

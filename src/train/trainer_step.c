@@ -66,12 +66,13 @@ static tern_status run_rows(tern_trainer *t, tern_trainer_graph_kind kind, const
     if (!t->work.running) {
         put_rows(t, g, rows, n_rows);
         TERN_TRY(tern_trainer__run(t, kind, training, err));
-        t->work.accumulated = kind == TERN_TRAINER_STEP;
+        t->work.accumulated = kind == TERN_TRAINER_STEP && !t->params.optimizer_in_backward;
+        t->work.updating = kind == TERN_TRAINER_UPDATE || kind == TERN_TRAINER_UPDATE_ALONE;
     }
     TERN_TRY(tern_trainer__fetch(t, g->bound.bindings[g->graph.losses].buffer, t->losses,
                                  t->plan.n_tokens * sizeof *t->losses, err));
     for (uint32_t i = 0; i < t->plan.n_tokens; i++) t->work.sum += (double)t->losses[i];
-    if (kind == TERN_TRAINER_STEP) TERN_TRY(tern_trainer__count_experts(t, g, rows, n_rows, err));
+    if (kind != TERN_TRAINER_EVALUATE) TERN_TRY(tern_trainer__count_experts(t, g, rows, n_rows, err));
     t->work.n_runs++;
     return TERN_OK;
 }
@@ -90,7 +91,7 @@ static tern_status run_all(tern_trainer *t, tern_trainer_graph_kind kind, const 
 {
     const size_t batch = t->params.batch;
     for (size_t first; (first = t->work.n_runs * batch) < n_rows;) {
-        if (kind == TERN_TRAINER_STEP) training.seed = seed_of(t, t->work.n_runs);
+        if (kind != TERN_TRAINER_EVALUATE) training.dropout_seed = seed_of(t, t->work.n_runs);
         TERN_TRY(run_rows(t, kind, rows + first, n_rows - first < batch ? n_rows - first : batch, &training, err));
     }
     return TERN_OK;
@@ -124,6 +125,8 @@ tern_status tern_trainer_backward(tern_trainer *trainer, const tern_train_row *r
                                   tern_error *err)
 {
     uint64_t n_labels;
+    if (trainer->params.optimizer_in_backward)
+        return tern_fail(err, TERN_UNSUPPORTED, "gradients of an optimiser in the backward: they are never whole");
     TERN_TRY(check_batch(trainer, rows, n_rows, &n_labels, err));
     TERN_TRY(tern_trainer__enter(trainer, TERN_TRAINER_CALL_BACKWARD, 0, err));
     return tern_trainer__leave(trainer, differentiate(trainer, rows, n_rows, n_labels, loss, err));
@@ -146,18 +149,23 @@ tern_status tern_trainer_clear(tern_trainer *trainer, tern_error *err)
     return status;
 }
 
-/* Of all gradients together. */
-static tern_status find_norm(tern_trainer *t, double *norm, tern_error *err)
+/* Of all gradients together, as a graph that has run found them. */
+static tern_status read_norm(tern_trainer *t, tern_trainer_graph_kind kind, double *norm, tern_error *err)
 {
-    const tern_train_params none = {0};
-    const tern_trainer_graph *g = &t->graphs[TERN_TRAINER_NORMS];
+    const tern_trainer_graph *g = &t->graphs[kind];
     const tern_buffer *output = g->bound.bindings[g->graph.norms].buffer;
     double sum = 0;
-    if (!t->work.running) TERN_TRY(tern_trainer__run(t, TERN_TRAINER_NORMS, &none, err));
     TERN_TRY(tern_trainer__fetch(t, output, t->norms, t->n_learning * sizeof *t->norms, err));
     for (size_t i = 0; i < t->n_learning; i++) sum += (double)t->norms[i];
     *norm = sqrt(sum);
     return TERN_OK;
+}
+
+static tern_status find_norm(tern_trainer *t, double *norm, tern_error *err)
+{
+    const tern_train_params none = {0};
+    if (!t->work.running) TERN_TRY(tern_trainer__run(t, TERN_TRAINER_NORMS, &none, err));
+    return read_norm(t, TERN_TRAINER_NORMS, norm, err);
 }
 
 static tern_train_params update_params(const tern_trainer *t, double lr, double norm)
@@ -165,7 +173,7 @@ static tern_train_params update_params(const tern_trainer *t, double lr, double 
     const tern_trainer_params *p = &t->params;
     const tern_adamw adamw = {.lr = lr, .beta1 = p->beta1, .beta2 = p->beta2, .eps = p->eps, .decay = p->decay};
     tern_adamw_factors f = tern_ref_adamw_factors(&adamw, t->n_steps + 1);
-    return (tern_train_params){.blend = tern_trainer__blend(t, t->n_steps + 1), /* of the next forward */
+    return (tern_train_params){.next_blend = tern_trainer__blend(t, t->n_steps + 1),
                                .seed = seed_of(t, p->accumulate),
                                .clip = tern_ref_clip_factor(norm, p->clip),
                                .keep = f.keep,
@@ -180,16 +188,26 @@ static tern_train_params update_params(const tern_trainer *t, double lr, double 
                                .decay = (float)p->decay};
 }
 
-static tern_status update(tern_trainer *t, double lr, double norm, tern_error *err)
+tern_status tern_trainer__count_step(tern_trainer *t, tern_error *err)
 {
-    const tern_train_params training = update_params(t, lr, norm);
-    bool alone = t->graphs[TERN_TRAINER_UPDATE_ALONE].used && (t->n_steps + 1) % t->params.sync_every != 0;
-    TERN_TRY(tern_trainer__run(t, alone ? TERN_TRAINER_UPDATE_ALONE : TERN_TRAINER_UPDATE, &training, err));
-    TERN_TRY(tern_trainer__wait(t, err));
     bool was_blended = t->blended;
     t->n_steps++;
     TERN_TRY(tern_trainer__change_phase(t, err));
     return was_blended != t->blended ? tern_trainer__requantize(t, err) : TERN_OK;
+}
+
+static tern_trainer_graph_kind which_update(const tern_trainer *t)
+{
+    bool alone = t->graphs[TERN_TRAINER_UPDATE_ALONE].used && (t->n_steps + 1) % t->params.sync_every != 0;
+    return alone ? TERN_TRAINER_UPDATE_ALONE : TERN_TRAINER_UPDATE;
+}
+
+static tern_status update(tern_trainer *t, double lr, double norm, tern_error *err)
+{
+    const tern_train_params training = update_params(t, lr, norm);
+    TERN_TRY(tern_trainer__run(t, which_update(t), &training, err));
+    TERN_TRY(tern_trainer__wait(t, err));
+    return tern_trainer__count_step(t, err);
 }
 
 /* Gradients that are no numbers are thrown away, so that the step may be left out. */
@@ -202,9 +220,45 @@ static tern_status refuse(tern_trainer *t, double loss, double norm, tern_error 
                      (unsigned long long)t->n_steps, loss, norm);
 }
 
+/* The first pass, without updates, for a norm to clip by. */
+static tern_status find_clip(tern_trainer *t, const tern_train_row *rows, size_t n_rows, uint64_t n_labels,
+                             tern_error *err)
+{
+    tern_trainer_work *w = &t->work;
+    if (w->n_passes > 0 || t->params.clip == 0) return TERN_OK;
+    TERN_TRY(differentiate(t, rows, n_rows, n_labels, &w->loss, err));
+    TERN_TRY(read_norm(t, TERN_TRAINER_STEP, &w->norm, err));
+    if (!isfinite(w->loss) || !isfinite(w->norm)) return refuse(t, w->loss, w->norm, err);
+    w->n_passes = 1;
+    w->n_runs = 0;
+    return TERN_OK;
+}
+
+/* Every weight is updated in the backward. Loss and norm are those of the first pass; without one they are seen when
+ * it is too late. */
+static tern_status step_in_backward(tern_trainer *t, const tern_train_row *rows, size_t n_rows, tern_trainer_result *r,
+                                    tern_error *err)
+{
+    tern_trainer_work *w = &t->work;
+    const tern_trainer_graph_kind kind = which_update(t);
+    TERN_TRY(find_clip(t, rows, n_rows, r->n_labels, err));
+    tern_train_params training = update_params(t, r->lr, w->norm);
+    training.loss_weight = (float)(1.0 / (double)r->n_labels);
+    training.blend = tern_trainer__blend(t, t->n_steps);
+    TERN_TRY(run_all(t, kind, rows, n_rows, training, err));
+    if (t->params.clip == 0) TERN_TRY(read_norm(t, kind, &w->norm, err));
+    r->norm = w->norm;
+    r->loss = t->params.clip > 0 ? w->loss : w->sum / (double)r->n_labels;
+    w->updating = false;
+    t->torn = !isfinite(r->loss) || !isfinite(r->norm);
+    if (t->torn) return refuse(t, r->loss, r->norm, err);
+    return tern_trainer__count_step(t, err);
+}
+
 static tern_status make_step(tern_trainer *t, const tern_train_row *rows, size_t n_rows, tern_trainer_result *r,
                              tern_error *err)
 {
+    if (t->params.optimizer_in_backward) return step_in_backward(t, rows, n_rows, r, err);
     TERN_TRY(differentiate(t, rows, n_rows, r->n_labels, &r->loss, err));
     TERN_TRY(find_norm(t, &r->norm, err));
     if (!isfinite(r->loss) || !isfinite(r->norm)) return refuse(t, r->loss, r->norm, err);

@@ -66,7 +66,7 @@ tern_train_params update_params(const update_case *c, uint32_t step)
 {
     const tern_adamw options = {.lr = 3e-3, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .decay = 0.1};
     const tern_adamw_factors f = tern_ref_adamw_factors(&options, step + 1);
-    return (tern_train_params){.blend = c->blend,
+    return (tern_train_params){.next_blend = c->blend,
                                .seed = (uint32_t)c->seed + step * 77,
                                .clip = c->clip,
                                .keep = f.keep,

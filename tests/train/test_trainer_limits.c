@@ -86,12 +86,61 @@ static void memory_limit(void **state)
     assert_null(trainer);
     assert_int_equal(counting.buffer_bytes, 0);
     assert_non_null(strstr(err.message, "--checkpoint"));
-    p.memory_limit = plan.total * 3 / 4;
-    assert_int_equal(tern_trainer_open(&trainer, &counting.base, m.model, &p, &err), TERN_OUT_OF_MEMORY);
-    assert_non_null(strstr(err.message, "--batch 1 --accumulate 2"));
     p.memory_limit = 1;
     assert_int_equal(tern_trainer_open(&trainer, &counting.base, m.model, &p, &err), TERN_OUT_OF_MEMORY);
     assert_non_null(strstr(err.message, "even"));
+    close_micro(&m);
+}
+
+/* The options of a suggestion, as the command reads them. */
+static void take_words(tern_trainer_params *p, const char *words)
+{
+    const char *rows = strstr(words, "--batch 1 --accumulate ");
+    if (strstr(words, "--checkpoint")) p->checkpoint = true;
+    if (strstr(words, "--optimizer-in-backward")) p->optimizer_in_backward = true;
+    if (strstr(words, "--states 8bit")) p->m = TERN_DTYPE_M8, p->v = TERN_DTYPE_V8;
+    if (strstr(words, "--master bf16")) p->master = TERN_DTYPE_BF16;
+    if (strstr(words, "--lora 16")) p->lora.rank = 16, p->lora.alpha = 32;
+    if (rows) p->batch = 1, p->accumulate = (uint32_t)atoi(rows + strlen("--batch 1 --accumulate "));
+}
+
+/* Whatever the limit, what is suggested fits, and what says that nothing fits takes the least. */
+static void suggestions(void **state)
+{
+    (void)state;
+    enum { PARTS = 40 };
+    static const char *const all[] = {"--checkpoint",  "--batch 1",     "--optimizer-in-backward",
+                                      "--states 8bit", "--master bf16", "--lora 16"};
+    micro m = open_micro(128);
+    tern_trainer_params p = small_params();
+    tern_trainer_plan whole, plan;
+    unsigned seen = 0;
+    p.batch = 4;
+    assert_ok(tern_trainer_make_plan(&whole, test_backend_here(), m.model, &p, &err), err);
+    for (uint64_t part = 0; part < PARTS; part++) {
+        tern_trainer *trainer = NULL;
+        p.memory_limit = whole.total * part / PARTS + 1;
+        assert_int_equal(tern_trainer_open(&trainer, test_backend_here(), m.model, &p, &err), TERN_OUT_OF_MEMORY);
+        char *words = strstr(err.message, "expected;");
+        assert_non_null(words);
+        const bool fits = !strstr(words, " even ");
+        for (char *word = strtok(words, ","); word; word = strtok(NULL, ",")) {
+            tern_trainer_params with = p;
+            take_words(&with, word);
+            assert_ok(tern_trainer_make_plan(&plan, test_backend_here(), m.model, &with, &err), err);
+            assert_int_equal(plan.total <= p.memory_limit, fits);
+            for (unsigned i = 0; i < sizeof all / sizeof *all; i++) seen |= strstr(word, all[i]) ? 1u << i : 0;
+            if (!fits) continue;
+            trainer = test_trainer(test_backend_here(), m.model, &with);
+            tern_trainer_close(trainer);
+        }
+    }
+    assert_int_equal(seen, 63);
+    p.memory_limit = whole.total / 8;
+    p.from_nothing = true;
+    tern_trainer *trainer = NULL;
+    assert_int_equal(tern_trainer_open(&trainer, test_backend_here(), m.model, &p, &err), TERN_OUT_OF_MEMORY);
+    assert_null(strstr(err.message, "--lora"));
     close_micro(&m);
 }
 
@@ -179,8 +228,9 @@ static void out_of_memory(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(any_number_of_threads), cmocka_unit_test(small_buffers),
-    cmocka_unit_test(memory_limit),          cmocka_unit_test(chunks),
-    cmocka_unit_test(wrong_params),          cmocka_unit_test(out_of_memory),
+    cmocka_unit_test(memory_limit),          cmocka_unit_test(suggestions),
+    cmocka_unit_test(chunks),                cmocka_unit_test(wrong_params),
+    cmocka_unit_test(out_of_memory),
 };
 
 TEST_GROUP(trainer_limits, "", tests);

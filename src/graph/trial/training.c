@@ -74,7 +74,9 @@ void tern_trial__training(tern_trial *t)
     if (!training) return;
     *training = (tern_train_params){.loss_weight = 0.1f,
                                     .blend = 0.5f,
+                                    .next_blend = 0.5f,
                                     .seed = 7,
+                                    .dropout_seed = 7,
                                     .clip = 0.5f,
                                     .keep = 0.99f,
                                     .blend1 = 0.1f,

@@ -30,7 +30,7 @@ static void elementwise(void **state)
         const uint32_t cols = any_cols();
         training_rows_open_trial(&t, training_rows_between(1, 9));
         tern_train_params *p = training(&t);
-        p->seed = (uint32_t)tern_rng_u64(&training_rows_rng);
+        p->dropout_seed = (uint32_t)tern_rng_u64(&training_rows_rng);
         p->blend = (float)training_rows_between(0, 4) / 4;
         const tern_view x = training_rows_rows(&t, "x", cols, training_rows_any_fill()),
                         params = test_case_param_view(&t.c, TERN_PARAM_TRAINING);
@@ -51,7 +51,7 @@ static void elementwise(void **state)
         for (uint32_t r = 0; r < t.n; r++, y += cols) {
             const float *from = training_rows_input(&t, x, r);
             if (kind == TERN_OP_DROPOUT)
-                tern_ref_dropout(from, cols, op.scale, p->seed + op.stream * 0x9e3779b9u, r * cols, y);
+                tern_ref_dropout(from, cols, op.scale, p->dropout_seed + op.stream * 0x9e3779b9u, r * cols, y);
             if (kind == TERN_OP_FAKE_QUANTIZE) tern_ref_fake_quantize(from, cols, p->blend, y);
             for (uint32_t c = 0; c < cols && kind == TERN_OP_SCALE; c++) y[c] = from[c] * op.scale;
             if (op.softcap > 0) tern_ref_softcap_row(y, cols, op.softcap, y);

@@ -13,7 +13,7 @@ typedef struct job {
     const tern_cpu_kernels *kernels;
     const tern_cpu_op *op;
     tern_update_shape shape;
-    const float *gradient;
+    float *gradient;
     float *sums; /* SUM_SQUARES: of the runs */
     tern_update_args update;
     uint8_t *master;
@@ -62,6 +62,7 @@ static void sum_piece(void *context, uint32_t task, uint32_t thread)
         const size_t length = n - at < TERN_NORM_CHUNK ? n - at : TERN_NORM_CHUNK;
         j->sums[(first + at) / TERN_NORM_CHUNK] = j->kernels->sum_run(j->gradient + first + at, length, true);
     }
+    if (j->op->op->clears) memset(j->gradient + first, 0, n * sizeof *j->gradient);
 }
 
 static size_t n_sums(const tern_update_shape *shape)
@@ -79,7 +80,7 @@ void tern_cpu__sum_squares(tern_cpu_step *step, const tern_cpu_op *op)
 {
     job j;
     if (describe(step, op, &j) != TERN_OK) return;
-    j.gradient = (const float *)(const void *)op->base[TERN_SUM_SQUARES_GRADIENT];
+    j.gradient = (float *)(void *)op->base[TERN_SUM_SQUARES_GRADIENT];
     j.sums = step->prepared->shared;
     tern_pool_for(step->cpu->pool, pieces(&j), sum_piece, &j);
     size_t n = n_sums(&j.shape);
@@ -220,7 +221,7 @@ void tern_cpu__requantize(tern_cpu_step *step, const tern_cpu_op *op)
     j.master = op->base[TERN_REQUANTIZE_MASTER];
     tern_train_params p;
     memcpy(&p, op->base[TERN_REQUANTIZE_TRAINING], sizeof p);
-    j.blend = p.blend;
+    j.blend = p.next_blend;
     if (op->op->clamp > 0) j.most = tern_flush_mul(op->op->clamp, tern_flush(j.shape.out->row_scales[0]));
     tern_pool_for(pool, pieces(&j), exponent_piece, &j);
     tern_pool_for(pool, pieces(&j), units_piece, &j);

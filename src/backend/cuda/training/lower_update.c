@@ -34,7 +34,8 @@ tern_status tern_cuda__update_supports(const tern_graph *graph, const tern_op *o
 _Static_assert(sizeof(tern_cuda_train_params) == sizeof(tern_train_params) &&
                    offsetof(tern_cuda_train_params, clip) == offsetof(tern_train_params, clip) &&
                    offsetof(tern_cuda_train_params, pace) == offsetof(tern_train_params, pace) &&
-                   offsetof(tern_cuda_train_params, decay) == offsetof(tern_train_params, decay),
+                   offsetof(tern_cuda_train_params, decay) == offsetof(tern_train_params, decay) &&
+                   offsetof(tern_cuda_train_params, next_blend) == offsetof(tern_train_params, next_blend),
                "kernels read what the host writes");
 
 static tern_cuda_stored stored(tern_dtype dtype)
@@ -68,6 +69,7 @@ void tern_cuda__lower_sum_squares(const tern_prepared *p, const tern_op *op, ter
     tern_cuda_update u = begin(p, op, &shape);
     u.g = state_at(p, op->in[TERN_SUM_SQUARES_GRADIENT]);
     u.result = tern_cuda__rows(p, op->out).data;
+    u.clears = op->clears;
     out->params.update = u;
     out->run = sum_squares;
 }

@@ -111,7 +111,7 @@ static __global__ void codes(tern_cuda_update p)
 
 static __global__ void blended(tern_cuda_update p)
 {
-    const float *r = (const float *)(p.totals + RULE), blend = flushed(p.params->blend);
+    const float *r = (const float *)(p.totals + RULE), blend = flushed(p.params->next_blend);
     for (uint64_t i = (uint64_t)blockIdx.x * THREADS + threadIdx.x; i < p.n; i += (uint64_t)gridDim.x * THREADS) {
         const float x = master(p, i), ternary = __fmul_rn((float)code_of(x, r), r[0]);
         const float moved = add_of(x, mul_of(blend, sub_of(ternary, x)));

@@ -15,7 +15,7 @@ static __global__ void dropout(tern_cuda_train_rows p)
 {
     const uint32_t t = blockIdx.y, c = blockIdx.x * THREADS + threadIdx.x;
     if (t >= tern_rows_now(p.count) || c >= p.cols) return;
-    const uint32_t seed = p.params->seed + p.stream;
+    const uint32_t seed = p.params->dropout_seed + p.stream;
     const float x = at(p.a, t, c);
     p.out.data[(size_t)t * p.out.stride + c] =
         random_bits(seed, t * p.cols + c) >= p.threshold ? __fmul_rn(x, p.factor) : 0;

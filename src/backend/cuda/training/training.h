@@ -15,6 +15,8 @@ typedef struct tern_cuda_train_params {
     float loss_weight, blend;
     uint32_t seed;
     float clip, keep, blend1, beta2, blend2, root, eps, pace, lr, momentum, decay;
+    uint32_t dropout_seed;
+    float next_blend;
 } tern_cuda_train_params;
 
 typedef enum tern_cuda_stored { TERN_CUDA_F32, TERN_CUDA_BF16, TERN_CUDA_M8, TERN_CUDA_V8 } tern_cuda_stored;
@@ -97,7 +99,7 @@ typedef struct tern_cuda_update {
     void *w, *m, *v;
     float *g, *m_scales, *v_scales;
     const tern_cuda_train_params *params;
-    bool adamw, decays, ternary;
+    bool adamw, decays, ternary, clears;
     float threshold, clamp;
     uint8_t *out;     /* codes, or f32 */
     float *scales;    /* [rows] behind codes */

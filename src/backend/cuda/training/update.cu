@@ -45,6 +45,7 @@ cudaError_t tern_cuda_run_sum_squares(const tern_cuda_update *p, cudaStream_t st
         sum_runs<false><<<(uint32_t)runs, LANES, 0, stream>>>(sums, n, runs > 1 ? sums + n : p->result);
         sums += n;
     }
+    if (p->clears) return cudaMemsetAsync(p->g, 0, p->n * sizeof *p->g, stream);
     return cudaGetLastError();
 }
 

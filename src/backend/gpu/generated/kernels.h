@@ -2107,6 +2107,7 @@ typedef struct tern_gpu_sum_squares_uniform {
     uint32_t n;
     uint32_t row;
     uint32_t out_first;
+    uint32_t clears;
 } tern_gpu_sum_squares_uniform;
 static_assert(sizeof(tern_gpu_sum_squares_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/sum_squares.wgsl: struct P");
 static inline void tern_gpu_sum_squares_set(tern_gpu_dispatch *d, const tern_gpu_sum_squares_uniform *uniform)

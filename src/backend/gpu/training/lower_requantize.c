@@ -94,7 +94,7 @@ static tern_status add_blend(const tern_gpu_update *j, uint64_t rule)
                                                      .row = x * TERN_GPU_UPDATE_WIDTH,
                                                      .bf16 = j->shape.w == TERN_DTYPE_BF16,
                                                      .blend_word = tern_gpu__param_word(j->p, TERN_PARAM_TRAINING) +
-                                                                   offsetof(tern_train_params, blend) / 4};
+                                                                   offsetof(tern_train_params, next_blend) / 4};
         tern_gpu_requantize_blend_set(d, &u);
         tern_gpu__bind_params(j->p, d, false);
         tern_gpu__bind_chunk(d, j->op->in[TERN_REQUANTIZE_MASTER].value, j->shape.w, c, false);

@@ -72,7 +72,7 @@ tern_status tern_gpu__lower_dropout(tern_gpu_program *p, const tern_op *op, tern
     const tern_view x = op->in[TERN_DROPOUT_X];
     tern_gpu_scale_uniform u = uniform_of(p, op, x, 1 / (1 - op->scale));
     u.least = (uint32_t)((double)op->scale * 0x1p32);
-    u.seed_word = tern_gpu__param_word(p, TERN_PARAM_TRAINING) + offsetof(tern_train_params, seed) / 4;
+    u.seed_word = tern_gpu__param_word(p, TERN_PARAM_TRAINING) + offsetof(tern_train_params, dropout_seed) / 4;
     u.stream = tern_gpu__stream_seed(op);
     return add_scale(p, op, x, candidates, &u, err);
 }

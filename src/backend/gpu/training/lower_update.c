@@ -43,7 +43,8 @@ static tern_gpu_dispatch *add_sums(const tern_gpu_update *j, bool squares, uint3
     tern_gpu_dispatch *d = tern_gpu__add_update(j, squares ? TERN_GPU_SUM_SQUARES : TERN_GPU_SUM_SUMS,
                                                 tern_gpu__ceil_div(n, TERN_NORM_CHUNK), &x);
     if (!d) return NULL;
-    const tern_gpu_sum_squares_uniform u = {.n = n, .row = x, .out_first = out_first};
+    const tern_gpu_sum_squares_uniform u = {
+        .n = n, .row = x, .out_first = out_first, .clears = squares && j->op->clears};
     tern_gpu_sum_squares_set(d, &u);
     return d;
 }
@@ -61,7 +62,7 @@ tern_status tern_gpu__lower_sum_squares(tern_gpu_program *p, const tern_op *op, 
     for (tern_gpu_chunk c = tern_gpu__chunk_at(&j, 0); c.n; c = tern_gpu__chunk_at(&j, c.first + c.n)) {
         tern_gpu_dispatch *d = add_sums(&j, true, c.n, n > 1 ? (uint32_t)(c.first / TERN_NORM_CHUNK) : to.first_col);
         if (!d) return TERN_UNSUPPORTED;
-        tern_gpu__bind_chunk(d, op->in[TERN_SUM_SQUARES_GRADIENT].value, TERN_DTYPE_F32, c, false);
+        tern_gpu__bind_chunk(d, op->in[TERN_SUM_SQUARES_GRADIENT].value, TERN_DTYPE_F32, c, op->clears);
         if (n > 1) tern_gpu__bind_scratch(d, from, bytes, true);
         else tern_gpu__bind_value(p, d, to.value, true);
     }

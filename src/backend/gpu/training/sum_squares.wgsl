@@ -4,7 +4,7 @@
 //   lane l: (((x[l] + x[l + 128]) + x[l + 256]) + ...);  then lane l += lane l + 64 for l < 64, + 32, ... + 1
 //
 //   groups     (x, y): a run for each workgroup, y rows of p.row runs
-//   x          [n] f32
+//   x          [n] f32; becomes 0 where p.clears is not 0
 //   sums       from word out_first on: a sum for each run
 //
 // What is not finite makes the sum +infinity, by its bits: devices may take it that there is none.
@@ -16,6 +16,7 @@ struct P {
     n: u32,
     row: u32,
     out_first: u32,
+    clears: u32,
 }
 
 @group(0) @binding(0) var<uniform> p: P;
@@ -51,6 +52,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         var bits = 0u;
         if (at < p.n) {
             bits = x[at];
+            if (p.clears != 0u) {
+                x[at] = 0u;
+            }
         }
         if (SQUARES) {
             bits = square(bits);

@@ -64,8 +64,8 @@ tern_status tern_graph_fuse(tern_graph *graph, tern_backend *backend, tern_error
 void tern_graph_keep_all(tern_graph *graph);
 /* Gives every activation its offset: values whose lives overlap never share memory, but for a sum that takes its
  * addend's place (TERN_FUSION_IN_PLACE in `fusions`). With graph->activation_block, a multiple of 256, none crosses a
- * multiple of it, so that the memory can be buffers of so many bytes. With graph->brief_gradients each gradient gets one
- * in the same way, in memory of their own. Errors: LIMIT (one that is larger, by name). */
+ * multiple of it, so that the memory can be buffers of so many bytes. With graph->brief_gradients each gradient gets
+ * one in the same way, in memory of their own. Errors: LIMIT (one that is larger, by name). */
 tern_status tern_graph_plan(tern_graph *graph, uint32_t fusions, tern_error *err);
 
 /* The value ids of the layers + 1 hidden states (keep_hidden graphs), by name: 0 is the embedding's output.

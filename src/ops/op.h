@@ -72,7 +72,8 @@ typedef struct tern_value {
     tern_state state;          /* states */
     uint32_t n_rows;           /* states */
     uint64_t bytes;            /* caches, parameters and constants; activations and outputs at the largest batch */
-    uint64_t offset; /* activations and brief gradients: place in their memory, set by the planner; parameters: in their buffer */
+    uint64_t offset; /* activations and brief gradients: place in their memory, set by the planner; parameters: in their
+                      * buffer */
     char name[80];   /* "ffn_norm-3": llama.cpp's names, as people know them */
 } tern_value;
 
@@ -281,12 +282,12 @@ typedef struct tern_sample_params {
 typedef struct tern_train_params {
     float loss_weight; /* 1 / the labels of all rows of the step, so that gradients are those of the mean */
     float blend;       /* how much of the quantisers is in effect, 0 .. 1 */
-    uint32_t seed; /* of this run's UPDATE: stream s draws tern_ref_random_bits(seed + s * 0x9e3779b9, i) */
-    float clip;    /* gradients count times this */
+    uint32_t seed;     /* of this run's UPDATE: stream s draws tern_ref_random_bits(seed + s * 0x9e3779b9, i) */
+    float clip;        /* gradients count times this */
     float keep, blend1, beta2, blend2, root, eps, pace; /* tern_adamw_factors; keep counts for ops that decay */
     float lr, momentum, decay;                          /* tern_sgd; decay for ops that decay */
-    uint32_t dropout_seed; /* of this run's DROPOUT, as `seed` */
-    float next_blend;      /* of REQUANTIZE, whose weights the next run reads */
+    uint32_t dropout_seed;                              /* of this run's DROPOUT, as `seed` */
+    float next_blend;                                   /* of REQUANTIZE, whose weights the next run reads */
 } tern_train_params;
 
 typedef struct tern_graph {

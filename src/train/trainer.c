@@ -53,6 +53,24 @@ tern_status tern_trainer_open(tern_trainer **trainer, tern_backend *backend, con
     return status;
 }
 
+tern_status tern_trainer_finish(tern_trainer *trainer, tern_error *err)
+{
+    tern_trainer *t = trainer;
+    tern_trainer__leave(t, TERN_OK);
+    TERN_TRY(tern_trainer__wait(t, err));
+    t->finished = true;
+    tern_trainer__free_graphs(t);
+    for (size_t i = 0; i < t->n_made; i++)
+        for (int state = 0; state < TERN_STATE_COUNT; state++) {
+            if (state == TERN_STATE_MASTER) continue;
+            t->backend->buffer_free(t->backend, t->made[i].states[state]);
+            t->made[i].states[state] = NULL;
+        }
+    for (size_t i = 0; i < t->n_made; i++)
+        if (t->made[i].shown.ternary) tern_trainer__free_weight(t, &t->made[i]);
+    return TERN_OK;
+}
+
 void tern_trainer_close(tern_trainer *trainer)
 {
     if (!trainer) return;

@@ -21,9 +21,9 @@ typedef struct tern_trainer_lora {
 
 /* Zero-initialised is not valid: see tern_trainer_defaults. */
 typedef struct tern_trainer_params {
-    uint32_t batch, seq;  /* rows of one run of the graph, and their length */
-    uint32_t accumulate;  /* runs to a step */
-    bool checkpoint;      /* activations are computed again in the backward */
+    uint32_t batch, seq; /* rows of one run of the graph, and their length */
+    uint32_t accumulate; /* runs to a step */
+    bool checkpoint;     /* activations are computed again in the backward */
     /* Each weight is updated in the backward, as soon as its gradient is there, so that gradients are never whole; the
      * same bits. accumulate is 1 then. Clipping (clip > 0) needs the norm of all gradients first: the backward runs
      * twice. */
@@ -79,8 +79,8 @@ tern_status tern_trainer_make_plan(tern_trainer_plan *plan, tern_backend *backen
 typedef struct tern_trainer tern_trainer; /* one thread at a time */
 
 /* backend and model are borrowed and must outlive the trainer, as must the strings of params. Opening fails with
- * OUT_OF_MEMORY, the plan and what would help (tern_trainer__suggest), where it does not fit. Masters start from the model's weights: bf16, f16 or f32 ones as the file has them, of ternary ones
- * code * scale. */
+ * OUT_OF_MEMORY, the plan and what would help (tern_trainer__suggest), where it does not fit. Masters start from the
+ * model's weights: bf16, f16 or f32 ones as the file has them, of ternary ones code * scale. */
 tern_status tern_trainer_open(tern_trainer **trainer, tern_backend *backend, const tern_model *model,
                               const tern_trainer_params *params, tern_error *err);
 void tern_trainer_close(tern_trainer *trainer);
@@ -139,6 +139,10 @@ tern_status tern_trainer_read(tern_trainer *trainer, size_t i, tern_state state,
 tern_status tern_trainer_write(tern_trainer *trainer, size_t i, tern_state state, const void *bytes, tern_error *err);
 /* Requantises everything from the masters, and sets the number of steps done. */
 tern_status tern_trainer_sync(tern_trainer *trainer, uint64_t n_steps, tern_error *err);
+
+/* Nothing more is learned: what is left are the MASTERs, for reading, and the adapter; all other memory is given back.
+ * A step or a loss fails with INVALID_ARGUMENT from now on. */
+tern_status tern_trainer_finish(tern_trainer *trainer, tern_error *err);
 
 /* The adapter as it is now, for tern_adapter_write_*; close it. UNSUPPORTED without LoRA. */
 tern_status tern_trainer_adapter(tern_trainer *trainer, tern_adapter **adapter, tern_error *err);

@@ -22,6 +22,8 @@ tern_status tern_trainer__enter(tern_trainer *t, tern_trainer_call call, uint64_
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "weights after step %llu, whose loss was not finite: closing expected",
                          (unsigned long long)t->n_steps);
+    if (t->finished && call != TERN_TRAINER_CALL_READ && call != TERN_TRAINER_CALL_ADAPTER)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "a trainer that has finished: reading alone expected");
     *w = (tern_trainer_work){.call = call, .key = key};
     return accumulated ? tern_trainer_clear(t, err) : TERN_OK;
 }

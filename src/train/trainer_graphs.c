@@ -189,8 +189,7 @@ tern_status tern_trainer__prepare(tern_trainer *t, tern_error *err)
     const uint64_t gradients = tern_trainer__gradient_bytes(t);
     TERN_TRY(tern_activations_make(&t->activations, b, tern_trainer__activation_bytes(t),
                                    tern_trainer__activation_block(t), err));
-    if (gradients)
-        TERN_TRY(tern_activations_make(&t->gradients, b, gradients, tern_trainer__activation_block(t), err));
+    if (gradients) TERN_TRY(tern_activations_make(&t->gradients, b, gradients, tern_trainer__activation_block(t), err));
     TERN_TRY(tern_graph_buffers_make(&t->constants, b, g, TERN_VALUE_CONSTANT, err));
     for (int i = 0; i < TERN_TRAINER_N_GRAPHS; i++)
         if (t->graphs[i].used) TERN_TRY(prepare(t, &t->graphs[i], err));

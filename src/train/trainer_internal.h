@@ -30,7 +30,7 @@ typedef struct tern_trainer_fixed {
 } tern_trainer_fixed;
 
 typedef enum tern_trainer_graph_kind {
-    TERN_TRAINER_STEP,     /* losses and gradients; with optimizer_in_backward their norms instead, where it clips */
+    TERN_TRAINER_STEP,     /* losses and gradients; with optimizer_in_backward losses and norms, where it clips */
     TERN_TRAINER_EVALUATE, /* losses */
     TERN_TRAINER_NORMS,
     TERN_TRAINER_UPDATE,       /* with new ternary codes; with optimizer_in_backward in one graph with the backward */
@@ -79,6 +79,7 @@ struct tern_trainer {
     uint64_t n_steps;
     bool blended; /* ternary layers are dense for now */
     bool torn;    /* updated by a step that was not finite */
+    bool finished;
 
     tern_trainer_made *made;
     size_t n_made;
@@ -187,8 +188,8 @@ tern_status tern_trainer__begin(tern_trainer *t, tern_backend *backend, const te
                                 const tern_trainer_params *params, tern_error *err);
 void tern_trainer__deinit(tern_trainer *t);
 /* Options with which a trainer over its limit fits, as words behind what was given (" --checkpoint --states 8bit takes
- * 3.20 GiB, --lora 16 1.10 GiB"), found by planning with them: the cheapest that tune all weights, and the cheapest with
- * an adapter. Where none is enough, those that take the least ("even"). */
+ * 3.20 GiB, --lora 16 1.10 GiB"), found by planning with them: the cheapest that tune all weights, and the cheapest
+ * with an adapter. Where none is enough, those that take the least ("even"). */
 void tern_trainer__suggest(const tern_trainer *t, char *out, size_t out_bytes);
 /* OUT_OF_MEMORY, with what would help, where the plan is over its limit. */
 tern_status tern_trainer__check_plan(const tern_trainer *t, tern_error *err);

@@ -64,8 +64,8 @@ static choice find(const tern_trainer *t, unsigned first, unsigned end)
 
 static size_t put(const choice *c, const char *verb, char *out, size_t out_bytes)
 {
-    static const char *const words[N_SAVINGS] = {" --checkpoint",  NULL,           " --optimizer-in-backward",
-                                                 " --states 8bit", " --master bf16", " --lora 16"};
+    static const char *const words[N_SAVINGS] = {
+        " --checkpoint", NULL, " --optimizer-in-backward", " --states 8bit", " --master bf16", " --lora 16"};
     size_t length = 0;
     for (int i = 0; i < N_SAVINGS; i++) {
         if (!(c->set >> i & 1)) continue;
@@ -73,8 +73,8 @@ static size_t put(const choice *c, const char *verb, char *out, size_t out_bytes
         snprintf(row, sizeof row, " --batch 1 --accumulate %u", c->accumulate);
         length += (size_t)snprintf(out + length, out_bytes - length, "%s", words[i] ? words[i] : row);
     }
-    return length + (size_t)snprintf(out + length, out_bytes - length, "%s %.2f GiB", verb,
-                                     (double)c->total / (1 << 30));
+    return length +
+           (size_t)snprintf(out + length, out_bytes - length, "%s %.2f GiB", verb, (double)c->total / (1 << 30));
 }
 
 void tern_trainer__suggest(const tern_trainer *t, char *out, size_t out_bytes)

@@ -118,6 +118,6 @@ void test_training_params(test_case *c, uint32_t n_labels, uint32_t n_ids)
         test_case_param(c, TERN_PARAM_IDS)[t] = tern_rng_below(c->rng, n_ids);
         test_case_param(c, TERN_PARAM_POSITIONS)[t] = tern_rng_below(c->rng, n_positions);
     }
-    *training = (tern_train_params){
-        .loss_weight = 0.03f, .blend = 0.4f, .dropout_seed = tern_rng_below(c->rng, 1u << 30)};
+    *training =
+        (tern_train_params){.loss_weight = 0.03f, .blend = 0.4f, .dropout_seed = tern_rng_below(c->rng, 1u << 30)};
 }

@@ -78,8 +78,11 @@ static void stopped_runs_go_on_as_if_nothing_was(void **state)
         run_resume_run_some(o, 1);
         o.overwrite = false;
         o.resume = true;
+        o.optimizer_in_backward = !kinds[k].accumulate; /* the same bits: it may come and go */
         run_resume_run_some(o, 3);
+        o.optimizer_in_backward = false;
         run_resume_run_some(o, 2);
+        o.optimizer_in_backward = !kinds[k].accumulate;
         run_resume_run_to_end(o);
         if (kinds[k].lora) assert_same_adapters(whole.text, parts.text);
         if (kinds[k].lora) continue;
@@ -161,6 +164,7 @@ static void killed_runs_come_to_the_same_end(void **state)
     int n_kills = 0, n_lives = 0;
     const int wanted = test_quick() ? N_KILLS / 5 : N_KILLS;
     while (n_kills < wanted && n_lives < 4 * N_KILLS) { /* about a step in each life */
+        o.optimizer_in_backward = n_lives % 2;
         const bool died = live_and_die(&o, state_path.text, &rng);
         n_kills += died;
         n_lives++;

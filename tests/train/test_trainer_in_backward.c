@@ -77,9 +77,9 @@ static void memory(void **state)
         assert_int_equal(plan->gradients, tern_trainer__gradient_bytes(trainer));
         steps(trainer, 0, 2, NULL);
         uint8_t *bytes = malloc(plan->gradients), *zeros = calloc(1, plan->gradients);
-        assert_ok(counting.base.buffer_read(&counting.base, trainer->gradients.buffers[0], 0, bytes, plan->gradients,
-                                            &err),
-                  err);
+        assert_ok(
+            counting.base.buffer_read(&counting.base, trainer->gradients.buffers[0], 0, bytes, plan->gradients, &err),
+            err);
         assert_memory_equal(bytes, zeros, plan->gradients);
         free(bytes);
         free(zeros);
@@ -125,6 +125,40 @@ static void not_finite(void **state)
         tern_trainer_close(a);
         tern_trainer_close(b);
     }
+    close_micro(&m);
+}
+
+/* Masters alone are left, for reading. */
+static void finished(void **state)
+{
+    (void)state;
+    micro m = open_micro(32);
+    test_counting counting;
+    test_counting_open(&counting, test_backend_here());
+    tern_trainer_params p = small_params();
+    tern_trainer *a = test_trainer(&counting.base, m.model, &p), *b = test_trainer(test_backend_here(), m.model, &p);
+    static test_batch batch;
+    double sum;
+    uint64_t n_labels;
+    test_batch_random(&batch, 1, 2, SEQ, N_VOCAB);
+    steps(a, 0, 2, NULL);
+    steps(b, 0, 2, NULL);
+    assert_ok(tern_trainer_finish(a, &err), err);
+    assert_int_equal(counting.n_live, tern_trainer_n_tensors(a)); /* a buffer each */
+    for (size_t i = 0; i < tern_trainer_n_tensors(a); i++) {
+        size_t n, n_want;
+        uint8_t *got = test_trainer_bytes(a, i, TERN_STATE_MASTER, &n),
+                *want = test_trainer_bytes(b, i, TERN_STATE_MASTER, &n_want);
+        assert_int_equal(n, n_want);
+        assert_memory_equal(got, want, n);
+        free(got);
+        free(want);
+    }
+    assert_int_equal(tern_trainer_evaluate(a, batch.rows, 2, &sum, &n_labels, &err), TERN_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "finished"));
+    tern_trainer_close(a);
+    tern_trainer_close(b);
+    assert_int_equal(counting.n_live, 0);
     close_micro(&m);
 }
 
@@ -195,6 +229,7 @@ static const struct CMUnitTest tests[] = {
 static const struct CMUnitTest tests_cpu[] = {
     cmocka_unit_test(other_models),
     cmocka_unit_test(refused),
+    cmocka_unit_test(finished),
     cmocka_unit_test(goes_on),
 };
 

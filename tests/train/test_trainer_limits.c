@@ -227,9 +227,8 @@ static void out_of_memory(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(any_number_of_threads), cmocka_unit_test(small_buffers),
-    cmocka_unit_test(memory_limit),          cmocka_unit_test(suggestions),
-    cmocka_unit_test(chunks),                cmocka_unit_test(wrong_params),
+    cmocka_unit_test(any_number_of_threads), cmocka_unit_test(small_buffers), cmocka_unit_test(memory_limit),
+    cmocka_unit_test(suggestions),           cmocka_unit_test(chunks),        cmocka_unit_test(wrong_params),
     cmocka_unit_test(out_of_memory),
 };
 

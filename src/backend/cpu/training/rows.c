@@ -59,7 +59,8 @@ void tern_cpu__softcap_backward(tern_cpu_step *step, const tern_cpu_op *op)
 static void dropout_row(void *context, uint32_t t, uint32_t thread)
 {
     const tern_rows_job *j = context;
-    const uint32_t seed = tern_rows__training(j->op, TERN_DROPOUT_TRAINING).dropout_seed + j->op->op->stream * 0x9e3779b9u,
+    const uint32_t seed =
+                       tern_rows__training(j->op, TERN_DROPOUT_TRAINING).dropout_seed + j->op->op->stream * 0x9e3779b9u,
                    cols = j->op->in_cols;
     float *y = target(j, t, thread);
     j->step->cpu->kernels.dropout(tern_rows__at(&j->op->in[TERN_DROPOUT_X], t), cols, j->op->op->scale, seed, t * cols,

@@ -294,6 +294,7 @@ if(NOT TERN_SANITIZE)
     endforeach()
     set(python ${PROJECT_SOURCE_DIR}/tests/python)
     tern_check(python_layout ${TERN_PYTHON} ${python}/test_layout.py ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER})
+    tern_check(python_types ${python}/types.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
     tern_check(python_package ${TERN_PYTHON} ${python}/test_tern.py)
     set_tests_properties(python_layout python_package PROPERTIES ENVIRONMENT
       "TERN_SOURCE=${PROJECT_SOURCE_DIR};TERN_LIBRARY=$<TARGET_FILE:tern_shared>;TERN_PROGRAM=$<TARGET_FILE:tern>;PYTHONDONTWRITEBYTECODE=1")

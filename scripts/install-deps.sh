@@ -13,7 +13,7 @@ ci='dpkg-dev clang clang-format clang-tidy libclang-rt-14-dev llvm gcc-aarch64-l
     qemu-user-static
     libpcre2-dev:arm64 libjansson-dev:arm64 libcmocka-dev:arm64 libedit-dev:arm64 libmd-dev:arm64
     libmicrohttpd-dev:arm64 libcurl4-openssl-dev:arm64 chromium vulkan-validationlayers spirv-tools nodejs npm
-    python3-jinja2 firefox-esr webkit2gtk-driver xvfb xauth'
+    python3-jinja2 mypy firefox-esr webkit2gtk-driver xvfb xauth'
 
 case ${1-} in
     '') wanted=$build ;;

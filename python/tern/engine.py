@@ -32,7 +32,7 @@ def _ids(ids: Sequence[int]) -> Any:
 
 
 def _take_tokens(tokens: n.Tokens) -> List[int]:
-    ids = tokens.ids[: tokens.n] if tokens.n else []
+    ids: List[int] = tokens.ids[: tokens.n] if tokens.n else []
     lib.tern_tokens_deinit(byref(tokens))
     return ids
 
@@ -260,7 +260,8 @@ class Session(_Handle):
     def tokens(self) -> List[int]:
         """Those that were evaluated so far."""
         count = lib.tern_session_n_tokens(self._open)
-        return lib.tern_session_tokens(self._open)[:count] if count else []
+        ids: List[int] = lib.tern_session_tokens(self._open)[:count] if count else []
+        return ids
 
     @property
     def n_ctx(self) -> int:

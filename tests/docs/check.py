@@ -1,17 +1,23 @@
 #!/usr/bin/env python3
 """Checks what the documentation says against what is there.
 
-check.py links REPOSITORY            every relative link and picture of every page exists, with its heading
+check.py links REPOSITORY            every relative link and picture of every page exists, with its heading; tables are whole
 check.py flags REPOSITORY TERN       every `tern COMMAND --flag` in a code block is one that this tern has
-check.py run   REPOSITORY TERN PAGE  runs the ```sh and ```python blocks of a page, in order, in an empty folder
+check.py run   REPOSITORY TERN PAGE  runs the ```sh and ```python blocks of a page, in order, in a folder of its own
+check.py unrun REPOSITORY            lists the blocks of the guides that are not run, and fails for those that give no
+                                     reason or hide a command in an indented block
 
-Blocks marked ```sh no-run (they need a network, a device, hours) are only checked for their flags. A block marked
-```sh background stays running behind those that follow, until the page ends.
+A block marked ```sh no-run (REASON) is only checked for its flags; REASONS are below. A block marked ```sh background
+stays running behind those that follow, until the page ends; where it serves, it does so on a free port, by which 8080 is
+replaced in all of the page. The folder has MODEL and model.gguf (the bundled models for stories and for chat), and
+examples and scripts of the sources. Training stops after two steps where the page does not say how many, tuning measures
+for a millisecond each, and curl fails where the server does.
 """
 import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +25,21 @@ import time
 from pathlib import Path
 
 SKIPPED = {".git", "build", "node_modules", ".cache"}
+REASONS = {"network", "GPU", "minutes", "hours", "an installation", "a build"}
+COMMANDS = r"\s*(tern|make|cmake|cc|curl|pip|npm|npx|node|podman|awk|cd|scripts/\S+|[A-Z_]+=\S+) "
+FOLDER = {"MODEL": "models/stories.gguf", "model.gguf": "models/chat.gguf", "examples": "examples",
+          "scripts": "scripts"}
+PRELUDE = """set -eu
+tern() {
+    case " $* " in
+    *" --steps "* | *" --dry-run "*) command tern "$@" ;;
+    " train "* | " finetune "*) command tern "$@" --steps 2 ;;
+    " tune -m "*) command tern "$@" -t 1 --ms 1 --cold-mib 1 ;;
+    *) command tern "$@" ;;
+    esac
+}
+curl() { command curl --fail-with-body -sS "$@"; }
+"""
 
 
 def pages(root):
@@ -59,6 +80,9 @@ def check_links(root):
         headings = re.findall(r"^#+ +(.*)$", prose(page.read_text()), re.M)
         anchors[page.resolve()] = {anchor(h) for h in headings}
     for page in pages(root):
+        for number, line in enumerate(page.read_text().splitlines(), 1):
+            if "|---|" in line and not re.fullmatch(r"[|:-]+", line.strip()):
+                yield f"{page.relative_to(root)}:{number}: a table whose rows share a line"
         for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", prose(page.read_text()))):
             if re.match(r"[a-z]+:", target):
                 continue
@@ -103,6 +127,40 @@ def check_flags(root, tern):
                         yield f"{page.relative_to(root)}:{number}: tern {words[1]} has no {flag.group(1)}"
 
 
+def check_unrun(root):
+    """Prints the list of blocks that are not run; yields what is wrong with it."""
+    for page in sorted(Path(root, "docs/guides").glob("*.md")):
+        for info, number, lines in blocks(page.read_text()):
+            place = f"{page.relative_to(root)}:{number}"
+            commands = [line.strip() for line in lines if re.match(COMMANDS, line + " ")]
+            if info == "" and commands:
+                yield f"{place}: {commands[0]}: a block that is marked sh or sh no-run (REASON) expected"
+            if not info.startswith("sh no-run"):
+                continue
+            reason = re.fullmatch(r"sh no-run \((.+)\)", info)
+            if not reason or reason.group(1) not in REASONS:
+                yield f"{place}: {info}: a reason expected, one of {', '.join(sorted(REASONS))}"
+            else:
+                print(f"not run ({reason.group(1)}): {place}: {commands[0] if commands else lines[0]}")
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def listens(server, log):
+    """Whether it says so before it ends, or half a minute has passed."""
+    for _ in range(600):
+        if "listening on" in log.read_text():
+            return True
+        if server.poll() is not None:
+            return False
+        time.sleep(0.05)
+    return False
+
+
 def run_page(root, tern, page):
     """Yields what failed. The page's blocks see TERN_SOURCE (the repository) and this tern on PATH; the models, the
     cache and the history of the user are out of their sight."""
@@ -110,22 +168,29 @@ def run_page(root, tern, page):
         env = dict(os.environ, PATH=f"{Path(tern).parent}:{os.environ['PATH']}", TERN_SOURCE=str(root), HOME=folder,
                    XDG_CACHE_HOME=f"{folder}/cache", XDG_DATA_HOME=f"{folder}/data", HF_HUB_OFFLINE="1",
                    PYTHONPATH=f"{root}/python", TERN_LIBRARY=str(Path(tern).parent / "libtern.so"), LC_ALL="C.UTF-8")
+        work = Path(folder, "work")
+        work.mkdir()
+        for name, target in FOLDER.items():
+            (work / name).symlink_to(Path(root, target))
         behind = []
+        port = str(free_port())
         try:
             for info, number, lines in blocks(Path(page).read_text()):
                 if info not in ("sh", "sh background", "python"):
                     continue
-                body = "\n".join(lines)
-                script = [sys.executable, "-c", body] if info == "python" else ["bash", "-c", "set -eu\n" + body]
+                body = re.sub(r"\b8080\b", port, "\n".join(lines))
+                if info == "sh background" and "--port" not in body:
+                    body = body.replace("tern serve", f"tern serve --port {port}")
+                script = [sys.executable, "-c", body] if info == "python" else ["bash", "-c", PRELUDE + body]
                 place = f"{Path(page).name}:{number}"
-                log = open(f"{folder}/log", "w+")
-                child = subprocess.Popen(script, cwd=folder, env=env, stdin=subprocess.DEVNULL,
+                log = open(f"{folder}/log{number}", "w+")
+                child = subprocess.Popen(script, cwd=work, env=env, stdin=subprocess.DEVNULL,
                                          stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
                 if info == "sh background":
                     behind.append(child)
-                    time.sleep(2)
-                    if child.poll() is not None:
-                        yield f"{place}: ended at once:\n{Path(log.name).read_text()}"
+                    if not listens(child, Path(log.name)):
+                        yield f"{place}: does not listen:\n{Path(log.name).read_text()}"
+                        return
                     continue
                 try:
                     status = child.wait(timeout=120)
@@ -143,13 +208,13 @@ def run_page(root, tern, page):
 
 
 def main(what, root, *rest):
-    check = {"links": check_links, "flags": check_flags, "run": run_page}[what]
+    check = {"links": check_links, "flags": check_flags, "run": run_page, "unrun": check_unrun}[what]
     found = list(check(Path(root).resolve(), *rest))
     print(*found, sep="\n")
     return 1 if found else 0
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3 or sys.argv[1] not in ("links", "flags", "run"):
+    if len(sys.argv) < 3 or sys.argv[1] not in ("links", "flags", "run", "unrun"):
         sys.exit(__doc__)
     sys.exit(main(*sys.argv[1:]))

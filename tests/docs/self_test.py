@@ -1,11 +1,27 @@
 #!/usr/bin/env python3
-"""check.py finds a planted dead link, a heading, a flag, a command and a failing block. Usage: self_test.py TERN"""
+"""check.py finds a planted dead link, a heading, a flag, a command, a failing block and one that hides. Usage: self_test.py TERN"""
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+GUIDE = """# A guide
+
+    tern run "hidden"
+
+```sh no-run
+tern version
+```
+
+```sh no-run (network)
+tern pull a/b
+```
+
+    int c_is_no_command;
+"""
 PAGE = """# A heading
+| a | b | |---|---| | c | d |
+
 [file](missing.md) [heading](#missing) [good](#a-heading)
 
     tern run --modell x      # a flag that is none
@@ -16,8 +32,10 @@ echo said; false
 ```
 """
 EXPECTED = {
-    "links": ["missing.md: no such file", "#missing: no such heading"],
+    "links": ["missing.md: no such file", "page.md:2: a table", "#missing: no such heading"],
     "flags": ["tern run has no --modell", "tern nur: no such command"],
+    "unrun": ['guide.md:3: tern run "hidden": a block that is marked', "guide.md:6: sh no-run: a reason expected",
+              "not run (network): docs/guides/guide.md:10: tern pull a/b"],
     "run": ["exit status 1:\nsaid"],
 }
 
@@ -26,14 +44,17 @@ def main(tern):
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder, "page.md")
         page.write_text(PAGE)
+        guides = Path(folder, "docs/guides")
+        guides.mkdir(parents=True)
+        Path(guides, "guide.md").write_text(GUIDE)
         for what, expected in EXPECTED.items():
-            rest = {"links": [], "flags": [tern], "run": [tern, str(page)]}[what]
+            rest = {"links": [], "unrun": [], "flags": [tern], "run": [tern, str(page)]}[what]
             done = subprocess.run([sys.executable, str(Path(__file__).with_name("check.py")), what, folder, *rest],
                                   capture_output=True, text=True)
             for words in expected:
                 if words not in done.stdout or done.returncode != 1:
                     sys.exit(f"check.py {what} missed {words!r}:\n{done.stdout}{done.stderr}")
-            if "good" in done.stdout or "#a-heading" in done.stdout:
+            if any(words in done.stdout for words in ("good", "#a-heading", "c_is_no_command")):
                 sys.exit(f"check.py {what} found what is right:\n{done.stdout}")
 
 

@@ -261,6 +261,39 @@ static void mistakes_are_named(void **state)
     assert_refused("no-such.json", TERN_WORDS("train", "--config", "no-such.json", "--data", logbook, "-o", out), 1);
 }
 
+/* "--checkpoint --states 8bit takes 0.05 GiB": as it stands, but for its last words, it is the rest of a call that
+ * fits. */
+static void assert_fits(char *suggestion, const char *limit)
+{
+    const char *call[32] = {"finetune", "--dry-run", "--memory-limit", limit};
+    size_t n = 4;
+    for (char *word = strtok(suggestion, " "); word && n + 1 < 32; word = strtok(NULL, " ")) call[n++] = word;
+    n -= strcmp(call[n - 3], "takes") == 0 ? 3 : 2; /* the amount, GiB */
+    call[n] = NULL;
+    test_output o = test_tern(NULL, call);
+    if (o.code != 0) fail_msg("--memory-limit %s: %s", limit, o.err);
+    test_output_free(&o);
+}
+
+/* What the message of a plan that is too large suggests is accepted, and fits. */
+static void suggestions_fit(void **state)
+{
+    (void)state;
+    static const char *const limits[] = {"200M", "100M", "80M", "60M", "40M", "20M"};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        test_output o = TERN("finetune", "--dry-run", "--memory-limit", limits[i]);
+        char *words = strstr(o.err, "GiB expected; ");
+        if (o.code != 1 || !words || strstr(o.err, "; even ")) fail_msg("%s: %s", limits[i], o.err);
+        words += strlen("GiB expected; ");
+        words[strcspn(words, "\n")] = 0;
+        char *second = strchr(words, ',');
+        if (second) *second++ = 0;
+        assert_fits(words, limits[i]);
+        if (second) assert_fits(second, limits[i]);
+        test_output_free(&o);
+    }
+}
+
 /* A model that was trained with --template can be talked to without. */
 static void the_template_is_kept(void **state)
 {
@@ -295,6 +328,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(dry_runs_need_neither_data_nor_output),
     cmocka_unit_test(train_makes_a_model),
     cmocka_unit_test(the_template_is_kept),
+    cmocka_unit_test(suggestions_fit),
     cmocka_unit_test(mistakes_are_named),
 };
 

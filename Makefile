@@ -8,7 +8,7 @@ static_root = rm -rf build/$(1)/root && cmake --install build/$(1) --component a
     tar -C build/$(1)/root -czf build/$(1)/tern-$(1).tar.gz . && ls build/$(1)/root/bin/tern build/$(1)/tern-$(1).tar.gz
 
 .DEFAULT_GOAL := help
-.PHONY: help build shaders run chat test test-gpu-long bench deb static static-arm64 python-wheel install web web-modules web-serve web-test asan tsan fuzz arm64 clang lint clean deps deps-test deps-web deps-ci
+.PHONY: help build shaders run chat test test-gpu-long bench deb static static-arm64 python-wheel install web web-modules web-site web-serve web-test asan tsan fuzz arm64 clang lint clean deps deps-test deps-web deps-ci
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9 -]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,15 +47,18 @@ shaders: ## Compile the WGSL kernels (needs Node and npm; the result is committe
 	@cd tools/wgsl && npm run --silent build -- --tint $(ARGS)
 
 web-modules: deps-web
-	@for preset in web web-threads; do \
-	    $(CMAKE_QUIET) --preset $$preset && cmake --build --preset $$preset --target tern_web -- --quiet || exit 1; done
+	@quiet=$$([ -t 1 ] || echo --quiet); for preset in web web-threads; do echo "WebAssembly module: build/$$preset"; \
+	    $(CMAKE_QUIET) --preset $$preset >/dev/null && \
+	    cmake --build --preset $$preset --target tern_web -- $$quiet || exit 1; done
 	@node tools/wgsl/text.mjs web/lib/kernels.js
 
-web: web-modules ## Build the page (build/web/site) and the npm package (build/web/package)
+web-site: web-modules
 	@node web/site.mjs build/web/site
+
+web: web-site ## Build the page (build/web/site) and the npm package (build/web/package)
 	@node web/package.mjs build/web/package
 
-web-serve: web ## Serve the page on this machine (PORT, 8080)
+web-serve: web-site ## Serve the page on this machine (PORT, 8080)
 	@node web/serve.mjs build/web/site --port $(or $(PORT),8080)
 
 web-test: web ## Build the page and run its tests, under Node and in Chromium

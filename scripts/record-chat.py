@@ -3,10 +3,15 @@
 
     scripts/record-chat.py -o docs/pictures/chat.svg --tern build/release/tern [-- FLAGS OF tern chat] < lines.txt
 
-Each line of standard input is a message. The colours follow the reader's light or dark mode.
+    scripts/record-chat.py --check docs/pictures/chat.svg --tern build/release/tern
+
+Each line of standard input is a message. The colours follow the reader's light or dark mode. --check holds the same
+conversation again, with the messages and flags that the picture shows, and fails where the picture would be another.
 """
 import argparse
 import html
+import re
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -48,21 +53,44 @@ def draw(lines):
     return "\n".join(out + ["</svg>", ""])
 
 
+def record(tern, flags, messages):
+    lines = [("shell", " ".join(["$ tern chat", *flags]))]
+    for message, answer in zip(messages, answers([tern, "chat", *flags], messages)):
+        lines += [("typed", line) for line in wrapped("> " + message)]
+        lines += [("said", line) for line in wrapped(answer)]
+    return draw(lines)
+
+
+def check(path, tern):
+    with open(path, encoding="utf-8") as file:
+        picture = file.read()
+    lines = re.findall(r'<text class="(\w+)"[^>]*>(.*)</text>', picture)
+    flags = shlex.split(html.unescape(lines[0][1]).removeprefix("$ tern chat"))
+    messages = []
+    for before, (kind, text) in zip([("shell", "")] + lines, lines):
+        if kind == "typed" and before[0] == "typed":  # a message that was wrapped
+            messages[-1] += " " + html.unescape(text)
+        elif kind == "typed":
+            messages.append(html.unescape(text).removeprefix("> "))
+    if not messages or record(tern, flags, messages) != picture:
+        sys.exit(f"{path} is not what tern chat writes now: scripts/record-chat.py -o {path} draws it anew")
+
+
 def main():
     parser = argparse.ArgumentParser(description="Draws a conversation with a model as an SVG.")
-    parser.add_argument("-o", "--output", required=True, metavar="FILE")
+    to = parser.add_mutually_exclusive_group(required=True)
+    to.add_argument("-o", "--output", metavar="FILE")
+    to.add_argument("--check", metavar="FILE", help="whether this picture is what a run gives now")
     parser.add_argument("--tern", default="tern", metavar="FILE", help="the command (default: %(default)s)")
     parser.add_argument("flags", nargs="*", help="of tern chat")
     options = parser.parse_args()
+    if options.check:
+        return check(options.check, options.tern)
     messages = [line.rstrip("\n") for line in sys.stdin if line.strip()]
     if not messages:
         parser.error("no message on standard input: a line for each expected")
-    lines = [("shell", " ".join(["$ tern chat", *options.flags]))]
-    for message, answer in zip(messages, answers([options.tern, "chat", *options.flags], messages)):
-        lines += [("typed", line) for line in wrapped("> " + message)]
-        lines += [("said", line) for line in wrapped(answer)]
     with open(options.output, "w", encoding="utf-8") as file:
-        file.write(draw(lines))
+        file.write(record(options.tern, options.flags, messages))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ tern_status tern_gguf_heads_open(tern_gguf_heads *h, const uint64_t *file_bytes,
 
 void tern_gguf_heads_close(tern_gguf_heads *h)
 {
-    for (size_t i = 0; i < h->at; i++) {
+    for (size_t i = 0; i < h->at && h->parts && h->bytes; i++) {
         tern_gguf_close(h->parts[i]);
         tern_free(h->bytes[i]);
     }

@@ -5,7 +5,7 @@ import {execFileSync} from 'node:child_process';
 import {rmSync} from 'node:fs';
 import {join} from 'node:path';
 import {before, describe, test} from 'node:test';
-import {COMMAND, absent, scratch, tern} from './support/tern.mjs';
+import {COMMAND, ROOT, absent, scratch, tern} from './support/tern.mjs';
 
 const skip = absent();
 const {openLlama} = skip ? {} : await import('./support/llama.mjs');
@@ -90,4 +90,16 @@ describe('models in llama.cpp', {skip}, () => {
         compare(file, await theirTokens(llama, file), UNCLEAR[type] ?? UNCLEAR_QUANTISED, rerouted);
         rmSync(file);
       });
+
+  // What tests/model/test_parts.py opens is what llama.cpp takes for a split model, whose first part it is given.
+  test('a model in parts', async () => {
+    const file = join(dir, 'whole.gguf');
+    const folder = join(dir, 'made');
+    writeModel(folder, 'llama');
+    tern('convert', folder, '-o', file, '--type', 'f32');
+    execFileSync('python3', [join(ROOT, 'tests/model/cut_gguf.py'), file, join(dir, 'parts'), '3']);
+    const tokens = await theirTokens(llama, join(dir, 'parts-00001-of-00003.gguf'));
+    assert.deepEqual(tokens, await theirTokens(llama, file));
+    compare(join(dir, 'parts-00002-of-00003.gguf'), tokens, UNCLEAR.f32, 0);
+  });
 });

@@ -99,15 +99,15 @@ static tern_status check_limits(const void *data, size_t size, const char *what,
     return TERN_OK;
 }
 
-tern_status tern_json_parse(json_t **root, const void *data, size_t size, const char *what, tern_error *err)
+static tern_status parse(json_t **root, const void *data, size_t size, size_t flags, const char *what, tern_error *err)
 {
     *root = NULL;
     tern_json_use_allocator();
     TERN_TRY(check_limits(data, size, what, err));
     json_error_t error = {0};
     out_of_memory = false;
-    *root = json_loadb(size ? data : "", size,
-                       JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, &error);
+    *root =
+        json_loadb(size ? data : "", size, flags | JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, &error);
     if (out_of_memory) {
         json_decref(*root);
         *root = NULL;
@@ -118,7 +118,17 @@ tern_status tern_json_parse(json_t **root, const void *data, size_t size, const 
                      tern_show_z(error.text).text);
 }
 
-tern_status tern_json_read(json_t **root, const char *path, size_t max_bytes, tern_error *err)
+tern_status tern_json_parse(json_t **root, const void *data, size_t size, const char *what, tern_error *err)
+{
+    return parse(root, data, size, JSON_REJECT_DUPLICATES, what, err);
+}
+
+tern_status tern_json_parse_last(json_t **root, const void *data, size_t size, const char *what, tern_error *err)
+{
+    return parse(root, data, size, 0, what, err);
+}
+
+static tern_status read_file(json_t **root, const char *path, size_t max_bytes, size_t flags, tern_error *err)
 {
     *root = NULL;
     tern_file_map map;
@@ -126,19 +136,35 @@ tern_status tern_json_read(json_t **root, const char *path, size_t max_bytes, te
     tern_status status;
     if (map.size > max_bytes)
         status = tern_fail(err, TERN_LIMIT, "%s: %zu bytes, at most %zu expected", path, map.size, max_bytes);
-    else status = tern_json_parse(root, map.data, map.size, path, err);
+    else status = parse(root, map.data, map.size, flags, path, err);
     tern_file_map_close(&map);
+    return status;
+}
+
+tern_status tern_json_read(json_t **root, const char *path, size_t max_bytes, tern_error *err)
+{
+    return read_file(root, path, max_bytes, JSON_REJECT_DUPLICATES, err);
+}
+
+static tern_status read_in(json_t **root, const char *dir, const char *name, size_t max_bytes, size_t flags,
+                           tern_error *err)
+{
+    *root = NULL;
+    char *path = tern_path_join(dir, name);
+    if (!path) return tern_fail_alloc(err, strlen(dir) + strlen(name) + 2);
+    tern_status status = read_file(root, path, max_bytes, flags, err);
+    tern_free(path);
     return status;
 }
 
 tern_status tern_json_read_in(json_t **root, const char *dir, const char *name, size_t max_bytes, tern_error *err)
 {
-    *root = NULL;
-    char *path = tern_path_join(dir, name);
-    if (!path) return tern_fail_alloc(err, strlen(dir) + strlen(name) + 2);
-    tern_status status = tern_json_read(root, path, max_bytes, err);
-    tern_free(path);
-    return status;
+    return read_in(root, dir, name, max_bytes, JSON_REJECT_DUPLICATES, err);
+}
+
+tern_status tern_json_read_last_in(json_t **root, const char *dir, const char *name, size_t max_bytes, tern_error *err)
+{
+    return read_in(root, dir, name, max_bytes, 0, err);
 }
 
 void tern_json_free(json_t *root)

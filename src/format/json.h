@@ -23,10 +23,15 @@ void tern_json_use_allocator(void);
  * take more than 24 times the text plus 64 MiB), OUT_OF_MEMORY. Thread-safe. Jansson's allocator is base/alloc.h from
  * the first call on. */
 tern_status tern_json_parse(json_t **root, const void *data, size_t size, const char *what, tern_error *err);
-/* The same for a file of at most max_bytes. Errors: also NOT_FOUND, IO. */
+/* The same; of a key that is there twice the last value counts, as for Python's json. For documents that scripts in
+ * Python write and read: the config.json of HF1BitLLM/Llama3-8B-1.58 has "quantization_config" twice. */
+tern_status tern_json_parse_last(json_t **root, const void *data, size_t size, const char *what, tern_error *err);
+/* As tern_json_parse, of a file of at most max_bytes. Errors: also NOT_FOUND, IO. */
 tern_status tern_json_read(json_t **root, const char *path, size_t max_bytes, tern_error *err);
 /* The same for the file `name` in folder `dir`. */
 tern_status tern_json_read_in(json_t **root, const char *dir, const char *name, size_t max_bytes, tern_error *err);
+/* The same, read as by tern_json_parse_last. */
+tern_status tern_json_read_last_in(json_t **root, const char *dir, const char *name, size_t max_bytes, tern_error *err);
 /* Safe on NULL. */
 void tern_json_free(json_t *root);
 

@@ -179,7 +179,7 @@ static tern_status read_config(tern_model *model, const char *dir, tern_hf_layou
     char name[256];
     json_t *root = NULL;
     folder_name(dir, name, sizeof name);
-    TERN_TRY(tern_json_read_in(&root, dir, "config.json", MAX_CONFIG_BYTES, err));
+    TERN_TRY(tern_json_read_last_in(&root, dir, "config.json", MAX_CONFIG_BYTES, err));
     tern_status status = tern_config__from_hf(&model->config, layout, root, name, err);
     tern_json_free(root);
     if (status != TERN_OK) return tern_error_prefix(err, "config.json");

@@ -112,7 +112,7 @@ static tern_status with_file(tern_tokenizer *t, const char *dir, const char *nam
                              tern_status (*read)(tern_tokenizer *, const json_t *, tern_error *), tern_error *err)
 {
     json_t *root = NULL;
-    tern_status status = tern_json_read_in(&root, dir, name, MAX_CONFIG_BYTES, err);
+    tern_status status = tern_json_read_last_in(&root, dir, name, MAX_CONFIG_BYTES, err);
     if (status == TERN_NOT_FOUND) return TERN_OK;
     if (status == TERN_OK) {
         status = read(t, root, err);

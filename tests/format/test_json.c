@@ -36,6 +36,21 @@ static void refused_documents(void **state)
     }
 }
 
+/* Of keys that are there twice the last one, at any depth; all else as before. */
+static void the_last_of_two_counts(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"a\": {\"b\": 1, \"b\": 2}, \"c\": 3, \"c\": null}", open[] = "{\"a\": 1, \"a\": ";
+    json_t *root = NULL;
+    tern_error err = {0};
+    assert_ok(tern_json_parse_last(&root, text, sizeof text - 1, "doc", &err), err);
+    assert_float_equal(json_number_value(json_object_get(json_object_get(root, "a"), "b")), 2, 0);
+    assert_true(json_is_null(json_object_get(root, "c")));
+    tern_json_free(root);
+    assert_int_equal(tern_json_parse_last(&root, open, sizeof open - 1, "doc", &err), TERN_MALFORMED);
+    assert_null(root);
+}
+
 static void a_nul_byte_is_refused(void **state)
 {
     (void)state;
@@ -287,6 +302,7 @@ static void documents_are_written(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(refused_documents),
+    cmocka_unit_test(the_last_of_two_counts),
     cmocka_unit_test(a_nul_byte_is_refused),
     cmocka_unit_test(depth_and_memory_are_bounded),
     cmocka_unit_test(getters_name_the_key),

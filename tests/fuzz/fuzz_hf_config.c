@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     tern_error err = {0};
     tern_config config = {0};
     tern_hf_layout layout = {0};
-    if (tern_json_parse(&root, data, size, "config.json", &err) == TERN_OK &&
+    if (tern_json_parse_last(&root, data, size, "config.json", &err) == TERN_OK &&
         tern_config__from_hf(&config, &layout, root, "fuzz", &err) == TERN_OK) {
         float freq[TERN_MODEL__MAX_HEAD_DIM / 2];
         FUZZ_CHECK(tern_config__check(&config, NULL) == TERN_OK);

@@ -49,8 +49,8 @@ uint32_t tern_export__source_row(const tern_export_plan *plan, uint32_t row);
 /* The scale that the ternarised weight will have. Errors: OUT_OF_MEMORY, MALFORMED (it is not finite). */
 tern_status tern_export__ternarised_scale(const tern_export_plan *plan, float *scale, tern_error *err);
 
-/* Fills in `signs` where each row of a dense weight has one magnitude beside 0. Errors: OUT_OF_MEMORY, those of
- * decoding. */
+/* Fills in `signs` where each row of a dense weight has one magnitude beside 0; where only each block of q2_0 has, that
+ * is the encoding (regroup.c). Errors: OUT_OF_MEMORY, those of decoding. */
 tern_status tern_export__find_signs(tern_export_plan *plan, tern_error *err);
 /* The codes of n such numbers. */
 void tern_export__take_signs(const float *values, size_t n, int8_t *codes);

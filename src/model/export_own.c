@@ -39,8 +39,11 @@ static uint32_t own(const tern_export_plan *p)
 
 void tern_export_fallback_text(const tern_export_fallback *f, char out[TERN_EXPORT_CLAUSE_BYTES])
 {
-    snprintf(out, TERN_EXPORT_CLAUSE_BYTES, "%u tensor%s %s instead of %s: %u columns, no multiple of %u", f->tensors,
-             f->tensors == 1 ? " is" : "s are", f->got->name, f->asked->name, f->cols, f->asked->block_elements);
+    const int n = snprintf(out, TERN_EXPORT_CLAUSE_BYTES, "%u tensor%s %s instead of %s: ", f->tensors,
+                           f->tensors == 1 ? " is" : "s are", f->got->name, f->asked->name);
+    const size_t used = n > 0 && n < TERN_EXPORT_CLAUSE_BYTES ? (size_t)n : 0, left = TERN_EXPORT_CLAUSE_BYTES - used;
+    if (f->asked->ternary) snprintf(out + used, left, "several scales in a row");
+    else snprintf(out + used, left, "%u columns, no multiple of %u", f->cols, f->asked->block_elements);
 }
 
 static void note_fallback(tern_export_report *r, const tern_export_plan *p)

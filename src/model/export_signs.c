@@ -17,12 +17,14 @@ static bool row_scale(const float *row, uint32_t n, float *scale)
     return true;
 }
 
-static tern_status find(const tern_weight *w, float *scales, float *row, bool *all, tern_error *err)
+/* by_row: each row has one magnitude; by_group: each block of q2_0 has. */
+static tern_status find(const tern_weight *w, float *scales, float *row, bool *by_row, bool *by_group, tern_error *err)
 {
-    *all = true;
-    for (uint32_t r = 0; r < w->rows && *all; r++) {
+    *by_row = *by_group = true;
+    for (uint32_t r = 0; r < w->rows && (*by_row || *by_group); r++) {
         TERN_TRY(tern_decode_rows(w->encoding, w->data, w->rows, w->cols, r, 1, row, err));
-        *all = row_scale(row, w->cols, &scales[r]);
+        *by_row = *by_row && row_scale(row, w->cols, &scales[r]);
+        *by_group = *by_group && tern_model__has_groups(row, w->cols);
     }
     return TERN_OK;
 }
@@ -45,11 +47,15 @@ tern_status tern_export__find_signs(tern_export_plan *p, tern_error *err)
 {
     const tern_weight *w = p->weight;
     const size_t bytes = ((size_t)w->rows + w->cols) * sizeof(float);
-    bool all;
+    bool by_row, by_group;
     float *scales = tern_alloc(bytes);
     if (!scales) return tern_fail_alloc(err, bytes);
-    const tern_status status = find(w, scales, scales + w->rows, &all, err);
-    if (status != TERN_OK || !all) {
+    const tern_status status = find(w, scales, scales + w->rows, &by_row, &by_group, err);
+    if (status == TERN_OK && !by_row && by_group) {
+        p->encoding = tern_encoding_find(TERN_ENC_Q2_0);
+        p->ternarise = false;
+    }
+    if (status != TERN_OK || !by_row) {
         tern_free(scales);
         return status;
     }

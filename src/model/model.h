@@ -259,8 +259,9 @@ float tern_yarn_size(float factor, float share);
  * an f32 tensor "<name without .weight>.scale" [1] or [rows], which other programs know of some architectures at most.
  * A dense encoding whose blocks do not fit a matrix's columns gives way to its sibling (tern_encoding_fitting), which
  * the report says.
- * Dense weights into a ternary encoding keep what they are where each row has one magnitude beside 0 (TriLM), and are
- * refused otherwise (UNSUPPORTED, "the model was not trained for it") unless `force`.
+ * Dense weights into a ternary encoding keep what they are where each row has one magnitude beside 0 (TriLM); where
+ * each block of q2_0 has (TriLM that was trained on several devices) they become that instead, which the report says;
+ * others are refused (UNSUPPORTED, "the model was not trained for it") unless `force`.
  * llama models get their Q/K rows permuted to adjacent pairs, as GGUF's llama architecture means. */
 
 /* What of a written file other engines cannot read. */
@@ -275,7 +276,8 @@ typedef enum tern_export_own {
 /* A clause about the file ("its layers are ..."), with what others read instead. Lives for ever. */
 const char *tern_export_own_text(tern_export_own own);
 
-/* Tensors that have not got the encoding asked for, because its blocks do not fit their columns. */
+/* Tensors that have not got the encoding asked for, because its blocks do not fit their columns or, of a ternary one,
+ * their rows have several scales. */
 typedef struct tern_export_fallback {
     const tern_encoding *asked, *got;
     uint32_t cols; /* of the first of them */

@@ -297,6 +297,12 @@ tern_status tern_model__find_scales(tern_model *model, tern_weight *weight, tern
 /* scales[r]: that of row r of `part`, whose encoding has scales in its blocks; it starts at row `first` of its weight.
  * 0 only where all codes of the row are. UNSUPPORTED when one row has several, MALFORMED when one is not positive. */
 tern_status tern_model__block_scales(const tern_weight *part, uint32_t first, float *scales, tern_error *err);
+/* A tq1_0 or tq2_0 weight, its data there, with several scales in a row becomes q2_0 in memory of the model's own: the
+ * same numbers. Others stay, and rows that none may have (a scale of 0 beside codes) are left for block_scales to
+ * refuse. Errors: MALFORMED (codes, as in the file), OUT_OF_MEMORY. */
+tern_status tern_model__regroup(tern_model *model, tern_weight *weight, tern_error *err);
+/* Whether n numbers are such: in each block of q2_0 one magnitude beside 0, which f16 holds. */
+bool tern_model__has_groups(const float *values, uint32_t n);
 /* Multiplies the weight's scales by n factors: 1, or one for each row. `what` names them. MALFORMED when one is not
  * positive; a row of zeros may have 0. */
 tern_status tern_model__apply_scales(tern_model *model, tern_weight *weight, const char *what, const float *factors,

@@ -177,6 +177,7 @@ static tern_status add_roles(tern_model *model, const tern_gguf *g, tern_error *
             continue;
         }
         p.weight->data = p.tensor->data + p.offset;
+        if (!p.scales) TERN_TRY(tern_model__regroup(model, p.weight, err));
         TERN_TRY(find_rsr(g, p.weight, err));
         TERN_TRY(tern_model__fill(model, p.role, p.weight, p.scales ? p.scales->data : NULL,
                                   p.scales ? p.scales->bytes / sizeof(float) : 0, err));

@@ -41,7 +41,8 @@ static bool row_scale(const tern_encoding *e, const uint8_t *row, size_t n, uint
 static tern_status several_scales(const tern_weight *w, uint32_t row, tern_error *err)
 {
     return tern_fail(err, TERN_UNSUPPORTED,
-                     "%s: several scales found in row %u, one expected; such a %s tensor can be converted to q8_0",
+                     "%s: several scales found in row %u, one expected; of a whole file such a %s tensor is read as "
+                     "q2_0, which tern convert writes",
                      w->name, row, w->encoding->name);
 }
 

@@ -182,6 +182,24 @@ static void refused(void **state)
     }
 }
 
+/* A whole file is read (model/regroup.c); a piece comes after its weight was made. */
+static void scales_of_blocks(void **state)
+{
+    (void)state;
+    static const micro_refusal several = {
+        {.width = 512, .tensor = "blk.0.ffn_up.weight", .type = 35, .at = 64, .n = 2, .bytes = {0, 0x40}},
+        TERN_UNSUPPORTED,
+        "blk.0.ffn_up.weight: several scales found in row 0, one expected; of a whole file such a tq2_0 tensor is read "
+        "as q2_0, which tern convert writes"};
+    tern_error err = {0};
+    tern_engine *engine;
+    loading log = {0};
+    tern_buf file = micro_model(&several.change);
+    const tern_status status = load_bytes(&engine, (const uint8_t *)file.data, file.size, 64, &params, &log, &err);
+    assert_micro_refused(&several, status, &err);
+    tern_buf_deinit(&file);
+}
+
 /* I2_S layers in the order of another program are found out when all pieces are there. */
 static void other_orders(void **state)
 {
@@ -295,10 +313,11 @@ static void head_encodings(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(extras),         cmocka_unit_test(refused),  cmocka_unit_test(other_orders),
-    cmocka_unit_test(head_encodings), cmocka_unit_test(bundled),  cmocka_unit_test(joined),
-    cmocka_unit_test(experts),        cmocka_unit_test(packaged), cmocka_unit_test(every_encoding),
-    cmocka_unit_test(sessions_move),  cmocka_unit_test(in_parts), cmocka_unit_test(parts_refused),
+    cmocka_unit_test(extras),           cmocka_unit_test(refused),        cmocka_unit_test(other_orders),
+    cmocka_unit_test(scales_of_blocks), cmocka_unit_test(other_orders),   cmocka_unit_test(head_encodings),
+    cmocka_unit_test(bundled),          cmocka_unit_test(joined),         cmocka_unit_test(experts),
+    cmocka_unit_test(packaged),         cmocka_unit_test(every_encoding), cmocka_unit_test(sessions_move),
+    cmocka_unit_test(in_parts),         cmocka_unit_test(parts_refused),
 };
 
 TEST_GROUP(loader, "backends slow long web", tests, .setup = setup);

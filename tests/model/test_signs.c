@@ -1,5 +1,6 @@
 /* Dense matrices whose numbers are ternary already go into ternary encodings as they are. */
 #include "model/hf_cases.h"
+#include "support/micro_model.h"
 
 static tern_model *through(const tern_model *model, const char *encoding, const char *name)
 {
@@ -60,6 +61,96 @@ static void scales_of_rows(void **state)
     tern_model_close(model);
 }
 
+/* A model whose down matrix, [16][128], was trained on two devices, each with half of its columns and a magnitude of
+ * its own, as numbers; `off` is added to one of them. */
+static tern_buf two_devices(float off)
+{
+    folder f = {.n_embd = 16, .n_ff = 128, .n_kv = 8, .packed = true, .sub_norms = true};
+    tern_buf file = {0};
+    tern_model *model =
+        hf_open_folder(&f, BITNET "\"hidden_size\": 16, \"intermediate_size\": 128, "
+                                  "\"num_attention_heads\": 2, \"num_key_value_heads\": 1" PACKED(AUTO));
+    const tern_export_options options = {.linear = tern_encoding_by_name("f32")};
+    assert_ok(tern_model_write_gguf(model, test_scratch("devices.gguf"), &options, &hf_err), hf_err);
+    tern_model_close(model);
+    assert_ok(tern_file_read(&file, test_scratch("devices.gguf"), 1 << 20, &hf_err), hf_err);
+    assert_ok(tern_model_open_memory(&model, file.data, file.size, NULL, &hf_err), hf_err);
+    const tern_weight *down = tern_model_weight(model, TERN_ROLE_FFN_DOWN, 0);
+    uint8_t *at = (uint8_t *)file.data + (down->data - (const uint8_t *)file.data);
+    for (uint32_t i = 0; i < 16 * 128; i++) {
+        const float value = tern_load_f32(at + 4 * i) * (i % 128 < 64 ? 1.0f : 1.5f);
+        tern_store_f32(at + 4 * i, i == 2000 ? value + off : value);
+    }
+    tern_model_close(model);
+    return file;
+}
+
+static void columns_of_devices(void **state)
+{
+    (void)state;
+    tern_export_report report;
+    char clause[TERN_EXPORT_CLAUSE_BYTES];
+    tern_model *dense, *back;
+    tern_buf file = two_devices(0);
+    assert_ok(tern_model_open_memory(&dense, file.data, file.size, NULL, &hf_err), hf_err);
+    const tern_export_options options = {.linear = tern_encoding_by_name("t160"), .report = &report};
+    assert_ok(tern_model_write_gguf(dense, test_scratch("signs.gguf"), &options, &hf_err), hf_err);
+    back = open_model(test_scratch("signs.gguf"));
+    assert_int_equal(hf_q_of(back)->encoding->id, TERN_ENC_T160);
+    const tern_weight *a = tern_model_weight(dense, TERN_ROLE_FFN_DOWN, 0),
+                      *b = tern_model_weight(back, TERN_ROLE_FFN_DOWN, 0);
+    assert_int_equal(b->encoding->id, TERN_ENC_Q2_0);
+    float *x = values_of(a), *y = values_of(b);
+    for (size_t i = 0; i < a->bytes / sizeof *x; i++) assert_float_equal(x[i], y[i], 0);
+    free(x);
+    free(y);
+    assert_int_equal(report.n_fallbacks, 1);
+    tern_export_fallback_text(&report.fallbacks[0], clause);
+    assert_string_equal(clause, "1 tensor is q2_0 instead of t160: several scales in a row");
+    tern_model_close(back);
+    tern_model_close(dense);
+    tern_buf_deinit(&file);
+    file = two_devices(0.5f); /* one number of another size */
+    assert_ok(tern_model_open_memory(&dense, file.data, file.size, NULL, &hf_err), hf_err);
+    assert_int_equal(tern_model_write_gguf(dense, test_scratch("signs.gguf"), &options, &hf_err), TERN_UNSUPPORTED);
+    assert_non_null(strstr(hf_err.message, "blk.0.ffn_down.weight: f32 weights into t160"));
+    tern_model_close(dense);
+    tern_buf_deinit(&file);
+}
+
+/* Files of other programs: blocks of 256 with scales of their own (llama.cpp's of TriLM 3.9B). */
+static void blocks_of_devices(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *encoding;
+        uint32_t type, at;
+    } kinds[] = {{"tq2_0", 35, 64}, {"tq1_0", 34, 52}};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        const micro_change one = {.width = 512, .tensor = "blk.0.ffn_up.weight", .type = kinds[k].type};
+        micro_change two = one;
+        two.at = kinds[k].at, two.n = 2, two.bytes[1] = 0x40; /* 2.0, of the first 256 columns of row 0 */
+        tern_buf same = micro_model(&one), several = micro_model(&two);
+        tern_model *a, *b;
+        assert_ok(tern_model_open_memory(&a, same.data, same.size, NULL, &hf_err), hf_err);
+        assert_ok(tern_model_open_memory(&b, several.data, several.size, NULL, &hf_err), hf_err);
+        const tern_weight *up = tern_model_weight(a, TERN_ROLE_FFN_UP, 0),
+                          *got = tern_model_weight(b, TERN_ROLE_FFN_UP, 0);
+        assert_string_equal(up->encoding->name, kinds[k].encoding);
+        assert_int_equal(got->encoding->id, TERN_ENC_Q2_0);
+        int8_t *codes = codes_of(up);
+        float *values = values_of(got);
+        for (uint32_t i = 0; i < up->rows * up->cols; i++)
+            assert_float_equal(values[i], (float)codes[i] * (i < 256 ? 2.0f : up->scale), 0);
+        free(codes);
+        free(values);
+        tern_model_close(a);
+        tern_model_close(b);
+        tern_buf_deinit(&same);
+        tern_buf_deinit(&several);
+    }
+}
+
 /* Numbers that are not: refused, as before. */
 static void others(void **state)
 {
@@ -72,9 +163,8 @@ static void others(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(one_scale),
-    cmocka_unit_test(scales_of_rows),
-    cmocka_unit_test(others),
+    cmocka_unit_test(one_scale),         cmocka_unit_test(scales_of_rows), cmocka_unit_test(columns_of_devices),
+    cmocka_unit_test(blocks_of_devices), cmocka_unit_test(others),
 };
 
 TEST_GROUP(signs, "", tests);

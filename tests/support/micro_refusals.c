@@ -120,11 +120,7 @@ const micro_refusal micro_refusals[] = {
     {{.extra = "output.weight", .extra_cols = 16},
      TERN_MALFORMED,
      "output.weight: 1 rows of 16 found, 8 rows of 16 expected"},
-    /* tq2_0: the first block's codes stay, its scale becomes 0 or another one than that of the second block of its row.
-     */
-    {{.width = 512, .tensor = "blk.0.ffn_up.weight", .type = 35, .at = 64, .n = 2, .bytes = {0, 0x40}},
-     TERN_UNSUPPORTED,
-     "blk.0.ffn_up.weight: several scales found in row 0"},
+    /* tq2_0: the first block's codes stay, its scale becomes 0, ... */
     {{.width = 256, .tensor = "blk.0.ffn_up.weight", .type = 35, .at = 64, .n = 2, .bytes = {0, 0}},
      TERN_UNSUPPORTED,
      "blk.0.ffn_up.weight: several scales found in row 0"},

@@ -1,0 +1,99 @@
+/* Ternary rows with a scale for each group of columns, which block encodings hold and Tern's ternary products do not:
+ * as q2_0, whose blocks have scales of their own. TriLM (arXiv:2407.12327) was trained on up to six devices, each with
+ * a scale of its own for its part of a matrix: of o and down, which are cut by columns, a row has several. Ternary
+ * Bonsai has one for 128 columns. */
+#include <math.h>
+
+#include "base/alloc.h"
+#include "base/half.h"
+#include "model/model_internal.h"
+
+/* A row's blocks, decoded. */
+typedef struct row {
+    const tern_encoding *e;
+    size_t n_blocks;
+    float *scales; /* [n_blocks] */
+    float *values; /* [cols] */
+    int8_t *codes; /* [cols] */
+} row;
+
+static bool is_zero(const int8_t *codes, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (codes[i] != 0) return false;
+    return true;
+}
+
+/* Several: blocks that are not all zeros have different scales, each positive and finite. */
+static bool has_several(const row *r, const uint8_t *bytes)
+{
+    float one = 0;
+    bool several = false;
+    r->e->unpack_codes(bytes, r->n_blocks, r->codes, r->scales);
+    for (size_t b = 0; b < r->n_blocks; b++) {
+        const float scale = r->scales[b];
+        if (is_zero(r->codes + b * r->e->block_elements, r->e->block_elements)) continue;
+        if (!(scale > 0 && isfinite(scale))) return false;
+        several = several || (one > 0 && scale != one);
+        one = scale;
+    }
+    return several;
+}
+
+static bool find_several(const tern_weight *w, const row *r)
+{
+    const size_t row_bytes = r->n_blocks * r->e->block_bytes;
+    for (uint32_t i = 0; i < w->rows; i++)
+        if (has_several(r, w->data + i * row_bytes)) return true;
+    return false;
+}
+
+static tern_status take(tern_model *model, tern_weight *w, const row *r, tern_error *err)
+{
+    const tern_encoding *to = tern_encoding_find(TERN_ENC_Q2_0);
+    const size_t from_bytes = r->n_blocks * r->e->block_bytes;
+    size_t bytes, to_bytes;
+    void *out;
+    if (!model->options->no_check && tern_encoding_check(r->e, w->data, w->rows, w->cols, err) != TERN_OK)
+        return tern_error_prefix(err, "%s", w->name);
+    TERN_TRY(tern_encoding_bytes(to, w->rows, w->cols, &bytes, err));
+    TERN_TRY(tern_encoding_row_bytes(to, w->cols, &to_bytes, err));
+    TERN_TRY(tern_model__own(model, bytes, &out, err));
+    for (uint32_t i = 0; i < w->rows; i++) {
+        r->e->unpack(w->data + i * from_bytes, r->n_blocks, r->values);
+        to->pack(r->values, w->cols / to->block_elements, (uint8_t *)out + i * to_bytes);
+    }
+    w->encoding = to;
+    w->bytes = bytes;
+    w->data = out;
+    return TERN_OK;
+}
+
+tern_status tern_model__regroup(tern_model *model, tern_weight *w, tern_error *err)
+{
+    const tern_encoding *e = w->encoding;
+    if (!e->ternary || e->tail_bytes) return TERN_OK;
+    const size_t n = w->cols / e->block_elements, bytes = w->cols * (sizeof(float) + 1) + n * sizeof(float);
+    float *room = tern_alloc(bytes);
+    if (!room) return tern_fail_alloc(err, bytes);
+    const row r = {e, n, room, room + n, (int8_t *)(room + n + w->cols)};
+    const tern_status status = find_several(w, &r) ? take(model, w, &r, err) : TERN_OK;
+    tern_free(room);
+    return status;
+}
+
+bool tern_model__has_groups(const float *values, uint32_t n)
+{
+    const uint32_t each = tern_encoding_find(TERN_ENC_Q2_0)->block_elements;
+    if (n % each != 0) return false;
+    for (uint32_t first = 0; first < n; first += each) {
+        float one = 0;
+        for (uint32_t i = first; i < first + each; i++) {
+            const float size = fabsf(values[i]);
+            if (size == 0) continue;
+            if (one > 0 ? size != one : !(tern_f16_to_f32(tern_f32_to_f16(size)) == size)) return false;
+            one = size;
+        }
+    }
+    return true;
+}

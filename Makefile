@@ -47,7 +47,7 @@ shaders: ## Compile the WGSL kernels (needs Node and npm; the result is committe
 	@cd tools/wgsl && npm run --silent build -- --tint $(ARGS)
 
 web-modules: deps-web
-	@quiet=$$([ -t 1 ] || echo --quiet); for preset in web web-threads; do echo "WebAssembly module: build/$$preset"; \
+	@quiet=--quiet; [ ! -t 1 ] || quiet=; for preset in web web-threads; do echo "WebAssembly module: build/$$preset"; \
 	    $(CMAKE_QUIET) --preset $$preset >/dev/null && \
 	    cmake --build --preset $$preset --target tern_web -- $$quiet || exit 1; done
 	@node tools/wgsl/text.mjs web/lib/kernels.js

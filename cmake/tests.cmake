@@ -236,7 +236,7 @@ endif()
 # The static command in a chroot: where clang has compiled for this machine, and on 64-bit ARM, once each.
 find_program(TERN_PYTHON python3)
 if(TARGET tern_alone AND TERN_PYTHON AND (CMAKE_CROSSCOMPILING OR CMAKE_C_COMPILER_ID STREQUAL Clang))
-  add_dependencies(tests tern_alone)
+  add_dependencies(tests tern_alone tern)
   set(compared "")
   if(NOT CMAKE_CROSSCOMPILING)
     set(compared $<TARGET_FILE:tern>)

@@ -258,7 +258,7 @@ if(TERN_PYTHON AND TERN_PULL_FOUND AND NOT CMAKE_CROSSCOMPILING)
 endif()
 
 # Models in parts, cut by a program of their own, in every command that opens one.
-if(TERN_PYTHON AND TARGET tern AND NOT CMAKE_CROSSCOMPILING)
+if(TERN_PYTHON AND TARGET tern AND NOT CMAKE_CROSSCOMPILING AND NOT TERN_SANITIZE)
   add_test(NAME model_parts COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/model/test_parts.py $<TARGET_FILE:tern>
     ${PROJECT_SOURCE_DIR}/models/stories.gguf ${TERN_PULL_FOUND})
   set_tests_properties(model_parts PROPERTIES TIMEOUT 600 LABELS checks ENVIRONMENT "${TERN_TEST_ENVIRONMENT};PYTHONDONTWRITEBYTECODE=1")

@@ -101,6 +101,10 @@ typedef struct tern_engine_options {
     /* Passes of fusion that are left out, by their names with commas between (tern_fusion_at), or "all": the same text,
      * slower, to see what each is worth. NULL: none. */
     const char *no_fusion;
+    /* A sequence gets the same bits whatever else a step of a batch evaluates, and however its prompt is cut into
+     * steps: kernels are chosen as for one number of rows, which costs speed (docs/internals/batch-invariance.md). The
+     * CPU does so without it. Errors: UNSUPPORTED (a backend without such kernels: cuda). */
+    bool batch_invariant;
     /* Before weights are loaded, and when a session is opened, what they take is compared with what the device, or the
      * machine, has free: the error is OUT_OF_MEMORY and says both, and what would fit. `session`: what sessions will be
      * opened with, so that they are counted before weights are loaded; NULL: the defaults. */

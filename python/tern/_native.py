@@ -46,7 +46,7 @@ class EngineOptions(Structure):
                         ("validation", c_bool), ("experts", c_char_p), ("n_threads", c_uint32), ("pin", c_bool),
                         ("cpu_features", c_char_p), ("kernel", c_char_p), ("ffn", c_char_p), ("tune_file", c_char_p),
                         ("head", c_char_p), ("activations", c_char_p), ("no_fusion", c_char_p),
-                        ("session", POINTER(SessionParams)), ("no_memory_check", c_bool), ("no_tokenizer", c_bool),
+                        ("batch_invariant", c_bool), ("session", POINTER(SessionParams)), ("no_memory_check", c_bool), ("no_tokenizer", c_bool),
                         ("profile", c_bool), ("progress", PROGRESS), ("progress_context", c_void_p)]
 
 

@@ -73,6 +73,7 @@ tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_
                                              .gpu_layers = o.gpu_layers,
                                              .validation = o.validation,
                                              .profile = o.profile},
+                                 .batch_invariant = o.batch_invariant,
                                  .session = o.session,
                                  .no_memory_check = o.no_memory_check};
     const tern_model_options how = {

@@ -71,6 +71,8 @@ const tern_flag tern_flags_numbers[] = {
     {"activations", 0, TERN_FLAG_CHOICE, "auto|f32|int8", FIELD(activations), 0, 0,
      "What layers multiply: auto, int8 in ternary ones and f32 in others; f32, after --f32-activations; int8, in "
      "dense ones too, by blocks, on the CPU"},
+    {"batch-invariant", 0, TERN_FLAG_BOOL, NULL, FIELD(batch_invariant), 0, 0,
+     "On a GPU: kernels that give a sequence the same bits whatever else runs; slower. The CPU always does"},
     {0},
 };
 

@@ -169,6 +169,7 @@ tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *
                                .tune_file = tern_app_tune_file(o),
                                .head = o->head,
                                .no_fusion = o->no_fusion,
+                               .batch_invariant = o->batch_invariant,
                                .session = &session,
                                .experts = o->experts,
                                .no_memory_check = o->no_memory_check,

@@ -39,6 +39,7 @@ typedef struct tern_options {
     uint32_t gpu_steps;
     bool gpu_validate, profile;
     const char *no_fusion; /* names of passes */
+    bool batch_invariant;
     bool no_memory_check;
 
     /* text in */

@@ -78,6 +78,7 @@ typedef struct tern_backend_info {
     bool copies_weights;          /* a weight's data may go once all graphs that it is in are prepared */
     bool never_waits;             /* the host cannot wait (a browser): buffer_read and wait give PENDING instead */
     const tern_paged_info *paged; /* NULL: all experts are there at once */
+    bool batch_invariant;         /* a row's bits are its own, with tern_graph.kernel_rows */
     bool screens;                 /* a LINEAR with `screened` reads less when few logits are wanted */
 } tern_backend_info;
 

@@ -283,7 +283,8 @@ static tern_status apply(tern_fusing *f, const rule *r)
 tern_status tern_graph_fuse(tern_graph *graph, tern_backend *backend, tern_error *err)
 {
     tern_fusing f = {.graph = graph, .backend = backend, .err = err};
-    const uint32_t fusions = backend && graph->max_tokens == 1 ? backend->info.fusions : 0;
+    const bool one = graph->max_tokens == 1 && !graph->kernel_rows;
+    const uint32_t fusions = backend && one ? backend->info.fusions : 0;
     for (uint32_t r = 0; r < N_RULES; r++) {
         const bool left_out = graph->no_fusion & (uint32_t)1 << r || rules[r].wanted & ~fusions;
         if (rules[r].apply && !left_out) TERN_TRY(apply(&f, &rules[r]));

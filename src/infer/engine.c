@@ -22,6 +22,7 @@ struct tern_engine {
     uint8_t *head_data; /* of it; NULL: the model's table is the head */
     bool head_exact, f32_activations, int8_blocks;
     uint32_t no_fusion;
+    bool batch_invariant;
     bool no_memory_check;
     void *thing; /* that it closes, by: */
     void (*close_thing)(void *thing);
@@ -70,6 +71,15 @@ static tern_status check_exact(const tern_engine *e, tern_error *err)
     return tern_fail(err, TERN_UNSUPPORTED,
                      "head \"exact\" on %s: it computes the whole table; give an encoding (q6_k, q8_0) to read less, "
                      "or use the CPU",
+                     e->backend->info.name);
+}
+
+static tern_status check_invariant(const tern_engine *e, tern_error *err)
+{
+    if (!e->batch_invariant || e->backend->info.batch_invariant) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED,
+                     "batch-invariant kernels on %s: it chooses kernels by the rows of a step; cpu, vulkan or webgpu "
+                     "expected",
                      e->backend->info.name);
 }
 
@@ -135,6 +145,7 @@ tern_status tern_engine__begin(tern_engine **engine, const tern_engine_params *p
     if (!e) return tern_fail_alloc(err, sizeof *e);
     e->f32_activations = params->f32_activations;
     e->no_fusion = params->no_fusion;
+    e->batch_invariant = params->batch_invariant;
     e->no_memory_check = params->no_memory_check;
     e->int8_blocks = params->int8_blocks;
     e->head_exact = params->head_exact;
@@ -144,6 +155,7 @@ tern_status tern_engine__begin(tern_engine **engine, const tern_engine_params *p
 tern_status tern_engine__open_backend(tern_engine *e, const tern_backend_options *options, tern_error *err)
 {
     TERN_TRY(tern_backend_open(&e->backend, options, err));
+    TERN_TRY(check_invariant(e, err));
     return check_exact(e, err);
 }
 
@@ -271,6 +283,11 @@ bool tern_engine_no_memory_check(const tern_engine *engine)
 uint32_t tern_engine_no_fusion(const tern_engine *engine)
 {
     return engine->no_fusion;
+}
+
+bool tern_engine_batch_invariant(const tern_engine *engine)
+{
+    return engine->batch_invariant;
 }
 
 bool tern_engine_int8_blocks(const tern_engine *engine)

@@ -32,7 +32,10 @@ typedef struct tern_engine_params {
     tern_paged_fetch fetch; /* brings experts whose weights have no data; NULL: all have */
     void *fetch_context;
     uint32_t no_fusion; /* passes that the graphs of sessions go without (graph/fusions.h) */
-    bool int8_blocks;   /* dense layers multiply activations that are int8 by blocks, on backends that can: the CPU */
+    /* Each row of a step has the same bits whatever else is in it (graphs with kernel_rows). UNSUPPORTED on a backend
+     * that cannot; the CPU always does so. */
+    bool batch_invariant;
+    bool int8_blocks; /* dense layers multiply activations that are int8 by blocks, on backends that can: the CPU */
     /* Called with 0..1 while the backend takes the weights, which is long where it rearranges them; may be NULL.
      * Returning false cancels. */
     bool (*progress)(void *context, float done);
@@ -56,6 +59,7 @@ const tern_weight *tern_engine_head(const tern_engine *engine);
 bool tern_engine_head_exact(const tern_engine *engine);
 bool tern_engine_f32_activations(const tern_engine *engine);
 uint32_t tern_engine_no_fusion(const tern_engine *engine);
+bool tern_engine_batch_invariant(const tern_engine *engine);
 bool tern_engine_no_memory_check(const tern_engine *engine);
 bool tern_engine_int8_blocks(const tern_engine *engine);
 /* UNSUPPORTED, said of `what`, where the backend never waits. */

@@ -5,6 +5,9 @@
 
 #include "base/alloc.h"
 
+/* Kernels that multiply tiles, which a few decoded tokens fill least badly (docs/internals/batch-invariance.md). */
+enum { INVARIANT_ROWS = 32 };
+
 static tern_backend *backend_of(const tern_runner *r)
 {
     return tern_engine_backend(r->engine);
@@ -27,6 +30,7 @@ static tern_status build(const tern_runner *r, const tern_runner_graphs *set, co
                                   .sampler = g == &set->steps,
                                   .f32_activations = tern_engine_f32_activations(r->engine),
                                   .no_fusion = tern_engine_no_fusion(r->engine),
+                                  .kernel_rows = tern_engine_batch_invariant(r->engine) ? INVARIANT_ROWS : 0,
                                   .int8_blocks = tern_engine_int8_blocks(r->engine),
                                   .head = tern_engine_head(r->engine),
                                   .screened_head = tern_engine_head_exact(r->engine)};

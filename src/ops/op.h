@@ -298,6 +298,9 @@ typedef struct tern_graph {
     size_t n_values, cap_values;
     uint32_t max_tokens;   /* the largest step */
     uint32_t max_outputs;  /* the most logits rows of a step */
+    uint32_t kernel_rows;  /* kernels are chosen as for steps of so many tokens and outputs, whatever the step, so that
+                            * the  bits of a row do not depend on it (tern_backend_info.batch_invariant); 0: as for
+                            * max_tokens and max_outputs */
     uint32_t n_routes;     /* experts of a token; 0: the model has none */
     uint32_t max_pages;    /* row length of PAGES and RING_PAGES */
     uint32_t n_sequences;  /* rows of PAGES and RING_PAGES */
@@ -321,6 +324,13 @@ typedef struct tern_graph {
 static inline uint32_t tern_graph_max_rows(const tern_graph *graph, tern_rows rows)
 {
     return tern_rows_of(rows, graph->max_tokens, graph->max_outputs, graph->n_routes);
+}
+
+/* The rows that kernels are chosen for. */
+static inline uint32_t tern_graph_kernel_rows(const tern_graph *graph, tern_rows rows)
+{
+    const uint32_t n = graph->kernel_rows;
+    return n ? tern_rows_of(rows, n, n, graph->n_routes) : tern_graph_max_rows(graph, rows);
 }
 
 /* Bytes of n rows of a value, and of the parts of a Q8 value: int8 rows of stride bytes, then n f32 inverse scales,

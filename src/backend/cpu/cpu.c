@@ -210,6 +210,7 @@ tern_status tern_cpu_open(tern_backend **backend, const tern_cpu_options *option
                                .info.fusions = TERN_FUSION_IN_PLACE,
                                .info.max_steps = 1,
                                .info.screens = true,
+                               .info.batch_invariant = true,
                                .close = cpu_close,
                                .buffer_create = buffer_create,
                                .weight_create = tern_cpu__weight_create,

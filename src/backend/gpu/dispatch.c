@@ -104,6 +104,11 @@ uint32_t tern_gpu__max_rows(const tern_gpu_program *p, tern_rows rows)
     return tern_graph_max_rows(p->graph, rows);
 }
 
+uint32_t tern_gpu__kernel_rows(const tern_gpu_program *p, tern_rows rows)
+{
+    return tern_graph_kernel_rows(p->graph, rows);
+}
+
 tern_gpu_epilogue tern_gpu__residual_epilogue(const tern_gpu_program *p, const tern_op *op)
 {
     if (op->residual.value == TERN_NO_VALUE) return TERN_GPU_STORE;

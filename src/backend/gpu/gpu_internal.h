@@ -48,6 +48,8 @@ uint32_t tern_gpu__count_word(const tern_gpu_program *p, tern_rows rows);
 uint32_t tern_gpu__token_rows(const tern_gpu_program *p, tern_rows rows); /* 1 of other rows */
 /* The most of such rows that a step has. */
 uint32_t tern_gpu__max_rows(const tern_gpu_program *p, tern_rows rows);
+/* The rows that pipelines, tiles and splits are chosen for: tern_graph.kernel_rows. */
+uint32_t tern_gpu__kernel_rows(const tern_gpu_program *p, tern_rows rows);
 /* Room in SCRATCH behind the counters; ops share it one after the other, and the dispatches of one op when they ask
  * more than once. The offset. */
 uint64_t tern_gpu__scratch(tern_gpu_program *p, uint64_t bytes);

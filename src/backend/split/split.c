@@ -189,6 +189,7 @@ tern_status tern_split_open(tern_backend **backend, tern_backend *host, tern_bac
                              .info.fusions = host->info.fusions & device->info.fusions,
                              .info.max_steps = 1,
                              .info.screens = host->info.screens,
+                             .info.batch_invariant = host->info.batch_invariant && device->info.batch_invariant,
                              .close = split_close,
                              .buffer_create = tern_split__buffer_create,
                              .weight_create = tern_split__weight_create,

@@ -184,6 +184,7 @@ static tern_status add_tiled(tern_gpu_program *p, const inputs *in, uint32_t sli
                                                 .window = in->scores.window,
                                                 .sinks = in->scores.sinks,
                                                 .tiles = tiles,
+                                                .aligned = p->graph->kernel_rows != 0,
                                                 .slice = slice,
                                                 .slices = in->cache.n_slices,
                                                 .page_first = slice * in->cache.slice_pages,
@@ -224,7 +225,7 @@ tern_status tern_gpu__lower_attention(tern_gpu_program *p, const tern_op *op, te
     const tern_gpu_attention_shape shape = {.head_dim = op->head_dim,
                                             .n_heads = op->n_heads,
                                             .n_kv_heads = op->n_kv_heads,
-                                            .max_tokens = tern_gpu__max_rows(p, op->rows),
+                                            .max_tokens = tern_gpu__kernel_rows(p, op->rows),
                                             .max_positions =
                                                 in.scores.window < positions ? in.scores.window : positions,
                                             .kv_f32 = in.cache.f32,

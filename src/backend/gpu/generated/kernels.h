@@ -280,6 +280,7 @@ typedef struct tern_gpu_attention_tiled_uniform {
     uint32_t window;
     uint32_t sinks;
     uint32_t tiles;
+    uint32_t aligned;
     uint32_t slice;
     uint32_t slices;
     uint32_t page_first;

@@ -48,7 +48,8 @@ static tern_status add_tiles(tern_gpu_program *p, const tern_op *op, uint32_t pa
                                 .addend = addend_from(p, op, part, first),
                                 .product = {tern_gpu__max_rows(p, op->rows), rows, in->cols}};
     s.epilogue = epilogue_of(op, part, &s.addend);
-    s.tiling = tern_gpu_select_linear(p->caps, layout->format, &s.product);
+    const tern_gpu_product usual = {tern_gpu__kernel_rows(p, op->rows), rows, in->cols};
+    s.tiling = tern_gpu_select_linear(p->caps, layout->format, &usual);
     return tern_gpu__add_product(p, &s, err);
 }
 
@@ -59,7 +60,7 @@ static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t pa
     uint32_t first = slice * layout->slice_rows, rows = layout->rows - first;
     if (rows > layout->slice_rows) rows = layout->slice_rows;
     const tern_gpu_dense_shape shape = {
-        .format = layout->format, .rows = rows, .cols = in->cols, .tokens = tern_gpu__max_rows(p, op->rows)};
+        .format = layout->format, .rows = rows, .cols = in->cols, .tokens = tern_gpu__kernel_rows(p, op->rows)};
     const tern_gpu_key key = {rows, in->cols, tern_gpu_token_class(shape.tokens)};
     tern_gpu_pipeline pipeline = tern_gpu_chosen(p->caps, &key, tern_gpu_select_dense(p->caps, &shape), NULL, NULL);
     tern_gpu_dispatch *d = add_dispatch(p, op, pipeline, rows, err);
@@ -101,7 +102,7 @@ static tern_status lower_part(tern_gpu_program *p, const tern_op *op, uint32_t p
     tern_gpu_rows in;
     TERN_TRY(tern_gpu__float_rows(p, op, TERN_LINEAR_X, 0, again, &in, err));
     for (uint32_t slice = 0; slice < layout.n_slices; slice++)
-        TERN_TRY(tern_gpu__max_rows(p, op->rows) > FEW_TOKENS
+        TERN_TRY(tern_gpu__kernel_rows(p, op->rows) > FEW_TOKENS
                      ? add_tiles(p, op, part, &in, &layout, slice, first_col, err)
                      : add_slice(p, op, part, again, &in, &layout, slice, first_col, err));
     return TERN_OK;

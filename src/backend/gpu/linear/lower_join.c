@@ -30,7 +30,7 @@ static tern_gpu_pipeline pipeline_of(const job *j)
 {
     tern_gpu_dense_shape shape = {.format = j->layout[0].format,
                                   .cols = j->op->in[TERN_LINEAR_X].cols,
-                                  .tokens = tern_gpu__max_rows(j->p, j->op->rows)};
+                                  .tokens = tern_gpu__kernel_rows(j->p, j->op->rows)};
     for (uint32_t i = 0; i < j->n; i++) shape.rows += j->rows[i];
     return tern_gpu_select_dense_join(j->p->caps, &shape, j->gated);
 }

@@ -70,7 +70,7 @@ static tern_gpu_ternary_shape shape_of(const job *j)
                                     .in_place = flags_of(j) & IN_PLACE,
                                     .n_parts = j->n,
                                     .cols = x_of(j).cols,
-                                    .tokens = tern_gpu__max_rows(j->p, j->op->rows)};
+                                    .tokens = tern_gpu__kernel_rows(j->p, j->op->rows)};
     for (uint32_t i = 0; i < j->n; i++) {
         shape.row_bits |= j->rows[i];
         shape.rows += j->rows[i];
@@ -94,7 +94,7 @@ static void bind_rest(const job *j, tern_gpu_dispatch *d, uint32_t n_bound)
         d->weight_rows += j->rows[i];
     }
     d->weight_cols = x_of(j).cols;
-    d->weight_tokens = tern_gpu_token_class(tern_gpu__max_rows(j->p, j->op->rows));
+    d->weight_tokens = tern_gpu_token_class(tern_gpu__kernel_rows(j->p, j->op->rows));
 }
 
 /* Where rows of the result and of the residual start, and how far they lie apart. */

@@ -51,12 +51,10 @@ static void f32_activations(void **state)
     test_pair_close(&pair);
 }
 
-/* Windows, soft caps, norms of heads and after blocks; then biases. */
+/* Windows, soft caps, norms of heads and after blocks: test_goldens_gemma_gpu.c. Biases and the rest. */
 static void other_families(void **state)
 {
     (void)state;
-    check_model("gemma2", test_all_layers, 5e-4, test_quick() ? FEW : ALL);
-    check_model("gemma3", test_all_layers, 5e-4, test_quick() ? FEW : ALL);
     for (const char *const *family = test_made_families; *family; family++) {
         char golden[64];
         test_pair pair;

@@ -10,6 +10,7 @@
 #include "base/half.h"
 #include "base/show.h"
 #include "format/gguf_parts.h"
+#include "model/hyper.h"
 
 static json_t *text_of(tern_span s)
 {
@@ -109,30 +110,28 @@ static void add_experts(json_t *out, const tern_config *c)
     static const char *const rules[] = {[TERN_ROUTE_SOFTMAX_ALL_NORMED] = "softmax over all, sum 1",
                                         [TERN_ROUTE_SOFTMAX_ALL] = "softmax over all",
                                         [TERN_ROUTE_SOFTMAX_TOP] = "softmax over the chosen"};
-    json_object_set_new(out, "experts", json_integer(c->n_experts));
-    json_object_set_new(out, "experts_used", json_integer(c->n_experts_used));
     json_object_set_new(out, "expert_weights", json_string(rules[c->route_rule]));
     if (c->activation == TERN_ACT_SWIGLU_OAI) json_object_set_new(out, "swiglu_limit", json_real((double)c->ffn_limit));
 }
 
+/* What a configuration says in words, where it does. */
+static void add_rope_scaling(json_t *out, const tern_config *c)
+{
+    static const char *const words[] = {[TERN_ROPE_LINEAR] = "linear",
+                                        [TERN_ROPE_LLAMA3] = "llama3",
+                                        [TERN_ROPE_LONG] = "longrope",
+                                        [TERN_ROPE_YARN] = "yarn"};
+    if (c->rope[0].scaling != TERN_ROPE_PLAIN)
+        json_object_set_new(out, "rope_scaling", json_string(words[c->rope[0].scaling]));
+}
+
 static json_t *config_json(const tern_config *c)
 {
-    json_t *out =
-        json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:s, s:b, s:b, s:f}", "vocabulary", (int)c->n_vocab,
-                  "layers", (int)c->n_layers, "hidden", (int)c->n_embd, "feed_forward", (int)c->n_ff, "heads",
-                  (int)c->n_heads, "kv_heads", (int)c->n_kv_heads, "head_dim", (int)c->head_dim, "context",
-                  (int)c->n_ctx_train, "rms_eps", (double)c->rms_eps, "activation", tern_activation_name(c->activation),
-                  "sub_norms", (int)c->sub_norms, "tied_head", (int)c->tied_head, "rope_base", (double)c->rope[0].base);
-    if (c->window) json_object_set_new(out, "sliding_window", json_integer(c->window));
-    if (c->window) json_object_set_new(out, "full_attention_every", json_integer(c->full_period));
-    if (c->rope[1].base > 0) json_object_set_new(out, "rope_base_window", json_real((double)c->rope[1].base));
-    if (c->score_softcap > 0) json_object_set_new(out, "attention_softcap", json_real((double)c->score_softcap));
-    if (c->logit_softcap > 0) json_object_set_new(out, "logit_softcap", json_real((double)c->logit_softcap));
-    if (c->qk_norm) json_object_set_new(out, "qk_norm", json_true());
-    if (c->linear_norms) json_object_set_new(out, "linear_norms", json_true());
-    if (c->post_norms) json_object_set_new(out, "post_norms", json_true());
-    if (c->qkv_bias) json_object_set_new(out, "qkv_bias", json_true());
-    if (c->attn_sinks) json_object_set_new(out, "attention_sinks", json_true());
+    json_t *out = json_object();
+    const tern_hyper *h;
+    for (size_t i = 0; (h = tern_hyper_at(i)) != NULL; i++)
+        if (h->always || tern_hyper_value(h, c) != 0) json_object_set_new(out, h->name, tern_hyper_json(h, c));
+    add_rope_scaling(out, c);
     if (c->n_experts) add_experts(out, c);
     return out;
 }
@@ -264,7 +263,7 @@ static void print_head(const json_t *d)
 void tern_app_print_description(const json_t *description)
 {
     print_head(description);
-    print_members("Configuration", json_object_get(description, "config"), 14);
+    print_members("Configuration", json_object_get(description, "config"), 21);
     print_members("Adapter", json_object_get(description, "adapter"), 14);
     print_members("Metadata", json_object_get(description, "metadata"), 40);
     if (json_object_get(description, "tensors")) print_tensors(json_object_get(description, "tensors"));

@@ -1,4 +1,5 @@
-/* Which model a session's keys and values are of: the shapes, a few bytes of every weight, the adapters. */
+/* Which model a session's keys and values are of: the shapes, a few bytes of every weight, the adapters. The order is
+ * that of the files that there are, so that it is a list of its own; a test holds it against model/hyper.h. */
 #include "base/half.h"
 #include "infer/session_internal.h"
 

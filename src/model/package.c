@@ -6,6 +6,7 @@
 #include "base/show.h"
 #include "format/gguf.h"
 #include "format/json.h"
+#include "model/hyper.h"
 #include "model/package_internal.h"
 
 /* How people sample when the model does not say: TERN_SAMPLER_DEFAULTS of tern/infer.h. */
@@ -70,13 +71,10 @@ static json_t *inference_json(const tern_model *model, const tern_gguf *gguf, ui
     const tern_config *c = tern_model_config(model);
     const tern_tokenizer *t = tern_model_tokenizer(model);
     const char *chat = t ? tern_tokenizer_chat_template(t) : NULL;
-    json_t *out = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:s, s:b, s:b, s:b}", "vocabulary",
-                            (json_int_t)c->n_vocab, "context_length", (json_int_t)c->n_ctx_train, "layers",
-                            (json_int_t)c->n_layers, "embedding_length", (json_int_t)c->n_embd, "feed_forward_length",
-                            (json_int_t)c->n_ff, "heads", (json_int_t)c->n_heads, "kv_heads", (json_int_t)c->n_kv_heads,
-                            "head_length", (json_int_t)c->head_dim, "rms_norm_eps", (double)c->rms_eps, "activation",
-                            tern_activation_name(c->activation), "int8_activations", (int)c->bit_linear, "sub_norms",
-                            (int)c->sub_norms, "tied_embeddings", (int)c->tied_head);
+    json_t *out = json_object();
+    const tern_hyper *h;
+    for (size_t i = 0; (h = tern_hyper_at(i)) != NULL; i++)
+        if (h->inference) json_object_set_new(out, h->inference, tern_hyper_json(h, c));
     json_object_set_new(out, "rope", rope_json(c, gguf));
     const bool experts = version == TERN_MANIFEST_EXPERTS_VERSION;
     json_object_set_new(out, "sliding_window", c->window ? json_integer(c->window) : json_null());

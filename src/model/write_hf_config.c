@@ -1,6 +1,7 @@
 /* A configuration as config.json of transformers. */
 #include <math.h>
 
+#include "model/hyper.h"
 #include "model/model_internal.h"
 #include "model/write_hf_internal.h"
 
@@ -69,7 +70,6 @@ static json_t *rope(const tern_config *c, const tern_rope *r)
 static void add_ropes(json_t *root, const tern_config *c)
 {
     const bool two = c->rope[1].base > 0;
-    json_object_set_new(root, "rope_theta", number(c->rope[0].base));
     json_object_set_new(
         root, "rope_parameters",
         two ? json_pack("{s:o, s:o}", "full_attention", rope(c, &c->rope[0]), "sliding_attention", rope(c, &c->rope[1]))
@@ -138,15 +138,16 @@ static json_t *feed_forward(const tern_config *c)
     return each;
 }
 
+/* Those that all classes spell the same, then those that they do not. */
 static void add_dimensions(json_t *root, const tern_config *c)
 {
-    json_object_set_new(root, "vocab_size", json_integer(c->n_vocab));
-    json_object_set_new(root, "hidden_size", json_integer(c->n_embd));
+    const tern_hyper *h;
+    for (size_t i = 0; (h = tern_hyper_at(i)) != NULL; i++) {
+        if (!h->hf) continue;
+        json_t *value = h->kind == TERN_HYPER_F32 ? number((float)tern_hyper_value(h, c)) : tern_hyper_json(h, c);
+        json_object_set_new(root, h->hf, value);
+    }
     json_object_set_new(root, "intermediate_size", feed_forward(c));
-    json_object_set_new(root, "num_hidden_layers", json_integer(c->n_layers));
-    json_object_set_new(root, "num_attention_heads", json_integer(c->n_heads));
-    json_object_set_new(root, "num_key_value_heads", json_integer(c->n_kv_heads));
-    json_object_set_new(root, "max_position_embeddings", json_integer(c->n_ctx_train));
     if (c->head_dim * c->n_heads != c->n_embd || !c->sub_norms)
         json_object_set_new(root, "head_dim", json_integer(c->head_dim));
 }
@@ -182,8 +183,6 @@ static json_t *document(const tern_config *c, const tern_tokenizer *tokenizer, b
                              c->activation == TERN_ACT_GELU ? "hidden_activation" : "hidden_act",
                              tern_activation_name(class->activation), "torch_dtype", f32 ? "float32" : "bfloat16");
     add_dimensions(root, c);
-    json_object_set_new(root, "rms_norm_eps", number(c->rms_eps));
-    json_object_set_new(root, "tie_word_embeddings", json_boolean(c->tied_head));
     json_object_set_new(root, "attention_bias", json_boolean(c->o_bias));
     json_object_set_new(root, "attention_dropout", json_real(0));
     add_ropes(root, c);

@@ -145,7 +145,8 @@ typedef struct tern_batch_counters {
     uint64_t prompt_tokens, cached_tokens;    /* of prompts that began; of them found in the pool */
     uint64_t generated_tokens;
     uint64_t steps, step_tokens, preemptions;
-    double step_ms; /* of all steps */
+    double step_ms;         /* of all steps */
+    uint64_t device_tokens; /* that a GPU chose itself: of the others logits came back to the host */
 } tern_batch_counters;
 
 /* Since opening, as of the last step. Thread-safe. */

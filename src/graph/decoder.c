@@ -204,7 +204,8 @@ static void add_params(tern_builder *b)
                                                         "labels",  "training", "ring_pages"};
     tern_graph *g = b->graph;
     uint64_t n = g->max_tokens, pages = (uint64_t)g->max_pages * g->n_sequences;
-    uint64_t sampler = b->options->sampler ? sizeof(tern_sample_params) / 4 : 0;
+    uint64_t sampler = b->options->sampler || b->options->sampler_rows ? sizeof(tern_sample_params) / 4 : 0;
+    if (b->options->sampler_rows) sampler += sizeof(tern_sample_row) / 4 * g->max_outputs;
     uint64_t rows = b->options->training ? n : 0, factors = b->options->training ? sizeof(tern_train_params) / 4 : 0;
     const uint64_t items[TERN_PARAM_COUNT] = {
         3, n, n, n, n, pages, sampler, rows, rows, factors, g->n_ring_pages ? pages : 0};
@@ -299,6 +300,7 @@ tern_status tern_graph_build(tern_graph *graph, const tern_model *model, const t
                      .n_ring_pages = options->training ? 0 : options->n_ring_pages,
                      .logits = TERN_NO_VALUE,
                      .tokens = TERN_NO_VALUE,
+                     .row_tokens = TERN_NO_VALUE,
                      .losses = TERN_NO_VALUE,
                      .norms = TERN_NO_VALUE,
                      .n_layers = tern_model_config(model)->n_layers};

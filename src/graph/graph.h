@@ -37,6 +37,7 @@ typedef struct tern_graph_options {
     bool keep_hidden;        /* every layer's output is an output of the graph */
     bool screened_head;      /* logits that cannot be among the wanted ones may be left out */
     bool sampler;            /* SAMPLE ends the graph; max_tokens is 1 */
+    bool sampler_rows;       /* the same with each_row, of any number of tokens */
     const tern_weight *head; /* stands in for the model's output table; NULL: the model's own */
     bool training;           /* whole packed rows instead of a cache, logits max_outputs rows at a time, losses: see
                                 graph/training.h */

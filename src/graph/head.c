@@ -5,21 +5,25 @@
 
 static void sample(tern_builder *b)
 {
+    const bool each_row = b->options->sampler_rows;
+    const uint32_t n = each_row ? b->options->max_outputs : 1 + TERN_SAMPLE_MAX_STEPS;
     tern_value tokens = {.kind = TERN_VALUE_OUTPUT,
                          .dtype = TERN_DTYPE_U32,
                          .rows = TERN_ROWS_OUTPUTS,
-                         .cols = 1 + TERN_SAMPLE_MAX_STEPS,
-                         .bytes = (1 + TERN_SAMPLE_MAX_STEPS) * 4};
+                         .cols = each_row ? 1 : n,
+                         .bytes = (uint64_t)n * 4};
     tern_view out = tern_build__value(b, tokens, "tokens");
     tern_view logits = {.value = b->graph->logits, .cols = b->config->n_vocab};
     tern_op op = {.kind = TERN_OP_SAMPLE,
+                  .each_row = each_row,
                   .in = {[TERN_SAMPLE_LOGITS] = logits,
                          [TERN_SAMPLE_COUNTS] = tern_build__param(b, TERN_PARAM_COUNTS),
                          [TERN_SAMPLE_IDS] = tern_build__param(b, TERN_PARAM_IDS),
                          [TERN_SAMPLE_POSITIONS] = tern_build__param(b, TERN_PARAM_POSITIONS),
                          [TERN_SAMPLE_SAMPLER] = tern_build__param(b, TERN_PARAM_SAMPLER)}};
     tern_build__op(b, op, TERN_ROWS_OUTPUTS, TERN_SAMPLE_INPUTS, out);
-    b->graph->tokens = out.value;
+    if (each_row) b->graph->row_tokens = out.value;
+    else b->graph->tokens = out.value;
 }
 
 static tern_view logits_of(tern_builder *b, tern_build_input *in, const char *name)
@@ -48,7 +52,7 @@ static void wanted_rows(tern_builder *b, tern_view x)
     b->graph->values[logits.value].kind = TERN_VALUE_OUTPUT;
     /* what an adapter adds would come too late for a screen */
     b->graph->ops[first].screened = b->options->screened_head && b->graph->n_ops == first + 1;
-    if (b->options->sampler) sample(b);
+    if (b->options->sampler || b->options->sampler_rows) sample(b);
 }
 
 /* The losses of max_outputs rows after the other, so that only so many rows of logits are ever there. */

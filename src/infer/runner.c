@@ -28,6 +28,7 @@ static tern_status build(const tern_runner *r, const tern_runner_graphs *set, co
                                   .kv_f32 = p->kv_f32,
                                   .keep_hidden = p->keep_hidden,
                                   .sampler = g == &set->steps,
+                                  .sampler_rows = p->sample_rows,
                                   .f32_activations = tern_engine_f32_activations(r->engine),
                                   .no_fusion = tern_engine_no_fusion(r->engine),
                                   .kernel_rows = tern_engine_batch_invariant(r->engine) ? INVARIANT_ROWS : 0,

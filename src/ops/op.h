@@ -166,8 +166,9 @@ typedef struct tern_op {
     /* LINEAR */
     uint32_t n_parts; /* in[1 .. n_parts] are the weights */
     bool screened;    /* rows of the output that cannot be among the top wanted ones may be -inf instead (COUNTS) */
-    bool gated;       /* out = activation(part 0) * part 1 */
-    bool sparse;      /* LINEAR: gated by a squared ReLU, or its x comes from one: most of it may be 0 */
+    bool each_row; /* SAMPLE: a token of each row of logits, out [max_outputs]; SAMPLER holds tern_sample_row [rows] */
+    bool gated;    /* out = activation(part 0) * part 1 */
+    bool sparse;   /* LINEAR: gated by a squared ReLU, or its x comes from one: most of it may be 0 */
     bool int8_blocks; /* x, f32, is rounded to int8 by blocks first; the weights are dense and have blocks */
     /* LINEAR, RMS_NORM and the ops of training that make a gradient: added to the result */
     tern_view residual;
@@ -235,7 +236,7 @@ static inline uint32_t tern_op_first_seen(const tern_op *op, uint32_t position)
  *   SEQUENCES  [batch] which row of PAGES the token's sequence uses
  *   OUTPUTS    [batch] rows whose logits are wanted
  *   PAGES      [sequences][max_pages] physical page of each 32 positions
- *   SAMPLER    tern_sample_params; only graphs that sample have it
+ *   SAMPLER    tern_sample_params, or tern_sample_row [outputs]; only graphs that sample have it
  *   SEQ_STARTS [batch] the first row of each row's document, never decreasing; positions[t] = t - seq_starts[t]. This
  *              and the next two: training
  *   LABELS     [batch] i32 the token that follows, or below 0: not in the loss
@@ -278,6 +279,16 @@ typedef struct tern_sample_params {
     float draws[TERN_SAMPLE_MAX_STEPS]; /* uniform in [0, 1) */
 } tern_sample_params;
 
+/* What SAMPLE with each_row reads for a row of logits: it chooses tokens[row] as one step does from tern_sample_params,
+ * and writes nothing else. Its words are those that tern_sample_params begins with. */
+typedef struct tern_sample_row {
+    uint32_t zeros[2];
+    uint32_t top_k; /* 0: no token of this row */
+    float temperature, top_p, min_p;
+    uint32_t zero;
+    float draw;
+} tern_sample_row;
+
 /* What the ops of training read. Factors as in ops/ref/update.h, made in f64 by the host. */
 typedef struct tern_train_params {
     float loss_weight; /* 1 / the labels of all rows of the step, so that gradients are those of the mean */
@@ -308,6 +319,7 @@ typedef struct tern_graph {
     uint32_t params[TERN_PARAM_COUNT];
     uint32_t logits;      /* output */
     uint32_t tokens;      /* output of SAMPLE, u32 [1 + TERN_SAMPLE_MAX_STEPS], or TERN_NO_VALUE */
+    uint32_t row_tokens;  /* output of SAMPLE with each_row, u32 [max_outputs], or TERN_NO_VALUE */
     uint32_t losses;      /* training: output of CROSS_ENTROPY, f32 [max_tokens], or TERN_NO_VALUE */
     uint32_t norms;       /* updates: output of SUM_SQUARES, f32 [1][weights], or TERN_NO_VALUE */
     bool brief_gradients; /* they live from their first op to their last, which leaves zeros, and share memory */

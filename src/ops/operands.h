@@ -89,7 +89,7 @@ enum { TERN_COMBINE_Y, TERN_COMBINE_ROUTES, TERN_COMBINE_INPUTS };
 enum { TERN_GATHER_X, TERN_GATHER_OUTPUTS, TERN_GATHER_INPUTS };
 
 /* Chooses a token from logits[0], or TERN_SAMPLE_NOT_FINITE, and gets the next step ready (tern_sample_params); out:
- * the tokens. */
+ * the tokens. With each_row: out[r] of logits[r] (tern_sample_row), and no next step. */
 enum {
     TERN_SAMPLE_LOGITS,
     TERN_SAMPLE_COUNTS, /* written, as the next three are */

@@ -94,6 +94,7 @@ static const struct {
     COUNTER(generated_tokens, "tern_generated_tokens_total", "counter", "Tokens generated"),
     COUNTER(steps, "tern_steps_total", "counter", "Steps of the engine"),
     COUNTER(step_tokens, "tern_step_tokens_total", "counter", "Tokens evaluated in steps"),
+    COUNTER(device_tokens, "tern_device_tokens_total", "counter", "Tokens that a GPU chose itself"),
     COUNTER(preemptions, "tern_preemptions_total", "counter", "Sequences put back for want of pages"),
 };
 

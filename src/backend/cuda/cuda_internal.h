@@ -175,6 +175,7 @@ void tern_cuda__lower_update(const tern_prepared *p, const tern_op *op, tern_cud
 void tern_cuda__lower_requantize(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 tern_status tern_cuda__unrouted_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 tern_status tern_cuda__varlen_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
+tern_status tern_cuda__sample_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 tern_status tern_cuda__update_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 /* Bytes of scratch of an op of training; 0: none. */
 size_t tern_cuda__training_scratch(const tern_graph *graph, const tern_op *op);

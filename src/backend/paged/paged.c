@@ -239,6 +239,7 @@ static void fill_table(tern_paged *p)
     snprintf(p->name, sizeof p->name, "paged %s", inner->info.name);
     p->base.info.name = p->name;
     p->base.info.max_steps = 1;
+    p->base.info.samples_rows = false;
     p->base.info.copies_weights = false;
 }
 

@@ -127,7 +127,9 @@ static void fill_params(tern_trial *t)
     fill_pages(t, tern_trial__param(t, TERN_PARAM_RING_PAGES));
     tern_trial__training(t);
     tern_sample_params *sampler = (tern_sample_params *)(void *)tern_trial__param(t, TERN_PARAM_SAMPLER);
-    if (sampler) *sampler = (tern_sample_params){.n_tokens = 2, .top_k = 1, .temperature = 1, .top_p = 1};
+    tern_sample_row *rows = t->op.each_row ? (tern_sample_row *)(void *)sampler : NULL;
+    for (uint32_t i = 0; rows && i < t->n_outputs; i++) rows[i] = (tern_sample_row){.top_k = 1, .top_p = 1};
+    if (sampler && !rows) *sampler = (tern_sample_params){.n_tokens = 2, .top_k = 1, .temperature = 1, .top_p = 1};
 }
 
 tern_status tern_trial__inputs(tern_trial *t, tern_error *err)

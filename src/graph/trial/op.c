@@ -215,10 +215,14 @@ static tern_status expect_sample(const tern_trial *t, tern_trial_side *s, tern_e
         tern_free(tokens);
         return tern_fail_alloc(err, t->values[op->out.value].bytes);
     }
-    for (uint32_t i = 1; i < t->values[op->in[TERN_SAMPLE_LOGITS].value].cols; i++)
-        if (logits[i] > logits[best]) best = i;
-    tokens[0] = 1;
-    tokens[1] = best;
+    const uint32_t n_vocab = t->values[op->in[TERN_SAMPLE_LOGITS].value].cols;
+    for (uint32_t row = 0; row < (op->each_row ? t->n_outputs : 1); row++, logits += n_vocab) {
+        best = 0;
+        for (uint32_t i = 1; i < n_vocab; i++)
+            if (logits[i] > logits[best]) best = i;
+        tokens[op->each_row ? row : 1] = best;
+    }
+    if (!op->each_row) tokens[0] = 1;
     s->results[op->out.value] = (uint8_t *)tokens;
     return TERN_OK;
 }

@@ -64,7 +64,8 @@ static tern_status open_runner(tern_batch *b, tern_error *err)
                             .n_batch = p->n_batch,
                             .max_outputs = p->n_parallel + SPARE_OUTPUTS,
                             .kv_f32 = tern_kv_is_f32(p->kv, c, p->n_ctx),
-                            .n_sequences = p->n_parallel};
+                            .n_sequences = p->n_parallel,
+                            .sample_rows = tern_engine_backend(b->engine)->info.samples_rows};
     if (r.max_outputs > r.n_batch) r.max_outputs = r.n_batch;
     b->max_outputs = r.max_outputs;
     b->max_pages = (p->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE;
@@ -81,6 +82,7 @@ static tern_status allocate(tern_batch *b, tern_error *err)
     const uint32_t n = b->params.n_parallel;
     b->tables = tern_calloc((size_t)n * b->max_pages, sizeof *b->tables);
     b->logits = tern_calloc((size_t)b->max_outputs * b->n_vocab, sizeof *b->logits);
+    b->chosen = tern_calloc(b->max_outputs, sizeof *b->chosen);
     b->shared = tern_calloc(b->n_vocab, sizeof *b->shared);
     b->turn = tern_calloc(b->n_vocab, sizeof *b->turn);
     b->kept = tern_calloc(b->n_vocab, sizeof *b->kept);
@@ -90,7 +92,7 @@ static tern_status allocate(tern_batch *b, tern_error *err)
     b->running = tern_calloc(n, sizeof(tern_sequence *));
     b->slots = tern_calloc(n, sizeof(tern_sequence *));
     b->stepped = tern_calloc(n, sizeof(tern_sequence *));
-    const bool rows = b->logits && b->shared && b->turn && b->kept && b->allowed && b->copied;
+    const bool rows = b->logits && b->chosen && b->shared && b->turn && b->kept && b->allowed && b->copied;
     if (rows && b->tables && b->running && b->slots && b->stepped) return TERN_OK;
     return tern_fail_alloc(err, (uint64_t)b->max_outputs * b->n_vocab * sizeof *b->logits);
 }
@@ -146,6 +148,7 @@ void tern_batch_close(tern_batch *batch)
     tern_pages_deinit(&batch->pages);
     tern_free(batch->tables);
     tern_free(batch->logits);
+    tern_free(batch->chosen);
     tern_free(batch->shared);
     tern_free(batch->turn);
     tern_free(batch->kept);

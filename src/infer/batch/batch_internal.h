@@ -62,6 +62,7 @@ typedef struct tern_sequence {
     uint32_t n_rows;    /* tokens from n_evaluated on; 0: none */
     uint32_t n_drafted; /* and so many drafted ones after them */
     uint32_t first_output, n_outputs;
+    bool on_device; /* which chooses their tokens; else logits come back */
 } tern_sequence;
 
 struct tern_request {
@@ -86,6 +87,7 @@ struct tern_batch {
     uint32_t *tables; /* [n_parallel][max_pages] */
     tern_batch_graphs plain, *adapted;
     float *logits;     /* [max_outputs][n_vocab] */
+    uint32_t *chosen;  /* [max_outputs] by the device, for sequences that are on_device */
     float *shared;     /* [n_vocab] logits that several completions begin with */
     float *turn;       /* [n_vocab] the same for one of them */
     float *kept;       /* [n_vocab] logits as they were before a sampler changed them */
@@ -131,9 +133,10 @@ void tern_sequence__stop(tern_sequence *s, tern_stop_reason reason);
  * of first - 1 on; NULL: without log-probabilities. */
 tern_status tern_sequence__echo(tern_batch *b, tern_sequence *s, uint32_t first, uint32_t end, const float *logits,
                                 tern_error *err);
-/* The next token, from logits [n_vocab], which are changed: chosen, counted, shown. *id: -1: the sequence ends before
- * it. s->stopped: it ends, here or after the token. */
-tern_status tern_sequence__choose(tern_batch *b, tern_sequence *s, float *logits, int32_t *id, tern_error *err);
+/* The next token, from logits [n_vocab], which are changed, or, with logits NULL, as the device has chosen it: counted,
+ * shown. *id: -1: the sequence ends before it. s->stopped: it ends, here or after the token. */
+tern_status tern_sequence__choose(tern_batch *b, tern_sequence *s, float *logits, uint32_t chosen, int32_t *id,
+                                  tern_error *err);
 /* Shows what was held back. */
 tern_status tern_sequence__flush(tern_sequence *s, tern_error *err);
 
@@ -176,7 +179,9 @@ tern_status tern_batch__plan(tern_batch *b, tern_error *err);
 void tern_batch__put_back(tern_batch *b, tern_sequence *s);
 /* The chunk of prompts that fits a step after one that took `ms`. */
 void tern_batch__learn(tern_batch *b, double ms, uint32_t n_decoding, uint32_t n_prompt);
-/* Runs the planned rows; the logits lie in b->logits. */
+/* Whether other completions wait for this one's prompt (step.c). */
+bool tern_sequence__is_awaited(const tern_sequence *s);
+/* Runs the planned rows; the logits lie in b->logits, what the device chose in b->chosen. */
 tern_status tern_batch__evaluate(tern_batch *b, tern_error *err);
 /* Brings what tern_batch_count tells up to date. */
 void tern_batch__publish(tern_batch *b);

@@ -105,7 +105,8 @@ static tern_status emit(tern_batch *b, tern_sequence *s, int32_t id, const odds 
     return TERN_OK;
 }
 
-tern_status tern_sequence__choose(tern_batch *b, tern_sequence *s, float *logits, int32_t *id, tern_error *err)
+tern_status tern_sequence__choose(tern_batch *b, tern_sequence *s, float *logits, uint32_t chosen, int32_t *id,
+                                  tern_error *err)
 {
     const tern_request_params *p = &s->request->params;
     odds o;
@@ -118,15 +119,17 @@ tern_status tern_sequence__choose(tern_batch *b, tern_sequence *s, float *logits
     if (p->logprobs) memcpy(b->kept, logits, b->n_vocab * sizeof *logits);
     TERN_TRY(restrict_to_grammar(b, s, logits, err));
     if (s->stopped) return TERN_OK;
-    const int32_t chosen = tern_sampler_next(s->sampler, logits, s->tokens, s->n_tokens);
-    if (s->grammar) TERN_TRY(tern_grammar_state_accept(s->grammar, chosen, err));
-    if (is_end(b, s, chosen)) {
+    if (!logits) tern_sampler_consume(s->sampler, 1);
+    const int32_t next = logits ? tern_sampler_next(s->sampler, logits, s->tokens, s->n_tokens) : (int32_t)chosen;
+    if (!logits) b->counts.device_tokens++;
+    if (s->grammar) TERN_TRY(tern_grammar_state_accept(s->grammar, next, err));
+    if (is_end(b, s, next)) {
         tern_sequence__stop(s, TERN_STOP_END_TOKEN);
         return TERN_OK;
     }
-    if (p->logprobs) o.logprob = tern_logprob__of(b->kept, b->n_vocab, chosen);
-    *id = chosen;
-    return emit(b, s, chosen, &o, err);
+    if (p->logprobs) o.logprob = tern_logprob__of(b->kept, b->n_vocab, next);
+    *id = next;
+    return emit(b, s, next, &o, err);
 }
 
 tern_status tern_sequence__flush(tern_sequence *s, tern_error *err)

@@ -58,10 +58,15 @@ static tern_status check_finite(const tern_batch *b, const tern_sequence *s, ter
 {
     const bool screened = tern_engine_head_exact(b->engine);
     const uint32_t end = s->n_evaluated + s->n_rows + s->n_drafted;
-    for (uint32_t i = 0; i < s->n_outputs; i++)
-        if (!tern_all_finite(logits_at(b, s, i), b->n_vocab, screened))
+    for (uint32_t i = 0; i < s->n_outputs; i++) {
+        const uint32_t chosen = b->chosen[s->first_output + i];
+        if (s->on_device && chosen != TERN_SAMPLE_NOT_FINITE && chosen >= b->n_vocab)
+            return tern_fail(err, TERN_INTERNAL, "the device chose token %u of a vocabulary of %u", chosen, b->n_vocab);
+        if (s->on_device ? chosen == TERN_SAMPLE_NOT_FINITE
+                         : !tern_all_finite(logits_at(b, s, i), b->n_vocab, screened))
             return tern_fail(err, TERN_NOT_FINITE, "logits that are not finite, at position %u",
                              end - s->n_outputs + i);
+    }
     return TERN_OK;
 }
 
@@ -76,13 +81,16 @@ static tern_status echo(tern_batch *b, tern_sequence *s, uint32_t first, tern_er
     return tern_sequence__echo(b, s, first + 1, end < n ? end + 1 : n, logits_at(b, s, 0), err);
 }
 
-/* Tokens from the logits of the last decided one on: the next, and more while they were guessed rightly. */
+/* Tokens from the logits of the last decided one on, or with NULL those that the device has chosen: the next, and more
+ * while they were guessed rightly. */
 static tern_status choose(tern_batch *b, tern_sequence *s, float *logits, tern_error *err)
 {
     const uint32_t n_drafted = s->n_drafted;
-    for (uint32_t i = 0; i <= n_drafted && !s->stopped; i++, logits += b->n_vocab) {
+    const uint32_t *chosen = logits ? NULL : b->chosen + s->first_output + s->n_outputs - 1 - n_drafted;
+    for (uint32_t i = 0; i <= n_drafted && !s->stopped; i++) {
         int32_t id;
-        TERN_TRY(tern_sequence__choose(b, s, logits, &id, err));
+        float *own = logits ? logits + (size_t)i * b->n_vocab : NULL;
+        TERN_TRY(tern_sequence__choose(b, s, own, chosen ? chosen[i] : 0, &id, err));
         if (id < 0) break;
         s->tokens[s->n_tokens++] = id;
         b->counts.generated_tokens++;
@@ -114,8 +122,7 @@ static void choose_forked(tern_batch *b, tern_request *r)
     }
 }
 
-/* Whether other completions wait for this one's prompt. */
-static bool is_awaited(const tern_sequence *s)
+bool tern_sequence__is_awaited(const tern_sequence *s)
 {
     const tern_request *r = s->request;
     return s->index == 0 && r->params.n > 1 && r->sequences[1].waits;
@@ -125,7 +132,7 @@ static bool is_awaited(const tern_sequence *s)
 static tern_status go_on(tern_batch *b, tern_sequence *s, uint32_t first, tern_error *err)
 {
     float *logits = logits_at(b, s, s->n_outputs - 1 - s->n_drafted);
-    const bool awaited = is_awaited(s);
+    const bool awaited = tern_sequence__is_awaited(s);
     if (!(s->first_ms > 0)) s->first_ms = tern_batch__now_ms();
     TERN_TRY(echo(b, s, first, err));
     if (awaited) {
@@ -133,7 +140,7 @@ static tern_status go_on(tern_batch *b, tern_sequence *s, uint32_t first, tern_e
         tern_batch__fork(b, s);
     }
     if (s->stopped) return TERN_OK;
-    const tern_status status = choose(b, s, logits, err);
+    const tern_status status = choose(b, s, s->on_device ? NULL : logits, err);
     if (awaited) choose_forked(b, s->request);
     return status;
 }

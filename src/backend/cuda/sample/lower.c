@@ -14,6 +14,14 @@ static uint32_t *written(const tern_prepared *p, tern_view view)
     return (uint32_t *)(void *)tern_cuda__address(p, view.value);
 }
 
+tern_status tern_cuda__sample_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
+{
+    (void)graph;
+    if (!op->each_row) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED, "cuda: op %s: a token of each row: one row expected",
+                     tern_op_name(op->kind));
+}
+
 void tern_cuda__lower_sample(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
 {
     const tern_view logits = op->in[TERN_SAMPLE_LOGITS];

@@ -1936,6 +1936,7 @@ typedef struct tern_gpu_sample_choose_uniform {
     uint32_t sampler_word;
     uint32_t ids_word;
     uint32_t positions_word;
+    uint32_t row_words;
 } tern_gpu_sample_choose_uniform;
 static_assert(sizeof(tern_gpu_sample_choose_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "sample/sample_choose.wesl: struct P");
 static inline void tern_gpu_sample_choose_set(tern_gpu_dispatch *d, const tern_gpu_sample_choose_uniform *uniform)
@@ -1960,6 +1961,7 @@ enum {
     TERN_GPU_SAMPLE_CHOOSE_CONST_N_ENDS = 6,
     TERN_GPU_SAMPLE_CHOOSE_CONST_END_IDS = 8,
     TERN_GPU_SAMPLE_CHOOSE_CONST_DRAWS = 24,
+    TERN_GPU_SAMPLE_CHOOSE_CONST_ROW_DRAW = 7,
     TERN_GPU_SAMPLE_CHOOSE_CONST_FRONT = 4,
     TERN_GPU_SAMPLE_CHOOSE_CONST_RUN = 8,
     TERN_GPU_SAMPLE_CHOOSE_CONST_HEADS = 16,
@@ -1981,6 +1983,7 @@ typedef struct tern_gpu_sample_slices_uniform {
     uint32_t n_slices;
     uint32_t counts_word;
     uint32_t sampler_word;
+    uint32_t row_words;
 } tern_gpu_sample_slices_uniform;
 static_assert(sizeof(tern_gpu_sample_slices_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "sample/sample_slices.wesl: struct P");
 static inline void tern_gpu_sample_slices_set(tern_gpu_dispatch *d, const tern_gpu_sample_slices_uniform *uniform)

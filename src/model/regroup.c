@@ -24,16 +24,26 @@ static bool is_zero(const int8_t *codes, uint32_t n)
     return true;
 }
 
-/* Several: blocks that are not all zeros have different scales, each positive and finite. */
-static bool has_several(const row *r, const uint8_t *bytes)
+/* Most rows: nothing is unpacked for them. */
+static bool has_one(const row *r, const uint8_t *bytes)
+{
+    const uint8_t *d = bytes + r->e->block_bytes - 2; /* a block ends with its scale */
+    for (size_t b = 1; b < r->n_blocks; b++)
+        if (tern_load_u16(d + b * r->e->block_bytes) != tern_load_u16(d)) return false;
+    return true;
+}
+
+/* Of blocks that are not all zeros. *bad: one of them whose scale is not positive and finite; else n_blocks. */
+static bool has_several(const row *r, const uint8_t *bytes, size_t *bad)
 {
     float one = 0;
     bool several = false;
+    *bad = r->n_blocks;
     r->e->unpack_codes(bytes, r->n_blocks, r->codes, r->scales);
     for (size_t b = 0; b < r->n_blocks; b++) {
         const float scale = r->scales[b];
         if (is_zero(r->codes + b * r->e->block_elements, r->e->block_elements)) continue;
-        if (!(scale > 0 && isfinite(scale))) return false;
+        if (!(scale > 0 && isfinite(scale))) *bad = b;
         several = several || (one > 0 && scale != one);
         one = scale;
     }
@@ -43,8 +53,11 @@ static bool has_several(const row *r, const uint8_t *bytes)
 static bool find_several(const tern_weight *w, const row *r)
 {
     const size_t row_bytes = r->n_blocks * r->e->block_bytes;
-    for (uint32_t i = 0; i < w->rows; i++)
-        if (has_several(r, w->data + i * row_bytes)) return true;
+    size_t bad;
+    for (uint32_t i = 0; i < w->rows; i++) {
+        const uint8_t *bytes = w->data + i * row_bytes;
+        if (!has_one(r, bytes) && has_several(r, bytes, &bad) && bad == r->n_blocks) return true;
+    }
     return false;
 }
 
@@ -52,15 +65,20 @@ static tern_status take(tern_model *model, tern_weight *w, const row *r, tern_er
 {
     const tern_encoding *to = tern_encoding_find(TERN_ENC_Q2_0);
     const size_t from_bytes = r->n_blocks * r->e->block_bytes;
-    size_t bytes, to_bytes;
+    size_t bytes, to_bytes, bad;
     void *out;
-    if (!model->options->no_check && tern_encoding_check(r->e, w->data, w->rows, w->cols, err) != TERN_OK)
+    if (tern_encoding_check(r->e, w->data, w->rows, w->cols, err) != TERN_OK)
         return tern_error_prefix(err, "%s", w->name);
     TERN_TRY(tern_encoding_bytes(to, w->rows, w->cols, &bytes, err));
     TERN_TRY(tern_encoding_row_bytes(to, w->cols, &to_bytes, err));
     TERN_TRY(tern_model__own(model, bytes, &out, err));
     for (uint32_t i = 0; i < w->rows; i++) {
-        r->e->unpack(w->data + i * from_bytes, r->n_blocks, r->values);
+        const uint8_t *in = w->data + i * from_bytes;
+        (void)has_several(r, in, &bad);
+        if (bad < r->n_blocks)
+            return tern_fail(err, TERN_MALFORMED, "%s: scale %g found in row %u, a positive and finite one expected",
+                             w->name, (double)r->scales[bad], i);
+        r->e->unpack(in, r->n_blocks, r->values);
         to->pack(r->values, w->cols / to->block_elements, (uint8_t *)out + i * to_bytes);
     }
     w->encoding = to;

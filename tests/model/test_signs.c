@@ -151,6 +151,28 @@ static void blocks_of_devices(void **state)
     }
 }
 
+/* Scales of 2 and, in another row, of another kind. */
+static void blocks_of_wrong_scales(void **state)
+{
+    (void)state;
+    static const uint8_t wrong[] = {0xc0, 0x7c, 0}; /* -2, infinity, 0 */
+    for (size_t k = 0; k < sizeof wrong; k++) {
+        tern_model *model;
+        tern_buf file = micro_model(&(micro_change){
+            .width = 512, .tensor = "blk.0.ffn_up.weight", .type = 35, .at = 64, .n = 2, .bytes = {0, 0x40}});
+        assert_ok(tern_model_open_memory(&model, file.data, file.size, NULL, &hf_err), hf_err);
+        tern_model_close(model);
+        uint8_t *bytes = (uint8_t *)file.data;
+        size_t at = 0, found = 0; /* the scale of the last block of the tensor, 0.5, beside the codes before it */
+        for (size_t i = 0; i + 66 <= file.size && found < 1024; i++)
+            if (tern_load_u16(bytes + i) == 0x3800 && ++found) at = i;
+        tern_store_u16(bytes + at, (uint16_t)(wrong[k] << 8));
+        assert_int_equal(tern_model_open_memory(&model, file.data, file.size, NULL, &hf_err), TERN_MALFORMED);
+        assert_non_null(strstr(hf_err.message, "blk.0.ffn_up.weight"));
+        tern_buf_deinit(&file);
+    }
+}
+
 /* Numbers that are not: refused, as before. */
 static void others(void **state)
 {
@@ -163,8 +185,8 @@ static void others(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(one_scale),         cmocka_unit_test(scales_of_rows), cmocka_unit_test(columns_of_devices),
-    cmocka_unit_test(blocks_of_devices), cmocka_unit_test(others),
+    cmocka_unit_test(one_scale),         cmocka_unit_test(scales_of_rows),         cmocka_unit_test(columns_of_devices),
+    cmocka_unit_test(blocks_of_devices), cmocka_unit_test(blocks_of_wrong_scales), cmocka_unit_test(others),
 };
 
 TEST_GROUP(signs, "", tests);

@@ -52,6 +52,7 @@ static tern_status run_decode(tern_bench *b, tern_bench_profile *p, tern_error *
     double seconds = 0;
     uint64_t allocations;
     p->n_tokens = b->options->n_tokens;
+    tern_session_set_n_top(b->session, 1); /* as greedy decoding does */
     if (p->n_tokens) TERN_TRY(tern_bench_decode(b, p->n_tokens, &seconds, &allocations, err));
     p->wall_ms = seconds * 1e3;
     return TERN_OK;

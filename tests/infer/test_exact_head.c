@@ -95,7 +95,35 @@ static void untied(void **state)
     check(test_fixture("llama"), NULL);
 }
 
+/* Rows of a step that gives several, as a draft does that is verified. */
+static void several_tokens(void **state)
+{
+    enum { N = 11, WANTED = 3 };
+    tern_error err = {0};
+    tern_rng rng = {.state = 8};
+    int32_t ids[N];
+    tern_engine *engines[2];
+    tern_session *sessions[2];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        engines[i] = open_engine(test_model("tiny-stories-bitnet"), NULL, i);
+        const tern_session_params params = {.n_ctx = 64, .max_outputs = N};
+        assert_ok(tern_session_open(&sessions[i], engines[i], &params, &err), err);
+    }
+    const uint32_t n_vocab = tern_engine_config(engines[0])->n_vocab;
+    for (int i = 0; i < N; i++) ids[i] = (int32_t)tern_rng_below(&rng, n_vocab);
+    tern_session_set_n_top(sessions[1], WANTED);
+    for (int i = 0; i < 2; i++) assert_ok(tern_session_append_all(sessions[i], ids, N, &err), err);
+    for (uint32_t t = 0; t < N; t++)
+        assert_true(compare(test_logits(sessions[0], t), test_logits(sessions[1], t), n_vocab, WANTED) > n_vocab / 4);
+    for (int i = 0; i < 2; i++) {
+        tern_session_close(sessions[i]);
+        tern_engine_close(engines[i]);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(several_tokens),
     cmocka_unit_test(tied_bf16),
     cmocka_unit_test(requantised),
     cmocka_unit_test(untied),

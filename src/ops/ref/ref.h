@@ -147,17 +147,23 @@ typedef void (*tern_softcap_fn)(const float *x, size_t n, float cap, float *y);
  * no key has and which adds no value (GPT-OSS; arXiv:2309.17453, 3.3). -inf is none. */
 float tern_ref_sink(float sink, float m, float l);
 
-/* The screen of an output table (docs/decisions/0011-exact-head.md): weights of 6 bits, u = code + 31 in
- * 0..62, in groups of 256 columns and 192 bytes. Byte j of plane p (0..2, 64 bytes each) holds u of column 64 p + j in
- * its low six bits and bits 2p and 2p + 1 of u of column 192 + j in its top two. Columns past the row's end hold 31.
+/* The screen of an output table (docs/decisions/0011-exact-head.md): codes of 6 bits in three planes, which are read
+ * one after the other: the upper 3 bits of each code, the next 2, the last one. The columns of a row are cut into
+ * halves of 256; two halves, or one at the end, are a group of eight vectors of 64 or 32 columns, and a plane of b bits
+ * has b vectors of as many bytes for it. Column j of vector v is in byte j of them:
  *
- *   dots[r] = sum_c u(w[r][c]) * high[c],   dots[n_rows + r] = sum_c u(w[r][c]) * low[c]
+ *   3 bits   v < 3: bits 0 to 2 of byte vector v;  v < 6: bits 3 to 5 of v - 3;  v = 6, 7: the lower two bits are bits
+ *            6 and 7 of byte vector v - 6, the upper one is bit v of byte vector 2
+ *   2 bits   bits 2 (v % 4) and above of byte vector v / 4
+ *   1 bit    bit v
  *
- *   w          in   n_rows rows of groups * 192 bytes       high, low  in  [groups * 256] int8, -127..127 and -128..127
- *   dots       out  [2][n_rows] exact integers. No allocation. */
-enum { TERN_SCREEN_GROUP = 256, TERN_SCREEN_BYTES = 192, TERN_SCREEN_ZERO = 31 };
+ *   dots[r] = sum_c code(w[r][c]) * high[c],   3 bits also: dots[n_rows + r] = sum_c code(w[r][c]) * low[c]
+ *
+ *   w          in   n_rows rows of halves * 32 * bits bytes   high, low  in  [halves * 256] int8, 0 past the row's end
+ *   dots       out  [2][n_rows] exact integers; of 2 bits and 1 bit [n_rows], low is not read. No allocation. */
+enum { TERN_SCREEN_HALF = 256, TERN_SCREEN_VECTORS = 8, TERN_SCREEN_PLANES = 3 };
 
-typedef void (*tern_screen_fn)(const uint8_t *w, uint32_t n_rows, uint32_t groups, const int8_t *high,
+typedef void (*tern_screen_fn)(const uint8_t *w, uint32_t n_rows, uint32_t halves, uint32_t bits, const int8_t *high,
                                const int8_t *low, int32_t *dots);
 
 /* e^x in f32 from a fixed sequence of IEEE operations, so that every level can repeat it to the bit: within 2 ulp of
@@ -196,8 +202,9 @@ void tern_ref_bf16(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t
                          size_t x_stride, uint32_t n, float *y, size_t y_stride);
 TERN_ENCODING_BLOCK_LIST(TERN_REF_DENSE, )
 #undef TERN_REF_DENSE
-void tern_ref_screen(const uint8_t *w, uint32_t n_rows, uint32_t groups, const int8_t *high, const int8_t *low,
-                     int32_t *dots);
+uint32_t tern_ref_screen_code(const uint8_t *row, uint32_t halves, uint32_t bits, uint32_t c);
+void tern_ref_screen(const uint8_t *w, uint32_t n_rows, uint32_t halves, uint32_t bits, const int8_t *high,
+                     const int8_t *low, int32_t *dots);
 void tern_ref_rms_norm(const float *x, const float *g, float eps, uint32_t cols, float *y);
 void tern_ref_quantize(const float *x, uint32_t cols, int8_t *q, size_t stride, float *inv_scale, int32_t *sum);
 void tern_ref_relu2(const float *gate, const float *up, size_t n, float *y);

@@ -1,25 +1,33 @@
-/* The screen of an output table: 6-bit weights times activations of two int8 digits. */
+/* The screen of an output table: codes of one plane times activations of two int8 digits. */
 #include "ops/ref/ref.h"
 
-static uint32_t code(const uint8_t *group, uint32_t c)
+static uint32_t bit(const uint8_t *bytes, uint32_t i)
 {
-    if (c < 192) return group[c] & 0x3fu;
-    uint32_t j = c - 192;
-    return group[j] >> 6 | (uint32_t)(group[64 + j] >> 6) << 2 | (uint32_t)(group[128 + j] >> 6) << 4;
+    return *bytes >> i & 1u;
 }
 
-void tern_ref_screen(const uint8_t *w, uint32_t n_rows, uint32_t groups, const int8_t *high, const int8_t *low,
-                     int32_t *dots)
+uint32_t tern_ref_screen_code(const uint8_t *row, uint32_t halves, uint32_t bits, uint32_t c)
 {
-    for (uint32_t r = 0; r < n_rows; r++) {
+    const uint32_t group = c / (2 * TERN_SCREEN_HALF), first = group * 2; /* in halves */
+    const uint32_t n = halves - first < 2 ? 32 : 64, v = c % (2 * TERN_SCREEN_HALF) / n, j = c % n;
+    const uint8_t *w = row + (size_t)first * 32 * bits + j;
+    if (bits == 1) return bit(w, v);
+    if (bits == 2) return w[v / 4 * n] >> 2 * (v % 4) & 3u;
+    if (v < 6) return w[v % 3 * n] >> 3 * (v / 3) & 7u;
+    return (uint32_t)w[(v - 6) * n] >> 6 | bit(w + 2 * (size_t)n, v) << 2;
+}
+
+void tern_ref_screen(const uint8_t *w, uint32_t n_rows, uint32_t halves, uint32_t bits, const int8_t *high,
+                     const int8_t *low, int32_t *dots)
+{
+    for (uint32_t r = 0; r < n_rows; r++, w += (size_t)halves * 32 * bits) {
         int32_t sums[2] = {0, 0};
-        for (uint32_t c = 0; c < groups * TERN_SCREEN_GROUP; c++) {
-            const uint8_t *group = w + ((size_t)r * groups + c / TERN_SCREEN_GROUP) * TERN_SCREEN_BYTES;
-            int32_t u = (int32_t)code(group, c % TERN_SCREEN_GROUP);
+        for (uint32_t c = 0; c < halves * TERN_SCREEN_HALF; c++) {
+            const int32_t u = (int32_t)tern_ref_screen_code(w, halves, bits, c);
             sums[0] += u * high[c];
-            sums[1] += u * low[c];
+            if (bits == 3) sums[1] += u * low[c];
         }
         dots[r] = sums[0];
-        dots[n_rows + r] = sums[1];
+        if (bits == 3) dots[n_rows + r] = sums[1];
     }
 }

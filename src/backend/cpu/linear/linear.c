@@ -99,7 +99,8 @@ size_t tern_cpu__linear_shared(const tern_graph *graph, const tern_op *op)
 {
     if (op->route.cols) return tern_linear__routed_bytes(graph, op);
     const tern_weight *w = tern_linear__part_weight(graph, op, 0);
-    const size_t widened = widened_bytes(graph, op), screen = op->screened ? tern_screen__bytes(w->rows, w->cols) : 0;
+    const size_t widened = widened_bytes(graph, op),
+                 screen = op->screened ? tern_screen__bytes(w->rows, w->cols, graph->max_tokens) : 0;
     const size_t blocks = tern_linear__blocks_bytes(graph, op, graph->max_tokens),
                  most = widened > screen ? widened : screen;
     const size_t columns = tern_sparse__columns_bytes(graph, op), more = most > blocks ? most : blocks;

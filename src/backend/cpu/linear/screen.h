@@ -1,5 +1,5 @@
-/* `--head exact`: a screen of 6 bits a weight bounds every logit, and only rows that may be among the wanted ones are
- * read in full. */
+/* `--head exact`: codes of 3, 5 and 6 bits a weight bound every logit, and only rows that may be among the wanted ones
+ * are read in full (docs/decisions/0011-exact-head.md). */
 #ifndef TERN_BACKEND_CPU_LINEAR_SCREEN_H
 #define TERN_BACKEND_CPU_LINEAR_SCREEN_H
 
@@ -8,41 +8,51 @@
 /* The most logits that can be asked for by number; above it every row is computed. */
 enum { TERN_SCREEN_MAX_WANTED = 256, TERN_SCREEN_TASK_ROWS = 256 };
 
-/* For a row w with screen u = s * (code - 31) and a step's x with digits d = t * (256 high + low):
+/* For a row w, what u_k = s * (the middle of the codes that agree in the planes 0 to k) misses of it, and a step's x
+ * with digits d = t * (256 high + low), of which planes 1 and 2 take d' = t * 256 high alone:
  *
- *   |full logit - u . d|  <=  |x| * (|w - u| + g * |w|) + |u| * |x - d|
+ *   |full logit - estimate|  <=  |x| * (|w - u_k| + g * |w|) + |u_k| * |x - d| + |u_k - u_0| * |x - d'|
  *
- * by Cauchy and Schwarz, with g * |x| * |w| bounding what f32 rounding can add to the full product (lanes and tree: at
- * most cols / 16 + 5 roundings for each term). Norms are computed in f64 and rounded up. */
-typedef struct tern_screen_row {
-    float scale; /* s */
-    float error; /* |w - u| + g * |w| */
-    float norm;  /* |u| */
-} tern_screen_row;
+ * by Cauchy and Schwarz, with g * |x| * |w| bounding what f32 rounding can add: to the full product (lanes and tree: at
+ * most cols / 16 + 5 roundings for each term), and to the estimate (a few roundings of terms that are at most 6 |x|
+ * |w|, since codes reach at most 3 root mean squares of the row). `errors` are |w - u_k| + g * |w|, at least |u_k| / 64
+ * and at least s * sqrt(cols) / 2 (k = 1) or / 4 (k = 2), which they are anyway for weights as models have them: so one
+ * number for a row is enough, and |u_k - u_0| is at most 3 or 3.5 times s * sqrt(cols). */
+typedef struct tern_screen {
+    uint8_t *planes[TERN_SCREEN_PLANES]; /* [rows][tern_screen__row_bytes] */
+    float *scales;                       /* [rows] s */
+    float *errors[TERN_SCREEN_PLANES];   /* [rows], rounded up */
+    uint32_t n_rows, cols, halves;
+} tern_screen;
 
-static inline uint32_t tern_screen__groups(uint32_t cols)
+/* What belongs to a row beside its planes, in bytes. */
+enum { TERN_SCREEN_ROW_BYTES = (1 + TERN_SCREEN_PLANES) * sizeof(float) };
+
+/* Bits that plane k adds to a code. */
+static inline uint32_t tern_screen__bits(uint32_t plane)
 {
-    return (cols + TERN_SCREEN_GROUP - 1) / TERN_SCREEN_GROUP;
+    return TERN_SCREEN_PLANES - plane;
 }
 
-typedef struct tern_screen {
-    uint8_t *codes; /* [rows][groups * 192] */
-    tern_screen_row *rows;
-    uint32_t n_rows, cols, groups;
-} tern_screen;
+static inline uint32_t tern_screen__halves(uint32_t cols)
+{
+    return (cols + TERN_SCREEN_HALF - 1) / TERN_SCREEN_HALF;
+}
+
+static inline size_t tern_screen__row_bytes(uint32_t halves, uint32_t plane)
+{
+    return (size_t)halves * 32 * tern_screen__bits(plane);
+}
 
 /* Builds the screen of a dense weight on the backend's threads. */
 tern_status tern_screen__build(tern_cpu *cpu, const tern_buffer *weight, tern_screen **out, tern_error *err);
 void tern_screen__free(tern_screen *screen);
 
-/* Bytes of memory for one run over the screen of a table of n_rows rows. */
-size_t tern_screen__bytes(uint32_t n_rows, uint32_t cols);
-/* logits[r] for every row: the full product's bits where r may be among the `wanted` highest, else -inf. Returns how
- * many rows were read in full. `memory`: tern_screen__bytes bytes, aligned to 64. */
-uint32_t tern_screen__run(tern_cpu *cpu, const tern_screen *screen, const tern_buffer *weight, const float *x,
-                          uint32_t wanted, float *logits, uint8_t *memory);
+/* Bytes of memory for one run over the screen of a table of n_rows rows, with n_tokens at most at once. */
+size_t tern_screen__bytes(uint32_t n_rows, uint32_t cols, uint32_t n_tokens);
 
-/* Runs a screened LINEAR when a number of logits is asked for; false: it has to be run in full. */
+/* Runs a screened LINEAR when a number of logits is asked for: out[t][r] has the full product's bits where r may be
+ * among the step's n_top highest of token t, else it is -inf. false: it has to be run in full. */
 bool tern_screen__linear(tern_cpu_step *step, const tern_cpu_op *op);
 
 #endif

@@ -50,6 +50,14 @@ void tern_selftest__columns(tern_selftest__trial *t, tern_columns_fn fn, int32_t
     fn(t->w, TERN_COLUMNS_BYTES, cols, t->q[1], N, out);
 }
 
+void tern_selftest__screen(tern_selftest__trial *t, tern_screen_fn fn, int32_t *out)
+{
+    enum { HALVES = 3 };
+    _Static_assert((int)HALVES * (int)TERN_SCREEN_HALF <= 2 * (int)COLS, "digits are two rows of q");
+    for (uint32_t bits = 1; bits <= 3; bits++, out += 2 * ROWS)
+        fn(t->w, ROWS, HALVES, bits, t->q[0], t->q[TOKENS - 2], out);
+}
+
 static tern_status trial_codes(void *context, uint32_t first, uint32_t n, int8_t *codes, tern_error *err)
 {
     (void)err;

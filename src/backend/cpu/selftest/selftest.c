@@ -56,7 +56,7 @@ static void fill(tern_selftest__trial *t)
     TERN_INT8_LIST(INT8_TRIAL, X)                                                                                      \
     X(quantize_blocks, tern_selftest__quantize_blocks(t, k->quantize_blocks, out))                                     \
     TERN_ENCODING_BLOCK_LIST(DENSE_TRIAL, X)                                                                           \
-    X(screen, k->screen(t->w, ROWS, 1, t->q[0], t->q[1], out))                                                         \
+    X(screen, tern_selftest__screen(t, k->screen, out))                                                                \
     X(rms_norm, k->rms_norm(t->x[0], t->x[1], 1e-5f, COLS - 3, out))                                                   \
     X(quantize, tern_selftest__quantize(t, k->quantize, out))                                                          \
     X(relu2, k->relu2(t->x[0], t->x[1], COLS - 3, out))                                                                \

@@ -23,6 +23,8 @@ typedef struct tern_selftest__trial {
 void tern_selftest__ternary(tern_selftest__trial *t, tern_ternary_fn fn, tern_encoding_id id, void *out);
 /* Columns in any order, a number that is no multiple of four. */
 void tern_selftest__columns(tern_selftest__trial *t, tern_columns_fn fn, int32_t *out);
+/* Each plane: a group and the half behind it. */
+void tern_selftest__screen(tern_selftest__trial *t, tern_screen_fn fn, int32_t *out);
 /* One unit, with q as its inputs. */
 void tern_selftest__rsr(tern_selftest__trial *t, uint32_t n_tokens, tern_rsr_i8_fn fn, void *out);
 /* Any bytes are codes (but bit 0 of signs, which is 1): those that no matrix has find zeros. */

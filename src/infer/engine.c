@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "infer/engine_head.h"
 #include "infer/expert_cache.h"
 #include "infer/memory_need.h"
 #include "infer/session.h"
@@ -29,38 +30,13 @@ struct tern_engine {
     const tern_engine_params *params; /* only while opening; NULL: opened in steps */
 };
 
-/* The head in another encoding, a slice of rows at a time. */
-static tern_status requantize(tern_weight *out, uint8_t **out_data, const tern_weight *in, const tern_encoding *to,
-                              tern_error *err)
-{
-    enum { SLICE_ROWS = 64 };
-    size_t slice_bytes;
-    *out = *in;
-    out->encoding = to;
-    out->mapped = false;
-    TERN_TRY(tern_encoding_bytes(to, in->rows, in->cols, &out->bytes, err));
-    TERN_TRY(tern_encoding_row_bytes(to, in->cols, &slice_bytes, err));
-    uint8_t *data = tern_alloc_aligned(out->bytes, 64);
-    float *values = tern_alloc(SLICE_ROWS * (size_t)in->cols * sizeof *values);
-    tern_status status = data && values ? TERN_OK : tern_fail_alloc(err, out->bytes);
-    for (uint32_t r = 0; r < in->rows && status == TERN_OK; r += SLICE_ROWS) {
-        uint32_t n = in->rows - r < SLICE_ROWS ? in->rows - r : SLICE_ROWS;
-        status = tern_decode_rows(in->encoding, in->data, in->rows, in->cols, r, n, values, err);
-        if (status == TERN_OK) status = tern_encode(to, values, n, in->cols, data + r * slice_bytes, err);
-    }
-    tern_free(values);
-    if (status != TERN_OK) tern_free_aligned(data);
-    else out->data = *out_data = data;
-    return status;
-}
-
-static tern_status open_head(tern_engine *e, const tern_encoding *to, tern_error *err)
+static tern_status open_head(tern_engine *e, const tern_encoding *to, uint32_t n_threads, tern_error *err)
 {
     const tern_weight *head = tern_model_weight(e->model, TERN_ROLE_OUTPUT, 0);
     if (!to || to == head->encoding) return TERN_OK;
     if (to->ternary)
         return tern_fail(err, TERN_UNSUPPORTED, "head in %s: one of " TERN_ENCODING_DENSE_NAMES " expected", to->name);
-    tern_status status = requantize(&e->head, &e->head_data, head, to, err);
+    tern_status status = tern_engine__requantize(&e->head, &e->head_data, head, to, n_threads, err);
     return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "head %s", head->name);
 }
 
@@ -189,10 +165,11 @@ static tern_status page_experts(tern_engine *e, const tern_engine_params *params
     return tern_engine__page_experts(&e->backend, e, params, &session, err);
 }
 
-tern_status tern_engine__end(tern_engine *e, tern_model *model, const tern_encoding *head, tern_error *err)
+tern_status tern_engine__end(tern_engine *e, tern_model *model, const tern_encoding *head, uint32_t n_threads,
+                             tern_error *err)
 {
     e->model = model;
-    TERN_TRY(open_head(e, head, err));
+    TERN_TRY(open_head(e, head, n_threads, err));
     return add_weights(e, err);
 }
 
@@ -211,7 +188,7 @@ tern_status tern_engine_open(tern_engine **engine, tern_model *model, const tern
     TERN_GOTO(page_experts(e, params, err));
     TERN_GOTO(tern_engine__check_memory(e, model, params->session, err));
     TERN_GOTO(tern_engine__reserve(e, n_layers, err));
-    TERN_GOTO(tern_engine__end(e, model, params->head, err));
+    TERN_GOTO(tern_engine__end(e, model, params->head, backend.n_threads, err));
     e->params = NULL;
     *engine = e;
     return TERN_OK;

@@ -86,6 +86,7 @@ tern_status tern_engine__room(tern_engine *engine, const tern_weight *weight, te
 tern_status tern_engine__check_memory(tern_engine *engine, tern_model *model, const tern_session_params *session,
                                       tern_error *err);
 /* The model, which is the engine's from here on also when this fails, and the weights that have no buffer yet. */
-tern_status tern_engine__end(tern_engine *engine, tern_model *model, const tern_encoding *head, tern_error *err);
+tern_status tern_engine__end(tern_engine *engine, tern_model *model, const tern_encoding *head, uint32_t n_threads,
+                             tern_error *err);
 
 #endif

@@ -159,7 +159,7 @@ tern_status tern_loader_finish(tern_loader *l, tern_engine **engine, tern_error 
     TERN_TRY(need_head(l, err));
     TERN_TRY(write_scales(l, err));
     TERN_TRY(tern_model_stream_finish(l->stream, &model, err));
-    TERN_TRY(tern_engine__end(l->engine, model, l->params.head, err));
+    TERN_TRY(tern_engine__end(l->engine, model, l->params.head, l->params.backend.n_threads, err));
     *engine = l->engine;
     l->engine = NULL;
     return TERN_OK;

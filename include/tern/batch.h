@@ -7,7 +7,7 @@
  *
  * On the CPU what a request gives has the same bits whatever else is in the batch, however prompts are cut into steps,
  * with and without reuse of prefixes, and equal to those of tern_generate on an empty session with the same kind of
- * cache. So it is on a GPU of an engine that is batch_invariant (tern_engine_options), on the same device and driver. */
+ * cache. So it is on a GPU of an engine that is batch_invariant (tern_engine_options), on one device and driver. */
 #ifndef TERN_BATCH_H
 #define TERN_BATCH_H
 

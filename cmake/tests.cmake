@@ -287,6 +287,8 @@ if(NOT TERN_SANITIZE)
     tern_check(check_docs_fails ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/docs/self_test.py $<TARGET_FILE:tern>)
     tern_check(check_recording ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/record-chat.py
       --check ${PROJECT_SOURCE_DIR}/docs/pictures/chat.svg --tern $<TARGET_FILE:tern>)
+    tern_check(check_peers ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/bench/test_peers.py
+      ${PROJECT_SOURCE_DIR}/bench/peers/peers.py $<TARGET_FILE:tern> ${PROJECT_SOURCE_DIR}/models/stories.gguf)
     file(GLOB guides CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/guides/*.md)
     foreach(guide ${guides})
       get_filename_component(name ${guide} NAME_WE)

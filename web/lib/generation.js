@@ -15,11 +15,12 @@ export const turn = typeof setImmediate === 'function' ? () => new Promise((done
   });
 };
 
-/** Of a piece's logprobs: its own, then those of the highest. */
+/** Of a piece's logprobs: its own, then those of the highest; a model without a tokenizer has no texts for them. */
 function logprobsOf(engine, at, n) {
   const {memory} = engine.core, ids = memory.ints(at, 2 * n), values = memory.floats(at, 2 * n);
   const all = Array.from({length: n}, (_, i) => ({id: ids[2 * i], logprob: values[2 * i + 1]}));
-  const [own, ...top] = all.map((each) => ({...each, token: engine.detokenize([each.id], {special: true})}));
+  const text = (id) => engine.model.hasTokenizer ? engine.detokenize([id], {special: true}) : '';
+  const [own, ...top] = all.map((each) => ({...each, token: text(each.id)}));
   return {logprob: own.logprob, token: own.token, top};
 }
 

@@ -31,12 +31,15 @@ function showProgress(label, progress) {
   show(`${PHASES[progress.phase] ?? 'Loading'} ${label}`, progressText(progress), false);
 }
 
+const ACTIVATIONS = new Set(['auto', 'int8', 'f32']);
+
 function options(request) {
   const contextLength = settings.get('contextLength', 0);
   const threads = settings.get('threads', 0);
+  const activations = settings.get('activations', 'auto');
   return {
     backend: request.backend ?? settings.get('backend', 'auto'),
-    activations: settings.get('activations', 'auto') === 'f32' ? 'f32' : 'auto',
+    activations: ACTIVATIONS.has(activations) ? activations : 'auto',
     ...(contextLength > 0 ? {contextLength} : {}),
     ...(threads > 0 ? {threads} : {}),
     ...(request.store === undefined ? {} : {store: request.store}),

@@ -119,6 +119,7 @@ function controls() {
       'Activations',
       [
         ['auto', 'as most are trained'],
+        ['int8', 'int8 (on the CPU: faster, less exact)'],
         ['f32', 'f32'],
       ],
       'auto',

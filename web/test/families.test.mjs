@@ -1,0 +1,78 @@
+// Gemma 2 and 3, whose layers have windows, soft caps and two ropes, on WebGPU (Dawn on SwiftShader under Node): the
+// tokens and log-probabilities of the independent goldens.
+import assert from 'node:assert/strict';
+import {execFileSync} from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import {after, test} from 'node:test';
+import {fileURLToPath} from 'node:url';
+
+import {missing} from './support/built.mjs';
+import {Gpu, noDawn, openEngine} from './support/dawn.mjs';
+
+const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
+const FIXTURES = path.join(REPOSITORY, '../shared/fixtures');
+const TERN = path.join(REPOSITORY, 'build/release/tern');
+const TOP = 20, N_GREEDY = 5; // of 24: a driver in software takes its time
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tern-families-'));
+
+/** The tensors of a safetensors file: {name: {shape, data}}. */
+function safetensors(file) {
+  const bytes = fs.readFileSync(file), n = Number(bytes.readBigUInt64LE(0));
+  const head = JSON.parse(bytes.subarray(8, 8 + n).toString());
+  const kinds = {F32: Float32Array, I32: Int32Array};
+  return Object.fromEntries(Object.entries(head).filter(([name]) => name !== '__metadata__').map(([name, t]) => {
+    const [from, to] = t.data_offsets.map((at) => bytes.byteOffset + 8 + n + at);
+    return [name, {shape: t.shape, data: new kinds[t.dtype](bytes.buffer.slice(from, to))}];
+  }));
+}
+
+/** The log-probabilities of the last position of an input. */
+function lastLogprobs(golden, input) {
+  const {shape: [n, vocabulary], data} = golden[`${input}.logits`];
+  const logits = Array.from(data.subarray((n - 1) * vocabulary, n * vocabulary)), most = Math.max(...logits);
+  const total = most + Math.log(logits.reduce((sum, x) => sum + Math.exp(x - most), 0));
+  const mean = logits.reduce((sum, x) => sum + x, 0) / vocabulary;
+  const deviation = Math.sqrt(logits.reduce((sum, x) => sum + (x - mean) ** 2, 0) / vocabulary);
+  return {logprobs: logits.map((x) => x - total), deviation};
+}
+
+async function checkLogprobs(engine, golden, input) {
+  const ids = Array.from(golden[`${input}.input_ids`].data), {logprobs, deviation} = lastLogprobs(golden, input);
+  const options = {maxTokens: 1, temperature: 0, logprobs: true, topLogprobs: TOP};
+  let piece;
+  for await (const p of engine.generate(ids, options)) piece ??= p;
+  assert.equal(piece.top.length, TOP);
+  const squares = piece.top.reduce((sum, t) => sum + (t.logprob - logprobs[t.id]) ** 2, 0);
+  const error = Math.sqrt(squares / TOP) / deviation;
+  assert.ok(error <= 5e-4, `input ${input}: ${error} of the deviation, at most 5e-4 expected`);
+}
+
+async function checkGreedy(engine, golden) {
+  const ids = Array.from(golden['greedy.ids'].data), margins = golden['greedy.margins'].data, prompt = ids.slice(0, 8);
+  const got = [];
+  for await (const p of engine.generate(prompt, {maxTokens: N_GREEDY, temperature: 0})) if (p.id >= 0) got.push(p.id);
+  const tie = margins.findIndex((margin) => margin < 1e-3), n = tie < 0 ? N_GREEDY : Math.min(tie, N_GREEDY);
+  assert.ok(n > 2, 'the goldens begin with clear margins');
+  assert.deepEqual(got.slice(0, n), ids.slice(8, 8 + n));
+}
+
+const tools = fs.existsSync(TERN) && fs.existsSync(FIXTURES) ? false : `no ${TERN} or no ${FIXTURES}`;
+const skip = missing('wasm/tern.wasm', 'kernels.js') || noDawn || (process.env.TERN_WEB_REQUIRED ? false : tools);
+
+for (const family of ['gemma2', 'gemma3'])
+  test(`${family} on WebGPU`, {skip, timeout: 300000}, async () => {
+    const file = path.join(folder, `${family}.gguf`);
+    const golden = safetensors(path.join(FIXTURES, family, 'golden.safetensors'));
+    execFileSync(TERN, ['convert', path.join(FIXTURES, family), '-o', file], {stdio: 'pipe'});
+    const gpu = await Gpu.open(), engine = await openEngine(gpu, file);
+    for (const input of [1, 2]) await checkLogprobs(engine, golden, input);
+    await checkGreedy(engine, golden);
+    gpu.destroy();
+  });
+
+after(() => {
+  fs.rmSync(folder, {recursive: true});
+  setImmediate(() => process.exit()); // Dawn keeps Node alive
+});

@@ -253,3 +253,30 @@ void tern_pool_for(tern_pool *pool, uint32_t n_tasks, tern_task_fn fn, void *con
     uint32_t left = atomic_fetch_and(&pool->inside.value, ~OPEN) & ~OPEN;
     for (; left != 0; left = atomic_load(&pool->inside.value)) gate_wait(&pool->inside, left, pool->crowded);
 }
+
+typedef struct trial {
+    tern_try_fn fn;
+    void *context;
+    tern_status status;
+    tern_error err;
+    atomic_bool failed;
+} trial;
+
+static void try_task(void *context, uint32_t task, uint32_t thread)
+{
+    trial *t = context;
+    tern_error err = {0};
+    if (atomic_load_explicit(&t->failed, memory_order_relaxed)) return;
+    const tern_status status = t->fn(t->context, task, thread, &err);
+    if (status == TERN_OK || atomic_exchange(&t->failed, true)) return;
+    t->status = status;
+    t->err = err;
+}
+
+tern_status tern_pool_try(tern_pool *pool, uint32_t n_tasks, tern_try_fn fn, void *context, tern_error *err)
+{
+    trial t = {.fn = fn, .context = context, .status = TERN_OK};
+    tern_pool_for(pool, n_tasks, try_task, &t);
+    if (t.status != TERN_OK && err) *err = t.err;
+    return t.status;
+}

@@ -23,4 +23,9 @@ uint32_t tern_pool_threads(const tern_pool *pool);
  * allocation. */
 void tern_pool_for(tern_pool *pool, uint32_t n_tasks, tern_task_fn fn, void *context);
 
+/* The same with tasks that can fail: after the first failure those that have not begun are left out, and its status and
+ * error are given back. Which of several that fail is the first is not fixed. */
+typedef tern_status (*tern_try_fn)(void *context, uint32_t task, uint32_t thread, tern_error *err);
+tern_status tern_pool_try(tern_pool *pool, uint32_t n_tasks, tern_try_fn fn, void *context, tern_error *err);
+
 #endif

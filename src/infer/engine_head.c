@@ -1,47 +1,36 @@
 /* The output table in another encoding (--head), made by all threads when a model opens. */
 #include "infer/engine_head.h"
 
-#include <stdatomic.h>
-
 #include "base/alloc.h"
 #include "base/pool.h"
 
 enum { SLICE_ROWS = 64 };
 
-/* A slice of rows a task. */
 typedef struct requantizing {
     const tern_weight *in;
     const tern_encoding *to;
     uint8_t *out;
     size_t row_bytes;
-    float *values;      /* [threads][SLICE_ROWS * cols] */
-    atomic_uint failed; /* 1 + the first row of a slice that did not go */
+    float *values; /* [threads][SLICE_ROWS * cols] */
 } requantizing;
 
-static tern_status requantize_slice(const requantizing *q, uint32_t first, uint32_t thread, tern_error *err)
+/* A slice of rows. */
+static tern_status requantize_slice(void *context, uint32_t task, uint32_t thread, tern_error *err)
 {
+    const requantizing *q = context;
     const tern_weight *in = q->in;
-    const uint32_t left = in->rows - first, n = left < SLICE_ROWS ? left : SLICE_ROWS;
+    const uint32_t first = task * SLICE_ROWS, left = in->rows - first, n = left < SLICE_ROWS ? left : SLICE_ROWS;
     float *values = q->values + (size_t)thread * SLICE_ROWS * in->cols;
     TERN_TRY(tern_decode_rows(in->encoding, in->data, in->rows, in->cols, first, n, values, err));
     return tern_encode(q->to, values, n, in->cols, q->out + first * q->row_bytes, err);
 }
 
-static void requantize_task(void *context, uint32_t task, uint32_t thread)
-{
-    requantizing *q = context;
-    const uint32_t first = task * SLICE_ROWS;
-    if (requantize_slice(q, first, thread, NULL) != TERN_OK) atomic_store(&q->failed, 1 + first);
-}
-
-/* A slice that failed is tried once more, for its message. */
 static tern_status requantize_all(requantizing *q, tern_pool *pool, tern_error *err)
 {
     const size_t bytes = tern_pool_threads(pool) * (size_t)SLICE_ROWS * q->in->cols * sizeof *q->values;
     if (!(q->values = tern_alloc(bytes))) return tern_fail_alloc(err, bytes);
-    tern_pool_for(pool, (q->in->rows + SLICE_ROWS - 1) / SLICE_ROWS, requantize_task, q);
-    const uint32_t failed = atomic_load(&q->failed);
-    const tern_status status = failed ? requantize_slice(q, failed - 1, 0, err) : TERN_OK;
+    const tern_status status =
+        tern_pool_try(pool, (q->in->rows + SLICE_ROWS - 1) / SLICE_ROWS, requantize_slice, q, err);
     tern_free(q->values);
     return status;
 }

@@ -123,7 +123,7 @@ typedef struct exporter {
     const tern_model *model;
     const tern_export_options *options;
     tern_gguf_writer *writer;
-    tern_pool *pool; /* with options->rsr */
+    tern_pool *pool;
     tern_export_exact exact;
     tern_export_report report;
 } exporter;
@@ -312,7 +312,7 @@ tern_status tern_model_write_gguf(const tern_model *model, const char *path, con
     tern_error local = {0};
     tern_error *e = err ? err : &local;
     exporter x = {.model = model, .options = options ? options : &none};
-    if (x.options->rsr) TERN_TRY(tern_pool_open(&x.pool, 0, false, e));
+    TERN_TRY(tern_pool_open(&x.pool, 0, false, e));
     tern_status status = tern_gguf_writer_open(&x.writer, path, e);
     if (status == TERN_OK) status = write_all(&x, e);
     tern_pool_close(x.pool);

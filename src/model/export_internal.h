@@ -16,7 +16,7 @@ typedef struct tern_export_plan {
     bool one_sign_scale; /* they are all the same */
     float scale;         /* the weight's; not known yet when `ternarise` into an encoding with a tail */
     uint32_t rsr_rows;   /* rows of a block of the RSR section beside it; 0: it gets none */
-    tern_pool *pool;     /* sorts it */
+    tern_pool *pool;     /* encodes the tensor and sorts that section */
     uint32_t n_scales;   /* values in the tensor of scales beside this one, its own place having 1; 0: there is none */
     uint32_t n_experts;  /* of whose matrices the rows are, one after the other; 1: none */
     float *importance;   /* [n_experts][cols] of a matrix that is encoded anew and has one, or NULL; tern_export__drop

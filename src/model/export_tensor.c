@@ -9,7 +9,7 @@
 #include "quant/absmean.h"
 #include "quant/rsr.h"
 
-enum { SLICE_ELEMENTS = 1 << 20 };
+enum { SLICE_ELEMENTS = 1 << 20, TASK_ROWS = 16 };
 
 /* Where output row `row` comes from. Split halves hold a pair's two rows half a head apart, adjacent pairs next to each
  * other: out[head][pair][half] = in[head][half][pair]. */
@@ -71,19 +71,42 @@ static tern_status write_same(const tern_export_plan *p, tern_gguf_writer *out, 
     return TERN_OK;
 }
 
+/* Rows that are encoded by all threads, TASK_ROWS a task. */
+typedef struct slice {
+    const tern_export_plan *plan;
+    const float *importance;
+    uint32_t first, n;
+    float *values;
+    uint8_t *bytes;
+    size_t row_bytes;
+} slice;
+
+static tern_status encode_task(void *context, uint32_t task, uint32_t thread, tern_error *err)
+{
+    (void)thread;
+    const slice *s = context;
+    const tern_weight *w = s->plan->weight;
+    const uint32_t at = task * TASK_ROWS, n = s->n - at < TASK_ROWS ? s->n - at : TASK_ROWS;
+    float *values = s->values + (size_t)at * w->cols;
+    TERN_TRY(rows_to_values(s->plan, s->first + at, n, values, err));
+    if (tern_encode_weighted(s->plan->encoding, values, s->importance, n, w->cols, s->bytes + at * s->row_bytes, err) !=
+        TERN_OK)
+        return tern_error_prefix(err, "%s", w->name);
+    return TERN_OK;
+}
+
 static tern_status write_slices(const tern_export_plan *p, tern_gguf_writer *out, uint32_t n_slice, float *values,
                                 uint8_t *bytes, size_t row_bytes, tern_error *err)
 {
     const tern_weight *w = p->weight;
     const uint32_t each = p->importance ? w->rows / p->n_experts : w->rows;
-    for (uint32_t first = 0, n; first < w->rows; first += n) { /* of no two experts, which have other importances */
-        const uint32_t left = each - first % each;
-        const float *importance = p->importance ? p->importance + (size_t)(first / each) * w->cols : NULL;
-        n = left < n_slice ? left : n_slice;
-        TERN_TRY(rows_to_values(p, first, n, values, err));
-        if (tern_encode_weighted(p->encoding, values, importance, n, w->cols, bytes, err) != TERN_OK)
-            return tern_error_prefix(err, "%s", w->name);
-        TERN_TRY(tern_gguf_writer_data(out, bytes, n * row_bytes, err));
+    slice s = {.plan = p, .values = values, .bytes = bytes, .row_bytes = row_bytes};
+    for (; s.first < w->rows; s.first += s.n) { /* of no two experts, which have other importances */
+        const uint32_t left = each - s.first % each;
+        s.importance = p->importance ? p->importance + (size_t)(s.first / each) * w->cols : NULL;
+        s.n = left < n_slice ? left : n_slice;
+        TERN_TRY(tern_pool_try(p->pool, (s.n + TASK_ROWS - 1) / TASK_ROWS, encode_task, &s, err));
+        TERN_TRY(tern_gguf_writer_data(out, bytes, s.n * row_bytes, err));
     }
     return TERN_OK;
 }

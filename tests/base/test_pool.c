@@ -130,10 +130,41 @@ static void bad_opens_are_clean(void **state)
     assert_true(n > 1);
 }
 
+static tern_status refuse_some(void *context, uint32_t task, uint32_t thread, tern_error *err)
+{
+    const uint32_t *bad = context;
+    (void)thread;
+    return task < *bad ? TERN_OK : tern_fail(err, TERN_LIMIT, "task %u", task);
+}
+
+/* The error is one of those that came up; without any, all tasks are done. */
+static void failures_are_given_back(void **state)
+{
+    (void)state;
+    tern_pool *pool;
+    tern_error err = {0};
+    for (uint32_t n_threads = 1; n_threads <= 3; n_threads++) {
+        uint32_t bad = 40;
+        assert_ok(tern_pool_open(&pool, n_threads, false, &err), err);
+        assert_int_equal(tern_pool_try(pool, 40, refuse_some, &bad, &err), TERN_OK);
+        assert_int_equal(tern_pool_try(pool, 41, refuse_some, &bad, NULL), TERN_LIMIT);
+        assert_int_equal(tern_pool_try(pool, 41, refuse_some, &bad, &err), TERN_LIMIT);
+        assert_string_equal(err.message, "task 40");
+        bad = 0;
+        assert_int_equal(tern_pool_try(pool, 100, refuse_some, &bad, &err), TERN_LIMIT);
+        assert_int_equal(strncmp(err.message, "task ", 5), 0);
+        tern_pool_close(pool);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(every_task_runs_once),  cmocka_unit_test(many_short_calls),
-    cmocka_unit_test(idle_threads_steal),    cmocka_unit_test(default_is_at_least_one_thread),
-    cmocka_unit_test(calls_do_not_allocate), cmocka_unit_test(bad_opens_are_clean),
+    cmocka_unit_test(failures_are_given_back),
+    cmocka_unit_test(every_task_runs_once),
+    cmocka_unit_test(many_short_calls),
+    cmocka_unit_test(idle_threads_steal),
+    cmocka_unit_test(default_is_at_least_one_thread),
+    cmocka_unit_test(calls_do_not_allocate),
+    cmocka_unit_test(bad_opens_are_clean),
 };
 
 TEST_GROUP(pool, "threads", tests);

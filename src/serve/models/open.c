@@ -6,19 +6,23 @@
 #include "base/show.h"
 #include "serve/server.h"
 
-/* Closes the model that was idle for the longest; false: none is. */
+/* Closes the model that was idle for the longest. One that works is asked where none is idle: its last answer may have
+ * gone out in the step that it is about to end; it declines if there are others. false: none was closed. */
 static bool close_idlest(tern_host *except)
 {
     tern_serve *s = except->server;
     tern_host *idlest = NULL;
     double since = 0;
+    bool busy = false;
     for (uint32_t i = 0; i < s->options.n_models; i++) {
         tern_host *h = &s->hosts[i];
         if (h == except) continue;
         pthread_mutex_lock(&h->lock);
-        if (h->is_open && !h->is_busy && !h->inbox && (!idlest || h->last_used < since)) {
+        const bool better = !idlest || (h->is_busy == busy ? h->last_used < since : busy);
+        if (h->is_open && !h->inbox && better) {
             idlest = h;
             since = h->last_used;
+            busy = h->is_busy;
         }
         pthread_mutex_unlock(&h->lock);
     }

@@ -239,7 +239,7 @@ static void split_tasks(tern_pool *pool, uint64_t n_tasks)
 
 void tern_pool_for(tern_pool *pool, uint32_t n_tasks, tern_task_fn fn, void *context)
 {
-    if (pool->n_threads == 1 || n_tasks <= 1) {
+    if (!pool || pool->n_threads == 1 || n_tasks <= 1) {
         for (uint32_t i = 0; i < n_tasks; i++) fn(context, i, 0);
         return;
     }

@@ -19,8 +19,8 @@ void tern_pool_close(tern_pool *pool);
 uint32_t tern_pool_threads(const tern_pool *pool);
 
 /* Runs fn for every task and returns when all are done; one caller at a time. Which thread takes which task is not
- * fixed, so results must depend on `task` alone. Workers spin for a short while between calls, then park. No
- * allocation. */
+ * fixed, so results must depend on `task` alone. Workers spin for a short while between calls, then park. pool NULL:
+ * the caller does all of them. No allocation. */
 void tern_pool_for(tern_pool *pool, uint32_t n_tasks, tern_task_fn fn, void *context);
 
 /* The same with tasks that can fail: after the first failure those that have not begun are left out, and its status and

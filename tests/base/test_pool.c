@@ -155,6 +155,9 @@ static void failures_are_given_back(void **state)
         assert_int_equal(strncmp(err.message, "task ", 5), 0);
         tern_pool_close(pool);
     }
+    uint32_t bad = 5;
+    assert_int_equal(tern_pool_try(NULL, 5, refuse_some, &bad, &err), TERN_OK); /* without threads */
+    assert_int_equal(tern_pool_try(NULL, 6, refuse_some, &bad, &err), TERN_LIMIT);
 }
 
 static const struct CMUnitTest tests[] = {

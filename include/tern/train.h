@@ -42,7 +42,7 @@ typedef enum tern_finetune_event_kind {
 /* Pointers are borrowed for the call. What does not belong to the kind is 0. */
 typedef struct tern_finetune_event {
     tern_finetune_event_kind kind;
-    uint64_t step, n_steps; /* steps taken, of all */
+    uint64_t step, n_steps; /* of every kind: steps taken, of all */
     double epoch;
     double loss, ppl; /* mean negative log likelihood of a label, natural logarithm; e^loss */
     double norm, lr;  /* of all gradients before clipping; of this step */

@@ -1,19 +1,15 @@
 /* Interrupts, time, text in and out. */
 #include "apps/app.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/file.h"
-#include "base/parts.h"
 #include "base/show.h"
 
 /* A stream has no size that could be looked at first: it ends here, not where memory does. */
@@ -237,42 +233,4 @@ const char *tern_app_bytes(uint64_t bytes, char out[16])
     for (; v >= 999.5 && unit < 4; unit++) v /= 1000;
     snprintf(out, 16, "%.*f %s", unit && v < 9.995 ? 2 : unit && v < 99.95 ? 1 : 0, v, units[unit]);
     return out;
-}
-
-static bool is_weights(const char *name)
-{
-    size_t n = strlen(name);
-    return n > 12 && strcmp(name + n - 12, ".safetensors") == 0 && strncmp(name, "golden", 6) != 0;
-}
-
-/* Of a file whose name says that it is one of several: of all of them. */
-static uint64_t bytes_of_parts(const char *path, uint32_t n)
-{
-    uint64_t bytes = 0;
-    struct stat s;
-    for (uint32_t i = 1; i <= n; i++) {
-        char *part = tern_parts_path(path, i);
-        if (part && stat(part, &s) == 0) bytes += (uint64_t)s.st_size;
-        tern_free(part);
-    }
-    return bytes;
-}
-
-uint64_t tern_app_file_bytes(const char *path)
-{
-    struct stat s;
-    uint32_t part;
-    const uint32_t n = tern_parts_of_name(path, &part);
-    if (n > 1) return bytes_of_parts(path, n);
-    if (stat(path, &s) != 0) return 0;
-    if (!S_ISDIR(s.st_mode)) return (uint64_t)s.st_size;
-    uint64_t bytes = 0;
-    DIR *dir = opendir(path);
-    for (const struct dirent *e; dir && (e = readdir(dir));) {
-        char *file = is_weights(e->d_name) ? tern_path_join(path, e->d_name) : NULL;
-        if (file && stat(file, &s) == 0) bytes += (uint64_t)s.st_size;
-        tern_free(file);
-    }
-    if (dir) closedir(dir);
-    return bytes;
 }

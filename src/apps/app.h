@@ -48,8 +48,6 @@ bool tern_app_flushed(void);
 tern_status tern_app_flush(tern_error *err);
 /* "1.2 GB". */
 const char *tern_app_bytes(uint64_t bytes, char out[16]);
-/* Bytes of a file (of one in parts all of them), or of the weight files in a folder. */
-uint64_t tern_app_file_bytes(const char *path);
 
 /* Before anything is written: base/output.h, with --overwrite and all files and folders that the flags name: words that
  * are no flags, --file, --template, adapters, and `model` (may be NULL). */

@@ -3,6 +3,7 @@
 
 #include "apps/open.h"
 #include "apps/progress.h"
+#include "base/parts.h"
 #include "quant/i2_s_order.h"
 #include "quant/mix.h"
 #include "quant/rsr.h"
@@ -34,7 +35,7 @@ static const tern_flag_group groups[] = {{"Flags", flags}, {0}};
 static void print_size(const char *path, uint64_t parameters)
 {
     char size[16];
-    const uint64_t n = tern_app_file_bytes(path);
+    const uint64_t n = tern_parts_bytes(path);
     fprintf(stderr, "%s: %s, %.2f bits per weight\n", path, tern_app_bytes(n, size),
             (double)n * 8 / (double)parameters);
 }

@@ -5,6 +5,7 @@
 #include "apps/data_show.h"
 #include "apps/model.h"
 #include "apps/progress.h"
+#include "base/parts.h"
 #include "base/show.h"
 #include "train/data_read.h"
 #include "train/pack.h"
@@ -167,7 +168,7 @@ static tern_status print_report(const job *j, tern_error *err)
         printf("rows of %-6u %u, %.1f %% full\n", p->seq, p->n_rows,
                100 * (double)p->n_positions / ((double)p->n_rows * p->seq));
     }
-    printf("%s: %s\n", path, tern_app_bytes(tern_app_file_bytes(path), size));
+    printf("%s: %s\n", path, tern_app_bytes(tern_parts_bytes(path), size));
     return TERN_OK;
 }
 

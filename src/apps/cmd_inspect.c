@@ -4,6 +4,7 @@
 #include "apps/inspect.h"
 #include "apps/model.h"
 #include "base/file.h"
+#include "base/parts.h"
 #include "base/show.h"
 #include "graph/graph.h"
 #include "infer/session.h"
@@ -97,7 +98,7 @@ static tern_status run(const tern_options *o, tern_error *err)
         return inspect_graph(o, path.text, err);
     }
     json_t *out = json_pack("{s:o, s:I}", "file", tern_app_json_text(path.text, strlen(path.text)), "file_bytes",
-                            (json_int_t)tern_app_file_bytes(path.text));
+                            (json_int_t)tern_parts_bytes(path.text));
     const char *base = o->args.n ? o->model : NULL; /* beside an adapter -m names the model that it should fit */
     tern_status status;
     if (tern_package_is(path.text)) status = tern_app_describe_package(path.text, o->json, out, err);

@@ -1,6 +1,7 @@
 /* tern synth: a model of random weights. */
 #include "apps/model.h"
 #include "apps/progress.h"
+#include "base/parts.h"
 
 static const tern_flag flags[] = {
     {"preset", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, preset), 0, 0, "Shapes: " TERN_SYNTH_PRESETS},
@@ -49,7 +50,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     tern_status status = tern_synth_write(o->output, &how, err);
     tern_progress_end(&progress);
     char size[16];
-    if (status == TERN_OK) fprintf(stderr, "%s: %s\n", o->output, tern_app_bytes(tern_app_file_bytes(o->output), size));
+    if (status == TERN_OK) fprintf(stderr, "%s: %s\n", o->output, tern_app_bytes(tern_parts_bytes(o->output), size));
     tern_app_say_fallbacks(o->output, &report);
     return status;
 }

@@ -11,4 +11,7 @@ uint32_t tern_parts_of_name(const char *path, uint32_t *part);
  * memory. A part of more than five digits has no such name. */
 char *tern_parts_path(const char *path, uint32_t part);
 
+/* Bytes of a file, of one in parts of all that are there, of a folder of its SafeTensors files; 0: nothing is there. */
+uint64_t tern_parts_bytes(const char *path);
+
 #endif

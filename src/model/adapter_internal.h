@@ -51,4 +51,7 @@ tern_status tern_adapter__read_peft(tern_adapter *adapter, const json_t *root, c
 /* An adapter for the configuration, or for none, with nothing in it. */
 tern_status tern_adapter__create(tern_adapter **adapter, const tern_config *config, tern_error *err);
 
+/* The text of adapter_config.json at the end of a buffer. Errors: OUT_OF_MEMORY. */
+tern_status tern_adapter__add_peft_config(const tern_adapter *adapter, tern_buf *out, tern_error *err);
+
 #endif

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -215,69 +214,11 @@ static tern_status write_tensors(const pieces *p, const char *path, tern_error *
     return status;
 }
 
-/* The shortest decimal that reads back as the same f32. */
-static tern_status add_number(tern_buf *out, const char *key, float v, tern_error *err)
-{
-    char text[32];
-    for (int digits = 6; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)v);
-        if (strtof(text, NULL) == v) break;
-    }
-    return tern_buf_addf(out, err, "  \"%s\": %s,\n", key, text);
-}
-
-static bool has_target(const tern_adapter *ad, tern_role role)
-{
-    for (uint32_t layer = 0; layer < ad->info.n_layers; layer++)
-        if (tern_adapter_find(ad, role, layer)) return true;
-    return false;
-}
-
-/* The last part of the module's name: "q_proj", and of experts what the family calls it, "w1". */
-static void name_target(const tern_adapter *ad, tern_role role, char out[TERN_MODEL__NAME_BYTES])
-{
-    tern_hf_experts named;
-    snprintf(out, TERN_MODEL__NAME_BYTES, "%s", tern_adapter_target(role));
-    if (!tern_role__hf_experts(&ad->config, role, 0, 0, &named)) return;
-    named.name[strlen(named.name) - strlen(".weight")] = 0;
-    snprintf(out, TERN_MODEL__NAME_BYTES, "%s", strrchr(named.name, '.') + 1);
-}
-
-static tern_status add_targets(const tern_adapter *ad, tern_buf *out, tern_error *err)
-{
-    const char *before = "";
-    TERN_TRY(tern_buf_addf(out, err, "  \"target_modules\": ["));
-    for (int role = 0; role < TERN_ROLE_COUNT; role++) {
-        if (!has_target(ad, (tern_role)role)) continue;
-        char name[TERN_MODEL__NAME_BYTES];
-        name_target(ad, (tern_role)role, name);
-        TERN_TRY(tern_buf_addf(out, err, "%s\"%s\"", before, name));
-        before = ", ";
-    }
-    return tern_buf_addf(out, err, "],\n");
-}
-
-static tern_status add_config(const tern_adapter *ad, tern_buf *out, tern_error *err)
-{
-    const tern_adapter_info *info = &ad->info;
-    TERN_TRY(tern_buf_addf(out, err, "{\n  \"base_model_name_or_path\": "));
-    if (*info->base) TERN_TRY(tern_json_add_string(out, info->base, strlen(info->base), err));
-    else TERN_TRY(tern_buf_addf(out, err, "null"));
-    TERN_TRY(tern_buf_addf(out, err, ",\n  \"bias\": \"none\",\n  \"fan_in_fan_out\": false,\n"));
-    TERN_TRY(tern_buf_addf(out, err, "  \"inference_mode\": true,\n"));
-    TERN_TRY(add_number(out, "lora_alpha", info->alpha, err));
-    TERN_TRY(add_number(out, "lora_dropout", info->dropout, err));
-    TERN_TRY(tern_buf_addf(out, err, "  \"peft_type\": \"LORA\",\n  \"r\": %u,\n", info->rank));
-    TERN_TRY(add_targets(ad, out, err));
-    TERN_TRY(tern_buf_addf(out, err, "  \"task_type\": \"CAUSAL_LM\",\n  \"use_dora\": false,\n"));
-    return tern_buf_addf(out, err, "  \"use_rslora\": %s\n}\n", info->rslora ? "true" : "false");
-}
-
 static tern_status write_config(const tern_adapter *ad, const char *path, tern_error *err)
 {
     tern_buf text = {0};
     tern_status status;
-    TERN_GOTO(add_config(ad, &text, err));
+    TERN_GOTO(tern_adapter__add_peft_config(ad, &text, err));
     TERN_GOTO(tern_file_write(path, text.data, text.size, err));
 fail:
     tern_buf_deinit(&text);

@@ -26,6 +26,8 @@ static uint64_t resident(void)
 void tern_run__emit(const tern_run *run, tern_finetune_event event)
 {
     if (!run->o->on_event) return;
+    event.step = run->trainer ? tern_trainer_steps(run->trainer) : 0;
+    event.n_steps = run->params.n_steps;
     event.celsius = run->reading.celsius;
     event.mhz = run->reading.mhz;
     event.watts = run->reading.watts;

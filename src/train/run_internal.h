@@ -83,6 +83,7 @@ static inline bool tern_run__is_lora(const tern_run *run)
 }
 
 double tern_run__seconds(void);
+/* Adds what is the same for every event: the step, the machine. */
 void tern_run__emit(const tern_run *run, tern_finetune_event event);
 void tern_run__note(const tern_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* CANCELLED when the caller wants to stop. */

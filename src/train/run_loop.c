@@ -45,9 +45,7 @@ static tern_status generate(const tern_run *run, tern_session *session, const ch
     TERN_GOTO(tokenize_prompt(run, prompt, &ids, err));
     TERN_GOTO(tern_generate(session, ids.ids, (uint32_t)ids.n, &params, &result, err));
     TERN_GOTO(s.status);
-    tern_run__emit(run, (tern_finetune_event){.kind = TERN_FINETUNE_SAMPLE,
-                                              .step = tern_trainer_steps(run->trainer),
-                                              .text = s.text.data});
+    tern_run__emit(run, (tern_finetune_event){.kind = TERN_FINETUNE_SAMPLE, .text = s.text.data});
 fail:
     tern_tokens_deinit(&ids);
     tern_buf_deinit(&s.text);
@@ -178,8 +176,6 @@ static tern_status evaluate(tern_run *run, double *loss, tern_error *err)
     if (isnan(run->result.first_validation)) run->result.first_validation = *loss;
     run->result.last_validation = *loss;
     tern_run__emit(run, (tern_finetune_event){.kind = TERN_FINETUNE_EVALUATED,
-                                              .step = step_of(run),
-                                              .n_steps = run->params.n_steps,
                                               .epoch = epoch_of(run),
                                               .loss = *loss,
                                               .ppl = exp(*loss),
@@ -205,8 +201,6 @@ static void tell_step(const tern_run *run, const tern_trainer_result *r)
 {
     const tern_config *config = tern_model_config(run->model);
     tern_run__emit(run, (tern_finetune_event){.kind = TERN_FINETUNE_STEP,
-                                              .step = step_of(run),
-                                              .n_steps = run->params.n_steps,
                                               .epoch = epoch_of(run),
                                               .loss = r->loss,
                                               .ppl = exp(r->loss),

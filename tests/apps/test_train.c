@@ -116,6 +116,7 @@ static void json_has_a_line_for_each_event(void **state)
         assert_string_equal(name, wanted[n]);
         if (strcmp(name, "step") == 0) assert_true(number_at(event, "loss") > 0 && number_at(event, "step_ms") > 0);
         if (strcmp(name, "plan") == 0) assert_true(number_at(event, "trained") < 1e6);
+        if (strcmp(name, "saved") == 0 || strcmp(name, "written") == 0) assert_true(number_at(event, "step") == 2);
         if (strcmp(name, "done") == 0) assert_true(number_at(event, "examples_per_second") > 0);
         json_decref(event);
     }

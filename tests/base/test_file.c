@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/parts.h"
 
 static void write_text(const char *path, const char *text)
 {
@@ -214,6 +215,22 @@ static void folders_of_files(void **state)
     assert_int_equal(count_entries("folders"), 1);
 }
 
+static void sizes_are_of_all_parts(void **state)
+{
+    (void)state;
+    make_folder("parts");
+    assert_int_equal(tern_parts_bytes(in_folder("parts", "none.gguf")), 0);
+    write_text(in_folder("parts", "m-00001-of-00002.gguf"), "one");
+    assert_int_equal(tern_parts_bytes(in_folder("parts", "m-00001-of-00002.gguf")), 3);
+    write_text(in_folder("parts", "m-00002-of-00002.gguf"), "second");
+    assert_int_equal(tern_parts_bytes(in_folder("parts", "m-00001-of-00002.gguf")), 9);
+    assert_int_equal(tern_parts_bytes(in_folder("parts", "m-00002-of-00002.gguf")), 9);
+    write_text(in_folder("parts", "model.safetensors"), "12345");
+    write_text(in_folder("parts", "config.json"), "{}");
+    assert_int_equal(tern_parts_bytes(test_scratch("parts")), 5);
+    assert_int_equal(tern_parts_bytes(in_folder("parts", "config.json")), 2);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(mode_is_kept),
     cmocka_unit_test(links_are_followed),
@@ -225,6 +242,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(abort_leaves_the_old_file),
     cmocka_unit_test(long_names_fit),
     cmocka_unit_test(folders_of_files),
+    cmocka_unit_test(sizes_are_of_all_parts),
 };
 
 TEST_GROUP(file, "", tests);

@@ -1,4 +1,6 @@
 /* LoRA adapters: the fixture made by PEFT, round trips between the two forms, and what must be refused. */
+#include <jansson.h>
+
 #include "model/adapter_cases.h"
 
 static void assert_same(const tern_adapter *a, const tern_adapter *b)
@@ -100,6 +102,48 @@ static void round_trips(void **state)
     tern_model_close(model);
 }
 
+/* What PEFT says of itself, of the model's class and of the task, Tern does not; all else is as PEFT 0.21.0 wrote it.
+ */
+static bool is_of_the_writer(const char *key)
+{
+    static const char *const keys[] = {"auto_mapping", "peft_version", "task_type", "target_modules"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(key, keys[i]) == 0) return true;
+    return false;
+}
+
+static bool equal_values(const json_t *a, const json_t *b)
+{
+    if (json_is_number(a) && json_is_number(b)) return json_number_value(a) == json_number_value(b);
+    return json_equal(a, b);
+}
+
+static void the_config_has_peft_s_keys(void **state)
+{
+    (void)state;
+    json_error_t error;
+    const char *key;
+    json_t *value;
+    tern_model *model = open_model(test_fixture("bitnet-train"));
+    tern_adapter *adapter = adapter_open_adapter(test_fixture("bitnet-train/lora"), model);
+    assert_ok(tern_adapter_write_peft(adapter, test_scratch("lora-keys"), &adapter_err), adapter_err);
+    json_t *theirs = json_load_file(test_fixture("bitnet-train/lora/adapter_config.json"), 0, &error);
+    json_t *ours = json_load_file(test_scratch("lora-keys/adapter_config.json"), JSON_REJECT_DUPLICATES, &error);
+    assert_non_null(theirs);
+    assert_non_null(ours);
+    assert_int_equal(json_object_size(ours), json_object_size(theirs));
+    json_object_foreach(theirs, key, value)
+    {
+        const json_t *found = json_object_get(ours, key);
+        if (!found || (!is_of_the_writer(key) && !equal_values(found, value))) fail_msg("%s", key);
+    }
+    assert_int_equal(json_array_size(json_object_get(ours, "target_modules")), 7);
+    json_decref(theirs);
+    json_decref(ours);
+    tern_adapter_close(adapter);
+    tern_model_close(model);
+}
+
 /* BF16 and F16, the adapter's name in the tensors, rslora, dropout and a base: all of it through GGUF and back. */
 static void keeps_settings(void **state)
 {
@@ -189,8 +233,13 @@ static void permutes_llama(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(reads_the_fixture), cmocka_unit_test(opens_by_each_path), cmocka_unit_test(round_trips),
-    cmocka_unit_test(keeps_settings),    cmocka_unit_test(permutes_llama),
+    cmocka_unit_test(reads_the_fixture),
+    cmocka_unit_test(opens_by_each_path),
+    cmocka_unit_test(round_trips),
+    cmocka_unit_test(the_config_has_peft_s_keys),
+    cmocka_unit_test(the_config_has_peft_s_keys),
+    cmocka_unit_test(keeps_settings),
+    cmocka_unit_test(permutes_llama),
 };
 
 TEST_GROUP(adapter, "web", tests);

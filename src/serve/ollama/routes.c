@@ -1,7 +1,7 @@
 /* The Ollama API: its routes, its errors, the list of models. */
 #include <string.h>
-#include <sys/stat.h>
 
+#include "base/parts.h"
 #include "serve/ollama/ollama.h"
 #include "serve/server.h"
 
@@ -15,10 +15,9 @@ const tern_protocol tern_protocol_ollama = {write_error, "", "\n"};
 
 static json_t *card(const char *name, const char *path)
 {
-    struct stat s;
-    const json_int_t size = stat(path, &s) == 0 && S_ISREG(s.st_mode) ? (json_int_t)s.st_size : 0;
     return json_pack("{s:s, s:s, s:s, s:I, s:s, s:{s:s, s:s}}", "name", name, "model", name, "modified_at",
-                     "1970-01-01T00:00:00Z", "size", size, "digest", "", "details", "format", "gguf", "family", "");
+                     "1970-01-01T00:00:00Z", "size", (json_int_t)tern_parts_bytes(path), "digest", "", "details",
+                     "format", "gguf", "family", "");
 }
 
 static tern_status tags(tern_exchange *x, tern_error *err)

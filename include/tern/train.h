@@ -22,7 +22,7 @@ typedef struct tern_finetune_plan {
     uint64_t total, limit;            /* limit 0: not known */
     uint64_t n_trained, n_parameters; /* numbers that learn, of all */
     const char *backend, *device;     /* "cpu", "vulkan"; the device's name, NULL for the CPU */
-    uint64_t n_steps;                 /* 0: not known without the data (dry_run) */
+    uint64_t n_steps;                 /* 0: not known without data (dry_run) */
     uint64_t n_rows, n_validation_rows;
     uint32_t batch, seq, accumulate;
     double lr;
@@ -36,8 +36,18 @@ typedef enum tern_finetune_event_kind {
     TERN_FINETUNE_SAMPLE,    /* text: the prompt and what the model makes of it */
     TERN_FINETUNE_SAVED,     /* text: the checkpoint's path */
     TERN_FINETUNE_NOTE,      /* text: something worth knowing */
-    TERN_FINETUNE_WRITTEN    /* text: the result's path */
+    TERN_FINETUNE_WRITTEN,   /* text: the result's path */
+    TERN_FINETUNE_ESTIMATED, /* dry_run: steps were measured: step_ms, tokens_per_second, examples_per_second, and in
+                              * eta all steps with their validations; NAN: nobody said how many */
+    TERN_FINETUNE_PROFILED   /* with `profile`, after the last step: profile and n_profile */
 } tern_finetune_event_kind;
+
+/* What one kind of dispatch (of the CPU: of op) has cost in all steps of this call. */
+typedef struct tern_finetune_profile_row {
+    const char *name;   /* the value that it makes, without the layer; or the kind of op */
+    const char *kernel; /* static storage */
+    uint64_t n, ns;
+} tern_finetune_profile_row;
 
 /* Pointers are borrowed for the call. What does not belong to the kind is 0. */
 typedef struct tern_finetune_event {
@@ -61,6 +71,9 @@ typedef struct tern_finetune_event {
     const uint64_t *expert_rows;
     uint32_t n_layers, n_experts;
     double expert_imbalance;
+    const tern_finetune_profile_row *profile; /* [n_profile] the most expensive first */
+    size_t n_profile;
+    uint64_t n_profiled; /* steps */
 } tern_finetune_event;
 
 /* Start from tern_finetune_defaults; all strings and lists are borrowed for the call. */
@@ -85,7 +98,10 @@ typedef struct tern_finetune_options {
     /* Begins anew where a checkpoint is, and replaces an output that is there. Without it, and without `resume`, both
      * are errors; an output that is read (the model, data, a folder that holds them) always is. */
     bool overwrite;
-    bool dry_run; /* only the plan; data and output need not be given */
+    /* The plan, and where it fits a step or two, measured in the memory that the run would take (with data on its rows,
+     * else on made-up tokens); nothing is written but to a folder of /tmp, which is removed. data and output need not
+     * be given. */
+    bool dry_run;
 
     /* What is trained: all weights, or with lora_rank an adapter beside them. */
     uint32_t lora_rank;
@@ -135,6 +151,7 @@ typedef struct tern_finetune_options {
     const char *backend, *device; /* as in tern_engine_options */
     uint32_t n_threads;
     bool pin, validation;
+    bool profile; /* time every dispatch of the steps, which makes them slower on a GPU */
     const char *cpu_features;
     const char *power;         /* "performance" (NULL), "balanced", "saver" */
     double max_temp;           /* degrees Celsius above which it works less; 0: any */

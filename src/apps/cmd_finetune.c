@@ -15,7 +15,7 @@ static tern_status train(const tern_options *options, const char *model, tern_tr
     tern_finetune_options how;
     tern_finetune_result result;
     TERN_TRY(tern_train_read_flags(options, words, &how, err));
-    tern_train_show show = {.json = options->json, .dry_run = how.dry_run, .log_every = options->log_every};
+    tern_train_show show = {.json = options->json, .log_every = options->log_every};
     how.model = model;
     how.on_event = tern_train_show_event;
     how.go_on = go_on;

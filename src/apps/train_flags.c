@@ -32,7 +32,8 @@ const tern_flag tern_flags_train_data[] = {
     {"json", 0, TERN_FLAG_BOOL, NULL, FIELD(json), 0, 0, "One JSON object a line for all that happens"},
     {"log-every", 0, TERN_FLAG_U32, "N", FIELD(log_every), 1, 1 << 30,
      "Steps between lines; a fiftieth of all when not given"},
-    {"dry-run", 0, TERN_FLAG_BOOL, NULL, TRAINING(dry_run), 0, 0, "Prints the memory plan and stops"},
+    {"dry-run", 0, TERN_FLAG_BOOL, NULL, TRAINING(dry_run), 0, 0,
+     "Prints the memory plan, measures a step or two, says how long all would take, and stops"},
     {0},
 };
 
@@ -118,6 +119,7 @@ const tern_flag tern_flags_train_quality[] = {
     {"sample-prompt", 0, TERN_FLAG_TEXT, "TEXT", TRAINING(sample_prompt), 0, 0, "What they go on from"},
     {"sample-tokens", 0, TERN_FLAG_U32, "N", TRAINING(sample_tokens), 1, 1 << 20, "How long they are"},
     {"plot", 0, TERN_FLAG_BOOL, NULL, TRAINING(plot), 0, 0, "Draws loss.svg beside loss.csv"},
+    {"profile", 0, TERN_FLAG_BOOL, NULL, TRAINING(profile), 0, 0, "Says at the end where the time of the steps went"},
     {0},
 };
 

@@ -5,10 +5,9 @@
 #include "apps/progress.h"
 #include "tern/train.h"
 
-/* Zero-initialised but for the first three. */
+/* Zero-initialised but for the first two. */
 typedef struct tern_train_show {
     bool json;
-    bool dry_run;
     uint32_t log_every; /* 0: a fiftieth of the steps */
     tern_progress progress;
     double drawn; /* seconds */

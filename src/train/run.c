@@ -84,8 +84,10 @@ static tern_status open_backend(tern_run *run, tern_error *err)
                                       .pin = o->pin,
                                       .cpu_features = o->cpu_features,
                                       .device = o->device,
-                                      .validation = o->validation};
-    return tern_backend_open(&run->backend, &how, err);
+                                      .validation = o->validation,
+                                      .profile = o->profile};
+    TERN_TRY(tern_backend_open(&run->backend, &how, err));
+    return tern_run__open_profile(run, err);
 }
 
 static tern_status open_sensors(tern_run *run, tern_error *err)
@@ -141,15 +143,6 @@ static tern_status plan(tern_run *run, tern_error *err)
     return TERN_OK;
 }
 
-/* A plan that does not fit is an error also where nothing is to be done; opening says what would help, and allocates
- * nothing. */
-static tern_status try_plan(tern_run *run, tern_error *err)
-{
-    TERN_TRY(plan(run, err));
-    if (run->plan.limit == 0 || run->plan.total <= run->plan.limit) return TERN_OK;
-    return tern_trainer_open(&run->trainer, run->backend, run->model, &run->params, err);
-}
-
 /* What the file has and nothing uses, and kernels that are trusted untried. */
 static void note_what_is_left_out(const tern_run *run)
 {
@@ -179,15 +172,16 @@ static tern_status open_trainer(tern_run *run, tern_error *err)
 static tern_status open_all(tern_run *run, tern_error *err)
 {
     TERN_TRY(tern_run__read_options(run, err));
-    if (!run->o->dry_run || run->o->config) TERN_TRY(tern_run__find_folder(run, err));
+    TERN_TRY(tern_run__find_folder(run, err));
     TERN_TRY(open_sensors(run, err));
     TERN_TRY(open_model(run, err));
     TERN_TRY(tern_run__choose(run, err));
     TERN_TRY(open_backend(run, err));
-    if (run->o->dry_run) return try_plan(run, err);
-    TERN_TRY(tern_run__list_settings(run, err));
-    TERN_TRY(tern_run__find_checkpoint(run, err));
-    TERN_TRY(tern_run__rehearse_result(run, err));
+    if (!run->o->dry_run) {
+        TERN_TRY(tern_run__list_settings(run, err));
+        TERN_TRY(tern_run__find_checkpoint(run, err));
+        TERN_TRY(tern_run__rehearse_result(run, err));
+    }
     TERN_TRY(plan(run, err));
     return open_trainer(run, err);
 }
@@ -195,6 +189,7 @@ static tern_status open_all(tern_run *run, tern_error *err)
 static void close_all(tern_run *run)
 {
     tern_run__close_curve(&run->curve);
+    tern_run__close_profile(run);
     tern_checkpoint_close(run->checkpoint);
     tern_trainer_close(run->trainer);
     if (run->backend) run->backend->close(run->backend);
@@ -206,12 +201,14 @@ static void close_all(tern_run *run)
     tern_model_close(run->model);
     tern_thermal_close(run->thermal);
     if (run->lock >= 0) close(run->lock);
+    tern_run__remove_dry_folder(run);
     json_decref(run->settings);
     tern_free(run->rows.rows);
     tern_free(run->rows.numbers);
     tern_free(run->state_path);
     tern_free(run->checkpoint_dir);
     tern_free(run->folder);
+    tern_free(run->dry_folder);
 }
 
 /* ---- running */
@@ -260,6 +257,7 @@ static tern_status train(tern_run *run, tern_error *err)
     if (status == TERN_CANCELLED) return keep(run, err);
     TERN_TRY(status);
     count_result(run);
+    tern_run__tell_profile(run);
     if (tern_trainer_steps(run->trainer) != run->saved_step) TERN_TRY(tern_run__save(run, err));
     TERN_TRY(tern_run__flush_curve(run, err));
     if (run->o->plot) TERN_TRY(tern_run__plot(run, err));
@@ -278,7 +276,7 @@ tern_status tern_finetune(const tern_finetune_options *options, tern_finetune_re
                     .reading = {NAN, NAN, NAN},
                     .result = {.loss = NAN, .first_validation = NAN, .last_validation = NAN, .best_validation = NAN}};
     tern_status status = open_all(&run, e);
-    if (status == TERN_OK && !options->dry_run) status = train(&run, e);
+    if (status == TERN_OK) status = options->dry_run ? tern_run__estimate(&run, e) : train(&run, e);
     if (result) *result = run.result;
     close_all(&run);
     return status;

@@ -30,6 +30,7 @@ static bool works_beside(const tern_run *run)
 static char *name_folder(const tern_run *run)
 {
     const char *output = run->o->output;
+    if (run->dry_folder) return tern_strdup(run->dry_folder);
     if (!works_beside(run)) return tern_strdup(output);
     size_t n = strlen(output) - (run->to_gguf ? strlen(".gguf") : 0);
     while (n > 1 && !run->to_gguf && output[n - 1] == '/') n--;
@@ -90,17 +91,18 @@ static tern_status check_output(const tern_run *run, tern_error *err)
 tern_status tern_run__find_folder(tern_run *run, tern_error *err)
 {
     const tern_finetune_options *o = run->o;
-    run->to_gguf = tern_path_ends(o->output, ".gguf");
-    if (o->type && !run->to_gguf)
+    run->to_gguf = o->output && tern_path_ends(o->output, ".gguf");
+    if (o->type && o->output && !run->to_gguf)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "type %s goes with an output NAME.gguf, %s found",
                          tern_show_z(o->type).text, tern_show_z(o->output).text);
     if (o->type && (o->lora_rank || o->lora_start))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "type %s: adapters are always f32", tern_show_z(o->type).text);
+    if (o->dry_run) TERN_TRY(tern_run__make_dry_folder(run, err));
     run->folder = name_folder(run);
     run->checkpoint_dir = run->folder ? tern_run__path(run, "checkpoint") : NULL;
     run->state_path = run->checkpoint_dir ? tern_path_join(run->checkpoint_dir, "state.safetensors") : NULL;
-    if (!run->state_path) return tern_fail_alloc(err, strlen(o->output) + 64);
-    return o->dry_run ? TERN_OK : check_output(run, err);
+    if (!run->state_path) return tern_fail_alloc(err, 4096);
+    return o->dry_run || !o->output ? TERN_OK : check_output(run, err);
 }
 
 /* One run at a time works in a folder. The lock goes with the process, however that ends. */

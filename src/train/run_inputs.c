@@ -290,7 +290,7 @@ static tern_status find_tokenizer(const tern_run *run, const tern_init *init, te
     const char *given = run->o->tokenizer;
     const uint32_t n_vocab = init->config.n_vocab;
     *out = NULL;
-    if (run->o->dry_run) return TERN_OK;
+    if (run->o->n_data == 0) return TERN_OK; /* a dry run */
     if (!given) return learn(run, n_vocab, out, err);
     TERN_TRY(tern_path_ends(given, ".gguf") ? open_gguf(given, out, err) : tern_tokenizer_open_hf(out, given, err));
     if (tern_tokenizer_size(*out) <= n_vocab) return TERN_OK;
@@ -313,7 +313,8 @@ fail:
 /* A model is called as its folder: as the output, without its folder and suffix. */
 static void name_of(const tern_run *run, char out[64])
 {
-    const char *slash = strrchr(run->o->output, '/'), *name = slash && slash[1] ? slash + 1 : run->o->output;
+    const char *output = run->o->output ? run->o->output : "model";
+    const char *slash = strrchr(output, '/'), *name = slash && slash[1] ? slash + 1 : output;
     size_t n = strcspn(name, "/"), suffix = run->to_gguf ? strlen(".gguf") : 0;
     snprintf(out, 64, "%.*s", (int)(n - suffix), name);
     if (strcmp(out, "checkpoint") == 0) snprintf(out, 64, "start"); /* that name is taken */

@@ -40,6 +40,7 @@ typedef struct tern_run {
 
     /* files: a folder with loss.csv, the data's tokens, and in `checkpoint` what a run goes on from */
     bool to_gguf;
+    char *dry_folder; /* of a dry run, in the place of `folder`; removed at the end */
     char *folder, *checkpoint_dir, *state_path;
     int lock; /* of the folder; -1: not yet */
 
@@ -75,6 +76,7 @@ typedef struct tern_run {
     uint64_t n_timed;                   /* steps of this call */
     uint64_t n_tail;                    /* steps in the mean of the result's loss */
     double step_seconds, total_seconds; /* of a step: smoothed, its work alone; and with rests and all else */
+    struct tern_run_profile *profile;   /* NULL: not asked for */
 } tern_run;
 
 static inline bool tern_run__is_lora(const tern_run *run)
@@ -139,6 +141,23 @@ tern_status tern_run__read_checkpoint(tern_run *run, const json_t *about, tern_e
 tern_status tern_run__restore(tern_run *run, tern_error *err);
 /* Gives the trainer the best weights. */
 tern_status tern_run__restore_best(tern_run *run, tern_error *err);
+
+/* ---- a dry run */
+
+/* Makes a folder to work in. */
+tern_status tern_run__make_dry_folder(tern_run *run, tern_error *err);
+/* Safe where there is none. */
+void tern_run__remove_dry_folder(const tern_run *run);
+/* Takes a few steps and tells what all would take. The trainer is open. */
+tern_status tern_run__estimate(tern_run *run, tern_error *err);
+
+/* ---- what the steps' dispatches cost; nothing where that was not asked for */
+
+tern_status tern_run__open_profile(tern_run *run, tern_error *err);
+void tern_run__before_step(const tern_run *run);
+void tern_run__after_step(const tern_run *run);
+void tern_run__tell_profile(const tern_run *run);
+void tern_run__close_profile(tern_run *run);
 
 /* ---- the loop, and what comes of it */
 

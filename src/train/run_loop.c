@@ -241,12 +241,14 @@ static void count_result(tern_run *run, const tern_trainer_result *r, double sec
 static tern_status take_step(tern_run *run, tern_trainer_result *r, double *busy, tern_error *err)
 {
     const double start = tern_run__seconds();
+    tern_run__before_step(run);
     for (size_t i = 0; i < run->rows.n; i++) {
         const uint32_t row = tern_train_order_row(&run->order, step_of(run) * run->rows.n + i);
         TERN_TRY(tern_train_pack_row(run->pack, row, &run->rows.rows[i], err));
     }
     TERN_TRY(tern_trainer_step(run->trainer, run->rows.rows, run->rows.n, r, err));
     *busy = tern_run__seconds() - start;
+    tern_run__after_step(run);
     count_result(run, r, *busy);
     smooth(&run->step_seconds, *busy, run->n_timed);
     return TERN_OK;

@@ -104,8 +104,6 @@ static tern_status check_numbers(const tern_finetune_options *o, tern_error *err
                          "an adapter beside a model from nothing: a trained model expected");
     if (!o->dry_run && (o->n_data == 0 || !o->output))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "no %s given: one expected", o->n_data ? "output" : "data");
-    if (o->dry_run && o->config && !o->output)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "no output given: one expected, where the model is made");
     if (o->resume && o->overwrite)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "to resume and to overwrite: one of them expected");
     return TERN_OK;
@@ -177,7 +175,7 @@ tern_status tern_run__choose(tern_run *run, tern_error *err)
     run->params.lora.start = run->start;
     run->params.lr =
         run->o->lr > 0 ? run->o->lr : tern_trainer_default_lr(tern_model_config(run->model), tern_run__is_lora(run));
-    if (!run->o->dry_run) TERN_TRY(tern_run__open_data(run, err));
+    if (run->o->n_data) TERN_TRY(tern_run__open_data(run, err));
     choose_steps(run);
     return TERN_OK;
 }

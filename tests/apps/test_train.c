@@ -1,4 +1,5 @@
 /* tern finetune and tern train as a person uses them. */
+#include <math.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -213,6 +214,70 @@ static void dry_runs_need_neither_data_nor_output(void **state)
     test_output_free(&o);
 }
 
+static json_t *event_of(const char *text, const char *name)
+{
+    for (const char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+        json_error_t error;
+        json_t *event = json_loadb(line, (size_t)(end - line), 0, &error);
+        if (!event) fail_msg("%s", error.text);
+        if (strcmp(json_string_value(json_object_get(event, "event")), name) == 0) return event;
+        json_decref(event);
+    }
+    fail_msg("no event %s in %s", name, text);
+    return NULL;
+}
+
+/* Steps as a run has them, a time that is no less than theirs; and nothing is left behind. */
+static void dry_runs_estimate(void **state)
+{
+    (void)state;
+    char *out = strdup(test_scratch("estimated.gguf"));
+    unlink(out);
+    const char *const call[] = {QUICK, "--val-split", "0.1",    "--epochs", "2",     "-o",
+                                out,   "--dry-run",   "--json", "--power",  "saver", NULL};
+    test_output o = test_tern(NULL, call);
+    if (o.code != 0) fail_msg("%s", o.err);
+    json_t *plan = event_of(o.out, "plan"), *estimate = event_of(o.out, "estimate");
+    const double steps = number_at(estimate, "steps"), rows = number_at(plan, "rows");
+    assert_true(steps == ceil(2 * rows / (number_at(plan, "batch") * number_at(plan, "accumulate"))));
+    assert_true(steps == number_at(plan, "steps") && number_at(plan, "validation_rows") > 0);
+    assert_true(number_at(estimate, "duty") == 0.6);
+    assert_true(number_at(estimate, "seconds") * 1e3 > steps * number_at(estimate, "step_ms") / 0.6);
+    assert_false(tern_file_exists(out) || tern_file_exists(test_scratch("estimated.train")));
+    json_decref(plan);
+    json_decref(estimate);
+    test_output_free(&o);
+    o = TERN("finetune", "--dry-run", "-m", test_small_model(), "--seq", "32", "--batch", "1", "--lora", "2");
+    assert_non_null(strstr(o.out, "ms a step"));
+    assert_non_null(strstr(o.out, "the number of steps is not known"));
+    test_output_free(&o);
+    free(out);
+}
+
+/* What is run once a step is counted once, and all of it lies within the steps. */
+static void profiles_add_up(void **state)
+{
+    (void)state;
+    test_output o = TERN(QUICK, "--steps", "3", "--val-split", "0.1", "--eval-every", "1", "-o",
+                         test_scratch("profiled.gguf"), "-f", "--json", "--profile");
+    if (o.code != 0) fail_msg("%s", o.err);
+    json_t *profile = event_of(o.out, "profile"), *done = event_of(o.out, "done");
+    const json_t *rows = json_object_get(profile, "dispatches");
+    double ms = 0, losses = 0;
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        ms += number_at(row, "ms_per_step");
+        if (strcmp(json_string_value(json_object_get(row, "makes")), "cross_entropy") == 0)
+            losses = number_at(row, "count_per_step");
+    }
+    assert_true(number_at(profile, "steps_profiled") == 3);
+    assert_true(losses == 1); /* validations have their own, which do not count */
+    assert_true(ms > 0 && ms <= number_at(done, "step_ms"));
+    json_decref(profile);
+    json_decref(done);
+    test_output_free(&o);
+}
+
 static void train_makes_a_model(void **state)
 {
     static const char config[] = "{\"hidden_size\": 128, \"intermediate_size\": 128, \"num_hidden_layers\": 1, "
@@ -327,6 +392,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(hanging_up_saves_too),
     cmocka_unit_test(nohup_is_obeyed),
     cmocka_unit_test(dry_runs_need_neither_data_nor_output),
+    cmocka_unit_test(dry_runs_estimate),
+    cmocka_unit_test(profiles_add_up),
     cmocka_unit_test(train_makes_a_model),
     cmocka_unit_test(the_template_is_kept),
     cmocka_unit_test(suggestions_fit),

@@ -55,7 +55,9 @@ void run_case_hear(void *context, const tern_finetune_event *e)
         s->n_written++;
         snprintf(s->written, sizeof s->written, "%s", e->text);
         break;
-    case TERN_FINETUNE_PROGRESS: break;
+    case TERN_FINETUNE_PROGRESS:
+    case TERN_FINETUNE_ESTIMATED:
+    case TERN_FINETUNE_PROFILED: break;
     }
 }
 

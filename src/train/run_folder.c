@@ -30,7 +30,7 @@ static bool works_beside(const tern_run *run)
 static char *name_folder(const tern_run *run)
 {
     const char *output = run->o->output;
-    if (run->dry_folder) return tern_strdup(run->dry_folder);
+    if (run->dry_folder || !output) return run->dry_folder ? tern_strdup(run->dry_folder) : NULL;
     if (!works_beside(run)) return tern_strdup(output);
     size_t n = strlen(output) - (run->to_gguf ? strlen(".gguf") : 0);
     while (n > 1 && !run->to_gguf && output[n - 1] == '/') n--;

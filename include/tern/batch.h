@@ -83,7 +83,8 @@ typedef struct tern_request_result {
     uint32_t n_drafted, n_accepted;
     double queued_ms, prefill_ms, decode_ms; /* until it began, to its first token, from there to the end */
     double logprob;                          /* sum over generated tokens, with logprobs (best_of) */
-    const tern_error *error;                 /* NULL: none; else why it ended, and reason says nothing */
+    const float *embedding;  /* [n_embd] borrowed until the callback returns; NULL: it was not asked for, or not made */
+    const tern_error *error; /* NULL: none; else why it ended, and reason says nothing */
 } tern_request_result;
 
 /* Zero-initialised but for prompt and sampler. The prompt, the stop strings and the list of adapters are copied; what
@@ -105,6 +106,10 @@ typedef struct tern_request_params {
     uint32_t n_loras;
     tern_grammar *grammar; /* what completions must look like; NULL: any text. An end token ends them then */
     uint32_t draft_tokens; /* at most so many tokens guessed from the text so far, for each step; lossless */
+    /* The prompt's vector instead of a completion, evaluated in the same steps: as tern_session_embed gives it. Of the
+     * above then only prompt and loras count, n is 0 or 1; the prompt may have n_ctx tokens. */
+    bool embed, normalize;
+    tern_pooling pooling;
     /* In the thread of tern_batch_step; false ends the completion; may be NULL. Callbacks may submit and cancel. */
     bool (*on_piece)(void *context, const tern_request_piece *piece);
     void (*on_end)(void *context, const tern_request_result *result); /* once for each completion, last of all */

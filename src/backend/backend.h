@@ -76,6 +76,7 @@ typedef struct tern_backend_info {
     uint32_t fusions;             /* tern_fusion: what it wants in graphs of one token */
     uint32_t max_steps;           /* of one run; 1 where graphs cannot hold SAMPLE */
     bool samples_rows;            /* SAMPLE with each_row */
+    bool groups_rows;             /* LINEAR, SCALE and ADD of f32 rows may have a group (tern_op.group) */
     bool copies_weights;          /* a weight's data may go once all graphs that it is in are prepared */
     bool never_waits;             /* the host cannot wait (a browser): buffer_read and wait give PENDING instead */
     const tern_paged_info *paged; /* NULL: all experts are there at once */

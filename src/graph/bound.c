@@ -70,6 +70,8 @@ tern_status tern_bound_open(tern_bound_graph *bound, tern_backend *backend, cons
 {
     const tern_bound_options own_all = {0};
     if (!options) options = &own_all;
+    if (graph->n_groups && !backend->info.groups_rows)
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: ops of groups of rows", backend->info.name);
     *bound = (tern_bound_graph){.backend = backend, .graph = graph};
     tern_status status = allocate(bound, options, err);
     if (status == TERN_OK) status = bind_all(bound, options, err);

@@ -199,16 +199,26 @@ static tern_view ffn_block(tern_builder *b, tern_view x)
 
 static void add_params(tern_builder *b)
 {
-    static const char *const names[TERN_PARAM_COUNT] = {"counts",  "ids",      "positions", "sequences",
-                                                        "outputs", "pages",    "sampler",   "starts",
-                                                        "labels",  "training", "ring_pages"};
+    static const char *const names[TERN_PARAM_COUNT] = {"counts",  "ids",      "positions",  "sequences",
+                                                        "outputs", "pages",    "sampler",    "starts",
+                                                        "labels",  "training", "ring_pages", "groups"};
     tern_graph *g = b->graph;
     uint64_t n = g->max_tokens, pages = (uint64_t)g->max_pages * g->n_sequences;
     uint64_t sampler = b->options->sampler || b->options->sampler_rows ? sizeof(tern_sample_params) / 4 : 0;
     if (b->options->sampler_rows) sampler += sizeof(tern_sample_row) / 4 * g->max_outputs;
     uint64_t rows = b->options->training ? n : 0, factors = b->options->training ? sizeof(tern_train_params) / 4 : 0;
-    const uint64_t items[TERN_PARAM_COUNT] = {
-        3, n, n, n, n, pages, sampler, rows, rows, factors, g->n_ring_pages ? pages : 0};
+    const uint64_t items[TERN_PARAM_COUNT] = {3,
+                                              n,
+                                              n,
+                                              n,
+                                              n,
+                                              pages,
+                                              sampler,
+                                              rows,
+                                              rows,
+                                              factors,
+                                              g->n_ring_pages ? pages : 0,
+                                              (uint64_t)g->n_groups * (sizeof(tern_row_group) / 4)};
     for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++) {
         g->params[i] = TERN_NO_VALUE;
         if (items[i] == 0) continue;
@@ -298,9 +308,11 @@ tern_status tern_graph_build(tern_graph *graph, const tern_model *model, const t
                      .n_routes = tern_model_config(model)->n_experts ? tern_model_config(model)->n_experts_used : 0,
                      .n_sequences = options->n_sequences,
                      .n_ring_pages = options->training ? 0 : options->n_ring_pages,
+                     .n_groups = options->n_groups,
                      .logits = TERN_NO_VALUE,
                      .tokens = TERN_NO_VALUE,
                      .row_tokens = TERN_NO_VALUE,
+                     .states = TERN_NO_VALUE,
                      .losses = TERN_NO_VALUE,
                      .norms = TERN_NO_VALUE,
                      .n_layers = tern_model_config(model)->n_layers};

@@ -12,6 +12,7 @@
 typedef struct tern_graph_lora {
     const tern_weight *a, *b; /* [rank][cols], [rows][rank], dense */
     float scale, dropout;     /* dropout: training alone */
+    uint32_t group;           /* tern_op.group: 0: beside all rows, else beside those, in place */
 } tern_graph_lora;
 
 /* What stands at one place of the model. */
@@ -28,6 +29,7 @@ typedef struct tern_graph_options {
     uint32_t max_outputs;    /* logits rows of a step; at least 1, at most max_tokens */
     uint32_t n_ctx;          /* positions of a sequence; rounded up to whole pages */
     uint32_t n_sequences;    /* at least 1 */
+    uint32_t n_groups;       /* of rows, that adapters are for */
     uint32_t n_pages;        /* physical pages of each cache */
     uint32_t n_ring_pages;   /* of a sequence in the caches of layers with a window, which are rings then: at most
                                 n_pages, as tern_graph_size_caches finds it for steps of max_tokens; 0: n_pages */
@@ -35,6 +37,7 @@ typedef struct tern_graph_options {
     bool f32_activations;    /* no activation quantiser before ternary weights (W1.58A32; trained is W1.58A8) */
     bool int8_blocks;        /* dense layers, of a model whose layers are, multiply int8 by blocks (ops/ref/blocks.h) */
     bool keep_hidden;        /* every layer's output is an output of the graph */
+    bool keep_states;        /* tern_graph.states: the last norm of every token is an output */
     bool screened_head;      /* logits that cannot be among the wanted ones may be left out */
     bool sampler;            /* SAMPLE ends the graph; max_tokens is 1 */
     bool sampler_rows;       /* the same with each_row, of any number of tokens */

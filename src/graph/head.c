@@ -35,9 +35,20 @@ static tern_view logits_of(tern_builder *b, tern_build_input *in, const char *na
     return scaled ? tern_build__scale(b, name, table.out, divisor > 0 ? 1.0f / divisor : 1.0f, cap) : table.out;
 }
 
+/* The hidden states of all tokens, for those who want vectors. */
+static void all_states(tern_builder *b, tern_view x)
+{
+    if (!b->options->keep_states) return;
+    tern_view states = tern_build__rms_norm(b, "states", x, TERN_ROLE_OUTPUT_NORM);
+    if (b->status != TERN_OK) return;
+    b->graph->states = states.value;
+    b->graph->values[states.value].kind = TERN_VALUE_OUTPUT;
+}
+
 /* The logits of the rows whose outputs are wanted. */
 static void wanted_rows(tern_builder *b, tern_view x)
 {
+    all_states(b, x);
     tern_view last = tern_build__activation(b, "last", TERN_DTYPE_F32, TERN_ROWS_OUTPUTS, b->config->n_embd);
     tern_op gather = {.kind = TERN_OP_GATHER,
                       .in = {[TERN_GATHER_X] = x, [TERN_GATHER_OUTPUTS] = tern_build__param(b, TERN_PARAM_OUTPUTS)}};

@@ -44,22 +44,25 @@ static bool takes_blocks(const tern_builder *b, const tern_build_input *in, tern
     return x.value == in->x.value && !w->encoding->ternary && w->encoding->block_elements > 1;
 }
 
-/* y = a + c */
-static tern_view plus(tern_builder *b, const char *name, tern_rows rows, tern_view a, tern_view c)
+/* y = a + c; of a group of rows in place of a, whose other rows stay */
+static tern_view plus(tern_builder *b, const char *name, tern_rows rows, tern_view a, tern_view c, uint32_t group)
 {
-    tern_view y = tern_build__activation(b, name, TERN_DTYPE_F32, rows, a.cols);
-    tern_build__op(b, (tern_op){.kind = TERN_OP_ADD, .in = {[TERN_ADD_A] = a, [TERN_ADD_B] = c}}, rows, TERN_ADD_INPUTS,
-                   y);
+    tern_view y = group ? a : tern_build__activation(b, name, TERN_DTYPE_F32, rows, a.cols);
+    const tern_op op = {.kind = TERN_OP_ADD, .group = group, .in = {[TERN_ADD_A] = a, [TERN_ADD_B] = c}};
+    tern_build__op(b, op, rows, TERN_ADD_INPUTS, y);
     return y;
 }
 
-/* y = W x (+ bias) (+ residual), of the experts on the route where there is one; bias NULL: none */
+/* y = W x (+ bias) (+ residual), of the experts on the route where there is one; bias NULL: none. Of a group of rows a
+ * sum goes in place of the residual, whose other rows stay. */
 static tern_view multiply(tern_builder *b, const char *name, const tern_build_input *in, tern_view x,
-                          const tern_weight *w, const tern_weight *bias, tern_view residual)
+                          const tern_weight *w, const tern_weight *bias, tern_view residual, uint32_t group)
 {
     const uint32_t n_experts = in->route.cols ? b->config->n_experts : 1;
-    tern_view y = tern_build__activation(b, name, TERN_DTYPE_F32, in->rows, w->rows / n_experts);
+    const bool in_place = group && residual.value != TERN_NO_VALUE;
+    tern_view y = in_place ? residual : tern_build__activation(b, name, TERN_DTYPE_F32, in->rows, w->rows / n_experts);
     tern_op op = {.kind = TERN_OP_LINEAR,
+                  .group = group,
                   .in = {[TERN_LINEAR_X] = x, [TERN_LINEAR_W] = tern_build__weight(b, w)},
                   .n_parts = 1,
                   .int8_blocks = takes_blocks(b, in, x, w),
@@ -93,7 +96,7 @@ static tern_view inner(tern_builder *b, const tern_build_linear *layer, const te
     snprintf(name, sizeof name, "%s_lora%u_dropout", layer->name, index);
     if (b->options->training && lora->dropout > 0) x = dropped(b, name, in, lora->dropout);
     snprintf(name, sizeof name, "%s_lora%u_a", layer->name, index);
-    return multiply(b, name, in, x, lora->a, NULL, tern_build__no_view());
+    return multiply(b, name, in, x, lora->a, NULL, tern_build__no_view(), lora->group);
 }
 
 /* u, which is A dropout(x), times the scale; outside training a scale of 1 is no op. */
@@ -105,8 +108,8 @@ static tern_view scaled(tern_builder *b, const tern_build_linear *layer, const t
     if (lora->scale == 1 && !b->options->training) return u;
     snprintf(name, sizeof name, "%s_lora%u_scaled", layer->name, index);
     tern_view out = tern_build__activation(b, name, TERN_DTYPE_F32, in->rows, u.cols);
-    tern_build__op(b, (tern_op){.kind = TERN_OP_SCALE, .in = {[TERN_SCALE_X] = u}, .scale = lora->scale}, in->rows,
-                   TERN_SCALE_INPUTS, out);
+    const tern_op op = {.kind = TERN_OP_SCALE, .group = lora->group, .in = {[TERN_SCALE_X] = u}, .scale = lora->scale};
+    tern_build__op(b, op, in->rows, TERN_SCALE_INPUTS, out);
     return out;
 }
 
@@ -117,13 +120,14 @@ static uint32_t n_loras(const tern_builder *b, tern_role role)
 }
 
 /* B u + out: in one op, but where there is a route, whose products have no sum of their own. */
-static tern_view outer(tern_builder *b, const char *name, const tern_build_input *in, tern_view u, const tern_weight *w,
-                       tern_view out)
+static tern_view outer(tern_builder *b, const char *name, const tern_build_input *in, tern_view u,
+                       const tern_graph_lora *lora, tern_view out)
 {
     char made[80];
-    if (!in->route.cols) return multiply(b, name, in, u, w, NULL, out);
+    if (!in->route.cols) return multiply(b, name, in, u, lora->b, NULL, out, lora->group);
     snprintf(made, sizeof made, "%.60s_lora_b", name);
-    return plus(b, name, in->rows, out, multiply(b, made, in, u, w, NULL, tern_build__no_view()));
+    const tern_view product = multiply(b, made, in, u, lora->b, NULL, tern_build__no_view(), lora->group);
+    return plus(b, name, in->rows, out, product, lora->group);
 }
 
 /* out = B scale A dropout(x) + out for the adapter of this index of each layer; the result of the last one has the name
@@ -145,7 +149,7 @@ static bool adapt(tern_builder *b, const tern_build_input *in, tern_build_linear
         if (index >= all) continue;
         snprintf(name, sizeof name, "%s_lora%u", layers[i].name, index);
         layers[i].out = outer(b, index + 1 == all ? layers[i].name : name, in, u[i],
-                              tern_build__graph_weight(b, layers[i].role)->loras[index].b, layers[i].out);
+                              &tern_build__graph_weight(b, layers[i].role)->loras[index], layers[i].out);
     }
     return any;
 }
@@ -183,7 +187,7 @@ void tern_build__linears(tern_builder *b, tern_build_input *in, tern_build_linea
         if (l->norm && b->config->linear_norms) own = normed(b, in, l), read = &own;
         tern_view x = takes_quantized(b, read, l->role) ? quantized(b, read) : read->x;
         const tern_weight *bias = l->bias ? tern_build__weight_at(b, l->bias) : NULL;
-        l->out = multiply(b, base, read, x, w, bias && bias->encoding ? bias : NULL, tern_build__no_view());
+        l->out = multiply(b, base, read, x, w, bias && bias->encoding ? bias : NULL, tern_build__no_view(), 0);
     }
     bool more = true;
     for (uint32_t k = 0; more; k++) more = adapt(b, in, layers, n, k);

@@ -53,6 +53,7 @@ static const char *rule_name(tern_route_rule rule)
 /* What an op may have besides its inputs: biases, sinks, a window, a soft cap, a sum. */
 static tern_status print_optional(const tern_graph *g, const tern_op *op, tern_buf *out, tern_error *err)
 {
+    if (op->group) TERN_TRY(tern_buf_addf(out, err, " of group %u", op->group));
     for (uint32_t i = op->n_in; i < tern_op_n_views(op); i++) {
         const tern_view view = tern_op_view(op, i);
         if (!tern_op_is_optional(op, i) || view.value == TERN_NO_VALUE) continue;

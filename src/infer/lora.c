@@ -217,22 +217,24 @@ tern_buffer *tern_lora__buffer(const tern_lora *lora, const tern_weight *weight)
 }
 
 /* Adds the adapters that are beside this weight, in their order, behind the `n_loras` so far. */
-static void add_loras(tern_lora_weights *weights, size_t at, const tern_lora_use *uses, uint32_t n, size_t *n_loras)
+static void add_loras(tern_lora_weights *weights, size_t at, const tern_lora_uses *all, size_t *n_loras)
 {
     tern_graph_weight *weight = &weights->weights[at];
     weight->loras = weights->loras + *n_loras;
-    for (uint32_t i = 0; i < n; i++) {
-        const tern_weight *pair = &uses[i].lora->weights[at * HALVES];
+    for (uint32_t i = 0; i < all->n; i++) {
+        const tern_lora_use *use = &all->uses[i];
+        const tern_weight *pair = &use->lora->weights[at * HALVES];
         if (!pair->encoding) continue;
-        weights->loras[(*n_loras)++] =
-            (tern_graph_lora){.a = pair, .b = pair + 1, .scale = uses[i].scale * uses[i].lora->scale};
+        weights->loras[(*n_loras)++] = (tern_graph_lora){
+            .a = pair, .b = pair + 1, .scale = use->scale * use->lora->scale, .group = all->groups[i]};
         weight->n_loras++;
     }
 }
 
-tern_status tern_lora__weights(tern_lora_weights *weights, const tern_engine *engine, const tern_lora_use *uses,
-                               uint32_t n, tern_error *err)
+tern_status tern_lora__weights(tern_lora_weights *weights, const tern_engine *engine, const tern_lora_uses *uses,
+                               tern_error *err)
 {
+    const uint32_t n = uses->n;
     const size_t n_weights = (size_t)tern_engine_config(engine)->n_layers * TERN_ROLE_COUNT;
     size_t n_loras = 0;
     *weights = (tern_lora_weights){0};
@@ -243,7 +245,7 @@ tern_status tern_lora__weights(tern_lora_weights *weights, const tern_engine *en
         tern_lora__weights_deinit(weights);
         return tern_fail_alloc(err, n_weights * n * sizeof *weights->loras);
     }
-    for (size_t at = 0; at < n_weights; at++) add_loras(weights, at, uses, n, &n_loras);
+    for (size_t at = 0; at < n_weights; at++) add_loras(weights, at, uses, &n_loras);
     return TERN_OK;
 }
 

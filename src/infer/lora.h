@@ -16,14 +16,21 @@ tern_status tern_lora__check(const tern_engine *engine, const tern_lora_use *use
 /* The buffer of one of its matrices; NULL for other weights. */
 tern_buffer *tern_lora__buffer(const tern_lora *lora, const tern_weight *weight);
 
+/* Adapters, in their order; with groups: some for some rows of a step alone. */
+typedef struct tern_lora_uses {
+    tern_lora_use *uses; /* [n] */
+    uint32_t *groups;    /* [n] of each: tern_op.group, in no order; 0: all rows */
+    uint32_t n, n_groups;
+} tern_lora_uses;
+
 /* What stands beside the layers of a graph that uses these adapters: for tern_graph_options.weights. */
 typedef struct tern_lora_weights {
     tern_graph_weight *weights; /* [n_layers][TERN_ROLE_COUNT]; NULL without adapters */
     tern_graph_lora *loras;
 } tern_lora_weights;
 
-tern_status tern_lora__weights(tern_lora_weights *weights, const tern_engine *engine, const tern_lora_use *uses,
-                               uint32_t n, tern_error *err);
+tern_status tern_lora__weights(tern_lora_weights *weights, const tern_engine *engine, const tern_lora_uses *uses,
+                               tern_error *err);
 void tern_lora__weights_deinit(tern_lora_weights *weights);
 /* A number that differs between adapters; of one of them always the same. */
 uint64_t tern_lora__fingerprint(const tern_lora *lora);

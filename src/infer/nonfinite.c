@@ -199,8 +199,8 @@ tern_status tern_nonfinite_open(tern_nonfinite **search, const tern_runner *runn
                                        .max_outputs = step->n_outputs,
                                        .kv_f32 = runner->params.kv_f32,
                                        .keep_all = true,
-                                       .loras = runner->graphs->loras,
-                                       .n_loras = runner->graphs->n_loras};
+                                       .loras = runner->graphs->loras.uses,
+                                       .n_loras = runner->graphs->loras.n};
     TERN_GOTO(tern_runner_open(&s->runner, runner->engine, &params, err));
     TERN_GOTO(make_room(s, &s->runner.graphs->prefill.graph, err));
     TERN_GOTO(make_room(s, &s->runner.graphs->decode.graph, err));

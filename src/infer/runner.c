@@ -25,8 +25,10 @@ static tern_status build(const tern_runner *r, const tern_runner_graphs *set, co
                                   .n_sequences = p->n_sequences ? p->n_sequences : 1,
                                   .n_pages = r->n_pages,
                                   .n_ring_pages = r->n_ring_pages,
+                                  .n_groups = set->loras.n_groups,
                                   .kv_f32 = p->kv_f32,
                                   .keep_hidden = p->keep_hidden,
+                                  .keep_states = set->beside,
                                   .sampler = g == &set->steps,
                                   .sampler_rows = p->sample_rows,
                                   .f32_activations = tern_engine_f32_activations(r->engine),
@@ -44,7 +46,7 @@ static tern_status build(const tern_runner *r, const tern_runner_graphs *set, co
 static tern_status build_all(const tern_runner *r, tern_runner_graphs *set, tern_error *err)
 {
     tern_lora_weights weights = {0};
-    TERN_TRY(tern_lora__weights(&weights, r->engine, set->loras, set->n_loras, err));
+    TERN_TRY(tern_lora__weights(&weights, r->engine, &set->loras, err));
     tern_status status = build(r, set, &weights, &set->decode, 1, err);
     if (status == TERN_OK) status = build(r, set, &weights, &set->prefill, r->params.n_batch, err);
     if (status == TERN_OK && r->params.steps) status = build(r, set, &weights, &set->steps, 1, err);
@@ -84,7 +86,8 @@ typedef struct binder {
 static tern_buffer *weight_buffer(const binder *k, const tern_weight *weight)
 {
     tern_buffer *buffer = tern_engine__weight_buffer(k->runner->engine, weight);
-    for (uint32_t i = 0; i < k->set->n_loras && !buffer; i++) buffer = tern_lora__buffer(k->set->loras[i].lora, weight);
+    const tern_lora_uses *loras = &k->set->loras;
+    for (uint32_t i = 0; i < loras->n && !buffer; i++) buffer = tern_lora__buffer(loras->uses[i].lora, weight);
     return buffer;
 }
 
@@ -126,12 +129,26 @@ static tern_status bind_all(const tern_runner *r, tern_runner_graphs *set, tern_
 }
 
 /* Those that do something. */
-static tern_status take_loras(tern_runner_graphs *set, const tern_lora_use *loras, uint32_t n, tern_error *err)
+static tern_status take_loras(const tern_runner *r, tern_runner_graphs *graphs, const tern_lora_set *sets,
+                              uint32_t n_sets, tern_error *err)
 {
-    set->loras = tern_calloc((size_t)n + 1, sizeof *set->loras);
-    if (!set->loras) return tern_fail_alloc(err, n * sizeof *set->loras);
-    for (uint32_t i = 0; i < n; i++)
-        if (loras[i].scale != 0) set->loras[set->n_loras++] = loras[i];
+    tern_lora_uses *to = &graphs->loras;
+    const bool groups = graphs->beside && backend_of(r)->info.groups_rows;
+    size_t n = 1;
+    for (uint32_t i = 0; i < n_sets; i++) {
+        TERN_TRY(tern_lora__check(r->engine, sets[i].loras, sets[i].n_loras, err));
+        n += sets[i].n_loras;
+    }
+    to->uses = tern_calloc(n, sizeof *to->uses);
+    to->groups = tern_calloc(n, sizeof *to->groups);
+    if (!to->uses || !to->groups) return tern_fail_alloc(err, n * sizeof *to->uses);
+    to->n_groups = groups ? n_sets : 0;
+    for (uint32_t i = 0; i < n_sets; i++)
+        for (uint32_t k = 0; k < sets[i].n_loras; k++) {
+            if (sets[i].loras[k].scale == 0) continue;
+            to->groups[to->n] = groups ? i + 1 : 0;
+            to->uses[to->n++] = sets[i].loras[k];
+        }
     return TERN_OK;
 }
 
@@ -149,18 +166,19 @@ static void graphs_free(tern_backend *b, tern_runner_graphs *set)
     graph_deinit(&set->steps);
     graph_deinit(&set->few);
     tern_activations_free(&set->activations, b);
-    tern_free(set->loras);
+    tern_free(set->loras.uses);
+    tern_free(set->loras.groups);
     tern_free(set);
 }
 
 /* Graphs with these adapters, ready to run; the first ones also say how large what they share must be. */
-static tern_status make_graphs(tern_runner *r, const tern_lora_use *loras, uint32_t n, tern_runner_graphs **out,
-                               tern_error *err)
+static tern_status make_graphs(tern_runner *r, const tern_lora_set *sets, uint32_t n_sets, bool beside,
+                               tern_runner_graphs **out, tern_error *err)
 {
-    TERN_TRY(tern_lora__check(r->engine, loras, n, err));
     tern_runner_graphs *set = tern_calloc(1, sizeof *set);
     if (!set) return tern_fail_alloc(err, sizeof *set);
-    tern_status status = take_loras(set, loras, n, err);
+    set->beside = beside;
+    tern_status status = take_loras(r, set, sets, n_sets, err);
     if (status == TERN_OK) status = build_all(r, set, err);
     if (status == TERN_OK && !r->caches.buffers) status = create_shared(r, &set->prefill.graph, err);
     if (status == TERN_OK) status = bind_all(r, set, err);
@@ -188,7 +206,8 @@ tern_status tern_runner_build(tern_runner_graphs **graphs, tern_engine *engine, 
     size_caches(&r);
     tern_runner_graphs *set = *graphs = tern_calloc(1, sizeof *set);
     if (!set) return tern_fail_alloc(err, sizeof *set);
-    tern_status status = take_loras(set, params->loras, params->n_loras, err);
+    const tern_lora_set all = {params->loras, params->n_loras};
+    tern_status status = take_loras(&r, set, &all, 1, err);
     if (status == TERN_OK) status = build_all(&r, set, err);
     if (status == TERN_OK) return TERN_OK;
     tern_runner_unbuild(set, engine);
@@ -206,7 +225,8 @@ tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const ter
 {
     *runner = (tern_runner){.engine = engine, .params = *params};
     size_caches(runner);
-    tern_status status = make_graphs(runner, params->loras, params->n_loras, &runner->graphs, err);
+    const tern_lora_set all = {params->loras, params->n_loras};
+    tern_status status = make_graphs(runner, &all, 1, false, &runner->graphs, err);
     runner->params.loras = NULL; /* the caller's */
     if (status != TERN_OK) tern_runner_deinit(runner);
     return status;
@@ -215,17 +235,18 @@ tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const ter
 tern_status tern_runner_set_loras(tern_runner *runner, const tern_lora_use *loras, uint32_t n, tern_error *err)
 {
     tern_runner_graphs *set = NULL;
-    TERN_TRY(make_graphs(runner, loras, n, &set, err));
+    const tern_lora_set all = {loras, n};
+    TERN_TRY(make_graphs(runner, &all, 1, false, &set, err));
     graphs_free(backend_of(runner), runner->graphs);
     runner->graphs = set;
     return TERN_OK;
 }
 
-tern_status tern_runner_add_graphs(tern_runner *runner, const tern_lora_use *loras, uint32_t n,
+tern_status tern_runner_add_graphs(tern_runner *runner, const tern_lora_set *sets, uint32_t n_sets,
                                    tern_runner_graphs **graphs, tern_error *err)
 {
     *graphs = NULL;
-    return make_graphs(runner, loras, n, graphs, err);
+    return make_graphs(runner, sets, n_sets, true, graphs, err);
 }
 
 void tern_runner_drop_graphs(tern_runner *runner, tern_runner_graphs *graphs)

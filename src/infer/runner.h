@@ -31,8 +31,8 @@ typedef struct tern_runner_graphs {
     tern_runner_graph steps; /* empty without params.steps */
     tern_runner_graph few;   /* of max_outputs tokens; empty without params.n_sequences */
     tern_activations activations;
-    tern_lora_use *loras; /* [n_loras] those that do something */
-    uint32_t n_loras;
+    tern_lora_uses loras; /* those that do something */
+    bool beside;          /* the runner's own: tern_runner_add_graphs */
 } tern_runner_graphs;
 
 /* The memory of one sequence and the graphs over it: one token, up to n_batch tokens, and one token that chooses the
@@ -80,9 +80,17 @@ void tern_runner_wrote(tern_runner *runner, uint32_t first, uint32_t n);
 /* Whether a step may begin at this position: layers with a window still have what its first token sees. If not,
  * only evaluating from position 0 on brings it back. True of up to n_batch positions before the last one written. */
 bool tern_runner_holds(const tern_runner *runner, uint32_t position);
-/* Graphs with these adapters beside the runner's own, over the same caches; the caller's to
- * tern_runner_drop_graphs before the runner goes. Errors: as tern_runner_set_loras. */
-tern_status tern_runner_add_graphs(tern_runner *runner, const tern_lora_use *loras, uint32_t n,
+/* Adapters of some of a step's sequences. */
+typedef struct tern_lora_set {
+    const tern_lora_use *loras; /* [n_loras] */
+    uint32_t n_loras;
+} tern_lora_set;
+
+/* Graphs with these adapters beside the runner's own, over the same caches, with the hidden states of all tokens
+ * (tern_graph.states); the caller's to tern_runner_drop_graphs before the runner goes. On a backend that groups_rows
+ * those of sets[i] are for rows of group i + 1 alone, on others there is one set at most. Errors: as
+ * tern_runner_set_loras. */
+tern_status tern_runner_add_graphs(tern_runner *runner, const tern_lora_set *sets, uint32_t n_sets,
                                    tern_runner_graphs **graphs, tern_error *err);
 void tern_runner_drop_graphs(tern_runner *runner, tern_runner_graphs *graphs); /* NULL is fine */
 /* Puts what a step is into the parameters of one of the graphs. */

@@ -112,11 +112,11 @@ static void mix_weight(uint64_t *hash, const tern_weight *w)
 /* Those that the keys and values are made with, in their order. */
 static void mix_loras(uint64_t *hash, const tern_runner_graphs *graphs)
 {
-    for (uint32_t i = 0; i < graphs->n_loras; i++) {
-        uint64_t lora = tern_lora__fingerprint(graphs->loras[i].lora);
+    for (uint32_t i = 0; i < graphs->loras.n; i++) {
+        uint64_t lora = tern_lora__fingerprint(graphs->loras.uses[i].lora);
         mix(hash, (uint32_t)lora);
         mix(hash, (uint32_t)(lora >> 32));
-        mix(hash, tern_f32_bits(graphs->loras[i].scale));
+        mix(hash, tern_f32_bits(graphs->loras.uses[i].scale));
     }
 }
 

@@ -159,6 +159,7 @@ typedef enum tern_optimizer { TERN_OPTIMIZER_SGD, TERN_OPTIMIZER_ADAMW } tern_op
 typedef struct tern_op {
     tern_op_kind kind;
     tern_rows rows;
+    uint32_t group; /* 0: all of these rows; else those of entry group - 1 of GROUPS (tern_backend_info.groups_rows) */
     uint32_t layer; /* for messages and profiles; UINT32_MAX outside the layers */
     uint32_t n_in;
     tern_view in[TERN_OP_MAX_INPUTS];
@@ -243,6 +244,7 @@ static inline uint32_t tern_op_first_seen(const tern_op *op, uint32_t position)
  *   TRAINING   tern_train_params
  *   RING_PAGES [sequences][max_pages] as PAGES, of layers whose caches are rings: entry i is a page of i modulo
  *              n_ring_pages, so that new positions take the place of those that no window reaches
+ *   GROUPS     tern_row_group [groups]: the rows of ops that are for some of a step's sequences alone
  * They lie in one buffer, each at its value's offset (a multiple of TERN_PARAM_ALIGNMENT). */
 typedef enum tern_param {
     TERN_PARAM_COUNTS,
@@ -256,10 +258,16 @@ typedef enum tern_param {
     TERN_PARAM_LABELS,
     TERN_PARAM_TRAINING,
     TERN_PARAM_RING_PAGES,
+    TERN_PARAM_GROUPS,
     TERN_PARAM_COUNT
 } tern_param;
 
 enum { TERN_PARAM_ALIGNMENT = 256, TERN_SAMPLE_MAX_STEPS = 128, TERN_SAMPLE_MAX_ENDS = 16, TERN_SAMPLE_MAX_TOP_K = 64 };
+
+/* Rows of a step that follow each other; of a group of none no op is run. */
+typedef struct tern_row_group {
+    uint32_t first_token, n_tokens, first_output, n_outputs;
+} tern_row_group;
 
 /* What SAMPLE gives for a token where a logit is NaN or infinite: the run's last. */
 #define TERN_SAMPLE_NOT_FINITE UINT32_MAX
@@ -316,9 +324,11 @@ typedef struct tern_graph {
     uint32_t max_pages;    /* row length of PAGES and RING_PAGES */
     uint32_t n_sequences;  /* rows of PAGES and RING_PAGES */
     uint32_t n_ring_pages; /* pages of a sequence in caches of layers with a window; 0: as many as in others */
+    uint32_t n_groups;     /* of rows, in GROUPS; 0: no op is for some rows alone */
     uint32_t params[TERN_PARAM_COUNT];
     uint32_t logits;      /* output */
     uint32_t tokens;      /* output of SAMPLE, u32 [1 + TERN_SAMPLE_MAX_STEPS], or TERN_NO_VALUE */
+    uint32_t states;      /* output of the last norm, f32 [max_tokens][n_embd], or TERN_NO_VALUE */
     uint32_t row_tokens;  /* output of SAMPLE with each_row, u32 [max_outputs], or TERN_NO_VALUE */
     uint32_t losses;      /* training: output of CROSS_ENTROPY, f32 [max_tokens], or TERN_NO_VALUE */
     uint32_t norms;       /* updates: output of SUM_SQUARES, f32 [1][weights], or TERN_NO_VALUE */

@@ -116,16 +116,24 @@ test('an adapter answers under its name, beside the model', async () => {
     execFileSync(program, ['finetune', '-m', model, '--data', text, '-o', lora, '--lora', '2', '--steps', '2', '--lr',
         '0.05'], { stdio: 'ignore' });
     const file = existsSync(join(lora, 'adapter_model.safetensors')) ? lora : `${lora}.gguf`;
-    await withServer(['--lora', `moon=${file}`], async ({ url }) => {
+    await withServer(['--lora', `moon=${file}`, '--lora', `luna=${file}`], async ({ url }) => {
         const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
-        const names = ['stories', 'moon', 'stories', 'moon'];
+        const names = ['stories', 'moon', 'luna', 'stories', 'moon', 'luna'];
         const say = async (name) => (await client.completions.create({ ...story, model: name,
             logprobs: 0 })).choices[0];
         const alone = [];
         for (const name of names) alone.push(await say(name));
-        const together = await Promise.all(names.map(say));
+        const embed = async (name) => (await client.embeddings.create({ model: name, encoding_format: 'float',
+            input: ['A cat.', 'The moon sang to the sea.', 'A cat.'] })).data.map((d) => d.embedding);
+        const vectors = [await embed('stories'), await embed('moon')];
+        const [together, ...beside] = await Promise.all([Promise.all(names.map(say)), embed('stories'),
+            embed('moon')]);
+        assert.deepEqual(beside, vectors);
+        assert.deepEqual(vectors[0][0], vectors[0][2]);
+        assert.notDeepEqual(vectors[0], vectors[1]);
         assert.deepEqual(together.map((c) => c.logprobs), alone.map((c) => c.logprobs));
         assert.notDeepEqual(alone[0].logprobs.token_logprobs, alone[1].logprobs.token_logprobs);
+        assert.deepEqual(alone[1].logprobs, alone[2].logprobs); // the same file under two names
         assert.equal((await (await fetch(`${url}/lora-adapters`)).json())[0].name, 'moon');
     });
 });

@@ -81,7 +81,7 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static void run_op(tern_cpu_step *step, const tern_cpu_op *op)
+static void run_whole(tern_cpu_step *step, const tern_cpu_op *op)
 {
     if (tern_cpu__rows(step, op->op->rows) == 0) return;
     uint64_t start = now_ns();
@@ -90,6 +90,40 @@ static void run_op(tern_cpu_step *step, const tern_cpu_op *op)
     bool head = op->op->kind == TERN_OP_LINEAR && op->op->rows == TERN_ROWS_OUTPUTS;
     *(head ? &c->head_ns : &c->op_ns[op->op->kind]) += now_ns() - start;
     step->cpu->op_runs[head ? TERN_OP_COUNT : op->op->kind]++;
+}
+
+/* From row `first` of its rows on. */
+static void skip_rows(const tern_graph *g, tern_cpu_rows *rows, tern_view view, const tern_row_group *group)
+{
+    if (!rows->data) return;
+    const uint32_t first =
+        tern_rows_of(g->values[view.value].rows, group->first_token, group->first_output, g->n_routes);
+    rows->data += first * rows->stride;
+}
+
+/* The op as one of its group's rows alone. */
+static void run_group(tern_cpu_step *step, const tern_cpu_op *op)
+{
+    const tern_graph *g = step->prepared->graph;
+    const tern_cpu_step whole = {.n_tokens = step->n_tokens, .n_outputs = step->n_outputs};
+    tern_row_group group;
+    memcpy(&group, step->prepared->params[TERN_PARAM_GROUPS] + (op->op->group - 1) * sizeof group, sizeof group);
+    tern_cpu_op part = *op;
+    for (uint32_t i = 0; i < op->op->n_in; i++) skip_rows(g, &part.in[i], op->op->in[i], &group);
+    skip_rows(g, &part.out, op->op->out, &group);
+    skip_rows(g, &part.residual, op->op->residual, &group);
+    if (part.routes) part.routes += (size_t)group.first_token * g->n_routes;
+    step->n_tokens = group.n_tokens;
+    step->n_outputs = group.n_outputs;
+    run_whole(step, &part);
+    step->n_tokens = whole.n_tokens;
+    step->n_outputs = whole.n_outputs;
+}
+
+static void run_op(tern_cpu_step *step, const tern_cpu_op *op)
+{
+    if (op->op->group) run_group(step, op);
+    else run_whole(step, op);
 }
 
 static void count_weights(tern_backend_counters *c, tern_cpu_step *step)
@@ -211,6 +245,7 @@ tern_status tern_cpu_open(tern_backend **backend, const tern_cpu_options *option
                                .info.max_steps = 1,
                                .info.screens = true,
                                .info.batch_invariant = true,
+                               .info.groups_rows = true,
                                .close = cpu_close,
                                .buffer_create = buffer_create,
                                .weight_create = tern_cpu__weight_create,

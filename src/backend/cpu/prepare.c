@@ -2,11 +2,24 @@
 #include "backend/cpu/ops.h"
 #include "base/alloc.h"
 
+/* Rows of f32 can be taken from where a group begins. */
+static tern_status check_group(const tern_graph *graph, const tern_op *op, tern_error *err)
+{
+    const bool kind = op->kind == TERN_OP_LINEAR || op->kind == TERN_OP_SCALE || op->kind == TERN_OP_ADD;
+    if (op->group > graph->n_groups)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "cpu: op %s of group %u: 1 to %u expected", tern_op_name(op->kind),
+                         op->group, graph->n_groups);
+    if (!op->group || (kind && !op->screened && graph->values[op->in[0].value].dtype == TERN_DTYPE_F32)) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED, "cpu: op %s of a group of rows: linear, scale or add of f32 expected",
+                     tern_op_name(op->kind));
+}
+
 tern_status tern_cpu__supports(tern_backend *b, const tern_graph *graph, const tern_op *op, tern_error *err)
 {
     (void)b;
     const tern_cpu__op_row *row = &tern_cpu__ops[op->kind];
     if (!row->run) return tern_fail(err, TERN_UNSUPPORTED, "cpu: op %s", tern_op_name(op->kind));
+    TERN_TRY(check_group(graph, op, err));
     return row->supports ? row->supports(graph, op, err) : TERN_OK;
 }
 

@@ -73,7 +73,7 @@ static tern_status open_runner(tern_batch *b, tern_error *err)
     TERN_TRY(count_pages(b, r.kv_f32, &r.n_pages, err));
     TERN_TRY(tern_memory_check(b->engine, &r, false, err));
     TERN_TRY(tern_runner_open(&b->runner, b->engine, &r, err));
-    b->plain = (tern_batch_graphs){.graphs = b->runner.graphs, .n_users = 1};
+    b->plain = (tern_batch_graphs){.graphs = b->runner.graphs};
     return tern_pages_init(&b->pages, r.n_pages, err);
 }
 
@@ -148,6 +148,7 @@ void tern_batch_close(tern_batch *batch)
     tern_pages_deinit(&batch->pages);
     tern_free(batch->tables);
     tern_free(batch->logits);
+    tern_free(batch->states);
     tern_free(batch->chosen);
     tern_free(batch->shared);
     tern_free(batch->turn);
@@ -177,51 +178,4 @@ void tern_batch_count(const tern_batch *batch, tern_batch_counters *counters)
     pthread_mutex_lock(&b->lock);
     *counters = b->shown;
     pthread_mutex_unlock(&b->lock);
-}
-
-static bool same_loras(const tern_batch_graphs *g, const tern_lora_use *loras, uint32_t n)
-{
-    bool same = g->n_loras == n;
-    for (uint32_t i = 0; same && i < n; i++)
-        same = g->loras[i].lora == loras[i].lora && !(g->loras[i].scale < loras[i].scale) &&
-               !(g->loras[i].scale > loras[i].scale);
-    return same;
-}
-
-static tern_status add_graphs(tern_batch *b, const tern_lora_use *loras, uint32_t n, tern_batch_graphs **out,
-                              tern_error *err)
-{
-    tern_batch_graphs *g = *out = tern_calloc(1, sizeof *g);
-    if (!g) return tern_fail_alloc(err, sizeof *g);
-    const tern_status status = tern_runner_add_graphs(&b->runner, loras, n, &g->graphs, err);
-    if (status != TERN_OK) {
-        tern_free(g);
-        return status;
-    }
-    g->loras = g->graphs->loras;
-    g->n_loras = g->graphs->n_loras;
-    g->next = b->adapted;
-    b->adapted = g;
-    return TERN_OK;
-}
-
-tern_status tern_batch__use_graphs(tern_batch *b, const tern_lora_use *loras, uint32_t n, tern_batch_graphs **out,
-                                   tern_error *err)
-{
-    tern_batch_graphs *g = n ? b->adapted : &b->plain;
-    while (n && g && !same_loras(g, loras, n)) g = g->next;
-    if (n && !g) TERN_TRY(add_graphs(b, loras, n, &g, err));
-    g->n_users++;
-    *out = g;
-    return TERN_OK;
-}
-
-void tern_batch__drop_graphs(tern_batch *b, tern_batch_graphs *graphs)
-{
-    if (!graphs || --graphs->n_users || graphs == &b->plain) return;
-    tern_batch_graphs **at = &b->adapted;
-    while (*at != graphs) at = &(*at)->next;
-    *at = graphs->next;
-    tern_runner_drop_graphs(&b->runner, graphs->graphs);
-    tern_free(graphs);
 }

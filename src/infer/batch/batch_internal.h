@@ -10,19 +10,29 @@
 
 #include "infer/batch/pages.h"
 #include "infer/draft.h"
+#include "infer/pooling.h"
 #include "infer/runner.h"
 #include "infer/sampler.h"
 #include "infer/stop.h"
 #include "tern/batch.h"
 #include "text/tokenizer.h"
 
-/* Graphs with some adapters, for as long as a started sequence wants them. */
+/* Graphs, and whose rows run in them. */
 typedef struct tern_batch_graphs {
     tern_runner_graphs *graphs;
-    tern_lora_use *loras; /* [n_loras] */
-    uint32_t n_loras, n_users;
+    uint32_t n_groups; /* sets of adapters, each for the rows of its group */
+    bool takes_all;    /* also rows without adapters */
     struct tern_batch_graphs *next;
 } tern_batch_graphs;
+
+/* The adapters of started sequences, for as long as one has them; none of those whose states alone are wanted. */
+typedef struct tern_batch_set {
+    tern_lora_use *loras; /* [n_loras] */
+    uint32_t n_loras, n_users;
+    tern_batch_graphs *graphs; /* where the backend groups_rows those of all sets, else its own */
+    uint32_t group;            /* of its rows in them; 0: those of no adapter */
+    struct tern_batch_set *next;
+} tern_batch_set;
 
 typedef struct tern_sequence {
     tern_request *request;
@@ -38,8 +48,10 @@ typedef struct tern_sequence {
     /* From its start on. */
     int32_t *tokens; /* [n_ctx] the prompt, and what was chosen */
     uint32_t n_tokens;
-    uint64_t salt; /* of its adapters */
-    tern_batch_graphs *graphs;
+    uint64_t salt;         /* of its adapters */
+    tern_batch_set *set;   /* NULL: neither adapters nor states */
+    tern_pool_states pool; /* of an embedding */
+    float *embedding;      /* [n_embd] */
     tern_sampler *sampler;
     tern_grammar_state *grammar; /* NULL: any text */
     tern_text_stream stream;
@@ -62,6 +74,8 @@ typedef struct tern_sequence {
     uint32_t n_rows;    /* tokens from n_evaluated on; 0: none */
     uint32_t n_drafted; /* and so many drafted ones after them */
     uint32_t first_output, n_outputs;
+    uint32_t first_row; /* of b->states */
+    tern_batch_graphs *graphs;
     bool on_device; /* which chooses their tokens; else logits come back */
 } tern_sequence;
 
@@ -85,8 +99,11 @@ struct tern_batch {
     uint32_t n_vocab, max_pages, max_outputs;
     tern_pages pages;
     uint32_t *tables; /* [n_parallel][max_pages] */
-    tern_batch_graphs plain, *adapted;
+    tern_batch_graphs plain, *beside;
+    tern_batch_set *sets;
+    uint32_t n_sets;
     float *logits;     /* [max_outputs][n_vocab] */
+    float *states;     /* [n_batch][n_embd] of a step's rows, where somebody wants them; NULL: nobody did so far */
     uint32_t *chosen;  /* [max_outputs] by the device, for sequences that are on_device */
     float *shared;     /* [n_vocab] logits that several completions begin with */
     float *turn;       /* [n_vocab] the same for one of them */
@@ -140,6 +157,14 @@ tern_status tern_sequence__choose(tern_batch *b, tern_sequence *s, float *logits
 /* Shows what was held back. */
 tern_status tern_sequence__flush(tern_sequence *s, tern_error *err);
 
+/* ---- embeddings (embedding.c) */
+
+tern_status tern_sequence__open_embedding(const tern_batch *b, tern_sequence *s, tern_error *err);
+/* Adds the states of the step's rows, before they count as evaluated. */
+void tern_sequence__gather(const tern_batch *b, tern_sequence *s);
+/* All is gathered: the result has its vector, and the sequence ends. Errors: NOT_FINITE. */
+tern_status tern_sequence__embed(tern_sequence *s, tern_error *err);
+
 /* ---- log-probabilities (logprobs.c) */
 
 /* log softmax of the logits at id; sums in f64 around the highest. */
@@ -187,9 +212,15 @@ tern_status tern_batch__evaluate(tern_batch *b, tern_error *err);
 void tern_batch__publish(tern_batch *b);
 /* Ends a running sequence. error: NULL, or why. */
 void tern_batch__end(tern_batch *b, tern_sequence *s, const tern_error *error);
-/* Takes the graphs for a set of adapters, made when nobody has them yet; and gives them back. */
-tern_status tern_batch__use_graphs(tern_batch *b, const tern_lora_use *loras, uint32_t n, tern_batch_graphs **out,
-                                   tern_error *err);
-void tern_batch__drop_graphs(tern_batch *b, tern_batch_graphs *graphs);
+
+/* ---- graphs (graphs.c) */
+
+/* Takes a set of adapters, with the graphs for it, made when nobody has it yet; and gives it back. *set is NULL where
+ * the plain graphs do: no adapters and no states. */
+tern_status tern_batch__use_set(tern_batch *b, const tern_lora_use *loras, uint32_t n, bool states,
+                                tern_batch_set **set, tern_error *err);
+void tern_batch__drop_set(tern_batch *b, tern_batch_set *set);
+/* In which graphs each running sequence's rows run in this step: all in the same, where they can. */
+void tern_batch__choose_graphs(tern_batch *b);
 
 #endif

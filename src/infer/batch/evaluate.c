@@ -1,4 +1,4 @@
-/* Running the planned rows of a step: one run for each set of adapters. */
+/* Running the planned rows of a step: one run, where the backend groups_rows, else one for each set of adapters. */
 #include <string.h>
 
 #include "infer/batch/batch_internal.h"
@@ -8,6 +8,7 @@ typedef struct rows {
     uint32_t n, n_outputs, n_top;
     uint32_t n_logits; /* the first outputs, whose tokens the host chooses */
     bool all;          /* logits are wanted */
+    bool states;       /* the hidden states of all rows are */
 } rows;
 
 /* The first token of completions that share a prompt is drawn from the same logits, several times. */
@@ -15,7 +16,7 @@ static bool fits_device(const tern_batch *b, const tern_sequence *s)
 {
     const tern_request_params *p = &s->request->params;
     return b->runner.params.sample_rows && !p->logprobs && !p->grammar && !tern_sequence__is_awaited(s) &&
-           s->n_outputs <= TERN_SAMPLE_MAX_STEPS && tern_sampler_fits_gpu(&p->sampler);
+           s->n_outputs <= TERN_SAMPLE_MAX_STEPS && !s->graphs->n_groups && tern_sampler_fits_gpu(&p->sampler);
 }
 
 static rows count_rows(const tern_batch *b, const tern_batch_graphs *graphs)
@@ -25,9 +26,12 @@ static rows count_rows(const tern_batch *b, const tern_batch_graphs *graphs)
         tern_sequence *s = b->running[i];
         if (s->graphs != graphs || !s->n_rows) continue;
         const tern_request_params *p = &s->request->params;
-        const uint32_t n_top = tern_sampler_n_top(&p->sampler);
         r.n += s->n_rows + s->n_drafted;
+        r.states |= p->embed;
+        s->on_device = false;
+        if (!s->n_outputs) continue;
         r.n_outputs += s->n_outputs;
+        const uint32_t n_top = tern_sampler_n_top(&p->sampler);
         s->on_device = fits_device(b, s);
         if (!s->on_device) r.n_logits += s->n_outputs;
         if (p->logprobs || p->grammar || n_top == 0) r.all = true;
@@ -75,23 +79,48 @@ static void put_samplers(const tern_bound_graph *g, const tern_sequence *s, uint
                                           .draw = s->on_device ? p.draws[i] : 0};
 }
 
-/* The rows of the sequences that the device chooses for, or of the others. */
-static void put_all(tern_batch *b, const tern_batch_graphs *graphs, const tern_bound_graph *g, bool on_device,
-                    rows *put, uint32_t first)
+/* Where the rows of a run go: in b->states, in b->logits. */
+typedef struct place {
+    uint32_t first_row, first_output;
+} place;
+
+static uint32_t group_of(const tern_sequence *s)
+{
+    return s->set ? s->set->group : 0;
+}
+
+/* The rows of the sequences that the device chooses for, or of the others, of one group. */
+static void put_some(tern_batch *b, const tern_batch_graphs *graphs, const tern_bound_graph *g, bool on_device,
+                     uint32_t group, rows *put, place at)
 {
     for (uint32_t i = 0; i < b->n_running; i++) {
         tern_sequence *s = b->running[i];
-        if (s->graphs != graphs || !s->n_rows || s->on_device != on_device) continue;
+        if (s->graphs != graphs || !s->n_rows || s->on_device != on_device || group_of(s) != group) continue;
         put_rows(g, s, put->n, put->n_outputs);
         put_samplers(g, s, put->n_outputs);
-        s->first_output = first + put->n_outputs;
+        s->first_row = at.first_row + put->n;
+        s->first_output = at.first_output + put->n_outputs;
         put->n += s->n_rows + s->n_drafted;
         put->n_outputs += s->n_outputs;
     }
 }
 
-/* `first`: of b->logits, where this run's rows go. */
-static tern_status run(tern_batch *b, const tern_batch_graphs *graphs, const rows *r, uint32_t first, tern_error *err)
+/* Rows of a group follow each other. What the device chooses comes last, so that logits are one read. */
+static void put_all(tern_batch *b, const tern_batch_graphs *graphs, const tern_bound_graph *g, place at)
+{
+    tern_row_group *groups = (tern_row_group *)(void *)tern_bound_param(g, TERN_PARAM_GROUPS);
+    rows put = {0};
+    put_some(b, graphs, g, false, 0, &put, at);
+    for (uint32_t i = 0; groups && i < graphs->n_groups; i++) {
+        groups[i] = (tern_row_group){.first_token = put.n, .first_output = put.n_outputs};
+        put_some(b, graphs, g, false, i + 1, &put, at);
+        groups[i].n_tokens = put.n - groups[i].first_token;
+        groups[i].n_outputs = put.n_outputs - groups[i].first_output;
+    }
+    put_some(b, graphs, g, true, 0, &put, at);
+}
+
+static tern_status run(tern_batch *b, const tern_batch_graphs *graphs, const rows *r, place at, tern_error *err)
 {
     tern_runner_graph *graph = graph_for(graphs->graphs, r->n);
     const tern_bound_graph *g = &graph->bound;
@@ -100,27 +129,30 @@ static tern_status run(tern_batch *b, const tern_batch_graphs *graphs, const row
     memcpy(tern_bound_param(g, TERN_PARAM_COUNTS), counts, sizeof counts);
     memcpy(tern_bound_param(g, TERN_PARAM_PAGES), b->tables,
            (size_t)b->params.n_parallel * b->max_pages * sizeof *b->tables);
-    rows put = {0};
-    put_all(b, graphs, g, false, &put, first);
-    put_all(b, graphs, g, true, &put, first);
+    put_all(b, graphs, g, at);
     TERN_TRY(tern_bound_start(g, 1, err));
+    if (r->states)
+        TERN_TRY(tern_runner_read(graph, graph->graph.states, r->n,
+                                  b->states + (size_t)at.first_row * tern_engine_config(b->engine)->n_embd, err));
     if (r->n_outputs == 0) return backend->wait(backend, err);
     if (r->n_logits)
-        TERN_TRY(
-            tern_runner_read(graph, graph->graph.logits, r->n_logits, b->logits + (size_t)first * b->n_vocab, err));
+        TERN_TRY(tern_runner_read(graph, graph->graph.logits, r->n_logits,
+                                  b->logits + (size_t)at.first_output * b->n_vocab, err));
     if (r->n_logits == r->n_outputs) return TERN_OK;
-    return tern_bound_read(&graph->bound, graph->graph.row_tokens, b->chosen + first, r->n_outputs * sizeof *b->chosen,
-                           err);
+    return tern_bound_read(&graph->bound, graph->graph.row_tokens, b->chosen + at.first_output,
+                           r->n_outputs * sizeof *b->chosen, err);
 }
 
 tern_status tern_batch__evaluate(tern_batch *b, tern_error *err)
 {
-    uint32_t first = 0;
-    for (const tern_batch_graphs *g = &b->plain; g; g = g == &b->plain ? b->adapted : g->next) {
+    place at = {0};
+    tern_batch__choose_graphs(b);
+    for (const tern_batch_graphs *g = &b->plain; g; g = g == &b->plain ? b->beside : g->next) {
         const rows r = count_rows(b, g);
         if (r.n == 0) continue;
-        TERN_TRY(run(b, g, &r, first, err));
-        first += r.n_outputs;
+        TERN_TRY(run(b, g, &r, at, err));
+        at.first_row += r.n;
+        at.first_output += r.n_outputs;
         b->counts.step_tokens += r.n;
     }
     return TERN_OK;

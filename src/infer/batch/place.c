@@ -66,7 +66,9 @@ static tern_status share_beginning(tern_batch *b, tern_sequence *s, tern_error *
 tern_status tern_batch__place(tern_batch *b, tern_sequence *s, tern_error *err)
 {
     take_slot(b, s);
-    const bool reads_all = s->request->params.echo && s->request->params.logprobs && s->n_echoed < s->result.n_prompt;
+    const tern_request_params *p = &s->request->params;
+    const bool means = p->embed && p->pooling == TERN_POOLING_MEAN;
+    const bool reads_all = means || (p->echo && p->logprobs && s->n_echoed < s->result.n_prompt);
     if (b->params.no_prefix_reuse || reads_all) return TERN_OK;
     share_pages(b, s);
     return share_beginning(b, s, err);

@@ -9,13 +9,21 @@ static tern_status check_prompt(const tern_batch *b, const tern_request_params *
 {
     if (p->n_prompt == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "prompt of 0 tokens: at least 1 expected");
     TERN_NEED(p->prompt, err);
-    if (p->n_prompt >= b->params.n_ctx)
-        return tern_fail(err, TERN_CONTEXT_FULL, "prompt of %u tokens: at most %u, one less than the context, expected",
-                         p->n_prompt, b->params.n_ctx - 1);
+    if (p->embed ? p->n_prompt > b->params.n_ctx : p->n_prompt >= b->params.n_ctx)
+        return tern_fail(err, TERN_CONTEXT_FULL, "prompt of %u tokens: at most %u, %s, expected", p->n_prompt,
+                         b->params.n_ctx - !p->embed, p->embed ? "the context" : "one less than the context");
     for (uint32_t i = 0; i < p->n_prompt; i++)
         if (p->prompt[i] < 0 || (uint32_t)p->prompt[i] >= b->n_vocab)
             return tern_fail(err, TERN_INVALID_ARGUMENT, "token %u is id %d: 0 to %u expected", i, p->prompt[i],
                              b->n_vocab - 1);
+    return TERN_OK;
+}
+
+static tern_status check_embedding(const tern_request_params *p, tern_error *err)
+{
+    if (p->n > 1) return tern_fail(err, TERN_INVALID_ARGUMENT, "%u vectors of a text: 1 expected", p->n);
+    if (p->pooling > TERN_POOLING_CLS)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "pooling %d: 0 to %d expected", (int)p->pooling, TERN_POOLING_CLS);
     return TERN_OK;
 }
 
@@ -28,6 +36,7 @@ static tern_status check(const tern_batch *b, const tern_request_params *p, tern
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%u top log-probabilities: at most %d expected", p->n_top_logprobs,
                          TERN_BATCH_MAX_TOP_LOGPROBS);
     TERN_TRY(tern_lora__check(b->engine, p->loras, p->n_loras, err));
+    if (p->embed) return check_embedding(p, err);
     tern_sampler *tried;
     TERN_TRY(tern_sampler_open(&tried, b->n_vocab, &p->sampler, err));
     tern_sampler_close(tried);
@@ -152,6 +161,7 @@ static tern_status allocate(const tern_batch *b, tern_sequence *s, tern_error *e
     s->tokens = tern_calloc(b->params.n_ctx, sizeof *s->tokens);
     s->drafted = tern_calloc((size_t)p->draft_tokens + 1, sizeof *s->drafted);
     if (!s->tokens || !s->drafted) return tern_fail_alloc(err, b->params.n_ctx * sizeof *s->tokens);
+    if (p->embed) return tern_sequence__open_embedding(b, s, err);
     TERN_TRY(tern_sampler_open(&s->sampler, b->n_vocab, &sampler, err));
     if (p->grammar) TERN_TRY(tern_grammar_state_open(&s->grammar, p->grammar, err));
     if (p->draft_tokens) TERN_TRY(tern_draft_init(&s->draft, b->params.n_ctx, err));
@@ -163,10 +173,10 @@ tern_status tern_sequence__start(tern_batch *b, tern_sequence *s, tern_error *er
     const tern_request_params *p = &s->request->params;
     if (s->started) return TERN_OK;
     TERN_TRY(allocate(b, s, err));
-    TERN_TRY(tern_batch__use_graphs(b, p->loras, p->n_loras, &s->graphs, err));
+    TERN_TRY(tern_batch__use_set(b, p->loras, p->n_loras, p->embed, &s->set, err));
     memcpy(s->tokens, p->prompt, p->n_prompt * sizeof *s->tokens);
-    if (p->draft_tokens) tern_draft_reset(&s->draft, s->tokens, p->n_prompt);
-    s->n_tokens = p->n_prompt;
+    if (s->draft.tokens) tern_draft_reset(&s->draft, s->tokens, p->n_prompt);
+    s->n_tokens = p->embed && p->pooling == TERN_POOLING_CLS ? 1 : p->n_prompt; /* the others change nothing */
     s->salt = salt_of(p);
     s->started = true;
     s->started_ms = tern_batch__now_ms();
@@ -176,14 +186,17 @@ tern_status tern_sequence__start(tern_batch *b, tern_sequence *s, tern_error *er
 
 static void deinit(tern_batch *b, tern_sequence *s)
 {
-    tern_batch__drop_graphs(b, s->graphs);
+    tern_batch__drop_set(b, s->set);
+    tern_pool_states_deinit(&s->pool);
+    tern_free(s->embedding);
     tern_sampler_close(s->sampler);
     tern_grammar_state_close(s->grammar);
     tern_stop_filter_deinit(&s->filter);
     tern_draft_deinit(&s->draft);
     tern_free(s->tokens);
     tern_free(s->drafted);
-    s->graphs = NULL;
+    s->set = NULL;
+    s->embedding = NULL;
     s->sampler = NULL;
     s->grammar = NULL;
     s->tokens = s->drafted = NULL;
@@ -218,7 +231,7 @@ void tern_sequence__finish(tern_batch *b, tern_sequence *s, const tern_error *er
     measure(s);
     count_begun(b, r);
     s->result.error = error;
-    if (!error && s->started && tern_sequence__flush(s, &own) != TERN_OK) s->result.error = &own;
+    if (!error && s->started && !r->params.embed && tern_sequence__flush(s, &own) != TERN_OK) s->result.error = &own;
     s->result.stop = s->result.reason == TERN_STOP_STRING ? s->filter.met : NULL;
     if (s->index == 0)
         for (uint32_t i = 1; i < r->params.n; i++) r->sequences[i].waits = false;

@@ -151,7 +151,7 @@ static tern_status plan_prompt(tern_batch *b, tern_sequence *s, budget *left, te
     TERN_TRY(make_room(b, s, s->n_evaluated + n, err));
     if (b->slots[s->slot] != s) return TERN_OK; /* it was put back */
     s->n_rows = n;
-    s->n_outputs = all ? n : s->n_evaluated + n == s->n_tokens;
+    s->n_outputs = all ? n : !p->embed && s->n_evaluated + n == s->n_tokens;
     left->rows -= n;
     if (all) left->outputs -= n - 1;
     return TERN_OK;

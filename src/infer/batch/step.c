@@ -150,8 +150,11 @@ static tern_status advance(tern_batch *b, tern_sequence *s, tern_error *err)
 {
     const uint32_t first = s->n_evaluated;
     TERN_TRY(check_finite(b, s, err));
+    const tern_request_params *p = &s->request->params;
+    if (p->embed) tern_sequence__gather(b, s);
     s->n_evaluated += s->n_rows;
     tern_batch__know(b, s);
+    if (p->embed) return s->n_evaluated == s->n_tokens ? tern_sequence__embed(s, err) : TERN_OK;
     return s->n_evaluated == s->n_tokens ? go_on(b, s, first, err) : echo(b, s, first, err);
 }
 

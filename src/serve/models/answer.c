@@ -51,6 +51,7 @@ void tern_answer_close(tern_answer *a)
         tern_free(a->completions[i].tops);
         tern_free(a->completions[i].stop);
     }
+    json_decref(a->vectors);
     tern_free(a->completions);
     tern_free(a->parts);
     tern_grammar_close(a->grammar);

@@ -55,6 +55,7 @@ struct tern_answer {
     double queued_ms, prefill_ms, decode_ms; /* the longest of its completions */
     tern_lora_use use;
     tern_grammar *grammar; /* NULL: any text */
+    json_t *vectors;       /* of an ask for embeddings */
     tern_error error;      /* of the first completion that failed */
     bool begun, cancelled, done;
     uint32_t n_events; /* of a stream that counts them, or its blocks */
@@ -66,6 +67,8 @@ void tern_answer_close(tern_answer *answer);
 
 /* Acts of routes, on the thread of the model. */
 tern_status tern_act_generate(tern_answer *answer, tern_host *host, tern_error *err);
+/* answer->vectors becomes a list of vectors, one for each prompt: lists of numbers, or base64 of their f32. */
+tern_status tern_act_embed(tern_answer *answer, tern_host *host, tern_error *err);
 /* The ids of the i-th prompt, or of the conversation. */
 tern_status tern_answer_tokens(tern_answer *answer, tern_host *host, size_t i, tern_tokens *ids, tern_error *err);
 

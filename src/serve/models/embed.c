@@ -1,53 +1,10 @@
-/* Asks that want vectors, and those about tokens alone: on the thread of the model, at once. */
+/* Asks that want vectors: their texts to the batch, which evaluates them in the steps of what others generate. */
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "serve/models/acts.h"
 #include "serve/server.h"
-
-enum { MOST_POSITIONS = 2048, PIECE_TOKENS = 64 };
-
-static tern_status open_session(tern_host *h, tern_error *err)
-{
-    const uint32_t given = h->server->options.batch.n_ctx;
-    tern_session_params params = {.n_ctx = given ? given : MOST_POSITIONS,
-                                  .max_outputs = PIECE_TOKENS,
-                                  .keep_hidden = true,
-                                  .host_sampling = true,
-                                  .kv = h->server->options.batch.kv};
-    if (params.n_ctx > h->info.n_ctx_train) params.n_ctx = h->info.n_ctx_train;
-    return h->session ? TERN_OK : tern_session_open(&h->session, h->engine, &params, err);
-}
-
-static void normalize(float *vector, uint32_t n)
-{
-    double sum = 0;
-    for (uint32_t i = 0; i < n; i++) sum += (double)vector[i] * (double)vector[i];
-    const double length = sqrt(sum) > 1e-12 ? sqrt(sum) : 1e-12;
-    for (uint32_t i = 0; i < n; i++) vector[i] = (float)((double)vector[i] / length);
-}
-
-/* The vector of one text into vector[n_embd]. */
-static tern_status embed(tern_answer *a, tern_host *h, size_t i, float *vector, uint32_t n_kept, tern_error *err)
-{
-    const tern_lora_use use = {a->lora >= 0 ? h->loras[a->lora] : NULL, 1};
-    tern_tokens ids = {0};
-    tern_status status;
-    TERN_GOTO(tern_answer_tokens(a, h, i, &ids, err));
-    if (ids.n > tern_session_n_ctx(h->session))
-        TERN_GOTO(tern_fail(err, TERN_CONTEXT_FULL, "text %zu: %zu tokens found, at most %u expected", i, ids.n,
-                            tern_session_n_ctx(h->session)));
-    TERN_GOTO(tern_session_set_loras(h->session, a->lora >= 0 ? &use : NULL, a->lora >= 0, err));
-    const tern_pooling pooling = a->ask.own_pooling ? h->info.pooling : a->ask.pooling;
-    TERN_GOTO(tern_session_embed(h->session, ids.ids, (uint32_t)ids.n, pooling, false, vector, err));
-    if (a->ask.normalize) normalize(vector, n_kept);
-    a->n_prompt += (uint32_t)ids.n;
-fail:
-    tern_tokens_deinit(&ids);
-    return status;
-}
 
 static json_t *as_base64(const float *vector, uint32_t n)
 {
@@ -75,25 +32,99 @@ static json_t *as_list(const float *vector, uint32_t n)
     return list;
 }
 
-tern_status tern_act_embed_texts(tern_answer *a, tern_host *h, json_t **vectors, tern_error *err)
+/* The first n numbers, of length 1 if that is wanted. */
+static json_t *vector_of(const tern_answer *a, const float *embedding)
 {
-    const uint32_t n_embd = h->info.n_embd, n = a->ask.dimensions ? a->ask.dimensions : n_embd;
-    tern_status status = TERN_OK;
-    float *vector;
-    if (n > n_embd)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "dimensions: %u found, at most %u expected", n, n_embd);
-    if (!a->ask.n_prompts) return tern_fail(err, TERN_INVALID_ARGUMENT, "input: none found, a text expected");
-    TERN_TRY(open_session(h, err));
-    vector = tern_alloc(n_embd * sizeof *vector);
-    if (!vector) return tern_fail_alloc(err, n_embd * sizeof *vector);
-    *vectors = json_array();
-    for (size_t i = 0; i < a->ask.n_prompts && status == TERN_OK; i++) {
-        status = embed(a, h, i, vector, n, err);
-        if (status != TERN_OK) break;
-        json_array_append_new(*vectors, a->ask.base64 ? as_base64(vector, n) : as_list(vector, n));
-    }
-    if (status != TERN_OK) json_decref(*vectors);
-    a->exchange->n_prompt = a->n_prompt;
+    const uint32_t n = a->ask.dimensions ? a->ask.dimensions : a->host->info.n_embd;
+    float *vector = tern_alloc(n * sizeof *vector);
+    double sum = 0;
+    if (!vector) return NULL;
+    for (uint32_t i = 0; i < n; i++) sum += (double)embedding[i] * (double)embedding[i];
+    const double length = sqrt(sum) > 1e-12 ? sqrt(sum) : 1e-12;
+    for (uint32_t i = 0; i < n; i++)
+        vector[i] = a->ask.normalize ? (float)((double)embedding[i] / length) : embedding[i];
+    json_t *made = a->ask.base64 ? as_base64(vector, n) : as_list(vector, n);
     tern_free(vector);
+    return made;
+}
+
+static void on_end(void *context, const tern_request_result *result);
+
+/* The next text. */
+static tern_status submit(tern_answer *a, tern_error *err)
+{
+    tern_host *h = a->host;
+    const uint32_t i = a->n_parts, most = tern_batch_n_ctx(h->batch);
+    tern_tokens ids = {0};
+    tern_status status;
+    a->parts[i] = (tern_answer_part){.answer = a, .first = i};
+    TERN_GOTO(tern_answer_tokens(a, h, i, &ids, err));
+    if (ids.n > most)
+        TERN_GOTO(tern_fail(err, TERN_CONTEXT_FULL, "text %u: %zu tokens found, at most %u expected", i, ids.n, most));
+    const tern_request_params params = {.prompt = ids.ids,
+                                        .n_prompt = (uint32_t)ids.n,
+                                        .loras = &a->use,
+                                        .n_loras = a->lora >= 0,
+                                        .embed = true,
+                                        .pooling = a->ask.own_pooling ? h->info.pooling : a->ask.pooling,
+                                        .on_end = on_end,
+                                        .context = &a->parts[i]};
+    TERN_GOTO(tern_batch_submit(h->batch, &params, &a->parts[i].request, err));
+    a->n_parts++;
+fail:
+    tern_tokens_deinit(&ids);
     return status;
+}
+
+/* As many as a step takes; where the queue is full, more when one of them has ended. */
+static tern_status submit_more(tern_answer *a, tern_error *err)
+{
+    const uint32_t most = tern_batch_n_parallel(a->host->batch);
+    while (a->n_parts < a->n && a->n_parts - a->n_ended < most) {
+        const tern_status status = submit(a, err);
+        if (status == TERN_LIMIT && a->n_parts > a->n_ended) return TERN_OK;
+        if (status != TERN_OK) return status;
+    }
+    return TERN_OK;
+}
+
+static void on_end(void *context, const tern_request_result *result)
+{
+    const tern_answer_part *part = context;
+    tern_answer *a = part->answer;
+    tern_error err = {0};
+    json_t *vector = result->embedding ? vector_of(a, result->embedding) : NULL;
+    a->n_ended++;
+    a->n_prompt += result->n_prompt;
+    a->queued_ms = a->queued_ms > result->queued_ms ? a->queued_ms : result->queued_ms;
+    if (result->error) err = *result->error;
+    else if (result->embedding && (!vector || json_array_set_new(a->vectors, part->first, vector) != 0))
+        tern_fail(&err, TERN_OUT_OF_MEMORY, "out of memory");
+    else if (!a->cancelled && a->error.code == TERN_OK) (void)submit_more(a, &err);
+    if (err.code != TERN_OK && a->error.code == TERN_OK) {
+        a->error = err;
+        tern_answer_cancel(a);
+    }
+    a->done = a->n_ended == a->n_parts;
+}
+
+tern_status tern_act_embed(tern_answer *a, tern_host *h, tern_error *err)
+{
+    const uint32_t n_embd = h->info.n_embd, n = (uint32_t)a->ask.n_prompts;
+    if (a->ask.dimensions > n_embd)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "dimensions: %u found, at most %u expected", a->ask.dimensions,
+                         n_embd);
+    if (!n) return tern_fail(err, TERN_INVALID_ARGUMENT, "input: none found, a text expected");
+    a->parts = tern_calloc(n, sizeof *a->parts);
+    a->vectors = json_array();
+    if (!a->parts || !a->vectors) return tern_fail_alloc(err, n * sizeof *a->parts);
+    for (uint32_t i = 0; i < n; i++) json_array_append_new(a->vectors, json_null());
+    a->n = n;
+    if (a->lora >= 0) a->use = (tern_lora_use){h->loras[a->lora], 1};
+    tern_error later = {0};
+    TERN_TRY(submit(a, err));
+    if (submit_more(a, &later) == TERN_OK) return TERN_OK;
+    a->error = later; /* once the others have ended */
+    tern_answer_cancel(a);
+    return TERN_OK;
 }

@@ -27,7 +27,6 @@ struct tern_host {
     tern_engine *engine;
     tern_engine_info info;
     tern_batch *batch;
-    tern_session *session; /* of embeddings; opened with the first */
     tern_chat_template *chat_template;
     tern_tool_form tool_form;  /* in which it has calls of tools */
     tern_grammar_vocab *vocab; /* of grammars; opened with the first */

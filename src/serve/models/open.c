@@ -124,7 +124,6 @@ tern_status tern_host__open(tern_host *h, tern_error *err)
 void tern_host__close(tern_host *h)
 {
     tern_batch_close(h->batch);
-    tern_session_close(h->session);
     for (uint32_t i = 0; h->loras && i < h->server->options.n_loras; i++) {
         tern_lora_close(h->loras[i]);
         h->loras[i] = NULL;
@@ -133,7 +132,6 @@ void tern_host__close(tern_host *h)
     tern_grammar_vocab_close(h->vocab);
     tern_engine_close(h->engine);
     h->batch = NULL;
-    h->session = NULL;
     h->chat_template = NULL;
     h->vocab = NULL;
     h->engine = NULL;

@@ -2,15 +2,14 @@
 #ifndef TERN_SERVE_OLLAMA_OLLAMA_H
 #define TERN_SERVE_OLLAMA_OLLAMA_H
 
-#include "serve/models/acts.h"
+#include "serve/models/host.h"
 
-extern const tern_dialect tern_ollama__chat, tern_ollama__generate;
+extern const tern_dialect tern_ollama__chat, tern_ollama__generate, tern_ollama__embeddings;
 
 tern_status tern_ollama__read_chat(tern_ask *ask, const json_t *body, tern_error *err);
 tern_status tern_ollama__read_generate(tern_ask *ask, const json_t *body, tern_error *err);
 tern_status tern_ollama__read_embed(tern_ask *ask, const json_t *body, tern_error *err);
 tern_status tern_ollama__read_show(tern_ask *ask, const json_t *body, tern_error *err);
-tern_status tern_ollama__embed(tern_answer *answer, tern_host *host, tern_error *err);
 tern_status tern_ollama__show(tern_answer *answer, tern_host *host, tern_error *err);
 
 #endif

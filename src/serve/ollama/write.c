@@ -124,16 +124,14 @@ const tern_dialect tern_ollama__chat = {.stream_type = LINES,
 const tern_dialect tern_ollama__generate = {
     .stream_type = LINES, .piece = generate_piece, .finish = finish_generate, .whole = whole_generate};
 
-tern_status tern_ollama__embed(tern_answer *a, tern_host *host, tern_error *err)
+static json_t *whole_embeddings(tern_answer *a)
 {
-    json_t *vectors = NULL;
-    TERN_TRY(tern_act_embed_texts(a, host, &vectors, err));
-    tern_exchange_send(a->exchange, 200,
-                       json_pack("{s:s, s:o, s:I, s:i, s:I}", "model", a->exchange->model, "embeddings", vectors,
-                                 "total_duration", ns((tern_serve_seconds() - a->began) * 1e3), "load_duration", 0,
-                                 "prompt_eval_count", (json_int_t)a->n_prompt));
-    return TERN_OK;
+    return json_pack("{s:s, s:O, s:I, s:i, s:I}", "model", a->exchange->model, "embeddings", a->vectors,
+                     "total_duration", ns((tern_serve_seconds() - a->began) * 1e3), "load_duration", 0,
+                     "prompt_eval_count", (json_int_t)a->n_prompt);
 }
+
+const tern_dialect tern_ollama__embeddings = {.whole = whole_embeddings};
 
 static void set_info(json_t *info, const char *architecture, const char *key, uint64_t value)
 {

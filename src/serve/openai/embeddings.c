@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "base/show.h"
-#include "serve/models/acts.h"
 #include "serve/openai/openai.h"
 
 #define AT(member) offsetof(tern_ask, member)
@@ -46,24 +45,17 @@ tern_status tern_openai__read_embeddings(tern_ask *ask, const json_t *body, tern
     return tern_fields_read((const tern_field *const[]){fields, NULL}, body, ask, err);
 }
 
-tern_status tern_openai__embed(tern_answer *a, tern_host *host, tern_error *err)
+static json_t *whole(tern_answer *a)
 {
-    json_t *vectors = NULL, *data = json_array(), *vector;
+    json_t *data = json_array(), *vector;
     size_t i;
-    const tern_status status = tern_act_embed_texts(a, host, &vectors, err);
-    if (status != TERN_OK) {
-        json_decref(data);
-        return status;
-    }
-    json_array_foreach(vectors, i, vector)
+    json_array_foreach(a->vectors, i, vector)
     {
         json_array_append_new(
             data, json_pack("{s:s, s:I, s:O}", "object", "embedding", "index", (json_int_t)i, "embedding", vector));
     }
-    json_decref(vectors);
-    tern_exchange_send(a->exchange, 200,
-                       json_pack("{s:s, s:o, s:s, s:{s:I, s:I}}", "object", "list", "data", data, "model",
-                                 a->exchange->model, "usage", "prompt_tokens", (json_int_t)a->n_prompt, "total_tokens",
-                                 (json_int_t)a->n_prompt));
-    return TERN_OK;
+    return json_pack("{s:s, s:o, s:s, s:{s:I, s:I}}", "object", "list", "data", data, "model", a->exchange->model,
+                     "usage", "prompt_tokens", (json_int_t)a->n_prompt, "total_tokens", (json_int_t)a->n_prompt);
 }
+
+const tern_dialect tern_openai__embeddings = {.whole = whole};

@@ -6,7 +6,7 @@
 
 /* Members that chat and completions have in common. */
 extern const tern_field tern_openai__shared[];
-extern const tern_dialect tern_openai__chat, tern_openai__completion, tern_openai__response;
+extern const tern_dialect tern_openai__chat, tern_openai__completion, tern_openai__response, tern_openai__embeddings;
 
 json_t *tern_openai__usage(const tern_answer *answer);
 const char *tern_openai__reason(const tern_completion *c);
@@ -19,7 +19,6 @@ tern_status tern_openai__read_format(void *ask, const json_t *value, tern_error 
 tern_status tern_openai__read_chat(tern_ask *ask, const json_t *body, tern_error *err);
 tern_status tern_openai__read_completion(tern_ask *ask, const json_t *body, tern_error *err);
 tern_status tern_openai__read_embeddings(tern_ask *ask, const json_t *body, tern_error *err);
-tern_status tern_openai__embed(tern_answer *answer, tern_host *host, tern_error *err);
 tern_status tern_openai__read_response(tern_ask *ask, const json_t *body, tern_error *err);
 
 #endif

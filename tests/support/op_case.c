@@ -59,7 +59,7 @@ static void add_params(test_case *c, const test_case_shape *shape)
                                                  (uint64_t)g->n_sequences * g->max_pages};
     for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++) {
         g->params[i] = TERN_NO_VALUE;
-        if (i == TERN_PARAM_SAMPLER && !shape->sampler) continue;
+        if ((i == TERN_PARAM_SAMPLER && !shape->sampler) || i == TERN_PARAM_GROUPS) continue;
         if (i >= TERN_PARAM_SEQ_STARTS && i <= TERN_PARAM_TRAINING && !shape->training) continue;
         tern_value value = {
             .kind = TERN_VALUE_PARAM, .dtype = TERN_DTYPE_U32, .bytes = items[i] * 4, .offset = g->param_bytes};

@@ -6,7 +6,9 @@
  *
  * @typedef {{bytes: number, sha256: string | null, file?: string}} ChunkMeta `file`: of an adapter
  * @typedef {{format: 1, id: string, name: string, key: string, size: number, version: Record<string, any>, chunks:
- *   ChunkMeta[], partial: {index: number, bytes: number, sha256: string} | null, usedAt: number}} Meta
+ *   ChunkMeta[], parts?: {name: string, bytes: number}[] | null, partial: Partial[], usedAt: number}} Meta `parts`: of
+ *   a model whose file is split
+ * @typedef {{index: number, bytes: number, sha256: string}} Partial the start of a chunk
  */
 
 import {TernError, throwIfAborted} from './errors.js';
@@ -145,7 +147,7 @@ export class ModelStore {
    */
   async create(meta) {
     await this.remove(meta.id);
-    const stored = new StoredChunks(this, null, {format: 1, partial: null, usedAt: Date.now(), ...meta});
+    const stored = new StoredChunks(this, null, {format: 1, partial: [], usedAt: Date.now(), ...meta});
     await stored.saving(async () => {
       stored.handle = await this.folder.getDirectoryHandle(meta.id, {create: true});
       await stored.save();
@@ -176,6 +178,18 @@ export class StoredChunks {
     this.store = store;
     this.handle = handle;
     this.meta = meta;
+    /** Ends when what was written before is there. */
+    this.turn = Promise.resolve();
+  }
+
+  /** One after the other: what changes meta.json. @template T @param {() => Promise<T>} action @returns {Promise<T>} */
+  #inTurn(action) {
+    const result = this.turn.then(action);
+    this.turn = result.then(
+      () => {},
+      () => {}
+    );
+    return result;
   }
 
   get complete() {
@@ -212,20 +226,25 @@ export class StoredChunks {
   async write(index, bytes, sum) {
     await this.#saveChunk(index, bytes, () => {
       this.meta.chunks[index].sha256 = sum;
-      if (this.meta.partial?.index === index) this.meta.partial = null;
     });
   }
 
   /** Keeps the start of a chunk. Errors: NO_STORAGE. */
   async writePartial(index, bytes) {
     const sum = await sha256(bytes);
-    await this.#saveChunk(index, bytes, () => {
-      this.meta.partial = {index, bytes: bytes.length, sha256: sum};
-    });
+    await this.#saveChunk(index, bytes, () => this.#notePartial(index, [{index, bytes: bytes.length, sha256: sum}]));
+  }
+
+  #notePartial(index, those) {
+    this.meta.partial = [...this.meta.partial.filter((each) => each.index !== index), ...those];
+  }
+
+  #saveChunk(index, bytes, note) {
+    return this.#inTurn(() => this.#saveNow(index, bytes, note));
   }
 
   /** What could not be written whole does not stay. */
-  async #saveChunk(index, bytes, note) {
+  async #saveNow(index, bytes, note) {
     try {
       await this.saving(async () => {
         await writeFile(this.handle, chunkName(index), bytes);
@@ -245,8 +264,8 @@ export class StoredChunks {
    * none.
    */
   async readPartial(index, into) {
-    const {partial} = this.meta;
-    if (partial?.index !== index || partial.bytes > into.length) return 0;
+    const partial = this.meta.partial.find((each) => each.index === index);
+    if (!partial || partial.bytes > into.length) return 0;
     const start = into.subarray(0, partial.bytes);
     const fault = await readFile(this.handle, chunkName(index), start).catch((error) => error.message);
     return (fault ?? (await compare(start, partial.sha256))) === null ? partial.bytes : 0;
@@ -255,7 +274,7 @@ export class StoredChunks {
   /** The chunk is to be fetched again. */
   async forget(index) {
     this.meta.chunks[index].sha256 = null;
-    await this.save();
+    await this.#inTurn(() => this.save());
   }
 
   /** All of it goes. */
@@ -392,7 +411,7 @@ async function readMeta(folder) {
   for (const name of [META, META_NEXT]) {
     try {
       const meta = JSON.parse(await (await (await folder.getFileHandle(name)).getFile()).text());
-      if (isMeta(meta)) return meta;
+      if (isMeta(meta)) return {...meta, partial: [meta.partial ?? []].flat()};
     } catch {
       /* missing or cut off: the other one */
     }
@@ -400,8 +419,10 @@ async function readMeta(folder) {
   return null;
 }
 
+const sumOf = (list) => list.reduce((sum, {bytes}) => sum + bytes, 0);
+
 function isMeta(meta) {
-  const chunks = meta?.chunks;
+  const {chunks, parts} = meta ?? {};
   return (
     meta?.format === 1 &&
     typeof meta.key === 'string' &&
@@ -410,7 +431,8 @@ function isMeta(meta) {
     chunks.every(
       ({bytes, sha256: sum}) => Number.isInteger(bytes) && bytes > 0 && (sum === null || typeof sum === 'string')
     ) &&
-    meta.size === chunks.reduce((sum, {bytes}) => sum + bytes, 0)
+    meta.size === sumOf(chunks) &&
+    (!parts || (Array.isArray(parts) && sumOf(parts) === meta.size))
   );
 }
 

@@ -11,40 +11,74 @@ const FIRST_READ = 64 * 1024;
 /** Bytes on their way to a device before it is waited for. */
 const FLUSH_BYTES = 64 * 1024 * 1024;
 
-/** The bytes of a file in order; the head stays, since what follows it may be in it. */
+/** What is read of a file, or of one of its parts; the head stays, since what follows it may be in it. */
 class Head {
-  constructor(reader) {
-    this.reader = reader;
+  /**
+   * @param {{name: string, offset: number, bytes: number}} part
+   * @param {(offset: number, length: number) => Promise<Uint8Array>} read
+   */
+  constructor({name, offset, bytes}, read) {
+    Object.assign(this, {name: name && `${name}: `, offset, size: bytes, readAt: read});
     this.bytes = new Uint8Array(0);
   }
 
-  async #fetch(offset, length) {
-    const bytes = await this.reader.read(offset, length);
+  async #fetch(offset, length, read) {
+    const bytes = await read(this.offset + offset, length);
     if (bytes.byteLength === length) return bytes;
     throw new TernError('NETWORK', `${bytes.byteLength} bytes read at ${offset}: ${length} expected`);
   }
 
   async grow(wanted) {
-    const size = Math.min(wanted, this.reader.size);
+    const size = Math.min(wanted, this.size);
     if (size <= this.bytes.byteLength) {
-      throw new TernError('MALFORMED', `header: the file ends after ${this.reader.size} bytes`);
+      throw new TernError('MALFORMED', `${this.name}header: the file ends after ${this.size} bytes`);
     }
     const grown = new Uint8Array(size);
     grown.set(this.bytes);
-    grown.set(await this.#fetch(this.bytes.byteLength, size - this.bytes.byteLength), this.bytes.byteLength);
+    const there = this.bytes.byteLength;
+    grown.set(await this.#fetch(there, size - there, this.readAt), there);
     this.bytes = grown;
   }
 
-  async read(offset, length) {
+  /** In order, from the reader. @param {{read: (offset: number, length: number) => Promise<Uint8Array>}} reader */
+  async read(offset, length, reader) {
+    const inOrder = (at, n) => reader.read(at, n);
     const there = this.bytes.subarray(offset, offset + length);
     if (there.byteLength === length) return there;
-    if (there.byteLength === 0) return this.#fetch(offset, length);
-    const rest = await this.#fetch(offset + there.byteLength, length - there.byteLength);
+    if (there.byteLength === 0) return this.#fetch(offset, length, inOrder);
+    const rest = await this.#fetch(offset + there.byteLength, length - there.byteLength, inOrder);
     const whole = new Uint8Array(length);
     whole.set(there);
     whole.set(rest, there.byteLength);
     return whole;
   }
+}
+
+/** A file by its heads: one, or one for each part. */
+class Heads {
+  constructor(reader) {
+    this.reader = reader;
+    let offset = 0;
+    this.list = (reader.parts ?? [{name: '', bytes: reader.size}]).map(({name, bytes}, i) => {
+      const read = (at, n) => (i === 0 ? reader.read(at, n) : reader.peek(at, n));
+      const head = new Head({name, offset, bytes}, read);
+      offset += bytes;
+      return head;
+    });
+  }
+
+  /** No piece is of two parts. */
+  read(offset, length) {
+    const head = this.list.find((each) => offset < each.offset + each.size) ?? this.list[0];
+    return head.read(offset - head.offset, length, this.reader);
+  }
+}
+
+/** The core says which part it means; its name says it to people. */
+function errorOfPart(error, parts) {
+  const [, number] = /^part (\d+) of \d+: /.exec(error.message) ?? [];
+  const name = parts?.[Number(number) - 1]?.name;
+  return name ? new TernError(error.code, `${name}: ${error.message}`, {cause: error}) : error;
 }
 
 export class Core {
@@ -117,7 +151,9 @@ export class Core {
 
   /**
    * Opens an engine from a file that is read in order.
-   * @param {{size: number, read: (offset: number, length: number) => Promise<Uint8Array>}} reader
+   * @param {{size: number, read: (offset: number, length: number) => Promise<Uint8Array>, parts?: {name: string, bytes:
+   *   number}[] | null, peek?: (offset: number, length: number) => Promise<Uint8Array>}} reader `parts`: of a file that
+   *   is split, one behind another; their heads but for the first are read by `peek`, out of order
    * @param {{backend?: 'cpu' | 'webgpu', contextLength?: number, activations?: 'auto' | 'int8' | 'f32',
    *   signal?: AbortSignal, manifest?: string | null,
    *   onHead?: (head: {model: object, memory: object}) => void | Promise<void>,
@@ -132,10 +168,10 @@ export class Core {
     const loader = this.memory.withString(settings, (at) => this.open('loader_open', at, reader.size));
     try {
       if (options.manifest) this.memory.withString(options.manifest, (at) => this.try('loader_manifest', loader, at));
-      const head = await this.#readHead(loader, reader, signal);
+      const heads = await this.#readHeads(loader, reader, signal);
       const about = this.ask('loader_describe', loader, contextLength);
       await options.onHead?.(about);
-      await this.#readPieces(loader, head, options);
+      await this.#readPieces(loader, heads, options);
       const engine = this.open('loader_finish', loader);
       return await Engine.create(this, engine, {memory: about.memory, backend, contextLength});
     } finally {
@@ -143,13 +179,24 @@ export class Core {
     }
   }
 
-  async #readHead(loader, reader, signal) {
-    const head = new Head(reader);
+  async #readHeads(loader, reader, signal) {
+    const heads = new Heads(reader);
+    const sizes = heads.list.map(({size}) => size);
+    if (reader.parts) this.memory.withFloats64(sizes, (at, n) => this.try('loader_parts', loader, at, n));
+    for (const head of heads.list) {
+      await this.#readHead(loader, head, signal).catch((error) => {
+        throw errorOfPart(error, reader.parts);
+      });
+    }
+    return heads;
+  }
+
+  async #readHead(loader, head, signal) {
     for (let wanted = FIRST_READ; ; wanted = this.memory.getF64(this.scratch)) {
       throwIfAborted(signal, 'loading');
       await head.grow(wanted);
       const done = this.memory.withBytes(head.bytes, (at, n) => this.try('loader_head', loader, at, n, this.scratch));
-      if (done) return head;
+      if (done) return;
     }
   }
 
@@ -161,18 +208,18 @@ export class Core {
     return {offset: this.memory.getF64(at), bytes: this.memory.getU32(at + 8), into: this.memory.getU32(at + 12)};
   }
 
-  async #readPieces(loader, head, {signal, onPiece}) {
+  async #readPieces(loader, heads, {signal, onPiece}) {
     let unflushed = 0;
     for (let piece = this.#nextPiece(loader); piece; piece = this.#nextPiece(loader)) {
       throwIfAborted(signal, 'loading');
-      this.memory.write(piece.into, await head.read(piece.offset, piece.bytes));
+      this.memory.write(piece.into, await heads.read(piece.offset, piece.bytes));
       await this.settle('loader_accept', loader);
       unflushed += piece.bytes;
       if (this.gpu && unflushed >= FLUSH_BYTES) {
         await this.gpu.flush();
         unflushed = 0;
       }
-      onPiece?.({loaded: piece.offset + piece.bytes, total: head.reader.size});
+      onPiece?.({loaded: piece.offset + piece.bytes, total: heads.reader.size});
     }
   }
 

@@ -1,7 +1,7 @@
 /** Files of the disk, under Node. */
 
 import {open, stat} from 'node:fs/promises';
-import {join} from 'node:path';
+import {basename, join} from 'node:path';
 import {fileURLToPath} from 'node:url';
 import {TernError} from './errors.js';
 
@@ -33,6 +33,7 @@ async function openFile(path) {
   const {size, mtimeMs} = await handle.stat();
   const close = () => handle.close();
   return {
+    name: basename(path),
     size,
     version: {size, lastModified: mtimeMs},
     close,

@@ -72,8 +72,8 @@ export class Host {
       await reader.close();
       return engine;
     } catch (error) {
-      await reader.close({discard: error.code === 'MALFORMED'});
-      throw named(error, name);
+      await reader.close({abort: true, discard: error.code === 'MALFORMED'});
+      throw named(error, [name, ...(reader.parts ?? []).map((part) => part.name)]);
     }
   }
 
@@ -225,8 +225,8 @@ export class Host {
 }
 
 /** An error of reading a model, with the name of its file. */
-function named(error, name) {
-  const told = error.code === 'CANCELLED' || !name || error.message.includes(name);
+function named(error, [name, ...parts]) {
+  const told = error.code === 'CANCELLED' || !name || [name, ...parts].some((each) => error.message.includes(each));
   return told ? error : new TernError(error.code, `${name}: ${error.message}`, {cause: error});
 }
 

@@ -33,7 +33,10 @@ export class HttpFile {
     /** What tells this version of the file from another one: as the server first said. */
     this.version = {etag: null, lastModified: null};
     this.options = {...HTTP_DEFAULTS, ...options};
-    this.body = null;
+    /** Whether it answered with a range: then reads may run at once, each with answers of its own. */
+    this.ranged = false;
+    /** The answer under way, which all reads of a server without ranges share. */
+    this.lane = {body: null};
     this.whole = null;
   }
 
@@ -50,21 +53,23 @@ export class HttpFile {
   async read(offset, into, {signal, onBytes} = {}) {
     const progress = {done: 0};
     const what = () => `${offset + progress.done} of ${this.size ?? 'an unknown number of'} bytes were read`;
-    await this.#retry({signal, what, progress}, () => this.#fill(offset, into, progress, signal, onBytes));
+    const lane = this.ranged ? {body: null} : this.lane;
+    const how = {progress, lane, signal, onBytes};
+    await this.#retry({signal, what, progress, lane}, () => this.#fill(offset, into, how));
+    if (this.ranged) leave(lane);
   }
 
   close() {
-    this.body?.reader.cancel().catch(() => {});
-    this.body = null;
+    leave(this.lane);
   }
 
-  async #retry({signal, once = false, what, progress = {done: 0}}, attempt) {
+  async #retry({signal, once = false, what, progress = {done: 0}, lane = this.lane}, attempt) {
     for (let failures = 0, tries = 1; ; tries++) {
       const before = progress.done;
       try {
         return await attempt();
       } catch (error) {
-        this.close();
+        leave(lane);
         if (signal?.aborted) throw new TernError('CANCELLED', `reading ${this.url} was cancelled`, {cause: error});
         if (!(error instanceof Broken)) throw error;
         failures = progress.done - before >= PROGRESS_BYTES ? 1 : failures + 1;
@@ -88,12 +93,13 @@ export class HttpFile {
     if (response === null) {
       this.size = 0;
     } else if (response.status === 206) {
+      this.ranged = true;
       response.body?.cancel().catch(() => {});
       if (this.size === null) this.size = await this.#sizeOfHead(signal);
     } else if (this.size === null) {
       await this.#hold(response, signal);
     } else {
-      this.body = bodyOf(response, 0);
+      this.lane.body = bodyOf(response, 0);
     }
   }
 
@@ -133,11 +139,11 @@ export class HttpFile {
     }
   }
 
-  async #fill(offset, into, progress, signal, onBytes) {
+  async #fill(offset, into, {progress, lane, signal, onBytes}) {
     if (this.whole) return this.#fillFromMemory(offset, into, progress, onBytes);
     while (progress.done < into.length) {
       const at = offset + progress.done;
-      const body = await this.#bodyAt(at, into.length - progress.done, signal);
+      const body = await this.#bodyAt(lane, at, into.length - progress.done, signal);
       const piece = await this.#piece(body, signal);
       if (piece === null) throw this.#ended(body);
       const skip = Math.min(piece.length, at - body.position);
@@ -158,13 +164,13 @@ export class HttpFile {
   }
 
   /** A body that goes on at or before `at`: the one at hand, or that of another request. */
-  async #bodyAt(at, length, signal) {
-    if (this.body && this.body.position <= at && at < this.body.end) return this.body;
-    this.close();
+  async #bodyAt(lane, at, length, signal) {
+    if (lane.body && lane.body.position <= at && at < lane.body.end) return lane.body;
+    leave(lane);
     const response = await this.#request(at, length, signal);
     if (response === null) throw this.#tooShort(at);
-    this.body = response.status === 206 ? bodyOf(response, at, at + length) : bodyOf(response, 0);
-    return this.body;
+    lane.body = response.status === 206 ? bodyOf(response, at, at + length) : bodyOf(response, 0);
+    return lane.body;
   }
 
   #ended(body) {
@@ -253,6 +259,12 @@ export class HttpFile {
     if (body.scratch && value) body.scratch = new Uint8Array(value.buffer);
     return done ? null : value;
   }
+}
+
+/** Gives up the answer that is read there. */
+function leave(lane) {
+  lane.body?.reader.cancel().catch(() => {});
+  lane.body = null;
 }
 
 /**

@@ -2,6 +2,7 @@
 
 import {TernError} from './errors.js';
 import {HTTP_DEFAULTS} from './http.js';
+import {firstPart, partOf, partPaths} from './parts.js';
 import {isNode} from './platform.js';
 
 /** @typedef {{repository: string, file: string, tag: string, revision: string}} HubName */
@@ -31,29 +32,40 @@ export function parseHub(text) {
 /** Of HF_ENDPOINT under Node. */
 const endpoint = () => ((isNode && process.env.HF_ENDPOINT) || 'https://huggingface.co').replace(/\/+$/, '');
 
-const isModel = (path) => /\.gguf$/i.test(path) && !/(mmproj|imatrix)[^/]*$/i.test(path);
+/** Of a file that is split the first part stands for all. */
+const isModel = (path) =>
+  /\.gguf$/i.test(path) && !/(mmproj|imatrix)[^/]*$/i.test(path) && firstPart(path) === path;
 const escaped = (tag) => tag.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
 const hasTag = (path, tag) => new RegExp(`(^|[-./])${escaped(tag)}($|[-./])`, 'i').test(path);
 
 /**
- * The file that a name without one means, by the rule of `tern pull`.
+ * The file that a name without one means, by the rule of `tern pull`; of one that is split the first part.
  * @param {string[]} files @param {HubName} name @returns {string} Errors: NOT_FOUND, INVALID_ARGUMENT.
  */
 export function chooseFile(files, {repository, tag}) {
   const models = files.filter(isModel);
   const there = (models.length ? models : files).slice(0, 8).join(', ') || 'nothing';
   const found = tag ? models.filter((path) => hasTag(path, tag)) : models;
+  const whole = (path) => allThere(files, path);
   if (found.length === 0)
     throw new TernError('NOT_FOUND', `${repository} has no GGUF file${tag ? ` of ${tag}` : ''}: it has ${there}`);
-  if (found.length === 1) return found[0];
+  if (found.length === 1) return whole(found[0]);
   const first = PREFERRED.find((each) => !tag && found.some((path) => hasTag(path, each)));
   const chosen = first ? found.filter((path) => hasTag(path, first)) : [];
-  if (chosen.length === 1) return chosen[0];
+  if (chosen.length === 1) return whole(chosen[0]);
   throw new TernError(
     'INVALID_ARGUMENT',
     `${repository} has several files${tag ? ` of ${tag}` : ''}: ` +
       `name one of ${(chosen.length ? chosen : found).join(', ')}`
   );
+}
+
+/** The path, of a file that is split where no part is missing. */
+function allThere(files, path) {
+  const count = partOf(path)?.count;
+  const absent = partPaths(path).findIndex((part) => !files.includes(part));
+  if (absent < 0) return path;
+  throw new TernError('NOT_FOUND', `${partPaths(path)[absent]}: part ${absent + 1} of ${count} is not there`);
 }
 
 async function filesOf({repository, revision}, {signal, http}) {

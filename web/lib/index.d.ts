@@ -6,7 +6,8 @@
 /**
  * "bundled", the URL of a GGUF file or of a package's manifest.json, "hf:ORG/NAME[/FILE][:TAG][@REVISION]" (a GGUF file
  * of the Hugging Face hub, chosen as `tern pull` does), a picked file (or all files of a package), the id
- * of a stored model.
+ * of a stored model. Of a GGUF file in parts (NAME-00001-of-00003.gguf) any part's address stands for all, which lie
+ * beside it; of picked ones all are given, in any order.
  */
 export type Source = 'bundled' | string | URL | File | File[] | {stored: string};
 

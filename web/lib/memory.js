@@ -91,6 +91,11 @@ export class Memory {
     return this.withBytes(encoder.encode(`${text}\0`), (at, n) => use(at, n - 1));
   }
 
+  withFloats64(values, use) {
+    const bytes = new Uint8Array(Float64Array.from(values).buffer);
+    return this.withBytes(bytes, (at) => use(at, values.length));
+  }
+
   withInts(ids, use) {
     const bytes = new Uint8Array(Int32Array.from(ids).buffer);
     return this.withBytes(bytes, (at) => use(at, ids.length));

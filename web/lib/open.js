@@ -97,14 +97,16 @@ function chunksOf(meta) {
   });
 }
 
+/** What is stored already says how large chunks are: those of a model that was stored with others are read on. */
+const asStored = (stored) => (stored ? {chunkBytes: Math.max(...stored.meta.chunks.map(({bytes}) => bytes))} : {});
+
 async function openWithStore(source, address, id, store, options) {
   const unlock = await lockSaying(store, id, 'exclusive', options);
   let open = null;
   try {
     const stored = await store.find(id);
-    open = await openSource(source, {...options, once: stored?.complete}).catch((error) =>
-      orStored(error, stored, options)
-    );
+    const how = {...options, ...asStored(stored), once: stored?.complete};
+    open = await openSource(source, how).catch((error) => orStored(error, stored, options));
     if (open === null) return await withoutSource(stored, options, unlock);
     const kept = await matching(open, id, stored, store, options);
     await kept?.touch();
@@ -150,7 +152,7 @@ async function matching(open, id, stored, store, options) {
   const chunks = open.chunks.map(({bytes}) => ({bytes, sha256: null}));
   if (!(await hasRoom(open, store, options))) return null;
   return store
-    .create({id, name: open.name, key: open.key, size: open.size, version: open.version, chunks})
+    .create({id, name: open.name, key: open.key, size: open.size, version: open.version, chunks, parts: open.parts})
     .catch((error) => {
       options.onNotice({code: 'NO_STORAGE', message: `${error.message}; loading goes on without storing`});
       return null;
@@ -190,10 +192,11 @@ async function readerOf(open, stored, options, unlock) {
 }
 
 function reader(open, stored, {signal, onProgress, onNotice}, release) {
+  const {local, lanes, parts} = open;
   return {
     name: open.name,
     id: stored?.meta.id ?? null,
     manifest: open.manifest ?? null,
-    reader: new ChunkReader(open.chunks, {stored, local: open.local, signal, onProgress, onNotice, release})
+    reader: new ChunkReader(open.chunks, {stored, local, lanes, parts, signal, onProgress, onNotice, release})
   };
 }

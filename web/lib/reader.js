@@ -1,36 +1,56 @@
 /**
- * A model's chunks as one file that is read from its start to its end: each chunk is fetched, verified and stored while
- * the one before is used, so that at most two of them are in memory.
+ * A model's chunks as one file that is read from its start to its end: the chunks that come next are fetched, verified
+ * and stored while one is used, as many at once as the source bears and AHEAD_BYTES hold.
  */
 
 import {TernError, isAbort, throwIfAborted} from './errors.js';
+import {Lanes} from './lanes.js';
 import {sha256} from './sha256.js';
 
 /** onProgress at most so often, in ms. */
 const PROGRESS_MS = 100;
 /** The rate is that of the last so many ms. */
 const RATE_MS = 3000;
+/** Of the chunks in memory, unless two of them are larger. */
+const AHEAD_BYTES = 64 << 20;
 
 export class ChunkReader {
   /**
    * @param {import('./source.js').Chunk[]} chunks
    * @param {{stored?: import('./cache.js').StoredChunks | null, write?: boolean, local?: boolean, signal?: AbortSignal,
    *   onProgress?: (progress: import('./index.js').Progress) => void, onNotice?: (notice: import('./index.js').Notice)
-   *   => void, release?: () => void | Promise<void>}} [options] `stored`: chunks that are there are read from it;
-   *   `write`: others are kept in it; `local`: the source is this machine's.
+   *   => void, release?: () => void | Promise<void>, lanes?: number, parts?: import('./source.js').Part[] | null}}
+   *   [options] `stored`: chunks that are there are read from it; `write`: others are kept in it; `local`: the source
+   *   is this machine's; `lanes`: so many chunks are fetched at once; `parts`: of a file that is split, one behind
+   *   another.
    */
-  constructor(chunks, {stored = null, write = true, local = false, signal, onProgress, onNotice, release} = {}) {
+  constructor(chunks, options = {}) {
+    const {stored = null, write = true, local = false, signal, onProgress, onNotice, release, lanes = 1} = options;
     this.chunks = chunks;
     this.size = chunks.reduce((sum, chunk) => sum + chunk.bytes, 0);
+    this.parts = options.parts ?? null;
     this.stored = stored;
     this.write = write && stored !== null;
     this.local = local;
-    this.signal = signal;
+    this.#follow(signal);
     this.onNotice = onNotice;
     this.release = release;
     this.meter = new Meter(this.size, onProgress);
     const largest = Math.max(...chunks.map((chunk) => chunk.bytes));
-    this.slots = [0, 1].map(() => ({buffer: null, index: -1, ready: null, largest}));
+    const slots = Math.max(2, Math.min(lanes + 1, Math.floor(AHEAD_BYTES / largest)));
+    this.slots = Array.from({length: slots}, () => ({buffer: null, index: -1, ready: null, largest}));
+    this.lanes = new Lanes(lanes);
+  }
+
+  /** What is under way ends when the caller wants no more, or when reading has failed. */
+  #follow(signal) {
+    const control = new AbortController();
+    const abort = () => control.abort(signal.reason);
+    if (signal?.aborted) abort();
+    signal?.addEventListener('abort', abort, {once: true});
+    this.signal = control.signal;
+    this.abort = () => control.abort();
+    this.unfollow = () => signal?.removeEventListener('abort', abort);
   }
 
   /**
@@ -58,10 +78,38 @@ export class ChunkReader {
   }
 
   /**
-   * Waits for what is under way, and lets go of everything.
-   * @param {{discard?: boolean}} [options] `discard`: also of what is stored
+   * Bytes that are not read in order, the head of a part: what comes next is not fetched for them, and they do not
+   * count as progress.
+   * @param {number} offset @param {number} length @returns {Promise<Uint8Array>}
    */
-  async close({discard = false} = {}) {
+  async peek(offset, length) {
+    const out = new Uint8Array(length);
+    for (let at = 0; at < length;) {
+      throwIfAborted(this.signal, 'loading');
+      const chunk = this.chunks[this.#indexAt(offset + at)];
+      const from = offset + at - chunk.offset;
+      const n = Math.min(chunk.bytes - from, length - at);
+      await this.#peekInto(chunk, from, out.subarray(at, at + n));
+      at += n;
+    }
+    return out;
+  }
+
+  async #peekInto(chunk, from, into) {
+    if (!this.stored?.has(chunk.index)) return chunk.read(from, into, {signal: this.signal});
+    const whole = new Uint8Array(chunk.bytes);
+    await this.stored.read(chunk.index, whole, {signal: this.signal});
+    return into.set(whole.subarray(from, from + into.length));
+  }
+
+  /**
+   * Waits for what is under way, and lets go of everything.
+   * @param {{abort?: boolean, discard?: boolean}} [options] `abort`: what is under way is of no use, its start is kept;
+   *   `discard`: lets go of what is stored, too
+   */
+  async close({abort = false, discard = false} = {}) {
+    if (abort) this.abort();
+    this.unfollow();
     for (const slot of this.slots) await slot.ready?.catch(() => {});
     this.slots.forEach((slot) => Object.assign(slot, {buffer: null, index: -1, ready: null}));
     if (discard) await this.stored?.discard();
@@ -90,20 +138,20 @@ export class ChunkReader {
     return low;
   }
 
-  /** The chunk; the next one starts on its way. */
-  async #chunk(index) {
+  /** The chunk; the next ones start on their way. */
+  #chunk(index) {
     const slot = this.#start(index);
-    const buffer = await slot.ready;
-    if (index + 1 < this.chunks.length) this.#start(index + 1);
-    return buffer;
+    const end = Math.min(this.chunks.length, index + this.slots.length);
+    for (let next = index + 1; next < end; next++) this.#start(next);
+    return slot.ready;
   }
 
   #start(index) {
-    const slot = this.slots[index % 2];
+    const slot = this.slots[index % this.slots.length];
     if (slot.index === index) return slot;
     const before = slot.ready ?? Promise.resolve();
     slot.index = index;
-    slot.ready = before.catch(() => {}).then(() => this.#load(index, slot));
+    slot.ready = this.lanes.run(() => before.catch(() => {}).then(() => this.#load(index, slot)));
     slot.ready.catch(() => {});
     return slot;
   }
@@ -113,26 +161,26 @@ export class ChunkReader {
     const chunk = this.chunks[index];
     slot.buffer ??= new Uint8Array(slot.largest);
     const into = slot.buffer.subarray(0, chunk.bytes);
-    this.meter.start(index);
-    if (this.stored?.has(index)) await this.#fromStore(index, into);
-    else await this.#fromSource(chunk, into);
+    const add = this.meter.start(index);
+    if (this.stored?.has(index)) await this.#fromStore(index, into, add);
+    else await this.#fromSource(chunk, into, add);
     return into;
   }
 
-  async #fromStore(index, into) {
-    const onBytes = (n) => this.meter.add('read', n, n);
+  async #fromStore(index, into, add) {
+    const onBytes = (n) => add('read', n, n);
     await this.stored.read(index, into, {signal: this.signal, onBytes});
   }
 
-  async #fromSource(chunk, into) {
+  async #fromSource(chunk, into, add) {
     let from = (await this.stored?.readPartial(chunk.index, into)) ?? 0;
-    this.meter.add('read', from, from);
+    add('read', from, from);
     const onBytes = (n) => {
       from += n;
-      this.meter.add(this.local ? 'read' : 'download', n, 0);
+      add(this.local ? 'read' : 'download', n, 0);
     };
     try {
-      await chunk.read(into, from, {signal: this.signal, onBytes});
+      await chunk.read(from, into.subarray(from), {signal: this.signal, onBytes});
     } catch (error) {
       if (isAbort(error) || error.code === 'NETWORK') await this.#keepPartial(chunk, into.subarray(0, from));
       throw error;
@@ -163,6 +211,7 @@ export class ChunkReader {
       await action();
     } catch (error) {
       if (error.code !== 'NO_STORAGE') throw error;
+      if (!this.write) return;
       this.write = false;
       this.onNotice?.({code: 'NO_STORAGE', message: `${error.message}; loading goes on without storing`});
     }
@@ -175,20 +224,23 @@ class Meter {
     this.progress = {phase: 'read', loaded: 0, total, stored: 0, rate: 0, secondsLeft: Infinity};
     this.onProgress = onProgress;
     this.seen = new Set();
-    this.counts = true;
     this.marks = [];
     this.told = 0;
   }
 
-  /** A chunk that is read again counts no more. */
+  /**
+   * For the bytes of a chunk, which counts no more when it is read again.
+   * @returns {(phase: 'download' | 'read', bytes: number, stored: number) => void}
+   */
   start(index) {
     if (this.marks.length === 0) this.marks.push({now: performance.now(), loaded: 0});
-    this.counts = !this.seen.has(index);
+    if (this.seen.has(index)) return () => {};
     this.seen.add(index);
+    return (phase, bytes, stored) => this.#add(phase, bytes, stored);
   }
 
-  add(phase, bytes, stored) {
-    if (!this.counts || bytes === 0) return;
+  #add(phase, bytes, stored) {
+    if (bytes === 0) return;
     const {progress} = this;
     progress.phase = phase;
     progress.loaded += bytes;

@@ -3,24 +3,28 @@
  * list of chunks.
  *
  * @typedef {{index: number, name: string, offset: number, bytes: number, sha256: string | null,
- *   read(into: Uint8Array, from: number, options: {signal?: AbortSignal, onBytes?: (n: number) => void}):
- *   Promise<void>}} Chunk `read` fills `into` (all of the chunk) from its byte `from` on.
- * @typedef {{kind: 'url' | 'package' | 'file' | 'package of files', key: string, name: string, local: boolean,
+ *XX * @typedef {{kind: 'url' | 'package' | 'file' | 'package of files', key: string, name: string, local: boolean,
  *   storable: boolean}} Address `key` names the source; `storable`: it can be fetched again under that name; `local`:
  *   its bytes are on this machine already.
+ * @typedef {{name: string, bytes: number}} Part of a file that is split
  * @typedef {Address & {size: number, version: Record<string, string | number | null>, chunks: Chunk[],
- *   manifest: string | null, close(): Promise<void>}} OpenSource `manifest`: the text of a package's
+ *   manifest: string | null, parts: Part[] | null, lanes: number, close(): Promise<void>}} OpenSource `manifest`: the
+ *   text of a package's; `lanes`: so many chunks may be read at once
  */
 
 import {TernError} from './errors.js';
 import {HttpFile} from './http.js';
 import {hubUrl, isHub, parseHub} from './hub.js';
+import {mapInLanes} from './lanes.js';
 import {readManifest} from './manifest.js';
+import {aboutPart, firstPart, inOrder, partPaths, partUrls, wholeName} from './parts.js';
 import {isNode} from './platform.js';
 import {sha256} from './sha256.js';
 
 /** Of files that have no shards of their own. */
-export const CHUNK_BYTES = 32 << 20;
+export const CHUNK_BYTES = 8 << 20;
+/** Requests to a server at once. */
+export const WEB_LANES = 4;
 const MANIFEST_BYTES = 16 << 20;
 
 const isFile = (value) => typeof Blob !== 'undefined' && value instanceof Blob;
@@ -51,8 +55,8 @@ function addressOfText(text) {
   if (isNode)
     return {
       kind: isManifestPath(text) ? 'package' : 'url',
-      key: `path:${text}`,
-      name: baseName(text),
+      key: `path:${firstPart(text)}`,
+      name: wholeName(baseName(text)),
       local: true,
       storable: false
     };
@@ -63,7 +67,9 @@ function addressOfText(text) {
 /** The hub's own name is the key: where its file lies is asked when it is opened. */
 function addressOfHub(text) {
   const {repository, file} = parseHub(text);
-  return {kind: 'url', key: text, name: baseName(file || repository), local: false, storable: true};
+  const name = wholeName(baseName(file || repository));
+  const key = file ? text.replace(file, () => firstPart(file)) : text;
+  return {kind: 'url', key, name, local: false, storable: true};
 }
 
 function parseUrl(text, base) {
@@ -86,8 +92,10 @@ function addressOfUrl(url) {
   }
   const plain = new URL(url.href);
   plain.hash = '';
+  if (!/^(blob|data):$/.test(url.protocol)) plain.pathname = firstPart(plain.pathname);
   const web = /^https?:$/.test(url.protocol);
-  const name = web || url.protocol === 'file:' ? baseName(readable(url.pathname)) : url.protocol.slice(0, -1);
+  const named = web || url.protocol === 'file:';
+  const name = named ? wholeName(baseName(readable(url.pathname))) : url.protocol.slice(0, -1);
   return {kind: isManifestPath(url.pathname) ? 'package' : 'url', key: plain.href, name, local: !web, storable: web};
 }
 
@@ -119,18 +127,20 @@ function addressOfFiles(files) {
     throw new TernError('INVALID_ARGUMENT', `a list of files holds ${show(other)}, expected File objects`);
   const manifest =
     files.find((file) => file.name === 'manifest.json') ?? files.find((file) => /\.json$/.test(file.name ?? ''));
-  const first = manifest ?? files[0];
-  if (files.length > 1 && !manifest) {
+  const parts = manifest ? null : inOrder(files);
+  const first = manifest ?? parts?.[0] ?? files[0];
+  if (files.length > 1 && !manifest && !parts) {
     throw new TernError(
       'INVALID_ARGUMENT',
-      `${files.length} files were picked, none of them manifest.json: pick one GGUF file, or all of a package`
+      `${files.length} files were picked, none of them manifest.json: pick one GGUF file, all of its parts ` +
+        '(NAME-00001-of-00003.gguf), or all of a package'
     );
   }
   const name = first.name ?? 'file';
   return {
     kind: manifest ? 'package of files' : 'file',
     key: `file:${name}:${first.size}:${first.lastModified ?? 0}`,
-    name,
+    name: wholeName(name),
     local: true,
     storable: true
   };
@@ -146,22 +156,26 @@ function addressOfFiles(files) {
 export async function openSource(source, options = {}) {
   const address = addressOf(source);
   const files = Array.isArray(source) ? source : [source];
-  if (address.kind === 'file')
-    return wholeFile(address, blobFile(/** @type {Blob} */ (files[0]), address.name), options);
+  if (address.kind === 'file') {
+    const blobs = inOrder(/** @type {any[]} */ (files)) ?? files;
+    return openFiles(address, blobs, options, async (blob) => blobFile(blob, blob.name ?? address.name));
+  }
   if (address.kind === 'package of files') return packageOfFiles(address, files, options);
   const where = address.key.replace(/^path:/, '');
   if (isNode && (address.key.startsWith('path:') || where.startsWith('file:')))
     return openPath(address, where, options);
   if (address.kind === 'package') return packageOfUrl(address, where, options);
   const url = isHub(where) ? await hubUrl(where, options) : where;
-  return wholeFile(address, await webFile(url, options), options);
+  return openFiles(address, partUrls(url), options, (each) => webFile(each, options));
 }
 
 async function webFile(url, options) {
   const file = new HttpFile(url, options.http);
   await file.probe(options);
   return {
+    name: baseName(readable(new URL(url).pathname)),
     size: file.size,
+    lanes: file.ranged ? WEB_LANES : 1,
     version: {size: file.size, ...file.version},
     read: (offset, into, how) => file.read(offset, into, how),
     close: async () => file.close()
@@ -181,22 +195,64 @@ export async function openFile(source, options = {}) {
   return {name, ...(await webFile(isHub(where) ? await hubUrl(where, options) : where, options))};
 }
 
-/** One file, cut into ranges. */
-function wholeFile(address, file, {chunkBytes = CHUNK_BYTES}) {
-  if (file.size === 0) throw new TernError('MALFORMED', `${address.name} is empty: 0 bytes`);
+/**
+ * A whole file, or all parts of one, which become one.
+ * @template T
+ * @param {T[]} list @param {(each: T) => Promise<any>} open
+ */
+async function openFiles(address, list, options, open) {
+  const about = (each, i) =>
+    open(each).catch((error) => {
+      throw aboutPart(error, i, list.length);
+    });
+  const files = await mapInLanes(list, WEB_LANES, about, (file) => file.close());
+  const close = async () => {
+    for (const file of files) await file.close();
+  };
+  try {
+    return {...asOne(address, files, options), close};
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** The files one behind another, each cut into ranges. */
+function asOne(address, files, {chunkBytes = CHUNK_BYTES}) {
+  const named = files.map((file) => ({...file, name: files.length > 1 ? file.name : address.name}));
   const chunks = [];
+  for (const file of named) cut(file, chunkBytes, chunks);
+  const parts = files.length > 1 ? named.map(({name, size}) => ({name, bytes: size})) : null;
+  const size = files.reduce((sum, file) => sum + file.size, 0);
+  const lanes = Math.min(...files.map((file) => file.lanes ?? 1));
+  return {...address, size, version: versionOf(files), chunks, parts, lanes, manifest: null};
+}
+
+/** Appends the ranges of a file to the chunks. */
+function cut(file, chunkBytes, chunks) {
+  if (file.size === 0) throw new TernError('MALFORMED', `${file.name} is empty: 0 bytes`);
+  const before = chunks.length ? chunks[chunks.length - 1].offset + chunks[chunks.length - 1].bytes : 0;
   for (let offset = 0; offset < file.size; offset += chunkBytes) {
     const bytes = Math.min(chunkBytes, file.size - offset);
     chunks.push({
       index: chunks.length,
-      name: `bytes ${offset} to ${offset + bytes} of ${address.name}`,
-      offset,
+      name: `bytes ${offset} to ${offset + bytes} of ${file.name}`,
+      offset: before + offset,
       bytes,
       sha256: null,
-      read: (into, from, options) => file.read(offset + from, into.subarray(from), options)
+      read: (from, into, options) => file.read(offset + from, into, options)
     });
   }
-  return {...address, size: file.size, version: file.version, chunks, manifest: null, close: file.close};
+}
+
+/** Of a whole file its own; of parts what each says, under names that say which. */
+function versionOf(files) {
+  if (files.length === 1) return files[0].version;
+  const all = {size: files.reduce((sum, file) => sum + file.size, 0)};
+  files.forEach((file, i) => {
+    for (const [what, value] of Object.entries(file.version)) all[`${what} of part ${i + 1}`] = value;
+  });
+  return all;
 }
 
 /**
@@ -224,7 +280,7 @@ async function wholePackage(address, text, options, open) {
         offset,
         bytes,
         sha256: sum,
-        read: (into, from, how) => file.read(from, into.subarray(from), how)
+        read: (from, into, how) => file.read(from, into, how)
       });
       offset += bytes;
     }
@@ -238,6 +294,8 @@ async function wholePackage(address, text, options, open) {
     size: offset,
     version: {size: offset, ...version},
     chunks,
+    parts: null,
+    lanes: address.local ? 1 : WEB_LANES,
     manifest: text,
     close
   };
@@ -302,6 +360,7 @@ function blobFile(blob, name) {
     }
   };
   return {
+    name,
     size: blob.size,
     version: {size: blob.size, lastModified: blob.lastModified ?? null},
     read,
@@ -330,8 +389,11 @@ async function openPath(address, where, options) {
   const {dirname, join} = await import('node:path');
   const {openDisk} = await import('./disk.js');
   const {path, manifest, file} = await openDisk(where);
-  const named = {...address, name: baseName(path.replaceAll('\\', '/'))};
-  if (manifest === null) return wholeFile(named, file, options);
+  const named = {...address, name: wholeName(baseName(path.replaceAll('\\', '/')))};
+  if (manifest === null) {
+    await file.close();
+    return openFiles(named, partPaths(path), options, async (each) => (await openDisk(each)).file);
+  }
   const text = await textOf(file, manifest, options.signal).finally(file.close);
   const package_ = {...named, key: manifest, kind: 'package'};
   return wholePackage(

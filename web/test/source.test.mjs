@@ -8,7 +8,8 @@ import {pathToFileURL} from 'node:url';
 import {after, test} from 'node:test';
 import {HttpFile} from '../lib/http.js';
 import {openModel} from '../lib/open.js';
-import {CHUNK_BYTES, addressOf, openSource} from '../lib/source.js';
+import {ChunkReader} from '../lib/reader.js';
+import {CHUNK_BYTES, WEB_LANES, addressOf, openSource} from '../lib/source.js';
 import {sha256, sha256Plain} from '../lib/sha256.js';
 import {pattern, serve} from './support/server.mjs';
 
@@ -65,14 +66,70 @@ test('a server with ranges: a request for each chunk', async () => {
   const {url, requests} = await served({'/m.gguf': big}, () => ({headers: {etag: '"1"'}}));
   same(await readAll(`${url}/m.gguf`), big);
   assert.deepEqual(
-    requests.map((r) => r.range),
-    [
+    new Set(requests.map((r) => r.range)),
+    new Set([
       'bytes=0-0',
       `bytes=0-${CHUNK_BYTES - 1}`,
       `bytes=${CHUNK_BYTES}-${2 * CHUNK_BYTES - 1}`,
       `bytes=${2 * CHUNK_BYTES}-${big.length - 1}`
-    ]
+    ])
   );
+  assert.equal(requests.length, 4);
+});
+
+test('chunks come at once, and are read in their order', async () => {
+  const chunkBytes = 1000;
+  const waiting = [];
+  const {url, requests} = await served({'/m.gguf': small}, (request) => {
+    if (request.headers.range === 'bytes=0-0') return {};
+    return {hold: new Promise((resolve) => waiting.push(resolve))};
+  });
+  const seen = [];
+  const onProgress = ({loaded}) => seen.push(loaded);
+  const {reader} = await openModel(`${url}/m.gguf`, {http: quick, chunkBytes, onProgress});
+  const reading = reader.read(0, 10);
+  while (waiting.length < WEB_LANES) await new Promise(setImmediate);
+  assert.equal(requests.length, 1 + WEB_LANES, 'no more than that at once');
+  waiting.reverse().forEach((go) => go());
+  same(await reading, small.subarray(0, 10));
+  waiting.push = (go) => go();
+  for (let at = 10; at < small.length; at += 990) {
+    const n = Math.min(990, small.length - at);
+    same(await reader.read(at, n), small.subarray(at, at + n));
+  }
+  await reader.close();
+  assert.deepEqual(seen, [...seen].sort((a, b) => a - b));
+  assert.equal(seen.at(-1), small.length);
+  assert.equal(requests.length, 1 + small.length / chunkBytes, 'each of them once');
+});
+
+test('a chunk that fails is an error where it is read, not before', async () => {
+  const chunkBytes = 10000;
+  const {url} = await served({'/m.gguf': small}, (request) =>
+    request.headers.range === 'bytes=20000-29999' ? {status: 410} : {}
+  );
+  const {reader} = await openModel(`${url}/m.gguf`, {http: quick, chunkBytes});
+  same(await reader.read(0, 10000), small.subarray(0, 10000));
+  same(await reader.read(10000, 10000), small.subarray(10000, 20000));
+  await assert.rejects(reader.read(20000, 1), {code: 'NETWORK', message: /HTTP status 410/});
+  await reader.close({abort: true});
+});
+
+test('closing with abort does not wait for what is under way', async () => {
+  const {url} = await served({'/m.gguf': small}, (request) =>
+    request.headers.range === 'bytes=0-9999' || request.headers.range === 'bytes=0-0' ? {} : {stall: 10}
+  );
+  const {reader} = await openModel(`${url}/m.gguf`, {http: {pauses: [], stallMs: 1e6}, chunkBytes: 10000});
+  await reader.read(0, 10);
+  await reader.close({abort: true});
+  await assert.rejects(reader.read(0, 10), {code: 'CANCELLED'});
+});
+
+test('what is in memory at once is bounded', async () => {
+  const file = (bytes) => ({index: 0, name: 'x', offset: 0, bytes, sha256: null, read: async () => {}});
+  const slots = (bytes, lanes) => new ChunkReader([file(bytes)], {lanes}).slots.length;
+  assert.deepEqual([slots(CHUNK_BYTES, 4), slots(CHUNK_BYTES, 1)], [5, 2]);
+  assert.deepEqual([slots(64 << 20, 4), slots(16 << 20, 4)], [2, 4]);
 });
 
 test('a server without ranges: one answer, read through', async () => {

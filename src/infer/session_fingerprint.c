@@ -99,6 +99,13 @@ static void mix_experts(uint64_t *hash, const tern_config *c)
     mix(hash, tern_f32_bits(c->ffn_limit));
 }
 
+/* Ternary layers have int8 inputs, others have not: what a file says of them counts where it says another thing. */
+static void mix_inputs(uint64_t *hash, const tern_model *model)
+{
+    const bool int8 = tern_model_config(model)->bit_linear;
+    if (int8 != tern_model_weight(model, TERN_ROLE_ATTN_Q, 0)->encoding->ternary) mix(hash, 1u + int8);
+}
+
 /* The first and the last bytes, and the scale. */
 static void mix_weight(uint64_t *hash, const tern_weight *w)
 {
@@ -131,6 +138,7 @@ uint64_t tern_session__fingerprint(const tern_runner *r)
     mix_norms(&hash, c);
     mix_layers(&hash, c);
     mix_experts(&hash, c);
+    mix_inputs(&hash, tern_engine_model(engine));
     mix(&hash, (tern_engine_f32_activations(engine) ? 1u : 0u) | (tern_engine_int8_blocks(engine) ? 2u : 0u));
     for (uint32_t layer = 0; layer < c->n_layers; layer++)
         for (int role = 0; role < TERN_ROLE_COUNT; role++)

@@ -22,7 +22,7 @@ static const tern_hyper rows[] = {
     {"context", "context_length", "max_position_embeddings", U32(n_ctx_train), ALWAYS},
     {"rms_eps", "rms_norm_eps", "rms_norm_eps", F32(rms_eps), ALWAYS_AND_CACHED},
     {"activation", "activation", NULL, TERN_HYPER_ACTIVATION, AT(activation), ALWAYS_AND_CACHED},
-    {"int8_activations", "int8_activations", NULL, BOOL(bit_linear)},
+    {"int8_activations", "int8_activations", NULL, BOOL(bit_linear), CACHED},
     {"sub_norms", "sub_norms", NULL, BOOL(sub_norms), ALWAYS_AND_CACHED},
     {"tied_head", "tied_embeddings", "tie_word_embeddings", BOOL(tied_head), ALWAYS},
     {"rope_base", NULL, "rope_theta", F32(rope[0].base), ALWAYS_AND_CACHED},

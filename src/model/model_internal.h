@@ -281,6 +281,8 @@ tern_status tern_model__init_weights(tern_model *model, tern_error *err);
 tern_weight *tern_model__slot(tern_model *model, tern_role role, uint32_t layer);
 /* Zeroed memory aligned to 64 bytes that lives as long as the model. */
 tern_status tern_model__own(tern_model *model, size_t bytes, void **out, tern_error *err);
+/* The block, of tern_alloc_aligned, is the model's from now on; on failure it is freed. NULL is fine. */
+tern_status tern_model__adopt(tern_model *model, void *block, tern_error *err);
 /* Counts the weight, and reports progress. Errors: CANCELLED. */
 tern_status tern_model__added(tern_model *model, const tern_weight *weight, tern_error *err);
 /* Errors name the tensor. */
@@ -292,15 +294,13 @@ tern_status tern_model__check_data(const tern_model *model, const tern_weight *w
 /* Gives the weight, whose rows and cols are set, an f32 copy of the vector (of experts: the vectors) at `data`. */
 tern_status tern_model__set_vector(tern_model *model, tern_weight *weight, const tern_encoding *e, const uint8_t *data,
                                    tern_error *err);
-/* Fills scale and row_scales of a ternary weight from the bytes of its tensor. Errors: as of block_scales. */
+/* Fills scale and row_scales of a ternary weight from the bytes of its tensor; a scale is 0 only where all codes of the
+ * row are. Errors: UNSUPPORTED (several in one row), MALFORMED (one that is not positive and finite). */
 tern_status tern_model__find_scales(tern_model *model, tern_weight *weight, tern_error *err);
-/* scales[r]: that of row r of `part`, whose encoding has scales in its blocks; it starts at row `first` of its weight.
- * 0 only where all codes of the row are. UNSUPPORTED when one row has several, MALFORMED when one is not positive. */
-tern_status tern_model__block_scales(const tern_weight *part, uint32_t first, float *scales, tern_error *err);
-/* A tq1_0 or tq2_0 weight, its data there, with several scales in a row becomes q2_0 in memory of the model's own: the
- * same numbers. Others stay, and rows that none may have (a scale of 0 beside codes) are left for block_scales to
- * refuse. Errors: MALFORMED (codes, as in the file), OUT_OF_MEMORY. */
-tern_status tern_model__regroup(tern_model *model, tern_weight *weight, tern_error *err);
+/* A tq1_0 or tq2_0 weight, its data there, with several scales in a row becomes q2_0, the same numbers, in *memory
+ * (tern_free_aligned), which is the caller's. Others stay, with *memory NULL, and rows that none may have (a scale of 0
+ * beside codes) are left for find_scales to refuse. Errors: MALFORMED (codes, as in the file), OUT_OF_MEMORY. */
+tern_status tern_model__regroup(tern_weight *weight, void **memory, tern_error *err);
 /* Whether n numbers are such: in each block of q2_0 one magnitude beside 0, which f16 holds. */
 bool tern_model__has_groups(const float *values, uint32_t n);
 /* Multiplies the weight's scales by n factors: 1, or one for each row. `what` names them. MALFORMED when one is not

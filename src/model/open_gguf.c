@@ -166,6 +166,13 @@ static tern_status find_rsr(const tern_gguf *g, tern_weight *w, tern_error *err)
     return TERN_OK;
 }
 
+static tern_status regroup(tern_model *model, tern_weight *w, tern_error *err)
+{
+    void *memory;
+    TERN_TRY(tern_model__regroup(w, &memory, err));
+    return tern_model__adopt(model, memory, err);
+}
+
 static tern_status add_roles(tern_model *model, const tern_gguf *g, tern_error *err)
 {
     tern_role_walk walk = {0};
@@ -177,7 +184,7 @@ static tern_status add_roles(tern_model *model, const tern_gguf *g, tern_error *
             continue;
         }
         p.weight->data = p.tensor->data + p.offset;
-        if (!p.scales) TERN_TRY(tern_model__regroup(model, p.weight, err));
+        if (!p.scales) TERN_TRY(regroup(model, p.weight, err));
         TERN_TRY(find_rsr(g, p.weight, err));
         TERN_TRY(tern_model__fill(model, p.role, p.weight, p.scales ? p.scales->data : NULL,
                                   p.scales ? p.scales->bytes / sizeof(float) : 0, err));

@@ -61,17 +61,11 @@ static bool find_several(const tern_weight *w, const row *r)
     return false;
 }
 
-static tern_status take(tern_model *model, tern_weight *w, const row *r, tern_error *err)
+static tern_status fill(const tern_weight *w, const row *r, const tern_encoding *to, uint8_t *out, tern_error *err)
 {
-    const tern_encoding *to = tern_encoding_find(TERN_ENC_Q2_0);
     const size_t from_bytes = r->n_blocks * r->e->block_bytes;
-    size_t bytes, to_bytes, bad;
-    void *out;
-    if (tern_encoding_check(r->e, w->data, w->rows, w->cols, err) != TERN_OK)
-        return tern_error_prefix(err, "%s", w->name);
-    TERN_TRY(tern_encoding_bytes(to, w->rows, w->cols, &bytes, err));
+    size_t to_bytes, bad;
     TERN_TRY(tern_encoding_row_bytes(to, w->cols, &to_bytes, err));
-    TERN_TRY(tern_model__own(model, bytes, &out, err));
     for (uint32_t i = 0; i < w->rows; i++) {
         const uint8_t *in = w->data + i * from_bytes;
         (void)has_several(r, in, &bad);
@@ -79,23 +73,41 @@ static tern_status take(tern_model *model, tern_weight *w, const row *r, tern_er
             return tern_fail(err, TERN_MALFORMED, "%s: scale %g found in row %u, a positive and finite one expected",
                              w->name, (double)r->scales[bad], i);
         r->e->unpack(in, r->n_blocks, r->values);
-        to->pack(r->values, w->cols / to->block_elements, (uint8_t *)out + i * to_bytes);
+        to->pack(r->values, w->cols / to->block_elements, out + i * to_bytes);
     }
-    w->encoding = to;
-    w->bytes = bytes;
-    w->data = out;
     return TERN_OK;
 }
 
-tern_status tern_model__regroup(tern_model *model, tern_weight *w, tern_error *err)
+static tern_status take(tern_weight *w, const row *r, void **memory, tern_error *err)
 {
+    const tern_encoding *to = tern_encoding_find(TERN_ENC_Q2_0);
+    size_t bytes;
+    if (tern_encoding_check(r->e, w->data, w->rows, w->cols, err) != TERN_OK)
+        return tern_error_prefix(err, "%s", w->name);
+    TERN_TRY(tern_encoding_bytes(to, w->rows, w->cols, &bytes, err));
+    void *out = tern_alloc_aligned(bytes, 64);
+    if (!out) return tern_fail_alloc(err, bytes);
+    const tern_status status = fill(w, r, to, out, err);
+    if (status != TERN_OK) {
+        tern_free_aligned(out);
+        return status;
+    }
+    w->encoding = to;
+    w->bytes = bytes;
+    w->data = *memory = out;
+    return TERN_OK;
+}
+
+tern_status tern_model__regroup(tern_weight *w, void **memory, tern_error *err)
+{
+    *memory = NULL;
     const tern_encoding *e = w->encoding;
     if (!e->ternary || e->tail_bytes) return TERN_OK;
     const size_t n = w->cols / e->block_elements, bytes = w->cols * (sizeof(float) + 1) + n * sizeof(float);
     float *room = tern_alloc(bytes);
     if (!room) return tern_fail_alloc(err, bytes);
     const row r = {e, n, room, room + n, (int8_t *)(room + n + w->cols)};
-    const tern_status status = find_several(w, &r) ? take(model, w, &r, err) : TERN_OK;
+    const tern_status status = find_several(w, &r) ? take(w, &r, memory, err) : TERN_OK;
     tern_free(room);
     return status;
 }

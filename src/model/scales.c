@@ -22,30 +22,6 @@ static bool all_codes_zero(const tern_encoding *e, const uint8_t *block)
     return true;
 }
 
-/* The one scale (f16 bits) of a row's n blocks; blocks of zeros with scale 0 go with any. False when there is none. */
-static bool row_scale(const tern_encoding *e, const uint8_t *row, size_t n, uint16_t *bits)
-{
-    uint16_t found = 0;
-    for (size_t b = 0; b < n; b++) {
-        const uint8_t *block = row + b * e->block_bytes;
-        uint16_t d = block_scale(e, block);
-        if (d == found && d != 0) continue;
-        if ((d & 0x7fff) == 0 && all_codes_zero(e, block)) continue;
-        if (found != 0 || (d & 0x7fff) == 0) return false;
-        found = d;
-    }
-    *bits = found;
-    return true;
-}
-
-static tern_status several_scales(const tern_weight *w, uint32_t row, tern_error *err)
-{
-    return tern_fail(err, TERN_UNSUPPORTED,
-                     "%s: several scales found in row %u, one expected; of a whole file such a %s tensor is read as "
-                     "q2_0, which tern convert writes",
-                     w->name, row, w->encoding->name);
-}
-
 static tern_status refuse_in_row(const tern_weight *w, const char *what, float scale, uint32_t row, tern_error *err)
 {
     return tern_fail(err, TERN_MALFORMED, "%s: %s %g found in row %u, a positive and finite one expected", w->name,
@@ -55,6 +31,26 @@ static tern_status refuse_in_row(const tern_weight *w, const char *what, float s
 static bool is_scale(float scale)
 {
     return scale > 0 && isfinite(scale);
+}
+
+/* The one scale of row r; blocks of zeros with scale 0 go with any. */
+static tern_status row_scale(const tern_weight *w, uint32_t r, float *scale, tern_error *err)
+{
+    const tern_encoding *e = w->encoding;
+    const size_t n = w->cols / e->block_elements;
+    const uint8_t *block = w->data + r * n * e->block_bytes;
+    uint16_t found = 0;
+    for (size_t b = 0; b < n; b++, block += e->block_bytes) {
+        const uint16_t d = block_scale(e, block);
+        if (d == found && d != 0) continue;
+        if ((d & 0x7fff) == 0 && all_codes_zero(e, block)) continue;
+        if (!is_scale(tern_f16_to_f32(d))) return refuse_in_row(w, "scale", tern_f16_to_f32(d), r, err);
+        if (found != 0)
+            return tern_fail(err, TERN_UNSUPPORTED, "%s: several scales found in row %u, one expected", w->name, r);
+        found = d;
+    }
+    *scale = tern_f16_to_f32(found);
+    return TERN_OK;
 }
 
 /* Keeps `values` [rows] only when they differ: rows of zeros (scale 0) go with any. A matrix of zeros gets 1. */
@@ -73,26 +69,14 @@ static void keep_row_scales(tern_weight *w, const float *values)
     if (w->scale == 0.0f) w->scale = 1.0f;
 }
 
-tern_status tern_model__block_scales(const tern_weight *part, uint32_t first, float *scales, tern_error *err)
-{
-    const tern_encoding *e = part->encoding;
-    size_t n = part->cols / e->block_elements, row_bytes = n * e->block_bytes;
-    for (uint32_t r = 0; r < part->rows; r++) {
-        uint16_t bits = 0;
-        if (!row_scale(e, part->data + r * row_bytes, n, &bits)) return several_scales(part, first + r, err);
-        scales[r] = tern_f16_to_f32(bits);
-        if (scales[r] != 0 && !is_scale(scales[r])) return refuse_in_row(part, "scale", scales[r], first + r, err);
-    }
-    return TERN_OK;
-}
-
 static tern_status read_block_scales(tern_model *model, tern_weight *w, tern_error *err)
 {
     void *storage = NULL;
     TERN_TRY(tern_model__own(model, w->rows * sizeof(float), &storage, err));
-    TERN_TRY(tern_model__block_scales(w, 0, storage, err));
-    tern_model__refine_scales(model, w, storage);
-    keep_row_scales(w, storage);
+    float *scales = storage;
+    for (uint32_t r = 0; r < w->rows; r++) TERN_TRY(row_scale(w, r, &scales[r], err));
+    tern_model__refine_scales(model, w, scales);
+    keep_row_scales(w, scales);
     return TERN_OK;
 }
 

@@ -28,14 +28,12 @@ static tern_status keep(tern_model_stream *s, item *i, tern_error *err)
 static tern_status pass_on(tern_model_stream *s, item *i, bool scale_for_each_row, tern_error *err)
 {
     tern_weight *w = i->weight;
-    bool blocks = w->encoding->ternary && w->encoding->tail_bytes == 0;
     void *storage;
     TERN_TRY(tern_model__own(s->model, 2 * TERN_WEIGHT_END_BYTES, &storage, err));
     w->ends = i->ends = storage;
-    if (!blocks && !scale_for_each_row) return TERN_OK;
+    if (!scale_for_each_row) return TERN_OK;
     TERN_TRY(tern_model__own(s->model, w->rows * sizeof(float), &storage, err));
     w->row_scales = storage;
-    if (blocks) i->row_scales = storage;
     return TERN_OK;
 }
 
@@ -54,8 +52,10 @@ static tern_status add_weight(tern_model_stream *s, const tern_gguf_weight *p, t
     item *i = add(s, p->tensor, p->offset, p->weight->bytes);
     i->weight = p->weight;
     i->role = p->role;
-    if (s->keep || tern_role_is_vector(p->role)) TERN_TRY(keep(s, i, err));
-    else TERN_TRY(pass_on(s, i, p->scales && p->scales->bytes > sizeof(float), err));
+    i->gathered = p->weight->encoding->ternary && p->weight->encoding->tail_bytes == 0;
+    const bool keeps = s->keep || tern_role_is_vector(p->role);
+    if (keeps && !i->gathered) TERN_TRY(keep(s, i, err));
+    if (!keeps) TERN_TRY(pass_on(s, i, p->scales && p->scales->bytes > sizeof(float), err));
     if (!p->scales) return TERN_OK;
     i = add(s, p->scales, 0, p->scales->bytes);
     i->weight = p->weight;

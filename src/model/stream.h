@@ -12,8 +12,7 @@ enum { TERN_MODEL_PIECE_BYTES = 8 << 20 };
 typedef struct tern_model_stream_options {
     uint64_t file_bytes; /* of the whole file */
     bool keep; /* every weight stays in memory, in its file layout; else only what is small does (norms, scales), the
-                * matrices' data is NULL, and weights whose blocks have scales (tq1_0, tq2_0) have row_scales even where
-                * all are equal */
+                * matrices' data is NULL */
     bool no_experts;                 /* weights of experts are not read, and have no data */
     const tern_manifest *manifest;   /* what the header must agree with; may be NULL */
     const tern_model_options *model; /* may be NULL; borrowed to the end of the stream */
@@ -41,8 +40,9 @@ typedef struct tern_model_piece {
 } tern_model_piece;
 
 /* Rows of a weight that is not kept: `rows` is rows [first, first + rows.rows) alone, in its file layout (a tail that
- * the piece did not bring says 1), without row scales; valid until the next call. weight NULL: nothing but what the
- * model keeps. */
+ * the piece did not bring says 1), without row scales; valid until the next call. A weight whose blocks have scales
+ * (tq1_0, tq2_0) comes whole: with several in a row it is q2_0, as in a file that is whole. weight NULL: nothing but
+ * what the model keeps, or a weight that is not whole yet. */
 typedef struct tern_model_part {
     const tern_weight *weight;
     uint32_t first;

@@ -14,7 +14,8 @@ typedef struct item {
     tern_role role;
     tern_rope_factors factors;
     bool scales;
-    float *row_scales; /* of a weight that is passed on, to be found in its blocks */
+    bool gathered;           /* a weight whose blocks have scales: what it is, its whole tells */
+    const float *row_scales; /* found in the blocks of a weight that is passed on; NULL: one for all rows */
     uint32_t rows_done;
     uint8_t *ends; /* of a weight that is passed on */
 } item;
@@ -24,7 +25,7 @@ struct tern_model_stream {
     bool keep, no_experts;
     item *items; /* in the order of the file */
     size_t n_items, at;
-    uint8_t *staging; /* one piece of what is passed on */
+    uint8_t *staging; /* one piece of what is passed on; all pieces of a weight that is gathered */
     size_t staging_bytes;
     size_t piece_bytes; /* of the piece that is being waited for; 0: none */
     uint32_t piece_rows;

@@ -47,11 +47,12 @@ static tern_status reserve(tern_model_stream *s, size_t bytes, tern_error *err)
     return TERN_OK;
 }
 
-static tern_status begin_kept(tern_model_stream *s, const item *i, tern_model_piece *piece)
+/* Of a tensor whose bytes lie at `data` in the end. */
+static tern_status begin_bytes(tern_model_stream *s, const item *i, uint8_t *data, tern_model_piece *piece)
 {
     size_t left = i->bytes - i->done;
     piece->bytes = left < TERN_MODEL_PIECE_BYTES ? left : TERN_MODEL_PIECE_BYTES;
-    piece->into = i->data + i->done;
+    piece->into = data + i->done;
     s->piece_bytes = piece->bytes;
     return TERN_OK;
 }
@@ -70,12 +71,19 @@ static tern_status begin_rows(tern_model_stream *s, const item *i, tern_model_pi
     return TERN_OK;
 }
 
+static tern_status begin_gathered(tern_model_stream *s, const item *i, tern_model_piece *piece, tern_error *err)
+{
+    if (!i->done) TERN_TRY(reserve(s, i->bytes, err));
+    return begin_bytes(s, i, s->staging, piece);
+}
+
 tern_status tern_model_stream_next(tern_model_stream *s, tern_model_piece *piece, tern_error *err)
 {
     if (s->at == s->n_items) return tern_fail(err, TERN_NOT_FOUND, "no piece is missing");
     const item *i = &s->items[s->at];
     *piece = (tern_model_piece){.offset = i->offset + i->done};
-    return i->data ? begin_kept(s, i, piece) : begin_rows(s, i, piece, err);
+    if (i->gathered) return begin_gathered(s, i, piece, err);
+    return i->data ? begin_bytes(s, i, i->data, piece) : begin_rows(s, i, piece, err);
 }
 
 /* The weight's factors, or NULL; with `scales`: the weight itself. */
@@ -90,8 +98,7 @@ static const item *partner(const tern_model_stream *s, const item *i)
 static tern_status end_rows(tern_model_stream *s, const item *i, const item *scales, tern_error *err)
 {
     tern_weight *w = i->weight;
-    if (!i->row_scales) w->row_scales = NULL; /* only room for the factors */
-    else tern_model__refine_scales(s->model, w, i->row_scales);
+    w->row_scales = i->row_scales; /* before, there may have been room for factors */
     if (scales) TERN_TRY(tern_model__multiply(s->model, w, scales->data, scales->bytes / sizeof(float), err));
     TERN_TRY(tern_model__check_scales(w, err));
     return tern_model__added(s->model, w, err);
@@ -135,13 +142,13 @@ static tern_status accept_rows(tern_model_stream *s, item *i, tern_model_part *p
     tern_weight *w = i->weight;
     const tern_encoding *e = w->encoding;
     const size_t bytes = bytes_of_rows(w, s->piece_rows);
+    keep_ends(i, s->staging, s->piece_bytes);
     read_tail(i, s->staging + bytes, i->rows_done + s->piece_rows == w->rows);
     *part = (tern_model_part){.weight = w, .first = i->rows_done, .rows = *w};
     part->rows.rows = s->piece_rows;
     part->rows.data = s->staging;
     part->rows.bytes = bytes + e->tail_bytes;
     part->rows.row_scales = NULL;
-    if (i->row_scales) TERN_TRY(tern_model__block_scales(&part->rows, part->first, i->row_scales + part->first, err));
     TERN_TRY(tern_i2s_evidence_see(s->model, w, i->rows_done, s->piece_rows, s->staging, err));
     i->rows_done += s->piece_rows;
     TERN_TRY(tern_model__check_scales(&part->rows, err)); /* as of a mapped weight: before its codes */
@@ -150,15 +157,62 @@ static tern_status accept_rows(tern_model_stream *s, item *i, tern_model_part *p
     return tern_error_prefix(err, "%s", w->name);
 }
 
+/* The staging memory becomes that of a weight which is kept. */
+static tern_status hand_over(tern_model_stream *s, item *i, tern_error *err)
+{
+    i->data = s->staging;
+    s->staging = NULL;
+    s->staging_bytes = 0;
+    return tern_model__adopt(s->model, i->data, err);
+}
+
+/* All bytes of a gathered weight are in the staging memory: what it is. Then it is one piece. */
+static tern_status settle(tern_model_stream *s, item *i, tern_error *err)
+{
+    tern_weight *w = i->weight;
+    void *memory = NULL;
+    w->data = s->staging;
+    if (!partner(s, i)) TERN_TRY(tern_model__regroup(w, &memory, err));
+    if (memory) {
+        tern_free_aligned(s->staging);
+        s->staging = memory;
+        s->staging_bytes = w->bytes;
+    }
+    i->done = 0;
+    i->bytes = s->piece_bytes = w->bytes;
+    s->piece_rows = w->rows;
+    return TERN_OK;
+}
+
+/* Of a weight that is settled; where all rows have one there may be room for factors. */
+static tern_status find_scales(tern_model_stream *s, item *i, tern_error *err)
+{
+    tern_weight *w = i->weight;
+    const float *room = w->row_scales;
+    w->row_scales = NULL;
+    TERN_TRY(tern_model__find_scales(s->model, w, err));
+    i->row_scales = w->row_scales;
+    if (!w->row_scales) w->row_scales = room;
+    w->data = NULL;
+    return TERN_OK;
+}
+
+static tern_status accept_gathered(tern_model_stream *s, item *i, tern_model_part *part, tern_error *err)
+{
+    if (i->done + s->piece_bytes < i->bytes) return TERN_OK;
+    TERN_TRY(settle(s, i, err));
+    if (!i->ends) return hand_over(s, i, err);
+    TERN_TRY(find_scales(s, i, err));
+    return accept_rows(s, i, part, err);
+}
+
 tern_status tern_model_stream_accept(tern_model_stream *s, tern_model_part *part, tern_error *err)
 {
     *part = (tern_model_part){0};
     if (s->piece_bytes == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "no piece is being waited for");
     item *i = &s->items[s->at];
-    if (!i->data) {
-        keep_ends(i, s->staging, s->piece_bytes);
-        TERN_TRY(accept_rows(s, i, part, err));
-    }
+    if (i->gathered) TERN_TRY(accept_gathered(s, i, part, err));
+    else if (!i->data) TERN_TRY(accept_rows(s, i, part, err));
     i->done += s->piece_bytes;
     s->piece_bytes = 0;
     if (i->done < i->bytes) return TERN_OK;

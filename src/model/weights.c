@@ -26,6 +26,16 @@ tern_status tern_model__own(tern_model *model, size_t bytes, void **out, tern_er
     return TERN_OK;
 }
 
+tern_status tern_model__adopt(tern_model *model, void *block, tern_error *err)
+{
+    if (!block) return TERN_OK;
+    const tern_status status =
+        tern_grow((void **)&model->owned, &model->cap_owned, model->n_owned + 1, sizeof *model->owned, err);
+    if (status == TERN_OK) model->owned[model->n_owned++] = block;
+    else tern_free_aligned(block);
+    return status;
+}
+
 tern_status tern_model__added(tern_model *model, const tern_weight *weight, tern_error *err)
 {
     model->bytes += weight->bytes;

@@ -1,7 +1,9 @@
 /* What a saved session knows of its model: every hyperparameter that keys and values depend on (model/hyper.h). */
+#include "infer/loading.h"
 #include "infer/session_cases.h"
 #include "infer/session_internal.h"
 #include "model/hyper.h"
+#include "support/converted.h"
 
 /* The configuration, which only this test writes to. */
 static void put(tern_config *c, const tern_hyper *h, double value)
@@ -38,6 +40,26 @@ static void knows_hyperparameters(void **state)
     *c = before;
 }
 
-static const struct CMUnitTest tests[] = {cmocka_unit_test(knows_hyperparameters)};
+static const tern_engine_params cpu = {.backend = {.name = "cpu", .n_threads = 1}};
+
+/* Dense layers whose inputs a file says to be int8, and the same layers where it does not; ternary ones as well. */
+static void knows_inputs(void **state)
+{
+    (void)state;
+    for (int dense = 0; dense < 2; dense++) {
+        tern_engine *engine = map_file(test_converted(test_fixture("bitnet"), dense ? "f32" : "tq2_0", NULL), &cpu);
+        tern_session *session = open_session(engine, (tern_session_params){.n_ctx = CTX});
+        tern_config *c = (tern_config *)(uintptr_t)tern_engine_config(engine);
+        const uint64_t same = tern_session__fingerprint(&session->runner);
+        c->bit_linear = !c->bit_linear;
+        assert_true(tern_session__fingerprint(&session->runner) != same);
+        c->bit_linear = !c->bit_linear;
+        assert_true(tern_session__fingerprint(&session->runner) == same);
+        tern_session_close(session);
+        tern_engine_close(engine);
+    }
+}
+
+static const struct CMUnitTest tests[] = {cmocka_unit_test(knows_hyperparameters), cmocka_unit_test(knows_inputs)};
 
 TEST_GROUP(fingerprint, "", tests, .setup = session_setup, .teardown = session_teardown);

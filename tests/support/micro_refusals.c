@@ -122,8 +122,8 @@ const micro_refusal micro_refusals[] = {
      "output.weight: 1 rows of 16 found, 8 rows of 16 expected"},
     /* tq2_0: the first block's codes stay, its scale becomes 0, ... */
     {{.width = 256, .tensor = "blk.0.ffn_up.weight", .type = 35, .at = 64, .n = 2, .bytes = {0, 0}},
-     TERN_UNSUPPORTED,
-     "blk.0.ffn_up.weight: several scales found in row 0"},
+     TERN_MALFORMED,
+     "blk.0.ffn_up.weight: scale 0 found in row 0, a positive and finite one expected"},
     {{.width = 256, .tensor = "blk.0.ffn_up.weight", .type = 35, .at = 64, .n = 2, .bytes = {0, 0x7c}},
      TERN_MALFORMED,
      "blk.0.ffn_up.weight: scale inf found in row 0, a positive and finite one expected"},

@@ -24,7 +24,8 @@ endfunction()
 set(TERN_FUZZ_DIR ${PROJECT_SOURCE_DIR}/tests/fuzz)
 file(GLOB TERN_FUZZERS CONFIGURE_DEPENDS ${TERN_FUZZ_DIR}/fuzz_*.c)
 if(NOT TARGET tern_commands) # of which these are the command's
-  list(REMOVE_ITEM TERN_FUZZERS ${TERN_FUZZ_DIR}/fuzz_package.c ${TERN_FUZZ_DIR}/fuzz_eval.c)
+  list(REMOVE_ITEM TERN_FUZZERS ${TERN_FUZZ_DIR}/fuzz_package.c ${TERN_FUZZ_DIR}/fuzz_eval.c
+       ${TERN_FUZZ_DIR}/fuzz_kl_base.c)
 endif()
 if(NOT TARGET tern_serve)
   list(REMOVE_ITEM TERN_FUZZERS ${TERN_FUZZ_DIR}/fuzz_serve.c)

@@ -62,7 +62,7 @@ if(CMAKE_CROSSCOMPILING) # tests of the command start it themselves
   find_program(TERN_EMULATOR NAMES ${CMAKE_CROSSCOMPILING_EMULATOR} REQUIRED)
 endif()
 add_library(tern_test_support STATIC EXCLUDE_FROM_ALL ${TERN_TEST_SUPPORT})
-target_link_libraries(tern_test_support PUBLIC $<TARGET_NAME_IF_EXISTS:tern_hub> $<TARGET_NAME_IF_EXISTS:tern_serve> tern_static rsr_multipliers PkgConfig::CMOCKA)
+target_link_libraries(tern_test_support PUBLIC $<TARGET_NAME_IF_EXISTS:tern_commands> $<TARGET_NAME_IF_EXISTS:tern_hub> $<TARGET_NAME_IF_EXISTS:tern_serve> tern_static rsr_multipliers PkgConfig::CMOCKA)
 target_include_directories(tern_test_support PUBLIC ${PROJECT_SOURCE_DIR}/tests)
 target_compile_definitions(tern_test_support PUBLIC
   TERN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TERN_BUILD_DIR="${PROJECT_BINARY_DIR}" TERN_EMULATOR="${TERN_EMULATOR}")
@@ -215,6 +215,9 @@ list(TRANSFORM folders REPLACE "/[^/]*$" "")
 list(REMOVE_DUPLICATES folders)
 if(NOT TERN_VULKAN) # they need SPIR-V
   list(FILTER folders EXCLUDE REGEX "/backend/(vulkan|simulated)$")
+endif()
+if(NOT TARGET tern_commands)
+  list(FILTER folders EXCLUDE REGEX "/apps$")
 endif()
 if(NOT TARGET tern_serve)
   list(FILTER folders EXCLUDE REGEX "/serve$")

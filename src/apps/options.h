@@ -80,7 +80,7 @@ typedef struct tern_options {
 
     /* looking at a model */
     bool graph, memory, show_ids, decode, hidden;
-    const char *ids, *against;
+    const char *ids, *against, *kl_base, *save_logits;
     const char *pooling;
     bool normalize;
     float closed_gates;

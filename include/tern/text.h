@@ -163,6 +163,21 @@ TERN_API void tern_tool_parser_close(tern_tool_parser *parser);
  * of more than 16 MiB, more than 1024 calls), OUT_OF_MEMORY. */
 TERN_API tern_status tern_tool_parser_add(tern_tool_parser *parser, const char *text, size_t n, tern_buf *content,
                                           tern_buf *reasoning, tern_error *err);
+/* Calls are certain as soon as their name and the beginning of their arguments have come: those that turn out not to be
+ * JSON, or are cut off, are calls with the arguments as they were written. Their ids follow from `salt`, which should
+ * differ between answers. Before the first tern_tool_parser_add. */
+TERN_API void tern_tool_parser_announce(tern_tool_parser *parser, const char *salt);
+
+/* A call that is being written. */
+typedef struct tern_tool_partial {
+    const char *id, *name;
+    const char *arguments; /* [n_arguments] what its arguments begin with, not NUL-terminated */
+    size_t n_arguments;
+} tern_tool_partial;
+
+/* The call under way, which will be the next of the calls; borrowed until the next call of the parser's functions.
+ * false: there is none that is certain. */
+TERN_API bool tern_tool_parser_partial(const tern_tool_parser *parser, tern_tool_partial *partial);
 /* No more will come: what was held back becomes a call or content. */
 TERN_API tern_status tern_tool_parser_finish(tern_tool_parser *parser, tern_buf *content, tern_buf *reasoning,
                                              tern_error *err);

@@ -96,28 +96,56 @@ static tern_status in_closed(tern_tool_parser *p, bool *more, tern_error *err)
 {
     const size_t open = opener_size(p);
     const size_t end = open + tern_tools__find(part(p, open, p->held.size), p->close);
+    const size_t begun = end < p->held.size || p->finished ? 0 : tern_tools__begun(held(p), p->close);
     bool found;
+    TERN_TRY(tern_tools__watch(p, open, end - begun, err));
     if (end == p->held.size && !p->finished) return TERN_OK;
     size_t past = end + strlen(p->close);
     if (past > p->held.size) past = p->held.size;
     TERN_TRY(tern_tools__take(p, part(p, open, end), &found, err));
+    if (!found && p->name) TERN_TRY(tern_tools__take_announced(p, &found, err));
     *more = past > 0;
     if (!found) return as_content(p, past, err);
     p->place = TERN_TOOL_START; /* another may follow at once */
     return tern_tools__give(p, past, NULL, err);
 }
 
-/* Mistral's name[CALL_ID]id[ARGS]{...}: where the name, the id and the arguments are. */
-static tern_status take_args(tern_tool_parser *p, size_t open, size_t json, size_t end, bool *found, tern_error *err)
+/* Mistral's name[CALL_ID]id[ARGS]{...}: where the name and the id are; false: it is not of that kind. */
+static bool find_args(const tern_tool_parser *p, size_t open, size_t json, tern_span *name, tern_span *id)
 {
     static const char args[] = "[ARGS]", call_id[] = "[CALL_ID]";
     const size_t mark = open + tern_tools__find(part(p, open, json), args);
     const size_t name_end = open + tern_tools__find(part(p, open, mark), call_id);
-    tern_span id = {(const uint8_t *)"", 0};
+    *id = (tern_span){(const uint8_t *)"", 0};
+    if (name_end < mark) *id = tern_json__trim(part(p, name_end + strlen(call_id), mark));
+    *name = tern_json__trim(part(p, open, name_end));
+    return mark < json;
+}
+
+static tern_status take_args(tern_tool_parser *p, size_t open, size_t json, size_t end, bool *found, tern_error *err)
+{
+    tern_span name, id;
     *found = false;
-    if (mark == json) return TERN_OK;
-    if (name_end < mark) id = tern_json__trim(part(p, name_end + strlen(call_id), mark));
-    return tern_tools__take_named(p, tern_json__trim(part(p, open, name_end)), id, part(p, json, end), found, err);
+    if (!find_args(p, open, json, &name, &id)) return TERN_OK;
+    return tern_tools__take_named(p, name, id, part(p, json, end), found, err);
+}
+
+/* Announces a call that its JSON ends, which begins at `json` and came up to `end`. */
+static tern_status watch_open(tern_tool_parser *p, size_t open, size_t json, size_t end, tern_error *err)
+{
+    tern_span name, id;
+    if (json < p->held.size && p->held.data[json] == '{' && find_args(p, open, json, &name, &id))
+        TERN_TRY(tern_tools__announce(p, name, json, err));
+    return tern_tools__watch(p, json, end, err);
+}
+
+/* The answer ends within a call: what was announced stays one. */
+static tern_status cut(tern_tool_parser *p, tern_error *err)
+{
+    bool found;
+    if (!p->name) return as_content(p, p->held.size, err);
+    TERN_TRY(tern_tools__take_announced(p, &found, err));
+    return tern_tools__give(p, p->held.size, NULL, err);
 }
 
 /* Whether the text begins with `word`, or, cut short, may yet. */
@@ -150,10 +178,12 @@ static tern_status in_open(tern_tool_parser *p, bool *more, tern_error *err)
     const size_t json = json_start(p, open);
     const size_t n = tern_tools__json_end(part(p, json, p->held.size));
     bool found;
-    if (n == 0) return p->finished ? as_content(p, p->held.size, err) : TERN_OK;
+    TERN_TRY(watch_open(p, open, json, n ? json + n : p->held.size, err));
+    if (n == 0) return p->finished ? cut(p, err) : TERN_OK;
     const size_t end = json + n;
     TERN_TRY(take_args(p, open, json, end, &found, err));
     if (!found) TERN_TRY(tern_tools__take(p, part(p, json, end), &found, err));
+    if (!found && p->name) TERN_TRY(tern_tools__take_announced(p, &found, err));
     *more = true;
     if (!found) return as_content(p, end, err);
     p->place = TERN_TOOL_START; /* another may follow at once */
@@ -229,6 +259,7 @@ void tern_tool_parser_close(tern_tool_parser *parser)
     if (!parser) return;
     for (size_t i = 0; i < parser->n; i++) tern_tools__free_call(&parser->calls[i]);
     tern_free(parser->calls);
+    tern_free(parser->name);
     tern_buf_deinit(&parser->held);
     tern_free(parser);
 }

@@ -45,19 +45,19 @@ void tern_tools__free_call(const tern_tool_call *call)
     tern_free((void *)(uintptr_t)call->arguments);
 }
 
-tern_status tern_tools__take_named(tern_tool_parser *p, tern_span name, tern_span id, tern_span arguments, bool *found,
-                                   tern_error *err)
+/* Of what the call is made of, or, where calls are announced before they are whole, of the answer's salt. */
+void tern_tools__make_id(const tern_tool_parser *p, tern_span name, tern_span arguments, char id[16])
 {
-    char made[16];
-    arguments = tern_json__trim(arguments);
-    *found = name.size > 0 && name.size < 256 && !memchr(name.data, 0, name.size) && is_object(arguments);
-    if (!*found) return TERN_OK;
+    const uint64_t start = (p->announces ? p->salt : TERN_HASH_START) + p->n;
+    uint64_t hash = tern_hash(start, name.data, name.size);
+    if (!p->announces) hash = tern_hash(hash, arguments.data, arguments.size);
+    snprintf(id, 16, "call_%08x", (unsigned)(hash ^ hash >> 32));
+}
+
+static tern_status push(tern_tool_parser *p, tern_span name, tern_span id, tern_span arguments, tern_error *err)
+{
     if (p->n >= TERN_TOOLS_MAX_CALLS)
         return tern_fail(err, TERN_LIMIT, "more than %d tool calls in one answer", TERN_TOOLS_MAX_CALLS);
-    const uint64_t hash =
-        tern_hash(tern_hash(TERN_HASH_START + p->n, name.data, name.size), arguments.data, arguments.size);
-    snprintf(made, sizeof made, "call_%08x", (unsigned)(hash ^ hash >> 32));
-    if (id.size == 0 || id.size > 255 || memchr(id.data, 0, id.size)) id = (tern_span){(const uint8_t *)made, 13};
     TERN_TRY(tern_grow((void **)&p->calls, &p->cap, p->n + 1, sizeof *p->calls, err));
     const tern_tool_call call = {copy(id), copy(name), copy(arguments)};
     if (call.id && call.name && call.arguments) {
@@ -66,6 +66,29 @@ tern_status tern_tools__take_named(tern_tool_parser *p, tern_span name, tern_spa
     }
     tern_tools__free_call(&call);
     return tern_fail_alloc(err, name.size + arguments.size);
+}
+
+tern_status tern_tools__take_announced(tern_tool_parser *p, bool *found, tern_error *err)
+{
+    const tern_span name = {(const uint8_t *)p->name, strlen(p->name)}, id = {(const uint8_t *)p->id, strlen(p->id)};
+    *found = true;
+    TERN_TRY(push(p, name, id, tern_tools__announced(p), err));
+    tern_free(p->name);
+    p->name = NULL;
+    return TERN_OK;
+}
+
+tern_status tern_tools__take_named(tern_tool_parser *p, tern_span name, tern_span id, tern_span arguments, bool *found,
+                                   tern_error *err)
+{
+    char made[16];
+    if (p->name) return tern_tools__take_announced(p, found, err);
+    arguments = tern_json__trim(arguments);
+    *found = name.size > 0 && name.size < 256 && !memchr(name.data, 0, name.size) && is_object(arguments);
+    if (!*found) return TERN_OK;
+    tern_tools__make_id(p, name, arguments, made);
+    if (id.size == 0 || id.size > 255 || memchr(id.data, 0, id.size)) id = (tern_span){(const uint8_t *)made, 13};
+    return push(p, name, id, arguments, err);
 }
 
 /* The members of a call that are looked at, raw. */

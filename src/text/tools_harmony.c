@@ -53,10 +53,15 @@ static tern_status in_head(tern_tool_parser *p, bool *more, tern_error *err)
 }
 
 /* A message to a tool up to its mark. */
-static tern_status in_call(tern_tool_parser *p, size_t end, tern_error *err)
+static tern_status in_call(tern_tool_parser *p, size_t end, bool whole, tern_error *err)
 {
     const tern_span name = {(const uint8_t *)p->recipient, strlen(p->recipient)}, id = {(const uint8_t *)"", 0};
     bool found;
+    size_t first = 0;
+    while (first < end && strchr(" \t\r\n", p->held.data[first])) first++;
+    if (first < end && p->held.data[first] == '{') TERN_TRY(tern_tools__announce(p, name, first, err));
+    p->end = end;
+    if (!whole) return TERN_OK;
     TERN_TRY(tern_tools__take_named(p, name, id, (tern_span){(const uint8_t *)p->held.data, end}, &found, err));
     return tern_tools__give(p, end, found ? NULL : p->content, err);
 }
@@ -69,7 +74,7 @@ tern_status tern_tools__harmony(tern_tool_parser *p, bool *more, tern_error *err
     const size_t end = next_mark((tern_span){(const uint8_t *)p->held.data, p->held.size}, p->finished, &mark);
     if (p->place != TERN_TOOL_CALL)
         TERN_TRY(tern_tools__give(p, end, p->place == TERN_TOOL_REASON ? p->reasoning : p->content, err));
-    else if (mark >= 0 || p->finished) TERN_TRY(in_call(p, end, err));
+    else TERN_TRY(in_call(p, end, mark >= 0 || p->finished, err));
     if (mark < 0) return TERN_OK;
     *more = true;
     p->place = mark == CHANNEL || mark == START ? TERN_TOOL_HEAD : TERN_TOOL_CONTENT;

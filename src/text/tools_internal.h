@@ -21,7 +21,13 @@ struct tern_tool_parser {
     tern_tool_place place;
     tern_buf held; /* what is not decided yet */
     bool finished;
-    const char *close;   /* of the call under way; NULL: its JSON ends it */
+    const char *close; /* of the call under way; NULL: its JSON ends it */
+
+    bool announces;
+    uint64_t salt;         /* of ids */
+    char *name, id[16];    /* of the call under way, once it is announced; NULL: it is not */
+    size_t arguments, end; /* of it in `held`: what lies between is certain */
+
     char recipient[256]; /* Harmony's, of the message under way */
     tern_tool_call *calls;
     size_t n, cap;
@@ -34,6 +40,16 @@ tern_status tern_tools__take(tern_tool_parser *parser, tern_span json, bool *fou
 /* A call of which the name is known. */
 tern_status tern_tools__take_named(tern_tool_parser *parser, tern_span name, tern_span id, tern_span arguments,
                                    bool *found, tern_error *err);
+/* "call_" and eight hexadecimal digits for the call that comes next. */
+void tern_tools__make_id(const tern_tool_parser *parser, tern_span name, tern_span arguments, char id[16]);
+/* The call under way is certain, if calls are announced: its name, and where in `held` its arguments begin. */
+tern_status tern_tools__announce(tern_tool_parser *parser, tern_span name, size_t arguments, tern_error *err);
+/* Looks for its beginning in JSON at `from` of what is held, of which what lies before `end` is certain. */
+tern_status tern_tools__watch(tern_tool_parser *parser, size_t from, size_t end, tern_error *err);
+/* The arguments of the call that was announced, as the model wrote them and as far as they are certain. */
+tern_span tern_tools__announced(const tern_tool_parser *parser);
+/* It becomes a call. */
+tern_status tern_tools__take_announced(tern_tool_parser *parser, bool *found, tern_error *err);
 void tern_tools__free_call(const tern_tool_call *call);
 /* Where the JSON value at the beginning of the text ends; 0: not yet. */
 size_t tern_tools__json_end(tern_span text);

@@ -60,12 +60,29 @@ test('OpenAI: calls are found in text, and their stream says the same', async ()
     assert.deepEqual(message.tool_calls.map((c) => [c.type, c.function.name, JSON.parse(c.function.arguments)]),
         Array(2).fill(['function', 'wash', { kind: 'car', n: 2 }]));
     assert.notEqual(message.tool_calls[0].id, message.tool_calls[1].id);
-    const stream = client.chat.completions.stream({ ...ask, grammar: spoken });
+    const deltas = [];
+    const stream = client.chat.completions.stream({ ...ask, grammar: spoken })
+        .on('chunk', (chunk) => deltas.push(...chunk.choices[0]?.delta.tool_calls ?? []));
     const last = await stream.finalChatCompletion();
     assert.equal(last.choices[0].finish_reason, 'tool_calls');
     assert.equal(last.choices[0].message.content, message.content);
-    assert.deepEqual(last.choices[0].message.tool_calls.map((c) => [c.id, c.function.arguments]),
-        message.tool_calls.map((c) => [c.id, c.function.arguments]));
+    assert.deepEqual(last.choices[0].message.tool_calls.map((c) => [c.function.name, c.function.arguments]),
+        message.tool_calls.map((c) => [c.function.name, c.function.arguments]));
+    for (const [i, call] of last.choices[0].message.tool_calls.entries()) {
+        const [first, ...more] = deltas.filter((d) => d.index === i);
+        assert.deepEqual([first.id, first.type, first.function.name], [call.id, 'function', 'wash']);
+        assert.ok(more.length > 3, 'the arguments come piece by piece');
+        assert.ok(more.every((d) => d.id === undefined && d.function.name === undefined && d.function.arguments));
+    }
+    assert.notEqual(deltas[0].id, deltas.at(-1).id);
+    let half = '', why;
+    for await (const { choices: [c] } of await client.chat.completions.create({ ...ask, grammar: spoken, stream: true,
+        max_tokens: Math.floor(whole.usage.completion_tokens / 2) - 6 })) {
+        half += c.delta.tool_calls?.[0].function.arguments ?? '';
+        why = c.finish_reason ?? why;
+    }
+    assert.equal(why, 'length'); // what came of the call stays
+    assert.ok(half.length > 1 && message.tool_calls[0].function.arguments.startsWith(half), half);
     const none = await client.chat.completions.create({ ...ask, grammar: spoken, tool_choice: 'none' });
     assert.match(none.choices[0].message.content, /^Yes\. <tool_call>/);
     assert.equal(none.choices[0].message.tool_calls, undefined);
@@ -93,6 +110,44 @@ test('OpenAI: the model is told of tools, calls and what they gave', async () =>
         /messages\[0\]\.tool_calls: the arguments of a are no JSON object/);
 });
 
+test('Responses: calls are forced, found, streamed piece by piece, and answered', async () => {
+    const offered = tools.map((t) => ({ type: 'function', strict: false, ...t.function }));
+    const params = { model: 'stories', input: 'Once upon a time', temperature: 0, tools: offered };
+    const one = await client.responses.create({ ...params, parallel_tool_calls: false,
+        tool_choice: { type: 'function', name: 'wash' } });
+    assert.equal(one.status, 'completed');
+    assert.deepEqual(one.output.map((o) => [o.type, o.name, JSON.parse(o.arguments)]),
+        [['function_call', 'wash', { kind: 'car' }]]);
+    assert.deepEqual(one.tools.map((t) => t.name), ['feed', 'wash']);
+    const whole = await client.responses.create({ ...params, grammar: spoken });
+    assert.deepEqual(whole.output.map((o) => o.type), ['message', 'function_call', 'function_call']);
+    assert.equal(whole.output_text, 'Yes. ');
+    const seen = [], counts = [0, 0, 0];
+    const stream = client.responses.stream({ ...params, grammar: spoken })
+        .on('event', (event) => seen.push(event));
+    const last = await stream.finalResponse();
+    assert.deepEqual(seen.map((e) => e.sequence_number), [...seen.keys()]);
+    for (const e of seen) if (e.type === 'response.function_call_arguments.delta') counts[e.output_index]++;
+    assert.ok(counts[0] === 0 && counts[1] > 3 && counts[2] > 3, 'the arguments come piece by piece');
+    const facts = (r) => r.output.map((o) => [o.type, o.name, o.arguments, o.content?.[0].text]);
+    assert.deepEqual(facts(last), facts(whole));
+    assert.notEqual(last.output[1].call_id, last.output[2].call_id);
+    const [, call] = last.output;
+    const talk = [{ role: 'user', content: 'Once upon a time' }, last.output[0], call,
+        { type: 'function_call_output', call_id: call.call_id, output: 'clean' }];
+    const answered = await client.responses.create({ ...params, input: talk, max_output_tokens: 4 });
+    const same = await prompt({ tools, messages: [...messages, { role: 'assistant', content: 'Yes. ', tool_calls: [
+        { id: 'b', function: { name: 'wash', arguments: { kind: 'car', n: 2 } } }] },
+    { role: 'tool', tool_call_id: 'b', content: 'clean' }] });
+    const counted = await fetch(`${server.url}/tokenize`, { method: 'POST', body: JSON.stringify({ content: same }) });
+    assert.ok(Math.abs((await counted.json()).tokens.length - answered.usage.input_tokens) <= 1);
+    const refused = (extra, words) => assert.rejects(client.responses.create({ ...params, ...extra }), (e) =>
+        e instanceof OpenAI.BadRequestError && words.test(e.message));
+    await refused({ tools: [{ type: 'web_search' }] }, /tools\[0\]: the type "web_search" found/);
+    await refused({ tool_choice: { type: 'function', name: 'fly' } }, /no tool is called "fly"/);
+    await refused({ input: [{ type: 'computer_call' }] }, /an item of the type "computer_call" found/);
+});
+
 test('Anthropic: uses of tools and their results', async () => {
     const offered = tools.map((t) => ({ name: t.function.name, description: 'x',
         input_schema: t.function.parameters }));
@@ -101,12 +156,15 @@ test('Anthropic: uses of tools and their results', async () => {
         disable_parallel_tool_use: true } });
     assert.equal(whole.stop_reason, 'tool_use');
     assert.deepEqual(whole.content.map((c) => [c.type, c.name, c.input]), [['tool_use', 'wash', { kind: 'car' }]]);
+    const pieces = [];
     const stream = anthropic.messages.stream({ ...params, tool_choice: { type: 'any',
-        disable_parallel_tool_use: true } });
+        disable_parallel_tool_use: true } }).on('inputJson', (piece) => pieces.push(piece));
     const last = await stream.finalMessage();
     assert.equal(last.stop_reason, 'tool_use');
     assert.equal(last.content.length, 1);
     assert.ok(['cat', 'dog', 'car'].includes(last.content[0].input.kind));
+    assert.deepEqual(JSON.parse(pieces.join('')), last.content[0].input);
+    assert.ok(pieces.length > 3, 'the input comes piece by piece');
     const talk = [...messages, { role: 'assistant', content: whole.content }, { role: 'user', content: [
         { type: 'tool_result', tool_use_id: whole.content[0].id, content: [{ type: 'text', text: 'clean' }] },
         { type: 'text', text: 'Good.' }] }];

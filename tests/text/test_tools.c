@@ -43,19 +43,52 @@ static const answer answers[] = {
     {TERN_TOOLS_HARMONY, "<|start|>assistant to=functions.g<|channel|>commentary<|message|>{}", "", "", "g {}|"},
 };
 
-static void compare(const answer *a, size_t step)
+/* Of calls that are announced, what is shown of each only grows. */
+typedef struct shown {
+    size_t n_calls, n;
+    char id[32], name[32], arguments[256];
+} shown;
+
+static void follow(shown *s, const tern_tool_parser *p)
 {
+    tern_tool_partial part;
+    size_t n;
+    const tern_tool_call *calls = tern_tool_parser_calls(p, &n);
+    for (; s->n_calls < n; s->n_calls++, s->n = 0) {
+        const tern_tool_call *call = &calls[s->n_calls];
+        if (!s->n) continue;
+        assert_string_equal(call->id, s->id);
+        assert_string_equal(call->name, s->name);
+        assert_memory_equal(call->arguments, s->arguments, s->n);
+    }
+    if (!tern_tool_parser_partial(p, &part)) return;
+    assert_in_range(part.n_arguments, s->n > 1 ? s->n : 1, sizeof s->arguments);
+    assert_memory_equal(part.arguments, s->arguments, s->n);
+    memcpy(s->arguments, part.arguments, part.n_arguments);
+    s->n = part.n_arguments;
+    snprintf(s->id, sizeof s->id, "%s", part.id);
+    snprintf(s->name, sizeof s->name, "%s", part.name);
+}
+
+static void compare(const answer *a, size_t step, bool announces)
+{
+    shown s = {0};
     tern_tool_parser *p;
     tern_error err = {0};
     tern_buf content = {0}, reasoning = {0}, calls = {0};
     const size_t size = strlen(a->text);
     size_t n;
     assert_int_equal(tern_tool_parser_open(&p, a->form, &err), TERN_OK);
-    for (size_t i = 0; i < size; i += step)
+    if (announces) tern_tool_parser_announce(p, "salt");
+    for (size_t i = 0; i < size; i += step) {
         assert_int_equal(
             tern_tool_parser_add(p, a->text + i, size - i < step ? size - i : step, &content, &reasoning, &err),
             TERN_OK);
+        follow(&s, p);
+    }
     assert_int_equal(tern_tool_parser_finish(p, &content, &reasoning, &err), TERN_OK);
+    follow(&s, p);
+    if (!announces) assert_int_equal(s.n, 0);
     const tern_tool_call *found = tern_tool_parser_calls(p, &n);
     for (size_t i = 0; i < n; i++) {
         assert_true(strlen(found[i].id) > 1);
@@ -75,7 +108,34 @@ static void test_answers(void **state)
     (void)state;
     const int64_t live = tern_alloc_live();
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)
-        for (size_t step = 1; step < 400; step = step * 2 + 1) compare(&answers[i], step);
+        for (size_t step = 1; step < 400; step = step * 2 + 1)
+            for (int announces = 0; announces < 2; announces++) compare(&answers[i], step, announces);
+    assert_int_equal(tern_alloc_live(), live);
+}
+
+/* Calls that were announced stay calls, whatever comes of them. */
+static const answer announced[] = {
+    {TERN_TOOLS_HERMES, "So <tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"</tool", "So ", "",
+     "f {\"a\": \"</tool|"},
+    {TERN_TOOLS_HERMES, "<tool_call>{\"name\": \"f\", \"arguments\": {a}}</tool_call>!", "!", "", "f {a}|"},
+    {TERN_TOOLS_HERMES, "<tool_call>{\"arguments\": {\"a\": 1}, \"name\": \"f\"",
+     "<tool_call>{\"arguments\": {\"a\": 1}, \"name\": \"f\"", "", ""},
+    {TERN_TOOLS_LLAMA3, "{\"type\": \"function\", \"name\": \"f\", \"parameters\": {\"a\": [1, 2", "", "",
+     "f {\"a\": [1, 2|"},
+    {TERN_TOOLS_LLAMA3, "{\"function\": {\"name\": \"f\\u0021\", \"arguments\": {}}} ok", "ok", "", "f! {}|"},
+    {TERN_TOOLS_MISTRAL, "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"g\", \"argum", "", "",
+     "f {}|"},
+    {TERN_TOOLS_MISTRAL, "[TOOL_CALLS]f[ARGS]{\"a\": 1", "", "", "f {\"a\": 1|"},
+    {TERN_TOOLS_GEMMA, "```json\n{\"name\": \"f\", \"parameters\": {\"a\": 1", "", "", "f {\"a\": 1|"},
+    {TERN_TOOLS_HARMONY, "<|channel|>commentary to=functions.f<|message|> {\"a\": 1<|end|>", "", "", "f {\"a\": 1|"},
+};
+
+static void test_announced(void **state)
+{
+    (void)state;
+    const int64_t live = tern_alloc_live();
+    for (size_t i = 0; i < sizeof announced / sizeof *announced; i++)
+        for (size_t step = 1; step < 400; step = step * 2 + 1) compare(&announced[i], step, true);
     assert_int_equal(tern_alloc_live(), live);
 }
 
@@ -148,6 +208,6 @@ static void test_refused(void **state)
     assert_string_equal(tern_tool_form_name(TERN_TOOLS_HARMONY), "harmony");
 }
 
-static const struct CMUnitTest cases[] = {cmocka_unit_test(test_answers), cmocka_unit_test(test_forced),
-                                          cmocka_unit_test(test_refused)};
+static const struct CMUnitTest cases[] = {cmocka_unit_test(test_answers), cmocka_unit_test(test_announced),
+                                          cmocka_unit_test(test_forced), cmocka_unit_test(test_refused)};
 TEST_GROUP(tools, "", cases);

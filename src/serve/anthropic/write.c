@@ -78,19 +78,18 @@ static void piece(tern_answer *a, tern_completion *c, const char *text, size_t n
 }
 
 /* A use of a tool; takes its input. */
-static json_t *use_of(const tern_tool_call *call, json_t *input)
+static json_t *use_of(const char *id, const char *name, json_t *input)
 {
-    return json_pack("{s:s, s:s, s:s, s:o}", "type", "tool_use", "id", call->id, "name", call->name, "input", input);
+    return json_pack("{s:s, s:s, s:s, s:o}", "type", "tool_use", "id", id, "name", name, "input", input);
 }
 
-static void show_call(tern_answer *a, tern_completion *c, const tern_tool_call *call, size_t i)
+static void show_call(tern_answer *a, tern_completion *c, const tern_call_part *part)
 {
     (void)c;
-    (void)i;
     close_text(a);
-    open_block(a, use_of(call, json_object()));
-    add_to_block(a, "input_json_delta", "partial_json", tern_serve_string(call->arguments, strlen(call->arguments)));
-    close_block(a);
+    if (part->first) open_block(a, use_of(part->id, part->name, json_object()));
+    if (part->n) add_to_block(a, "input_json_delta", "partial_json", tern_serve_string(part->text, part->n));
+    if (part->whole) close_block(a);
 }
 
 static void finish(tern_answer *a)
@@ -112,7 +111,8 @@ static json_t *content_of(const tern_answer *a, const tern_completion *c)
     if (c->text.size || n == 0)
         json_array_append_new(
             content, json_pack("{s:s, s:o}", "type", "text", "text", tern_serve_string(c->text.data, c->text.size)));
-    for (size_t i = 0; i < n; i++) json_array_append_new(content, use_of(&calls[i], tern_calls_arguments(&calls[i])));
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(content, use_of(calls[i].id, calls[i].name, tern_calls_arguments(&calls[i])));
     return content;
 }
 

@@ -15,6 +15,16 @@ typedef struct tern_protocol {
     const char *error_before, *error_behind;
 } tern_protocol;
 
+/* More of a call of a tool, which is written as the model writes it. */
+typedef struct tern_call_part {
+    size_t i; /* which of its completion's */
+    const char *id, *name;
+    const char *text; /* [n] that its arguments go on with; n may be 0 */
+    size_t n;
+    bool first;                  /* nothing of it came before */
+    const tern_tool_call *whole; /* it ends here; NULL: more will come */
+} tern_call_part;
+
 /* How what a model generates is written. Those of streams may be NULL. In the thread of the model. */
 typedef struct tern_dialect {
     const char *stream_type;
@@ -24,8 +34,9 @@ typedef struct tern_dialect {
     void (*ended)(tern_answer *answer, tern_completion *c);
     void (*finish)(tern_answer *answer);
     json_t *(*whole)(tern_answer *answer); /* not as a stream */
-    /* The i-th call of a tool, and n bytes of the model's thoughts, which come before its text. */
-    void (*call)(tern_answer *answer, tern_completion *c, const tern_tool_call *call, size_t i);
+    /* A part of a call, which no text of the completion comes between; n bytes of the model's thoughts, which come
+     * before its text. */
+    void (*call)(tern_answer *answer, tern_completion *c, const tern_call_part *part);
     void (*thought)(tern_answer *answer, tern_completion *c, const char *text, size_t n);
 } tern_dialect;
 

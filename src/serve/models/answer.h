@@ -16,7 +16,9 @@ struct tern_completion {
     tern_tool_parser *parser; /* of its calls; NULL: all of its text is for the reader */
     tern_buf fresh, thought;  /* what its last piece was, for the reader and of the model's thoughts */
     tern_buf thoughts;        /* all of them, where `text` is kept */
-    size_t n_calls;           /* that were shown */
+    size_t n_calls;           /* that were shown whole */
+    bool in_call;             /* another was begun, */
+    size_t n_shown;           /* and so many bytes of its arguments shown */
     tern_answer_token *tokens;
     size_t n_tokens, cap_tokens;
     tern_token_logprob *tops;
@@ -59,6 +61,8 @@ struct tern_answer {
     tern_error error;      /* of the first completion that failed */
     bool begun, cancelled, done;
     uint32_t n_events; /* of a stream that counts them, or its blocks */
+    uint32_t n_items;  /* of a response */
+    uint32_t text_at;  /* of them the one with the text, where in_text says that there is one */
     bool in_text;      /* of a stream that has blocks: one of text is open */
 };
 
@@ -77,6 +81,8 @@ tern_status tern_calls_open(tern_answer *answer, tern_completion *c, tern_error 
 bool tern_calls_wanted(const tern_answer *answer);
 /* Takes n bytes that the model wrote, or its end: *fresh and *thought of the completion are what there is to show. */
 tern_status tern_calls_read(tern_completion *c, const char *text, size_t n, bool ended, tern_error *err);
+/* Shows what is new of its calls. */
+void tern_calls_show(tern_answer *answer, tern_completion *c);
 /* Its calls, of which there are *n. */
 const tern_tool_call *tern_calls_of(const tern_answer *answer, const tern_completion *c, size_t *n);
 /* The object that a call's arguments are. */

@@ -14,7 +14,12 @@ bool tern_calls_wanted(const tern_answer *a)
 
 tern_status tern_calls_open(tern_answer *a, tern_completion *c, tern_error *err)
 {
-    return tern_calls_wanted(a) ? tern_tool_parser_open(&c->parser, a->host->tool_form, err) : TERN_OK;
+    char salt[48];
+    if (!tern_calls_wanted(a)) return TERN_OK;
+    TERN_TRY(tern_tool_parser_open(&c->parser, a->host->tool_form, err));
+    snprintf(salt, sizeof salt, "%s %u", a->id, c->index);
+    if (a->ask.stream && tern_ask_wants_calls(&a->ask)) tern_tool_parser_announce(c->parser, salt);
+    return TERN_OK;
 }
 
 tern_status tern_calls_read(tern_completion *c, const char *text, size_t n, bool ended, tern_error *err)
@@ -32,6 +37,38 @@ const tern_tool_call *tern_calls_of(const tern_answer *a, const tern_completion 
     const tern_tool_call *calls = tern_tool_parser_calls(c->parser, n);
     if (a->ask.serial && *n > 1) *n = 1;
     return calls;
+}
+
+/* Up to n bytes of its arguments. */
+static void show_part(tern_answer *a, tern_completion *c, const tern_tool_partial *call, const tern_tool_call *whole)
+{
+    const size_t before = c->n_shown < call->n_arguments ? c->n_shown : call->n_arguments;
+    const tern_call_part part = {.i = c->n_calls,
+                                 .id = call->id,
+                                 .name = call->name,
+                                 .text = call->arguments + before,
+                                 .n = call->n_arguments - before,
+                                 .first = !c->in_call,
+                                 .whole = whole};
+    if (!part.first && !part.n && !whole) return;
+    a->route->dialect->call(a, c, &part);
+    c->in_call = !whole;
+    c->n_shown = whole ? 0 : call->n_arguments;
+}
+
+void tern_calls_show(tern_answer *a, tern_completion *c)
+{
+    tern_tool_partial part;
+    size_t n;
+    const tern_tool_call *calls = tern_calls_of(a, c, &n);
+    if (!a->route->dialect->call || !c->parser || !tern_ask_wants_calls(&a->ask)) return;
+    for (; c->n_calls < n; c->n_calls++) {
+        const tern_tool_call *call = &calls[c->n_calls];
+        part = (tern_tool_partial){call->id, call->name, call->arguments, strlen(call->arguments)};
+        show_part(a, c, &part, call);
+    }
+    if ((a->ask.serial && n > 0) || !tern_tool_parser_partial(c->parser, &part)) return;
+    show_part(a, c, &part, NULL);
 }
 
 /* Numbers of parsed documents are real; whole ones are written without a point again. */

@@ -63,18 +63,16 @@ static void measure(tern_answer *a, tern_completion *c)
 static tern_status show(tern_answer *a, tern_completion *c, size_t first)
 {
     const tern_dialect *dialect = a->route->dialect;
-    size_t n_calls;
-    const tern_tool_call *calls = tern_calls_of(a, c, &n_calls);
     if (!a->ask.stream || a->ask.stop_in_text) {
         TERN_TRY(tern_buf_add(&c->text, c->fresh.data, c->fresh.size, NULL));
         TERN_TRY(tern_buf_add(&c->thoughts, c->thought.data, c->thought.size, NULL));
     }
     if (!a->ask.stream) return TERN_OK;
     if (c->thought.size && dialect->thought) dialect->thought(a, c, c->thought.data, c->thought.size);
+    if (c->in_call) tern_calls_show(a, c); /* text comes behind it */
     if (c->fresh.size || c->n_tokens > first)
         dialect->piece(a, c, c->fresh.data ? c->fresh.data : "", c->fresh.size, first);
-    for (; c->n_calls < n_calls; c->n_calls++)
-        if (dialect->call) dialect->call(a, c, &calls[c->n_calls], c->n_calls);
+    tern_calls_show(a, c);
     return TERN_OK;
 }
 

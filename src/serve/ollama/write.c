@@ -67,10 +67,12 @@ static json_t *with(json_t *line, const char *key, json_t *value)
     return line;
 }
 
-static void chat_call(tern_answer *a, tern_completion *c, const tern_tool_call *call, size_t i)
+/* Arguments are objects here, so a call comes whole. */
+static void chat_call(tern_answer *a, tern_completion *c, const tern_call_part *part)
 {
     (void)c;
-    tern_answer_line(a, with(line_of(a, true, "", 0), "tool_calls", json_pack("[o]", call_of(call, i))));
+    if (!part->whole) return;
+    tern_answer_line(a, with(line_of(a, true, "", 0), "tool_calls", json_pack("[o]", call_of(part->whole, part->i))));
 }
 
 static void chat_thought(tern_answer *a, tern_completion *c, const char *text, size_t n)

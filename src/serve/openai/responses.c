@@ -1,29 +1,107 @@
-/* Responses of the OpenAI API: one item, the assistant's message. */
+/* What is asked for responses of the OpenAI API: messages, calls of tools and what these gave. */
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/show.h"
+#include "format/json.h"
 #include "serve/openai/openai.h"
 
 #define AT(member) offsetof(tern_ask, member)
 
-static tern_status read_item(tern_ask *ask, const json_t *item, tern_error *err)
+enum { MOST_TOOLS = 256 };
+
+static bool is(const char *word, const char *other)
+{
+    return word && strcmp(word, other) == 0;
+}
+
+static tern_status read_message(tern_ask *ask, const json_t *item, tern_error *err)
 {
     const char *role = json_string_value(json_object_get(item, "role"));
-    const char *type = json_string_value(json_object_get(item, "type"));
-    if (!role || (type && strcmp(type, "message") != 0))
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "input: an item of the type \"%s\" found, messages expected",
-                         type ? tern_show_z(type).text : "");
-    if (strcmp(role, "developer") == 0) role = "system";
+    if (is(role, "developer")) role = "system";
     return tern_ask_add_message(ask, role, json_object_get(item, "content"), "input.content", err);
+}
+
+static tern_status read_output(tern_ask *ask, const json_t *item, tern_error *err)
+{
+    const json_t *id = json_object_get(item, "call_id");
+    if (!json_is_string(id)) return tern_fields_fail("input: call_id", id, "a text", err);
+    TERN_TRY(tern_ask_add_message(ask, "tool", json_object_get(item, "output"), "input.output", err));
+    return tern_ask_add_result(ask, id, NULL, err);
+}
+
+static bool is_call(const json_t *item)
+{
+    return is(json_string_value(json_object_get(item, "type")), "function_call");
+}
+
+/* Calls that follow each other from item *i on, of the assistant's message before them if there is one. */
+static tern_status read_calls(tern_ask *ask, const json_t *items, size_t *i, tern_error *err)
+{
+    json_t *calls = json_array();
+    const json_t *before = *i ? json_array_get(items, *i - 1) : NULL;
+    const bool said = is(json_string_value(json_object_get(before, "role")), "assistant");
+    tern_status status = TERN_OK;
+    for (; is_call(json_array_get(items, *i)); ++*i) {
+        json_t *call = json_array_get(items, *i);
+        json_array_append_new(calls, json_pack("{s:O?, s:{s:O?, s:O?}}", "id", json_object_get(call, "call_id"),
+                                               "function", "name", json_object_get(call, "name"), "arguments",
+                                               json_object_get(call, "arguments")));
+    }
+    if (!said) status = tern_ask_add_text(ask, "assistant", "", 0, err);
+    if (status == TERN_OK) status = tern_ask_add_calls(ask, calls, "input", err);
+    json_decref(calls);
+    return status;
+}
+
+static tern_status read_item(tern_ask *ask, const json_t *item, tern_error *err)
+{
+    const char *type = json_string_value(json_object_get(item, "type"));
+    if (is(type, "function_call_output")) return read_output(ask, item, err);
+    if (is(type, "reasoning")) return TERN_OK; /* thoughts of earlier turns are not shown again */
+    if (json_is_string(json_object_get(item, "role")) && (!type || is(type, "message")))
+        return read_message(ask, item, err);
+    return tern_fail(err, TERN_INVALID_ARGUMENT,
+                     "input: an item of the type \"%s\" found, message, function_call or function_call_output expected",
+                     type ? tern_show_z(type).text : "");
 }
 
 static tern_status read_input(void *into, const json_t *value, tern_error *err)
 {
     if (json_is_string(value)) return tern_ask_add_message(into, "user", value, "input", err);
     if (!json_is_array(value)) return tern_fields_fail("input", value, "a text or a list of messages", err);
-    for (size_t i = 0; i < json_array_size(value); i++) TERN_TRY(read_item(into, json_array_get(value, i), err));
+    for (size_t i = 0; i < json_array_size(value);) {
+        if (is_call(json_array_get(value, i))) TERN_TRY(read_calls(into, value, &i, err));
+        else TERN_TRY(read_item(into, json_array_get(value, i++), err));
+    }
     return TERN_OK;
+}
+
+/* {"type": "function", "name", "description", "parameters"}, without the inner object that chat has. */
+static tern_status read_tools(void *into, const json_t *value, tern_error *err)
+{
+    if (!json_is_array(value) || json_array_size(value) > MOST_TOOLS)
+        return tern_fields_fail("tools", value, "a list of at most 256 tools", err);
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const json_t *tool = json_array_get(value, i), *parameters = json_object_get(tool, "parameters");
+        const char *type = json_string_value(json_object_get(tool, "type"));
+        if (!is(type, "function"))
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "tools[%zu]: the type \"%s\" found, \"function\" expected", i,
+                             type ? tern_show_z(type).text : "");
+        TERN_TRY(tern_ask_add_tool(into, i, json_object_get(tool, "name"), json_object_get(tool, "description"),
+                                   json_is_null(parameters) ? NULL : parameters, err));
+    }
+    return TERN_OK;
+}
+
+/* A word as in chat, or {"type": "function", "name"}. */
+static tern_status read_choice(void *into, const json_t *value, tern_error *err)
+{
+    json_t *name = json_object_get(value, "name");
+    if (!name) return tern_ask_read_tool_choice(into, value, err);
+    json_t *as_chat = json_pack("{s:{s:O}}", "function", "name", name);
+    const tern_status status = tern_ask_read_tool_choice(into, as_chat, err);
+    json_decref(as_chat);
+    return status;
 }
 
 static tern_status read_text(void *into, const json_t *value, tern_error *err)
@@ -41,9 +119,10 @@ static const tern_field fields[] = {
     {"max_output_tokens", TERN_FIELD_U32, AT(max_tokens), 1, 1 << 24},
     {"stream", TERN_FIELD_BOOL, AT(stream)},
     {"text", TERN_FIELD_READ, .read = read_text},
-    {"tools", TERN_FIELD_REFUSED},
-    {"tool_choice", TERN_FIELD_IGNORED},
-    {"parallel_tool_calls", TERN_FIELD_IGNORED},
+    {"tools", TERN_FIELD_READ, .read = read_tools},
+    {"tool_choice", TERN_FIELD_READ, .read = read_choice},
+    {"parallel_tool_calls", TERN_FIELD_READ, .read = tern_ask_read_parallel},
+    {"grammar", TERN_FIELD_READ, .read = tern_ask_read_grammar},
     {"max_tool_calls", TERN_FIELD_IGNORED},
     {"previous_response_id", TERN_FIELD_REFUSED, .why = "no conversations are kept"},
     {"conversation", TERN_FIELD_REFUSED, .why = "no conversations are kept"},
@@ -71,95 +150,3 @@ tern_status tern_openai__read_response(tern_ask *ask, const json_t *body, tern_e
     return ask->system ? tern_ask_put_first(ask, "system", json_object_get(body, "instructions"), "instructions", err)
                        : TERN_OK;
 }
-
-static json_t *part_of(const tern_answer *a)
-{
-    const tern_completion *c = &a->completions[0];
-    return json_pack("{s:s, s:o, s:[], s:[]}", "type", "output_text", "text",
-                     tern_serve_string(c->text.data, c->text.size), "annotations", "logprobs");
-}
-
-static json_t *item_of(const tern_answer *a, const char *status, bool with_text)
-{
-    char id[48];
-    snprintf(id, sizeof id, "msg_%s", a->id);
-    return json_pack("{s:s, s:s, s:s, s:s, s:o}", "id", id, "type", "message", "status", status, "role", "assistant",
-                     "content", with_text ? json_pack("[o]", part_of(a)) : json_array());
-}
-
-static json_t *document(const tern_answer *a, bool over)
-{
-    char id[48];
-    const bool cut = over && strcmp(tern_openai__reason(&a->completions[0]), "length") == 0;
-    const char *status = !over ? "in_progress" : cut ? "incomplete" : "completed";
-    snprintf(id, sizeof id, "resp_%s", a->id);
-    json_t *d =
-        json_pack("{s:s, s:s, s:I, s:s, s:s, s:n, s:o, s:o, s:b, s:s, s:[], s:f, s:f, s:{}}", "id", id, "object",
-                  "response", "created_at", (json_int_t)a->created, "model", a->exchange->model, "status", status,
-                  "error", "incomplete_details", cut ? json_pack("{s:s}", "reason", "max_output_tokens") : json_null(),
-                  "output", over ? json_pack("[o]", item_of(a, status, true)) : json_array(), "parallel_tool_calls", 0,
-                  "tool_choice", "none", "tools", "temperature", (double)a->ask.sampler.temperature, "top_p",
-                  (double)a->ask.sampler.top_p, "metadata");
-    if (!d || !over) return d;
-    json_object_set_new(d, "usage",
-                        json_pack("{s:I, s:{s:I}, s:I, s:{s:i}, s:I}", "input_tokens", (json_int_t)a->n_prompt,
-                                  "input_tokens_details", "cached_tokens", (json_int_t)a->n_cached, "output_tokens",
-                                  (json_int_t)a->n_generated, "output_tokens_details", "reasoning_tokens", 0,
-                                  "total_tokens", (json_int_t)a->n_prompt + a->n_generated));
-    return d;
-}
-
-/* An event, which says its type and its number among all; takes the members. */
-static void send(tern_answer *a, const char *type, json_t *members)
-{
-    json_object_set_new(members, "type", json_string(type));
-    json_object_set_new(members, "sequence_number", json_integer((json_int_t)a->n_events++));
-    tern_answer_event(a, type, members);
-}
-
-/* The members that point to the one part of the one item; takes `value`. */
-static json_t *place(const tern_answer *a, const char *name, json_t *value)
-{
-    char id[48];
-    snprintf(id, sizeof id, "msg_%s", a->id);
-    return json_pack("{s:s, s:i, s:i, s:o}", "item_id", id, "output_index", 0, "content_index", 0, name, value);
-}
-
-static void begin(tern_answer *a)
-{
-    send(a, "response.created", json_pack("{s:o}", "response", document(a, false)));
-    send(a, "response.in_progress", json_pack("{s:o}", "response", document(a, false)));
-    send(a, "response.output_item.added",
-         json_pack("{s:i, s:o}", "output_index", 0, "item", item_of(a, "in_progress", false)));
-    send(a, "response.content_part.added", place(a, "part", part_of(a)));
-}
-
-static void piece(tern_answer *a, tern_completion *c, const char *text, size_t n, size_t first)
-{
-    (void)c;
-    (void)first;
-    json_t *members = place(a, "delta", tern_serve_string(text, n));
-    json_object_set_new(members, "logprobs", json_array());
-    send(a, "response.output_text.delta", members);
-}
-
-static void finish(tern_answer *a)
-{
-    const tern_completion *c = &a->completions[0];
-    const bool cut = strcmp(tern_openai__reason(c), "length") == 0;
-    json_t *text = place(a, "text", tern_serve_string(c->text.data, c->text.size));
-    json_object_set_new(text, "logprobs", json_array());
-    send(a, "response.output_text.done", text);
-    send(a, "response.content_part.done", place(a, "part", part_of(a)));
-    send(a, "response.output_item.done",
-         json_pack("{s:i, s:o}", "output_index", 0, "item", item_of(a, cut ? "incomplete" : "completed", true)));
-    send(a, cut ? "response.incomplete" : "response.completed", json_pack("{s:o}", "response", document(a, true)));
-}
-
-static json_t *whole(tern_answer *a)
-{
-    return document(a, true);
-}
-
-const tern_dialect tern_openai__response = {
-    .stream_type = "text/event-stream", .begin = begin, .piece = piece, .finish = finish, .whole = whole};

@@ -56,10 +56,17 @@ static json_t *call_of(const tern_tool_call *call)
                      "arguments", call->arguments);
 }
 
-static void chat_call(tern_answer *a, tern_completion *c, const tern_tool_call *call, size_t i)
+static void chat_call(tern_answer *a, tern_completion *c, const tern_call_part *part)
 {
-    json_t *one = call_of(call);
-    json_object_set_new(one, "index", json_integer((json_int_t)i));
+    json_t *text = tern_serve_string(part->text, part->n);
+    if (!part->first && !part->n) {
+        json_decref(text);
+        return;
+    }
+    json_t *one = part->first
+                      ? json_pack("{s:I, s:s, s:s, s:{s:s, s:o}}", "index", (json_int_t)part->i, "id", part->id, "type",
+                                  "function", "function", "name", part->name, "arguments", text)
+                      : json_pack("{s:I, s:{s:o}}", "index", (json_int_t)part->i, "function", "arguments", text);
     send_delta(a, c, json_pack("{s:[o]}", "tool_calls", one), json_null(), NULL);
 }
 

@@ -1,0 +1,202 @@
+/* Responses of the OpenAI API: items, which are the assistant's message and calls of tools. */
+#include <string.h>
+
+#include "serve/openai/openai.h"
+
+static json_t *part_of(const tern_answer *a)
+{
+    const tern_completion *c = &a->completions[0];
+    return json_pack("{s:s, s:o, s:[], s:[]}", "type", "output_text", "text",
+                     tern_serve_string(c->text.data, c->text.size), "annotations", "logprobs");
+}
+
+static json_t *item_of(const tern_answer *a, const char *status, bool with_text)
+{
+    char id[48];
+    snprintf(id, sizeof id, "msg_%s", a->id);
+    return json_pack("{s:s, s:s, s:s, s:s, s:o}", "id", id, "type", "message", "status", status, "role", "assistant",
+                     "content", with_text ? json_pack("[o]", part_of(a)) : json_array());
+}
+
+typedef struct item_id {
+    char text[64];
+} item_id;
+
+static item_id id_of_call(const tern_answer *a, size_t i)
+{
+    item_id id;
+    snprintf(id.text, sizeof id.text, "fc_%s_%zu", a->id, i);
+    return id;
+}
+
+static json_t *call_of(const tern_answer *a, size_t i, const char *id, const char *name, const char *arguments,
+                       const char *status)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:s}", "id", id_of_call(a, i).text, "type", "function_call", "call_id",
+                     id, "name", name, "arguments", tern_serve_string(arguments, strlen(arguments)), "status", status);
+}
+
+/* In a stream the message stands where its first text came, else before all calls. */
+static json_t *output_of(const tern_answer *a, const char *status)
+{
+    const tern_completion *c = &a->completions[0];
+    json_t *output = json_array();
+    size_t n, next = 0;
+    const tern_tool_call *calls = tern_calls_of(a, c, &n);
+    const bool text = a->ask.stream ? a->in_text : c->text.size || !n;
+    for (size_t i = 0; i < n + text; i++) {
+        if (text && i == a->text_at) {
+            json_array_append_new(output, item_of(a, status, true));
+            continue;
+        }
+        json_array_append_new(output,
+                              call_of(a, next, calls[next].id, calls[next].name, calls[next].arguments, "completed"));
+        next++;
+    }
+    return output;
+}
+
+/* The tools that were offered, in this API's form. */
+static json_t *tools_of(const tern_ask *ask)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < json_array_size(ask->tools); i++) {
+        const json_t *function = json_object_get(json_array_get(ask->tools, i), "function");
+        json_t *tool = json_pack("{s:s, s:b}", "type", "function", "strict", 0);
+        json_object_update(tool, (json_t *)(uintptr_t)function);
+        json_array_append_new(list, tool);
+    }
+    return list;
+}
+
+static json_t *choice_of(const tern_ask *ask)
+{
+    static const char *const words[] = {"auto", "none", "required"};
+    if (!ask->tool_choice) return json_string(words[ask->calls]);
+    return json_pack("{s:s, s:O}", "type", "function", "name", ask->tool_choice);
+}
+
+static json_t *document(const tern_answer *a, bool over)
+{
+    char id[48];
+    const bool cut = over && strcmp(tern_openai__reason(&a->completions[0]), "length") == 0;
+    const char *status = !over ? "in_progress" : cut ? "incomplete" : "completed";
+    snprintf(id, sizeof id, "resp_%s", a->id);
+    json_t *d =
+        json_pack("{s:s, s:s, s:I, s:s, s:s, s:n, s:o, s:o, s:b, s:o, s:o, s:f, s:f, s:{}}", "id", id, "object",
+                  "response", "created_at", (json_int_t)a->created, "model", a->exchange->model, "status", status,
+                  "error", "incomplete_details", cut ? json_pack("{s:s}", "reason", "max_output_tokens") : json_null(),
+                  "output", over ? output_of(a, status) : json_array(), "parallel_tool_calls", !a->ask.serial,
+                  "tool_choice", choice_of(&a->ask), "tools", tools_of(&a->ask), "temperature",
+                  (double)a->ask.sampler.temperature, "top_p", (double)a->ask.sampler.top_p, "metadata");
+    if (!d || !over) return d;
+    json_object_set_new(d, "usage",
+                        json_pack("{s:I, s:{s:I}, s:I, s:{s:i}, s:I}", "input_tokens", (json_int_t)a->n_prompt,
+                                  "input_tokens_details", "cached_tokens", (json_int_t)a->n_cached, "output_tokens",
+                                  (json_int_t)a->n_generated, "output_tokens_details", "reasoning_tokens", 0,
+                                  "total_tokens", (json_int_t)a->n_prompt + a->n_generated));
+    return d;
+}
+
+/* An event, which says its type and its number among all; takes the members. */
+static void send(tern_answer *a, const char *type, json_t *members)
+{
+    json_object_set_new(members, "type", json_string(type));
+    json_object_set_new(members, "sequence_number", json_integer((json_int_t)a->n_events++));
+    tern_answer_event(a, type, members);
+}
+
+/* An item at its place among all; takes it. */
+static void send_item(tern_answer *a, const char *type, uint32_t at, json_t *item)
+{
+    send(a, type, json_pack("{s:I, s:o}", "output_index", (json_int_t)at, "item", item));
+}
+
+/* The members that point to the one part of the message; takes `value`. */
+static json_t *place(const tern_answer *a, const char *name, json_t *value)
+{
+    char id[48];
+    snprintf(id, sizeof id, "msg_%s", a->id);
+    return json_pack("{s:s, s:I, s:i, s:o}", "item_id", id, "output_index", (json_int_t)a->text_at, "content_index", 0,
+                     name, value);
+}
+
+static void begin(tern_answer *a)
+{
+    send(a, "response.created", json_pack("{s:o}", "response", document(a, false)));
+    send(a, "response.in_progress", json_pack("{s:o}", "response", document(a, false)));
+}
+
+/* The message, which is open from its first text to the end. */
+static void open_text(tern_answer *a)
+{
+    if (a->in_text) return;
+    a->in_text = true;
+    a->text_at = a->n_items++;
+    send_item(a, "response.output_item.added", a->text_at, item_of(a, "in_progress", false));
+    send(a, "response.content_part.added",
+         place(a, "part",
+               json_pack("{s:s, s:s, s:[], s:[]}", "type", "output_text", "text", "", "annotations", "logprobs")));
+}
+
+static void piece(tern_answer *a, tern_completion *c, const char *text, size_t n, size_t first)
+{
+    (void)c;
+    (void)first;
+    open_text(a);
+    json_t *members = place(a, "delta", tern_serve_string(text, n));
+    json_object_set_new(members, "logprobs", json_array());
+    send(a, "response.output_text.delta", members);
+}
+
+/* The members that point to the call under way, the last item so far; takes `value`. */
+static json_t *place_call(const tern_answer *a, size_t i, const char *name, json_t *value)
+{
+    return json_pack("{s:s, s:I, s:o}", "item_id", id_of_call(a, i).text, "output_index", (json_int_t)a->n_items - 1,
+                     name, value);
+}
+
+static void call(tern_answer *a, tern_completion *c, const tern_call_part *part)
+{
+    (void)c;
+    if (part->first)
+        send_item(a, "response.output_item.added", a->n_items++,
+                  call_of(a, part->i, part->id, part->name, "", "in_progress"));
+    if (part->n)
+        send(a, "response.function_call_arguments.delta",
+             place_call(a, part->i, "delta", tern_serve_string(part->text, part->n)));
+    if (!part->whole) return;
+    const char *arguments = part->whole->arguments;
+    json_t *done = place_call(a, part->i, "arguments", tern_serve_string(arguments, strlen(arguments)));
+    json_object_set_new(done, "name", json_string(part->name));
+    send(a, "response.function_call_arguments.done", done);
+    send_item(a, "response.output_item.done", a->n_items - 1,
+              call_of(a, part->i, part->id, part->name, arguments, "completed"));
+}
+
+static void close_text(tern_answer *a, bool cut)
+{
+    const tern_completion *c = &a->completions[0];
+    if (!a->in_text) return;
+    json_t *text = place(a, "text", tern_serve_string(c->text.data, c->text.size));
+    json_object_set_new(text, "logprobs", json_array());
+    send(a, "response.output_text.done", text);
+    send(a, "response.content_part.done", place(a, "part", part_of(a)));
+    send_item(a, "response.output_item.done", a->text_at, item_of(a, cut ? "incomplete" : "completed", true));
+}
+
+static void finish(tern_answer *a)
+{
+    const bool cut = strcmp(tern_openai__reason(&a->completions[0]), "length") == 0;
+    if (!a->n_items) open_text(a); /* an answer without anything is a text of no length */
+    close_text(a, cut);
+    send(a, cut ? "response.incomplete" : "response.completed", json_pack("{s:o}", "response", document(a, true)));
+}
+
+static json_t *whole(tern_answer *a)
+{
+    return document(a, true);
+}
+
+const tern_dialect tern_openai__response = {
+    .stream_type = "text/event-stream", .begin = begin, .piece = piece, .finish = finish, .whole = whole, .call = call};

@@ -4,15 +4,19 @@
 #include <string.h>
 
 #include "apps/lora.h"
+#include "apps/merge_verdict.h"
 #include "apps/model.h"
 #include "apps/progress.h"
 #include "base/alloc.h"
+#include "base/show.h"
 #include "model/merge.h"
 
 static const tern_flag flags[] = {
     {"output", 'o', TERN_FLAG_TEXT, "OUT", offsetof(tern_options, output), 0, 0,
      "What to write: FILE.gguf, or a folder in the Hugging Face layout with bf16 masters"},
     TERN_APP_FLAG_OVERWRITE('f'),
+    {"force", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, force), 0, 0,
+     "Writes FILE.gguf also where much of what the adapters do is lost in it"},
     {"type", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, type), 0, 0,
      "Layers of a GGUF file: " TERN_ENCODING_TERNARY_NAMES ", " TERN_ENCODING_DENSE_NAMES
      "; with the tables " TERN_MIX_NAMES "; as they are when not given"},
@@ -31,6 +35,7 @@ typedef struct job {
     uint32_t n;
     tern_merge merge;
     tern_export_report report;
+    tern_merge_verdict verdict;
     tern_progress progress;
 } job;
 
@@ -143,15 +148,6 @@ static void print_row(const char *name, const tern_merge_change *c)
     printf("\n");
 }
 
-static void warn(const tern_merge_change *total)
-{
-    if (total->ternary && total->kept < 0.1)
-        fprintf(stderr,
-                "tern export-lora: almost nothing of the adapter has survived ternarisation (%.0f %% of its "
-                "direction); apply it with --lora instead, or go on training the merged masters\n",
-                100 * total->kept);
-}
-
 /* Looks at every weight that the adapters have, with a progress bar; rows [n_layers][TERN_ROLE_COUNT], n 0 elsewhere.
  */
 static tern_status look(job *j, tern_merge_change *rows, tern_error *err)
@@ -169,8 +165,16 @@ static tern_status look(job *j, tern_merge_change *rows, tern_error *err)
     return TERN_OK;
 }
 
-static tern_status show(const tern_merge_change *rows, size_t n, bool json, tern_error *err)
+static json_t *verdict_json(const tern_merge_verdict *v)
 {
+    return json_pack("{s:s, s:o, s:o, s:f, s:i}", "word", tern_merge_word_name(tern_merge_judge(v)), "kl_merged",
+                     tern_app_json_number(v->merged), "kl_base", tern_app_json_number(v->base), "same_top1",
+                     v->same_top, "tokens", (int)v->n_tokens);
+}
+
+static tern_status show(const job *j, const tern_merge_change *rows, size_t n, tern_error *err)
+{
+    const bool json = j->o->json;
     tern_merge_change total = {0};
     json_t *list = json_array();
     if (!json) printf("%-46s %10s %11s %11s %6s  %s\n", "weight", "changed", "|s B A|", "|change|", "kept", "scale");
@@ -182,11 +186,13 @@ static tern_status show(const tern_merge_change *rows, size_t n, bool json, tern
         else print_row(name, &rows[i]);
         add_to(&total, &rows[i]);
     }
-    warn(&total);
     if (json)
-        return tern_app_print_json(json_pack("{s:o, s:o}", "weights", list, "total", row_json("total", &total)), err);
+        return tern_app_print_json(json_pack("{s:o, s:o, s:o}", "weights", list, "total", row_json("total", &total),
+                                             "verdict", verdict_json(&j->verdict)),
+                                   err);
     json_decref(list);
     print_row("total", &total);
+    tern_merge_say(&j->verdict, stdout);
     return TERN_OK;
 }
 
@@ -197,9 +203,21 @@ static tern_status report(job *j, tern_error *err)
     if (!rows) return tern_fail_alloc(err, n * sizeof *rows);
     tern_status status = look(j, rows, err);
     tern_progress_end(&j->progress);
-    if (status == TERN_OK) status = show(rows, n, j->o->json, err);
+    if (status == TERN_OK) status = show(j, rows, n, err);
     tern_free(rows);
     return status;
+}
+
+/* A folder keeps the masters, in which nothing is lost. */
+static tern_status check_verdict(const job *j, tern_error *err)
+{
+    const bool ruined = tern_merge_judge(&j->verdict) == TERN_MERGE_RUINED;
+    if (!ruined || j->o->force || !tern_path_ends(j->o->output, ".gguf")) return TERN_OK;
+    return tern_fail(
+        err, TERN_UNSUPPORTED,
+        "%s is not written: much of what the adapters do would be lost in it; --force writes it, -o FOLDER "
+        "the masters to train on from, and --lora uses the adapters as they are",
+        tern_show_z(j->o->output).text);
 }
 
 static tern_status run(const tern_options *o, tern_error *err)
@@ -208,8 +226,10 @@ static tern_status run(const tern_options *o, tern_error *err)
     tern_status status;
     TERN_GOTO(open_all(&j, err));
     TERN_GOTO(merge(&j, err));
-    TERN_GOTO(write_out(&j, err));
+    TERN_GOTO(tern_merge_measure(&j.merge, j.merged, &j.verdict, err));
     TERN_GOTO(report(&j, err));
+    TERN_GOTO(check_verdict(&j, err));
+    TERN_GOTO(write_out(&j, err));
 fail:
     for (uint32_t i = 0; i < j.n; i++) tern_adapter_close(j.adapters[i]);
     tern_model_close(j.merged);
@@ -221,9 +241,12 @@ const tern_command tern_command_export_lora = {
     .name = "export-lora",
     .usage = "-m MODEL --lora FILE[:SCALE]... -o OUT",
     .summary = "Merge LoRA adapters into a model's weights",
-    .detail = "Adapters are added to the master weights (of files that hold only codes: to codes times their scale),\n"
-              "which are then ternarised anew. The table says, for each weight: how many of its codes changed; how\n"
-              "large the adapter is, and the change, beside the weight; how much of the adapter's direction is kept.",
+    .detail =
+        "Adapters are added to the master weights (of files that hold only codes: to codes times their scale),\n"
+        "which are then ternarised anew. The table says, for each weight: how many of its codes changed; how\n"
+        "large the adapter is, and the change, beside the weight; how much of the adapter's direction is kept. The\n"
+        "verdict is measured: how far the merged model is from the model with the adapters beside it, over\n"
+        "texts that the latter writes.",
     .groups = groups,
     .max_args = 0,
     .run = run,

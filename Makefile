@@ -62,7 +62,8 @@ web-serve: web-site ## Serve the page on this machine (PORT, 8080)
 	@node web/serve.mjs build/web/site --port $(or $(PORT),8080)
 
 web-test: web ## Build the page and run its tests, under Node and in Chromium
-	@cd web && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --ignore-scripts --silent; }
+	@for folder in web web/test/vite; do (cd $$folder && { [ node_modules/.package-lock.json -nt package-lock.json ] || \
+	    npm ci --ignore-scripts --silent; }) || exit 1; done
 	@cd web && npm run --silent test
 
 bench: build ## Measure speed as a share of this machine's memory bandwidth

@@ -29,9 +29,15 @@ export function Chat({source = 'bundled'}) {
     setText('');
     setReady(false);
     let content = '';
-    for await (const piece of tern.current.chat(asked, {maxTokens: 200})) {
-      content += piece.text;
-      setMessages([...asked, {role: 'assistant', content}]);
+    const show = () => setMessages([...asked, {role: 'assistant', content}]);
+    try {
+      for await (const piece of tern.current.chat(asked, {maxTokens: 200})) {
+        content += piece.text;
+        show();
+      }
+    } catch (error) {
+      content += ` [${error.message}]`;
+      show();
     }
     setReady(true);
   }

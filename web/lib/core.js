@@ -2,9 +2,7 @@
 import {errorOfStatus, STATUS_OK, STATUS_PENDING, TernError, throwIfAborted} from './errors.js';
 import {Engine} from './engine.js';
 import {Memory} from './memory.js';
-import {createModule, threadsAvailable} from './module.js';
-
-export {threadsAvailable};
+import {createModule} from './module.js';
 
 const NOT_FOUND = 4;
 const FIRST_READ = 64 * 1024;

@@ -1,9 +1,7 @@
 /** Files of the disk, under Node. */
 
-import {open, stat} from 'node:fs/promises';
-import {basename, join} from 'node:path';
-import {fileURLToPath} from 'node:url';
 import {TernError} from './errors.js';
+import {importUnderNode} from './platform.js';
 
 const PIECE_BYTES = 4 << 20;
 
@@ -12,6 +10,9 @@ const PIECE_BYTES = 4 << 20;
  * null).
  */
 export async function openDisk(where) {
+  const [{stat}, {join}, {fileURLToPath}] = await Promise.all(
+    ['node:fs/promises', 'node:path', 'node:url'].map(importUnderNode)
+  );
   const path = where.startsWith('file:') ? fileURLToPath(where) : where;
   const folder = await stat(path).then(
     (found) => found.isDirectory(),
@@ -22,6 +23,8 @@ export async function openDisk(where) {
 }
 
 async function openFile(path) {
+  const {open} = await importUnderNode('node:fs/promises');
+  const {basename} = await importUnderNode('node:path');
   let handle;
   try {
     handle = await open(path, 'r');

@@ -3,6 +3,7 @@ import {TernError} from './errors.js';
 import {GpuHost} from './gpu-host.js';
 import {measureRead} from './gpu-measure.js';
 import {FEATURE as TIMESTAMPS} from './gpu-profile.js';
+import {importUnderNode} from './platform.js';
 
 /** What kernels are chosen by: the adapter's own values are asked for. */
 const LIMITS = ['maxBufferSize', 'maxStorageBufferBindingSize', 'maxComputeWorkgroupStorageSize',
@@ -14,7 +15,7 @@ const LANGUAGE_FEATURE = 'packed_4x8_integer_dot_product';
 let dawn;
 async function nodeEntry(flags) {
   if (!dawn) {
-    const {create, globals} = await import('webgpu').catch((cause) => {
+    const {create, globals} = await importUnderNode('webgpu').catch((cause) => {
       throw new TernError('NO_WEBGPU', 'WebGPU under Node needs the npm package "webgpu", which is missing', {cause});
     });
     for (const [name, value] of Object.entries(globals)) globalThis[name] ??= value;

@@ -4,6 +4,7 @@ import {TernError} from './errors.js';
 import {isNode} from './platform.js';
 import {Client} from './rpc.js';
 
+const here = import.meta.url;
 /** A worker that does not answer is ended after so many ms. */
 const FAREWELL_MS = 2000;
 
@@ -27,7 +28,7 @@ async function openHere(onLost) {
 }
 
 function openWorker(onLost) {
-  const worker = startWorker(new URL('./worker.js', import.meta.url));
+  const worker = startWorker();
   const client = new Client((message) => worker.postMessage(message), onLost);
   worker.onmessage = ({data}) => client.receive(data);
   worker.onmessageerror = () => fail('a message from the worker could not be read');
@@ -48,20 +49,23 @@ function openWorker(onLost) {
   };
 }
 
-/**
- * Workers come from the page's own origin: a library that lies elsewhere is imported by a small one.
- * @param {URL} url
- */
-function startWorker(url) {
-  const foreign = url.origin !== globalThis.location?.origin;
-  const start = foreign
-    ? URL.createObjectURL(new Blob([`import ${JSON.stringify(url.href)};`], {type: 'text/javascript'}))
-    : url;
+/** Workers come from the page's own origin: a library that lies elsewhere is imported by a small one. */
+function startWorker() {
+  const url = new URL('worker.js', here).href;
+  const own = new URL(here).origin === globalThis.location?.origin;
   try {
-    return Object.assign(new Worker(start, {type: 'module', name: 'tern'}), {url: url.href});
+    return Object.assign(own ? ownWorker() : foreignWorker(url), {url});
   } catch (error) {
-    throw new TernError('UNSUPPORTED', `the worker ${url.href} cannot be started: ${error.message}`, {cause: error});
+    throw new TernError('UNSUPPORTED', `the worker ${url} cannot be started: ${error.message}`, {cause: error});
   }
+}
+
+/** In the form that bundlers know. */
+const ownWorker = () => new Worker(new URL('./worker.js', import.meta.url), {type: 'module', name: 'tern'});
+
+function foreignWorker(url) {
+  const small = new Blob([`import ${JSON.stringify(url)};`], {type: 'text/javascript'});
+  return new Worker(URL.createObjectURL(small), {type: 'module', name: 'tern'});
 }
 
 const gone = () => new TernError('INVALID_ARGUMENT', 'this Tern has been disposed of');

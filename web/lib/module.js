@@ -1,22 +1,36 @@
 /** Making an instance of the WebAssembly module: one thread or several, in a browser's worker or under Node. */
 import {TernError} from './errors.js';
+import {importUnderNode, isNode, threadsAvailable} from './platform.js';
 
-const here = new URL('./wasm/', import.meta.url);
-const underNode = typeof process === 'object' && Boolean(process.versions?.node);
+/** Each written out, so that bundlers find it. */
+const FILES = {
+  'tern.js': new URL('./wasm/tern.js', import.meta.url),
+  'tern.wasm': new URL('./wasm/tern.wasm', import.meta.url),
+  'tern-threads.js': new URL('./wasm/tern-threads.js', import.meta.url),
+  'tern-threads.wasm': new URL('./wasm/tern-threads.wasm', import.meta.url),
+  'tern-threads.worker.js': new URL('./wasm/tern-threads.worker.js', import.meta.url),
+};
 
 /** Under Node the core reads its files itself; a browser fetches them. */
 async function nodeOptions(name) {
-  const {readFile} = await import('node:fs/promises');
-  const {fileURLToPath} = await import('node:url');
+  const {readFile} = await importUnderNode('node:fs/promises');
+  const {fileURLToPath} = await importUnderNode('node:url');
   return {
-    wasmBinary: await readFile(new URL(`${name}.wasm`, here)),
-    locateFile: (file) => fileURLToPath(new URL(file.replace(/\.worker\.js$/, '.worker.cjs'), here)),
+    wasmBinary: await readFile(FILES[`${name}.wasm`]),
+    locateFile: (file) => fileURLToPath(FILES[file]).replace(/\.worker\.js$/, '.worker.cjs'),
   };
 }
 
-/** Whether WebAssembly can have threads here: shared memory, which pages have when they are cross-origin isolated. */
-export function threadsAvailable() {
-  return typeof SharedArrayBuffer === 'function' && (underNode || globalThis.crossOriginIsolated === true);
+/** `mainScriptUrlOrBlob`: what the threads' workers import. */
+const browserOptions = (name) => ({
+  locateFile: (file) => ownUrl(FILES[file]),
+  mainScriptUrlOrBlob: FILES[`${name}.js`].href,
+});
+
+/** A script that a bundler has put into a data: URL has no origin there, and no worker of this page could be made. */
+function ownUrl({href}) {
+  const [, base64] = /^data:[^,]*;base64,(.*)$/s.exec(href) ?? [];
+  return base64 ? URL.createObjectURL(new Blob([atob(base64)], {type: 'text/javascript'})) : href;
 }
 
 /** Threads that wait for work do not keep Node from ending. */
@@ -36,11 +50,11 @@ export async function createModule({threads = 1, gpu = null} = {}) {
     throw new TernError('UNSUPPORTED', `${threads} threads: this page is not cross-origin isolated, so there is 1`);
   }
   const name = threads > 1 ? 'tern-threads' : 'tern';
-  const {default: create} = await import(`./wasm/${name}.js`);
-  const files = underNode ? await nodeOptions(name) : {locateFile: (file) => new URL(file, here).href};
+  const {default: create} = await import(/* webpackIgnore: true */ /* @vite-ignore */ FILES[`${name}.js`].href);
+  const files = isNode ? await nodeOptions(name) : browserOptions(name);
   try {
     const module = await create({...files, threads, gpu});
-    if (underNode) letGo(module);
+    if (isNode) letGo(module);
     return module;
   } catch (cause) {
     throw new TernError('UNSUPPORTED', `WebAssembly cannot start: ${cause?.message ?? cause}`, {cause});

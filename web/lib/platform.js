@@ -2,6 +2,12 @@
 
 export const isNode = typeof process === 'object' && Boolean(process.versions?.node);
 
+/**
+ * A module that only Node has: bundlers for browsers leave it alone.
+ * @param {string} name @returns {Promise<any>}
+ */
+export const importUnderNode = (name) => import(/* webpackIgnore: true */ /* @vite-ignore */ name);
+
 /** More threads than this do not help a model that waits for memory. */
 const MOST_THREADS = 16;
 
@@ -12,7 +18,9 @@ export const threadsAvailable = () =>
 /** Of the CPU, for the core; 1 where there are no threads. */
 export async function defaultThreads() {
   if (!threadsAvailable()) return 1;
-  const cores = isNode ? (await import('node:os')).availableParallelism() : globalThis.navigator?.hardwareConcurrency;
+  const cores = isNode
+    ? (await importUnderNode('node:os')).availableParallelism()
+    : globalThis.navigator?.hardwareConcurrency;
   return Math.max(1, Math.min(MOST_THREADS, cores || 1));
 }
 

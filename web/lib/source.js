@@ -18,7 +18,7 @@ import {hubUrl, isHub, parseHub} from './hub.js';
 import {mapInLanes} from './lanes.js';
 import {readManifest} from './manifest.js';
 import {aboutPart, firstPart, inOrder, partPaths, partUrls, wholeName} from './parts.js';
-import {isNode} from './platform.js';
+import {importUnderNode, isNode} from './platform.js';
 import {sha256} from './sha256.js';
 
 /** Of files that have no shards of their own. */
@@ -386,7 +386,7 @@ async function pieceOf(reader, name, at, signal) {
 
 /** Under Node: a file, a package's manifest or its folder. */
 async function openPath(address, where, options) {
-  const {dirname, join} = await import('node:path');
+  const {dirname, join} = await importUnderNode('node:path');
   const {openDisk} = await import('./disk.js');
   const {path, manifest, file} = await openDisk(where);
   const named = {...address, name: wholeName(baseName(path.replaceAll('\\', '/')))};

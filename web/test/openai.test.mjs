@@ -1,14 +1,11 @@
-/** OpenAI's shapes over one model: completions, streams, logprobs, grammars, tools, embeddings; and the package. */
+/** OpenAI's shapes over one model: completions, streams, logprobs, grammars, tools, embeddings. */
 import assert from 'node:assert/strict';
-import {execFile} from 'node:child_process';
 import {mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {after, before, describe, test} from 'node:test';
 import {fileURLToPath} from 'node:url';
-import {promisify} from 'node:util';
 import {Tern} from '../lib/index.js';
-import {assemble} from '../package.mjs';
 import {withText} from './browser/gguf.mjs';
 import {MODEL, missing} from './support/built.mjs';
 
@@ -133,12 +130,5 @@ describe("OpenAI's shapes", {skip: missing('wasm/tern.wasm')}, () => {
       code: 'MALFORMED',
       message: /^letter\.gguf: /
     });
-  });
-
-  test('the package as it is packed: its example for Node, which ends without dispose()', async () => {
-    assemble(join(folder, 'package'));
-    const ask = [join(folder, 'package/examples/node.mjs'), 'What is your name?'];
-    const {stdout} = await promisify(execFile)(process.execPath, ask, {timeout: 60000});
-    assert.match(stdout, /Tern/);
   });
 });

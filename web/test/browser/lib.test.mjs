@@ -152,6 +152,7 @@ describe('the library in Chromium', {skip: missing()}, () => {
     const page = await open();
     const session = await page.context().newCDPSession(page);
     await session.send('Storage.overrideQuotaForOrigin', {origin: site.url, quotaSize: 1000000});
+    await page.waitForFunction(async () => (await navigator.storage.estimate()).quota === 1000000);
     const {notices, text: found} = await page.evaluate(loadThere, {source: source()});
     assert.match(found, text);
     assert.deepEqual(

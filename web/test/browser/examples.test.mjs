@@ -1,0 +1,76 @@
+/** The package's examples in Chromium: React, built with Vite from the packed package; a worker of one's own. */
+import assert from 'node:assert/strict';
+import {execFile} from 'node:child_process';
+import {cpSync, existsSync, mkdtempSync, rmSync} from 'node:fs';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
+import {after, before, describe, test} from 'node:test';
+import {promisify} from 'node:util';
+import {WEB, launch, missing, watchedPage} from './browser.mjs';
+import {serve} from './server.mjs';
+import {install, pack} from '../support/packed.mjs';
+
+const APP = join(WEB, 'test/vite');
+const VITE = join(APP, 'node_modules/vite/bin/vite.js');
+const noVite = process.env.TERN_WEB_REQUIRED || existsSync(VITE) ? false : `no ${VITE}: npm ci there`;
+const PACKAGE = 'node_modules/@tern/web';
+
+describe('the examples of the package', {skip: missing()}, () => {
+  let folder, app, browser;
+
+  before(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'tern-examples-'));
+    app = join(folder, 'app');
+    cpSync(APP, app, {recursive: true});
+    await install((await pack(folder)).tarball, app);
+    browser = await launch({gpu: false});
+  });
+  after(async () => {
+    await browser?.close();
+    rmSync(folder, {recursive: true});
+  });
+
+  /** A page of a folder, with what it says and what goes wrong. */
+  async function open(root, isolated) {
+    const server = await serve({mounts: [['/', root]], isolated});
+    const page = await watchedPage(await browser.newContext(), server.url);
+    return {page, server, close: () => page.context().close().then(server.close)};
+  }
+
+  for (const isolated of [true, false])
+    test(`React with Vite, ${isolated ? 'with' : 'without'} threads`, {skip: noVite, timeout: 120000}, async () => {
+      cpSync(join(app, PACKAGE, 'examples/react.jsx'), join(app, 'react.jsx'));
+      await promisify(execFile)(process.execPath, [join(app, 'node_modules/vite/bin/vite.js'), 'build'], {cwd: app});
+      const {page, server, close} = await open(join(app, 'dist'), isolated);
+      await page.goto(server.url);
+      assert.equal(await page.evaluate(() => globalThis.crossOriginIsolated), isolated);
+      for (const [i, question] of ['What is your name?', 'Hello!'].entries()) {
+        await page.fill('input', question);
+        await page.click('button:not([disabled])');
+        await page.waitForFunction((n) => document.querySelectorAll('p').length === n, 2 * i + 2);
+        await page.waitForSelector('button:not([disabled])');
+      }
+      const said = await page.locator('p').allInnerTexts();
+      assert.equal(said[0], 'user What is your name?');
+      assert.match(said[1], /^assistant .*Tern/);
+      assert.deepEqual(page.seen, {errors: [], foreign: []});
+      await close();
+    });
+
+  test("a worker of one's own", {timeout: 60000}, async () => {
+    const {page, server, close} = await open(join(app, PACKAGE), true);
+    await page.goto(`${server.url}examples/plain.html`);
+    const text = await page.evaluate(
+      () =>
+        new Promise((resolve, reject) => {
+          const worker = new Worker('/examples/worker.js', {type: 'module'});
+          let all = '';
+          worker.onerror = (event) => reject(new Error(event.message));
+          worker.onmessage = ({data}) => (data === null ? resolve(all) : (all += data));
+          worker.postMessage('Once upon a time');
+        })
+    );
+    assert.match(text, /^ there was/);
+    await close();
+  });
+});

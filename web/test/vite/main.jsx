@@ -1,0 +1,10 @@
+/** Shows the React example (a copy of web/examples/react.jsx beside this file), as strictly as React can. */
+import {StrictMode} from 'react';
+import {createRoot} from 'react-dom/client';
+import {Chat} from './react.jsx';
+
+createRoot(document.getElementById('root')).render(
+  <StrictMode>
+    <Chat />
+  </StrictMode>
+);

@@ -1,0 +1,6 @@
+/** What docs/guides/browser.md says that Vite needs for @tern/web. */
+export default {
+  esbuild: {jsx: 'automatic'},
+  optimizeDeps: {exclude: ['@tern/web']},
+  worker: {format: 'es'}
+};

@@ -131,6 +131,7 @@ tern_status tern_train__messages(const tern_train_maker *m, const json_t *list, 
                                  tern_error *err)
 {
     conversation c = {.maker = m};
+    out->conversation = true;
     if (!m->template)
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "messages: the model has no chat template: one (--template) expected");

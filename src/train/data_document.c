@@ -16,6 +16,7 @@ static void clear(tern_train_document *d)
 {
     d->ids.n = d->in_loss.size = 0;
     d->sequence = false;
+    d->conversation = false;
     d->skip = TERN_TRAIN_KEPT;
 }
 

@@ -30,8 +30,9 @@ typedef enum tern_train_skip {
 /* One document; zero-initialised is empty, and used again for the next. */
 typedef struct tern_train_document {
     tern_tokens ids;
-    tern_buf in_loss; /* [ids.n] 1 where the token counts in the loss when it is the label */
-    bool sequence;    /* from ready-made ids */
+    tern_buf in_loss;  /* [ids.n] 1 where the token counts in the loss when it is the label */
+    bool sequence;     /* from ready-made ids */
+    bool conversation; /* by the chat template */
     tern_train_skip skip;
 } tern_train_document;
 

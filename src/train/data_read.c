@@ -36,6 +36,7 @@ tern_status tern_train_reading__keep(tern_train_reading *r, tern_error *err)
         return TERN_OK;
     }
     TERN_TRY(check_kind(r, err));
+    r->report->conversations += d->conversation;
     if (d->ids.n > r->report->longest) r->report->longest = d->ids.n;
     return tern_train_data_writer_add(&r->writer, d->ids.ids, (const uint8_t *)d->in_loss.data, d->ids.n, err);
 }

@@ -31,6 +31,7 @@ typedef struct tern_train_data_report {
     tern_train_data_info info;
     uint64_t longest;                   /* tokens of the longest document */
     uint64_t skipped[TERN_TRAIN_SKIPS]; /* documents left out, by reason */
+    uint64_t conversations;             /* documents kept that the chat template has made */
     uint64_t bad;                       /* lines left out by skip_bad, and what was wrong with the first of them */
     tern_error first_bad;
 } tern_train_data_report;

@@ -10,6 +10,7 @@
 #include "format/json.h"
 #include "model/init.h"
 #include "text/bpe_train.h"
+#include "text/chat_marks.h"
 #include "train/data_layout.h"
 #include "train/data_read.h"
 #include "train/run_internal.h"
@@ -76,6 +77,23 @@ static void note_skipped(const tern_run *run, const tern_train_data_report *repo
                        report->first_bad.message);
 }
 
+/* Marks that are no tokens have to be learned letter by letter, and anybody's text can spell them. */
+static tern_status note_marks(const tern_run *run, const tern_chat_template *template, tern_error *err)
+{
+    tern_buf marks = {0};
+    uint32_t n;
+    tern_status status;
+    TERN_GOTO(tern_chat_plain_marks(template, tern_model_tokenizer(run->model), &marks, &n, err));
+    if (n)
+        tern_run__note(run,
+                       "marks of the chat template are ordinary text in this vocabulary, slower to learn and open to "
+                       "whoever writes them: %.*s; a template whose marks are tokens here is better (--template)",
+                       (int)(marks.size < 200 ? marks.size : 200), marks.data);
+fail:
+    tern_buf_deinit(&marks);
+    return status;
+}
+
 static tern_status tokenize(tern_run *run, const side *s, const char *path, tern_error *err)
 {
     tern_run_progress progress = {run, "Tokenising"};
@@ -95,6 +113,7 @@ static tern_status tokenize(tern_run *run, const side *s, const char *path, tern
                                            .context = &progress};
     tern_status status = tern_train_data_make(&params, path, &report, err);
     if (status == TERN_OK) note_skipped(run, &report);
+    if (status == TERN_OK && report.conversations) status = note_marks(run, template, err);
     tern_chat_template_close(template);
     return status;
 }

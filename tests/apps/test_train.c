@@ -83,6 +83,8 @@ static void the_template_is_stored(void **state)
                              "64", "--batch", "1", "-t", "1", "--val-split", "0", "--steps", "1", "-o",
                              lora ? adapter : model, "--overwrite", lora ? "--lora" : NULL, "2");
         if (o.code != 0) fail_msg("%s", o.err);
+        assert_non_null(strstr(o.err, "ordinary text in this vocabulary"));
+        assert_non_null(strstr(o.err, ": <|im_start|> ("));
         test_output_free(&o);
     }
     assert_true(has_text(model, chatml));

@@ -1,4 +1,5 @@
 /* Chat templates: Jinja's meaning, white space, limits, and that a user's words never become a special token. */
+#include "text/chat_marks.h"
 #include "text/template_cases.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -194,6 +195,38 @@ static void users_never_write_special_tokens(void **state)
     tern_tokenizer_close(t);
 }
 
+/* What the vocabulary of small_tokenizer has is left out; bytes are tokens there. */
+static void marks_that_are_text(void **state)
+{
+    static const struct {
+        const char *source, *marks;
+        uint32_t n;
+    } cases[] = {
+        {"<|begin|>{{ messages[0].content }}<|eot_id|>", "", 0},
+        {"{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}",
+         "<|im_start|> (12 tokens), <|im_end|> (10 tokens)", 2},
+        {"{% for m in messages %}<<SYS>> a < b > <> <end> <|a|>{{ m.content }}{% endfor %}", "<end> (5 tokens)", 1},
+        {"{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}<u>{{ messages|length }}",
+         "<u> (3 tokens)", 1},
+    };
+    (void)state;
+    tern_tokenizer *tokenizer = small_tokenizer();
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        tern_chat_template *t;
+        tern_error err = {0};
+        tern_buf marks = {0};
+        uint32_t n;
+        assert_ok(tern_chat_template_parse(&t, cases[i].source, strlen(cases[i].source), &err), err);
+        assert_ok(tern_chat_plain_marks(t, tokenizer, &marks, &n, &err), err);
+        assert_ok(tern_buf_addf(&marks, &err, "%s", ""), err);
+        if (n != cases[i].n || strcmp(marks.data, cases[i].marks) != 0)
+            fail_msg("%s: %u, %s", cases[i].source, n, marks.data);
+        tern_buf_deinit(&marks);
+        tern_chat_template_close(t);
+    }
+    tern_tokenizer_close(tokenizer);
+}
+
 /* As the models' cards show it. tests/interop compares others with the published templates. */
 static void templates_by_name(void **state)
 {
@@ -280,7 +313,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(statements),          cmocka_unit_test(filters_and_methods),
     cmocka_unit_test(model_styles),        cmocka_unit_test(users_never_write_special_tokens),
     cmocka_unit_test(variables_from_json), cmocka_unit_test(templates_by_name),
-    cmocka_unit_test(names_are_known),
+    cmocka_unit_test(names_are_known),     cmocka_unit_test(marks_that_are_text),
 };
 
 TEST_GROUP(chat_template, "web", tests);

@@ -35,14 +35,17 @@ typedef struct tern_batch_params {
     tern_kv_type kv;      /* AUTO: as a session of n_ctx positions has it */
     uint32_t max_queue;   /* requests that may wait; 0: no limit */
     bool no_prefix_reuse; /* pages are forgotten with their sequence */
+    /* A small model of the same vocabulary, which guesses the draft_tokens of requests instead of their own text; it
+     * must outlive the batch, and has keys and values for n_parallel sequences besides. NULL: none. */
+    tern_engine *draft;
 } tern_batch_params;
 
 enum { TERN_BATCH_MAX_PARALLEL = 256, TERN_BATCH_MAX_TOP_LOGPROBS = 20 };
 
 /* Takes all memory of the pool and of steps. The engine must outlive the batch; sessions may use it meanwhile. `params`
  * NULL: the defaults. On failure *batch is NULL. Errors: INVALID_ARGUMENT (n_ctx above the model's limit, n_parallel
- * above TERN_BATCH_MAX_PARALLEL, a pool that has no room for one sequence), UNSUPPORTED (a device that cannot be waited
- * for), OUT_OF_MEMORY. */
+ * above TERN_BATCH_MAX_PARALLEL, a pool that has no room for one sequence, a draft of another vocabulary), UNSUPPORTED
+ * (a device that cannot be waited for), OUT_OF_MEMORY. */
 TERN_API tern_status tern_batch_open(tern_batch **batch, tern_engine *engine, const tern_batch_params *params,
                                      tern_error *err);
 /* Ends all requests first (TERN_STOP_CALLER), with their callbacks. No other thread may use the batch any more; its
@@ -105,7 +108,7 @@ typedef struct tern_request_params {
     const tern_lora_use *loras; /* [n_loras] */
     uint32_t n_loras;
     tern_grammar *grammar; /* what completions must look like; NULL: any text. An end token ends them then */
-    uint32_t draft_tokens; /* at most so many tokens guessed from the text so far, for each step; lossless */
+    uint32_t draft_tokens; /* at most so many tokens guessed, for each step; lossless */
     /* The prompt's vector instead of a completion, evaluated in the same steps: as tern_session_embed gives it. Of the
      * above then only prompt and loras count, n is 0 or 1; the prompt may have n_ctx tokens. */
     bool embed, normalize;
@@ -149,6 +152,7 @@ typedef struct tern_batch_counters {
     uint64_t pages, pages_used, pages_cached; /* in the pool; of running sequences; kept for reuse */
     uint64_t prompt_tokens, cached_tokens;    /* of prompts that began; of them found in the pool */
     uint64_t generated_tokens;
+    uint64_t drafted_tokens, accepted_tokens; /* guessed; of them rightly */
     uint64_t steps, step_tokens, preemptions;
     double step_ms;         /* of all steps */
     uint64_t device_tokens; /* that a GPU chose itself: of the others logits came back to the host */

@@ -62,8 +62,10 @@ static tern_status open_model(void *context, const char *path, tern_engine **eng
 {
     const serving *s = context;
     tern_options o = *s->options;
+    const bool drafts = path == s->how.draft_path;
     o.model = path;
-    return tern_app_open_engine(engine, &o, true, err);
+    if (drafts) o.hf = o.experts = o.gpu_layers = NULL;
+    return tern_app_open_engine(engine, &o, !drafts, err);
 }
 
 /* "NAME=PATH", or a path, whose last part without its ending is the name. */
@@ -215,6 +217,7 @@ static tern_status prepare(serving *s, tern_error *err)
                   .kv = tern_app_kv(o),
                   .no_prefix_reuse = o->serve.no_reuse},
         .draft_tokens = tern_app_draft_tokens(o),
+        .draft_path = o->draft_model,
         .cache_file = o->serve.cache_file,
         .open = open_model,
         .open_context = s,

@@ -44,6 +44,8 @@ const tern_flag tern_flags_serve_batching[] = {
      "Tokens of prompts in a step in which other sequences decode; chosen when not given"},
     {"draft", 0, TERN_FLAG_CHOICE, "none|ngram", offsetof(tern_options, draft), 0, 0,
      "Speculation: guess from a request's own text; the same answers, sooner where they repeat and few run"},
+    {"draft-model", 0, TERN_FLAG_TEXT, "MODEL", offsetof(tern_options, draft_model), 0, 0,
+     "Let this small model of the first one's vocabulary guess instead; the same answers"},
     {"draft-tokens", 0, TERN_FLAG_U32, "N", offsetof(tern_options, draft_tokens), 1, 63,
      "Tokens that one guess has at most"},
     {"cache", 0, TERN_FLAG_TEXT, "SIZE", FIELD(cache), 0, 0,

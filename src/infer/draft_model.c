@@ -18,9 +18,7 @@ tern_status tern_draft_model_check(const tern_session *draft, const tern_session
     return tern_engine__needs_waiting(tern_session_engine(draft), "drafting by a model", err);
 }
 
-/* The likeliest token, the first of several. *share: its probability. Logits that an exact head left out are -infinity.
- */
-static int32_t likeliest(const float *logits, uint32_t n_vocab, double *share)
+int32_t tern_draft_model__likeliest(const float *logits, uint32_t n_vocab, double *share)
 {
     uint32_t best = 0;
     double sum = 0;
@@ -54,7 +52,7 @@ tern_status tern_draft_model_propose(tern_session *draft, const int32_t *tokens,
         float *logits;
         double share;
         TERN_TRY(tern_session_logits(draft, 0, &logits, err));
-        out[i] = likeliest(logits, n_vocab, &share);
+        out[i] = tern_draft_model__likeliest(logits, n_vocab, &share);
         if (!(share >= 0.5)) return TERN_OK;
         *n_out = i + 1;
         if (i + 1 < n) TERN_TRY(tern_session_append(draft, out + i, 1, err));

@@ -15,4 +15,8 @@ tern_status tern_draft_model_check(const tern_session *draft, const tern_session
 tern_status tern_draft_model_propose(tern_session *draft, const int32_t *tokens, uint32_t n_tokens, int32_t *out,
                                      uint32_t n, uint32_t *n_out, tern_error *err);
 
+/* The likeliest token, the first of several. *share: its probability. Logits that an exact head left out are -infinity.
+ */
+int32_t tern_draft_model__likeliest(const float *logits, uint32_t n_vocab, double *share);
+
 #endif

@@ -94,6 +94,8 @@ static const struct {
     COUNTER(generated_tokens, "tern_generated_tokens_total", "counter", "Tokens generated"),
     COUNTER(steps, "tern_steps_total", "counter", "Steps of the engine"),
     COUNTER(step_tokens, "tern_step_tokens_total", "counter", "Tokens evaluated in steps"),
+    COUNTER(drafted_tokens, "tern_drafted_tokens_total", "counter", "Tokens guessed by speculation"),
+    COUNTER(accepted_tokens, "tern_accepted_tokens_total", "counter", "Of them, those that the model confirmed"),
     COUNTER(device_tokens, "tern_device_tokens_total", "counter", "Tokens that a GPU chose itself"),
     COUNTER(preemptions, "tern_preemptions_total", "counter", "Sequences put back for want of pages"),
 };

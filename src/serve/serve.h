@@ -31,7 +31,8 @@ typedef struct tern_serve_options {
     uint32_t max_models; /* open at once, the one that was idle for the longest is closed; 0: no limit but memory */
     const char *template_source; /* Jinja in the place of the models' own; NULL: theirs */
     tern_batch_params batch;
-    uint32_t draft_tokens;  /* guessed for each step of a request from its text so far, at most; 0: none */
+    uint32_t draft_tokens;  /* guessed for each step of a request, at most; 0: none */
+    const char *draft_path; /* of the small model that guesses for the first one; NULL: its text so far does */
     const char *cache_file; /* where the first model keeps its pages while it is closed; NULL: nowhere */
     /* Opens a model's file; on the thread of that model. */
     tern_status (*open)(void *context, const char *path, tern_engine **engine, tern_error *err);

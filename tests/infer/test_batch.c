@@ -2,6 +2,7 @@
 #include "infer/batch_cases.h"
 
 #include "base/file.h"
+#include "support/golden.h"
 
 enum { N_CASES = 64, N_CTX = 256 };
 
@@ -169,6 +170,41 @@ static uint32_t save_after(const char *path, uint32_t cases, uint32_t running)
     return n;
 }
 
+/* Guesses of a model, its own or another one's, change nothing but the number of steps. */
+static void drafted(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_engine *other;
+    uint32_t before[N_CASES];
+    for (uint32_t i = 0; i < N_CASES; i++) {
+        before[i] = here->cases[i].params.draft_tokens;
+        here->cases[i].params.draft_tokens = 1 + i % 5;
+    }
+    const tern_engine_params f32 = {.backend = {.n_threads = 2}, .f32_activations = true};
+    tern_model *model;
+    assert_ok(tern_model_open(&model, test_model("tiny-stories-bitnet"), &(tern_model_options){0}, &err), err);
+    assert_ok(tern_engine_open(&other, model, &f32, &err), err);
+    tern_batch_params params = with(8, 0, 0);
+    params.draft = here->engine;
+    const tern_batch_counters own = run(params, 0, "guessed by the model itself");
+    params.draft = other;
+    const tern_batch_counters others = run(params, 1, "guessed by another");
+    assert_true(own.drafted_tokens > 20 && own.accepted_tokens * 10 > own.drafted_tokens * 8);
+    assert_true(own.accepted_tokens <= own.drafted_tokens);
+    assert_true(others.accepted_tokens > 0 && others.accepted_tokens <= others.drafted_tokens);
+    params.cache_bytes = bytes_of_pages(N_CTX / TERN_PAGE_SIZE);
+    assert_true(run(params, 0, "guessed, in a pool for one").preemptions > 0);
+    for (uint32_t i = 0; i < N_CASES; i++) here->cases[i].params.draft_tokens = before[i];
+    tern_engine_close(other);
+    tern_batch *none;
+    tern_engine *foreign = test_engine(test_fixture("bitnet"), NULL);
+    params.draft = foreign;
+    assert_int_equal(tern_batch_open(&none, here->engine, &params, &err), TERN_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "draft model with a vocabulary of"));
+    tern_engine_close(foreign);
+}
+
 /* Restored pages are found, in a large pool and in a small one, and texts stay as they are. */
 static void saved_pages(void **state)
 {
@@ -250,7 +286,7 @@ static void refused_pages(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(any_company),   cmocka_unit_test(any_chunks), cmocka_unit_test(without_reuse),
     cmocka_unit_test(small_pool),    cmocka_unit_test(wishes),     cmocka_unit_test(saved_pages),
-    cmocka_unit_test(refused_pages),
+    cmocka_unit_test(refused_pages), cmocka_unit_test(drafted),
 };
 
 TEST_GROUP(batch, "threads", tests, .setup = setup, .teardown = teardown);

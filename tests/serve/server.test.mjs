@@ -7,7 +7,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { metric, startServer, until } from './support/server.mjs';
+import { metric, root, startServer, until } from './support/server.mjs';
 
 const times = Number(process.env.TERN_SERVE_FAULTS ?? 1);
 const folder = mkdtempSync(join(tmpdir(), 'tern-serve-'));
@@ -123,12 +123,18 @@ test('the same text with other chunks, guesses, a small pool and no reuse', asyn
     let expected;
     for (const flags of [['--parallel', '1', '--no-prefix-reuse'],
         ['--parallel', '16', '--chunk', '3', '--draft', 'ngram'],
+        ['--parallel', '5', '--draft-model', join(root, 'models', 'stories.gguf'), '--draft-tokens', '5'],
         ['--parallel', '8', '--ctx', '128', '--cache', '1M']]) {
-        await withServer(flags, async ({ url }) => {
+        await withServer(flags, async (server) => {
+            const { url } = server;
             const answers = await Promise.all(asks.map(async (ask) => (await post(url, ask)).json()));
             const texts = answers.map((answer) => answer.choices[0].text);
             expected ??= texts;
             assert.deepEqual(texts, expected, flags.join(' '));
+            if (!flags.includes('--draft-model')) return;
+            await until(async () => await metric(server, 'tern_accepted_tokens_total') > 0);
+            assert.ok(await metric(server, 'tern_drafted_tokens_total') >=
+                await metric(server, 'tern_accepted_tokens_total'));
         });
     }
 });

@@ -92,8 +92,9 @@ static tern_status allocate(tern_batch *b, tern_error *err)
     b->running = tern_calloc(n, sizeof(tern_sequence *));
     b->slots = tern_calloc(n, sizeof(tern_sequence *));
     b->stepped = tern_calloc(n, sizeof(tern_sequence *));
+    b->guesses = tern_calloc(n, sizeof *b->guesses);
     const bool rows = b->logits && b->chosen && b->shared && b->turn && b->kept && b->allowed && b->copied;
-    if (rows && b->tables && b->running && b->slots && b->stepped) return TERN_OK;
+    if (rows && b->tables && b->running && b->slots && b->stepped && b->guesses) return TERN_OK;
     return tern_fail_alloc(err, (uint64_t)b->max_outputs * b->n_vocab * sizeof *b->logits);
 }
 
@@ -115,6 +116,9 @@ tern_status tern_batch_open(tern_batch **batch, tern_engine *engine, const tern_
     TERN_GOTO(resolve(&b->params, tern_engine_config(engine), err));
     TERN_GOTO(open_runner(b, err));
     TERN_GOTO(allocate(b, err));
+    if (b->params.draft)
+        TERN_GOTO(
+            tern_drafter_open(&b->drafter, b->params.draft, b->n_vocab, b->params.n_ctx, b->params.n_parallel, err));
     b->chunk = b->params.n_chunk ? b->params.n_chunk : 16;
     b->shown.pages = b->counts.pages = b->pages.n;
     *batch = b;
@@ -158,6 +162,8 @@ void tern_batch_close(tern_batch *batch)
     tern_free(batch->running);
     tern_free(batch->slots);
     tern_free(batch->stepped);
+    tern_free(batch->guesses);
+    tern_drafter_close(batch->drafter);
     pthread_mutex_destroy(&batch->lock);
     tern_free(batch);
 }

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "infer/batch/drafter.h"
 #include "infer/batch/pages.h"
 #include "infer/draft.h"
 #include "infer/pooling.h"
@@ -57,9 +58,10 @@ typedef struct tern_sequence {
     tern_text_stream stream;
     tern_stop_filter filter;
     tern_draft draft;
-    int32_t *drafted;  /* [draft_tokens] */
-    uint32_t n_right;  /* of the last drafted tokens */
-    uint32_t n_echoed; /* tokens of the prompt that were shown */
+    int32_t *drafted;   /* [draft_tokens] */
+    uint32_t n_guessed; /* of them by the small model, for this step */
+    uint32_t n_right;   /* of the last drafted tokens */
+    uint32_t n_echoed;  /* tokens of the prompt that were shown */
     tern_text_stream echo;
     bool stopped;
 
@@ -95,6 +97,8 @@ struct tern_batch {
     tern_engine *engine;
     const tern_tokenizer *tokenizer;
     tern_runner runner;
+    tern_drafter *drafter;    /* NULL: guesses are looked up in a sequence's own text */
+    tern_guess *guesses;      /* [n_parallel] */
     tern_batch_params params; /* resolved */
     uint32_t n_vocab, max_pages, max_outputs;
     tern_pages pages;
@@ -206,6 +210,8 @@ void tern_batch__put_back(tern_batch *b, tern_sequence *s);
 void tern_batch__learn(tern_batch *b, double ms, uint32_t n_decoding, uint32_t n_prompt);
 /* Whether other completions wait for this one's prompt (step.c). */
 bool tern_sequence__is_awaited(const tern_sequence *s);
+/* The graph for a step of n tokens. */
+tern_runner_graph *tern_batch__graph_for(tern_runner_graphs *set, uint32_t n);
 /* Runs the planned rows; the logits lie in b->logits, what the device chose in b->chosen. */
 tern_status tern_batch__evaluate(tern_batch *b, tern_error *err);
 /* Brings what tern_batch_count tells up to date. */

@@ -41,7 +41,7 @@ static rows count_rows(const tern_batch *b, const tern_batch_graphs *graphs)
     return r;
 }
 
-static tern_runner_graph *graph_for(tern_runner_graphs *set, uint32_t n)
+tern_runner_graph *tern_batch__graph_for(tern_runner_graphs *set, uint32_t n)
 {
     if (n == 1) return &set->decode;
     return n <= set->few.graph.max_tokens ? &set->few : &set->prefill;
@@ -122,7 +122,7 @@ static void put_all(tern_batch *b, const tern_batch_graphs *graphs, const tern_b
 
 static tern_status run(tern_batch *b, const tern_batch_graphs *graphs, const rows *r, place at, tern_error *err)
 {
-    tern_runner_graph *graph = graph_for(graphs->graphs, r->n);
+    tern_runner_graph *graph = tern_batch__graph_for(graphs->graphs, r->n);
     const tern_bound_graph *g = &graph->bound;
     const uint32_t counts[3] = {r->n, r->n_outputs, r->n_top};
     tern_backend *backend = tern_engine_backend(b->engine);

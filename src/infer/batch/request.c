@@ -164,7 +164,7 @@ static tern_status allocate(const tern_batch *b, tern_sequence *s, tern_error *e
     if (p->embed) return tern_sequence__open_embedding(b, s, err);
     TERN_TRY(tern_sampler_open(&s->sampler, b->n_vocab, &sampler, err));
     if (p->grammar) TERN_TRY(tern_grammar_state_open(&s->grammar, p->grammar, err));
-    if (p->draft_tokens) TERN_TRY(tern_draft_init(&s->draft, b->params.n_ctx, err));
+    if (p->draft_tokens && !b->drafter) TERN_TRY(tern_draft_init(&s->draft, b->params.n_ctx, err));
     return tern_stop_filter_init(&s->filter, p->stops, p->n_stops, err);
 }
 

@@ -113,18 +113,44 @@ static bool decodes(const tern_sequence *s)
     return s->n_evaluated + 1 == s->n_tokens && s->result.n_generated > 0;
 }
 
-/* Guesses tokens after the last one; after a bad guess few, for each costs time. */
-static uint32_t draft(tern_batch *b, tern_sequence *s, uint32_t most)
+/* How many tokens are to be guessed after the last one; after a bad guess few, for each costs time. */
+static uint32_t most_drafted(const tern_batch *b, const tern_sequence *s, uint32_t most)
 {
     const tern_request_params *p = &s->request->params;
     uint32_t n = smaller(smaller(p->draft_tokens, most), b->params.n_ctx - s->n_tokens);
     if (p->max_tokens) n = smaller(n, p->max_tokens - s->result.n_generated);
-    if (s->result.n_drafted) n = smaller(n, 2 * s->n_right + 1);
+    return s->result.n_drafted ? smaller(n, 2 * s->n_right + 1) : n;
+}
+
+static uint32_t draft(tern_batch *b, tern_sequence *s, uint32_t most)
+{
+    uint32_t n = most_drafted(b, s, most);
     if (n == 0) return 0;
-    n = tern_draft_propose(&s->draft, 1, s->drafted, n);
+    n = b->drafter ? smaller(n, s->n_guessed) : tern_draft_propose(&s->draft, 1, s->drafted, n);
     if (n) s->n_right = 0;
     s->result.n_drafted += n;
+    b->counts.drafted_tokens += n;
     return n;
+}
+
+/* Lets the small model guess for all sequences that decode. */
+static tern_status guess(tern_batch *b, uint32_t most, tern_error *err)
+{
+    tern_sequence *whose[TERN_BATCH_MAX_PARALLEL];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < b->n_running; i++) {
+        tern_sequence *s = b->running[i];
+        const uint32_t wanted = decodes(s) ? most_drafted(b, s, most) : 0;
+        s->n_guessed = 0;
+        if (!wanted) continue;
+        most -= wanted;
+        whose[n] = s;
+        b->guesses[n++] = (tern_guess){
+            .slot = s->slot, .tokens = s->tokens, .n_tokens = s->n_tokens, .out = s->drafted, .most = wanted};
+    }
+    TERN_TRY(tern_drafter_propose(b->drafter, b->guesses, n, err));
+    for (uint32_t i = 0; i < n; i++) whose[i]->n_guessed = b->guesses[i].n;
+    return TERN_OK;
 }
 
 static tern_status plan_decode(tern_batch *b, tern_sequence *s, budget *left, tern_error *err)
@@ -161,6 +187,7 @@ tern_status tern_batch__plan(tern_batch *b, tern_error *err)
 {
     budget left = {.rows = b->params.n_batch, .outputs = b->max_outputs - b->n_running};
     for (uint32_t i = 0; i < b->n_running; i++) b->running[i]->n_rows = b->running[i]->n_drafted = 0;
+    if (b->drafter) TERN_TRY(guess(b, left.outputs, err));
     for (uint32_t i = 0; i < b->n_running; i++)
         if (decodes(b->running[i])) TERN_TRY(plan_decode(b, b->running[i], &left, err));
     if (left.n_decoding) left.rows = smaller(left.rows, b->chunk);

@@ -94,11 +94,12 @@ static tern_status choose(tern_batch *b, tern_sequence *s, float *logits, tern_e
         if (id < 0) break;
         s->tokens[s->n_tokens++] = id;
         b->counts.generated_tokens++;
-        if (s->request->params.draft_tokens) tern_draft_add(&s->draft, id);
+        if (s->draft.tokens) tern_draft_add(&s->draft, id);
         if (i == n_drafted || s->drafted[i] != id) break;
         s->n_evaluated = s->n_tokens;
         s->n_right++;
         s->result.n_accepted++;
+        b->counts.accepted_tokens++;
     }
     if (!s->stopped && s->n_tokens == b->params.n_ctx) tern_sequence__stop(s, TERN_STOP_CONTEXT);
     tern_batch__know(b, s);

@@ -24,7 +24,7 @@ struct tern_host {
 
     /* The thread's own. */
     tern_answer *active;
-    tern_engine *engine;
+    tern_engine *engine, *draft; /* draft: guesses for it; NULL: none */
     tern_engine_info info;
     tern_batch *batch;
     tern_chat_template *chat_template;

@@ -90,6 +90,14 @@ void tern_host__save_pages(tern_host *h)
     fprintf(stderr, "tern: --cache-file: %s\n", err.message);
 }
 
+static tern_status open_draft(tern_host *h, tern_error *err)
+{
+    const tern_serve_options *o = &h->server->options;
+    if (h->at || !o->draft_path || h->draft) return TERN_OK;
+    const tern_status status = o->open(o->open_context, o->draft_path, &h->draft, err);
+    return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "--draft-model %s", tern_show_z(o->draft_path).text);
+}
+
 static tern_status open_all(tern_host *h, tern_error *err)
 {
     const tern_serve_options *o = &h->server->options;
@@ -105,6 +113,8 @@ static tern_status open_all(tern_host *h, tern_error *err)
     }
     if (params.n_ctx > h->info.n_ctx_train) params.n_ctx = h->info.n_ctx_train;
     if (h->batch) return TERN_OK;
+    TERN_TRY(open_draft(h, err));
+    params.draft = h->draft;
     TERN_TRY(tern_batch_open(&h->batch, h->engine, &params, err));
     restore_pages(h);
     return TERN_OK;
@@ -131,8 +141,9 @@ void tern_host__close(tern_host *h)
     tern_chat_template_close(h->chat_template);
     tern_grammar_vocab_close(h->vocab);
     tern_engine_close(h->engine);
+    tern_engine_close(h->draft);
     h->batch = NULL;
     h->chat_template = NULL;
     h->vocab = NULL;
-    h->engine = NULL;
+    h->engine = h->draft = NULL;
 }

@@ -117,6 +117,8 @@ char *tern_run__path(const tern_run *run, const char *name);
 /* A model from nothing, as a folder in checkpoint_dir that is there already when a run goes on. */
 tern_status tern_run__make_model(tern_run *run, char **path, tern_error *err);
 tern_status tern_run__open_data(tern_run *run, tern_error *err);
+/* Whether `tern data` has written the file. */
+bool tern_run__is_data_file(const char *path);
 tern_status tern_run__alloc_rows(tern_run *run, tern_error *err);
 
 /* ---- the curve of losses */

@@ -1,20 +1,22 @@
 /* tern eval: questions with known answers. */
 #include <string.h>
 
-#include "apps/eval_score.h"
+#include "apps/eval_write.h"
 #include "apps/lora.h"
 #include "apps/open.h"
 #include "apps/progress.h"
 #include "base/show.h"
 #include "format/json.h"
 
-enum { OUTPUTS = 64, MAX_TOKENS = 256 }; /* rows of logits a step; of a written answer */
+enum { OUTPUTS = 64, MAX_TOKENS = 256, PARALLEL = 8 }; /* rows of logits a step; of a written answer */
 
 static const tern_flag flags[] = {
     {"limit", 0, TERN_FLAG_U32, "N", offsetof(tern_options, limit), 1, 1u << 30,
      "Only the first N questions of a file"},
     {"n-predict", 'n', TERN_FLAG_U32, "N", offsetof(tern_options, n_tokens), 1, 1u << 20,
      "Tokens of a written answer at most; 256 when not given"},
+    {"parallel", 0, TERN_FLAG_U32, "N", offsetof(tern_options, n_parallel), 1, TERN_BATCH_MAX_PARALLEL,
+     "Written answers in one step; the same answers with any number on the CPU"},
     {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "One JSON object a line for each result"},
     {0},
 };
@@ -33,13 +35,17 @@ static const tern_flag_group groups[] = {{"Flags", flags},
 static void defaults(tern_options *o)
 {
     o->n_tokens = MAX_TOKENS;
+    o->n_parallel = PARALLEL;
 }
 
 typedef struct evaluation {
     const tern_options *options;
     tern_engine *engine;
     tern_app_loras loras;
-    tern_session *session;
+    tern_session *session;    /* for choices */
+    tern_eval_writer *writer; /* for written answers */
+    bool adapted;
+    uint64_t n; /* questions of the file so far */
 } evaluation;
 
 static tern_status open_evaluation(evaluation *e, tern_error *err)
@@ -47,24 +53,40 @@ static tern_status open_evaluation(evaluation *e, tern_error *err)
     const tern_session_params params = {.n_batch = OUTPUTS, .max_outputs = OUTPUTS, .host_sampling = true};
     TERN_TRY(tern_app_open_engine(&e->engine, e->options, true, err));
     TERN_TRY(tern_app_load_loras(&e->loras, e->options, e->engine, err));
-    return tern_app_open_session(&e->session, e->engine, e->options, params, err);
+    TERN_TRY(tern_app_open_session(&e->session, e->engine, e->options, params, err));
+    const tern_eval_writing how = {.engine = e->engine,
+                                   .n_parallel = e->options->n_parallel,
+                                   .n_ctx = tern_session_n_ctx(e->session),
+                                   .kv = tern_app_kv(e->options),
+                                   .max_tokens = e->options->n_tokens};
+    return tern_eval_writer_open(&e->writer, &how, err);
 }
 
 static void close_evaluation(evaluation *e)
 {
+    tern_eval_writer_close(e->writer);
     tern_session_close(e->session);
     tern_app_close_loras(&e->loras);
     tern_engine_close(e->engine);
 }
 
-static tern_status answer_line(evaluation *e, const char *line, size_t n, tern_eval_score *score, tern_error *err)
+static tern_status answer(evaluation *e, tern_eval_item *item, const char *where, tern_eval_score *score,
+                          tern_error *err)
+{
+    if (item->n_choices) return tern_eval_choose(e->engine, e->session, item, score, err);
+    return tern_eval_writer_add(e->writer, item, where, e->loras.uses, e->adapted ? e->loras.n : 0, err);
+}
+
+static tern_status answer_line(evaluation *e, const char *line, size_t n, const char *where, tern_eval_score *score,
+                               tern_error *err)
 {
     json_t *object = NULL;
     tern_eval_item item = {0};
     tern_status status;
     TERN_GOTO(tern_json_parse(&object, line, n, "JSON", err));
     TERN_GOTO(tern_eval_item_read(&item, object, err));
-    TERN_GOTO(tern_eval_answer(e->engine, e->session, &item, e->options->n_tokens, score, err));
+    TERN_GOTO(answer(e, &item, where, score, err));
+    e->n++;
 fail:
     tern_eval_item_deinit(&item);
     tern_json_free(object);
@@ -84,12 +106,15 @@ static tern_status answer_all(evaluation *e, const char *path, const tern_buf *t
         at += n + 1;
         number++;
         if (strspn(line, " \t\r") >= n) continue;
-        if (e->options->limit && score->n_choices + score->n_exact == e->options->limit) break;
-        status = answer_line(e, line, n, score, err);
-        if (status != TERN_OK) tern_error_prefix(err, "%s:%llu", tern_show_z(path).text, number);
+        char where[160];
+        if (e->options->limit && e->n == e->options->limit) break;
+        snprintf(where, sizeof where, "%s:%llu", tern_show_z(path).text, number);
+        status = answer_line(e, line, n, where, score, err);
+        if (status != TERN_OK) tern_error_prefix(err, "%s", where);
         else if (!tern_progress_update(&progress, (float)at / (float)text->size))
             status = tern_app_fail_interrupted(err);
     }
+    if (status == TERN_OK) status = tern_eval_writer_finish(e->writer, score, err);
     tern_progress_end(&progress);
     return status;
 }
@@ -116,6 +141,8 @@ static tern_status evaluate(evaluation *e, const char *path, const tern_buf *tex
 {
     tern_eval_score s = {0};
     tern_session_truncate(e->session, 0);
+    e->adapted = adapted;
+    e->n = 0;
     TERN_TRY(tern_session_set_loras(e->session, e->loras.uses, adapted ? e->loras.n : 0, err));
     TERN_TRY(answer_all(e, path, text, &s, err));
     if (s.n_choices + s.n_exact == 0)

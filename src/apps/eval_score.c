@@ -1,9 +1,7 @@
-/* Log-probabilities of choices, and texts compared. */
+/* Log-probabilities of choices. */
 #include "apps/eval_score.h"
 
-#include <ctype.h>
 #include <math.h>
-#include <string.h>
 
 /* A question's context and one choice as ids: the choice's begin at n_context. */
 typedef struct spelled {
@@ -83,8 +81,8 @@ static size_t characters(const tern_buf *text)
     return n > 1 && text->data[0] == ' ' ? n - 1 : n;
 }
 
-static tern_status choose(tern_engine *engine, tern_session *session, const tern_eval_item *item,
-                          tern_eval_score *score, tern_error *err)
+tern_status tern_eval_choose(tern_engine *engine, tern_session *session, const tern_eval_item *item,
+                             tern_eval_score *score, tern_error *err)
 {
     double best = -INFINITY, best_norm = -INFINITY;
     uint32_t at = 0, at_norm = 0;
@@ -103,93 +101,6 @@ static tern_status choose(tern_engine *engine, tern_session *session, const tern
     score->right += at == item->answer;
     score->right_norm += at_norm == item->answer;
     return TERN_OK;
-}
-
-static bool collect(void *context, const tern_piece *piece)
-{
-    return tern_buf_add(context, piece->text, piece->n_text, NULL) == TERN_OK;
-}
-
-/* The last number of a text, without commas, "$" and a dot at its end; false: there is none. */
-static bool last_number(const tern_buf *text, tern_buf *out)
-{
-    size_t end = text->size;
-    while (end && !isdigit((uint8_t)text->data[end - 1])) end--;
-    size_t begin = end;
-    while (begin && (isdigit((uint8_t)text->data[begin - 1]) || strchr(",.", text->data[begin - 1]))) begin--;
-    if (begin && text->data[begin - 1] == '-') begin--;
-    out->size = 0;
-    for (size_t i = begin; i < end; i++)
-        if (text->data[i] != ',' && tern_buf_add(out, &text->data[i], 1, NULL) != TERN_OK) return false;
-    return end > begin;
-}
-
-static void trim(tern_buf *text)
-{
-    size_t begin = 0;
-    while (text->size && isspace((uint8_t)text->data[text->size - 1])) text->size--;
-    while (begin < text->size && isspace((uint8_t)text->data[begin])) begin++;
-    if (begin) memmove(text->data, text->data + begin, text->size - begin);
-    text->size -= begin;
-}
-
-static bool equal(const tern_buf *a, const tern_buf *b)
-{
-    if (a->size != b->size || !a->data || !b->data) return a->size == b->size && a->size == 0;
-    return memcmp(a->data, b->data, a->size) == 0;
-}
-
-static bool is_same(tern_buf *written, const tern_eval_item *item)
-{
-    tern_buf a = {0}, b = {0};
-    bool same;
-    if (item->number) {
-        same = last_number(written, &a) && last_number(&item->target, &b) && equal(&a, &b);
-    } else {
-        tern_buf target = {0};
-        same = tern_buf_add(&target, item->target.data, item->target.size, NULL) == TERN_OK;
-        trim(&target);
-        trim(written);
-        same = same && equal(&target, written);
-        tern_buf_deinit(&target);
-    }
-    tern_buf_deinit(&a);
-    tern_buf_deinit(&b);
-    return same;
-}
-
-static tern_status write_answer(tern_engine *engine, tern_session *session, const tern_eval_item *item,
-                                uint32_t max_tokens, tern_eval_score *score, tern_error *err)
-{
-    static const char *const of_number[] = {"Question:"}, *const of_text[] = {"\n"};
-    tern_buf written = {0};
-    tern_tokens ids = {0};
-    tern_generate_result result;
-    tern_sampler_params greedy = TERN_SAMPLER_DEFAULTS;
-    greedy.temperature = 0;
-    const tern_generate_params how = {.sampler = greedy,
-                                      .max_tokens = max_tokens,
-                                      .stops = item->number ? of_number : of_text,
-                                      .n_stops = 1,
-                                      .on_piece = collect,
-                                      .context = &written};
-    tern_status status;
-    TERN_GOTO(tern_engine_tokenize(engine, item->context.data, item->context.size, TERN_TOKENIZE_BOS, &ids, err));
-    tern_session_truncate(session, 0);
-    TERN_GOTO(tern_generate(session, ids.ids, (uint32_t)ids.n, &how, &result, err));
-    score->n_exact++;
-    score->exact += is_same(&written, item);
-fail:
-    tern_buf_deinit(&written);
-    tern_tokens_deinit(&ids);
-    return status;
-}
-
-tern_status tern_eval_answer(tern_engine *engine, tern_session *session, const tern_eval_item *item,
-                             uint32_t max_tokens, tern_eval_score *score, tern_error *err)
-{
-    return item->n_choices ? choose(engine, session, item, score, err)
-                           : write_answer(engine, session, item, max_tokens, score, err);
 }
 
 double tern_eval_stderr(uint64_t right, uint64_t n)

@@ -12,10 +12,10 @@ typedef struct tern_eval_score {
     uint64_t exact;              /* what the model wrote is the answer */
 } tern_eval_score;
 
-/* Lets the session's model answer. What the session holds is forgotten as far as it differs. `max_tokens`: of what it
- * writes. Errors: CONTEXT_FULL, those of append and generate. */
-tern_status tern_eval_answer(tern_engine *engine, tern_session *session, const tern_eval_item *item,
-                             uint32_t max_tokens, tern_eval_score *score, tern_error *err);
+/* Lets the session's model choose. The question's context is evaluated once; what the session holds is forgotten as far
+ * as it differs. Errors: CONTEXT_FULL, those of append. */
+tern_status tern_eval_choose(tern_engine *engine, tern_session *session, const tern_eval_item *item,
+                             tern_eval_score *score, tern_error *err);
 
 /* Standard error of the mean of n answers of which `right` are 1 and the others 0; 0 below two. */
 double tern_eval_stderr(uint64_t right, uint64_t n);

@@ -86,7 +86,7 @@ typedef struct tern_options {
     float closed_gates;
     uint32_t synth_layers, synth_experts, synth_experts_used;
     uint32_t window;
-    uint32_t limit; /* eval: questions of a file */
+    uint32_t limit, n_parallel; /* eval: questions of a file; answered at once */
 
     /* comparing backends */
     const char *reference;

@@ -1,4 +1,7 @@
 /* tern eval: questions in the forms in which they are published, and what is wrong in them. */
+#include <string.h>
+
+#include "base/bytes.h"
 #include "support/command.h"
 #include "support/test.h"
 
@@ -97,6 +100,51 @@ static void written_answers_are_compared(void **state)
     test_output_free(&o);
 }
 
+/* Each is what tern run says of that prompt alone, whatever is answered beside it. */
+static void many_at_once_are_the_same(void **state)
+{
+    (void)state;
+    static const char *const who[] = {"fox", "girl", "boy", "dog", "cat", "bird", "queen", "mouse", "frog"};
+    static const char *const parallel[] = {"1", "2", "4", "8"};
+    enum { N = sizeof who / sizeof *who };
+    tern_buf lines = {0};
+    tern_error err = {0};
+    const char *file = test_scratch("many.jsonl");
+    for (int i = 0; i < N; i++) {
+        char prompt[80];
+        snprintf(prompt, sizeof prompt, "Once upon a time there was a %s", who[i]);
+        test_output o = TERN("run", "-p", prompt, "-n", i % 2 ? "5" : "24", "--greedy", "-q");
+        assert_int_equal(o.code, 0);
+        o.out[strcspn(o.out, "\n")] = 0;
+        if (i % 2) strcpy(o.out, "no such text"); /* every second one is wrong */
+        assert_ok(tern_buf_addf(&lines, &err, "{\"prompt\": \"%s\", \"answer\": \"%s\"}\n", prompt, o.out), err);
+        test_output_free(&o);
+    }
+    test_write_text(file, lines.data);
+    for (size_t i = 0; i < sizeof parallel / sizeof *parallel; i++) {
+        json_t *o = test_tern_json(TERN_WORDS("eval", file, "--json", "-n", "24", "--parallel", parallel[i]));
+        if (json_integer_value(json_object_get(o, "right")) != (N + 1) / 2)
+            fail_msg("--parallel %s: %lld right", parallel[i],
+                     (long long)json_integer_value(json_object_get(o, "right")));
+        assert_int_equal(json_integer_value(json_object_get(o, "n")), N);
+        json_decref(o);
+    }
+    tern_buf_deinit(&lines);
+}
+
+static void questions_that_do_not_fit_are_named(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"prompt\": \"Once\", \"answer\": \"a\"}\n"
+                               "{\"prompt\": \"Once upon a time there was a little girl who went to the old mill and "
+                               "the lake\", \"answer\": \"a\"}\n";
+    const char *file = test_scratch("long.jsonl");
+    test_write_text(file, text);
+    test_output o = TERN("eval", file, "--ctx", "8", "-n", "2");
+    if (o.code != 1 || !strstr(o.err, "long.jsonl:2: ")) fail_msg("%d: %s", o.code, o.err);
+    test_output_free(&o);
+}
+
 static void mistakes_name_file_and_line(void **state)
 {
     (void)state;
@@ -123,6 +171,7 @@ static void mistakes_name_file_and_line(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(published_forms_are_read),    cmocka_unit_test(one_letter_is_right),
     cmocka_unit_test(the_likelier_text_is_chosen), cmocka_unit_test(written_answers_are_compared),
+    cmocka_unit_test(many_at_once_are_the_same),   cmocka_unit_test(questions_that_do_not_fit_are_named),
     cmocka_unit_test(mistakes_name_file_and_line),
 };
 

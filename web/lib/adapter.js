@@ -4,7 +4,7 @@
  */
 
 import {readStoredAdapter} from './adapter-store.js';
-import {TernError} from './errors.js';
+import {TernError, bytesFor} from './errors.js';
 import {openFile} from './source.js';
 
 const PEFT = ['adapter_config.json', 'adapter_model.safetensors'];
@@ -41,7 +41,7 @@ async function readWhole(source, options) {
   try {
     if (file.size > MOST_BYTES)
       throw new TernError('LIMIT', `the adapter ${file.name} has ${file.size} bytes, expected at most ${MOST_BYTES}`);
-    const bytes = new Uint8Array(file.size);
+    const bytes = bytesFor(file.size, file.name);
     await file.read(0, bytes, options);
     return {name: file.name, bytes};
   } finally {

@@ -1,5 +1,5 @@
 /** One WebAssembly module: loading, text, sessions. In a worker or under Node; it awaits the device between steps. */
-import {errorOfStatus, STATUS_OK, STATUS_PENDING, TernError, throwIfAborted} from './errors.js';
+import {bytesFor, errorOfStatus, STATUS_OK, STATUS_PENDING, TernError, throwIfAborted} from './errors.js';
 import {Engine} from './engine.js';
 import {Memory} from './memory.js';
 import {createModule} from './module.js';
@@ -31,7 +31,7 @@ class Head {
     if (size <= this.bytes.byteLength) {
       throw new TernError('MALFORMED', `${this.name}header: the file ends after ${this.size} bytes`);
     }
-    const grown = new Uint8Array(size);
+    const grown = bytesFor(size, `${this.name}header`);
     grown.set(this.bytes);
     const there = this.bytes.byteLength;
     grown.set(await this.#fetch(there, size - there, this.readAt), there);

@@ -46,14 +46,29 @@ export function errorOfStatus(status, message) {
   return new TernError(/** @type {any} */ (code), message || code);
 }
 
+/** JavaScript has no room: "Array buffer allocation failed", "Invalid typed array length: N" and their like. */
+const isNoRoom = (error) =>
+  error instanceof RangeError && /alloc|array (buffer )?length|memory|too large/i.test(error.message);
+
+/** @param {any} error @returns {any} the code */
+function codeOf(error) {
+  if (isAbort(error)) return 'CANCELLED';
+  return isNoRoom(error) ? 'OUT_OF_MEMORY' : 'INTERNAL';
+}
+
 /** What another thread can be sent of an error; restored by errorOfWire. */
 export function errorToWire(error) {
   if (error instanceof TernError) return {code: error.code, message: error.message, stack: error.stack};
-  return {
-    code: isAbort(error) ? 'CANCELLED' : 'INTERNAL',
-    message: String(error?.message ?? error),
-    stack: error?.stack
-  };
+  return {code: codeOf(error), message: String(error?.message ?? error), stack: error?.stack};
+}
+
+/** So many zeros. Errors: OUT_OF_MEMORY, naming what they are for. @param {number} n @param {string} what */
+export function bytesFor(n, what) {
+  try {
+    return new Uint8Array(n);
+  } catch (cause) {
+    throw new TernError('OUT_OF_MEMORY', `${what}: there is no room for ${n} bytes (${cause.message})`, {cause});
+  }
 }
 
 /** @param {{code: any, message: string, stack?: string}} wire */

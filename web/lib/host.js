@@ -6,7 +6,7 @@
 import {readAdapter} from './adapter.js';
 import {storeAdapter} from './adapter-store.js';
 import {Core} from './core.js';
-import {TernError, throwIfAborted} from './errors.js';
+import {TernError, errorToWire, throwIfAborted} from './errors.js';
 import {openModel} from './open.js';
 import {cpuInfo, defaultThreads, gpuInfo} from './platform.js';
 
@@ -31,6 +31,8 @@ export const METHODS = Object.freeze([
 
 /** Why the GPU cannot be had, as against what is wrong with the request. */
 const NO_GPU = ['NO_WEBGPU', 'INSECURE_CONTEXT', 'NO_ADAPTER', 'UNSUPPORTED'];
+
+const INT8_ON_CPU = 'activations "int8" are the CPU\'s alone: the CPU is used';
 
 export class Host {
   constructor() {
@@ -77,8 +79,10 @@ export class Host {
     }
   }
 
-  async #open({backend = 'auto', threads, device = {}}, onNotice) {
-    this.gpu = backend === 'cpu' ? null : await this.#openGpu(device, backend === 'auto', onNotice);
+  async #open({backend = 'auto', threads, activations, device = {}}, onNotice) {
+    const forCpu = backend === 'auto' && activations === 'int8';
+    if (forCpu) onNotice({code: 'UNSUPPORTED', message: INT8_ON_CPU, about: 'backend'});
+    this.gpu = backend === 'cpu' || forCpu ? null : await this.#openGpu(device, backend === 'auto', onNotice);
     this.backend = this.gpu ? 'webgpu' : 'cpu';
     const n = threads ?? (this.gpu ? 1 : await defaultThreads());
     this.core = await Core.create({threads: n, gpu: this.gpu});
@@ -226,8 +230,9 @@ export class Host {
 
 /** An error of reading a model, with the name of its file. */
 function named(error, [name, ...parts]) {
-  const told = error.code === 'CANCELLED' || !name || [name, ...parts].some((each) => error.message.includes(each));
-  return told ? error : new TernError(error.code, `${name}: ${error.message}`, {cause: error});
+  const {code, message} = errorToWire(error);
+  const told = code === 'CANCELLED' || !name || [name, ...parts].some((each) => message.includes(each));
+  return told ? error : new TernError(code, `${name}: ${message}`, {cause: error});
 }
 
 /** Resolves when the signal is aborted. */

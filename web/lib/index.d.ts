@@ -68,7 +68,8 @@ export interface LoadOptions {
   /**
    * What layers multiply. "auto", the default: 8 bits in ternary layers, which BitNet models were trained with, and f32
    * in others. "f32": everywhere, for models that were trained without 8-bit activations. "int8": 8 bits by blocks in
-   * layers that are not ternary as well, which the CPU alone has: many times as fast there, and less exact.
+   * layers that are not ternary as well, which the CPU alone has (backend "auto" takes it then): many times as fast
+   * there, and less exact.
    */
   activations?: 'auto' | 'int8' | 'f32';
   /** Keep the model in OPFS. Default true where there is OPFS; picked files are not stored unless asked for. */

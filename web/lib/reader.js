@@ -3,7 +3,7 @@
  * and stored while one is used, as many at once as the source bears and AHEAD_BYTES hold.
  */
 
-import {TernError, isAbort, throwIfAborted} from './errors.js';
+import {TernError, bytesFor, isAbort, throwIfAborted} from './errors.js';
 import {Lanes} from './lanes.js';
 import {sha256} from './sha256.js';
 
@@ -159,7 +159,7 @@ export class ChunkReader {
   async #load(index, slot) {
     throwIfAborted(this.signal, 'loading');
     const chunk = this.chunks[index];
-    slot.buffer ??= new Uint8Array(slot.largest);
+    slot.buffer ??= bytesFor(slot.largest, chunk.name);
     const into = slot.buffer.subarray(0, chunk.bytes);
     const add = this.meter.start(index);
     if (this.stored?.has(index)) await this.#fromStore(index, into, add);

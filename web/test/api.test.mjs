@@ -56,6 +56,13 @@ describe('the API on the CPU', {skip: missing('wasm/tern.wasm')}, () => {
     await other.dispose();
   });
 
+  test('int8 activations take the CPU where the backend is free', async () => {
+    const other = await Tern.load(MODEL, {threads: 1, contextLength: 64, activations: 'int8'});
+    assert.deepEqual([other.backend, other.notice.code], ['cpu', 'UNSUPPORTED']);
+    assert.match(other.notice.message, /activations "int8" are the CPU's alone/);
+    await other.dispose();
+  });
+
   test('stop strings, length, leaving the loop, a signal', async () => {
     const stream = tern.generate(PROMPT, {...greedy, stop: [' was']});
     assert.equal(await stream.text(), ' there');

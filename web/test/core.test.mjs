@@ -155,6 +155,18 @@ test('wrong things say what is wrong', {skip}, async () => {
   await assert.rejects(Core.create({threads: 0}), code('INVALID_ARGUMENT', /threads/));
 });
 
+test('a file that does not fit into the memory of WebAssembly is OUT_OF_MEMORY, with the bytes', {skip}, async () => {
+  const full = await Core.create();
+  const blocks = [];
+  for (let bytes = 1 << 30; bytes >= 1 << 20; bytes /= 2)
+    for (let at; (at = full.module._malloc(bytes)); ) blocks.push(at);
+  await assert.rejects(full.load(readerOf(file)), code('OUT_OF_MEMORY', /out of memory: could not allocate \d+ bytes/));
+  for (const at of blocks) full.module._free(at);
+  const other = await full.load(readerOf(file));
+  assert.equal(other.model.name, 'stories');
+  full.dispose();
+});
+
 test('one thing at a time', {skip}, async () => {
   const pieces = engine.generate(PROMPT, GREEDY);
   await pieces.next();

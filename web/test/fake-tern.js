@@ -95,6 +95,7 @@ export class Tern {
     for (const [word, [code, message]] of Object.entries(FAILURES))
       if (String(source?.name ?? source).includes(word)) throw new TernError(code, message);
     (globalThis.loads ??= []).push(String(source).split('/').pop());
+    globalThis.lastLoad = {...options, onProgress: undefined, onNotice: undefined, signal: undefined};
     await download(source, options);
     return new Tern(source, options);
   }

@@ -10,6 +10,7 @@ import {fileURLToPath} from 'node:url';
 
 import {missing} from './support/built.mjs';
 import {Gpu, noDawn, openEngine} from './support/dawn.mjs';
+import {errorOf, lastLogprobs, safetensors} from './support/goldens.mjs';
 
 const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
 const FIXTURES = path.join(REPOSITORY, '../shared/fixtures');
@@ -17,35 +18,13 @@ const TERN = path.join(REPOSITORY, 'build/release/tern');
 const TOP = 20, N_GREEDY = 5; // of 24: a driver in software takes its time
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tern-families-'));
 
-/** The tensors of a safetensors file: {name: {shape, data}}. */
-function safetensors(file) {
-  const bytes = fs.readFileSync(file), n = Number(bytes.readBigUInt64LE(0));
-  const head = JSON.parse(bytes.subarray(8, 8 + n).toString());
-  const kinds = {F32: Float32Array, I32: Int32Array};
-  return Object.fromEntries(Object.entries(head).filter(([name]) => name !== '__metadata__').map(([name, t]) => {
-    const [from, to] = t.data_offsets.map((at) => bytes.byteOffset + 8 + n + at);
-    return [name, {shape: t.shape, data: new kinds[t.dtype](bytes.buffer.slice(from, to))}];
-  }));
-}
-
-/** The log-probabilities of the last position of an input. */
-function lastLogprobs(golden, input) {
-  const {shape: [n, vocabulary], data} = golden[`${input}.logits`];
-  const logits = Array.from(data.subarray((n - 1) * vocabulary, n * vocabulary)), most = Math.max(...logits);
-  const total = most + Math.log(logits.reduce((sum, x) => sum + Math.exp(x - most), 0));
-  const mean = logits.reduce((sum, x) => sum + x, 0) / vocabulary;
-  const deviation = Math.sqrt(logits.reduce((sum, x) => sum + (x - mean) ** 2, 0) / vocabulary);
-  return {logprobs: logits.map((x) => x - total), deviation};
-}
-
 async function checkLogprobs(engine, golden, input) {
-  const ids = Array.from(golden[`${input}.input_ids`].data), {logprobs, deviation} = lastLogprobs(golden, input);
+  const ids = Array.from(golden[`${input}.input_ids`].data);
   const options = {maxTokens: 1, temperature: 0, logprobs: true, topLogprobs: TOP};
   let piece;
   for await (const p of engine.generate(ids, options)) piece ??= p;
   assert.equal(piece.top.length, TOP);
-  const squares = piece.top.reduce((sum, t) => sum + (t.logprob - logprobs[t.id]) ** 2, 0);
-  const error = Math.sqrt(squares / TOP) / deviation;
+  const error = errorOf(piece, lastLogprobs(golden, input));
   assert.ok(error <= 5e-4, `input ${input}: ${error} of the deviation, at most 5e-4 expected`);
 }
 

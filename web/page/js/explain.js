@@ -47,6 +47,7 @@ const HINTS = {
   CHANGED: 'The model has changed since it was stored',
   NO_STORAGE: 'The model is not kept in this browser',
   CORRUPT: 'A stored part was damaged',
+  UNSUPPORTED: 'The CPU runs the model',
 };
 export const hintTitle = (code) => HINTS[code] ?? TITLES[code] ?? 'Note';
 

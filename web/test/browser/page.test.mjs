@@ -299,6 +299,17 @@ test('fine-tuning: loss drawn, stopped, saved, tried in the chat', {skip, timeou
   await page.click('#ft-start');
   await page.waitForFunction(() => document.getElementById('ft-status').textContent.startsWith('Done after 40 steps'));
   assert.equal((await page.getAttribute('#ft-plot .raw', 'points')).split(' ').length, 40);
+  for (const size of [
+    {width: 1280, height: 640},
+    {width: 360, height: 640}
+  ]) {
+    await page.setViewportSize(size);
+    const plot = await page.locator('#ft-plot').boundingBox();
+    assert.ok(plot.y >= 0 && plot.y + plot.height <= size.height, `the curve is in sight: ${JSON.stringify(plot)}`);
+  }
+  await page.setViewportSize({width: 1280, height: 860});
+  for (const name of ['rank', 'learningRate', 'steps', 'batch', 'sequence', 'seed'])
+    assert.ok((await page.innerText(`#ft-${name}-help`)).length > 15, `${name} is explained`);
   const [download] = await Promise.all([page.waitForEvent('download'), page.click('#ft-save')]);
   assert.equal(download.suggestedFilename(), 'adapter.gguf');
   await page.click('#ft-try');
@@ -334,6 +345,12 @@ test(
     await page.click('#known li:nth-child(2) button');
     await page.waitForFunction(() => globalThis.loads.at(-1) === 'gemma-3-270m-it-GGUF:Q8_0');
     assert.ok(await page.isVisible('#chat-view'));
+    await page.click('nav >> text=Models');
+    await page.selectOption('#choose-activations', 'int8');
+    await page.waitForFunction(() => globalThis.lastLoad.activations === 'int8');
+    await page.selectOption('#choose-contextLength', '512');
+    await page.waitForFunction(() => globalThis.lastLoad.contextLength === 512);
+    assert.equal(await page.evaluate(() => globalThis.lastLoad.activations), 'int8');
     await quiet(page);
   },
 );

@@ -33,7 +33,8 @@ typedef struct work {
     float *x, *y;
     tern_dense_fn dense;
     tern_attention_fn attention;
-    uint32_t rows, cols, n, head_dim, n_queries, element;
+    uint32_t rows, cols, n, head_dim, n_queries;
+    tern_dtype cache; /* of keys and values */
     size_t row_bytes;
     uint32_t pages[TERN_ATTENTION_CHUNK / TERN_PAGE_POSITIONS * 8], lo[QUERIES], hi[QUERIES];
 } work;
@@ -69,7 +70,7 @@ static void attention_task(void *context, uint32_t task, uint32_t thread)
 {
     const work *w = context;
     float m[QUERIES], l[QUERIES] = {0}, *acc = w->y + thread * ROWS_PER_TASK * TOKENS;
-    const size_t page_bytes = (size_t)TERN_PAGE_POSITIONS * w->head_dim * w->element;
+    const size_t page_bytes = tern_cache_bytes(w->cache, (size_t)TERN_PAGE_POSITIONS * w->head_dim);
     const size_t head = page_bytes * sizeof w->pages / sizeof *w->pages, n_heads = STREAM_BYTES / 2 / head;
     for (uint32_t i = 0; i < w->n_queries; i++) m[i] = -HUGE_VALF;
     memset(acc, 0, w->n_queries * w->head_dim * sizeof *acc);
@@ -78,7 +79,9 @@ static void attention_task(void *context, uint32_t task, uint32_t thread)
                              .n_queries = w->n_queries,
                              .head_dim = w->head_dim,
                              .k = w->file + task % n_heads * head,
-                             .page_bytes = page_bytes,
+                             .types = {w->cache, w->cache},
+                             .k_page_bytes = page_bytes,
+                             .v_page_bytes = page_bytes,
                              .pages = w->pages,
                              .lo = w->lo,
                              .hi = w->hi,
@@ -91,24 +94,26 @@ static void attention_task(void *context, uint32_t task, uint32_t thread)
     for (; a.first < 8 * TERN_ATTENTION_CHUNK; a.first += TERN_ATTENTION_CHUNK) w->attention(&a);
 }
 
-static void bench_attention(work *w, const tern_cpu_kernel *k, double read_rate)
+static void bench_attention(work *w, const tern_cpu_kernel *k, const tern_cache_type *type, double read_rate)
 {
     static const uint32_t queries[] = {1, 4, 8, QUERIES};
     const double peak = stream_peak_rate(w->pool, tern_cpu_fma_peak_of(k->level));
     for (uint32_t head_dim = 64; head_dim <= 128; head_dim *= 2)
         for (size_t i = 0; i < sizeof queries / sizeof *queries; i++) {
             w->attention = (tern_attention_fn)k->fn;
-            w->element = strcmp(k->slot, "attention_f16") ? 4 : 2;
+            w->cache = type->dtype;
             w->head_dim = head_dim;
             w->n_queries = queries[i];
-            const size_t positions = 8 * TERN_ATTENTION_CHUNK, bytes = positions * head_dim * w->element * 2;
+            const size_t positions = 8 * TERN_ATTENTION_CHUNK,
+                         bytes = tern_cache_bytes(type->dtype, positions * head_dim) * 2;
             const uint32_t n_tasks = w->n_queries > 8 ? 64 : (uint32_t)(STREAM_BYTES / bytes);
             const double taken = stream_best(w->pool, n_tasks, attention_task, w),
                          rate = (double)bytes * n_tasks / taken,
                          products = 2.0 * (double)positions * head_dim * w->n_queries * n_tasks / taken;
-            printf("%-13s %-7s %u thr  head %3u, %2u queries  %6.1f GB/s %5.1f %% of %.1f   %6.1f GMAC/s %5.1f %% of "
+            printf("attention %-5s %-7s %u thr  head %3u, %2u queries  %6.1f GB/s %5.1f %% of %.1f   %6.1f GMAC/s "
+                   "%5.1f %% of "
                    "%.0f\n",
-                   k->slot, k->level, tern_pool_threads(w->pool), head_dim, w->n_queries, rate / 1e9,
+                   type->name, k->level, tern_pool_threads(w->pool), head_dim, w->n_queries, rate / 1e9,
                    100 * rate / read_rate, read_rate / 1e9, products / 1e9, 100 * products / peak, peak / 1e9);
         }
 }
@@ -143,7 +148,8 @@ static void bench_kernel(work *w, const tern_cpu_kernel *k, double read_rate)
                                        "add",      "rope_halves", "rope_adjacent", "kv_store_f16"};
     for (size_t e = 0; e < sizeof encodings / sizeof *encodings; e++)
         if (!strcmp(k->slot, encodings[e].slot)) bench_dense(w, k, &encodings[e], read_rate);
-    if (!strncmp(k->slot, "attention", 9)) bench_attention(w, k, read_rate);
+    for (size_t i = 0; tern_cache_type_at(i) && !strcmp(k->slot, "attention"); i++)
+        bench_attention(w, k, tern_cache_type_at(i), read_rate);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!strcmp(k->slot, rows[i]) && tern_pool_threads(w->pool) == 1) bench_row(w, k);
 }

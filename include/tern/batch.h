@@ -32,7 +32,7 @@ typedef struct tern_batch_params {
      * such a step takes no more than about twice the time of one that only decodes. */
     uint32_t n_chunk;
     uint64_t cache_bytes; /* of the pool of pages, at least one sequence of n_ctx; 0: n_parallel of them */
-    tern_kv_type kv;      /* AUTO: as a session of n_ctx positions has it */
+    tern_kv_types kv;     /* AUTO: as a session of n_ctx positions has it */
     uint32_t max_queue;   /* requests that may wait; 0: no limit */
     bool no_prefix_reuse; /* pages are forgotten with their sequence */
     /* A small model of the same vocabulary, which guesses the draft_tokens of requests instead of their own text; it

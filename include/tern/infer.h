@@ -60,9 +60,16 @@ typedef struct tern_lora_use {
     float scale; /* 1: as it was trained; 0: as if it were not there */
 } tern_lora_use;
 
-/* Numbers in the cache of keys and values. AUTO: f32 where those of all layers and positions take at most 64 MiB then,
- * windows or not, so that small models lose nothing, else f16. */
-typedef enum tern_kv_type { TERN_KV_AUTO, TERN_KV_F16, TERN_KV_F32 } tern_kv_type;
+/* Numbers in the cache of keys and values, with llama.cpp's names. Q8_0 and Q4_0: int8 and 4-bit codes in blocks of 32
+ * of a head, with an f16 scale each: 8.5 and 4.5 bits a number, on the CPU, for heads of a multiple of 32. What they
+ * lose: docs/bench.md. AUTO: f32 where those of all layers and positions take at most 64 MiB then, windows or not, so
+ * that small models lose nothing, else f16; where only one of keys and values is AUTO and the other f16 or f32: the
+ * same as the other. */
+typedef enum tern_kv_type { TERN_KV_AUTO, TERN_KV_F16, TERN_KV_F32, TERN_KV_Q8_0, TERN_KV_Q4_0 } tern_kv_type;
+
+typedef struct tern_kv_types {
+    tern_kv_type k, v;
+} tern_kv_types;
 
 enum { TERN_SESSION_MAX_STEPS = 128 };
 
@@ -71,7 +78,7 @@ typedef struct tern_session_params {
     uint32_t n_ctx;       /* positions; 0: the model's, at most 2048 */
     uint32_t n_batch;     /* tokens of a prefill step; 0: 512 */
     uint32_t max_outputs; /* logits rows that one step can give (speculation, perplexity); 0: 1 */
-    tern_kv_type kv;      /* keys and values */
+    tern_kv_types kv;     /* keys and values */
     bool keep_hidden;     /* for tern_session_hidden */
     /* Tokens that a GPU chooses and evaluates on its own before the host looks again, 1 to 128; 0: 8, or in a browser
      * as many, 1 to 32, as take about 50 ms. The tokens are the same with any number. The CPU, and sessions that keep
@@ -84,7 +91,7 @@ typedef struct tern_session_params {
 
 /* Takes all memory that the session will ever need, keys and values for n_ctx positions included. The engine must
  * outlive the session. `params` NULL: the defaults. On failure *session is NULL. Errors: INVALID_ARGUMENT (n_ctx above
- * the model's limit), OUT_OF_MEMORY. */
+ * the model's limit), UNSUPPORTED (a kv type that the heads or the device do not go with), OUT_OF_MEMORY. */
 TERN_API tern_status tern_session_open(tern_session **session, tern_engine *engine, const tern_session_params *params,
                                        tern_error *err);
 /* NULL is fine. */

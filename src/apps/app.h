@@ -60,6 +60,17 @@ tern_status tern_app_check_output(const tern_options *options, const char *model
             "Replaces what is there already"                                                                           \
     }
 
+/* The types of the cache; text: what --kv is. */
+#define TERN_APP_KV_TYPES "auto|f16|f32|q8_0|q4_0"
+#define TERN_APP_FLAGS_KV(text)                                                                                        \
+    {"kv", 0, TERN_FLAG_CHOICE, TERN_APP_KV_TYPES, offsetof(tern_options, kv), 0, 0, text},                            \
+        {"cache-type-k",           0, TERN_FLAG_CHOICE, TERN_APP_KV_TYPES, offsetof(tern_options, kv_keys), 0, 0,      \
+         "Of the keys alone; -ctk"},                                                                                   \
+    {                                                                                                                  \
+        "cache-type-v", 0, TERN_FLAG_CHOICE, TERN_APP_KV_TYPES, offsetof(tern_options, kv_values), 0, 0,               \
+            "Of the values alone; -ctv"                                                                                \
+    }
+
 /* Groups of flags that several commands have. */
 extern const tern_flag tern_flags_model[], tern_flags_device[], tern_flags_steps[], tern_flags_cpu[],
     tern_flags_numbers[], tern_flags_kernel[], tern_flags_fusion[], tern_flags_session[], tern_flags_sampling[],

@@ -56,6 +56,8 @@ static const char *const other_names[][2] = {
     {"md", "draft-model"},
     {"model-draft", "draft-model"},
     {"draft-max", "draft-tokens"},
+    {"ctk", "cache-type-k"},
+    {"ctv", "cache-type-v"},
 };
 
 static const char *own_name(const char *name, size_t *n)
@@ -263,7 +265,7 @@ static tern_status read_long(reader *r, const char *word, tern_options *options,
 /* Long names that llama.cpp gives one dash. */
 static bool is_long(const char *word)
 {
-    static const char *const names[] = {"ngl", "hf", "md"};
+    static const char *const names[] = {"ngl", "hf", "md", "ctk", "ctv"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcspn(word, "=") == strlen(names[i]) && strncmp(word, names[i], strlen(names[i])) == 0) return true;
     return false;

@@ -5,7 +5,7 @@
 #include "apps/lora.h"
 #include "apps/progress.h"
 
-enum { TERN_BENCH_MAX_REPEATS = 100, TERN_BENCH_MAX_ROWS = 16, TERN_BENCH_MAX_PROFILE = 96 };
+enum { TERN_BENCH_MAX_REPEATS = 100, TERN_BENCH_MAX_ROWS = 16, TERN_BENCH_MAX_PROFILE = 96, TERN_BENCH_DEPTH = 64 };
 
 /* Tokens per second of each repeat, sorted. */
 typedef struct tern_bench_rates {

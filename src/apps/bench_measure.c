@@ -8,7 +8,6 @@
 #include "base/cpu.h"
 #include "base/show.h"
 
-enum { DECODE_AFTER = 64 };
 static const double measure_seconds = 0.5;
 
 static int by_size(const void *a, const void *b)
@@ -105,15 +104,16 @@ static tern_status generate(tern_bench *b, uint32_t n, double *seconds, uint64_t
 
 tern_status tern_bench_decode(tern_bench *b, uint32_t n, double *seconds, uint64_t *allocations, tern_error *err)
 {
-    if (tern_session_n_tokens(b->session) < DECODE_AFTER) {
+    const uint32_t depth = b->options->depth;
+    if (tern_session_n_tokens(b->session) < depth) {
         tern_session_truncate(b->session, 0);
-        TERN_TRY(tern_session_append(b->session, b->ids, DECODE_AFTER, err));
+        TERN_TRY(tern_session_append(b->session, b->ids, depth, err));
     }
-    tern_session_truncate(b->session, DECODE_AFTER);
+    tern_session_truncate(b->session, depth);
     if (chooses(b)) return generate(b, n, seconds, allocations, err);
     const double start = tern_app_seconds();
     *allocations = tern_alloc_count();
-    for (uint32_t t = 0; t < n; t++) TERN_TRY(tern_session_append(b->session, b->ids + DECODE_AFTER + t, 1, err));
+    for (uint32_t t = 0; t < n; t++) TERN_TRY(tern_session_append(b->session, b->ids + depth + t, 1, err));
     *seconds = tern_app_seconds() - start;
     *allocations = tern_alloc_count() - *allocations;
     return TERN_OK;
@@ -159,9 +159,9 @@ static tern_status time_decode(tern_bench *b, tern_bench_row *out, tern_error *e
     tern_session_truncate(b->session, 0);
     tern_session_set_n_top(b->session, 1); /* as greedy decoding does; counts with --head exact */
     if (chooses(b)) TERN_TRY(tern_bench_decode(b, n, &seconds, &allocations, err));
-    else TERN_TRY(tern_session_append(b->session, b->ids, DECODE_AFTER, err));
+    else TERN_TRY(tern_session_append(b->session, b->ids, b->options->depth, err));
     for (uint32_t i = 0; i < b->options->repeats; i++) {
-        tern_session_truncate(b->session, DECODE_AFTER);
+        tern_session_truncate(b->session, b->options->depth);
         const tern_engine_counters before = counters_of(b);
         TERN_TRY(tern_bench_decode(b, n, &seconds, &allocations, err));
         const tern_engine_counters after = counters_of(b);
@@ -177,7 +177,7 @@ static tern_status time_decode(tern_bench *b, tern_bench_row *out, tern_error *e
 tern_status tern_bench_open(tern_bench *b, const tern_bench_row *row, bool profile, tern_error *err)
 {
     tern_options o = *b->options;
-    uint32_t after = o.n_tokens ? DECODE_AFTER + o.n_tokens : 1;
+    uint32_t after = o.n_tokens ? o.depth + o.n_tokens : 1;
     tern_session_params params = {.n_ctx = o.n_prompt > after ? o.n_prompt : after};
     o.profile = profile;
     o.gpu_steps = row->n_steps;

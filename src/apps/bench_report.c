@@ -136,11 +136,12 @@ static void print_prefill(const tern_bench_row *r, const tern_options *o)
 
 static void print_decode(const tern_bench_row *r, const tern_options *o)
 {
-    char a[16], b[16], c[16], text[48];
+    char a[16], b[16], c[16], text[48], depth[24] = "";
     if (r->decode.n == 0) return;
-    printf("  decode of %u: %.2f tokens/s%s; %s of weights a token: %s/s of %s/s, %.0f %%\n"
+    if (o->depth != TERN_BENCH_DEPTH) snprintf(depth, sizeof depth, " at depth %u", o->depth);
+    printf("  decode of %u%s: %.2f tokens/s%s; %s of weights a token: %s/s of %s/s, %.0f %%\n"
            "  allocations: %.2f a decoded token\n",
-           o->n_tokens, tern_bench_median(&r->decode), spread_of(&r->decode, 2, text),
+           o->n_tokens, depth, tern_bench_median(&r->decode), spread_of(&r->decode, 2, text),
            tern_app_bytes((uint64_t)r->per_token.weight_bytes, a),
            tern_app_bytes((uint64_t)(tern_bench_median(&r->decode) * r->per_token.weight_bytes), b),
            tern_app_bytes((uint64_t)r->read_bandwidth, c), 100 * bandwidth_share(r), r->per_token.allocations);

@@ -7,12 +7,14 @@
 #include "base/cpu.h"
 #include "base/rng.h"
 
-enum { DEFAULT_STEPS = 8, LAST_PROMPT = 64 };
+enum { DEFAULT_STEPS = 8 };
 
 static const tern_flag flags[] = {
     {"prompt-tokens", 'p', TERN_FLAG_U32, "N", offsetof(tern_options, n_prompt), 0, 1 << 20,
      "Tokens of prefill; 0 skips it"},
     {"n-tokens", 'n', TERN_FLAG_U32, "N", offsetof(tern_options, n_tokens), 0, 1 << 20, "Tokens of decode; 0 skips it"},
+    {"depth", 'd', TERN_FLAG_U32, "N", offsetof(tern_options, depth), 1, 1 << 24,
+     "Positions that are there when decoding begins"},
     {"repeats", 'r', TERN_FLAG_U32, "N", offsetof(tern_options, repeats), 1, TERN_BENCH_MAX_REPEATS,
      "Runs of each; the median counts"},
     {"threads", 't', TERN_FLAG_TEXT, "LIST", offsetof(tern_options, threads), 0, 0,
@@ -44,8 +46,7 @@ static const tern_flag flags[] = {
      "With --kernels: MiB of copies that are used in turn; a third more than the caches when not given"},
     {"ms", 0, TERN_FLAG_U32, "N", offsetof(tern_options, measure_ms), 1, 60000,
      "With --kernels: how long each is measured; 60 when not given"},
-    {"kv", 0, TERN_FLAG_CHOICE, "auto|f16|f32", offsetof(tern_options, kv), 0, 0,
-     "Numbers in the KV cache; auto: f32 up to 64 MiB, else f16"},
+    TERN_APP_FLAGS_KV("Numbers in the KV cache; auto: f32 up to 64 MiB, else f16"),
     {"batch", 'b', TERN_FLAG_U32, "N", offsetof(tern_options, batch), 1, 65536,
      "Tokens of a prefill step; 512 when not given"},
     {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
@@ -86,15 +87,15 @@ static tern_status print(const tern_bench_row *rows, uint32_t n, const tern_benc
     if (o->json)
         return tern_app_print_json(
             json_pack("{s:o, s:o, s:s, s:s, s:s, s:s?, s:s?, s:b, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:i, "
-                      "s:o, s:o}",
+                      "s:i, s:o, s:o}",
                       s->is_cpu ? "cpu" : "device", tern_app_json_text(s->device, strlen(s->device)), "machine",
                       machine_json(s), "model", s->name, "head", s->head, "activations", s->activations, "kernel",
                       o->kernel, "no_fusion", o->no_fusion, "tuned", (int)s->tuned, "parameters",
                       (json_int_t)s->parameters, "weight_bytes", (json_int_t)s->bytes, "adapters", (int)s->n_loras,
                       "adapter_bytes", (json_int_t)s->lora_bytes, "experts", (json_int_t)s->experts, "experts_held",
                       (json_int_t)s->experts_held, "experts_held_bytes", (json_int_t)s->experts_held_bytes,
-                      "prompt_tokens", (int)o->n_prompt, "generated_tokens", (int)o->n_tokens, "repeats",
-                      (int)o->repeats, "routing", routing, "results", list),
+                      "prompt_tokens", (int)o->n_prompt, "generated_tokens", (int)o->n_tokens, "depth", (int)o->depth,
+                      "repeats", (int)o->repeats, "routing", routing, "results", list),
             err);
     json_decref(list);
     json_decref(routing);
@@ -143,7 +144,7 @@ static tern_status gpu_rows(const tern_options *o, tern_bench_row *rows, uint32_
 static tern_status make_ids(tern_bench *b, tern_error *err)
 {
     tern_rng rng = {1};
-    b->n_ids = b->options->n_prompt + LAST_PROMPT + b->options->n_tokens;
+    b->n_ids = b->options->n_prompt + b->options->depth + b->options->n_tokens;
     b->ids = tern_alloc(b->n_ids * sizeof *b->ids);
     if (!b->ids) return tern_fail_alloc(err, b->n_ids * sizeof *b->ids);
     for (uint32_t i = 0; i < b->n_ids; i++) b->ids[i] = (int32_t)tern_rng_below(&rng, 60);
@@ -189,6 +190,7 @@ static void defaults(tern_options *o)
 {
     o->n_prompt = 512;
     o->n_tokens = 128;
+    o->depth = TERN_BENCH_DEPTH;
     o->repeats = 5;
 }
 

@@ -20,7 +20,7 @@ static const tern_flag flags[] = {
     {"tolerance", 0, TERN_FLAG_F32, "E", FIELD(tolerance), 0, 1,
      "How far an op may be off, as a share of the row's largest number; by its kind when not given"},
     {"unfused", 0, TERN_FLAG_BOOL, NULL, FIELD(unfused), 0, 0, "Every step of the definition as an op of its own"},
-    {"kv", 0, TERN_FLAG_CHOICE, "auto|f16|f32", FIELD(kv), 0, 0, "Numbers in the KV cache"},
+    TERN_APP_FLAGS_KV("Numbers in the KV cache"),
     {"verbose", 'v', TERN_FLAG_BOOL, NULL, FIELD(verbose), 0, 0, "Every op, not every layer"},
     {"json", 0, TERN_FLAG_BOOL, NULL, FIELD(json), 0, 0, "JSON"},
     {0},

@@ -29,11 +29,8 @@ tern_status tern_app_build_graph(tern_graph *graph, const tern_model *model, con
 {
     const tern_config *c = tern_model_config(model);
     uint32_t n_ctx = o->ctx ? o->ctx : c->n_ctx_train < 2048 ? c->n_ctx_train : 2048;
-    tern_graph_options how = {.max_tokens = n_tokens,
-                              .max_outputs = 1,
-                              .n_ctx = n_ctx,
-                              .n_sequences = 1,
-                              .kv_f32 = tern_kv_is_f32(tern_app_kv(o), c, n_ctx)};
+    tern_graph_options how = {.max_tokens = n_tokens, .max_outputs = 1, .n_ctx = n_ctx, .n_sequences = 1};
+    TERN_TRY(tern_kv_resolve(tern_app_kv(o), c, n_ctx, gpu, &how.kv, err));
     const uint32_t n_batch = o->batch ? o->batch : TERN_SESSION_DEFAULT_BATCH;
     tern_graph_size_caches(&how, c, n_batch < n_ctx ? n_batch : n_ctx);
     TERN_TRY(tern_graph_build(graph, model, &how, err));

@@ -9,7 +9,7 @@
 typedef struct tern_eval_writing {
     tern_engine *engine;
     uint32_t n_parallel, n_ctx; /* sequences of a step, and their positions */
-    tern_kv_type kv;
+    tern_kv_types kv;
     uint32_t max_tokens; /* of an answer */
 } tern_eval_writing;
 

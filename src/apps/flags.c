@@ -80,8 +80,7 @@ const tern_flag tern_flags_session[] = {
     {"ctx", 'c', TERN_FLAG_U32, "N", FIELD(ctx), 1, 1 << 24,
      "Positions of context; the model's, at most 2048, when not given"},
     {"batch", 'b', TERN_FLAG_U32, "N", FIELD(batch), 1, 65536, "Tokens of a prefill step; 512 when not given"},
-    {"kv", 0, TERN_FLAG_CHOICE, "auto|f16|f32", FIELD(kv), 0, 0,
-     "Numbers in the KV cache; auto: f32 up to 64 MiB, else f16"},
+    TERN_APP_FLAGS_KV("Numbers in the KV cache; auto: f32 up to 64 MiB, else f16"),
     {0},
 };
 

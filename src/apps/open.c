@@ -198,10 +198,20 @@ tern_status tern_app_open_engine(tern_engine **engine, const tern_options *optio
     return tern_app_open_engine_with(engine, options, tokenizer, n_threads, err);
 }
 
-tern_kv_type tern_app_kv(const tern_options *options)
+/* Words of the flags, so that one is found. */
+static tern_kv_type kv_type(const char *word)
 {
-    if (!options->kv || strcmp(options->kv, "auto") == 0) return TERN_KV_AUTO;
-    return strcmp(options->kv, "f32") == 0 ? TERN_KV_F32 : TERN_KV_F16;
+    static const char *const words[] = {
+        [TERN_KV_F16] = "f16", [TERN_KV_F32] = "f32", [TERN_KV_Q8_0] = "q8_0", [TERN_KV_Q4_0] = "q4_0"};
+    for (int i = TERN_KV_F16; i <= TERN_KV_Q4_0; i++)
+        if (word && strcmp(word, words[i]) == 0) return (tern_kv_type)i;
+    return TERN_KV_AUTO;
+}
+
+tern_kv_types tern_app_kv(const tern_options *o)
+{
+    return (tern_kv_types){.k = kv_type(o->kv_keys ? o->kv_keys : o->kv),
+                           .v = kv_type(o->kv_values ? o->kv_values : o->kv)};
 }
 
 /* Kernels that are trusted because nothing could be told about them, once for each number of them. */

@@ -21,8 +21,8 @@ tern_status tern_app_open_engine(tern_engine **engine, const tern_options *optio
 /* The same with this number of threads instead of --threads. */
 tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *options, bool tokenizer,
                                       uint32_t n_threads, tern_error *err);
-/* What --kv says. */
-tern_kv_type tern_app_kv(const tern_options *options);
+/* What --kv, --cache-type-k and --cache-type-v say. */
+tern_kv_types tern_app_kv(const tern_options *options);
 /* A session by --ctx, --batch and --kv, over what `params` says beside. */
 tern_status tern_app_open_session(tern_session **session, tern_engine *engine, const tern_options *options,
                                   tern_session_params params, tern_error *err);

@@ -29,7 +29,7 @@ typedef struct tern_options {
 
     /* the model and where it runs */
     const char *bundled; /* the model in place of -m; NULL: stories.gguf */
-    const char *model, *hf, *head, *activations, *kv, *cpu_features, *kernel, *ffn;
+    const char *model, *hf, *head, *activations, *kv, *kv_keys, *kv_values, *cpu_features, *kernel, *ffn;
     const char *threads; /* one number; a list for bench */
     uint32_t ctx, batch;
     bool pin;
@@ -105,7 +105,7 @@ typedef struct tern_options {
     uint32_t log_every;
 
     /* measuring */
-    uint32_t n_prompt, repeats;
+    uint32_t n_prompt, repeats, depth;
     const char *steps_list;
     const char *parallel; /* bench: numbers of sequences */
     bool measure;

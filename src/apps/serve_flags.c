@@ -50,7 +50,7 @@ const tern_flag tern_flags_serve_batching[] = {
      "Tokens that one guess has at most"},
     {"cache", 0, TERN_FLAG_TEXT, "SIZE", FIELD(cache), 0, 0,
      "Bytes (2G) of keys and values; room for --parallel sequences of --ctx when not given"},
-    {"kv", 0, TERN_FLAG_CHOICE, "auto|f16|f32", offsetof(tern_options, kv), 0, 0, "Numbers in them"},
+    TERN_APP_FLAGS_KV("Numbers in them"),
     {"cache-file", 0, TERN_FLAG_TEXT, "FILE", FIELD(cache_file), 0, 0,
      "Keeps the first model's share of them for the next start: read at the start, written at the end"},
     {"no-prefix-reuse", 0, TERN_FLAG_BOOL, NULL, FIELD(no_reuse), 0, 0, "Prompts are always evaluated anew"},

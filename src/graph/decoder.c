@@ -29,16 +29,15 @@ static bool is_ring(const tern_builder *b)
     return b->options->n_ring_pages && tern_config_layer(b->config, b->layer).window;
 }
 
-static tern_view cache(tern_builder *b, const char *name)
+static tern_view cache(tern_builder *b, const char *name, tern_dtype type)
 {
     const tern_config *c = b->config;
     const tern_graph_options *o = b->options;
     uint64_t pages = is_ring(b) ? (uint64_t)o->n_ring_pages * o->n_sequences : o->n_pages;
-    uint64_t elements = pages * TERN_PAGE_SIZE * c->n_kv_heads * c->head_dim;
     tern_value value = {.kind = TERN_VALUE_CACHE,
-                        .dtype = b->options->kv_f32 ? TERN_DTYPE_F32 : TERN_DTYPE_F16,
+                        .dtype = type,
                         .cols = c->n_kv_heads * c->head_dim,
-                        .bytes = elements * (b->options->kv_f32 ? 4 : 2)};
+                        .bytes = tern_row_bytes(type, c->n_kv_heads * c->head_dim, pages * TERN_PAGE_SIZE)};
     return tern_build__value(b, value, name);
 }
 
@@ -57,7 +56,7 @@ static void attend_cache(tern_builder *b, tern_op op, tern_view q, tern_view k, 
     tern_view positions = tern_build__param(b, TERN_PARAM_POSITIONS);
     tern_view sequences = tern_build__param(b, TERN_PARAM_SEQUENCES);
     tern_view pages = tern_build__param(b, is_ring(b) ? TERN_PARAM_RING_PAGES : TERN_PARAM_PAGES);
-    tern_view k_cache = cache(b, "k_cache"), v_cache = cache(b, "v_cache");
+    tern_view k_cache = cache(b, "k_cache", b->options->kv.k), v_cache = cache(b, "v_cache", b->options->kv.v);
     tern_op write = op;
     write.kind = TERN_OP_KV_WRITE;
     write.in[TERN_KV_WRITE_K] = k;

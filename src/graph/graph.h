@@ -33,7 +33,7 @@ typedef struct tern_graph_options {
     uint32_t n_pages;        /* physical pages of each cache */
     uint32_t n_ring_pages;   /* of a sequence in the caches of layers with a window, which are rings then: at most
                                 n_pages, as tern_graph_size_caches finds it for steps of max_tokens; 0: n_pages */
-    bool kv_f32;             /* F32 instead of F16 in the cache */
+    tern_cache_types kv;     /* of the caches; heads are whole blocks of them */
     bool f32_activations;    /* no activation quantiser before ternary weights (W1.58A32; trained is W1.58A8) */
     bool int8_blocks;        /* dense layers, of a model whose layers are, multiply int8 by blocks (ops/ref/blocks.h) */
     bool keep_hidden;        /* every layer's output is an output of the graph */

@@ -27,8 +27,10 @@ static uint64_t appended(const tern_graph *g, const tern_op *op)
 {
     const bool fused = op->kind == TERN_OP_ROPE_KV || op->kind == TERN_OP_ROPE_ATTENTION;
     if (!fused && op->kind != TERN_OP_KV_WRITE) return 0;
-    const uint32_t cache = op->in[fused ? TERN_ROPE_KV_K_CACHE : TERN_KV_WRITE_K_CACHE].value;
-    return 2ull * op->n_kv_heads * op->head_dim * (g->values[cache].dtype == TERN_DTYPE_F32 ? 4 : 2);
+    const uint32_t k = op->in[fused ? TERN_ROPE_KV_K_CACHE : TERN_KV_WRITE_K_CACHE].value;
+    const uint32_t v = op->in[fused ? TERN_ROPE_KV_V_CACHE : TERN_KV_WRITE_V_CACHE].value;
+    const uint32_t cols = op->n_kv_heads * op->head_dim;
+    return tern_row_bytes(g->values[k].dtype, cols, 1) + tern_row_bytes(g->values[v].dtype, cols, 1);
 }
 
 static bool seen_before(const tern_graph *g, size_t at)

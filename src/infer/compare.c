@@ -137,14 +137,15 @@ static tern_status check(const tern_comparison *c, tern_error *err)
 static tern_status open_side(tern_compare_side *s, tern_engine *engine, const tern_lora_use *loras,
                              const tern_compare_params *p, tern_error *err)
 {
-    const tern_runner_params params = {.n_ctx = p->n_ids,
-                                       .n_batch = p->n_ids - 1,
-                                       .max_outputs = 1,
-                                       .unfused = p->unfused,
-                                       .keep_all = true,
-                                       .loras = loras,
-                                       .n_loras = p->n_loras,
-                                       .kv_f32 = tern_kv_is_f32(p->kv, tern_engine_config(engine), p->n_ids)};
+    tern_runner_params params = {.n_ctx = p->n_ids,
+                                 .n_batch = p->n_ids - 1,
+                                 .max_outputs = 1,
+                                 .unfused = p->unfused,
+                                 .keep_all = true,
+                                 .loras = loras,
+                                 .n_loras = p->n_loras};
+    TERN_TRY(
+        tern_kv_resolve(p->kv, tern_engine_config(engine), p->n_ids, tern_engine_backend(engine), &params.kv, err));
     return tern_runner_open(&s->runner, engine, &params, err);
 }
 

@@ -12,7 +12,7 @@ typedef struct tern_compare_params {
     const int32_t
         *ids; /* [n_ids], at least 2: all but the last are evaluated as a prompt, the last as a decoded token */
     uint32_t n_ids;
-    tern_kv_type kv;
+    tern_kv_types kv;
     double tolerance; /* of an op, a share as tern_difference.worst; 0: tern_op_tolerance, by the kind of op */
     bool unfused;     /* the graphs as they were built, one op for each step of the definition */
     const tern_lora_use *reference_loras, *tested_loras; /* [n_loras] the same adapters on each engine */

@@ -123,7 +123,7 @@ static tern_status run(measuring *s, tern_error *err)
     const tern_runner_params params = {.n_ctx = window,
                                        .n_batch = smaller(window, BATCH),
                                        .max_outputs = 1,
-                                       .kv_f32 = true,
+                                       .kv = {TERN_DTYPE_F32, TERN_DTYPE_F32},
                                        .unfused = true,
                                        .keep_all = true};
     TERN_TRY(tern_runner_open(&s->runner, s->engine, &params, err));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "infer/kv_types.h"
 
 enum { LEAST_CTX = 64, LEAST_BATCH = 16 };
 
@@ -149,12 +150,23 @@ static void say(char *out, size_t out_bytes, const char *flag, uint32_t value, u
         snprintf(out + n, out_bytes - n, "%s%s%s takes %.2f", n ? ", " : "", flag, number, (double)bytes / (1 << 30));
 }
 
+/* Smaller types of cache: the first that is enough. */
 static void try_kv(question q, char *out, size_t out_bytes)
 {
-    tern_memory_need need;
-    if (!q.params.kv_f32) return;
-    q.params.kv_f32 = false;
-    if (would_fit(&q, &need)) say(out, out_bytes, "--kv f16", 0, need.total);
+    static const tern_dtype types[] = {TERN_DTYPE_F16, TERN_DTYPE_Q8_0};
+    const tern_config *c = tern_engine_config(q.engine);
+    const uint64_t k = tern_kv_page_bytes(c, q.params.kv.k), v = tern_kv_page_bytes(c, q.params.kv.v);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        tern_memory_need need;
+        char flag[32];
+        if (2 * tern_kv_page_bytes(c, types[i]) >= k + v) continue;
+        q.params.kv = (tern_cache_types){types[i], types[i]};
+        if (tern_kv_check(q.params.kv, c, tern_engine_backend(q.engine), NULL) != TERN_OK) return;
+        snprintf(flag, sizeof flag, "--kv %s", tern_cache_type_of(types[i])->name);
+        if (!would_fit(&q, &need)) continue;
+        say(out, out_bytes, flag, 0, need.total);
+        return;
+    }
 }
 
 static void try_ctx(question q, char *out, size_t out_bytes)

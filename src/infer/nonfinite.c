@@ -79,6 +79,21 @@ static const char *find_in_halves(const uint16_t *x, uint64_t n, place *at)
     return NULL;
 }
 
+/* Of rows in blocks the scales tell. */
+static const char *find_in_blocks(const uint8_t *bytes, const tern_value *v, uint32_t head_dim, place *at)
+{
+    const tern_cache_type *type = tern_cache_type_of(v->dtype);
+    const size_t row_bytes = tern_cache_bytes(v->dtype, head_dim);
+    for (uint64_t row = 0; (row + 1) * row_bytes <= v->bytes; row++) {
+        const uint16_t *scales = (const uint16_t *)(const void *)(bytes + row * row_bytes);
+        const char *word = find_in_halves(scales, head_dim / type->elements, at);
+        if (!word) continue;
+        at->col = (uint32_t)row * head_dim + at->col * type->elements;
+        return word;
+    }
+    return NULL;
+}
+
 /* The step that comes next. */
 static tern_runner_step next_step(const tern_nonfinite *s)
 {
@@ -113,6 +128,7 @@ static const char *find_in_value(const tern_nonfinite *s, const tern_graph *g, c
     const uint32_t n_rows = rows_of(g, v, step);
     if (v->kind == TERN_VALUE_CACHE && v->dtype == TERN_DTYPE_F16)
         return find_in_halves((const uint16_t *)(const void *)s->bytes, v->bytes / 2, at);
+    if (v->kind == TERN_VALUE_CACHE && v->dtype != TERN_DTYPE_F32) return find_in_blocks(s->bytes, v, op->head_dim, at);
     if (v->kind == TERN_VALUE_CACHE)
         return find_in_floats(floats, (uint32_t)(v->bytes / 4 / v->cols), v->cols, false, at);
     if (v->dtype != TERN_DTYPE_Q8) return find_in_floats(floats, n_rows, v->cols, op->screened, at);
@@ -197,7 +213,7 @@ tern_status tern_nonfinite_open(tern_nonfinite **search, const tern_runner *runn
     const tern_runner_params params = {.n_ctx = n_ids,
                                        .n_batch = runner->params.n_batch < n_ids ? runner->params.n_batch : n_ids,
                                        .max_outputs = step->n_outputs,
-                                       .kv_f32 = runner->params.kv_f32,
+                                       .kv = runner->params.kv,
                                        .keep_all = true,
                                        .loras = runner->graphs->loras.uses,
                                        .n_loras = runner->graphs->loras.n};

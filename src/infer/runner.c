@@ -26,7 +26,7 @@ static tern_status build(const tern_runner *r, const tern_runner_graphs *set, co
                                   .n_pages = r->n_pages,
                                   .n_ring_pages = r->n_ring_pages,
                                   .n_groups = set->loras.n_groups,
-                                  .kv_f32 = p->kv_f32,
+                                  .kv = p->kv,
                                   .keep_hidden = p->keep_hidden,
                                   .keep_states = set->beside,
                                   .sampler = g == &set->steps,

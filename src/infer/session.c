@@ -5,13 +5,7 @@
 #include "infer/memory_need.h"
 #include "infer/session_internal.h"
 
-enum { DEFAULT_CTX = 2048, DEFAULT_STEPS = 8, SMALL_CACHE_BYTES = 64 << 20 };
-
-bool tern_kv_is_f32(tern_kv_type kv, const tern_config *config, uint32_t n_ctx)
-{
-    uint64_t bytes = 2ull * sizeof(float) * config->n_layers * config->n_kv_heads * config->head_dim * n_ctx;
-    return kv == TERN_KV_F32 || (kv == TERN_KV_AUTO && bytes <= SMALL_CACHE_BYTES);
-}
+enum { DEFAULT_CTX = 2048, DEFAULT_STEPS = 8 };
 
 /* How many tokens a generation asks of the backend at once. */
 _Static_assert((int)TERN_SESSION_MAX_STEPS == (int)TERN_SAMPLE_MAX_STEPS, "what tern/infer.h says");
@@ -28,9 +22,10 @@ static tern_status resolve_steps(const tern_backend *b, const tern_session_param
     return TERN_OK;
 }
 
-static tern_status resolve_params(const tern_config *c, const tern_session_params *in, tern_runner_params *out,
+static tern_status resolve_params(const tern_engine *engine, const tern_session_params *in, tern_runner_params *out,
                                   tern_error *err)
 {
+    const tern_config *c = tern_engine_config(engine);
     uint32_t n_ctx = in->n_ctx;
     if (n_ctx == 0) n_ctx = c->n_ctx_train < DEFAULT_CTX ? c->n_ctx_train : DEFAULT_CTX;
     if (n_ctx > c->n_ctx_train)
@@ -42,11 +37,10 @@ static tern_status resolve_params(const tern_config *c, const tern_session_param
     *out = (tern_runner_params){.n_ctx = n_ctx,
                                 .n_batch = n_batch,
                                 .max_outputs = max_outputs < n_batch ? max_outputs : n_batch,
-                                .kv_f32 = tern_kv_is_f32(in->kv, c, n_ctx),
                                 .keep_hidden = in->keep_hidden,
                                 .loras = in->loras,
                                 .n_loras = in->n_loras};
-    return TERN_OK;
+    return tern_kv_resolve(in->kv, c, n_ctx, tern_engine_backend(engine), &out->kv, err);
 }
 
 tern_status tern_session_resolve(const tern_engine *engine, const tern_session_params *params, tern_runner_params *out,
@@ -54,7 +48,7 @@ tern_status tern_session_resolve(const tern_engine *engine, const tern_session_p
 {
     const tern_session_params defaults = {0};
     if (!params) params = &defaults;
-    TERN_TRY(resolve_params(tern_engine_config(engine), params, out, err));
+    TERN_TRY(resolve_params(engine, params, out, err));
     TERN_TRY(resolve_steps(tern_engine_backend(engine), params, steps, err));
     out->steps = *steps > 0;
     return TERN_OK;

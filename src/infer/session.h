@@ -3,13 +3,12 @@
 #ifndef TERN_INFER_SESSION_H
 #define TERN_INFER_SESSION_H
 
+#include "infer/kv_types.h"
 #include "infer/runner.h"
 #include "tern/infer.h"
 
 enum { TERN_SESSION_DEFAULT_BATCH = 512 }; /* tokens of a prefill step */
 
-/* Whether the cache of such a session is f32. */
-bool tern_kv_is_f32(tern_kv_type kv, const tern_config *config, uint32_t n_ctx);
 /* What a session of such parameters (NULL: the defaults) runs with; *steps: the tokens that a generation asks of the
  * device at once. Errors: INVALID_ARGUMENT. */
 tern_status tern_session_resolve(const tern_engine *engine, const tern_session_params *params, tern_runner_params *out,

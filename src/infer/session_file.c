@@ -1,15 +1,13 @@
 /* A session in a file: its tokens and their keys and values.
  *
  * All numbers little-endian:
- *   "TERNSESS", u32 version, u32 flags (bit 0: f32 cache), u64 fingerprint of the model and its adapters,
- *   u32 tokens n, u32 caches, u64 bytes of a cache's page,
- *   version 3: u32 caches of layers with a window, u32 the first page of them,
- *   i32 ids [n], zeros up to a multiple of 64,
- *   then of each cache (K and V of each layer) the pages that hold the first n - 1 positions; version 3: of layers with
- *   a window from their first page on,
- *   u64 tern_hash of all bytes before (base/hash.h). Version 1, which is still read, ends without it.
- * Version 2 is written where the first page is 0, so where no layer has lost anything. The last token's keys and values
- * are not there: restoring evaluates it, which gives the logits. */
+ *   "TERNSESS", u32 version, u32 flags (the types of the cache: tern_kv_flags), u64 fingerprint of the model and its
+ * adapters, u32 tokens n, u32 caches, u64 bytes of a page of keys, version 3: u32 caches of layers with a window, u32
+ * the first page of them, i32 ids [n], zeros up to a multiple of 64, then of each cache (K and V of each layer) the
+ * pages that hold the first n - 1 positions; version 3: of layers with a window from their first page on, u64 tern_hash
+ * of all bytes before (base/hash.h). Version 1, which is still read, ends without it. Version 2 is written where the
+ * first page is 0, so where no layer has lost anything. The last token's keys and values are not there: restoring
+ * evaluates it, which gives the logits. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -22,7 +20,6 @@ enum {
     VERSION,
     WINDOW_VERSION,
     HASH_BYTES = 8,
-    FLAG_KV_F32 = 1,
     HEADER_BYTES = 40,
     WINDOW_HEADER_BYTES = 8,
     ALIGNMENT = 64
@@ -38,11 +35,9 @@ typedef struct file_shape {
     uint32_t n_window_caches, first_page; /* of layers with a window */
 } file_shape;
 
-static uint64_t page_bytes(const tern_runner *r)
+static uint64_t page_bytes(const tern_runner *r, uint32_t cache)
 {
-    const tern_config *c = tern_engine_config(r->engine);
-    return tern_row_bytes(r->params.kv_f32 ? TERN_DTYPE_F32 : TERN_DTYPE_F16, c->n_kv_heads * c->head_dim,
-                          TERN_PAGE_SIZE);
+    return tern_kv_page_bytes(tern_engine_config(r->engine), tern_kv_type_at(r->params.kv, cache));
 }
 
 /* Caches are those of K and V, layer by layer. */
@@ -62,11 +57,11 @@ static file_shape shape_of(const tern_session *s)
 {
     const tern_runner *r = &s->runner;
     return (file_shape){.version = r->first_held ? WINDOW_VERSION : VERSION,
-                        .flags = r->params.kv_f32 ? FLAG_KV_F32 : 0,
+                        .flags = tern_kv_flags(r->params.kv),
                         .fingerprint = tern_session__fingerprint(r),
                         .n_tokens = s->n_tokens,
                         .n_caches = (uint32_t)r->caches.n,
-                        .page_bytes = page_bytes(r),
+                        .page_bytes = page_bytes(r, 0),
                         .n_window_caches = count_window_caches(r),
                         .first_page = r->first_held / TERN_PAGE_SIZE};
 }
@@ -87,10 +82,10 @@ static page_range pages_of(const tern_runner *r, const file_shape *shape, uint32
 }
 
 /* Where a page lies in its cache. */
-static uint64_t page_offset(const tern_runner *r, const file_shape *shape, uint32_t cache, uint32_t page)
+static uint64_t page_offset(const tern_runner *r, uint32_t cache, uint32_t page)
 {
     const uint32_t n = r->n_ring_pages && has_window(r, cache) ? r->n_ring_pages : r->n_pages;
-    return page % n * shape->page_bytes;
+    return page % n * page_bytes(r, cache);
 }
 
 /* Header and ids, a multiple of ALIGNMENT. */
@@ -133,18 +128,19 @@ static tern_status write_cache(hashed_writer *w, const tern_runner *r, const fil
 {
     tern_backend *b = tern_engine_backend(r->engine);
     const page_range pages = pages_of(r, shape, cache);
+    const uint64_t bytes = page_bytes(r, cache);
     for (uint32_t p = pages.first; p < pages.end; p++) {
-        TERN_TRY(
-            b->buffer_read(b, r->caches.buffers[cache], page_offset(r, shape, cache, p), page, shape->page_bytes, err));
-        add(w, page, (size_t)shape->page_bytes);
+        TERN_TRY(b->buffer_read(b, r->caches.buffers[cache], page_offset(r, cache, p), page, bytes, err));
+        add(w, page, (size_t)bytes);
     }
     return TERN_OK;
 }
 
 static tern_status write_caches(hashed_writer *w, tern_session *s, const file_shape *shape, tern_error *err)
 {
-    uint8_t *page = tern_alloc(tern_size_of(shape->page_bytes));
-    if (!page) return tern_fail_alloc(err, shape->page_bytes);
+    const uint64_t k = page_bytes(&s->runner, 0), v = page_bytes(&s->runner, 1), bytes = k > v ? k : v;
+    uint8_t *page = tern_alloc(tern_size_of(bytes));
+    if (!page) return tern_fail_alloc(err, bytes);
     tern_status status = TERN_OK;
     for (uint32_t i = 0; i < shape->n_caches && status == TERN_OK; i++)
         status = write_cache(w, &s->runner, shape, i, page, err);
@@ -205,11 +201,6 @@ static tern_status read_header(tern_cursor *c, file_shape *out, tern_error *err)
     return TERN_OK;
 }
 
-static const char *cache_name(uint32_t flags)
-{
-    return flags == 0 ? "f16" : flags == FLAG_KV_F32 ? "f32" : "unknown";
-}
-
 /* n_tokens aside, which is the file's own. */
 static tern_status check_windows(const file_shape *found, const file_shape *want, uint32_t window, tern_error *err)
 {
@@ -230,8 +221,8 @@ static tern_status check_shape(const file_shape *found, const file_shape *want, 
         return tern_fail(err, TERN_UNSUPPORTED, "session file version %u: %d to %d expected", found->version,
                          UNCHECKED_VERSION, WINDOW_VERSION);
     if (found->flags != want->flags)
-        return tern_fail(err, TERN_MALFORMED, "the cache is %s: %s expected", cache_name(found->flags),
-                         cache_name(want->flags));
+        return tern_fail(err, TERN_MALFORMED, "the cache is %s: %s expected", tern_kv_name_of(found->flags).text,
+                         tern_kv_name_of(want->flags).text);
     if (found->fingerprint != want->fingerprint)
         return tern_fail(
             err, TERN_MALFORMED,
@@ -268,9 +259,10 @@ static tern_status check_hash(const tern_cursor *c, tern_error *err)
 
 static uint64_t cache_bytes(const tern_runner *r, const file_shape *shape)
 {
-    uint64_t pages = 0;
-    for (uint32_t i = 0; i < shape->n_caches; i++) pages += pages_of(r, shape, i).end - pages_of(r, shape, i).first;
-    return pages * shape->page_bytes;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < shape->n_caches; i++)
+        bytes += (pages_of(r, shape, i).end - pages_of(r, shape, i).first) * page_bytes(r, i);
+    return bytes;
 }
 
 /* A ring takes the last pages, as many as it has. */
@@ -280,11 +272,11 @@ static tern_status read_cache(const tern_runner *r, tern_cursor *c, const file_s
     tern_backend *b = tern_engine_backend(r->engine);
     const page_range pages = pages_of(r, shape, cache);
     const bool ring = r->n_ring_pages && has_window(r, cache);
+    const uint64_t bytes = page_bytes(r, cache);
     for (uint32_t p = pages.first; p < pages.end; p++) {
-        const uint8_t *page = tern_cursor_take(c, (size_t)shape->page_bytes);
+        const uint8_t *page = tern_cursor_take(c, (size_t)bytes);
         if (ring && p + r->n_ring_pages < pages.end) continue;
-        TERN_TRY(b->buffer_write(b, r->caches.buffers[cache], page_offset(r, shape, cache, p), page, shape->page_bytes,
-                                 err));
+        TERN_TRY(b->buffer_write(b, r->caches.buffers[cache], page_offset(r, cache, p), page, bytes, err));
     }
     return TERN_OK;
 }

@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "ops/activation.h"
+#include "ops/dtype.h"
 #include "ops/operands.h"
 #include "ops/routing.h"
 #include "quant/weight.h"
@@ -25,27 +26,15 @@ static inline uint32_t tern_rows_of(tern_rows rows, uint32_t n_tokens, uint32_t 
 }
 
 typedef enum tern_value_kind {
-    TERN_VALUE_WEIGHT, /* a tensor of the model */
-    TERN_VALUE_PARAM,  /* written by the host before each run */
-    TERN_VALUE_CACHE,  /* K or V of one layer: [pages][kv heads][32][head_dim], f16 or f32; lives as long as the session
-                        */
-    TERN_VALUE_CONSTANT,   /* written once by the host (RoPE table) */
+    TERN_VALUE_WEIGHT,   /* a tensor of the model */
+    TERN_VALUE_PARAM,    /* written by the host before each run */
+    TERN_VALUE_CACHE,    /* K or V of one layer: [pages][kv heads][32] rows of head_dim numbers, of one of the types of
+                          * caches (ops/dtype.h); lives as long as the session */
+    TERN_VALUE_CONSTANT, /* written once by the host (RoPE table) */
     TERN_VALUE_ACTIVATION, /* rows made by one op and read by later ones; memory is planned */
     TERN_VALUE_OUTPUT,     /* rows that the host reads after a run */
     TERN_VALUE_STATE       /* what training keeps from step to step for one weight: [n_rows][cols], contiguous */
 } tern_value_kind;
-
-typedef enum tern_dtype {
-    TERN_DTYPE_F32,
-    TERN_DTYPE_F16,
-    TERN_DTYPE_U32,
-    TERN_DTYPE_Q8, /* int8 rows with an f32 scale and an i32 sum for each: see tern_q8_bytes */
-    /* of states alone */
-    TERN_DTYPE_BF16,
-    TERN_DTYPE_M8, /* a first moment in 8 bits: all elements, padded to whole blocks of 256, then an f32 scale for each
-                    * block (ops/ref/update.h, tern_ref_state_pack) */
-    TERN_DTYPE_V8  /* a second moment in 8 bits, in the same way (tern_ref_square_pack) */
-} tern_dtype;
 
 /* Which state of a weight. A dense weight that is trained is its own master: F32 or BF16, contiguous. */
 typedef enum tern_state {
@@ -380,10 +369,10 @@ static inline uint64_t tern_row_bytes(tern_dtype dtype, uint32_t cols, uint64_t 
     case TERN_DTYPE_BF16: return n * cols * 2;
     case TERN_DTYPE_M8:
     case TERN_DTYPE_V8: return (n * cols + 255) / 256 * (256 + 4);
-    case TERN_DTYPE_F32:
-    case TERN_DTYPE_U32: break;
+    case TERN_DTYPE_Q8_0:
+    case TERN_DTYPE_Q4_0: return n * tern_cache_bytes(dtype, cols);
+    default: return n * cols * 4;
     }
-    return n * cols * 4;
 }
 
 const char *tern_op_name(tern_op_kind kind);

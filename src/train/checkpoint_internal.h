@@ -22,6 +22,8 @@ static inline tern_st_tensor tern_checkpoint__tensor(const tern_checkpoint_item 
     case TERN_DTYPE_F16: t.dtype = TERN_ST_F16; return t;
     case TERN_DTYPE_BF16: t.dtype = TERN_ST_BF16; return t;
     case TERN_DTYPE_U32: t.dtype = TERN_ST_U32; return t;
+    case TERN_DTYPE_Q8_0:
+    case TERN_DTYPE_Q4_0:
     case TERN_DTYPE_Q8:
     case TERN_DTYPE_M8:
     case TERN_DTYPE_V8: break;

@@ -73,13 +73,11 @@ static tern_status make_plan(plan *p, const tern_model *model, uint32_t n_ctx, t
     if (n_ctx > c->n_ctx_train)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "context of %u tokens: the model was trained for at most %u",
                          n_ctx, c->n_ctx_train);
-    tern_graph_options options = {.max_tokens = n_ctx < BATCH ? n_ctx : BATCH,
-                                  .max_outputs = 1,
-                                  .n_ctx = n_ctx,
-                                  .n_sequences = 1,
-                                  .kv_f32 = tern_kv_is_f32(TERN_KV_AUTO, c, n_ctx)};
+    tern_graph_options options = {
+        .max_tokens = n_ctx < BATCH ? n_ctx : BATCH, .max_outputs = 1, .n_ctx = n_ctx, .n_sequences = 1};
     tern_graph graph = {0};
     tern_status status;
+    TERN_GOTO(tern_kv_resolve((tern_kv_types){TERN_KV_AUTO, TERN_KV_AUTO}, c, n_ctx, NULL, &options.kv, err));
     tern_graph_size_caches(&options, c, options.max_tokens);
     TERN_GOTO(tern_graph_build(&graph, model, &options, err));
     TERN_GOTO(tern_graph_fuse(&graph, NULL, err));

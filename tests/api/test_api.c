@@ -63,7 +63,7 @@ static void golden_text_of(tern_engine *engine)
     json_t *root, *golden;
     const char *prompt;
     assert_ok(tern_json_read(&root, test_model("tiny-stories-bitnet/golden_greedy.json"), MAX_JSON, &err), err);
-    tern_session *session = open_session(engine, (tern_session_params){.n_ctx = 256, .kv = TERN_KV_F32});
+    tern_session *session = open_session(engine, (tern_session_params){.n_ctx = 256, .kv = {TERN_KV_F32, TERN_KV_F32}});
     assert_true(json_object_size(root) > 0);
     json_object_foreach(root, prompt, golden) check_golden(session, engine, prompt, golden);
     tern_session_close(session);
@@ -182,7 +182,8 @@ static void sessions(void **state)
 {
     enum { N_VOCAB = 4096 };
     tern_error err = {0};
-    tern_session *s = open_session(*state, (tern_session_params){.n_ctx = 64, .max_outputs = 4, .kv = TERN_KV_F32});
+    tern_session *s =
+        open_session(*state, (tern_session_params){.n_ctx = 64, .max_outputs = 4, .kv = {TERN_KV_F32, TERN_KV_F32}});
     const int32_t ids[] = {4091, 552, 498, 258};
     static float first[N_VOCAB];
     assert_int_equal(tern_session_n_ctx(s), 64);

@@ -23,7 +23,18 @@ static void spread_is_printed_where_there_is_one(void **state)
     test_output_free(&twice);
 }
 
+static void depth_is_named(void **state)
+{
+    (void)state;
+    test_output o = TERN("bench", "-m", test_small_model(), "-p", "0", "-n", "4", "-r", "1", "-t", "1", "-d", "100",
+                         "-ctk", "q8_0", "-ctv", "q4_0");
+    assert_int_equal(o.code, 0);
+    assert_non_null(strstr(o.out, "decode of 4 at depth 100:"));
+    test_output_free(&o);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(depth_is_named),
     cmocka_unit_test(spread_is_printed_where_there_is_one),
 };
 

@@ -27,7 +27,7 @@ static void build(tern_graph *g, const test_trained *t, const how *h, tern_backe
                             .n_ctx = 32,
                             .n_sequences = 1,
                             .n_pages = 1,
-                            .kv_f32 = h->f32,
+                            .kv = {h->f32 ? TERN_DTYPE_F32 : TERN_DTYPE_F16, h->f32 ? TERN_DTYPE_F32 : TERN_DTYPE_F16},
                             .f32_activations = h->f32};
     assert_ok(tern_graph_build(g, t->model, &o, &err), err);
     if (h->fused) assert_ok(tern_graph_fuse(g, backend, &err), err);

@@ -33,9 +33,11 @@ tern_backend *generation_backend(const generation_fixture *f)
 
 tern_session *generation_session(const generation_fixture *f, uint32_t n_ctx)
 {
-    return open_session(
-        f->engine, (tern_session_params){
-                       .n_ctx = n_ctx, .n_batch = GENERATION_BATCH, .max_outputs = 5, .kv = TERN_KV_F32, .steps = 4});
+    return open_session(f->engine, (tern_session_params){.n_ctx = n_ctx,
+                                                         .n_batch = GENERATION_BATCH,
+                                                         .max_outputs = 5,
+                                                         .kv = {TERN_KV_F32, TERN_KV_F32},
+                                                         .steps = 4});
 }
 
 static uint32_t generation_length(const generation_fixture *f)

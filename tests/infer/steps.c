@@ -23,15 +23,16 @@ int steps_close(void **state)
 
 tern_session *steps_session(const steps_fixture *f, uint32_t n_ctx, uint32_t steps)
 {
-    return open_session(f->engine,
-                        (tern_session_params){.n_ctx = n_ctx, .kv = TERN_KV_F32, .steps = steps, .n_batch = 64});
+    return open_session(
+        f->engine,
+        (tern_session_params){.n_ctx = n_ctx, .kv = {TERN_KV_F32, TERN_KV_F32}, .steps = steps, .n_batch = 64});
 }
 
 tern_session *steps_reference(const steps_fixture *f, uint32_t n_ctx)
 {
     tern_session_params params = f->reference;
     params.n_ctx = n_ctx;
-    params.kv = TERN_KV_F32;
+    params.kv = (tern_kv_types){TERN_KV_F32, TERN_KV_F32};
     params.n_batch = 64;
     return open_session(f->engine, params);
 }

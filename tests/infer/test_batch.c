@@ -19,7 +19,8 @@ static int setup(void **state)
     (void)state;
     here = calloc(1, sizeof *here);
     here->engine = open_trained(2);
-    tern_session *session = open_session(here->engine, (tern_session_params){.n_ctx = N_CTX, .kv = TERN_KV_F32});
+    tern_session *session =
+        open_session(here->engine, (tern_session_params){.n_ctx = N_CTX, .kv = {TERN_KV_F32, TERN_KV_F32}});
     batch_fill(here->cases, N_CASES, 4000, 17);
     batch_run_alone(session, here->cases, N_CASES);
     tern_session_close(session);
@@ -36,8 +37,11 @@ static int teardown(void **state)
 
 static tern_batch_params with(uint32_t n_parallel, uint32_t n_batch, uint32_t n_chunk)
 {
-    return (tern_batch_params){
-        .n_parallel = n_parallel, .n_ctx = N_CTX, .n_batch = n_batch, .n_chunk = n_chunk, .kv = TERN_KV_F32};
+    return (tern_batch_params){.n_parallel = n_parallel,
+                               .n_ctx = N_CTX,
+                               .n_batch = n_batch,
+                               .n_chunk = n_chunk,
+                               .kv = {TERN_KV_F32, TERN_KV_F32}};
 }
 
 static tern_batch_counters run(tern_batch_params params, uint32_t between, const char *what)
@@ -269,7 +273,7 @@ static void refused_pages(void **state)
     }
     test_write_file(path, file.data, file.size);
     tern_batch_params f16 = with(8, 0, 0);
-    f16.kv = TERN_KV_F16;
+    f16.kv = (tern_kv_types){TERN_KV_F16, TERN_KV_F16};
     tern_batch *other = batch_open(here->engine, f16);
     restore(other, path, "the cache is f32: f16 expected");
     tern_batch_close(other);

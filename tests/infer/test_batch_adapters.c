@@ -56,7 +56,8 @@ static void run_alone(fixture *f)
 {
     tern_error err = {0};
     tern_session *s = open_session(
-        f->engine, (tern_session_params){.n_ctx = N_CTX, .kv = TERN_KV_F32, .keep_hidden = true, .max_outputs = 32});
+        f->engine, (tern_session_params){
+                       .n_ctx = N_CTX, .kv = {TERN_KV_F32, TERN_KV_F32}, .keep_hidden = true, .max_outputs = 32});
     for (uint32_t i = 0; i < N_CASES; i++) {
         const tern_request_params *p = &f->cases[i].params;
         assert_ok(tern_session_set_loras(s, p->loras, p->n_loras, &err), err);
@@ -150,7 +151,7 @@ static void check(const char *model)
 {
     fixture *f = open_fixture(model);
     const tern_config *c = tern_engine_config(f->engine);
-    tern_batch_params params = {.n_parallel = 8, .n_ctx = N_CTX, .n_chunk = 9, .kv = TERN_KV_F32};
+    tern_batch_params params = {.n_parallel = 8, .n_ctx = N_CTX, .n_chunk = 9, .kv = {TERN_KV_F32, TERN_KV_F32}};
     assert_true(run(f, params, 0, "chunks of 9").device_tokens == 0);
     params.n_parallel = 24;
     params.n_chunk = 0;

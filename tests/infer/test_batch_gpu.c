@@ -30,7 +30,8 @@ static tern_engine *open_invariant(const char *path)
 /* n cases from `from` on, each alone. */
 static void run_alone(tern_engine *engine, batch_case *from, uint32_t n, const tern_lora_use *lora)
 {
-    const tern_session_params params = {.n_ctx = N_CTX, .kv = TERN_KV_F16, .loras = lora, .n_loras = lora != NULL};
+    const tern_session_params params = {
+        .n_ctx = N_CTX, .kv = {TERN_KV_F16, TERN_KV_F16}, .loras = lora, .n_loras = lora != NULL};
     tern_session *session = open_session(engine, params);
     for (uint32_t i = 0; i < n; i++) memset(from[i].alone, 0, sizeof from[i].alone);
     batch_run_alone(session, from, n);
@@ -42,7 +43,7 @@ static tern_batch_counters run(tern_engine *engine, uint32_t n, tern_batch_param
 {
     tern_batch_counters counts;
     params.n_ctx = N_CTX;
-    params.kv = TERN_KV_F16;
+    params.kv = (tern_kv_types){TERN_KV_F16, TERN_KV_F16};
     tern_batch *batch = batch_open(engine, params);
     batch_run_together(batch, cases, n, between);
     batch_check(cases, n, what);

@@ -55,7 +55,7 @@ static int forget_result(void **state)
 static void compare(tern_kv_type kv, bool unfused)
 {
     tern_error err = {0};
-    const tern_compare_params params = {.ids = ids, .n_ids = N_IDS, .kv = kv, .unfused = unfused};
+    const tern_compare_params params = {.ids = ids, .n_ids = N_IDS, .kv = {kv, kv}, .unfused = unfused};
     tern_compare_result_deinit(&result);
     assert_ok(tern_compare(reference, tested, &params, &result, &err), err);
 }

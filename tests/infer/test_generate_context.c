@@ -8,7 +8,7 @@ static void context_full(void **state)
     seen whole, s = {0};
     generate_plain_text(f, &whole, 60);
     tern_session *session =
-        open_session(f->engine, (tern_session_params){.n_ctx = 40, .kv = TERN_KV_F32, .max_outputs = 5});
+        open_session(f->engine, (tern_session_params){.n_ctx = 40, .kv = {TERN_KV_F32, TERN_KV_F32}, .max_outputs = 5});
     tern_generate_params params = greedy_params(&s, 0);
     for (params.draft_tokens = 0; params.draft_tokens <= 4; params.draft_tokens += 4) {
         tern_generate_result result = generate(session, generate_story, &params);
@@ -36,9 +36,10 @@ static void context_shift(void **state)
     fixture *f = *state;
     enum { CTX = 32, KEEP = 3, LENGTH = 80 };
     tern_error err = {0};
-    tern_session *session =
-        open_session(f->engine, (tern_session_params){.n_ctx = CTX, .kv = TERN_KV_F32, .max_outputs = 6});
-    tern_session *other = open_session(f->engine, (tern_session_params){.n_ctx = CTX, .kv = TERN_KV_F32});
+    tern_session *session = open_session(
+        f->engine, (tern_session_params){.n_ctx = CTX, .kv = {TERN_KV_F32, TERN_KV_F32}, .max_outputs = 6});
+    tern_session *other =
+        open_session(f->engine, (tern_session_params){.n_ctx = CTX, .kv = {TERN_KV_F32, TERN_KV_F32}});
     tern_tokens prompt = ids_of(f->engine, generate_story);
     int32_t kept[CTX], want[LENGTH];
     uint32_t n = (uint32_t)prompt.n, n_vocab = tern_engine_config(f->engine)->n_vocab;
@@ -83,9 +84,9 @@ static void context_shift(void **state)
 static void draft_models_change_nothing(void **state)
 {
     fixture *f = *state;
-    const tern_session_params shape = {.n_ctx = 64, .kv = TERN_KV_F32, .max_outputs = 5};
+    const tern_session_params shape = {.n_ctx = 64, .kv = {TERN_KV_F32, TERN_KV_F32}, .max_outputs = 5};
     tern_session *session = open_session(f->engine, shape),
-                 *small = open_session(f->engine, (tern_session_params){.n_ctx = 60, .kv = TERN_KV_F32});
+                 *small = open_session(f->engine, (tern_session_params){.n_ctx = 60, .kv = {TERN_KV_F32, TERN_KV_F32}});
     uint32_t n_accepted = 0, n_found = 0;
     for (uint32_t i = 0; i < 3; i++) {
         seen plain = {0}, s = {0};
@@ -211,7 +212,7 @@ static void exact_head(void **state)
         tern_engine_open(&engine, model, &(tern_engine_params){.backend = {.n_threads = 1}, .head_exact = true}, &err),
         err);
     tern_session *session =
-        open_session(engine, (tern_session_params){.n_ctx = 512, .kv = TERN_KV_F32, .max_outputs = 9});
+        open_session(engine, (tern_session_params){.n_ctx = 512, .kv = {TERN_KV_F32, TERN_KV_F32}, .max_outputs = 9});
     for (uint32_t i = 0; i < 6; i++) {
         seen full = {0}, exact = {0};
         tern_generate_params params = greedy_params(&full, 50);

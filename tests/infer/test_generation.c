@@ -175,7 +175,7 @@ static void adapts(void **state)
     tern_session *session = generation_session(f, 128);
     at_once(session, generation_story, params, &want);
     const bool on_device = want.result.steps > 0;
-    const tern_session_params how = {.n_ctx = 128, .n_batch = GENERATION_BATCH, .kv = TERN_KV_F32};
+    const tern_session_params how = {.n_ctx = 128, .n_batch = GENERATION_BATCH, .kv = {TERN_KV_F32, TERN_KV_F32}};
     tern_session_close(session);
     tern_session_close(open_session(f->engine, how)); /* Vulkan tries new kernels, which it waits for */
     test_make_pending(generation_backend(f), GENERATION_SEED);

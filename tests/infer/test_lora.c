@@ -136,7 +136,7 @@ static void the_same_bits_on_every_path(void **state)
             const tern_runner_params params = {.n_ctx = N_IDS,
                                                .n_batch = N_IDS,
                                                .max_outputs = N_IDS,
-                                               .kv_f32 = true,
+                                               .kv = {TERN_DTYPE_F32, TERN_DTYPE_F32},
                                                .unfused = true,
                                                .loras = &use,
                                                .n_loras = 1};

@@ -148,7 +148,7 @@ static void swapped(void **state)
         tern_lora *a = test_lora(engine, 4, 1, false), *b = test_lora(engine, 8, 2, true);
         const tern_lora_use both[] = {{a, 1}, {b, 0.5f}}, off = {a, 0};
         const tern_session_params params = {
-            .n_ctx = 128, .max_outputs = 128, .kv = TERN_KV_F32, .loras = both, .n_loras = 2};
+            .n_ctx = 128, .max_outputs = 128, .kv = {TERN_KV_F32, TERN_KV_F32}, .loras = both, .n_loras = 2};
         tern_session *s = test_session(engine, false), *fresh;
         assert_ok(tern_session_open(&fresh, engine, &params, &err), err);
         size_t n = LENGTH * tern_engine_config(engine)->n_vocab, bytes = n * sizeof(float);

@@ -12,7 +12,7 @@ static void swapped_in_a_session(void **state)
     tern_lora *a = test_lora(engine, 4, 1, false), *b = test_lora(engine, 8, 2, true);
     const tern_lora_use use_a = {a, 1}, use_b = {b, 0.5f};
     const tern_session_params params = {
-        .n_ctx = 128, .max_outputs = 128, .kv = TERN_KV_F32, .loras = &use_b, .n_loras = 1};
+        .n_ctx = 128, .max_outputs = 128, .kv = {TERN_KV_F32, TERN_KV_F32}, .loras = &use_b, .n_loras = 1};
     assert_ok(tern_session_open(&fresh, engine, &params, &err), err);
     size_t row = lora_vocabulary(s) * sizeof(float);
     float *of_b = lora_logits_of(fresh), *before = malloc(row);

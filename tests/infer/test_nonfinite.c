@@ -65,7 +65,7 @@ static void check_named(tern_engine *engine, tern_kv_type kv, const char *words)
     static const uint32_t batches[] = {64, 4, 1};
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
         tern_error err = {0};
-        tern_session *session = open_session(engine, (tern_session_params){.n_batch = batches[i], .kv = kv});
+        tern_session *session = open_session(engine, (tern_session_params){.n_batch = batches[i], .kv = {kv, kv}});
         assert_int_equal(tern_session_append(session, ids, N_IDS, &err), TERN_NOT_FINITE);
         assert_names(&err, words);
         assert_int_equal(tern_session_n_tokens(session), (N_IDS - 1) / batches[i] * batches[i]);
@@ -103,7 +103,7 @@ static void caches_are_looked_at(void **state)
     check_named(open_changed("blk.0.attn_v.weight", v_scale, 1e7f, 4, true), TERN_KV_F16,
                 "is rope_kv, which makes v_cache-0 in layer 0 (element ");
     tern_engine *engine = open_changed("blk.0.attn_v.weight", v_scale, 1e7f, 4, true);
-    tern_session *session = open_session(engine, (tern_session_params){.kv = TERN_KV_F32});
+    tern_session *session = open_session(engine, (tern_session_params){.kv = {TERN_KV_F32, TERN_KV_F32}});
     assert_ok(tern_session_append(session, ids, N_IDS, &err), err);
     tern_session_close(session);
     tern_engine_close(engine);

@@ -193,9 +193,10 @@ static void long_text(void **state)
     tern_generate_result result;
     ring_open(&p, "gemma3");
     ring_fill_ids(&rng, &p, ids, PROMPT);
-    tern_session *ring = open_session(p.engine, (tern_session_params){.n_ctx = CTX, .n_batch = 8, .kv = TERN_KV_F32});
+    tern_session *ring =
+        open_session(p.engine, (tern_session_params){.n_ctx = CTX, .n_batch = 8, .kv = {TERN_KV_F32, TERN_KV_F32}});
     tern_session *whole =
-        open_session(p.cpu, (tern_session_params){.n_ctx = CTX, .max_outputs = CTX, .kv = TERN_KV_F32});
+        open_session(p.cpu, (tern_session_params){.n_ctx = CTX, .max_outputs = CTX, .kv = {TERN_KV_F32, TERN_KV_F32}});
     assert_true(tern_session_kv_bytes(ring) < tern_session_kv_bytes(whole) * 3 / 4);
     tern_generate_params params = {.sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = MORE};
     params.sampler.temperature = 0;

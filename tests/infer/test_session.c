@@ -111,8 +111,8 @@ typedef struct speaker {
 static void *speak(void *argument)
 {
     speaker *me = argument;
-    tern_session *s =
-        open_session(session_engine, (tern_session_params){.n_ctx = CTX, .kv = TERN_KV_F16, .max_outputs = 4});
+    tern_session *s = open_session(
+        session_engine, (tern_session_params){.n_ctx = CTX, .kv = {TERN_KV_F16, TERN_KV_F16}, .max_outputs = 4});
     tern_generate_params params = {
         .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 40, .draft_tokens = 3, .on_piece = see, .context = &me->heard};
     params.sampler.seed = me->seed;
@@ -155,7 +155,8 @@ static void split(void **state)
         assert_ok(tern_model_open(&model, test_model("tiny-stories-bitnet"), &(tern_model_options){0}, &err), err);
         assert_ok(tern_engine_open(&cut, model, &params, &err), err);
         assert_string_equal(tern_engine_backend(cut)->info.name, n > N_LAYERS ? "cpu" : "cpu+cpu");
-        tern_session *a = open_session(cut, (tern_session_params){.n_ctx = CTX, .kv = TERN_KV_F16, .n_batch = 33});
+        tern_session *a =
+            open_session(cut, (tern_session_params){.n_ctx = CTX, .kv = {TERN_KV_F16, TERN_KV_F16}, .n_batch = 33});
         tern_session_truncate(session_session, 0);
         session_append(a, session_ids, N_IDS);
         session_append(session_session, session_ids, N_IDS);

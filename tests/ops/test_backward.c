@@ -250,24 +250,21 @@ static void attention_in_pages(void **state)
     for (uint32_t t = 0; t < LENGTH; t++) {
         const uint32_t page = 0, lo = 0, hi = t + 1;
         float most = -INFINITY, sum = 0, acc[DIM] = {0};
-        tern_attention_args args = {backward_input[0] + t * DIM,
-                                    DIM,
-                                    1,
-                                    DIM,
-                                    (const uint8_t *)pages[0],
-                                    (const uint8_t *)pages[1],
-                                    sizeof pages[0],
-                                    &page,
-                                    &lo,
-                                    &hi,
-                                    0,
-                                    LENGTH,
-                                    0.25f,
-                                    0,
-                                    &most,
-                                    &sum,
-                                    acc};
-        tern_ref_attention_f32(&args);
+        tern_attention_args args = {.q = backward_input[0] + t * DIM,
+                                    .q_stride = DIM,
+                                    .n_queries = 1,
+                                    .head_dim = DIM,
+                                    .k = (const uint8_t *)pages[0],
+                                    .v = (const uint8_t *)pages[1],
+                                    .pages = &page,
+                                    .lo = &lo,
+                                    .hi = &hi,
+                                    .n = LENGTH,
+                                    .scale = 0.25f,
+                                    .m = &most,
+                                    .l = &sum,
+                                    .acc = acc};
+        tern_ref_attention(&args);
         assert_true(fabsf(most - m[t]) <= 1e-6f && fabsf(sum - l[t]) <= 1e-5f * l[t]);
         for (uint32_t d = 0; d < DIM; d++) assert_true(fabsf(acc[d] / sum - out[t * DIM + d]) <= 1e-6f);
     }

@@ -231,7 +231,8 @@ static void check_attention(float softcap)
                              .head_dim = HEAD,
                              .k = (const uint8_t *)k,
                              .v = (const uint8_t *)v,
-                             .page_bytes = 32 * HEAD * 4,
+                             .k_page_bytes = 32 * HEAD * 4,
+                             .v_page_bytes = 32 * HEAD * 4,
                              .pages = pages,
                              .lo = lo,
                              .hi = hi,
@@ -241,7 +242,7 @@ static void check_attention(float softcap)
                              .m = m,
                              .l = l,
                              .acc = acc};
-    tern_ref_attention_f32(&a);
+    tern_ref_attention(&a);
     for (uint32_t i = 0; i < QUERIES; i++) {
         double expected[HEAD];
         plain_attention(&a, i, -HUGE_VAL, expected);

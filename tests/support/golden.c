@@ -81,7 +81,7 @@ tern_session *test_session(tern_engine *engine, bool keep_hidden)
     tern_error err = {0};
     tern_session *session;
     tern_session_params params = {
-        .n_ctx = CONTEXT, .max_outputs = CONTEXT, .kv = TERN_KV_F32, .keep_hidden = keep_hidden};
+        .n_ctx = CONTEXT, .max_outputs = CONTEXT, .kv = {TERN_KV_F32, TERN_KV_F32}, .keep_hidden = keep_hidden};
     assert_ok(tern_session_open(&session, engine, &params, &err), err);
     return session;
 }

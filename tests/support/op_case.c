@@ -234,8 +234,7 @@ tern_view test_case_norm_weight(test_case *c, uint32_t cols)
 tern_view test_case_cache(test_case *c, const char *name, tern_dtype dtype, uint32_t n_pages, uint32_t n_kv_heads,
                           uint32_t head_dim)
 {
-    const size_t n = (size_t)n_pages * TERN_PAGE_SIZE * n_kv_heads * head_dim,
-                 bytes = n * (dtype == TERN_DTYPE_F16 ? 2 : 4);
+    const size_t n = (size_t)n_pages * TERN_PAGE_SIZE * n_kv_heads * head_dim, bytes = tern_cache_bytes(dtype, n);
     tern_view view = add_value(
         c, (tern_value){.kind = TERN_VALUE_CACHE, .dtype = dtype, .cols = n_kv_heads * head_dim, .bytes = bytes}, name);
     float *x = malloc(n * sizeof *x);

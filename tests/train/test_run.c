@@ -8,7 +8,7 @@ static double loss_of(const char *path, const char *jsonl)
     tern_engine *engine = NULL;
     tern_session *session = NULL;
     const tern_engine_options how = {.n_threads = 1};
-    const tern_session_params params = {.n_ctx = 64, .max_outputs = RUN_SEQ, .kv = TERN_KV_F32};
+    const tern_session_params params = {.n_ctx = 64, .max_outputs = RUN_SEQ, .kv = {TERN_KV_F32, TERN_KV_F32}};
     assert_ok(tern_engine_load(&engine, path, &how, &err), err);
     assert_ok(tern_session_open(&session, engine, &params, &err), err);
     tern_buf text = bytes_of(jsonl);

@@ -156,10 +156,11 @@ static void check_inference(const char *path, bool f32_activations)
     tern_engine *engine = open_engine(path, &how);
     for (uint32_t i = 0; i < 16; i++) {
         make_checking(tern_engine_backend(engine), fusions[i & 1]);
+        const tern_dtype kv = i & 4 ? TERN_DTYPE_F32 : TERN_DTYPE_F16;
         const tern_runner_params params = {.n_ctx = 96,
                                            .n_batch = i & 2 ? 7 : 64,
                                            .max_outputs = i & 2 ? 3 : 1,
-                                           .kv_f32 = i & 4,
+                                           .kv = {kv, kv},
                                            .unfused = i & 8,
                                            .keep_hidden = i & 2,
                                            .keep_all = i & 8,

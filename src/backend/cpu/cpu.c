@@ -243,6 +243,7 @@ tern_status tern_cpu_open(tern_backend **backend, const tern_cpu_options *option
                                .info.memory = tern_cpu_memory(),
                                .info.fusions = TERN_FUSION_IN_PLACE,
                                .info.max_steps = 1,
+                               .info.caches_in_blocks = true,
                                .info.screens = true,
                                .info.batch_invariant = true,
                                .info.groups_rows = true,

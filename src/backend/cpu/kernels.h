@@ -15,6 +15,7 @@
 #define TERN_CPU_INT8_SLOT(X, name, NAME, elements, bytes)   X(int8_##name, tern_blocks_fn)
 #define TERN_CPU_DENSE_SLOT(X, name, NAME, elements, bytes)  X(name, tern_dense_fn)
 #define TERN_CPU_DECODE_SLOT(X, name, NAME, elements, bytes) X(decode_##name, tern_decode_fn)
+#define TERN_CPU_STORE_SLOT(X, name, NAME, elements, bytes)  X(kv_store_##name, tern_kv_store_fn)
 
 /* X(slot, function type): what a table of kernels holds; the scalar level is tern_ref_<slot>. */
 #define TERN_CPU_SLOT_LIST(X)                                                                                          \
@@ -48,10 +49,8 @@
     X(softcap_row, tern_softcap_fn)                                                                                    \
     X(rope_halves, tern_rope_fn)                                                                                       \
     X(rope_adjacent, tern_rope_fn)                                                                                     \
-    X(kv_store_f16, tern_kv_store_fn)                                                                                  \
-    X(kv_store_f32, tern_kv_store_fn)                                                                                  \
-    X(attention_f16, tern_attention_fn)                                                                                \
-    X(attention_f32, tern_attention_fn)                                                                                \
+    TERN_CACHE_TYPE_LIST(TERN_CPU_STORE_SLOT, X)                                                                       \
+    X(attention, tern_attention_fn)                                                                                    \
     X(gemm, tern_gemm_fn)                                                                                              \
     X(decode_i8, tern_decode_fn)                                                                                       \
     X(decode_f16, tern_decode_fn)                                                                                      \

@@ -188,6 +188,7 @@ tern_status tern_split_open(tern_backend **backend, tern_backend *host, tern_bac
                              .info.copies_weights = host->info.copies_weights && device->info.copies_weights,
                              .info.fusions = host->info.fusions & device->info.fusions,
                              .info.max_steps = 1,
+                             .info.caches_in_blocks = host->info.caches_in_blocks && device->info.caches_in_blocks,
                              .info.screens = host->info.screens,
                              .info.batch_invariant = host->info.batch_invariant && device->info.batch_invariant,
                              .close = split_close,

@@ -35,17 +35,17 @@ static tern_status resolve(tern_batch_params *p, const tern_config *c, tern_erro
     return TERN_OK;
 }
 
-/* Bytes of a page in all caches together. */
-static uint64_t bytes_of_page(const tern_config *c, bool f32)
+static void size_pages(tern_batch *b, tern_cache_types types)
 {
-    return 2ull * c->n_layers *
-           tern_row_bytes(f32 ? TERN_DTYPE_F32 : TERN_DTYPE_F16, c->n_kv_heads * c->head_dim, TERN_PAGE_SIZE);
+    const tern_config *c = tern_engine_config(b->engine);
+    for (size_t i = 0; i < 2; i++) b->page_bytes[i] = tern_kv_page_bytes(c, tern_kv_type_at(types, i));
+    b->bytes_of_page = c->n_layers * (b->page_bytes[0] + b->page_bytes[1]);
 }
 
-static tern_status count_pages(const tern_batch *b, bool f32, uint32_t *out, tern_error *err)
+static tern_status count_pages(const tern_batch *b, uint32_t *out, tern_error *err)
 {
     const tern_batch_params *p = &b->params;
-    const uint64_t each = bytes_of_page(tern_engine_config(b->engine), f32);
+    const uint64_t each = b->bytes_of_page;
     const uint64_t n = p->cache_bytes ? p->cache_bytes / each : (uint64_t)p->n_parallel * b->max_pages;
     if (n < b->max_pages)
         return tern_fail(err, TERN_INVALID_ARGUMENT,
@@ -58,19 +58,19 @@ static tern_status count_pages(const tern_batch *b, bool f32, uint32_t *out, ter
 
 static tern_status open_runner(tern_batch *b, tern_error *err)
 {
-    const tern_config *c = tern_engine_config(b->engine);
     const tern_batch_params *p = &b->params;
     tern_runner_params r = {.n_ctx = p->n_ctx,
                             .n_batch = p->n_batch,
                             .max_outputs = p->n_parallel + SPARE_OUTPUTS,
-                            .kv_f32 = tern_kv_is_f32(p->kv, c, p->n_ctx),
                             .n_sequences = p->n_parallel,
                             .sample_rows = tern_engine_backend(b->engine)->info.samples_rows};
     if (r.max_outputs > r.n_batch) r.max_outputs = r.n_batch;
     b->max_outputs = r.max_outputs;
     b->max_pages = (p->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE;
-    b->page_bytes = bytes_of_page(c, r.kv_f32) / (2ull * c->n_layers);
-    TERN_TRY(count_pages(b, r.kv_f32, &r.n_pages, err));
+    TERN_TRY(
+        tern_kv_resolve(p->kv, tern_engine_config(b->engine), p->n_ctx, tern_engine_backend(b->engine), &r.kv, err));
+    size_pages(b, r.kv);
+    TERN_TRY(count_pages(b, &r.n_pages, err));
     TERN_TRY(tern_memory_check(b->engine, &r, false, err));
     TERN_TRY(tern_runner_open(&b->runner, b->engine, &r, err));
     b->plain = (tern_batch_graphs){.graphs = b->runner.graphs};
@@ -88,7 +88,7 @@ static tern_status allocate(tern_batch *b, tern_error *err)
     b->kept = tern_calloc(b->n_vocab, sizeof *b->kept);
     b->n_allowed = ((size_t)b->n_vocab + 31) / 32;
     b->allowed = tern_calloc(b->n_allowed, sizeof *b->allowed);
-    b->copied = tern_alloc(tern_size_of(b->page_bytes));
+    b->copied = tern_alloc(tern_size_of(b->page_bytes[b->page_bytes[1] > b->page_bytes[0]]));
     b->running = tern_calloc(n, sizeof(tern_sequence *));
     b->slots = tern_calloc(n, sizeof(tern_sequence *));
     b->stepped = tern_calloc(n, sizeof(tern_sequence *));

@@ -114,8 +114,9 @@ struct tern_batch {
     float *kept;       /* [n_vocab] logits as they were before a sampler changed them */
     uint32_t *allowed; /* [n_allowed] a bit for each token that a grammar allows */
     size_t n_allowed;
-    uint8_t *copied; /* a page on its way */
-    uint64_t page_bytes;
+    uint8_t *copied;         /* a page on its way */
+    uint64_t page_bytes[2];  /* of keys and of values, in one layer */
+    uint64_t bytes_of_page;  /* in all caches together */
     tern_sequence **running; /* [n_parallel], oldest first */
     tern_sequence **slots;   /* [n_parallel]; NULL: free */
     tern_sequence **stepped; /* [n_parallel] those of the step under way */

@@ -35,12 +35,13 @@ static tern_status open_runner(tern_drafter *d, tern_error *err)
 {
     const tern_config *c = tern_engine_config(d->engine);
     const uint32_t n_pages = d->n_slots * ((d->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE);
-    const tern_runner_params params = {.n_ctx = d->n_ctx,
-                                       .n_batch = d->n_batch,
-                                       .max_outputs = d->n_slots,
-                                       .kv_f32 = tern_kv_is_f32(TERN_KV_AUTO, c, d->n_ctx),
-                                       .n_sequences = d->n_slots,
-                                       .n_pages = n_pages};
+    tern_runner_params params = {.n_ctx = d->n_ctx,
+                                 .n_batch = d->n_batch,
+                                 .max_outputs = d->n_slots,
+                                 .n_sequences = d->n_slots,
+                                 .n_pages = n_pages};
+    const tern_kv_types kv = {TERN_KV_AUTO, TERN_KV_AUTO};
+    TERN_TRY(tern_kv_resolve(kv, c, d->n_ctx, tern_engine_backend(d->engine), &params.kv, err));
     TERN_TRY(tern_memory_check(d->engine, &params, false, err));
     TERN_TRY(tern_runner_open(&d->runner, d->engine, &params, err));
     order_pages(&d->runner.graphs->decode.bound, n_pages);

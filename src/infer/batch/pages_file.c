@@ -1,14 +1,12 @@
 /* The kept pages of a batch in a file: a tree of tokens, with their keys and values.
  *
  * All numbers little-endian:
- *   "TERNPAGE", u32 version, u32 flags (bit 0: f32 cache), u64 fingerprint of what made them (the model, the backend),
- *   u32 pages, u32 caches, u64 bytes of a cache's page,
- *   of each page u32 parent (a page before it; 2^32 - 1: none), u32 ids n, u64 salt (its adapters), i32 ids [32], of
- *   which those from n on are 0,
- *   of each page its bytes in each cache (K and V of each layer),
- *   u64 tern_hash of all bytes before (base/hash.h).
- * Parents stand before their children, and what was used last before what was used earlier, so that the first pages of
- * a file are a tree as well, for a smaller pool. */
+ *   "TERNPAGE", u32 version, u32 flags (the types of the cache: tern_kv_flags), u64 fingerprint of what made them (the
+ * model, the backend), u32 pages, u32 caches, u64 bytes of a page of keys, of each page u32 parent (a page before it;
+ * 2^32 - 1: none), u32 ids n, u64 salt (its adapters), i32 ids [32], of which those from n on are 0, of each page its
+ * bytes in each cache (K and V of each layer), u64 tern_hash of all bytes before (base/hash.h). Parents stand before
+ * their children, and what was used last before what was used earlier, so that the first pages of a file are a tree as
+ * well, for a smaller pool. */
 #include <string.h>
 #include <sys/stat.h>
 
@@ -21,7 +19,6 @@
 
 enum {
     VERSION = 1,
-    FLAG_KV_F32 = 1,
     HEADER_BYTES = 40,
     RECORD_BYTES = 16 + 4 * TERN_PAGE_SIZE,
     HASH_BYTES = 8,
@@ -54,11 +51,11 @@ static uint64_t fingerprint_of(const tern_batch *b)
 static file_shape shape_of(const tern_batch *b, uint32_t n_pages)
 {
     return (file_shape){.version = VERSION,
-                        .flags = b->runner.params.kv_f32 ? FLAG_KV_F32 : 0,
+                        .flags = tern_kv_flags(b->runner.params.kv),
                         .fingerprint = fingerprint_of(b),
                         .n_pages = n_pages,
                         .n_caches = (uint32_t)b->runner.caches.n,
-                        .page_bytes = b->page_bytes};
+                        .page_bytes = b->page_bytes[0]};
 }
 
 static tern_status check_keeps(const tern_batch *b, tern_error *err)
@@ -131,9 +128,9 @@ static tern_status add_page(hashed_writer *w, tern_batch *b, uint32_t page, tern
 {
     tern_backend *backend = tern_engine_backend(b->engine);
     for (size_t i = 0; i < b->runner.caches.n; i++) {
-        TERN_TRY(backend->buffer_read(backend, b->runner.caches.buffers[i], page * b->page_bytes, b->copied,
-                                      b->page_bytes, err));
-        add(w, b->copied, tern_size_of(b->page_bytes));
+        const uint64_t bytes = b->page_bytes[i % 2];
+        TERN_TRY(backend->buffer_read(backend, b->runner.caches.buffers[i], page * bytes, b->copied, bytes, err));
+        add(w, b->copied, tern_size_of(bytes));
     }
     return TERN_OK;
 }
@@ -221,18 +218,13 @@ static tern_status read_header(tern_cursor *c, file_shape *out, tern_error *err)
     return TERN_OK;
 }
 
-static const char *cache_name(uint32_t flags)
-{
-    return flags == 0 ? "f16" : flags == FLAG_KV_F32 ? "f32" : "unknown";
-}
-
 static tern_status check_shape(const file_shape *found, const file_shape *want, tern_error *err)
 {
     if (found->version != VERSION)
         return tern_fail(err, TERN_UNSUPPORTED, "version %u of saved pages: %d expected", found->version, VERSION);
     if (found->flags != want->flags)
-        return tern_fail(err, TERN_MALFORMED, "the cache is %s: %s expected", cache_name(found->flags),
-                         cache_name(want->flags));
+        return tern_fail(err, TERN_MALFORMED, "the cache is %s: %s expected", tern_kv_name_of(found->flags).text,
+                         tern_kv_name_of(want->flags).text);
     if (found->fingerprint != want->fingerprint)
         return tern_fail(err, TERN_MALFORMED, "pages of another model, device or way to compute");
     if (found->n_caches != want->n_caches || found->page_bytes != want->page_bytes)
@@ -243,9 +235,9 @@ static tern_status check_shape(const file_shape *found, const file_shape *want, 
 }
 
 /* The file is as long as its pages are, and its hash is right. */
-static tern_status check_bytes(const tern_cursor *c, const file_shape *shape, tern_error *err)
+static tern_status check_bytes(const tern_batch *b, const tern_cursor *c, const file_shape *shape, tern_error *err)
 {
-    const uint64_t left = tern_cursor_left(c), each = RECORD_BYTES + shape->n_caches * shape->page_bytes;
+    const uint64_t left = tern_cursor_left(c), each = RECORD_BYTES + b->bytes_of_page;
     if (left < HASH_BYTES || (left - HASH_BYTES) % each || (left - HASH_BYTES) / each != shape->n_pages)
         return tern_fail(err, TERN_MALFORMED, "%llu bytes behind the header: %u pages of %llu, and %d, expected",
                          (unsigned long long)left, shape->n_pages, (unsigned long long)each, HASH_BYTES);
@@ -294,9 +286,11 @@ static tern_status read_pages(tern_batch *b, tern_cursor *c, uint32_t n, tern_er
 {
     tern_backend *backend = tern_engine_backend(b->engine);
     for (uint32_t page = 0; page < n; page++)
-        for (size_t i = 0; i < b->runner.caches.n; i++)
-            TERN_TRY(backend->buffer_write(backend, b->runner.caches.buffers[i], page * b->page_bytes,
-                                           tern_cursor_take(c, b->page_bytes), b->page_bytes, err));
+        for (size_t i = 0; i < b->runner.caches.n; i++) {
+            const uint64_t bytes = b->page_bytes[i % 2];
+            TERN_TRY(backend->buffer_write(backend, b->runner.caches.buffers[i], page * bytes,
+                                           tern_cursor_take(c, tern_size_of(bytes)), bytes, err));
+        }
     return TERN_OK;
 }
 
@@ -321,7 +315,7 @@ tern_status tern_batch__restore_bytes(tern_batch *b, const void *bytes, size_t s
         return tern_fail(err, TERN_INVALID_ARGUMENT, "pages can be restored before the first step alone");
     TERN_TRY(read_header(&c, &found, err));
     TERN_TRY(check_shape(&found, &want, err));
-    TERN_TRY(check_bytes(&c, &found, err));
+    TERN_TRY(check_bytes(b, &c, &found, err));
     const uint32_t n = found.n_pages < b->pages.n ? found.n_pages : b->pages.n;
     tern_status status = read_records(b, &c, found.n_pages, n, err);
     if (status == TERN_OK) status = read_pages(b, &c, n, err);

@@ -8,8 +8,9 @@ static tern_status copy_page(tern_batch *b, uint32_t from, uint32_t to, tern_err
     tern_backend *backend = tern_engine_backend(b->engine);
     for (size_t i = 0; i < b->runner.caches.n; i++) {
         tern_buffer *cache = b->runner.caches.buffers[i];
-        TERN_TRY(backend->buffer_read(backend, cache, from * b->page_bytes, b->copied, b->page_bytes, err));
-        TERN_TRY(backend->buffer_write(backend, cache, to * b->page_bytes, b->copied, b->page_bytes, err));
+        const uint64_t bytes = b->page_bytes[i % 2];
+        TERN_TRY(backend->buffer_read(backend, cache, from * bytes, b->copied, bytes, err));
+        TERN_TRY(backend->buffer_write(backend, cache, to * bytes, b->copied, bytes, err));
     }
     return TERN_OK;
 }

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ops/dtype.h"
 #include "quant/encoding.h"
 
 enum { TERN_LANES = 16, TERN_PAGE_POSITIONS = 32, TERN_ATTENTION_CHUNK = 256 };
@@ -99,12 +100,26 @@ typedef void (*tern_add_fn)(const float *a, const float *b, size_t n, float *y);
  *   a' = a * cos - b * sin;  b' = b * cos + a * sin   (each product rounded, then the sum: no fma) */
 typedef void (*tern_rope_fn)(float *x, uint32_t n_heads, uint32_t head_dim, const float *cs);
 
-/* n f32 values to f16 (round to nearest even) or f32 (copy): what is stored in the KV cache. */
+/* n f32 values to a row of the cache of keys and values (ops/dtype.h): f32 as they are; f16, to nearest even; in blocks
+ * of 32, of which n is then a multiple:
+ *
+ *   q8_0   scale = f16(max |x| / 127);  code = x / scale, -127 to 127
+ *   q4_0   scale = f16(e / -8 + 0), e being the x furthest from 0, the positive one of two;  code = x / scale, -8 to 7
+ *
+ * x / scale is the f32 product of x and 1 / scale, the scale as it is stored, or x * 0 where that is 0; cut to the
+ * codes there are, then rounded half to even. Of a NaN the scale is one NaN (TERN_CACHE_NAN), of an infinity it is
+ * infinite or NaN, so that the whole block is not finite. GGML's blocks of the same names, but for codes that are
+ * rounded from a scale before it was stored and for ties. Exact bits. */
 typedef void (*tern_kv_store_fn)(const float *x, size_t n, void *out);
 
+enum { TERN_CACHE_BLOCK = 32, TERN_CACHE_NAN = 0x7e00 };
+
+/* A row of the cache to its n numbers. */
+void tern_ref_kv_load(tern_dtype type, const uint8_t *in, uint32_t n, float *out);
+
 /* Attention of n_queries queries that share one KV head over one chunk of positions, softmax kept online.
- * The KV cache holds pages of 32 positions: K and V of page p start at k + p * page_bytes and v + p * page_bytes, each
- * [32][head_dim] f16 or f32. Logical position i lives in page pages[i / 32] at row i % 32.
+ * The KV cache holds pages of 32 positions: K and V of page p start at k + p * k_page_bytes and v + p * v_page_bytes,
+ * each 32 rows of head_dim numbers (tern_ref_kv_load). Logical position i lives in page pages[i / 32] at row i % 32.
  *
  * For each query i with its visible positions [lo[i], hi[i]) cut to [first, first + n), page by page in order:
  *   s_j = dot(q_i, k_j) * scale              lanes and tree over head_dim; the product rounded once; where softcap > 0,
@@ -118,13 +133,15 @@ typedef void (*tern_kv_store_fn)(const float *x, size_t n, void *out);
  *   q    in      [n_queries] rows of q_stride floats
  *   m    in/out  [n_queries], starts at -inf        l  in/out  [n_queries], starts at 0
  *   acc  in/out  [n_queries][head_dim], starts at 0
- * first is a multiple of TERN_ATTENTION_CHUNK. head_dim <= 512, a multiple of 4. Exact bits. No allocation. */
+ * first is a multiple of TERN_ATTENTION_CHUNK. head_dim <= 512, a multiple of 4, for types with
+ * blocks of 32. Exact bits. No allocation. */
 typedef struct tern_attention_args {
     const float *q;
     size_t q_stride;
     uint32_t n_queries, head_dim;
+    tern_cache_types types;
     const uint8_t *k, *v;
-    size_t page_bytes;
+    size_t k_page_bytes, v_page_bytes;
     const uint32_t *pages;
     const uint32_t *lo, *hi;
     uint32_t first, n;
@@ -215,10 +232,11 @@ void tern_ref_add(const float *a, const float *b, size_t n, float *y);
 void tern_ref_softcap_row(const float *x, size_t n, float cap, float *y);
 void tern_ref_rope_halves(float *x, uint32_t n_heads, uint32_t head_dim, const float *cs);
 void tern_ref_rope_adjacent(float *x, uint32_t n_heads, uint32_t head_dim, const float *cs);
-void tern_ref_kv_store_f16(const float *x, size_t n, void *out);
-void tern_ref_kv_store_f32(const float *x, size_t n, void *out);
-void tern_ref_attention_f16(const tern_attention_args *args);
-void tern_ref_attention_f32(const tern_attention_args *args);
+#define TERN_REF_KV_STORE(X, name, NAME, elements, bytes)                                                              \
+    void tern_ref_kv_store_##name(const float *x, size_t n, void *out);
+TERN_CACHE_TYPE_LIST(TERN_REF_KV_STORE, )
+#undef TERN_REF_KV_STORE
+void tern_ref_attention(const tern_attention_args *args);
 
 /* lanes and tree over cols elements. */
 float tern_ref_dot(const float *a, const float *b, size_t cols);

@@ -40,13 +40,3 @@ void tern_ref_softcap_row(const float *x, size_t n, float cap, float *y)
 {
     for (size_t i = 0; i < n; i++) y[i] = tern_ref_softcap(x[i], cap);
 }
-
-void tern_ref_kv_store_f16(const float *x, size_t n, void *out)
-{
-    for (size_t i = 0; i < n; i++) tern_store_u16((uint8_t *)out + 2 * i, tern_f32_to_f16(x[i]));
-}
-
-void tern_ref_kv_store_f32(const float *x, size_t n, void *out)
-{
-    memcpy(out, x, n * sizeof *x);
-}

@@ -28,7 +28,6 @@ typedef struct state_of_queries {
 /* One problem: pages that end at an unreadable one, queries, and two states that start alike. */
 typedef struct problem {
     tern_attention_args args;
-    bool f16;
     uint32_t pages[N_ENTRIES], lo[MAX_QUERIES], hi[MAX_QUERIES];
     test_guard q_guard, k_guard, v_guard, acc_guard;
     state_of_queries expected, found;
@@ -61,18 +60,34 @@ static void close_problem(problem *p)
     free(p->expected.acc);
 }
 
-static const uint8_t *fill_cache(problem *p, test_guard *guard, test_fill fill)
+static const tern_kv_store_fn stores[] = {
+#define STORE(X, name, NAME, elements, bytes) [TERN_DTYPE_##NAME] = tern_ref_kv_store_##name,
+    TERN_CACHE_TYPE_LIST(STORE, )
+#undef STORE
+};
+
+/* n types, of which both caches may have any; the i-th pair that heads of head_dim go with. */
+static tern_cache_types types_at(uint32_t i, uint32_t head_dim)
 {
-    const tern_attention_args *a = &p->args;
-    const size_t n = (size_t)PAGE * a->head_dim, element = p->f16 ? 2 : 4;
-    uint8_t *cache = test_guard_lend(guard, (N_PAGES - 1) * a->page_bytes + n * element, between(0, 3) == 0);
-    float *row = malloc(n * sizeof *row);
-    assert_non_null(row);
-    for (size_t page = 0; page < N_PAGES; page++) {
-        test_floats(&rng, fill, row, n);
-        (p->f16 ? tern_ref_kv_store_f16 : tern_ref_kv_store_f32)(row, n, cache + page * a->page_bytes);
+    const uint32_t n = head_dim % TERN_CACHE_BLOCK ? 2 : 4;
+    return (tern_cache_types){tern_cache_type_at(i % n)->dtype, tern_cache_type_at(i / n % n)->dtype};
+}
+
+static uint32_t n_pairs(uint32_t head_dim)
+{
+    return head_dim % TERN_CACHE_BLOCK ? 4 : 16;
+}
+
+static const uint8_t *fill_cache(tern_dtype type, uint32_t head_dim, size_t page_bytes, test_guard *guard,
+                                 test_fill fill)
+{
+    const size_t row_bytes = tern_cache_bytes(type, head_dim);
+    uint8_t *cache = test_guard_lend(guard, (N_PAGES - 1) * page_bytes + PAGE * row_bytes, between(0, 3) == 0);
+    float row[MAX_HEAD];
+    for (size_t at = 0; at < N_PAGES * PAGE; at++) {
+        test_floats(&rng, fill, row, head_dim);
+        stores[type](row, head_dim, cache + at / PAGE * page_bytes + at % PAGE * row_bytes);
     }
-    free(row);
     return cache;
 }
 
@@ -113,17 +128,13 @@ static void run(problem *p, tern_attention_fn fn, state_of_queries *s)
     fn(&a);
 }
 
-static tern_attention_fn definition(const problem *p)
-{
-    return p->f16 ? tern_ref_attention_f16 : tern_ref_attention_f32;
-}
-
-static void fill_problem(problem *p, bool f16, uint32_t head_dim, uint32_t n_queries, mask_kind mask, test_fill fill)
+static void fill_problem(problem *p, tern_cache_types types, uint32_t head_dim, uint32_t n_queries, mask_kind mask,
+                         test_fill fill)
 {
     const uint32_t n_positions = between(1, MAX_POSITIONS), first = between(0, 1) * TERN_ATTENTION_CHUNK;
     const size_t stride = head_dim + between(0, MAX_GAP), n_q = (n_queries - 1) * stride + head_dim;
-    p->f16 = f16;
     p->args = (tern_attention_args){.n_queries = n_queries,
+                                    .types = types,
                                     .head_dim = head_dim,
                                     .q_stride = stride,
                                     .lo = p->lo,
@@ -133,10 +144,11 @@ static void fill_problem(problem *p, bool f16, uint32_t head_dim, uint32_t n_que
                                     .pages = p->pages,
                                     .scale = 1 / sqrtf((float)head_dim),
                                     .softcap = between(0, 2) ? 0 : 1.25f};
-    p->args.page_bytes = (size_t)PAGE * head_dim * (f16 ? 2 : 4) + 64 * between(0, 2);
+    p->args.k_page_bytes = PAGE * tern_cache_bytes(types.k, head_dim) + 64 * between(0, 2);
+    p->args.v_page_bytes = PAGE * tern_cache_bytes(types.v, head_dim) + 64 * between(0, 2);
     for (size_t i = 0; i < N_ENTRIES; i++) p->pages[i] = between(0, N_PAGES - 1);
-    p->args.k = fill_cache(p, &p->k_guard, fill);
-    p->args.v = fill_cache(p, &p->v_guard, fill);
+    p->args.k = fill_cache(types.k, head_dim, p->args.k_page_bytes, &p->k_guard, fill);
+    p->args.v = fill_cache(types.v, head_dim, p->args.v_page_bytes, &p->v_guard, fill);
     float *q = test_guard_lend(&p->q_guard, n_q * sizeof *q, between(0, 3) == 0);
     test_floats(&rng, fill == TEST_NONFINITE ? TEST_ORDINARY : fill, q, n_q);
     p->args.q = q;
@@ -146,7 +158,7 @@ static void fill_problem(problem *p, bool f16, uint32_t head_dim, uint32_t n_que
         p->hi[i] += first + between(0, 3) / 3 * (mask == MASK_ALL); /* the chunk ends before what is visible */
     }
     fill_state(p);
-    run(p, definition(p), &p->expected);
+    run(p, tern_ref_attention, &p->expected);
 }
 
 static bool agrees(problem *p, tern_attention_fn fn)
@@ -159,64 +171,66 @@ static bool agrees(problem *p, tern_attention_fn fn)
 }
 
 /* The same problem as often as there are kernels: each starts from a fresh state. */
-static void check(problem *p, bool f16, uint32_t head_dim, uint32_t n_queries, mask_kind mask, test_fill fill)
+static void check(problem *p, tern_cache_types types, uint32_t head_dim, uint32_t n_queries, mask_kind mask,
+                  test_fill fill)
 {
     static const char *const masks[] = {"all", "causal", "window", "random"};
-    const char *slot = f16 ? "attention_f16" : "attention_f32";
     size_t at = 0;
-    for (const test_kernel *k; (k = test_kernel_next(slot, &at));) {
-        fill_problem(p, f16, head_dim, n_queries, mask, fill);
+    for (const test_kernel *k; (k = test_kernel_next("attention", &at));) {
+        fill_problem(p, types, head_dim, n_queries, mask, fill);
         if (!agrees(p, (tern_attention_fn)k->fn))
-            fail_msg("%s %s: %u queries of %u, %u positions from %u, mask %s, %s", slot, k->level, n_queries, head_dim,
+            fail_msg("attention %s: %s and %s, %u queries of %u, %u positions from %u, mask %s, %s", k->level,
+                     tern_cache_type_of(types.k)->name, tern_cache_type_of(types.v)->name, n_queries, head_dim,
                      p->args.n, p->args.first, masks[mask], test_fill_names[fill]);
     }
 }
 
 static void every_head_size(void **state)
 {
-    for (uint32_t head_dim = 8; head_dim <= 512; head_dim += head_dim < 40 ? 4 : head_dim < 160 ? 12 : 88)
-        for (int f16 = 0; f16 < 2; f16++)
+    for (uint32_t head_dim = 8; head_dim <= 512; head_dim += head_dim < 40 ? 4 : head_dim < 160 ? 8 : 32)
+        for (uint32_t i = 0; i < n_pairs(head_dim); i++)
             for (int mask = 0; mask < N_MASKS; mask++)
-                check(*state, f16, head_dim, between(1, 9), (mask_kind)mask, TEST_ORDINARY);
+                check(*state, types_at(i, head_dim), head_dim, between(1, 9), (mask_kind)mask, TEST_ORDINARY);
 }
 
 static void every_query_count(void **state)
 {
     for (uint32_t n = 1; n <= MAX_QUERIES; n++)
-        for (int f16 = 0; f16 < 2; f16++)
-            for (int mask = 0; mask < N_MASKS; mask++)
-                check(*state, f16, between(1, 2) * 64, n, (mask_kind)mask, TEST_ORDINARY);
+        for (uint32_t i = 0; i < n_pairs(64); i++)
+            check(*state, types_at(i, 64), between(1, 3) * 32, n, (mask_kind)between(0, N_MASKS - 1), TEST_ORDINARY);
 }
 
 static void extremes(void **state)
 {
     for (int fill = 0; fill < TEST_N_FILLS; fill++)
-        for (int i = 0; i < 12; i++)
-            check(*state, i % 2, i % 3 ? 64 : 40, between(1, 8), (mask_kind)(i % N_MASKS), (test_fill)fill);
+        for (uint32_t i = 0; i < 16; i++) {
+            const uint32_t head_dim = i % 3 ? 64 : 40;
+            check(*state, types_at(i, head_dim), head_dim, between(1, 8), (mask_kind)(i % N_MASKS), (test_fill)fill);
+        }
 }
 
 /* Writes NaN over everything past the last visible position. */
-static void spoil(problem *p, uint8_t *begin, const uint8_t *cache)
+static void spoil(const problem *p, tern_dtype type, size_t page_bytes, uint8_t *begin, const uint8_t *cache)
 {
-    for (uint32_t at = p->args.n; at < N_PAGES * PAGE; at++) {
-        const size_t row_bytes = p->args.head_dim * (p->f16 ? 2 : 4);
-        memset(begin + (cache - begin) + at / PAGE * p->args.page_bytes + at % PAGE * row_bytes, 0xff, row_bytes);
-    }
+    const size_t row_bytes = tern_cache_bytes(type, p->args.head_dim);
+    for (uint32_t at = p->args.n; at < N_PAGES * PAGE; at++)
+        memset(begin + (cache - begin) + at / PAGE * page_bytes + at % PAGE * row_bytes, 0xff, row_bytes);
 }
 
 static void hidden_positions_may_hold_anything(void **state)
 {
     problem *p = *state;
     size_t k_at = 0;
-    for (const test_kernel *k; (k = test_kernel_next("attention_f16", &k_at));)
-        for (int i = 0; i < 20; i++) {
-            fill_problem(p, true, 64, 6, MASK_CAUSAL, TEST_ORDINARY);
+    for (const test_kernel *k; (k = test_kernel_next("attention", &k_at));)
+        for (uint32_t i = 0; i < 32; i++) {
+            const tern_cache_types types = types_at(i, 64);
+            fill_problem(p, types, 64, 6, MASK_CAUSAL, TEST_ORDINARY);
             for (uint32_t j = 0; j < N_ENTRIES; j++) p->pages[j] = j % CHUNK_PAGES % N_PAGES;
             fill_state(p);
-            run(p, tern_ref_attention_f16, &p->expected);
-            spoil(p, p->k_guard.begin, p->args.k);
-            spoil(p, p->v_guard.begin, p->args.v);
-            if (!agrees(p, (tern_attention_fn)k->fn)) fail_msg("attention_f16 %s: %u positions", k->level, p->args.n);
+            run(p, tern_ref_attention, &p->expected);
+            spoil(p, types.k, p->args.k_page_bytes, p->k_guard.begin, p->args.k);
+            spoil(p, types.v, p->args.v_page_bytes, p->v_guard.begin, p->args.v);
+            if (!agrees(p, (tern_attention_fn)k->fn)) fail_msg("attention %s: %u positions", k->level, p->args.n);
             for (size_t j = 0; j < 6 * 64; j++) assert_true(p->found.acc[j] == p->found.acc[j]);
         }
 }
@@ -230,7 +244,7 @@ static void sees_one_more(const tern_attention_args *a)
     tern_attention_args more = *a;
     more.hi = hi;
     more.n += 1;
-    tern_ref_attention_f32(&more);
+    tern_ref_attention(&more);
 }
 
 static void forgets_the_start(const tern_attention_args *a)
@@ -238,7 +252,7 @@ static void forgets_the_start(const tern_attention_args *a)
     uint32_t lo[MAX_QUERIES] = {0};
     tern_attention_args all = *a;
     all.lo = lo;
-    tern_ref_attention_f32(&all);
+    tern_ref_attention(&all);
 }
 
 static void scales_the_query(const tern_attention_args *a)
@@ -249,7 +263,7 @@ static void scales_the_query(const tern_attention_args *a)
     tern_attention_args scaled = *a;
     scaled.q = q;
     scaled.scale = 1;
-    tern_ref_attention_f32(&scaled);
+    tern_ref_attention(&scaled);
     free(q);
 }
 
@@ -257,20 +271,44 @@ static void forgets_the_cap(const tern_attention_args *a)
 {
     tern_attention_args plain = *a;
     plain.softcap = 0;
-    tern_ref_attention_f32(&plain);
+    tern_ref_attention(&plain);
+}
+
+/* Takes the codes of a block with the scale of the block before it. */
+static void shifts_the_scales(const tern_attention_args *a)
+{
+    const size_t row = tern_cache_bytes(a->types.v, a->head_dim), page = a->v_page_bytes * (N_PAGES - 1) + PAGE * row;
+    uint8_t *v = malloc(page);
+    assert_non_null(v);
+    memcpy(v, a->v, page);
+    for (size_t at = 0; at < N_PAGES * PAGE; at++) {
+        uint8_t *scales = v + at / PAGE * a->v_page_bytes + at % PAGE * row;
+        memmove(scales + 2, scales, a->head_dim / TERN_CACHE_BLOCK * 2 - 2);
+    }
+    tern_attention_args shifted = *a;
+    shifted.v = v;
+    tern_ref_attention(&shifted);
+    free(v);
+}
+
+static void shifted_scales_are_caught(void **state)
+{
+    fill_problem(*state, types_at(15, 64), 64, 8, MASK_ALL, TEST_ORDINARY);
+    assert_false(agrees(*state, shifts_the_scales));
 }
 
 static void broken_kernels_are_caught(void **state)
 {
     problem *p = *state;
+    static const tern_cache_types f32 = {TERN_DTYPE_F32, TERN_DTYPE_F32};
     static const tern_attention_fn broken[] = {sees_one_more, forgets_the_start, scales_the_query, forgets_the_cap};
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
         do {
-            fill_problem(p, false, 48, 8, MASK_WINDOW, TEST_ORDINARY);
+            fill_problem(p, f32, 48, 8, MASK_WINDOW, TEST_ORDINARY);
         } while (p->args.n % PAGE == 0 || p->args.n < 45 || p->args.first || p->args.softcap == 0);
         assert_false(agrees(p, broken[i]));
-        fill_problem(p, false, 48, 8, MASK_WINDOW, TEST_ORDINARY);
-        assert_true(agrees(p, tern_ref_attention_f32));
+        fill_problem(p, f32, 48, 8, MASK_WINDOW, TEST_ORDINARY);
+        assert_true(agrees(p, tern_ref_attention));
     }
 }
 
@@ -295,6 +333,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(extremes),
     cmocka_unit_test(hidden_positions_may_hold_anything),
     cmocka_unit_test(broken_kernels_are_caught),
+    cmocka_unit_test(shifted_scales_are_caught),
 };
 
 TEST_GROUP(attention_kernels, "web", tests, .setup = open_state, .teardown = close_state);

@@ -260,6 +260,37 @@ static bool store_agrees(room *m, tern_kv_store_fn fn, uint32_t n)
     return same_halves(out, (const uint8_t *)m->q_expected, n) && test_guard_intact(&m->q_guard, out, 2 * (size_t)n);
 }
 
+/* The same bits as the definition, all kinds of numbers, and nothing behind them. */
+static bool row_agrees(room *m, tern_dtype type, tern_kv_store_fn definition, tern_kv_store_fn fn)
+{
+    const uint32_t n = between(1, 16) * TERN_CACHE_BLOCK;
+    const size_t bytes = tern_cache_bytes(type, n);
+    float x[16 * TERN_CACHE_BLOCK];
+    uint8_t expected[sizeof x];
+    test_floats(&rng, any_fill(), x, n);
+    if (between(0, 1)) x[between(0, n - 1)] *= 1e30f;
+    const float small = between(0, 2) ? 1 : 1e-6f; /* scales that f16 holds badly or not */
+    for (uint32_t i = 0; i < n; i++) x[i] *= small;
+    uint8_t *out = test_guard_lend(&m->q_guard, bytes, between(0, 1));
+    definition(x, n, expected);
+    fn(x, n, out);
+    return memcmp(out, expected, bytes) == 0 && test_guard_intact(&m->q_guard, out, bytes);
+}
+
+static void kv_store_in_blocks(void **state)
+{
+    FOR_EACH_KERNEL(k, "kv_store_q8_0")
+    {
+        if (!row_agrees(*state, TERN_DTYPE_Q8_0, tern_ref_kv_store_q8_0, (tern_kv_store_fn)k->fn))
+            fail_msg("kv_store_q8_0 %s", k->level);
+    }
+    FOR_EACH_KERNEL(k, "kv_store_q4_0")
+    {
+        if (!row_agrees(*state, TERN_DTYPE_Q4_0, tern_ref_kv_store_q4_0, (tern_kv_store_fn)k->fn))
+            fail_msg("kv_store_q4_0 %s", k->level);
+    }
+}
+
 static void kv_store(void **state)
 {
     FOR_EACH_KERNEL(k, "kv_store_f16")
@@ -336,9 +367,11 @@ static int close_state(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(rms_norm), cmocka_unit_test(quantize),      cmocka_unit_test(gates),
-    cmocka_unit_test(softcap),  cmocka_unit_test(exp_sweep),     cmocka_unit_test(rope),
-    cmocka_unit_test(kv_store), cmocka_unit_test(limited_gates), cmocka_unit_test(broken_kernels_are_caught),
+    cmocka_unit_test(rms_norm),      cmocka_unit_test(quantize),
+    cmocka_unit_test(gates),         cmocka_unit_test(softcap),
+    cmocka_unit_test(exp_sweep),     cmocka_unit_test(rope),
+    cmocka_unit_test(kv_store),      cmocka_unit_test(kv_store_in_blocks),
+    cmocka_unit_test(limited_gates), cmocka_unit_test(broken_kernels_are_caught),
 };
 
 TEST_GROUP(vector_kernels, "web", tests, .setup = open_state, .teardown = close_state);

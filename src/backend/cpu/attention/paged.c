@@ -14,8 +14,7 @@ typedef struct attention_job {
     uint32_t group;           /* query heads that share a KV head */
     uint32_t tile;            /* tokens of a tile */
     uint32_t first, n_chunks; /* decode: pieces of TERN_ATTENTION_CHUNK positions, and where they begin */
-    size_t row_bytes;         /* one position of one head in the cache */
-    tern_attention_fn kernel;
+    tern_cache_types types;
     float scale;
 } attention_job;
 
@@ -100,14 +99,17 @@ static void finish(const attention_job *j, const softmax_state *s, uint32_t i, u
 static tern_attention_args args_for(const attention_job *j, uint32_t kv_head, uint32_t sequence, const softmax_state *s)
 {
     const tern_op *op = j->op->op;
-    size_t head_bytes = TERN_PAGE_SIZE * j->row_bytes;
+    const size_t n = (size_t)TERN_PAGE_SIZE * op->head_dim; /* numbers of a head in a page */
+    const size_t k_bytes = tern_cache_bytes(j->types.k, n), v_bytes = tern_cache_bytes(j->types.v, n);
     const uint8_t *pages = j->op->base[TERN_ATTENTION_PAGES];
     return (tern_attention_args){.head_dim = op->head_dim,
                                  .scale = j->scale,
                                  .softcap = op->softcap,
-                                 .page_bytes = op->n_kv_heads * head_bytes,
-                                 .k = j->op->base[TERN_ATTENTION_K_CACHE] + kv_head * head_bytes,
-                                 .v = j->op->base[TERN_ATTENTION_V_CACHE] + kv_head * head_bytes,
+                                 .types = j->types,
+                                 .k_page_bytes = op->n_kv_heads * k_bytes,
+                                 .v_page_bytes = op->n_kv_heads * v_bytes,
+                                 .k = j->op->base[TERN_ATTENTION_K_CACHE] + kv_head * k_bytes,
+                                 .v = j->op->base[TERN_ATTENTION_V_CACHE] + kv_head * v_bytes,
                                  .pages = (const uint32_t *)(const void *)pages +
                                           (size_t)sequence * j->step->prepared->graph->max_pages,
                                  .m = s->m,
@@ -157,7 +159,7 @@ static void run_tile(const attention_job *j, uint32_t first, uint32_t n, uint32_
     for (args.first = first_of_chunk(start); args.first < last; args.first += TERN_ATTENTION_CHUNK) {
         args.n = last - args.first < TERN_ATTENTION_CHUNK ? last - args.first : TERN_ATTENTION_CHUNK;
         reset(&part, n_queries, dim);
-        j->kernel(&args);
+        j->step->cpu->kernels.attention(&args);
         for (uint32_t i = 0; i < n_queries; i++) merge(&total, &part, i, dim);
     }
     for (uint32_t i = 0; i < n_queries; i++) {
@@ -220,7 +222,7 @@ static void chunk_task(void *context, uint32_t task, uint32_t thread)
     args.hi = hi;
     args.first = j->first + chunk * TERN_ATTENTION_CHUNK;
     args.n = n_positions - args.first < TERN_ATTENTION_CHUNK ? n_positions - args.first : TERN_ATTENTION_CHUNK;
-    j->kernel(&args);
+    j->step->cpu->kernels.attention(&args);
 }
 
 static void decode(attention_job *j)
@@ -247,13 +249,13 @@ static void decode(attention_job *j)
 
 void tern_cpu__attention(tern_cpu_step *step, const tern_cpu_op *op)
 {
-    bool f32 = step->prepared->graph->values[op->op->in[TERN_ATTENTION_K_CACHE].value].dtype == TERN_DTYPE_F32;
+    const tern_value *values = step->prepared->graph->values;
     attention_job j = {.step = step,
                        .op = op,
                        .group = op->op->n_heads / op->op->n_kv_heads,
                        .tile = tile_tokens(op->op),
-                       .row_bytes = (size_t)op->op->head_dim * (f32 ? 4 : 2),
-                       .kernel = f32 ? step->cpu->kernels.attention_f32 : step->cpu->kernels.attention_f16,
+                       .types = {.k = values[op->op->in[TERN_ATTENTION_K_CACHE].value].dtype,
+                                 .v = values[op->op->in[TERN_ATTENTION_V_CACHE].value].dtype},
                        .scale = tern_op_score_scale(op->op)};
     if (step->n_tokens == 1 && j.group <= TILE_QUERIES) {
         decode(&j);

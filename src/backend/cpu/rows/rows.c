@@ -162,22 +162,44 @@ typedef struct kv_inputs {
     uint32_t k_cache, v_cache, positions, sequences, pages;
 } kv_inputs;
 
+static tern_kv_store_fn store_of(const tern_cpu_kernels *k, tern_dtype type)
+{
+    switch (type) {
+#define STORE(X, name, NAME, elements, bytes)                                                                          \
+    case TERN_DTYPE_##NAME: return k->kv_store_##name;
+        TERN_CACHE_TYPE_LIST(STORE, )
+#undef STORE
+    default: return NULL;
+    }
+}
+
+/* Where a token's rows lie in a page. */
+typedef struct kv_slot {
+    uint32_t page, row;
+} kv_slot;
+
+/* The rows of all heads of K or of V. */
+static void store_heads(const tern_rows_job *j, const float *x, uint32_t cache, kv_slot at)
+{
+    const tern_op *op = j->op->op;
+    const tern_dtype type = j->step->prepared->graph->values[op->in[cache].value].dtype;
+    const tern_kv_store_fn store = store_of(&j->step->cpu->kernels, type);
+    const size_t row_bytes = tern_cache_bytes(type, op->head_dim);
+    for (uint32_t h = 0; h < op->n_kv_heads; h++) {
+        const size_t slot = ((size_t)at.page * op->n_kv_heads + h) * TERN_PAGE_SIZE + at.row;
+        store(x + (size_t)h * op->head_dim, op->head_dim, j->op->base[cache] + slot * row_bytes);
+    }
+}
+
 /* Writes the K and V of token t to its slot of the caches. */
 static void store_kv(const tern_rows_job *j, const float *k, const float *v, uint32_t t, const kv_inputs *in)
 {
-    const tern_op *op = j->op->op;
-    const tern_graph *g = j->step->prepared->graph;
     const uint32_t position = tern_rows__param(j->op, in->positions, t);
-    bool f32 = g->values[op->in[in->k_cache].value].dtype == TERN_DTYPE_F32;
-    tern_kv_store_fn store = f32 ? j->step->cpu->kernels.kv_store_f32 : j->step->cpu->kernels.kv_store_f16;
-    uint32_t entry = tern_rows__param(j->op, in->sequences, t) * g->max_pages + position / TERN_PAGE_SIZE;
-    uint32_t page = tern_rows__param(j->op, in->pages, entry);
-    size_t row_bytes = (size_t)op->head_dim * (f32 ? 4 : 2);
-    for (uint32_t h = 0; h < op->n_kv_heads; h++) {
-        size_t slot = ((size_t)page * op->n_kv_heads + h) * TERN_PAGE_SIZE + position % TERN_PAGE_SIZE;
-        store(k + (size_t)h * op->head_dim, op->head_dim, j->op->base[in->k_cache] + slot * row_bytes);
-        store(v + (size_t)h * op->head_dim, op->head_dim, j->op->base[in->v_cache] + slot * row_bytes);
-    }
+    const uint32_t first = tern_rows__param(j->op, in->sequences, t) * j->step->prepared->graph->max_pages;
+    const kv_slot at = {.page = tern_rows__param(j->op, in->pages, first + position / TERN_PAGE_SIZE),
+                        .row = position % TERN_PAGE_SIZE};
+    store_heads(j, k, in->k_cache, at);
+    store_heads(j, v, in->v_cache, at);
 }
 
 static void kv_write_row(void *context, uint32_t t, uint32_t thread)

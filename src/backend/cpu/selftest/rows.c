@@ -4,24 +4,36 @@
 
 #include "backend/cpu/selftest/selftest_internal.h"
 
-void tern_selftest__attention(tern_selftest__trial *t, tern_attention_fn fn, tern_kv_store_fn store, size_t element,
-                              void *out)
+enum { HEAD = 64, QUERIES = 2 };
+
+/* A page of one head, as the definition stores it. */
+static void fill_page(tern_dtype type, const float *x, uint8_t *page)
 {
-    static uint8_t cache[2][TERN_PAGE_SIZE * 16 * 4];
-    for (uint32_t i = 0; i < TERN_PAGE_SIZE; i++) {
-        store(t->x[0] + i, 16, cache[0] + i * 16 * element);
-        store(t->x[1] + i, 16, cache[1] + i * 16 * element);
-    }
-    float *m = out, *l = m + 2, *acc = l + 2;
-    uint32_t page = 0, lo[2] = {0, 3}, hi[2] = {20, 32};
+    static const tern_kv_store_fn stores[TERN_DTYPES] = {
+#define STORE(X, name, NAME, elements, bytes) [TERN_DTYPE_##NAME] = tern_ref_kv_store_##name,
+        TERN_CACHE_TYPE_LIST(STORE, )
+#undef STORE
+    };
+    for (uint32_t i = 0; i < TERN_PAGE_SIZE; i++) stores[type](x + i, HEAD, page + i * tern_cache_bytes(type, HEAD));
+}
+
+static void attend(const tern_selftest__trial *t, tern_attention_fn fn, tern_cache_types types, float *out)
+{
+    static uint8_t cache[2][TERN_PAGE_SIZE * HEAD * sizeof(float)];
+    float *m = out, *l = m + QUERIES, *acc = l + QUERIES;
+    uint32_t page = 0, lo[QUERIES] = {0, 3}, hi[QUERIES] = {20, 32};
+    fill_page(types.k, t->x[0], cache[0]);
+    fill_page(types.v, t->x[1], cache[1]);
     m[0] = m[1] = -INFINITY;
     tern_attention_args args = {.q = t->x[2],
-                                .q_stride = 16,
-                                .n_queries = 2,
-                                .head_dim = 16,
+                                .q_stride = HEAD,
+                                .n_queries = QUERIES,
+                                .head_dim = HEAD,
+                                .types = types,
                                 .k = cache[0],
                                 .v = cache[1],
-                                .page_bytes = sizeof cache[0],
+                                .k_page_bytes = sizeof cache[0],
+                                .v_page_bytes = sizeof cache[1],
                                 .pages = &page,
                                 .lo = lo,
                                 .hi = hi,
@@ -31,6 +43,15 @@ void tern_selftest__attention(tern_selftest__trial *t, tern_attention_fn fn, ter
                                 .l = l,
                                 .acc = acc};
     fn(&args);
+}
+
+void tern_selftest__attention(tern_selftest__trial *t, const tern_cpu_kernels *k, float *out)
+{
+    tern_cache_types types = {.k = TERN_DTYPE_F16};
+    for (size_t i = 0; tern_cache_type_at(i); i++, types.k = types.v, out += QUERIES * (HEAD + 2)) {
+        types.v = tern_cache_type_at(i)->dtype;
+        attend(t, k->attention, types, out);
+    }
 }
 
 void tern_selftest__quantize(tern_selftest__trial *t, tern_quantize_fn fn, uint8_t *out)

@@ -32,6 +32,7 @@ static void fill(tern_selftest__trial *t)
 #define DENSE_TRIAL(X, name, NAME, elements, bytes) X(name, tern_selftest__dense(t, k->name, TERN_ENC_##NAME, out))
 #define INT8_TRIAL(X, name, NAME, elements, bytes)                                                                     \
     X(int8_##name, tern_selftest__blocks(t, k->int8_##name, TERN_ENC_##NAME, out))
+#define STORE_TRIAL(X, name, NAME, elements, bytes) X(kv_store_##name, k->kv_store_##name(t->x[0], COLS - 32, out))
 #define DECODE_TRIAL(X, name, NAME, elements, bytes)                                                                   \
     X(decode_##name, tern_selftest__decode(t, k->decode_##name, TERN_ENC_##NAME, out))
 
@@ -67,10 +68,8 @@ static void fill(tern_selftest__trial *t)
     X(softcap_row, k->softcap_row(t->x[0], COLS - 3, 0.7f, out))                                                       \
     X(rope_halves, tern_selftest__rope(t, k->rope_halves, out))                                                        \
     X(rope_adjacent, tern_selftest__rope(t, k->rope_adjacent, out))                                                    \
-    X(kv_store_f16, k->kv_store_f16(t->x[0], COLS - 3, out))                                                           \
-    X(kv_store_f32, k->kv_store_f32(t->x[0], COLS - 3, out))                                                           \
-    X(attention_f16, tern_selftest__attention(t, k->attention_f16, k->kv_store_f16, 2, out))                           \
-    X(attention_f32, tern_selftest__attention(t, k->attention_f32, k->kv_store_f32, 4, out))                           \
+    TERN_CACHE_TYPE_LIST(STORE_TRIAL, X)                                                                               \
+    X(attention, tern_selftest__attention(t, k, out))                                                                  \
     X(product, tern_selftest__product(t, k->product, out))                                                             \
     X(softmax, tern_selftest__softmax(t, k, out))                                                                      \
     X(softmax_backward, tern_selftest__softmax(t, k, out))                                                             \

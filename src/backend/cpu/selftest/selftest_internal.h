@@ -36,8 +36,8 @@ void tern_selftest__gemm(tern_selftest__trial *t, tern_gemm_fn fn, float *out);
 void tern_selftest__decode(tern_selftest__trial *t, tern_decode_fn fn, tern_encoding_id id, float *out);
 
 /* ---- rows.c */
-void tern_selftest__attention(tern_selftest__trial *t, tern_attention_fn fn, tern_kv_store_fn store, size_t element,
-                              void *out);
+/* Over each type of cache, the values of one beside the keys of the one before. */
+void tern_selftest__attention(tern_selftest__trial *t, const tern_cpu_kernels *k, float *out);
 void tern_selftest__quantize(tern_selftest__trial *t, tern_quantize_fn fn, uint8_t *out);
 void tern_selftest__quantize_blocks(tern_selftest__trial *t, tern_quantize_blocks_fn fn, uint8_t *out);
 void tern_selftest__rope(tern_selftest__trial *t, tern_rope_fn fn, void *out);

@@ -116,7 +116,10 @@ void tern_cuda__rope_attention(const tern_prepared *p, const tern_op *op, tern_c
 
 tern_status tern_cuda__attention_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
 {
-    (void)graph;
+    const tern_dtype type = graph->values[op->in[TERN_ATTENTION_K_CACHE].value].dtype;
+    if (type != TERN_DTYPE_F32 && type != TERN_DTYPE_F16)
+        return tern_fail(err, TERN_UNSUPPORTED, "cuda: attention: a cache of %s: f16 or f32 expected",
+                         tern_cache_type_of(type)->name);
     if (op->head_dim <= MOST_DIM && op->n_heads % op->n_kv_heads == 0) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED, "cuda: attention: heads of %u: at most %d expected", op->head_dim,
                      MOST_DIM);

@@ -12,6 +12,9 @@ tern_status tern_gpu__cache_of(const tern_gpu_program *p, const tern_op *op, ter
 {
     const tern_value *value = tern_gpu__value(p, view);
     const uint64_t most = p->caps->max_binding;
+    if (value->dtype != TERN_DTYPE_F32 && value->dtype != TERN_DTYPE_F16)
+        return tern_fail(err, TERN_UNSUPPORTED, "gpu: op %s: %s is %s: f16 or f32 expected", tern_op_name(op->kind),
+                         value->name, tern_cache_type_of(value->dtype)->name);
     tern_gpu_cache c = {.f32 = value->dtype == TERN_DTYPE_F32};
     c.page_bytes = (uint64_t)TERN_PAGE_SIZE * op->n_kv_heads * op->head_dim * (c.f32 ? 4 : 2);
     c.n_pages = (uint32_t)(value->bytes / c.page_bytes);

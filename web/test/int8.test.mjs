@@ -1,4 +1,4 @@
-/** `activations: 'int8'`: what dense layers multiply, rounded by blocks, on the CPU alone; beside transformers' logits. */
+/** `activations: 'int8'`: dense layers on the CPU, rounded by blocks; beside transformers' logits. */
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
 import {existsSync, mkdtempSync, readFileSync, rmSync} from 'node:fs';

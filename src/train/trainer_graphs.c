@@ -4,13 +4,22 @@
 #include "base/alloc.h"
 #include "train/trainer_internal.h"
 
-enum { LOGITS_BYTES = 64 << 20, BLOCK_ALIGNMENT = 256 };
+enum { LOGITS_BYTES = 64 << 20, MOST_LOGITS_BYTES = 256 << 20, LOGITS_SHARE = 512, BLOCK_ALIGNMENT = 256 };
 
-/* As few chunks of logits as LOGITS_BYTES allows, of one size; a run is as many rows as they have. */
-void tern_trainer__count_rows(tern_trainer_plan *plan, const tern_config *config, const tern_trainer_params *params)
+/* Bytes of a chunk of logits: twice as many for twice the memory, as a large head is read for each chunk. */
+static uint64_t logits_bytes(uint64_t memory)
+{
+    uint64_t bytes = LOGITS_BYTES;
+    while (bytes < MOST_LOGITS_BYTES && 2 * bytes <= memory / LOGITS_SHARE) bytes *= 2;
+    return bytes;
+}
+
+/* As few chunks of logits as their bytes allow, of one size; a run is as many rows as they have. */
+void tern_trainer__count_rows(tern_trainer_plan *plan, const tern_config *config, const tern_trainer_params *params,
+                              uint64_t memory)
 {
     uint64_t n = (uint64_t)params->batch * params->seq, row_bytes = (uint64_t)config->n_vocab * sizeof(float);
-    uint64_t most = LOGITS_BYTES / row_bytes / TERN_ROW_ALIGNMENT * TERN_ROW_ALIGNMENT;
+    uint64_t most = logits_bytes(memory) / row_bytes / TERN_ROW_ALIGNMENT * TERN_ROW_ALIGNMENT;
     if (most == 0) most = TERN_ROW_ALIGNMENT;
     uint64_t n_chunks = (n + most - 1) / most;
     uint64_t chunk = n_chunks == 1 ? n : tern_round_up((n + n_chunks - 1) / n_chunks, TERN_ROW_ALIGNMENT);

@@ -136,8 +136,9 @@ static inline uint64_t tern_trainer__state_bytes(const tern_trainer_made *m, ter
 
 /* ---- graphs */
 
-/* Rows of a run and of a chunk of logits. */
-void tern_trainer__count_rows(tern_trainer_plan *plan, const tern_config *config, const tern_trainer_params *params);
+/* Rows of a run and of a chunk of logits, on a device of so much memory (0: not known). */
+void tern_trainer__count_rows(tern_trainer_plan *plan, const tern_config *config, const tern_trainer_params *params,
+                              uint64_t memory);
 tern_status tern_trainer__build(tern_trainer *t, tern_error *err);
 /* UNSUPPORTED where the backend lacks an op, said before gigabytes are filled. */
 tern_status tern_trainer__check_graphs(const tern_trainer *t, tern_error *err);

@@ -51,7 +51,8 @@ tern_status tern_trainer__begin(tern_trainer *t, tern_backend *backend, const te
     TERN_TRY(tern_trainer__check(params, t->config, err));
     TERN_TRY(check_engine(t, err));
     t->blended = params->blend_steps > 0;
-    tern_trainer__count_rows(&t->plan, t->config, params);
+    tern_trainer__count_rows(&t->plan, t->config, params,
+                             params->memory_limit ? params->memory_limit : backend->info.memory);
     TERN_TRY(tern_trainer__choose(t, err));
     TERN_TRY(tern_trainer__build(t, err));
     measure(t);

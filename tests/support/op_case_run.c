@@ -152,6 +152,11 @@ tern_backend *test_gpu_backend_of(test_gpu_kind kind)
     return NULL;
 }
 
+int test_gpu_kinds(void)
+{
+    return strcmp(test_gpu_name(), "cuda") == 0 ? 1 : TEST_GPU_N_KINDS;
+}
+
 tern_backend *test_gpu_backend(void)
 {
     return test_gpu_backend_of(TEST_GPU_WHOLE);

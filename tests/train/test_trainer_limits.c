@@ -150,14 +150,23 @@ static void chunks(void **state)
     (void)state;
     const struct {
         uint32_t n_vocab, batch, seq, n_tokens, chunk;
-    } cases[] = {{8, 2, 16, 32, 32},          {32768, 4, 128, 512, 512},  {32768, 5, 128, 640, 320},
-                 {128256, 4, 512, 2048, 128}, {128256, 1, 100, 100, 100}, {128256, 1, 200, 256, 128},
-                 {1000000, 1, 65, 128, 64},   {32768, 1, 513, 640, 320}};
+        uint64_t memory;
+    } cases[] = {{8, 2, 16, 32, 32},
+                 {32768, 4, 128, 512, 512},
+                 {32768, 5, 128, 640, 320},
+                 {128256, 4, 512, 2048, 128},
+                 {128256, 1, 100, 100, 100},
+                 {128256, 1, 200, 256, 128},
+                 {1000000, 1, 65, 128, 64},
+                 {32768, 1, 513, 640, 320},
+                 {128256, 4, 512, 2048, 128, 24ull << 30},
+                 {128256, 4, 512, 2048, 256, 80ull << 30},
+                 {128256, 4, 512, 2048, 512, 1ull << 40}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tern_trainer_plan plan = {0};
         tern_config config = {.n_vocab = cases[i].n_vocab};
         tern_trainer_params p = {.batch = cases[i].batch, .seq = cases[i].seq};
-        tern_trainer__count_rows(&plan, &config, &p);
+        tern_trainer__count_rows(&plan, &config, &p, cases[i].memory);
         assert_int_equal(plan.n_tokens, cases[i].n_tokens);
         assert_int_equal(plan.chunk, cases[i].chunk);
     }

@@ -55,6 +55,7 @@ typedef struct tern_cuda_launch {
         tern_cuda_norm_backward norm_backward;
         tern_cuda_row_sums row_sums;
         tern_cuda_gradient gradient;
+        tern_cuda_head head;
         tern_cuda_varlen varlen;
         tern_cuda_update update;
     } params;
@@ -168,6 +169,9 @@ void tern_cuda__lower_norm_backward(const tern_prepared *p, const tern_op *op, t
 void tern_cuda__lower_bias_backward(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_embed_backward(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_linear_dx(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+/* Whether a LINEAR is multiplied as the planes of training are, and how. */
+bool tern_cuda__is_head(const tern_graph *graph, const tern_op *op);
+void tern_cuda__lower_head(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_linear_dw(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_varlen(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_sum_squares(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);

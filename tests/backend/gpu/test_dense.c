@@ -114,6 +114,20 @@ static void wide_rows(void **state)
             .n_parts = 1, .rows = {131}, .cols = 2560, .max_tokens = 1, .encodings = {formats[f].name}};
         run_linear(&l, (const uint32_t[]){1, 0}, test_gpu_backend());
     }
+    /* a head and adapters for the rows of a training step */
+    static const uint32_t many[] = {140, 64, 65, 0};
+    static const linear_case steps[] = {
+        {.n_parts = 1, .rows = {4100}, .cols = 264, .encodings = {"f16"}},
+        {.n_parts = 1, .rows = {4096}, .cols = 520, .encodings = {"f16"}, .gap = 3, .residual = true, .in_place = true},
+        {.n_parts = 1, .rows = {16}, .cols = 1500, .encodings = {"f32"}},
+        {.n_parts = 1, .rows = {20}, .cols = 333, .encodings = {"f32"}, .gap = 1, .residual = true, .biases = 1},
+        {.n_parts = 1, .rows = {700}, .cols = 16, .encodings = {"f32"}, .residual = true, .in_place = true},
+        {.n_parts = 1, .rows = {301}, .cols = 40, .encodings = {"f32"}, .gap = 3, .residual = true}};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        linear_case l = steps[i];
+        l.max_tokens = many[0];
+        run_linear(&l, many, test_gpu_backend());
+    }
 }
 
 static void slices_and_small_devices(void **state)

@@ -24,7 +24,7 @@ static void every_format(void **state)
     (void)state;
     static const uint32_t tokens[] = {1, 7, 70, 150};
     test_seed(&gradient_rng);
-    for (int kind = 0; kind < TEST_GPU_N_KINDS; kind++)
+    for (int kind = 0; kind < test_gpu_kinds(); kind++)
         for (uint32_t f = 0; f < N_FORMATS; f++)
             for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i += test_quick() ? 3 : 1) {
                 if (test_quick() && (f + i) % TEST_GPU_N_KINDS != (size_t)kind) continue;
@@ -54,6 +54,28 @@ static void views_and_residuals(void **state)
     (void)state;
     test_seed(&gradient_rng);
     for (size_t i = 0; i < sizeof views / sizeof *views; i++) gradient_run_dx(&views[i], test_gpu_backend());
+}
+
+/* Shapes that the tensor cores of CUDA share among blocks in several ways. */
+static void large_products(void **state)
+{
+    (void)state;
+    static const product inputs[] = {
+        {.encoding = "i2_s", .rows = 7000, .cols = 256, .n = 70, .uneven = true},
+        {.encoding = "i2_s", .rows = 2100, .cols = 640, .n = 200, .gap = 3, .residual = true},
+        {.encoding = "i2_s", .rows = 150, .cols = 1280, .n = 2050, .row_scales = true},
+        {.encoding = "f32", .rows = 1100, .cols = 330, .n = 140, .residual = true, .in_place = true},
+    };
+    static const product of_weights[] = {{.rows = 300, .cols = 200, .n = 1100},
+                                         {.rows = 200, .cols = 330, .n = 700, .uneven = true}};
+    if (strcmp(test_gpu_name(), "cuda") != 0) skip();
+    test_seed(&gradient_rng);
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) gradient_run_dx(&inputs[i], test_gpu_backend());
+    for (int i = 0; i < 4; i++) {
+        product d = of_weights[i / 2];
+        d.encoding = i % 2 ? "q8" : "f32";
+        gradient_run_dw(&d, test_gpu_backend());
+    }
 }
 
 static void slices(void **state)
@@ -92,7 +114,7 @@ static void weight_gradients(void **state)
 {
     (void)state;
     test_seed(&gradient_rng);
-    for (int kind = 0; kind < TEST_GPU_N_KINDS; kind++)
+    for (int kind = 0; kind < test_gpu_kinds(); kind++)
         for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
             for (int q8 = 0; q8 < 2; q8++) {
                 product d = weights[i];
@@ -125,8 +147,8 @@ static void same_bits(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(every_format),     cmocka_unit_test(views_and_residuals), cmocka_unit_test(slices),
-    cmocka_unit_test(weight_gradients), cmocka_unit_test(same_bits),
+    cmocka_unit_test(every_format), cmocka_unit_test(views_and_residuals), cmocka_unit_test(large_products),
+    cmocka_unit_test(slices),       cmocka_unit_test(weight_gradients),    cmocka_unit_test(same_bits),
 };
 
 TEST_GROUP(gradient, "gpu slow web", tests, .teardown = gradient_close_all);

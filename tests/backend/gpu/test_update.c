@@ -27,7 +27,7 @@ static void compare_on(const update_case *c, tern_backend *backend, uint32_t sli
 
 static void compare(const update_case *c)
 {
-    for (int kind = 0; kind < TEST_GPU_N_KINDS; kind += 2)
+    for (int kind = 0; kind < test_gpu_kinds(); kind += 2)
         compare_on(c, test_gpu_backend_of((test_gpu_kind)kind), 0, 0);
 }
 

@@ -22,7 +22,7 @@ static void check_on(const test_varlen_attention *s, tern_backend *backend)
 
 static void check(const test_varlen_attention *s)
 {
-    for (int kind = 0; kind < TEST_GPU_N_KINDS; kind++) check_on(s, test_gpu_backend_of((test_gpu_kind)kind));
+    for (int kind = 0; kind < test_gpu_kinds(); kind++) check_on(s, test_gpu_backend_of((test_gpu_kind)kind));
 }
 
 static void heads(void **state)
@@ -68,7 +68,7 @@ static void large_scores(void **state)
     (void)state;
     enum { ROWS = 90, DIM = 32 };
     test_gpu_backend();
-    for (int kind = 0; kind < TEST_GPU_N_KINDS; kind++) {
+    for (int kind = 0; kind < test_gpu_kinds(); kind++) {
         test_case c;
         const test_varlen_attention s = {.rows = ROWS, .n_heads = 2, .n_kv_heads = 1, .head_dim = DIM};
         test_case_open(&c, &rng, &(test_case_shape){.max_tokens = ROWS, .training = true});
@@ -128,7 +128,7 @@ static void windows_read_no_more(void **state)
     (void)state;
     const test_varlen_attention s = {.rows = 300, .n_heads = 2, .n_kv_heads = 1, .head_dim = 16, .window = 20};
     test_gpu_backend();
-    for (int kind = 0; kind < TEST_GPU_N_KINDS; kind++) {
+    for (int kind = 0; kind < test_gpu_kinds(); kind++) {
         test_case c[2];
         test_results got[2] = {0};
         for (int i = 0; i < 2; i++) {

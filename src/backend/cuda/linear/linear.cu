@@ -1,10 +1,11 @@
 /* Products of weights with rows: the kernels of product.h, and a plain one, a warp for each number of the result, for
  * what they lack. */
 #include "backend/cuda/device.cuh"
+#include "backend/cuda/linear/narrow.h"
 #include "backend/cuda/linear/product.h"
 #include "backend/cuda/unpack.cuh"
 
-enum { WARPS = 8 };
+enum { WARPS = 8, FEW_ROWS = 8 };
 
 static __device__ float product(const tern_cuda_linear &p, const tern_cuda_weight &w, uint32_t row, uint32_t t)
 {
@@ -65,9 +66,35 @@ static cudaError_t device_of(tern_cuda_product_device *d)
     return e;
 }
 
+/* An adapter beside a layer, for many rows. */
+static bool is_narrow(const tern_cuda_linear *p)
+{
+    const tern_cuda_weight *w = &p->weight[0];
+    const bool plain = !p->routes && p->n_experts == 1 && p->x_times == 1 && p->n_parts == 1 && !p->gated;
+    return plain && p->x.data && w->format == TERN_GPU_F32 && p->count.most > FEW_ROWS &&
+           tern_cuda_is_narrow(w->rows, w->cols) && (!p->bias[0] || w->rows <= TERN_CUDA_NARROW);
+}
+
+static cudaError_t run_narrow(const tern_cuda_linear *p, cudaStream_t stream)
+{
+    const tern_cuda_weight *w = &p->weight[0];
+    const tern_cuda_narrow narrow = {p->count,
+                                     p->x,
+                                     p->residual,
+                                     p->out,
+                                     (const float *)w->data,
+                                     p->bias[0],
+                                     w->row_bytes / (uint32_t)sizeof(float),
+                                     false,
+                                     w->rows,
+                                     w->cols};
+    return tern_cuda_run_narrow(&narrow, stream);
+}
+
 static cudaError_t run_parts(const tern_cuda_linear *p, const tern_cuda_product_device *device, cudaStream_t stream)
 {
     tern_cuda_product product;
+    if (is_narrow(p)) return run_narrow(p, stream);
     if (tern_cuda_product_of(p, device, &product)) {
         const tern_cuda_product_kernel kernel = tern_cuda_product_select(&product, device);
         return (cudaError_t)tern_cuda_product_launch(&product, kernel, device, stream);

@@ -25,6 +25,10 @@ void tern_cuda__lower_linear(const tern_prepared *p, const tern_op *op, tern_cud
 {
     const tern_view x = op->in[TERN_LINEAR_X];
     const bool q8 = tern_cuda__is_q8(p->graph, x), routed = op->route.cols != 0;
+    if (tern_cuda__is_head(p->graph, op)) {
+        tern_cuda__lower_head(p, op, out);
+        return;
+    }
     out->run = run;
     tern_cuda_linear *l = &out->params.linear;
     *l = (tern_cuda_linear){.count = tern_cuda__count(p, op->rows),

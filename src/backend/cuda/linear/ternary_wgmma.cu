@@ -5,47 +5,22 @@
 // columns at a time. x comes by the copy engine (a tensor map of the int8 rows, 128-byte swizzle, rows beyond the last
 // are zeros), STAGES steps on their way. A lane's words of an I2_S group are its fragments of four products, one for
 // each quarter; they are asked for AHEAD steps before.
-#include <cuda.h>
-
 #include "backend/cuda/linear/common.cuh"
 #include "backend/cuda/linear/wgmma.cuh"
+#include "backend/cuda/tensor_map.cuh"
 
 enum { STAGES = 6, AHEAD = 4, THREADS = 256, GROUP = 128 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-static __device__ __forceinline__ void barrier_init(uint32_t at, uint32_t n)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0],%1;" ::"r"(at), "r"(n));
-}
-
-static __device__ __forceinline__ void barrier_arrive(uint32_t at)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _,[%0];" ::"r"(at) : "memory");
-}
-
-static __device__ __forceinline__ void barrier_wait(uint32_t at, uint32_t parity)
-{
-    asm volatile("{\n.reg .pred done;\nWAIT:\nmbarrier.try_wait.parity.shared::cta.b64 done,[%0],%1;\n"
-                 "@done bra DONE;\nbra WAIT;\nDONE:\n}" ::"r"(at),
-                 "r"(parity)
-                 : "memory");
-}
-
 // NT rows of x, columns c .. c + 127, to shared memory.
 static __device__ __forceinline__ void fetch_x(uint32_t to, const CUtensorMap *map, uint32_t c, uint32_t token,
                                                uint32_t full, uint32_t bytes)
 {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _,[%0],%1;" ::"r"(full), "r"(bytes) : "memory");
+    barrier_expect(full, bytes);
     asm volatile(
         "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0],[%1,{%2,%3}],[%4];" ::"r"(to),
         "l"(map), "r"(c), "r"(token), "r"(full)
         : "memory");
-}
-
-// Of rows of 128 bytes, swizzled.
-static __device__ __forceinline__ uint64_t descriptor(uint32_t at)
-{
-    return (uint64_t)((at & 0x3FFFF) >> 4) | (uint64_t)1 << 16 | (uint64_t)64 << 32 | (uint64_t)1 << 62;
 }
 
 // A lane's words of a group: of two rows, the 4 columns t of each quarter and the 4 that are 16 further.
@@ -211,21 +186,6 @@ static __global__ void __launch_bounds__(THREADS, 1)
     multiply_row<NT>(b, &map);
     finish_block<NT>(l, b, at, count, (int *)stages);
 #endif
-}
-
-// cuTensorMapEncodeTiled of the driver, which the program is not linked with; NULL: it has none.
-typedef CUresult (*encode_fn)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
-                              const cuuint64_t *, const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave,
-                              CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-
-static encode_fn find_encode(void)
-{
-    void *fn = NULL;
-    cudaDriverEntryPointQueryResult found;
-    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &fn, 12000, cudaEnableDefault, &found) !=
-        cudaSuccess)
-        return NULL;
-    return found == cudaDriverEntryPointSuccess ? (encode_fn)fn : NULL;
 }
 
 template <int NT> static cudaError_t start(const Linear *l, cudaStream_t s)

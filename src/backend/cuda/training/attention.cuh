@@ -1,5 +1,5 @@
-/* What attention of packed rows and its backward share: tiles of 16 * M rows of a head in shared memory, 256 threads
- * of which each has M rows and every 16th column of a tile. All in f32. */
+/* What attention of packed rows and its backward share; and for heads of more than 128, all in f32: tiles of 16 * M
+ * rows of a head in shared memory, 256 threads of which each has M rows and every 16th column of a tile. */
 #ifndef TERN_BACKEND_CUDA_TRAINING_ATTENTION_CUH
 #define TERN_BACKEND_CUDA_TRAINING_ATTENTION_CUH
 
@@ -14,13 +14,12 @@ template <int DIM, int M> struct Shape {
 };
 
 /* Rows t0 .. of head h; zeros before `first`, from n on and beyond head_dim: what nobody sees is not read. */
-template <int DIM, int M>
+template <int DIM, int ROWS>
 static __device__ void load_rows(float *to, tern_cuda_rows from, uint32_t t0, uint32_t first, uint32_t n, uint32_t h,
                                  uint32_t head_dim)
 {
-    using S = Shape<DIM, M>;
     const bool fours = head_dim % 4 == 0 && from.stride % 4 == 0 && ((size_t)from.data & 15) == 0;
-    for (uint32_t i = threadIdx.x; i < S::rows * (DIM / 4); i += THREADS) {
+    for (uint32_t i = threadIdx.x; i < ROWS * (DIM / 4); i += blockDim.x) {
         const uint32_t row = i / (DIM / 4), d = i % (DIM / 4) * 4, t = t0 + row;
         const float *at = from.data + (size_t)t * from.stride + (size_t)h * head_dim + d;
         float4 x = make_float4(0, 0, 0, 0);
@@ -30,7 +29,7 @@ static __device__ void load_rows(float *to, tern_cuda_rows from, uint32_t t0, ui
             x.x = d < head_dim ? at[0] : 0, x.y = d + 1 < head_dim ? at[1] : 0;
             x.z = d + 2 < head_dim ? at[2] : 0, x.w = d + 3 < head_dim ? at[3] : 0;
         }
-        *(float4 *)(to + row * S::stride + d) = x;
+        *(float4 *)(to + row * (DIM + 4) + d) = x;
     }
 }
 
@@ -177,11 +176,12 @@ static inline bool fits_shared(size_t bytes)
 }
 
 template <typename Kernel>
-static cudaError_t start(Kernel kernel, const tern_cuda_varlen *p, dim3 grid, size_t bytes, cudaStream_t stream)
+static cudaError_t start(Kernel kernel, const tern_cuda_varlen *p, dim3 grid, size_t bytes, cudaStream_t stream,
+                         uint32_t threads = THREADS)
 {
     const cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (e != cudaSuccess) return e;
-    kernel<<<grid, THREADS, bytes, stream>>>(*p);
+    kernel<<<grid, threads, bytes, stream>>>(*p);
     return cudaGetLastError();
 }
 

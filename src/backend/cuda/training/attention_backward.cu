@@ -1,6 +1,6 @@
 /* VARLEN_ATTENTION_BACKWARD: the probabilities are made again from the statistics (FlashAttention-2, Dao 2023). One
  * kernel has tiles of queries and makes dq, one has tiles of keys and makes dk and dv: each sum in one order. */
-#include "backend/cuda/training/attention.cuh"
+#include "backend/cuda/training/attention_tiles.cuh"
 
 static __global__ void deltas(tern_cuda_varlen p)
 {
@@ -74,13 +74,13 @@ template <int DIM, int M> static __global__ void __launch_bounds__(THREADS) quer
     clear<DIM, M>(dq);
 #pragma unroll
     for (int i = 0; i < M; i++) rows[i] = query_of(p, t0 + ty * M + i, n, h);
-    load_rows<DIM, M>(q, p.q, t0, 0, n, h, p.head_dim);
-    load_rows<DIM, M>(dout, p.dout, t0, 0, n, h, p.head_dim);
+    load_rows<DIM, S::rows>(q, p.q, t0, 0, n, h, p.head_dim);
+    load_rows<DIM, S::rows>(dout, p.dout, t0, 0, n, h, p.head_dim);
     const uint32_t from = first_seen(p, t0);
     for (uint32_t at = from / S::rows * S::rows; at <= last; at += S::rows) {
         __syncthreads();
-        load_rows<DIM, M>(k, p.k, at, from, last + 1, kv, p.head_dim);
-        load_rows<DIM, M>(v, p.v, at, from, last + 1, kv, p.head_dim);
+        load_rows<DIM, S::rows>(k, p.k, at, from, last + 1, kv, p.head_dim);
+        load_rows<DIM, S::rows>(v, p.v, at, from, last + 1, kv, p.head_dim);
         __syncthreads();
         float s[M][M], dp[M][M];
         scores<DIM, M>(s, q, k);
@@ -111,14 +111,14 @@ template <int DIM, int M> static __global__ void __launch_bounds__(THREADS) keys
     float4 dk[M][S::runs], dv[M][S::runs];
     clear<DIM, M>(dk);
     clear<DIM, M>(dv);
-    load_rows<DIM, M>(k, p.k, k0, 0, n, kv, p.head_dim);
-    load_rows<DIM, M>(v, p.v, k0, 0, n, kv, p.head_dim);
+    load_rows<DIM, S::rows>(k, p.k, k0, 0, n, kv, p.head_dim);
+    load_rows<DIM, S::rows>(v, p.v, k0, 0, n, kv, p.head_dim);
     const uint32_t end = first_past(p, k0, n, k0 + S::rows);
     for (uint32_t t0 = k0; t0 < end; t0 += S::rows)
         for (uint32_t h = kv * group; h < (kv + 1) * group; h++) {
             __syncthreads();
-            load_rows<DIM, M>(q, p.q, t0, 0, end, h, p.head_dim);
-            load_rows<DIM, M>(dout, p.dout, t0, 0, end, h, p.head_dim);
+            load_rows<DIM, S::rows>(q, p.q, t0, 0, end, h, p.head_dim);
+            load_rows<DIM, S::rows>(dout, p.dout, t0, 0, end, h, p.head_dim);
             __syncthreads();
             float s[M][M], dp[M][M];
             scores<DIM, M>(s, k, q);
@@ -155,12 +155,124 @@ template <int DIM, int M> static cudaError_t start_backward(const tern_cuda_varl
     return start(keys_backward<DIM, M>, p, dim3(tiles, p->n_kv_heads), bytes_of<DIM, M>(), stream);
 }
 
+/* ---- heads of at most 128, on tensor cores */
+template <int DIM, int OTHER> static __global__ void __launch_bounds__(TILE_THREADS) queries_tiles(tern_cuda_varlen p)
+{
+    using S = Tiles<DIM, OTHER>;
+    extern __shared__ __align__(16) float memory[];
+    float *q = memory, *dout = q + S::own, *k = dout + S::own, *v = k + S::other;
+    const uint32_t n = tern_rows_now(p.count), t0 = (gridDim.x - 1 - blockIdx.x) * OWN, h = blockIdx.y;
+    const uint32_t kv = h / (p.n_heads / p.n_kv_heads);
+    if (t0 >= n) return;
+    const uint32_t last = min(t0 + OWN, n) - 1, from = first_seen(p, t0), end = t0 + warp_row() + 15;
+    const uint32_t t = t0 + warp_row() + lane_row();
+    const query rows[2] = {query_of(p, t, n, h), query_of(p, t + 8, n, h)};
+    float dq[S::columns][4] = {};
+    ask_rows<DIM, OWN>(q, p.q, t0, 0, n, h, p.head_dim);
+    ask_rows<DIM, OWN>(dout, p.dout, t0, 0, n, h, p.head_dim);
+    for (uint32_t at = from / OTHER * OTHER; at <= last; at += OTHER) {
+        __syncthreads();
+        ask_rows<DIM, OTHER>(k, p.k, at, from, last + 1, kv, p.head_dim);
+        ask_rows<DIM, OTHER>(v, p.v, at, from, last + 1, kv, p.head_dim);
+        rows_wait();
+        __syncthreads();
+        if (at > end) continue; /* all of it comes after the warp's rows */
+        float s[S::eights][4], dp[S::eights][4];
+        scores_of<DIM, S::eights>(s, q, k);
+        scores_of<DIM, S::eights>(dp, dout, v);
+#pragma unroll
+        for (int c = 0; c < S::eights; c++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                gradients(p, rows[i / 2], at + c * 8 + lane_column() * 2 + i % 2, s[c][i], dp[c][i]);
+        add_product<DIM, S::eights>(dq, dp, k);
+    }
+    store_fragments<DIM>(p.dq, dq, 1, 1, t0, n, h, p.head_dim);
+}
+
+template <int DIM, int OTHER> static __global__ void __launch_bounds__(TILE_THREADS) keys_tiles(tern_cuda_varlen p)
+{
+    using S = Tiles<DIM, OTHER>;
+    extern __shared__ __align__(16) float memory[];
+    __shared__ query queries[OTHER];
+    float *k = memory, *v = k + S::own, *q = v + S::own, *dout = q + S::other;
+    const uint32_t n = tern_rows_now(p.count), k0 = blockIdx.x * OWN, h = blockIdx.y;
+    const uint32_t group = p.n_heads / p.n_kv_heads, kv = h / group, mine = k0 + warp_row();
+    if (k0 >= n) return;
+    float dk[S::columns][4] = {}, dv[S::columns][4] = {};
+    ask_rows<DIM, OWN>(k, p.k, k0, 0, n, kv, p.head_dim);
+    ask_rows<DIM, OWN>(v, p.v, k0, 0, n, kv, p.head_dim);
+    const uint32_t end = first_past(p, k0, n, k0 + OWN);
+    for (uint32_t t0 = k0; t0 < end; t0 += OTHER) {
+        __syncthreads();
+        ask_rows<DIM, OTHER>(q, p.q, t0, 0, end, h, p.head_dim);
+        ask_rows<DIM, OTHER>(dout, p.dout, t0, 0, end, h, p.head_dim);
+        if (threadIdx.x < OTHER) queries[threadIdx.x] = query_of(p, t0 + threadIdx.x, end, h);
+        rows_wait();
+        __syncthreads();
+        if (t0 + OTHER <= mine) continue; /* all of it comes before the warp's rows */
+        float s[S::eights][4], dp[S::eights][4];
+        scores_of<DIM, S::eights>(s, k, q);
+        scores_of<DIM, S::eights>(dp, v, dout);
+#pragma unroll
+        for (int c = 0; c < S::eights; c++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                gradients(p, queries[c * 8 + lane_column() * 2 + i % 2], mine + lane_row() + i / 2 * 8, s[c][i],
+                          dp[c][i]);
+        add_product<DIM, S::eights>(dv, s, dout);
+        add_product<DIM, S::eights>(dk, dp, q);
+    }
+    const uint32_t stride = p.n_heads * p.head_dim;
+    const tern_cuda_rows of_k = group > 1 ? tern_cuda_rows{p.of_heads, stride} : p.dk;
+    const tern_cuda_rows of_v = group > 1 ? tern_cuda_rows{p.of_heads + (size_t)p.count.most * stride, stride} : p.dv;
+    store_fragments<DIM>(of_k, dk, 1, 1, k0, n, h, p.head_dim);
+    store_fragments<DIM>(of_v, dv, 1, 1, k0, n, h, p.head_dim);
+}
+
+/* dk and dv: the sums of a group's heads, in order. */
+static __global__ void add_heads(tern_cuda_varlen p)
+{
+    const uint32_t t = blockIdx.y, c = blockIdx.x * TILE_THREADS + threadIdx.x, group = p.n_heads / p.n_kv_heads;
+    if (t >= tern_rows_now(p.count) || c >= p.n_kv_heads * p.head_dim) return;
+    const size_t stride = (size_t)p.n_heads * p.head_dim, all = p.count.most * stride;
+    const float *from = p.of_heads + t * stride + (size_t)(c / p.head_dim) * group * p.head_dim + c % p.head_dim;
+    float dk = 0, dv = 0;
+    for (uint32_t i = 0; i < group; i++, from += p.head_dim) dk += from[0], dv += from[all];
+    p.dk.data[(size_t)t * p.dk.stride + c] = dk;
+    p.dv.data[(size_t)t * p.dv.stride + c] = dv;
+}
+
+size_t tern_cuda_varlen_bytes(uint32_t most, uint32_t n_heads, uint32_t n_kv_heads, uint32_t head_dim)
+{
+    const size_t deltas = (size_t)most * n_heads, heads = 2 * (size_t)most * n_heads * head_dim;
+    return sizeof(float) * (n_heads > n_kv_heads && head_dim <= 128 ? deltas + heads : deltas);
+}
+
+template <int DIM, int OTHER> static size_t tile_bytes(void)
+{
+    return sizeof(float) * 2 * (Tiles<DIM, OTHER>::own + Tiles<DIM, OTHER>::other);
+}
+
+template <int DIM, int OTHER> static cudaError_t start_tiles(const tern_cuda_varlen *p, cudaStream_t stream)
+{
+    const uint32_t tiles = (p->count.most + OWN - 1) / OWN;
+    const size_t bytes = tile_bytes<DIM, OTHER>();
+    const cudaError_t e = start(queries_tiles<DIM, OTHER>, p, dim3(tiles, p->n_heads), bytes, stream, TILE_THREADS);
+    if (e != cudaSuccess) return e;
+    const cudaError_t keys = start(keys_tiles<DIM, OTHER>, p, dim3(tiles, p->n_heads), bytes, stream, TILE_THREADS);
+    if (keys != cudaSuccess || p->n_heads == p->n_kv_heads) return keys;
+    const uint32_t cols = p->n_kv_heads * p->head_dim;
+    add_heads<<<dim3((cols + TILE_THREADS - 1) / TILE_THREADS, p->count.most), TILE_THREADS, 0, stream>>>(*p);
+    return cudaGetLastError();
+}
+
 cudaError_t tern_cuda_run_varlen_backward(const tern_cuda_varlen *p, cudaStream_t stream)
 {
     deltas<<<p->count.most, THREADS, 0, stream>>>(*p);
     if (p->dsinks) sinks_backward<<<p->n_heads, THREADS, 0, stream>>>(*p);
-    if (p->head_dim <= 64 && fits_shared(bytes_of<64, 4>())) return start_backward<64, 4>(p, stream);
-    if (p->head_dim <= 128 && fits_shared(bytes_of<128, 4>())) return start_backward<128, 4>(p, stream);
-    if (p->head_dim <= 128) return start_backward<128, 2>(p, stream);
+    if (p->head_dim <= 64) return start_tiles<64, 32>(p, stream);
+    if (p->head_dim <= 128 && fits_shared(tile_bytes<128, 32>())) return start_tiles<128, 32>(p, stream);
+    if (p->head_dim <= 128) return start_tiles<128, 16>(p, stream);
     return fits_shared(bytes_of<256, 2>()) ? start_backward<256, 2>(p, stream) : start_backward<256, 1>(p, stream);
 }

@@ -1,4 +1,6 @@
 /* Launches of the ops of training on rows, of products and of attention. */
+#include <string.h>
+
 #include "backend/cuda/cuda_internal.h"
 #include "ops/ref/backward.h"
 
@@ -19,6 +21,7 @@ RUN(norm_backward, tern_cuda_norm_backward)
 RUN(bias_backward, tern_cuda_row_sums)
 RUN(embed_backward, tern_cuda_row_sums)
 RUN(linear_dx, tern_cuda_gradient)
+RUN(head, tern_cuda_head)
 RUN(linear_dw, tern_cuda_gradient)
 RUN(varlen, tern_cuda_varlen)
 RUN(varlen_backward, tern_cuda_varlen)
@@ -155,6 +158,29 @@ void tern_cuda__lower_linear_dx(const tern_prepared *p, const tern_op *op, tern_
     out->run = linear_dx;
 }
 
+bool tern_cuda__is_head(const tern_graph *graph, const tern_op *op)
+{
+    enum { LEAST_TOKENS = 64, LEAST_ROWS = 4096 };
+    const tern_view x = op->in[TERN_LINEAR_X];
+    const tern_weight *w = graph->values[op->in[TERN_LINEAR_W].value].weight;
+    const bool plain = op->n_parts == 1 && !op->gated && !op->route.cols && !op->bias[0].cols && !op->norm_weight.cols;
+    return plain && w && !w->encoding->ternary && strcmp(w->encoding->name, "f16") == 0 && w->rows >= LEAST_ROWS &&
+           w->cols % 8 == 0 && !tern_cuda__is_q8(graph, x) && tern_graph_max_rows(graph, op->rows) >= LEAST_TOKENS;
+}
+
+void tern_cuda__lower_head(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
+{
+    const tern_cuda_weight w = tern_cuda__weight(p, op->in[TERN_LINEAR_W]);
+    out->params.head = (tern_cuda_head){.count = tern_cuda__count(p, op->rows),
+                                        .x = tern_cuda__rows(p, op->in[TERN_LINEAR_X]),
+                                        .residual = tern_cuda__rows(p, op->residual),
+                                        .out = tern_cuda__rows(p, op->out),
+                                        .weight = w,
+                                        .scratch = p->scratch};
+    out->weight_bytes = (uint64_t)w.rows * w.row_bytes;
+    out->run = head;
+}
+
 void tern_cuda__lower_linear_dw(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
 {
     const tern_view dy = op->in[TERN_LINEAR_DW_DY], x = op->in[TERN_LINEAR_DW_X], dw = op->in[TERN_LINEAR_DW_DW];
@@ -206,5 +232,6 @@ void tern_cuda__lower_varlen(const tern_prepared *p, const tern_op *op, tern_cud
     v->dk = tern_cuda__rows(p, op->in[TERN_VARLEN_ATTENTION_DK]);
     v->dv = tern_cuda__rows(p, op->in[TERN_VARLEN_ATTENTION_DV]);
     v->deltas = p->scratch;
+    v->of_heads = v->deltas + (size_t)v->count.most * op->n_heads;
     if (op->n_in > TERN_VARLEN_ATTENTION_DSINKS) v->dsinks = state_of(p, op->in[TERN_VARLEN_ATTENTION_DSINKS]);
 }

@@ -128,7 +128,10 @@ size_t tern_cuda__training_scratch(const tern_graph *graph, const tern_op *op)
     switch (op->kind) {
     case TERN_OP_RMS_NORM_BACKWARD:
         return sizeof(float) * rows * (op->in[TERN_NORM_BACKWARD_X].cols / op->in[TERN_NORM_BACKWARD_WEIGHT].cols);
-    case TERN_OP_VARLEN_ATTENTION_BACKWARD: return sizeof(float) * rows * op->n_heads;
+    case TERN_OP_VARLEN_ATTENTION_BACKWARD:
+        return tern_cuda_varlen_bytes(rows, op->n_heads, op->n_kv_heads, op->head_dim);
+    case TERN_OP_LINEAR:
+        return tern_cuda__is_head(graph, op) ? tern_cuda_head_bytes(rows, op->in[TERN_LINEAR_X].cols) : 0;
     case TERN_OP_LINEAR_DX: {
         const tern_weight *w = graph->values[op->in[TERN_LINEAR_DX_W].value].weight;
         return tern_cuda_dx_bytes(rows, w->rows, w->cols);

@@ -21,7 +21,7 @@ static __global__ void norm_backward(tern_cuda_norm_backward p)
     if (!p.out.data) return;
     float *out = p.out.data + (size_t)t * p.out.stride + first;
     for (uint32_t c = threadIdx.x; c < p.group; c += THREADS) {
-        float dx = dy[c] * p.weight[c] * r - x[c] * k;
+        float dx = __fsub_rn(__fmul_rn(__fmul_rn(dy[c], p.weight[c]), r), __fmul_rn(x[c], k)); /* may cancel out */
         if (p.residual.data) dx += p.residual.data[(size_t)t * p.residual.stride + first + c];
         out[c] = dx;
     }
@@ -51,7 +51,10 @@ static __global__ void norm_weight_backward(tern_cuda_norm_backward p)
     if (threadIdx.y == 0 && c < p.group) p.dweight[c] += sum;
 }
 
-static dim3 columns_grid(uint32_t cols) { return dim3((cols + COLUMNS - 1) / COLUMNS); }
+static dim3 columns_grid(uint32_t cols)
+{
+    return dim3((cols + COLUMNS - 1) / COLUMNS);
+}
 
 cudaError_t tern_cuda_run_norm_backward(const tern_cuda_norm_backward *p, cudaStream_t stream)
 {

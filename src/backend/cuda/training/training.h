@@ -60,8 +60,7 @@ typedef struct tern_cuda_row_sums {
 cudaError_t tern_cuda_run_bias_backward(const tern_cuda_row_sums *p, cudaStream_t stream);
 cudaError_t tern_cuda_run_embed_backward(const tern_cuda_row_sums *p, cudaStream_t stream);
 
-/* LINEAR_DX and LINEAR_DW. Floats become three numbers of 8 bits each (bf16), each what those before it have left;
- * of their products those below 2^-24 are left out. */
+/* LINEAR_DX and LINEAR_DW: products of planes of halves (planes.cuh). */
 typedef struct tern_cuda_gradient {
     tern_cuda_count count;
     tern_cuda_rows dy, x; /* x: of LINEAR_DW, data NULL: q8 */
@@ -76,6 +75,16 @@ cudaError_t tern_cuda_run_linear_dw(const tern_cuda_gradient *p, cudaStream_t st
 size_t tern_cuda_dx_bytes(uint32_t most, uint32_t n_rows, uint32_t cols);
 size_t tern_cuda_dw_bytes(uint32_t most, uint32_t n_rows, uint32_t cols);
 
+/* LINEAR of a head in f16 for many rows: its rows are planes as they lie. */
+typedef struct tern_cuda_head {
+    tern_cuda_count count;
+    tern_cuda_rows x, residual, out;
+    tern_cuda_weight weight;
+    uint8_t *scratch; /* tern_cuda_head_bytes */
+} tern_cuda_head;
+cudaError_t tern_cuda_run_head(const tern_cuda_head *p, cudaStream_t stream);
+size_t tern_cuda_head_bytes(uint32_t most, uint32_t cols);
+
 /* VARLEN_ATTENTION and its backward: heads of at most 256. */
 enum { TERN_CUDA_TRAIN_DIM = 256 };
 typedef struct tern_cuda_varlen {
@@ -85,11 +94,14 @@ typedef struct tern_cuda_varlen {
     const uint32_t *starts;
     const float *sinks;
     float *dsinks, *deltas; /* deltas: scratch [rows][n_heads] */
+    float *of_heads;        /* scratch behind them: dk, then dv of each head, [rows][n_heads * head_dim] */
     uint32_t n_heads, n_kv_heads, head_dim, window;
     float scale, softcap;
 } tern_cuda_varlen;
 cudaError_t tern_cuda_run_varlen(const tern_cuda_varlen *p, cudaStream_t stream);
 cudaError_t tern_cuda_run_varlen_backward(const tern_cuda_varlen *p, cudaStream_t stream);
+/* Scratch of the backward. */
+size_t tern_cuda_varlen_bytes(uint32_t most, uint32_t n_heads, uint32_t n_kv_heads, uint32_t head_dim);
 
 /* SUM_SQUARES, UPDATE and REQUANTIZE: the same bits as ops/ref/update.h. */
 typedef struct tern_cuda_update {

@@ -2,7 +2,7 @@
 #include "backend/cuda/training/exact.cuh"
 #include "backend/cuda/training/training.h"
 
-enum { BLOCK = 256, CHUNK = 4096, LANES = 128 };
+enum { BLOCK = 256, CHUNK = 4096, LANES = 128, AHEAD = 16, EACH = 4 };
 
 /* ---- SUM_SQUARES: runs of 4096 in 128 lanes and a tree, then the sums of the runs in the same way */
 static __device__ __forceinline__ float open_ended(float x)
@@ -23,8 +23,13 @@ template <bool SQUARES> static __global__ void __launch_bounds__(LANES) sum_runs
     __shared__ float lanes[LANES];
     const uint64_t first = (uint64_t)blockIdx.x * CHUNK;
     float sum = 0;
-    for (uint32_t i = threadIdx.x; i < CHUNK && first + i < n; i += LANES)
-        sum = open_ended(__fadd_rn(sum, SQUARES ? square_of(x[first + i]) : x[first + i]));
+    for (uint32_t at = threadIdx.x; at < CHUNK; at += LANES * AHEAD) { /* a 0 more changes no sum */
+        float some[AHEAD];
+#pragma unroll
+        for (uint32_t i = 0; i < AHEAD; i++) some[i] = first + at + i * LANES < n ? x[first + at + i * LANES] : 0;
+#pragma unroll
+        for (uint32_t i = 0; i < AHEAD; i++) sum = open_ended(__fadd_rn(sum, SQUARES ? square_of(some[i]) : some[i]));
+    }
     lanes[threadIdx.x] = sum;
     for (uint32_t half = LANES / 2; half > 0; half /= 2) {
         __syncthreads();
@@ -121,9 +126,8 @@ typedef struct numbers {
     float w, m, v;
 } numbers;
 
-static __device__ void adamw(const tern_cuda_update &p, float g, numbers &x)
+static __device__ void adamw(const tern_cuda_update &p, const tern_cuda_train_params *f, float g, numbers &x)
 {
-    const tern_cuda_train_params *f = p.params;
     const float m = flushed(x.m), v = flushed(x.v);
     x.m = add_of(m, mul_of(flushed(f->blend1), sub_of(g, m)));
     x.v = add_of(mul_of(v, flushed(f->beta2)), mul_of(mul_of(flushed(f->blend2), g), g));
@@ -155,19 +159,48 @@ static __global__ void __launch_bounds__(BLOCK) update(tern_cuda_update p)
             if (p.v) x.v = load_state(p.v_type, p.v, p.v_scales, i);
             const float g = mul_of(flushed(p.g[i]), flushed(p.params->clip));
             p.g[i] = 0;
-            if (p.adamw) adamw(p, g, x);
+            if (p.adamw) adamw(p, p.params, g, x);
             else sgd(p, g, x);
         }
         if (p.m_type == TERN_CUDA_M8 || p.v_type == TERN_CUDA_V8) __syncthreads(); /* scales are read */
         store_state(p.w_type, p.w, NULL, i, mine, x.w, random_bits(seed, (uint32_t)i), false);
         if (p.m) store_state(p.m_type, p.m, p.m_scales, i, mine, x.m, 0, true);
-        if (p.v)
-            store_state(p.v_type, p.v, p.v_scales, i, mine, x.v, p.v_type == TERN_CUDA_BF16 ? r >> 16 : r, false);
+        if (p.v) store_state(p.v_type, p.v, p.v_scales, i, mine, x.v, p.v_type == TERN_CUDA_BF16 ? r >> 16 : r, false);
     }
+}
+
+/* AdamW where all is f32: a thread has four neighbours. */
+static __global__ void __launch_bounds__(BLOCK) update_floats(tern_cuda_update p)
+{
+    const uint64_t i = ((uint64_t)blockIdx.x * BLOCK + threadIdx.x) * EACH;
+    if (i >= p.n) return;
+    const tern_cuda_train_params f = *p.params;
+    float4 *w = (float4 *)((float *)p.w + i), *m = (float4 *)((float *)p.m + i), *v = (float4 *)((float *)p.v + i);
+    float4 *gradient = (float4 *)(p.g + i);
+    const float4 g4 = *gradient, w4 = *w, m4 = *m, v4 = *v;
+    const float g[EACH] = {g4.x, g4.y, g4.z, g4.w};
+    numbers x[EACH] = {{w4.x, m4.x, v4.x}, {w4.y, m4.y, v4.y}, {w4.z, m4.z, v4.z}, {w4.w, m4.w, v4.w}};
+#pragma unroll
+    for (int k = 0; k < EACH; k++) adamw(p, &f, mul_of(flushed(g[k]), flushed(f.clip)), x[k]);
+    *gradient = make_float4(0, 0, 0, 0);
+    *w = make_float4(x[0].w, x[1].w, x[2].w, x[3].w);
+    *m = make_float4(x[0].m, x[1].m, x[2].m, x[3].m);
+    *v = make_float4(x[0].v, x[1].v, x[2].v, x[3].v);
+}
+
+static bool is_floats(const tern_cuda_update *p)
+{
+    const bool f32 = p->w_type == TERN_CUDA_F32 && p->m_type == TERN_CUDA_F32 && p->v_type == TERN_CUDA_F32;
+    const size_t at = (size_t)p->w | (size_t)p->m | (size_t)p->v | (size_t)p->g;
+    return p->adamw && f32 && p->m && p->v && p->n % EACH == 0 && at % sizeof(float4) == 0;
 }
 
 cudaError_t tern_cuda_run_update(const tern_cuda_update *p, cudaStream_t stream)
 {
+    if (is_floats(p)) {
+        update_floats<<<(uint32_t)((p->n / EACH + BLOCK - 1) / BLOCK), BLOCK, 0, stream>>>(*p);
+        return cudaGetLastError();
+    }
     const uint64_t blocks = (p->n + BLOCK - 1) / BLOCK, most = 1 << 20;
     update<<<(uint32_t)(blocks < most ? blocks : most), BLOCK, 0, stream>>>(*p);
     return cudaGetLastError();

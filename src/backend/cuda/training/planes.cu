@@ -1,0 +1,233 @@
+/* Numbers become halves: rows as they lie, and what a product sums over down the columns through tiles of shared
+ * memory. */
+#include "backend/cuda/training/planes.cuh"
+
+#include "backend/cuda/device.cuh"
+#include "backend/cuda/unpack.cuh"
+
+enum { THREADS = 256, SIDE = 64, GROUP = 128, GROUP_BYTES = 32 };
+
+typedef float Tile[SIDE][SIDE + 1]; /* [c][t] */
+
+static bool is_ternary(uint32_t format)
+{
+    return format == TERN_GPU_TERNARY;
+}
+
+uint32_t tern_cuda_weight_planes(uint32_t format)
+{
+    return is_ternary(format) || format == TERN_GPU_F16 || format == TERN_GPU_BF16 || format == TERN_GPU_MXFP4 ? 1 : 2;
+}
+
+float tern_cuda_weight_times(uint32_t format)
+{
+    return is_ternary(format) || format == TERN_GPU_F16 ? 1.0f : 64.0f;
+}
+
+/* 2^(14 - exponent of the largest), kept among numbers whose inverse is one too. */
+static __device__ __forceinline__ float factor_of(float most, float *inverse)
+{
+    const int power = min(max(2 * 127 + 14 - (int)(__float_as_uint(most) >> 23 & 255), 1), 253);
+    *inverse = __uint_as_float((uint32_t)(254 - power) << 23);
+    return __uint_as_float((uint32_t)power << 23);
+}
+
+/* Two neighbours; TWO: the 11 leading bits and, a plane further, what is left. */
+template <bool TWO> static __device__ __forceinline__ void halves_of(float x, float y, uint32_t &first, uint32_t &rest)
+{
+    const uint32_t leading = 0xffffe000u;
+    const float a = TWO ? __uint_as_float(__float_as_uint(x) & leading) : x;
+    const float b = TWO ? __uint_as_float(__float_as_uint(y) & leading) : y;
+    const __half2 h = __floats2half2_rn(a, b), l = __floats2half2_rn(x - a, y - b);
+    first = *(const uint32_t *)&h;
+    rest = *(const uint32_t *)&l;
+}
+
+/* Eight columns; to: a multiple of 8. */
+template <bool TWO> static __device__ __forceinline__ void store_eight(const planes &p, size_t to, const float (&x)[8])
+{
+    uint32_t first[4], rest[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) halves_of<TWO>(x[2 * i], x[2 * i + 1], first[i], rest[i]);
+    *(uint4 *)(p.data + to) = make_uint4(first[0], first[1], first[2], first[3]);
+    if (TWO) *(uint4 *)(p.data + p.plane + to) = make_uint4(rest[0], rest[1], rest[2], rest[3]);
+}
+
+static __device__ __forceinline__ float number_at(const tern_cuda_floats &f, uint32_t t, uint32_t c)
+{
+    const float x = f.from.data[(size_t)t * f.from.stride + c] * (f.by ? f.by[t] : 1.0f);
+    return f.along ? x * f.along[c] : x;
+}
+
+/* A block has a row. */
+static __global__ void __launch_bounds__(THREADS) split_rows(tern_cuda_floats f, planes out)
+{
+    __shared__ float room[32];
+    const uint32_t t = blockIdx.x;
+    if (t >= tern_rows_now(f.count)) return;
+    float most = 0, inverse;
+    for (uint32_t c = threadIdx.x; c < f.cols; c += THREADS) most = fmaxf(most, fabsf(number_at(f, t, c)));
+    const float factor = factor_of(tern_block_max(most, room), &inverse);
+    if (threadIdx.x == 0) out.inverse[t] = inverse;
+    for (uint32_t c = threadIdx.x * 2; c < out.ld; c += THREADS * 2) {
+        const float x = c < f.cols ? number_at(f, t, c) * factor : 0;
+        const float y = c + 1 < f.cols ? number_at(f, t, c + 1) * factor : 0;
+        uint32_t first, rest;
+        halves_of<true>(x, y, first, rest);
+        *(uint32_t *)(out.data + (size_t)t * out.ld + c) = first;
+        *(uint32_t *)(out.data + out.plane + (size_t)t * out.ld + c) = rest;
+    }
+}
+
+void tern_cuda_split_rows(const tern_cuda_floats *f, planes out, cudaStream_t stream)
+{
+    split_rows<<<f->count.most, THREADS, 0, stream>>>(*f, out);
+}
+
+/* The largest magnitudes of 32 columns and 64 rows; the bits of floats that are not negative are in their order. */
+static __global__ void __launch_bounds__(THREADS) find_most(tern_cuda_floats f, uint32_t *most)
+{
+    __shared__ float lines[THREADS / 32][32];
+    const uint32_t c = blockIdx.x * 32 + threadIdx.x % 32, line = threadIdx.x / 32, n = tern_rows_now(f.count);
+    float x = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < SIDE; i += THREADS / 32) {
+        const uint32_t t = blockIdx.y * SIDE + line + i;
+        if (t < n && c < f.cols) x = fmaxf(x, fabsf(number_at(f, t, c)));
+    }
+    lines[line][threadIdx.x % 32] = x;
+    __syncthreads();
+    if (line > 0 || c >= f.cols) return;
+#pragma unroll
+    for (uint32_t i = 1; i < THREADS / 32; i++) x = fmaxf(x, lines[i][threadIdx.x % 32]);
+    atomicMax(most + c, __float_as_uint(x));
+}
+
+/* Rows c0 .. of planes, columns t0 ..: each eight lanes have a row's 64. */
+template <bool TWO>
+static __device__ __forceinline__ void store_tile(const planes &out, const Tile &tile, uint32_t c0, uint32_t cols,
+                                                  uint32_t t0)
+{
+#pragma unroll
+    for (uint32_t i = 0; i < SIDE; i += THREADS / 8) {
+        const uint32_t c = i + threadIdx.x / 8, t = threadIdx.x % 8 * 8;
+        if (c0 + c >= cols || t0 + t >= out.ld) continue;
+        float x[8];
+#pragma unroll
+        for (uint32_t k = 0; k < 8; k++) x[k] = tile[c][t + k];
+        store_eight<TWO>(out, (size_t)(c0 + c) * out.ld + t0 + t, x);
+    }
+}
+
+static __global__ void __launch_bounds__(THREADS) split_columns(tern_cuda_floats f, planes out, const uint32_t *most)
+{
+    __shared__ Tile tile;
+    const uint32_t c0 = blockIdx.x * SIDE, t0 = blockIdx.y * SIDE, n = tern_rows_now(f.count);
+    const uint32_t lane = threadIdx.x % SIDE, c = c0 + lane;
+    float inverse = 0, factor = c < f.cols ? factor_of(__uint_as_float(most[c]), &inverse) : 0;
+    if (blockIdx.y == 0 && threadIdx.x < SIDE && c < f.cols) out.inverse[c] = inverse;
+    for (uint32_t i = threadIdx.x / SIDE; i < SIDE; i += THREADS / SIDE)
+        tile[lane][i] = t0 + i < n && c < f.cols ? number_at(f, t0 + i, c) * factor : 0;
+    __syncthreads();
+    store_tile<true>(out, tile, c0, f.cols, t0);
+}
+
+static dim3 tiles_of(uint32_t cols, uint32_t rows)
+{
+    return dim3((cols + SIDE - 1) / SIDE, (rows + SIDE - 1) / SIDE);
+}
+
+void tern_cuda_split_columns(const tern_cuda_floats *f, planes out, uint32_t *most, cudaStream_t stream)
+{
+    cudaMemsetAsync(most, 0, f->cols * sizeof *most, stream);
+    const dim3 grid((f->cols + 31) / 32, (f->count.most + SIDE - 1) / SIDE);
+    find_most<<<grid, THREADS, 0, stream>>>(*f, most);
+    split_columns<<<tiles_of(f->cols, out.ld), THREADS, 0, stream>>>(*f, out, most);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    split_levels(tern_cuda_count count, tern_cuda_q8 q, uint32_t cols, planes out)
+{
+    __shared__ Tile tile;
+    const uint32_t c0 = blockIdx.x * SIDE, t0 = blockIdx.y * SIDE, n = tern_rows_now(count);
+    const uint32_t lane = threadIdx.x % SIDE, c = c0 + lane;
+    for (uint32_t i = threadIdx.x / SIDE; i < SIDE; i += THREADS / SIDE)
+        tile[lane][i] = t0 + i < n && c < cols ? (float)q.data[(size_t)(t0 + i) * q.stride + c] : 0;
+    __syncthreads();
+    store_tile<false>(out, tile, c0, cols, t0);
+}
+
+void tern_cuda_split_levels(tern_cuda_count count, tern_cuda_q8 q, uint32_t cols, planes out, cudaStream_t stream)
+{
+    split_levels<<<tiles_of(cols, out.ld), THREADS, 0, stream>>>(count, q, cols, out);
+}
+
+/* FORMAT -1: that of the weight. */
+template <int FORMAT, bool TWO>
+static __global__ void __launch_bounds__(THREADS)
+    split_weight(tern_cuda_weight w, uint32_t first, uint32_t n, float times, planes out)
+{
+    __shared__ Tile tile;
+    const uint32_t c0 = blockIdx.x * SIDE, r0 = blockIdx.y * SIDE, lane = threadIdx.x % SIDE, c = c0 + lane;
+    const uint32_t format = FORMAT < 0 ? w.format : (uint32_t)FORMAT;
+    for (uint32_t i = threadIdx.x / SIDE; i < SIDE; i += THREADS / SIDE) {
+        const bool is_there = r0 + i < n && c < w.cols;
+        const uint8_t *row = w.data + (size_t)(first + r0 + i) * w.row_bytes;
+        tile[lane][i] = is_there ? tern_element(format, row, c, w.cols) * times : 0;
+    }
+    __syncthreads();
+    store_tile<TWO>(out, tile, c0, w.cols, r0);
+}
+
+/* Four codes of one column, a byte each, as halves of code - 1: their upper bytes are 0xbc, 0 or 0x3c. */
+static __device__ __forceinline__ uint2 halves_of_codes(uint32_t v)
+{
+    const uint32_t table = 0x003c00bcu;
+    return make_uint2(__byte_perm(table, 0, (v << 4 & 0x3030u) | 0x0101u),
+                      __byte_perm(table, 0, (v >> 12 & 0x3030u) | 0x0101u));
+}
+
+/* A block has a group of 128 columns and 64 rows: bytes are turned before they are taken apart. */
+static __global__ void __launch_bounds__(THREADS)
+    split_codes(tern_cuda_weight w, uint32_t first, uint32_t n, planes out)
+{
+    __shared__ __align__(8) uint8_t bytes[GROUP_BYTES][SIDE + 8];
+    const uint32_t r0 = blockIdx.y * SIDE, c0 = blockIdx.x * GROUP;
+    const uint32_t r = threadIdx.x / 4, at = threadIdx.x % 4 * 8;
+    uint2 word = make_uint2(0, 0);
+    if (r0 + r < n) word = *(const uint2 *)(w.data + (size_t)(first + r0 + r) * w.row_bytes + c0 / 4 + at);
+#pragma unroll
+    for (uint32_t i = 0; i < 4; i++) {
+        bytes[at + i][r] = (uint8_t)(word.x >> 8 * i);
+        bytes[at + 4 + i][r] = (uint8_t)(word.y >> 8 * i);
+    }
+    __syncthreads();
+#pragma unroll
+    for (uint32_t i = 0; i < GROUP; i += THREADS / 8) { /* a quarter of the group */
+        const uint32_t c = threadIdx.x / 8, to = threadIdx.x % 8 * 8, shift = 6 - i / 32 * 2, M = 0x03030303u;
+        if (c0 + i + c >= w.cols || r0 + to >= out.ld) continue;
+        const uint2 v = *(const uint2 *)&bytes[c][to];
+        const uint2 a = halves_of_codes(v.x >> shift & M), b = halves_of_codes(v.y >> shift & M);
+        *(uint4 *)(out.data + (size_t)(c0 + i + c) * out.ld + r0 + to) = make_uint4(a.x, a.y, b.x, b.y);
+    }
+}
+
+void tern_cuda_split_weight(const tern_cuda_weight *w, uint32_t first, uint32_t n, planes out, cudaStream_t stream)
+{
+    const dim3 grid = tiles_of(w->cols, out.ld);
+    const float times = tern_cuda_weight_times(w->format);
+    switch (w->format) {
+    case TERN_GPU_TERNARY:
+        split_codes<<<dim3((w->cols + GROUP - 1) / GROUP, grid.y), THREADS, 0, stream>>>(*w, first, n, out);
+        break;
+    case TERN_GPU_F16: split_weight<TERN_GPU_F16, false><<<grid, THREADS, 0, stream>>>(*w, first, n, times, out); break;
+    case TERN_GPU_BF16:
+        split_weight<TERN_GPU_BF16, false><<<grid, THREADS, 0, stream>>>(*w, first, n, times, out);
+        break;
+    case TERN_GPU_MXFP4:
+        split_weight<TERN_GPU_MXFP4, false><<<grid, THREADS, 0, stream>>>(*w, first, n, times, out);
+        break;
+    case TERN_GPU_F32: split_weight<TERN_GPU_F32, true><<<grid, THREADS, 0, stream>>>(*w, first, n, times, out); break;
+    default: split_weight<-1, true><<<grid, THREADS, 0, stream>>>(*w, first, n, times, out);
+    }
+}

@@ -1,0 +1,48 @@
+/* Rows of numbers as halves for tensor cores: a float times a power of two of its row is the sum of two halves, the
+ * first its 11 leading bits, but for 2^-22 of it or 2^-38 of the row's largest
+ * (docs/decisions/0021-products-of-floats.md). Ternary codes, int8 and f16 are halves as they are; bf16 and MXFP4 times
+ * 64 too, down to 2^-20; other weights times 64 are two. */
+#ifndef TERN_BACKEND_CUDA_TRAINING_PLANES_CUH
+#define TERN_BACKEND_CUDA_TRAINING_PLANES_CUH
+
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include "backend/cuda/kernels.h"
+
+enum { PLANES = 2 };
+
+/* The last index is what a product sums over. */
+typedef struct planes {
+    __half *data;   /* [planes][rows][ld] */
+    size_t plane;   /* numbers of one */
+    uint32_t ld;    /* a multiple of 8 */
+    float *inverse; /* [rows]: what a row is multiplied with in the end; NULL: 1 */
+} planes;
+
+/* Rows or columns of what f32 values hold: row t of the step times by[t], column c times along[c]; NULL: 1. Rows that
+ * are not there are zeros. */
+typedef struct tern_cuda_floats {
+    tern_cuda_count count;
+    tern_cuda_rows from;
+    uint32_t cols;
+    const float *by, *along;
+} tern_cuda_floats;
+
+/* Two planes [t][c]; those of rows that are not there are left as they are. */
+void tern_cuda_split_rows(const tern_cuda_floats *f, planes out, cudaStream_t stream);
+
+/* Two planes [c][t]; `most` [cols] is scratch. */
+void tern_cuda_split_columns(const tern_cuda_floats *f, planes out, uint32_t *most, cudaStream_t stream);
+
+/* One plane [c][t] of int8 rows, without their scales. */
+void tern_cuda_split_levels(tern_cuda_count count, tern_cuda_q8 q, uint32_t cols, planes out, cudaStream_t stream);
+
+/* Planes [c][r] of rows first .. first + n of a weight, ternary ones without their scale. */
+void tern_cuda_split_weight(const tern_cuda_weight *w, uint32_t first, uint32_t n, planes out, cudaStream_t stream);
+
+/* How many planes a weight of the format has, and what its numbers are multiplied with before they are split. */
+uint32_t tern_cuda_weight_planes(uint32_t format);
+float tern_cuda_weight_times(uint32_t format);
+
+#endif

@@ -28,6 +28,7 @@ if [ -x "$tests" ]; then
     for group in training_rows gradient varlen_attention update; do
         check "test_gpu $group" "$tests" --backend cuda "$group"
     done
+    check "test_gpu dense, heads and adapters" "$tests" --backend cuda --case wide_rows dense
 fi
 sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
 [ -x "$sanitizer" ] || { echo "no compute-sanitizer: install the CUDA toolkit" >&2; exit 1; }

@@ -160,6 +160,8 @@ export interface Result {
   /** Of the prompt, those that were evaluated already. */
   reusedTokens: number;
   tokens: number;
+  /** Tokens that the device last chose in one run, without a wait between them; 0: the host chose each. */
+  steps: number;
   prefillMs: number;
   decodeMs: number;
   tokensPerSecond: number;

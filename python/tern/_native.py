@@ -28,10 +28,16 @@ class LoraUse(Structure):
     _fields_: Fields = [("lora", c_void_p), ("scale", c_float)]
 
 
+class KvTypes(Structure):
+    """tern_kv_types"""
+
+    _fields_: Fields = [("k", c_int), ("v", c_int)]
+
+
 class SessionParams(Structure):
     """tern_session_params"""
 
-    _fields_: Fields = [("n_ctx", c_uint32), ("n_batch", c_uint32), ("max_outputs", c_uint32), ("kv", c_int),
+    _fields_: Fields = [("n_ctx", c_uint32), ("n_batch", c_uint32), ("max_outputs", c_uint32), ("kv", KvTypes),
                         ("keep_hidden", c_bool), ("steps", c_uint32), ("host_sampling", c_bool),
                         ("loras", POINTER(LoraUse)), ("n_loras", c_uint32)]
 
@@ -215,7 +221,8 @@ class FinetuneResult(Structure):
 
 # The struct of the header that each class is.
 STRUCTS = {
-    "tern_error": Error, "tern_lora_use": LoraUse, "tern_session_params": SessionParams,
+    "tern_error": Error, "tern_lora_use": LoraUse, "tern_kv_types": KvTypes,
+    "tern_session_params": SessionParams,
     "tern_engine_options": EngineOptions, "tern_engine_info": EngineInfo, "tern_lora_info": LoraInfo,
     "tern_tokens": Tokens, "tern_buf": Buf, "tern_chat_message": ChatMessage, "tern_logit_bias": LogitBias,
     "tern_sampler_params": SamplerParams, "tern_piece": Piece, "tern_token_filter": TokenFilter,

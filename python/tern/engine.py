@@ -17,7 +17,7 @@ Prompt = Union[str, Sequence[int]]
 Message = Mapping[str, str]
 lib = n.lib
 
-_KV = {"auto": 0, "f16": 1, "f32": 2}
+_KV = {"auto": 0, "f16": 1, "f32": 2, "q8_0": 3, "q4_0": 4}
 _POOLING = {"last": 0, "mean": 1, "cls": 2}
 _GRAMMARS = {"gbnf": 0, "json_schema": 1, "regex": 2, "json": 3}
 
@@ -239,20 +239,22 @@ class _GrammarState(_Handle):
 class Session(_Handle):
     """One sequence: its tokens with their keys and values. One thread at a time.
 
-    n_ctx: positions (0: the model's, at most 2048); n_batch: tokens of a step of the prompt; kv: "auto", "f16", "f32".
+    n_ctx: positions (0: the model's, at most 2048); n_batch: tokens of a step of the prompt; kv: "auto", "f16",
+    "f32", on the CPU also "q8_0" and "q4_0", or a pair of them, of the keys and of the values.
     """
 
     _close = lib.tern_session_close
 
-    def __init__(self, engine: Engine, *, n_ctx: int = 0, n_batch: int = 0, kv: str = "auto", max_outputs: int = 0,
-                 keep_hidden: bool = False) -> None:
+    def __init__(self, engine: Engine, *, n_ctx: int = 0, n_batch: int = 0, kv: Union[str, Tuple[str, str]] = "auto",
+                 max_outputs: int = 0, keep_hidden: bool = False) -> None:
         super().__init__()
-        if kv not in _KV:
-            raise ValueError(f"kv {kv!r}: one of {', '.join(_KV)} expected")
+        types = (kv, kv) if isinstance(kv, str) else kv
+        if len(types) != 2 or not all(t in _KV for t in types):
+            raise ValueError(f"kv {kv!r}: one of {', '.join(_KV)} expected, or two")
         self.engine = engine
         self.result: Dict[str, Any] = {}  # of the last generation
         self._adapters: List[Adapter] = []
-        params = n.SessionParams(n_ctx=n_ctx, n_batch=n_batch, max_outputs=max_outputs, kv=_KV[kv],
+        params = n.SessionParams(n_ctx=n_ctx, n_batch=n_batch, max_outputs=max_outputs, kv=n.KvTypes(*(_KV[t] for t in types)),
                                  keep_hidden=keep_hidden)
         check(lib.tern_session_open, byref(self._handle), engine._open, byref(params))
 

@@ -91,6 +91,19 @@ class Engines(unittest.TestCase):
         self.assertEqual(len(vector), self.engine.describe()["n_embd"])
         self.assertAlmostEqual(sum(x * x for x in vector), 1, places=4)
 
+    def test_types_of_the_cache(self):
+        def bytes_of(kv):
+            with self.engine.session(n_ctx=256, kv=kv) as session:
+                list(session.generate("Once upon a time", max_tokens=4, sampler=GREEDY))
+                return session.kv_bytes
+
+        f16 = bytes_of("f16")
+        self.assertEqual(bytes_of("q8_0") * 32, f16 * 17)
+        self.assertEqual(bytes_of(("q8_0", "q4_0")) * 32, f16 * 13)
+        for kv in ("f8", ("f16",), ("f16", "f8")):
+            with self.assertRaisesRegex(ValueError, "q4_0 expected"):
+                self.engine.session(kv=kv)
+
     def test_errors(self):
         with self.assertRaisesRegex(tern.NotFound, "nope.gguf"):
             tern.Engine("nope.gguf")

@@ -116,10 +116,10 @@ tern_status tern_batch_open(tern_batch **batch, tern_engine *engine, const tern_
     TERN_GOTO(resolve(&b->params, tern_engine_config(engine), err));
     TERN_GOTO(open_runner(b, err));
     TERN_GOTO(allocate(b, err));
+    TERN_GOTO(tern_pace_init(&b->pace, b->params.n_batch, err));
     if (b->params.draft)
         TERN_GOTO(
             tern_drafter_open(&b->drafter, b->params.draft, b->n_vocab, b->params.n_ctx, b->params.n_parallel, err));
-    b->chunk = b->params.n_chunk ? b->params.n_chunk : 16;
     b->shown.pages = b->counts.pages = b->pages.n;
     *batch = b;
     return TERN_OK;
@@ -150,6 +150,7 @@ void tern_batch_close(tern_batch *batch)
     if (batch->stepped) end_all(batch);
     tern_runner_deinit(&batch->runner);
     tern_pages_deinit(&batch->pages);
+    tern_pace_deinit(&batch->pace);
     tern_free(batch->tables);
     tern_free(batch->logits);
     tern_free(batch->states);

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "infer/batch/drafter.h"
+#include "infer/batch/pace.h"
 #include "infer/batch/pages.h"
 #include "infer/draft.h"
 #include "infer/pooling.h"
@@ -124,9 +125,7 @@ struct tern_batch {
     tern_sequence *queue; /* waiting, in order */
     uint32_t n_waiting;
     tern_batch_counters counts;
-    /* How long steps take: for tokens of prompts in steps that decode. */
-    uint32_t chunk;
-    double decode_ms; /* of steps that only decode; 0: none so far */
+    tern_pace pace; /* for tokens of prompts in steps that decode */
 
     pthread_mutex_t lock;
     tern_sequence *arrived, **last_arrived; /* submitted since the last step */
@@ -207,8 +206,6 @@ void tern_batch__fork(tern_batch *b, tern_sequence *first);
 tern_status tern_batch__plan(tern_batch *b, tern_error *err);
 /* Back to the head of the queue. */
 void tern_batch__put_back(tern_batch *b, tern_sequence *s);
-/* The chunk of prompts that fits a step after one that took `ms`. */
-void tern_batch__learn(tern_batch *b, double ms, uint32_t n_decoding, uint32_t n_prompt);
 /* Whether other completions wait for this one's prompt (step.c). */
 bool tern_sequence__is_awaited(const tern_sequence *s);
 /* The graph for a step of n tokens. */

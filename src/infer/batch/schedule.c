@@ -183,6 +183,13 @@ static tern_status plan_prompt(tern_batch *b, tern_sequence *s, budget *left, te
     return TERN_OK;
 }
 
+/* Tokens of prompts beside so many rows that decode. */
+static uint32_t chunk(const tern_batch *b, uint32_t n_rows)
+{
+    if (b->params.n_chunk) return b->params.n_chunk;
+    return n_rows < b->params.n_batch ? tern_pace_chunk(&b->pace, n_rows) : 0;
+}
+
 tern_status tern_batch__plan(tern_batch *b, tern_error *err)
 {
     budget left = {.rows = b->params.n_batch, .outputs = b->max_outputs - b->n_running};
@@ -190,25 +197,8 @@ tern_status tern_batch__plan(tern_batch *b, tern_error *err)
     if (b->drafter) TERN_TRY(guess(b, left.outputs, err));
     for (uint32_t i = 0; i < b->n_running; i++)
         if (decodes(b->running[i])) TERN_TRY(plan_decode(b, b->running[i], &left, err));
-    if (left.n_decoding) left.rows = smaller(left.rows, b->chunk);
+    if (left.n_decoding) left.rows = smaller(left.rows, chunk(b, b->params.n_batch - left.rows));
     for (uint32_t i = 0; i < b->n_running; i++)
         if (!b->running[i]->n_rows) TERN_TRY(plan_prompt(b, b->running[i], &left, err));
     return TERN_OK;
-}
-
-void tern_batch__learn(tern_batch *b, double ms, uint32_t n_decoding, uint32_t n_prompt)
-{
-    const double most = 2, aim = 1.7;
-    if (b->params.n_chunk || !n_decoding) return;
-    if (!n_prompt) {
-        b->decode_ms = b->decode_ms > 0 ? 0.7 * b->decode_ms + 0.3 * ms : ms;
-        return;
-    }
-    if (!(b->decode_ms > 0)) return;
-    const double ratio = ms / b->decode_ms;
-    if (ratio > most) /* one slow step says little: no less than half */
-        b->chunk = (uint32_t)((double)n_prompt * (ratio > 2 * most ? 0.5 : most / ratio));
-    else if (ratio < aim && n_prompt >= b->chunk) b->chunk += b->chunk / 4 + 1;
-    if (b->chunk < 1) b->chunk = 1;
-    if (b->chunk > b->params.n_batch) b->chunk = b->params.n_batch;
 }

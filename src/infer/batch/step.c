@@ -180,7 +180,7 @@ static uint32_t count_planned(const tern_batch *b, uint32_t *n_decoding)
     for (uint32_t i = 0; i < b->n_running; i++) {
         const tern_sequence *s = b->running[i];
         const bool decodes = s->n_rows == 1 && s->n_evaluated + 1 == s->n_tokens && s->result.n_generated > 0;
-        if (decodes) ++*n_decoding;
+        if (decodes) *n_decoding += 1 + s->n_drafted;
         else n_prompt += s->n_rows;
     }
     return n_prompt;
@@ -208,7 +208,7 @@ static tern_status run_step(tern_batch *b, tern_error *err)
     TERN_TRY(tern_batch__evaluate(b, err));
     advance_all(b);
     const double ms = tern_batch__now_ms() - start;
-    tern_batch__learn(b, ms, n_decoding, n_prompt);
+    tern_pace_learn(&b->pace, n_decoding, n_prompt, ms);
     b->counts.steps++;
     b->counts.step_ms += ms;
     return TERN_OK;

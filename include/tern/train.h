@@ -108,7 +108,11 @@ typedef struct tern_finetune_options {
     float lora_alpha, lora_dropout;
     const char *const *lora_targets; /* [n_lora_targets] "q_proj", ...; none: all linear layers, but not experts */
     size_t n_lora_targets;
-    const char *lora_start;    /* an adapter (PEFT folder or GGUF file) to go on from; its rank counts */
+    const char *lora_start; /* an adapter (PEFT folder or GGUF file) to go on from; its rank counts */
+    /* [n_add_tokens] special tokens that the model gets: rows of the embedding and of the output table, which begin as
+     * the mean of the others and learn. Not with an adapter, which has no such rows, and not with `config`. */
+    const char *const *add_tokens;
+    size_t n_add_tokens;
     const char *const *freeze; /* [n_freeze] shell patterns of tensor names, "model.layers.[0-3].*" */
     size_t n_freeze;
 

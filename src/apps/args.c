@@ -320,6 +320,7 @@ void tern_args_deinit(tern_options *options)
     tern_free(options->loras.items);
     tern_free(options->data.items);
     tern_free(options->freeze.items);
+    tern_free(options->add_tokens.items);
     tern_free(options->serve.models.items);
     tern_free(options->serve.loras.items);
 }

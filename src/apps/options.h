@@ -100,7 +100,7 @@ typedef struct tern_options {
 
     /* training; what is not a number or a word there */
     tern_finetune_options training;
-    tern_texts data, freeze;
+    tern_texts data, freeze, add_tokens;
     const char *betas, *order, *lora_targets, *memory_limit;
     uint32_t log_every;
 

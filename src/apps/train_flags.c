@@ -46,6 +46,8 @@ const tern_flag tern_flags_train_lora[] = {
      "q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj: which layers get one; all but experts when not given"},
     {"lora-start", 0, TERN_FLAG_TEXT, "PATH", TRAINING(lora_start), 0, 0,
      "Goes on from this adapter (PEFT folder or GGUF file); its rank counts"},
+    {"add-tokens", 0, TERN_FLAG_TEXTS, "TEXT", FIELD(add_tokens), 0, 0,
+     "A special token that the model gets, as a mark of the chat template: <|im_start|>; may be repeated"},
     {"freeze", 0, TERN_FLAG_TEXTS, "PATTERN", FIELD(freeze), 0, 0,
      "Tensors of these names stay as they are: model.embed_tokens.*, *.layers.[0-3].*; may be repeated"},
     {0},
@@ -232,6 +234,8 @@ tern_status tern_train_read_flags(const tern_options *options, tern_train_words 
     out->n_data = options->data.n;
     out->freeze = options->freeze.items;
     out->n_freeze = options->freeze.n;
+    out->add_tokens = options->add_tokens.items;
+    out->n_add_tokens = options->add_tokens.n;
     out->sequential = options->order && strcmp(options->order, "sequential") == 0;
     if (!out->dry_run && out->n_data == 0)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "no data: files of text expected with --data");

@@ -148,6 +148,13 @@ tern_status tern_model_set_chat_template(tern_model *model, const char *source, 
     return model->tokenizer ? tern_tokenizer_set_chat_template(model->tokenizer, source, strlen(source), err) : TERN_OK;
 }
 
+tern_status tern_model_add_tokens(tern_model *model, const char *const *texts, size_t n, tern_error *err)
+{
+    if (!model->tokenizer) return tern_fail(err, TERN_INVALID_ARGUMENT, "the model has no tokenizer to add tokens to");
+    for (size_t i = 0; i < n; i++) TERN_TRY(tern_tokenizer_add_special(model->tokenizer, texts[i], err));
+    return TERN_OK;
+}
+
 const tern_weight *tern_model_weight(const tern_model *model, tern_role role, uint32_t layer)
 {
     if (role == TERN_ROLE_OUTPUT && model->config.tied_head) role = TERN_ROLE_TOKEN_EMBD;

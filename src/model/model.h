@@ -216,6 +216,9 @@ const tern_tokenizer *tern_model_tokenizer(const tern_model *model);
 /* Gives the model's tokenizer another chat template (Jinja), which a file written from the model then has. A model
  * without a tokenizer stays as it is. Errors: OUT_OF_MEMORY. */
 tern_status tern_model_set_chat_template(tern_model *model, const char *source, tern_error *err);
+/* Adds special tokens to the model's tokenizer, which may then have more than the configuration's n_vocab: for writing
+ * a model with rows for them. Errors: those of tern_tokenizer_add_special; INVALID_ARGUMENT (no tokenizer). */
+tern_status tern_model_add_tokens(tern_model *model, const char *const *texts, size_t n, tern_error *err);
 /* The weight of a role (layer 0 for those outside the layers). For OUTPUT of a tied model: the embedding's. encoding
  * NULL when absent. */
 const tern_weight *tern_model_weight(const tern_model *model, tern_role role, uint32_t layer);

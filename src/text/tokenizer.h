@@ -77,6 +77,11 @@ const char *tern_tokenizer_chat_template(const tern_tokenizer *t);
 /* Takes a copy of n bytes of Jinja in its place. Errors: OUT_OF_MEMORY. */
 tern_status tern_tokenizer_set_chat_template(tern_tokenizer *t, const void *text, size_t n, tern_error *err);
 
+/* Makes `text` a special token: an ordinary one that is spelled so becomes it, else it goes behind the last. One with
+ * an end token's name (<|im_end|>) ends texts from now on. On failure the tokenizer is good for closing alone. Errors:
+ * INVALID_ARGUMENT (an empty one, a long one, one that is special already), MALFORMED, LIMIT, OUT_OF_MEMORY. */
+tern_status tern_tokenizer_add_special(tern_tokenizer *t, const char *text, tern_error *err);
+
 /* Writes the tokenizer.ggml.* keys that open_gguf reads back to the same tokenizer. */
 tern_status tern_tokenizer_write_gguf(const tern_tokenizer *t, tern_gguf_writer *w, tern_error *err);
 /* Writes tokenizer.json, tokenizer_config.json and generation_config.json into the folder `dir`, which must be there,

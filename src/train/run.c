@@ -67,7 +67,7 @@ static tern_status open_model(tern_run *run, tern_error *err)
     const tern_model_options how = {.progress = tern_run__progress, .progress_context = &progress};
     char *made = NULL;
     tern_status status;
-    if (!run->o->model) TERN_GOTO(tern_run__make_model(run, &made, err));
+    if (!run->o->model || run->o->n_add_tokens) TERN_GOTO(tern_run__make_model(run, &made, err));
     TERN_GOTO(tern_model_open(&run->model, made ? made : run->o->model, &how, err));
     if (run->o->chat_template) TERN_GOTO(tern_model_set_chat_template(run->model, run->o->chat_template, err));
     if (run->o->lora_start) TERN_GOTO(tern_adapter_open(&run->start, run->o->lora_start, run->model, err));

@@ -73,7 +73,8 @@ static tern_status note_marks(const tern_run *run, const tern_chat_template *tem
     if (n)
         tern_run__note(run,
                        "marks of the chat template are ordinary text in this vocabulary, slower to learn and open to "
-                       "whoever writes them: %.*s; a template whose marks are tokens here is better (--template)",
+                       "whoever writes them: %.*s; --add-tokens makes them tokens, or take a template whose marks are "
+                       "(--template)",
                        (int)(marks.size < 200 ? marks.size : 200), marks.data);
 fail:
     tern_buf_deinit(&marks);

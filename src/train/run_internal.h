@@ -114,8 +114,11 @@ char *tern_run__path(const tern_run *run, const char *name);
 
 /* ---- model and data */
 
-/* A model from nothing, as a folder in checkpoint_dir that is there already when a run goes on. */
+/* A model from nothing, or one that gets more tokens, as a folder beside the checkpoint, which is there already when a
+ * run goes on. */
 tern_status tern_run__make_model(tern_run *run, char **path, tern_error *err);
+/* The model of the options with its added tokens, into the folder. Errors: those of opening and of tern_hf_write. */
+tern_status tern_run__add_tokens(const tern_run *run, const char *dir, tern_error *err);
 tern_status tern_run__open_data(tern_run *run, tern_error *err);
 /* Whether `tern data` has written the file. */
 bool tern_run__is_data_file(const char *path);

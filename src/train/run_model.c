@@ -133,6 +133,14 @@ fail:
     return status;
 }
 
+static tern_status make_new(const tern_run *run, const char *dir, tern_error *err)
+{
+    tern_init init;
+    TERN_TRY(tern_init_read(&init, run->o->config, err));
+    init.seed = run->o->seed;
+    return write_model(run, dir, &init, err);
+}
+
 /* A model is called as its folder: as the output, without its folder and suffix. */
 static void name_of(const tern_run *run, char out[64])
 {
@@ -145,7 +153,6 @@ static void name_of(const tern_run *run, char out[64])
 
 tern_status tern_run__make_model(tern_run *run, char **path, tern_error *err)
 {
-    tern_init init;
     char name[64];
     name_of(run, name);
     *path = tern_run__path(run, name);
@@ -154,10 +161,8 @@ tern_status tern_run__make_model(tern_run *run, char **path, tern_error *err)
     /* Written last: where it is, all is. */
     tern_status status = TERN_OK;
     if (run->o->resume && tern_file_exists(weights)) goto fail;
-    TERN_GOTO(tern_init_read(&init, run->o->config, err));
-    init.seed = run->o->seed;
     TERN_GOTO(tern_run__make_folders(run, err));
-    TERN_GOTO(write_model(run, *path, &init, err));
+    TERN_GOTO(run->o->model ? tern_run__add_tokens(run, *path, err) : make_new(run, *path, err));
 fail:
     tern_free(weights);
     return status;

@@ -102,6 +102,10 @@ static tern_status check_numbers(const tern_finetune_options *o, tern_error *err
     if (o->config && (o->lora_rank || o->lora_start))
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "an adapter beside a model from nothing: a trained model expected");
+    if (o->n_add_tokens && (o->config || o->lora_rank || o->lora_start))
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "added tokens %s: all weights of a trained model expected, whose tables get rows for them",
+                         o->config ? "of a model from nothing" : "beside an adapter");
     if (!o->dry_run && (o->n_data == 0 || !o->output))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "no %s given: one expected", o->n_data ? "output" : "data");
     if (o->resume && o->overwrite)

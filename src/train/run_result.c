@@ -66,11 +66,12 @@ void tern_run__close_masters(tern_run_masters *masters)
     *masters = (tern_run_masters){0};
 }
 
-/* Where the model's tokenizer files are; NULL: it has none of its own, as GGUF files. The caller's to free. */
+/* Where the model's tokenizer files are; NULL: it has none of its own, as GGUF files, or they lack added tokens. The
+ * caller's to free. */
 static char *tokenizer_dir(const tern_run *run)
 {
     const char *path = run->o->model, *slash = path ? strrchr(path, '/') : NULL;
-    if (!path || tern_path_ends(path, ".gguf")) return NULL;
+    if (!path || run->o->n_add_tokens || tern_path_ends(path, ".gguf")) return NULL;
     if (tern_file_is_dir(path)) return tern_strdup(path);
     return slash ? tern_strndup(path, (size_t)(slash - path)) : tern_strdup(".");
 }

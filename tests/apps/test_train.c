@@ -94,6 +94,80 @@ static void the_template_is_stored(void **state)
     free(adapter);
 }
 
+static test_output logits_of(const char *model)
+{
+    test_output o = TERN("logits", "-m", model, "--ids", "5,6,7,8");
+    if (o.code != 0) fail_msg("%s", o.err);
+    return o;
+}
+
+/* The model that a run with two more tokens starts from says what the base does, and of each new token the mean of all
+ * that it says of the others, for that is what a mean row of the output table gives. */
+static void assert_grown(const char *base, const char *grown)
+{
+    test_output o = logits_of(base), g = logits_of(grown);
+    const size_t n = o.n_out / 16, m = g.n_out / 16;
+    double spread = 0, worst = 0;
+    assert_int_equal(m, n + 2);
+    for (size_t row = 0; row < 4; row++) {
+        const float *x = (const float *)(const void *)o.out + row * n,
+                    *y = (const float *)(const void *)g.out + row * m;
+        double mean = 0;
+        for (size_t i = 0; i < n; i++) mean += (double)x[i] / (double)n;
+        for (size_t i = 0; i < n; i++) {
+            spread = fmax(spread, fabs((double)x[i] - mean));
+            worst = fmax(worst, fabs((double)x[i] - (double)y[i]));
+        }
+        for (size_t i = n; i < m; i++) worst = fmax(worst, fabs((double)y[i] - mean));
+    }
+    if (!(worst < 0.02 * spread)) fail_msg("%g of %g", worst, spread); /* norms and tables are bf16 in the folder */
+    test_output_free(&o);
+    test_output_free(&g);
+}
+
+/* Marks that become tokens: in the model that a run starts from, in both forms of the result, and when it goes on. */
+static void tokens_are_added(void **state)
+{
+    static const char lines[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}, "
+                                "{\"role\": \"assistant\", \"content\": \"Hello.\"}]}\n"
+                                "{\"messages\": [{\"role\": \"user\", \"content\": \"Who are you?\"}, "
+                                "{\"role\": \"assistant\", \"content\": \"A fox.\"}]}\n";
+    (void)state;
+    char *data = strdup(test_scratch("marks.jsonl")), *folder = strdup(test_scratch("grown"));
+    char *file = strdup(test_scratch("grown.gguf"));
+    test_write_text(data, lines);
+#define GROW(...)                                                                                                      \
+    TERN("finetune", "-m", test_small_model(), "--data", data, "--template", "chatml", "--seq", "48", "--batch", "1",  \
+         "-t", "1", "--val-split", "0", "--add-tokens", "<|im_start|>", "--add-tokens", "<|im_end|>", __VA_ARGS__)
+    test_output o = GROW("--steps", "2", "-o", file, "-f");
+    if (o.code != 0) fail_msg("%s", o.err);
+    assert_null(strstr(o.err, "ordinary text"));
+    test_output_free(&o);
+    assert_grown(test_small_model(), test_scratch("grown.train/grown"));
+    o = GROW("--steps", "24", "-o", file, "--resume");
+    if (o.code != 0) fail_msg("%s", o.err);
+    test_output_free(&o);
+    o = GROW("--steps", "24", "-o", folder, "-f");
+    if (o.code != 0) fail_msg("%s", o.err);
+    test_output_free(&o);
+    for (int i = 0; i < 2; i++) { /* learned: the mark that ends an answer does so */
+        o = test_tern("Who are you?\n", TERN_WORDS("chat", "-m", i ? folder : file, "--greedy"));
+        if (o.code != 0 || strcmp(o.out, "A fox.\n") != 0) fail_msg("%d: %s%s", o.code, o.out, o.err);
+        test_output_free(&o);
+    }
+    o = GROW("--steps", "2", "-o", test_scratch("grown-lora"), "--lora", "2");
+    assert_int_equal(o.code, 2);
+    assert_non_null(strstr(o.err, "added tokens beside an adapter"));
+    test_output_free(&o);
+    o = GROW("--steps", "2", "-o", test_scratch("twice.gguf"), "--add-tokens", "<|im_end|>");
+    assert_int_equal(o.code, 2);
+    assert_non_null(strstr(o.err, "<|im_end|> is a special token already"));
+    test_output_free(&o);
+    free(data);
+    free(folder);
+    free(file);
+}
+
 static double number_at(const json_t *object, const char *key)
 {
     const json_t *v = json_object_get(object, key);
@@ -394,6 +468,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(hanging_up_saves_too),
     cmocka_unit_test(nohup_is_obeyed),
     cmocka_unit_test(dry_runs_need_neither_data_nor_output),
+    cmocka_unit_test(tokens_are_added),
     cmocka_unit_test(dry_runs_estimate),
     cmocka_unit_test(profiles_add_up),
     cmocka_unit_test(train_makes_a_model),

@@ -148,8 +148,24 @@ void test_attention_check(tern_rng *rng, const test_attention_shape *s, tern_bac
     test_case_close(&a.c);
 }
 
+/* Heads whose halves do not begin at a multiple of 4 stay apart from their rotation. */
+static void check_refused(tern_rng *rng, const test_attention_shape *s, tern_backend *backend)
+{
+    test_attention a;
+    tern_error err = {0};
+    test_attention_open(&a, rng, s, true);
+    test_case_add(&a.c, test_attention_op(&a, TERN_OP_ROPE_ATTENTION));
+    assert_int_equal(backend->supports(backend, &a.c.graph, &a.c.graph.ops[0], &err), TERN_UNSUPPORTED);
+    if (!strstr(err.message, "only of heads that are multiples of 8")) fail_msg("%s", err.message);
+    test_case_close(&a.c);
+}
+
 void test_attention_check_fused(tern_rng *rng, const test_attention_shape *s, tern_backend *backend)
 {
+    if (s->head_dim % 8) {
+        check_refused(rng, s, backend);
+        return;
+    }
     test_attention cpu, gpu;
     test_results want = {0}, got = {0};
     tern_rng same[2] = {*rng, *rng};

@@ -1,5 +1,5 @@
-// Gemma 2 and 3, whose layers have windows, soft caps and two ropes, on WebGPU (Dawn on SwiftShader under Node): the
-// tokens and log-probabilities of the independent goldens.
+// Gemma 2 and 3, whose layers have windows, soft caps and two ropes, and heads that are no multiple of 8, on WebGPU
+// (Dawn on SwiftShader under Node): the tokens and log-probabilities of the independent goldens.
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
 import fs from 'node:fs';
@@ -40,11 +40,12 @@ async function checkGreedy(engine, golden) {
 const tools = fs.existsSync(TERN) && fs.existsSync(FIXTURES) ? false : `no ${TERN} or no ${FIXTURES}`;
 const skip = missing('wasm/tern.wasm', 'kernels.js') || noDawn || (process.env.TERN_WEB_REQUIRED ? false : tools);
 
-for (const family of ['gemma2', 'gemma3'])
+const families = {gemma2: FIXTURES, gemma3: FIXTURES, 'llama-heads': path.join(REPOSITORY, 'tests/data/models')};
+for (const [family, from] of Object.entries(families))
   test(`${family} on WebGPU`, {skip, timeout: 300000}, async () => {
     const file = path.join(folder, `${family}.gguf`);
-    const golden = safetensors(path.join(FIXTURES, family, 'golden.safetensors'));
-    execFileSync(TERN, ['convert', path.join(FIXTURES, family), '-o', file], {stdio: 'pipe'});
+    const golden = safetensors(path.join(from, family, 'golden.safetensors'));
+    execFileSync(TERN, ['convert', path.join(from, family), '-o', file], {stdio: 'pipe'});
     const gpu = await Gpu.open(), engine = await openEngine(gpu, file);
     for (const input of [1, 2]) await checkLogprobs(engine, golden, input);
     await checkGreedy(engine, golden);

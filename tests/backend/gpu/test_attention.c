@@ -42,8 +42,8 @@ static int close_devices(void **state)
 
 static const struct {
     uint32_t n_heads, n_kv_heads, head_dim;
-} heads[] = {{4, 1, 32},  {6, 2, 64},  {3, 3, 80},  {5, 5, 96}, {20, 5, 128},
-             {8, 1, 256}, {2, 1, 320}, {4, 4, 512}, {9, 3, 40}, {1, 1, 8}};
+} heads[] = {{4, 1, 32},  {6, 2, 64}, {3, 3, 80}, {5, 5, 96},  {20, 5, 128}, {8, 1, 256}, {2, 1, 320},
+             {4, 4, 512}, {9, 3, 40}, {1, 1, 8},  {4, 4, 100}, {6, 2, 20},   {2, 1, 4},   {2, 2, 260}};
 
 enum { N_HEADS = sizeof heads / sizeof *heads };
 
@@ -132,7 +132,7 @@ static void test_rounded(void **state)
                                             .max_tokens = 1,
                                             .n_tokens = 1,
                                             .n_sequences = 1};
-            check_rounded(&rng, &s, device(on));
+            if (s.head_dim % 8 == 0) check_rounded(&rng, &s, device(on));
         }
 }
 
@@ -254,16 +254,16 @@ static void test_slices(void **state)
                                   .device_fences = true};
     static const struct {
         uint32_t n_heads, n_kv_heads, head_dim, n_ctx;
-    } shapes[] = {{4, 2, 64, 512}, {9, 3, 40, 512}, {4, 2, 320, 128}, {3, 3, 128, 256}};
+    } shapes[] = {{4, 2, 64, 512}, {9, 3, 40, 512}, {4, 2, 320, 128}, {3, 3, 128, 256}, {3, 3, 100, 256}};
     tern_rng rng;
     test_seed(&rng);
     test_gpu_backend();
     tern_backend *backend = test_gpu_open(&limits);
-    for (uint32_t i = 0; i < 24; i += test_quick() ? 5 : 1) {
-        const uint32_t ctx = shapes[i % 4].n_ctx;
-        test_attention_shape s = {.n_heads = shapes[i % 4].n_heads,
-                                  .n_kv_heads = shapes[i % 4].n_kv_heads,
-                                  .head_dim = shapes[i % 4].head_dim,
+    for (uint32_t i = 0; i < 30; i += test_quick() ? 5 : 1) {
+        const uint32_t at = i < 24 ? i % 4 : 4, ctx = shapes[at].n_ctx;
+        test_attention_shape s = {.n_heads = shapes[at].n_heads,
+                                  .n_kv_heads = shapes[at].n_kv_heads,
+                                  .head_dim = shapes[at].head_dim,
                                   .f32 = i % 2,
                                   .n_ctx = ctx,
                                   .n_sequences = 2,

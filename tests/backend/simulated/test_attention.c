@@ -41,6 +41,13 @@ static const example examples[] = {
     {0, 32768, 1024, true, "T32_256_F16", SHAPE(1, 1, 136, 256, 1, 1, 150)},
     {0, 32768, 1024, false, "T32_512_F16", SHAPE(1, 1, 512, 256, 1, 1, 100)},
     {0, 4096, 128, true, "STREAM_512_F16", SHAPE(1, 1, 264, 256, 1, 1, 20)},
+    /* heads that are multiples of 4 and not of 8 */
+    {32, 49152, 1024, true, "ODD_128_F16", SHAPE(2, 1, 100, 512, 1, 1, 300)},
+    {0, 32768, 1024, false, "ODD_128_F16", SHAPE(1, 1, 20, 512, 1, 1, 257)},
+    {64, 49152, 1024, true, "ODD_512_F16", SHAPE(1, 1, 260, 256, 1, 1, 131)},
+    {32, 49152, 1024, true, "TILES_ODD_128_F16", SHAPE(3, 1, 100, 64, 10, 9, 30)},
+    {32, 49152, 1024, true, "ODD_128_F16", PARAMETERS(2, 1, 100, 512, 1, 1, 400, 1.75f, 150)},
+    {0, 16384, 128, true, "TILES_ODD_128_F16", PARAMETERS(1, 1, 100, 64, 9, 9, 50, 1.75f, 20)},
     /* a context so long that query heads share reads */
     {32, 49152, 1024, true, "S16_128_H4_F16", SHAPE(4, 1, 128, 8192, 1, 1, 200)},
     {32, 49152, 1024, true, "S16_128_H2_F16", SHAPE(3, 1, 96, 8192, 1, 1, 200)},
@@ -118,6 +125,8 @@ static void test_slices(void **state)
         {0, 16384, 128, false, "SLICED_128_F16", PARAMETERS(6, 3, 64, 256, 1, 1, 240, 1.75f, 150)},
         {8, 32768, 1024, true, "SLICED_128_F16", PARAMETERS(3, 3, 128, 256, 8, 7, 130, 0, 60)},
         {32, 4096, 128, true, "SLICED_512_F16", SHAPE(3, 3, 264, 128, 1, 1, 70)},
+        {32, 49152, 1024, true, "SLICED_ODD_512_F16", SHAPE(6, 3, 100, 256, 1, 1, 200)},
+        {0, 16384, 128, true, "SLICED_ODD_512_F16", PARAMETERS(3, 3, 100, 256, 9, 9, 130, 1.75f, 60)},
         /* tiles */
         {8, 32768, 1024, true, "SLICED_SMALL_128_F16", PARAMETERS(3, 3, 128, 256, 10, 9, 130, 0, 60)},
         {0, 16384, 128, false, "SLICED_LEAST_128_F16", PARAMETERS(3, 3, 64, 256, 9, 9, 200, 1.75f, 90)},

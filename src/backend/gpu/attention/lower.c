@@ -218,7 +218,9 @@ tern_status tern_gpu__lower_attention(tern_gpu_program *p, const tern_op *op, te
                  .pages = op->in[fused ? TERN_ROPE_KV_PAGES : TERN_ATTENTION_PAGES],
                  .scores = tern_gpu__scores(op, TERN_GPU_LOG2E)};
     const uint32_t positions = p->graph->max_pages * TERN_PAGE_SIZE;
-    if (op->head_dim % 8) return tern_gpu__no_head(op, err);
+    if (op->head_dim % 4) return tern_gpu__no_head(op, err);
+    if (fused && op->head_dim % 8)
+        return tern_gpu__unsupported(p->graph, op, "only of heads that are multiples of 8", err);
     if (fused && op->rope_dim) return tern_gpu__unsupported(p->graph, op, "only of heads turned as a whole", err);
     if (op->head_norms[0].cols) return tern_gpu__unsupported(p->graph, op, "norms of heads in rope_kv expected", err);
     TERN_TRY(tern_gpu__cache_of(p, op, in.k_cache, &in.cache, err));

@@ -49,7 +49,7 @@ tern_status tern_gpu__no_head(const tern_op *op, tern_error *err)
 {
     return tern_fail(
         err, TERN_UNSUPPORTED,
-        "gpu: op %s: head dimension %u found, a multiple of 8, at most 512, expected; --backend cpu runs it",
+        "gpu: op %s: head dimension %u found, a multiple of 4, at most 512, expected; --backend cpu runs it",
         tern_op_name(op->kind), op->head_dim);
 }
 
@@ -80,7 +80,7 @@ static tern_status add_rope(tern_gpu_program *p, const tern_op *op, tern_view x,
 /* ROPE and ROPE_BACKWARD. */
 tern_status tern_gpu__lower_rope(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
-    if (op->head_dim % 8) return tern_gpu__no_head(op, err);
+    if (op->head_dim % 4) return tern_gpu__no_head(op, err);
     return add_rope(p, op, op->in[TERN_ROPE_X], op->n_heads, op->in[TERN_ROPE_TABLE], err);
 }
 
@@ -134,7 +134,7 @@ tern_status tern_gpu__lower_kv_write(tern_gpu_program *p, const tern_op *op, ter
     const kv_operands in = {op->in[TERN_KV_WRITE_K], op->in[TERN_KV_WRITE_V], op->in[TERN_KV_WRITE_K_CACHE],
                             op->in[TERN_KV_WRITE_V_CACHE], op->in[TERN_KV_WRITE_PAGES]};
     tern_gpu_cache cache;
-    if (op->head_dim % 8) return tern_gpu__no_head(op, err);
+    if (op->head_dim % 4) return tern_gpu__no_head(op, err);
     TERN_TRY(tern_gpu__cache_of(p, op, in.k_cache, &cache, err));
     return write_slices(p, op, &in, &cache, err);
 }
@@ -178,7 +178,7 @@ tern_status tern_gpu__lower_rope_kv(tern_gpu_program *p, const tern_op *op, tern
 {
     const tern_view qkv = op->in[TERN_ROPE_KV_QKV], k_cache = op->in[TERN_ROPE_KV_K_CACHE];
     tern_gpu_cache cache;
-    if (op->head_dim % 8) return tern_gpu__no_head(op, err);
+    if (op->head_dim % 4) return tern_gpu__no_head(op, err);
     TERN_TRY(tern_gpu__cache_of(p, op, k_cache, &cache, err));
     const tern_gpu_pipeline pipeline = rope_kv_pipeline(op, &cache);
     const uint32_t lanes = lanes_of(op), items = (op->n_heads + 2 * op->n_kv_heads) * lanes;

@@ -14,11 +14,16 @@ enum {
 typedef struct candidate {
     tern_gpu_pipeline f16, f32;
     uint32_t max_head_dim;
+    bool odd; /* for heads that are multiples of 4 and not of 8 */
 } candidate;
 
 #define KERNEL(name, dim)                                                                                              \
     {                                                                                                                  \
         TERN_GPU_ATTENTION_##name##_F16, TERN_GPU_ATTENTION_##name##_F32, dim                                          \
+    }
+#define KERNEL_ODD(name, dim)                                                                                          \
+    {                                                                                                                  \
+        TERN_GPU_ATTENTION_##name##_F16, TERN_GPU_ATTENTION_##name##_F32, dim, true                                    \
     }
 #define KERNEL_F16(name, dim)                                                                                          \
     {                                                                                                                  \
@@ -26,23 +31,24 @@ typedef struct candidate {
     }
 
 /* One query at a time, best first: the widest teams that the head fills, shuffles before workgroup memory. */
-static const candidate decoders[] = {KERNEL(S8_64, 64),    KERNEL(S16_128, 128),   KERNEL(S8_128, 128),
-                                     KERNEL(S32_256, 256), KERNEL(S8_256, 256),    KERNEL(S32_512, 512),
-                                     KERNEL(S4_128, 128),  KERNEL(T16_128, 128),   KERNEL(T32_256, 256),
-                                     KERNEL(T32_512, 512), KERNEL(STREAM_512, 512)};
+static const candidate decoders[] = {KERNEL(S8_64, 64),       KERNEL(S16_128, 128),    KERNEL(S8_128, 128),
+                                     KERNEL(S32_256, 256),    KERNEL(S8_256, 256),     KERNEL(S32_512, 512),
+                                     KERNEL(S4_128, 128),     KERNEL(T16_128, 128),    KERNEL(T32_256, 256),
+                                     KERNEL(T32_512, 512),    KERNEL(STREAM_512, 512), KERNEL_ODD(ODD_128, 128),
+                                     KERNEL_ODD(ODD_512, 512)};
 
 /* Reads shared by 4 and by 2 query heads. */
 static const candidate sharers[] = {KERNEL_F16(S16_128_H4, 128), KERNEL_F16(S16_128_H2, 128)};
 
 /* For caches in slices. */
-static const candidate slicers[] = {KERNEL(SLICED_128, 128), KERNEL(SLICED_512, 512)};
+static const candidate slicers[] = {KERNEL(SLICED_128, 128), KERNEL(SLICED_512, 512), KERNEL_ODD(SLICED_ODD_512, 512)};
 
 /* Tiles, best first. */
 static const candidate large_tilers[] = {KERNEL_F16(LARGE_128_S, 128)};
-static const candidate tilers[] = {KERNEL(LARGE_64_S, 64), KERNEL(LARGE_64, 64),     KERNEL(SMALL_64_S, 64),
-                                   KERNEL(SMALL_64, 64),   KERNEL(SMALL_128_S, 128), KERNEL(SMALL_128, 128),
-                                   KERNEL(LEAST_128, 128), KERNEL(SMALL_256_S, 256), KERNEL(SMALL_256, 256),
-                                   KERNEL(LEAST_256, 256)};
+static const candidate tilers[] = {KERNEL(LARGE_64_S, 64), KERNEL(LARGE_64, 64),          KERNEL(SMALL_64_S, 64),
+                                   KERNEL(SMALL_64, 64),   KERNEL(SMALL_128_S, 128),      KERNEL(SMALL_128, 128),
+                                   KERNEL(LEAST_128, 128), KERNEL(SMALL_256_S, 256),      KERNEL(SMALL_256, 256),
+                                   KERNEL(LEAST_256, 256), KERNEL_ODD(TILES_ODD_128, 128)};
 
 /* For caches in slices. */
 static const candidate slicing_tilers[] = {KERNEL(SLICED_SMALL_128, 128), KERNEL(SLICED_LEAST_128, 128),
@@ -55,7 +61,7 @@ static tern_gpu_pipeline choose(const candidate *list, size_t n, const tern_gpu_
 {
     for (size_t i = 0; i < n; i++) {
         tern_gpu_pipeline pipeline = shape->kv_f32 ? list[i].f32 : list[i].f16;
-        if (pipeline == TERN_GPU_PIPELINE_COUNT) continue;
+        if (pipeline == TERN_GPU_PIPELINE_COUNT || list[i].odd != (shape->head_dim % 8 != 0)) continue;
         if (shape->head_dim <= list[i].max_head_dim && tern_gpu_pipeline_fits(pipeline, caps)) return pipeline;
     }
     return TERN_GPU_PIPELINE_COUNT;

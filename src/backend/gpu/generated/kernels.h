@@ -243,6 +243,7 @@ enum {
 typedef struct tern_gpu_attention_decode_overrides {
     bool f16;
     uint32_t heads;
+    bool odd;
     bool sliced;
     uint32_t subgroups;
     uint32_t team;
@@ -306,6 +307,7 @@ typedef struct tern_gpu_attention_tiled_overrides {
     uint32_t f32_loads;
     uint32_t key_lanes;
     uint32_t keys;
+    bool odd;
     uint32_t row_lanes;
     uint32_t rows;
     uint32_t score_rows;

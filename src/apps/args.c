@@ -103,8 +103,20 @@ static tern_status find_name(const tern_command *command, const char *name, size
     return TERN_OK;
 }
 
+/* Flags of other programs for what Tern does not do. */
+static bool is_of_images(const char *name, size_t n)
+{
+    static const char *const names[] = {"image", "mmproj", "audio"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (n == strlen(names[i]) && memcmp(name, names[i], n) == 0) return true;
+    return false;
+}
+
 static tern_status fail_unknown(const tern_command *command, const char *name, size_t n, tern_error *err)
 {
+    if (is_of_images(name, n))
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--%.*s: images and sound are not read, text alone is", (int)n,
+                         name);
     char *word = tern_strndup(name, n < 64 ? n : 64);
     const char *nearest = word ? tern_nearest(word, flag_name_at, command) : NULL;
     tern_status status =

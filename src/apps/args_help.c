@@ -22,10 +22,9 @@ void tern_args_print_default(const tern_flag *f, const tern_options *defaults, F
 /* Words from column `at` on, in lines that begin at column `indent`; ends with a line break. */
 static void print_wrapped(const char *text, int at, int indent, FILE *out)
 {
-    const int first = at;
+    bool blank = false; /* a word stands before on the line */
     while (*text) {
         const int n = (int)strcspn(text, " \n");
-        const bool blank = at > first;
         if (at + blank + n > WIDTH && at > indent) {
             fprintf(out, "\n%*s", indent, "");
             at = indent;
@@ -35,6 +34,7 @@ static void print_wrapped(const char *text, int at, int indent, FILE *out)
         }
         fwrite(text, 1, (size_t)n, out);
         at += n;
+        blank = true;
         text += n + (text[n] != 0);
     }
     fputc('\n', out);

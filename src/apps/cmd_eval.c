@@ -14,7 +14,7 @@ static const tern_flag flags[] = {
     {"limit", 0, TERN_FLAG_U32, "N", offsetof(tern_options, limit), 1, 1u << 30,
      "Only the first N questions of a file"},
     {"n-predict", 'n', TERN_FLAG_U32, "N", offsetof(tern_options, n_tokens), 1, 1u << 20,
-     "Tokens of a written answer at most; 256 when not given"},
+     "Tokens of a written answer at most"},
     {"parallel", 0, TERN_FLAG_U32, "N", offsetof(tern_options, n_parallel), 1, TERN_BATCH_MAX_PARALLEL,
      "Written answers in one step; the same answers with any number on the CPU"},
     {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "One JSON object a line for each result"},

@@ -88,6 +88,7 @@ static const wrong cases[] = {
     {{"run", "--activations", "f32", "--kernel", "lut"}, 2, "kernel lut multiplies int8 activations"},
     {{"bench", "-r", "0"}, 2, "--repeats 0: a whole number from 1 to 100 expected"},
     {{"bench", "-t", "1,x"}, 2, "--threads 1,x: whole numbers with commas between, each from 1 to 1024 expected"},
+    {{"chat", "--image", "x.png"}, 2, "--image: images and sound are not read"},
     {{"perplexity", "--window", "1", "x"}, 2, "--window 1: a whole number from 2 to 1048576 expected"},
     {{"completion", "csh"}, 2, "completion for \"csh\": bash, zsh or fish expected"},
     {{"data"}, 2, "a word is missing (usage: tern data [-m MODEL] FILE..."},
@@ -151,6 +152,16 @@ static void help_lists_the_passes(void **state)
 }
 
 /* What is random when it is not given has no default to show. */
+/* Words stay apart also where a line begins left of the first one. */
+static void usage_is_wrapped_between_words(void **state)
+{
+    (void)state;
+    test_output o = TERN("finetune", "--help");
+    assert_int_equal(o.code, 0);
+    assert_non_null(strstr(o.out, "[--epochs N |\n           --steps N]"));
+    test_output_free(&o);
+}
+
 static void help_shows_no_seed(void **state)
 {
     (void)state;
@@ -191,9 +202,10 @@ static void flags_have_several_forms(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(wrong_words_are_explained), cmocka_unit_test(every_command_has_help),
-    cmocka_unit_test(help_lists_the_passes),     cmocka_unit_test(help_shows_no_seed),
-    cmocka_unit_test(no_words_is_the_list),      cmocka_unit_test(flags_have_several_forms),
+    cmocka_unit_test(wrong_words_are_explained),      cmocka_unit_test(every_command_has_help),
+    cmocka_unit_test(help_lists_the_passes),          cmocka_unit_test(help_shows_no_seed),
+    cmocka_unit_test(usage_is_wrapped_between_words), cmocka_unit_test(no_words_is_the_list),
+    cmocka_unit_test(flags_have_several_forms),
 };
 
 TEST_GROUP(usage, "gpu swiftshader", tests);

@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
 import { connect } from 'node:net';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { metric, startServer, until } from './support/server.mjs';
 
@@ -18,7 +19,7 @@ let server, hasty; // the second closes what is idle for a second
 
 before(async () => {
     const flags = ['--no-log', '--parallel', '8', '--ctx', '128'];
-    server = await startServer(flags);
+    server = await startServer([...flags, '--template', join(import.meta.dirname, 'support', 'hermes.jinja')]);
     hasty = await startServer(['--idle-timeout', '1', ...flags]);
 });
 after(async () => {
@@ -94,6 +95,10 @@ const good = [
     ['/v1/completions', { prompt: ['a', [1, 2]], max_tokens: 2, n: 2, best_of: 2, echo: true, stop: ['x'], seed: 1 }],
     ['/v1/completions', { prompt: 'a', max_tokens: 2, logit_bias: { 5: -100 }, grammar: 'root ::= [a-z]+ | "x" root' }],
     ['/v1/responses', { input: 'a', instructions: 'b', max_output_tokens: 2, stream: true }],
+    ['/v1/responses', { input: [{ role: 'user', content: 'a' }, { type: 'function_call', call_id: 'c', name: 'f',
+        arguments: '{"a": 1}' }, { type: 'function_call_output', call_id: 'c', output: 'b' }], tools: [{ type: 'function',
+        ...tools[0].function }], tool_choice: { type: 'function', name: 'f' }, max_output_tokens: 40, stream: true }],
+    ['/v1/chat/completions', { messages, tools, tool_choice: 'required', max_tokens: 40, stream: true }],
     ['/v1/embeddings', { input: ['a', 'b'], dimensions: 4, encoding_format: 'base64' }],
     ['/v1/messages', { max_tokens: 2, system: 'a', messages, tools: [{ name: 'f', input_schema: {} }] }],
     ['/v1/messages/count_tokens', { messages }],

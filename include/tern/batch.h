@@ -29,8 +29,10 @@ typedef struct tern_batch_params {
     uint32_t n_ctx;      /* positions of one sequence; 0: the model's, at most 4096 */
     uint32_t n_batch;    /* tokens of a step; 0: 512; at least n_parallel are taken */
     /* Tokens of prompts in a step in which other sequences decode, at least 1; 0: chosen from step to step, so that
-     * such a step takes no more than about twice the time of one that only decodes. */
+     * such a step takes no more than about twice the time of one that only decodes, or than max_step_ms. */
     uint32_t n_chunk;
+    uint32_t max_step_ms; /* milliseconds between two tokens of a sequence that prompts of others may make it take, with
+                           * at least one token of theirs in each step; 0: twice what it takes without */
     uint64_t cache_bytes; /* of the pool of pages, at least one sequence of n_ctx; 0: n_parallel of them */
     tern_kv_types kv;     /* AUTO: as a session of n_ctx positions has it */
     uint32_t max_queue;   /* requests that may wait; 0: no limit */

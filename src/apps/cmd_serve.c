@@ -214,6 +214,7 @@ static tern_status prepare(serving *s, tern_error *err)
                   .n_ctx = o->ctx,
                   .n_batch = o->batch,
                   .n_chunk = o->serve.chunk,
+                  .max_step_ms = o->serve.max_step_ms,
                   .kv = tern_app_kv(o),
                   .no_prefix_reuse = o->serve.no_reuse},
         .draft_tokens = tern_app_draft_tokens(o),

@@ -42,6 +42,8 @@ const tern_flag tern_flags_serve_batching[] = {
     {"batch", 'b', TERN_FLAG_U32, "N", offsetof(tern_options, batch), 1, 65536, "Tokens of a step; 512 when not given"},
     {"chunk", 0, TERN_FLAG_U32, "N", FIELD(chunk), 1, 65536,
      "Tokens of prompts in a step in which other sequences decode; chosen when not given"},
+    {"max-step-ms", 0, TERN_FLAG_U32, "MS", FIELD(max_step_ms), 1, 60000,
+     "Milliseconds between two tokens while prompts of others come in; twice those without when not given"},
     {"draft", 0, TERN_FLAG_CHOICE, "none|ngram", offsetof(tern_options, draft), 0, 0,
      "Speculation: guess from a request's own text; the same answers, sooner where they repeat and few run"},
     {"draft-model", 0, TERN_FLAG_TEXT, "MODEL", offsetof(tern_options, draft_model), 0, 0,

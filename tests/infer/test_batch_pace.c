@@ -53,11 +53,11 @@ static outcome run(tern_pace *p, device d, uint32_t n, uint32_t every)
     return o;
 }
 
-static outcome from_start(device d, uint32_t n, uint32_t every)
+static outcome from_start(device d, uint32_t n, uint32_t every, double most_ms)
 {
     tern_pace p;
     tern_error err = {0};
-    assert_ok(tern_pace_init(&p, N_BATCH, &err), err);
+    assert_ok(tern_pace_init(&p, N_BATCH, most_ms, &err), err);
     for (uint32_t i = 0; i < 3; i++) tern_pace_learn(&p, N_DECODING, 0, d(N_DECODING));
     const outcome o = run(&p, d, n, every);
     tern_pace_deinit(&p);
@@ -67,18 +67,28 @@ static outcome from_start(device d, uint32_t n, uint32_t every)
 static void bounds_time(void **state)
 {
     (void)state;
-    const outcome a = from_start(straight, 400, 0), b = from_start(cliff, 400, 0), c = from_start(flat, 60, 0);
+    const outcome a = from_start(straight, 400, 0, 0), b = from_start(cliff, 400, 0, 0), c = from_start(flat, 60, 0, 0);
     assert_true(a.longest <= 2 && a.last >= 6);
     assert_true(b.longest <= 2 && b.last >= 5);
     assert_true(c.longest <= 2 && c.last >= 250);
-    const outcome d = from_start(steep, 100, 0);
+    const outcome d = from_start(steep, 100, 0, 0);
     assert_true(d.last == 1 && d.n_prompt <= 104);
+}
+
+/* A bound in milliseconds counts in place of what decoding takes; below that a token of a prompt comes in all the same.
+ */
+static void bounds_milliseconds(void **state)
+{
+    (void)state;
+    const outcome wide = from_start(straight, 400, 0, 200), narrow = from_start(straight, 400, 0, 10);
+    assert_true(wide.longest <= 200 / straight(N_DECODING) && wide.longest > 160 / straight(N_DECODING));
+    assert_int_equal(narrow.last, 1);
 }
 
 static void slow_steps_say_little(void **state)
 {
     (void)state;
-    const outcome still = from_start(straight, 400, 0), noisy = from_start(straight, 400, 7);
+    const outcome still = from_start(straight, 400, 0, 0), noisy = from_start(straight, 400, 7, 0);
     assert_true(noisy.longest <= 2);
     assert_true(noisy.n_prompt * 10 > still.n_prompt * 7);
 }
@@ -89,7 +99,7 @@ static void begins_low(void **state)
     (void)state;
     tern_pace p;
     tern_error err = {0};
-    assert_ok(tern_pace_init(&p, 16, &err), err);
+    assert_ok(tern_pace_init(&p, 16, 0, &err), err);
     assert_int_equal(tern_pace_chunk(&p, 1), 1);
     assert_int_equal(tern_pace_chunk(&p, 4), 4);
     assert_int_equal(tern_pace_chunk(&p, 15), 1);
@@ -102,6 +112,7 @@ static void begins_low(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(bounds_time),
     cmocka_unit_test(slow_steps_say_little),
+    cmocka_unit_test(bounds_milliseconds),
     cmocka_unit_test(begins_low),
 };
 

@@ -123,6 +123,7 @@ test('the same text with other chunks, guesses, a small pool and no reuse', asyn
     let expected;
     for (const flags of [['--parallel', '1', '--no-prefix-reuse'],
         ['--parallel', '16', '--chunk', '3', '--draft', 'ngram'],
+        ['--parallel', '16', '--max-step-ms', '1'],
         ['--parallel', '5', '--draft-model', join(root, 'models', 'stories.gguf'), '--draft-tokens', '5'],
         ['--parallel', '8', '--ctx', '128', '--cache', '1M']]) {
         await withServer(flags, async (server) => {

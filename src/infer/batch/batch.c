@@ -116,7 +116,7 @@ tern_status tern_batch_open(tern_batch **batch, tern_engine *engine, const tern_
     TERN_GOTO(resolve(&b->params, tern_engine_config(engine), err));
     TERN_GOTO(open_runner(b, err));
     TERN_GOTO(allocate(b, err));
-    TERN_GOTO(tern_pace_init(&b->pace, b->params.n_batch, err));
+    TERN_GOTO(tern_pace_init(&b->pace, b->params.n_batch, b->params.max_step_ms, err));
     if (b->params.draft)
         TERN_GOTO(
             tern_drafter_open(&b->drafter, b->params.draft, b->n_vocab, b->params.n_ctx, b->params.n_parallel, err));

@@ -5,11 +5,12 @@
 
 enum { FORGOTTEN = 128 /* steps after which a number of rows that took too long may be tried again */ };
 
-static const double most = 2, expected = 1.8; /* times what decoding alone takes: measured; hoped for */
+static const double most = 2;       /* times what decoding alone takes */
+static const double expected = 0.9; /* of the time that a step may take, where nothing is known of so many rows */
 
-tern_status tern_pace_init(tern_pace *pace, uint32_t n_batch, tern_error *err)
+tern_status tern_pace_init(tern_pace *pace, uint32_t n_batch, double most_ms, tern_error *err)
 {
-    *pace = (tern_pace){.n_batch = n_batch};
+    *pace = (tern_pace){.n_batch = n_batch, .most_ms = most_ms};
     pace->decode_ms = tern_calloc((size_t)n_batch + 1, sizeof *pace->decode_ms);
     pace->mixed = tern_calloc((size_t)n_batch + 1, sizeof *pace->mixed);
     if (pace->decode_ms && pace->mixed) return TERN_OK;
@@ -41,18 +42,18 @@ static double cost_of(const tern_pace_cost *c)
 
 uint32_t tern_pace_chunk(const tern_pace *p, uint32_t n_decoding)
 {
-    const double alone = decode_ms(p, n_decoding);
+    const double limit = p->most_ms > 0 ? p->most_ms : most * decode_ms(p, n_decoding);
     uint32_t good = n_decoding, bad = p->n_batch + 1;
-    for (uint32_t n = n_decoding + 1; alone > 0 && n < bad; n++) {
+    for (uint32_t n = n_decoding + 1; limit > 0 && n < bad; n++) {
         const tern_pace_cost *c = &p->mixed[n];
         if (!(c->ms[0] > 0)) continue;
-        if (cost_of(c) <= most * alone) good = n;
+        if (cost_of(c) <= limit) good = n;
         else if (p->n_steps - c->step < FORGOTTEN) bad = n;
     }
     uint32_t next = good == n_decoding ? 2 * n_decoding : good + 1 + (good - n_decoding) / 4;
     if (next >= bad) next = good == n_decoding ? good + (bad - good) / 2 : bad - 1;
     if (good > n_decoding) {
-        const double fits = good * expected * alone / cost_of(&p->mixed[good]);
+        const double fits = good * expected * limit / cost_of(&p->mixed[good]);
         if (fits < next) next = fits > good ? (uint32_t)fits : good;
     }
     return next > n_decoding ? next - n_decoding : 1;

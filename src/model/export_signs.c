@@ -48,6 +48,7 @@ tern_status tern_export__find_signs(tern_export_plan *p, tern_error *err)
     const tern_weight *w = p->weight;
     const size_t bytes = ((size_t)w->rows + w->cols) * sizeof(float);
     bool by_row, by_group;
+    if (!w->data) return TERN_OK; /* made later (tern synth), and random */
     float *scales = tern_alloc(bytes);
     if (!scales) return tern_fail_alloc(err, bytes);
     const tern_status status = find(w, scales, scales + w->rows, &by_row, &by_group, err);

@@ -133,6 +133,15 @@ static void large_tables_have_a_token_for_each_row(void **state)
     tern_model_close(model);
 }
 
+static void dense_presets_stay_dense(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    const tern_synth_options options = {.preset = "gemma3-270m", .layers = 1, .linear = tern_encoding_by_name("tq2_0")};
+    assert_int_not_equal(tern_synth_write(test_scratch("synth-dense.gguf"), &options, &err), TERN_OK);
+    assert_string_equal(err.message, "blk.0.attn_q.weight: f16 weights into tq2_0: the model was not trained for it");
+}
+
 /* The seed decides the codes, the encoding does not. */
 static void same_model_in_every_encoding(void **state)
 {
@@ -222,6 +231,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(gates_are_closed),
     cmocka_unit_test(refuses_gates),
     cmocka_unit_test(vocabulary_encodes),
+    cmocka_unit_test(dense_presets_stay_dense),
     cmocka_unit_test(same_model_in_every_encoding),
     cmocka_unit_test(seed_decides),
     cmocka_unit_test(large_tables_have_a_token_for_each_row),

@@ -168,6 +168,12 @@ class FinetunePlan(Structure):
                         ("accumulate", c_uint32), ("lr", c_double)]
 
 
+class FinetuneProfileRow(Structure):
+    """tern_finetune_profile_row"""
+
+    _fields_: Fields = [("name", c_char_p), ("kernel", c_char_p), ("n", c_uint64), ("ns", c_uint64)]
+
+
 class FinetuneEvent(Structure):
     """tern_finetune_event"""
 
@@ -178,7 +184,8 @@ class FinetuneEvent(Structure):
                         ("celsius", c_double), ("mhz", c_double), ("watts", c_double), ("resident", c_uint64),
                         ("done", c_double), ("text", c_char_p), ("plan", POINTER(FinetunePlan)),
                         ("expert_rows", POINTER(c_uint64)), ("n_layers", c_uint32), ("n_experts", c_uint32),
-                        ("expert_imbalance", c_double)]
+                        ("expert_imbalance", c_double), ("profile", POINTER(FinetuneProfileRow)),
+                        ("n_profile", c_size_t), ("n_profiled", c_uint64)]
 
 
 ON_EVENT = CFUNCTYPE(None, c_void_p, POINTER(FinetuneEvent))
@@ -195,7 +202,8 @@ class FinetuneOptions(Structure):
         ("column", c_char_p), ("skip_bad", c_bool), ("chat_template", c_char_p), ("output", c_char_p),
         ("type", c_char_p), ("resume", c_bool), ("overwrite", c_bool), ("dry_run", c_bool), ("lora_rank", c_uint32),
         ("lora_alpha", c_float), ("lora_dropout", c_float), ("lora_targets", Strings), ("n_lora_targets", c_size_t),
-        ("lora_start", c_char_p), ("freeze", Strings), ("n_freeze", c_size_t), ("steps", c_uint64),
+        ("lora_start", c_char_p), ("add_tokens", Strings), ("n_add_tokens", c_size_t), ("freeze", Strings),
+        ("n_freeze", c_size_t), ("steps", c_uint64),
         ("epochs", c_double), ("batch", c_uint32), ("seq", c_uint32), ("accumulate", c_uint32), ("sequential", c_bool),
         ("seed", c_uint64), ("optimizer", c_char_p), ("lr", c_double), ("beta1", c_double), ("beta2", c_double),
         ("eps", c_double), ("weight_decay", c_double), ("momentum", c_double), ("clip", c_double),
@@ -204,8 +212,8 @@ class FinetuneOptions(Structure):
         ("checkpoint", c_bool), ("optimizer_in_backward", c_bool), ("f32_activations", c_bool),
         ("memory_limit", c_uint64), ("evaluate_every", c_uint64), ("patience", c_uint32), ("save_every", c_uint64),
         ("sample_every", c_uint64), ("sample_prompt", c_char_p), ("sample_tokens", c_uint32), ("plot", c_bool), ("backend", c_char_p), ("device", c_char_p),
-        ("n_threads", c_uint32), ("pin", c_bool), ("validation", c_bool), ("cpu_features", c_char_p),
-        ("power", c_char_p), ("max_temp", c_double), ("thermal_trace", c_char_p), ("on_event", ON_EVENT),
+        ("n_threads", c_uint32), ("pin", c_bool), ("validation", c_bool), ("profile", c_bool),
+        ("cpu_features", c_char_p), ("power", c_char_p), ("max_temp", c_double), ("thermal_trace", c_char_p), ("on_event", ON_EVENT),
         ("go_on", GO_ON), ("context", c_void_p)]
 
 

@@ -10,13 +10,15 @@ from .errors import check
 
 lib = n.lib
 
-_KINDS = ("progress", "planned", "step", "evaluated", "sample", "saved", "note", "written")
-_LISTS = {"data": "n_data", "lora_targets": "n_lora_targets", "freeze": "n_freeze"}
+_KINDS = ("progress", "planned", "step", "evaluated", "sample", "saved", "note", "written", "estimated",
+          "profiled")
+_LISTS = {"data": "n_data", "lora_targets": "n_lora_targets", "freeze": "n_freeze",
+          "add_tokens": "n_add_tokens"}
 Event = Dict[str, Any]
 
 
 def _plain(struct: Any) -> Dict[str, Any]:
-    found = {name: getattr(struct, name) for name, _ in struct._fields_ if name not in ("plan", "expert_rows")}
+    found = {name: getattr(struct, name) for name, _ in struct._fields_ if name not in ("plan", "expert_rows", "profile")}
     return {k: v.decode("utf-8", "replace") if isinstance(v, bytes) else v for k, v in found.items()}
 
 
@@ -26,6 +28,8 @@ def _event(pointer: Any) -> Event:
     found["kind"] = _KINDS[event.kind] if event.kind < len(_KINDS) else str(event.kind)
     if event.plan:
         found["plan"] = _plain(event.plan.contents)
+    if event.profile:
+        found["profile"] = [_plain(event.profile[i]) for i in range(event.n_profile)]
     return found
 
 

@@ -1,320 +1,382 @@
-/* ROPE_ATTENTION: a block has up to four heads that share keys, and a split of the positions; the one with the last
- * position writes its keys and values first. A warp has two of each 32 positions, its lanes the numbers of a head. The
- * block of a unit that ends last adds the splits. */
+/* ROPE_ATTENTION: a block has up to four heads that share keys, and a split of the positions, whose keys and values it
+ * asks for before it waits; the one with the last position writes that one's first. Four threads have the product of a
+ * head and a position, a thread then two numbers of a head's sum. Splits are added by the blocks of the first ones, one
+ * head each, which look for them until they are there: words that nobody has written have all bits set. */
 #ifndef TERN_BACKEND_CUDA_WALK_ATTENTION_CUH
 #define TERN_BACKEND_CUDA_WALK_ATTENTION_CUH
 
 #include "backend/cuda/attention/cache.cuh"
 #include "backend/cuda/walk/block.cuh"
 
-enum { OWN = 2, CHUNK = WALK_WARPS * OWN, UNIT_HEADS = TERN_CUDA_WALK_HEADS, LEAST_POSITIONS = 16 };
+enum { CHUNK = 32, UNIT_HEADS = TERN_CUDA_WALK_HEADS, LEAST_POSITIONS = 16, MERGED = 8 };
+static_assert(UNIT_HEADS * CHUNK * 4 == WALK_THREADS, "four threads for each product");
+static_assert(UNIT_HEADS * TERN_CUDA_WALK_DIM / 2 == WALK_THREADS, "two numbers for each thread");
+
+/* Bytes of a key in shared memory: half a line over, so that two keys lie in different banks. */
+static __host__ __device__ inline uint32_t key_bytes(uint32_t head_dim, bool f32)
+{
+    return (head_dim * (f32 ? 4 : 2) + 63) / 128 * 128 + 64;
+}
+
+/* Shared memory of a block; keys and values of two chunks. */
+struct attention_room {
+    float *q, *table, *weights, *sums; /* [heads][dim], [dim], [heads][CHUNK], [threads][2] */
+    uint8_t *keys, *values;            /* [2][CHUNK][line] */
+    uint32_t line;
+
+    __device__ __forceinline__ attention_room(uint8_t *memory, uint32_t dim, bool f32)
+    {
+        q = (float *)memory;
+        table = q + UNIT_HEADS * dim;
+        weights = table + dim;
+        sums = weights + UNIT_HEADS * CHUNK;
+        line = key_bytes(dim, f32);
+        keys = (uint8_t *)(sums + WALK_THREADS * 2);
+        values = keys + 2 * CHUNK * line;
+    }
+};
+
+static __host__ __device__ inline uint32_t attention_bytes(uint32_t head_dim, bool f32)
+{
+    return ((UNIT_HEADS + 1) * head_dim + UNIT_HEADS * CHUNK + WALK_THREADS * 2) * 4 +
+           4 * CHUNK * key_bytes(head_dim, f32);
+}
 
 /* A unit of heads, a split of its positions. */
 struct split_of {
-    uint32_t unit, kv, head0, n_heads, split, n_splits, from, to;
+    uint32_t unit, kv, head0, n_heads, split, n_splits, from, to, position, first_page;
+    const uint32_t *pages, *near;
+
+    __device__ __forceinline__ split_of(walker &w, const tern_cuda_walk_attention &s)
+    {
+        const tern_cuda_attention &a = s.attention;
+        const bool is_known = w.positions == a.place.positions;
+        if (!is_known) {
+            w.positions = a.place.positions;
+            w.position = __ldcg(a.place.positions);
+            w.sequence = __ldcg(a.place.sequences);
+        }
+        position = w.position;
+        const uint32_t group = a.n_heads / a.n_kv_heads, first = tern_first_seen(a.window, position);
+        const uint32_t n = position + 1 - first;
+        unit = blockIdx.x % s.units;
+        split = blockIdx.x / s.units;
+        kv = unit / s.unit_parts;
+        head0 = kv * group + unit % s.unit_parts * UNIT_HEADS;
+        n_heads = min((uint32_t)UNIT_HEADS, (kv + 1) * group - head0);
+        const uint32_t most = min(a.splits, (n + LEAST_POSITIONS - 1) / LEAST_POSITIONS), each = (n + most - 1) / most;
+        n_splits = (n + each - 1) / each;
+        from = first + min(split * each, n);
+        to = first + min((split + 1) * each, n);
+        find_pages(w, a.place.pages + w.sequence * a.place.max_pages, is_known);
+    }
+
+    /* The numbers of its first pages, which the attention before may have had, too. */
+    __device__ __forceinline__ void find_pages(walker &w, const uint32_t *all, bool is_known)
+    {
+        const uint32_t i = threadIdx.x;
+        pages = all;
+        first_page = from / TERN_CUDA_PAGE;
+        near = w.room->pages;
+        if (is_known && w.pages == pages && w.first_page == first_page) return;
+        w.pages = pages;
+        w.first_page = first_page;
+        if (i < WALK_PAGES && first_page + i <= position / TERN_CUDA_PAGE)
+            w.room->pages[i] = __ldcg(all + first_page + i);
+        walk_sync();
+    }
+
+    __device__ __forceinline__ uint32_t page_of(uint32_t p) const
+    {
+        const uint32_t i = p / TERN_CUDA_PAGE - first_page;
+        return i < WALK_PAGES ? near[i] : __ldcg(pages + p / TERN_CUDA_PAGE);
+    }
+
+    __device__ __forceinline__ bool has_last() const
+    {
+        return split + 1 == n_splits;
+    }
 };
 
-static __device__ __forceinline__ split_of split_at(const tern_cuda_walk_attention &s, uint32_t item, uint32_t position)
+/* Asks for the keys and values from `from` on, into the chunk's half of the room. The newest ones are not there yet
+ * when the first chunk is asked for. */
+static __device__ __forceinline__ void ask_for_keys(const tern_cuda_attention &p, const split_of &at,
+                                                    const attention_room &room, uint32_t from, bool newest)
 {
-    const tern_cuda_attention &a = s.attention;
-    const uint32_t group = a.n_heads / a.n_kv_heads, first = tern_first_seen(a.window, position);
-    const uint32_t n = position + 1 - first;
-    split_of at;
-    at.unit = item % s.units;
-    at.split = item / s.units;
-    at.kv = at.unit / s.unit_parts;
-    at.head0 = at.kv * group + at.unit % s.unit_parts * UNIT_HEADS;
-    at.n_heads = min((uint32_t)UNIT_HEADS, (at.kv + 1) * group - at.head0);
-    const uint32_t most = min(a.splits, (n + LEAST_POSITIONS - 1) / LEAST_POSITIONS), each = (n + most - 1) / most;
-    at.n_splits = (n + each - 1) / each;
-    at.from = first + min(at.split * each, n);
-    at.to = first + min((at.split + 1) * each, n);
-    return at;
+    const uint32_t size = p.k_cache.f32 ? 4 : 2, pieces = p.head_dim * size / 16;
+    const uint32_t n = min((uint32_t)CHUNK, at.to - from) * pieces, half = (from - at.from) / CHUNK % 2 * CHUNK;
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; i < n; i += WALK_THREADS) {
+        const uint32_t row = i / pieces, piece = i - row * pieces, position = from + row;
+        if (position == at.position && !newest) continue;
+        const size_t byte =
+            tern_cache_at(at.page_of(position), at.kv, position, p.n_kv_heads, p.head_dim) * size + piece * 16;
+        const uint32_t to = (half + row) * room.line + piece * 16;
+        copy16(shared_address(room.keys + to), (const uint8_t *)p.k_cache.data + byte);
+        copy16(shared_address(room.values + to), (const uint8_t *)p.v_cache.data + byte);
+    }
+    copies_commit();
+}
+
+/* Angles of the position. */
+static __device__ __forceinline__ void ask_for_table(const tern_cuda_rope &p, const split_of &at, float *to)
+{
+    const uint32_t dim = p.rope_dim ? p.rope_dim : p.head_dim;
+    if (threadIdx.x < dim)
+        asm volatile("cp.async.ca.shared.global [%0],[%1],4;" ::"r"(shared_address(to + threadIdx.x)),
+                     "l"(p.table + (size_t)at.position * p.table_stride + threadIdx.x)
+                     : "memory");
+    copies_commit();
 }
 
 /* A head of q or k as it is after the norm and the rotation, by a warp: to[head_dim]. */
 static __device__ __forceinline__ void turned(const tern_cuda_rope &p, const float *x, const float *norm,
                                               const float *table, float *to)
 {
-    const uint32_t lane = threadIdx.x % 32, dim = p.rope_dim ? p.rope_dim : p.head_dim, half = dim / 2;
-    float r = 1.0f, squares = 0;
-    for (uint32_t d = lane; d < p.head_dim; d += 32) {
-        const float v = __ldcg(x + d);
-        to[d] = v;
-        squares += v * v;
-    }
+    const uint32_t lane = threadIdx.x % 32, half = (p.rope_dim ? p.rope_dim : p.head_dim) / 2;
+    float r = 1.0f, squares = 0, held[TERN_CUDA_WALK_DIM / 32];
+#pragma unroll
+    for (uint32_t i = 0; i < TERN_CUDA_WALK_DIM / 32; i++)
+        held[i] = lane + i * 32 < p.head_dim ? __ldcg(x + lane + i * 32) : 0;
     if (norm) {
+#pragma unroll
+        for (uint32_t i = 0; i < TERN_CUDA_WALK_DIM / 32; i++) squares += held[i] * held[i];
         r = 1.0f / sqrtf(tern_warp_sum(squares) / (float)p.head_dim + p.eps);
-        for (uint32_t d = lane; d < p.head_dim; d += 32) to[d] = to[d] * r * __ldg(norm + d);
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < TERN_CUDA_WALK_DIM / 32; i++) {
+        const uint32_t d = lane + i * 32;
+        if (d < p.head_dim) to[d] = norm ? held[i] * r * __ldg(norm + d) : held[i];
     }
     __syncwarp();
+#pragma unroll 1
     for (uint32_t i = lane; i < half; i += 32) {
         float *a = to + (p.adjacent ? 2 * i : i), *b = p.adjacent ? a + 1 : a + half;
-        const float u = *a, v = *b, c = __ldg(table + 2 * i), sine = __ldg(table + 2 * i + 1);
+        const float u = *a, v = *b, c = table[2 * i], sine = table[2 * i + 1];
         *a = u * c - v * sine;
         *b = v * c + u * sine;
     }
     __syncwarp();
 }
 
-/* q of the unit into shared memory; of the last split k and v into their caches, whose order a barrier of the block
- * gives. */
-static __device__ __forceinline__ void rotate(const tern_cuda_walk_attention &s, const split_of &at, uint32_t position,
-                                              const uint32_t *pages, float *q)
+/* q of the unit into shared memory, times the scale; of the last split k and v into their caches. */
+static __device__ __forceinline__ void rotate(const tern_cuda_walk_attention &s, const split_of &at,
+                                              const attention_room &room)
 {
     const tern_cuda_rope &p = s.rope;
     const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, dim = p.head_dim;
-    const float *table = p.table + (size_t)position * p.table_stride;
-    if (warp < at.n_heads) {
-        turned(p, p.q.data + (size_t)(at.head0 + warp) * dim, p.q_norm, table, q + warp * dim);
-        for (uint32_t d = lane; d < dim; d += 32) q[warp * dim + d] *= s.attention.scale;
+    const bool is_k = warp == UNIT_HEADS && at.has_last(), is_v = warp == UNIT_HEADS + 1 && at.has_last();
+    float *to = is_k ? room.sums : room.q + warp * dim;
+    if (warp < at.n_heads || is_k) {
+        turned(p, is_k ? p.k.data + (size_t)at.kv * dim : p.q.data + (size_t)(at.head0 + warp) * dim,
+               is_k ? p.k_norm : p.q_norm, room.table, to);
+        for (uint32_t d = lane; !is_k && d < dim; d += 32) to[d] *= s.attention.scale;
     }
-    if (at.split + 1 == at.n_splits && (warp == UNIT_HEADS || warp == UNIT_HEADS + 1)) {
-        const bool is_k = warp == UNIT_HEADS;
-        const size_t to = tern_cache_at(pages[position / TERN_CUDA_PAGE], at.kv, position, p.n_kv_heads, dim);
-        const float *x = (is_k ? p.k.data : p.v.data) + (size_t)at.kv * dim;
-        float *room = q + UNIT_HEADS * dim;
-        if (is_k) turned(p, x, p.k_norm, table, room);
-        for (uint32_t d = lane; d < dim; d += 32)
-            tern_cache_put(is_k ? p.k_cache : p.v_cache, to + d, is_k ? room[d] : __ldcg(x + d));
+    if (!is_k && !is_v) return;
+    const uint32_t row = at.position - at.from;
+    uint8_t *near = row < CHUNK ? (is_k ? room.keys : room.values) + row * room.line : NULL;
+    const float *x = is_k ? to : p.v.data + (size_t)at.kv * dim;
+    const size_t place = tern_cache_at(at.page_of(at.position), at.kv, at.position, p.n_kv_heads, dim);
+    const tern_cuda_cache cache = is_k ? p.k_cache : p.v_cache, copy = {near, cache.f32};
+#pragma unroll 1
+    for (uint32_t d = lane; d < dim; d += 32) {
+        const float v = is_k ? x[d] : __ldcg(x + d);
+        tern_cache_put(cache, place + d, v);
+        if (near) tern_cache_put(copy, d, v);
     }
-    __syncthreads();
 }
 
-/* The N numbers of a row that a lane has; `at` is the row's first, head_dim a multiple of N. */
-template <int N>
-static __device__ __forceinline__ void lane_numbers(tern_cuda_cache c, size_t at, uint32_t head_dim, bool is_there,
-                                                    float (&v)[N])
+/* Whether a cache is in f32; H: all of them are in f16. */
+template <bool H> static __device__ __forceinline__ bool in_f32(const tern_cuda_cache &cache)
 {
-    const uint32_t d = threadIdx.x % 32 * N;
-    if (!is_there || d >= head_dim) {
-#pragma unroll
-        for (int i = 0; i < N; i++) v[i] = 0;
-    } else if (c.f32) {
-        const float2 *from = (const float2 *)((const float *)c.data + at + d);
-#pragma unroll
-        for (int i = 0; i < N / 2; i++) {
-            const float2 two = from[i];
-            v[2 * i] = two.x, v[2 * i + 1] = two.y;
-        }
+    return !H && cache.f32;
+}
+
+/* Eight numbers of a key times those of q. */
+static __device__ __forceinline__ float eight_of(const uint8_t *key, bool f32, uint32_t d, const float *q)
+{
+    const float4 a = *(const float4 *)(q + d), b = *(const float4 *)(q + d + 4);
+    float4 k, l;
+    if (f32) {
+        k = ((const float4 *)key)[d / 4], l = ((const float4 *)key)[d / 4 + 1];
     } else {
-        __align__(16) uint32_t words[N / 2];
-        const uint32_t *from = (const uint32_t *)((const __half *)c.data + at + d);
-        if constexpr (N == 8) *(uint4 *)words = *(const uint4 *)from;
-        else if constexpr (N == 4) *(uint2 *)words = *(const uint2 *)from;
-        else words[0] = *from;
+        const uint4 words = ((const uint4 *)key)[d / 8];
+        const float2 k0 = __half22float2(*(const __half2 *)&words.x), k1 = __half22float2(*(const __half2 *)&words.y);
+        const float2 k2 = __half22float2(*(const __half2 *)&words.z), k3 = __half22float2(*(const __half2 *)&words.w);
+        k = make_float4(k0.x, k0.y, k1.x, k1.y), l = make_float4(k2.x, k2.y, k3.x, k3.y);
+    }
+    return (a.x * k.x + a.y * k.y + a.z * k.z + a.w * k.w) + (b.x * l.x + b.y * l.y + b.z * l.z + b.w * l.w);
+}
+
+/* weights[head][position] of a chunk: products, -inf where there is no position. */
+template <bool H>
+static __device__ __forceinline__ void score(const tern_cuda_attention &p, const split_of &at,
+                                             const attention_room &room, uint32_t from)
+{
+    const uint32_t quarter = threadIdx.x % 4, pair = threadIdx.x / 4, head = pair / CHUNK, row = pair % CHUNK;
+    const uint8_t *key = room.keys + ((from - at.from) / CHUNK % 2 * CHUNK + row) * room.line;
+    const float *q = room.q + head * p.head_dim;
+    const bool is_there = head < at.n_heads && from + row < at.to;
+    float x = 0;
+    if (is_there)
+#pragma unroll 1
+        for (uint32_t d = quarter * 8; d < p.head_dim; d += 32) x += eight_of(key, in_f32<H>(p.k_cache), d, q);
+    x += __shfl_xor_sync(0xffffffffu, x, 1);
+    x += __shfl_xor_sync(0xffffffffu, x, 2);
+    if (p.softcap > 0) x = tern_softcap(x, p.softcap);
+    if (quarter == 0) room.weights[pair] = is_there ? x : -INFINITY;
+}
+
+/* The thread's two numbers of a head, over the chunks so far. */
+struct head_sum {
+    uint32_t head, d; /* head: UNIT_HEADS or more: none */
+    float x, y, top, total;
+
+    /* One more chunk, whose products become weights. A warp weighs for itself; its lanes may be of several heads. */
+    template <bool H>
+    __device__ __forceinline__ void add(const tern_cuda_attention &p, const split_of &at, const attention_room &room,
+                                        uint32_t from)
+    {
+        const float *scores = room.weights + min(head, (uint32_t)UNIT_HEADS - 1) * CHUNK;
+        const uint8_t *values = room.values + (from - at.from) / CHUNK % 2 * CHUNK * room.line;
+        const uint32_t n = min((uint32_t)CHUNK, at.to - from);
+        float most = top;
 #pragma unroll
-        for (int i = 0; i < N / 2; i++) {
-            const float2 two = __half22float2(*(const __half2 *)&words[i]);
-            v[2 * i] = two.x, v[2 * i + 1] = two.y;
+        for (uint32_t i = 0; i < CHUNK; i += 4) {
+            const float4 s = *(const float4 *)(scores + i);
+            most = fmaxf(most, fmaxf(fmaxf(s.x, s.y), fmaxf(s.z, s.w)));
+        }
+        const float keep = exp2_of((top - most) * TERN_LOG2E);
+        top = most;
+        total *= keep, x *= keep, y *= keep;
+#pragma unroll 4
+        for (uint32_t i = 0; i < n; i++) {
+            const float w = exp2_of((scores[i] - most) * TERN_LOG2E);
+            const uint8_t *row = values + i * room.line;
+            const float2 v = in_f32<H>(p.v_cache) ? *(const float2 *)((const float *)row + d)
+                                                  : __half22float2(*(const __half2 *)((const __half *)row + d));
+            total += w;
+            x = fmaf(w, v.x, x);
+            y = fmaf(w, v.y, y);
         }
     }
+};
+
+/* What nobody has written has all bits set; a number that has becomes another of its kind. */
+static __device__ __forceinline__ float written(float x)
+{
+    return __float_as_uint(x) == 0xffffffffu ? __uint_as_float(0x7fffffffu) : x;
 }
 
-/* Of each warp the sums over its positions: accs[warp][head][dim], and of each its largest score and its sum. */
-template <int N>
-static __device__ __forceinline__ void attend(const tern_cuda_attention &p, split_of at, const uint32_t *pages,
-                                           const float *qs, float *accs, float *tops, float *totals)
+static __device__ __forceinline__ bool is_written(float2 v)
 {
-    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, dim = p.head_dim;
-    float q[UNIT_HEADS][N], acc[UNIT_HEADS][N] = {}, top[UNIT_HEADS], total[UNIT_HEADS] = {};
+    return __float_as_uint(v.x) != 0xffffffffu && __float_as_uint(v.y) != 0xffffffffu;
+}
+
+static __device__ __forceinline__ float2 look(const float *at)
+{
+    float2 v;
+    asm volatile("ld.relaxed.gpu.global.v2.f32 {%0,%1},[%2];" : "=f"(v.x), "=f"(v.y) : "l"(at) : "memory");
+    return v;
+}
+
+static __device__ __forceinline__ void put(float *at, float x, float y)
+{
+    asm volatile("st.relaxed.gpu.global.v2.f32 [%0],{%1,%2};" ::"l"(at), "f"(x), "f"(y) : "memory");
+}
+
+/* A head of the unit, of all its splits: two numbers for each thread of a run of them, the splits shared by runs. What
+ * has been read is unwritten again. */
+static __device__ __forceinline__ void merge_splits(const tern_cuda_attention &p, const split_of &at,
+                                                    const attention_room &room, uint32_t head)
+{
+    const uint32_t dim = p.head_dim, pairs = dim / 2, runs = WALK_THREADS / pairs, step = dim + 2,
+                   lane = threadIdx.x % 32;
+    const uint32_t run = threadIdx.x / pairs, d = (threadIdx.x - run * pairs) * 2, n = run < runs ? at.n_splits : 0;
+    float *in = p.partials + (size_t)(at.head0 + head) * p.splits * step;
+    const float unwritten = __uint_as_float(0xffffffffu);
+    float2 sums[MERGED], share = make_float2(-INFINITY, 0);
+    float x = 0, y = 0;
+    bool is_missing;
+    do {
+        if (lane < at.n_splits) share = look(in + lane * step);
+        is_missing = !is_written(share);
 #pragma unroll
-    for (int h = 0; h < UNIT_HEADS; h++) {
-        top[h] = -INFINITY;
-#pragma unroll
-        for (int i = 0; i < N; i++) q[h][i] = h < at.n_heads && lane * N + i < dim ? qs[h * dim + lane * N + i] : 0;
-    }
-    for (uint32_t base = at.from + warp * OWN; base < at.to; base += CHUNK) {
-        float k[OWN][N], v[OWN][N], w[UNIT_HEADS][OWN];
-#pragma unroll
-        for (int j = 0; j < OWN; j++) {
-            const uint32_t position = min(base + j, at.to - 1);
-            const size_t row = tern_cache_at(pages[position / TERN_CUDA_PAGE], at.kv, position, p.n_kv_heads, dim);
-            lane_numbers<N>(p.k_cache, row, dim, base + j < at.to, k[j]);
-            lane_numbers<N>(p.v_cache, row, dim, base + j < at.to, v[j]);
+        for (uint32_t i = 0; i < MERGED; i++) {
+            if (run + i * runs >= n) break;
+            sums[i] = look(in + (run + i * runs) * step + 2 + d);
+            is_missing = is_missing || !is_written(sums[i]);
         }
+    } while (__any_sync(0xffffffffu, is_missing));
+    const float most = tern_warp_max(share.x), keep = exp2_of((share.x - most) * TERN_LOG2E);
+    float total = tern_warp_sum(share.y * keep);
+    if (p.sinks) total += tern_exp(p.sinks[at.head0 + head] - most);
 #pragma unroll
-        for (int j = 0; j < OWN; j++)
-#pragma unroll
-            for (int h = 0; h < UNIT_HEADS; h++) {
-                float x = 0;
-#pragma unroll
-                for (int i = 0; i < N; i++) x = fmaf(q[h][i], k[j][i], x);
-                w[h][j] = x;
-            }
-#pragma unroll
-        for (int step = 0; step < 5; step++)
-#pragma unroll
-            for (int j = 0; j < OWN; j++)
-#pragma unroll
-                for (int h = 0; h < UNIT_HEADS; h++) w[h][j] += __shfl_xor_sync(0xffffffffu, w[h][j], 16 >> step);
-        if (p.softcap > 0) {
-#pragma unroll
-            for (int h = 0; h < UNIT_HEADS; h++)
-#pragma unroll
-                for (int j = 0; j < OWN; j++) w[h][j] = tern_softcap(w[h][j], p.softcap);
-        }
-#pragma unroll
-        for (int h = 0; h < UNIT_HEADS; h++) {
-            float most = top[h];
-#pragma unroll
-            for (int j = 0; j < OWN; j++) {
-                if (base + j >= at.to) w[h][j] = -INFINITY;
-                most = fmaxf(most, w[h][j]);
-            }
-            const float keep = exp2_of((top[h] - most) * TERN_LOG2E);
-            top[h] = most;
-            total[h] *= keep;
-#pragma unroll
-            for (int i = 0; i < N; i++) acc[h][i] *= keep;
-#pragma unroll
-            for (int j = 0; j < OWN; j++) {
-                w[h][j] = exp2_of((w[h][j] - most) * TERN_LOG2E);
-                total[h] += w[h][j];
-#pragma unroll
-                for (int i = 0; i < N; i++) acc[h][i] = fmaf(w[h][j], v[j][i], acc[h][i]);
-            }
-        }
+    for (uint32_t i = 0; i < MERGED; i++) {
+        const float weight = __shfl_sync(0xffffffffu, keep, (run + i * runs) % 32);
+        if (run + i * runs >= n) continue;
+        x = fmaf(sums[i].x, weight, x);
+        y = fmaf(sums[i].y, weight, y);
     }
-#pragma unroll
-    for (int h = 0; h < UNIT_HEADS; h++) {
-        if (lane == 0) tops[warp * UNIT_HEADS + h] = top[h], totals[warp * UNIT_HEADS + h] = total[h];
-#pragma unroll
-        for (int i = 0; i < N; i++)
-            if (lane * N + i < dim) accs[(warp * UNIT_HEADS + h) * dim + lane * N + i] = acc[h][i];
+    *(float2 *)(room.sums + threadIdx.x * 2) = make_float2(x, y);
+    walk_sync();
+#pragma unroll 1
+    for (uint32_t i = run; i < n; i += runs) {
+        put(in + i * step + 2 + d, unwritten, unwritten);
+        if (d == 0) put(in + i * step, unwritten, unwritten);
     }
+    if (run) return;
+#pragma unroll 4
+    for (uint32_t i = 1; i < runs; i++) {
+        const float2 v = *(const float2 *)(room.sums + (i * pairs + threadIdx.x) * 2);
+        x += v.x, y += v.y;
+    }
+    float *out = p.out.data + (size_t)(at.head0 + head) * dim + d;
+    out[0] = __fdividef(x, total);
+    out[1] = __fdividef(y, total);
 }
 
-template <int N>
-static __device__ __noinline__ void call_attend(const tern_cuda_attention &p, split_of at, const uint32_t *pages,
-                                                const float *qs, float *accs, float *tops, float *totals)
-{
-    attend<N>(p, at, pages, qs, accs, tops, totals);
-}
-
-/* N: the numbers of a head that a lane has, or TERN_CUDA_WALK_ANY. */
-template <int N>
-static __device__ __forceinline__ void attend_any(const tern_cuda_attention &p, const split_of &at,
-                                                  const uint32_t *pages, const float *qs, float *accs, float *tops,
-                                                  float *totals)
-{
-    if constexpr (N != TERN_CUDA_WALK_ANY) attend<N>(p, at, pages, qs, accs, tops, totals);
-    else if (p.head_dim <= 64) call_attend<2>(p, at, pages, qs, accs, tops, totals);
-    else if (p.head_dim <= 128) call_attend<4>(p, at, pages, qs, accs, tops, totals);
-    else call_attend<8>(p, at, pages, qs, accs, tops, totals);
-}
-
-/* The sums of all warps, as a split of its heads: its largest score, its sum, its numbers. */
-static __device__ __forceinline__ void write_split(const tern_cuda_attention &p, const split_of &at, const float *accs,
-                                                   float *tops, const float *totals)
-{
-    static_assert(WALK_WARPS * UNIT_HEADS == 64, "one warp weighs all, two to a lane");
-    const uint32_t dim = p.head_dim, lane = threadIdx.x;
-    float *out = p.partials + ((size_t)at.head0 * p.splits + at.split) * (dim + 2);
-    if (lane < 32) {
-        const float mine = tops[lane], other = tops[lane + 32];
-        float top = fmaxf(mine, other);
-#pragma unroll
-        for (int k = 4; k < 32; k *= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, k));
-        const float keep = exp2_of((mine - top) * TERN_LOG2E), also = exp2_of((other - top) * TERN_LOG2E);
-        float total = totals[lane] * keep + totals[lane + 32] * also;
-#pragma unroll
-        for (int k = 4; k < 32; k *= 2) total += __shfl_xor_sync(0xffffffffu, total, k);
-        if (lane < at.n_heads) {
-            __stcg(out + (size_t)lane * p.splits * (dim + 2), top);
-            __stcg(out + (size_t)lane * p.splits * (dim + 2) + 1, total);
-        }
-        tops[lane] = keep;
-        tops[lane + 32] = also;
-    }
-    __syncthreads();
-    for (uint32_t i = threadIdx.x; i < at.n_heads * dim; i += WALK_THREADS) {
-        const uint32_t h = i / dim, d = i - h * dim;
-        float x = 0;
-#pragma unroll
-        for (int k = 0; k < WALK_WARPS; k++)
-            x = fmaf(accs[(k * UNIT_HEADS + h) * dim + d], tops[k * UNIT_HEADS + h], x);
-        __stcg(out + (size_t)h * p.splits * (dim + 2) + 2 + d, x);
-    }
-}
-
-/* All splits of the unit; shares [heads][splits] in shared memory. */
-static __device__ __forceinline__ void merge_splits(const tern_cuda_attention &p, const split_of &at, float *shares)
-{
-    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, dim = p.head_dim, step = dim + 2;
-    if (warp < at.n_heads) {
-        const float *in = p.partials + ((size_t)(at.head0 + warp) * p.splits + lane) * step;
-        const bool is_there = lane < at.n_splits;
-        const float top = is_there ? __ldcg(in) : -INFINITY, total = is_there ? __ldcg(in + 1) : 0;
-        const float most = tern_warp_max(top), keep = is_there ? exp2_of((top - most) * TERN_LOG2E) : 0;
-        float sum = tern_warp_sum(total * keep);
-        if (p.sinks) sum += tern_exp(p.sinks[at.head0 + warp] - most);
-        shares[warp * TERN_CUDA_WALK_SPLITS + lane] = keep / sum;
-    }
-    __syncthreads();
-    for (uint32_t i = threadIdx.x; i < at.n_heads * dim; i += WALK_THREADS) {
-        const uint32_t h = i / dim, d = i % dim;
-        const float *in = p.partials + (size_t)(at.head0 + h) * p.splits * step + 2 + d;
-        float x = 0;
-#pragma unroll 8
-        for (uint32_t k = 0; k < at.n_splits; k++)
-            x = fmaf(__ldcg(in + k * step), shares[h * TERN_CUDA_WALK_SPLITS + k], x);
-        p.out.data[(size_t)(at.head0 + h) * dim + d] = x;
-    }
-}
-
-static __host__ __device__ inline uint32_t attention_floats(uint32_t head_dim)
-{
-    return WALK_WARPS * UNIT_HEADS * (head_dim + 2) + (UNIT_HEADS + 1) * head_dim + UNIT_HEADS * TERN_CUDA_WALK_SPLITS;
-}
-
-enum { NEAR_PAGES = 64, LINE_BYTES = 128 };
-
-/* Before q is there: asks for the keys and values of a split, and keeps the numbers of its pages near. */
-static __device__ __forceinline__ const uint32_t *prepare_split(const tern_cuda_walk_attention &s, const split_of &at,
-                                                                const uint32_t *pages, uint32_t *near)
+template <bool H>
+static __device__ __forceinline__ void attend(const tern_cuda_walk_attention &s, const split_of &at,
+                                              const attention_room &room)
 {
     const tern_cuda_attention &p = s.attention;
-    const uint32_t first = at.from / TERN_CUDA_PAGE, n = (at.to + TERN_CUDA_PAGE - 1) / TERN_CUDA_PAGE - first;
-    const uint32_t lines = (p.head_dim * (p.k_cache.f32 ? 4 : 2) + LINE_BYTES - 1) / LINE_BYTES;
-    if (at.split >= at.n_splits) return pages;
-    for (uint32_t i = threadIdx.x; i < n && i < NEAR_PAGES; i += WALK_THREADS) near[i] = __ldcg(pages + first + i);
-    for (uint32_t i = threadIdx.x; i < (at.to - at.from) * lines && i < 2 * WALK_THREADS; i += WALK_THREADS) {
-        const uint32_t position = at.from + i / lines;
-        const size_t row = tern_cache_at(__ldcg(pages + position / TERN_CUDA_PAGE), at.kv, position, p.n_kv_heads,
-                                         p.head_dim);
-        const size_t byte = row * (p.k_cache.f32 ? 4 : 2) + i % lines * LINE_BYTES;
-        asm volatile("prefetch.global.L2 [%0];" ::"l"((const uint8_t *)p.k_cache.data + byte));
-        asm volatile("prefetch.global.L2 [%0];" ::"l"((const uint8_t *)p.v_cache.data + byte));
+    const uint32_t dim = p.head_dim, pairs = dim / 2, head = threadIdx.x / pairs;
+    head_sum sum = {head, (threadIdx.x - head * pairs) * 2, 0, 0, -INFINITY, 0};
+    rotate(s, at, room);
+#pragma unroll 1
+    for (uint32_t from = at.from; from < at.to; from += CHUNK) {
+        copies_wait<0>();
+        walk_sync();
+        if (from + CHUNK < at.to) ask_for_keys(p, at, room, from + CHUNK, true);
+        score<H>(p, at, room, from);
+        walk_sync();
+        if (head < at.n_heads) sum.template add<H>(p, at, room, from);
     }
-    return n <= NEAR_PAGES ? near - first : pages;
+    if (head >= at.n_heads) return;
+    float *out = p.partials + ((size_t)(at.head0 + head) * p.splits + at.split) * (dim + 2);
+    put(out + 2 + sum.d, written(sum.x), written(sum.y));
+    if (sum.d == 0) put(out, written(sum.top), written(sum.total));
 }
 
-template <int N>
-static __device__ __forceinline__ void walk_attention(const walker &w, const tern_cuda_walk_attention &s)
+template <bool H> static __device__ __forceinline__ void walk_attention(walker &w, const tern_cuda_walk_attention &s)
 {
-    __shared__ uint32_t near[NEAR_PAGES];
     const tern_cuda_attention &p = s.attention;
-    const uint32_t dim = p.head_dim, position = __ldcg(p.place.positions);
-    const uint32_t *pages = p.place.pages + __ldcg(p.place.sequences) * p.place.max_pages;
-    float *q = (float *)w.memory, *accs = q + (UNIT_HEADS + 1) * dim, *tops = accs + WALK_WARPS * UNIT_HEADS * dim;
-    float *totals = tops + WALK_WARPS * UNIT_HEADS, *shares = totals + WALK_WARPS * UNIT_HEADS;
-    uint32_t item = blockIdx.x;
-    split_of at = split_at(s, item, position);
-    const uint32_t *table = item < s.units * p.splits ? prepare_split(s, at, pages, near) : pages;
+    const split_of at(w, s);
+    const attention_room room(w.memory, p.head_dim, in_f32<H>(p.k_cache));
+    const bool takes_part = at.split < at.n_splits;
+    if (takes_part) {
+        ask_for_table(s.rope, at, room.table);
+        ask_for_keys(p, at, room, at.from, false);
+        copies_wait<1>(); /* the table */
+    }
     w.wait();
-    while (item < s.units * p.splits) {
-        if (at.split < at.n_splits) {
-            rotate(s, at, position, table, q);
-            attend_any<N>(p, at, table, q, accs, tops, totals);
-            __syncthreads();
-            write_split(p, at, accs, tops, totals);
-            if (is_last_block(w, s.done + at.unit, at.n_splits)) merge_splits(p, at, shares);
-            __syncthreads();
-        }
-        item += gridDim.x;
-        at = split_at(s, item, position);
-        table = pages;
+    if (!takes_part) return;
+    attend<H>(s, at, room);
+#pragma unroll 1
+    for (uint32_t head = at.split; head < at.n_heads; head += at.n_splits) {
+        walk_sync();
+        merge_splits(p, at, room, head);
     }
 }
 

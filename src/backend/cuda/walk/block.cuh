@@ -1,19 +1,22 @@
-/* What the steps of a walk share: where the block is, and how it waits for all others. */
+/* What the steps of a walk share: where the block is, and how it waits for all others. A warp of the block streams
+ * weights (ring.cuh); "the block" is the others. */
 #ifndef TERN_BACKEND_CUDA_WALK_BLOCK_CUH
 #define TERN_BACKEND_CUDA_WALK_BLOCK_CUH
 
 #include "backend/cuda/device.cuh"
 #include "backend/cuda/linear/common.cuh"
+#include "backend/cuda/walk/ring.cuh"
 #include "backend/cuda/walk/walk.h"
 
-enum { WALK_WARPS = 16, WALK_THREADS = WALK_WARPS * 32 };
+enum { WALK_PAGES = 64 };
 
 struct walk_room {
-    __align__(16) float floats[2][32];
+    __align__(16) float floats[3][32];
     int ints[32];
     float inverse;
     int sum;
     uint32_t is_last;
+    uint32_t pages[WALK_PAGES]; /* those of the split of an attention before, from walker.first_page on */
 };
 
 struct walker {
@@ -21,6 +24,10 @@ struct walker {
     uint32_t waits; /* for the step before this one */
     walk_room *room;
     uint8_t *memory; /* shared */
+    ring_reader weights;
+    const uint32_t *positions; /* of this token what they say is known: NULL: not yet */
+    uint32_t position, sequence, first_page;
+    const uint32_t *pages;
 
     /* All that other blocks wrote in the step before can be read after it, past L1. */
     __device__ __forceinline__ void wait() const
@@ -30,7 +37,7 @@ struct walker {
             do asm volatile("ld.acquire.gpu.global.u64 %0,[%1];" : "=l"(now) : "l"(arrived) : "memory");
             while (now < target);
         }
-        __syncthreads();
+        walk_sync();
     }
 
     /* After a barrier of the block. */
@@ -45,7 +52,7 @@ struct walker {
 /* Whether this block is the last of n that come here; what the others wrote before is then there. */
 static __device__ __forceinline__ bool is_last_block(const walker &w, uint32_t *done, uint32_t n)
 {
-    __syncthreads();
+    walk_sync();
     if (threadIdx.x == 0) {
         __threadfence();
         const bool is_last = atomicAdd(done, 1) + 1 == n;
@@ -53,19 +60,8 @@ static __device__ __forceinline__ bool is_last_block(const walker &w, uint32_t *
         __threadfence();
         w.room->is_last = is_last;
     }
-    __syncthreads();
+    walk_sync();
     return w.room->is_last;
-}
-
-/* The share of a block of n things, `each` for most of them. */
-struct walk_share {
-    uint32_t from, to;
-};
-
-static __device__ __forceinline__ walk_share share_of(uint32_t n, uint32_t each)
-{
-    const uint32_t from = min(blockIdx.x * each, n);
-    return {from, min(from + each, n)};
 }
 
 /* Over the block; `room` is free again after the next barrier. */
@@ -73,7 +69,7 @@ static __device__ __forceinline__ float walk_sum(float x, float *room)
 {
     x = tern_warp_sum(x);
     if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = x;
-    __syncthreads();
+    walk_sync();
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < WALK_WARPS; i += 4) {
@@ -83,18 +79,20 @@ static __device__ __forceinline__ float walk_sum(float x, float *room)
     return sum;
 }
 
-static __device__ __forceinline__ float walk_max(float x, float *room)
+/* Both at once, of a sum and of numbers from 0 on. */
+static __device__ __forceinline__ void walk_sum_and_max(float &sum, float &most, float (*room)[32])
 {
-    x = tern_warp_max(x);
-    if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = x;
-    __syncthreads();
-    float most = room[0];
+    sum = tern_warp_sum(sum);
+    most = __uint_as_float(__reduce_max_sync(0xffffffffu, __float_as_uint(most)));
+    if (threadIdx.x % 32 == 0) room[0][threadIdx.x / 32] = sum, room[1][threadIdx.x / 32] = most;
+    walk_sync();
+    sum = 0;
 #pragma unroll
     for (int i = 0; i < WALK_WARPS; i += 4) {
-        const float4 four = *(const float4 *)(room + i);
-        most = fmaxf(most, fmaxf(fmaxf(four.x, four.y), fmaxf(four.z, four.w)));
+        const float4 s = *(const float4 *)(room[0] + i), m = *(const float4 *)(room[1] + i);
+        sum += (s.x + s.y) + (s.z + s.w);
+        most = fmaxf(most, fmaxf(fmaxf(m.x, m.y), fmaxf(m.z, m.w)));
     }
-    return most;
 }
 
 /* Where row `at` of out is among the parts: which one, and which of its rows. */

@@ -59,7 +59,7 @@ static __device__ __forceinline__ void stage_floats(const walker &w, const tern_
         for (uint32_t c = threadIdx.x; c < l.cols; c += WALK_THREADS)
             xs[place_of(c / 4) * 4 + c % 4] *= r * __ldg(s.norm + c);
     }
-    __syncthreads();
+    walk_sync();
 }
 
 /* The sums of each pair and split: sums[(tile * splits + split) * 2 + row]. */
@@ -148,7 +148,7 @@ template <int F> static __device__ __forceinline__ void walk_dense(const walker 
     w.wait();
     stage_floats(w, s, xs, width);
     multiply_format<F>(l, p, xs, sums);
-    __syncthreads();
+    walk_sync();
     finish_dense(l, p, sums);
 }
 

@@ -4,7 +4,7 @@
 #include "backend/cuda/cuda_internal.h"
 #include "base/alloc.h"
 
-enum { LEAST_POSITIONS = 16, MOST_PARTS = TERN_CUDA_MAX_PARTS, ROOM = 4096 };
+enum { LEAST_POSITIONS = 16, MOST_PARTS = TERN_CUDA_MAX_PARTS, ROOM = 6144, GRANULE = TERN_CUDA_WALK_GRANULE };
 
 static cudaError_t run_walk(const void *params, cudaStream_t stream)
 {
@@ -27,6 +27,20 @@ static bool is_whole(tern_view v)
     return v.first_col % 4 == 0 && v.cols % 4 == 0;
 }
 
+/* Rows of out whose weights take at most half of a ring. */
+static uint32_t pass_of(const tern_cuda_walk_linear *l, uint32_t granules)
+{
+    const uint32_t row_bytes = l->product.row_bytes * (l->product.gated ? 2 : 1),
+                   rows = granules / 2 * GRANULE / row_bytes;
+    return rows < TERN_CUDA_WALK_ROWS ? rows : TERN_CUDA_WALK_ROWS;
+}
+
+/* Whether the step's memory leaves enough of a block's for the ring. */
+static bool has_room(const tern_cuda *cuda, const tern_cuda_step *s)
+{
+    return tern_cuda_step_shared(s) + TERN_CUDA_WALK_LEAST_GRANULES * GRANULE + ROOM <= cuda->limits.shared_bytes;
+}
+
 /* Weights as far as shapes go: formats that one step can have, a row of x that fits. */
 static bool linear_walks(const tern_cuda *cuda, const tern_graph *graph, const tern_op *op)
 {
@@ -42,22 +56,33 @@ static bool linear_walks(const tern_cuda *cuda, const tern_graph *graph, const t
         if (!w || tern_cuda__layout(&layout[i], w, &ignored) != TERN_OK) return false;
         if (layout[i].format > TERN_GPU_MXFP4 || (is_int8 && layout[i].format != TERN_GPU_TERNARY)) return false;
         tern_cuda_step s = {.kind = is_int8 ? TERN_CUDA_STEP_TERNARY : TERN_CUDA_STEP_DENSE};
-        s.of.linear = (tern_cuda_walk_linear){
-            .product = {.format = layout[i].format, .cols = layout[i].cols, .row_bytes = layout[i].row_bytes},
-            .rows = op->out.cols,
-            .each = each_of(cuda, op->out.cols)};
-        if (tern_cuda_step_shared(&s) + ROOM > cuda->limits.shared_bytes) return false;
+        s.of.linear = (tern_cuda_walk_linear){.product = {.format = layout[i].format,
+                                                          .cols = layout[i].cols,
+                                                          .row_bytes = layout[i].row_bytes,
+                                                          .gated = op->gated},
+                                              .rows = op->out.cols,
+                                              .each = each_of(cuda, op->out.cols)};
+        if (!has_room(cuda, &s)) return false;
+        if (is_int8 && pass_of(&s.of.linear, TERN_CUDA_WALK_LEAST_GRANULES) == 0) return false;
     }
     return !op->gated || layout[0].format == layout[1].format;
 }
 
-static bool attention_walks(const tern_cuda *cuda, const tern_op *op)
+/* Units of heads that share keys. */
+static uint32_t unit_parts(const tern_op *op)
 {
-    const uint32_t dim = op->head_dim, numbers = dim <= 64 ? 2 : dim <= 128 ? 4 : 8;
+    return (op->n_heads / op->n_kv_heads + TERN_CUDA_WALK_HEADS - 1) / TERN_CUDA_WALK_HEADS;
+}
+
+static bool attention_walks(const tern_cuda *cuda, const tern_graph *graph, const tern_op *op)
+{
     tern_cuda_step s = {.kind = TERN_CUDA_STEP_ATTENTION};
-    s.of.attention.attention.head_dim = dim;
-    return dim <= TERN_CUDA_WALK_DIM && dim % numbers == 0 && op->n_heads % op->n_kv_heads == 0 &&
-           tern_cuda_step_shared(&s) + ROOM <= cuda->limits.shared_bytes;
+    s.of.attention.attention.head_dim = op->head_dim;
+    const tern_dtype type = graph->values[op->in[TERN_ROPE_KV_K_CACHE].value].dtype;
+    s.of.attention.attention.k_cache.f32 = type == TERN_DTYPE_F32;
+    return (type == TERN_DTYPE_F32 || type == TERN_DTYPE_F16) && op->head_dim <= TERN_CUDA_WALK_DIM &&
+           op->head_dim % 8 == 0 && op->n_heads % op->n_kv_heads == 0 &&
+           op->n_kv_heads * unit_parts(op) <= cuda->limits.multiprocessors && has_room(cuda, &s);
 }
 
 bool tern_cuda__walks(const tern_cuda *cuda, const tern_graph *graph, const tern_op *op)
@@ -73,15 +98,9 @@ bool tern_cuda__walks(const tern_cuda *cuda, const tern_graph *graph, const tern
     case TERN_OP_GATE:
     case TERN_OP_SAMPLE: return true;
     case TERN_OP_LINEAR: return linear_walks(cuda, graph, op);
-    case TERN_OP_ROPE_ATTENTION: return attention_walks(cuda, op);
+    case TERN_OP_ROPE_ATTENTION: return attention_walks(cuda, graph, op);
     default: return false;
     }
-}
-
-/* Units of heads that share keys. */
-static uint32_t unit_parts(const tern_op *op)
-{
-    return (op->n_heads / op->n_kv_heads + TERN_CUDA_WALK_HEADS - 1) / TERN_CUDA_WALK_HEADS;
 }
 
 static uint32_t splits_of(const tern_cuda *cuda, const tern_graph *graph, const tern_op *op)
@@ -96,7 +115,7 @@ static uint32_t splits_of(const tern_cuda *cuda, const tern_graph *graph, const 
 tern_status tern_cuda__walking_make(tern_cuda *cuda, tern_prepared *p, tern_error *err)
 {
     tern_cuda_walking *w = &p->walking;
-    size_t most = 0, partials = 0, units = 0;
+    size_t most = 0, partials = 0;
     void *memory = NULL;
     for (size_t i = 0; i < p->graph->n_ops; i++) {
         const tern_op *op = &p->graph->ops[i];
@@ -104,29 +123,34 @@ tern_status tern_cuda__walking_make(tern_cuda *cuda, tern_prepared *p, tern_erro
         most += op->kind == TERN_OP_LINEAR ? op->n_parts : 1;
         if (op->kind != TERN_OP_ROPE_ATTENTION) continue;
         const size_t n = (size_t)op->n_heads * splits_of(cuda, p->graph, op) * (op->head_dim + 2);
-        const size_t of = (size_t)op->n_kv_heads * unit_parts(op);
         if (n > partials) partials = n;
-        if (of > units) units = of;
     }
     if (!most) return TERN_OK;
     w->steps = tern_calloc(most, sizeof *w->steps);
     if (!w->steps) return tern_fail_alloc(err, most * sizeof *w->steps);
     TERN_TRY(tern_cuda__status(cudaMalloc(&memory, most * sizeof *w->steps), "steps", err));
     w->on_device = memory;
-    units = (units + 2) / 2 * 2; /* SAMPLE has one, too */
     const size_t found = (size_t)cuda->limits.multiprocessors * TERN_SAMPLE_MAX_TOP_K * sizeof(uint64_t);
-    const size_t bytes = sizeof *w->words + units * sizeof(uint32_t) + found + partials * sizeof(float);
-    TERN_TRY(tern_cuda__status(cudaMalloc(&memory, bytes), "scratch memory", err));
+    const size_t words = 2 * sizeof *w->words, sums = partials * sizeof(float);
+    TERN_TRY(tern_cuda__status(cudaMalloc(&memory, words + found + sums), "scratch memory", err));
     w->words = memory;
-    w->found = w->words + 1 + units / 2;
+    w->found = w->words + 2;
     w->partials = (float *)(void *)((uint8_t *)w->found + found);
-    return tern_cuda__status(cudaMemsetAsync(memory, 0, bytes, cuda->stream), "scratch memory", err);
+    TERN_TRY(tern_cuda__status(cudaMemsetAsync(memory, 0, words + found, cuda->stream), "scratch memory", err));
+    return tern_cuda__status(cudaMemsetAsync(w->partials, 0xff, sums, cuda->stream), "scratch memory", err);
 }
 
 tern_status tern_cuda__walking_write(tern_cuda *cuda, tern_prepared *p, tern_error *err)
 {
     tern_cuda_walking *w = &p->walking;
     if (!w->n_steps) return TERN_OK;
+    for (size_t i = 0; i < p->n_launches; i++) {
+        const tern_cuda_walk *walk = &p->launches[i].params.walk;
+        for (uint32_t k = 0; p->launches[i].run == run_walk && k < walk->n_steps; k++) {
+            tern_cuda_step *s = &w->steps[walk->steps - w->on_device + k];
+            if (s->kind == TERN_CUDA_STEP_TERNARY) s->of.linear.pass = pass_of(&s->of.linear, walk->granules);
+        }
+    }
     TERN_TRY(tern_cuda__status(
         cudaMemcpyAsync(w->on_device, w->steps, w->n_steps * sizeof *w->steps, cudaMemcpyHostToDevice, cuda->stream),
         "steps", err));
@@ -172,7 +196,6 @@ static void attention_step(const tern_cuda *cuda, const tern_prepared *p, const 
     a->units = op->n_kv_heads * a->unit_parts;
     a->attention.splits = splits_of(cuda, p->graph, op);
     a->attention.partials = p->walking.partials;
-    a->done = (uint32_t *)(void *)(p->walking.words + 1);
 }
 
 /* Steps of an op whose ordinary launch has all that they need. */
@@ -197,21 +220,22 @@ static void row_step(const tern_cuda *cuda, const tern_prepared *p, const tern_o
     }
 }
 
-static uint32_t numbers_of(uint32_t head_dim)
+/* A walk without dense steps has the kind that many have. The ring has the memory that the steps leave. */
+static void note_step(const tern_cuda *cuda, tern_cuda_walk *walk, const tern_cuda_step *s)
 {
-    return head_dim <= 64 ? 2 : head_dim <= 128 ? 4 : 8;
-}
-
-/* A walk without such a step has the kind that many have. */
-static void note_kind(tern_cuda_walk *walk, const tern_cuda_step *s)
-{
-    const int format = s->kind == TERN_CUDA_STEP_DENSE ? (int)s->of.linear.product.format : walk->format;
-    const int numbers =
-        s->kind == TERN_CUDA_STEP_ATTENTION ? (int)numbers_of(s->of.attention.attention.head_dim) : walk->numbers;
-    walk->format = walk->n_dense && walk->format != format ? TERN_CUDA_WALK_ANY : format;
-    walk->numbers = walk->n_attention && walk->numbers != numbers ? TERN_CUDA_WALK_ANY : numbers;
-    walk->n_dense += s->kind == TERN_CUDA_STEP_DENSE;
-    walk->n_attention += s->kind == TERN_CUDA_STEP_ATTENTION;
+    const uint32_t shared = (tern_cuda_step_shared(s) + 15) / 16 * 16;
+    if (shared > walk->shared_bytes) walk->shared_bytes = shared;
+    switch (s->kind) {
+    case TERN_CUDA_STEP_TERNARY: walk->granules = TERN_CUDA_WALK_GRANULES; break;
+    case TERN_CUDA_STEP_ATTENTION: walk->f32_caches |= s->of.attention.attention.k_cache.f32; break;
+    case TERN_CUDA_STEP_DENSE:
+        if (walk->n_dense++ == 0) walk->format = (int)s->of.linear.product.format;
+        else if (walk->format != (int)s->of.linear.product.format) walk->format = TERN_CUDA_WALK_ANY;
+        break;
+    default: break;
+    }
+    const uint32_t left = (cuda->limits.shared_bytes - ROOM - walk->shared_bytes) / GRANULE;
+    if (walk->granules > left) walk->granules = left;
 }
 
 void tern_cuda__walk_on(const tern_cuda *cuda, tern_prepared *p, const tern_op *op, tern_cuda_launch *launch)
@@ -226,7 +250,6 @@ void tern_cuda__walk_on(const tern_cuda *cuda, tern_prepared *p, const tern_op *
         *walk = (tern_cuda_walk){.steps = w->on_device + w->n_steps,
                                  .times = 1,
                                  .format = TERN_GPU_F16,
-                                 .numbers = 4,
                                  .blocks = cuda->limits.multiprocessors,
                                  .count = tern_cuda__param(p, TERN_PARAM_COUNTS),
                                  .arrived = w->words};
@@ -234,11 +257,7 @@ void tern_cuda__walk_on(const tern_cuda *cuda, tern_prepared *p, const tern_op *
     if (op->kind == TERN_OP_LINEAR) n = linear_steps(cuda, p, op, launch, steps);
     else if (op->kind == TERN_OP_ROPE_ATTENTION) attention_step(cuda, p, op, steps);
     else row_step(cuda, p, op, steps);
-    for (uint32_t i = 0; i < n; i++) {
-        const uint32_t shared = tern_cuda_step_shared(&steps[i]);
-        note_kind(walk, &steps[i]);
-        if (shared > walk->shared_bytes) walk->shared_bytes = shared;
-    }
+    for (uint32_t i = 0; i < n; i++) note_step(cuda, walk, &steps[i]);
     walk->n_steps += n;
     w->n_steps += n;
 }

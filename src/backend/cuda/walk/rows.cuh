@@ -25,7 +25,7 @@ static __device__ __forceinline__ void walk_norm(const walker &w, const tern_cud
     for (uint32_t run = blockIdx.x; run < p.cols / p.group; run += gridDim.x) {
         const uint32_t first = run * p.group;
         float squares = 0;
-        __syncthreads();
+        walk_sync();
         for (uint32_t c = threadIdx.x; c < p.group; c += WALK_THREADS) {
             const float x = __ldcg(p.x.data + first + c);
             squares += x * x;
@@ -45,12 +45,14 @@ static __device__ __forceinline__ void walk_quantize(const walker &w, const tern
     if (blockIdx.x) return;
     float squares = 0, r = 1.0f, most = 1e-5f;
     int total = 0;
+    if (threadIdx.x == 0) w.room->sum = 0;
     for (uint32_t c = threadIdx.x; c < p.cols; c += WALK_THREADS)
         squares += __ldcg(p.x.data + c) * __ldcg(p.x.data + c);
     if (p.norm) r = 1.0f / sqrtf(walk_sum(squares, w.room->floats[0]) / (float)p.cols + p.eps);
     for (uint32_t c = threadIdx.x; c < p.cols; c += WALK_THREADS)
         most = fmaxf(most, fabsf(finite_of(p.norm ? __ldcg(p.x.data + c) * r * p.norm[c] : __ldcg(p.x.data + c))));
-    const float scale = __fdiv_rn(127.0f, walk_max(most, w.room->floats[1]));
+    walk_sum_and_max(squares, most, w.room->floats + 1);
+    const float scale = __fdiv_rn(127.0f, most);
     for (uint32_t c = threadIdx.x; c < p.out.stride; c += WALK_THREADS) {
         const float x = c < p.cols ? __ldcg(p.x.data + c) : 0;
         const float v = c < p.cols ? finite_of(p.norm ? x * r * p.norm[c] : x) : 0;
@@ -58,10 +60,11 @@ static __device__ __forceinline__ void walk_quantize(const walker &w, const tern
         p.out.data[c] = (int8_t)level;
         total += level;
     }
-    total = tern_block_sum(total, w.room->ints);
+    atomicAdd(&w.room->sum, total);
+    walk_sync();
     if (threadIdx.x) return;
     p.out.inv_scales[0] = __fdiv_rn(1.0f, scale);
-    p.out.sums[0] = total;
+    p.out.sums[0] = w.room->sum;
 }
 
 static __device__ __forceinline__ float element_of(uint32_t kind, const tern_cuda_elements &p, uint32_t c)

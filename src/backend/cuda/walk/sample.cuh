@@ -38,7 +38,10 @@ struct logits_of {
 
 struct found_of {
     const candidate *found;
-    __device__ candidate at(uint32_t i) const { return __ldcg(found + i); }
+    __device__ candidate at(uint32_t i) const
+    {
+        return __ldcg(found + i);
+    }
 };
 
 /* The best of this thread's share of [from, to) after `last`; 0: none. */
@@ -60,9 +63,9 @@ static __device__ candidate best_of_all(candidate mine, candidate *room)
         const candidate other = __shfl_xor_sync(0xffffffffu, mine, 16 >> k);
         if (other > mine) mine = other;
     }
-    __syncthreads();
+    walk_sync();
     if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = mine;
-    __syncthreads();
+    walk_sync();
     candidate best = 0;
     for (uint32_t i = 0; i < WALK_WARPS; i++)
         if (room[i] > best) best = room[i];
@@ -79,7 +82,7 @@ static __device__ void find_best(Of of, walk_share share, uint32_t n, candidate 
         if (threadIdx.x == 0) found[i] = best;
         if (best && mine == best && i + 1 < n) mine = best_after(of, share, best);
     }
-    __syncthreads();
+    walk_sync();
 }
 
 struct shortlist {
@@ -136,26 +139,26 @@ static __device__ void draw(const tern_cuda_sample &p, tern_cuda_sampler *c, con
 {
     const uint32_t local = threadIdx.x;
     if (local == 0) s.n = 0;
-    __syncthreads();
+    walk_sync();
     const bool is_there = local < top_k && found[local];
-    bool finite = __syncthreads_and(!is_there || (uint32_t)(found[local] >> 32) != NOT_FINITE);
+    bool finite = walk_and(!is_there || (uint32_t)(found[local] >> 32) != NOT_FINITE);
     if (is_there) {
         s.ids[local] = ~(uint32_t)found[local];
         s.x[local] = logit_of((uint32_t)(found[local] >> 32));
         atomicAdd(&s.n, 1);
     }
-    __syncthreads();
+    walk_sync();
     if (local < s.n) {
         const float temperature = fmaxf(c->temperature, 1e-30f);
         const float x = fmaxf(0.5f * s.x[local] - 0.5f * s.x[0], -50.0f * temperature) / (0.5f * temperature);
         s.w[local] = x < -87.3f ? 0 : tern_exp(x);
         weights[local] = x; /* until all have read s.x */
     }
-    __syncthreads();
+    walk_sync();
     if (local < s.n) s.x[local] = weights[local];
-    __syncthreads();
+    walk_sync();
     if (local < s.n) weights[local] = kept(s, c, local);
-    __syncthreads();
+    walk_sync();
     if (local) return;
     const uint32_t token = top_k > 1 ? drawn(s, weights, c->draws[c->n_done]) : s.ids[0];
     finish_sample(p, c, finite ? token : NONE);

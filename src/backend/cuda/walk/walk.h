@@ -9,7 +9,16 @@
 extern "C" {
 #endif
 
-enum { TERN_CUDA_WALK_DIM = 256, TERN_CUDA_WALK_SPLITS = 32, TERN_CUDA_WALK_HEADS = 4, TERN_CUDA_WALK_ANY = -1 };
+enum {
+    TERN_CUDA_WALK_DIM = 256,
+    TERN_CUDA_WALK_SPLITS = 32,
+    TERN_CUDA_WALK_HEADS = 4,
+    TERN_CUDA_WALK_GRANULE = 4096, /* bytes of weights that are waited for together */
+    TERN_CUDA_WALK_GRANULES = 56,  /* of the ring, at most; 8 at least */
+    TERN_CUDA_WALK_LEAST_GRANULES = 8,
+    TERN_CUDA_WALK_ROWS = 512, /* of out in a pass, at most */
+    TERN_CUDA_WALK_ANY = -1
+};
 
 typedef enum tern_cuda_step_kind {
     TERN_CUDA_STEP_EMBED,
@@ -30,14 +39,14 @@ typedef struct tern_cuda_walk_linear {
     const float *norm; /* [cols]; NULL: none */
     float eps;
     uint32_t rows, each; /* of out; of a block at most */
+    uint32_t pass;       /* ternary: rows of out whose weights are in the ring at a time */
 } tern_cuda_walk_linear;
 
-/* ROPE_ATTENTION. A unit is up to four heads that share keys; of each, the positions are cut into splits, and the block
- * that ends last adds them. */
+/* ROPE_ATTENTION. A unit is up to four heads that share keys; of each, the positions are cut into splits, which the
+ * blocks of the first ones add. */
 typedef struct tern_cuda_walk_attention {
     tern_cuda_rope rope;
-    tern_cuda_attention attention; /* of row 0; partials: [n_heads][splits][head_dim + 2] */
-    uint32_t *done;                /* [units], zeros between steps */
+    tern_cuda_attention attention; /* of row 0; partials: [n_heads][splits][head_dim + 2], all bits set between steps */
     uint32_t units, unit_parts;    /* of all; of a head of keys */
 } tern_cuda_walk_attention;
 
@@ -60,19 +69,21 @@ typedef struct tern_cuda_step {
 typedef struct tern_cuda_walk {
     const tern_cuda_step *steps; /* device */
     uint32_t n_steps;
-    uint32_t times;  /* all of them, so often; it ends early once there is nothing to do */
-    uint32_t blocks; /* all of which run at once */
-    uint32_t shared_bytes;
-    /* Of its steps, TERN_CUDA_WALK_ANY where they differ: the format of DENSE ones, and the numbers of a head in a
-     * lane. Kernels of one kind call no functions, which would cost them registers. */
-    int format, numbers;
-    uint32_t n_dense, n_attention;
+    uint32_t times;        /* all of them, so often; it ends early once there is nothing to do */
+    uint32_t blocks;       /* all of which run at once */
+    uint32_t shared_bytes; /* without the ring, which comes first */
+    uint32_t granules;     /* of the ring; 0: there are no weights for it */
+    /* The format of its DENSE steps, TERN_CUDA_WALK_ANY where they differ. Kernels of one format, with caches in f16,
+     * call no functions, which would cost them registers. */
+    int format;
+    bool f32_caches;
+    uint32_t n_dense;
     const uint32_t *count;       /* 0: nothing to do */
     unsigned long long *arrived; /* device: how often blocks have waited; a multiple of `blocks` between launches */
 } tern_cuda_walk;
 cudaError_t tern_cuda_run_walk(const tern_cuda_walk *walk, cudaStream_t stream);
 
-/* Shared memory that a step needs besides what every one has. */
+/* Shared memory that a step needs besides the ring and what every one has. */
 uint32_t tern_cuda_step_shared(const tern_cuda_step *step);
 
 #ifdef __cplusplus

@@ -210,7 +210,7 @@ static void compare_bytes(const finder *f)
 {
     const tern_value *v = f->c->value;
     const bool blocks = v->dtype == TERN_DTYPE_M8 || v->dtype == TERN_DTYPE_V8;
-    const uint64_t size = blocks ? 1 : tern_row_bytes(v->dtype, 1, 1);
+    const uint64_t number = blocks ? 0 : tern_row_bytes(v->dtype, 1, 1), size = number ? number : 1;
     const uint64_t bytes = tern_row_bytes(v->dtype, f->c->cols, f->c->n_rows);
     for (uint64_t i = 0; i < bytes; i++) {
         if (f->c->got[i] == f->c->want[i]) continue;

@@ -56,7 +56,7 @@ static const refusal refusals[] = {
      "a tool_use_id expected"},
     {"/v1/completions", "{\"prompt\": {}}", "a text or a list of token ids expected"},
     {"/v1/completions", "{\"logprobs\": 21}", "logprobs: 21 found, a whole number from 0 to 20 expected"},
-    {"/v1/responses", "{\"input\": [{\"type\": \"image\"}]}", "\"image\" found, messages expected"},
+    {"/v1/responses", "{\"input\": [{\"type\": \"image\"}]}", "\"image\" found, message, function_call"},
     {"/v1/responses", "{\"previous_response_id\": \"a\"}", "no conversations are kept"},
     {"/v1/embeddings", "{\"encoding_format\": \"hex\"}", "encoding_format: \"hex\" found"},
     {"/api/chat", "{\"options\": {\"num_predict\": 0}}", "num_predict: 0 found"},

@@ -57,7 +57,7 @@ static void walk(rig *r)
         if (kind == TERN_CUDA_STEP_DENSE || kind == TERN_CUDA_STEP_TERNARY) /* each row has a block */
             assert_true(l->each * BLOCKS >= l->rows && (l->each - 1) * BLOCKS < l->rows);
     }
-    assert_true(w->shared_bytes <= r->cuda.limits.shared_bytes);
+    assert_true(w->granules * TERN_CUDA_WALK_GRANULE + w->shared_bytes <= r->cuda.limits.shared_bytes);
 }
 
 static tern_op linear(tern_view x, uint32_t n_parts, const tern_view *w, tern_view out)
@@ -123,6 +123,7 @@ static void ternary(void **state)
     walk(&r);
     assert_int_equal(r.launch.params.walk.n_steps, 2);
     assert_int_equal(r.steps[0].kind, TERN_CUDA_STEP_TERNARY);
+    assert_true(r.launch.params.walk.granules >= TERN_CUDA_WALK_LEAST_GRANULES);
     assert_int_equal(r.steps[0].of.linear.rows, 128); /* of out, not of both parts */
     assert_int_equal(r.steps[1].kind, TERN_CUDA_STEP_ADD);
     assert_false(r.steps[1].goes_on);
@@ -155,8 +156,20 @@ static void refused(void **state)
     other.norm_f32 = true;
     assert_true(tern_cuda__walks(&cuda, &c.graph, &other));
     tern_op attention = {.kind = TERN_OP_ROPE_ATTENTION, .n_heads = 8, .n_kv_heads = 2, .head_dim = 256};
+    attention.in[TERN_ROPE_KV_K_CACHE] = test_case_cache(&c, "k", TERN_DTYPE_F32, 1, 2, 256);
     assert_true(tern_cuda__walks(&cuda, &c.graph, &attention));
-    attention.head_dim = 512;
+    assert_false(tern_cuda__walks(&small, &c.graph, &attention));
+    static const uint32_t dims[] = {512, 100};
+    for (int i = 0; i < 2; i++) {
+        attention.head_dim = dims[i];
+        assert_false(tern_cuda__walks(&cuda, &c.graph, &attention));
+    }
+    attention.head_dim = 64;
+    assert_true(tern_cuda__walks(&cuda, &c.graph, &attention));
+    attention.n_heads = attention.n_kv_heads = BLOCKS + 1; /* each has a block */
+    assert_false(tern_cuda__walks(&cuda, &c.graph, &attention));
+    attention.n_heads = attention.n_kv_heads = 2;
+    c.graph.values[attention.in[TERN_ROPE_KV_K_CACHE].value].dtype = TERN_DTYPE_Q8_0;
     assert_false(tern_cuda__walks(&cuda, &c.graph, &attention));
     c.graph.max_tokens = 2;
     assert_false(tern_cuda__walks(&cuda, &c.graph, &op));

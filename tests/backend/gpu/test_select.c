@@ -62,15 +62,15 @@ static void choose_products(const tern_gpu_caps *caps)
 
 static void choose_attention(const tern_gpu_caps *caps)
 {
-    static const uint32_t dims[] = {64, 128, 256, 512}, groups[] = {1, 2, 4}, tokens[] = {1, 512, 2048};
-    for (uint32_t i = 0; i < 4 * 3 * 3 * 2 * 2 * 2; i++) {
-        tern_gpu_attention_shape s = {.head_dim = dims[i % 4],
+    static const uint32_t dims[] = {64, 128, 256, 512, 100, 260}, groups[] = {1, 2, 4}, tokens[] = {1, 512, 2048};
+    for (uint32_t i = 0; i < 6 * 3 * 3 * 2 * 2 * 2; i++) {
+        tern_gpu_attention_shape s = {.head_dim = dims[i % 6],
                                       .n_kv_heads = 5,
-                                      .n_heads = 5 * groups[i / 4 % 3],
-                                      .max_tokens = tokens[i / 12 % 3],
-                                      .max_positions = i / 36 % 2 ? 4096 : 32768,
-                                      .kv_f32 = i / 72 % 2,
-                                      .n_slices = 1 + i / 144};
+                                      .n_heads = 5 * groups[i / 6 % 3],
+                                      .max_tokens = tokens[i / 18 % 3],
+                                      .max_positions = i / 54 % 2 ? 4096 : 32768,
+                                      .kv_f32 = i / 108 % 2,
+                                      .n_slices = 1 + i / 216};
         choose(tern_gpu_select_attention(&s, caps).pipeline);
     }
 }

@@ -29,6 +29,7 @@ typedef struct tern_cuda_floats {
     const float *by, *along;
 } tern_cuda_floats;
 
+extern "C" {
 /* Two planes [t][c]; those of rows that are not there are left as they are. */
 void tern_cuda_split_rows(const tern_cuda_floats *f, planes out, cudaStream_t stream);
 
@@ -44,5 +45,6 @@ void tern_cuda_split_weight(const tern_cuda_weight *w, uint32_t first, uint32_t 
 /* How many planes a weight of the format has, and what its numbers are multiplied with before they are split. */
 uint32_t tern_cuda_weight_planes(uint32_t format);
 float tern_cuda_weight_times(uint32_t format);
+}
 
 #endif

@@ -23,11 +23,13 @@ typedef struct product {
     uint32_t splits, k_each; /* of the sum among blocks; chosen when it is started */
 } product;
 
+extern "C" {
 /* Chooses kernel and splits. */
 cudaError_t tern_cuda_multiply(product *p, cudaStream_t stream);
 
 /* The tensor cores of sm_90a; false: not on this device, or not for so small a product. */
 bool tern_cuda_multiply_wgmma(product *p, cudaStream_t stream, cudaError_t *result);
+}
 
 static __device__ __forceinline__ uint32_t rows_of(const product &p)
 {

@@ -66,7 +66,7 @@ typedef struct tern_cuda_walking {
     tern_cuda_step *steps, *on_device; /* the host's until they are written */
     uint32_t n_steps;
     float *partials;           /* of attention, behind the words */
-    unsigned long long *words; /* device: how often blocks have waited, then the units of attention that are done */
+    unsigned long long *words; /* device: how often blocks have waited; blocks that SAMPLE has done with */
     unsigned long long *found; /* of SAMPLE */
 } tern_cuda_walking;
 

@@ -12,7 +12,6 @@ enum { WALK_PAGES = 64 };
 
 struct walk_room {
     __align__(16) float floats[3][32];
-    int ints[32];
     float inverse;
     int sum;
     uint32_t is_last;

@@ -130,9 +130,9 @@ static tern_batch_counters run(fixture *f, tern_batch_params params, uint32_t be
     bool busy = true;
     const uint64_t runs = runs_of(f);
     for (uint32_t i = 0; i < N_CASES; i++) {
-        text_case *t = &f->texts[i / 3];
         batch_submit(batch, &f->cases[i]);
         if (i % 3 == 1 && i / 3 < N_TEXTS) {
+            text_case *t = &f->texts[i / 3];
             t->n_ends = 0;
             assert_ok(tern_batch_submit(batch, &t->params, &t->request, &err), err);
         }

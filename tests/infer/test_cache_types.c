@@ -205,6 +205,7 @@ static void pages_in_files(void **state)
     batch_run_alone(alone, cases, N_CASES);
     tern_batch *batch = batch_open(engine, params);
     batch_run_together(batch, cases, N_CASES, 0);
+    batch_check(cases, N_CASES, "saved");
     assert_ok(tern_batch_save(batch, path, &saved, &err), err);
     tern_batch_close(batch);
     batch = batch_open(engine, params);

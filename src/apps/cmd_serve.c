@@ -217,6 +217,7 @@ static tern_status prepare(serving *s, tern_error *err)
                   .max_step_ms = o->serve.max_step_ms,
                   .kv = tern_app_kv(o),
                   .no_prefix_reuse = o->serve.no_reuse},
+        .lora_folder = o->serve.lora_folder,
         .draft_tokens = tern_app_draft_tokens(o),
         .draft_path = o->draft_model,
         .cache_file = o->serve.cache_file,

@@ -8,6 +8,8 @@ const tern_flag tern_flags_serve_models[] = {
      "GGUF file or Hugging Face folder; may be repeated: others are opened when somebody asks for them"},
     {"lora", 0, TERN_FLAG_TEXTS, "NAME=PATH", FIELD(loras), 0, 0,
      "An adapter of the first model, which clients name as a model; may be repeated"},
+    {"lora-dir", 0, TERN_FLAG_TEXT, "DIR", FIELD(lora_folder), 0, 0,
+     "Clients may load adapters that lie below it, and unload adapters, while the server runs"},
     {"template", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, template), 0, 0,
      "Chat template in the place of the models' own: " TERN_CHAT_TEMPLATES ", or a Jinja file"},
     {"max-models", 0, TERN_FLAG_U32, "N", FIELD(max_models), 1, TERN_SERVE_MAX_NAMED,

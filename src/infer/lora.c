@@ -18,6 +18,7 @@ struct tern_lora {
     size_t n;
     float scale; /* alpha / rank, or what takes its place; 1 where it is in B */
     float fold;  /* what B is multiplied with */
+    uint64_t fingerprint;
     tern_lora_info info;
 };
 
@@ -126,6 +127,15 @@ static tern_status fill(tern_lora *lora, const tern_adapter *adapter, tern_error
     return TERN_OK;
 }
 
+/* FNV-1a over all of its bytes, and its scale. */
+static uint64_t fingerprint(const tern_lora *lora)
+{
+    uint64_t hash = 0xcbf29ce484222325u ^ tern_f32_bits(lora->scale);
+    for (size_t i = 0; i < lora->n; i++)
+        for (size_t k = 0; k < lora->weights[i].bytes; k++) hash = (hash ^ lora->weights[i].data[k]) * 0x100000001b3u;
+    return hash;
+}
+
 tern_status tern_lora_open(tern_lora **lora, tern_engine *engine, const tern_adapter *adapter, tern_error *err)
 {
     const tern_adapter_info *info = tern_adapter_describe(adapter);
@@ -141,8 +151,12 @@ tern_status tern_lora_open(tern_lora **lora, tern_engine *engine, const tern_ada
     l->info = (tern_lora_info){
         .rank = info->rank, .alpha = info->alpha, .n_layers = info->n_pairs, .parameters = info->parameters};
     tern_status status = fill(l, adapter, err);
-    if (status == TERN_OK) *lora = l;
-    else tern_lora_close(l);
+    if (status == TERN_OK) {
+        l->fingerprint = fingerprint(l);
+        *lora = l;
+    } else {
+        tern_lora_close(l);
+    }
     return status;
 }
 
@@ -256,11 +270,7 @@ void tern_lora__weights_deinit(tern_lora_weights *weights)
     *weights = (tern_lora_weights){0};
 }
 
-/* FNV-1a over all of its bytes, and its scale. */
 uint64_t tern_lora__fingerprint(const tern_lora *lora)
 {
-    uint64_t hash = 0xcbf29ce484222325u ^ tern_f32_bits(lora->scale);
-    for (size_t i = 0; i < lora->n; i++)
-        for (size_t k = 0; k < lora->weights[i].bytes; k++) hash = (hash ^ lora->weights[i].data[k]) * 0x100000001b3u;
-    return hash;
+    return lora->fingerprint;
 }

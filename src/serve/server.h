@@ -26,6 +26,7 @@ struct tern_serve {
     tern_serve_options options;
     tern_serve_limits limits; /* none is 0 but tokens */
     tern_host *hosts;         /* [options.n_models] */
+    tern_loras loras;         /* of the first */
     struct MHD_Daemon *daemon;
     int listen_fd; /* of a unix socket; else -1 */
     tern_serve_log log;

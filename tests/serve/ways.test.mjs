@@ -11,6 +11,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import OpenAI from 'openai';
 import { Ollama } from 'ollama';
+import { trainAdapter } from './support/adapters.mjs';
 import { program, root, startServer, until } from './support/server.mjs';
 
 const folder = mkdtempSync(join(tmpdir(), 'tern-serve-'));
@@ -111,11 +112,7 @@ test('several models: opened when asked for, the idlest closed to make room', as
 });
 
 test('an adapter answers under its name, beside the model', async () => {
-    const lora = join(folder, 'lora'), text = join(folder, 'text');
-    writeFileSync(text, 'The moon sang to the sea. '.repeat(4));
-    execFileSync(program, ['finetune', '-m', model, '--data', text, '-o', lora, '--lora', '2', '--steps', '2', '--lr',
-        '0.05'], { stdio: 'ignore' });
-    const file = existsSync(join(lora, 'adapter_model.safetensors')) ? lora : `${lora}.gguf`;
+    const file = trainAdapter(folder, 'lora', 'The moon sang to the sea. ');
     await withServer(['--lora', `moon=${file}`, '--lora', `luna=${file}`], async ({ url }) => {
         const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
         const names = ['stories', 'moon', 'luna', 'stories', 'moon', 'luna'];

@@ -28,6 +28,7 @@ void tern_ask_deinit(tern_ask *ask)
     tern_free(ask->messages);
     tern_free(ask->prompts);
     tern_free(ask->biases);
+    tern_free(ask->lora_scales);
     json_decref(ask->more);
     json_decref(ask->tools);
     json_decref(ask->tool_choice);

@@ -5,7 +5,12 @@
 #include "serve/ask/fields.h"
 #include "tern.h"
 
-enum { TERN_ASK_MAX_COMPLETIONS = 128, TERN_ASK_MAX_STOPS = 32, TERN_ASK_MAX_PROMPTS = 2048 };
+enum {
+    TERN_ASK_MAX_COMPLETIONS = 128,
+    TERN_ASK_MAX_STOPS = 32,
+    TERN_ASK_MAX_PROMPTS = 2048,
+    TERN_SERVE_MAX_LORAS = 64
+};
 
 /* A text, or token ids in its place. */
 typedef struct tern_ask_prompt {
@@ -18,8 +23,19 @@ typedef struct tern_ask_prompt {
 /* Which calls of tools the model may make. */
 typedef enum tern_ask_calls { TERN_CALLS_AUTO, TERN_CALLS_NONE, TERN_CALLS_REQUIRED } tern_ask_calls;
 
+/* An adapter's number and how strongly it is to count. */
+typedef struct tern_lora_scale {
+    uint32_t id;
+    float scale;
+} tern_lora_scale;
+
 typedef struct tern_ask {
     const char *model; /* NULL: the first */
+    tern_lora_scale
+        *lora_scales; /* [n_lora_scales] owned; NULL: as the server has them; not beside an adapter's name */
+    uint32_t n_lora_scales;
+    const char *lora_name, *lora_path; /* of an adapter that is to come or to go */
+    bool lora_replaces;
     tern_chat_message *messages;
     size_t n_messages, cap_messages;
     json_t *more;  /* [n_messages] what each has beside role and content (tool_calls, ...); owned; NULL: nothing */
@@ -73,6 +89,7 @@ tern_status tern_ask_read_seed(void *ask, const json_t *value, tern_error *err);
 tern_status tern_ask_read_messages(void *ask, const json_t *value, tern_error *err); /* [{role, content}] */
 tern_status tern_ask_read_grammar(void *ask, const json_t *value, tern_error *err);  /* GBNF; "": none */
 tern_status tern_ask_read_schema(void *ask, const json_t *value, tern_error *err);   /* JSON Schema */
+tern_status tern_ask_read_loras(void *ask, const json_t *value, tern_error *err);    /* [{id, scale}] */
 tern_status tern_ask_read_prompts(void *ask, const json_t *value, tern_error *err);  /* text, ids, or lists of them */
 
 /* Adds a message; the text of `content` is a string, or parts of the type "text", which are joined. `name` in errors.

@@ -27,7 +27,6 @@ tern_status tern_answer_open(tern_answer **answer, tern_exchange *x, tern_error 
     tern_ask_init(&a->ask);
     a->exchange = x;
     a->route = x->route;
-    a->lora = -1;
     a->created = time(NULL);
     a->began = x->began;
     tern_exchange_keep(x);
@@ -51,6 +50,9 @@ void tern_answer_close(tern_answer *a)
         tern_free(a->completions[i].tops);
         tern_free(a->completions[i].stop);
     }
+    if (a->host) tern_loras_drop(&a->host->server->loras, a->served, a->n_loras);
+    tern_free(a->served);
+    tern_free(a->loras);
     json_decref(a->vectors);
     tern_free(a->completions);
     tern_free(a->parts);
@@ -58,6 +60,43 @@ void tern_answer_close(tern_answer *a)
     tern_ask_deinit(&a->ask);
     tern_exchange_drop(a->exchange);
     tern_free(a);
+}
+
+tern_status tern_answer_find(tern_answer *a, tern_error *err)
+{
+    tern_serve *s = a->exchange->server;
+    const tern_ask *ask = &a->ask;
+    tern_served_use uses[TERN_SERVE_MAX_LORAS];
+    uint32_t n;
+    TERN_TRY(tern_host_find(s, ask->model, &a->host, uses, &n, err));
+    snprintf(a->exchange->model, sizeof a->exchange->model, "%s", n ? uses[0].lora->name : a->host->name);
+    if (n && ask->lora_scales) {
+        tern_loras_drop(&s->loras, uses, n);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "lora: none expected where the model is an adapter");
+    }
+    if (!n && a->host->at == 0) {
+        if (ask->lora_scales)
+            TERN_TRY(tern_loras_take_ids(&s->loras, ask->lora_scales, ask->n_lora_scales, uses, &n, err));
+        else n = tern_loras_take_scaled(&s->loras, uses);
+    }
+    a->served = tern_calloc((size_t)n + 1, sizeof *a->served);
+    a->loras = tern_calloc((size_t)n + 1, sizeof *a->loras);
+    if (!a->served || !a->loras) {
+        tern_loras_drop(&s->loras, uses, n);
+        return tern_fail_alloc(err, n * sizeof *uses);
+    }
+    if (n) memcpy(a->served, uses, n * sizeof *uses);
+    a->n_loras = n;
+    return TERN_OK;
+}
+
+tern_status tern_answer_need_loras(tern_answer *a, tern_host *host, tern_error *err)
+{
+    for (uint32_t i = 0; i < a->n_loras; i++) {
+        TERN_TRY(tern_loras_need(a->served[i].lora, host->engine, err));
+        a->loras[i] = (tern_lora_use){a->served[i].lora->lora, a->served[i].scale};
+    }
+    return TERN_OK;
 }
 
 void tern_answer_cancel(tern_answer *a)

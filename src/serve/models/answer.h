@@ -3,6 +3,7 @@
 #define TERN_SERVE_MODELS_ANSWER_H
 
 #include "serve/http/route.h"
+#include "serve/models/loras.h"
 
 typedef struct tern_answer_token {
     int32_t id;
@@ -42,7 +43,6 @@ struct tern_answer {
     tern_exchange *exchange;
     const tern_route *route;
     tern_host *host;
-    int32_t lora; /* -1: none */
     tern_ask ask;
     char id[32];     /* random letters */
     int64_t created; /* seconds since 1970 */
@@ -55,7 +55,9 @@ struct tern_answer {
     uint32_t n_prompt, n_cached, n_generated;
     double began, first_token;               /* seconds; 0: there was none */
     double queued_ms, prefill_ms, decode_ms; /* the longest of its completions */
-    tern_lora_use use;
+    tern_served_use *served;                 /* [n_loras] its adapters; loras: as the batch takes them */
+    tern_lora_use *loras;
+    uint32_t n_loras;
     tern_grammar *grammar; /* NULL: any text */
     json_t *vectors;       /* of an ask for embeddings */
     tern_error error;      /* of the first completion that failed */
@@ -69,6 +71,10 @@ struct tern_answer {
 tern_status tern_answer_open(tern_answer **answer, tern_exchange *exchange, tern_error *err);
 void tern_answer_close(tern_answer *answer);
 
+/* Finds its model and its adapters, which stay until it is closed. Errors: NOT_FOUND, INVALID_ARGUMENT. */
+tern_status tern_answer_find(tern_answer *answer, tern_error *err);
+/* Its adapters on the engine, once the model is open. On the thread of the model. */
+tern_status tern_answer_need_loras(tern_answer *answer, tern_host *host, tern_error *err);
 /* Acts of routes, on the thread of the model. */
 tern_status tern_act_generate(tern_answer *answer, tern_host *host, tern_error *err);
 /* answer->vectors becomes a list of vectors, one for each prompt: lists of numbers, or base64 of their f32. */

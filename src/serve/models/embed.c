@@ -63,8 +63,8 @@ static tern_status submit(tern_answer *a, tern_error *err)
         TERN_GOTO(tern_fail(err, TERN_CONTEXT_FULL, "text %u: %zu tokens found, at most %u expected", i, ids.n, most));
     const tern_request_params params = {.prompt = ids.ids,
                                         .n_prompt = (uint32_t)ids.n,
-                                        .loras = &a->use,
-                                        .n_loras = a->lora >= 0,
+                                        .loras = a->loras,
+                                        .n_loras = a->n_loras,
                                         .embed = true,
                                         .pooling = a->ask.own_pooling ? h->info.pooling : a->ask.pooling,
                                         .on_end = on_end,
@@ -120,7 +120,7 @@ tern_status tern_act_embed(tern_answer *a, tern_host *h, tern_error *err)
     if (!a->parts || !a->vectors) return tern_fail_alloc(err, n * sizeof *a->parts);
     for (uint32_t i = 0; i < n; i++) json_array_append_new(a->vectors, json_null());
     a->n = n;
-    if (a->lora >= 0) a->use = (tern_lora_use){h->loras[a->lora], 1};
+    TERN_TRY(tern_answer_need_loras(a, h, err));
     tern_error later = {0};
     TERN_TRY(submit(a, err));
     if (submit_more(a, &later) == TERN_OK) return TERN_OK;

@@ -156,8 +156,8 @@ static tern_request_params params_of(const tern_answer *a, const tern_host *host
         .n_top_logprobs = ask->n_top_logprobs,
         .draft_tokens = host->server->options.draft_tokens,
         .grammar = a->grammar,
-        .loras = &a->use,
-        .n_loras = a->lora >= 0,
+        .loras = a->loras,
+        .n_loras = a->n_loras,
         .on_piece = on_piece,
         .on_end = on_end,
         .context = part,
@@ -241,7 +241,7 @@ tern_status tern_act_generate(tern_answer *a, tern_host *host, tern_error *err)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "best_of: a stream cannot choose, n as large expected");
     TERN_TRY(open_grammar(a, host, err));
     TERN_TRY(make_completions(a, n_prompts, err));
-    if (a->lora >= 0) a->use = (tern_lora_use){host->loras[a->lora], 1};
+    TERN_TRY(tern_answer_need_loras(a, host, err));
     for (uint32_t i = 0; i < n_prompts; i++) {
         const tern_status status = submit(a, host, i, i ? &a->error : err);
         if (status == TERN_OK) {

@@ -14,9 +14,7 @@ tern_status tern_host_init(tern_host *h, tern_serve *server, uint32_t at, tern_e
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->changed, NULL);
     h->inbox_end = &h->inbox;
-    if (at || !o->n_loras) return TERN_OK;
-    h->loras = tern_calloc(o->n_loras, sizeof *h->loras);
-    return h->loras ? TERN_OK : tern_fail_alloc(err, o->n_loras * sizeof *h->loras);
+    return at ? TERN_OK : tern_loras_init(&server->loras, o->loras, o->n_loras, err);
 }
 
 /* With the lock. */
@@ -45,28 +43,26 @@ tern_status tern_host_open_now(tern_host *h, tern_error *err)
     return status;
 }
 
-/* Names are compared without the ":latest" that some clients add. */
-static bool is_name(const char *name, const char *asked)
+bool tern_host_is_name(const char *name, const char *asked)
 {
     const size_t n = strlen(name);
     return strncmp(name, asked, n) == 0 && (!asked[n] || strcmp(asked + n, ":latest") == 0);
 }
 
-tern_status tern_host_find(tern_serve *s, const char *name, tern_host **host, int32_t *lora, tern_error *err)
+tern_status tern_host_find(tern_serve *s, const char *name, tern_host **host, tern_served_use *uses, uint32_t *n_uses,
+                           tern_error *err)
 {
     const tern_serve_options *o = &s->options;
-    *lora = -1;
+    *n_uses = 0;
     *host = &s->hosts[0];
     if (!name || !*name) return TERN_OK;
     for (uint32_t i = 0; i < o->n_models; i++) {
         *host = &s->hosts[i];
-        if (is_name(o->models[i].name, name)) return TERN_OK;
+        if (tern_host_is_name(o->models[i].name, name)) return TERN_OK;
     }
     *host = &s->hosts[0];
-    for (uint32_t i = 0; i < o->n_loras; i++) {
-        *lora = (int32_t)i;
-        if (is_name(o->loras[i].name, name)) return TERN_OK;
-    }
+    *n_uses = tern_loras_take(&s->loras, name, uses);
+    if (*n_uses) return TERN_OK;
     return tern_fail(err, TERN_NOT_FOUND, "the model \"%s\" does not exist", tern_show_z(name).text);
 }
 
@@ -93,8 +89,7 @@ tern_status tern_host_ask(tern_exchange *x, tern_error *err)
     TERN_TRY(tern_answer_open(&a, x, err));
     TERN_GOTO(x->route->read(&a->ask, x->document, err));
     TERN_GOTO(tern_ask_finish(&a->ask, err));
-    TERN_GOTO(tern_host_find(x->server, a->ask.model, &a->host, &a->lora, err));
-    snprintf(x->model, sizeof x->model, "%s", a->lora < 0 ? a->host->name : x->server->options.loras[a->lora].name);
+    TERN_GOTO(tern_answer_find(a, err));
     TERN_GOTO(put(a->host, a, err));
     return TERN_OK;
 fail:
@@ -132,7 +127,7 @@ void tern_host_close(tern_host *h)
 void tern_host_deinit(tern_host *h)
 {
     if (!h->server) return;
-    tern_free(h->loras);
+    if (h->at == 0) tern_loras_deinit(&h->server->loras);
     pthread_cond_destroy(&h->changed);
     pthread_mutex_destroy(&h->lock);
 }

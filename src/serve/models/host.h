@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "serve/models/answer.h"
+#include "serve/models/loras.h"
 
 struct tern_host {
     tern_serve *server;
@@ -30,7 +31,6 @@ struct tern_host {
     tern_chat_template *chat_template;
     tern_tool_form tool_form;  /* in which it has calls of tools */
     tern_grammar_vocab *vocab; /* of grammars; opened with the first */
-    tern_lora **loras;         /* [options.n_loras], of the first model */
 };
 
 tern_status tern_host_init(tern_host *host, tern_serve *server, uint32_t at, tern_error *err);
@@ -38,8 +38,12 @@ tern_status tern_host_init(tern_host *host, tern_serve *server, uint32_t at, ter
 tern_status tern_host_open_now(tern_host *host, tern_error *err);
 /* Reads what is asked for, and hands it to its model's thread. */
 tern_status tern_host_ask(tern_exchange *exchange, tern_error *err);
-/* By a name that clients say: a model, or an adapter (*lora). NULL name: the first. Errors: NOT_FOUND. */
-tern_status tern_host_find(tern_serve *server, const char *name, tern_host **host, int32_t *lora, tern_error *err);
+/* Whether a name is what was asked for, without the ":latest" that some clients add. */
+bool tern_host_is_name(const char *name, const char *asked);
+/* By a name that clients say: a model, or an adapter, which is one more use then (uses[TERN_SERVE_MAX_LORAS], 0 or 1
+ * of them). NULL name: the first model. Errors: NOT_FOUND. */
+tern_status tern_host_find(tern_serve *server, const char *name, tern_host **host, tern_served_use *uses,
+                           uint32_t *n_uses, tern_error *err);
 /* Thread-safe; zeros before it is open. */
 void tern_host_count(tern_host *host, tern_batch_counters *counters);
 /* Whether it is open now. */

@@ -98,6 +98,15 @@ static tern_status open_draft(tern_host *h, tern_error *err)
     return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "--draft-model %s", tern_show_z(o->draft_path).text);
 }
 
+/* The adapters of the start, before there is anybody who could ask; after a closing each is loaded when it is asked
+ * for. */
+static tern_status load_given(tern_host *h, tern_error *err)
+{
+    if (h->last_used > 0) return TERN_OK;
+    for (tern_served_lora *l = h->server->loras.first; l; l = l->next) TERN_TRY(tern_loras_need(l, h->engine, err));
+    return TERN_OK;
+}
+
 static tern_status open_all(tern_host *h, tern_error *err)
 {
     const tern_serve_options *o = &h->server->options;
@@ -107,9 +116,7 @@ static tern_status open_all(tern_host *h, tern_error *err)
         TERN_TRY(open_engine(h, err));
         TERN_TRY(tern_engine_describe(h->engine, &h->info, err));
         TERN_TRY(open_template(h, err));
-        for (uint32_t i = 0; h->loras && i < o->n_loras; i++)
-            if (tern_lora_load(&h->loras[i], h->engine, o->loras[i].path, err) != TERN_OK)
-                return tern_error_prefix(err, "--lora %s", o->loras[i].name);
+        if (h->at == 0) TERN_TRY(load_given(h, err));
     }
     if (params.n_ctx > h->info.n_ctx_train) params.n_ctx = h->info.n_ctx_train;
     if (h->batch) return TERN_OK;
@@ -134,10 +141,7 @@ tern_status tern_host__open(tern_host *h, tern_error *err)
 void tern_host__close(tern_host *h)
 {
     tern_batch_close(h->batch);
-    for (uint32_t i = 0; h->loras && i < h->server->options.n_loras; i++) {
-        tern_lora_close(h->loras[i]);
-        h->loras[i] = NULL;
-    }
+    if (h->at == 0) tern_loras_close(&h->server->loras);
     tern_chat_template_close(h->chat_template);
     tern_grammar_vocab_close(h->vocab);
     tern_engine_close(h->engine);

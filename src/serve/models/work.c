@@ -52,12 +52,16 @@ static void step(tern_host *h)
 {
     tern_error err = {0};
     bool busy;
-    if (!h->active) return;
+    if (!h->active) {
+        if (h->at == 0) tern_loras_reap(&h->server->loras);
+        return;
+    }
     if (tern_batch_step(h->batch, &busy, &err) != TERN_OK) {
         fail_all(h, &err);
         return;
     }
     sweep(h);
+    if (h->at == 0) tern_loras_reap(&h->server->loras);
     pthread_mutex_lock(&h->lock);
     tern_batch_count(h->batch, &h->counted);
     pthread_mutex_unlock(&h->lock);

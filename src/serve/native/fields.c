@@ -59,7 +59,7 @@ static const tern_field completion[] = {
     {"dry_multiplier", TERN_FIELD_REFUSED},
     {"xtc_probability", TERN_FIELD_REFUSED},
     {"samplers", TERN_FIELD_REFUSED},
-    {"lora", TERN_FIELD_REFUSED, .why = "name the adapter as \"model\""},
+    {"lora", TERN_FIELD_READ, .read = tern_ask_read_loras},
     {"image_data", TERN_FIELD_REFUSED},
     {0},
 };

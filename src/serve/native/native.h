@@ -18,4 +18,8 @@ tern_status tern_native__template(tern_answer *answer, tern_host *host, tern_err
 tern_status tern_native__props(tern_answer *answer, tern_host *host, tern_error *err);
 tern_status tern_native__slots(tern_answer *answer, tern_host *host, tern_error *err);
 
+/* Adapters, their numbers, and how strongly they count where none is named. */
+tern_status tern_native__list_loras(tern_exchange *exchange, tern_error *err);
+tern_status tern_native__scale_loras(tern_exchange *exchange, tern_error *err);
+
 #endif

@@ -35,18 +35,6 @@ static tern_status metrics(tern_exchange *x, tern_error *err)
     return status;
 }
 
-static tern_status list_loras(tern_exchange *x, tern_error *err)
-{
-    const tern_serve_options *o = &x->server->options;
-    json_t *list = json_array();
-    (void)err;
-    for (uint32_t i = 0; i < o->n_loras; i++)
-        json_array_append_new(list, json_pack("{s:i, s:s, s:s, s:f}", "id", (int)i, "name", o->loras[i].name, "path",
-                                              o->loras[i].path, "scale", 1.0));
-    tern_exchange_send(x, 200, list);
-    return TERN_OK;
-}
-
 #define PROTOCOL &tern_protocol_native
 const tern_route tern_routes_native[] = {
     {"POST", "/completion", PROTOCOL, .read = tern_native__read_completion, .act = tern_act_generate,
@@ -56,7 +44,8 @@ const tern_route tern_routes_native[] = {
     {"POST", "/apply-template", PROTOCOL, .read = tern_native__read_template, .act = tern_native__template},
     {"GET", "/props", PROTOCOL, .read = tern_native__read_nothing, .act = tern_native__props},
     {"GET", "/slots", PROTOCOL, .read = tern_native__read_nothing, .act = tern_native__slots},
-    {"GET", "/lora-adapters", PROTOCOL, .reply = list_loras},
+    {"GET", "/lora-adapters", PROTOCOL, .reply = tern_native__list_loras},
+    {"POST", "/lora-adapters", PROTOCOL, .reply = tern_native__scale_loras},
     {"GET", "/health", PROTOCOL, .reply = health, .open = true},
     {"GET", "/v1/health", PROTOCOL, .reply = health, .open = true},
     {"GET", "/metrics", PROTOCOL, .reply = metrics},

@@ -20,6 +20,11 @@ static json_t *card(const char *name, const char *path)
                      "format", "gguf", "family", "");
 }
 
+static void add_lora(void *models, const tern_served_lora *lora)
+{
+    json_array_append_new(models, card(lora->name, lora->path));
+}
+
 static tern_status tags(tern_exchange *x, tern_error *err)
 {
     const tern_serve_options *o = &x->server->options;
@@ -27,7 +32,7 @@ static tern_status tags(tern_exchange *x, tern_error *err)
     (void)err;
     for (uint32_t i = 0; i < o->n_models; i++)
         json_array_append_new(models, card(o->models[i].name, o->models[i].path));
-    for (uint32_t i = 0; i < o->n_loras; i++) json_array_append_new(models, card(o->loras[i].name, o->loras[i].path));
+    tern_loras_each(&x->server->loras, add_lora, models);
     tern_exchange_send(x, 200, json_pack("{s:o}", "models", models));
     return TERN_OK;
 }

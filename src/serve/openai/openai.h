@@ -21,4 +21,10 @@ tern_status tern_openai__read_completion(tern_ask *ask, const json_t *body, tern
 tern_status tern_openai__read_embeddings(tern_ask *ask, const json_t *body, tern_error *err);
 tern_status tern_openai__read_response(tern_ask *ask, const json_t *body, tern_error *err);
 
+/* vLLM's: adapters come and go while the server runs. */
+tern_status tern_openai__read_load(tern_ask *ask, const json_t *body, tern_error *err);
+tern_status tern_openai__load(tern_answer *answer, tern_host *host, tern_error *err);
+tern_status tern_openai__read_unload(tern_ask *ask, const json_t *body, tern_error *err);
+tern_status tern_openai__unload(tern_answer *answer, tern_host *host, tern_error *err);
+
 #endif

@@ -27,25 +27,37 @@ static json_t *model_card(const char *name, const char *parent)
     return card;
 }
 
+typedef struct lora_list {
+    json_t *data;
+    const char *parent;
+} lora_list;
+
+static void add_lora(void *context, const tern_served_lora *lora)
+{
+    const lora_list *list = context;
+    json_array_append_new(list->data, model_card(lora->name, list->parent));
+}
+
 static tern_status list_models(tern_exchange *x, tern_error *err)
 {
     const tern_serve_options *o = &x->server->options;
     json_t *data = json_array();
     (void)err;
     for (uint32_t i = 0; i < o->n_models; i++) json_array_append_new(data, model_card(o->models[i].name, NULL));
-    for (uint32_t i = 0; i < o->n_loras; i++)
-        json_array_append_new(data, model_card(o->loras[i].name, o->models[0].name));
+    tern_loras_each(&x->server->loras, add_lora, &(lora_list){data, o->models[0].name});
     tern_exchange_send(x, 200, json_pack("{s:s, s:o}", "object", "list", "data", data));
     return TERN_OK;
 }
 
 static tern_status show_model(tern_exchange *x, tern_error *err)
 {
-    const tern_serve_options *o = &x->server->options;
+    tern_served_use uses[TERN_SERVE_MAX_LORAS];
     tern_host *host;
-    int32_t lora;
-    TERN_TRY(tern_host_find(x->server, x->rest, &host, &lora, err));
-    tern_exchange_send(x, 200, lora < 0 ? model_card(host->name, NULL) : model_card(o->loras[lora].name, host->name));
+    uint32_t n;
+    TERN_TRY(tern_host_find(x->server, x->rest, &host, uses, &n, err));
+    json_t *card = n ? model_card(uses[0].lora->name, host->name) : model_card(host->name, NULL);
+    tern_loras_drop(&x->server->loras, uses, n);
+    tern_exchange_send(x, 200, card);
     return TERN_OK;
 }
 
@@ -59,6 +71,8 @@ const tern_route tern_routes_openai[] = {
      .dialect = &tern_openai__response},
     {"POST", "/v1/embeddings", PROTOCOL, .read = tern_openai__read_embeddings, .act = tern_act_embed,
      .dialect = &tern_openai__embeddings},
+    {"POST", "/v1/load_lora_adapter", PROTOCOL, .read = tern_openai__read_load, .act = tern_openai__load},
+    {"POST", "/v1/unload_lora_adapter", PROTOCOL, .read = tern_openai__read_unload, .act = tern_openai__unload},
     {"GET", "/v1/models", PROTOCOL, .reply = list_models},
     {"GET", "/v1/models/*", PROTOCOL, .reply = show_model},
     {0},

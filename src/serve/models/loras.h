@@ -1,0 +1,65 @@
+/* The adapters of a server's first model: given at the start, or loaded and unloaded by clients while it runs. */
+#ifndef TERN_SERVE_MODELS_LORAS_H
+#define TERN_SERVE_MODELS_LORAS_H
+
+#include <pthread.h>
+
+#include "serve/ask/ask.h"
+#include "serve/serve.h"
+
+/* One of them. What its name no longer means stays until the last answer that uses it has ended. */
+typedef struct tern_served_lora {
+    struct tern_served_lora *next;
+    uint32_t id; /* for POST /lora-adapters; never given twice */
+    char *name, *path;
+    float scale; /* with which it counts where a model is asked for and no adapter; 0: not at all */
+    bool listed; /* clients can name it */
+    uint32_t n_answers;
+    tern_lora *lora; /* the model's thread's; NULL while the model is closed */
+} tern_served_lora;
+
+typedef struct tern_loras {
+    pthread_mutex_t lock; /* of all but `lora` */
+    tern_served_lora *first;
+    uint32_t n_listed, n_ids;
+} tern_loras;
+
+/* What an answer uses. */
+typedef struct tern_served_use {
+    tern_served_lora *lora;
+    float scale;
+} tern_served_use;
+
+tern_status tern_loras_init(tern_loras *loras, const tern_serve_named *given, uint32_t n, tern_error *err);
+/* After close. Works on zeros. */
+void tern_loras_deinit(tern_loras *loras);
+
+/* Which uses an answer has. All are thread-safe; uses[TERN_SERVE_MAX_LORAS] are given back with drop. */
+/* The one of this name, without the ":latest" that some clients add, at scale 1; 0: none. */
+uint32_t tern_loras_take(tern_loras *loras, const char *name, tern_served_use *uses);
+/* Those that count where none is named. */
+uint32_t tern_loras_take_scaled(tern_loras *loras, tern_served_use *uses);
+/* Those with these numbers. Errors: INVALID_ARGUMENT (no such number). */
+tern_status tern_loras_take_ids(tern_loras *loras, const tern_lora_scale *scales, uint32_t n, tern_served_use *uses,
+                                uint32_t *n_uses, tern_error *err);
+void tern_loras_drop(tern_loras *loras, const tern_served_use *uses, uint32_t n);
+
+/* Sets the scales of these; those of all others become 0. Thread-safe. Errors: INVALID_ARGUMENT (no such number). */
+tern_status tern_loras_scale(tern_loras *loras, const tern_lora_scale *scales, uint32_t n, tern_error *err);
+/* Calls with each that clients can name, in the order in which they came. Thread-safe. */
+void tern_loras_each(tern_loras *loras, void (*each)(void *context, const tern_served_lora *lora), void *context);
+
+/* On the model's thread. Loads what is not loaded. */
+tern_status tern_loras_need(tern_served_lora *lora, tern_engine *engine, tern_error *err);
+/* Loads a file and gives it a name, in the place of the one that has it where `replaces`. On failure all is as it was.
+ * Errors: INVALID_ARGUMENT (the name is taken, too many), those of tern_lora_load. */
+tern_status tern_loras_add(tern_loras *loras, tern_engine *engine, const char *name, const char *path, bool replaces,
+                           tern_error *err);
+/* Errors: NOT_FOUND. */
+tern_status tern_loras_remove(tern_loras *loras, const char *name, tern_error *err);
+/* Closes those that have no name and no answer. */
+void tern_loras_reap(tern_loras *loras);
+/* Closes all on the engine, which is about to close; their names stay. */
+void tern_loras_close(tern_loras *loras);
+
+#endif

@@ -1,0 +1,121 @@
+/* Adapters that come and go while the server runs, as vLLM's server has it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/show.h"
+#include "serve/openai/openai.h"
+#include "serve/server.h"
+
+enum { MAX_NAME_BYTES = 63 };
+
+#define AT(member) offsetof(tern_ask, member)
+
+static const tern_field load[] = {
+    {"lora_name", TERN_FIELD_TEXT, AT(lora_name)},
+    {"lora_path", TERN_FIELD_TEXT, AT(lora_path)},
+    {"load_inplace", TERN_FIELD_BOOL, AT(lora_replaces)},
+    {"base_model_name", TERN_FIELD_TEXT, AT(model)},
+    {0},
+};
+
+static const tern_field unload[] = {
+    {"lora_name", TERN_FIELD_TEXT, AT(lora_name)},
+    {"lora_int_id", TERN_FIELD_IGNORED},
+    {0},
+};
+
+static tern_status check_name(const char *name, tern_error *err)
+{
+    bool good = name && *name && strlen(name) <= MAX_NAME_BYTES;
+    for (const char *c = name; good && *c; c++) good = (unsigned char)*c >= ' ' && *c != '"' && *c != '\\' && *c != 127;
+    if (good) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "lora_name: a name of 1 to %d bytes without quotes expected",
+                     MAX_NAME_BYTES);
+}
+
+tern_status tern_openai__read_load(tern_ask *ask, const json_t *body, tern_error *err)
+{
+    TERN_TRY(tern_fields_read((const tern_field *const[]){load, NULL}, body, ask, err));
+    TERN_TRY(check_name(ask->lora_name, err));
+    if (ask->lora_path && *ask->lora_path) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT,
+                     "lora_path: none found, a path below the server's --lora-dir expected");
+}
+
+tern_status tern_openai__read_unload(tern_ask *ask, const json_t *body, tern_error *err)
+{
+    TERN_TRY(tern_fields_read((const tern_field *const[]){unload, NULL}, body, ask, err));
+    return check_name(ask->lora_name, err);
+}
+
+static tern_status check_allowed(const tern_host *host, tern_error *err)
+{
+    if (!host->server->options.lora_folder)
+        return tern_fail(err, TERN_UNSUPPORTED, "adapters of this server do not change: start it with --lora-dir DIR");
+    if (host->at == 0) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED, "the model %s: adapters are those of the first model, %s", host->name,
+                     host->server->hosts[0].name);
+}
+
+/* Whether a path, links followed, lies below a folder, which may be "/". */
+static bool is_below(const char *path, const char *folder)
+{
+    const size_t n = strcmp(folder, "/") == 0 ? 0 : strlen(folder);
+    return strncmp(path, folder, n) == 0 && path[n] == '/' && path[n + 1];
+}
+
+/* The path that a client names, in full, in *out. What lies elsewhere looks as what is not there. */
+static tern_status find_file(const char *folder, const char *name, tern_buf *out, tern_error *err)
+{
+    tern_buf joined = {0};
+    TERN_TRY(tern_buf_addf(&joined, err, "%s%s%s", *name == '/' ? "" : folder, *name == '/' ? "" : "/", name));
+    char *root = realpath(folder, NULL), *path = realpath(joined.data, NULL);
+    tern_status status = TERN_NOT_FOUND;
+    if (root && path && is_below(path, root)) status = tern_buf_addf(out, err, "%s", path);
+    else tern_fail(err, status, "lora_path: %s: no such file below --lora-dir", tern_show_z(name).text);
+    free(root);
+    free(path);
+    tern_buf_deinit(&joined);
+    return status;
+}
+
+/* The name must mean nothing else. */
+static tern_status check_free(const tern_host *host, const char *name, tern_error *err)
+{
+    const tern_serve_options *o = &host->server->options;
+    for (uint32_t i = 0; i < o->n_models; i++)
+        if (tern_host_is_name(o->models[i].name, name))
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "lora_name: %s is a model", tern_show_z(name).text);
+    return TERN_OK;
+}
+
+static tern_status say(tern_answer *a, const char *what)
+{
+    char text[160];
+    const int n = snprintf(text, sizeof text, "Success: LoRA adapter '%s' %s successfully.", a->ask.lora_name, what);
+    tern_exchange_send_text(a->exchange, 200, "text/plain", text, (size_t)n);
+    return TERN_OK;
+}
+
+tern_status tern_openai__load(tern_answer *a, tern_host *host, tern_error *err)
+{
+    tern_loras *loras = &host->server->loras;
+    tern_buf path = {0};
+    tern_status status;
+    TERN_TRY(check_allowed(host, err));
+    TERN_TRY(check_free(host, a->ask.lora_name, err));
+    TERN_GOTO(find_file(host->server->options.lora_folder, a->ask.lora_path, &path, err));
+    TERN_GOTO(tern_loras_add(loras, host->engine, a->ask.lora_name, path.data, a->ask.lora_replaces, err));
+    status = say(a, "added");
+fail:
+    tern_buf_deinit(&path);
+    return status;
+}
+
+tern_status tern_openai__unload(tern_answer *a, tern_host *host, tern_error *err)
+{
+    TERN_TRY(check_allowed(host, err));
+    TERN_TRY(tern_loras_remove(&host->server->loras, a->ask.lora_name, err));
+    return say(a, "removed");
+}

@@ -236,28 +236,66 @@ static void ternary(void **state)
     }
 }
 
-/* More tokens than few, all experts of every token. */
+/* More tokens than few, all experts of every token, or all but a few: tiles of 64 rows, full ones and others. */
 static void many_tokens(void **state)
 {
     (void)state;
     test_seed(&rng);
-    const network n = {.up = "bf16",
-                       .down = "q8_0",
-                       .n_experts = 8,
-                       .k = 8,
-                       .cols = 64,
-                       .ff = 96,
-                       .max_tokens = 70,
-                       .n_tokens = 66,
-                       .activation = TERN_ACT_SILU,
-                       .gated = true};
-    run(&n, test_gpu_backend());
+    for (uint32_t k = 5; k <= 8; k += 3) {
+        const network n = {.up = "bf16",
+                           .down = "q8_0",
+                           .n_experts = 8,
+                           .k = k,
+                           .cols = 64,
+                           .ff = 96,
+                           .max_tokens = 80,
+                           .n_tokens = 66,
+                           .activation = TERN_ACT_SILU,
+                           .gated = true,
+                           .biases = k == 5};
+        run(&n, test_gpu_backend());
+    }
+}
+
+/* So many tokens that rows are put together by expert, in steps that are smaller too, where experts have no row. */
+static void grouped(const char *format, uint32_t i, bool q8, tern_backend *backend)
+{
+    const uint32_t tokens[] = {20, 1, 17};
+    const network n = {.up = format,
+                       .down = q8 ? "i2_s" : "f16",
+                       .n_experts = 7,
+                       .k = 2,
+                       .cols = 256,
+                       .ff = 4 * test_between(&rng, 30, 40),
+                       .max_tokens = 20,
+                       .n_tokens = tokens[i % 3],
+                       .activation = (tern_activation)(i % (q8 ? 3 : 4)),
+                       .gated = i % 3 != 1,
+                       .biases = i % 2,
+                       .residual = i % 4 == 0,
+                       .q8 = q8};
+    print_message("%s: %u tokens, %u x %u\n", n.up, n.n_tokens, n.cols, n.ff);
+    run(&n, backend);
+}
+
+static void rows_by_expert(void **state)
+{
+    (void)state;
+    static const char *const formats[] = {"f32",  "f16",   "bf16", "q8_0",  "q6_k", "q4_k", "q5_k",
+                                          "q3_k", "q2_k",  "q5_1", "q5_0",  "q4_1", "q4_0", "iq4_nl",
+                                          "q2_0", "pq2_0", "q1_0", "mxfp4", "i2_s", "tq2_0"};
+    test_seed(&rng);
+    for (uint32_t f = 0; f < sizeof formats / sizeof *formats; f += test_quick() ? 3 : 1)
+        grouped(formats[f], f, false,
+                f % 2 ? small_backend() : test_gpu_backend_of((test_gpu_kind)(f / 2 % TEST_GPU_N_KINDS)));
+    for (uint32_t i = 0; i < 4; i++)
+        grouped(i % 2 ? "i2_s" : "tq2_0", i, true, i < 2 ? test_gpu_backend() : small_backend());
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(routes_of_all_sizes), cmocka_unit_test(logits_that_are_no_numbers),
     cmocka_unit_test(every_format),        cmocka_unit_test(ternary),
-    cmocka_unit_test(many_tokens),
+    cmocka_unit_test(many_tokens),         cmocka_unit_test(rows_by_expert),
 };
 
 TEST_GROUP(experts_gpu, "gpu web", tests, .teardown = close_all);

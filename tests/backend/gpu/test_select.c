@@ -252,12 +252,12 @@ static void choose_lowered(const tern_gpu_caps *caps, uint32_t cols, tern_dtype 
 }
 
 /* Products of two experts in every encoding, the choice of them and their sum. */
-static void choose_experts(const tern_gpu_caps *caps)
+static void choose_experts(const tern_gpu_caps *caps, uint32_t max_tokens)
 {
     enum { COLS = 256, N = 2 };
     tern_rng rng = {.state = 1};
     test_case c;
-    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 2, .n_routes = N});
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = max_tokens, .n_routes = N});
     const tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, COLS, TEST_ORDINARY),
                     logits = test_case_rows(&c, "logits", TERN_ROWS_TOKENS, N, TEST_ORDINARY),
                     routes = test_case_output(&c, "routes", TERN_ROWS_ROUTED, TERN_DTYPE_U32, 2),
@@ -328,7 +328,9 @@ static void choose_all(void)
         if (caps.workgroup_bytes == 49152) choose_gradients(&caps);
         if (caps.workgroup_bytes < 16384) continue;
         choose_updates(&caps);
-        choose_experts(&caps);
+        choose_experts(&caps, 2);  /* row by row */
+        choose_experts(&caps, 24); /* by expert, in tiles of 32 and of 64 */
+        choose_experts(&caps, 64);
         choose_trained(&caps, 256);
         choose_trained(&caps, 65);
         if (caps.workgroup_bytes > 16384) continue;

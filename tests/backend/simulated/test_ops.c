@@ -224,11 +224,12 @@ static void layers(void **state)
 }
 
 /* Two of `n_experts` for each token: their choice, gate and up with biases, and the sum. */
-static void network(const char *encoding, uint32_t n_experts, tern_route_rule rule, tern_activation activation)
+static void network(const char *encoding, uint32_t n_experts, uint32_t n_tokens, tern_route_rule rule,
+                    tern_activation activation)
 {
     enum { COLS = 256, ROWS = 9 };
     test_case c;
-    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 3, .n_routes = 2});
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = n_tokens + 1, .n_routes = 2});
     const tern_view routes = test_case_output(&c, "routes", TERN_ROWS_ROUTED, TERN_DTYPE_U32, 2),
                     y = test_case_output(&c, "y", TERN_ROWS_ROUTED, TERN_DTYPE_F32, ROWS);
     test_case_add(&c, (tern_op){.kind = TERN_OP_ROUTE,
@@ -249,16 +250,18 @@ static void network(const char *encoding, uint32_t n_experts, tern_route_rule ru
     op.residual = test_case_rows(&c, "residual", TERN_ROWS_TOKENS, ROWS, TEST_ORDINARY);
     op.out = test_case_output(&c, "out", TERN_ROWS_TOKENS, TERN_DTYPE_F32, ROWS);
     test_case_add(&c, op);
-    compare(&c, 2, 1, (test_tolerance){.of_row = 2e-5, .absolute = 1e-5});
+    compare(&c, n_tokens, 1, (test_tolerance){.of_row = 2e-5, .absolute = 1e-5});
 }
 
 static void experts(void **state)
 {
     (void)state;
     test_seed(&rng);
-    network("bf16", 5, TERN_ROUTE_SOFTMAX_TOP, TERN_ACT_SWIGLU_OAI);
-    network("q4_k", 140, TERN_ROUTE_SOFTMAX_ALL, TERN_ACT_SILU);
-    network("i2_s", 3, TERN_ROUTE_SOFTMAX_ALL_NORMED, TERN_ACT_RELU2);
+    network("bf16", 5, 2, TERN_ROUTE_SOFTMAX_TOP, TERN_ACT_SWIGLU_OAI);
+    network("q4_k", 140, 2, TERN_ROUTE_SOFTMAX_ALL, TERN_ACT_SILU);
+    network("i2_s", 3, 2, TERN_ROUTE_SOFTMAX_ALL_NORMED, TERN_ACT_RELU2);
+    network("q4_k", 5, 12, TERN_ROUTE_SOFTMAX_ALL, TERN_ACT_SILU); /* put together by expert */
+    network("bf16", 2, 50, TERN_ROUTE_SOFTMAX_ALL, TERN_ACT_SILU);
 }
 
 static void attention(uint32_t n_heads, uint32_t n_kv_heads, uint32_t head_dim, bool f32, uint32_t max_tokens,

@@ -38,6 +38,7 @@ typedef enum tern_gpu_kernel {
     TERN_GPU_KERNEL_GATE,
     TERN_GPU_KERNEL_GATE_BACKWARD,
     TERN_GPU_KERNEL_GATHER,
+    TERN_GPU_KERNEL_GROUP_ROWS,
     TERN_GPU_KERNEL_KV_WRITE,
     TERN_GPU_KERNEL_LINEAR_DENSE_JOIN,
     TERN_GPU_KERNEL_LINEAR_DENSE_MAT,
@@ -46,6 +47,7 @@ typedef enum tern_gpu_kernel {
     TERN_GPU_KERNEL_LINEAR_DX,
     TERN_GPU_KERNEL_LINEAR_FLOAT_COOP,
     TERN_GPU_KERNEL_LINEAR_FLOAT_VEC,
+    TERN_GPU_KERNEL_LINEAR_GROUPED,
     TERN_GPU_KERNEL_LINEAR_PARTS,
     TERN_GPU_KERNEL_LINEAR_QUANT_VEC,
     TERN_GPU_KERNEL_LINEAR_ROUTED,
@@ -698,6 +700,34 @@ static inline const tern_gpu_gather_overrides *tern_gpu_gather_overrides_of(tern
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
+/* experts/group_rows.wesl */
+typedef struct tern_gpu_group_rows_uniform {
+    uint32_t count_word;
+    uint32_t n_routes;
+    uint32_t n_experts;
+    uint32_t tile;
+    uint32_t rows_first;
+} tern_gpu_group_rows_uniform;
+static_assert(sizeof(tern_gpu_group_rows_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "experts/group_rows.wesl: struct P");
+static inline void tern_gpu_group_rows_set(tern_gpu_dispatch *d, const tern_gpu_group_rows_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_GROUP_ROWS, uniform, sizeof *uniform);
+}
+enum {
+    TERN_GPU_GROUP_ROWS_BINDING_PARAMS,
+    TERN_GPU_GROUP_ROWS_BINDING_ROUTES,
+    TERN_GPU_GROUP_ROWS_BINDING_GROUPED,
+};
+enum {
+    TERN_GPU_GROUP_ROWS_CONST_MAX_EXPERTS = 3072,
+};
+typedef tern_gpu_add_parts_overrides tern_gpu_group_rows_overrides;
+static inline const tern_gpu_group_rows_overrides *tern_gpu_group_rows_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
 /* attention/kv_write.wesl */
 typedef struct tern_gpu_kv_write_uniform {
     uint32_t pairs;
@@ -1138,6 +1168,70 @@ typedef struct tern_gpu_linear_float_vec_overrides {
 static inline const tern_gpu_linear_float_vec_overrides *tern_gpu_linear_float_vec_overrides_of(tern_gpu_pipeline pipeline)
 {
     assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_LINEAR_FLOAT_VEC);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* linear/linear_grouped.wesl */
+typedef struct tern_gpu_linear_grouped_uniform {
+    uint32_t rows;
+    uint32_t cols;
+    uint32_t row_vectors;
+    uint32_t rows_first;
+    uint32_t x_rows;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t q8;
+    uint32_t scales_word;
+    uint32_t slice_first;
+    uint32_t slice_rows;
+    uint32_t row_scales;
+    float scale;
+    uint32_t bias_stride;
+    uint32_t result_first;
+    uint32_t result_stride;
+    uint32_t gate;
+    float limit;
+} tern_gpu_linear_grouped_uniform;
+static_assert(sizeof(tern_gpu_linear_grouped_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_grouped.wesl: struct P");
+static inline void tern_gpu_linear_grouped_set(tern_gpu_dispatch *d, const tern_gpu_linear_grouped_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_GROUPED, uniform, sizeof *uniform);
+}
+enum {
+    TERN_GPU_LINEAR_GROUPED_BINDING_X,
+    TERN_GPU_LINEAR_GROUPED_BINDING_GROUPED,
+    TERN_GPU_LINEAR_GROUPED_BINDING_WEIGHTS,
+    TERN_GPU_LINEAR_GROUPED_BINDING_BIAS,
+    TERN_GPU_LINEAR_GROUPED_BINDING_RESULT,
+};
+enum {
+    TERN_GPU_LINEAR_GROUPED_CONST_COLUMNS = 16,
+    TERN_GPU_LINEAR_GROUPED_CONST_TERNARY = 0,
+    TERN_GPU_LINEAR_GROUPED_CONST_F32 = 1,
+    TERN_GPU_LINEAR_GROUPED_CONST_F16 = 2,
+    TERN_GPU_LINEAR_GROUPED_CONST_BF16 = 3,
+    TERN_GPU_LINEAR_GROUPED_CONST_Q8_0 = 4,
+    TERN_GPU_LINEAR_GROUPED_CONST_Q6_K = 5,
+    TERN_GPU_LINEAR_GROUPED_CONST_Q5_K = 7,
+    TERN_GPU_LINEAR_GROUPED_CONST_Q4_K = 6,
+    TERN_GPU_LINEAR_GROUPED_CONST_Q3_K = 13,
+    TERN_GPU_LINEAR_GROUPED_CONST_Q2_K = 14,
+    TERN_GPU_LINEAR_GROUPED_CONST_Q2_0 = 15,
+    TERN_GPU_LINEAR_GROUPED_CONST_Q1_0 = 16,
+    TERN_GPU_LINEAR_GROUPED_CONST_CODES = 50529027,
+    TERN_GPU_LINEAR_GROUPED_CONST_PAIRS = 50529027,
+    TERN_GPU_LINEAR_GROUPED_CONST_BITS = 16843009,
+    TERN_GPU_LINEAR_GROUPED_CONST_IQ4_NL = 12,
+    TERN_GPU_LINEAR_GROUPED_CONST_MXFP4 = 17,
+    TERN_GPU_LINEAR_GROUPED_CONST_Q4_0 = 8,
+    TERN_GPU_LINEAR_GROUPED_CONST_Q5_0 = 10,
+    TERN_GPU_LINEAR_GROUPED_CONST_Q5_1 = 11,
+    TERN_GPU_LINEAR_GROUPED_CONST_Q4_1 = 9,
+};
+typedef tern_gpu_linear_dense_mat_overrides tern_gpu_linear_grouped_overrides;
+static inline const tern_gpu_linear_grouped_overrides *tern_gpu_linear_grouped_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_LINEAR_DENSE_MAT);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 

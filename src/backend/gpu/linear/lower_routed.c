@@ -1,13 +1,31 @@
-/* Lowering linear layers with experts: each part, and each slice of its weight, is one dispatch over all routed rows. A
- * gated op is its gate, then what that becomes times the other part. */
+/* Lowering linear layers with experts: each part, and each slice of its weight, is one dispatch over all routed rows,
+ * or over tiles of rows that a dispatch before has put together by expert. A gated op is its gate, then what that
+ * becomes times the other part. */
 #include "backend/gpu/linear/linear_internal.h"
 
-enum { VECTOR = 4, Q8_VECTOR = 16, MAX_COLS_Q8 = 131072 /* sums of int8 times codes stay exact in f32 */ };
+enum {
+    VECTOR = 4,
+    Q8_VECTOR = 16,
+    MAX_COLS_Q8 = 131072, /* sums of int8 times codes stay exact in f32 */
+    EIGHT = 8,            /* rows and routed rows of an invocation of linear_grouped.wesl */
+    WORDS_OF_TILE = 4,
+    FEW_ROWS = 16,
+    FEW_OF_EXPERT = 4,  /* routed rows for each expert, at the least, for which decoding it once is less work */
+    MANY_OF_EXPERT = 48 /* tiles of 64 are full more often than not */
+};
 
 static const tern_gpu_pipeline pipelines[TERN_GPU_FORMAT_COUNT][2] = {
     [TERN_GPU_TERNARY] = {TERN_GPU_ROUTED_TERNARY_32_S32, TERN_GPU_ROUTED_TERNARY},
 #define FORMAT(name, number, vec, unit, coop, join)                                                                    \
     [TERN_GPU_##name] = {TERN_GPU_ROUTED_##name##_32_S32, TERN_GPU_ROUTED_##name},
+#include "backend/gpu/formats.def"
+#undef FORMAT
+};
+
+static const tern_gpu_pipeline grouped[TERN_GPU_FORMAT_COUNT][2] = {
+    [TERN_GPU_TERNARY] = {TERN_GPU_GROUPED_TERNARY_128X32, TERN_GPU_GROUPED_TERNARY_128X64},
+#define FORMAT(name, number, vec, unit, coop, join)                                                                    \
+    [TERN_GPU_##name] = {TERN_GPU_GROUPED_##name##_128X32, TERN_GPU_GROUPED_##name##_128X64},
 #include "backend/gpu/formats.def"
 #undef FORMAT
 };
@@ -39,6 +57,42 @@ static tern_status set_x(const tern_gpu_program *p, const tern_op *op, tern_gpu_
     return tern_gpu__unsupported(p->graph, op, "experts on rows that are no multiple of 4 wide", err);
 }
 
+/* Routed rows as group_rows.wesl puts them together, in SCRATCH. */
+typedef struct grouping {
+    bool large;                     /* tiles of 64 rows, else of 32 */
+    uint32_t max_tiles, rows_first; /* max_tiles 0: they are not put together */
+    tern_gpu_range range;
+} grouping;
+
+static bool is_worth_grouping(const tern_gpu_program *p, const tern_op *op)
+{
+    const uint32_t n = tern_gpu__kernel_rows(p, op->rows);
+    return op->n_experts <= TERN_GPU_GROUP_ROWS_CONST_MAX_EXPERTS && n > FEW_ROWS && n / op->n_experts >= FEW_OF_EXPERT;
+}
+
+/* Every expert that has rows has one tile that is not full at most. */
+static tern_status group_rows(tern_gpu_program *p, const tern_op *op, grouping *g, tern_error *err)
+{
+    const uint32_t n = tern_gpu__max_rows(p, op->rows), experts = n < op->n_experts ? n : op->n_experts;
+    g->large = tern_gpu__kernel_rows(p, op->rows) / op->n_experts >= MANY_OF_EXPERT;
+    const uint32_t tile = EIGHT * tern_gpu_linear_grouped_overrides_of(grouped[TERN_GPU_F32][g->large])->token_threads;
+    g->max_tiles = n / tile + experts;
+    g->rows_first = WORDS_OF_TILE * (1 + g->max_tiles);
+    g->range = tern_gpu__place(p, 0, ((uint64_t)g->rows_first + n) * 4);
+    tern_gpu_dispatch *d = tern_gpu__add(p, op, TERN_GPU_GROUP_ROWS, 1, 1, 1, err);
+    if (!d) return TERN_UNSUPPORTED;
+    const tern_gpu_group_rows_uniform u = {.count_word = tern_gpu__count_word(p, op->rows),
+                                           .n_routes = p->graph->n_routes,
+                                           .n_experts = op->n_experts,
+                                           .tile = tile,
+                                           .rows_first = g->rows_first};
+    tern_gpu_group_rows_set(d, &u);
+    tern_gpu__bind_params(p, d, false);
+    tern_gpu__bind_value(p, d, op->route.value, false);
+    tern_gpu__bind(d, g->range);
+    return TERN_OK;
+}
+
 /* The layouts of a part's weight and, where it has one, of its bias. */
 typedef struct operands {
     tern_gpu_layout weight, bias;
@@ -66,17 +120,67 @@ static tern_gpu_dispatch *add_dispatch(tern_gpu_program *p, const tern_op *op, t
     return tern_gpu__add(p, op, pipeline, tern_gpu__ceil_div(groups, z), tern_gpu__max_rows(p, op->rows), z, err);
 }
 
-static void bind(const tern_gpu_program *p, tern_gpu_dispatch *d, const tern_op *op, uint32_t part, const operands *o,
-                 uint32_t slice)
+static void bind_x(const tern_gpu_program *p, tern_gpu_dispatch *d, const tern_op *op)
 {
-    tern_gpu__bind_params(p, d, false);
     if (is_q8(p, op)) tern_gpu__bind_value(p, d, op->in[TERN_LINEAR_X].value, false);
     else tern_gpu__bind_view(p, d, op->in[TERN_LINEAR_X], false);
-    tern_gpu__bind_value(p, d, op->route.value, false);
+}
+
+static void bind_rest(const tern_gpu_program *p, tern_gpu_dispatch *d, const tern_op *op, uint32_t part,
+                      const operands *o, uint32_t slice)
+{
     tern_gpu__bind_slice(d, op->in[TERN_LINEAR_W + part].value, &o->weight, slice);
     if (o->has_bias) tern_gpu__bind_slice(d, op->bias[part].value, &o->bias, 0);
     else tern_gpu__bind_nothing(d);
     tern_gpu__bind_view(p, d, op->out, true);
+}
+
+static tern_gpu_dispatch *add_row_by_row(tern_gpu_program *p, const tern_op *op, uint32_t part, const operands *o,
+                                         uint32_t slice, const tern_gpu_linear_routed_uniform *u, tern_error *err)
+{
+    tern_gpu_dispatch *d = add_dispatch(p, op, o->weight.format, u->rows, err);
+    if (!d) return NULL;
+    tern_gpu_linear_routed_set(d, u);
+    tern_gpu__bind_params(p, d, false);
+    bind_x(p, d, op);
+    tern_gpu__bind_value(p, d, op->route.value, false);
+    bind_rest(p, d, op, part, o, slice);
+    return d;
+}
+
+static tern_gpu_dispatch *add_grouped(tern_gpu_program *p, const tern_op *op, uint32_t part, const operands *o,
+                                      uint32_t slice, const tern_gpu_linear_routed_uniform *u, const grouping *g,
+                                      tern_error *err)
+{
+    const tern_gpu_pipeline pipeline = grouped[o->weight.format][g->large];
+    const uint32_t tile_rows = EIGHT * tern_gpu_linear_grouped_overrides_of(pipeline)->row_threads;
+    tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, tern_gpu__ceil_div(u->rows, tile_rows), g->max_tiles, 1, err);
+    if (!d) return NULL;
+    const tern_gpu_linear_grouped_uniform to = {.rows = u->rows,
+                                                .cols = u->cols,
+                                                .row_vectors = u->row_vectors,
+                                                .rows_first = g->rows_first,
+                                                .x_rows = u->x_rows,
+                                                .x_first = u->x_first,
+                                                .x_stride = u->x_stride,
+                                                .q8 = u->q8,
+                                                .scales_word = u->scales_word,
+                                                .slice_first = u->slice_first,
+                                                .slice_rows = u->slice_rows,
+                                                .row_scales = u->row_scales,
+                                                .scale = u->scale,
+                                                .bias_stride = u->bias_stride,
+                                                .result_first = u->result_first,
+                                                .result_stride = u->result_stride,
+                                                .gate = u->gate,
+                                                .limit = u->limit};
+    tern_gpu_linear_grouped_set(d, &to);
+    bind_x(p, d, op);
+    tern_gpu_range range = g->range;
+    range.written = false;
+    tern_gpu__bind(d, range);
+    bind_rest(p, d, op, part, o, slice);
+    return d;
 }
 
 /* Bytes of the experts that a step uses at most. */
@@ -87,7 +191,7 @@ static uint64_t bytes_read(const tern_gpu_program *p, const tern_op *op, const o
 }
 
 static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t part, const operands *o, uint32_t slice,
-                             tern_error *err)
+                             const grouping *g, tern_error *err)
 {
     const tern_weight *w = tern_gpu__weight_of_part(p, op, part);
     const uint32_t rows = w->rows / op->n_experts, first = slice * o->weight.slice_rows, left = w->rows - first,
@@ -106,10 +210,9 @@ static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t pa
                                         .gate = op->gated && part == 1 ? 1 + (uint32_t)op->activation : 0,
                                         .limit = op->limit};
     TERN_TRY(set_x(p, op, &u, err));
-    tern_gpu_dispatch *d = add_dispatch(p, op, o->weight.format, rows, err);
+    tern_gpu_dispatch *d =
+        g->max_tiles ? add_grouped(p, op, part, o, slice, &u, g, err) : add_row_by_row(p, op, part, o, slice, &u, err);
     if (!d) return TERN_UNSUPPORTED;
-    tern_gpu_linear_routed_set(d, &u);
-    bind(p, d, op, part, o, slice);
     d->beside = slice > 0 || (part > 0 && !op->gated); /* other elements of the result */
     if (slice == 0) d->weight_bytes = bytes_read(p, op, o);
     return TERN_OK;
@@ -119,10 +222,13 @@ tern_status tern_gpu__lower_linear_routed(tern_gpu_program *p, const tern_op *op
 {
     if (op->int8_blocks)
         return tern_gpu__unsupported(p->graph, op, "experts on int8 activations by block, which the CPU has", err);
+    grouping g = {0};
+    if (is_worth_grouping(p, op)) TERN_TRY(group_rows(p, op, &g, err));
     for (uint32_t part = 0; part < op->n_parts; part++) {
         operands o;
         TERN_TRY(find_operands(p, op, part, &o, err));
-        for (uint32_t slice = 0; slice < o.weight.n_slices; slice++) TERN_TRY(add_slice(p, op, part, &o, slice, err));
+        for (uint32_t slice = 0; slice < o.weight.n_slices; slice++)
+            TERN_TRY(add_slice(p, op, part, &o, slice, &g, err));
     }
     return TERN_OK;
 }

@@ -123,7 +123,22 @@ static bool has_bias(const tern_op *linear)
     return false;
 }
 
-/* GATE over the two halves of one linear op's row; of one with a bias, where the device has such layers. */
+/* Whether all weights of the layer are ternary, or all are dense. */
+static bool all_parts(const tern_fusing *f, const tern_op *linear, bool ternary)
+{
+    for (uint32_t p = 0; p < linear->n_parts; p++)
+        if (f->graph->values[linear->in[TERN_LINEAR_W + p].value].weight->encoding->ternary != ternary) return false;
+    return true;
+}
+
+/* Whether one of the linear op's weights is ternary and another is not. */
+static bool is_mixed(const tern_fusing *f, const tern_op *linear)
+{
+    return !all_parts(f, linear, true) && !all_parts(f, linear, false);
+}
+
+/* GATE over the two halves of one linear op's row; of one with a bias, or with a ternary and a dense half, where the
+ * device has such layers. */
 static tern_status fuse_gate(tern_fusing *f, size_t at)
 {
     tern_op *gate = &f->graph->ops[at];
@@ -138,7 +153,7 @@ static tern_status fuse_gate(tern_fusing *f, size_t at)
     fused.activation = gate->activation;
     fused.limit = gate->limit;
     fused.out = gate->out;
-    if (!has_bias(linear)) *linear = fused;
+    if (!has_bias(linear) && !is_mixed(f, linear)) *linear = fused;
     else if (!tern_fuse__becomes(f, linear, &fused)) return TERN_OK;
     tern_fuse__drop(gate);
     return TERN_OK;
@@ -164,14 +179,6 @@ static tern_status fuse_residual(tern_fusing *f, size_t at)
     else if (!tern_fuse__becomes(f, made, &fused)) return TERN_OK;
     tern_fuse__drop(add);
     return TERN_OK;
-}
-
-/* Whether all weights of the layer are ternary, or all are dense. */
-static bool all_parts(const tern_fusing *f, const tern_op *linear, bool ternary)
-{
-    for (uint32_t p = 0; p < linear->n_parts; p++)
-        if (f->graph->values[linear->in[TERN_LINEAR_W + p].value].weight->encoding->ternary != ternary) return false;
-    return true;
 }
 
 /* A norm of whole rows that a linear op can begin with: NORM_QUANT before ternary weights, RMS_NORM before dense ones.

@@ -18,16 +18,23 @@ static tern_status refuse(tern_backend *b, const tern_graph *graph, const tern_o
 
 enum { ROWS = 40, COLS = 96, TOKENS = 5 };
 
-/* gate and up of one linear layer, the second with a bias, and what GATE makes of both. */
-static tern_view build(test_case *c, uint64_t seed)
+/* What of a gated layer some devices lack: a bias, or a ternary and a dense half on int8 rows. */
+typedef struct layer {
+    const char *encodings[2];
+    bool bias;
+} layer;
+
+/* gate and up of one linear layer, and what GATE makes of both. */
+static tern_view build(test_case *c, const layer *l, uint64_t seed)
 {
     tern_rng same = {seed};
     test_case_open(c, &same, &(test_case_shape){.max_tokens = TOKENS});
     tern_view both = test_case_activation(c, "both", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 2 * ROWS);
     tern_op linear = {.kind = TERN_OP_LINEAR, .n_in = 3, .n_parts = 2, .out = both};
-    linear.in[TERN_LINEAR_X] = test_case_rows(c, "x", TERN_ROWS_TOKENS, COLS, TEST_ORDINARY);
-    for (uint32_t i = 0; i < 2; i++) linear.in[TERN_LINEAR_W + i] = test_case_weight(c, "f16", ROWS, COLS);
-    linear.bias[1] = test_case_norm_weight(c, ROWS);
+    linear.in[TERN_LINEAR_X] = l->bias ? test_case_rows(c, "x", TERN_ROWS_TOKENS, COLS, TEST_ORDINARY)
+                                       : test_case_q8(c, "x", TERN_ROWS_TOKENS, COLS);
+    for (uint32_t i = 0; i < 2; i++) linear.in[TERN_LINEAR_W + i] = test_case_weight(c, l->encodings[i], ROWS, COLS);
+    if (l->bias) linear.bias[1] = test_case_norm_weight(c, ROWS);
     tern_op gate = {.kind = TERN_OP_GATE, .n_in = 2, .activation = TERN_ACT_SILU};
     gate.in[TERN_GATE_GATE] = test_case_columns(both, 0, ROWS);
     gate.in[TERN_GATE_UP] = test_case_columns(both, ROWS, ROWS);
@@ -37,9 +44,8 @@ static tern_view build(test_case *c, uint64_t seed)
     return gate.out;
 }
 
-static void biases_go_under_gates_where_the_device_can(void **state)
+static void check_where_the_device_can(const layer *l)
 {
-    (void)state;
     tern_backend refusing = *test_backend("cpu");
     refusing.supports = refuse;
     tern_backend *const backends[] = {NULL, &refusing, test_backend("cpu")};
@@ -48,7 +54,7 @@ static void biases_go_under_gates_where_the_device_can(void **state)
     test_case cases[3];
     for (int i = 0; i < 3; i++) {
         tern_error err = {0};
-        const tern_view y = build(&cases[i], seed);
+        const tern_view y = build(&cases[i], l, seed);
         assert_ok(tern_graph_fuse(&cases[i].graph, backends[i], &err), err);
         assert_int_equal(cases[i].graph.n_ops, i == 2 ? 1 : 2);
         test_case_run(&cases[i], test_backend("cpu"), TOKENS, TOKENS, 1, &results[i]);
@@ -59,6 +65,19 @@ static void biases_go_under_gates_where_the_device_can(void **state)
         test_results_free(&results[i]);
         test_case_close(&cases[i]);
     }
+}
+
+static void biases_go_under_gates_where_the_device_can(void **state)
+{
+    (void)state;
+    check_where_the_device_can(&(layer){{"f16", "f16"}, true});
+}
+
+static void mixed_halves_go_under_gates_where_the_device_can(void **state)
+{
+    (void)state;
+    check_where_the_device_can(&(layer){{"t160", "f16"}, false});
+    check_where_the_device_can(&(layer){{"f16", "t160"}, false});
 }
 
 enum { PROMPT = 5, CONTEXT = 32 };
@@ -149,6 +168,7 @@ static int seed(void **state)
 }
 
 static const struct CMUnitTest tests[] = {cmocka_unit_test(biases_go_under_gates_where_the_device_can),
+                                          cmocka_unit_test(mixed_halves_go_under_gates_where_the_device_can),
                                           cmocka_unit_test(each_pass_can_be_left_out),
                                           cmocka_unit_test(lists_of_passes)};
 

@@ -166,7 +166,8 @@ static inline void vec_load_pairs(const float *p, vec *first, vec *second)
 
 static inline void vec_store_pairs(float *p, vec first, vec second)
 {
-    vst2q_f32(p, (float32x4x2_t){{first, second}});
+    const float32x4x2_t both = {{first, second}}; /* clang's vst2q_f32 is a macro: no commas */
+    vst2q_f32(p, both);
 }
 
 /* 16 lanes to two floats, the last step of the tree left. */

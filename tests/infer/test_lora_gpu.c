@@ -138,6 +138,33 @@ static float *logits_of(tern_session *s)
     return logits;
 }
 
+/* A pair for each expert, in one step and in many. */
+static void experts(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"mixtral", "gpt-oss"};
+    for (size_t m = 0; m < 2; m++) {
+        adapted a;
+        test_pair_open(&a.pair, test_fixture(models[m]), test_all_layers, NULL, 5e-4);
+        a.gpu = test_lora(a.pair.gpu_engine, m ? 16 : 4, 5, m);
+        a.cpu = test_lora(a.pair.cpu_engine, m ? 16 : 4, 5, m);
+        for (int whole = 0; whole < 2; whole++) { /* 1: no op for the scale */
+            apply(&a, whole ? 1 : 0.7f);
+            check_tokens(&a.pair, ids, LENGTH);
+        }
+        float *on = logits_of(a.pair.gpu);
+        set(a.pair.gpu, NULL, 0);
+        float *off = logits_of(a.pair.gpu);
+        assert_true(test_rms_error(on, off, LENGTH * tern_engine_config(a.pair.gpu_engine)->n_vocab) > 1e-2);
+        free(on);
+        free(off);
+        set(a.pair.cpu, NULL, 0);
+        tern_lora_close(a.gpu);
+        tern_lora_close(a.cpu);
+        test_pair_close(&a.pair);
+    }
+}
+
 /* Taken away, or of scale 0, an adapter leaves the bits of before; put back, those of a session opened with it. */
 static void swapped(void **state)
 {
@@ -211,7 +238,7 @@ static void chosen_on_the_device(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(golden_whole), cmocka_unit_test(golden_split),         cmocka_unit_test(every_rank),
-    cmocka_unit_test(swapped),      cmocka_unit_test(chosen_on_the_device),
+    cmocka_unit_test(swapped),      cmocka_unit_test(chosen_on_the_device), cmocka_unit_test(experts),
 };
 
 TEST_GROUP(lora_gpu, "devices long", tests, .setup = setup, .teardown = test_backends_close);

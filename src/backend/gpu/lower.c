@@ -34,7 +34,8 @@ static tern_status check_bindings(const tern_gpu_program *p, const tern_op *op, 
 /* Kernels of other ops count rows as COUNTS does. */
 static bool takes_routed_rows(tern_op_kind kind)
 {
-    return kind == TERN_OP_LINEAR || kind == TERN_OP_GATE || kind == TERN_OP_QUANTIZE || kind == TERN_OP_NORM_QUANT;
+    return kind == TERN_OP_LINEAR || kind == TERN_OP_GATE || kind == TERN_OP_QUANTIZE || kind == TERN_OP_NORM_QUANT ||
+           kind == TERN_OP_ADD || kind == TERN_OP_SCALE;
 }
 
 static tern_status lower_op(tern_gpu_program *p, const tern_op *op, tern_error *err)

@@ -166,6 +166,7 @@ static void uniforms(void **state)
                                                 .token_rows = 1};
     const tern_gpu_add_uniform add = {.cols = COLS,
                                       .count_word = counts,
+                                      .token_rows = 1,
                                       .a_first = FIRST,
                                       .a_stride = wide,
                                       .b_first = FIRST,

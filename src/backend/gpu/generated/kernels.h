@@ -106,6 +106,7 @@ static inline void tern_gpu_set_uniform(tern_gpu_dispatch *d, tern_gpu_kernel sa
 typedef struct tern_gpu_add_uniform {
     uint32_t cols;
     uint32_t count_word;
+    uint32_t token_rows;
     uint32_t a_first;
     uint32_t a_stride;
     uint32_t b_first;
@@ -2108,6 +2109,7 @@ static inline const tern_gpu_sample_slices_overrides *tern_gpu_sample_slices_ove
 typedef struct tern_gpu_scale_uniform {
     uint32_t cols;
     uint32_t count_word;
+    uint32_t token_rows;
     uint32_t x_first;
     uint32_t x_stride;
     uint32_t out_first;

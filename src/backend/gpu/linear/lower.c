@@ -52,6 +52,7 @@ static tern_status add_bias(tern_gpu_program *p, const tern_op *op, uint32_t par
     if (!d) return TERN_UNSUPPORTED;
     const tern_gpu_add_uniform u = {.cols = cols,
                                     .count_word = tern_gpu__count_word(p, op->rows),
+                                    .token_rows = tern_gpu__token_rows(p, op->rows),
                                     .a_first = residual.first + col,
                                     .a_stride = residual.stride,
                                     .b_first = op->bias[part].first_col,

@@ -4,13 +4,14 @@
 //   a, b       [rows] rows of a_stride, b_stride floats (0: one row for all), from a_first, b_first
 //   IN_PLACE   a is what result holds
 //   out        [rows] rows of out_stride floats from out_first
-//   params     word count_word holds the number of rows
+//   params     word count_word holds the number of rows, or of tokens, each of which has token_rows
 override WORKGROUP: u32 = 256;
 override IN_PLACE: bool = false;
 
 struct P {
     cols: u32,
     count_word: u32,
+    token_rows: u32,
     a_first: u32,
     a_stride: u32,
     b_first: u32,
@@ -29,7 +30,7 @@ struct P {
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
     let c = group.x * WORKGROUP + local;
     let t = group.y;
-    if (t >= params[p.count_word] || c >= p.cols) {
+    if (t >= params[p.count_word] * p.token_rows || c >= p.cols) {
         return;
     }
     let at = p.out_first + t * p.out_stride + c;

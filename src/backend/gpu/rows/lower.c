@@ -42,6 +42,7 @@ tern_status tern_gpu__lower_add(tern_gpu_program *p, const tern_op *op, tern_err
     if (!d) return TERN_UNSUPPORTED;
     const tern_gpu_add_uniform u = {.cols = op->out.cols,
                                     .count_word = tern_gpu__count_word(p, op->rows),
+                                    .token_rows = tern_gpu__token_rows(p, op->rows),
                                     .a_first = a.first_col,
                                     .a_stride = tern_gpu__stride(p, a),
                                     .b_first = b.first_col,

@@ -6,6 +6,7 @@ static tern_gpu_scale_uniform uniform_of(const tern_gpu_program *p, const tern_o
 {
     return (tern_gpu_scale_uniform){.cols = op->out.cols,
                                     .count_word = tern_gpu__count_word(p, op->rows),
+                                    .token_rows = tern_gpu__token_rows(p, op->rows),
                                     .x_first = x.first_col,
                                     .x_stride = tern_gpu__stride(p, x),
                                     .out_first = op->out.first_col,

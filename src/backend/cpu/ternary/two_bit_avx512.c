@@ -6,6 +6,7 @@
  * end, exactly. A lane grows by at most 4 * 192 * 128 for each group: it cannot wrap below 2.7 million columns. */
 #include <immintrin.h>
 
+#include "backend/cpu/ternary/few_avx512.h"
 #include "backend/cpu/ternary/ternary.h"
 #include "backend/cpu/ternary/vectors_avx512.h"
 
@@ -113,7 +114,13 @@ static inline __attribute__((always_inline)) void codes(const two_bit *e, const 
         (void)cols;                                                                                                    \
         codes(&slot, row, first, n, out);                                                                              \
     }                                                                                                                  \
-    TERN_TERNARY_KERNEL(slot, avx512, tern_cpu__ternary_gemm_avx512, gemv_##slot, tern_avx512__codes_##slot,           \
-                        TERN_PANEL_COLS, 12)
+    void tern_cpu__##slot##_avx512(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols,                 \
+                                   const tern_q8_rows *x, int32_t *dots, size_t dots_stride)                           \
+    {                                                                                                                  \
+        const tern_cpu__product p = {w, row_bytes, n_rows, cols, x, dots, dots_stride};                                \
+        if (x->n < TERN_AVX512_FEW_MIN) tern_cpu__gemv_tokens(gemv_##slot, &p);                                        \
+        else if (x->n <= TERN_AVX512_FEW_MAX) tern_avx512__few(&p, slot.pair_bytes, slot.shift);                       \
+        else tern_cpu__ternary_gemm_avx512(&p, tern_avx512__codes_##slot, TERN_PANEL_COLS);                            \
+    }
 DEFINE(i2_s)
 DEFINE(tq2_0)

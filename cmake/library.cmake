@@ -12,7 +12,10 @@ endif()
 
 file(GLOB_RECURSE TERN_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
 list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/(apps|hub|serve|web)/")
-if(NOT EMSCRIPTEN)
+list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/ranks/mpi\\.c$")
+if(EMSCRIPTEN)
+  list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/ranks/")
+else()
   list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/backend/webgpu/")
 endif()
 

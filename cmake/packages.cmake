@@ -1,4 +1,4 @@
-# Debian packages by CPack: libtern0 (the shared library), libtern-dev (headers, static library, pkg-config) and tern (the
+# Debian packages by CPack: tern-mpi (the module for several processes), libtern0 (the shared library), libtern-dev (headers, static library, pkg-config) and tern (the
 # command, its manual pages and completions, the bundled models). `make deb` builds them.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME tern)
@@ -9,6 +9,9 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_OUTPUT_FILE_PREFIX ${PROJECT_BINARY_DIR}/packages)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_COMPONENTS_ALL library development command)
+if(TERN_MPI_FOUND) # in a package of its own, so that the command needs no MPI
+  list(APPEND CPACK_COMPONENTS_ALL mpi)
+endif()
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
@@ -25,4 +28,8 @@ set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "Language models of few bits: header
 set(CPACK_DEBIAN_COMMAND_PACKAGE_NAME tern)
 set(CPACK_DEBIAN_COMMAND_PACKAGE_SECTION science)
 set(CPACK_COMPONENT_COMMAND_DESCRIPTION "Language models of few bits: run, serve and fine-tune them")
+set(CPACK_DEBIAN_MPI_PACKAGE_NAME tern-mpi)
+set(CPACK_DEBIAN_MPI_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "tern (= ${PROJECT_VERSION}), openmpi-bin")
+set(CPACK_COMPONENT_MPI_DESCRIPTION "Language models of few bits: one model in several processes, by MPI")
 include(CPack)

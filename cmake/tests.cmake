@@ -265,6 +265,14 @@ if(TERN_PYTHON AND TERN_PULL_FOUND AND NOT CMAKE_CROSSCOMPILING)
   set_tests_properties(hub_pull PROPERTIES TIMEOUT 600 LABELS checks ENVIRONMENT "${TERN_TEST_ENVIRONMENT};PYTHONDONTWRITEBYTECODE=1")
 endif()
 
+# One model in several processes; mpirun of another place than the module's library would not start them.
+if(TERN_PYTHON AND TERN_MPI_FOUND AND MPIEXEC_EXECUTABLE AND NOT TERN_SANITIZE)
+  add_test(NAME ranks COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/ranks/test_ranks.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:tern>
+    ${PROJECT_SOURCE_DIR}/models/stories.gguf ${PROJECT_SOURCE_DIR}/../shared/fixtures)
+  set_tests_properties(ranks PROPERTIES TIMEOUT 900 LABELS checks RUN_SERIAL ON ENVIRONMENT "${TERN_TEST_ENVIRONMENT};PYTHONDONTWRITEBYTECODE=1")
+  add_dependencies(tests tern_mpi)
+endif()
+
 # Models in parts, cut by a program of their own, in every command that opens one.
 if(TERN_PYTHON AND TARGET tern AND NOT CMAKE_CROSSCOMPILING AND NOT TERN_SANITIZE)
   add_test(NAME model_parts COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/model/test_parts.py $<TARGET_FILE:tern>

@@ -18,6 +18,7 @@
 
 #include "tern/batch.h"
 #include "tern/infer.h"
+#include "tern/ranks.h"
 #include "tern/status.h"
 #include "tern/text.h"
 #include "tern/train.h"
@@ -114,6 +115,12 @@ typedef struct tern_engine_options {
     bool profile;         /* for tern_engine_profile: every dispatch of a GPU is timed, which takes time of its own */
     tern_progress_fn progress; /* may be NULL */
     void *progress_context;
+    /* The other processes that run this model too, each with the rows of every matrix that are its own (tensor
+     * parallel): all of them load the same file, with the same options, rank 0 uses the engine as ever, and the others
+     * call tern_engine_follow. The text is the same with any number of them. CPU alone; no adapters. Borrowed; of one
+     * engine at a time. NULL: none. Errors: INVALID_ARGUMENT (another file, more ranks than heads), UNSUPPORTED (rows
+     * that do not begin at whole blocks), IO (a rank that is gone). */
+    tern_ranks *ranks;
 } tern_engine_options;
 
 /* Opens a GGUF file, a Hugging Face folder or a package (docs/reference/formats/package.md). Weights of a GGUF file are

@@ -25,6 +25,10 @@ typedef struct tern_lora tern_lora;
 /* Frees the engine; all its sessions and adapters must be closed. NULL is fine. */
 TERN_API void tern_engine_close(tern_engine *engine);
 
+/* What a rank of tern_engine_options.ranks but the first does with an engine: what rank 0 does with its own, until it
+ * closes that. Errors: INVALID_ARGUMENT (rank 0, or an engine without ranks), IO (rank 0 is gone). */
+TERN_API tern_status tern_engine_follow(tern_engine *engine, tern_error *err);
+
 /* Loads a PEFT folder (adapter_config.json, adapter_model.safetensors) or a GGUF adapter: a few bytes beside the
  * model's weights, which stay as they are. The files may go afterwards. On failure *lora is NULL. Errors: those of
  * reading (the tensor or key, the value found and the value expected), MALFORMED (it does not fit the model),

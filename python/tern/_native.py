@@ -53,7 +53,8 @@ class EngineOptions(Structure):
                         ("cpu_features", c_char_p), ("kernel", c_char_p), ("ffn", c_char_p), ("tune_file", c_char_p),
                         ("head", c_char_p), ("activations", c_char_p), ("no_fusion", c_char_p),
                         ("batch_invariant", c_bool), ("session", POINTER(SessionParams)), ("no_memory_check", c_bool), ("no_tokenizer", c_bool),
-                        ("profile", c_bool), ("progress", PROGRESS), ("progress_context", c_void_p)]
+                        ("profile", c_bool), ("progress", PROGRESS), ("progress_context", c_void_p),
+                        ("ranks", c_void_p)]
 
 
 class EngineInfo(Structure):

@@ -75,6 +75,7 @@ tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_
                                              .profile = o.profile},
                                  .batch_invariant = o.batch_invariant,
                                  .session = o.session,
+                                 .ranks = o.ranks,
                                  .no_memory_check = o.no_memory_check};
     const tern_model_options how = {
         .no_tokenizer = o.no_tokenizer, .progress = o.progress, .progress_context = o.progress_context};

@@ -52,6 +52,7 @@ typedef struct tern_command {
     const char *summary;                     /* one line */
     const char *detail;                      /* more lines, or NULL */
     const tern_flag_group *groups;           /* ends with one without flags */
+    bool ranks;                              /* several processes may run it together (apps/ranks.h) */
     uint32_t min_args, max_args;             /* words that are no flags */
     void (*defaults)(tern_options *options); /* may be NULL: all zero */
     /* Does the work; an error is printed by the caller. CANCELLED after Ctrl-C. */

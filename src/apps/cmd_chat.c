@@ -321,6 +321,7 @@ const tern_command tern_command_chat = {
     .detail = "Each line is a message; input that is no terminal works too. A line that ends with \\ goes on in the\n"
               "next one, and three quotes begin and end a message of several lines. /help inside lists the commands.",
     .groups = groups,
+    .ranks = true,
     .defaults = defaults,
     .run = run,
 };

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "apps/app.h"
+#include "apps/ranks.h"
 #include "base/nearest.h"
 #include "format/json.h"
 
@@ -55,7 +56,7 @@ static int report(const tern_command *command, tern_status status, const tern_er
 {
     if (status == TERN_OK) return EXIT_OK;
     if (status == TERN_CANCELLED && tern_app_interrupted()) return EXIT_INTERRUPTED;
-    fprintf(stderr, "tern %s: error: %s\n", command->name, err->message);
+    fprintf(stderr, "tern %s: error: %s%s\n", command->name, tern_app_rank_words(), err->message);
     return status == TERN_INVALID_ARGUMENT ? EXIT_USAGE : EXIT_FAILED;
 }
 
@@ -72,11 +73,13 @@ static int run_command(const tern_command *command, int n, char **words)
         tern_args_help(command, options.help_all, stdout);
         code = EXIT_OK;
     } else {
-        tern_status status = command->run(&options, &err);
+        tern_status status = tern_app_join(command, &err);
+        if (status == TERN_OK) status = tern_app_run_ranked(command, &options, &err);
         tern_status flushed = status == TERN_OK ? tern_app_flush(&err) : status;
         code = report(command, flushed, &err);
     }
     tern_args_deinit(&options);
+    tern_app_leave(code != EXIT_OK);
     return code;
 }
 

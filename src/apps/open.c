@@ -6,6 +6,7 @@
 
 #include "apps/hub.h"
 #include "apps/progress.h"
+#include "apps/ranks.h"
 #include "base/file.h"
 #include "base/program.h"
 #include "base/show.h"
@@ -183,6 +184,8 @@ tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *
     TERN_TRY(read_gpu_layers(o->gpu_layers, &how.split, &how.gpu_layers, err));
     if (o->head && strcmp(o->head, "exact") != 0) TERN_TRY(tern_encoding_parse("--head", o->head, &unused, err));
     TERN_TRY(tern_app_find_model(o, &path, err));
+    TERN_TRY(tern_app_engine_ranks(&how.ranks, err));
+    if (!n_threads) how.n_threads = tern_app_rank_threads();
     const tern_status status = tern_engine_load(engine, path.text, &how, err);
     tern_progress_end(&progress);
     if (status == TERN_OK) note_unused(path.text, *engine);

@@ -47,7 +47,8 @@ static tern_status open_cpu(tern_backend **backend, const tern_backend_options *
                             .kernel = options->kernel,
                             .ffn = options->ffn,
                             .choices = options->choices,
-                            .n_choices = options->n_choices};
+                            .n_choices = options->n_choices,
+                            .ranks = options->ranks};
     if (options->cpu_features) {
         cpu.features_set = true;
         TERN_TRY(tern_cpu_features_parse(options->cpu_features, tern_cpu_features(), &cpu.features, err));
@@ -129,6 +130,8 @@ static tern_status open_named(tern_backend **backend, const char *name, const te
         return tern_fail(err, TERN_INVALID_ARGUMENT, "option %s: backend \"cpu\" has none; it goes with that of a GPU",
                          gpu_only);
     if (strcmp(name, "cpu") == 0) return open_cpu(backend, options, err);
+    if (options->ranks)
+        return tern_fail(err, TERN_UNSUPPORTED, "backend \"%s\" in several processes: \"cpu\" expected", name);
     if (strcmp(name, "vulkan") == 0) return open_vulkan(backend, options, err);
     if (strcmp(name, "cuda") == 0) return open_cuda(backend, options, err);
     if (strcmp(name, "webgpu") == 0) return open_webgpu(backend, options, err);

@@ -21,6 +21,7 @@ typedef struct tern_backend_options {
     const tern_kernel_choice *choices; /* [n_choices], borrowed for the call; those of other numbers of threads, and of
                                         * other devices, do not count */
     size_t n_choices;
+    tern_ranks *ranks; /* CPU: that graphs of a cut model are run with, borrowed; NULL: none */
     /* of GPUs */
     const char *device;  /* its index in the list of devices, or a part of its name; NULL: what should be fastest */
     bool split;          /* only the model's last gpu_layers layers run on the device, all else on the CPU; when */

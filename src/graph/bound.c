@@ -121,8 +121,19 @@ tern_status tern_bound_write_params(const tern_bound_graph *bound, tern_error *e
     return b->buffer_write(b, bound->params, 0, bound->staging, bound->graph->param_bytes, err);
 }
 
+/* What the other ranks need to run the same step. */
+static tern_status tell(const tern_bound_graph *bound, uint32_t n_steps, tern_error *err)
+{
+    tern_ranks *ranks = bound->ranks;
+    if (!ranks || ranks->rank != 0) return TERN_OK;
+    const tern_bound_message message = {.what = TERN_TOLD_START, .number = bound->number, .n_steps = n_steps};
+    TERN_TRY(ranks->tell(ranks, &message, sizeof message, err));
+    return ranks->tell(ranks, bound->staging, tern_size_of(bound->graph->param_bytes), err);
+}
+
 tern_status tern_bound_start(const tern_bound_graph *bound, uint32_t n_steps, tern_error *err)
 {
+    TERN_TRY(tell(bound, n_steps, err));
     TERN_TRY(tern_bound_write_params(bound, err));
     return bound->backend->run(bound->backend, bound->prepared, n_steps, err);
 }

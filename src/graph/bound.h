@@ -9,6 +9,7 @@
 #define TERN_GRAPH_BOUND_H
 
 #include "graph/memory.h"
+#include "ranks/ranks.h"
 
 typedef struct tern_bound_graph {
     tern_backend *backend;
@@ -21,6 +22,8 @@ typedef struct tern_bound_graph {
     size_t n_owned;
     tern_activations activations; /* of its own, where it was given none */
     bool reading;                 /* PENDING was given for a read */
+    tern_ranks *ranks;            /* that run it together; NULL: none. Rank 0 tells the others to start it: */
+    uint32_t number;              /* the same graph has the same one on all ranks, from 1 on */
 } tern_bound_graph;
 
 /* Where a value lies that somebody else keeps: weights, states, caches, shared constants. `value` is neither a
@@ -28,6 +31,13 @@ typedef struct tern_bound_graph {
  * (once for all values of that weight), a constant filled, all else zeros. */
 typedef tern_status (*tern_bound_find)(void *context, const tern_graph *graph, uint32_t value, tern_binding *out,
                                        tern_error *err);
+
+/* What rank 0 tells the others (infer/follow.h): what is to be done, and with which of what they have. */
+typedef struct tern_bound_message {
+    uint32_t what, number, n_steps, reserved;
+} tern_bound_message;
+
+enum { TERN_TOLD_END, TERN_TOLD_OPEN, TERN_TOLD_CLOSE, TERN_TOLD_START };
 
 /* Zero-initialised: all memory is the graph's own. */
 typedef struct tern_bound_options {

@@ -1,6 +1,8 @@
 /* Values and ops of a graph under construction. */
 #include "graph/builder.h"
 
+#include "model/cut.h"
+
 #include <stdio.h>
 
 tern_view tern_build__value(tern_builder *b, tern_value value, const char *name)
@@ -40,7 +42,9 @@ const tern_weight *tern_build__weight_at(const tern_builder *b, tern_role role)
     const tern_graph_weight *weight = tern_build__graph_weight(b, role);
     if (weight && weight->weight) return weight->weight;
     /* a head that is the embedding table stays so when another table takes its place */
-    if (role == TERN_ROLE_OUTPUT && b->config->tied_head) return tern_build__weight_at(b, TERN_ROLE_TOKEN_EMBD);
+    const bool whole = tern_model_cut(b->model).n < 2;
+    if (role == TERN_ROLE_OUTPUT && b->config->tied_head && whole)
+        return tern_build__weight_at(b, TERN_ROLE_TOKEN_EMBD);
     return tern_model_weight(b->model, role, layer);
 }
 
@@ -103,6 +107,20 @@ tern_view tern_build__scale(tern_builder *b, const char *name, tern_view x, floa
     tern_view y = tern_build__activation(b, name, TERN_DTYPE_F32, rows, x.cols);
     tern_op op = {.kind = TERN_OP_SCALE, .in = {[TERN_SCALE_X] = x}, .scale = factor, .softcap = softcap};
     tern_build__op(b, op, rows, TERN_SCALE_INPUTS, y);
+    return y;
+}
+
+tern_view tern_build__all_gather(tern_builder *b, const char *name, tern_view x, tern_role role)
+{
+    tern_cut cut = tern_model_cut(b->model);
+    uint32_t whole;
+    if (cut.n < 2 || tern_cut_rows(b->config, role, b->layer, cut, &whole).n == whole) return x;
+    tern_op op = {.kind = TERN_OP_ALL_GATHER, .in = {[TERN_ALL_GATHER_X] = x}, .n_ranks = cut.n};
+    for (cut.rank = 0; cut.rank < cut.n; cut.rank++)
+        op.rank_cols[cut.rank] = tern_cut_rows(b->config, role, b->layer, cut, &whole).n;
+    const tern_rows rows = tern_build__rows_of(b, x);
+    tern_view y = tern_build__activation(b, name, TERN_DTYPE_F32, rows, whole);
+    tern_build__op(b, op, rows, TERN_ALL_GATHER_INPUTS, y);
     return y;
 }
 

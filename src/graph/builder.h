@@ -36,6 +36,8 @@ tern_rows tern_build__rows_of(const tern_builder *b, tern_view x);
 tern_view tern_build__rms_norm(tern_builder *b, const char *name, tern_view x, tern_role role);
 /* The same into `out`, which may be x. A norm of fewer columns is one of each run of so many. */
 tern_view tern_build__rms_norm_at(tern_builder *b, tern_view x, tern_role role, tern_view out);
+/* Whole rows of what every rank has made of a role's rows; x itself where the model is not cut. */
+tern_view tern_build__all_gather(tern_builder *b, const char *name, tern_view x, tern_role role);
 /* x times the factor, and with a soft cap (not 0) that of it. */
 tern_view tern_build__scale(tern_builder *b, const char *name, tern_view x, float factor, float softcap);
 /* Makes x hidden state `index`, where they are wanted. */
@@ -54,6 +56,7 @@ typedef struct tern_build_input {
 typedef struct tern_build_linear {
     const char *name;     /* of the result */
     tern_role role, bias; /* of the bias, where the model has one; else TOKEN_EMBD, which is 0 */
+    bool gathered;        /* from all ranks, where the model is cut */
     tern_role norm;       /* of the norm before this layer alone, where models have one; else TOKEN_EMBD */
     tern_view out;
 } tern_build_linear;

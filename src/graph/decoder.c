@@ -9,11 +9,11 @@ static tern_view add(tern_builder *b, const char *name, tern_view a, tern_view c
     return y;
 }
 
-static void rope(tern_builder *b, tern_view x, uint32_t n_heads)
+static void rope(tern_builder *b, tern_view x)
 {
     if (tern_config_layer(b->config, b->layer).plain) return;
     tern_op op = {.kind = TERN_OP_ROPE,
-                  .n_heads = n_heads,
+                  .n_heads = x.cols / b->config->head_dim,
                   .head_dim = b->config->head_dim,
                   .rope_adjacent = b->config->rope_adjacent,
                   .rope_dim = b->config->rope_dim,
@@ -29,15 +29,14 @@ static bool is_ring(const tern_builder *b)
     return b->options->n_ring_pages && tern_config_layer(b->config, b->layer).window;
 }
 
-static tern_view cache(tern_builder *b, const char *name, tern_dtype type)
+static tern_view cache(tern_builder *b, const char *name, tern_dtype type, uint32_t cols)
 {
-    const tern_config *c = b->config;
     const tern_graph_options *o = b->options;
     uint64_t pages = is_ring(b) ? (uint64_t)o->n_ring_pages * o->n_sequences : o->n_pages;
     tern_value value = {.kind = TERN_VALUE_CACHE,
                         .dtype = type,
-                        .cols = c->n_kv_heads * c->head_dim,
-                        .bytes = tern_row_bytes(type, c->n_kv_heads * c->head_dim, pages * TERN_PAGE_SIZE)};
+                        .cols = cols,
+                        .bytes = tern_row_bytes(type, cols, pages * TERN_PAGE_SIZE)};
     return tern_build__value(b, value, name);
 }
 
@@ -56,7 +55,8 @@ static void attend_cache(tern_builder *b, tern_op op, tern_view q, tern_view k, 
     tern_view positions = tern_build__param(b, TERN_PARAM_POSITIONS);
     tern_view sequences = tern_build__param(b, TERN_PARAM_SEQUENCES);
     tern_view pages = tern_build__param(b, is_ring(b) ? TERN_PARAM_RING_PAGES : TERN_PARAM_PAGES);
-    tern_view k_cache = cache(b, "k_cache", b->options->kv.k), v_cache = cache(b, "v_cache", b->options->kv.v);
+    tern_view k_cache = cache(b, "k_cache", b->options->kv.k, k.cols);
+    tern_view v_cache = cache(b, "v_cache", b->options->kv.v, v.cols);
     tern_op write = op;
     write.kind = TERN_OP_KV_WRITE;
     write.in[TERN_KV_WRITE_K] = k;
@@ -94,13 +94,12 @@ static void attend_rows(tern_builder *b, tern_op op, tern_view q, tern_view k, t
 
 static tern_view attention(tern_builder *b, tern_view q, tern_view k, tern_view v)
 {
-    const tern_config *c = b->config;
-    tern_op op = {.n_heads = c->n_heads, .n_kv_heads = c->n_kv_heads, .head_dim = c->head_dim};
-    uint32_t cols = c->n_heads * c->head_dim;
-    tern_view out = tern_build__activation(b, "attn_out", TERN_DTYPE_F32, TERN_ROWS_TOKENS, cols);
+    const uint32_t dim = b->config->head_dim;
+    tern_op op = {.n_heads = q.cols / dim, .n_kv_heads = k.cols / dim, .head_dim = dim};
+    tern_view out = tern_build__activation(b, "attn_out", TERN_DTYPE_F32, TERN_ROWS_TOKENS, q.cols);
     if (b->options->training) attend_rows(b, op, q, k, v, out);
     else attend_cache(b, op, q, k, v, out);
-    return out;
+    return tern_build__all_gather(b, "attn_out_all", out, TERN_ROLE_ATTN_Q);
 }
 
 /* Each head by itself; in place, unless training needs what was there. */
@@ -132,11 +131,11 @@ static tern_view attention_block(tern_builder *b, tern_view x)
     tern_build__linears(b, &in, qkv, 3);
     norm_heads(b, "q_norm", &qkv[0].out, TERN_ROLE_ATTN_Q_NORM);
     norm_heads(b, "k_norm", &qkv[1].out, TERN_ROLE_ATTN_K_NORM);
-    rope(b, qkv[0].out, b->config->n_heads);
-    rope(b, qkv[1].out, b->config->n_kv_heads);
+    rope(b, qkv[0].out);
+    rope(b, qkv[1].out);
     tern_build_input sub = {.x = attention(b, qkv[0].out, qkv[1].out, qkv[2].out)};
     if (b->config->sub_norms) sub.x = tern_build__rms_norm(b, "attn_sub_norm", sub.x, TERN_ROLE_ATTN_SUB_NORM);
-    tern_build_linear o = {"attn_o", TERN_ROLE_ATTN_OUTPUT, TERN_ROLE_ATTN_OUTPUT_BIAS,
+    tern_build_linear o = {"attn_o", TERN_ROLE_ATTN_OUTPUT, TERN_ROLE_ATTN_OUTPUT_BIAS, .gathered = true,
                            .norm = TERN_ROLE_ATTN_OUTPUT_IN_NORM};
     tern_build__linears(b, &sub, &o, 1);
     return block_sum(b, "ffn_inp", x, o.out, TERN_ROLE_ATTN_POST_NORM);
@@ -175,24 +174,26 @@ static tern_view ffn_block(tern_builder *b, tern_view x)
     if (experts) in.route = route(b, in.x);
     tern_build_linear pair[] = {{.name = "ffn_gate", .role = TERN_ROLE_FFN_GATE, .norm = TERN_ROLE_FFN_GATE_IN_NORM},
                                 {.name = "ffn_up", .role = TERN_ROLE_FFN_UP, .norm = TERN_ROLE_FFN_UP_IN_NORM}};
-    tern_build_linear down = {.name = "ffn_down", .role = TERN_ROLE_FFN_DOWN, .norm = TERN_ROLE_FFN_DOWN_IN_NORM};
+    tern_build_linear down = {
+        .name = "ffn_down", .role = TERN_ROLE_FFN_DOWN, .norm = TERN_ROLE_FFN_DOWN_IN_NORM, .gathered = !experts};
     if (experts) {
         pair[0].role = TERN_ROLE_FFN_GATE_EXPS, pair[0].bias = TERN_ROLE_FFN_GATE_EXPS_BIAS;
         pair[1].role = TERN_ROLE_FFN_UP_EXPS, pair[1].bias = TERN_ROLE_FFN_UP_EXPS_BIAS;
         down.role = TERN_ROLE_FFN_DOWN_EXPS, down.bias = TERN_ROLE_FFN_DOWN_EXPS_BIAS;
     }
     tern_build__linears(b, &in, pair, 2);
-    tern_view h =
-        tern_build__activation(b, "ffn_act", TERN_DTYPE_F32, rows, tern_config_layer(b->config, b->layer).n_ff);
+    tern_view h = tern_build__activation(b, "ffn_act", TERN_DTYPE_F32, rows, pair[0].out.cols);
     tern_op gate = {.kind = TERN_OP_GATE,
                     .in = {[TERN_GATE_GATE] = pair[0].out, [TERN_GATE_UP] = pair[1].out},
                     .activation = b->config->activation,
                     .limit = b->config->ffn_limit};
     tern_build__op(b, gate, rows, TERN_GATE_INPUTS, h);
+    h = tern_build__all_gather(b, "ffn_act_all", h, pair[0].role);
     tern_build_input sub = {.x = h, .rows = rows, .route = in.route};
     if (b->config->sub_norms) sub.x = tern_build__rms_norm(b, "ffn_sub_norm", h, TERN_ROLE_FFN_SUB_NORM);
     tern_build__linears(b, &sub, &down, 1);
     if (experts) down.out = combine(b, down.out, in.route);
+    if (experts) down.out = tern_build__all_gather(b, "ffn_out_all", down.out, down.role);
     return block_sum(b, "l_out", x, down.out, TERN_ROLE_FFN_POST_NORM);
 }
 

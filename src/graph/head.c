@@ -30,7 +30,7 @@ static tern_view logits_of(tern_builder *b, tern_build_input *in, const char *na
 {
     const float cap = b->config->logit_softcap, divisor = b->config->logit_scale;
     const bool scaled = cap > 0 || divisor > 0;
-    tern_build_linear table = {.name = scaled ? "logits_plain" : name, .role = TERN_ROLE_OUTPUT};
+    tern_build_linear table = {.name = scaled ? "logits_plain" : name, .role = TERN_ROLE_OUTPUT, .gathered = true};
     tern_build__linears(b, in, &table, 1);
     return scaled ? tern_build__scale(b, name, table.out, divisor > 0 ? 1.0f / divisor : 1.0f, cap) : table.out;
 }

@@ -175,6 +175,14 @@ static tern_build_input normed(tern_builder *b, const tern_build_input *in, cons
     return own;
 }
 
+/* The rows that other ranks have made, beside what is here. */
+static tern_view gathered(tern_builder *b, const tern_build_linear *layer)
+{
+    char name[48];
+    snprintf(name, sizeof name, "%s_all", layer->name);
+    return tern_build__all_gather(b, name, layer->out, layer->role);
+}
+
 void tern_build__linears(tern_builder *b, tern_build_input *in, tern_build_linear *layers, uint32_t n)
 {
     /* the layers first, so that they follow each other and can be fused */
@@ -188,6 +196,7 @@ void tern_build__linears(tern_builder *b, tern_build_input *in, tern_build_linea
         tern_view x = takes_quantized(b, read, l->role) ? quantized(b, read) : read->x;
         const tern_weight *bias = l->bias ? tern_build__weight_at(b, l->bias) : NULL;
         l->out = multiply(b, base, read, x, w, bias && bias->encoding ? bias : NULL, tern_build__no_view(), 0);
+        if (l->gathered) l->out = gathered(b, l);
     }
     bool more = true;
     for (uint32_t k = 0; more; k++) more = adapt(b, in, layers, n, k);

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "infer/engine_head.h"
 #include "infer/expert_cache.h"
+#include "infer/follow.h"
 #include "infer/memory_need.h"
 #include "infer/session.h"
 
@@ -25,6 +26,8 @@ struct tern_engine {
     uint32_t no_fusion;
     bool batch_invariant;
     bool no_memory_check;
+    tern_ranks *ranks;
+    uint32_t n_numbers;
     void *thing; /* that it closes, by: */
     void (*close_thing)(void *thing);
     const tern_engine_params *params; /* only while opening; NULL: opened in steps */
@@ -125,6 +128,7 @@ tern_status tern_engine__begin(tern_engine **engine, const tern_engine_params *p
     e->no_memory_check = params->no_memory_check;
     e->int8_blocks = params->int8_blocks;
     e->head_exact = params->head_exact;
+    e->ranks = params->ranks;
     return TERN_OK;
 }
 
@@ -179,6 +183,7 @@ tern_status tern_engine_open(tern_engine **engine, tern_model *model, const tern
     tern_status status;
     *engine = NULL;
     tern_backend_options backend = params->backend;
+    backend.ranks = params->ranks;
     const uint32_t n_layers = tern_model_config(model)->n_layers;
     if (backend.gpu_layers > n_layers) backend.split = false; /* all of it, so one backend does it */
     TERN_GOTO(tern_engine__begin(&e, params, err));
@@ -201,6 +206,7 @@ fail:
 void tern_engine_close(tern_engine *engine)
 {
     if (!engine) return;
+    tern_follow__end(engine);
     for (size_t i = 0; i < engine->n_slots; i++) engine->backend->buffer_free(engine->backend, engine->slots[i].buffer);
     if (engine->backend) engine->backend->close(engine->backend);
     tern_free_aligned(engine->head_data);
@@ -265,6 +271,22 @@ uint32_t tern_engine_no_fusion(const tern_engine *engine)
 bool tern_engine_batch_invariant(const tern_engine *engine)
 {
     return engine->batch_invariant;
+}
+
+tern_ranks *tern_engine_ranks(const tern_engine *engine)
+{
+    return engine->ranks;
+}
+
+tern_status tern_engine__needs_one_rank(const tern_engine *engine, const char *what, tern_error *err)
+{
+    if (!engine->ranks) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED, "%s in %u processes: one expected", what, engine->ranks->n);
+}
+
+uint32_t tern_engine__next_number(tern_engine *engine)
+{
+    return ++engine->n_numbers;
 }
 
 bool tern_engine_int8_blocks(const tern_engine *engine)

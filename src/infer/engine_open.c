@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/progress.h"
 #include "base/show.h"
+#include "infer/follow.h"
 #include "infer/loader.h"
 #include "model/package.h"
 
@@ -16,6 +17,7 @@ static tern_status open_model(tern_engine **engine, const char *path, const tern
     tern_model_options opening = options ? *options : (tern_model_options){0};
     tern_engine_params preparing = *params;
     tern_progress_part half = {.whole = opening.progress, .context = opening.progress_context, .share = 0.5f};
+    if (params->ranks) opening.rank = params->ranks->rank, opening.n_ranks = params->ranks->n;
     opening.progress = preparing.progress = opening.progress ? tern_progress_part_report : NULL;
     opening.progress_context = preparing.progress_context = &half;
     TERN_TRY(tern_model_open(&model, path, &opening, err));
@@ -160,8 +162,9 @@ tern_status tern_engine_open_path(tern_engine **engine, const char *path, const 
     tern_error local = {0};
     tern_error *e = err ? err : &local;
     *engine = NULL;
+    if (params->ranks) TERN_TRY(tern_follow__agree(params->ranks, path, e));
     /* A table that is to be made anew has to be whole. */
-    if (params->head || !tern_package_is(path)) return open_model(engine, path, options, params, e);
+    if (params->head || params->ranks || !tern_package_is(path)) return open_model(engine, path, options, params, e);
     const tern_status status = open_package(engine, path, options, params, e);
     return status == TERN_OK ? TERN_OK : tern_error_prefix(e, "%s", tern_show_z(path).text);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "infer/follow.h"
 
 /* Kernels that multiply tiles, which a few decoded tokens fill least badly (docs/internals/batch-invariance.md). */
 enum { INVARIANT_ROWS = 32 };
@@ -116,6 +117,8 @@ static tern_status bind(const tern_runner *r, const tern_runner_graphs *set, ter
     const uint32_t n_ordered = r->params.n_sequences ? 0 : r->n_pages;
     for (uint32_t page = 0; page < n_ordered; page++) pages[page] = page;
     for (uint32_t page = 0; ring && page < r->n_pages; page++) ring[page] = page % r->n_ring_pages;
+    g->bound.ranks = tern_engine_ranks(r->engine);
+    if (g->bound.ranks) g->bound.number = tern_engine__next_number(r->engine);
     return tern_bound_prepare(&g->bound, err);
 }
 
@@ -225,6 +228,8 @@ tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const ter
 {
     *runner = (tern_runner){.engine = engine, .params = *params};
     size_caches(runner);
+    if (params->n_loras) TERN_TRY(tern_engine__needs_one_rank(engine, "adapters", err));
+    TERN_TRY(tern_follow__opens(runner, err));
     const tern_lora_set all = {params->loras, params->n_loras};
     tern_status status = make_graphs(runner, &all, 1, false, &runner->graphs, err);
     runner->params.loras = NULL; /* the caller's */
@@ -236,6 +241,7 @@ tern_status tern_runner_set_loras(tern_runner *runner, const tern_lora_use *lora
 {
     tern_runner_graphs *set = NULL;
     const tern_lora_set all = {loras, n};
+    TERN_TRY(tern_engine__needs_one_rank(runner->engine, "adapters", err));
     TERN_TRY(make_graphs(runner, &all, 1, false, &set, err));
     graphs_free(backend_of(runner), runner->graphs);
     runner->graphs = set;
@@ -246,6 +252,7 @@ tern_status tern_runner_add_graphs(tern_runner *runner, const tern_lora_set *set
                                    tern_runner_graphs **graphs, tern_error *err)
 {
     *graphs = NULL;
+    TERN_TRY(tern_engine__needs_one_rank(runner->engine, "adapters", err));
     return make_graphs(runner, sets, n_sets, true, graphs, err);
 }
 
@@ -258,6 +265,7 @@ void tern_runner_deinit(tern_runner *runner)
 {
     if (!runner->engine) return;
     tern_backend *b = backend_of(runner);
+    tern_follow__closes(runner);
     graphs_free(b, runner->graphs);
     tern_graph_buffers_free(&runner->constants, b);
     tern_graph_buffers_free(&runner->caches, b);

@@ -43,6 +43,7 @@ typedef struct tern_runner {
     tern_runner_params params;
     tern_runner_graphs *graphs; /* backends hold on to graphs where they lie */
     tern_graph_buffers constants, caches;
+    uint32_t number; /* that the other ranks have it by; 0: there are none */
     uint32_t n_pages;
     uint32_t n_ring_pages; /* of the caches of layers with a window; 0: n_pages */
     uint32_t window;       /* the longest; 0: no layer has one */

@@ -84,6 +84,7 @@ tern_status tern_model__begin(tern_model **model, const tern_model_options *opti
 /* A missing optional key is no error: what it left in err is cleared. */
 tern_status tern_model__end(tern_model *made, tern_status status, tern_model **model, tern_error *err)
 {
+    if (status == TERN_OK) status = tern_model__cut(made, err);
     if (status != TERN_OK) {
         tern_model_close(made);
         return status;
@@ -157,7 +158,7 @@ tern_status tern_model_add_tokens(tern_model *model, const char *const *texts, s
 
 const tern_weight *tern_model_weight(const tern_model *model, tern_role role, uint32_t layer)
 {
-    if (role == TERN_ROLE_OUTPUT && model->config.tied_head) role = TERN_ROLE_TOKEN_EMBD;
+    if (role == TERN_ROLE_OUTPUT && model->config.tied_head && model->cut.n < 2) role = TERN_ROLE_TOKEN_EMBD;
     return &model->weights[(size_t)layer * TERN_ROLE_COUNT + role];
 }
 

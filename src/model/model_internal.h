@@ -8,7 +8,7 @@
 #include "format/gguf_parts.h"
 #include "format/json.h"
 #include "format/safetensors.h"
-#include "model/model.h"
+#include "model/cut.h"
 
 /* The one GGUF file in a folder without config.json (of one in parts the first), the caller's to free; NULL: a Hugging
  * Face folder. Errors: NOT_FOUND (neither), INVALID_ARGUMENT (several, or an adapter), OUT_OF_MEMORY. */
@@ -65,6 +65,7 @@ struct tern_model {
     tern_exact_scale *exact;   /* as weights; NULL: the file has none */
     tern_hf_spelling spelling; /* of an HF folder's tensors */
     bool i2s_stated;           /* that its I2_S layers are in Tern's order, whatever the evidence says */
+    tern_cut cut;              /* which rows it has */
     bool derived;              /* the tokenizer is another model's */
     tern_unused_tensors unused;
 
@@ -290,6 +291,11 @@ tern_status tern_model__check_shape(const tern_config *config, tern_role role, u
                                     uint64_t rows, uint64_t cols, tern_error *err);
 tern_status tern_model__check_encoding(tern_role role, const char *name, const tern_encoding *e, tern_error *err);
 /* Codes, scales and values of one weight that has been filled in; reads all of it unless the options say no. */
+/* Takes of each weight what the rank of the options has. Errors: tern_cut_check; UNSUPPORTED (rows that do not start at
+ * a whole block). */
+tern_status tern_model__cut(tern_model *model, tern_error *err);
+/* tern_encoding_check of the rows that this rank is to have. */
+tern_status tern_model__check_own_rows(const tern_model *model, const tern_weight *weight, tern_error *err);
 tern_status tern_model__check_data(const tern_model *model, const tern_weight *weight, tern_error *err);
 /* Gives the weight, whose rows and cols are set, an f32 copy of the vector (of experts: the vectors) at `data`. */
 tern_status tern_model__set_vector(tern_model *model, tern_weight *weight, const tern_encoding *e, const uint8_t *data,

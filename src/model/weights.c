@@ -71,7 +71,7 @@ tern_status tern_model__check_data(const tern_model *model, const tern_weight *w
 {
     TERN_TRY(tern_model__check_scales(weight, err));
     if (model->options->no_check) return TERN_OK;
-    if (tern_encoding_check(weight->encoding, weight->data, weight->rows, weight->cols, err) == TERN_OK) return TERN_OK;
+    if (tern_model__check_own_rows(model, weight, err) == TERN_OK) return TERN_OK;
     return tern_error_prefix(err, "%s", weight->name);
 }
 

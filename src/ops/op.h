@@ -15,6 +15,7 @@
 #include "ops/operands.h"
 #include "ops/routing.h"
 #include "quant/weight.h"
+#include "tern/ranks.h"
 
 /* Which rows a value or an op has: one for each token of the step; one for each token whose logits are wanted; or
  * n_routes of the graph for each token, where row t * n_routes + j belongs to token t and its j-th expert. */
@@ -84,6 +85,7 @@ static inline bool tern_value_is_routes(const tern_value *value)
     X(GATE, "gate")                                                                                                    \
     X(ADD, "add")                                                                                                      \
     X(GATHER, "gather")                                                                                                \
+    X(ALL_GATHER, "all_gather")                                                                                        \
     X(SAMPLE, "sample")                                                                                                \
     X(NORM_QUANT, "norm_quant")                                                                                        \
     X(ROPE_KV, "rope_kv")                                                                                              \
@@ -193,6 +195,8 @@ typedef struct tern_op {
     /* UPDATE */
     tern_optimizer optimizer; /* SGD has momentum when m is there */
     bool decays;              /* matrices do, norms do not */
+    /* ALL_GATHER: the columns that each rank has, in order; their sum is out's, and this rank's are x's */
+    uint32_t n_ranks, rank_cols[TERN_MAX_RANKS];
     /* REQUANTIZE */
     float threshold; /* 0: absmean, round(w / scale); else code = +-1 where |w| > threshold * scale */
     float clamp;     /* not 0: the master is first cut to +- clamp * the scale that the weight still has */

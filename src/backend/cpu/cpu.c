@@ -140,7 +140,7 @@ static tern_status run(tern_backend *b, tern_prepared *prepared, uint32_t n_step
     tern_cpu *cpu = self(b);
     if (n_steps != 1) return tern_fail(err, TERN_INVALID_ARGUMENT, "run of %u steps: the CPU takes 1", n_steps);
     const uint8_t *counts = prepared->params[TERN_PARAM_COUNTS];
-    tern_cpu_step step = {.cpu = cpu, .prepared = prepared};
+    tern_cpu_step step = {.cpu = cpu, .prepared = prepared, .err = err};
     memcpy(&step.n_tokens, counts, 4);
     memcpy(&step.n_outputs, counts + 4, 4);
     memcpy(&step.n_top, counts + 8, 4);
@@ -150,12 +150,12 @@ static tern_status run(tern_backend *b, tern_prepared *prepared, uint32_t n_step
                          "step of %u tokens and %u outputs: 1 to %u and at most %u expected", step.n_tokens,
                          step.n_outputs, g->max_tokens, g->max_outputs);
     pthread_mutex_lock(&cpu->running);
-    for (size_t i = 0; i < g->n_ops; i++) run_op(&step, &prepared->ops[i]);
+    for (size_t i = 0; i < g->n_ops && step.status == TERN_OK; i++) run_op(&step, &prepared->ops[i]);
     cpu->counters.runs++;
     cpu->counters.ops += g->n_ops;
     count_weights(&cpu->counters, &step);
     pthread_mutex_unlock(&cpu->running);
-    return TERN_OK;
+    return step.status;
 }
 
 static tern_status wait(tern_backend *b, tern_error *err)
@@ -263,6 +263,7 @@ tern_status tern_cpu_open(tern_backend **backend, const tern_cpu_options *option
                                .counters = counters,
                                .measure = tern_cpu__measure,
                                .profile = profile};
+    cpu->ranks = options->ranks;
     tern_cpu_kernels_choose(options->features_set ? options->features : tern_cpu_features(), &cpu->kernels);
     tern_status status = tern_cpu__choice_parse(options->kernel, &cpu->choice, err);
     if (status == TERN_OK) status = parse_ffn(options->ffn, &cpu->ffn, err);

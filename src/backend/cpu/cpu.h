@@ -7,6 +7,7 @@
 #include "backend/backend.h"
 #include "backend/cpu/kernels.h"
 #include "backend/kernel_choice.h"
+#include "tern/ranks.h"
 
 typedef struct tern_cpu_options {
     uint32_t n_threads; /* 0: one for each physical core */
@@ -18,6 +19,7 @@ typedef struct tern_cpu_options {
     const tern_kernel_choice
         *choices; /* [n_choices], borrowed for the call; those of other numbers of threads do not count */
     size_t n_choices;
+    tern_ranks *ranks; /* that ALL_GATHER is among, which the backend borrows; NULL: none */
 } tern_cpu_options;
 
 /* Opens the backend, after trying every chosen kernel once on a small case: one that dies of an illegal instruction or

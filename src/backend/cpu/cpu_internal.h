@@ -9,6 +9,7 @@
 #include "backend/cpu/cpu.h"
 #include "base/pool.h"
 #include "ops/ref/experts.h"
+#include "ranks/ranks.h"
 
 /* What multiplies a ternary weight with a few tokens (candidates/candidates.h), and with which number. */
 typedef struct tern_cpu__candidate tern_cpu__candidate;
@@ -37,6 +38,7 @@ typedef struct tern_cpu {
     tern_cpu__shape_choice *shape_choices; /* [n_shape_choices] */
     size_t n_shape_choices;
     tern_cpu__layout_memory layouts;
+    tern_ranks *ranks;       /* NULL: this process is the only one */
     pthread_mutex_t running; /* the pool serves one step at a time */
     tern_backend_counters counters;
     uint64_t op_runs[TERN_OP_COUNT + 1]; /* the last: the output head */
@@ -104,6 +106,8 @@ struct tern_prepared {
 struct tern_cpu_step {
     tern_cpu *cpu;
     struct tern_prepared *prepared;
+    tern_status status; /* of what the others have to do with it; after a failure no op runs */
+    tern_error *err;
     uint32_t n_tokens, n_outputs;
     uint32_t n_top;                 /* how many of the highest logits are needed; 0: all */
     uint64_t weight_bytes;          /* read so far in this run, without what was skipped */

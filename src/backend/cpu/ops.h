@@ -28,6 +28,10 @@ size_t tern_cpu__linear_scratch(const tern_graph *graph, const tern_op *op);
 size_t tern_cpu__linear_shared(const tern_graph *graph, const tern_op *op);
 tern_status tern_cpu__linear_bind(tern_cpu *cpu, tern_prepared *prepared, tern_cpu_op *op, tern_error *err);
 
+/* ---- ranks */
+void tern_cpu__all_gather(tern_cpu_step *step, const tern_cpu_op *op);
+size_t tern_cpu__all_gather_shared(const tern_graph *graph, const tern_op *op);
+
 /* ---- attention */
 void tern_cpu__attention(tern_cpu_step *step, const tern_cpu_op *op);
 tern_status tern_cpu__attention_supports(const tern_graph *graph, const tern_op *op, tern_error *err);

@@ -1,0 +1,16 @@
+# The module that a program opens when mpirun has started several of it (docs/decisions/0053-mpi.md): beside the command
+# in the build folder, in lib/tern where it is installed.
+set(TERN_MPI_FOUND OFF)
+if(NOT TERN_MPI STREQUAL "OFF" AND NOT CMAKE_CROSSCOMPILING)
+  find_package(MPI QUIET COMPONENTS C)
+  set(TERN_MPI_FOUND ${MPI_C_FOUND})
+endif()
+if(TERN_MPI STREQUAL "ON" AND NOT TERN_MPI_FOUND)
+  message(FATAL_ERROR "No MPI. Install it (Debian: libopenmpi-dev), or configure with -DTERN_MPI=OFF.")
+endif()
+if(TERN_MPI_FOUND)
+  add_library(tern_mpi MODULE ${PROJECT_SOURCE_DIR}/src/ranks/mpi.c)
+  target_link_libraries(tern_mpi PRIVATE tern_flags MPI::MPI_C Threads::Threads)
+  set_target_properties(tern_mpi PROPERTIES PREFIX "" OUTPUT_NAME tern-mpi C_VISIBILITY_PRESET hidden)
+  install(TARGETS tern_mpi LIBRARY DESTINATION lib/tern COMPONENT mpi)
+endif()

@@ -1,0 +1,22 @@
+/* The command under mpirun: several processes, of which the first is the program that people know. */
+#ifndef TERN_APPS_RANKS_H
+#define TERN_APPS_RANKS_H
+
+#include "apps/app.h"
+
+/* Joins the others, where mpirun has started several of this program (by the environment that it leaves). Errors:
+ * UNSUPPORTED (no module for MPI; a command for one process). */
+tern_status tern_app_join(const tern_command *command, tern_error *err);
+/* Runs the command: as rank 0, or alone, its own function; as another rank what rank 0 does with its engine. */
+tern_status tern_app_run_ranked(const tern_command *command, const tern_options *options, tern_error *err);
+/* "rank 2: " where there are several; else "". */
+const char *tern_app_rank_words(void);
+/* At the end; with `failed` all others end too, and so does this process, with status 1. */
+void tern_app_leave(bool failed);
+
+/* For the engine that is opened next: those that run it too; NULL: none. Errors: UNSUPPORTED (the second engine). */
+tern_status tern_app_engine_ranks(tern_ranks **ranks, tern_error *err);
+/* Threads of a rank that was asked for none: its part of the cores that the ranks of this machine share; 0: alone. */
+uint32_t tern_app_rank_threads(void);
+
+#endif

@@ -110,6 +110,45 @@ static void pins(void **state)
 }
 
 /* Tokens that take (a, a + 1) and then (a + 2, a + 3): that is likely, and nothing is after what has no order. */
+/* Hits of tokens of which most take one expert of each layer, which is another one later. */
+static uint32_t hits_of(uint32_t n_slots, uint32_t percent, bool noted)
+{
+    tern_error err = {0};
+    tern_slots s;
+    tern_rng rng = {n_slots};
+    uint32_t hits = 0;
+    assert_ok(tern_slots_init(&s, n_slots, LAYERS, EXPERTS, USED, &err), err);
+    for (uint32_t i = 0; i < STEPS; i++) {
+        const uint32_t layer = i % LAYERS, usual = (layer + i / 1000) % EXPERTS;
+        uint32_t experts[USED] = {(uint32_t)(tern_rng_u64(&rng) >> 33) % EXPERTS};
+        if ((uint32_t)(tern_rng_u64(&rng) >> 33) % 100 < percent) experts[0] = usual;
+        experts[1] = (experts[0] + 1 + (uint32_t)(tern_rng_u64(&rng) >> 33) % (EXPERTS - 1)) % EXPERTS;
+        hits += use_two(&s, layer, experts);
+        if (noted) tern_slots_note(&s, layer, experts, USED);
+    }
+    tern_slots_deinit(&s);
+    return hits;
+}
+
+/* What most tokens take stays, wherever layers have shares; next to nothing changes where no expert is
+ * usual, nothing where there is no share.
+ */
+static void usual_ones(void **state)
+{
+    (void)state;
+    uint32_t with = 0, without = 0;
+    for (uint32_t n = USED; n < LAYERS * EXPERTS; n++) {
+        const uint32_t noted = hits_of(n, 75, true), plain = hits_of(n, 75, false);
+        print_message("%u slots: %u hits, %u without pins\n", n, noted, plain);
+        if (n == USED) assert_int_equal(noted, plain);
+        if (n > USED && n <= 3 * LAYERS) assert_true(noted > plain);
+        assert_true(noted + STEPS * USED / 100 >= plain);
+        with += noted, without += plain;
+        assert_true(hits_of(n, 0, true) + STEPS * USED / 100 >= hits_of(n, 0, false));
+    }
+    assert_true(with > without);
+}
+
 static void predictions(void **state)
 {
     (void)state;
@@ -138,10 +177,8 @@ static void predictions(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(random_use),
-    cmocka_unit_test(cycles),
-    cmocka_unit_test(pins),
-    cmocka_unit_test(predictions),
+    cmocka_unit_test(random_use), cmocka_unit_test(cycles),      cmocka_unit_test(pins),
+    cmocka_unit_test(usual_ones), cmocka_unit_test(predictions),
 };
 
 TEST_GROUP(paged_slots, "", tests);

@@ -126,6 +126,12 @@ static void note(const step *s, uint32_t layer)
     p->last_layer = layer;
 }
 
+/* Of a step of one token, whose experts are there now: what the room keeps. */
+static void note_use(const step *s, uint32_t layer)
+{
+    tern_slots_note(&room_of(s, layer)->slots, s->paged->rooms.places[layer].layer, s->paged->last, s->n_rows);
+}
+
 static tern_status run_experts(const step *s, tern_paged_part *part, tern_error *err)
 {
     tern_backend *b = s->paged->inner;
@@ -142,6 +148,7 @@ static tern_status run_experts(const step *s, tern_paged_part *part, tern_error 
         TERN_TRY(b->buffer_write(b, s->p->slots, 0, s->p->mapped, (uint64_t)s->n_rows * 8, err));
         TERN_TRY(b->run(b, part->prepared, 1, err));
     }
+    if (s->n_tokens == 1) note_use(s, part->layer);
     prefetch(s, part->layer);
     return TERN_OK;
 }

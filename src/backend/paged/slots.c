@@ -3,6 +3,8 @@
 
 #include "base/alloc.h"
 
+enum { TOKENS_KEPT = 48, TOKENS_TO_TELL = 16 }; /* when what is long ago counts for half; from when on one is usual */
+
 tern_status tern_slots_init(tern_slots *s, uint32_t n_slots, uint32_t n_layers, uint32_t n_experts, uint32_t n_used,
                             tern_error *err)
 {
@@ -11,12 +13,16 @@ tern_status tern_slots_init(tern_slots *s, uint32_t n_slots, uint32_t n_layers, 
     s->slot_of = tern_alloc(n_keys * sizeof *s->slot_of);
     s->held = tern_calloc(n_layers, sizeof *s->held);
     s->slots = tern_calloc(n_slots, sizeof *s->slots);
-    if (!s->slot_of || !s->held || !s->slots) {
+    s->taken = tern_calloc(n_keys, sizeof *s->taken);
+    s->tokens = tern_calloc(n_layers, sizeof *s->tokens);
+    s->usual = tern_alloc(n_layers * sizeof *s->usual);
+    if (!s->slot_of || !s->held || !s->slots || !s->taken || !s->tokens || !s->usual) {
         tern_slots_deinit(s);
         return tern_fail_alloc(err, n_keys * sizeof *s->slot_of + n_slots * sizeof *s->slots);
     }
     for (size_t i = 0; i < n_keys; i++) s->slot_of[i] = TERN_NO_SLOT;
     for (uint32_t i = 0; i < n_slots; i++) s->slots[i].layer = TERN_NO_SLOT;
+    for (uint32_t i = 0; i < n_layers; i++) s->usual[i] = TERN_NO_SLOT;
     return TERN_OK;
 }
 
@@ -25,6 +31,9 @@ void tern_slots_deinit(tern_slots *s)
     tern_free(s->slot_of);
     tern_free(s->held);
     tern_free(s->slots);
+    tern_free(s->taken);
+    tern_free(s->tokens);
+    tern_free(s->usual);
     *s = (tern_slots){0};
 }
 
@@ -108,4 +117,34 @@ bool tern_slots_pin(tern_slots *s, uint32_t layer, uint32_t expert, bool pinned)
     if (pinned && !s->slots[slot].pinned && n >= s->n_shared) return false;
     s->slots[slot].pinned = pinned;
     return true;
+}
+
+/* The expert that more than half of the tokens took, the most taken one; or TERN_NO_SLOT. */
+static uint32_t usual_of(const tern_slots *s, uint32_t layer)
+{
+    const uint16_t *taken = &s->taken[(size_t)layer * s->n_experts];
+    uint32_t best = 0;
+    for (uint32_t e = 1; e < s->n_experts; e++)
+        if (taken[e] > taken[best]) best = e;
+    return s->tokens[layer] >= TOKENS_TO_TELL && 2u * taken[best] > s->tokens[layer] ? best : TERN_NO_SLOT;
+}
+
+static void count(tern_slots *s, uint32_t layer, const uint32_t *experts, uint32_t n)
+{
+    uint16_t *taken = &s->taken[(size_t)layer * s->n_experts];
+    if (s->tokens[layer] == TOKENS_KEPT) {
+        s->tokens[layer] /= 2;
+        for (uint32_t e = 0; e < s->n_experts; e++) taken[e] /= 2;
+    }
+    s->tokens[layer]++;
+    for (uint32_t i = 0; i < n; i++) taken[experts[i]]++;
+}
+
+void tern_slots_note(tern_slots *s, uint32_t layer, const uint32_t *experts, uint32_t n)
+{
+    count(s, layer, experts, n);
+    const uint32_t usual = share_of(s, layer) ? usual_of(s, layer) : TERN_NO_SLOT;
+    if (usual == s->usual[layer]) return;
+    if (s->usual[layer] != TERN_NO_SLOT) tern_slots_pin(s, layer, s->usual[layer], false);
+    s->usual[layer] = usual != TERN_NO_SLOT && tern_slots_pin(s, layer, usual, true) ? usual : TERN_NO_SLOT;
 }

@@ -27,6 +27,9 @@ typedef struct tern_slots {
     uint32_t *held;     /* [n_layers] slots with an expert of it */
     tern_slot *slots;   /* [n_slots] */
     uint64_t evictions; /* experts that made way */
+    uint16_t *taken;    /* [n_layers][n_experts] tokens that took it, of */
+    uint16_t *tokens;   /* [n_layers] so many */
+    uint32_t *usual;    /* [n_layers] the expert that is pinned by tern_slots_note, or TERN_NO_SLOT */
 } tern_slots;
 
 /* n_used: experts of a token, at most n_slots. On failure there is nothing to free. Errors: OUT_OF_MEMORY. */
@@ -48,5 +51,8 @@ void tern_slots_forget(tern_slots *slots, uint32_t slot);
 /* An expert that is there stays there, or need not any more. At least n_used slots must stay free of pins: false, and
  * nothing is changed, where they would not, or where the expert is not there. */
 bool tern_slots_pin(tern_slots *slots, uint32_t layer, uint32_t expert, bool pinned);
+/* A token took these n experts of a layer. The one that more than half of the last tokens took is pinned, where it is
+ * there and the layer has a share, until it is so no longer: a few other tokens in turn do not cost it its slot. */
+void tern_slots_note(tern_slots *slots, uint32_t layer, const uint32_t *experts, uint32_t n);
 
 #endif

@@ -25,9 +25,10 @@ typedef struct tern_request tern_request;
 
 /* Zero-initialised means sensible defaults. */
 typedef struct tern_batch_params {
-    uint32_t n_parallel; /* sequences that are evaluated in one step; 0: 8; at most TERN_BATCH_MAX_PARALLEL */
-    uint32_t n_ctx;      /* positions of one sequence; 0: the model's, at most 4096 */
-    uint32_t n_batch;    /* tokens of a step; 0: 512; at least n_parallel are taken */
+    uint32_t n_parallel;  /* sequences that are evaluated in one step; 0: 8; at most TERN_BATCH_MAX_PARALLEL */
+    uint32_t n_ctx;       /* positions of one sequence; 0: the model's, at most 4096 */
+    uint32_t n_batch;     /* tokens of a step; 0: 512; at least n_parallel are taken */
+    uint32_t max_outputs; /* rows of logits of a step; 0: n_parallel + 16; at least n_parallel are taken */
     /* Tokens of prompts in a step in which other sequences decode, at least 1; 0: chosen from step to step, so that
      * such a step takes no more than about twice the time of one that only decodes, or than max_step_ms. */
     uint32_t n_chunk;
@@ -103,10 +104,11 @@ typedef struct tern_request_params {
     const char *const *stops;    /* [n_stops] not shown */
     uint32_t n_stops;
     bool ignore_eos;
-    bool show_special;          /* special tokens appear in the text */
-    bool echo;                  /* the tokens of the prompt are pieces too, before the first one of each completion */
-    bool logprobs;              /* of the pieces' tokens; with echo also of the prompt, which is evaluated anew then */
-    uint32_t n_top_logprobs;    /* and of the highest, at most TERN_BATCH_MAX_TOP_LOGPROBS */
+    bool show_special;       /* special tokens appear in the text */
+    bool echo;               /* the tokens of the prompt are pieces too, before the first one of each completion */
+    uint32_t echo_from;      /* but for its first tokens, at most n_prompt of them */
+    bool logprobs;           /* of the pieces' tokens; with echo also of the prompt's, which are evaluated anew then */
+    uint32_t n_top_logprobs; /* and of the highest, at most TERN_BATCH_MAX_TOP_LOGPROBS */
     const tern_lora_use *loras; /* [n_loras] */
     uint32_t n_loras;
     tern_grammar *grammar; /* what completions must look like; NULL: any text. An end token ends them then */

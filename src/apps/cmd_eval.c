@@ -1,14 +1,14 @@
 /* tern eval: questions with known answers. */
 #include <string.h>
 
-#include "apps/eval_write.h"
+#include "apps/eval_queue.h"
 #include "apps/lora.h"
 #include "apps/open.h"
 #include "apps/progress.h"
 #include "base/show.h"
 #include "format/json.h"
 
-enum { OUTPUTS = 64, MAX_TOKENS = 256, PARALLEL = 8 }; /* rows of logits a step; of a written answer */
+enum { OUTPUTS = 128, MAX_TOKENS = 256, PARALLEL = 8 }; /* rows of logits a step; of a written answer */
 
 static const tern_flag flags[] = {
     {"limit", 0, TERN_FLAG_U32, "N", offsetof(tern_options, limit), 1, 1u << 30,
@@ -16,7 +16,7 @@ static const tern_flag flags[] = {
     {"n-predict", 'n', TERN_FLAG_U32, "N", offsetof(tern_options, n_tokens), 1, 1u << 20,
      "Tokens of a written answer at most"},
     {"parallel", 0, TERN_FLAG_U32, "N", offsetof(tern_options, n_parallel), 1, TERN_BATCH_MAX_PARALLEL,
-     "Written answers in one step; the same answers with any number on the CPU"},
+     "Answers in one step; the same ones with any number on the CPU"},
     {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "One JSON object a line for each result"},
     {0},
 };
@@ -42,50 +42,41 @@ typedef struct evaluation {
     const tern_options *options;
     tern_engine *engine;
     tern_app_loras loras;
-    tern_session *session;    /* for choices */
-    tern_eval_writer *writer; /* for written answers */
+    tern_eval_queue *queue;
     bool adapted;
     uint64_t n; /* questions of the file so far */
 } evaluation;
 
 static tern_status open_evaluation(evaluation *e, tern_error *err)
 {
-    const tern_session_params params = {.n_batch = OUTPUTS, .max_outputs = OUTPUTS, .host_sampling = true};
-    TERN_TRY(tern_app_open_engine(&e->engine, e->options, true, err));
-    TERN_TRY(tern_app_load_loras(&e->loras, e->options, e->engine, err));
-    TERN_TRY(tern_app_open_session(&e->session, e->engine, e->options, params, err));
-    const tern_eval_writing how = {.engine = e->engine,
-                                   .n_parallel = e->options->n_parallel,
-                                   .n_ctx = tern_session_n_ctx(e->session),
-                                   .kv = tern_app_kv(e->options),
-                                   .max_tokens = e->options->n_tokens};
-    return tern_eval_writer_open(&e->writer, &how, err);
+    const tern_options *o = e->options;
+    TERN_TRY(tern_app_open_engine(&e->engine, o, true, err));
+    TERN_TRY(tern_app_load_loras(&e->loras, o, e->engine, err));
+    const tern_eval_asking how = {.engine = e->engine,
+                                  .batch = {.n_parallel = o->n_parallel,
+                                            .n_ctx = o->ctx,
+                                            .n_batch = o->batch,
+                                            .max_outputs = OUTPUTS,
+                                            .kv = tern_app_kv(o)},
+                                  .max_tokens = o->n_tokens};
+    return tern_eval_queue_open(&e->queue, &how, err);
 }
 
 static void close_evaluation(evaluation *e)
 {
-    tern_eval_writer_close(e->writer);
-    tern_session_close(e->session);
+    tern_eval_queue_close(e->queue);
     tern_app_close_loras(&e->loras);
     tern_engine_close(e->engine);
 }
 
-static tern_status answer(evaluation *e, tern_eval_item *item, const char *where, tern_eval_score *score,
-                          tern_error *err)
-{
-    if (item->n_choices) return tern_eval_choose(e->engine, e->session, item, score, err);
-    return tern_eval_writer_add(e->writer, item, where, e->loras.uses, e->adapted ? e->loras.n : 0, err);
-}
-
-static tern_status answer_line(evaluation *e, const char *line, size_t n, const char *where, tern_eval_score *score,
-                               tern_error *err)
+static tern_status ask_line(evaluation *e, const char *line, size_t n, const char *where, tern_error *err)
 {
     json_t *object = NULL;
     tern_eval_item item = {0};
     tern_status status;
     TERN_GOTO(tern_json_parse(&object, line, n, "JSON", err));
     TERN_GOTO(tern_eval_item_read(&item, object, err));
-    TERN_GOTO(answer(e, &item, where, score, err));
+    TERN_GOTO(tern_eval_queue_add(e->queue, &item, where, e->loras.uses, e->adapted ? e->loras.n : 0, err));
     e->n++;
 fail:
     tern_eval_item_deinit(&item);
@@ -109,12 +100,12 @@ static tern_status answer_all(evaluation *e, const char *path, const tern_buf *t
         char where[160];
         if (e->options->limit && e->n == e->options->limit) break;
         snprintf(where, sizeof where, "%s:%llu", tern_show_z(path).text, number);
-        status = answer_line(e, line, n, where, score, err);
+        status = ask_line(e, line, n, where, err);
         if (status != TERN_OK) tern_error_prefix(err, "%s", where);
         else if (!tern_progress_update(&progress, (float)at / (float)text->size))
             status = tern_app_fail_interrupted(err);
     }
-    if (status == TERN_OK) status = tern_eval_writer_finish(e->writer, score, err);
+    if (status == TERN_OK) status = tern_eval_queue_finish(e->queue, score, err);
     tern_progress_end(&progress);
     return status;
 }
@@ -140,10 +131,8 @@ static tern_status print(const evaluation *e, const char *path, bool adapted, co
 static tern_status evaluate(evaluation *e, const char *path, const tern_buf *text, bool adapted, tern_error *err)
 {
     tern_eval_score s = {0};
-    tern_session_truncate(e->session, 0);
     e->adapted = adapted;
     e->n = 0;
-    TERN_TRY(tern_session_set_loras(e->session, e->loras.uses, adapted ? e->loras.n : 0, err));
     TERN_TRY(answer_all(e, path, text, &s, err));
     if (s.n_choices + s.n_exact == 0)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: no question in it", tern_show_z(path).text);

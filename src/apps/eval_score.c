@@ -30,47 +30,53 @@ fail:
     return status;
 }
 
-/* Forgets what the session holds behind the first tokens that ids has too, at most n of them. */
-static uint32_t keep_common(tern_session *session, const int32_t *ids, uint32_t n)
+/* The last one ends the request: nothing is written behind it. */
+static bool take_token(void *context, const tern_request_piece *piece)
 {
-    const int32_t *held = tern_session_tokens(session);
-    uint32_t common = 0;
-    while (common < n && common < tern_session_n_tokens(session) && held[common] == ids[common]) common++;
-    tern_session_truncate(session, common);
-    return common;
+    tern_eval_part *part = context;
+    if (part->n_left) part->sum += (double)piece->logprob;
+    return part->n_left && --part->n_left;
 }
 
-/* log softmax of one logit. */
-static double log_probability(const float *logits, uint32_t n, int32_t id)
+static void end(void *context, const tern_request_result *result);
+
+static tern_status submit(tern_eval_question *q, uint32_t choice, tern_error *err)
 {
-    double max = (double)logits[0], sum = 0;
-    for (uint32_t i = 1; i < n; i++)
-        if ((double)logits[i] > max) max = (double)logits[i];
-    for (uint32_t i = 0; i < n; i++) sum += exp((double)logits[i] - max);
-    return (double)logits[id] - max - log(sum);
+    spelled s = {0};
+    tern_eval_part *part = &q->parts[choice];
+    tern_request_params how = {.sampler = TERN_SAMPLER_DEFAULTS,
+                               .echo = true,
+                               .logprobs = true,
+                               .loras = q->loras,
+                               .n_loras = q->n_loras,
+                               .on_piece = take_token,
+                               .on_end = end,
+                               .context = part};
+    tern_status status;
+    part->question = q;
+    TERN_GOTO(spell(q->engine, &q->item.context, &q->item.choices[choice], &s, err));
+    how.prompt = s.ids.ids;
+    how.n_prompt = (uint32_t)s.ids.n;
+    how.echo_from = s.n_context;
+    part->n_left = how.n_prompt - s.n_context;
+    TERN_GOTO(tern_batch_submit(q->batch, &how, &part->request, err));
+fail:
+    tern_tokens_deinit(&s.ids);
+    return status;
 }
 
-/* The log-probability of the ids behind the context. */
-static tern_status score_choice(tern_engine *engine, tern_session *session, const spelled *s, double *sum,
-                                tern_error *err)
+static void end(void *context, const tern_request_result *result)
 {
-    const int32_t *ids = s->ids.ids;
-    const uint32_t n = (uint32_t)s->ids.n - 1, first = s->n_context - 1, step = tern_session_max_outputs(session);
-    tern_engine_info info;
-    TERN_TRY(tern_engine_describe(engine, &info, err));
-    const uint32_t common = keep_common(session, ids, first);
-    if (common < first) TERN_TRY(tern_session_append(session, ids + common, first - common, err));
-    *sum = 0;
-    for (uint32_t at = first; at < n; at += step) {
-        const uint32_t rows = n - at < step ? n - at : step;
-        TERN_TRY(tern_session_append_all(session, ids + at, rows, err));
-        for (uint32_t row = 0; row < rows; row++) {
-            float *logits;
-            TERN_TRY(tern_session_logits(session, row, &logits, err));
-            *sum += log_probability(logits, info.n_vocab, ids[at + row + 1]);
-        }
-    }
-    return TERN_OK;
+    tern_eval_part *part = context;
+    tern_eval_question *q = part->question;
+    tern_eval_part_end(part, result);
+    if (part != q->parts || part->n_left) return;
+    for (uint32_t i = 1; i < q->item.n_choices && q->error.code == TERN_OK; i++) (void)submit(q, i, &q->error);
+}
+
+tern_status tern_eval_choose(tern_eval_question *question, tern_error *err)
+{
+    return submit(question, 0, err);
 }
 
 /* Characters of UTF-8, without the space that a choice begins with. */
@@ -81,26 +87,18 @@ static size_t characters(const tern_buf *text)
     return n > 1 && text->data[0] == ' ' ? n - 1 : n;
 }
 
-tern_status tern_eval_choose(tern_engine *engine, tern_session *session, const tern_eval_item *item,
-                             tern_eval_score *score, tern_error *err)
+void tern_eval_choose_count(const tern_eval_question *q, tern_eval_score *score)
 {
     double best = -INFINITY, best_norm = -INFINITY;
     uint32_t at = 0, at_norm = 0;
-    for (uint32_t i = 0; i < item->n_choices; i++) {
-        spelled s = {0};
-        double sum = 0;
-        tern_status status = spell(engine, &item->context, &item->choices[i], &s, err);
-        if (status == TERN_OK) status = score_choice(engine, session, &s, &sum, err);
-        tern_tokens_deinit(&s.ids);
-        TERN_TRY(status);
-        const double norm = sum / (double)characters(&item->choices[i]);
+    for (uint32_t i = 0; i < q->item.n_choices; i++) {
+        const double sum = q->parts[i].sum, norm = sum / (double)characters(&q->item.choices[i]);
         if (sum > best) best = sum, at = i;
         if (norm > best_norm) best_norm = norm, at_norm = i;
     }
     score->n_choices++;
-    score->right += at == item->answer;
-    score->right_norm += at_norm == item->answer;
-    return TERN_OK;
+    score->right += at == q->item.answer;
+    score->right_norm += at_norm == q->item.answer;
 }
 
 double tern_eval_stderr(uint64_t right, uint64_t n)

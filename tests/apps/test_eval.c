@@ -85,6 +85,48 @@ static void the_likelier_text_is_chosen(void **state)
     }
 }
 
+static json_int_t count_right(const char *text, const char *parallel)
+{
+    const char *file = test_scratch("choices.jsonl");
+    test_write_text(file, text);
+    test_output o = TERN("eval", file, "--json", "--parallel", parallel);
+    if (o.code != 0) fail_msg("%s", o.err);
+    json_t *first = json_loads(o.out, JSON_DISABLE_EOF_CHECK, NULL); /* acc */
+    const json_int_t right = json_integer_value(json_object_get(first, "right"));
+    json_decref(first);
+    test_output_free(&o);
+    return right;
+}
+
+/* Of many choices the likeliest do not depend on what is scored beside them; half of the contexts are alike, and two
+ * are longer than a page of the pool. */
+static void choices_in_one_step_are_the_same(void **state)
+{
+    (void)state;
+    static const char *const who[] = {"fox", "girl", "boy", "dog", "cat", "bird", "queen", "mouse", "frog"};
+    static const char *const parallel[] = {"1", "3", "8", "16"};
+    static const char more[] =
+        " Anna met Ben by the lake. They were happy, and they played with a red ball until it was "
+        "late, and then they went home to the old mill, where";
+    enum { N = sizeof who / sizeof *who };
+    tern_buf lines = {0};
+    tern_error err = {0};
+    json_int_t expected = 0;
+    for (int i = 0; i < N; i++) {
+        char line[500];
+        snprintf(line, sizeof line,
+                 "{\"prompt\": \"Once upon a time there was a %s.%s\", \"choices\": [\" The %s was happy.\", "
+                 "\" The %s was happy.\"], \"answer\": 0}\n",
+                 who[i % 2 ? 0 : i], i % 4 == 3 ? more : "", who[i], who[(i + 1) % N]);
+        expected += count_right(line, "1");
+        assert_ok(tern_buf_add(&lines, line, strlen(line), &err), err);
+    }
+    assert_in_range(expected, 1, N - 1);
+    for (size_t i = 0; i < sizeof parallel / sizeof *parallel; i++)
+        assert_int_equal(count_right(lines.data, parallel[i]), expected);
+    tern_buf_deinit(&lines);
+}
+
 static void written_answers_are_compared(void **state)
 {
     (void)state;
@@ -169,9 +211,13 @@ static void mistakes_name_file_and_line(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(published_forms_are_read),    cmocka_unit_test(one_letter_is_right),
-    cmocka_unit_test(the_likelier_text_is_chosen), cmocka_unit_test(written_answers_are_compared),
-    cmocka_unit_test(many_at_once_are_the_same),   cmocka_unit_test(questions_that_do_not_fit_are_named),
+    cmocka_unit_test(published_forms_are_read),
+    cmocka_unit_test(one_letter_is_right),
+    cmocka_unit_test(the_likelier_text_is_chosen),
+    cmocka_unit_test(choices_in_one_step_are_the_same),
+    cmocka_unit_test(written_answers_are_compared),
+    cmocka_unit_test(many_at_once_are_the_same),
+    cmocka_unit_test(questions_that_do_not_fit_are_named),
     cmocka_unit_test(mistakes_name_file_and_line),
 };
 

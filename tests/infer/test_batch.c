@@ -1,4 +1,6 @@
 /* Batches: every request gives the bits that it gives alone, whatever else runs and however it is scheduled. */
+#include <math.h>
+
 #include "infer/batch_cases.h"
 
 #include "base/file.h"
@@ -147,6 +149,83 @@ static void wishes(void **state)
     free(c);
 }
 
+/* The log-probabilities of a prompt's tokens, and how many of them the pool had. */
+typedef struct scored {
+    float logprobs[70];
+    uint32_t first, n, n_cached;
+} scored;
+
+static bool take_score(void *context, const tern_request_piece *piece)
+{
+    scored *s = context;
+    assert_true(piece->prompt);
+    s->logprobs[s->n++] = piece->logprob;
+    return s->n < 70;
+}
+
+static void take_cached(void *context, const tern_request_result *result)
+{
+    scored *s = context;
+    assert_null(result->error);
+    s->n_cached = result->n_cached;
+}
+
+static tern_request *submit_scored(tern_batch *batch, const int32_t *prompt, scored *s)
+{
+    tern_error err = {0};
+    tern_request *request;
+    const tern_request_params params = {.prompt = prompt,
+                                        .n_prompt = 70,
+                                        .sampler = TERN_SAMPLER_DEFAULTS,
+                                        .echo = true,
+                                        .echo_from = s->first,
+                                        .logprobs = true,
+                                        .on_piece = take_score,
+                                        .on_end = take_cached,
+                                        .context = s};
+    s->n = s->first;
+    assert_ok(tern_batch_submit(batch, &params, &request, &err), err);
+    return request;
+}
+
+/* From any token on they are those of the whole prompt, bit for bit; what lies before comes from the pool. */
+static void scored_from_any_token(void **state)
+{
+    (void)state;
+    static const uint32_t firsts[] = {1, 2, 31, 32, 33, 40, 64, 69};
+    enum { N = sizeof firsts / sizeof *firsts };
+    const int32_t *prompt = here->cases[0].prompt;
+    scored all = {.first = 0}, parts[N] = {{{0}, 0, 0, 0}};
+    tern_request *requests[N];
+    for (uint32_t outputs = 4; outputs <= 64; outputs *= 4) {
+        tern_batch_params params = with(4, 16, 5);
+        params.max_outputs = outputs;
+        tern_batch *batch = batch_open(here->engine, params);
+        tern_request_free(submit_scored(batch, prompt, &all));
+        tern_batch_close(batch);
+        batch = batch_open(here->engine, params);
+        requests[0] = submit_scored(batch, prompt, &all);
+        batch_finish(batch);
+        tern_request_free(requests[0]);
+        assert_int_equal(all.n, 70);
+        assert_true(isnan(all.logprobs[0]) && all.logprobs[1] < 0);
+        for (uint32_t i = 0; i < N; i++) {
+            parts[i].first = firsts[i];
+            requests[i] = submit_scored(batch, prompt, &parts[i]);
+        }
+        batch_finish(batch);
+        for (uint32_t i = 0; i < N; i++) {
+            tern_request_free(requests[i]);
+            assert_int_equal(parts[i].n, 70);
+            assert_true(parts[i].n_cached < firsts[i]);
+            if (firsts[i] > 32) assert_true(parts[i].n_cached >= 32);
+            assert_memory_equal(parts[i].logprobs + firsts[i], all.logprobs + firsts[i],
+                                (70 - firsts[i]) * sizeof(float));
+        }
+        tern_batch_close(batch);
+    }
+}
+
 static uint32_t restore(tern_batch *batch, const char *path, const char *words)
 {
     tern_error err = {0};
@@ -288,9 +367,9 @@ static void refused_pages(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(any_company),   cmocka_unit_test(any_chunks), cmocka_unit_test(without_reuse),
-    cmocka_unit_test(small_pool),    cmocka_unit_test(wishes),     cmocka_unit_test(saved_pages),
-    cmocka_unit_test(refused_pages), cmocka_unit_test(drafted),
+    cmocka_unit_test(any_company), cmocka_unit_test(any_chunks),    cmocka_unit_test(without_reuse),
+    cmocka_unit_test(small_pool),  cmocka_unit_test(wishes),        cmocka_unit_test(scored_from_any_token),
+    cmocka_unit_test(saved_pages), cmocka_unit_test(refused_pages), cmocka_unit_test(drafted),
 };
 
 TEST_GROUP(batch, "threads", tests, .setup = setup, .teardown = teardown);

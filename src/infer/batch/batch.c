@@ -32,6 +32,9 @@ static tern_status resolve(tern_batch_params *p, const tern_config *c, tern_erro
                          p->n_ctx, c->n_ctx_train);
     p->n_batch = or_default(p->n_batch, DEFAULT_BATCH);
     if (p->n_batch < p->n_parallel) p->n_batch = p->n_parallel;
+    p->max_outputs = or_default(p->max_outputs, p->n_parallel + SPARE_OUTPUTS);
+    if (p->max_outputs < p->n_parallel) p->max_outputs = p->n_parallel;
+    if (p->max_outputs > p->n_batch) p->max_outputs = p->n_batch;
     return TERN_OK;
 }
 
@@ -61,10 +64,9 @@ static tern_status open_runner(tern_batch *b, tern_error *err)
     const tern_batch_params *p = &b->params;
     tern_runner_params r = {.n_ctx = p->n_ctx,
                             .n_batch = p->n_batch,
-                            .max_outputs = p->n_parallel + SPARE_OUTPUTS,
+                            .max_outputs = p->max_outputs,
                             .n_sequences = p->n_parallel,
                             .sample_rows = tern_engine_backend(b->engine)->info.samples_rows};
-    if (r.max_outputs > r.n_batch) r.max_outputs = r.n_batch;
     b->max_outputs = r.max_outputs;
     b->max_pages = (p->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE;
     TERN_TRY(

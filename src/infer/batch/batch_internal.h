@@ -62,7 +62,7 @@ typedef struct tern_sequence {
     int32_t *drafted;   /* [draft_tokens] */
     uint32_t n_guessed; /* of them by the small model, for this step */
     uint32_t n_right;   /* of the last drafted tokens */
-    uint32_t n_echoed;  /* tokens of the prompt that were shown */
+    uint32_t n_echoed;  /* tokens of the prompt that were shown, or need not be */
     tern_text_stream echo;
     bool stopped;
 
@@ -178,6 +178,8 @@ void tern_logprob__top(const float *logits, uint32_t n_vocab, uint32_t n, tern_t
 
 /* ---- pages and slots (place.c) */
 
+/* The first of a started sequence's tokens of which its step gives something: logits, or states that are gathered. */
+uint32_t tern_sequence__first_wanted(const tern_sequence *s);
 /* Gives a started sequence a slot, and the pages of the pool that hold the beginning of its tokens. */
 tern_status tern_batch__place(tern_batch *b, tern_sequence *s, tern_error *err);
 /* The same with all of another's pages, which are evaluated as far. */

@@ -32,10 +32,18 @@ static uint32_t parent_of(const tern_sequence *s, uint32_t page)
     return page ? s->pages[page - 1] : TERN_NO_PAGE;
 }
 
-/* Full pages of the tree, as long as they have its tokens, but not the last token, whose logits are wanted. */
-static void share_pages(tern_batch *b, tern_sequence *s)
+uint32_t tern_sequence__first_wanted(const tern_sequence *s)
 {
-    while ((s->n_pages + 1) * TERN_PAGE_SIZE < s->n_tokens) {
+    const tern_request_params *p = &s->request->params;
+    if (p->embed) return p->pooling == TERN_POOLING_MEAN ? 0 : s->n_tokens - 1;
+    if (!p->echo || !p->logprobs || s->n_echoed == s->result.n_prompt) return s->n_tokens - 1;
+    return s->n_echoed ? s->n_echoed - 1 : 0;
+}
+
+/* Full pages of the tree, as long as they have its tokens before the first one of which something is wanted. */
+static void share_pages(tern_batch *b, tern_sequence *s, uint32_t most)
+{
+    while ((s->n_pages + 1) * TERN_PAGE_SIZE <= most) {
         const uint32_t page =
             tern_pages_find(&b->pages, parent_of(s, s->n_pages), s->salt, s->tokens + s->n_pages * TERN_PAGE_SIZE);
         if (page == TERN_NO_PAGE) break;
@@ -47,10 +55,10 @@ static void share_pages(tern_batch *b, tern_sequence *s)
 }
 
 /* The page after them, which begins as a page of the tree does, is copied. */
-static tern_status share_beginning(tern_batch *b, tern_sequence *s, tern_error *err)
+static tern_status share_beginning(tern_batch *b, tern_sequence *s, uint32_t most, tern_error *err)
 {
     uint32_t n_same;
-    const uint32_t left = s->n_tokens - 1 - s->n_evaluated;
+    const uint32_t left = most - s->n_evaluated;
     const uint32_t like = tern_pages_find_beginning(&b->pages, parent_of(s, s->n_pages), s->salt,
                                                     s->tokens + s->n_evaluated, left, &n_same);
     if (n_same < LEAST_COPIED) return TERN_OK;
@@ -66,13 +74,11 @@ static tern_status share_beginning(tern_batch *b, tern_sequence *s, tern_error *
 
 tern_status tern_batch__place(tern_batch *b, tern_sequence *s, tern_error *err)
 {
+    const uint32_t most = tern_sequence__first_wanted(s);
     take_slot(b, s);
-    const tern_request_params *p = &s->request->params;
-    const bool means = p->embed && p->pooling == TERN_POOLING_MEAN;
-    const bool reads_all = means || (p->echo && p->logprobs && s->n_echoed < s->result.n_prompt);
-    if (b->params.no_prefix_reuse || reads_all) return TERN_OK;
-    share_pages(b, s);
-    return share_beginning(b, s, err);
+    if (b->params.no_prefix_reuse) return TERN_OK;
+    share_pages(b, s, most);
+    return share_beginning(b, s, most, err);
 }
 
 void tern_batch__place_beside(tern_batch *b, tern_sequence *s, const tern_sequence *other)

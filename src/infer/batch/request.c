@@ -30,6 +30,9 @@ static tern_status check_embedding(const tern_request_params *p, tern_error *err
 static tern_status check(const tern_batch *b, const tern_request_params *p, tern_error *err)
 {
     TERN_TRY(check_prompt(b, p, err));
+    if (p->echo_from > p->n_prompt)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "echo_from %u: at most the prompt's %u tokens expected",
+                         p->echo_from, p->n_prompt);
     if (p->n_stops) TERN_NEED(p->stops, err);
     if (p->n_loras) TERN_NEED(p->loras, err);
     if (p->n_top_logprobs > TERN_BATCH_MAX_TOP_LOGPROBS)
@@ -177,6 +180,7 @@ tern_status tern_sequence__start(tern_batch *b, tern_sequence *s, tern_error *er
     memcpy(s->tokens, p->prompt, p->n_prompt * sizeof *s->tokens);
     if (s->draft.tokens) tern_draft_reset(&s->draft, s->tokens, p->n_prompt);
     s->n_tokens = p->embed && p->pooling == TERN_POOLING_CLS ? 1 : p->n_prompt; /* the others change nothing */
+    s->n_echoed = p->echo_from;
     s->salt = salt_of(p);
     s->started = true;
     s->started_ms = tern_batch__now_ms();

@@ -166,20 +166,25 @@ static tern_status plan_decode(tern_batch *b, tern_sequence *s, budget *left, te
     return TERN_OK;
 }
 
-/* With logits of every token when the prompt's log-probabilities are wanted. */
+/* Rows before the first whose logits are wanted: of all tokens that are echoed with their log-probabilities, and of the
+ * last one. */
+static uint32_t silent_rows(const tern_sequence *s)
+{
+    const uint32_t first = s->request->params.embed ? s->n_tokens : tern_sequence__first_wanted(s);
+    return first > s->n_evaluated ? first - s->n_evaluated : 0;
+}
+
 static tern_status plan_prompt(tern_batch *b, tern_sequence *s, budget *left, tern_error *err)
 {
-    const tern_request_params *p = &s->request->params;
-    const bool all = p->echo && p->logprobs && s->n_echoed < s->result.n_prompt;
-    uint32_t n = smaller(s->n_tokens - s->n_evaluated, left->rows);
-    if (all) n = smaller(n, 1 + left->outputs);
+    const uint32_t silent = silent_rows(s);
+    const uint32_t n = smaller(smaller(s->n_tokens - s->n_evaluated, left->rows), silent + 1 + left->outputs);
     if (n == 0) return TERN_OK;
     TERN_TRY(make_room(b, s, s->n_evaluated + n, err));
     if (b->slots[s->slot] != s) return TERN_OK; /* it was put back */
     s->n_rows = n;
-    s->n_outputs = all ? n : !p->embed && s->n_evaluated + n == s->n_tokens;
+    s->n_outputs = n > silent ? n - silent : 0;
     left->rows -= n;
-    if (all) left->outputs -= n - 1;
+    left->outputs -= s->n_outputs ? s->n_outputs - 1 : 0;
     return TERN_OK;
 }
 

@@ -70,11 +70,11 @@ static tern_status check_finite(const tern_batch *b, const tern_sequence *s, ter
     return TERN_OK;
 }
 
-/* Shows the prompt's tokens that were evaluated from `first` on, or with their probabilities those after them. */
-static tern_status echo(tern_batch *b, tern_sequence *s, uint32_t first, tern_error *err)
+/* Shows the prompt's tokens, or with their probabilities those after the step's logits. */
+static tern_status echo(tern_batch *b, tern_sequence *s, tern_error *err)
 {
     const tern_request_params *p = &s->request->params;
-    const uint32_t n = s->result.n_prompt, end = s->n_evaluated;
+    const uint32_t n = s->result.n_prompt, end = s->n_evaluated, first = end - s->n_outputs;
     if (!p->echo || s->n_echoed == n) return TERN_OK;
     if (!p->logprobs || first == 0) TERN_TRY(tern_sequence__echo(b, s, 0, p->logprobs ? 1 : n, NULL, err));
     if (!p->logprobs) return TERN_OK;
@@ -130,12 +130,12 @@ bool tern_sequence__is_awaited(const tern_sequence *s)
 }
 
 /* All decided tokens are evaluated: the next ones are chosen. */
-static tern_status go_on(tern_batch *b, tern_sequence *s, uint32_t first, tern_error *err)
+static tern_status go_on(tern_batch *b, tern_sequence *s, tern_error *err)
 {
     float *logits = logits_at(b, s, s->n_outputs - 1 - s->n_drafted);
     const bool awaited = tern_sequence__is_awaited(s);
     if (!(s->first_ms > 0)) s->first_ms = tern_batch__now_ms();
-    TERN_TRY(echo(b, s, first, err));
+    TERN_TRY(echo(b, s, err));
     if (awaited) {
         memcpy(b->shared, logits, b->n_vocab * sizeof *logits);
         tern_batch__fork(b, s);
@@ -149,14 +149,13 @@ static tern_status go_on(tern_batch *b, tern_sequence *s, uint32_t first, tern_e
 /* What the step's rows come to for one sequence. */
 static tern_status advance(tern_batch *b, tern_sequence *s, tern_error *err)
 {
-    const uint32_t first = s->n_evaluated;
     TERN_TRY(check_finite(b, s, err));
     const tern_request_params *p = &s->request->params;
     if (p->embed) tern_sequence__gather(b, s);
     s->n_evaluated += s->n_rows;
     tern_batch__know(b, s);
     if (p->embed) return s->n_evaluated == s->n_tokens ? tern_sequence__embed(s, err) : TERN_OK;
-    return s->n_evaluated == s->n_tokens ? go_on(b, s, first, err) : echo(b, s, first, err);
+    return s->n_evaluated == s->n_tokens ? go_on(b, s, err) : echo(b, s, err);
 }
 
 static void advance_all(tern_batch *b)

@@ -99,9 +99,10 @@ typedef struct tern_finetune_options {
      * are errors; an output that is read (the model, data, a folder that holds them) always is. */
     bool overwrite;
     /* The plan, and where it fits a step or two, measured in the memory that the run would take (with data on its rows,
-     * else on made-up tokens); nothing is written but to a folder of /tmp, which is removed. data and output need not
-     * be given. */
+     * else on made-up tokens); nothing is written but to a folder in temp_dir, which is removed. data and output need
+     * not be given. */
     bool dry_run;
+    const char *temp_dir; /* NULL or "": /tmp */
 
     /* What is trained: all weights, or with lora_rank an adapter beside them. */
     uint32_t lora_rank;

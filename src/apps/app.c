@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/form.h"
 #include "base/show.h"
 
 /* A stream has no size that could be looked at first: it ends here, not where memory does. */
@@ -129,8 +130,11 @@ static tern_status read_stream(FILE *in, tern_buf *text, tern_error *err)
 
 tern_status tern_app_read_text(const char *path, tern_buf *text, tern_error *err)
 {
-    if (strcmp(path, "-") == 0) return read_stream(stdin, text, err);
-    return tern_file_read(text, path, MAX_FILE_BYTES, err);
+    TERN_TRY(strcmp(path, "-") == 0 ? read_stream(stdin, text, err) : tern_file_read(text, path, MAX_FILE_BYTES, err));
+    const char *form = tern_form_of_bytes((tern_span){(const uint8_t *)text->data, text->size});
+    if (!form) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is %s%s", tern_show_z(path).text, form,
+                     strchr(form, ':') ? "" : ": text expected");
 }
 
 static int output_error; /* errno of the first write that failed */

@@ -27,7 +27,8 @@ tern_status tern_app_parse_ids(const char *text, tern_tokens *ids, tern_error *e
 /* A list of numbers "1,2,4" of at most cap; each from 1 to max. */
 tern_status tern_app_parse_list(const char *flag, const char *text, uint32_t max, uint32_t *out, uint32_t cap,
                                 uint32_t *n, tern_error *err);
-/* A whole file of at most 1 GiB, or for "-" standard input, at most 256 MiB. Errors: also LIMIT. */
+/* A whole file of at most 1 GiB, or for "-" standard input, at most 256 MiB. Errors: also LIMIT,
+ * INVALID_ARGUMENT (what it is, where that is a known form that is no text). */
 tern_status tern_app_read_text(const char *path, tern_buf *text, tern_error *err);
 
 /* Prints a document and a newline, and frees it. */

@@ -52,6 +52,8 @@ tern_status tern_chat_talk_save(const tern_chat_talk *talk, const char *path, te
 /* On failure the conversation is as it was. */
 tern_status tern_chat_talk_load(tern_chat_talk *talk, const char *path, tern_error *err);
 
+/* The text of a file with a template. Errors: those of tern_app_read_text, INVALID_ARGUMENT (JSON, say). */
+tern_status tern_chat_template_read(const char *path, tern_buf *text, tern_error *err);
 /* The template of this name or in this file; for NULL the model's own, of which `own` is the text. Errors: also
  * INVALID_ARGUMENT when that is NULL too. */
 tern_status tern_chat_template_find(tern_chat_template **out, const char *own, const char *name, tern_error *err);

@@ -3,6 +3,35 @@
 
 #include "apps/chat_talk.h"
 #include "base/show.h"
+#include "format/json.h"
+
+static json_t *parse_json(const char *text, size_t n)
+{
+    json_t *json = NULL;
+    return tern_json_parse(&json, text, n, "JSON", NULL) == TERN_OK ? json : NULL;
+}
+
+/* What the text is if it is JSON, as no template is; NULL: it is none. */
+static const char *foreign_form(const tern_buf *text)
+{
+    if (!text->size || !strchr("{[", *text->data)) return NULL;
+    json_t *line = parse_json(text->data, strcspn(text->data, "\n")), *all = parse_json(text->data, text->size);
+    const char *form = line ? "JSON lines" : NULL;
+    if (all) form = "JSON";
+    if (json_object_get(all, "chat_template")) form = "JSON: a file with the text of its chat_template expected";
+    tern_json_free(line);
+    tern_json_free(all);
+    return form;
+}
+
+tern_status tern_chat_template_read(const char *path, tern_buf *text, tern_error *err)
+{
+    TERN_TRY(tern_app_read_text(path, text, err));
+    const char *form = foreign_form(text);
+    if (!form) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is %s%s", tern_show_z(path).text, form,
+                     strchr(form, ':') ? "" : ": a Jinja file, or one of " TERN_CHAT_TEMPLATES ", expected");
+}
 
 /* Parsed from the text of a file, of a well-known template or of the model. */
 static tern_status parse(tern_chat_template **out, const char *own, const char *name, tern_error *err)
@@ -11,7 +40,7 @@ static tern_status parse(tern_chat_template **out, const char *own, const char *
     const char *source = name ? tern_chat_template_builtin(name) : own;
     tern_status status;
     if (source) return tern_chat_template_parse(out, source, strlen(source), err);
-    TERN_GOTO(tern_app_read_text(name, &text, err));
+    TERN_GOTO(tern_chat_template_read(name, &text, err));
     status = tern_chat_template_parse(out, text.data, text.size, err);
 fail:
     tern_buf_deinit(&text);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "apps/app.h"
+#include "apps/chat_talk.h"
 #include "apps/generation.h"
 #include "apps/hub.h"
 #include "apps/open.h"
@@ -179,7 +180,10 @@ static tern_status read_template(serving *s, tern_error *err)
     const char *name = s->options->template;
     if (!name) return TERN_OK;
     s->how.template_source = tern_chat_template_builtin(name);
-    return s->how.template_source ? TERN_OK : read_file(name, &s->template, &s->how.template_source, err);
+    if (s->how.template_source) return TERN_OK;
+    TERN_TRY(tern_chat_template_read(name, &s->template, err));
+    s->how.template_source = s->template.data ? s->template.data : "";
+    return TERN_OK;
 }
 
 /* A number of bytes: 2G, 800M. */

@@ -206,7 +206,7 @@ static tern_status read_template(const char *name, tern_train_words *words, tern
     if (!name) return TERN_OK;
     out->chat_template = tern_chat_template_builtin(name);
     if (out->chat_template) return TERN_OK;
-    TERN_TRY(tern_app_read_text(name, &words->template, err));
+    TERN_TRY(tern_chat_template_read(name, &words->template, err));
     out->chat_template = words->template.data;
     return TERN_OK;
 }
@@ -237,6 +237,7 @@ tern_status tern_train_read_flags(const tern_options *options, tern_train_words 
     out->add_tokens = options->add_tokens.items;
     out->n_add_tokens = options->add_tokens.n;
     out->sequential = options->order && strcmp(options->order, "sequential") == 0;
+    out->temp_dir = getenv("TMPDIR");
     if (!out->dry_run && out->n_data == 0)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "no data: files of text expected with --data");
     if (!out->dry_run && !out->output)

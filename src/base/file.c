@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/form.h"
 #include "base/mapped.h"
 #include "base/show.h"
 
@@ -38,7 +39,8 @@ tern_status tern_file_map_open(tern_file_map *map, const char *path, tern_error 
     if (fstat(fd, &st) != 0) {
         status = fail_errno(err, "cannot stat", path);
     } else if (!S_ISREG(st.st_mode)) {
-        status = tern_fail(err, TERN_IO, "%s: not a regular file", path);
+        status = tern_fail(err, TERN_IO, "%s: %s found, a file expected", path,
+                           S_ISDIR(st.st_mode) ? tern_form_of_folder(path) : "no regular file");
     } else if (st.st_size > 0) {
         status = map_bytes(map, fd, (size_t)st.st_size, path, err);
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/form.h"
 #include "base/show.h"
 #include "format/gguf_internal.h"
 
@@ -29,13 +30,20 @@ static tern_status check_count(const tern_cursor *c, const char *what, uint64_t 
     return TERN_OK;
 }
 
+static tern_status refuse_form(const uint8_t *bytes, size_t n, tern_error *err)
+{
+    const tern_span all = {bytes, n < 512 ? n : 512};
+    const char *form = tern_form_of_bytes(all);
+    if (!form) form = tern_form_of_text(all);
+    return tern_fail(err, TERN_MALFORMED, "header: magic '%s' found, 'GGUF' expected%s%s",
+                     tern_show((tern_span){bytes, 4}).text, form ? ": this is " : "", form ? form : "");
+}
+
 static tern_status read_version(tern_gguf *g, tern_cursor *c, tern_error *err)
 {
     const uint8_t *magic = tern_cursor_take(c, 4);
     if (!magic) return tern_fail(err, TERN_MALFORMED, "header: %llu bytes, a GGUF file has at least 24", file_bytes(c));
-    if (memcmp(magic, "GGUF", 4) != 0)
-        return tern_fail(err, TERN_MALFORMED, "header: magic '%s' found, 'GGUF' expected",
-                         tern_show((tern_span){magic, 4}).text);
+    if (memcmp(magic, "GGUF", 4) != 0) return refuse_form(magic, tern_cursor_left(c) + 4, err);
     g->version = tern_cursor_u32(c);
     if (c->bad) return tern_fail(err, TERN_MALFORMED, "header: the file ends after %llu bytes", file_bytes(c));
     if (g->version && (g->version & 0xffff) == 0)

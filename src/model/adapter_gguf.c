@@ -127,7 +127,7 @@ static tern_status read_tensors(tern_adapter *adapter, const tern_gguf *g, tern_
 
 static tern_status read_file(tern_adapter *adapter, const tern_gguf *g, tern_error *err)
 {
-    TERN_TRY(need_word(g, "general.type", "adapter", err));
+    if (need_word(g, "general.type", "adapter", err) != TERN_OK) return tern_error_prefix(err, "no LoRA adapter");
     TERN_TRY(need_word(g, "adapter.type", "lora", err));
     TERN_TRY(read_architecture(adapter, g, err));
     TERN_TRY(read_base(adapter, g, err));

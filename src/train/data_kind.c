@@ -3,46 +3,16 @@
 
 #include <string.h>
 
+#include "base/form.h"
 #include "base/show.h"
 #include "format/json.h"
 #include "train/data_document.h"
 
 enum { LOOKED_AT = 1 << 16 };
 
-/* What a file that is no text begins with. */
-static const struct {
-    const char *start, *what;
-    size_t n, at;
-} magics[] = {
-    {"\x1F\x8B", "compressed with gzip: unpack it first (gunzip)", 2, 0},
-    {"\x28\xB5\x2F\xFD", "compressed with zstd: unpack it first (unzstd)", 4, 0},
-    {"\xFD\x37zXZ", "compressed with xz: unpack it first (unxz)", 5, 0},
-    {"BZh", "compressed with bzip2: unpack it first (bunzip2)", 3, 0},
-    {"PK\3\4", "a zip archive: unpack it first (unzip)", 4, 0},
-    {"PAR1", "a Parquet file: write it as JSONL first (pandas.DataFrame.to_json with lines=True)", 4, 0},
-    {"ARROW1", "an Arrow file: write it as JSONL first", 6, 0},
-    {"GGUF", "a model (GGUF)", 4, 0},
-    {"%PDF", "a PDF: its text expected (pdftotext)", 4, 0},
-    {"ustar", "a tar archive: unpack it first", 5, 257},
-    {"\xFF\xFE\0\0", "UTF-32 text: UTF-8 expected (iconv -f UTF-32 -t UTF-8)", 4, 0},
-    {"\0\0\xFE\xFF", "UTF-32 text: UTF-8 expected (iconv -f UTF-32 -t UTF-8)", 4, 0},
-    {"\xFF\xFE", "UTF-16 text: UTF-8 expected (iconv -f UTF-16 -t UTF-8)", 2, 0},
-    {"\xFE\xFF", "UTF-16 text: UTF-8 expected (iconv -f UTF-16 -t UTF-8)", 2, 0},
-    {"TERNDATA", "a file that tern data has written: text or JSONL expected", 8, 0},
-};
-
 static tern_status refuse(const char *path, const char *what, tern_error *err)
 {
     return tern_fail(err, TERN_UNSUPPORTED, "%s: %s", tern_show_z(path).text, what);
-}
-
-static const char *find_magic(tern_span bytes)
-{
-    for (size_t i = 0; i < sizeof magics / sizeof *magics; i++)
-        if (bytes.size >= magics[i].at + magics[i].n &&
-            memcmp(bytes.data + magics[i].at, magics[i].start, magics[i].n) == 0)
-            return magics[i].what;
-    return NULL;
 }
 
 /* Bytes of a sequence that starts like this; 0: none does. Whether what follows continues it is `count_bad`'s. */
@@ -70,8 +40,8 @@ static size_t count_bad(tern_span part)
 /* Text may have a few damaged characters, and no NUL. */
 static tern_status check_text(const char *path, tern_span bytes, tern_error *err)
 {
-    const char *magic = find_magic(bytes);
-    if (magic) return refuse(path, magic, err);
+    const char *form = tern_form_of_bytes(bytes);
+    if (form) return refuse(path, form, err);
     const tern_span part = {bytes.data, bytes.size < LOOKED_AT ? bytes.size : LOOKED_AT};
     if (part.size && memchr(part.data, 0, part.size)) return refuse(path, "no text: it has bytes of zero", err);
     const size_t n_bad = count_bad(part);

@@ -8,18 +8,25 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
+#include "base/show.h"
 #include "train/run_internal.h"
 
 /* ---- the folder */
 
 tern_status tern_run__make_dry_folder(tern_run *run, tern_error *err)
 {
-    char path[] = "/tmp/tern-dry-run-XXXXXX";
-    if (!mkdtemp(path)) return tern_fail(err, TERN_IO, "%s: cannot make the folder: %s", path, strerror(errno));
-    run->dry_folder = tern_strdup(path);
-    if (run->dry_folder) return TERN_OK;
-    rmdir(path);
-    return tern_fail_alloc(err, sizeof path);
+    const char *dir = run->o->temp_dir && *run->o->temp_dir ? run->o->temp_dir : "/tmp";
+    char *path = tern_path_join(dir, "tern-dry-run-XXXXXX");
+    if (!path) return tern_fail_alloc(err, strlen(dir));
+    if (mkdtemp(path)) {
+        run->dry_folder = path;
+        return TERN_OK;
+    }
+    const int why = errno;
+    tern_fail(err, TERN_IO, "%s: cannot make a folder in it: %s", tern_show_z(dir).text, strerror(why));
+    tern_free(path);
+    return TERN_IO;
 }
 
 static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *walk)

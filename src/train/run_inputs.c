@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/form.h"
 #include "base/show.h"
 #include "text/chat_marks.h"
 #include "train/data_layout.h"
@@ -114,10 +115,12 @@ static tern_status match(const tern_run *run, const tern_train_data *data, const
 
 static tern_status open_side(tern_run *run, const side *s, tern_train_data **data, tern_error *err)
 {
-    for (size_t i = 0; i < s->n; i++)
-        if (begins_with(s->paths[i], "GGUF"))
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is a model: text, JSONL or a file of `tern data` expected",
-                             tern_show_z(s->paths[i]).text);
+    for (size_t i = 0; i < s->n; i++) {
+        const char *form = begins_with(s->paths[i], "GGUF") ? "a model" : tern_form_of_folder(s->paths[i]);
+        if (form)
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is %s: text, JSONL or a file of `tern data` expected",
+                             tern_show_z(s->paths[i]).text, form);
+    }
     for (size_t i = 0; i < s->n; i++)
         if (s->n > 1 && tern_run__is_data_file(s->paths[i]))
             return tern_fail(err, TERN_INVALID_ARGUMENT,

@@ -201,11 +201,63 @@ static void flags_have_several_forms(void **state)
     free(first);
 }
 
+/* What a file is that a flag does not take. */
+static void foreign_forms_are_named(void **state)
+{
+    (void)state;
+    char *lines = strdup(test_scratch("talks.jsonl")), *config = strdup(test_scratch("tokenizer_config.json")),
+         *zip = strdup(test_scratch("model.bin")), *adapter = strdup(test_scratch("adapter_config.json"));
+    const char *model = test_small_model();
+    char *folder = strdup(adapter);
+    *strrchr(folder, '/') = 0;
+    test_write_text(lines, "{\"messages\": []}\n{\"messages\": []}\n");
+    test_write_text(config, "{\"chat_template\": \"{{ bos_token }}\"}\n");
+    test_write_text(zip, "PK\3\4");
+    test_write_text(adapter, "{}");
+    const char *const calls[][6] = {
+        {"chat", "--template", lines, "talks.jsonl is JSON lines: a Jinja file, or one of "},
+        {"chat", "--template", config, "the text of its chat_template expected"},
+        {"chat", "--template", model, " is a model (GGUF): text expected"},
+        {"run", "-p", "a", "-m", lines, "'GGUF' expected: this is JSON"},
+        {"run", "-p", "a", "--lora", lines, "'GGUF' expected: this is JSON"},
+        {"run", "-p", "a", "--lora", model, "no LoRA adapter: general.type: "},
+        {"perplexity", model, " is a model (GGUF): text expected"},
+        {"perplexity", zip, " is a zip archive: unpack it first"},
+        {"perplexity", folder, ": an adapter (PEFT) found, a file expected"},
+        {"eval", model, " is a model (GGUF): text expected"},
+        {"finetune", "--dry-run", "--data", folder, " is an adapter (PEFT): text, JSONL"},
+    };
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        const char *words[7] = {NULL};
+        size_t n = 0;
+        while (n < 6 && calls[i][n]) n++;
+        memcpy(words, calls[i], (n - 1) * sizeof *words);
+        test_output o = test_tern(NULL, words);
+        if (o.code == 0 || !strstr(o.err, calls[i][n - 1])) fail_msg("%s %s: %s", words[0], words[1], o.err);
+        test_output_free(&o);
+    }
+    remove(adapter);
+    free(lines), free(config), free(zip), free(adapter), free(folder);
+}
+
+/* A dry run works where TMPDIR says, and leaves nothing there. */
+static void dry_runs_work_in_tmpdir(void **state)
+{
+    (void)state;
+    const char *none = test_scratch("no-such-folder");
+    setenv("TMPDIR", none, 1);
+    test_output o = TERN("finetune", "--dry-run", "-m", test_small_model(), "--lora", "2", "--seq", "32");
+    unsetenv("TMPDIR");
+    if (o.code == 0 || !strstr(o.err, "no-such-folder: cannot make a folder in it")) fail_msg("%s", o.err);
+    test_output_free(&o);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(wrong_words_are_explained),      cmocka_unit_test(every_command_has_help),
     cmocka_unit_test(help_lists_the_passes),          cmocka_unit_test(help_shows_no_seed),
     cmocka_unit_test(usage_is_wrapped_between_words), cmocka_unit_test(no_words_is_the_list),
-    cmocka_unit_test(flags_have_several_forms),
+    cmocka_unit_test(flags_have_several_forms),       cmocka_unit_test(foreign_forms_are_named),
+    cmocka_unit_test(dry_runs_work_in_tmpdir),
 };
 
 TEST_GROUP(usage, "gpu swiftshader", tests);

@@ -9,7 +9,8 @@ build='gcc libc6-dev make cmake ninja-build pkg-config libpcre2-dev libjansson-d
     libvulkan-dev libmicrohttpd-dev libcurl4-openssl-dev libopenmpi-dev'
 test='libcmocka-dev mesa-vulkan-drivers python3 openmpi-bin'
 web='cmake ninja-build emscripten nodejs npm'
-ci='dpkg-dev clang clang-format clang-tidy libclang-rt-14-dev llvm gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+ci='dpkg-dev debootstrap
+    clang clang-format clang-tidy libclang-rt-14-dev llvm gcc-aarch64-linux-gnu libc6-dev-arm64-cross
     qemu-user-static
     libpcre2-dev:arm64 libjansson-dev:arm64 libcmocka-dev:arm64 libedit-dev:arm64 libmd-dev:arm64
     libmicrohttpd-dev:arm64 libcurl4-openssl-dev:arm64 chromium vulkan-validationlayers spirv-tools nodejs npm

@@ -30,7 +30,7 @@ tern run "Once upon a time" -n 16 --greedy
 test -s /usr/share/man/man1/tern-run.1 || test -s /usr/share/man/man1/tern-run.1.gz
 quietly $add /debs/libtern-dev_*.deb gcc libc6-dev pkg-config
 cc /debs/generate.c -o /debs/generate $(pkg-config --cflags --libs tern)
-/debs/generate /usr/share/tern/models/stories.gguf "One day"
+/debs/generate /usr/share/tern/models/stories.gguf "Once upon a time"
 echo
 quietly apt-get purge -y -qq tern libtern0 libtern-dev
 left=$(find /usr \( -name 'tern*' -o -name 'libtern*' \) -newer /debs/generate.c | head -n 1)

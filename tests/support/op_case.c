@@ -42,9 +42,9 @@ static tern_view add_value(test_case *c, tern_value value, const char *name)
 
 static void add_params(test_case *c, const test_case_shape *shape)
 {
-    static const char *const names[TERN_PARAM_COUNT] = {"counts",  "ids",      "positions", "sequences",
-                                                        "outputs", "pages",    "sampler",   "starts",
-                                                        "labels",  "training", "ring_pages"};
+    static const char *const names[TERN_PARAM_COUNT] = {"counts",  "ids",      "positions",  "sequences",
+                                                        "outputs", "pages",    "sampler",    "starts",
+                                                        "labels",  "training", "ring_pages", "groups"};
     tern_graph *g = &c->graph;
     const uint64_t n = g->max_tokens, items[] = {3,
                                                  n,
@@ -56,10 +56,11 @@ static void add_params(test_case *c, const test_case_shape *shape)
                                                  n,
                                                  n,
                                                  sizeof(tern_train_params) / 4,
-                                                 (uint64_t)g->n_sequences * g->max_pages};
+                                                 (uint64_t)g->n_sequences * g->max_pages,
+                                                 (uint64_t)g->n_groups * sizeof(tern_row_group) / 4};
     for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++) {
         g->params[i] = TERN_NO_VALUE;
-        if ((i == TERN_PARAM_SAMPLER && !shape->sampler) || i == TERN_PARAM_GROUPS) continue;
+        if ((i == TERN_PARAM_SAMPLER && !shape->sampler) || items[i] == 0) continue;
         if (i >= TERN_PARAM_SEQ_STARTS && i <= TERN_PARAM_TRAINING && !shape->training) continue;
         tern_value value = {
             .kind = TERN_VALUE_PARAM, .dtype = TERN_DTYPE_U32, .bytes = items[i] * 4, .offset = g->param_bytes};
@@ -83,6 +84,7 @@ void test_case_open(test_case *c, tern_rng *rng, const test_case_shape *shape)
     *c = (test_case){.rng = rng};
     c->graph = (tern_graph){.max_tokens = or_else(shape->max_tokens, 1),
                             .n_routes = shape->n_routes,
+                            .n_groups = shape->n_groups,
                             .n_sequences = or_else(shape->n_sequences, 1),
                             .logits = TERN_NO_VALUE,
                             .tokens = TERN_NO_VALUE,

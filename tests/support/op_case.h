@@ -58,6 +58,7 @@ typedef struct test_case_shape {
     uint32_t n_ctx;       /* 64 */
     uint32_t n_sequences; /* 1 */
     uint32_t n_routes;    /* 0 */
+    uint32_t n_groups;    /* 0 */
     bool sampler;         /* with the parameter SAMPLER */
     bool training;        /* with SEQ_STARTS, LABELS and TRAINING, all 0 */
 } test_case_shape;

@@ -247,6 +247,7 @@ tern_status test_simulated_open(tern_backend **backend, const tern_gpu_caps *cap
     s->base = (tern_backend){.info.name = "simulated",
                              .info.device = "simulated",
                              .info.max_steps = TERN_SAMPLE_MAX_STEPS,
+                             .info.groups_rows = true,
                              .info.fusions = TERN_FUSION_LINEAR_NORM | TERN_FUSION_ROPE_ATTENTION,
                              .close = close_backend,
                              .buffer_create = buffer_create,

@@ -94,6 +94,26 @@ uint32_t tern_gpu__count_word(const tern_gpu_program *p, tern_rows rows)
     return tern_gpu__param_word(p, TERN_PARAM_COUNTS) + (rows == TERN_ROWS_OUTPUTS);
 }
 
+/* A member of the group's entry of GROUPS. */
+static uint32_t group_word(const tern_gpu_program *p, const tern_op *op, size_t of_tokens, size_t of_outputs)
+{
+    const size_t entry = (op->group - 1) * sizeof(tern_row_group),
+                 member = op->rows == TERN_ROWS_OUTPUTS ? of_outputs : of_tokens;
+    return tern_gpu__param_word(p, TERN_PARAM_GROUPS) + (uint32_t)((entry + member) / 4);
+}
+
+uint32_t tern_gpu__group_count_word(const tern_gpu_program *p, const tern_op *op)
+{
+    if (!op->group) return tern_gpu__count_word(p, op->rows);
+    return group_word(p, op, offsetof(tern_row_group, n_tokens), offsetof(tern_row_group, n_outputs));
+}
+
+uint32_t tern_gpu__group_first_word(const tern_gpu_program *p, const tern_op *op)
+{
+    if (!op->group) return 0;
+    return group_word(p, op, offsetof(tern_row_group, first_token), offsetof(tern_row_group, first_output));
+}
+
 uint32_t tern_gpu__token_rows(const tern_gpu_program *p, tern_rows rows)
 {
     return rows == TERN_ROWS_ROUTED ? p->graph->n_routes : 1;

@@ -35,7 +35,17 @@ static tern_status check_bindings(const tern_gpu_program *p, const tern_op *op, 
 static bool takes_routed_rows(tern_op_kind kind)
 {
     return kind == TERN_OP_LINEAR || kind == TERN_OP_GATE || kind == TERN_OP_QUANTIZE || kind == TERN_OP_NORM_QUANT ||
-           kind == TERN_OP_ADD || kind == TERN_OP_SCALE;
+           kind == TERN_OP_SCALE || kind == TERN_OP_ADD;
+}
+
+/* Kernels of these ops read where their rows begin. */
+static bool takes_group(const tern_graph *g, const tern_op *op)
+{
+    bool takes = (op->kind == TERN_OP_LINEAR && !op->gated && !op->norm_f32) || op->kind == TERN_OP_SCALE ||
+                 op->kind == TERN_OP_ADD;
+    for (uint32_t i = 0; i < op->n_parts && takes && !op->route.cols; i++)
+        takes = op->bias[i].cols == 0 && !g->values[op->in[TERN_LINEAR_W + i].value].weight->encoding->ternary;
+    return takes;
 }
 
 static tern_status lower_op(tern_gpu_program *p, const tern_op *op, tern_error *err)
@@ -47,6 +57,8 @@ static tern_status lower_op(tern_gpu_program *p, const tern_op *op, tern_error *
         return tern_gpu__unsupported(p->graph, op, "rows of experts", err);
     if (op->route.cols && op->kind != TERN_OP_LINEAR)
         return tern_gpu__unsupported(p->graph, op, "gradients of experts", err);
+    if (op->group > p->graph->n_groups || (op->group && !takes_group(p->graph, op)))
+        return tern_gpu__unsupported(p->graph, op, "of a group of rows", err);
     const tern_status status = lower(p, op, err);
     if (status != TERN_OK) return p->out_of_memory ? TERN_OUT_OF_MEMORY : status;
     return check_bindings(p, op, first, err);

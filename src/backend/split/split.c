@@ -190,6 +190,7 @@ tern_status tern_split_open(tern_backend **backend, tern_backend *host, tern_bac
                              .info.max_steps = 1,
                              .info.caches_in_blocks = host->info.caches_in_blocks && device->info.caches_in_blocks,
                              .info.screens = host->info.screens,
+                             .info.groups_rows = host->info.groups_rows && device->info.groups_rows,
                              .info.batch_invariant = host->info.batch_invariant && device->info.batch_invariant,
                              .close = split_close,
                              .buffer_create = tern_split__buffer_create,

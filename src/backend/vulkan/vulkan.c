@@ -256,6 +256,7 @@ tern_status tern_vulkan_open(tern_backend **backend, const tern_vulkan_options *
                               .info.max_steps = TERN_SAMPLE_MAX_STEPS,
                               .info.batch_invariant = true,
                               .info.samples_rows = true,
+                              .info.groups_rows = true,
                               .close = vulkan_close,
                               .buffer_create = buffer_create,
                               .weight_create = weight_create,

@@ -181,6 +181,7 @@ tern_status tern_webgpu_open(tern_backend **backend, const tern_webgpu_options *
                        .info.max_steps = TERN_SAMPLE_MAX_STEPS,
                        .info.batch_invariant = true,
                        .info.samples_rows = true,
+                       .info.groups_rows = true,
                        .info.never_waits = true,
                        .close = webgpu_close,
                        .buffer_create = buffer_create,

@@ -105,6 +105,14 @@ static void fill_pages(tern_trial *t, uint32_t *pages)
     for (uint32_t i = 0; pages && i < t->graph.max_pages; i++) pages[i] = n - 1 - i % n;
 }
 
+/* Every group has all rows. */
+static void fill_groups(tern_trial *t)
+{
+    tern_row_group *groups = (tern_row_group *)(void *)tern_trial__param(t, TERN_PARAM_GROUPS);
+    for (uint32_t i = 0; groups && i < t->graph.n_groups; i++)
+        groups[i] = (tern_row_group){.n_tokens = t->n_tokens, .n_outputs = t->n_outputs};
+}
+
 static void fill_params(tern_trial *t)
 {
     uint32_t *counts = tern_trial__param(t, TERN_PARAM_COUNTS), *positions = tern_trial__param(t, TERN_PARAM_POSITIONS),
@@ -123,6 +131,7 @@ static void fill_params(tern_trial *t)
         positions[i] = first + i;
     }
     for (uint32_t i = 0; i < t->n_outputs; i++) outputs[i] = t->n_tokens - 1 - i;
+    fill_groups(t);
     fill_pages(t, tern_trial__param(t, TERN_PARAM_PAGES));
     fill_pages(t, tern_trial__param(t, TERN_PARAM_RING_PAGES));
     tern_trial__training(t);

@@ -6,7 +6,8 @@
 /* The rows of one run. */
 typedef struct rows {
     uint32_t n, n_outputs, n_top;
-    uint32_t n_logits; /* the first outputs, whose tokens the host chooses */
+    uint32_t n_logits; /* outputs up to the last one whose token the host chooses */
+    uint32_t n_chosen; /* outputs whose tokens the device chooses */
     bool all;          /* logits are wanted */
     bool states;       /* the hidden states of all rows are */
 } rows;
@@ -16,7 +17,7 @@ static bool fits_device(const tern_batch *b, const tern_sequence *s)
 {
     const tern_request_params *p = &s->request->params;
     return b->runner.params.sample_rows && !p->logprobs && !p->grammar && !tern_sequence__is_awaited(s) &&
-           s->n_outputs <= TERN_SAMPLE_MAX_STEPS && !s->graphs->n_groups && tern_sampler_fits_gpu(&p->sampler);
+           s->n_outputs <= TERN_SAMPLE_MAX_STEPS && tern_sampler_fits_gpu(&p->sampler);
 }
 
 static rows count_rows(const tern_batch *b, const tern_batch_graphs *graphs)
@@ -33,7 +34,6 @@ static rows count_rows(const tern_batch *b, const tern_batch_graphs *graphs)
         r.n_outputs += s->n_outputs;
         const uint32_t n_top = tern_sampler_n_top(&p->sampler);
         s->on_device = fits_device(b, s);
-        if (!s->on_device) r.n_logits += s->n_outputs;
         if (p->logprobs || p->grammar || n_top == 0) r.all = true;
         if (n_top > r.n_top) r.n_top = n_top;
     }
@@ -89,9 +89,9 @@ static uint32_t group_of(const tern_sequence *s)
     return s->set ? s->set->group : 0;
 }
 
-/* The rows of the sequences that the device chooses for, or of the others, of one group. */
-static void put_some(tern_batch *b, const tern_batch_graphs *graphs, const tern_bound_graph *g, bool on_device,
-                     uint32_t group, rows *put, place at)
+/* The rows of a group's sequences that the device chooses for, or of its others. */
+static void put_some(tern_batch *b, const tern_batch_graphs *graphs, const tern_bound_graph *g, uint32_t group,
+                     bool on_device, rows *put, place at)
 {
     for (uint32_t i = 0; i < b->n_running; i++) {
         tern_sequence *s = b->running[i];
@@ -102,22 +102,46 @@ static void put_some(tern_batch *b, const tern_batch_graphs *graphs, const tern_
         s->first_output = at.first_output + put->n_outputs;
         put->n += s->n_rows + s->n_drafted;
         put->n_outputs += s->n_outputs;
+        if (on_device) put->n_chosen += s->n_outputs;
+        else if (s->n_outputs) put->n_logits = put->n_outputs;
     }
 }
 
-/* Rows of a group follow each other. What the device chooses comes last, so that logits are one read. */
-static void put_all(tern_batch *b, const tern_batch_graphs *graphs, const tern_bound_graph *g, place at)
+/* Those of a set of adapters, which follow each other. */
+static void put_set(tern_batch *b, const tern_batch_graphs *graphs, const tern_bound_graph *g, uint32_t group,
+                    tern_row_group *to, rows *put, place at)
+{
+    *to = (tern_row_group){.first_token = put->n, .first_output = put->n_outputs};
+    put_some(b, graphs, g, group, false, put, at);
+    put_some(b, graphs, g, group, true, put, at);
+    to->n_tokens = put->n - to->first_token;
+    to->n_outputs = put->n_outputs - to->first_output;
+}
+
+/* Whether the host chooses a token of the group. */
+static bool has_host(const tern_batch *b, const tern_batch_graphs *graphs, uint32_t group)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < b->n_running && !has; i++) {
+        const tern_sequence *s = b->running[i];
+        has = s->graphs == graphs && s->n_rows && s->n_outputs && !s->on_device && group_of(s) == group;
+    }
+    return has;
+}
+
+/* What the device chooses comes last, as far as sets of adapters allow it, so that the fewest logits are read. */
+static rows put_all(tern_batch *b, const tern_batch_graphs *graphs, const tern_bound_graph *g, place at)
 {
     tern_row_group *groups = (tern_row_group *)(void *)tern_bound_param(g, TERN_PARAM_GROUPS);
+    const uint32_t n_groups = groups ? graphs->n_groups : 0;
     rows put = {0};
-    put_some(b, graphs, g, false, 0, &put, at);
-    for (uint32_t i = 0; groups && i < graphs->n_groups; i++) {
-        groups[i] = (tern_row_group){.first_token = put.n, .first_output = put.n_outputs};
-        put_some(b, graphs, g, false, i + 1, &put, at);
-        groups[i].n_tokens = put.n - groups[i].first_token;
-        groups[i].n_outputs = put.n_outputs - groups[i].first_output;
-    }
-    put_some(b, graphs, g, true, 0, &put, at);
+    put_some(b, graphs, g, 0, false, &put, at);
+    for (uint32_t i = 0; i < n_groups; i++)
+        if (has_host(b, graphs, i + 1)) put_set(b, graphs, g, i + 1, &groups[i], &put, at);
+    for (uint32_t i = 0; i < n_groups; i++)
+        if (!has_host(b, graphs, i + 1)) put_set(b, graphs, g, i + 1, &groups[i], &put, at);
+    put_some(b, graphs, g, 0, true, &put, at);
+    return put;
 }
 
 static tern_status run(tern_batch *b, const tern_batch_graphs *graphs, const rows *r, place at, tern_error *err)
@@ -129,16 +153,16 @@ static tern_status run(tern_batch *b, const tern_batch_graphs *graphs, const row
     memcpy(tern_bound_param(g, TERN_PARAM_COUNTS), counts, sizeof counts);
     memcpy(tern_bound_param(g, TERN_PARAM_PAGES), b->tables,
            (size_t)b->params.n_parallel * b->max_pages * sizeof *b->tables);
-    put_all(b, graphs, g, at);
+    const rows put = put_all(b, graphs, g, at);
     TERN_TRY(tern_bound_start(g, 1, err));
     if (r->states)
         TERN_TRY(tern_runner_read(graph, graph->graph.states, r->n,
                                   b->states + (size_t)at.first_row * tern_engine_config(b->engine)->n_embd, err));
     if (r->n_outputs == 0) return backend->wait(backend, err);
-    if (r->n_logits)
-        TERN_TRY(tern_runner_read(graph, graph->graph.logits, r->n_logits,
+    if (put.n_logits)
+        TERN_TRY(tern_runner_read(graph, graph->graph.logits, put.n_logits,
                                   b->logits + (size_t)at.first_output * b->n_vocab, err));
-    if (r->n_logits == r->n_outputs) return TERN_OK;
+    if (put.n_chosen == 0) return TERN_OK;
     return tern_bound_read(&graph->bound, graph->graph.row_tokens, b->chosen + at.first_output,
                            r->n_outputs * sizeof *b->chosen, err);
 }

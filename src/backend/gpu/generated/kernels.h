@@ -113,6 +113,7 @@ typedef struct tern_gpu_add_uniform {
     uint32_t b_stride;
     uint32_t out_first;
     uint32_t out_stride;
+    uint32_t first_word;
 } tern_gpu_add_uniform;
 static_assert(sizeof(tern_gpu_add_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/add.wgsl: struct P");
 static inline void tern_gpu_add_set(tern_gpu_dispatch *d, const tern_gpu_add_uniform *uniform)
@@ -708,6 +709,7 @@ typedef struct tern_gpu_group_rows_uniform {
     uint32_t n_experts;
     uint32_t tile;
     uint32_t rows_first;
+    uint32_t first_word;
 } tern_gpu_group_rows_uniform;
 static_assert(sizeof(tern_gpu_group_rows_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "experts/group_rows.wesl: struct P");
 static inline void tern_gpu_group_rows_set(tern_gpu_dispatch *d, const tern_gpu_group_rows_uniform *uniform)
@@ -851,6 +853,7 @@ typedef struct tern_gpu_linear_dense_mat_uniform {
     uint32_t epilogue;
     uint32_t cols_of_part;
     uint32_t part_stride;
+    uint32_t first_word;
 } tern_gpu_linear_dense_mat_uniform;
 static_assert(sizeof(tern_gpu_linear_dense_mat_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_dense_mat.wesl: struct P");
 static inline void tern_gpu_linear_dense_mat_set(tern_gpu_dispatch *d, const tern_gpu_linear_dense_mat_uniform *uniform)
@@ -1072,6 +1075,7 @@ typedef struct tern_gpu_linear_float_coop_uniform {
     uint32_t part_stride;
     uint32_t row_scales;
     float scale;
+    uint32_t first_word;
 } tern_gpu_linear_float_coop_uniform;
 static_assert(sizeof(tern_gpu_linear_float_coop_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_float_coop.wesl: struct P");
 static inline void tern_gpu_linear_float_coop_set(tern_gpu_dispatch *d, const tern_gpu_linear_float_coop_uniform *uniform)
@@ -1140,6 +1144,7 @@ typedef struct tern_gpu_linear_float_vec_uniform {
     uint32_t residual_first;
     uint32_t residual_stride;
     uint32_t epilogue;
+    uint32_t first_word;
 } tern_gpu_linear_float_vec_uniform;
 static_assert(sizeof(tern_gpu_linear_float_vec_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_float_vec.wesl: struct P");
 static inline void tern_gpu_linear_float_vec_set(tern_gpu_dispatch *d, const tern_gpu_linear_float_vec_uniform *uniform)
@@ -1249,6 +1254,7 @@ typedef struct tern_gpu_linear_parts_uniform {
     uint32_t residual_stride;
     uint32_t epilogue;
     uint32_t row_groups;
+    uint32_t first_word;
 } tern_gpu_linear_parts_uniform;
 static_assert(sizeof(tern_gpu_linear_parts_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_parts.wesl: struct P");
 static inline void tern_gpu_linear_parts_set(tern_gpu_dispatch *d, const tern_gpu_linear_parts_uniform *uniform)
@@ -1331,6 +1337,7 @@ typedef struct tern_gpu_linear_routed_uniform {
     uint32_t result_stride;
     uint32_t gate;
     float limit;
+    uint32_t first_word;
 } tern_gpu_linear_routed_uniform;
 static_assert(sizeof(tern_gpu_linear_routed_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_routed.wesl: struct P");
 static inline void tern_gpu_linear_routed_set(tern_gpu_dispatch *d, const tern_gpu_linear_routed_uniform *uniform)
@@ -2120,6 +2127,7 @@ typedef struct tern_gpu_scale_uniform {
     uint32_t stream;
     float softcap;
     float softcap_rate;
+    uint32_t first_word;
 } tern_gpu_scale_uniform;
 static_assert(sizeof(tern_gpu_scale_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/scale.wesl: struct P");
 static inline void tern_gpu_scale_set(tern_gpu_dispatch *d, const tern_gpu_scale_uniform *uniform)

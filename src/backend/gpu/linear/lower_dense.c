@@ -71,14 +71,15 @@ static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t pa
     const tern_gpu_linear_float_vec_uniform u = {.rows = rows,
                                                  .cols = in->cols,
                                                  .row_vectors = layout->row_bytes / 16,
-                                                 .count_word = tern_gpu__count_word(p, op->rows),
+                                                 .count_word = tern_gpu__group_count_word(p, op),
                                                  .x_first = in->first,
                                                  .x_stride = in->stride,
                                                  .result_first = op->out.first_col + first_col + first,
                                                  .result_stride = tern_gpu__stride(p, op->out),
                                                  .residual_first = residual ? addend.first : 0,
                                                  .residual_stride = residual ? addend.stride : 0,
-                                                 .epilogue = epilogue};
+                                                 .epilogue = epilogue,
+                                                 .first_word = tern_gpu__group_first_word(p, op)};
     tern_gpu_linear_float_vec_set(d, &u);
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind(d, in->range);

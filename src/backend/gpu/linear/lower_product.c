@@ -72,7 +72,7 @@ tern_status tern_gpu__add_sum(tern_gpu_program *p, const tern_op *op, const tern
     const bool residual = sum->epilogue == TERN_GPU_ADD_RESIDUAL;
     const tern_gpu_linear_parts_uniform u = {.rows = sum->counted ? 0 : sum->rows,
                                              .cols = sum->cols,
-                                             .count_word = tern_gpu__count_word(p, op->rows),
+                                             .count_word = tern_gpu__group_count_word(p, op),
                                              .n_parts = sum->n_parts,
                                              .part_stride = sum->rows * sum->cols,
                                              .result_first = sum->result_first,
@@ -80,7 +80,8 @@ tern_status tern_gpu__add_sum(tern_gpu_program *p, const tern_op *op, const tern
                                              .residual_first = residual ? sum->addend.first : 0,
                                              .residual_stride = residual ? sum->addend.stride : 0,
                                              .epilogue = sum->epilogue,
-                                             .row_groups = row_groups};
+                                             .row_groups = row_groups,
+                                             .first_word = tern_gpu__group_first_word(p, op)};
     tern_gpu_linear_parts_set(d, &u);
     tern_gpu_range parts = sum->parts;
     parts.written = false;
@@ -127,7 +128,7 @@ static tern_gpu_linear_float_coop_uniform tiles_of(const tern_gpu_program *p, co
     return (tern_gpu_linear_float_coop_uniform){.rows = s->backward ? depth : cols,
                                                 .cols = s->backward ? cols : depth,
                                                 .row_vectors = s->layout->row_bytes / 16,
-                                                .count_word = tern_gpu__count_word(p, op->rows),
+                                                .count_word = tern_gpu__group_count_word(p, op),
                                                 .max_tokens = s->product.rows,
                                                 .x_first = s->x.first + s->x_skip,
                                                 .x_stride = s->x.stride,
@@ -139,7 +140,8 @@ static tern_gpu_linear_float_coop_uniform tiles_of(const tern_gpu_program *p, co
                                                 .depth_of_part = s->tiling.part_depth,
                                                 .part_stride = parts ? s->product.rows * cols : 0,
                                                 .row_scales = (uint32_t)(s->layout->scales_offset / 4),
-                                                .scale = w->encoding->ternary && !w->row_scales ? w->scale : 1.0f};
+                                                .scale = w->encoding->ternary && !w->row_scales ? w->scale : 1.0f,
+                                                .first_word = tern_gpu__group_first_word(p, op)};
 }
 
 static void set_dense_mat(tern_gpu_dispatch *d, const tern_gpu_linear_float_coop_uniform *u)
@@ -156,7 +158,8 @@ static void set_dense_mat(tern_gpu_dispatch *d, const tern_gpu_linear_float_coop
                                                    .residual_stride = u->residual_stride,
                                                    .epilogue = u->epilogue,
                                                    .cols_of_part = u->depth_of_part,
-                                                   .part_stride = u->part_stride};
+                                                   .part_stride = u->part_stride,
+                                                   .first_word = u->first_word};
     tern_gpu_linear_dense_mat_set(d, &own);
 }
 

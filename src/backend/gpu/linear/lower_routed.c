@@ -81,11 +81,12 @@ static tern_status group_rows(tern_gpu_program *p, const tern_op *op, grouping *
     g->range = tern_gpu__place(p, 0, ((uint64_t)g->rows_first + n) * 4);
     tern_gpu_dispatch *d = tern_gpu__add(p, op, TERN_GPU_GROUP_ROWS, 1, 1, 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    const tern_gpu_group_rows_uniform u = {.count_word = tern_gpu__count_word(p, op->rows),
+    const tern_gpu_group_rows_uniform u = {.count_word = tern_gpu__group_count_word(p, op),
                                            .n_routes = p->graph->n_routes,
                                            .n_experts = op->n_experts,
                                            .tile = tile,
-                                           .rows_first = g->rows_first};
+                                           .rows_first = g->rows_first,
+                                           .first_word = tern_gpu__group_first_word(p, op)};
     tern_gpu_group_rows_set(d, &u);
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind_value(p, d, op->route.value, false);
@@ -198,7 +199,7 @@ static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t pa
                    column = op->gated ? 0 : tern_gpu__column_of_part(p, op, part) / op->n_experts;
     tern_gpu_linear_routed_uniform u = {.rows = rows,
                                         .row_vectors = o->weight.row_bytes / 16,
-                                        .count_word = tern_gpu__count_word(p, op->rows),
+                                        .count_word = tern_gpu__group_count_word(p, op),
                                         .n_routes = p->graph->n_routes,
                                         .slice_first = first,
                                         .slice_rows = left < o->weight.slice_rows ? left : o->weight.slice_rows,
@@ -208,7 +209,8 @@ static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t pa
                                         .result_first = op->out.first_col + column,
                                         .result_stride = tern_gpu__stride(p, op->out),
                                         .gate = op->gated && part == 1 ? 1 + (uint32_t)op->activation : 0,
-                                        .limit = op->limit};
+                                        .limit = op->limit,
+                                        .first_word = tern_gpu__group_first_word(p, op)};
     TERN_TRY(set_x(p, op, &u, err));
     tern_gpu_dispatch *d =
         g->max_tiles ? add_grouped(p, op, part, o, slice, &u, g, err) : add_row_by_row(p, op, part, o, slice, &u, err);

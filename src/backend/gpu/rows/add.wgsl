@@ -4,7 +4,8 @@
 //   a, b       [rows] rows of a_stride, b_stride floats (0: one row for all), from a_first, b_first
 //   IN_PLACE   a is what result holds
 //   out        [rows] rows of out_stride floats from out_first
-//   params     word count_word holds the number of rows, or of tokens, each of which has token_rows
+//   params     word count_word holds the number of rows, word first_word which is the first; or these of tokens, each
+//              of which has token_rows
 override WORKGROUP: u32 = 256;
 override IN_PLACE: bool = false;
 
@@ -18,6 +19,7 @@ struct P {
     b_stride: u32,
     out_first: u32,
     out_stride: u32,
+    first_word: u32, // of a group of rows, where its first is in params; 0: they begin with 0
 }
 
 @group(0) @binding(0) var<uniform> p: P;
@@ -30,7 +32,9 @@ struct P {
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
     let c = group.x * WORKGROUP + local;
     let t = group.y;
-    if (t >= params[p.count_word] * p.token_rows || c >= p.cols) {
+    let begin = select(0u, params[p.first_word], p.first_word != 0u);
+    let end = begin + params[p.count_word];
+    if (t < begin * p.token_rows || t >= end * p.token_rows || c >= p.cols) {
         return;
     }
     let at = p.out_first + t * p.out_stride + c;

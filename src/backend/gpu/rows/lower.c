@@ -36,22 +36,26 @@ tern_status tern_gpu__lower_gate(tern_gpu_program *p, const tern_op *op, tern_er
 
 tern_status tern_gpu__lower_add(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
-    static const tern_gpu_pipeline candidates[] = {TERN_GPU_ADD_256, TERN_GPU_ADD_128};
+    static const tern_gpu_pipeline candidates[][2] = {{TERN_GPU_ADD_256, TERN_GPU_ADD_128},
+                                                      {TERN_GPU_ADD_IN_PLACE_256, TERN_GPU_ADD_IN_PLACE_128}};
     const tern_view a = op->in[TERN_ADD_A], b = op->in[TERN_ADD_B];
-    tern_gpu_dispatch *d = tern_gpu__add_elementwise(p, op, candidates, err);
+    const bool in_place = op->group && a.value == op->out.value; /* one buffer is bound once */
+    tern_gpu_dispatch *d = tern_gpu__add_elementwise(p, op, candidates[in_place], err);
     if (!d) return TERN_UNSUPPORTED;
     const tern_gpu_add_uniform u = {.cols = op->out.cols,
-                                    .count_word = tern_gpu__count_word(p, op->rows),
-                                    .token_rows = tern_gpu__token_rows(p, op->rows),
+                                    .count_word = tern_gpu__group_count_word(p, op),
                                     .a_first = a.first_col,
                                     .a_stride = tern_gpu__stride(p, a),
                                     .b_first = b.first_col,
                                     .b_stride = tern_gpu__stride(p, b),
                                     .out_first = op->out.first_col,
-                                    .out_stride = tern_gpu__stride(p, op->out)};
+                                    .out_stride = tern_gpu__stride(p, op->out),
+                                    .token_rows = tern_gpu__token_rows(p, op->rows),
+                                    .first_word = tern_gpu__group_first_word(p, op)};
     tern_gpu_add_set(d, &u);
     tern_gpu__bind_params(p, d, false);
-    tern_gpu__bind_view(p, d, a, false);
+    if (in_place) tern_gpu__bind_nothing(d);
+    else tern_gpu__bind_view(p, d, a, false);
     tern_gpu__bind_view(p, d, b, false);
     tern_gpu__bind_view(p, d, op->out, true);
     return TERN_OK;

@@ -5,13 +5,14 @@
 static tern_gpu_scale_uniform uniform_of(const tern_gpu_program *p, const tern_op *op, tern_view x, float factor)
 {
     return (tern_gpu_scale_uniform){.cols = op->out.cols,
-                                    .count_word = tern_gpu__count_word(p, op->rows),
-                                    .token_rows = tern_gpu__token_rows(p, op->rows),
+                                    .count_word = tern_gpu__group_count_word(p, op),
                                     .x_first = x.first_col,
                                     .x_stride = tern_gpu__stride(p, x),
                                     .out_first = op->out.first_col,
                                     .out_stride = tern_gpu__stride(p, op->out),
-                                    .factor = factor};
+                                    .factor = factor,
+                                    .token_rows = tern_gpu__token_rows(p, op->rows),
+                                    .first_word = tern_gpu__group_first_word(p, op)};
 }
 
 /* 2 log2(e) / softcap */

@@ -65,6 +65,12 @@ void tern_file_drop(const void *start, size_t bytes)
     if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
+void tern_file_want(const void *start, size_t bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)start / page * page;
+    if (bytes) madvise((void *)from, (uintptr_t)start + bytes - from, MADV_WILLNEED);
+}
+
 tern_status tern_file_read(tern_buf *buf, const char *path, size_t max_bytes, tern_error *err)
 {
     tern_file_map map;

@@ -24,6 +24,9 @@ void tern_file_map_close(tern_file_map *map);
 /* Gives back the memory of whole pages within a part of a map; they are read from the file again when touched. */
 void tern_file_drop(const void *start, size_t bytes);
 
+/* A part of a map is read soon: the system fetches it as a whole, and other parts meanwhile. */
+void tern_file_want(const void *start, size_t bytes);
+
 /* Reads a whole file of at most max_bytes into buf (replacing it). Errors: also TERN_LIMIT. */
 tern_status tern_file_read(tern_buf *buf, const char *path, size_t max_bytes, tern_error *err);
 bool tern_file_is_dir(const char *path);

@@ -4,8 +4,10 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -231,6 +233,41 @@ static void sizes_are_of_all_parts(void **state)
     assert_int_equal(tern_parts_bytes(in_folder("parts", "config.json")), 2);
 }
 
+/* Whether the page at `at` is in memory. */
+static bool is_there(const uint8_t *at)
+{
+    unsigned char there = 0;
+    assert_int_equal(mincore((void *)(uintptr_t)at, 1, &there), 0);
+    return there & 1;
+}
+
+/* What is wanted comes from the disk though nothing reads it, whatever the range begins and ends with. */
+static void wanted_parts_come(void **state)
+{
+    (void)state;
+    enum { BYTES = 8 << 20, FIRST = 4 << 20, WANTED = 1 << 20, ODD = 77 };
+    tern_error err = {0};
+    tern_file_map map;
+    uint8_t *bytes = malloc(BYTES);
+    for (size_t i = 0; i < BYTES; i++) bytes[i] = (uint8_t)(i * 7 >> 3);
+    const char *path = test_scratch("wanted");
+    assert_ok(tern_file_write(path, bytes, BYTES, &err), err);
+    const int fd = open(path, O_RDONLY);
+    assert_true(fd >= 0 && fdatasync(fd) == 0 && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
+    close(fd);
+    assert_ok(tern_file_map_open(&map, path, &err), err);
+    if (is_there(map.data + FIRST)) print_message("its file system keeps everything in memory\n");
+    tern_file_want(map.data + FIRST + ODD, WANTED);
+    tern_file_want(map.data + BYTES - 1, 1);
+    tern_file_want(map.data, 0);
+    for (size_t at = FIRST; at < FIRST + ODD + WANTED; at += 4096)
+        while (!is_there(map.data + at)) sched_yield();
+    while (!is_there(map.data + BYTES - 4096)) sched_yield();
+    assert_memory_equal(map.data, bytes, BYTES);
+    tern_file_map_close(&map);
+    free(bytes);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(mode_is_kept),
     cmocka_unit_test(links_are_followed),
@@ -243,6 +280,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(long_names_fit),
     cmocka_unit_test(folders_of_files),
     cmocka_unit_test(sizes_are_of_all_parts),
+    cmocka_unit_test(wanted_parts_come),
 };
 
 TEST_GROUP(file, "", tests);

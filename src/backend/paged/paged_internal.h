@@ -100,6 +100,8 @@ void tern_paged__rooms_deinit(tern_paged_rooms *rooms, tern_backend *inner);
 uint32_t tern_paged__rows(const tern_paged_room *room, uint32_t index);
 /* Makes a weight of a room on the inner backend, unless it is there. */
 tern_status tern_paged__room_make(tern_paged *p, tern_paged_room *room, uint32_t index, tern_error *err);
+/* An expert is copied soon: its bytes, where they are those of a mapped file, come from the disk beside others'. */
+void tern_paged__want(const tern_paged *p, uint32_t layer, uint32_t expert);
 /* Copies an expert into a slot of its room. */
 tern_status tern_paged__copy(tern_paged *p, uint32_t layer, uint32_t expert, uint32_t slot, tern_error *err);
 

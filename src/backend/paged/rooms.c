@@ -5,6 +5,7 @@
 #include "backend/paged/paged_internal.h"
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "base/file.h"
 
 static bool alike(const tern_weight *a, const tern_weight *b)
 {
@@ -201,6 +202,15 @@ static tern_status find_data(const tern_paged *p, uint32_t layer, uint32_t exper
         data[i] = w->data + (size_t)expert * (w->rows / p->options.n_experts) * row_bytes;
     }
     return TERN_OK;
+}
+
+void tern_paged__want(const tern_paged *p, uint32_t layer, uint32_t expert)
+{
+    const tern_paged_layer *l = &p->layers[layer];
+    const uint8_t *data[TERN_PAGED_MAX_WEIGHTS] = {0};
+    if (p->options.fetch || find_data(p, layer, expert, data, NULL) != TERN_OK) return;
+    for (uint32_t i = 0; i < l->n; i++)
+        if (data[i]) tern_file_want(data[i], (size_t)(l->weights[i]->bytes / p->options.n_experts));
 }
 
 static tern_status copy(tern_paged *p, uint32_t layer, uint32_t expert, uint32_t slot, tern_error *err)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "backend/paged/paged_internal.h"
+#include "ops/routing.h"
 
 typedef struct step {
     tern_paged *paged;
@@ -54,6 +55,20 @@ static void mark_those_there(const step *s, uint32_t layer)
         if (slot == TERN_NO_SLOT || slots->slots[slot].in_use) continue;
         tern_slots_mark(slots, slot);
         s->paged->hits++;
+    }
+}
+
+/* Says which experts are going to be copied, each of them once. */
+static void want_missing(const step *s, uint32_t layer)
+{
+    const tern_slots *slots = &room_of(s, layer)->slots;
+    const uint32_t place = s->paged->rooms.places[layer].layer;
+    bool said[TERN_MAX_EXPERTS] = {0};
+    for (uint32_t r = 0; r < s->n_rows; r++) {
+        const uint32_t expert = s->p->routes[2 * r];
+        if (said[expert] || tern_slots_find(slots, place, expert) != TERN_NO_SLOT) continue;
+        said[expert] = true;
+        tern_paged__want(s->paged, layer, expert);
     }
 }
 
@@ -138,6 +153,7 @@ static tern_status run_experts(const step *s, tern_paged_part *part, tern_error 
     TERN_TRY(read_routes(s, part, err));
     note(s, part->layer);
     memset(s->p->done, 0, s->n_rows * sizeof *s->p->done);
+    want_missing(s, part->layer);
     for (uint32_t n_left = s->n_rows; n_left;) {
         TERN_TRY(b->wait(b, err)); /* what runs may use the slots that are filled now */
         mark_those_there(s, part->layer);

@@ -43,7 +43,8 @@ const tern_flag tern_flags_train_lora[] = {
     {"lora-alpha", 0, TERN_FLAG_F32, "A", TRAINING(lora_alpha), -1e6, 1e6, "Their scale times R; 2 R when not given"},
     {"lora-dropout", 0, TERN_FLAG_F32, "P", TRAINING(lora_dropout), 0, 0.999, "Share of their inputs that is left out"},
     {"lora-targets", 0, TERN_FLAG_TEXT, "LIST", FIELD(lora_targets), 0, 0,
-     "q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj: which layers get one; all but experts when not given"},
+     "Which layers get one, as q_proj,v_proj: of q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj and down_proj; all "
+     "but experts when not given"},
     {"lora-start", 0, TERN_FLAG_TEXT, "PATH", TRAINING(lora_start), 0, 0,
      "Goes on from this adapter (PEFT folder or GGUF file); its rank counts"},
     {"add-tokens", 0, TERN_FLAG_TEXTS, "TEXT", FIELD(add_tokens), 0, 0,

@@ -120,9 +120,10 @@ static void wrong_words_are_explained(void **state)
 static void every_command_has_help(void **state)
 {
     (void)state;
-    static const char *const names[] = {"run",     "chat",  "convert", "inspect", "tokenize",   "logits",  "perplexity",
-                                        "bench",   "synth", "devices", "version", "completion", "compare", "data",
-                                        "imatrix", "embed", "pull",    "list",    "rm"};
+    static const char *const names[] = {
+        "run",     "chat",    "convert",    "inspect", "tokenize", "logits",  "perplexity",  "bench", "synth",
+        "devices", "version", "completion", "compare", "data",     "imatrix", "embed",       "pull",  "list",
+        "rm",      "eval",    "finetune",   "train",   "serve",    "package", "export-lora", "tune"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         test_output o = TERN(names[i], "--help"), same = TERN("help", names[i]);
         assert_int_equal(o.code, 0);

@@ -29,6 +29,17 @@ TERN_API void tern_engine_close(tern_engine *engine);
  * closes that. Errors: INVALID_ARGUMENT (rank 0, or an engine without ranks), IO (rank 0 is gone). */
 TERN_API tern_status tern_engine_follow(tern_engine *engine, tern_error *err);
 
+/* What one rank has and has taken. */
+typedef struct tern_rank_usage {
+    uint64_t weight_bytes; /* of its parts of the weights, which are all that it reads of the file's; rows of the
+                              embedding table come beside */
+    uint64_t peak_bytes;   /* of its memory since it began, pages of the file that it read included; 0: not known */
+} tern_rank_usage;
+
+/* Asks all ranks of an engine: usage [tern_ranks_count]. By rank 0. Errors: INVALID_ARGUMENT (another rank, or an
+ * engine without ranks), IO (a rank that is gone). */
+TERN_API tern_status tern_engine_usage(tern_engine *engine, tern_rank_usage *usage, tern_error *err);
+
 /* Loads a PEFT folder (adapter_config.json, adapter_model.safetensors) or a GGUF adapter: a few bytes beside the
  * model's weights, which stay as they are. The files may go afterwards. On failure *lora is NULL. Errors: those of
  * reading (the tensor or key, the value found and the value expected), MALFORMED (it does not fit the model),

@@ -15,6 +15,8 @@ static const tern_flag flags[] = {
     {"kernels", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, kernels), 0, 0,
      "The GPU's kernels: of a token and of a batch, by op and encoding"},
     {"memory", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, memory), 0, 0, "The memory plan of a step"},
+    {"tp", 0, TERN_FLAG_TEXT, "RANK/N", offsetof(tern_options, tp), 0, 0,
+     "The plan of one of N processes (mpirun) with --graph or --memory: 0/4 of the first of 4"},
     {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
     {0},
 };
@@ -54,11 +56,42 @@ fail:
     return status;
 }
 
+static tern_status read_rank(const char *text, tern_cut *cut, tern_error *err)
+{
+    char end;
+    *cut = (tern_cut){0};
+    if (!text) return TERN_OK;
+    if (strspn(text, "0123456789/") == strlen(text) && sscanf(text, "%3u/%3u%c", &cut->rank, &cut->n, &end) == 2 &&
+        cut->n >= 1 && cut->n <= TERN_MAX_RANKS && cut->rank < cut->n)
+        return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "--tp %s: RANK/N expected, N up to %d and RANK below it",
+                     tern_show_z(text).text, TERN_MAX_RANKS);
+}
+
+/* The rows of each matrix that a rank has; of layers, those of the first. */
+static void print_cut(const tern_model *model)
+{
+    const tern_cut cut = tern_model_cut(model);
+    if (cut.n < 2) return;
+    printf("rank %u of %u:\n", cut.rank, cut.n);
+    for (int i = 0; i < TERN_ROLE_COUNT; i++) {
+        uint32_t whole;
+        const tern_weight *w = tern_model_weight(model, (tern_role)i, 0);
+        const tern_share rows = tern_cut_rows(tern_model_config(model), (tern_role)i, 0, cut, &whole);
+        if (!w->encoding || rows.n == whole || tern_role_is_vector((tern_role)i)) continue;
+        printf("  %-28s sliceDim 0, rows %u to %u of %u\n", i == TERN_ROLE_OUTPUT ? "output" : w->name, rows.first,
+               rows.first + rows.n - 1, whole);
+    }
+}
+
 static tern_status inspect_graph(const tern_options *o, const char *path, tern_error *err)
 {
     tern_model *model;
     tern_options input = {.model = path};
-    TERN_TRY(tern_app_open_model(&model, &input, false, err));
+    tern_cut cut;
+    TERN_TRY(read_rank(o->tp, &cut, err));
+    TERN_TRY(tern_app_open_model_of(&model, &input, false, cut, err));
+    print_cut(model);
     tern_status status = o->graph || o->memory ? print_graph(model, o, err) : TERN_OK;
     if (status == TERN_OK && o->kernels) status = tern_app_print_kernels(model, o, err);
     tern_model_close(model);

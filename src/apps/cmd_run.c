@@ -7,6 +7,7 @@
 #include "apps/generation.h"
 #include "apps/lora.h"
 #include "apps/progress.h"
+#include "apps/ranks.h"
 #include "base/file.h"
 #include "base/output.h"
 #include "base/show.h"
@@ -170,6 +171,17 @@ static tern_status open_session(story *s, const tern_app_generation *g, tern_err
     return TERN_OK;
 }
 
+static tern_status print_json(const story *s, const tern_app_cost *cost, tern_error *err)
+{
+    json_t *document =
+        json_pack("{s:o, s:o, s:o}", "prompt", tern_app_json_text(s->prompt.data, s->prompt.size), "text",
+                  tern_app_json_text(s->text.data, s->text.size), "statistics", tern_app_cost_json(cost));
+    const tern_status status = tern_app_add_usage(document, s->engine, err);
+    if (status == TERN_OK) return tern_app_print_json(document, err);
+    json_decref(document);
+    return status;
+}
+
 static tern_status finish(story *s, tern_app_cost *cost, tern_error *err)
 {
     const tern_options *o = s->options;
@@ -178,11 +190,7 @@ static tern_status finish(story *s, tern_app_cost *cost, tern_error *err)
     if (o->save) TERN_TRY(tern_session_save(s->session, o->save, err));
     if (s->failed) return tern_app_flush(err);
     if (o->verbose && !tern_app_interrupted()) tern_app_measure_cost(cost, s->engine);
-    if (o->json)
-        return tern_app_print_json(
-            json_pack("{s:o, s:o, s:o}", "prompt", tern_app_json_text(s->prompt.data, s->prompt.size), "text",
-                      tern_app_json_text(s->text.data, s->text.size), "statistics", tern_app_cost_json(cost)),
-            err);
+    if (o->json) return print_json(s, cost, err);
     if (o->verbose || (!o->quiet && isatty(STDERR_FILENO))) tern_app_print_cost(cost);
     return TERN_OK;
 }

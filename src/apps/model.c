@@ -5,11 +5,20 @@
 
 tern_status tern_app_open_model(tern_model **model, const tern_options *options, bool tokenizer, tern_error *err)
 {
+    return tern_app_open_model_of(model, options, tokenizer, (tern_cut){0}, err);
+}
+
+tern_status tern_app_open_model_of(tern_model **model, const tern_options *options, bool tokenizer, tern_cut cut,
+                                   tern_error *err)
+{
     tern_app_path path;
     TERN_TRY(tern_app_find_model(options, &path, err));
     tern_progress progress = {.label = "Opening"};
-    tern_model_options how = {
-        .no_tokenizer = !tokenizer, .progress = tern_progress_update, .progress_context = &progress};
+    tern_model_options how = {.rank = cut.rank,
+                              .n_ranks = cut.n,
+                              .no_tokenizer = !tokenizer,
+                              .progress = tern_progress_update,
+                              .progress_context = &progress};
     tern_status status = tern_model_open(model, path.text, &how, err);
     tern_progress_end(&progress);
     return status;

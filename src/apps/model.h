@@ -4,11 +4,14 @@
 #define TERN_APPS_MODEL_H
 
 #include "apps/open.h"
-#include "model/model.h"
+#include "model/cut.h"
 #include "quant/mix.h"
 
 /* Opens it with a progress bar. */
 tern_status tern_app_open_model(tern_model **model, const tern_options *options, bool tokenizer, tern_error *err);
+/* The same of one of several ranks. */
+tern_status tern_app_open_model_of(tern_model **model, const tern_options *options, bool tokenizer, tern_cut cut,
+                                   tern_error *err);
 /* The encoding that a flag names; NULL for NULL. */
 tern_status tern_app_encoding(const char *flag, const char *name, const tern_encoding **encoding, tern_error *err);
 /* What --type names; NULL, NULL for NULL. */

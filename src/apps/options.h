@@ -79,6 +79,7 @@ typedef struct tern_options {
     bool yes, names, known;
 
     /* looking at a model */
+    const char *tp; /* "0/4": of rank 0 of 4 */
     bool graph, memory, show_ids, decode, hidden;
     const char *ids, *against, *kl_base, *save_logits;
     const char *pooling;

@@ -80,6 +80,18 @@ tern_status tern_app_engine_ranks(tern_ranks **out, tern_error *err)
     return TERN_OK;
 }
 
+tern_status tern_app_add_usage(json_t *object, tern_engine *engine, tern_error *err)
+{
+    tern_rank_usage usage[TERN_MAX_RANKS];
+    if (!ranks) return TERN_OK;
+    TERN_TRY(tern_engine_usage(engine, usage, err));
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < tern_ranks_count(ranks); i++)
+        json_array_append_new(list, json_pack("{s:I, s:I}", "weight_bytes", (json_int_t)usage[i].weight_bytes,
+                                              "peak_bytes", (json_int_t)usage[i].peak_bytes));
+    return json_object_set_new(object, "ranks", list) == 0 ? TERN_OK : tern_fail_alloc(err, sizeof usage);
+}
+
 uint32_t tern_app_rank_threads(void)
 {
     const uint32_t here = started_here(), mine = tern_cpu_cores();

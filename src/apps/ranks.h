@@ -14,6 +14,8 @@ const char *tern_app_rank_words(void);
 /* At the end; with `failed` all others end too, and so does this process, with status 1. */
 void tern_app_leave(bool failed);
 
+/* Into an object of --json: "ranks", what each has and has taken; nothing where there is one process. */
+tern_status tern_app_add_usage(json_t *object, tern_engine *engine, tern_error *err);
 /* For the engine that is opened next: those that run it too; NULL: none. Errors: UNSUPPORTED (the second engine). */
 tern_status tern_app_engine_ranks(tern_ranks **ranks, tern_error *err);
 /* Threads of a rank that was asked for none: its part of the cores that the ranks of this machine share; 0: alone. */

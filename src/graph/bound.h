@@ -37,7 +37,7 @@ typedef struct tern_bound_message {
     uint32_t what, number, n_steps, reserved;
 } tern_bound_message;
 
-enum { TERN_TOLD_END, TERN_TOLD_OPEN, TERN_TOLD_CLOSE, TERN_TOLD_START };
+enum { TERN_TOLD_END, TERN_TOLD_OPEN, TERN_TOLD_CLOSE, TERN_TOLD_USAGE, TERN_TOLD_START };
 
 /* Zero-initialised: all memory is the graph's own. */
 typedef struct tern_bound_options {

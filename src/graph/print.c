@@ -84,6 +84,8 @@ static tern_status print_op(const tern_graph *g, size_t i, tern_buf *out, tern_e
     if (op->gated) TERN_TRY(tern_buf_addf(out, err, " *%s", activation_name(op->activation)));
     if (op->kind == TERN_OP_ROUTE)
         TERN_TRY(tern_buf_addf(out, err, " %u of %u, %s", g->n_routes, op->n_experts, rule_name(op->route_rule)));
+    for (uint32_t r = 0; r < op->n_ranks; r++)
+        TERN_TRY(tern_buf_addf(out, err, "%s%u", r ? " + " : " ", op->rank_cols[r]));
     TERN_TRY(print_optional(g, op, out, err));
     TERN_TRY(print_out(g, op, out, err));
     return tern_buf_add(out, "\n", 1, err);

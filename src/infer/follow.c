@@ -2,6 +2,9 @@
 #include "infer/follow.h"
 
 #include <string.h>
+#if defined(__linux__)
+#include <sys/resource.h>
+#endif
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -87,6 +90,38 @@ tern_status tern_follow__agree(tern_ranks *ranks, const char *path, tern_error *
     return TERN_OK;
 }
 
+/* ---- what each has taken */
+
+static uint64_t peak_bytes(void)
+{
+#if defined(__linux__)
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) == 0) return (uint64_t)usage.ru_maxrss * 1024;
+#endif
+    return 0;
+}
+
+static tern_status gather_usage(tern_engine *engine, tern_rank_usage *all, tern_error *err)
+{
+    tern_ranks *ranks = tern_engine_ranks(engine);
+    const tern_rank_usage mine = {.weight_bytes = tern_model_bytes(tern_engine_model(engine)),
+                                  .peak_bytes = peak_bytes()};
+    size_t bytes[TERN_MAX_RANKS];
+    for (uint32_t i = 0; i < ranks->n; i++) bytes[i] = sizeof mine;
+    return ranks->gather(ranks, &mine, bytes, all, err);
+}
+
+tern_status tern_engine_usage(tern_engine *engine, tern_rank_usage *usage, tern_error *err)
+{
+    TERN_NEED(engine, err);
+    TERN_NEED(usage, err);
+    tern_ranks *ranks = tern_engine_ranks(engine);
+    if (!ranks || ranks->rank != 0)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "rank 0 of several asks what all have taken");
+    TERN_TRY(tell(ranks, TERN_TOLD_USAGE, 0, err));
+    return gather_usage(engine, usage, err);
+}
+
 /* ---- following */
 
 enum { MAX_RUNNERS = 64 };
@@ -140,12 +175,14 @@ static tern_status start(follower *f, const tern_bound_message *m, tern_error *e
 static tern_status follow(follower *f, tern_error *err)
 {
     tern_bound_message m;
+    tern_rank_usage usage[TERN_MAX_RANKS];
     size_t bytes;
     for (;;) {
         TERN_TRY(f->ranks->hear(f->ranks, &m, sizeof m, &bytes, err));
         switch (m.what) {
         case TERN_TOLD_END: return TERN_OK;
         case TERN_TOLD_OPEN: TERN_TRY(open_runner(f, err)); break;
+        case TERN_TOLD_USAGE: TERN_TRY(gather_usage(f->engine, usage, err)); break;
         case TERN_TOLD_CLOSE:
             if (runner_of(f, m.number)) tern_runner_deinit(runner_of(f, m.number));
             break;

@@ -170,6 +170,7 @@ tern_status tern_session_save(tern_session *session, const char *path, tern_erro
     TERN_NEED(path, err);
     hashed_writer w = {.hash = TERN_HASH_START};
     TERN_TRY(tern_engine__needs_waiting(session->runner.engine, "saving a session", err));
+    TERN_TRY(tern_engine__needs_one_rank(session->runner.engine, "saving a session", err));
     TERN_TRY(tern_file_writer_open(&w.file, path, err));
     tern_status status = write_all(&w, session, err);
     tern_file_writer_abort(&w.file);
@@ -321,6 +322,7 @@ tern_status tern_session_restore(tern_session *session, const char *path, tern_e
     tern_file_map map;
     tern_session_truncate(session, 0);
     TERN_TRY(tern_engine__needs_waiting(session->runner.engine, "restoring a session", err));
+    TERN_TRY(tern_engine__needs_one_rank(session->runner.engine, "restoring a session", err));
     TERN_TRY(tern_file_map_open(&map, path, err));
     tern_status status = tern_session__restore_bytes(session, map.data, map.size, err);
     tern_file_map_close(&map);

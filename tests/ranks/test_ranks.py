@@ -4,6 +4,7 @@ the weights; and a rank that is killed, stopped or has another file ends all of 
 Usage: test_ranks.py MPIRUN TERN MODEL FIXTURES"""
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -64,16 +65,35 @@ def same_results(folder):
 
 def weights_read():
     """A rank reads its part of what one process reads for a token."""
-    whole = statistics(1)["weight_bytes_per_token"]
+    whole = document(1)["statistics"]["weight_bytes_per_token"]
     for n in RANKS:
-        part = statistics(n)["weight_bytes_per_token"]
+        said = document(n)
+        part = said["statistics"]["weight_bytes_per_token"]
         expect(part < 1.5 * whole / n, f"rank 0 of {n} reads {part} bytes a token, one process {whole}")
+        parts = [r["weight_bytes"] for r in said["ranks"]]
+        expect(len(parts) == n and whole <= sum(parts) < 1.2 * whole, f"{n} ranks have {parts} of {whole} bytes")
+        expect(all(r["peak_bytes"] > r["weight_bytes"] for r in said["ranks"]), f"peak memory: {said['ranks']}")
 
 
-def statistics(n):
+def plan():
+    """inspect says which rows a rank has: together all, and what is gathered."""
+    for n in (2, 3, 4):
+        ends = {}
+        for rank in range(n):
+            code, out, said = run(1, "inspect", MODEL, "--graph", "--tp", f"{rank}/{n}")
+            expect(code == 0 and b"all_gather" in out, f"inspect --tp {rank}/{n}: {code}, {said}")
+            for name, first, last, rows in re.findall(r"  (\S+) +sliceDim 0, rows (\d+) to (\d+) of (\d+)", out.decode()):
+                ends.setdefault(name, []).append((int(first), int(last), int(rows)))
+        expect("output" in ends and len(ends) == 8, f"{n} ranks: {sorted(ends)}")
+        for name, parts in ends.items():
+            covered = set().union(*(range(first, last + 1) for first, last, _ in parts))
+            expect(covered == set(range(parts[0][2])), f"{name}: {parts}")
+
+
+def document(n):
     code, out, said = run(n, "run", "-m", MODEL, "--greedy", "-n", "8", "--json", "-p", "Once upon a time")
     expect(code == 0, f"{n} ranks, --json: {said}")
-    return json.loads(out)["statistics"]
+    return json.loads(out)
 
 
 def ranks_of(process, n):
@@ -158,6 +178,7 @@ def main():
         same_results(folder)
         other_file(folder)
     weights_read()
+    plan()
     refusals()
     broken(3, 2, signal.SIGKILL, "rank 2")
     broken(3, 1, signal.SIGSTOP, "rank 1 does not answer")

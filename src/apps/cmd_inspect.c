@@ -1,4 +1,5 @@
 /* tern inspect: what a model file or an adapter holds, and what running it would do. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "apps/inspect.h"
@@ -56,16 +57,19 @@ fail:
     return status;
 }
 
+/* "0/4": a rank and how many there are. */
 static tern_status read_rank(const char *text, tern_cut *cut, tern_error *err)
 {
-    char end;
     *cut = (tern_cut){0};
     if (!text) return TERN_OK;
-    if (strspn(text, "0123456789/") == strlen(text) && sscanf(text, "%3u/%3u%c", &cut->rank, &cut->n, &end) == 2 &&
-        cut->n >= 1 && cut->n <= TERN_MAX_RANKS && cut->rank < cut->n)
-        return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "--tp %s: RANK/N expected, N up to %d and RANK below it",
-                     tern_show_z(text).text, TERN_MAX_RANKS);
+    char *slash, *end = NULL;
+    const unsigned long rank = strtoul(text, &slash, 10);
+    const unsigned long n = slash > text && *slash == '/' ? strtoul(slash + 1, &end, 10) : 0;
+    if (strspn(text, "0123456789/") != strlen(text) || !end || *end || n < 1 || n > TERN_MAX_RANKS || rank >= n)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--tp %s: RANK/N expected, N up to %d and RANK below it",
+                         tern_show_z(text).text, TERN_MAX_RANKS);
+    *cut = (tern_cut){.rank = (uint32_t)rank, .n = (uint32_t)n};
+    return TERN_OK;
 }
 
 /* The rows of each matrix that a rank has; of layers, those of the first. */

@@ -169,6 +169,9 @@ def refusals():
                         (("run", "-m", MODEL, "--lora", "nowhere", "-p", "a"), "nowhere")):
         code, _, said = run(2, *words)
         expect(code != 0 and says.lower() in said.lower(), f'{words[0]}: "{says}" expected: {code}, {said}')
+    for text in ("4/4", "0/17", "-1/2", "1", "0/", "/2", "0/2/3"):
+        code, _, said = run(1, "inspect", MODEL, "--graph", "--tp", text)
+        expect(code != 0 and "RANK/N" in said, f"--tp {text}: {code}, {said}")
     code, _, said = run(5, "run", "-m", MODEL, "-p", "a")
     expect(code != 0 and "5 ranks" in said, f"5 ranks of 4 heads: {code}, {said}")
 

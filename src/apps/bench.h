@@ -102,4 +102,14 @@ void tern_bench_print_submits(const tern_bench_row *rows, uint32_t n);
 json_t *tern_bench_profile_json(const tern_bench_row *row);
 void tern_bench_print_profile(const tern_bench_row *row, const tern_options *options);
 
+/* Parts of these, for runs of another kind. All rows since the engine was opened. */
+tern_status tern_bench_profile_take(tern_engine *engine, tern_bench_profile *profile, tern_error *err);
+/* Leaves what came since `before`, the most expensive first. */
+void tern_bench_profile_subtract(tern_bench_profile *profile, const tern_bench_profile *before);
+json_t *tern_bench_one_profile_json(const tern_bench_profile *profile);
+/* As parts of n: tokens, steps; untimed_us: what one takes when nothing is timed, 0: not known. bandwidth 0: the same.
+ */
+void tern_bench_print_one_profile(const tern_bench_profile *profile, const char *title, double n, double untimed_us,
+                                  double bandwidth);
+
 #endif

@@ -71,6 +71,8 @@ static tern_status run_until(tern_batch *batch, const heard *h, uint32_t n, uint
 /* What one run needs. */
 typedef struct parallel {
     const tern_options *o;
+    tern_engine *engine;
+    tern_bench_profile *profile; /* [2]: of the steps that are measured, and of all before; NULL: none is wanted */
     tern_batch *batch;
     int32_t *ids; /* [LONG_PROMPT] */
     heard *heard;
@@ -86,12 +88,19 @@ static tern_status decode_rate(parallel *p, double *rate, tern_error *err)
         TERN_TRY(
             submit(p->batch, p->ids + i, SHORT_PROMPT, n_tokens + WARM_STEPS + 1, &p->heard[i], &p->requests[i], err));
     TERN_TRY(run_until(p->batch, p->heard, p->n, WARM_STEPS, err));
+    if (p->profile) TERN_TRY(tern_bench_profile_take(p->engine, &p->profile[1], err));
     uint32_t before = 0, after = 0;
     for (uint32_t i = 0; i < p->n; i++) before += p->heard[i].n_tokens;
     const double start = tern_app_seconds();
     TERN_TRY(run_until(p->batch, p->heard, p->n, n_tokens + WARM_STEPS, err));
+    const double seconds = tern_app_seconds() - start;
     for (uint32_t i = 0; i < p->n; i++) after += p->heard[i].n_tokens;
-    *rate = (after - before) / (tern_app_seconds() - start);
+    *rate = (after - before) / seconds;
+    if (!p->profile) return TERN_OK;
+    TERN_TRY(tern_bench_profile_take(p->engine, p->profile, err));
+    tern_bench_profile_subtract(p->profile, &p->profile[1]);
+    p->profile->n_tokens = n_tokens;
+    p->profile->wall_ms = seconds * 1e3;
     return TERN_OK;
 }
 
@@ -109,6 +118,7 @@ static tern_status open_parallel(parallel *p, tern_engine *engine, uint32_t n, u
 {
     const tern_batch_params params = {.n_parallel = n, .n_ctx = n_ctx};
     p->n = n;
+    p->engine = engine;
     p->heard = tern_calloc(n, sizeof *p->heard);
     p->requests = tern_calloc(n, sizeof(tern_request *));
     p->ids = tern_calloc((size_t)LONG_PROMPT + n, sizeof *p->ids);
@@ -127,9 +137,10 @@ static void close_parallel(parallel *p)
     tern_free(p->ids);
 }
 
-static tern_status measure_rate(const tern_options *o, tern_engine *engine, uint32_t n, double *rate, tern_error *err)
+static tern_status measure_rate(const tern_options *o, tern_engine *engine, uint32_t n, double *rate,
+                                tern_bench_profile *profile, tern_error *err)
 {
-    parallel p = {.o = o};
+    parallel p = {.o = o, .profile = profile};
     tern_status status = open_parallel(&p, engine, n, SHORT_PROMPT + o->n_tokens + SPARE, err);
     if (status == TERN_OK) status = decode_rate(&p, rate, err);
     close_parallel(&p);
@@ -217,16 +228,36 @@ static tern_status measure_stall(const tern_options *o, tern_engine *engine, sta
     return status;
 }
 
-static tern_status print(const tern_options *o, const uint32_t *counts, const double *rates, uint32_t n, double cold,
-                         double warm, const stall *s, tern_error *err)
+/* What one number of sequences gave; profile: [2], NULL: none is wanted. */
+typedef struct result {
+    uint32_t n_sequences;
+    double rate;
+    tern_bench_profile *profile;
+} result;
+
+static void print_rate(const result *r, const result *first)
+{
+    char title[64];
+    printf("%3u sequences: %8.1f tokens/s together, %.2f times %s\n", r->n_sequences, r->rate, r->rate / first->rate,
+           r == first ? "itself" : "the first");
+    if (!r->profile) return;
+    snprintf(title, sizeof title, "a step of %u sequences", r->n_sequences);
+    tern_bench_print_one_profile(r->profile, title, r->profile->n_tokens, 0, 0);
+}
+
+static json_t *rate_json(const result *r)
+{
+    return json_pack("{s:i, s:f, s:o*}", "sequences", (int)r->n_sequences, "tokens_per_second", r->rate, "profile",
+                     r->profile ? tern_bench_one_profile_json(r->profile) : NULL);
+}
+
+static tern_status print(const tern_options *o, const result *results, uint32_t n, double cold, double warm,
+                         const stall *s, tern_error *err)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < n; i++) {
-        json_array_append_new(list,
-                              json_pack("{s:i, s:f}", "sequences", (int)counts[i], "tokens_per_second", rates[i]));
-        if (!o->json)
-            printf("%3u sequences: %8.1f tokens/s together, %.2f times %s\n", counts[i], rates[i], rates[i] / rates[0],
-                   i ? "the first" : "itself");
+        json_array_append_new(list, rate_json(&results[i]));
+        if (!o->json) print_rate(&results[i], &results[0]);
     }
     if (o->json)
         return tern_app_print_json(
@@ -247,20 +278,35 @@ static tern_status print(const tern_options *o, const uint32_t *counts, const do
     return TERN_OK;
 }
 
+static tern_status measure_all(const tern_options *o, tern_engine *engine, result *results, uint32_t n, tern_error *err)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        result *r = &results[i];
+        if (o->profile) r->profile = tern_calloc(2, sizeof *r->profile);
+        if (o->profile && !r->profile) return tern_fail_alloc(err, 2 * sizeof *r->profile);
+        TERN_TRY(measure_rate(o, engine, r->n_sequences, &r->rate, r->profile, err));
+    }
+    return TERN_OK;
+}
+
 tern_status tern_bench_parallel(const tern_options *o, tern_error *err)
 {
+    result results[MAX_COUNTS] = {0};
     uint32_t counts[MAX_COUNTS], n = 0, n_threads = 0, one;
-    double rates[MAX_COUNTS] = {0}, cold = 0, warm = 0;
+    double cold = 0, warm = 0;
     stall s = {0};
     tern_engine *engine = NULL;
     if (o->n_tokens == 0)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "--parallel measures decode: -n above 0 expected");
     TERN_TRY(tern_app_parse_list("parallel", o->parallel, TERN_BATCH_MAX_PARALLEL, counts, MAX_COUNTS, &n, err));
     if (o->threads) TERN_TRY(tern_app_parse_list("threads", o->threads, 1024, &n_threads, 1, &one, err));
+    for (uint32_t i = 0; i < n; i++) results[i].n_sequences = counts[i];
     tern_status status = tern_app_open_engine_with(&engine, o, true, n_threads, err);
-    for (uint32_t i = 0; i < n && status == TERN_OK; i++) status = measure_rate(o, engine, counts[i], &rates[i], err);
+    if (status == TERN_OK) status = measure_all(o, engine, results, n, err);
     if (status == TERN_OK && o->n_prompt) status = measure_prefix(o, engine, &cold, &warm, err);
     if (status == TERN_OK && o->n_prompt) status = measure_stall(o, engine, &s, err);
     tern_engine_close(engine);
-    return status == TERN_OK ? print(o, counts, rates, n, cold, warm, &s, err) : status;
+    if (status == TERN_OK) status = print(o, results, n, cold, warm, &s, err);
+    for (uint32_t i = 0; i < n; i++) tern_free(results[i].profile);
+    return status;
 }

@@ -5,11 +5,10 @@
 #include "apps/bench.h"
 #include "base/alloc.h"
 
-/* All rows since the engine was opened. */
-static tern_status take(const tern_bench *b, tern_engine_profile_row *rows, size_t *n, tern_error *err)
+tern_status tern_bench_profile_take(tern_engine *engine, tern_bench_profile *p, tern_error *err)
 {
-    TERN_TRY(tern_engine_profile(b->engine, rows, TERN_BENCH_MAX_PROFILE, n, err));
-    if (*n > TERN_BENCH_MAX_PROFILE) *n = TERN_BENCH_MAX_PROFILE;
+    TERN_TRY(tern_engine_profile(engine, p->rows, TERN_BENCH_MAX_PROFILE, &p->n, err));
+    if (p->n > TERN_BENCH_MAX_PROFILE) p->n = TERN_BENCH_MAX_PROFILE;
     return TERN_OK;
 }
 
@@ -19,16 +18,15 @@ static int by_time(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* What came since `before`, the most expensive first. */
-static void subtract(tern_bench_profile *p, const tern_engine_profile_row *before, size_t n_before)
+void tern_bench_profile_subtract(tern_bench_profile *p, const tern_bench_profile *before)
 {
     size_t kept = 0;
     for (size_t i = 0; i < p->n; i++) {
         tern_engine_profile_row row = p->rows[i];
-        if (i < n_before) {
-            row.n -= before[i].n;
-            row.ns -= before[i].ns;
-            row.weight_bytes -= before[i].weight_bytes;
+        if (i < before->n) {
+            row.n -= before->rows[i].n;
+            row.ns -= before->rows[i].ns;
+            row.weight_bytes -= before->rows[i].weight_bytes;
         }
         if (row.n) p->rows[kept++] = row;
     }
@@ -61,18 +59,17 @@ static tern_status run_decode(tern_bench *b, tern_bench_profile *p, tern_error *
 static tern_status measure(tern_bench *b, tern_bench_row *row, tern_error *err)
 {
     tern_status (*const runs[])(tern_bench *, tern_bench_profile *, tern_error *) = {run_prefill, run_decode};
-    tern_engine_profile_row *before = tern_calloc(TERN_BENCH_MAX_PROFILE, sizeof *before);
+    tern_bench_profile *before = tern_calloc(1, sizeof *before);
     tern_status status;
     if (!before) return tern_fail_alloc(err, sizeof *before);
     TERN_GOTO(tern_bench_open(b, row, true, err));
     for (size_t i = 0; i < 2; i++) {
         tern_bench_profile *p = &row->profiles[i];
-        size_t n;
         TERN_GOTO(runs[i](b, p, err)); /* what is made once is made here */
-        TERN_GOTO(take(b, before, &n, err));
+        TERN_GOTO(tern_bench_profile_take(b->engine, before, err));
         TERN_GOTO(runs[i](b, p, err));
-        TERN_GOTO(take(b, p->rows, &p->n, err));
-        subtract(p, before, n);
+        TERN_GOTO(tern_bench_profile_take(b->engine, p, err));
+        tern_bench_profile_subtract(p, before);
     }
 fail:
     tern_bench_close_engine(b);
@@ -100,7 +97,7 @@ static double share(double part, double whole)
     return whole > 0 ? part / whole : 0;
 }
 
-static json_t *profile_json(const tern_bench_profile *p)
+json_t *tern_bench_one_profile_json(const tern_bench_profile *p)
 {
     const double n = p->n_tokens, all = sum_us(p);
     json_t *rows = json_array();
@@ -118,23 +115,25 @@ static json_t *profile_json(const tern_bench_profile *p)
 json_t *tern_bench_profile_json(const tern_bench_row *row)
 {
     if (!row->profiles) return json_null();
-    return json_pack("{s:o, s:o}", "prefill", profile_json(&row->profiles[0]), "decode",
-                     profile_json(&row->profiles[1]));
+    return json_pack("{s:o, s:o}", "prefill", tern_bench_one_profile_json(&row->profiles[0]), "decode",
+                     tern_bench_one_profile_json(&row->profiles[1]));
 }
 
-/* Of a prompt the whole of it, of decoding one token; untimed_us: what it takes when nothing is timed. */
-static void print_table(const tern_bench_profile *p, const char *title, double n, double untimed_us, double bandwidth)
+void tern_bench_print_one_profile(const tern_bench_profile *p, const char *title, double n, double untimed_us,
+                                  double bandwidth)
 {
     const double all = sum_us(p);
-    printf("\n  %s: %.1f us in kernels, %.1f us elapsed while each was timed, %.1f us when none is\n", title, all / n,
-           p->wall_ms * 1e3 / n, untimed_us);
+    printf("\n  %s: %.1f us in kernels, %.1f us elapsed while each was timed", title, all / n, p->wall_ms * 1e3 / n);
+    if (untimed_us > 0) printf(", %.1f us when none is", untimed_us);
+    putchar('\n');
     printf("    %-22s %-24s %8s %10s %7s %10s %7s\n", "makes", "kernel", "count", "us", "share", "GB/s", "of all");
     for (size_t i = 0; i < p->n; i++) {
         const tern_engine_profile_row *r = &p->rows[i];
         const double rate = share((double)r->weight_bytes * 1e9, (double)r->ns);
         printf("    %-22s %-24s %8.1f %10.1f %6.1f%%", r->name, r->kernel, (double)r->n / n, (double)r->ns * 1e-3 / n,
                100 * share((double)r->ns * 1e-3, all));
-        if (rate > 0) printf(" %10.1f %6.1f%%", rate * 1e-9, 100 * share(rate, bandwidth));
+        if (rate > 0) printf(" %10.1f", rate * 1e-9);
+        if (rate > 0 && bandwidth > 0) printf(" %6.1f%%", 100 * rate / bandwidth);
         putchar('\n');
     }
 }
@@ -145,9 +144,9 @@ void tern_bench_print_profile(const tern_bench_row *row, const tern_options *o)
     if (!row->profiles) return;
     snprintf(title, sizeof title, "prefill of %u tokens", o->n_prompt);
     if (row->profiles[0].n)
-        print_table(&row->profiles[0], title, 1, share(1e6 * o->n_prompt, tern_bench_median(&row->prefill)),
-                    row->read_bandwidth);
+        tern_bench_print_one_profile(&row->profiles[0], title, 1,
+                                     share(1e6 * o->n_prompt, tern_bench_median(&row->prefill)), row->read_bandwidth);
     if (row->profiles[1].n)
-        print_table(&row->profiles[1], "a decoded token", o->n_tokens, share(1e6, tern_bench_median(&row->decode)),
-                    row->read_bandwidth);
+        tern_bench_print_one_profile(&row->profiles[1], "a decoded token", o->n_tokens,
+                                     share(1e6, tern_bench_median(&row->decode)), row->read_bandwidth);
 }

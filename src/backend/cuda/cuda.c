@@ -209,6 +209,7 @@ tern_status tern_cuda_open(tern_backend **backend, const tern_cuda_options *opti
                                           .memory = cuda->device.memory,
                                           .fusions = TERN_FUSION_LINEAR_NORM | TERN_FUSION_ROPE_ATTENTION,
                                           .max_steps = TERN_SAMPLE_MAX_STEPS,
+                                          .samples_rows = true,
                                           .copies_weights = true};
     if (status == TERN_OK) *backend = &cuda->base;
     else cuda_close(&cuda->base);

@@ -50,6 +50,7 @@ typedef struct tern_cuda_launch {
         tern_cuda_rope rope;
         tern_cuda_attention attention;
         tern_cuda_sample sample;
+        tern_cuda_sample_rows sample_rows;
         tern_cuda_walk walk;
         tern_cuda_train_rows train_rows;
         tern_cuda_norm_backward norm_backward;
@@ -179,11 +180,12 @@ void tern_cuda__lower_update(const tern_prepared *p, const tern_op *op, tern_cud
 void tern_cuda__lower_requantize(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 tern_status tern_cuda__unrouted_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 tern_status tern_cuda__varlen_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
-tern_status tern_cuda__sample_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 tern_status tern_cuda__update_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 /* Bytes of scratch of an op of training; 0: none. */
 size_t tern_cuda__training_scratch(const tern_graph *graph, const tern_op *op);
 
+/* Bytes of scratch of a SAMPLE of each row; 0: none. */
+size_t tern_cuda__sample_scratch(const tern_graph *graph, const tern_op *op);
 void tern_cuda__lower_sample(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 
 #endif

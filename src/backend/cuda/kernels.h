@@ -150,8 +150,10 @@ typedef struct tern_cuda_attention {
     uint32_t n_heads, n_kv_heads, head_dim, window;
     float scale, softcap;
     const float *sinks; /* [n_heads]; NULL: none */
-    float *partials;    /* scratch: [rows][n_heads][splits][head_dim + 2] */
-    uint32_t splits;    /* of the positions of a token, when there is one row; 1 else */
+    /* Rows of a sequence that follow each other are a run. Those of runs of at most `brief` have a split of their own
+     * positions each, or several, whose sums are added then; the others are tiles of queries. */
+    uint32_t brief, splits; /* splits 0: no run is brief; brief 0: all are */
+    float *partials;        /* scratch, with several splits: [rows][n_heads][splits][head_dim + 2] */
 } tern_cuda_attention;
 cudaError_t tern_cuda_run_attention(const tern_cuda_attention *p, cudaStream_t stream);
 
@@ -166,6 +168,25 @@ typedef struct tern_cuda_sample {
     uint32_t *done;            /* 0 between steps */
     uint32_t each;             /* logits of a block */
 } tern_cuda_sample;
+
+/* tern_sample_row (ops/op.h). */
+typedef struct tern_cuda_row_sampler {
+    uint32_t zeros[2], top_k;
+    float temperature, top_p, min_p;
+    uint32_t zero;
+    float draw;
+} tern_cuda_row_sampler;
+
+/* SAMPLE of each row of logits. */
+typedef struct tern_cuda_sample_rows {
+    tern_cuda_count count;
+    tern_cuda_rows logits;
+    uint32_t n_vocab, slices;
+    const tern_cuda_row_sampler *samplers; /* [rows] */
+    uint32_t *tokens;                      /* [rows] */
+    unsigned long long *found;             /* scratch: [rows][slices][TERN_SAMPLE_MAX_TOP_K] */
+} tern_cuda_sample_rows;
+cudaError_t tern_cuda_run_sample_rows(const tern_cuda_sample_rows *p, cudaStream_t stream);
 
 /* ---- measure: n bytes read; n multiply-adds by each of 2048 * 256 threads */
 cudaError_t tern_cuda_run_reads(const void *data, uint64_t bytes, uint32_t *sink, cudaStream_t stream);

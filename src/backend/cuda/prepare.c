@@ -19,6 +19,7 @@ tern_status tern_cuda__supports(tern_backend *b, const tern_graph *graph, const 
 
 static size_t scratch_bytes(const tern_graph *graph, const tern_op *op)
 {
+    if (op->kind == TERN_OP_SAMPLE) return tern_cuda__sample_scratch(graph, op);
     const size_t partials = tern_cuda__attention_partials(graph, op) * sizeof(float);
     return partials ? partials : tern_cuda__training_scratch(graph, op);
 }

@@ -1,12 +1,14 @@
-/* Attention over pages. Few tokens: each one's positions are cut into splits, whose sums another kernel adds. Many: on
- * tensor cores (flash.h); what that lacks by tiles of queries against a page at a time, f32 throughout. */
+/* Attention over pages. Few tokens of a sequence: each one's positions are cut into splits, whose sums another kernel
+ * adds where there are several. Many: on tensor cores (flash.h); what that lacks by tiles of queries against a page at
+ * a time, f32 throughout. */
 #include "backend/cuda/attention/cache.cuh"
 #include "backend/cuda/attention/flash.h"
 
 enum { WARPS = 4, THREADS = WARPS * 32, MOST_DIM = 512 };
 
 /* ---- few tokens: a block has up to four heads that share keys, and a split of the positions; a warp eight of each 64
- * positions, its lanes the numbers of a head */
+ * positions, its lanes LANE_DIM numbers of a head each and
+ * then one of the 32 scores */
 enum { SPLIT_WARPS = 8, SPLIT_THREADS = SPLIT_WARPS * 32, HEADS = 4, OWN = 8, CHUNK = SPLIT_WARPS * OWN };
 
 /* The part of a token's positions that a split has; splits beyond those that are needed have none. */
@@ -22,47 +24,86 @@ static __device__ range part_of(const tern_cuda_attention &p, uint32_t t, uint32
     return {min(first + part * each * CHUNK, position + 1), min(first + (part + 1) * each * CHUNK, position + 1), n};
 }
 
-/* LANE_DIM numbers of a head in each lane, one every 32. */
+/* The numbers of a head from this lane's first on. */
 template <int LANE_DIM> struct lane_row {
     float v[LANE_DIM];
-    __device__ void load(tern_cuda_cache c, size_t at, uint32_t head_dim, bool is_there)
+    __device__ void load(tern_cuda_cache c, size_t at, uint32_t head_dim)
     {
+        const uint32_t d = threadIdx.x % 32 * LANE_DIM;
+        if (!c.f32 && d + LANE_DIM <= head_dim && head_dim % 4 == 0) {
+            const __half *from = (const __half *)c.data + at + d;
+            __align__(8) __half2 two[LANE_DIM / 2];
+            if (LANE_DIM == 2) two[0] = *(const __half2 *)from;
 #pragma unroll
-        for (int i = 0; i < LANE_DIM; i++) {
-            const uint32_t d = threadIdx.x % 32 + 32 * i;
-            v[i] = is_there && d < head_dim ? tern_cache_get(c, at + d) : 0;
+            for (int i = 0; i < LANE_DIM / 4; i++) *(uint2 *)(two + 2 * i) = *(const uint2 *)(from + 4 * i);
+#pragma unroll
+            for (int i = 0; i < LANE_DIM / 2; i++) {
+                const float2 f = __half22float2(two[i]);
+                v[2 * i] = f.x, v[2 * i + 1] = f.y;
+            }
+            return;
         }
+#pragma unroll
+        for (int i = 0; i < LANE_DIM; i++) v[i] = d + i < head_dim ? tern_cache_get(c, at + d + i) : 0;
     }
 };
+
+static_assert(HEADS * OWN == 32, "a lane for each head and position");
+
+/* The sum over all lanes of x[lane], of 2 HALF numbers: numbers are halved while lanes are, so that none is added
+ * twice. */
+template <int HALF> static __device__ __forceinline__ float sum_for_lane(const float (&x)[2 * HALF])
+{
+    const bool upper = threadIdx.x & HALF;
+    float sums[HALF];
+#pragma unroll
+    for (int i = 0; i < HALF; i++)
+        sums[i] = (upper ? x[i + HALF] : x[i]) + __shfl_xor_sync(0xffffffffu, upper ? x[i] : x[i + HALF], HALF);
+    if constexpr (HALF == 1) return sums[0];
+    else return sum_for_lane<HALF / 2>(sums);
+}
+
+/* Over the OWN lanes of a head. */
+static __device__ __forceinline__ float max_of_head(float x)
+{
+#pragma unroll
+    for (int k = OWN / 2; k; k >>= 1) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, k));
+    return x;
+}
+
+static __device__ __forceinline__ float sum_of_head(float x)
+{
+#pragma unroll
+    for (int k = OWN / 2; k; k >>= 1) x += __shfl_xor_sync(0xffffffffu, x, k);
+    return x;
+}
 
 template <int LANE_DIM> static __global__ void __launch_bounds__(SPLIT_THREADS) split(tern_cuda_attention p)
 {
     extern __shared__ float accs[]; /* [warps][HEADS][head_dim] */
-    __shared__ float mosts[SPLIT_WARPS][HEADS], sums[SPLIT_WARPS][HEADS];
+    __shared__ float mosts[SPLIT_WARPS][HEADS], sums[SPLIT_WARPS][HEADS], keeps[SPLIT_WARPS][HEADS];
     const uint32_t group = p.n_heads / p.n_kv_heads, parts = (group + HEADS - 1) / HEADS;
     const uint32_t kv = blockIdx.x / parts, head0 = kv * group + blockIdx.x % parts * HEADS;
     const uint32_t n_heads = min((uint32_t)HEADS, (kv + 1) * group - head0), t = blockIdx.z;
     const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    if (t >= tern_rows_now(p.count)) return;
+    if (t >= tern_rows_now(p.count) || !tern_brief_rows(p, t, tern_rows_now(p.count))) return;
     const range r = part_of(p, t, blockIdx.y);
     if (blockIdx.y >= r.n_splits) return;
     const uint32_t *pages = p.place.pages + p.place.sequences[t] * p.place.max_pages;
-    float q[HEADS][LANE_DIM], acc[HEADS][LANE_DIM], most[HEADS], sum[HEADS];
+    float q[HEADS][LANE_DIM], acc[HEADS][LANE_DIM], most = -INFINITY, sum = 0; /* of head lane / OWN */
 #pragma unroll
-    for (int h = 0; h < HEADS; h++) {
-        most[h] = -INFINITY, sum[h] = 0;
+    for (int h = 0; h < HEADS; h++)
 #pragma unroll
         for (int i = 0; i < LANE_DIM; i++) {
-            const uint32_t d = lane + 32 * i;
+            const uint32_t d = lane * LANE_DIM + i;
             acc[h][i] = 0;
             q[h][i] = h < n_heads && d < p.head_dim
                           ? p.q.data[(size_t)t * p.q.stride + (head0 + h) * p.head_dim + d] * p.scale
                           : 0;
         }
-    }
     for (uint32_t base = r.from + warp * OWN; base < r.to; base += CHUNK) {
         size_t at[OWN];
-        float w[HEADS][OWN];
+        float scores[HEADS * OWN];
 #pragma unroll
         for (int j = 0; j < OWN; j++) {
             const uint32_t position = min(base + j, r.to - 1);
@@ -71,61 +112,68 @@ template <int LANE_DIM> static __global__ void __launch_bounds__(SPLIT_THREADS) 
 #pragma unroll
         for (int j = 0; j < OWN; j++) {
             lane_row<LANE_DIM> k;
-            k.load(p.k_cache, at[j], p.head_dim, base + j < r.to);
+            k.load(p.k_cache, at[j], p.head_dim);
 #pragma unroll
             for (int h = 0; h < HEADS; h++) {
                 float x = 0;
 #pragma unroll
                 for (int i = 0; i < LANE_DIM; i++) x = fmaf(q[h][i], k.v[i], x);
-                w[h][j] = tern_warp_sum(x);
+                scores[h * OWN + j] = x;
             }
         }
+        float score = sum_for_lane<HEADS * OWN / 2>(scores);
+        if (p.softcap > 0) score = tern_softcap(score, p.softcap);
+        if (base + lane % OWN >= r.to) score = -INFINITY;
+        const float top = fmaxf(most, max_of_head(score)), keep = tern_exp(most - top), w = tern_exp(score - top);
+        sum = sum * keep + sum_of_head(w);
+        most = top;
 #pragma unroll
         for (int h = 0; h < HEADS; h++) {
-            float top = most[h], total = 0;
+            const float factor = __shfl_sync(0xffffffffu, keep, h * OWN);
 #pragma unroll
-            for (int j = 0; j < OWN; j++) {
-                if (p.softcap > 0) w[h][j] = tern_softcap(w[h][j], p.softcap);
-                if (base + j >= r.to) w[h][j] = -INFINITY;
-                top = fmaxf(top, w[h][j]);
-            }
-            const float keep = tern_exp(most[h] - top);
-#pragma unroll
-            for (int j = 0; j < OWN; j++) {
-                w[h][j] = tern_exp(w[h][j] - top);
-                total += w[h][j];
-            }
-            most[h] = top;
-            sum[h] = sum[h] * keep + total;
-#pragma unroll
-            for (int i = 0; i < LANE_DIM; i++) acc[h][i] *= keep;
+            for (int i = 0; i < LANE_DIM; i++) acc[h][i] *= factor;
         }
 #pragma unroll
         for (int j = 0; j < OWN; j++) {
             lane_row<LANE_DIM> v;
-            v.load(p.v_cache, at[j], p.head_dim, base + j < r.to);
+            v.load(p.v_cache, at[j], p.head_dim);
 #pragma unroll
-            for (int h = 0; h < HEADS; h++)
+            for (int h = 0; h < HEADS; h++) {
+                const float weight = __shfl_sync(0xffffffffu, w, h * OWN + j);
 #pragma unroll
-                for (int i = 0; i < LANE_DIM; i++) acc[h][i] = fmaf(w[h][j], v.v[i], acc[h][i]);
+                for (int i = 0; i < LANE_DIM; i++) acc[h][i] = fmaf(weight, v.v[i], acc[h][i]);
+            }
         }
     }
+    if (lane % OWN == 0) mosts[warp][lane / OWN] = most, sums[warp][lane / OWN] = sum;
 #pragma unroll
-    for (int h = 0; h < HEADS; h++) {
-        if (lane == 0) mosts[warp][h] = most[h], sums[warp][h] = sum[h];
+    for (int h = 0; h < HEADS; h++)
 #pragma unroll
         for (int i = 0; i < LANE_DIM; i++)
-            if (lane + 32 * i < p.head_dim) accs[(warp * HEADS + h) * p.head_dim + lane + 32 * i] = acc[h][i];
+            if (lane * LANE_DIM + i < p.head_dim)
+                accs[(warp * HEADS + h) * p.head_dim + lane * LANE_DIM + i] = acc[h][i];
+    __syncthreads();
+    if (threadIdx.x < SPLIT_WARPS * HEADS) {
+        const uint32_t k = threadIdx.x / HEADS, h = threadIdx.x % HEADS;
+        float top = -INFINITY;
+        for (int i = 0; i < SPLIT_WARPS; i++) top = fmaxf(top, mosts[i][h]);
+        keeps[k][h] = tern_exp(mosts[k][h] - top);
+        __syncwarp();
+        if (k == 0) mosts[0][h] = top;
     }
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < n_heads * p.head_dim; i += SPLIT_THREADS) {
         const uint32_t h = i / p.head_dim, d = i % p.head_dim;
-        float top = -INFINITY, total = 0, x = 0;
-        for (int k = 0; k < SPLIT_WARPS; k++) top = fmaxf(top, mosts[k][h]);
+        const float top = mosts[0][h];
+        float total = 0, x = 0;
         for (int k = 0; k < SPLIT_WARPS; k++) {
-            const float keep = tern_exp(mosts[k][h] - top);
-            total += sums[k][h] * keep;
-            x += accs[(k * HEADS + h) * p.head_dim + d] * keep;
+            total += sums[k][h] * keeps[k][h];
+            x += accs[(k * HEADS + h) * p.head_dim + d] * keeps[k][h];
+        }
+        if (p.splits == 1) {
+            if (p.sinks) total += tern_exp(p.sinks[head0 + h] - top);
+            p.out.data[(size_t)t * p.out.stride + (head0 + h) * p.head_dim + d] = x / total;
+            continue;
         }
         float *out = p.partials + (((size_t)t * p.n_heads + head0 + h) * p.splits + blockIdx.y) * (p.head_dim + 2);
         out[2 + d] = x;
@@ -136,7 +184,7 @@ template <int LANE_DIM> static __global__ void __launch_bounds__(SPLIT_THREADS) 
 static __global__ void merge(tern_cuda_attention p)
 {
     const uint32_t head = blockIdx.x, t = blockIdx.y, step = p.head_dim + 2;
-    if (t >= tern_rows_now(p.count)) return;
+    if (t >= tern_rows_now(p.count) || !tern_brief_rows(p, t, tern_rows_now(p.count))) return;
     const uint32_t n = part_of(p, t, 0).n_splits;
     const float *in = p.partials + ((size_t)t * p.n_heads + head) * p.splits * step;
     float most = -INFINITY;
@@ -160,7 +208,7 @@ template <int LANE_DIM> static cudaError_t run_split(const tern_cuda_attention *
         cudaFuncSetAttribute(split<LANE_DIM>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (e != cudaSuccess) return e;
     split<LANE_DIM><<<dim3(blocks, p->splits, p->count.most), SPLIT_THREADS, bytes, stream>>>(*p);
-    merge<<<dim3(p->n_heads, p->count.most), THREADS, 0, stream>>>(*p);
+    if (p->splits > 1) merge<<<dim3(p->n_heads, p->count.most), THREADS, 0, stream>>>(*p);
     return cudaGetLastError();
 }
 
@@ -200,6 +248,7 @@ template <uint32_t COLUMNS> static __global__ void __launch_bounds__(THREADS) ti
     }
     float most[4], sum[4], acc[4][COLUMNS];
     uint32_t low[4], high[4]; /* high: one after the last position; 0: no query */
+    bool is_mine[4] = {};
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const uint32_t t = t0 + group + i;
@@ -213,10 +262,14 @@ template <uint32_t COLUMNS> static __global__ void __launch_bounds__(THREADS) ti
     for (uint32_t run = t0, end; run < n && run < t0 + QUERIES; run = end) {
         const uint32_t of = p.place.sequences[run];
         uint32_t from = 0xffffffffu, to = 0;
+        const bool brief = tern_brief_rows(p, run, n);
         for (end = run; end < n && end < t0 + QUERIES && p.place.sequences[end] == of; end++) {
             from = min(from, tern_first_seen(p.window, p.place.positions[end]));
             to = max(to, p.place.positions[end] + 1);
         }
+        if (brief) continue;
+#pragma unroll
+        for (int i = 0; i < 4; i++) is_mine[i] |= t0 + group + i >= run && t0 + group + i < end;
         for (uint32_t at = from / PAGE * PAGE; at < to; at += PAGE) {
             const uint32_t page = p.place.pages[of * p.place.max_pages + at / PAGE];
             float w[4][4] = {};
@@ -280,7 +333,7 @@ template <uint32_t COLUMNS> static __global__ void __launch_bounds__(THREADS) ti
     }
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        if (!high[i]) continue;
+        if (!is_mine[i]) continue;
         const float all = p.sinks ? sum[i] + tern_exp(p.sinks[head] - most[i]) : sum[i];
         float *out = p.out.data + (size_t)(t0 + group + i) * p.out.stride + head * p.head_dim;
 #pragma unroll
@@ -298,18 +351,24 @@ template <uint32_t COLUMNS> static cudaError_t run_tiles(const tern_cuda_attenti
     return cudaGetLastError();
 }
 
-cudaError_t tern_cuda_run_attention(const tern_cuda_attention *p, cudaStream_t stream)
+static cudaError_t run_brief(const tern_cuda_attention *p, cudaStream_t stream)
 {
-    if (!p->partials) {
-        const cudaError_t e = tern_cuda_flash(p, stream);
-        if (e != cudaErrorInvalidValue) return e;
-        (void)cudaGetLastError();
-    }
-    if (!p->partials && p->head_dim <= 64) return run_tiles<8>(p, stream);
-    if (!p->partials && p->head_dim <= 128) return run_tiles<16>(p, stream);
-    if (!p->partials && p->head_dim <= 256) return run_tiles<32>(p, stream);
     if (p->head_dim <= 64) return run_split<2>(p, stream);
     if (p->head_dim <= 128) return run_split<4>(p, stream);
-    if (p->head_dim <= 256) return run_split<8>(p, stream);
-    return run_split<MOST_DIM / 32>(p, stream);
+    return p->head_dim <= 256 ? run_split<8>(p, stream) : run_split<MOST_DIM / 32>(p, stream);
+}
+
+static cudaError_t run_many(const tern_cuda_attention *p, cudaStream_t stream)
+{
+    const cudaError_t e = tern_cuda_flash(p, stream);
+    if (e != cudaErrorInvalidValue) return e;
+    (void)cudaGetLastError();
+    if (p->head_dim <= 64) return run_tiles<8>(p, stream);
+    return p->head_dim <= 128 ? run_tiles<16>(p, stream) : run_tiles<32>(p, stream);
+}
+
+cudaError_t tern_cuda_run_attention(const tern_cuda_attention *p, cudaStream_t stream)
+{
+    const cudaError_t e = p->splits ? run_brief(p, stream) : cudaSuccess;
+    return e || (p->splits && !p->brief) ? e : run_many(p, stream);
 }

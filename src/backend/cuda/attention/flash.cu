@@ -37,7 +37,10 @@ static __device__ __forceinline__ uint32_t two_halves(float a, float b)
     return *(const uint32_t *)&h;
 }
 
-static __device__ __forceinline__ float rest_of(float x) { return x - __half2float(__float2half_rn(x)); }
+static __device__ __forceinline__ float rest_of(float x)
+{
+    return x - __half2float(__float2half_rn(x));
+}
 
 /* Rows of DIM halves, in shared memory STRIDE apart: eight rows begin in different banks. */
 template <int DIM, int TILE, bool F32> struct Tiles {
@@ -79,8 +82,8 @@ static __device__ __forceinline__ void load_tile(const tern_cuda_attention &p, t
     for (uint32_t i = threadIdx.x; i < TILE * DIM / each; i += THREADS) {
         const uint32_t row = i / (DIM / each), d = i % (DIM / each) * each, position = at + row;
         const bool is_there = position < to && d < p.head_dim;
-        const size_t from = is_there ? tern_cache_at(pages[position / PAGE], kv, position, p.n_kv_heads, p.head_dim) + d
-                                     : 0;
+        const size_t from =
+            is_there ? tern_cache_at(pages[position / PAGE], kv, position, p.n_kv_heads, p.head_dim) + d : 0;
         __half *h = out + row * stride + d;
         if (F32) {
             float4 x = make_float4(0, 0, 0, 0);
@@ -131,6 +134,7 @@ static __device__ __forceinline__ void multiply_keys(float (&s)[TILE / 8][4], Ti
 struct Row {
     uint32_t t, low, high; /* high: one after the last; 0: no query */
     float most, sum;
+    bool is_mine; /* of a run that was multiplied */
 };
 
 /* Scores become weights; gives by what the sums so far are multiplied. */
@@ -247,7 +251,7 @@ static __device__ __forceinline__ void write_rows(const tern_cuda_attention &p, 
         float sum = row[half].sum;
         sum += __shfl_xor_sync(0xffffffffu, sum, 1);
         sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-        if (!row[half].high) continue;
+        if (!row[half].is_mine) continue;
         if (p.sinks) sum += tern_exp(p.sinks[head] - row[half].most);
         const float inverse = 1.0f / sum;
         float *out = p.out.data + (size_t)(t + half * 8) * p.out.stride + head * p.head_dim + threadIdx.x % 4 * 2;
@@ -274,13 +278,19 @@ static __global__ void __launch_bounds__(THREADS) flash(const __grid_constant__ 
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         const uint32_t t = mine + half * 8, position = t < n ? p.place.positions[t] : 0;
-        row[half] = {t, t < n ? tern_first_seen(p.window, position) : 0, t < n ? position + 1 : 0, -INFINITY, 0};
+        row[half] = {t, t < n ? tern_first_seen(p.window, position) : 0, t < n ? position + 1 : 0, -INFINITY, 0, false};
     }
     /* a run of rows of one sequence after the other */
     for (uint32_t first = t0; first < n && first < t0 + QUERIES;) {
+        if (const uint32_t brief = tern_brief_rows(p, first, n)) {
+            first += brief;
+            continue;
+        }
         const Run run = run_of(p, t0, n, first);
         const uint32_t from = run.from, to = run.to, *pages = run.pages;
         first = run.end;
+#pragma unroll
+        for (int half = 0; half < 2; half++) row[half].is_mine |= row[half].t >= run.first && row[half].t < run.end;
         __syncthreads();
         load_tile<DIM, TILE, F32>(p, p.k_cache, pages, kv, from, to, tiles.k);
         load_tile<DIM, TILE, F32>(p, p.v_cache, pages, kv, from, to, tiles.v);

@@ -1,7 +1,8 @@
 /* Launches of rope, caches and attention. */
 #include "backend/cuda/cuda_internal.h"
 
-enum { MOST_DIM = 512, MOST_SPLITS = 32, SPLIT_POSITIONS = 64, TILED_DIM = 256 };
+enum { MOST_DIM = 512, TILED_DIM = 256 };
+enum { FEW_ROWS = 128, BRIEF_ROWS = 8, MOST_SPLITS = 32, SPLIT_POSITIONS = 64, ENOUGH_BLOCKS = 320 };
 
 static cudaError_t run_rope(const void *params, cudaStream_t stream)
 {
@@ -125,24 +126,32 @@ tern_status tern_cuda__attention_supports(const tern_graph *graph, const tern_op
                      MOST_DIM);
 }
 
-/* Few rows, each of whose positions are cut into parts; what many have is enough for all processors. */
-static uint32_t splits_of(const tern_graph *graph, const tern_op *op)
+/* How rows are shared between the kernels. Few of them, and long heads, are all cut by positions, into as many splits
+ * as keep the processors busy; of many those of sequences that decode, whose rows would fill a tile of queries badly.
+ */
+static void set_splits(const tern_graph *graph, const tern_op *op, tern_cuda_attention *a)
 {
     const uint32_t rows = tern_graph_max_rows(graph, op->rows), positions = graph->max_pages * TERN_PAGE_SIZE;
-    if (rows > 8) return op->head_dim > TILED_DIM ? 1 : 0;
-    const uint32_t n = (positions + SPLIT_POSITIONS - 1) / SPLIT_POSITIONS, most = MOST_SPLITS / rows;
-    return n < most ? n : most;
+    const uint32_t units = rows * op->n_kv_heads, wanted = (ENOUGH_BLOCKS + units - 1) / units;
+    const uint32_t most = (positions + SPLIT_POSITIONS - 1) / SPLIT_POSITIONS;
+    const bool all = rows <= FEW_ROWS || op->head_dim > TILED_DIM;
+    a->brief = all ? 0 : BRIEF_ROWS;
+    a->splits = rows > FEW_ROWS ? 1 : wanted < most ? wanted : most;
+    if (a->splits > MOST_SPLITS) a->splits = MOST_SPLITS;
+    if (!all && graph->n_sequences == 1) a->splits = 0;
 }
 
 size_t tern_cuda__attention_partials(const tern_graph *graph, const tern_op *op)
 {
+    tern_cuda_attention a;
     if (op->kind != TERN_OP_ATTENTION) return 0;
-    return (size_t)tern_graph_max_rows(graph, op->rows) * op->n_heads * splits_of(graph, op) * (op->head_dim + 2);
+    set_splits(graph, op, &a);
+    if (a.splits < 2) return 0;
+    return (size_t)tern_graph_max_rows(graph, op->rows) * op->n_heads * a.splits * (op->head_dim + 2);
 }
 
 void tern_cuda__lower_attention(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
 {
-    const uint32_t splits = splits_of(p->graph, op);
     out->run = run_attention;
     out->params.attention = (tern_cuda_attention){.count = tern_cuda__count(p, op->rows),
                                                   .q = tern_cuda__rows(p, op->in[TERN_ATTENTION_Q]),
@@ -157,6 +166,6 @@ void tern_cuda__lower_attention(const tern_prepared *p, const tern_op *op, tern_
                                                   .scale = tern_op_score_scale(op),
                                                   .softcap = op->softcap,
                                                   .sinks = tern_cuda__floats(p, op->sinks),
-                                                  .partials = splits ? p->scratch : NULL,
-                                                  .splits = splits};
+                                                  .partials = p->scratch};
+    set_splits(p->graph, op, &out->params.attention);
 }

@@ -11,7 +11,7 @@ typedef struct choice {
 
 /* The first row that fits (docs/internals/cuda.md has the times). */
 static const choice table[] = {
-    {true, false, 0, 64, TERN_CUDA_PRODUCT_TERNARY_VEC},
+    {true, false, 0, 256, TERN_CUDA_PRODUCT_TERNARY_VEC},
     {true, true, 90, UINT32_MAX, TERN_CUDA_PRODUCT_TERNARY_WGMMA},
     {true, false, 0, UINT32_MAX, TERN_CUDA_PRODUCT_TERNARY_MMA},
     {false, false, 0, 8, TERN_CUDA_PRODUCT_DENSE_VEC},

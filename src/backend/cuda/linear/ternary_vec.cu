@@ -2,21 +2,28 @@
 //
 //   out[t][r] = (sum_c code[r][c] q[t][c] - sum_c q[t][c]) * (inv_scale[t] * scale),  code = w + 1; then the epilogue
 //
-// A block has 16 rows of a part (gated: of both); its warps share the columns, 256 at a time. A lane reads 16 bytes of
-// an I2_S group, that is 16 columns of each quarter, and 16 bytes of x for each quarter: what it multiplies lies in the
-// fragment of an m16n8k32 whose columns are taken in that order, so nothing is rearranged. Weights are asked for
-// two steps ahead. Integers are exact in any order.
+// A block has MT tiles of 16 rows of a part (gated: of both); its warps share the columns, 256 at a time. A lane reads
+// 16 bytes of an I2_S group, that is 16 columns of each quarter, and 16 bytes of x for each quarter: what it multiplies
+// lies in the fragment of an m16n8k32 whose columns are taken in that order, so nothing is rearranged. Weights are
+// asked for two steps ahead, x a quarter. Integers are exact in any order.
 #include "backend/cuda/linear/common.cuh"
 
-enum { TILE_ROWS = 16, STEP_CHUNKS = 4, MAX_WARPS = 16, AHEAD = 2 };
+enum { TILE_ROWS = 16, STEP_CHUNKS = 4, AHEAD = 2 };
+
+// The most warps of a block with so many fragments of sums.
+static constexpr uint32_t most_warps(int fragments)
+{
+    return fragments > 8 ? 10 : fragments > 2 ? 8 : 16;
+}
 
 // The weights of a step: 16 bytes of rows lane / 4 and lane / 4 + 8.
 struct Codes {
     uint4 low, high;
 };
 
-template <int NT, int PARTS> struct Sums {
-    int v[PARTS][NT][4];
+// Of TILES tiles of weights, those of part 0 first, and NT of eight tokens.
+template <int NT, int TILES> struct Sums {
+    int v[TILES][NT][4];
 };
 
 static __device__ __forceinline__ Codes load_codes(const uint8_t *low, const uint8_t *high, uint32_t chunk,
@@ -40,43 +47,59 @@ static __device__ __forceinline__ void multiply(int *c, const Codes &w, int quar
     mma_u8s8(c, a1, x.z, x.w);
 }
 
-// x: the rows of this lane group's token, NULL: none.
-template <int NT, int PARTS>
-static __device__ __forceinline__ void multiply_step(Sums<NT, PARTS> &sums, const Codes *w, const int8_t *const *x,
+// What a lane has of the rows of x: those of a token of each eight.
+struct Rows {
+    const int8_t *first;
+    uint32_t apart, token, tokens; // apart: bytes from a lane's token to its next
+};
+
+template <int NT>
+static __device__ __forceinline__ void load_x(uint4 (&v)[NT], const Rows &x, uint32_t at, bool is_there)
+{
+#pragma unroll
+    for (int n = 0; n < NT; n++) {
+        v[n] = make_uint4(0, 0, 0, 0);
+        if (is_there && x.token + n * 8 < x.tokens) v[n] = *(const uint4 *)(x.first + n * x.apart + at);
+    }
+}
+
+template <int NT, int TILES>
+static __device__ __forceinline__ void multiply_step(Sums<NT, TILES> &sums, const Codes *w, const Rows &x,
                                                      uint32_t chunk, uint32_t chunks)
 {
     const uint32_t at = (chunk >> 1) * 128 + (chunk & 1) * 16;
+    const bool is_there = chunk < chunks;
+    uint4 v[2][NT];
+    load_x(v[0], x, at, is_there);
 #pragma unroll
-    for (int q = 0; q < 4; q++)
+    for (int q = 0; q < 4; q++) {
+        if (q < 3) load_x(v[(q + 1) % 2], x, at + (q + 1) * 32, is_there);
 #pragma unroll
-        for (int n = 0; n < NT; n++) {
-            uint4 v = make_uint4(0, 0, 0, 0);
-            if (x[n] && chunk < chunks) v = *(const uint4 *)(x[n] + at + q * 32);
+        for (int n = 0; n < NT; n++)
 #pragma unroll
-            for (int p = 0; p < PARTS; p++) multiply(sums.v[p][n], w[p], q, v);
-        }
+            for (int i = 0; i < TILES; i++) multiply(sums.v[i][n], w[i], q, v[q % 2][n]);
+    }
 }
 
-// Sums of all warps, then the epilogue; pool: [warps][PARTS][8 NT tokens][16 rows].
-template <int NT, int PARTS>
-static __device__ __forceinline__ void share_and_finish(const Linear &l, const Sums<NT, PARTS> &sums, int *pool,
+// Sums of all warps, then the epilogue; pool: [warps][PARTS][8 NT tokens][16 MT rows].
+template <int NT, int PARTS, int MT>
+static __device__ __forceinline__ void share_and_finish(const Linear &l, const Sums<NT, PARTS * MT> &sums, int *pool,
                                                         Tile at, uint32_t first_token, uint32_t tokens)
 {
     const uint32_t warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-    const uint32_t plane = NT * 8 * TILE_ROWS;
+    const uint32_t rows = MT * TILE_ROWS, plane = NT * 8 * rows;
 #pragma unroll
-    for (int p = 0; p < PARTS; p++)
+    for (int k = 0; k < PARTS * MT; k++)
 #pragma unroll
         for (int n = 0; n < NT; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                const uint32_t token = n * 8 + 2 * t + (i & 1);
-                if (token < tokens)
-                    pool[(warp * PARTS + p) * plane + token * TILE_ROWS + g + (i >> 1) * 8] = sums.v[p][n][i];
+                const uint32_t token = n * 8 + 2 * t + (i & 1), row = k % MT * TILE_ROWS + g + (i >> 1) * 8;
+                if (token < tokens) pool[(warp * PARTS + k / MT) * plane + token * rows + row] = sums.v[k][n][i];
             }
     __syncthreads();
-    for (uint32_t o = threadIdx.x; o < tokens * TILE_ROWS; o += blockDim.x) {
-        const uint32_t r = at.first + o % TILE_ROWS, token = first_token + o / TILE_ROWS;
+    for (uint32_t o = threadIdx.x; o < tokens * rows; o += blockDim.x) {
+        const uint32_t r = at.first + o % rows, token = first_token + o / rows;
         if (r >= l.parts[at.part].rows) continue;
         int sum[PARTS] = {};
         for (uint32_t w = 0; w < blockDim.x / 32; w++)
@@ -94,71 +117,92 @@ static __device__ __forceinline__ void share_and_finish(const Linear &l, const S
     }
 }
 
-template <int NT, int PARTS> static __global__ void ternary_vec(const __grid_constant__ Linear l)
-{
-    extern __shared__ __align__(16) int pool[];
-    const uint32_t warps = blockDim.x / 32, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
-    const Tile at = tile_of(l, blockIdx.x, TILE_ROWS);
-    const uint32_t chunks = l.row_bytes / 16, steps = (chunks + STEP_CHUNKS - 1) / STEP_CHUNKS;
-    const uint32_t last = l.parts[at.part].rows - 1, low = min(at.first + (lane >> 2), last),
-                   high = min(at.first + (lane >> 2) + 8, last);
-    const uint8_t *rows[PARTS][2];
-#pragma unroll
-    for (int p = 0; p < PARTS; p++) {
-        rows[p][0] = l.parts[at.part + p].w + (size_t)low * l.row_bytes;
-        rows[p][1] = l.parts[at.part + p].w + (size_t)high * l.row_bytes;
-    }
-    Codes w[AHEAD][PARTS];
-    uint32_t chunk = warp * STEP_CHUNKS + (lane & 3);
-#pragma unroll
-    for (int i = 0; i < AHEAD; i++)
-#pragma unroll
-        for (int p = 0; p < PARTS; p++)
-            w[i][p] = load_codes(rows[p][0], rows[p][1], chunk + i * warps * STEP_CHUNKS, chunks);
+// The weights of a block: rows [tile][half], and what this warp has asked for of them.
+template <int TILES> struct Weights {
+    const uint8_t *rows[TILES][2];
+    Codes ahead[AHEAD][TILES];
+    uint32_t chunks;
 
-    const uint32_t first_token = blockIdx.y * NT * 8, count = row_count(l);
-    if (first_token >= count) return;
-    const uint32_t tokens = min(count - first_token, (uint32_t)NT * 8);
-    const int8_t *x = (const int8_t *)l.x + (size_t)first_token * l.x_stride;
-    const int8_t *mine[NT];
+    __device__ __forceinline__ void ask(int i, uint32_t chunk)
+    {
 #pragma unroll
-    for (int n = 0; n < NT; n++) {
-        const uint32_t token = n * 8 + (lane >> 2);
-        mine[n] = token < tokens ? x + (size_t)token * l.x_stride : NULL;
+        for (int k = 0; k < TILES; k++) ahead[i][k] = load_codes(rows[k][0], rows[k][1], chunk, chunks);
     }
-    Sums<NT, PARTS> sums = {};
+};
+
+// Tokens of which there are at most half as many as there is room for are multiplied as those of half the room.
+template <int NT, int PARTS, int MT>
+static __device__ __forceinline__ void multiply_rows(const Linear &l, Weights<PARTS * MT> &w, int *pool, Tile at,
+                                                     uint32_t first_token, uint32_t tokens)
+{
+    if constexpr (NT > 1) {
+        if (tokens <= NT * 4) {
+            multiply_rows<NT / 2, PARTS, MT>(l, w, pool, at, first_token, tokens);
+            return;
+        }
+    }
+    const uint32_t warps = blockDim.x / 32, warp = threadIdx.x >> 5, lane = threadIdx.x & 31, token = lane >> 2;
+    const uint32_t steps = (w.chunks + STEP_CHUNKS - 1) / STEP_CHUNKS;
+    const Rows x = {(const int8_t *)l.x + (size_t)(first_token + token) * l.x_stride, 8 * l.x_stride, token, tokens};
+    uint32_t chunk = warp * STEP_CHUNKS + (lane & 3);
+    Sums<NT, PARTS *MT> sums = {};
     for (uint32_t s = warp; s < steps; s += AHEAD * warps) {
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) {
-            multiply_step<NT, PARTS>(sums, w[i], mine, chunk + i * warps * STEP_CHUNKS, chunks);
-#pragma unroll
-            for (int p = 0; p < PARTS; p++)
-                w[i][p] = load_codes(rows[p][0], rows[p][1], chunk + (i + AHEAD) * warps * STEP_CHUNKS, chunks);
+            multiply_step<NT, PARTS * MT>(sums, w.ahead[i], x, chunk + i * warps * STEP_CHUNKS, w.chunks);
+            w.ask(i, chunk + (i + AHEAD) * warps * STEP_CHUNKS);
         }
         chunk += AHEAD * warps * STEP_CHUNKS;
     }
-    share_and_finish<NT, PARTS>(l, sums, pool, at, first_token, tokens);
+    share_and_finish<NT, PARTS, MT>(l, sums, pool, at, first_token, tokens);
 }
 
-template <int NT, int PARTS> static cudaError_t start(const Linear *l, cudaStream_t s)
+template <int NT, int PARTS, int MT>
+static __global__ void __launch_bounds__(most_warps(NT *PARTS *MT) * 32) ternary_vec(const __grid_constant__ Linear l)
+{
+    extern __shared__ __align__(16) int pool[];
+    const uint32_t warps = blockDim.x / 32, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+    const Tile at = tile_of(l, blockIdx.x, MT * TILE_ROWS);
+    const uint32_t last = l.parts[at.part].rows - 1, chunk = warp * STEP_CHUNKS + (lane & 3);
+    Weights<PARTS * MT> w;
+    w.chunks = l.row_bytes / 16;
+#pragma unroll
+    for (int k = 0; k < PARTS * MT; k++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const uint32_t row = min(at.first + k % MT * TILE_ROWS + (lane >> 2) + half * 8, last);
+            w.rows[k][half] = l.parts[at.part + k / MT].w + (size_t)row * l.row_bytes;
+        }
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++) w.ask(i, chunk + i * warps * STEP_CHUNKS);
+
+    const uint32_t first_token = blockIdx.y * NT * 8, count = row_count(l);
+    if (first_token >= count) return;
+    multiply_rows<NT, PARTS, MT>(l, w, pool, at, first_token, min(count - first_token, (uint32_t)NT * 8));
+}
+
+template <int NT, int PARTS, int MT> static cudaError_t start(const Linear *l, cudaStream_t s)
 {
     const uint32_t steps = (l->row_bytes / 16 + STEP_CHUNKS - 1) / STEP_CHUNKS;
-    const uint32_t most = NT * PARTS > 2 ? MAX_WARPS / 2 : MAX_WARPS, rounds = (steps + most - 1) / most;
-    uint32_t warps = (steps + rounds - 1) / rounds;
-    const size_t shared = (size_t)warps * PARTS * NT * 8 * TILE_ROWS * sizeof(int);
+    const uint32_t most = most_warps(NT * PARTS * MT), rounds = (steps + most - 1) / most;
+    const uint32_t warps = (steps + rounds - 1) / rounds;
+    const size_t shared = (size_t)warps * PARTS * MT * NT * 8 * TILE_ROWS * sizeof(int);
     if (shared > 48 * 1024) {
         const cudaError_t e =
-            cudaFuncSetAttribute(ternary_vec<NT, PARTS>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+            cudaFuncSetAttribute(ternary_vec<NT, PARTS, MT>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
         if (e != cudaSuccess) return e;
     }
-    const dim3 grid(tiles_of(l, TILE_ROWS), (l->n + NT * 8 - 1) / (NT * 8));
-    ternary_vec<NT, PARTS><<<grid, warps * 32, shared, s>>>(*l);
+    const dim3 grid(tiles_of(l, MT * TILE_ROWS), (l->n + NT * 8 - 1) / (NT * 8));
+    ternary_vec<NT, PARTS, MT><<<grid, warps * 32, shared, s>>>(*l);
     return cudaGetLastError();
 }
 
+enum { LONG_COLS = 4096 };
+
 cudaError_t tern_cuda_ternary_vec(const Linear *l, const tern_cuda_product_device *, cudaStream_t s)
 {
-    if (l->n <= 8) return l->gated ? start<1, 2>(l, s) : start<1, 1>(l, s);
-    if (l->n <= 16) return l->gated ? start<2, 2>(l, s) : start<2, 1>(l, s);
-    return l->gated ? start<4, 2>(l, s) : start<4, 1>(l, s);
+    if (l->n <= 8) return l->gated ? start<1, 2, 1>(l, s) : start<1, 1, 1>(l, s);
+    if (l->n <= 16) return l->gated ? start<2, 2, 1>(l, s) : start<2, 1, 1>(l, s);
+    if (l->gated) return start<4, 2, 1>(l, s);
+    return l->n > 32 && l->cols >= LONG_COLS ? start<8, 1, 2>(l, s) : start<4, 1, 1>(l, s);
 }

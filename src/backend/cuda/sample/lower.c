@@ -1,4 +1,4 @@
-/* SAMPLE, which is a step of a walk (walk/walk.h). */
+/* SAMPLE: of one token a step of a walk (walk/walk.h), of several rows kernels of its own. */
 #include <assert.h>
 #include <stddef.h>
 
@@ -7,6 +7,8 @@
 
 static_assert(sizeof(tern_cuda_sampler) == sizeof(tern_sample_params), "one struct in two languages");
 static_assert(offsetof(tern_cuda_sampler, draws) == offsetof(tern_sample_params, draws), "one struct in two languages");
+static_assert(sizeof(tern_cuda_row_sampler) == sizeof(tern_sample_row), "one struct in two languages");
+static_assert(offsetof(tern_cuda_row_sampler, draw) == offsetof(tern_sample_row, draw), "one struct in two languages");
 static_assert((int)TERN_CUDA_MAX_TOP_K == (int)TERN_SAMPLE_MAX_TOP_K, "one limit in two languages");
 
 static uint32_t *written(const tern_prepared *p, tern_view view)
@@ -14,17 +16,46 @@ static uint32_t *written(const tern_prepared *p, tern_view view)
     return (uint32_t *)(void *)tern_cuda__address(p, view.value);
 }
 
-tern_status tern_cuda__sample_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
+enum { MOST_SLICES = 16, SLICE_IDS = 2048 };
+
+static uint32_t slices_of(const tern_op *op)
 {
-    (void)graph;
-    if (!op->each_row) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED, "cuda: op %s: a token of each row: one row expected",
-                     tern_op_name(op->kind));
+    const uint32_t n = (op->in[TERN_SAMPLE_LOGITS].cols + SLICE_IDS - 1) / SLICE_IDS;
+    return n < MOST_SLICES ? n : MOST_SLICES;
+}
+
+size_t tern_cuda__sample_scratch(const tern_graph *graph, const tern_op *op)
+{
+    if (!op->each_row) return 0;
+    return (size_t)tern_graph_max_rows(graph, op->rows) * slices_of(op) * TERN_CUDA_MAX_TOP_K * sizeof(uint64_t);
+}
+
+static cudaError_t run_rows(const void *params, cudaStream_t stream)
+{
+    return tern_cuda_run_sample_rows((const tern_cuda_sample_rows *)params, stream);
+}
+
+static void lower_rows(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
+{
+    const tern_view logits = op->in[TERN_SAMPLE_LOGITS];
+    out->run = run_rows;
+    out->params.sample_rows = (tern_cuda_sample_rows){
+        .count = tern_cuda__count(p, op->rows),
+        .logits = tern_cuda__rows(p, logits),
+        .n_vocab = logits.cols,
+        .slices = slices_of(op),
+        .samplers = (const tern_cuda_row_sampler *)(const void *)written(p, op->in[TERN_SAMPLE_SAMPLER]),
+        .tokens = written(p, op->out),
+        .found = p->scratch};
 }
 
 void tern_cuda__lower_sample(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
 {
     const tern_view logits = op->in[TERN_SAMPLE_LOGITS];
+    if (op->each_row) {
+        lower_rows(p, op, out);
+        return;
+    }
     out->params.sample = (tern_cuda_sample){.logits = tern_cuda__rows(p, logits).data,
                                             .n_vocab = logits.cols,
                                             .counts = written(p, op->in[TERN_SAMPLE_COUNTS]),

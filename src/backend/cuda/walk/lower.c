@@ -95,8 +95,8 @@ bool tern_cuda__walks(const tern_cuda *cuda, const tern_graph *graph, const tern
     case TERN_OP_NORM_QUANT:
     case TERN_OP_ADD:
     case TERN_OP_SCALE:
-    case TERN_OP_GATE:
-    case TERN_OP_SAMPLE: return true;
+    case TERN_OP_GATE: return true;
+    case TERN_OP_SAMPLE: return !op->each_row;
     case TERN_OP_LINEAR: return linear_walks(cuda, graph, op);
     case TERN_OP_ROPE_ATTENTION: return attention_walks(cuda, graph, op);
     default: return false;

@@ -171,6 +171,7 @@ tern_status tern_grammar_tree__repeat(tern_grammar_tree *tree, uint32_t child, u
     const uint32_t count = most == TERN_GRAMMAR_FOREVER ? least : most;
     if (count > TERN_GRAMMAR_MAX_REPEAT)
         return tern_fail(err, TERN_LIMIT, "%u repetitions: at most %d expected", count, TERN_GRAMMAR_MAX_REPEAT);
+    if (most == 0) return tern_grammar_tree__bytes(tree, "", 0, node, err); /* nobody walks what is never there */
     return add(tree, (tern_grammar_node){TERN_GRAMMAR_REPEAT, child, 1, least, most}, node, err);
 }
 

@@ -173,6 +173,46 @@ test('random and mutated requests are answered or refused, and never fail the se
     await until(async () => (await metric(server, 'tern_sequences_running')) === 0);
 });
 
+test('documents, schemas and grammars that are deep, wide or endless are answered or refused by name', async () => {
+    const nest = (n, wrap, inner) => Array.from({ length: n }).reduce((inside) => wrap(inside), inner);
+    const deepText = (n) => '['.repeat(n) + ']'.repeat(n);
+    const schemas = [10, 60, 400].flatMap((n) => [
+        nest(n, (s) => ({ type: 'object', properties: { a: s }, required: ['a'] }), { type: 'null' }),
+        nest(n, (s) => ({ type: 'array', items: s, maxItems: 1 }), { type: 'null' }),
+        nest(n, (s) => ({ anyOf: [s, { type: 'null' }] }), { type: 'null' }),
+        { type: 'string', pattern: '('.repeat(n) + 'a' + ')*'.repeat(n) },
+    ]).concat([
+        { $ref: '#' }, { anyOf: [{ $ref: '#' }, { $ref: '#' }] },
+        { $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } }, $ref: '#/$defs/a' },
+        { enum: Array.from({ length: 20000 }, (_, i) => `word${i}`) },
+        { type: 'object', properties: Object.fromEntries(Array.from({ length: 3000 }, (_, i) => [`k${i}`, {}])) },
+        { type: 'string', pattern: '(a{1,999}){1,999}' }, { type: 'string', maxLength: 1e9 },
+        { type: 'array', minItems: 1e6, items: { type: 'string' } }, { type: 'string', pattern: '(a|a)*(a|a)*(a|a)*b' },
+    ]);
+    const grammars = ['root ::= root', 'root ::= root "a" | "a"', `root ::= ${'('.repeat(500)}"a"${')'.repeat(500)}`,
+        `root ::= ${'('.repeat(5000)}`, `root ::= "a"${'*'.repeat(3000)}`,
+        Array.from({ length: 3000 }, (_, i) => `${i ? `r${i}` : 'root'} ::= r${i + 1} | "a"`).join('\n')];
+    const bodies = [
+        ...schemas.map((schema) => ['/v1/chat/completions', { messages, max_tokens: 4,
+            response_format: { type: 'json_schema', json_schema: { name: 'a', schema } } }]),
+        ...schemas.map((parameters) => ['/v1/chat/completions', { messages, max_tokens: 4, tool_choice: 'required',
+            tools: [{ type: 'function', function: { name: 'f', parameters } }] }]),
+        ...grammars.map((grammar) => ['/completion', { prompt: 'a', n_predict: 4, grammar }]),
+    ].map(([path, body]) => [path, JSON.stringify(body)]).concat([50, 500, 100000].flatMap((n) => [
+        ['/v1/completions', `{"prompt": ${deepText(n)}}`], ['/v1/chat/completions', deepText(n)],
+        ['/v1/messages', `{"max_tokens": 2, "messages": [{"role": "user", "content": ${deepText(n)}}]}`],
+        ['/v1/chat/completions', `{"messages": [{"role": "assistant", "content": "", "tool_calls": [{"id": "a",
+            "function": {"name": "f", "arguments": ${JSON.stringify(deepText(n))}}}]}], "max_tokens": 2}`]]));
+    const seen = {};
+    await inTurns(bodies.length, async (i) => {
+        const status = await post(...bodies[i]);
+        seen[status] = (seen[status] ?? 0) + 1;
+        assert.ok([200, 400].includes(status), `${status} to ${bodies[i][0]} ${bodies[i][1].slice(0, 300)}`);
+    }, 4);
+    assert.ok(seen[200] > 4 && seen[400] > 4, JSON.stringify(seen));
+    assert.equal(await post('/v1/completions', JSON.stringify(story)), 200);
+});
+
 test('heads that are no HTTP close the connection', async () => {
     const pick = chance(seed);
     await inTurns(20 * times, async () => {

@@ -5,13 +5,14 @@
 #include "base/show.h"
 #include "text/grammar_program.h"
 
-enum { MOST_SIZE = 1 << 24, MOST_DEPTH = 4096 };
+/* MOST_VISITS: a part that stands in several places of the tree is visited in each, and so are those in it. */
+enum { MOST_SIZE = 1 << 24, MOST_DEPTH = 4096, MOST_VISITS = 1 << 21 };
 
 typedef struct finder {
     const tern_grammar_tree *tree;
     tern_grammar_facts *facts;
     uint32_t *order; /* [n_rules] each rule after those that it calls, but for circles */
-    uint32_t n_order, depth;
+    uint32_t n_order, depth, n_visits;
 } finder;
 
 static uint32_t at_most(uint64_t size)
@@ -54,6 +55,8 @@ static tern_status visit(finder *f, uint32_t node, tern_error *err)
     tern_status status = TERN_OK;
     if (f->depth >= MOST_DEPTH)
         return tern_fail(err, TERN_LIMIT, "the grammar's rules lead deeper than %d parts into each other", MOST_DEPTH);
+    if (f->n_visits++ >= MOST_VISITS)
+        return tern_fail(err, TERN_LIMIT, "the grammar has more than %d parts, written out", MOST_VISITS);
     f->depth++;
     if (n->kind == TERN_GRAMMAR_RULE) status = visit_rule(f, n->at, err);
     if (n->kind == TERN_GRAMMAR_REPEAT) status = visit(f, n->at, err);

@@ -178,7 +178,7 @@ test('documents, schemas and grammars that are deep, wide or endless are answere
     const deepText = (n) => '['.repeat(n) + ']'.repeat(n);
     const schemas = [10, 60, 400].flatMap((n) => [
         nest(n, (s) => ({ type: 'object', properties: { a: s }, required: ['a'] }), { type: 'null' }),
-        nest(n, (s) => ({ type: 'array', items: s, maxItems: 1 }), { type: 'null' }),
+        ...[1, 2, 9].map((maxItems) => nest(n, (s) => ({ type: 'array', items: s, maxItems }), { type: 'null' })),
         nest(n, (s) => ({ anyOf: [s, { type: 'null' }] }), { type: 'null' }),
         { type: 'string', pattern: '('.repeat(n) + 'a' + ')*'.repeat(n) },
     ]).concat([

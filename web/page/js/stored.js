@@ -12,7 +12,7 @@ import * as notices from './notices.js';
 const SHORT = 3;
 
 function day(date) {
-  return date instanceof Date && !Number.isNaN(date.valueOf()) ? `used ${date.toLocaleDateString()}` : '';
+  return date instanceof Date && date.valueOf() > 0 ? `used ${date.toLocaleDateString()}` : '';
 }
 
 const device = () => ({gpu: app.probe?.webgpu ?? true, memory: navigator.deviceMemory});

@@ -334,6 +334,7 @@ test(
       /chat\s+bundled · 6.07 MB[^]*fits this device[^]*stories[^]*2.74 MB/,
     );
     await page.click('nav >> text=Models');
+    await page.waitForSelector('#stored >> text=Delete'); // until it is shown its text has no spaces
     assert.match(await page.innerText('#stored'), /chat[^]*Loaded[^]*stories\s+on this device · 2.74 MB/);
     assert.match(await page.innerText('#storage-use'), /2.74 MB of 1 GB used/);
     assert.match(await page.innerText('#known'), /bitnet-2b-4t[^]*about 1.2 GB to fetch[^]*Fetch/);

@@ -199,9 +199,9 @@ static tern_view ffn_block(tern_builder *b, tern_view x)
 
 static void add_params(tern_builder *b)
 {
-    static const char *const names[TERN_PARAM_COUNT] = {"counts",  "ids",      "positions",  "sequences",
-                                                        "outputs", "pages",    "sampler",    "starts",
-                                                        "labels",  "training", "ring_pages", "groups"};
+    static const char *const names[TERN_PARAM_COUNT] = {"counts",     "ids",     "positions", "sequences", "outputs",
+                                                        "pages",      "sampler", "starts",    "labels",    "training",
+                                                        "ring_pages", "groups",  "wanted"};
     tern_graph *g = b->graph;
     uint64_t n = g->max_tokens, pages = (uint64_t)g->max_pages * g->n_sequences;
     uint64_t sampler = b->options->sampler || b->options->sampler_rows ? sizeof(tern_sample_params) / 4 : 0;
@@ -218,7 +218,8 @@ static void add_params(tern_builder *b)
                                               rows,
                                               factors,
                                               g->n_ring_pages ? pages : 0,
-                                              (uint64_t)g->n_groups * (sizeof(tern_row_group) / 4)};
+                                              (uint64_t)g->n_groups * (sizeof(tern_row_group) / 4),
+                                              b->options->screened_head ? sizeof(tern_wanted) / 4 : 0};
     for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++) {
         g->params[i] = TERN_NO_VALUE;
         if (items[i] == 0) continue;

@@ -120,14 +120,15 @@ tern_status tern_generation_open(tern_generation **generation, tern_session *ses
                            .params = *params,
                            .result = {.n_prompt = n_prompt},
                            .tokenizer = tern_model_tokenizer(tern_engine_model(tern_session_engine(session))),
-                           .n_top_before = session->n_top,
+                           .needed_before = session->needed,
                            .start_ms = tern_generation__now_ms()};
     tern_status status = begin(g, prompt, n_prompt, err);
     if (status != TERN_OK) {
         generation_free(g);
         return status;
     }
-    tern_session_set_n_top(session, params->filter ? 0 : tern_sampler_n_top(&params->sampler));
+    if (!params->filter) g->needed = tern_logits_needed_by(&g->params.sampler);
+    session->needed = g->needed;
     *generation = g;
     return TERN_OK;
 }
@@ -208,7 +209,7 @@ void tern_generation_close(tern_generation *generation)
 {
     if (!generation) return;
     if (!generation->over) end(generation);
-    tern_session_set_n_top(generation->session, generation->n_top_before);
+    generation->session->needed = generation->needed_before;
     generation_free(generation);
 }
 

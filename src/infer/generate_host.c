@@ -42,6 +42,10 @@ static void decide_all(tern_generation *g)
 
 void tern_generation__host_evaluated(tern_generation *g)
 {
+    if (g->redoing) {
+        g->row = 0;
+        return;
+    }
     if (!g->deciding) {
         decide_all(g);
         return;
@@ -54,6 +58,7 @@ void tern_generation__host_evaluated(tern_generation *g)
 void tern_generation__host_end(tern_generation *g)
 {
     tern_session *s = g->session;
+    if (g->redoing && s->n_tokens < g->position) s->n_tokens = g->position; /* it failed: the next append does it */
     tern_session_truncate(s, g->position);
     if (!g->deciding) return;
     s->n_tokens = g->position + 1; /* it was shown; the next append takes it along */
@@ -120,6 +125,27 @@ static tern_status decide(tern_generation *g, int32_t id, tern_error *err)
     return TERN_OK;
 }
 
+/* Evaluates the last decided token once more, for all its logits. */
+static tern_status redo(tern_generation *g, tern_error *err)
+{
+    const int32_t last = tern_session_tokens(g->session)[g->position - 1];
+    tern_session_truncate(g->session, g->position - 1);
+    g->session->needed = (tern_logits_needed){0};
+    g->redoing = true;
+    return tern_session__begin(g->session, &last, 1, 1, err);
+}
+
+/* UNDECIDED: it was begun to evaluate what is missing. */
+static tern_status choose(tern_generation *g, float *logits, int32_t *id, tern_error *err)
+{
+    const float tail = g->session->needed.tail;
+    *id = tern_sampler_try(g->sampler, logits, tern_session_tokens(g->session), g->position, tail);
+    if (*id == TERN_SAMPLER_UNDECIDED) return redo(g, err);
+    g->redoing = false;
+    g->session->needed = g->needed;
+    return TERN_OK;
+}
+
 /* Bans the tokens that the filter does not allow; where it allows none, the text ends. */
 static tern_status filter(tern_generation *g, float *logits, tern_error *err)
 {
@@ -149,7 +175,9 @@ tern_status tern_generation__host_step(tern_generation *g, tern_error *err)
     TERN_TRY(tern_session_logits(g->session, g->row, &logits, err));
     TERN_TRY(filter(g, logits, err));
     if (g->stopped) return TERN_OK;
-    int32_t id = tern_sampler_next(g->sampler, logits, tern_session_tokens(g->session), g->position);
+    int32_t id;
+    TERN_TRY(choose(g, logits, &id, err));
+    if (id == TERN_SAMPLER_UNDECIDED) return TERN_OK;
     if (g->params.filter) TERN_TRY(g->params.filter->accept(g->params.filter->context, id, err));
     if (ends(g, id)) {
         tern_generation__stop(g, TERN_STOP_END_TOKEN);

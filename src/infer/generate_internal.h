@@ -22,7 +22,8 @@ struct tern_generation {
     bool stopped;    /* there is a reason to end; the session's evaluation under way comes first */
     bool over;       /* nothing more will happen: done, or failed */
     tern_status failed;
-    uint32_t n_top_before; /* the session's, given back in the end */
+    tern_logits_needed needed;        /* by the sampler */
+    tern_logits_needed needed_before; /* the session's, given back in the end */
     double start_ms, decode_start_ms;
     uint64_t start_bytes;
     /* Tokens chosen on the host: `position` tokens of the session are decided. Beyond them it may hold drafted ones,
@@ -30,6 +31,7 @@ struct tern_generation {
     uint32_t position, row;
     bool deciding; /* the session evaluates a token that was shown, which will be at `position`, and what is drafted
                       after it */
+    bool redoing;  /* the session evaluates the last decided token again, for all its logits */
     tern_draft draft;
     int32_t *batch;    /* a token and what is drafted after it */
     uint32_t n_right;  /* of the last drafted tokens */

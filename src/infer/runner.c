@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "infer/follow.h"
+#include "infer/wanted.h"
 
 /* Kernels that multiply tiles, which a few decoded tokens fill least badly (docs/internals/batch-invariance.md). */
 enum { INVARIANT_ROWS = 32 };
@@ -281,6 +282,9 @@ void tern_runner_set_step(const tern_runner_graph *graph, const tern_runner_step
     memcpy(tern_bound_param(g, TERN_PARAM_IDS), step->ids, n * sizeof *step->ids);
     for (uint32_t i = 0; i < n; i++) positions[i] = step->first_position + i;
     for (uint32_t i = 0; i < step->n_outputs; i++) outputs[i] = n - step->n_outputs + i;
+    tern_wanted *wanted = tern_bound_param(g, TERN_PARAM_WANTED);
+    if (wanted && step->wanted) *wanted = *step->wanted;
+    else if (wanted) tern_wanted_begin(wanted, &(uint32_t){0});
 }
 
 tern_status tern_runner_read(tern_runner_graph *graph, uint32_t value, uint32_t n_rows, float *out, tern_error *err)

@@ -55,8 +55,9 @@ typedef struct tern_runner {
 typedef struct tern_runner_step {
     const int32_t *ids;
     uint32_t n_tokens, first_position;
-    uint32_t n_outputs; /* logits of the last n_outputs tokens */
-    uint32_t n_top;     /* the highest logits that are needed; 0: all */
+    uint32_t n_outputs;        /* logits of the last n_outputs tokens */
+    uint32_t n_top;            /* the highest logits that are needed; 0: all */
+    const tern_wanted *wanted; /* and which beside; NULL: none */
 } tern_runner_step;
 
 /* Tokens that the device chooses, one after the other. */

@@ -16,7 +16,7 @@ struct tern_sampler {
     uint32_t *counts; /* [n_vocab], all zero between calls */
 };
 
-static bool has_penalties(const tern_sampler_params *params)
+bool tern_sampler_has_penalties(const tern_sampler_params *params)
 {
     bool on = params->repetition_penalty != 1 || params->presence_penalty != 0 || params->frequency_penalty != 0;
     return on && params->penalty_last_n > 0;
@@ -85,7 +85,7 @@ static bool allocate(tern_sampler *s)
 {
     size_t n = s->n_vocab;
     tern_candidates *c = &s->candidates;
-    if (has_penalties(&s->params) && !(s->counts = tern_calloc(n, sizeof *s->counts))) return false;
+    if (tern_sampler_has_penalties(&s->params) && !(s->counts = tern_calloc(n, sizeof *s->counts))) return false;
     if (s->params.temperature == 0) return true;
     c->ids = tern_calloc(n, sizeof *c->ids);
     c->x = tern_calloc(n, sizeof *c->x);
@@ -135,26 +135,42 @@ static double uniform(tern_rng *rng)
     return (double)(tern_rng_u64(rng) >> 11) * 0x1p-53;
 }
 
-int32_t tern_sampler_next(tern_sampler *sampler, float *logits, const int32_t *history, uint32_t n_history)
+/* From all candidates, or with a tail from those that are there. */
+static int32_t choose(tern_candidates *c, const tern_sampler_params *p, double u, float tail)
 {
-    const tern_sampler_params *p = &sampler->params;
-    tern_candidates *c = &sampler->candidates;
-    add_biases(logits, p);
-    if (sampler->counts) penalise(logits, sampler->n_vocab, p, history, n_history, sampler->counts);
-    if (p->temperature == 0) return (int32_t)tern_logits__argmax(logits, sampler->n_vocab);
-    double u = uniform(&sampler->rng);
-    tern_candidates__gather(c, logits, sampler->n_vocab, p->top_k);
-    if (c->n == 0) return 0;
-    tern_candidates__weigh(c, p->temperature);
+    if (tail > 0) return tern_candidates__decide(c, p, u, (double)tail);
     tern_candidates__typical(c, p->typical_p);
     tern_candidates__top_p(c, p->top_p);
     tern_candidates__min_p(c, p->min_p);
     return tern_candidates__draw(c, u);
 }
 
+int32_t tern_sampler_try(tern_sampler *sampler, float *logits, const int32_t *history, uint32_t n_history, float tail)
+{
+    const tern_sampler_params *p = &sampler->params;
+    tern_candidates *c = &sampler->candidates;
+    add_biases(logits, p);
+    if (sampler->counts) penalise(logits, sampler->n_vocab, p, history, n_history, sampler->counts);
+    if (p->temperature == 0) return (int32_t)tern_logits__argmax(logits, sampler->n_vocab);
+    const tern_rng before = sampler->rng;
+    double u = uniform(&sampler->rng);
+    tern_candidates__gather(c, logits, sampler->n_vocab, p->top_k);
+    if (c->n == 0) return 0;
+    const bool whole = c->n == sampler->n_vocab;
+    tern_candidates__weigh(c, p->temperature);
+    const int32_t id = choose(c, p, u, whole ? 0 : tail);
+    if (id == TERN_SAMPLER_UNDECIDED) sampler->rng = before;
+    return id;
+}
+
+int32_t tern_sampler_next(tern_sampler *sampler, float *logits, const int32_t *history, uint32_t n_history)
+{
+    return tern_sampler_try(sampler, logits, history, n_history, 0);
+}
+
 bool tern_sampler_fits_gpu(const tern_sampler_params *p)
 {
-    if (p->n_biases || has_penalties(p)) return false;
+    if (p->n_biases || tern_sampler_has_penalties(p)) return false;
     return p->temperature == 0 || (p->typical_p >= 1 && p->top_k >= 1 && p->top_k <= TERN_SAMPLE_MAX_TOP_K);
 }
 
@@ -180,22 +196,4 @@ void tern_sampler_fill(const tern_sampler *sampler, tern_sample_params *out, uin
 void tern_sampler_consume(tern_sampler *sampler, uint32_t n)
 {
     for (uint32_t i = 0; i < n && sampler->params.temperature != 0; i++) tern_rng_u64(&sampler->rng);
-}
-
-/* Whether a token from below can come up. */
-static bool can_raise(const tern_sampler_params *p)
-{
-    for (uint32_t i = 0; i < p->n_biases; i++)
-        if (p->biases[i].bias > 0) return true;
-    return has_penalties(p) && (p->repetition_penalty < 1 || p->presence_penalty < 0 || p->frequency_penalty < 0);
-}
-
-/* Each bias and each penalised token can push one of the highest down, and the next one takes its place. */
-uint32_t tern_sampler_n_top(const tern_sampler_params *params)
-{
-    uint64_t n = params->temperature == 0 ? 1 : params->top_k;
-    if (n == 0 || can_raise(params)) return 0;
-    n += params->n_biases;
-    if (has_penalties(params)) n += params->penalty_last_n;
-    return n > UINT32_MAX ? 0 : (uint32_t)n;
 }

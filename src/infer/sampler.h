@@ -21,9 +21,15 @@ void tern_sampler_reset(tern_sampler *sampler);
  * or -INFINITY id 0 wins. Same seed and logits give the same token on every machine. No allocation. */
 int32_t tern_sampler_next(tern_sampler *sampler, float *logits, const int32_t *history, uint32_t n_history);
 
-/* How many of the highest logits decide what is chosen (0: all): the others may be -INFINITY and the choice is the
- * same. */
-uint32_t tern_sampler_n_top(const tern_sampler_params *params);
+enum { TERN_SAMPLER_UNDECIDED = -1 };
+
+/* The same from logits of which some may be left out (-INFINITY), as tern_logits_needed_by of the same parameters says,
+ * with its `tail`: the token that tern_sampler_next chooses of all logits, or UNDECIDED, where that turns on what was
+ * left out; then nothing is drawn, and tern_sampler_next wants all of them. */
+int32_t tern_sampler_try(tern_sampler *sampler, float *logits, const int32_t *history, uint32_t n_history, float tail);
+
+/* Whether logits of earlier tokens are changed. */
+bool tern_sampler_has_penalties(const tern_sampler_params *params);
 
 /* Choosing on a device (TERN_OP_SAMPLE): the same tokens from the same seed, but for a draw within float noise of a
  * boundary. */

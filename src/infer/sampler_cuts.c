@@ -195,3 +195,57 @@ int32_t tern_candidates__draw(const tern_candidates *c, double u)
     }
     return c->ids[c->n - 1];
 }
+
+/* ---- with candidates missing */
+
+static const double ROUNDING = 1e-9; /* of a sum: more than roundings come to, whatever its order */
+
+static uint32_t count_kept(const tern_candidates *c, tern_cut cut, double target)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (c->keys[i] > cut.key || (c->keys[i] == cut.key && cut.before > target)) continue;
+        if (c->keys[i] == cut.key) cut.before += (double)c->weights[i];
+        n++;
+    }
+    return n;
+}
+
+/* The nucleus, where it is the same with all that is missing and with nothing of it, and every one that is missing
+ * weighs less than its last. */
+static bool decide_top_p(tern_candidates *c, float top_p, double missing)
+{
+    const double sum = total(c), low = (double)top_p * sum * (1 - ROUNDING),
+                 high = (double)top_p * (sum + missing) * (1 + ROUNDING);
+    if (high >= sum * (1 - ROUNDING)) return false;
+    for (uint32_t i = 0; i < c->n; i++) c->keys[i] = key_of(c->x[i]);
+    const tern_cut least = tern_select__cut(c->keys, c->weights, c->n, low, c->mass),
+                   most = tern_select__cut(c->keys, c->weights, c->n, high, c->mass);
+    if (least.key != most.key || count_kept(c, least, low) != count_kept(c, most, high)) return false;
+    keep(c, true, least, low);
+    for (uint32_t i = 0; i < c->n; i++)
+        if (!((double)c->weights[i] > missing)) return false;
+    return true;
+}
+
+/* The candidate at which the sum exceeds the target whatever is missing before and after it. */
+static int32_t decide_draw(const tern_candidates *c, double u, double missing)
+{
+    const double all = total(c), low = u * all * (1 - ROUNDING), high = u * (all + missing) * (1 + ROUNDING);
+    double sum = 0;
+    for (uint32_t i = 0; i < c->n; i++) {
+        const double before = sum;
+        sum += (double)c->weights[i];
+        if (sum * (1 - ROUNDING) <= high) continue;
+        return (before + missing) * (1 + ROUNDING) <= low ? c->ids[i] : TERN_SAMPLER_UNDECIDED;
+    }
+    return TERN_SAMPLER_UNDECIDED;
+}
+
+int32_t tern_candidates__decide(tern_candidates *c, const tern_sampler_params *p, double u, double missing)
+{
+    if (p->top_p < 1 && !decide_top_p(c, p->top_p, missing)) return TERN_SAMPLER_UNDECIDED;
+    if (p->top_p >= 1 && !((double)p->min_p > missing)) return decide_draw(c, u, missing);
+    tern_candidates__min_p(c, p->min_p);
+    return tern_candidates__draw(c, u);
+}

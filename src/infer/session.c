@@ -137,7 +137,7 @@ const tern_graph *tern_session_graph(const tern_session *session, bool prefill)
 
 void tern_session_set_n_top(tern_session *session, uint32_t n)
 {
-    session->n_top = n;
+    session->needed = (tern_logits_needed){.n_top = n};
 }
 
 tern_status tern_session_hidden(tern_session *session, uint32_t index, uint32_t n, float *out, tern_error *err)

@@ -24,16 +24,19 @@ void tern_session__forget(tern_session *session)
 }
 
 /* The batch that comes next. */
-static tern_runner_step next_batch(const tern_session *s)
+static tern_runner_step next_batch(tern_session *s)
 {
     const uint32_t n_batch = s->runner.params.n_batch, n_outputs = s->evaluation.n_outputs;
     uint32_t left = s->evaluation.n_evaluated - s->n_evaluated, size = left < n_batch ? left : n_batch;
     if (size < left && left - size < n_outputs) size = left - n_outputs; /* all outputs belong to one step */
-    return (tern_runner_step){.ids = s->tokens + s->n_evaluated,
-                              .n_tokens = size,
-                              .first_position = s->n_evaluated,
-                              .n_outputs = size == left ? n_outputs : 0,
-                              .n_top = s->n_top};
+    tern_runner_step step = {.ids = s->tokens + s->n_evaluated,
+                             .n_tokens = size,
+                             .first_position = s->n_evaluated,
+                             .n_outputs = size == left ? n_outputs : 0,
+                             .wanted = &s->wanted};
+    tern_wanted_begin(&s->wanted, &step.n_top);
+    tern_wanted_add(&s->wanted, &step.n_top, &s->needed, s->tokens, s->n_evaluated + size, step.n_outputs);
+    return step;
 }
 
 /* With the exact head rows may be left out; each row has some. */

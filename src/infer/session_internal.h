@@ -4,6 +4,7 @@
 
 #include "infer/nonfinite.h"
 #include "infer/session.h"
+#include "infer/wanted.h"
 
 /* An evaluation under way, of what lies in `tokens`, batch by batch. */
 typedef struct tern_session_evaluation {
@@ -20,10 +21,11 @@ struct tern_session {
     uint32_t n_tokens;
     uint32_t n_evaluated; /* n_tokens, or one less: a device that chooses tokens leaves the last one to the next step;
                            * or fewer, after a failure to evaluate again what layers with a window had lost */
-    uint32_t n_top;       /* the highest logits that are needed; 0: all */
-    uint32_t steps;       /* tokens that a generation asks of the device at once; 0: it chooses none */
-    bool steps_chosen;    /* by the caller; else a generation may find a better number */
-    float *logits;        /* [max_outputs][n_vocab] */
+    tern_logits_needed needed;
+    tern_wanted wanted; /* of the step under way */
+    uint32_t steps;     /* tokens that a generation asks of the device at once; 0: it chooses none */
+    bool steps_chosen;  /* by the caller; else a generation may find a better number */
+    float *logits;      /* [max_outputs][n_vocab] */
     tern_session_evaluation evaluation;
     tern_nonfinite *search; /* under way after logits that are not finite: the evaluation is about nothing else */
 };

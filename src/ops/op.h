@@ -157,7 +157,7 @@ typedef struct tern_op {
     tern_view out;
     /* LINEAR */
     uint32_t n_parts; /* in[1 .. n_parts] are the weights */
-    bool screened;    /* rows of the output that cannot be among the top wanted ones may be -inf instead (COUNTS) */
+    bool screened;    /* rows of the output that are not wanted may be -inf instead (COUNTS, WANTED) */
     bool each_row; /* SAMPLE: a token of each row of logits, out [max_outputs]; SAMPLER holds tern_sample_row [rows] */
     bool gated;    /* out = activation(part 0) * part 1 */
     bool sparse;   /* LINEAR: gated by a squared ReLU, or its x comes from one: most of it may be 0 */
@@ -238,6 +238,7 @@ static inline uint32_t tern_op_first_seen(const tern_op *op, uint32_t position)
  *   RING_PAGES [sequences][max_pages] as PAGES, of layers whose caches are rings: entry i is a page of i modulo
  *              n_ring_pages, so that new positions take the place of those that no window reaches
  *   GROUPS     tern_row_group [groups]: the rows of ops that are for some of a step's sequences alone
+ *   WANTED     tern_wanted: which logits are needed beside the highest of COUNTS; only graphs with a screened head
  * They lie in one buffer, each at its value's offset (a multiple of TERN_PARAM_ALIGNMENT). */
 typedef enum tern_param {
     TERN_PARAM_COUNTS,
@@ -252,10 +253,22 @@ typedef enum tern_param {
     TERN_PARAM_TRAINING,
     TERN_PARAM_RING_PAGES,
     TERN_PARAM_GROUPS,
+    TERN_PARAM_WANTED,
     TERN_PARAM_COUNT
 } tern_param;
 
 enum { TERN_PARAM_ALIGNMENT = 256, TERN_SAMPLE_MAX_STEPS = 128, TERN_SAMPLE_MAX_ENDS = 16, TERN_SAMPLE_MAX_TOP_K = 64 };
+
+enum { TERN_WANTED_MAX_PINNED = 1020 };
+
+/* Which logits a screened LINEAR gives when COUNTS asks for the n_top highest: those of `pinned`, and of the others
+ * the n_top highest, all that are at most `reach` below the highest m of them, and, with a tail above 0, so many that
+ * the sum of e^((logit - m) * sharpness) over all that are left out is at most `tail`. All zero: the n_top highest. */
+typedef struct tern_wanted {
+    uint32_t n_pinned;
+    float reach, sharpness, tail;            /* >= 0 */
+    uint32_t pinned[TERN_WANTED_MAX_PINNED]; /* rows, in any order, also twice */
+} tern_wanted;
 
 /* Rows of a step that follow each other; of a group of none no op is run. */
 typedef struct tern_row_group {

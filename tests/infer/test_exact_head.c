@@ -1,4 +1,5 @@
 /* `--head exact`: every logit that is given has the full head's bits, and the wanted highest are always given. */
+#include "infer/batch_cases.h"
 #include "support/golden.h"
 #include "support/logits.h"
 #include "support/test.h"
@@ -6,6 +7,7 @@
 #include <math.h>
 
 #include "base/rng.h"
+#include "infer/wanted.h"
 
 enum { N_TOKENS = 40, N_TOKENS_QUICK = 10 };
 
@@ -122,11 +124,107 @@ static void several_tokens(void **state)
     }
 }
 
+/* ---- whole generations */
+
+enum { N_TEXT = 60, N_SEEDS = 6 };
+
+typedef struct text {
+    int32_t ids[N_TEXT];
+    uint32_t n;
+} text;
+
+static bool keep(void *context, const tern_piece *piece)
+{
+    text *t = context;
+    if (piece->id >= 0 && t->n < N_TEXT) t->ids[t->n++] = piece->id;
+    return true;
+}
+
+/* Returns the bytes of weights that were read. */
+static uint64_t write_text(tern_engine *engine, const tern_sampler_params *sampler, uint32_t draft, text *out)
+{
+    static const int32_t prompt[] = {1, 300, 20, 7, 300, 20};
+    tern_error err = {0};
+    tern_session *session;
+    tern_generate_result result;
+    const tern_session_params params = {.n_ctx = 128, .max_outputs = 1 + draft};
+    const tern_generate_params how = {.sampler = *sampler,
+                                      .max_tokens = N_TEXT,
+                                      .ignore_eos = true,
+                                      .draft_tokens = draft,
+                                      .on_piece = keep,
+                                      .context = out};
+    out->n = 0;
+    assert_ok(tern_session_open(&session, engine, &params, &err), err);
+    assert_ok(tern_generate(session, prompt, 6, &how, &result, &err), err);
+    tern_session_close(session);
+    assert_int_equal(out->n, N_TEXT);
+    return result.weight_bytes;
+}
+
+/* Whatever samples, with and without drafts: the tokens of the full head, from fewer bytes. */
+static void samplers(void **state)
+{
+    static const tern_logit_bias biases[] = {{12, 6}, {40, -2}, {300, 0.5f}};
+    static const tern_sampler_params cases[] = {
+        {0, 0, 1, 0, 1, 1.3f, 0, 0, 64, 0, NULL, 0},
+        {0, 0, 1, 0, 1, 0.8f, -0.2f, -0.1f, 64, 0, biases, 3},
+        {0.9f, 20, 0.9f, 0, 1, 0.9f, 0.3f, 0.2f, 32, 0, biases, 3},
+        {0.8f, 0, 1, 0.05f, 1, 1, 0, 0, 0, 0, NULL, 0},
+        {0.8f, 0, 1, 0.02f, 1, 1.2f, 0, 0, 64, 0, biases, 3},
+        {0.7f, 0, 0.9f, 0, 1, 1, 0, 0, 0, 0, NULL, 0},
+        {1, 0, 1, 0, 1, 1, 0, 0, 0, 0, NULL, 0},
+        {0.6f, 0, 0.95f, 0.05f, 1, 1.1f, 0, 0, 64, 0, biases, 2},
+    };
+    tern_engine *engines[2];
+    (void)state;
+    for (int i = 0; i < 2; i++) engines[i] = open_engine(test_model("tiny-stories-bitnet"), NULL, i);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        uint64_t bytes[2] = {0, 0};
+        for (uint32_t seed = 0; seed < (test_quick() ? 2 : N_SEEDS); seed++) {
+            tern_sampler_params p = cases[c];
+            p.seed = seed;
+            text texts[2];
+            for (int i = 0; i < 2; i++) bytes[i] += write_text(engines[i], &p, seed % 2 * 4, &texts[i]);
+            assert_memory_equal(texts[0].ids, texts[1].ids, sizeof texts[0].ids);
+        }
+        /* a sum takes much of a table where a distribution is flat, as a small model's is */
+        assert_true((double)bytes[1] < (double)bytes[0] * (tern_logits_needed_by(&cases[c]).tail > 0 ? 1.1 : 0.7));
+    }
+    for (int i = 0; i < 2; i++) tern_engine_close(engines[i]);
+}
+
+/* Mixed requests in a batch with the exact head: what each gives alone with the full one. */
+static void batches(void **state)
+{
+    enum { N = 24 };
+    static batch_case cases[N];
+    tern_error err = {0};
+    tern_engine *full = open_engine(test_model("tiny-stories-bitnet"), NULL, false),
+                *exact = open_engine(test_model("tiny-stories-bitnet"), NULL, true);
+    tern_session *session;
+    (void)state;
+    assert_ok(tern_session_open(&session, full, &(tern_session_params){.n_ctx = 256}, &err), err);
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        batch_fill(cases, N, tern_engine_config(full)->n_vocab, seed);
+        for (uint32_t i = 0; i < N; i++) {
+            tern_sampler_params *p = &cases[i].params.sampler;
+            if (i % 3 == 0) p->temperature = 0.8f, p->top_k = 0, p->min_p = 0, p->top_p = i % 2 ? 1 : 0.9f;
+        }
+        batch_run_alone(session, cases, N);
+        tern_batch *batch = batch_open(exact, (tern_batch_params){.n_parallel = 5, .n_ctx = 256});
+        batch_run_together(batch, cases, N, seed == 1 ? 0 : 2);
+        batch_check(cases, N, "exact head");
+        tern_batch_close(batch);
+    }
+    tern_session_close(session);
+    tern_engine_close(full);
+    tern_engine_close(exact);
+}
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(several_tokens),
-    cmocka_unit_test(tied_bf16),
-    cmocka_unit_test(requantised),
-    cmocka_unit_test(untied),
+    cmocka_unit_test(several_tokens), cmocka_unit_test(samplers),    cmocka_unit_test(batches),
+    cmocka_unit_test(tied_bf16),      cmocka_unit_test(requantised), cmocka_unit_test(untied),
 };
 
 TEST_GROUP(exact_head, "web", tests);

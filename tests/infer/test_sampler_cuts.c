@@ -1,6 +1,10 @@
 /* Top-k, top-p, min-p and the like: what they leave of the candidates, at their edges too. */
 #include "infer/sampler_cases.h"
 
+#include <math.h>
+
+#include "infer/wanted.h"
+
 static tern_candidates candidates_open(uint32_t n)
 {
     return (tern_candidates){.ids = calloc(n, 4),
@@ -105,70 +109,132 @@ static void cut_edges(void **state)
     candidates_close(&c);
 }
 
-/* Only the wanted logits, the others -INFINITY: the same choice. */
+/* ---- logits that may be left out */
+
+enum { N = 400, HISTORY = 20 };
+
+static tern_sampler_params some_params(tern_rng *rng, int round, const tern_logit_bias *biases)
+{
+    static const float top_p[] = {1, 0.95f, 0.5f, 1}, min_p[] = {0, 0, 0.02f, 0.1f};
+    const int cut = round / 2 % 4;
+    const bool moved = tern_rng_below(rng, 2);
+    return (tern_sampler_params){.temperature = (float)(round % 5) * 0.4f,
+                                 .top_k = round % 2 ? test_between(rng, 1, 30) : 0,
+                                 .top_p = top_p[cut],
+                                 .min_p = min_p[cut],
+                                 .typical_p = 1,
+                                 .repetition_penalty = moved ? 0.5f + tern_rng_f32(rng) : 1,
+                                 .frequency_penalty = moved ? tern_rng_f32(rng) - 0.5f : 0,
+                                 .presence_penalty = moved ? tern_rng_f32(rng) - 0.5f : 0,
+                                 .penalty_last_n = tern_rng_below(rng, HISTORY),
+                                 .biases = biases,
+                                 .n_biases = moved ? 3 : 0,
+                                 .seed = (uint64_t)round};
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x < y) - (x > y);
+}
+
+/* Leaves out all that may be: what is pinned stays, of the others the highest, those near them, and what makes up more
+ * than the tail. Returns how many are left out. */
+static uint32_t leave_out(float *logits, const tern_wanted *wanted, uint32_t n_top)
+{
+    float others[N];
+    bool pinned[N] = {false};
+    uint32_t n = 0, n_out = 0;
+    for (uint32_t i = 0; i < wanted->n_pinned; i++) pinned[wanted->pinned[i]] = true;
+    for (uint32_t i = 0; i < N; i++)
+        if (!pinned[i]) others[n++] = logits[i];
+    qsort(others, n, sizeof *others, by_value);
+    uint32_t kept = n_top < n ? n_top : n;
+    while (kept < n && others[kept] >= others[0] - wanted->reach && wanted->reach > 0) kept++;
+    double tail = 0;
+    uint32_t first = n;
+    for (; first > kept && wanted->tail > 0; first--) {
+        tail += exp(((double)others[first - 1] - (double)others[0]) * (double)wanted->sharpness);
+        if (tail > (double)wanted->tail) break;
+    }
+    if (wanted->tail > 0) kept = first;
+    if (n_top == 0) kept = n;
+    for (uint32_t i = 0; i < N; i++)
+        if (!pinned[i] && kept < n && logits[i] < others[kept - 1]) logits[i] = -INFINITY, n_out++;
+    return n_out;
+}
+
+/* Only the wanted logits, the others -INFINITY: the same choice, or none where the tail could change it. */
 static void wanted(void **state)
 {
     (void)state;
-    enum { N = 400, HISTORY = 20 };
     tern_rng rng;
+    uint32_t n_undecided = 0, n_with_tail = 0, n_out = 0;
     test_seed(&rng);
-    for (int round = 0; round < 300; round++) {
-        float logits[N], screened[N], sorted[N];
+    for (int round = 0; round < 4000; round++) {
+        float logits[N], screened[N];
         int32_t history[HISTORY];
-        sampler_random_logits(&rng, logits, N, 2, tern_rng_below(&rng, 2));
-        tern_logit_bias biases[2] = {{(int32_t)tern_rng_below(&rng, N), -3},
+        sampler_random_logits(&rng, logits, N, 4, tern_rng_below(&rng, 2));
+        tern_logit_bias biases[3] = {{(int32_t)tern_rng_below(&rng, N), -3},
+                                     {(int32_t)tern_rng_below(&rng, N), 9},
                                      {(int32_t)tern_rng_below(&rng, N), -INFINITY}};
         for (int i = 0; i < HISTORY; i++) history[i] = (int32_t)tern_rng_below(&rng, N);
-        tern_sampler_params params = {.temperature = (float)(round % 3),
-                                      .top_k = test_between(&rng, 1, 30),
-                                      .top_p = 0.95f,
-                                      .typical_p = 1,
-                                      .repetition_penalty = 1.5f,
-                                      .frequency_penalty = 1,
-                                      .penalty_last_n = tern_rng_below(&rng, HISTORY),
-                                      .biases = biases,
-                                      .n_biases = 2,
-                                      .seed = (uint64_t)round};
-        biases[0].id = (int32_t)tern_logits__argmax(logits, N);
-        history[HISTORY - 1] = biases[0].id;
-        uint32_t n = tern_sampler_n_top(&params);
-        assert_in_range(n, 1, N / 4);
-        memcpy(sorted, logits, sizeof sorted);
-        for (uint32_t i = 0; i < n; i++) /* the n highest to the front */
-            for (uint32_t k = i + 1; k < N; k++)
-                if (sorted[k] > sorted[i]) {
-                    float t = sorted[i];
-                    sorted[i] = sorted[k];
-                    sorted[k] = t;
-                }
-        for (int i = 0; i < N; i++) screened[i] = logits[i] < sorted[n - 1] ? -INFINITY : logits[i];
+        history[HISTORY - 1] = biases[0].id = (int32_t)tern_logits__argmax(logits, N);
+        const tern_sampler_params params = some_params(&rng, round, biases);
+        const tern_logits_needed needed = tern_logits_needed_by(&params);
+        tern_wanted list;
+        uint32_t n_top;
+        tern_wanted_begin(&list, &n_top);
+        tern_wanted_add(&list, &n_top, &needed, history, HISTORY, 1);
+        memcpy(screened, logits, sizeof logits);
+        n_out += leave_out(screened, &list, n_top);
         tern_sampler *s = sampler_open_sampler(N, params);
-        int32_t id = tern_sampler_next(s, logits, history, HISTORY);
+        const int32_t id = tern_sampler_next(s, logits, history, HISTORY);
         tern_sampler_reset(s);
-        assert_int_equal(tern_sampler_next(s, screened, history, HISTORY), id);
+        const int32_t tried = tern_sampler_try(s, screened, history, HISTORY, needed.tail);
+        n_with_tail += needed.tail > 0;
+        n_undecided += tried == TERN_SAMPLER_UNDECIDED;
+        if (tried == TERN_SAMPLER_UNDECIDED) assert_true(needed.tail > 0);
+        else assert_int_equal(tried, id);
         tern_sampler_close(s);
     }
+    assert_true(n_out > 4000u * N / 3);
+    assert_in_range(n_undecided, 1, n_with_tail / 4);
+}
+
+/* Where all are wanted, and how much the lists hold. */
+static void needed(void **state)
+{
+    (void)state;
     tern_sampler_params params = TERN_SAMPLER_DEFAULTS;
     const tern_logit_bias up = {3, 0.5f};
-    assert_int_equal(tern_sampler_n_top(&params), 40);
-    params.repetition_penalty = 0.9f;
-    assert_int_equal(tern_sampler_n_top(&params), 0);
-    params.repetition_penalty = 1;
-    params.temperature = 0;
-    assert_int_equal(tern_sampler_n_top(&params), 1);
+    int32_t ids[2000] = {0};
+    tern_wanted list;
+    uint32_t n_top;
+    assert_int_equal(tern_logits_needed_by(&params).n_top, 40);
     params.biases = &up;
     params.n_biases = 1;
-    assert_int_equal(tern_sampler_n_top(&params), 0);
-    params.n_biases = 0;
-    params.temperature = 1;
+    params.repetition_penalty = 0.9f;
+    tern_logits_needed n = tern_logits_needed_by(&params);
+    tern_wanted_begin(&list, &n_top);
+    tern_wanted_add(&list, &n_top, &n, ids, 100, 2);
+    assert_int_equal(n_top, 40);
+    assert_int_equal(list.n_pinned, 1 + 64 + 2);
+    assert_int_equal(list.pinned[0], 3);
+    params.penalty_last_n = 1500;
+    n = tern_logits_needed_by(&params);
+    tern_wanted_add(&list, &n_top, &n, ids, 2000, 1);
+    assert_int_equal(n_top, 0); /* more than the list holds */
     params.top_k = 0;
-    assert_int_equal(tern_sampler_n_top(&params), 0);
+    params.typical_p = 0.5f;
+    assert_int_equal(tern_logits_needed_by(&params).n_top, 0);
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(cuts),
     cmocka_unit_test(cut_edges),
     cmocka_unit_test(wanted),
+    cmocka_unit_test(needed),
 };
 
 TEST_GROUP(sampler_cuts, "web", tests);

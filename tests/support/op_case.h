@@ -60,6 +60,7 @@ typedef struct test_case_shape {
     uint32_t n_routes;    /* 0 */
     uint32_t n_groups;    /* 0 */
     bool sampler;         /* with the parameter SAMPLER */
+    bool wanted;          /* with the parameter WANTED */
     bool training;        /* with SEQ_STARTS, LABELS and TRAINING, all 0 */
 } test_case_shape;
 

@@ -120,7 +120,10 @@ tern_status tern_sequence__choose(tern_batch *b, tern_sequence *s, float *logits
     TERN_TRY(restrict_to_grammar(b, s, logits, err));
     if (s->stopped) return TERN_OK;
     if (!logits) tern_sampler_consume(s->sampler, 1);
-    const int32_t next = logits ? tern_sampler_next(s->sampler, logits, s->tokens, s->n_tokens) : (int32_t)chosen;
+    const int32_t next =
+        logits ? tern_sampler_try(s->sampler, logits, s->tokens, s->n_tokens, s->tail) : (int32_t)chosen;
+    s->redo = next == TERN_SAMPLER_UNDECIDED;
+    if (s->redo) return TERN_OK;
     if (!logits) b->counts.device_tokens++;
     if (s->grammar) TERN_TRY(tern_grammar_state_accept(s->grammar, next, err));
     if (is_end(b, s, next)) {

@@ -2,13 +2,13 @@
 #include <string.h>
 
 #include "infer/batch/batch_internal.h"
+#include "infer/wanted.h"
 
 /* The rows of one run. */
 typedef struct rows {
-    uint32_t n, n_outputs, n_top;
+    uint32_t n, n_outputs;
     uint32_t n_logits; /* outputs up to the last one whose token the host chooses */
     uint32_t n_chosen; /* outputs whose tokens the device chooses */
-    bool all;          /* logits are wanted */
     bool states;       /* the hidden states of all rows are */
 } rows;
 
@@ -32,13 +32,38 @@ static rows count_rows(const tern_batch *b, const tern_batch_graphs *graphs)
         s->on_device = false;
         if (!s->n_outputs) continue;
         r.n_outputs += s->n_outputs;
-        const uint32_t n_top = tern_sampler_n_top(&p->sampler);
         s->on_device = fits_device(b, s);
-        if (p->logprobs || p->grammar || n_top == 0) r.all = true;
-        if (n_top > r.n_top) r.n_top = n_top;
     }
-    if (r.all) r.n_top = 0;
     return r;
+}
+
+/* Logits that several completions draw from have to be all there, as those that were wanted again. */
+static tern_logits_needed needed_by(tern_sequence *s)
+{
+    const tern_request_params *p = &s->request->params;
+    tern_logits_needed needed = {0};
+    if (!p->logprobs && !p->grammar && !s->redo) needed = tern_logits_needed_by(&p->sampler);
+    if (needed.tail > 0 && tern_sequence__is_awaited(s)) needed = (tern_logits_needed){0};
+    s->tail = needed.tail;
+    return needed;
+}
+
+/* Which logits a run's sequences need: *n_top of COUNTS, and WANTED. */
+static uint32_t put_wanted(tern_batch *b, const tern_batch_graphs *graphs, const tern_bound_graph *g)
+{
+    uint32_t n_top;
+    tern_wanted *wanted = tern_bound_param(g, TERN_PARAM_WANTED);
+    if (!wanted) return 0;
+    tern_wanted_begin(wanted, &n_top);
+    for (uint32_t i = 0; i < b->n_running; i++) {
+        tern_sequence *s = b->running[i];
+        if (s->graphs != graphs || !s->n_rows || !s->n_outputs) continue;
+        tern_logits_needed needed = needed_by(s);
+        tern_wanted_add(wanted, &n_top, &needed, s->tokens, s->n_tokens, s->n_outputs);
+        needed.n_biases = 0;
+        tern_wanted_add(wanted, &n_top, &needed, s->drafted, s->n_drafted, s->n_drafted);
+    }
+    return n_top;
 }
 
 tern_runner_graph *tern_batch__graph_for(tern_runner_graphs *set, uint32_t n)
@@ -148,7 +173,7 @@ static tern_status run(tern_batch *b, const tern_batch_graphs *graphs, const row
 {
     tern_runner_graph *graph = tern_batch__graph_for(graphs->graphs, r->n);
     const tern_bound_graph *g = &graph->bound;
-    const uint32_t counts[3] = {r->n, r->n_outputs, r->n_top};
+    const uint32_t counts[3] = {r->n, r->n_outputs, put_wanted(b, graphs, g)};
     tern_backend *backend = tern_engine_backend(b->engine);
     memcpy(tern_bound_param(g, TERN_PARAM_COUNTS), counts, sizeof counts);
     memcpy(tern_bound_param(g, TERN_PARAM_PAGES), b->tables,

@@ -101,6 +101,7 @@ static tern_status choose(tern_batch *b, tern_sequence *s, float *logits, tern_e
         s->result.n_accepted++;
         b->counts.accepted_tokens++;
     }
+    if (s->redo) s->n_evaluated = s->n_tokens - 1;
     if (!s->stopped && s->n_tokens == b->params.n_ctx) tern_sequence__stop(s, TERN_STOP_CONTEXT);
     tern_batch__know(b, s);
     return TERN_OK;

@@ -23,6 +23,7 @@ typedef struct tern_screen {
     float *scales;                       /* [rows] s */
     float *errors[TERN_SCREEN_PLANES];   /* [rows], rounded up */
     uint32_t n_rows, cols, halves;
+    uint32_t n_whole, n_lost; /* steps with a tail that will read the table, after the last n_lost that read more */
 } tern_screen;
 
 /* What belongs to a row beside its planes, in bytes. */

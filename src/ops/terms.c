@@ -93,11 +93,22 @@ static bool of_linear(const tern_op_inputs *t, uint64_t number, uint32_t cols, d
     return true;
 }
 
+/* How many routed rows a row has, which is one itself or one of tokens. */
+static uint32_t routed_of(const tern_op_inputs *t, tern_rows rows)
+{
+    return t->op->route.cols && rows == TERN_ROWS_TOKENS ? t->n_routes : 1;
+}
+
 static bool of_linear_dx(const tern_op_inputs *t, uint64_t number, uint32_t cols, double *terms)
 {
-    const row dy = row_of(t, t->op->in[TERN_LINEAR_DX_DY], number);
-    const tern_weight *w = t->values[t->op->in[TERN_LINEAR_DX_W].value].weight;
-    if (!add_product(w, 0, w->rows, &dy, true, terms)) return false;
+    const tern_op *op = t->op;
+    const tern_weight *w = t->values[op->in[TERN_LINEAR_DX_W].value].weight;
+    const uint32_t each = routed_of(t, op->rows), n = w->rows / (op->route.cols ? op->n_experts : 1);
+    for (uint64_t r = number * each; r < (number + 1) * each; r++) {
+        const row dy = row_of(t, op->in[TERN_LINEAR_DX_DY], r);
+        const uint32_t expert = op->route.cols ? expert_of(t, r) : 0;
+        if (!add_product(w, expert * n, n, &dy, true, terms)) return false;
+    }
     add_residual(t, number, cols, terms);
     return true;
 }
@@ -107,10 +118,13 @@ static bool of_linear_dw(const tern_op_inputs *t, uint64_t number, uint32_t cols
     const tern_op *op = t->op;
     const row before = row_of(t, op->in[TERN_LINEAR_DW_DW], number);
     const uint32_t n = tern_rows_of(op->rows, t->n_tokens, t->n_outputs, t->n_routes);
+    const uint32_t rows = op->in[TERN_LINEAR_DW_DY].cols, i = (uint32_t)(op->route.cols ? number % rows : number),
+                   each = routed_of(t, t->values[op->in[TERN_LINEAR_DW_X].value].rows);
     for (uint32_t c = 0; c < cols; c++) terms[c] += magnitude(&before, c);
-    for (uint32_t i = 0; i < n; i++) {
-        const row dy = row_of(t, op->in[TERN_LINEAR_DW_DY], i), x = row_of(t, op->in[TERN_LINEAR_DW_X], i);
-        for (uint32_t c = 0; c < cols; c++) terms[c] += magnitude(&dy, (uint32_t)number) * magnitude(&x, c);
+    for (uint32_t r = 0; r < n; r++) {
+        if (op->route.cols && expert_of(t, r) != number / rows) continue;
+        const row dy = row_of(t, op->in[TERN_LINEAR_DW_DY], r), x = row_of(t, op->in[TERN_LINEAR_DW_X], r / each);
+        for (uint32_t c = 0; c < cols; c++) terms[c] += magnitude(&dy, i) * magnitude(&x, c);
     }
     return true;
 }
@@ -119,7 +133,6 @@ bool tern_op_terms(const tern_op_inputs *t, uint32_t value, uint64_t number, uin
 {
     const tern_op *op = t->op;
     for (uint32_t c = 0; c < cols; c++) terms[c] = 0;
-    if (op->route.cols && op->kind != TERN_OP_LINEAR) return false;
     if (op->kind == TERN_OP_LINEAR_DW && op->in[TERN_LINEAR_DW_DW].value == value)
         return of_linear_dw(t, number, cols, terms);
     if (op->out.value != value || op->out.first_col || op->out.cols != cols) return false;

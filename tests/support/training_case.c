@@ -10,7 +10,7 @@ static tern_view input(test_case *c, const test_training *t, const char *name, u
 {
     const uint32_t before = t->beside ? test_between(c->rng, 0, 9) : 0,
                    after = t->beside ? test_between(c->rng, 0, 9) : 0;
-    tern_view whole = test_case_rows(c, name, TERN_ROWS_TOKENS, before + cols + after, t->fill);
+    tern_view whole = test_case_rows(c, name, t->rows, before + cols + after, t->fill);
     return test_case_columns(whole, before, cols);
 }
 
@@ -18,7 +18,7 @@ static tern_view output(test_case *c, const test_training *t, const char *name, 
 {
     const uint32_t before = t->beside ? test_between(c->rng, 0, 9) : 0,
                    after = t->beside ? test_between(c->rng, 0, 9) : 0;
-    tern_view whole = test_case_output(c, name, TERN_ROWS_TOKENS, TERN_DTYPE_F32, before + cols + after);
+    tern_view whole = test_case_output(c, name, t->rows, TERN_DTYPE_F32, before + cols + after);
     return test_case_columns(whole, before, cols);
 }
 
@@ -43,6 +43,7 @@ static void add_norm(test_case *c, const test_training *t, tern_op *op)
 static void add_gate(test_case *c, const test_training *t, tern_op *op)
 {
     op->activation = t->activation;
+    op->limit = t->limit;
     add_input(op, input(c, t, "gate", t->cols));
     add_input(op, input(c, t, "up", t->cols));
     add_input(op, input(c, t, "dy", t->cols));
@@ -66,7 +67,7 @@ static void add_rope(test_case *c, const test_training *t, tern_op *op)
 
 tern_op test_training_add(test_case *c, const test_training *t)
 {
-    tern_op op = {.kind = t->kind};
+    tern_op op = {.kind = t->kind, .rows = t->rows};
     switch (t->kind) {
     case TERN_OP_RMS_NORM_BACKWARD: add_norm(c, t, &op); break;
     case TERN_OP_GATE_BACKWARD: add_gate(c, t, &op); break;

@@ -8,7 +8,9 @@
 typedef struct test_training {
     tern_op_kind kind;
     uint32_t cols;
+    tern_rows rows; /* of ops that go by rows alone */
     tern_activation activation;
+    float limit;       /* of SWIGLU_OAI */
     float softcap;     /* SCALE: one; SOFTCAP_BACKWARD: 0.8 */
     bool no_dg;        /* RMS_NORM_BACKWARD without the norm_weight's gradient */
     bool no_dx;        /* and without the input's */

@@ -105,6 +105,27 @@ static void adapters(void **state)
     test_trained_close(&t);
 }
 
+/* All weights, with checkpoints, and adapters beside attention and beside experts. */
+static void experts(void **state)
+{
+    (void)state;
+    static const char *const fixtures[] = {"mixtral", "gpt-oss"};
+    if (strcmp(test_gpu_name(), "cuda") == 0) skip(); /* lacks the gradients, and says so (test_trainer_models.c) */
+    for (size_t m = 0; m < 2; m++) {
+        test_trained t;
+        test_trained_open(&t, test_fixture(fixtures[m]), false);
+        compare(&t, &(test_how){.chunk = m ? 64 : 0, .checkpoint = m == 0}, 1e-4);
+        test_trained_freeze(&t);
+        for (uint32_t layer = 0; layer < t.config->n_layers; layer++) {
+            test_trained_adapt(&t, TERN_ROLE_ATTN_V, layer, 4, 0);
+            test_trained_adapt(&t, TERN_ROLE_FFN_GATE_EXPS, layer, 8, 0.25f);
+            test_trained_adapt(&t, TERN_ROLE_FFN_DOWN_EXPS, layer, 4, 0.25f);
+        }
+        compare(&t, &(test_how){.chunk = 64}, 1e-4);
+        test_trained_close(&t);
+    }
+}
+
 /* Half quantised, from dense weights. */
 static void gradual_quantisation(void **state)
 {
@@ -116,10 +137,8 @@ static void gradual_quantisation(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(whole_tuning),
-    cmocka_unit_test(other_families),
-    cmocka_unit_test(adapters),
-    cmocka_unit_test(gradual_quantisation),
+    cmocka_unit_test(whole_tuning), cmocka_unit_test(other_families),       cmocka_unit_test(adapters),
+    cmocka_unit_test(experts),      cmocka_unit_test(gradual_quantisation),
 };
 
 TEST_GROUP(graph_gpu, "devices", tests, .teardown = test_backends_close);

@@ -34,8 +34,22 @@ static tern_status check_bindings(const tern_gpu_program *p, const tern_op *op, 
 /* Kernels of other ops count rows as COUNTS does. */
 static bool takes_routed_rows(tern_op_kind kind)
 {
-    return kind == TERN_OP_LINEAR || kind == TERN_OP_GATE || kind == TERN_OP_QUANTIZE || kind == TERN_OP_NORM_QUANT ||
-           kind == TERN_OP_SCALE || kind == TERN_OP_ADD;
+    switch (kind) {
+    case TERN_OP_LINEAR:
+    case TERN_OP_GATE:
+    case TERN_OP_QUANTIZE:
+    case TERN_OP_NORM_QUANT:
+    case TERN_OP_SCALE:
+    case TERN_OP_ADD:
+    case TERN_OP_DROPOUT:
+    case TERN_OP_FAKE_QUANTIZE:
+    case TERN_OP_LINEAR_DX:
+    case TERN_OP_LINEAR_DW:
+    case TERN_OP_BIAS_BACKWARD:
+    case TERN_OP_GATE_BACKWARD:
+    case TERN_OP_COMBINE_BACKWARD: return true;
+    default: return false;
+    }
 }
 
 /* Kernels of these ops read where their rows begin. */
@@ -55,8 +69,6 @@ static tern_status lower_op(tern_gpu_program *p, const tern_op *op, tern_error *
     if (!lower) return tern_gpu__unsupported(p->graph, op, "no kernel", err);
     if (op->rows == TERN_ROWS_ROUTED && !takes_routed_rows(op->kind))
         return tern_gpu__unsupported(p->graph, op, "rows of experts", err);
-    if (op->route.cols && op->kind != TERN_OP_LINEAR)
-        return tern_gpu__unsupported(p->graph, op, "gradients of experts", err);
     if (op->group > p->graph->n_groups || (op->group && !takes_group(p->graph, op)))
         return tern_gpu__unsupported(p->graph, op, "of a group of rows", err);
     const tern_status status = lower(p, op, err);

@@ -58,11 +58,14 @@ void tern_trial__restore(const tern_trial *t)
     if (t->weight_scales) memcpy(t->weight_scales, from->row_scales, t->weight.rows * sizeof(float));
 }
 
-static void shrink_state(tern_trial *t, uint32_t value)
+/* Of experts' gradients some rows of each expert, at least one. */
+static void shrink_state(tern_trial *t, const tern_op *op, uint32_t value)
 {
     tern_value *v = &t->values[value];
     if (v->kind != TERN_VALUE_STATE) return;
-    v->n_rows = some_rows(v->n_rows, v->cols);
+    uint32_t rows = some_rows(v->n_rows, v->cols);
+    if (op->route.cols) rows = rows < op->n_experts ? op->n_experts : rows / op->n_experts * op->n_experts;
+    v->n_rows = rows;
     v->bytes = tern_row_bytes(v->dtype, v->cols, v->n_rows);
 }
 
@@ -88,10 +91,11 @@ tern_status tern_trial__shrink(tern_trial *t, const tern_op *op, bool few, tern_
     own->out.first_row = own->residual.first_row = 0;
     for (uint32_t i = 0; i < op->n_in; i++) {
         own->in[i].first_row = 0;
-        shrink_state(t, op->in[i].value);
+        shrink_state(t, op, op->in[i].value);
     }
     if (op->kind == TERN_OP_LINEAR_DW)
-        own->in[TERN_LINEAR_DW_DY].cols = t->values[op->in[TERN_LINEAR_DW_DW].value].n_rows;
+        own->in[TERN_LINEAR_DW_DY].cols =
+            t->values[op->in[TERN_LINEAR_DW_DW].value].n_rows / (op->route.cols ? op->n_experts : 1);
     if (op->kind == TERN_OP_REQUANTIZE) return take_weight(t, op->out.value, err);
     if (op->kind == TERN_OP_UPDATE && t->values[op->in[TERN_UPDATE_WEIGHT].value].kind == TERN_VALUE_WEIGHT)
         return take_weight(t, op->in[TERN_UPDATE_WEIGHT].value, err);

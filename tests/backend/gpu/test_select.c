@@ -4,6 +4,7 @@
 #include "backend/gpu/program.h"
 #include "graph/training.h"
 #include "ops/operands.h"
+#include "support/experts_case.h"
 #include "support/op_case.h"
 #include "support/test.h"
 #include "support/training_case.h"
@@ -192,7 +193,7 @@ static void add_training_ops(test_case *c, uint32_t cols)
         test_training_add(c, &(test_training){.kind = kinds[i], .cols = cols});
     test_training_add(c, &(test_training){.kind = TERN_OP_RMS_NORM_BACKWARD, .cols = cols, .n_groups = 2});
     test_training_add(c, &(test_training){.kind = TERN_OP_SCALE, .cols = cols, .softcap = 3});
-    for (int act = TERN_ACT_RELU2; act <= TERN_ACT_GELU; act++)
+    for (int act = TERN_ACT_RELU2; act <= TERN_ACT_SWIGLU_OAI; act++)
         test_training_add(
             c, &(test_training){.kind = TERN_OP_GATE_BACKWARD, .cols = cols, .activation = (tern_activation)act});
 }
@@ -283,6 +284,18 @@ static void choose_experts(const tern_gpu_caps *caps, uint32_t max_tokens)
     choose_case(&c, caps);
 }
 
+static void choose_experts_backward(const tern_gpu_caps *caps)
+{
+    tern_rng rng = {.state = 1};
+    for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++) {
+        const test_experts experts = {.encoding = encodings[i], .n_experts = 2, .rows = 4, .cols = 256};
+        test_case c;
+        test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 4, .n_routes = 2});
+        test_experts_backward_add(&c, &experts, TERN_ROUTE_SOFTMAX_TOP);
+        choose_case(&c, caps);
+    }
+}
+
 /* A weight of 8192 elements, in codes or blended, by both optimisers. */
 static void choose_updates(const tern_gpu_caps *caps)
 {
@@ -331,6 +344,7 @@ static void choose_all(void)
         choose_experts(&caps, 2);  /* row by row */
         choose_experts(&caps, 24); /* by expert, in tiles of 32 and of 64 */
         choose_experts(&caps, 64);
+        choose_experts_backward(&caps);
         choose_trained(&caps, 256);
         choose_trained(&caps, 65);
         if (caps.workgroup_bytes > 16384) continue;

@@ -1,5 +1,6 @@
 /* The training ops that go by rows, and attention over rows, on simulated GPUs (support/spirv.h) that are not at hand:
  * against the CPU, and for races, bounds and barriers. */
+#include "support/experts_case.h"
 #include "support/simulated.h"
 #include "support/test.h"
 #include "support/training_case.h"
@@ -114,6 +115,24 @@ static void attention(void **state)
     }
 }
 
+/* Experts of a few rows and of none, of more than a tile has; rows of no whole vector. */
+static void experts(void **state)
+{
+    (void)state;
+    static const struct {
+        test_experts of;
+        uint32_t n, k;
+    } cases[] = {{{"bf16", 5, 9, 20}, 12, 2}, {{"f32", 2, 12, 36}, 66, 2}, {{"q8_0", 140, 4, 32}, 6, 3}};
+    for (size_t i = 0; i < N_DEVICES; i += test_quick() ? 2 : 1) {
+        test_case c;
+        print_message("%s\n", devices[i].name);
+        test_case_open(&c, &rng, &(test_case_shape){.max_tokens = cases[i % 3].n, .n_routes = cases[i % 3].k});
+        test_experts_backward_add(&c, &cases[i % 3].of, (tern_route_rule)(i % 3));
+        test_case_compare(&c, backend(i), cases[i % 3].n, 1, (test_tolerance){.of_row = 2e-5, .absolute = 2e-5});
+        test_case_close(&c);
+    }
+}
+
 static int seed(void **state)
 {
     (void)state;
@@ -121,6 +140,7 @@ static int seed(void **state)
     return 0;
 }
 
-static const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(attention)};
+static const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(attention),
+                                          cmocka_unit_test(experts)};
 
 TEST_GROUP(training, "slow", tests, .setup = seed, .teardown = close_all);

@@ -30,6 +30,7 @@ typedef enum tern_gpu_kernel {
     TERN_GPU_KERNEL_BIAS_GRADIENT,
     TERN_GPU_KERNEL_COLUMN_FACTORS,
     TERN_GPU_KERNEL_COMBINE,
+    TERN_GPU_KERNEL_COMBINE_BACKWARD,
     TERN_GPU_KERNEL_CROSS_ENTROPY,
     TERN_GPU_KERNEL_DOTS,
     TERN_GPU_KERNEL_EMBED,
@@ -67,6 +68,7 @@ typedef enum tern_gpu_kernel {
     TERN_GPU_KERNEL_ROPE,
     TERN_GPU_KERNEL_ROPE_KV,
     TERN_GPU_KERNEL_ROUTE,
+    TERN_GPU_KERNEL_ROUTE_BACKWARD,
     TERN_GPU_KERNEL_ROW_FACTORS,
     TERN_GPU_KERNEL_SAMPLE_CHOOSE,
     TERN_GPU_KERNEL_SAMPLE_SLICES,
@@ -360,6 +362,7 @@ typedef struct tern_gpu_bias_gradient_uniform {
     uint32_t dy_first;
     uint32_t dy_stride;
     uint32_t parts_word;
+    uint32_t rows_first;
 } tern_gpu_bias_gradient_uniform;
 static_assert(sizeof(tern_gpu_bias_gradient_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/bias_gradient.wgsl: struct P");
 static inline void tern_gpu_bias_gradient_set(tern_gpu_dispatch *d, const tern_gpu_bias_gradient_uniform *uniform)
@@ -373,6 +376,7 @@ enum {
 };
 typedef struct tern_gpu_bias_gradient_overrides {
     uint32_t columns;
+    bool grouped;
     uint32_t lanes;
     uint32_t rows;
     uint32_t workgroup;
@@ -437,10 +441,57 @@ enum {
     TERN_GPU_COMBINE_BINDING_RESIDUAL,
     TERN_GPU_COMBINE_BINDING_RESULT,
 };
-typedef tern_gpu_add_parts_overrides tern_gpu_combine_overrides;
+typedef struct tern_gpu_combine_overrides {
+    bool weighted;
+    uint32_t workgroup;
+} tern_gpu_combine_overrides;
 static inline const tern_gpu_combine_overrides *tern_gpu_combine_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_COMBINE);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* experts/combine_backward.wesl */
+typedef struct tern_gpu_combine_backward_uniform {
+    uint32_t cols;
+    uint32_t count_word;
+    uint32_t k;
+    uint32_t y_first;
+    uint32_t y_stride;
+    uint32_t dout_first;
+    uint32_t dout_stride;
+    uint32_t dweights_first;
+    uint32_t dweights_stride;
+    uint32_t dx_first;
+    uint32_t dx_stride;
+    uint32_t flags;
+} tern_gpu_combine_backward_uniform;
+static_assert(sizeof(tern_gpu_combine_backward_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "experts/combine_backward.wesl: struct P");
+static inline void tern_gpu_combine_backward_set(tern_gpu_dispatch *d, const tern_gpu_combine_backward_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_COMBINE_BACKWARD, uniform, sizeof *uniform);
+}
+enum {
+    TERN_GPU_COMBINE_BACKWARD_BINDING_PARAMS,
+    TERN_GPU_COMBINE_BACKWARD_BINDING_Y,
+    TERN_GPU_COMBINE_BACKWARD_BINDING_ROUTES,
+    TERN_GPU_COMBINE_BACKWARD_BINDING_DOUT,
+    TERN_GPU_COMBINE_BACKWARD_BINDING_DWEIGHTS,
+    TERN_GPU_COMBINE_BACKWARD_BINDING_DX,
+};
+enum {
+    TERN_GPU_COMBINE_BACKWARD_CONST_DX = 1,
+    TERN_GPU_COMBINE_BACKWARD_CONST_DWEIGHTS = 2,
+    TERN_GPU_COMBINE_BACKWARD_CONST_HEADS = 16,
+    TERN_GPU_COMBINE_BACKWARD_CONST_SLOTS = 16,
+};
+typedef struct tern_gpu_combine_backward_overrides {
+    bool direct;
+    uint32_t workgroup;
+} tern_gpu_combine_backward_overrides;
+static inline const tern_gpu_combine_backward_overrides *tern_gpu_combine_backward_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_COMBINE_BACKWARD);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
@@ -654,6 +705,8 @@ typedef struct tern_gpu_gate_backward_uniform {
     uint32_t dup_stride;
     uint32_t dgate_first;
     uint32_t dgate_stride;
+    uint32_t token_rows;
+    float limit;
 } tern_gpu_gate_backward_uniform;
 static_assert(sizeof(tern_gpu_gate_backward_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/gate_backward.wgsl: struct P");
 static inline void tern_gpu_gate_backward_set(tern_gpu_dispatch *d, const tern_gpu_gate_backward_uniform *uniform)
@@ -710,6 +763,7 @@ typedef struct tern_gpu_group_rows_uniform {
     uint32_t tile;
     uint32_t rows_first;
     uint32_t first_word;
+    uint32_t max_rows;
 } tern_gpu_group_rows_uniform;
 static_assert(sizeof(tern_gpu_group_rows_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "experts/group_rows.wesl: struct P");
 static inline void tern_gpu_group_rows_set(tern_gpu_dispatch *d, const tern_gpu_group_rows_uniform *uniform)
@@ -724,10 +778,13 @@ enum {
 enum {
     TERN_GPU_GROUP_ROWS_CONST_MAX_EXPERTS = 3072,
 };
-typedef tern_gpu_add_parts_overrides tern_gpu_group_rows_overrides;
+typedef struct tern_gpu_group_rows_overrides {
+    bool stable;
+    uint32_t workgroup;
+} tern_gpu_group_rows_overrides;
 static inline const tern_gpu_group_rows_overrides *tern_gpu_group_rows_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_GROUP_ROWS);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
@@ -916,6 +973,10 @@ typedef struct tern_gpu_linear_dw_uniform {
     uint32_t tokens_of_part;
     uint32_t part_stride;
     uint32_t adds;
+    uint32_t rows_first;
+    uint32_t x_rows;
+    uint32_t slice_first;
+    uint32_t slice_rows;
 } tern_gpu_linear_dw_uniform;
 static_assert(sizeof(tern_gpu_linear_dw_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_dw.wesl: struct P");
 static inline void tern_gpu_linear_dw_set(tern_gpu_dispatch *d, const tern_gpu_linear_dw_uniform *uniform)
@@ -935,6 +996,7 @@ enum {
 typedef struct tern_gpu_linear_dw_overrides {
     uint32_t col_threads;
     uint32_t dy_loads;
+    bool grouped;
     bool q8;
     uint32_t row_threads;
     uint32_t x_loads;
@@ -1007,6 +1069,9 @@ typedef struct tern_gpu_linear_dx_uniform {
     uint32_t part_stride;
     uint32_t row_scales;
     float scale;
+    uint32_t rows_first;
+    uint32_t slice_first;
+    uint32_t slice_rows;
 } tern_gpu_linear_dx_uniform;
 static_assert(sizeof(tern_gpu_linear_dx_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_dx.wesl: struct P");
 static inline void tern_gpu_linear_dx_set(tern_gpu_dispatch *d, const tern_gpu_linear_dx_uniform *uniform)
@@ -1049,6 +1114,8 @@ typedef struct tern_gpu_linear_dx_overrides {
     uint32_t dy_loads;
     uint32_t dy_stride;
     uint32_t format;
+    bool grouped;
+    uint32_t lines;
     uint32_t token_threads;
 } tern_gpu_linear_dx_overrides;
 static inline const tern_gpu_linear_dx_overrides *tern_gpu_linear_dx_overrides_of(tern_gpu_pipeline pipeline)
@@ -1897,10 +1964,15 @@ enum {
     TERN_GPU_RMS_NORM_WEIGHT_GRADIENT_BINDING_DY,
     TERN_GPU_RMS_NORM_WEIGHT_GRADIENT_BINDING_SCRATCH,
 };
-typedef tern_gpu_bias_gradient_overrides tern_gpu_rms_norm_weight_gradient_overrides;
+typedef struct tern_gpu_rms_norm_weight_gradient_overrides {
+    uint32_t columns;
+    uint32_t lanes;
+    uint32_t rows;
+    uint32_t workgroup;
+} tern_gpu_rms_norm_weight_gradient_overrides;
 static inline const tern_gpu_rms_norm_weight_gradient_overrides *tern_gpu_rms_norm_weight_gradient_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_BIAS_GRADIENT);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_RMS_NORM_WEIGHT_GRADIENT);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
@@ -2008,6 +2080,42 @@ static inline const tern_gpu_route_overrides *tern_gpu_route_overrides_of(tern_g
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
+/* experts/route_backward.wesl */
+typedef struct tern_gpu_route_backward_uniform {
+    uint32_t n_experts;
+    uint32_t count_word;
+    uint32_t k;
+    uint32_t all;
+    uint32_t logits_first;
+    uint32_t logits_stride;
+    uint32_t d_first;
+    uint32_t d_stride;
+    uint32_t residual_first;
+    uint32_t residual_stride;
+    uint32_t result_first;
+    uint32_t result_stride;
+    uint32_t epilogue;
+} tern_gpu_route_backward_uniform;
+static_assert(sizeof(tern_gpu_route_backward_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "experts/route_backward.wesl: struct P");
+static inline void tern_gpu_route_backward_set(tern_gpu_dispatch *d, const tern_gpu_route_backward_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_ROUTE_BACKWARD, uniform, sizeof *uniform);
+}
+enum {
+    TERN_GPU_ROUTE_BACKWARD_BINDING_PARAMS,
+    TERN_GPU_ROUTE_BACKWARD_BINDING_LOGITS,
+    TERN_GPU_ROUTE_BACKWARD_BINDING_ROUTES,
+    TERN_GPU_ROUTE_BACKWARD_BINDING_D,
+    TERN_GPU_ROUTE_BACKWARD_BINDING_RESIDUAL,
+    TERN_GPU_ROUTE_BACKWARD_BINDING_RESULT,
+};
+typedef tern_gpu_add_parts_overrides tern_gpu_route_backward_overrides;
+static inline const tern_gpu_route_backward_overrides *tern_gpu_route_backward_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
 /* linear/row_factors.wgsl */
 typedef struct tern_gpu_row_factors_uniform {
     uint32_t cols;
@@ -2071,13 +2179,10 @@ enum {
     TERN_GPU_SAMPLE_CHOOSE_CONST_HEADS = 16,
     TERN_GPU_SAMPLE_CHOOSE_CONST_SLOTS = 16,
 };
-typedef struct tern_gpu_sample_choose_overrides {
-    bool direct;
-    uint32_t workgroup;
-} tern_gpu_sample_choose_overrides;
+typedef tern_gpu_combine_backward_overrides tern_gpu_sample_choose_overrides;
 static inline const tern_gpu_sample_choose_overrides *tern_gpu_sample_choose_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_SAMPLE_CHOOSE);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_COMBINE_BACKWARD);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
@@ -2105,10 +2210,10 @@ enum {
     TERN_GPU_SAMPLE_SLICES_CONST_HEADS = 16,
     TERN_GPU_SAMPLE_SLICES_CONST_SLOTS = 16,
 };
-typedef tern_gpu_sample_choose_overrides tern_gpu_sample_slices_overrides;
+typedef tern_gpu_combine_backward_overrides tern_gpu_sample_slices_overrides;
 static inline const tern_gpu_sample_slices_overrides *tern_gpu_sample_slices_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_SAMPLE_CHOOSE);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_COMBINE_BACKWARD);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
@@ -2481,6 +2586,7 @@ typedef struct tern_gpu_widen_uniform {
     uint32_t x_first;
     uint32_t x_stride;
     uint32_t scales_word;
+    uint32_t token_rows;
 } tern_gpu_widen_uniform;
 static_assert(sizeof(tern_gpu_widen_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/widen.wesl: struct P");
 static inline void tern_gpu_widen_set(tern_gpu_dispatch *d, const tern_gpu_widen_uniform *uniform)

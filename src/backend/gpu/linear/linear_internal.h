@@ -21,6 +21,10 @@ tern_status tern_gpu__lower_linear_join(tern_gpu_program *p, const tern_op *op, 
 /* A LINEAR with a route. */
 tern_status tern_gpu__lower_linear_routed(tern_gpu_program *p, const tern_op *op, tern_error *err);
 
+/* A LINEAR_DX or LINEAR_DW with a route; `most`: rows of the gradient that a binding holds. */
+tern_status tern_gpu__lower_linear_dx_routed(tern_gpu_program *p, const tern_op *op, tern_error *err);
+tern_status tern_gpu__lower_linear_dw_routed(tern_gpu_program *p, const tern_op *op, uint32_t most, tern_error *err);
+
 /* The weight that part `part` of a LINEAR multiplies with. */
 const tern_weight *tern_gpu__weight_of_part(const tern_gpu_program *p, const tern_op *op, uint32_t part);
 

@@ -5,6 +5,7 @@ tern_status tern_gpu__lower_linear_dx(tern_gpu_program *p, const tern_op *op, te
 {
     const tern_view w = op->in[TERN_LINEAR_DX_W];
     tern_gpu_layout layout;
+    if (op->route.cols) return tern_gpu__lower_linear_dx_routed(p, op, err);
     TERN_TRY(tern_gpu_layout_of(&layout, tern_gpu__value(p, w)->weight, p->caps, err));
     if (layout.n_slices > 1 && layout.slice_rows % 4)
         return tern_gpu__unsupported(p->graph, op, "slices of rows that are no multiple of 4", err);
@@ -165,6 +166,8 @@ tern_status tern_gpu__lower_linear_dw(tern_gpu_program *p, const tern_op *op, te
     const tern_value *dw = tern_gpu__value(p, op->in[TERN_LINEAR_DW_DW]);
     uint64_t most = p->caps->max_binding / (dw->cols * sizeof(float)) / TERN_ROW_ALIGNMENT * TERN_ROW_ALIGNMENT;
     if (most == 0) return tern_gpu__unsupported(p->graph, op, "64 rows of the gradient fill more than a binding", err);
+    if (op->route.cols)
+        return tern_gpu__lower_linear_dw_routed(p, op, most < dw->n_rows ? (uint32_t)most : dw->n_rows, err);
     j.q8 = tern_gpu__value(p, x_of(&j))->dtype == TERN_DTYPE_Q8;
     TERN_TRY(tern_gpu__float_rows(p, op, TERN_LINEAR_DW_DY, 0, false, &j.dy, err));
     if (!j.q8) TERN_TRY(tern_gpu__float_rows(p, op, TERN_LINEAR_DW_X, j.dy.scratch_bytes, false, &j.x, err));

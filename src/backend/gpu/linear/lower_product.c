@@ -11,13 +11,19 @@ tern_gpu_range tern_gpu__place(tern_gpu_program *p, uint64_t offset, uint64_t by
                             .written = true};
 }
 
+/* Which rows an input has: those of the op, but for tokens beside routed rows. */
+static tern_rows rows_of(const tern_op *op, const tern_value *value)
+{
+    return op->route.cols ? value->rows : op->rows;
+}
+
 /* int8 rows, and f32 rows that no vector begins with, are written to SCRATCH. */
 static tern_status widen(tern_gpu_program *p, const tern_op *op, const tern_view *view, const tern_gpu_rows *rows,
                          tern_error *err)
 {
     const tern_value *value = tern_gpu__value(p, *view);
     bool q8 = value->dtype == TERN_DTYPE_Q8;
-    uint32_t max_rows = tern_gpu__max_rows(p, op->rows), vectors = rows->stride;
+    uint32_t max_rows = tern_gpu__max_rows(p, rows_of(op, value)), vectors = rows->stride;
     tern_gpu_pipeline pipeline = q8 ? TERN_GPU_WIDEN_Q8 : TERN_GPU_WIDEN_F32;
     tern_gpu_dispatch *d = tern_gpu__add(
         p, op, pipeline, tern_gpu__ceil_div(vectors, tern_gpu_pipelines[pipeline].invocations), max_rows, 1, err);
@@ -27,7 +33,8 @@ static tern_status widen(tern_gpu_program *p, const tern_op *op, const tern_view
                                       .count_word = tern_gpu__count_word(p, op->rows),
                                       .x_first = q8 ? 0 : view->first_col,
                                       .x_stride = q8 ? (uint32_t)(tern_q8_stride(view->cols) / 4) : value->cols,
-                                      .scales_word = (uint32_t)(tern_q8_scales_offset(view->cols, max_rows) / 4)};
+                                      .scales_word = (uint32_t)(tern_q8_scales_offset(view->cols, max_rows) / 4),
+                                      .token_rows = tern_gpu__token_rows(p, rows_of(op, value))};
     tern_gpu_widen_set(d, &u);
     tern_gpu__bind_params(p, d, false);
     if (q8) tern_gpu__bind_value(p, d, view->value, false);
@@ -52,7 +59,7 @@ tern_status tern_gpu__float_rows(tern_gpu_program *p, const tern_op *op, uint32_
         rows->stride = value->cols / VECTOR;
         return TERN_OK;
     }
-    uint64_t bytes = (uint64_t)tern_gpu__max_rows(p, op->rows) * rows->cols * sizeof(float);
+    uint64_t bytes = (uint64_t)tern_gpu__max_rows(p, rows_of(op, value)) * rows->cols * sizeof(float);
     rows->scratch_bytes = tern_gpu__aligned(bytes);
     rows->range = tern_gpu__place(p, offset, bytes);
     rows->range.written = false;

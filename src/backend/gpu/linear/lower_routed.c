@@ -1,6 +1,7 @@
 /* Lowering linear layers with experts: each part, and each slice of its weight, is one dispatch over all routed rows,
  * or over tiles of rows that a dispatch before has put together by expert. A gated op is its gate, then what that
  * becomes times the other part. */
+#include "backend/gpu/experts/experts_internal.h"
 #include "backend/gpu/linear/linear_internal.h"
 
 enum {
@@ -8,7 +9,6 @@ enum {
     Q8_VECTOR = 16,
     MAX_COLS_Q8 = 131072, /* sums of int8 times codes stay exact in f32 */
     EIGHT = 8,            /* rows and routed rows of an invocation of linear_grouped.wesl */
-    WORDS_OF_TILE = 4,
     FEW_ROWS = 16,
     FEW_OF_EXPERT = 4,  /* routed rows for each expert, at the least, for which decoding it once is less work */
     MANY_OF_EXPERT = 48 /* tiles of 64 are full more often than not */
@@ -57,41 +57,23 @@ static tern_status set_x(const tern_gpu_program *p, const tern_op *op, tern_gpu_
     return tern_gpu__unsupported(p->graph, op, "experts on rows that are no multiple of 4 wide", err);
 }
 
-/* Routed rows as group_rows.wesl puts them together, in SCRATCH. */
-typedef struct grouping {
-    bool large;                     /* tiles of 64 rows, else of 32 */
-    uint32_t max_tiles, rows_first; /* max_tiles 0: they are not put together */
-    tern_gpu_range range;
-} grouping;
-
 static bool is_worth_grouping(const tern_gpu_program *p, const tern_op *op)
 {
     const uint32_t n = tern_gpu__kernel_rows(p, op->rows);
     return op->n_experts <= TERN_GPU_GROUP_ROWS_CONST_MAX_EXPERTS && n > FEW_ROWS && n / op->n_experts >= FEW_OF_EXPERT;
 }
 
-/* Every expert that has rows has one tile that is not full at most. */
-static tern_status group_rows(tern_gpu_program *p, const tern_op *op, grouping *g, tern_error *err)
+/* The kernel of each format, by whether its tiles are large. */
+static bool is_large(const tern_gpu_program *p, const tern_op *op)
 {
-    const uint32_t n = tern_gpu__max_rows(p, op->rows), experts = n < op->n_experts ? n : op->n_experts;
-    g->large = tern_gpu__kernel_rows(p, op->rows) / op->n_experts >= MANY_OF_EXPERT;
-    const uint32_t tile = EIGHT * tern_gpu_linear_grouped_overrides_of(grouped[TERN_GPU_F32][g->large])->token_threads;
-    g->max_tiles = n / tile + experts;
-    g->rows_first = WORDS_OF_TILE * (1 + g->max_tiles);
-    g->range = tern_gpu__place(p, 0, ((uint64_t)g->rows_first + n) * 4);
-    tern_gpu_dispatch *d = tern_gpu__add(p, op, TERN_GPU_GROUP_ROWS, 1, 1, 1, err);
-    if (!d) return TERN_UNSUPPORTED;
-    const tern_gpu_group_rows_uniform u = {.count_word = tern_gpu__group_count_word(p, op),
-                                           .n_routes = p->graph->n_routes,
-                                           .n_experts = op->n_experts,
-                                           .tile = tile,
-                                           .rows_first = g->rows_first,
-                                           .first_word = tern_gpu__group_first_word(p, op)};
-    tern_gpu_group_rows_set(d, &u);
-    tern_gpu__bind_params(p, d, false);
-    tern_gpu__bind_value(p, d, op->route.value, false);
-    tern_gpu__bind(d, g->range);
-    return TERN_OK;
+    return tern_gpu__kernel_rows(p, op->rows) / op->n_experts >= MANY_OF_EXPERT;
+}
+
+static tern_status group_rows(tern_gpu_program *p, const tern_op *op, tern_gpu_grouping *g, tern_error *err)
+{
+    const tern_gpu_pipeline pipeline = grouped[TERN_GPU_F32][is_large(p, op)];
+    const uint32_t tile = EIGHT * tern_gpu_linear_grouped_overrides_of(pipeline)->token_threads;
+    return tern_gpu__group_rows(p, op, tile, false, 0, g, err);
 }
 
 /* The layouts of a part's weight and, where it has one, of its bias. */
@@ -150,10 +132,10 @@ static tern_gpu_dispatch *add_row_by_row(tern_gpu_program *p, const tern_op *op,
 }
 
 static tern_gpu_dispatch *add_grouped(tern_gpu_program *p, const tern_op *op, uint32_t part, const operands *o,
-                                      uint32_t slice, const tern_gpu_linear_routed_uniform *u, const grouping *g,
-                                      tern_error *err)
+                                      uint32_t slice, const tern_gpu_linear_routed_uniform *u,
+                                      const tern_gpu_grouping *g, tern_error *err)
 {
-    const tern_gpu_pipeline pipeline = grouped[o->weight.format][g->large];
+    const tern_gpu_pipeline pipeline = grouped[o->weight.format][is_large(p, op)];
     const uint32_t tile_rows = EIGHT * tern_gpu_linear_grouped_overrides_of(pipeline)->row_threads;
     tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, tern_gpu__ceil_div(u->rows, tile_rows), g->max_tiles, 1, err);
     if (!d) return NULL;
@@ -177,9 +159,7 @@ static tern_gpu_dispatch *add_grouped(tern_gpu_program *p, const tern_op *op, ui
                                                 .limit = u->limit};
     tern_gpu_linear_grouped_set(d, &to);
     bind_x(p, d, op);
-    tern_gpu_range range = g->range;
-    range.written = false;
-    tern_gpu__bind(d, range);
+    tern_gpu__bind(d, g->range);
     bind_rest(p, d, op, part, o, slice);
     return d;
 }
@@ -192,7 +172,7 @@ static uint64_t bytes_read(const tern_gpu_program *p, const tern_op *op, const o
 }
 
 static tern_status add_slice(tern_gpu_program *p, const tern_op *op, uint32_t part, const operands *o, uint32_t slice,
-                             const grouping *g, tern_error *err)
+                             const tern_gpu_grouping *g, tern_error *err)
 {
     const tern_weight *w = tern_gpu__weight_of_part(p, op, part);
     const uint32_t rows = w->rows / op->n_experts, first = slice * o->weight.slice_rows, left = w->rows - first,
@@ -224,7 +204,7 @@ tern_status tern_gpu__lower_linear_routed(tern_gpu_program *p, const tern_op *op
 {
     if (op->int8_blocks)
         return tern_gpu__unsupported(p->graph, op, "experts on int8 activations by block, which the CPU has", err);
-    grouping g = {0};
+    tern_gpu_grouping g = {0};
     if (is_worth_grouping(p, op)) TERN_TRY(group_rows(p, op, &g, err));
     for (uint32_t part = 0; part < op->n_parts; part++) {
         operands o;

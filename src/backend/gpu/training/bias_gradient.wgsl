@@ -8,9 +8,17 @@
 //   params     word count_word holds the number of rows
 //
 // The same bits each time: the order depends on the row alone.
+//
+// GROUPED, with a route: the rows are those that group_rows.wesl has put together by expert, in their order, in one
+// tile for each expert, and the sums are added to the expert's row of the gradient.
+//
+//   groups     (ceil(cols / COLUMNS), most tiles)
+//   scratch    the gradient, [experts][cols]
+//   params     what group_rows.wesl wrote
 override WORKGROUP: u32 = 256;
 override COLUMNS: u32 = 32;
 override ROWS: u32 = 64;
+override GROUPED: bool = false;
 
 override LANES: u32 = WORKGROUP / COLUMNS;
 
@@ -20,6 +28,7 @@ struct P {
     dy_first: u32,
     dy_stride: u32,
     parts_word: u32,
+    rows_first: u32,
 }
 
 @group(0) @binding(0) var<uniform> p: P;
@@ -29,14 +38,33 @@ struct P {
 
 var<workgroup> partial: array<f32, WORKGROUP>;
 
+// Row t of a tile whose rows begin at `first` in the list.
+fn row_at(first: u32, t: u32) -> u32 {
+    if (GROUPED) {
+        return params[p.rows_first + first + t];
+    }
+    return t;
+}
+
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
     let c = group.x * COLUMNS + local % COLUMNS;
-    let end = min((group.y + 1u) * ROWS, params[p.count_word]);
+    var begin = group.y * ROWS;
+    var end = 0u;
+    var first = 0u;
+    var to = group.y;
+    if (!GROUPED) {
+        end = min(begin + ROWS, params[p.count_word]);
+    } else if (group.y < params[0]) {
+        begin = 0u;
+        to = params[4u * group.y + 4u];
+        first = params[4u * group.y + 5u];
+        end = params[4u * group.y + 6u];
+    }
     var sum = 0.0;
     if (c < p.cols) {
-        for (var t = group.y * ROWS + local / COLUMNS; t < end; t += LANES) {
-            sum += dy[p.dy_first + t * p.dy_stride + c];
+        for (var t = begin + local / COLUMNS; t < end; t += LANES) {
+            sum += dy[p.dy_first + row_at(first, t) * p.dy_stride + c];
         }
     }
     partial[local] = sum;
@@ -45,6 +73,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         for (var i = 1u; i < LANES; i++) {
             sum += partial[i * COLUMNS + local];
         }
-        scratch[p.parts_word + group.y * p.cols + c] = sum;
+        let at = p.parts_word + to * p.cols + c;
+        if (!GROUPED) {
+            scratch[at] = sum;
+        } else if (end > 0u) {
+            scratch[at] += sum;
+        }
     }
 }

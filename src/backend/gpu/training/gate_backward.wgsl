@@ -4,9 +4,11 @@
 //   ACT 0, relu2   r = max(gate, 0) (0 for NaN);  dgate = (dy * up) * (r + r);  dup = dy * (r * r)
 //   ACT 1, silu    s = 1 / (1 + e^-gate);  dgate = (dy * up) * (s * (1 + gate * (1 - s)));  dup = dy * (gate * s)
 //   ACT 2, gelu    the tanh form: act = gate * s, s = 1 / (1 + e^(-2 u)), u = sqrt(2 / pi) (gate + 0.044715 gate^3)
+//   ACT 3, swiglu_oai  y = g * s * (u + 1), g = min(gate, limit), u = up within +-limit, s = 1 / (1 + e^(-1.702 g));
+//                  dgate and dup are 0 where gate, or up, was cut
 //   groups         (ceil(cols / WORKGROUP), most rows)
 //   gate, up, dy, dgate, dup  rows of *_stride floats, from *_first
-//   params         word count_word holds the number of rows
+//   params         word count_word holds the number of rows, or of tokens, each of which has token_rows
 override WORKGROUP: u32 = 256;
 override ACT: u32 = 0;
 
@@ -23,6 +25,8 @@ struct P {
     dup_stride: u32,
     dgate_first: u32,
     dgate_stride: u32,
+    token_rows: u32,
+    limit: f32,
 }
 
 @group(0) @binding(0) var<uniform> p: P;
@@ -57,16 +61,31 @@ fn activated(g: f32) -> vec2<f32> {
     return vec2<f32>(r * r, r + r);
 }
 
+// The gradients of gate and up, times dy.
+fn gradients(g: f32, u: f32, d: f32) -> vec2<f32> {
+    if (ACT == 3u) {
+        let cut = select(g, p.limit, p.limit < g);
+        let near = select(select(u, -p.limit, u < -p.limit), p.limit, p.limit < u);
+        let w = 1.702 * cut;
+        let s = sigmoid(w);
+        let dgate = d * (near + 1.0) * (s * (1.0 + w * (1.0 - s)));
+        return vec2<f32>(select(dgate, 0.0, p.limit < g), select(d * (cut * s), 0.0, p.limit < abs(u)));
+    }
+    let a = activated(g);
+    return vec2<f32>((d * u) * a.y, d * a.x);
+}
+
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
     let c = group.x * WORKGROUP + local;
     let t = group.y;
-    if (t >= params[p.count_word] || c >= p.cols) {
+    if (t >= params[p.count_word] * p.token_rows || c >= p.cols) {
         return;
     }
-    let a = activated(gate[p.gate_first + t * p.gate_stride + c]);
+    let g = gate[p.gate_first + t * p.gate_stride + c];
     let d = dy[p.dy_first + t * p.dy_stride + c];
     let u = up[p.up_first + t * p.up_stride + c];
-    dup[p.dup_first + t * p.dup_stride + c] = d * a.x;
-    dgate[p.dgate_first + t * p.dgate_stride + c] = (d * u) * a.y;
+    let made = gradients(g, u, d);
+    dup[p.dup_first + t * p.dup_stride + c] = made.y;
+    dgate[p.dgate_first + t * p.dgate_stride + c] = made.x;
 }

@@ -1,6 +1,6 @@
 /* Lowering the gradients of a norm, of its input by groups of columns, of its weight by columns, and of a bias by
  * columns: in parts that are added in order. */
-#include "backend/gpu/gpu_internal.h"
+#include "backend/gpu/experts/experts_internal.h"
 
 enum { FEW_COLUMNS = 512 }; /* of a group, for which few invocations are enough */
 
@@ -145,10 +145,39 @@ tern_status tern_gpu__lower_rms_norm_backward(tern_gpu_program *p, const tern_op
     return add_sum(p, op, &at, op->in[TERN_NORM_BACKWARD_DWEIGHT], err);
 }
 
+/* Of experts: the rows of each, put together, are added to its row of the gradient. */
+static tern_status lower_expert_biases(tern_gpu_program *p, const tern_op *op, tern_error *err)
+{
+    static const tern_gpu_pipeline candidates[] = {TERN_GPU_BIAS_GRADIENT_GROUPED_256,
+                                                   TERN_GPU_BIAS_GRADIENT_GROUPED_128};
+    const tern_view dy = op->in[TERN_BIAS_BACKWARD_DY], to = op->in[TERN_BIAS_BACKWARD_DBIAS];
+    const tern_gpu_pipeline pipeline = tern_gpu_first_fit(candidates, 2, p->caps);
+    const uint32_t columns = tern_gpu_bias_gradient_overrides_of(pipeline)->columns;
+    tern_gpu_grouping grouping;
+    if (op->n_experts == 0 || op->n_experts > TERN_MAX_EXPERTS || tern_gpu__value(p, to)->n_rows != op->n_experts)
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "gpu: op bias_backward with a route: %u rows found, 1 for each of %u experts expected",
+                         tern_gpu__value(p, to)->n_rows, op->n_experts);
+    TERN_TRY(tern_gpu__group_all_rows(p, op, 0, &grouping, err));
+    tern_gpu_dispatch *d =
+        tern_gpu__add(p, op, pipeline, tern_gpu__ceil_div(dy.cols, columns), grouping.max_tiles, 1, err);
+    if (!d) return TERN_UNSUPPORTED;
+    const tern_gpu_bias_gradient_uniform u = {.cols = dy.cols,
+                                              .dy_first = dy.first_col,
+                                              .dy_stride = tern_gpu__stride(p, dy),
+                                              .rows_first = grouping.rows_first};
+    tern_gpu_bias_gradient_set(d, &u);
+    tern_gpu__bind(d, grouping.range);
+    tern_gpu__bind_view(p, d, dy, false);
+    tern_gpu__bind_value(p, d, to.value, true);
+    return TERN_OK;
+}
+
 tern_status tern_gpu__lower_bias_backward(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     static const tern_gpu_pipeline candidates[] = {TERN_GPU_BIAS_GRADIENT_256, TERN_GPU_BIAS_GRADIENT_128};
     const tern_view dy = op->in[TERN_BIAS_BACKWARD_DY];
+    if (op->route.cols) return lower_expert_biases(p, op, err);
     const tern_gpu_pipeline pipeline = tern_gpu_first_fit(candidates, 2, p->caps);
     const tern_gpu_bias_gradient_overrides *kernel = tern_gpu_bias_gradient_overrides_of(pipeline);
     const regions at = find_regions(p, 0, tern_gpu__max_rows(p, op->rows), kernel->rows, dy.cols);

@@ -84,10 +84,10 @@ tern_status tern_gpu__lower_gate_backward(tern_gpu_program *p, const tern_op *op
     static const tern_gpu_pipeline candidates[][2] = {
         [TERN_ACT_RELU2] = {TERN_GPU_RELU2_BACKWARD_256, TERN_GPU_RELU2_BACKWARD_128},
         [TERN_ACT_SILU] = {TERN_GPU_SILU_BACKWARD_256, TERN_GPU_SILU_BACKWARD_128},
-        [TERN_ACT_GELU] = {TERN_GPU_GELU_BACKWARD_256, TERN_GPU_GELU_BACKWARD_128}};
+        [TERN_ACT_GELU] = {TERN_GPU_GELU_BACKWARD_256, TERN_GPU_GELU_BACKWARD_128},
+        [TERN_ACT_SWIGLU_OAI] = {TERN_GPU_SWIGLU_OAI_BACKWARD_256, TERN_GPU_SWIGLU_OAI_BACKWARD_128}};
     const tern_view gate = op->in[TERN_GATE_BACKWARD_GATE], up = op->in[TERN_GATE_BACKWARD_UP],
                     dy = op->in[TERN_GATE_BACKWARD_DY], dup = op->in[TERN_GATE_BACKWARD_DUP];
-    if (op->activation > TERN_ACT_GELU) return tern_gpu__unsupported(p->graph, op, "this activation", err);
     tern_gpu_dispatch *d = tern_gpu__add_elementwise(p, op, candidates[op->activation], err);
     if (!d) return TERN_UNSUPPORTED;
     const tern_gpu_gate_backward_uniform u = {.cols = op->out.cols,
@@ -101,7 +101,9 @@ tern_status tern_gpu__lower_gate_backward(tern_gpu_program *p, const tern_op *op
                                               .dup_first = dup.first_col,
                                               .dup_stride = tern_gpu__stride(p, dup),
                                               .dgate_first = op->out.first_col,
-                                              .dgate_stride = tern_gpu__stride(p, op->out)};
+                                              .dgate_stride = tern_gpu__stride(p, op->out),
+                                              .token_rows = tern_gpu__token_rows(p, op->rows),
+                                              .limit = op->limit};
     tern_gpu_gate_backward_set(d, &u);
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind_view(p, d, gate, false);

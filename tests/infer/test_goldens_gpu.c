@@ -51,7 +51,7 @@ static void f32_activations(void **state)
     test_pair_close(&pair);
 }
 
-/* Windows, soft caps, norms of heads and after blocks: test_goldens_gemma_gpu.c. Biases and the rest. */
+/* Windows, soft caps, norms of heads and after blocks, experts: test_goldens_families_gpu.c. Biases and the rest. */
 static void other_families(void **state)
 {
     (void)state;
@@ -79,13 +79,11 @@ static void linear_norms(void **state)
     }
 }
 
-/* Experts, on every layer or half of them. */
+/* Experts on half of the layers; on all: test_goldens_families_gpu.c. */
 static void experts(void **state)
 {
     (void)state;
-    check_model("mixtral", test_all_layers, 5e-4, test_quick() ? FEW : ALL);
     check_model("mixtral", 1, 5e-4, FEW);
-    check_model("gpt-oss", test_all_layers, 5e-4, test_quick() ? FEW : ALL);
 }
 
 static void trained_model(void **state)

@@ -1,5 +1,6 @@
-// Gemma 2 and 3, whose layers have windows, soft caps and two ropes, and heads that are no multiple of 8, on WebGPU
-// (Dawn on SwiftShader under Node): the tokens and log-probabilities of the independent goldens.
+// Gemma 2 and 3, whose layers have windows, soft caps and two ropes, heads that are no multiple of 8, and the experts
+// of Mixtral and GPT-OSS on WebGPU (Dawn on SwiftShader under Node): the tokens and log-probabilities of the
+// independent goldens.
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
 import fs from 'node:fs';
@@ -40,7 +41,13 @@ async function checkGreedy(engine, golden) {
 const tools = fs.existsSync(TERN) && fs.existsSync(FIXTURES) ? false : `no ${TERN} or no ${FIXTURES}`;
 const skip = missing('wasm/tern.wasm', 'kernels.js') || noDawn || (process.env.TERN_WEB_REQUIRED ? false : tools);
 
-const families = {gemma2: FIXTURES, gemma3: FIXTURES, 'llama-heads': path.join(REPOSITORY, 'tests/data/models')};
+const families = {
+  gemma2: FIXTURES,
+  gemma3: FIXTURES,
+  mixtral: FIXTURES,
+  'gpt-oss': FIXTURES,
+  'llama-heads': path.join(REPOSITORY, 'tests/data/models'),
+};
 for (const [family, from] of Object.entries(families))
   test(`${family} on WebGPU`, {skip, timeout: 300000}, async () => {
     const file = path.join(folder, `${family}.gguf`);

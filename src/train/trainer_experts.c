@@ -33,15 +33,17 @@ tern_status tern_trainer__count_experts(tern_trainer *t, const tern_trainer_grap
                                         size_t n_rows, tern_error *err)
 {
     const tern_config *c = t->config;
-    uint64_t *counts = t->expert_rows;
-    if (!counts) return TERN_OK;
-    if (t->work.n_runs == 0) memset(counts, 0, (size_t)c->n_layers * c->n_experts * sizeof *counts);
+    tern_trainer_work *w = &t->work;
+    const uint64_t bytes = (uint64_t)t->plan.n_tokens * c->n_experts_used * sizeof *t->routes;
+    if (!t->expert_rows) return TERN_OK;
+    if (w->n_runs == 0 && w->n_reads == 1)
+        memset(t->expert_rows, 0, (size_t)c->n_layers * c->n_experts * sizeof *t->expert_rows);
+    uint32_t layer = 0;
     for (size_t i = 0; i < g->graph.n_values; i++) {
-        if (!tern_value_is_routes(&g->graph.values[i])) continue;
-        TERN_TRY(t->backend->buffer_read(t->backend, g->bound.bindings[i].buffer, 0, t->routes,
-                                         (uint64_t)t->plan.n_tokens * c->n_experts_used * sizeof *t->routes, err));
-        count_layer(t, rows, n_rows, counts);
-        counts += c->n_experts;
+        if (!tern_value_is_routes(&g->graph.values[i]) || layer++ < w->n_reads - 1) continue;
+        TERN_TRY(tern_trainer__fetch(t, g->bound.bindings[i].buffer, t->routes, bytes, err));
+        count_layer(t, rows, n_rows, t->expert_rows + (size_t)(w->n_reads - 1) * c->n_experts);
+        w->n_reads++;
     }
     return TERN_OK;
 }

@@ -61,6 +61,7 @@ typedef struct tern_trainer_work {
     bool running;          /* a graph was run, and what it made is to be read */
     bool accumulated;      /* some of the batch's gradients are there */
     size_t n_runs;         /* done */
+    uint32_t n_reads;      /* done, of the next run: its losses, then the routes of each layer */
     double sum;            /* of their losses */
     uint32_t n_passes;     /* optimizer_in_backward: done, of the one or two over the batch */
     double loss, norm;     /* the same: of the first of two */
@@ -165,7 +166,7 @@ tern_status tern_trainer__change_phase(tern_trainer *t, tern_error *err);
 /* The routes of all layers become outputs of the graph. */
 void tern_trainer__keep_routes(tern_graph *graph);
 tern_status tern_trainer__make_counts(tern_trainer *t, tern_error *err);
-/* Adds the routes of a run, which has ended, to those of the step. */
+/* Adds the routes of a run, whose losses have been read, to those of the step, layer by layer. PENDING: again. */
 tern_status tern_trainer__count_experts(tern_trainer *t, const tern_trainer_graph *g, const tern_train_row *rows,
                                         size_t n_rows, tern_error *err);
 

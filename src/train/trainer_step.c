@@ -63,16 +63,20 @@ static tern_status run_rows(tern_trainer *t, tern_trainer_graph_kind kind, const
                             const tern_train_params *training, tern_error *err)
 {
     const tern_trainer_graph *g = &t->graphs[kind];
-    if (!t->work.running) {
+    if (!t->work.running && t->work.n_reads == 0) {
         put_rows(t, g, rows, n_rows);
         TERN_TRY(tern_trainer__run(t, kind, training, err));
         t->work.accumulated = kind == TERN_TRAINER_STEP && !t->params.optimizer_in_backward;
         t->work.updating = kind == TERN_TRAINER_UPDATE || kind == TERN_TRAINER_UPDATE_ALONE;
     }
-    TERN_TRY(tern_trainer__fetch(t, g->bound.bindings[g->graph.losses].buffer, t->losses,
-                                 t->plan.n_tokens * sizeof *t->losses, err));
-    for (uint32_t i = 0; i < t->plan.n_tokens; i++) t->work.sum += (double)t->losses[i];
+    if (t->work.n_reads == 0) {
+        TERN_TRY(tern_trainer__fetch(t, g->bound.bindings[g->graph.losses].buffer, t->losses,
+                                     t->plan.n_tokens * sizeof *t->losses, err));
+        for (uint32_t i = 0; i < t->plan.n_tokens; i++) t->work.sum += (double)t->losses[i];
+        t->work.n_reads = 1;
+    }
     if (kind != TERN_TRAINER_EVALUATE) TERN_TRY(tern_trainer__count_experts(t, g, rows, n_rows, err));
+    t->work.n_reads = 0;
     t->work.n_runs++;
     return TERN_OK;
 }

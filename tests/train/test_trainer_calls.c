@@ -70,6 +70,36 @@ static void goes_on(void **state)
     close_micro(&m);
 }
 
+/* What the router chose is counted once, whatever stops in between. */
+static void experts_are_counted(void **state)
+{
+    (void)state;
+    enum { N_STEPS = 3 };
+    tern_model *model;
+    tern_backend *device;
+    double x[N_STEPS], y[N_STEPS];
+    const tern_model_options options = {.no_tokenizer = true};
+    tern_trainer_params p = small_params();
+    p.accumulate = 2;
+    assert_ok(tern_model_open(&model, test_fixture("mixtral"), &options, &err), err);
+    tern_trainer *a = test_trainer(test_backend("cpu"), model, &p);
+    steps_again(a, N_STEPS, x);
+    assert_ok(tern_cpu_open(&device, &(tern_cpu_options){.n_threads = 1}, &err), err);
+    test_make_pending(device, 31);
+    tern_trainer *b = test_trainer(device, model, &p);
+    steps_again(b, N_STEPS, y);
+    assert_false(test_pending_reading());
+    test_end_pending(device);
+    const tern_config *c = tern_model_config(model);
+    assert_memory_equal(x, y, sizeof x);
+    assert_memory_equal(tern_trainer_expert_rows(a), tern_trainer_expert_rows(b),
+                        (size_t)c->n_layers * c->n_experts * sizeof(uint64_t));
+    tern_trainer_close(a);
+    tern_trainer_close(b);
+    device->close(device);
+    tern_model_close(model);
+}
+
 static void same_adapters(const tern_adapter *a, const tern_adapter *b)
 {
     const uint32_t rank = tern_adapter_describe(a)->rank;
@@ -185,10 +215,8 @@ static void on_an_engine(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(goes_on),
-    cmocka_unit_test(adapter_goes_on),
-    cmocka_unit_test(steps_given_up),
-    cmocka_unit_test(on_an_engine),
+    cmocka_unit_test(goes_on),        cmocka_unit_test(experts_are_counted), cmocka_unit_test(adapter_goes_on),
+    cmocka_unit_test(steps_given_up), cmocka_unit_test(on_an_engine),
 };
 
 TEST_GROUP(trainer_calls, "", tests);

@@ -240,14 +240,33 @@ static void training(void **state)
     }
 }
 
+/* All weights, and adapters beside experts too. */
+static void training_of_experts(void **state)
+{
+    (void)state;
+    static const char *const targets[] = {"q_proj", "gate_proj", "down_proj"};
+    for (uint32_t i = 0; i < 4; i++) {
+        tern_trainer_params p = tern_trainer_defaults();
+        p.batch = 2;
+        p.seq = 48;
+        p.checkpoint = i & 2;
+        if (i & 1) p.lora = (tern_trainer_lora){.rank = 4, .alpha = 8, .targets = targets, .n_targets = 3};
+        check_training(test_fixture(i & 2 ? "gpt-oss" : "mixtral"), &p);
+    }
+}
+
 static void every_graph_was_seen(void **state)
 {
     (void)state;
     assert_true(n_checked > 10000);
 }
 
-static const struct CMUnitTest tests[] = {cmocka_unit_test(what_overlaps), cmocka_unit_test(bundled),
-                                          cmocka_unit_test(families),      cmocka_unit_test(passes),
-                                          cmocka_unit_test(training),      cmocka_unit_test(every_graph_was_seen)};
+static const struct CMUnitTest tests[] = {cmocka_unit_test(what_overlaps),
+                                          cmocka_unit_test(bundled),
+                                          cmocka_unit_test(families),
+                                          cmocka_unit_test(passes),
+                                          cmocka_unit_test(training),
+                                          cmocka_unit_test(training_of_experts),
+                                          cmocka_unit_test(every_graph_was_seen)};
 
 TEST_GROUP(webgpu_rules, "", tests);

@@ -120,13 +120,10 @@ test('what cannot be trained on is said', {skip}, async () => {
   assert.equal(engine.busy, false);
 });
 
-/** Few tokens: the GPU is one in software. */
-test('WebGPU: the losses are the CPU\'s, but for rounding', {skip: skip || noDawn, timeout: 600000}, async () => {
+/** Few tokens: the GPU is one in software. What was learned there, after losses that are the CPU's but for rounding. */
+async function tuneBoth(device, cpu) {
   const text = TEXT.slice(0, 280), options = {...OPTIONS, steps: 2, batch: 1, sequence: 16};
-  const gpu = await Gpu.open();
-  opened.push(gpu);
-  const device = await openEngine(gpu, undefined, {contextLength: 32});
-  const {steps: expected} = await tune(engine, text, options);
+  const {steps: expected} = await tune(cpu, text, options);
   const {adapter: bytes, steps} = await tune(device, text, options);
   assert.equal(steps.length, 2);
   steps.forEach(({loss, norm, validationLoss}, i) => {
@@ -134,7 +131,30 @@ test('WebGPU: the losses are the CPU\'s, but for rounding', {skip: skip || noDaw
     assert.ok(Math.abs(norm - expected[i].norm) <= 0.05 * norm, `step ${i + 1}: ${norm}, ${expected[i].norm} expected`);
     assert.equal(validationLoss, null);
   });
+  return bytes;
+}
+
+async function gpuEngine(file) {
+  const gpu = await Gpu.open();
+  opened.push(gpu);
+  return openEngine(gpu, file, {contextLength: 32});
+}
+
+test('WebGPU: the losses are the CPU\'s, but for rounding', {skip: skip || noDawn, timeout: 600000}, async () => {
+  const device = await gpuEngine(undefined), bytes = await tuneBoth(device, engine);
   assert.deepEqual(await greedy(device, PROMPT, 4), await greedy(engine, PROMPT, 4), 'all is as it was');
   const lora = await device.loadLora([{name: 'adapter.gguf', bytes}]);
   assert.equal(lora.rank, 4);
+});
+
+test('WebGPU: through experts', {skip: native || noDawn, timeout: 600000}, async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tern-experts-')), file = join(folder, 'gpt-oss.gguf');
+  try {
+    execFileSync(TERN, ['synth', '--preset', 'gpt-oss-tiny', '-o', file], {stdio: 'ignore'});
+    const cpu = await openEngine(null, file, {contextLength: 32});
+    await tuneBoth(await gpuEngine(file), cpu);
+    cpu.dispose();
+  } finally {
+    rmSync(folder, {recursive: true});
+  }
 });

@@ -109,11 +109,11 @@ static void adapters(void **state)
 static void experts(void **state)
 {
     (void)state;
-    static const char *const fixtures[] = {"mixtral", "gpt-oss"};
+    const char *const paths[] = {test_fixture("mixtral"), test_fixture("gpt-oss"), test_made(test_made_experts[0])};
     if (strcmp(test_gpu_name(), "cuda") == 0) skip(); /* lacks the gradients, and says so (test_trainer_models.c) */
-    for (size_t m = 0; m < 2; m++) {
+    for (size_t m = 0; m < sizeof paths / sizeof *paths; m++) {
         test_trained t;
-        test_trained_open(&t, test_fixture(fixtures[m]), false);
+        test_trained_open(&t, paths[m], false);
         compare(&t, &(test_how){.chunk = m ? 64 : 0, .checkpoint = m == 0}, 1e-4);
         test_trained_freeze(&t);
         for (uint32_t layer = 0; layer < t.config->n_layers; layer++) {

@@ -1,6 +1,6 @@
 // Gemma 2 and 3, whose layers have windows, soft caps and two ropes, heads that are no multiple of 8, and the experts
-// of Mixtral and GPT-OSS on WebGPU (Dawn on SwiftShader under Node): the tokens and log-probabilities of the
-// independent goldens.
+// of Mixtral, GPT-OSS and Qwen3-MoE on WebGPU (Dawn on SwiftShader under Node): the tokens and log-probabilities of
+// the independent goldens.
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
 import fs from 'node:fs';
@@ -15,6 +15,7 @@ import {errorOf, lastLogprobs, safetensors} from './support/goldens.mjs';
 
 const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
 const FIXTURES = path.join(REPOSITORY, '../shared/fixtures');
+const MADE = path.join(REPOSITORY, 'tests/data/models');
 const TERN = path.join(REPOSITORY, 'build/release/tern');
 const TOP = 20, N_GREEDY = 5; // of 24: a driver in software takes its time
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tern-families-'));
@@ -46,7 +47,8 @@ const families = {
   gemma3: FIXTURES,
   mixtral: FIXTURES,
   'gpt-oss': FIXTURES,
-  'llama-heads': path.join(REPOSITORY, 'tests/data/models'),
+  qwen3moe: MADE,
+  'llama-heads': MADE,
 };
 for (const [family, from] of Object.entries(families))
   test(`${family} on WebGPU`, {skip, timeout: 300000}, async () => {

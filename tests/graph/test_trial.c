@@ -287,6 +287,54 @@ static void terms_of_gradients(void **state)
     test_case_close(&c);
 }
 
+/* Gradients with a route, of tokens and of the matrices: large ones are cut, of each expert alike. */
+static void terms_of_expert_gradients(void **state)
+{
+    (void)state;
+    enum { EXPERTS = 300, WIDE = 60, CUT = 35, K = 3, ROW = 7 };
+    test_case c;
+    tern_trial t;
+    double terms[COLS];
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = TOKENS, .n_routes = K, .training = true});
+    const tern_view dy = test_case_rows(&c, "dy", TERN_ROWS_ROUTED, WIDE, TEST_ORDINARY),
+                    x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, COLS, TEST_ORDINARY),
+                    w = test_case_weight(&c, "f32", EXPERTS * WIDE, COLS),
+                    dw = test_case_state(&c, "dw", TERN_STATE_GRADIENT, TERN_DTYPE_F32, EXPERTS * WIDE, COLS,
+                                         TEST_ORDINARY);
+    tern_op op = {.kind = TERN_OP_LINEAR_DX, .n_in = TERN_LINEAR_DX_INPUTS, .in = {dy, w}, .n_experts = EXPERTS};
+    const tern_view routes = op.route = test_case_activation(&c, "routes", TERN_ROWS_ROUTED, TERN_DTYPE_U32, 2);
+    const tern_view dx = op.out = test_case_output(&c, "dx", TERN_ROWS_TOKENS, TERN_DTYPE_F32, COLS);
+    test_case_add(&c, op);
+    op.kind = TERN_OP_LINEAR_DW, op.rows = TERN_ROWS_ROUTED, op.n_in = TERN_LINEAR_DW_INPUTS;
+    op.in[TERN_LINEAR_DW_X] = x, op.in[TERN_LINEAR_DW_DW] = dw, op.out.value = TERN_NO_VALUE;
+    test_case_add(&c, op);
+    assert_ok(tern_trial__open(&t, &c.graph, &c.graph.ops[0], true, &err), err);
+    const tern_route *made = (const tern_route *)(const void *)t.contents[routes.value];
+    assert_true(op_terms(&t, dx.value, 2, COLS, terms));
+    for (uint32_t i = 0; i < COLS; i++) {
+        double want = 0;
+        for (uint32_t n = 2 * K; n < 3 * K; n++)
+            for (uint32_t r = 0; r < WIDE; r++)
+                want += at(&t, dy, n, r) * weight_at(&c, w, made[n].expert * WIDE + r, i);
+        near(terms[i], want);
+    }
+    tern_trial__close(&t);
+    assert_ok(tern_trial__open(&t, &c.graph, &c.graph.ops[1], true, &err), err);
+    made = (const tern_route *)(const void *)t.contents[routes.value];
+    const uint32_t expert = made[4].expert, row = expert * CUT + ROW;
+    assert_int_equal(t.values[dw.value].n_rows, EXPERTS * CUT);
+    assert_int_equal(t.op.in[TERN_LINEAR_DW_DY].cols, CUT);
+    assert_true(op_terms(&t, dw.value, row, COLS, terms));
+    for (uint32_t i = 0; i < COLS; i++) {
+        double want = at(&t, dw, row, i);
+        for (uint32_t n = 0; n < t.n_tokens * K; n++)
+            if (made[n].expert == expert) want += at(&t, dy, n, ROW) * at(&t, x, n / K, i);
+        near(terms[i], want);
+    }
+    tern_trial__close(&t);
+    test_case_close(&c);
+}
+
 static int seed(void **state)
 {
     (void)state;
@@ -295,8 +343,12 @@ static int seed(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(doubts),           cmocka_unit_test(a_row_that_cancels), cmocka_unit_test(terms_of_products),
-    cmocka_unit_test(terms_of_experts), cmocka_unit_test(terms_of_gradients),
+    cmocka_unit_test(doubts),
+    cmocka_unit_test(a_row_that_cancels),
+    cmocka_unit_test(terms_of_products),
+    cmocka_unit_test(terms_of_experts),
+    cmocka_unit_test(terms_of_gradients),
+    cmocka_unit_test(terms_of_expert_gradients),
 };
 
 TEST_GROUP(graph_trial, "", tests, .setup = seed);

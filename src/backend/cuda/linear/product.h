@@ -58,7 +58,7 @@ typedef struct tern_cuda_product_device {
 typedef enum tern_cuda_product_kernel {
     TERN_CUDA_PRODUCT_TERNARY_VEC,   /* int8 rows, few: tensor cores, K split among the warps of a block */
     TERN_CUDA_PRODUCT_TERNARY_MMA,   /* int8 rows, many: mma.sync */
-    TERN_CUDA_PRODUCT_TERNARY_WGMMA, /* the same on sm_90a: wgmma */
+    TERN_CUDA_PRODUCT_TERNARY_WGMMA, /* int8 rows, from a few on, on sm_90a: wgmma */
     TERN_CUDA_PRODUCT_DENSE_VEC,     /* f32 rows, few */
     TERN_CUDA_PRODUCT_DENSE_MMA      /* f32 rows, many: halves on tensor cores */
 } tern_cuda_product_kernel;

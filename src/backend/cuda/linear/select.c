@@ -1,9 +1,16 @@
 /* Which kernel a product gets: one table, by what x is and how many rows there may be. */
 #include "backend/cuda/linear/product.h"
 
+/* Shapes of weights that a row of the table is for. */
+typedef enum shape {
+    ANY_SHAPE,
+    WIDE_SHAPE, /* tiles of 128 rows for at least half of the processors */
+    LONG_SHAPE  /* rows of at least LONG_ROW columns */
+} shape;
+
 typedef struct choice {
     bool q8;
-    bool narrow;         /* only where a block's tile is a small part of the time: few rows of weights, or long ones */
+    shape shape;
     uint32_t capability; /* exactly; 0: any */
     uint32_t most;       /* rows of x */
     tern_cuda_product_kernel kernel;
@@ -11,18 +18,28 @@ typedef struct choice {
 
 /* The first row that fits (docs/internals/cuda.md has the times). */
 static const choice table[] = {
-    {true, false, 0, 256, TERN_CUDA_PRODUCT_TERNARY_VEC},
-    {true, true, 90, UINT32_MAX, TERN_CUDA_PRODUCT_TERNARY_WGMMA},
-    {true, false, 0, UINT32_MAX, TERN_CUDA_PRODUCT_TERNARY_MMA},
-    {false, false, 0, 8, TERN_CUDA_PRODUCT_DENSE_VEC},
-    {false, false, 0, UINT32_MAX, TERN_CUDA_PRODUCT_DENSE_MMA},
+    {true, WIDE_SHAPE, 90, 8, TERN_CUDA_PRODUCT_TERNARY_VEC},
+    {true, WIDE_SHAPE, 90, UINT32_MAX, TERN_CUDA_PRODUCT_TERNARY_WGMMA},
+    {true, LONG_SHAPE, 90, 64, TERN_CUDA_PRODUCT_TERNARY_VEC},
+    {true, ANY_SHAPE, 90, 32, TERN_CUDA_PRODUCT_TERNARY_VEC},
+    {true, ANY_SHAPE, 90, UINT32_MAX, TERN_CUDA_PRODUCT_TERNARY_WGMMA},
+    {true, ANY_SHAPE, 0, 256, TERN_CUDA_PRODUCT_TERNARY_VEC},
+    {true, ANY_SHAPE, 0, UINT32_MAX, TERN_CUDA_PRODUCT_TERNARY_MMA},
+    {false, ANY_SHAPE, 0, 8, TERN_CUDA_PRODUCT_DENSE_VEC},
+    {false, ANY_SHAPE, 0, UINT32_MAX, TERN_CUDA_PRODUCT_DENSE_MMA},
 };
 
-enum { FEW_ROWS = 1024, LONG_ROWS = 4096 };
+enum { LONG_ROW = 4096, TILE_ROWS = 128 };
 
-static bool is_narrow(const tern_cuda_product *l)
+static bool has_shape(const tern_cuda_product *l, const tern_cuda_product_device *d, shape shape)
 {
-    return !l->gated && (l->cols >= LONG_ROWS || (l->n_parts == 1 && l->parts[0].rows <= FEW_ROWS));
+    uint32_t tiles = 0;
+    for (uint32_t i = 0; i < l->n_parts; i++) tiles += (l->parts[i].rows + TILE_ROWS - 1) / TILE_ROWS;
+    switch (shape) {
+    case WIDE_SHAPE: return tiles * 2 >= d->multiprocessors;
+    case LONG_SHAPE: return l->cols >= LONG_ROW;
+    default: return true;
+    }
 }
 
 static bool is_alike(const tern_cuda_weight *a, const tern_cuda_weight *b)
@@ -106,7 +123,7 @@ tern_cuda_product_kernel tern_cuda_product_select(const tern_cuda_product *l, co
 {
     for (size_t i = 0;; i++) {
         const choice *c = &table[i];
-        if (c->q8 != l->q8 || l->n > c->most || (c->narrow && !is_narrow(l))) continue;
+        if (c->q8 != l->q8 || l->n > c->most || !has_shape(l, d, c->shape)) continue;
         if (c->capability && c->capability != d->capability) continue;
         return c->kernel;
     }

@@ -1,155 +1,232 @@
 // Ternary weights times many int8 rows on the tensor cores of sm_90a: wgmma, with codes as int8 in registers and x in
 // shared memory.
 //
-// A block has 128 rows of weights, 64 for each of its two warpgroups (gated: 64 of each part), and NT tokens, 128
-// columns at a time. x comes by the copy engine (a tensor map of the int8 rows, 128-byte swizzle, rows beyond the last
-// are zeros), STAGES steps on their way. A lane's words of an I2_S group are its fragments of four products, one for
-// each quarter; they are asked for AHEAD steps before.
+// A block has 128 rows of weights (gated: 64 of each part), 64 for each of the two warpgroups that multiply, and NT
+// tokens, 128 columns at a time. One warp fetches: x by the copy engine (a tensor map of the int8 rows, 128-byte
+// swizzle, rows beyond the last are zeros), weights as they are stored, 32 bytes of each row. A lane's words of an I2_S
+// group are its fragments of four products, one for each quarter. In the end sums go through shared memory, so that
+// rows of out are written whole, by a loop that is short: code that runs once has to be fetched once.
 #include "backend/cuda/linear/common.cuh"
 #include "backend/cuda/linear/wgmma.cuh"
 #include "backend/cuda/tensor_map.cuh"
 
-enum { STAGES = 6, AHEAD = 4, THREADS = 256, GROUP = 128 };
+enum { CONSUMERS = 256, THREADS = 384, GROUP = 128, TILE = 128, CODES = TILE * 32, STAGES = 8, PITCH = TILE + 4 };
+enum { FETCHES = CONSUMERS, NOTES = CONSUMERS + 32 }; // first threads of the warps that fetch, and that note scales
 
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-// NT rows of x, columns c .. c + 127, to shared memory.
-static __device__ __forceinline__ void fetch_x(uint32_t to, const CUtensorMap *map, uint32_t c, uint32_t token,
-                                               uint32_t full, uint32_t bytes)
-{
-    barrier_expect(full, bytes);
-    asm volatile(
-        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0],[%1,{%2,%3}],[%4];" ::"r"(to),
-        "l"(map), "r"(c), "r"(token), "r"(full)
-        : "memory");
-}
-
-// A lane's words of a group: of two rows, the 4 columns t of each quarter and the 4 that are 16 further.
-struct Words {
-    uint32_t v[4];
+// A stage: x, then codes.
+template <int NT> struct Shape {
+    static constexpr uint32_t x = NT * GROUP, stage = x + CODES, stages = NT > 128 ? 6 : STAGES;
+    static_assert(NT * PITCH * 4 <= stages * stage, "sums have the room of stages");
 };
 
-static __device__ __forceinline__ Words load_words(const uint8_t *low, const uint8_t *high, uint32_t group)
-{
-    Words w;
-    w.v[0] = __ldg((const unsigned int *)(low + group * 32));
-    w.v[1] = __ldg((const unsigned int *)(high + group * 32));
-    w.v[2] = __ldg((const unsigned int *)(low + group * 32 + 16));
-    w.v[3] = __ldg((const unsigned int *)(high + group * 32 + 16));
-    return w;
-}
+struct Token {
+    int less;
+    float inverse;
+};
 
 // Where a step is among the stages.
 struct Place {
     uint32_t stage, parity;
 };
 
-template <int NT> struct Block {
-    int d[NT / 2];
-    const uint8_t *low, *high;
-    uint32_t stages, full, empty, groups, token;
-    Place at;
+// Of a block: its memory, and its barriers.
+struct Room {
+    uint32_t stages, full, empty, noted;
 };
 
-template <int NT> static __device__ __forceinline__ void keep(int (&d)[NT])
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+template <int NT> static __device__ __forceinline__ Place next_place(Place at)
 {
-#pragma unroll
-    for (int i = 0; i < NT; i++) asm volatile("" : "+r"(d[i])::"memory");
+    return at.stage + 1 == Shape<NT>::stages ? Place{0, at.parity ^ 1} : Place{at.stage + 1, at.parity};
 }
 
-// Multiplies a group; the step before is done then, and its stage is filled anew.
-template <int NT>
-static __device__ __forceinline__ void multiply_group(Block<NT> &b, const CUtensorMap *map, uint32_t group,
-                                                      uint32_t (&a)[16], Words &w)
+// The row of weights in place i of a tile: its part and row. Gated: a lane's two rows are of the two parts.
+static __device__ __forceinline__ uint2 row_in_place(const Linear &l, Tile at, uint32_t i)
 {
-    const uint32_t bytes = NT * GROUP;
+    return l.gated ? make_uint2(i / 8 % 2, at.first + i / 16 * 8 + i % 8) : make_uint2(at.part, at.first + i);
+}
+
+// NT rows of x, columns c .. c + 127, to shared memory.
+static __device__ __forceinline__ void fetch_x(uint32_t to, const CUtensorMap *map, uint32_t c, uint32_t token,
+                                               uint32_t full)
+{
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0],[%1,{%2,%3}],[%4];" ::"r"(to),
+        "l"(map), "r"(c), "r"(token), "r"(full)
+        : "memory");
+}
+
+// By a warp: all stages, as they become free. The halves of every other four rows' codes change places, so that a
+// warp's words lie in different banks.
+template <int NT>
+static __device__ __forceinline__ void fetch_stages(const Linear &l, const CUtensorMap *map, Tile at, Room room)
+{
+    const uint32_t lane = threadIdx.x % 32, turned = lane / 4 % 2 * 16, groups = l.row_bytes / 32;
+    const uint8_t *rows[4];
 #pragma unroll
-    for (int i = 0; i < 16; i++) a[i] = w.v[i & 3] >> (6 - 2 * (i >> 2)) & 0x03030303u;
-    if (group + AHEAD < b.groups) w = load_words(b.low, b.high, group + AHEAD);
-    barrier_wait(b.full + 8 * b.at.stage, b.at.parity);
+    for (int i = 0; i < 4; i++) {
+        const uint2 r = row_in_place(l, at, lane + 32 * i);
+        rows[i] = l.parts[r.x].w + (size_t)min(r.y, l.parts[r.x].rows - 1) * l.row_bytes;
+    }
+    Place p = {0, 1};
+    for (uint32_t group = 0; group < groups; group++, p = next_place<NT>(p)) {
+        const uint32_t to = room.stages + p.stage * Shape<NT>::stage, full = room.full + 8 * p.stage;
+        barrier_wait(room.empty + 8 * p.stage, p.parity);
+        if (lane == 0) {
+            barrier_expect(full, Shape<NT>::x);
+            fetch_x(to, map, group * GROUP, blockIdx.y * NT, full);
+        }
 #pragma unroll
-    for (int i = 0; i < 16; i++) asm volatile("" : "+r"(a[i])::"memory");
-    keep(b.d);
+        for (int i = 0; i < 4; i++) {
+            const uint32_t place = to + Shape<NT>::x + (lane + 32 * i) * 32;
+            copy16(place + turned, rows[i] + group * 32);
+            copy16(place + (turned ^ 16), rows[i] + group * 32 + 16);
+        }
+        asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(full) : "memory");
+    }
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+template <int NT>
+static __device__ __forceinline__ void note_tokens(const Linear &l, uint32_t count, Token *tokens, Room room)
+{
+    for (uint32_t i = threadIdx.x - NOTES; i < NT; i += THREADS - NOTES) {
+        const uint32_t t = min(blockIdx.y * NT + i, count - 1);
+        tokens[i] = Token{__ldg(l.x_sums + t), __ldg(l.x_scales + t)};
+    }
+    barrier_arrive(room.noted);
+}
+
+template <int N> static __device__ __forceinline__ void keep(int (&d)[N])
+{
+#pragma unroll
+    for (int i = 0; i < N; i++) asm volatile("" : "+r"(d[i])::"memory");
+}
+
+// A lane's words of a stage: of two rows, the 4 columns t of each quarter and the 4 that are 16 further; as bytes.
+static __device__ __forceinline__ void load_codes(uint32_t (&a)[16], uint32_t codes)
+{
+    const uint32_t lane = threadIdx.x % 32;
+    const uint32_t at = codes + (threadIdx.x / 32 * 16 + lane / 4) * 32 + lane % 4 * 4 + lane / 16 * 16;
+    uint32_t w[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        asm volatile("ld.shared.u32 %0,[%1];" : "=r"(w[i]) : "r"((at ^ i / 2 * 16) + i % 2 * 256) : "memory");
+#pragma unroll
+    for (int i = 0; i < 16; i++) {
+        a[i] = w[i & 3] >> (6 - 2 * (i >> 2)) & 0x03030303u;
+        asm volatile("" : "+r"(a[i])::"memory");
+    }
+}
+
+// Multiplies the next stage; the one before is done then, and free.
+template <int NT>
+static __device__ __forceinline__ void multiply_stage(int (&d)[NT / 2], uint32_t (&a)[16], Room room, Place &at,
+                                                      bool is_first)
+{
+    const uint32_t from = room.stages + at.stage * Shape<NT>::stage;
+    barrier_wait(room.full + 8 * at.stage, at.parity);
+    load_codes(a, from + Shape<NT>::x);
+    keep(d);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
-    for (int i = 0; i < 4; i++) wgmma(b.d, a + 4 * i, descriptor(b.stages + b.at.stage * bytes + 32 * i));
+    for (int i = 0; i < 4; i++) wgmma(d, a + 4 * i, descriptor(from + 32 * i));
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-    if (group > 0) {
-        const uint32_t before = b.at.stage == 0 ? STAGES - 1 : b.at.stage - 1;
-        const uint32_t parity = b.at.stage == 0 ? b.at.parity ^ 1 : b.at.parity;
-        if ((threadIdx.x & 127) == 0) barrier_arrive(b.empty + 8 * before);
-        if (threadIdx.x == 0 && group - 1 + STAGES < b.groups) {
-            barrier_wait(b.empty + 8 * before, parity);
-            fetch_x(b.stages + before * bytes, map, (group - 1 + STAGES) * GROUP, b.token, b.full + 8 * before, bytes);
-        }
-    }
-    if (++b.at.stage == STAGES) b.at = Place{0, b.at.parity ^ 1};
+    if (!is_first && threadIdx.x % 32 == 0)
+        barrier_arrive(room.empty + 8 * (at.stage == 0 ? Shape<NT>::stages - 1 : at.stage - 1));
+    at = next_place<NT>(at);
 }
 
-// All groups: fragments of two steps take turns, as the products read them while they run.
-template <int NT> static __device__ __forceinline__ void multiply_row(Block<NT> &b, const CUtensorMap *map)
+// All stages: fragments of two take turns, as the products read them while they run.
+template <int NT>
+static __device__ __forceinline__ void multiply_stages(int (&d)[NT / 2], uint32_t groups, Room room)
 {
-    Words w[AHEAD];
     uint32_t a0[16], a1[16];
-#pragma unroll
-    for (uint32_t i = 0; i < AHEAD; i++) w[i] = load_words(b.low, b.high, min(i, b.groups - 1));
-    for (uint32_t group = 0; group + 1 < b.groups; group += 2) { // no branch may lie around a product
-        multiply_group<NT>(b, map, group, a0, w[0]);
-        multiply_group<NT>(b, map, group + 1, a1, w[1]);
-        const Words even = w[0], odd = w[1];
-        w[0] = w[2], w[1] = w[3];
-        w[2] = even, w[3] = odd;
+    Place at = {0, 0};
+    for (uint32_t i = 0; i + 1 < groups; i += 2) { // no branch may lie around a product
+        multiply_stage<NT>(d, a0, room, at, i == 0);
+        multiply_stage<NT>(d, a1, room, at, false);
     }
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-    keep(b.d);
-    if (b.groups % 2 == 0) return;
-    multiply_group<NT>(b, map, b.groups - 1, a0, w[0]);
+    keep(d);
+    if (groups % 2 == 0) return;
+    multiply_stage<NT>(d, a0, room, at, groups == 1);
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-    keep(b.d);
+    keep(d);
 }
 
-// Number i of a warpgroup's fragments: its token and row within the block's tile.
-static __device__ __forceinline__ uint32_t token_of(uint32_t i)
+static __device__ __forceinline__ void consumers_sync()
 {
-    return i / 4 * 8 + 2 * (threadIdx.x & 3) + (i & 1);
+    asm volatile("bar.sync 1,%0;" ::"n"((int)CONSUMERS) : "memory");
 }
 
-static __device__ __forceinline__ uint32_t row_of(uint32_t i)
+// Sums to shared memory, [token][row of the tile]; gated: the rows of the gate come first.
+template <int NT> static __device__ __forceinline__ void put_sums(const int (&d)[NT / 2], bool gated, int *sums)
 {
-    return (threadIdx.x >> 5 & 3) * 16 + (threadIdx.x >> 2 & 7) + (i >> 1 & 1) * 8;
+    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int *low = sums + 2 * (lane % 4) * PITCH + warp * (gated ? 8 : 16) + lane / 4;
+    int *high = low + (gated ? TILE / 2 : 8);
+#pragma unroll
+    for (int i = 0; i < NT / 2; i++) (i & 2 ? high : low)[(i / 4 * 8 + (i & 1)) * PITCH] = d[i];
+}
+
+// What a lane's sums are multiplied with, and what is added: of rows lane, lane + 32, .. of the tile, `n` of which are
+// written, from column `col` of out on.
+struct Endings {
+    float scale[4], bias[4];
+    uint32_t col, n;
+};
+
+static __device__ __forceinline__ Endings endings_of(const Linear &l, Tile at)
+{
+    const uint32_t lane = threadIdx.x % 32;
+    Endings e = {};
+    e.col = at.col + at.first + lane;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const uint32_t row = at.first + lane + 32 * (l.gated ? i % 2 : i);
+        const tern_cuda_part &p = l.parts[l.gated ? i / 2 : at.part];
+        if (row >= p.rows) continue;
+        e.scale[i] = scale_of(p, row);
+        e.bias[i] = biased(p, row, 0);
+        e.n += !l.gated || i < 2;
+    }
+    return e;
+}
+
+// A warp for each token.
+template <int NT>
+static __device__ __forceinline__ void finish_tokens(const Linear &l, const Endings &e, const int *sums, uint32_t count,
+                                                     const Token *tokens)
+{
+    const uint32_t lane = threadIdx.x % 32, first = blockIdx.y * NT, n = min(count - first, (uint32_t)NT);
+#pragma unroll 4
+    for (uint32_t t = threadIdx.x / 32; t < n; t += CONSUMERS / 32) {
+        const Token k = tokens[t];
+        float y[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            y[i] = (float)(sums[t * PITCH + lane + 32 * i] - k.less) * (k.inverse * e.scale[i]) + e.bias[i];
+        if (l.gated) y[0] = activated(l.activation, y[0]) * y[2], y[1] = activated(l.activation, y[1]) * y[3];
+#pragma unroll
+        for (uint32_t i = 0; i < 4; i++)
+            if (i < e.n) finish(l, first + t, e.col + 32 * i, y[i]);
+    }
 }
 
 template <int NT>
-static __device__ __forceinline__ void finish_block(const Linear &l, const Block<NT> &b, Tile at, uint32_t count,
-                                                    int *pool)
+static __device__ __forceinline__ void multiply_tile(const Linear &l, Tile at, uint32_t count, Room room, int *sums,
+                                                     const Token *tokens)
 {
-    const uint32_t half = threadIdx.x / 128, mine = threadIdx.x % 128;
-    if (l.gated) {
-        __syncthreads(); // nobody reads x any more
-        if (half == 1) {
-#pragma unroll
-            for (int i = 0; i < NT / 2; i++) pool[i * 128 + mine] = b.d[i];
-        }
-        __syncthreads();
-        if (half == 1) return;
-    }
-    const tern_cuda_part &part = l.parts[at.part];
-#pragma unroll
-    for (int k = 0; k < 2; k++) {
-        const uint32_t r = at.first + (l.gated ? 0 : half * 64) + row_of(2 * k);
-        if (r >= part.rows) continue;
-        const float scale = scale_of(part, r), up_scale = l.gated ? scale_of(l.parts[1], r) : 0;
-#pragma unroll
-        for (int j = 0; j < NT / 4; j++) {
-            const int i = j / 2 * 4 + 2 * k + (j & 1);
-            const uint32_t token = b.token + token_of(i);
-            if (token >= count) continue;
-            const int less = __ldg(l.x_sums + token);
-            const float inverse = __ldg(l.x_scales + token), y = (float)(b.d[i] - less) * (inverse * scale);
-            if (l.gated) finish_gated(l, token, r, y, (float)(pool[i * 128 + mine] - less) * (inverse * up_scale));
-            else finish(l, token, at.col + r, biased(part, r, y));
-        }
-    }
+    int d[NT / 2] = {};
+    const Endings e = endings_of(l, at);
+    multiply_stages<NT>(d, l.row_bytes / 32, room);
+    barrier_wait(room.noted, 0);
+    consumers_sync(); // nobody reads x any more
+    put_sums<NT>(d, l.gated, sums);
+    consumers_sync();
+    finish_tokens<NT>(l, e, sums, count, tokens);
 }
 #endif
 
@@ -159,32 +236,29 @@ static __global__ void __launch_bounds__(THREADS, 1)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ __align__(1024) uint8_t stages[];
-    __shared__ uint64_t barriers[2 * STAGES];
-    const uint32_t half = threadIdx.x / 128, count = row_count(l);
-    Block<NT> b = {};
-    b.token = blockIdx.y * NT;
-    if (b.token >= count) return;
-    b.stages = shared_address(stages);
-    b.full = shared_address(barriers);
-    b.empty = b.full + 8 * STAGES;
-    b.groups = l.row_bytes / 32;
+    __shared__ uint64_t barriers[2 * STAGES + 1];
+    __shared__ Token tokens[NT];
+    const uint32_t count = row_count(l), base = shared_address(barriers);
+    const Room room = {shared_address(stages), base, base + 8 * STAGES, base + 16 * STAGES};
+    if (blockIdx.y * NT >= count) return;
     if (threadIdx.x == 0) {
         for (uint32_t i = 0; i < STAGES; i++) {
-            barrier_init(b.full + 8 * i, 1);
-            barrier_init(b.empty + 8 * i, 2);
+            barrier_init(room.full + 8 * i, 1 + 32);
+            barrier_init(room.empty + 8 * i, CONSUMERS / 32);
         }
+        barrier_init(room.noted, THREADS - NOTES);
         asm volatile("fence.mbarrier_init.release.cluster;");
-        for (uint32_t i = 0; i < STAGES && i < b.groups; i++)
-            fetch_x(b.stages + i * NT * GROUP, &map, i * GROUP, b.token, b.full + 8 * i, NT * GROUP);
     }
     __syncthreads();
-    const Tile at = tile_of(l, blockIdx.x, l.gated ? 64 : 128);
-    const tern_cuda_part &part = l.parts[l.gated ? half : at.part];
-    const uint32_t r = at.first + (l.gated ? 0 : half * 64) + row_of(0);
-    b.low = part.w + (size_t)min(r, part.rows - 1) * l.row_bytes + (threadIdx.x & 3) * 4;
-    b.high = part.w + (size_t)min(r + 8, part.rows - 1) * l.row_bytes + (threadIdx.x & 3) * 4;
-    multiply_row<NT>(b, &map);
-    finish_block<NT>(l, b, at, count, (int *)stages);
+    const Tile at = tile_of(l, blockIdx.x, l.gated ? TILE / 2 : TILE);
+    if (threadIdx.x >= CONSUMERS) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        if (threadIdx.x < NOTES) fetch_stages<NT>(l, &map, at, room);
+        else note_tokens<NT>(l, count, tokens, room);
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+        multiply_tile<NT>(l, at, count, room, (int *)stages, tokens);
+    }
 #endif
 }
 
@@ -199,24 +273,33 @@ template <int NT> static cudaError_t start(const Linear *l, cudaStream_t s)
                CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS)
         return cudaErrorInvalidValue;
-    const int shared = STAGES * NT * GROUP;
+    const int shared = Shape<NT>::stages * Shape<NT>::stage;
     const cudaError_t e = cudaFuncSetAttribute(ternary_wgmma<NT>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
     if (e != cudaSuccess) return e;
-    const dim3 grid(tiles_of(l, l->gated ? 64 : 128), (l->n + NT - 1) / NT);
+    const dim3 grid(tiles_of(l, l->gated ? TILE / 2 : TILE), (l->n + NT - 1) / NT);
     ternary_wgmma<NT><<<grid, THREADS, shared, s>>>(*l, map);
     return cudaGetLastError();
 }
 
-// How long a width takes: rounds of the device, each as long as its tokens and some more.
-static uint32_t cost(const Linear *l, uint32_t processors, uint32_t width)
+typedef struct width {
+    uint32_t tokens;
+    cudaError_t (*start)(const Linear *l, cudaStream_t s);
+} width;
+
+static const width widths[] = {{32, start<32>},   {64, start<64>},   {96, start<96>},
+                               {128, start<128>}, {192, start<192>}, {256, start<256>}};
+
+// How long a width takes, in units of about 1.5 ns of an H200: rounds of the device, each with its groups and its end.
+static uint64_t cost(const Linear *l, uint32_t processors, uint32_t tokens)
 {
-    const uint32_t blocks = tiles_of(l, l->gated ? 64 : 128) * ((l->n + width - 1) / width);
-    return (blocks + processors - 1) / processors * (width + 32);
+    const uint64_t blocks = (uint64_t)tiles_of(l, l->gated ? TILE / 2 : TILE) * ((l->n + tokens - 1) / tokens);
+    return (blocks + processors - 1) / processors * (l->row_bytes / 32 * (133 + tokens) + 18 * tokens + 1333);
 }
 
 cudaError_t tern_cuda_ternary_wgmma(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s)
 {
-    const uint32_t n = d->multiprocessors, wide = cost(l, n, 256), middle = cost(l, n, 128), small = cost(l, n, 64);
-    if (wide <= middle && wide <= small) return start<256>(l, s);
-    return middle <= small ? start<128>(l, s) : start<64>(l, s);
+    const width *best = widths;
+    for (const width &w : widths)
+        if (cost(l, d->multiprocessors, w.tokens) < cost(l, d->multiprocessors, best->tokens)) best = &w;
+    return best->start(l, s);
 }

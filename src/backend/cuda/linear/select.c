@@ -31,11 +31,11 @@ static const choice table[] = {
 
 enum { LONG_ROW = 4096, TILE_ROWS = 128 };
 
-static bool has_shape(const tern_cuda_product *l, const tern_cuda_product_device *d, shape shape)
+static bool has_shape(const tern_cuda_product *l, const tern_cuda_product_device *d, shape wanted)
 {
     uint32_t tiles = 0;
     for (uint32_t i = 0; i < l->n_parts; i++) tiles += (l->parts[i].rows + TILE_ROWS - 1) / TILE_ROWS;
-    switch (shape) {
+    switch (wanted) {
     case WIDE_SHAPE: return tiles * 2 >= d->multiprocessors;
     case LONG_SHAPE: return l->cols >= LONG_ROW;
     default: return true;

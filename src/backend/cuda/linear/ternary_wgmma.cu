@@ -139,8 +139,7 @@ static __device__ __forceinline__ void multiply_stage(int (&d)[NT / 2], uint32_t
 }
 
 // All stages: fragments of two take turns, as the products read them while they run.
-template <int NT>
-static __device__ __forceinline__ void multiply_stages(int (&d)[NT / 2], uint32_t groups, Room room)
+template <int NT> static __device__ __forceinline__ void multiply_stages(int (&d)[NT / 2], uint32_t groups, Room room)
 {
     uint32_t a0[16], a1[16];
     Place at = {0, 0};

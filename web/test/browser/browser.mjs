@@ -1,4 +1,5 @@
 /** Starts Debian's Chromium for the browser tests and watches what a page does: errors, requests to others. */
+import assert from 'node:assert/strict';
 import {existsSync} from 'node:fs';
 import {dirname, join} from 'node:path';
 import {fileURLToPath} from 'node:url';
@@ -61,6 +62,26 @@ export async function ask(page, prompt, timeout = 120000) {
   await page.press('#prompt', 'Enter');
   await finished(page, timeout);
   return page.locator('.turn .reply').last().innerText();
+}
+
+/** Waits until a part of the page shows what the pattern asks for; says at last what it shows instead. */
+export async function says(page, selector, pattern, timeout = 10000) {
+  let text = '';
+  for (const end = Date.now() + timeout; Date.now() < end; await page.waitForTimeout(50)) {
+    text = await page.innerText(selector);
+    if (text.match(pattern)) return;
+  }
+  assert.match(text, pattern);
+}
+
+/** Waits until so many parts are there. */
+export async function counts(locator, expected, timeout = 10000) {
+  let count = -1;
+  for (const end = Date.now() + timeout; Date.now() < end; await locator.page().waitForTimeout(50)) {
+    count = await locator.count();
+    if (count === expected) return;
+  }
+  assert.equal(count, expected);
 }
 
 /** Waits until nothing is being written. */

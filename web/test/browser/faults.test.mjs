@@ -6,7 +6,7 @@ import {mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync} from 'nod
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import test, {after, before} from 'node:test';
-import {TERN, ask, ready} from './browser.mjs';
+import {TERN, ask, counts, ready} from './browser.mjs';
 import {
   GREEDY,
   ON_GPU,
@@ -94,7 +94,7 @@ test('a model from a picked file answers, and is not kept unless asked for', {sk
   await page.setInputFiles('#file', MODEL);
   await ready(page);
   assert.equal(await ask(page, PROMPT), native());
-  assert.equal(await page.locator('#stored li strong').count(), 1);
+  await counts(page.locator('#stored li strong'), 1);
   await page.context().close();
 });
 

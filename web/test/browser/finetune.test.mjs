@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import {readFileSync} from 'node:fs';
 import test from 'node:test';
-import {ask} from './browser.mjs';
+import {ask, counts} from './browser.mjs';
 import {GREEDY, PROMPT, nativeText, skip, station} from './site.mjs';
 
 const STORY = 'Once upon a time a red tern flew to the cold north. The red tern saw ice and snow, and it was glad.';
@@ -20,7 +20,7 @@ async function train(page, text, options) {
     document.getElementById('ft-stop').hidden &&
     /^(Done after|$)/.test(document.getElementById('ft-status').textContent);
   await page.waitForFunction(ended, null, {timeout: 200000});
-  assert.equal(await page.locator('[role=alert]').count(), 0);
+  await counts(page.locator('[role=alert]'), 0);
   const [, first, last] = /loss ([\d.]+) at first, ([\d.]+) at the end/.exec(await page.textContent('#ft-status'));
   assert.equal((await page.getAttribute('#ft-plot .raw', 'points')).split(' ').length, options.steps);
   const [download] = await Promise.all([page.waitForEvent('download'), page.click('#ft-save')]);

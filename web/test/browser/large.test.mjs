@@ -8,7 +8,7 @@ import {execFileSync} from 'node:child_process';
 import {existsSync, mkdirSync, readFileSync, renameSync} from 'node:fs';
 import {join} from 'node:path';
 import test from 'node:test';
-import {ROOT, SITE, TERN, ask, ready} from './browser.mjs';
+import {ROOT, SITE, TERN, ask, counts, ready, says} from './browser.mjs';
 import {loadUrl, skip, station} from './site.mjs';
 
 const FOLDER = join(ROOT, 'build/web-large');
@@ -128,8 +128,8 @@ test('1.2 GB are loaded in small heaps, and generate', {skip, timeout: 400000}, 
     `loaded in ${seconds(loaded - began)}, 2 tokens in ${seconds(ended - loaded)}; ` +
       `at most ${megabytes(heap)} of heaps, ${megabytes(wasm)} of WebAssembly memory (${samples} samples)`,
   );
-  assert.equal(await page.locator('[role=alert]').count(), 0);
-  assert.match(await page.innerText('.turn .tools'), /2 tokens/);
+  await counts(page.locator('[role=alert]'), 0);
+  await says(page, '.turn .tools', /2 tokens/);
   assert.equal(visible(text), visible(native('a', 2)));
   assert.ok(samples > 20, `${samples} samples`);
   assert.ok(wasm > 1e6, `${wasm} bytes of WebAssembly memory: were they seen?`);

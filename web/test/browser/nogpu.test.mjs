@@ -1,7 +1,7 @@
 /** Without WebGPU, and from an address that is not secure, the page explains itself and uses the CPU. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import {ask} from './browser.mjs';
+import {ask, says} from './browser.mjs';
 import {GREEDY, PROMPT, alertText, nativeText, skip, station} from './site.mjs';
 
 const UNCHOSEN = {...GREEDY, backend: 'auto'};
@@ -13,7 +13,7 @@ test('a browser without WebGPU is offered the CPU', {skip, timeout: 90000}, asyn
   assert.match(await page.textContent('#model-line'), /CPU$/);
   assert.equal(await ask(page, PROMPT), nativeText().text);
   await page.click('#device-section > summary');
-  assert.ok(await page.isVisible('#browsers'));
+  await page.waitForSelector('#browsers');
   assert.deepEqual(page.seen, {errors: [], foreign: []});
   await place.close();
 });
@@ -29,7 +29,7 @@ test(
     assert.match(await alertText(page), /not opened securely[^]*localhost/);
     assert.match(await page.textContent('#model-line'), /CPU$/);
     assert.equal(await ask(page, PROMPT), nativeText().text);
-    assert.match(await page.innerText('#offline-note'), /not opened securely/);
+    await says(page, '#offline-note', /not opened securely/);
     assert.match(await page.textContent('#storage-use'), /cannot be kept here/);
     await place.close();
   },

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import {readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import test, {after, before} from 'node:test';
-import {WEB, ask, finished, launch, missing, ready, settle, watchedPage} from './browser.mjs';
+import {WEB, ask, counts, finished, launch, missing, ready, says, settle, watchedPage} from './browser.mjs';
 import {loadUrl} from './site.mjs';
 import {serve} from './server.mjs';
 
@@ -54,10 +54,10 @@ test('a text is completed, stopped by its end; its tools work', {skip, timeout: 
   assert.match(await page.textContent('.turn .tools'), /100 tokens\/s · 10 tokens, stopped by end token/);
   await page.click('text=Continue');
   await finished(page);
-  assert.equal(await page.locator('.turn').count(), 2);
+  await counts(page.locator('.turn'), 2);
   await page.locator('text=Edit').first().click();
   assert.equal(await page.inputValue('#prompt'), 'Once');
-  assert.equal(await page.locator('.turn').count(), 0);
+  await counts(page.locator('.turn'), 0);
   await quiet(page);
 });
 
@@ -71,14 +71,14 @@ test('a conversation: messages, system prompt, regenerate, edit, new', {skip, ti
   );
   await page.locator('text=Regenerate').last().click();
   await finished(page);
-  assert.equal(await page.locator('.turn').count(), 2);
+  await counts(page.locator('.turn'), 2);
   assert.equal((await lastCall(page)).messages.length, 4);
   await page.locator('text=Edit').first().click();
-  assert.equal(await page.locator('.turn').count(), 0);
+  await counts(page.locator('.turn'), 0);
   await page.check('#mode-complete');
   assert.match(await ask(page, 'Plain'), /^Plain there was/);
   await page.click('#new-chat');
-  assert.equal(await page.locator('.turn').count(), 0);
+  await counts(page.locator('.turn'), 0);
   await quiet(page);
 });
 
@@ -165,7 +165,7 @@ test('of loads that follow each other quickly the last one counts, also in the m
   });
   await page.waitForFunction(() => document.getElementById('model-line').textContent.startsWith('talker'));
   assert.equal(await page.evaluate(() => globalThis.loads.at(-1)), 'chat.gguf');
-  assert.equal(await page.locator('[role=alert]').count(), 0);
+  await counts(page.locator('[role=alert]'), 0);
   await finished(page);
   assert.match(await ask(page, 'Hello'), /^Reply/);
   await quiet(page);
@@ -205,14 +205,14 @@ test('a lost device: the text so far stays, and the model is loaded again', {ski
   await page.waitForFunction(() => document.querySelector('.reply')?.textContent.includes('bird'));
   await page.evaluate(() => globalThis.loseDevice());
   await page.locator('[role=alert]').waitFor();
-  assert.match(await page.innerText('[role=alert]'), /GPU was lost/);
+  await says(page, '[role=alert]', /GPU was lost/);
   await finished(page);
-  assert.match(await page.innerText('.turn'), /bird[^]*Ended by an error/);
+  await says(page, '.turn', /bird[^]*Ended by an error/);
   await page.getByRole('button', {name: 'Load again'}).click();
   await ready(page);
   await page.click('text=Regenerate');
   await finished(page);
-  assert.match(await page.innerText('.reply'), /sea/);
+  await says(page, '.reply', /sea/);
   await quiet(page);
 });
 
@@ -224,9 +224,9 @@ for (const [code, words] of [
   test(`without a GPU the page says why and uses the CPU: ${code}`, {skip, timeout: 60000}, async () => {
     const page = await open({fake: {probe: code}, options: {viewport: {width: 1300, height: 900}}});
     assert.match(await page.textContent('#model-line'), /CPU$/);
-    assert.match(await page.innerText('[role=alert]'), words);
+    await says(page, '[role=alert]', words);
     await page.click('#device-section > summary');
-    assert.match(await page.innerText('#browsers'), /Firefox 141/);
+    await says(page, '#browsers', /Firefox 141/);
     assert.match(await ask(page, 'Once'), /sea/);
     await quiet(page);
   });
@@ -271,7 +271,7 @@ test('adapters: added, scaled, switched off, refused, removed', {skip, timeout: 
   await page.setInputFiles('#adapter-file', {name: 'bad.gguf', mimeType: '', buffer: Buffer.from('x')});
   await page.locator('[role=alert]').waitFor();
   await page.click('#adapters >> text=Remove');
-  assert.match(await page.innerText('#adapters'), /None/);
+  await says(page, '#adapters', /None/);
   await quiet(page);
 });
 
@@ -329,23 +329,20 @@ test(
   {skip},
   async () => {
     const page = await open();
-    assert.match(
-      await page.innerText('#choices'),
-      /chat\s+bundled · 6.07 MB[^]*fits this device[^]*stories[^]*2.74 MB/,
-    );
+    await says(page, '#choices', /chat\s+bundled · 6.07 MB[^]*fits this device[^]*stories[^]*2.74 MB/);
     await page.click('nav >> text=Models');
     await page.waitForSelector('#stored >> text=Delete'); // until it is shown its text has no spaces
-    assert.match(await page.innerText('#stored'), /chat[^]*Loaded[^]*stories\s+on this device · 2.74 MB/);
-    assert.match(await page.innerText('#storage-use'), /2.74 MB of 1 GB used/);
-    assert.match(await page.innerText('#known'), /bitnet-2b-4t[^]*about 1.2 GB to fetch[^]*Fetch/);
+    await says(page, '#stored', /chat[^]*Loaded[^]*stories\s+on this device · 2.74 MB/);
+    await says(page, '#storage-use', /2.74 MB of 1 GB used/);
+    await says(page, '#known', /bitnet-2b-4t[^]*about 1.2 GB to fetch[^]*Fetch/);
     page.on('dialog', (dialog) => dialog.accept());
     await page.click('#stored >> text=Delete');
     await page.waitForFunction(() => document.getElementById('stored').childElementCount === 1);
     await loadUrl(page, 'http://192.168.1.7/m.gguf');
-    assert.match(await page.innerText('[role=alert]'), /policy of this page allows https:, http:\/\/localhost/);
+    await says(page, '[role=alert]', /policy of this page allows https:, http:\/\/localhost/);
     await page.click('#known li:nth-child(2) button');
     await page.waitForFunction(() => globalThis.loads.at(-1) === 'gemma-3-270m-it-GGUF:Q8_0');
-    assert.ok(await page.isVisible('#chat-view'));
+    await page.waitForSelector('#chat-view');
     await page.click('nav >> text=Models');
     await page.selectOption('#choose-activations', 'int8');
     await page.waitForFunction(() => globalThis.lastLoad.activations === 'int8');
@@ -363,7 +360,7 @@ test('examples; conversations are kept, opened, edited, branched and deleted', {
   await page.locator('#examples button').first().click();
   await finished(page);
   assert.match((await replies())[0], /^Reply 1 to Tell me a story/);
-  assert.ok(await page.isHidden('#welcome'));
+  await page.waitForSelector('#welcome', {state: 'hidden'});
   await ask(page, 'Second');
   await page.locator('.turn').last().getByRole('button', {name: 'Edit'}).click();
   await page.click('#edit-cancel');
@@ -375,11 +372,11 @@ test('examples; conversations are kept, opened, edited, branched and deleted', {
   assert.match((await replies())[1], /Second/);
   await page.locator('.turn').first().getByRole('button', {name: 'Branch'}).click();
   assert.equal((await replies()).length, 1);
-  assert.match(await page.innerText('#chat-title'), /branch/);
+  await says(page, '#chat-title', /branch/);
   await page.reload();
   await ready(page);
   assert.equal((await replies()).length, 1); // the tab's own
-  assert.equal(await page.locator('#conversations li').count(), 2);
+  await counts(page.locator('#conversations li'), 2);
   await page.locator('#conversations .entry').last().click();
   await page.waitForFunction(() => document.querySelectorAll('.turn').length === 2);
   assert.match((await replies())[1], /Second/);

@@ -82,7 +82,7 @@ test('asks for the key, and says what the server refuses', {skip, timeout: 60000
   await page.fill('#key', 'secret');
   await page.press('#key', 'Enter');
   await named(page, 'stories');
-  assert.ok(await page.isHidden('#key-form'));
+  await page.waitForSelector('#key-form', {state: 'hidden'});
   assert.ok(await page.isDisabled('#mode-chat')); // the model has no template
   await page.fill('#prompt', 'a '.repeat(9000));
   await page.press('#prompt', 'Enter');

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import test, {after, before} from 'node:test';
 import {pageFiles, stamp} from '../../site.mjs';
-import {SITE, ask, finished} from './browser.mjs';
+import {SITE, ask, finished, says} from './browser.mjs';
 import {GREEDY, ON_GPU, PROMPT, nativeText, skip, station} from './site.mjs';
 
 let place;
@@ -16,9 +16,9 @@ const silent = (page) => assert.deepEqual(page.seen, {errors: [], foreign: []});
 /** The panel of the device knows the adapter and the memory, and measures. */
 async function devicePanel(page) {
   await page.click('#device-section > summary');
-  assert.match(await page.innerText('#device-why'), /The GPU runs the model/);
-  assert.match(await page.innerText('#memory-facts'), /Weights\s+[\d.]+ MB/);
-  assert.match(await page.innerText('#device-facts'), /swiftshader/i);
+  await says(page, '#device-why', /The GPU runs the model/);
+  await says(page, '#memory-facts', /Weights\s+[\d.]+ MB/);
+  await says(page, '#device-facts', /swiftshader/i);
   await page.click('#measure');
   await page.waitForFunction(() => /B\/s, measured/.test(document.getElementById('device-facts').textContent), null, {
     timeout: 60000,
@@ -37,7 +37,7 @@ for (const [settings, name] of [
       const page = await place.open({settings});
       assert.match(await page.textContent('#model-line'), new RegExp(`^chat .* ${name}$`));
       assert.equal(await ask(page, PROMPT), nativeText(PROMPT, tokens).text);
-      assert.match(await page.innerText('.turn .tools'), new RegExp(`tokens/s · ${tokens} tokens, stopped by length`));
+      await says(page, '.turn .tools', new RegExp(`tokens/s · ${tokens} tokens, stopped by length`));
       if (settings === ON_GPU) await devicePanel(page);
       silent(page);
       await page.context().close();

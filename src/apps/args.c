@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/app.h"
 #include "base/alloc.h"
 #include "base/nearest.h"
 
@@ -112,6 +113,14 @@ static bool is_of_images(const char *name, size_t n)
     return false;
 }
 
+/* The first command that has this flag; NULL: none. */
+static const char *command_with(const char *name)
+{
+    for (const tern_command *const *c = tern_commands; *c; c++)
+        if (has_flag(*c, name, strlen(name))) return (*c)->name;
+    return NULL;
+}
+
 static tern_status fail_unknown(const tern_command *command, const char *name, size_t n, tern_error *err)
 {
     if (is_of_images(name, n))
@@ -119,10 +128,12 @@ static tern_status fail_unknown(const tern_command *command, const char *name, s
                          name);
     char *word = tern_strndup(name, n < 64 ? n : 64);
     const char *nearest = word ? tern_nearest(word, flag_name_at, command) : NULL;
+    const char *other = word && !nearest ? command_with(word) : NULL;
     tern_status status =
         nearest ? tern_fail(err, TERN_INVALID_ARGUMENT, "unknown flag --%s: did you mean --%s?", word, nearest)
-                : tern_fail(err, TERN_INVALID_ARGUMENT, "unknown flag --%s (tern %s --help lists the flags)",
-                            word ? word : "", command->name);
+                : tern_fail(err, TERN_INVALID_ARGUMENT, "unknown flag --%s%s%s%s (tern %s --help lists the flags)",
+                            word ? word : "", other ? ": tern " : "", other ? other : "", other ? " has it" : "",
+                            command->name);
     tern_free(word);
     return status;
 }

@@ -111,7 +111,10 @@ static tern_status find_pulled(serving *s, size_t n, tern_error *err)
     s->found = calloc(n ? n : 1, sizeof *s->found);
     if (!s->found) return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
     for (size_t i = 0; i < n; i++) {
-        if (!tern_app_hub_names(s->models[i].path)) continue;
+        if (!tern_app_hub_names(s->models[i].path)) {
+            TERN_TRY(tern_app_hub_check_there(s->models[i].path, err));
+            continue;
+        }
         TERN_TRY(tern_app_hub_find(s->models[i].path, &s->found[i], err));
         s->models[i].path = s->found[i].text;
     }

@@ -1,6 +1,7 @@
 /* The hub's settings in the environment, and names of -m. */
 #include "apps/hub.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -96,6 +97,34 @@ tern_status tern_app_hub(tern_hub *hub, tern_error *err)
 bool tern_app_hub_names(const char *text)
 {
     return tern_hub_name_is(text) || (tern_hub_known_find(text) && !tern_file_exists(text) && !tern_file_is_dir(text));
+}
+
+/* Whether a name is of a repository of the hub and not of a file. */
+static bool may_be_repository(const char *text)
+{
+    static const char *const suffixes[] = {".gguf", ".safetensors", ".json", ".bin", ".jsonl", ".txt"};
+    tern_hub_name name;
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+        if (tern_path_ends(text, suffixes[i])) return false;
+    return tern_hub_name_parse(&name, text, NULL) == TERN_OK && !name.file[0];
+}
+
+tern_status tern_app_hub_check_there(const char *text, tern_error *err)
+{
+    if (access(text, F_OK) == 0 || errno != ENOENT) return TERN_OK;
+    if (strstr(text, "://"))
+        return tern_fail(err, TERN_NOT_FOUND,
+                         "%s: an address found; a file, a folder or hf:ORG/NAME (a model of the hub) expected",
+                         tern_show_z(text).text);
+    if (may_be_repository(text))
+        return tern_fail(err, TERN_NOT_FOUND, "%s: no such folder here; hf:%s is the model of that name on the hub",
+                         tern_show_z(text).text, tern_show_z(text).text);
+    if (strchr(text, '/') || strchr(text, '.')) return TERN_OK;
+    const char *nearest = tern_hub_known_nearest(text);
+    return tern_fail(err, TERN_NOT_FOUND,
+                     "%s: no such file or folder, and no short name of a model%s%s%s (tern list --known shows them)",
+                     tern_show_z(text).text, nearest ? "; did you mean " : "", nearest ? nearest : "",
+                     nearest ? "?" : "");
 }
 
 bool tern_app_hub_ask(const char *question)

@@ -17,6 +17,10 @@ bool tern_app_hub_names(const char *text);
  * and the person says yes. Errors: NOT_FOUND (with the command that fetches it). */
 tern_status tern_app_hub_find(const char *text, tern_app_path *path, tern_error *err);
 
+/* OK where a value of -m is there, and where opening it says as well why it is not. Errors: NOT_FOUND (with what it may
+ * have been meant for: a short name, a repository of the hub, an address). */
+tern_status tern_app_hub_check_there(const char *text, tern_error *err);
+
 /* Pulls with a progress bar and lines on standard error, unless `quiet`. Errors: also UNSUPPORTED in a build without
  * libcurl. */
 tern_status tern_app_hub_pull(const tern_hub *hub, const tern_hub_name *name, bool quiet, tern_hub_found *found,

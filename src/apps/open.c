@@ -51,6 +51,7 @@ tern_status tern_app_find_model(const tern_options *options, tern_app_path *path
         return tern_fail(err, TERN_INVALID_ARGUMENT, "-m \"\": a GGUF file or a folder expected");
     if (given && *given && tern_app_hub_names(given)) return tern_app_hub_find(given, path, err);
     if (given && *given) {
+        TERN_TRY(tern_app_hub_check_there(given, err));
         if (snprintf(path->text, sizeof path->text, "%s", given) < (int)sizeof path->text) return TERN_OK;
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: the name is longer than %zu bytes", tern_show_z(given).text,
                          sizeof path->text - 1);

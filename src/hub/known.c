@@ -39,12 +39,17 @@ const tern_hub_known *tern_hub_known_of(const tern_hub_name *name)
     return NULL;
 }
 
+const char *tern_hub_known_nearest(const char *text)
+{
+    return tern_nearest(text, name_at, NULL);
+}
+
 tern_status tern_hub_known_parse(tern_hub_name *name, const char *text, tern_error *err)
 {
     const tern_hub_known *k = tern_hub_known_find(text);
     if (k) return tern_hub_name_parse(name, k->hub_name, err);
     if (strchr(text, '/') || tern_hub_name_is(text)) return tern_hub_name_parse(name, text, err);
-    const char *nearest = tern_nearest(text, name_at, NULL);
+    const char *nearest = tern_hub_known_nearest(text);
     return tern_fail(err, TERN_INVALID_ARGUMENT,
                      "%s: no short name of a model%s%s%s (tern list --known shows them); "
                      "others are given as ORG/NAME",

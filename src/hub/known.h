@@ -19,6 +19,8 @@ extern const tern_hub_known tern_hub_known_models[];
 const tern_hub_known *tern_hub_known_find(const char *name);
 /* The one whose files an entry of the cache is; NULL: none. */
 const tern_hub_known *tern_hub_known_of(const tern_hub_name *name);
+/* The short name that a mistyped one is nearest to; NULL: none is near. */
+const char *tern_hub_known_nearest(const char *text);
 /* Reads a short name, or one that tern_hub_name_parse reads. Errors: INVALID_ARGUMENT (what was found, and the nearest
  * short name). */
 tern_status tern_hub_known_parse(tern_hub_name *name, const char *text, tern_error *err);

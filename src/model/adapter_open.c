@@ -2,10 +2,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/form.h"
 #include "base/show.h"
 #include "model/adapter_internal.h"
 
 enum { MAX_CONFIG_BYTES = 1 << 20 };
+static const char config_name[] = "adapter_config.json", weights_name[] = "adapter_model.safetensors";
 
 bool tern_adapter__cut(tern_span *s, const char *end)
 {
@@ -59,12 +61,21 @@ tern_status tern_adapter__parse_module(const tern_config *config, tern_span modu
                      tern_show(shown).text);
 }
 
+static tern_status read_config(json_t **root, const char *dir, tern_error *err)
+{
+    const tern_status status = tern_json_read_in(root, dir, config_name, MAX_CONFIG_BYTES, err);
+    const char *form = status == TERN_NOT_FOUND ? tern_form_of_folder(dir) : NULL;
+    if (!form) return status;
+    return tern_fail(err, status, "%s: %s without %s found, an adapter (PEFT) expected", tern_show_z(dir).text, form,
+                     config_name);
+}
+
 static tern_status open_peft(tern_adapter *adapter, const char *dir, tern_error *err)
 {
     json_t *root = NULL;
     tern_safetensors *st = NULL;
-    TERN_TRY(tern_json_read_in(&root, dir, "adapter_config.json", MAX_CONFIG_BYTES, err));
-    char *path = tern_path_join(dir, "adapter_model.safetensors");
+    TERN_TRY(read_config(&root, dir, err));
+    char *path = tern_path_join(dir, weights_name);
     tern_status status = path ? tern_safetensors_open(&st, path, err) : tern_fail_alloc(err, strlen(dir) + 32);
     if (status == TERN_OK) {
         status = tern_adapter__read_peft(adapter, root, st, err);
@@ -89,6 +100,7 @@ static tern_status open_gguf(tern_adapter *adapter, const char *path, tern_error
 static tern_status open_folder_of(tern_adapter *adapter, const char *path, tern_error *err)
 {
     const char *slash = strrchr(path, '/');
+    if (!tern_file_exists(path)) return tern_fail(err, TERN_NOT_FOUND, "%s: no such file", tern_show_z(path).text);
     char *dir = slash ? tern_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : tern_strdup(".");
     if (!dir) return tern_fail_alloc(err, strlen(path) + 1);
     tern_status status = open_peft(adapter, dir, err);
@@ -104,8 +116,6 @@ static tern_status open_any(tern_adapter *adapter, const char *path, tern_error 
         return open_folder_of(adapter, path, err);
     return open_gguf(adapter, path, err);
 }
-
-static const char config_name[] = "adapter_config.json", weights_name[] = "adapter_model.safetensors";
 
 static const tern_adapter_file *find_file(const tern_adapter_file *files, uint32_t n, const char *name)
 {

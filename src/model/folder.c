@@ -39,12 +39,19 @@ static tern_status list(const char *dir, char **name, size_t *n, tern_error *err
     return status;
 }
 
+tern_status tern_model__refuse_adapter(const char *dir, tern_error *err)
+{
+    bool config = false, adapter = false;
+    TERN_TRY(look(dir, "config.json", &config, err));
+    TERN_TRY(look(dir, "adapter_config.json", &adapter, err));
+    if (config || !adapter) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: %s", tern_show_z(dir).text, TERN_MODEL__IS_ADAPTER);
+}
+
 static tern_status find(const char *dir, char **path, char **name, tern_error *err)
 {
-    bool adapter = false;
     size_t n = 0;
-    TERN_TRY(look(dir, "adapter_config.json", &adapter, err));
-    if (adapter) return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: %s", tern_show_z(dir).text, TERN_MODEL__IS_ADAPTER);
+    TERN_TRY(tern_model__refuse_adapter(dir, err));
     TERN_TRY(list(dir, name, &n, err));
     if (n == 0)
         return tern_fail(err, TERN_NOT_FOUND, "%s: neither config.json nor a GGUF file found in this folder",

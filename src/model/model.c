@@ -27,8 +27,7 @@ static tern_status open_hf_dir(tern_model *model, const char *dir, const char *w
     if (model->options->i2s_order)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: an order of i2_s found, one expected for GGUF files alone",
                          dir);
-    if (tern_model__open_hf(model, dir, weights, err) != TERN_OK) return tern_error_prefix(err, "%s", dir);
-    return TERN_OK;
+    return tern_model__open_hf(model, dir, weights, err);
 }
 
 /* `path` is config.json, an index or a .safetensors file. One shard of several stands for all of them. */
@@ -39,7 +38,8 @@ static tern_status open_hf_file(tern_model *model, const char *path, tern_error 
     char *index = dir ? tern_path_join(dir, "model.safetensors.index.json") : NULL;
     tern_status status = TERN_OK;
     if (!index) status = tern_fail_alloc(err, strlen(path) + 32);
-    else
+    else status = tern_model__refuse_adapter(dir, err);
+    if (status == TERN_OK)
         status = open_hf_dir(model, dir, ends_with(path, ".safetensors") && !tern_file_exists(index) ? path : dir, err);
     tern_free(index);
     tern_free(dir);

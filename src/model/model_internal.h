@@ -13,6 +13,8 @@
 /* The one GGUF file in a folder without config.json (of one in parts the first), the caller's to free; NULL: a Hugging
  * Face folder. Errors: NOT_FOUND (neither), INVALID_ARGUMENT (several, or an adapter), OUT_OF_MEMORY. */
 tern_status tern_model__gguf_in(const char *dir, char **path, tern_error *err);
+/* Errors: INVALID_ARGUMENT (the folder holds an adapter and no model). */
+tern_status tern_model__refuse_adapter(const char *dir, tern_error *err);
 
 #define TERN_MODEL__IS_ADAPTER "a LoRA adapter found, a model expected: --lora takes the adapter, -m its model"
 

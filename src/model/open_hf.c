@@ -182,8 +182,17 @@ static tern_status read_config(tern_model *model, const char *dir, tern_hf_layou
     TERN_TRY(tern_json_read_last_in(&root, dir, "config.json", MAX_CONFIG_BYTES, err));
     tern_status status = tern_config__from_hf(&model->config, layout, root, name, err);
     tern_json_free(root);
-    if (status != TERN_OK) return tern_error_prefix(err, "config.json");
+    if (status != TERN_OK) return tern_error_prefix(err, "%s: config.json", dir);
     return tern_config__pooling_from_hf(&model->config, dir, err);
+}
+
+static tern_status read_tensors(tern_model *model, const char *dir, tern_hf_layout layout, tern_error *err)
+{
+    look_at_tensors(model, &layout);
+    TERN_TRY(tern_model__init_weights(model, err));
+    TERN_TRY(tern_model__note_unused_hf(model, err));
+    TERN_TRY(add_roles(model, layout, err));
+    return open_tokenizer(model, dir, err);
 }
 
 tern_status tern_model__open_hf(tern_model *model, const char *dir, const char *weights, tern_error *err)
@@ -191,9 +200,5 @@ tern_status tern_model__open_hf(tern_model *model, const char *dir, const char *
     tern_hf_layout layout = {0};
     TERN_TRY(read_config(model, dir, &layout, err));
     TERN_TRY(tern_safetensors_open(&model->safetensors, weights, err));
-    look_at_tensors(model, &layout);
-    TERN_TRY(tern_model__init_weights(model, err));
-    TERN_TRY(tern_model__note_unused_hf(model, err));
-    TERN_TRY(add_roles(model, layout, err));
-    return open_tokenizer(model, dir, err);
+    return read_tensors(model, dir, layout, err) == TERN_OK ? TERN_OK : tern_error_prefix(err, "%s", dir);
 }

@@ -45,5 +45,5 @@ tern_status tern_config__pooling_from_hf(tern_config *config, const char *dir, t
     if (!root) return TERN_OK;
     const tern_status status = read_modes(config, root, err);
     tern_json_free(root);
-    return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "%s", file);
+    return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "%s: %s", dir, file);
 }

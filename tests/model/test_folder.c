@@ -26,13 +26,28 @@ static void take(const char *name)
     assert_int_equal(unlink(path), 0);
 }
 
-static void refused(tern_status status, const char *message)
+/* The message says of what, once. */
+static void path_refused(const char *path, tern_status status, const char *message)
 {
     tern_model *model;
     tern_error err = {0};
-    assert_int_equal(tern_model_open(&model, folder, NULL, &err), status);
+    assert_int_equal(tern_model_open(&model, path, NULL, &err), status);
     assert_null(model);
     if (!strstr(err.message, message)) fail_msg("%s found, %s expected", err.message, message);
+    const char *first = strstr(err.message, folder);
+    if (!first || strstr(first + 1, folder)) fail_msg("%s found, %s once expected", err.message, folder);
+}
+
+static void refused(tern_status status, const char *message)
+{
+    path_refused(folder, status, message);
+}
+
+static void file_refused(const char *name, tern_status status, const char *message)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    path_refused(path, status, message);
 }
 
 static void one_gguf_file_is_the_model(void **state)
@@ -51,6 +66,10 @@ static void one_gguf_file_is_the_model(void **state)
     refused(TERN_INVALID_ARGUMENT, ": 2 GGUF files found, ");
     put("adapter_config.json", "{}", 2);
     refused(TERN_INVALID_ARGUMENT, ": a LoRA adapter found, a model expected: --lora takes the adapter, -m its model");
+    file_refused("adapter_model.safetensors", TERN_NOT_FOUND, "adapter_model.safetensors: no such file");
+    file_refused("adapter_config.json", TERN_INVALID_ARGUMENT, ": a LoRA adapter found, a model expected: --lora takes");
+    put("config.json", "{", 1);
+    refused(TERN_MALFORMED, "/config.json: line 1, column 1: ");
     put("config.json", "{\"architectures\": [\"MambaForCausalLM\"]}", 39);
     refused(TERN_UNSUPPORTED, "config.json: MambaForCausalLM is not supported (architectures); BitNetForCausalLM, ");
     static const char *const names[] = {"some.gguf", "other.gguf", "adapter_config.json", "config.json"};

@@ -67,7 +67,7 @@ static void one_gguf_file_is_the_model(void **state)
     put("adapter_config.json", "{}", 2);
     refused(TERN_INVALID_ARGUMENT, ": a LoRA adapter found, a model expected: --lora takes the adapter, -m its model");
     file_refused("adapter_model.safetensors", TERN_NOT_FOUND, "adapter_model.safetensors: no such file");
-    file_refused("adapter_config.json", TERN_INVALID_ARGUMENT, ": a LoRA adapter found, a model expected: --lora takes");
+    file_refused("adapter_config.json", TERN_INVALID_ARGUMENT, ": a LoRA adapter found, a model expected");
     put("config.json", "{", 1);
     refused(TERN_MALFORMED, "/config.json: line 1, column 1: ");
     put("config.json", "{\"architectures\": [\"MambaForCausalLM\"]}", 39);

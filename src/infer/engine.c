@@ -159,14 +159,17 @@ tern_status tern_engine__check_memory(tern_engine *e, tern_model *model, const t
     return status;
 }
 
-/* e->model is there. */
-static tern_status page_experts(tern_engine *e, const tern_engine_params *params, tern_error *err)
+tern_status tern_engine__page(tern_engine *e, tern_model *model, const tern_engine_params *params, tern_error *err)
 {
     tern_runner_params session;
     uint32_t steps;
-    if (!tern_model_config(e->model)->n_experts && !params->experts.bytes && !params->experts.per_layer) return TERN_OK;
-    TERN_TRY(tern_session_resolve(e, params->session, &session, &steps, err));
-    return tern_engine__page_experts(&e->backend, e, params, &session, err);
+    if (!tern_model_config(model)->n_experts && !params->experts.bytes && !params->experts.per_layer) return TERN_OK;
+    tern_model *before = e->model;
+    e->model = model;
+    tern_status status = tern_session_resolve(e, params->session, &session, &steps, err);
+    if (status == TERN_OK) status = tern_engine__page_experts(&e->backend, e, params, &session, err);
+    e->model = before;
+    return status;
 }
 
 tern_status tern_engine__end(tern_engine *e, tern_model *model, const tern_encoding *head, uint32_t n_threads,
@@ -190,7 +193,7 @@ tern_status tern_engine_open(tern_engine **engine, tern_model *model, const tern
     e->model = model;
     e->params = params;
     TERN_GOTO(tern_engine__open_backend(e, &backend, err));
-    TERN_GOTO(page_experts(e, params, err));
+    TERN_GOTO(tern_engine__page(e, model, params, err));
     TERN_GOTO(tern_engine__check_memory(e, model, params->session, err));
     TERN_GOTO(tern_engine__reserve(e, n_layers, err));
     TERN_GOTO(tern_engine__end(e, model, params->head, backend.n_threads, err));

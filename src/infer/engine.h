@@ -83,6 +83,10 @@ void tern_engine__own(tern_engine *engine, void *thing, void (*close)(void *thin
 
 tern_status tern_engine__begin(tern_engine **engine, const tern_engine_params *params, tern_error *err);
 tern_status tern_engine__open_backend(tern_engine *engine, const tern_backend_options *options, tern_error *err);
+/* Puts a paged backend around the engine's where a model, which stays the caller's, and params say so
+ * (infer/expert_cache.h). After the backend is open. */
+tern_status tern_engine__page(tern_engine *engine, tern_model *model, const tern_engine_params *params,
+                              tern_error *err);
 /* Slots for the weights of so many layers. */
 tern_status tern_engine__reserve(tern_engine *engine, uint32_t n_layers, tern_error *err);
 /* Room in the backend for a weight without data, unless there is some. */

@@ -3,9 +3,9 @@
 
 #include <stdio.h>
 
-#include "base/alloc.h"
 #include "base/progress.h"
 #include "base/show.h"
+#include "infer/expert_source.h"
 #include "infer/follow.h"
 #include "infer/loader.h"
 #include "model/package.h"
@@ -67,52 +67,28 @@ fail:
     return status;
 }
 
-/* A package whose experts stay where they are until they are needed. */
-typedef struct expert_source {
-    tern_package *package;
-    tern_package_expert expert; /* the last one */
-} expert_source;
-
-static void close_source(void *context)
-{
-    expert_source *s = context;
-    tern_package_close_expert(&s->expert);
-    tern_package_close(s->package);
-    tern_free(s);
-}
-
-static tern_status fetch(void *context, uint32_t layer, uint32_t expert, const uint8_t *data[TERN_PAGED_MAX_WEIGHTS],
-                         tern_error *err)
-{
-    expert_source *s = context;
-    tern_package_close_expert(&s->expert);
-    TERN_TRY(tern_package_load_expert(s->package, layer, expert, &s->expert, err));
-    for (uint32_t i = 0; i < s->expert.n_parts; i++) data[i] = s->expert.parts[i];
-    return TERN_OK;
-}
-
-static tern_status open_with_source(tern_engine **engine, expert_source *s, const char *path,
-                                    const tern_model_options *options, const tern_engine_params *params,
-                                    tern_error *err)
+static tern_status open_with_source(tern_engine **engine, tern_expert_source *s, const tern_model_options *options,
+                                    const tern_engine_params *params, tern_error *err)
 {
     tern_model *model;
     tern_engine_params fetching = *params;
-    fetching.fetch = fetch;
-    fetching.fetch_context = s;
-    TERN_TRY(tern_package_open_dense(&s->package, path, options, err));
-    TERN_TRY(tern_package_model_without_experts(&model, s->package, options, err));
+    tern_expert_source_use(s, &fetching);
+    TERN_TRY(tern_package_model_without_experts(&model, tern_expert_source_package(s), options, err));
     TERN_TRY(tern_engine_open(engine, model, &fetching, err));
-    tern_engine__own(*engine, s, close_source);
+    tern_engine__own(*engine, s, tern_expert_source_close);
     return TERN_OK;
 }
 
+/* Its experts stay where they are until they are needed. */
 static tern_status open_without_experts(tern_engine **engine, const char *path, const tern_model_options *options,
                                         const tern_engine_params *params, tern_error *err)
 {
-    expert_source *s = tern_calloc(1, sizeof *s);
-    if (!s) return tern_fail_alloc(err, sizeof *s);
-    const tern_status status = open_with_source(engine, s, path, options, params, err);
-    if (status != TERN_OK) close_source(s);
+    tern_package *package;
+    tern_expert_source *s;
+    TERN_TRY(tern_package_open_dense(&package, path, options, err));
+    TERN_TRY(tern_expert_source_open(&s, package, err));
+    const tern_status status = open_with_source(engine, s, options, params, err);
+    if (status != TERN_OK) tern_expert_source_close(s);
     return status;
 }
 

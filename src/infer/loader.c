@@ -8,9 +8,10 @@ struct tern_loader {
     tern_engine_params params;
     uint64_t file_bytes;
     const tern_manifest *manifest;
-    tern_manifest own;     /* that, where it came as a text */
-    tern_gguf_heads heads; /* of a file in parts, until all have come */
-    tern_engine *engine;   /* its model is the stream's until the end */
+    tern_manifest own;          /* that, where it came as a text */
+    tern_expert_source *source; /* of a package by expert, until the engine has it */
+    tern_gguf_heads heads;      /* of a file in parts, until all have come */
+    tern_engine *engine;        /* its model is the stream's until the end */
     tern_model_stream *stream;
 };
 
@@ -61,6 +62,15 @@ tern_status tern_loader_expect_json(tern_loader *l, const void *json, size_t n, 
     return TERN_OK;
 }
 
+tern_status tern_loader_experts(tern_loader *l, tern_package *package, tern_error *err)
+{
+    tern_expert_source_close(l->source);
+    TERN_TRY(tern_expert_source_open(&l->source, package, err));
+    tern_expert_source_use(l->source, &l->params);
+    l->manifest = tern_package_manifest(package);
+    return TERN_OK;
+}
+
 tern_status tern_loader_parts(tern_loader *l, const uint64_t *bytes, size_t n, tern_error *err)
 {
     uint64_t sum = 0;
@@ -94,14 +104,25 @@ static tern_status plan(tern_loader *l, tern_error *err)
         TERN_TRY(open_backend(l, err));
     }
     tern_model *model = (tern_model *)(uintptr_t)tern_loader_model(l); /* it is only looked at */
+    if (l->source) TERN_TRY(tern_engine__page(l->engine, model, &l->params, err));
     TERN_TRY(tern_engine__check_memory(l->engine, model, l->params.session, err));
     return tern_engine__reserve(l->engine, n_layers, err);
+}
+
+/* Of a file that is read through, all experts are in memory. */
+static tern_status check_experts(const tern_loader *l, tern_error *err)
+{
+    const tern_experts_size *size = &l->params.experts;
+    if (l->source || (!size->bytes && !size->per_layer)) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "option experts: a package by expert expected, as tern package makes");
 }
 
 tern_status tern_loader_head(tern_loader *l, const void *bytes, size_t n, uint64_t *wanted, tern_error *err)
 {
     if (l->stream) return tern_fail(err, TERN_INVALID_ARGUMENT, "the head is there already");
-    tern_model_stream_options options = {.file_bytes = l->file_bytes, .manifest = l->manifest};
+    TERN_TRY(check_experts(l, err));
+    tern_model_stream_options options = {
+        .file_bytes = l->file_bytes, .manifest = l->manifest, .no_experts = l->source != NULL};
     options.keep = l->params.backend.split || !passes_on(l);
     if (l->heads.n) TERN_TRY(open_parts(l, bytes, n, &options, wanted, err));
     else TERN_TRY(tern_model_stream_open(&l->stream, bytes, n, &options, wanted, err));
@@ -111,6 +132,11 @@ tern_status tern_loader_head(tern_loader *l, const void *bytes, size_t n, uint64
 const tern_model *tern_loader_model(const tern_loader *l)
 {
     return l->stream ? tern_model_stream_model(l->stream) : NULL;
+}
+
+const tern_backend *tern_loader_backend(const tern_loader *l)
+{
+    return l->stream ? tern_engine_backend(l->engine) : NULL;
 }
 
 static tern_status need_head(const tern_loader *l, tern_error *err)
@@ -160,8 +186,10 @@ tern_status tern_loader_finish(tern_loader *l, tern_engine **engine, tern_error 
     TERN_TRY(write_scales(l, err));
     TERN_TRY(tern_model_stream_finish(l->stream, &model, err));
     TERN_TRY(tern_engine__end(l->engine, model, l->params.head, l->params.backend.n_threads, err));
+    if (l->source) tern_engine__own(l->engine, l->source, tern_expert_source_close);
     *engine = l->engine;
     l->engine = NULL;
+    l->source = NULL;
     return TERN_OK;
 }
 
@@ -171,6 +199,7 @@ void tern_loader_close(tern_loader *l)
     tern_engine_close(l->engine); /* before its weights' model */
     tern_model_stream_close(l->stream);
     tern_gguf_heads_close(&l->heads);
+    tern_expert_source_close(l->source);
     tern_manifest_deinit(&l->own);
     tern_free(l);
 }

@@ -4,7 +4,7 @@
 #ifndef TERN_INFER_LOADER_H
 #define TERN_INFER_LOADER_H
 
-#include "infer/engine.h"
+#include "infer/expert_source.h"
 #include "model/stream.h"
 
 typedef struct tern_loader tern_loader;
@@ -30,8 +30,16 @@ tern_status tern_loader_parts(tern_loader *loader, const uint64_t *bytes, size_t
 void tern_loader_expect(tern_loader *loader, const tern_manifest *manifest);
 /* The same from its text, which may go. Errors: those of tern_manifest_parse. */
 tern_status tern_loader_expect_json(tern_loader *loader, const void *json, size_t n, tern_error *err);
+/* The same of a package by expert, which is the loader's from here on, also when this fails: the pieces are those of
+ * the rest, and its experts come when they are needed, to as much room as params.experts say (all of them where they
+ * say nothing). UNSUPPORTED from the head where the backend never waits, and for ternary experts. Errors:
+ * OUT_OF_MEMORY. */
+tern_status tern_loader_experts(tern_loader *loader, tern_package *package, tern_error *err);
 /* The model, from the head on (NULL before: of parts from the last head on); its weights have no data yet. */
 const tern_model *tern_loader_model(const tern_loader *loader);
+
+/* Where its weights go, from the head on. */
+const tern_backend *tern_loader_backend(const tern_loader *loader);
 
 /* A piece of the file that is wanted next: `bytes` at `offset`, to be put where `into` points. Pieces come in the order
  * of the file, without overlap, of at most TERN_MODEL_PIECE_BYTES. */

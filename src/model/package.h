@@ -44,6 +44,14 @@ tern_status tern_package_open(tern_package **package, const char *path, const te
  * them one by one. Of another package: all of it. */
 tern_status tern_package_open_dense(tern_package **package, const char *path, const tern_model_options *options,
                                     tern_error *err);
+/* Brings the shard of an expert that lies elsewhere than in a file (a browser): all of into[bytes], whose sum has been
+ * found right. On the thread that asks. Errors: its own; the next time it is asked again. */
+typedef tern_status (*tern_package_bring)(void *context, size_t shard, uint8_t *into, size_t bytes, tern_error *err);
+/* A package of which only the manifest is here, n bytes of JSON, which may go: it is good for its manifest and for
+ * tern_package_load_expert, to which `bring` gives the shards. On failure *package is NULL. Errors: those of
+ * tern_manifest_parse, UNSUPPORTED (a package that is not by expert), OUT_OF_MEMORY. */
+tern_status tern_package_open_elsewhere(tern_package **package, const void *json, size_t n, tern_package_bring bring,
+                                        void *context, tern_error *err);
 /* NULL is fine. */
 void tern_package_close(tern_package *package);
 const tern_manifest *tern_package_manifest(const tern_package *package);
@@ -57,15 +65,16 @@ typedef tern_status (*tern_package_take_fn)(void *context, const void *bytes, si
 tern_status tern_package_head(const tern_package *package, tern_package_take_fn take, void *context, tern_error *err);
 /* One expert by itself: the bytes of its shard. Zeroed is closed. */
 typedef struct tern_package_expert {
-    tern_file_map file;
+    tern_file_map file;      /* closed where the shard was brought: the package has the bytes, until the next one */
     const uint8_t *parts[6]; /* [n_parts] its rows in each weight: gate, up, down, then biases, those that there are */
     size_t bytes[6];
     uint32_t n_parts;
 } tern_package_expert;
 
 /* Opens an expert's shard, whose size and sum are checked, the sum when the file is another one than when it was found
- * right. Not thread-safe on one package. On failure *out is zeroed. Errors: NOT_FOUND (no such expert, or its shard is
- * missing), MALFORMED (its size or sum), IO, OUT_OF_MEMORY; the message names the shard. */
+ * right; of a package that is elsewhere, brings it. Not thread-safe on one package. On failure *out is zeroed. Errors:
+ * NOT_FOUND (no such expert, or its shard is missing), MALFORMED (its size or sum), IO, OUT_OF_MEMORY, those of
+ * `bring`; the message names the shard. */
 tern_status tern_package_load_expert(tern_package *package, uint32_t layer, uint32_t expert, tern_package_expert *out,
                                      tern_error *err);
 void tern_package_close_expert(tern_package_expert *expert);

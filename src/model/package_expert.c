@@ -62,7 +62,8 @@ static tern_status open_shard(tern_package *p, const tern_manifest_shard *s, ter
     return status;
 }
 
-static void find_parts(const tern_manifest *m, const tern_manifest_shard *s, tern_package_expert *out)
+static void find_parts(const tern_manifest *m, const tern_manifest_shard *s, const uint8_t *data,
+                       tern_package_expert *out)
 {
     const size_t shard = (size_t)(s - m->shards);
     for (size_t at = 0; at < s->bytes && out->n_parts < TERN_PACKAGE_MAX_PARTS;) {
@@ -70,10 +71,34 @@ static void find_parts(const tern_manifest *m, const tern_manifest_shard *s, ter
         for (size_t i = 0; i < m->n_ranges && !r; i++)
             if (m->ranges[i].shard == shard && m->ranges[i].at == at) r = &m->ranges[i];
         if (!r) return;
-        out->parts[out->n_parts] = out->file.data + at;
+        out->parts[out->n_parts] = data + at;
         out->bytes[out->n_parts++] = r->bytes;
         at += r->bytes;
     }
+}
+
+/* Room for the largest of them, once. */
+static tern_status make_room(tern_package *p, tern_error *err)
+{
+    size_t most = 0;
+    if (p->brought) return TERN_OK;
+    for (size_t i = 0; i < p->manifest.n_shards; i++) {
+        const tern_manifest_shard *s = &p->manifest.shards[i];
+        if (s->layer != TERN_MANIFEST_DENSE && s->bytes > most) most = s->bytes;
+    }
+    p->brought = tern_alloc_aligned(most, 64);
+    if (!p->brought) return tern_fail_alloc(err, most);
+    p->brought_bytes = most;
+    return TERN_OK;
+}
+
+static tern_status bring_shard(tern_package *p, const tern_manifest_shard *s, tern_package_expert *out, tern_error *err)
+{
+    TERN_TRY(make_room(p, err));
+    const tern_status status = p->bring(p->bring_context, (size_t)(s - p->manifest.shards), p->brought, s->bytes, err);
+    if (status != TERN_OK) return tern_error_prefix(err, "%s", s->file);
+    find_parts(&p->manifest, s, p->brought, out);
+    return TERN_OK;
 }
 
 tern_status tern_package_load_expert(tern_package *p, uint32_t layer, uint32_t expert, tern_package_expert *out,
@@ -82,10 +107,11 @@ tern_status tern_package_load_expert(tern_package *p, uint32_t layer, uint32_t e
     const tern_manifest_shard *s = tern_manifest_expert(&p->manifest, layer, expert);
     *out = (tern_package_expert){0};
     if (!s) return tern_fail(err, TERN_NOT_FOUND, "the package has no shard of expert %u of layer %u", expert, layer);
+    if (p->bring) return bring_shard(p, s, out, err);
     if (!p->seen) p->seen = tern_calloc(p->manifest.n_shards, sizeof *p->seen);
     if (!p->seen) return tern_fail_alloc(err, p->manifest.n_shards * sizeof *p->seen);
     const tern_status status = open_shard(p, s, out, err);
-    if (status == TERN_OK) find_parts(&p->manifest, s, out);
+    if (status == TERN_OK) find_parts(&p->manifest, s, out->file.data, out);
     else tern_package_close_expert(out);
     return status;
 }

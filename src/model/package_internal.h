@@ -13,6 +13,10 @@ struct tern_package {
     char *dir;
     tern_file_map *shards;          /* [manifest.n_shards]; those of experts may be closed */
     struct tern_package_seen *seen; /* [manifest.n_shards]: files whose sums were found right */
+    tern_package_bring bring;       /* of a package that is elsewhere; else NULL */
+    void *bring_context;
+    uint8_t *brought; /* the shard that was asked for last: [brought_bytes], those of the largest expert */
+    size_t brought_bytes;
 };
 
 /* Whether all experts can be told apart in the file, so that each has a shard. */

@@ -132,10 +132,31 @@ tern_status tern_package_open_dense(tern_package **package, const char *path, co
     return open_package(package, path, false, options, err);
 }
 
+tern_status tern_package_open_elsewhere(tern_package **package, const void *json, size_t n, tern_package_bring bring,
+                                        void *context, tern_error *err)
+{
+    tern_status status;
+    *package = NULL;
+    tern_package *p = tern_calloc(1, sizeof *p);
+    if (!p) return tern_fail_alloc(err, sizeof *p);
+    p->bring = bring;
+    p->bring_context = context;
+    TERN_GOTO(tern_manifest_parse(&p->manifest, json, n, err));
+    if (!p->manifest.n_experts)
+        TERN_GOTO(
+            tern_fail(err, TERN_UNSUPPORTED, "package of version %u: one by expert expected", p->manifest.version));
+    *package = p;
+    return TERN_OK;
+fail:
+    tern_package_close(p);
+    return status;
+}
+
 void tern_package_close(tern_package *p)
 {
     if (!p) return;
     tern_free(p->seen);
+    tern_free_aligned(p->brought);
     for (size_t i = 0; p->shards && i < p->manifest.n_shards; i++) tern_file_map_close(&p->shards[i]);
     tern_free(p->shards);
     tern_free(p->dir);

@@ -10,6 +10,7 @@
 TERN_WEB tern_status tern_web_engine_describe(const tern_engine *engine);
 TERN_WEB tern_status tern_web_engine_plan(const tern_engine *engine, uint32_t n_ctx);
 TERN_WEB tern_status tern_web_engine_counters(const tern_engine *engine);
+TERN_WEB tern_status tern_web_engine_experts(const tern_engine *engine);
 TERN_WEB double tern_web_engine_measure(const tern_engine *engine, double seconds);
 TERN_WEB void tern_web_engine_close(tern_engine *engine);
 
@@ -88,10 +89,13 @@ fail:
     return status;
 }
 
-tern_status tern_web__plan(const tern_model *model, uint32_t n_ctx, json_t **out, tern_error *err)
+tern_status tern_web__plan(const tern_model *model, const tern_backend *backend, uint32_t n_ctx, json_t **out,
+                           tern_error *err)
 {
+    const tern_paged_info *paged = backend->info.paged;
     plan p = {0};
     TERN_TRY(make_plan(&p, model, n_ctx, err));
+    if (paged) p.weights = p.weights - paged->all_bytes + paged->slot_bytes;
     *out = json_pack("{s:I, s:I, s:I, s:I, s:I}", "weights", (json_int_t)p.weights, "cache", (json_int_t)p.cache,
                      "activations", (json_int_t)p.activations, "total",
                      (json_int_t)(p.weights + p.cache + p.activations), "largestBuffer", (json_int_t)p.largest);
@@ -107,7 +111,7 @@ tern_status tern_web_engine_plan(const tern_engine *engine, uint32_t n_ctx)
 {
     tern_error *err = tern_web__error();
     json_t *plan;
-    TERN_TRY(tern_web__plan(tern_engine_model(engine), n_ctx, &plan, err));
+    TERN_TRY(tern_web__plan(tern_engine_model(engine), tern_engine_backend(engine), n_ctx, &plan, err));
     return tern_web__answer(plan, err);
 }
 
@@ -130,6 +134,24 @@ tern_status tern_web_engine_counters(const tern_engine *engine)
 double tern_web_engine_measure(const tern_engine *engine, double seconds)
 {
     return tern_engine_backend(engine)->info.never_waits ? 0 : tern_engine_measure(engine, TERN_MEASURE_READ, seconds);
+}
+
+/* ExpertCache of web/lib/index.d.ts without what JavaScript counts; null where all experts are there. */
+tern_status tern_web_engine_experts(const tern_engine *engine)
+{
+    tern_error *err = tern_web__error();
+    tern_backend *b = tern_engine_backend(engine);
+    const tern_paged_info *paged = b->info.paged;
+    tern_backend_counters c = {0};
+    if (!paged) return tern_web__answer(json_null(), err);
+    b->counters(b, &c);
+    return tern_web__answer(json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "experts",
+                                      (json_int_t)paged->n_all, "held", (json_int_t)paged->n_slots, "bytes",
+                                      (json_int_t)paged->all_bytes, "heldBytes", (json_int_t)paged->slot_bytes, "hits",
+                                      (json_int_t)c.expert_hits, "misses", (json_int_t)c.expert_misses, "prefetched",
+                                      (json_int_t)c.expert_prefetched, "evictions", (json_int_t)c.expert_evictions,
+                                      "copiedBytes", (json_int_t)c.expert_bytes),
+                            err);
 }
 
 void tern_web_engine_close(tern_engine *engine)

@@ -3,7 +3,9 @@
 
 #include "base/alloc.h"
 #include "format/manifest.h"
+#include "infer/expert_cache.h"
 #include "infer/loader.h"
+#include "web/host.h"
 #include "web/web.h"
 #include "web/web_engine.h"
 
@@ -16,20 +18,26 @@ TERN_WEB tern_status tern_web_loader_accept(tern_loader *loader);
 TERN_WEB tern_status tern_web_loader_finish(tern_engine **engine, tern_loader *loader);
 TERN_WEB void tern_web_loader_close(tern_loader *loader);
 
-/* Options: backend ("cpu", "webgpu"), threads, f32Activations, int8Blocks (dense layers, on the CPU). */
+/* Options: backend ("cpu", "webgpu"), threads, f32Activations, int8Blocks (dense layers, on the CPU), experts (as
+ * --experts). */
 tern_status tern_web_loader_open(tern_loader **loader, const char *options, double file_bytes)
 {
     tern_error *err = tern_web__error();
     tern_engine_params params = {0};
+    const char *experts = NULL;
     const tern_web_option known[] = {{"backend", TERN_WEB_STRING, &params.backend.name},
                                      {"threads", TERN_WEB_U32, &params.backend.n_threads},
                                      {"f32Activations", TERN_WEB_BOOL, &params.f32_activations},
-                                     {"int8Blocks", TERN_WEB_BOOL, &params.int8_blocks}};
+                                     {"int8Blocks", TERN_WEB_BOOL, &params.int8_blocks},
+                                     {"experts", TERN_WEB_STRING, &experts}};
     json_t *root;
     *loader = NULL;
     TERN_TRY(tern_web__read_options(options, known, sizeof known / sizeof *known, &root, err));
     params.head_exact = !params.backend.name || strcmp(params.backend.name, "cpu") == 0; /* the same tokens, sooner */
-    tern_status status = tern_loader_open(loader, &params, (uint64_t)file_bytes, err);
+    tern_status status;
+    TERN_GOTO(tern_experts_parse(experts, &params.experts, err));
+    TERN_GOTO(tern_loader_open(loader, &params, (uint64_t)file_bytes, err));
+fail:
     json_decref(root);
     return status;
 }
@@ -62,7 +70,7 @@ tern_status tern_web_loader_describe(tern_loader *loader, uint32_t n_ctx)
     tern_error *err = tern_web__error();
     const tern_model *model = tern_loader_model(loader);
     json_t *plan;
-    TERN_TRY(tern_web__plan(model, n_ctx, &plan, err));
+    TERN_TRY(tern_web__plan(model, tern_loader_backend(loader), n_ctx, &plan, err));
     return tern_web__answer(json_pack("{s:o, s:o}", "model", tern_web__describe(model), "memory", plan), err);
 }
 
@@ -95,6 +103,7 @@ void tern_web_loader_close(tern_loader *loader)
 
 TERN_WEB tern_status tern_web_manifest(const char *json);
 TERN_WEB tern_status tern_web_loader_manifest(tern_loader *loader, const char *json);
+TERN_WEB tern_status tern_web_loader_experts(tern_loader *loader, const char *json, uint32_t source);
 
 static json_t *shards_json(const tern_manifest *m)
 {
@@ -121,4 +130,23 @@ tern_status tern_web_manifest(const char *json)
 tern_status tern_web_loader_manifest(tern_loader *loader, const char *json)
 {
     return tern_loader_expect_json(loader, json, strlen(json), tern_web__error());
+}
+
+/* A shard's bytes, from JavaScript, by the number of the source that it was told (src/web/host.js). */
+static tern_status bring(void *context, size_t shard, uint8_t *into, size_t bytes, tern_error *err)
+{
+    char message[sizeof err->message] = "";
+    const int status =
+        tern_web_host_expert((uint32_t)(uintptr_t)context, (uint32_t)shard, into, bytes, message, sizeof message);
+    return status == TERN_OK ? TERN_OK : tern_fail(err, (tern_status)status, "%s", message);
+}
+
+/* Before the head, of a package by expert: its dense shards come as pieces, those of experts from this source of
+ * JavaScript's when they are needed. */
+tern_status tern_web_loader_experts(tern_loader *loader, const char *json, uint32_t source)
+{
+    tern_error *err = tern_web__error();
+    tern_package *package;
+    TERN_TRY(tern_package_open_elsewhere(&package, json, strlen(json), bring, (void *)(uintptr_t)source, err));
+    return tern_loader_experts(loader, package, err);
 }

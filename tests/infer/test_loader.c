@@ -157,6 +157,113 @@ static void packaged(void **state)
     remove_package(dir);
 }
 
+/* Where the experts of a package lie, for who has its manifest alone. */
+typedef struct shelf {
+    tern_package *package;
+    uint32_t n;
+    bool gone;
+} shelf;
+
+static tern_status bring(void *context, size_t shard, uint8_t *into, size_t bytes, tern_error *err)
+{
+    shelf *s = context;
+    const tern_manifest_shard *of = &tern_package_manifest(s->package)->shards[shard];
+    tern_package_expert e;
+    if (s->gone) return tern_fail(err, TERN_IO, "nobody answers");
+    TERN_TRY(tern_package_load_expert(s->package, of->layer, of->expert, &e, err));
+    assert_int_equal(e.file.size, bytes);
+    memcpy(into, e.file.data, bytes);
+    tern_package_close_expert(&e);
+    s->n++;
+    return TERN_OK;
+}
+
+static tern_status load_without_experts(tern_engine **engine, const tern_file_map *file, const char *dir, shelf *from,
+                                        tern_experts_size size, tern_error *err)
+{
+    char path[4300];
+    tern_buf text = {0};
+    tern_loader *loader = NULL;
+    tern_package *package;
+    tern_status status;
+    loading log = {0};
+    tern_engine_params how = params;
+    how.experts = size;
+    *engine = NULL;
+    snprintf(path, sizeof path, "%s/manifest.json", dir);
+    assert_ok(tern_file_read(&text, path, 1 << 20, err), *err);
+    TERN_GOTO(tern_package_open_elsewhere(&package, text.data, text.size, bring, from, err));
+    TERN_GOTO(tern_loader_open(&loader, &how, file->size, err));
+    TERN_GOTO(tern_loader_experts(loader, package, err));
+    TERN_GOTO(give_heads(loader, file->data, file->size, 64, &log, err));
+    TERN_GOTO(give_pieces(loader, file->data, file->size, &log, err));
+    TERN_GOTO(tern_loader_finish(loader, engine, err));
+fail:
+    tern_loader_close(loader);
+    tern_buf_deinit(&text);
+    return status;
+}
+
+/* The rest in pieces, experts when a step needs them: the same bits with every number of them in memory. */
+static void experts_elsewhere(void **state)
+{
+    (void)state;
+#if defined(__EMSCRIPTEN__) /* the page computes the sums */
+    skip();
+#endif
+    if (test_on_gpu()) skip();
+    tern_error err = {0};
+    shelf from = {0};
+    tern_file_map map;
+    tern_engine *a, *b;
+    const char *dir = test_scratch("loader-experts"), *path = test_converted(test_fixture("mixtral"), "q4_k", NULL);
+    remove_package(dir);
+    assert_ok(tern_package_write(path, dir, &(tern_package_options){0}, &err), err);
+    assert_ok(tern_package_open(&from.package, dir, NULL, &err), err);
+    assert_ok(tern_file_map_open(&map, path, &err), err);
+    a = map_file(path, &params);
+    const uint32_t n = tern_engine_config(a)->n_experts, used = tern_engine_config(a)->n_experts_used;
+    for (uint32_t held = used; held <= n; held += 3) {
+        from.n = 0;
+        const tern_experts_size size = {.per_layer = held == n ? 0 : held};
+        assert_ok(load_without_experts(&b, &map, dir, &from, size, &err), err);
+        assert_int_equal(from.n, 0);
+        assert_same(a, b, true);
+        const tern_backend *backend = tern_engine_backend(b);
+        assert_int_equal(backend->info.paged->n_slots, held * tern_engine_config(a)->n_layers);
+        tern_backend_counters c = {0};
+        tern_engine_backend(b)->counters(tern_engine_backend(b), &c);
+        assert_int_equal(from.n, c.expert_misses + c.expert_prefetched);
+        assert_true(from.n > 0);
+        tern_engine_close(b);
+    }
+    const int64_t live = tern_alloc_live();
+    assert_int_equal(load_without_experts(&b, &map, dir, &from, (tern_experts_size){.per_layer = used - 1}, &err),
+                     TERN_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "of them at least"));
+    assert_int_equal(tern_alloc_live(), live);
+    tern_engine_close(a);
+    tern_file_map_close(&map);
+    tern_package_close(from.package);
+    remove_package(dir);
+}
+
+/* A file that is read through has all of its experts in memory. */
+static void experts_of_files(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_engine *engine;
+    tern_file_map map;
+    loading log = {0};
+    tern_engine_params how = params;
+    how.experts.per_layer = 2;
+    assert_ok(tern_file_map_open(&map, TERN_SOURCE_DIR "/models/stories.gguf", &err), err);
+    assert_int_equal(load_bytes(&engine, map.data, map.size, 4096, &how, &log, &err), TERN_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "option experts: a package by expert expected"));
+    tern_file_map_close(&map);
+}
+
 /* Rows that do not begin at a byte of their own, and factors for each row, which come after the rows. */
 static void extras(void **state)
 {
@@ -315,7 +422,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(scales_of_blocks), cmocka_unit_test(other_orders),   cmocka_unit_test(head_encodings),
     cmocka_unit_test(bundled),          cmocka_unit_test(joined),         cmocka_unit_test(experts),
     cmocka_unit_test(packaged),         cmocka_unit_test(every_encoding), cmocka_unit_test(sessions_move),
-    cmocka_unit_test(in_parts),         cmocka_unit_test(parts_refused),
+    cmocka_unit_test(in_parts),         cmocka_unit_test(parts_refused),  cmocka_unit_test(experts_elsewhere),
+    cmocka_unit_test(experts_of_files),
 };
 
 TEST_GROUP(loader, "backends slow long web", tests, .setup = setup);

@@ -2,6 +2,7 @@
  * damaged. */
 #include "model/package_cases.h"
 
+#include "base/alloc.h"
 #include "model/model.h"
 
 enum { N_ROLES = 6 };
@@ -156,6 +157,56 @@ static void faults(void **state)
     tern_model_close(model);
 }
 
+/* Reads the shard's file, unless it is not to be had. */
+typedef struct place {
+    const tern_manifest *manifest;
+    bool gone;
+    size_t n;
+} place;
+
+static tern_status bring(void *context, size_t shard, uint8_t *into, size_t bytes, tern_error *err)
+{
+    place *p = context;
+    if (p->gone) return tern_fail(err, TERN_IO, "nobody answers");
+    tern_buf data = package_read_all(package_in_dir(p->manifest->shards[shard].file));
+    assert_int_equal(data.size, bytes);
+    memcpy(into, data.data, bytes);
+    tern_buf_deinit(&data);
+    p->n++;
+    return TERN_OK;
+}
+
+/* A package of which only the manifest is at hand: each expert is brought when it is asked for. */
+static void elsewhere(void **state)
+{
+    (void)state;
+    tern_package *p;
+    tern_model *model;
+    tern_error err = {0};
+    place from = {0};
+    make("gpt-oss-tiny");
+    assert_ok(tern_model_open(&model, file, NULL, &err), err);
+    tern_buf text = package_read_all(package_in_dir("manifest.json"));
+    const int64_t live = tern_alloc_live();
+    assert_ok(tern_package_open_elsewhere(&p, text.data, text.size, bring, &from, &err), err);
+    from.manifest = tern_package_manifest(p);
+    const tern_config *c = tern_model_config(model);
+    for (uint32_t layer = 0; layer < c->n_layers; layer++)
+        for (uint32_t expert = 0; expert < c->n_experts; expert++) check_expert(model, p, layer, expert);
+    assert_int_equal(from.n, (size_t)c->n_layers * c->n_experts);
+    from.gone = true;
+    expect(p, TERN_IO, "nobody answers");
+    assert_non_null(strstr(package_err.message, tern_manifest_expert(from.manifest, 1, 3)->file));
+    from.gone = false;
+    check_expert(model, p, 1, 3);
+    tern_package_close(p);
+    assert_int_equal(tern_package_open_elsewhere(&p, text.data, text.size - 9, bring, &from, &err), TERN_MALFORMED);
+    assert_null(p);
+    assert_int_equal(tern_alloc_live(), live);
+    tern_buf_deinit(&text);
+    tern_model_close(model);
+}
+
 /* What the manifest says is changed as text. */
 static void check_change(const char *from, const char *to, tern_status status, const char *says)
 {
@@ -163,7 +214,10 @@ static void check_change(const char *from, const char *to, tern_status status, c
     tern_buf text = package_read_all(package_in_dir("manifest.json")), changed = {0};
     assert_ok(tern_buf_add(&text, "", 1, &package_err), package_err);
     const char *at = strstr((const char *)text.data, from);
-    if (!at) fail_msg("the manifest has no %s", from);
+    if (!at) {
+        fail_msg("the manifest has no %s", from);
+        return;
+    }
     const size_t before = (size_t)(at - (const char *)text.data);
     assert_ok(tern_buf_add(&changed, text.data, before, &package_err), package_err);
     assert_ok(tern_buf_add(&changed, to, strlen(to), &package_err), package_err);
@@ -206,6 +260,7 @@ static void manifests(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(round_trips),
     cmocka_unit_test(faults),
+    cmocka_unit_test(elsewhere),
     cmocka_unit_test(manifests),
 };
 

@@ -1,10 +1,12 @@
 /** Models kept in the origin's private file system (OPFS): tern-models/ID/ holds meta.json and chunk_NNN.bin; adapters
- * likewise (adapter-store.js).
+ * likewise (adapter-store.js). Of a package by expert there is its manifest.json, too, and all experts lie in one file,
+ * experts.bin, so that one handle reads them.
  *
  * A chunk counts when meta.json has its SHA-256 sum, which is written after the chunk; so whatever is interrupted
  * leaves a folder that is right, and the next load goes on there. One writer at a time, over all tabs (Web Locks).
  *
- * @typedef {{bytes: number, sha256: string | null, file?: string}} ChunkMeta `file`: of an adapter
+ * @typedef {{bytes: number, sha256: string | null, file?: string, at?: number}} ChunkMeta `file`: of an adapter; `at`:
+ *   of an expert, where it begins in experts.bin
  * @typedef {{format: 1, id: string, name: string, key: string, size: number, version: Record<string, any>, chunks:
  *   ChunkMeta[], parts?: {name: string, bytes: number}[] | null, partial: Partial[], usedAt: number}} Meta `parts`: of
  *   a model whose file is split
@@ -24,6 +26,9 @@ const MODELS = Object.freeze({
 const PIECE_BYTES = 4 << 20;
 const META = 'meta.json';
 const META_NEXT = 'meta.json.next';
+
+const MANIFEST = 'manifest.json';
+const EXPERTS = 'experts.bin';
 
 const chunkName = (index) => `chunk_${String(index).padStart(3, '0')}.bin`;
 
@@ -143,13 +148,14 @@ export class ModelStore {
 
   /**
    * A folder for this model, empty but for what meta.json says.
-   * @param {Omit<Meta, 'format' | 'partial' | 'usedAt'>} meta
+   * @param {Omit<Meta, 'format' | 'partial' | 'usedAt'>} meta @param {string | null} [manifest] of a package by expert
    */
-  async create(meta) {
+  async create(meta, manifest = null) {
     await this.remove(meta.id);
     const stored = new StoredChunks(this, null, {format: 1, partial: [], usedAt: Date.now(), ...meta});
     await stored.saving(async () => {
       stored.handle = await this.folder.getDirectoryHandle(meta.id, {create: true});
+      if (manifest !== null) await writeFile(stored.handle, MANIFEST, new TextEncoder().encode(manifest));
       await stored.save();
     });
     return stored;
@@ -200,6 +206,28 @@ export class StoredChunks {
     return this.meta.chunks[index].sha256 !== null;
   }
 
+  /** The file of a chunk, and where it begins there; -1: it is all of it. */
+  #place(index) {
+    const {at} = this.meta.chunks[index];
+    return at === undefined ? {name: chunkName(index), at: -1} : {name: EXPERTS, at};
+  }
+
+  /** The text of a package's manifest, or null. */
+  async manifest() {
+    const handle = await this.handle.getFileHandle(MANIFEST).catch(() => null);
+    return handle && (await (await handle.getFile()).text());
+  }
+
+  /**
+   * All experts, to be read without waiting; the caller's to close.
+   * @returns {Promise<{read(into: Uint8Array, where: {at: number}): number, close(): void} | null>} null: not a worker,
+   *   or somebody else has the file open and the browser knows no shared access
+   */
+  async openExperts() {
+    const handle = await this.handle.getFileHandle(EXPERTS).catch(() => null);
+    return handle && readAccess(handle);
+  }
+
   /** Bytes of whole chunks that are stored. */
   get stored() {
     return this.meta.chunks.reduce((sum, chunk) => sum + (chunk.sha256 === null ? 0 : chunk.bytes), 0);
@@ -208,7 +236,7 @@ export class StoredChunks {
   /** Fills `into` with a stored chunk and compares its sum. Errors: CORRUPT; the chunk is no longer stored then. */
   async read(index, into, {signal, onBytes} = {}) {
     const expected = this.meta.chunks[index];
-    const found = await readFile(this.handle, chunkName(index), into, {signal, onBytes}).catch((error) => {
+    const found = await readFile(this.handle, this.#place(index), into, {signal, onBytes}).catch((error) => {
       if (error instanceof TernError) throw error;
       return `it cannot be read (${error.message})`;
     });
@@ -247,13 +275,14 @@ export class StoredChunks {
   async #saveNow(index, bytes, note) {
     try {
       await this.saving(async () => {
-        await writeFile(this.handle, chunkName(index), bytes);
+        const {name, at} = this.#place(index);
+        await writeFile(this.handle, name, bytes, at);
         note();
         await this.save();
       }, bytes.length);
     } catch (error) {
       this.meta.chunks[index].sha256 = null;
-      await this.handle.removeEntry(chunkName(index)).catch(() => {});
+      if (this.#place(index).at < 0) await this.handle.removeEntry(chunkName(index)).catch(() => {});
       if (this.stored === 0) await this.discard().catch(() => {});
       throw error;
     }
@@ -263,11 +292,15 @@ export class StoredChunks {
    * How many bytes of the chunk's start were kept; they are in `into` then. What does not match its sum counts as
    * none.
    */
-  async readPartial(index, into) {
+  readPartial(index, into) {
+    return this.#inTurn(() => this.#readPartialNow(index, into));
+  }
+
+  async #readPartialNow(index, into) {
     const partial = this.meta.partial.find((each) => each.index === index);
     if (!partial || partial.bytes > into.length) return 0;
     const start = into.subarray(0, partial.bytes);
-    const fault = await readFile(this.handle, chunkName(index), start).catch((error) => error.message);
+    const fault = await readFile(this.handle, this.#place(index), start).catch((error) => error.message);
     return (fault ?? (await compare(start, partial.sha256))) === null ? partial.bytes : 0;
   }
 
@@ -322,10 +355,12 @@ async function compare(bytes, expected) {
 }
 
 /** @returns {Promise<string | null>} what is wrong */
-async function readFile(folder, name, into, options = {}) {
+async function readFile(folder, {name, at}, into, options = {}) {
   const handle = await folder.getFileHandle(name);
   const access = await readAccess(handle);
-  return access ? readInPlace(access, into, options) : readStream(await handle.getFile(), name, into, options);
+  if (access) return readInPlace(access, at, into, options);
+  const file = await handle.getFile();
+  return readStream(at < 0 ? file : file.slice(at, at + into.length), name, into, options);
 }
 
 /** In a worker, unless another tab has the file open and the browser knows no shared access; else null. */
@@ -335,13 +370,13 @@ async function readAccess(handle) {
 }
 
 /** Leaves no garbage. */
-function readInPlace(access, into, {signal, onBytes}) {
+function readInPlace(access, from, into, {signal, onBytes}) {
   try {
     const size = access.getSize();
-    if (size !== into.length) return `it has ${size} bytes, expected ${into.length}`;
+    if (from < 0 && size !== into.length) return `it has ${size} bytes, expected ${into.length}`;
     for (let at = 0; at < into.length;) {
       throwIfAborted(signal, 'reading a stored chunk');
-      const n = access.read(into.subarray(at, at + PIECE_BYTES), {at});
+      const n = access.read(into.subarray(at, at + PIECE_BYTES), {at: Math.max(from, 0) + at});
       if (!(n > 0)) return `it ended after ${at} bytes, expected ${into.length}`;
       at += n;
       onBytes?.(n);
@@ -366,14 +401,14 @@ async function readStream(file, name, into, {signal, onBytes}) {
   }
 }
 
-/** In a worker through a handle that writes in place, else through a stream. */
-async function writeFile(folder, name, bytes) {
+/** In a worker through a handle that writes in place, else through a stream. `from` -1: the bytes are the file. */
+async function writeFile(folder, name, bytes, from = -1) {
   const handle = await folder.getFileHandle(name, {create: true});
   if (typeof handle.createSyncAccessHandle === 'function')
-    return writeInPlace(await handle.createSyncAccessHandle(), bytes);
-  const stream = await handle.createWritable();
+    return writeInPlace(await handle.createSyncAccessHandle(), bytes, from);
+  const stream = await handle.createWritable({keepExistingData: from >= 0});
   try {
-    await stream.write(bytes);
+    await stream.write(from < 0 ? bytes : {type: 'write', position: from, data: bytes});
   } catch (error) {
     await stream.abort().catch(() => {});
     throw error;
@@ -381,11 +416,11 @@ async function writeFile(folder, name, bytes) {
   return stream.close();
 }
 
-function writeInPlace(access, bytes) {
+function writeInPlace(access, bytes, from) {
   try {
-    access.truncate(0);
+    if (from < 0) access.truncate(0);
     for (let at = 0; at < bytes.length;) {
-      const n = access.write(bytes.subarray(at), {at});
+      const n = access.write(bytes.subarray(at), {at: Math.max(from, 0) + at});
       if (!(n > 0)) throw new DOMException(`${n} bytes written at ${at} of ${bytes.length}`, 'QuotaExceededError');
       at += n;
     }
@@ -449,7 +484,7 @@ async function describe(id, folder) {
 async function sizeOf(folder) {
   let sum = 0;
   for await (const [name, handle] of folder.entries()) {
-    if (handle.kind === 'file' && name.startsWith('chunk_')) sum += (await handle.getFile()).size;
+    if (handle.kind === 'file' && (name.startsWith('chunk_') || name === EXPERTS)) sum += (await handle.getFile()).size;
   }
   return sum;
 }

@@ -1,6 +1,7 @@
 /** One WebAssembly module: loading, text, sessions. In a worker or under Node; it awaits the device between steps. */
 import {bytesFor, errorOfStatus, STATUS_OK, STATUS_PENDING, TernError, throwIfAborted} from './errors.js';
 import {Engine} from './engine.js';
+import {ExpertHost} from './experts.js';
 import {Memory} from './memory.js';
 import {createModule} from './module.js';
 
@@ -84,10 +85,12 @@ export class Core {
    * @param {{threads?: number, gpu?: import('./gpu.js').Gpu | null}} [options] `gpu` for backend "webgpu"
    */
   static async create(options = {}) {
-    return new Core(await createModule(options), options);
+    const experts = new ExpertHost();
+    return new Core(await createModule({...options, experts}), {...options, experts});
   }
 
-  constructor(module, {threads = 1, gpu = null}) {
+  constructor(module, {threads = 1, gpu = null, experts = new ExpertHost()}) {
+    this.experts = experts;
     this.module = module;
     this.threads = threads;
     this.gpu = gpu;
@@ -113,7 +116,7 @@ export class Core {
     const status = this.call(name, ...values);
     if (status === STATUS_OK) return true;
     if (status === STATUS_PENDING) return false;
-    throw errorOfStatus(status, this.memory.string(this.call('message')));
+    throw this.experts.named(errorOfStatus(status, this.memory.string(this.call('message'))));
   }
 
   /** The same again and again until it is not PENDING. */
@@ -153,25 +156,43 @@ export class Core {
    *   number}[] | null, peek?: (offset: number, length: number) => Promise<Uint8Array>}} reader `parts`: of a file that
    *   is split, one behind another; their heads but for the first are read by `peek`, out of order
    * @param {{backend?: 'cpu' | 'webgpu', contextLength?: number, activations?: 'auto' | 'int8' | 'f32',
-   *   signal?: AbortSignal, manifest?: string | null,
+   *   signal?: AbortSignal, manifest?: string | null, experts?: string | null,
+   *   shards?: import('./experts.js').ExpertShards | null,
    *   onHead?: (head: {model: object, memory: object}) => void | Promise<void>,
-   *   onPiece?: (done: {loaded: number, total: number}) => void}} [options] `onHead` may refuse by throwing
-   * @returns {Promise<Engine>}
+   *   onPiece?: (done: {loaded: number, total: number}) => void}} [options] `onHead` may refuse by throwing;
+   *   `shards`: of experts of a package by expert, the engine's from here on; `experts`: how many are in memory, as
+   *   --experts
    */
   async load(reader, options = {}) {
-    const {backend = 'cpu', contextLength = 0, activations = 'auto', signal} = options;
+    const {backend = 'cpu', activations = 'auto'} = options;
     const f32Activations = activations === 'f32';
     const int8Blocks = activations === 'int8';
-    const settings = JSON.stringify({backend, threads: this.threads, f32Activations, int8Blocks});
+    const {experts = null, shards = null} = options;
+    const settings = JSON.stringify({backend, threads: this.threads, f32Activations, int8Blocks, experts});
+    const source = shards ? this.experts.add(shards) : 0;
+    try {
+      return await this.#load(reader, {...options, source, settings});
+    } catch (error) {
+      this.experts.remove(source);
+      throw error;
+    }
+  }
+
+  async #load(reader, options) {
+    const {backend = 'cpu', contextLength = 0, signal, source, settings} = options;
     const loader = this.memory.withString(settings, (at) => this.open('loader_open', at, reader.size));
     try {
-      if (options.manifest) this.memory.withString(options.manifest, (at) => this.try('loader_manifest', loader, at));
+      if (options.manifest) {
+        this.memory.withString(options.manifest, (at) =>
+          source ? this.try('loader_experts', loader, at, source) : this.try('loader_manifest', loader, at)
+        );
+      }
       const heads = await this.#readHeads(loader, reader, signal);
       const about = this.ask('loader_describe', loader, contextLength);
       await options.onHead?.(about);
       await this.#readPieces(loader, heads, options);
       const engine = this.open('loader_finish', loader);
-      return await Engine.create(this, engine, {memory: about.memory, backend, contextLength});
+      return await Engine.create(this, engine, {memory: about.memory, backend, contextLength, source});
     } finally {
       if (!this.stopped) this.call('loader_close', loader);
     }

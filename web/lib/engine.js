@@ -22,7 +22,7 @@ export class Engine {
     return engine;
   }
 
-  constructor(core, handle, {memory, backend}) {
+  constructor(core, handle, {memory, backend, source = 0}) {
     this.core = core;
     this.handle = handle;
     /** @type {import('./index.js').ModelInfo} */
@@ -30,6 +30,8 @@ export class Engine {
     /** @type {import('./index.js').MemoryPlan} */
     this.memory = memory;
     this.backend = backend;
+    /** Of its experts, where they are not all in memory. */
+    this.source = source;
     /** Bytes a second, once measured. @type {number | null} */
     this.bandwidth = null;
     this.busy = false;
@@ -169,7 +171,14 @@ export class Engine {
     return this.core.ask('engine_counters', this.handle);
   }
 
+  /** What the room for experts holds and how often they were there; null: there is none. */
+  get experts() {
+    const cache = this.core.ask('engine_experts', this.handle);
+    return cache && {...cache, ...this.core.experts.counts(this.source)};
+  }
+
   dispose() {
+    this.core.experts.remove(this.source);
     if (!this.handle || this.core.stopped) return;
     this.core.call('session_close', this.session);
     this.used = [];

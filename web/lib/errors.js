@@ -46,6 +46,13 @@ export function errorOfStatus(status, message) {
   return new TernError(/** @type {any} */ (code), message || code);
 }
 
+/** The status for an error that C is to pass on; of codes that it does not know the next of kin. @param {any} error */
+export function statusOf(error) {
+  const kin = {NETWORK: 'IO', NO_STORAGE: 'IO', CORRUPT: 'MALFORMED'};
+  const code = error instanceof TernError ? error.code : codeOf(error);
+  return Math.max(STATUS_CODES.indexOf(kin[code] ?? code), STATUS_CODES.indexOf('IO'));
+}
+
 /** JavaScript has no room: "Array buffer allocation failed", "Invalid typed array length: N" and their like. */
 const isNoRoom = (error) =>
   error instanceof RangeError && /alloc|array (buffer )?length|memory|too large/i.test(error.message);

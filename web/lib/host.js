@@ -7,6 +7,7 @@ import {readAdapter} from './adapter.js';
 import {storeAdapter} from './adapter-store.js';
 import {Core} from './core.js';
 import {TernError, errorToWire, throwIfAborted} from './errors.js';
+import {ExpertShards} from './experts.js';
 import {openModel} from './open.js';
 import {cpuInfo, defaultThreads, gpuInfo} from './platform.js';
 
@@ -23,6 +24,7 @@ export const METHODS = Object.freeze([
   'disposeLora',
   'setLoras',
   'finetune',
+  'experts',
   'measureBandwidth',
   'startProfile',
   'stopProfile',
@@ -33,6 +35,7 @@ export const METHODS = Object.freeze([
 const NO_GPU = ['NO_WEBGPU', 'INSECURE_CONTEXT', 'NO_ADAPTER', 'UNSUPPORTED'];
 
 const INT8_ON_CPU = 'activations "int8" are the CPU\'s alone: the CPU is used';
+const EXPERTS_ON_CPU = 'a package by expert is the CPU\'s alone: the CPU is used';
 
 export class Host {
   constructor() {
@@ -42,7 +45,7 @@ export class Host {
     this.nextLora = 1;
     this.used = [];
     this.turn = Promise.resolve();
-    this.core = this.engine = this.gpu = null;
+    this.core = this.engine = this.gpu = this.shards = null;
   }
 
   /** @param {any} source @param {any} options @param {any} call @returns {Promise<any>} what the Tern shows */
@@ -50,6 +53,7 @@ export class Host {
     await this.#open(options, (notice) => call.emit('notice', notice));
     throwIfAborted(call.signal, 'loading');
     const opened = await this.#guard(() => this.#openSource(source, options, call));
+    if (opened.experts && this.gpu) await this.#leaveGpu(opened, options, call);
     this.engine = await this.#guard(() => this.#read(opened, options, call));
     const model = {...this.engine.model, contextLength: this.engine.contextLength};
     return {backend: this.backend, model, memory: this.engine.memory, device: this.device, id: opened.id};
@@ -66,16 +70,20 @@ export class Host {
   }
 
   /** What turns out to be no model is not kept. */
-  async #read({reader, manifest, name}, {contextLength, activations}, call) {
+  async #read({reader, manifest, name, experts: from}, {contextLength, activations, experts}, call) {
     const onPiece = ({loaded, total}) => loaded === total && call.emit('progress', prepare(total));
     try {
       const how = {backend: this.backend, contextLength, activations, manifest, signal: call.signal, onPiece};
-      const engine = await this.core.load(reader, how);
+      if (!from && experts !== undefined) call.emit('notice', allThere(name));
+      if (from) await reader.keepRest();
+      const shards = (this.shards = from && (await ExpertShards.open(from.experts, {name, ...from})));
+      const engine = await this.core.load(reader, {...how, shards, experts: from ? experts : null});
       await reader.close();
       return engine;
     } catch (error) {
       await reader.close({abort: true, discard: error.code === 'MALFORMED'});
-      throw named(error, [name, ...(reader.parts ?? []).map((part) => part.name)]);
+      const told = from && experts === undefined ? advised(error) : error;
+      throw named(told, [name, ...(reader.parts ?? []).map((part) => part.name)]);
     }
   }
 
@@ -87,7 +95,23 @@ export class Host {
     const n = threads ?? (this.gpu ? 1 : await defaultThreads());
     this.core = await Core.create({threads: n, gpu: this.gpu});
     this.device = this.gpu ? gpuInfo(this.gpu.info, n) : cpuInfo(n);
-    this.gpu?.lost.then((message) => this.#lose(message));
+    const {gpu} = this;
+    gpu?.lost.then((message) => gpu === this.gpu && this.#lose(message));
+  }
+
+  /** Its experts are not all read, and a GPU that is never waited for cannot ask for one. */
+  async #leaveGpu({reader, name}, options, call) {
+    try {
+      if (options.backend === 'webgpu')
+        throw new TernError('UNSUPPORTED', `backend "webgpu" for ${name}, a package by expert: "cpu" expected`);
+      this.core.dispose();
+      this.gpu.destroy();
+      call.emit('notice', {code: 'UNSUPPORTED', message: EXPERTS_ON_CPU, about: 'backend'});
+      await this.#open({...options, backend: 'cpu'}, () => {});
+    } catch (error) {
+      await reader.close({abort: true});
+      throw error;
+    }
   }
 
   async #openGpu(device, optional, onNotice) {
@@ -202,6 +226,11 @@ export class Host {
     );
   }
 
+  /** What the room for experts holds, and how often they were there. */
+  experts() {
+    return this.#guard(() => this.engine.experts);
+  }
+
   measureBandwidth(call) {
     return this.#inTurn(call.signal, () => this.engine.measureBandwidth());
   }
@@ -216,10 +245,11 @@ export class Host {
 
   /** Frees the module, its threads and the device. */
   async dispose() {
-    const {engine, core, gpu} = this;
+    const {engine, core, gpu, shards} = this;
     this.engine = this.core = this.gpu = null;
     this.loras.clear();
     try {
+      await shards?.forgotten;
       engine?.dispose();
       core?.dispose();
     } finally {
@@ -233,6 +263,19 @@ function named(error, [name, ...parts]) {
   const {code, message} = errorToWire(error);
   const told = code === 'CANCELLED' || !name || [name, ...parts].some((each) => message.includes(each));
   return told ? error : new TernError(code, `${name}: ${message}`, {cause: error});
+}
+
+const allThere = (name) => ({
+  code: 'UNSUPPORTED',
+  message: `experts: ${name} is no package by expert (tern package makes one): all of it is in memory`,
+  about: 'experts'
+});
+
+/** What does when not all experts fit. */
+function advised(error) {
+  if (error?.code !== 'OUT_OF_MEMORY') return error;
+  const message = `${error.message}; fewer experts in memory, as {experts: "1G"}, take less`;
+  return new TernError('OUT_OF_MEMORY', message, {cause: error});
 }
 
 /** Resolves when the signal is aborted. */

@@ -50,12 +50,12 @@ export interface Progress {
 
 /**
  * Something that went another way than one might expect, and on. `about`: "backend" for the choice of the CPU instead
- * of the GPU.
+ * of the GPU, "experts" for an option `experts` that makes no difference.
  */
 export interface Notice {
   code: ErrorCode | 'BUSY' | 'CHANGED';
   message: string;
-  about?: 'backend';
+  about?: 'backend' | 'experts';
 }
 
 export interface LoadOptions {
@@ -72,6 +72,13 @@ export interface LoadOptions {
    * there, and less exact.
    */
   activations?: 'auto' | 'int8' | 'f32';
+  /**
+   * Of a package by expert (`tern package` of a mixture of experts): how many experts are in memory at once, so many of
+   * each layer on an average (5, "5"), or as many as fit into so many bytes ("800M", "3.5G"), or "all", the default. The
+   * others stay in OPFS, or where the package is, until a step needs them; the text is the same. On the CPU alone. Of
+   * other models all is in memory, with a notice.
+   */
+  experts?: number | string;
   /** Keep the model in OPFS. Default true where there is OPFS; picked files are not stored unless asked for. */
   store?: boolean;
   onProgress?: (progress: Progress) => void;
@@ -220,6 +227,27 @@ export interface MemoryPlan {
   activations: number;
   total: number;
   largestBuffer: number;
+}
+
+/** Experts of a model of which not all need be in memory. */
+export interface ExpertCache {
+  /** In all and in memory, of all layers, and their bytes. */
+  experts: number;
+  held: number;
+  bytes: number;
+  heldBytes: number;
+  /** How often an expert that a layer of a step needed was there, or had to be brought. */
+  hits: number;
+  misses: number;
+  /** Brought before a layer needed them. */
+  prefetched: number;
+  /** Those that made way for others. */
+  evictions: number;
+  copiedBytes: number;
+  /** Of those that were brought: from OPFS, from where the package is, and the bytes of these. */
+  stored: number;
+  fetched: number;
+  fetchedBytes: number;
 }
 
 /** A kernel of the GPU: how often it ran, and how long in all. */
@@ -436,6 +464,8 @@ export class Tern {
    * step under way with what it has learned; before the first step it fails with CANCELLED.
    */
   finetune(text: string, options?: FinetuneOptions): Promise<Uint8Array>;
+  /** What the room for experts holds, and how often they were there; null: the model is no package by expert. */
+  experts(): Promise<ExpertCache | null>;
   measureBandwidth(): Promise<number | null>;
   /**
    * Times each kernel of the GPU until stopProfile(), which gives the times, the longest first. UNSUPPORTED on the CPU

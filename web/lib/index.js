@@ -44,6 +44,7 @@ export class Tern {
 
   static async load(source, options = {}) {
     const {onProgress, onNotice, signal, ...rest} = checkOptions(options, LOAD, 'Tern.load');
+    if (rest.experts !== undefined) rest.experts = String(rest.experts);
     const where = portableModel(source);
     throwIfAborted(signal, 'loading');
     const notices = [];
@@ -149,6 +150,10 @@ export class Tern {
       signal,
       on: {step: (each) => onStep?.(each)}
     });
+  }
+
+  async experts() {
+    return this.link.client.call('experts');
   }
 
   async measureBandwidth() {

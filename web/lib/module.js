@@ -39,10 +39,10 @@ function letGo({PThread}) {
 }
 
 /**
- * @param {{threads?: number, gpu?: object | null}} [options]
+ * @param {{threads?: number, gpu?: object | null, experts?: import('./experts.js').ExpertHost | null}} [options]
  * @returns {Promise<any>} Emscripten's module
  */
-export async function createModule({threads = 1, gpu = null} = {}) {
+export async function createModule({threads = 1, gpu = null, experts = null} = {}) {
   if (!Number.isInteger(threads) || threads < 1 || threads > 64) {
     throw new TernError('INVALID_ARGUMENT', `${threads} threads: a whole number from 1 to 64 expected`);
   }
@@ -53,7 +53,7 @@ export async function createModule({threads = 1, gpu = null} = {}) {
   const {default: create} = await import(/* webpackIgnore: true */ /* @vite-ignore */ FILES[`${name}.js`].href);
   const files = isNode ? await nodeOptions(name) : browserOptions(name);
   try {
-    const module = await create({...files, threads, gpu});
+    const module = await create({...files, threads, gpu, experts});
     if (isNode) letGo(module);
     return module;
   } catch (cause) {

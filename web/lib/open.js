@@ -2,19 +2,23 @@
 
 import {ModelStore, idOf} from './cache.js';
 import {TernError} from './errors.js';
-import {ChunkReader} from './reader.js';
-import {addressOf, openSource} from './source.js';
+import {urlsNow} from './now.js';
+import {ChunkReader, RangeReader} from './reader.js';
+import {addressOf, openSource, wholePackage} from './source.js';
 
 /**
  * @typedef {{store?: boolean, signal?: AbortSignal, http?: object, platform?: {storage?: any, locks?: any},
  *   checkManifest?: (text: string) => any, onProgress?: (progress: any) => void, onNotice?: (notice: any) => void}}
  *   OpenOptions
+ * @typedef {{experts: import('./experts.js').Expert[], stored: import('./cache.js').StoredChunks | null,
+ *   readNow: import('./now.js').ReadNow}} Experts of a package by expert, which its reader only keeps
  */
 
 /**
  * Opens a source for reading, with what OPFS has of it. The reader holds the model's lock until it is closed.
  * @param {import('./index.js').Source} source @param {OpenOptions} options
- * @returns {Promise<{reader: ChunkReader, name: string, id: string | null, manifest: string | null}>}
+ * @returns {Promise<{reader: ChunkReader | RangeReader, name: string, id: string | null, manifest: string | null,
+ *   experts: Experts | null}>}
  */
 export async function openModel(source, options = {}) {
   const {onNotice = () => {}} = options;
@@ -68,14 +72,27 @@ async function openComplete(store, id, options) {
   try {
     const stored = await store.get(id);
     await stored.touch();
-    return reader({...stored.meta, chunks: chunksOf(stored.meta), local: true}, stored, options, unlock);
+    return reader(await fromStore(stored, options), stored, options, unlock);
   } catch (error) {
     unlock();
     throw error;
   }
 }
 
-/** Chunks of a model of which all is stored: they are only read from there. */
+/** A model of which all is stored: its chunks are only read from there. */
+async function fromStore(stored, options) {
+  const {meta} = stored;
+  const text = await stored.manifest();
+  if (text === null) return {...meta, chunks: chunksOf(meta), local: true};
+  const read = () => Promise.reject(damaged(meta, 'a chunk'));
+  const open = ({bytes}) => ({size: bytes, read, close: async () => {}});
+  const readNow = /^https?:/i.test(meta.key) ? urlsNow(meta.key) : null;
+  return {...(await wholePackage(meta, text, options, {open, readNow})), name: meta.name, local: true};
+}
+
+const damaged = ({id, key}, what) =>
+  new TernError('CORRUPT', `${what} of the stored model ${id} is damaged: load ${key} again`);
+
 function chunksOf(meta) {
   let offset = 0;
   return meta.chunks.map(({bytes}, index) => {
@@ -86,10 +103,7 @@ function chunksOf(meta) {
       bytes,
       sha256: null,
       read: async () => {
-        throw new TernError(
-          'CORRUPT',
-          `chunk ${index} of the stored model ${meta.id} is damaged: load ${meta.key} again`
-        );
+        throw damaged(meta, `chunk ${index}`);
       }
     };
     offset += bytes;
@@ -135,7 +149,7 @@ function orStored(error, stored, {onNotice}) {
 
 async function withoutSource(stored, options, unlock) {
   await stored.touch();
-  return reader({...stored.meta, chunks: chunksOf(stored.meta), local: true}, stored, options, unlock);
+  return reader(await fromStore(stored, options), stored, options, unlock);
 }
 
 /** What is stored of this very version, or a new folder; null: there is no room. */
@@ -149,10 +163,13 @@ async function matching(open, id, stored, store, options) {
     });
     await store.remove(id);
   }
-  const chunks = open.chunks.map(({bytes}) => ({bytes, sha256: null}));
+  const chunks = open.chunks.map(({bytes, at}) => ({bytes, sha256: null, ...(at === undefined ? {} : {at})}));
   if (!(await hasRoom(open, store, options))) return null;
   return store
-    .create({id, name: open.name, key: open.key, size: open.size, version: open.version, chunks, parts: open.parts})
+    .create(
+      {id, name: open.name, key: open.key, size: open.size, version: open.version, chunks, parts: open.parts},
+      open.experts ? open.manifest : null
+    )
     .catch((error) => {
       options.onNotice({code: 'NO_STORAGE', message: `${error.message}; loading goes on without storing`});
       return null;
@@ -192,11 +209,14 @@ async function readerOf(open, stored, options, unlock) {
 }
 
 function reader(open, stored, {signal, onProgress, onNotice}, release) {
-  const {local, lanes, parts} = open;
+  const {local, lanes, parts, ordered, layout, experts = null, readNow = null} = open;
+  const how = {stored, local, lanes, parts, ordered, signal, onProgress, onNotice, release};
+  const chunks = new ChunkReader(open.chunks, how);
   return {
     name: open.name,
     id: stored?.meta.id ?? null,
     manifest: open.manifest ?? null,
-    reader: new ChunkReader(open.chunks, {stored, local, lanes, parts, signal, onProgress, onNotice, release})
+    reader: layout ? new RangeReader(chunks, layout) : chunks,
+    experts: experts && {experts, stored, readNow}
   };
 }

@@ -5,6 +5,7 @@ import {TernError} from './errors.js';
 const is = {
   number: (value) => typeof value === 'number' && Number.isFinite(value),
   count: (value) => Number.isInteger(value) && value > 0,
+  size: (value) => is.count(value) || (is.string(value) && /^(all|\d+|\d+(\.\d+)?[KMGT])$/.test(value)),
   string: (value) => typeof value === 'string',
   strings: (value) => Array.isArray(value) && value.every((each) => typeof each === 'string'),
   boolean: (value) => typeof value === 'boolean',
@@ -17,6 +18,7 @@ const is = {
 const WORDS = {
   number: 'a finite number',
   count: 'a whole number above 0',
+  size: 'a number for each layer, bytes ("800M", "3.5G") or "all"',
   string: 'a text',
   strings: 'a list of texts',
   boolean: 'true or false',
@@ -32,6 +34,7 @@ export const LOAD = {
   threads: 'count',
   activations: ['auto', 'int8', 'f32'],
   contextLength: 'count',
+  experts: 'size',
   store: 'boolean',
   onProgress: 'function',
   onNotice: 'function',

@@ -19,15 +19,18 @@ export class ChunkReader {
    * @param {import('./source.js').Chunk[]} chunks
    * @param {{stored?: import('./cache.js').StoredChunks | null, write?: boolean, local?: boolean, signal?: AbortSignal,
    *   onProgress?: (progress: import('./index.js').Progress) => void, onNotice?: (notice: import('./index.js').Notice)
-   *   => void, release?: () => void | Promise<void>, lanes?: number, parts?: import('./source.js').Part[] | null}}
+   *   => void, release?: () => void | Promise<void>, lanes?: number, parts?: import('./source.js').Part[] | null,
+   *   ordered?: number}}
    *   [options] `stored`: chunks that are there are read from it; `write`: others are kept in it; `local`: the source
    *   is this machine's; `lanes`: so many chunks are fetched at once; `parts`: of a file that is split, one behind
-   *   another.
+   *   another; `ordered`: so many of the chunks are the file, the others are only kept (keepRest).
    */
   constructor(chunks, options = {}) {
     const {stored = null, write = true, local = false, signal, onProgress, onNotice, release, lanes = 1} = options;
+    const {ordered = chunks.length} = options;
     this.chunks = chunks;
-    this.size = chunks.reduce((sum, chunk) => sum + chunk.bytes, 0);
+    this.ordered = ordered;
+    this.size = sumOf(chunks.slice(0, ordered));
     this.parts = options.parts ?? null;
     this.stored = stored;
     this.write = write && stored !== null;
@@ -35,8 +38,9 @@ export class ChunkReader {
     this.#follow(signal);
     this.onNotice = onNotice;
     this.release = release;
-    this.meter = new Meter(this.size, onProgress);
-    const largest = Math.max(...chunks.map((chunk) => chunk.bytes));
+    const used = this.write ? chunks : chunks.slice(0, ordered);
+    this.meter = new Meter(sumOf(used), onProgress);
+    const largest = used.reduce((most, {bytes}) => Math.max(most, bytes), 0);
     const slots = Math.max(2, Math.min(lanes + 1, Math.floor(AHEAD_BYTES / largest)));
     this.slots = Array.from({length: slots}, () => ({buffer: null, index: -1, ready: null, largest}));
     this.lanes = new Lanes(lanes);
@@ -103,6 +107,19 @@ export class ChunkReader {
   }
 
   /**
+   * Fetches, verifies and stores what is not the file's, as far as there is room; what is stored is passed over.
+   * Where nothing is kept, does nothing.
+   */
+  async keepRest() {
+    for (let index = this.ordered; index < this.chunks.length && this.write; index++) {
+      throwIfAborted(this.signal, 'loading');
+      const {bytes} = this.chunks[index];
+      if (this.stored?.has(index)) this.meter.start(index)('read', bytes, bytes);
+      else await this.#chunk(index);
+    }
+  }
+
+  /**
    * Waits for what is under way, and lets go of everything.
    * @param {{abort?: boolean, discard?: boolean}} [options] `abort`: what is under way is of no use, its start is kept;
    *   `discard`: lets go of what is stored, too
@@ -141,8 +158,9 @@ export class ChunkReader {
   /** The chunk; the next ones start on their way. */
   #chunk(index) {
     const slot = this.#start(index);
-    const end = Math.min(this.chunks.length, index + this.slots.length);
-    for (let next = index + 1; next < end; next++) this.#start(next);
+    const inFile = index < this.ordered;
+    const end = Math.min(inFile ? this.ordered : this.chunks.length, index + this.slots.length);
+    for (let next = index + 1; next < end; next++) if (inFile || !this.stored?.has(next)) this.#start(next);
     return slot.ready;
   }
 
@@ -218,6 +236,8 @@ export class ChunkReader {
   }
 }
 
+const sumOf = (chunks) => chunks.reduce((sum, {bytes}) => sum + bytes, 0);
+
 /** Bytes done, of each chunk once; the rate of the last seconds. */
 class Meter {
   constructor(total, onProgress) {
@@ -265,5 +285,41 @@ class Meter {
         : progress.rate > 0
           ? (progress.total - progress.loaded) / progress.rate
           : Infinity;
+  }
+}
+
+/** A file of which only some ranges are read: they lie one behind another, zeros stand for the others. */
+export class RangeReader {
+  /** @param {ChunkReader} chunks @param {import('./manifest.js').Layout} layout */
+  constructor(chunks, {size, ranges}) {
+    this.chunks = chunks;
+    this.size = size;
+    this.ranges = ranges;
+    this.parts = null;
+  }
+
+  get meter() {
+    return this.chunks.meter;
+  }
+
+  /** @param {number} offset @param {number} length @returns {Promise<Uint8Array>} valid until the next call */
+  async read(offset, length) {
+    const range = this.ranges.find((each) => offset >= each.offset && offset + length <= each.offset + each.bytes);
+    if (range) return this.chunks.read(range.at + offset - range.offset, length);
+    const out = bytesFor(length, 'bytes of several ranges');
+    for (const each of this.ranges) {
+      const from = Math.max(offset, each.offset);
+      const n = Math.min(offset + length, each.offset + each.bytes) - from;
+      if (n > 0) out.set(await this.chunks.read(each.at + from - each.offset, n), from - offset);
+    }
+    return out;
+  }
+
+  keepRest() {
+    return this.chunks.keepRest();
+  }
+
+  close(how) {
+    return this.chunks.close(how);
   }
 }

@@ -3,13 +3,17 @@
  * list of chunks.
  *
  * @typedef {{index: number, name: string, offset: number, bytes: number, sha256: string | null,
- *XX * @typedef {{kind: 'url' | 'package' | 'file' | 'package of files', key: string, name: string, local: boolean,
+ *   at?: number, read(from: number, into: Uint8Array, options?: object): Promise<void>}} Chunk `at`: of an expert,
+ *   where it is stored
+ * @typedef {{kind: 'url' | 'package' | 'file' | 'package of files', key: string, name: string, local: boolean,
  *   storable: boolean}} Address `key` names the source; `storable`: it can be fetched again under that name; `local`:
  *   its bytes are on this machine already.
  * @typedef {{name: string, bytes: number}} Part of a file that is split
  * @typedef {Address & {size: number, version: Record<string, string | number | null>, chunks: Chunk[],
- *   manifest: string | null, parts: Part[] | null, lanes: number, close(): Promise<void>}} OpenSource `manifest`: the
- *   text of a package's; `lanes`: so many chunks may be read at once
+ *   manifest: string | null, parts: Part[] | null, lanes: number, close(): Promise<void>, ordered?: number,
+ *   layout?: import('./manifest.js').Layout | null, experts?: import('./experts.js').Expert[] | null,
+ *   readNow?: import('./now.js').ReadNow}} OpenSource `manifest`: the text of a package's; `lanes`: so many chunks may
+ *   be read at once; of a package by expert: `ordered` chunks are dense, and lie in the file as `layout` says
  */
 
 import {TernError} from './errors.js';
@@ -17,6 +21,7 @@ import {HttpFile} from './http.js';
 import {hubUrl, isHub, parseHub} from './hub.js';
 import {mapInLanes} from './lanes.js';
 import {readManifest} from './manifest.js';
+import {blobsNow, pathsNow, urlsNow} from './now.js';
 import {aboutPart, firstPart, inOrder, partPaths, partUrls, wholeName} from './parts.js';
 import {importUnderNode, isNode} from './platform.js';
 import {sha256} from './sha256.js';
@@ -256,49 +261,79 @@ function versionOf(files) {
 }
 
 /**
- * The shards of a package, which one after the other are the file.
- * @param {(shard: {file: string, bytes: number}) => any} open
+ * The shards of a package: one after the other the file, or what of it is no expert's, then the experts.
+ * @param {{open(shard: {file: string, bytes: number}): any, readNow: import('./now.js').ReadNow}} from `open`: a shard
+ *   as a file; `readNow`: the same without waiting
+ * @returns {Promise<OpenSource>}
  */
-async function wholePackage(address, text, options, open) {
-  const manifest = await readManifest(text, address.key, options.checkManifest);
-  const version = {manifest: await sha256(new TextEncoder().encode(text))};
+export async function wholePackage(address, text, options, {open, readNow}) {
+  const {name, shards, ordered, layout} = await readManifest(text, address.key, options.checkManifest);
+  const size = shards.reduce((sum, {bytes}) => sum + bytes, 0);
+  const version = {size, manifest: await sha256(new TextEncoder().encode(text))};
   const files = [];
   const close = async () => {
     for (const file of files) await file.close();
   };
-  const chunks = [];
-  let offset = 0;
   try {
-    for (const {file: name, bytes, sha256: sum} of manifest.shards) {
-      const file = await open({file: name, bytes});
-      files.push(file);
-      if (file.size !== bytes)
-        throw new TernError('CORRUPT', `${name} has ${file.size} bytes, the manifest says ${bytes}`);
-      chunks.push({
-        index: chunks.length,
-        name,
-        offset,
-        bytes,
-        sha256: sum,
-        read: (from, into, how) => file.read(from, into, how)
-      });
-      offset += bytes;
-    }
+    for (const shard of shards.slice(0, ordered)) files.push(await openShard(shard, open));
   } catch (error) {
     await close();
     throw error;
   }
   return {
     ...address,
-    name: manifest.name ?? address.name,
-    size: offset,
-    version: {size: offset, ...version},
-    chunks,
+    name: name ?? address.name,
+    size,
+    version,
+    chunks: chunksOf(shards, (shard, i) => files[i]?.read ?? ((...args) => readOnce(shard, open, args))),
+    ordered,
+    layout,
+    experts: layout && expertsOf(shards, ordered),
     parts: null,
     lanes: address.local ? 1 : WEB_LANES,
     manifest: text,
+    readNow,
     close
   };
+}
+
+function chunksOf(shards, readerOf) {
+  let offset = 0;
+  let experts = 0;
+  return shards.map((shard, index) => {
+    const {file: name, bytes, sha256: sum, expert} = shard;
+    const chunk = {index, name, offset, bytes, sha256: sum, read: readerOf(shard, index)};
+    offset += bytes;
+    if (expert === null) return chunk;
+    experts += bytes;
+    return {...chunk, at: experts - bytes};
+  });
+}
+
+/** @returns {import('./experts.js').Expert[]} */
+function expertsOf(shards, ordered) {
+  let at = 0;
+  return shards.slice(ordered).map(({place, expert, file, bytes, sha256: sum}, i) => {
+    at += bytes;
+    return {place, key: expert, file, bytes, sha256: sum, at: at - bytes, chunk: ordered + i};
+  });
+}
+
+async function openShard({file: name, bytes}, open) {
+  const file = await open({file: name, bytes});
+  if (file.size === bytes) return file;
+  await file.close();
+  throw new TernError('CORRUPT', `${name} has ${file.size} bytes, the manifest says ${bytes}`);
+}
+
+/** There are thousands of experts: each is open while it is read. */
+async function readOnce(shard, open, args) {
+  const file = await openShard(shard, open);
+  try {
+    return await file.read(...args);
+  } finally {
+    await file.close();
+  }
 }
 
 async function packageOfUrl(address, where, options) {
@@ -308,27 +343,28 @@ async function packageOfUrl(address, where, options) {
   await file.probe(options);
   const text = await textOf({size: file.size, read: (...args) => file.read(...args)}, url.href, options.signal);
   file.close();
-  return wholePackage(
-    address,
-    text,
-    options,
-    (shard) => new HttpFile(new URL(shard.file, url).href, {...options.http, size: shard.bytes})
-  );
+  const open = (shard) => {
+    const {href} = new URL(shard.file, url);
+    const opened = new HttpFile(href, {...options.http, size: shard.bytes});
+    return {size: shard.bytes, read: (...args) => opened.read(...args), close: () => opened.close()};
+  };
+  return wholePackage(address, text, options, {open, readNow: urlsNow(url)});
 }
 
 async function packageOfFiles(address, files, options) {
   const manifest =
     files.find((file) => file.name === 'manifest.json') ?? files.find((file) => /\.json$/.test(file.name ?? ''));
   const text = await textOf(blobFile(manifest, manifest.name), manifest.name, options.signal);
-  return wholePackage(address, text, options, (shard) => {
-    const file = files.find((each) => each.name === shard.file);
-    if (!file)
-      throw new TernError(
-        'NOT_FOUND',
-        `${shard.file}, which ${manifest.name} names, is not among the ${files.length} files picked`
-      );
-    return blobFile(file, shard.file);
-  });
+  const find = (name) => {
+    const file = files.find((each) => each.name === name);
+    if (file) return file;
+    throw new TernError(
+      'NOT_FOUND',
+      `${name}, which ${manifest.name} names, is not among the ${files.length} files picked`
+    );
+  };
+  const open = (shard) => blobFile(find(shard.file), shard.file);
+  return wholePackage(address, text, options, {open, readNow: blobsNow(find)});
 }
 
 async function textOf(file, name, signal) {
@@ -396,10 +432,7 @@ async function openPath(address, where, options) {
   }
   const text = await textOf(file, manifest, options.signal).finally(file.close);
   const package_ = {...named, key: manifest, kind: 'package'};
-  return wholePackage(
-    package_,
-    text,
-    options,
-    async (shard) => (await openDisk(join(dirname(manifest), shard.file))).file
-  );
+  const folder = dirname(manifest);
+  const open = async (shard) => (await openDisk(join(folder, shard.file))).file;
+  return wholePackage(package_, text, options, {open, readNow: await pathsNow(folder)});
 }

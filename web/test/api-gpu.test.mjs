@@ -1,12 +1,17 @@
 /** The API under Node on the GPU: Dawn, on SwiftShader where there is no other. The same text as on the CPU. */
 import assert from 'node:assert/strict';
-import {existsSync} from 'node:fs';
+import {execFileSync} from 'node:child_process';
+import {existsSync, mkdtempSync, rmSync} from 'node:fs';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
+import {fileURLToPath} from 'node:url';
 import {after, before, describe, test} from 'node:test';
 import {Gpu, findAdapter, softwareName} from '../lib/gpu.js';
 import {Tern} from '../lib/index.js';
 import {MODEL, missing} from './support/built.mjs';
 
 const SWIFTSHADER = '/usr/lib/chromium/vk_swiftshader_icd.json';
+const NATIVE = process.env.TERN_NATIVE ?? fileURLToPath(new URL('../../build/release/tern', import.meta.url));
 const PROMPT = 'Once upon a time';
 const greedy = {temperature: 0, maxTokens: 12};
 
@@ -43,6 +48,37 @@ describe('the API on the GPU', {skip: await absent()}, () => {
     assert.equal(softwareName({info}), '');
     assert.equal(softwareName({info: {...info, isFallbackAdapter: true}}), 'Acme One');
     assert.equal(softwareName({info, isFallbackAdapter: true}), 'Acme One');
+  });
+
+  test('a package by expert is the CPU\'s: by itself with a notice, refused where the GPU is asked for', async (t) => {
+    if (!existsSync(NATIVE) && !process.env.TERN_WEB_REQUIRED) return t.skip(`no ${NATIVE}`);
+    const folder = mkdtempSync(join(tmpdir(), 'tern-'));
+    const [file, dir] = [join(folder, 'm.gguf'), join(folder, 'p')];
+    const {open} = Gpu;
+    const destroyed = [];
+    try {
+      execFileSync(NATIVE, ['synth', '--preset', 'mixtral-tiny', '-o', file], {stdio: 'pipe'});
+      execFileSync(NATIVE, ['package', file, '-o', dir], {stdio: 'pipe'});
+      Gpu.open = async (options) => {
+        const opened = await open.call(Gpu, {...options, software: true});
+        const destroy = opened.destroy.bind(opened);
+        opened.destroy = () => destroyed.push(destroy());
+        return opened;
+      };
+      const auto = await Tern.load(dir, {experts: 2});
+      assert.deepEqual([auto.backend, auto.device.backend, destroyed.length], ['cpu', 'cpu', 1]);
+      assert.match(auto.notice.message, /package by expert is the CPU's alone/);
+      assert.ok((await auto.generate('abc', {...greedy, maxTokens: 4}).text()).length > 0);
+      await auto.dispose();
+      await assert.rejects(Tern.load(dir, {backend: 'webgpu'}), {
+        code: 'UNSUPPORTED',
+        message: 'backend "webgpu" for mixtral-tiny, a package by expert: "cpu" expected'
+      });
+      assert.equal(destroyed.length, 2);
+    } finally {
+      Gpu.open = open;
+      rmSync(folder, {recursive: true});
+    }
   });
 
   test('the GPU says which it is', () => {

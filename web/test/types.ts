@@ -4,6 +4,7 @@ import type {
   DeviceInfo,
   ErrorCode,
   GenerateOptions,
+  ExpertCache,
   KernelTime,
   Lora,
   Message,
@@ -70,6 +71,7 @@ const adapter: Uint8Array = await tern.finetune('text', {rank: 4, onStep: ({loss
 const bandwidth: number | null = await tern.measureBandwidth();
 await tern.startProfile();
 const times: KernelTime[] = await tern.stopProfile();
+const cache: ExpertCache | null = await tern.experts();
 const model: ModelInfo = tern.model;
 const device: DeviceInfo = tern.device;
 const why: string | undefined = tern.notice?.message;

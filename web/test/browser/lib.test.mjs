@@ -3,35 +3,18 @@
  * the CPU.
  */
 import assert from 'node:assert/strict';
-import {readFileSync, readdirSync} from 'node:fs';
+import {readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {after, before, describe, test} from 'node:test';
 import {SITE, WEB, launch, missing} from './browser.mjs';
+import {libraryFiles, typed} from './library.mjs';
 import {serve} from '../support/server.mjs';
 
-const TYPES = {js: 'text/javascript', wasm: 'application/wasm', html: 'text/html'};
-const ISOLATED = {'cross-origin-opener-policy': 'same-origin', 'cross-origin-embedder-policy': 'require-corp'};
 const CORS = {
   'access-control-allow-origin': '*',
   'access-control-expose-headers': 'etag, content-range',
   'cross-origin-resource-policy': 'cross-origin',
 };
-
-/** The library as files of a server. */
-function libraryFiles() {
-  const files = {'/index.html': Buffer.from('<!doctype html><title>test</title>')};
-  for (const entry of readdirSync(join(SITE, 'lib'), {recursive: true, withFileTypes: true})) {
-    const path = join(entry.parentPath ?? entry.path, entry.name);
-    if (entry.isFile()) files[path.slice(SITE.length)] = readFileSync(path);
-  }
-  return files;
-}
-
-const typed =
-  (headers) =>
-  (request, {path}) => ({
-    headers: {'content-type': TYPES[path.split('.').pop()] ?? 'application/octet-stream', ...headers},
-  });
 
 /** Runs in the page: loads, generates eight tokens, gives what there is to know. */
 async function loadThere({source, options = {}, lib = '/lib/index.js', abortAt = Infinity}) {
@@ -68,7 +51,7 @@ describe('the library in Chromium', {skip: missing()}, () => {
 
   before(async () => {
     browser = await launch({gpu: false});
-    site = await serve(libraryFiles(), typed(ISOLATED));
+    site = await serve(libraryFiles(), typed());
     model = readFileSync(join(WEB, '../models/stories.gguf'));
     models = await serve({'/m.gguf': model, '/text.gguf': Buffer.from('no model')}, (...args) => {
       const how = behave(...args) ?? {};
@@ -229,7 +212,7 @@ describe('the library in Chromium', {skip: missing()}, () => {
   test('the example page', async () => {
     const files = {...libraryFiles(), '/models/chat.gguf': readFileSync(join(SITE, 'models/chat.gguf'))};
     const plain = readFileSync(join(WEB, 'examples/plain.html'));
-    const example = await serve({...files, '/examples/plain.html': plain}, typed(ISOLATED));
+    const example = await serve({...files, '/examples/plain.html': plain}, typed());
     const page = await (await browser.newContext()).newPage();
     await page.goto(`${example.url}/examples/plain.html`);
     await page.waitForFunction(() => document.getElementById('text').textContent === 'chat, on the CPU');

@@ -81,7 +81,8 @@ typedef struct tern_backend_info {
     bool never_waits;             /* the host cannot wait (a browser): buffer_read and wait give PENDING instead */
     const tern_paged_info *paged; /* NULL: all experts are there at once */
     bool batch_invariant;         /* a row's bits are its own, with tern_graph.kernel_rows */
-    bool caches_in_blocks;        /* caches of types with blocks, and keys of another type than values */
+    uint32_t cache_blocks;        /* caches of types with blocks: heads are multiples of this; 0: it has none */
+    bool mixes_caches;            /* keys of any type beside values of any; otherwise of one, or of two with blocks */
     bool screens;                 /* a LINEAR with `screened` reads less when few logits are wanted */
 } tern_backend_info;
 

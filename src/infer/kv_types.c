@@ -34,12 +34,27 @@ static tern_status check_heads(tern_dtype dtype, const tern_config *c, tern_erro
                      c->head_dim, type->elements);
 }
 
-static tern_status check_backend(tern_cache_types types, const tern_backend *b, tern_error *err)
+static bool in_blocks(tern_dtype type)
 {
-    const bool blocks = tern_cache_type_of(types.k)->elements > 1 || tern_cache_type_of(types.v)->elements > 1;
-    if (!b || b->info.caches_in_blocks || (!blocks && types.k == types.v)) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED, "%s: cache type %s: f16 or f32, the same for keys and values, expected",
-                     b->info.name, tern_kv_name_of(tern_kv_flags(types)).text);
+    return tern_cache_type_of(type)->elements > 1;
+}
+
+static tern_status check_backend(tern_cache_types types, const tern_config *c, const tern_backend *b, tern_error *err)
+{
+    const tern_kv_name name = tern_kv_name_of(tern_kv_flags(types));
+    const bool blocks = in_blocks(types.k) || in_blocks(types.v);
+    if (!b) return TERN_OK;
+    if (blocks && !b->info.cache_blocks)
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: cache type %s: f16 or f32, the same for keys and values, expected",
+                         b->info.name, name.text);
+    if (!b->info.mixes_caches && types.k != types.v && !(in_blocks(types.k) && in_blocks(types.v)))
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "%s: cache type %s: f16 or f32, the same for keys and values%s, expected", b->info.name,
+                         name.text, b->info.cache_blocks ? ", or types with blocks" : "");
+    if (blocks && c->head_dim % b->info.cache_blocks)
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: cache type %s: heads of %u numbers: a multiple of %u expected",
+                         b->info.name, name.text, c->head_dim, b->info.cache_blocks);
+    return TERN_OK;
 }
 
 tern_status tern_kv_check(tern_cache_types types, const tern_config *config, const tern_backend *backend,
@@ -47,7 +62,7 @@ tern_status tern_kv_check(tern_cache_types types, const tern_config *config, con
 {
     TERN_TRY(check_heads(types.k, config, err));
     TERN_TRY(check_heads(types.v, config, err));
-    return check_backend(types, backend, err);
+    return check_backend(types, config, backend, err);
 }
 
 tern_status tern_kv_resolve(tern_kv_types wanted, const tern_config *config, uint32_t n_ctx,

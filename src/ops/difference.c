@@ -177,13 +177,56 @@ static void compare_q8_row(const finder *f, uint64_t row)
     if (was_ok && !f->out->ok) f->out->cols = 1;
 }
 
-static void compare_q8(const finder *f)
+static void check_few(const finder *f)
 {
-    for (uint64_t r = 0; r < f->c->n_rows; r++) compare_q8_row(f, r);
     const uint64_t few = 2 + f->c->n_rows * f->c->cols / 500;
     if (f->t->few_int8 && f->out->n_flips > few)
         note(f, "int8 that differ by one: ", 0, 0, (double)f->out->n_flips, (double)few);
     if (f->out->n_flips > few && f->t->few_int8) f->out->worst = INFINITY;
+}
+
+static void compare_q8(const finder *f)
+{
+    for (uint64_t r = 0; r < f->c->n_rows; r++) compare_q8_row(f, r);
+    check_few(f);
+}
+
+static bool has_blocks(tern_dtype dtype)
+{
+    const tern_cache_type *type = tern_cache_type_of(dtype);
+    return type && type->elements > 1;
+}
+
+/* A row of a cache in blocks: scales of blocks as floats, codes as int8. */
+static void compare_cache_row(const finder *f, uint64_t row, uint64_t row_bytes)
+{
+    const tern_cache_type *type = tern_cache_type_of(f->c->value->dtype);
+    const uint32_t n_blocks = f->c->cols / type->elements;
+    const uint8_t *got = f->c->got + row * row_bytes, *want = f->c->want + row * row_bytes;
+    const bool halves = type->dtype == TERN_DTYPE_Q4_0;
+    for (uint32_t b = 0; b < n_blocks; b++) {
+        const float got_scale = element(got, TERN_DTYPE_F16, b), want_scale = element(want, TERN_DTYPE_F16, b);
+        compare_floats(f, row, &got_scale, &want_scale, 1);
+    }
+    for (uint32_t c = 0; c < f->c->cols; c++) {
+        const size_t at = 2 * (size_t)n_blocks + (halves ? c / 32 * 16 + c % 16 : c);
+        const uint32_t shift = c % 32 < 16 ? 0 : 4;
+        const int a = halves ? got[at] >> shift & 15 : (int8_t)got[at],
+                  b = halves ? want[at] >> shift & 15 : (int8_t)want[at];
+        f->out->identical &= a == b;
+        f->out->n_flips += abs(a - b) == 1;
+        if ((uint32_t)abs(a - b) > f->t->of_int8) note(f, "code ", row, c, a, b);
+    }
+}
+
+static void compare_cache(const finder *f)
+{
+    const uint64_t row_bytes = tern_row_bytes(f->c->value->dtype, f->c->cols, 1);
+    tern_compared c = *f->c;
+    c.terms = NULL;
+    for (uint64_t r = 0; r < c.n_rows; r++)
+        compare_cache_row(&(finder){.c = &c, .t = f->t, .out = f->out}, r, row_bytes);
+    check_few(f);
 }
 
 /* Experts, which must be the same, and weights. */
@@ -233,6 +276,10 @@ tern_status tern_difference_find(const tern_compared *c, const tern_tolerance *t
     if (tern_value_is_routes(c->value)) {
         f.c = &(tern_compared){.value = c->value, .got = c->got, .want = c->want, .n_rows = c->n_rows, .cols = 2};
         compare_routes(&f);
+        return TERN_OK;
+    }
+    if (has_blocks(c->value->dtype) && !is_exact(tolerance)) {
+        compare_cache(&f);
         return TERN_OK;
     }
     if (c->value->dtype != TERN_DTYPE_F32 && c->value->dtype != TERN_DTYPE_F16) {

@@ -13,7 +13,7 @@ typedef struct tern_tolerance {
     double of_value;  /* times |expected| */
     double of_row;    /* times the largest finite |expected| of the row */
     double of_terms;  /* times the sum of the magnitudes that the element was added up from: rows that cancel */
-    uint32_t of_int8; /* Q8: how far an int8 may be off, */
+    uint32_t of_int8; /* Q8 and caches in blocks: how far an int8 or a code may be off, */
     bool few_int8;    /* and only 2 of them and one in 500: those near a boundary, which rounding explains */
 } tern_tolerance;
 
@@ -22,12 +22,12 @@ typedef struct tern_tolerance {
  * other way, which shows in all that is computed from them, and so may f16 in a cache. */
 tern_tolerance tern_op_tolerance(const tern_op *op);
 
-/* Two results of one value. F32, F16 and Q8 within the tolerance, all else to the bit. */
+/* Two results of one value. F32, F16, Q8 and caches in blocks within the tolerance, all else to the bit. */
 typedef struct tern_compared {
     const tern_value *value;
     const uint8_t *got, *want;
     uint64_t n_rows;
-    uint32_t cols;     /* of a row: the value's, of a cache any divisor of its size */
+    uint32_t cols;     /* of a row: the value's, of a cache any divisor of its size; with blocks, a head */
     uint64_t max_rows; /* Q8: of the value, which its scales lie behind */
     /* The terms of a row, asked for where the tolerance has of_terms and the rest of it is not enough: terms[cols].
      * false: they are not known. May be NULL. */

@@ -283,6 +283,17 @@ static void refused(void **state)
     assert_refused(pairs[2], tern_engine_config(engine), &gpu,
                    "some gpu: cache type q8_0 and q4_0: f16 or f32, the same for keys and values, expected");
     assert_refused(pairs[4], tern_engine_config(engine), &gpu, "cache type f32 and f16");
+    const tern_backend words = {.info.name = "some gpu", .info.cache_blocks = 64};
+    assert_refused(pairs[3], tern_engine_config(engine), &words,
+                   "cache type f16 and q8_0: f16 or f32, the same for keys and values, or types with blocks, expected");
+    assert_refused(pairs[4], tern_engine_config(engine), &words, "cache type f32 and f16: f16 or f32, the same");
+    small.head_dim = 96;
+    assert_refused(pairs[2], &small, &words,
+                   "some gpu: cache type q8_0 and q4_0: heads of 96 numbers: a multiple of 64 expected");
+    small.head_dim = 128;
+    tern_error err = {0};
+    tern_cache_types found;
+    assert_ok(tern_kv_resolve(pairs[2], &small, 256, &words, &found, &err), err);
     assert_refused((tern_kv_types){(tern_kv_type)5, TERN_KV_F16}, &small, NULL, "cache type 5: 0 to 4 expected");
 }
 

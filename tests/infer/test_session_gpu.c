@@ -102,13 +102,14 @@ static void assert_alike_sessions(tern_session *a, tern_session *b, const char *
     assert_alike(&l, what);
 }
 
-/* One token at a time on the cache, against all at once; on either kind of cache. */
+/* One token at a time on the cache, against all at once; on every type of cache. */
 static void cached_against_whole(void **state)
 {
     (void)state;
     tern_error err = {0};
     open_engines();
-    for (tern_kv_type kv = TERN_KV_F16; kv <= TERN_KV_F32; kv++) {
+    for (tern_kv_type kv = TERN_KV_F16; kv <= TERN_KV_Q4_0; kv++) {
+        print_message("cache type %d\n", (int)kv);
         tern_session *whole = open_on(gpu, N_IDS, kv), *single = open_on(gpu, N_IDS, kv),
                      *reference = open_on(cpu, N_IDS, kv);
         assert_ok(tern_session_append_all(whole, ids, N_IDS, &err), err);
@@ -148,12 +149,10 @@ static void steps_and_truncation(void **state)
     tern_session_close(b);
 }
 
-static void shifted(void **state)
+static void shift(tern_kv_type kv)
 {
-    (void)state;
     tern_error err = {0};
-    open_engines();
-    tern_session *a = open_on(gpu, 0, TERN_KV_F16), *b = open_on(cpu, 0, TERN_KV_F16);
+    tern_session *a = open_on(gpu, 0, kv), *b = open_on(cpu, 0, kv);
     append(a, ids, N_IDS);
     append(b, ids, N_IDS);
     assert_ok(tern_session_shift(a, 17, &err), err);
@@ -161,6 +160,14 @@ static void shifted(void **state)
     assert_alike_sessions(a, b, "shifted");
     tern_session_close(a);
     tern_session_close(b);
+}
+
+static void shifted(void **state)
+{
+    (void)state;
+    open_engines();
+    shift(TERN_KV_F16);
+    shift(TERN_KV_Q8_0);
 }
 
 /* A session saved on one goes on on the other. */
@@ -173,14 +180,15 @@ static void files(void **state)
     char name[48];
     snprintf(name, sizeof name, "session-%d", (int)getpid());
     const char *path = test_scratch(name);
-    for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
+    static const tern_kv_type types[] = {TERN_KV_F16, TERN_KV_Q8_0, TERN_KV_Q4_0};
+    for (size_t i = 0; i < 9; i++) {
         tern_error err = {0};
-        tern_session *a = open_on(from[i], 0, TERN_KV_F16), *b = open_on(to[i], 0, TERN_KV_F16);
+        tern_session *a = open_on(from[i % 3], 0, types[i / 3]), *b = open_on(to[i % 3], 0, types[i / 3]);
         append(a, ids, N_IDS);
         assert_ok(tern_session_save(a, path, &err), err);
         assert_ok(tern_session_restore(b, path, &err), err);
         unlink(path);
-        assert_alike_sessions(b, a, what[i]);
+        assert_alike_sessions(b, a, what[i % 3]);
         tern_session_close(a);
         tern_session_close(b);
     }

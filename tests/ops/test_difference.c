@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "ops/ref/ref.h"
 #include "support/test.h"
 
 enum { ROWS = 3, COLS = 8, N = ROWS * COLS };
@@ -91,6 +92,45 @@ static void terms(void **state)
     assert_true(!d.ok && d.row == 2);
 }
 
+/* Caches in blocks: to the bit where that is asked, otherwise few codes may be off by one, and scales by a share. */
+static void blocks(void **state)
+{
+    (void)state;
+    enum { HEAD = 64, POSITIONS = 3 };
+    static const tern_dtype types[] = {TERN_DTYPE_Q8_0, TERN_DTYPE_Q4_0};
+    for (size_t i = 0; i < 2; i++) {
+        const tern_value cache = {.kind = TERN_VALUE_CACHE, .dtype = types[i]};
+        const tern_tolerance near = {.of_row = 2e-3, .of_int8 = 1, .few_int8 = true}, exact = {0};
+        const size_t row = tern_cache_bytes(types[i], HEAD);
+        uint8_t want[POSITIONS * 68], got[POSITIONS * 68];
+        float x[HEAD];
+        tern_difference d;
+        for (int j = 0; j < HEAD; j++) x[j] = (float)(j % 13 - 6) / 7;
+        for (size_t r = 0; r < POSITIONS; r++) tern_ref_kv_store(types[i])(x, HEAD, want + r * row);
+        memcpy(got, want, sizeof got);
+        const tern_compared c = {.value = &cache, .got = got, .want = want, .n_rows = POSITIONS, .cols = HEAD};
+        assert_ok(tern_difference_find(&c, &near, &d, &err), err);
+        assert_true(d.ok && d.identical);
+        got[row + 4 + 5]++; /* a code; of q4_0 that of column 5 */
+        got[2 * row]++;     /* the last bit of a scale */
+        assert_ok(tern_difference_find(&c, &near, &d, &err), err);
+        assert_true(d.ok && !d.identical && d.n_flips == 1);
+        assert_ok(tern_difference_find(&c, &exact, &d, &err), err);
+        assert_false(d.ok);
+        got[row + 4 + 5]++;
+        assert_ok(tern_difference_find(&c, &near, &d, &err), err);
+        assert_true(!d.ok && d.row == 1 && d.col == 5);
+        got[row + 4 + 5] = want[row + 4 + 5];
+        for (size_t j = 0; j < 3; j++) got[4 + j]++;
+        assert_ok(tern_difference_find(&c, &near, &d, &err), err);
+        assert_true(!d.ok && d.n_flips == 3);
+        memcpy(got, want, sizeof got);
+        got[3] ^= 4; /* a scale */
+        assert_ok(tern_difference_find(&c, &near, &d, &err), err);
+        assert_false(d.ok);
+    }
+}
+
 /* One int8 that is off by one is no fault, three of 24 are, nor may one be off by two. */
 static void int8(void **state)
 {
@@ -145,8 +185,10 @@ static void tolerances(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(floats), cmocka_unit_test(exact_means_bits), cmocka_unit_test(terms),
-    cmocka_unit_test(int8),   cmocka_unit_test(halves_and_codes), cmocka_unit_test(tolerances),
+    cmocka_unit_test(floats),     cmocka_unit_test(exact_means_bits),
+    cmocka_unit_test(terms),      cmocka_unit_test(blocks),
+    cmocka_unit_test(int8),       cmocka_unit_test(halves_and_codes),
+    cmocka_unit_test(tolerances),
 };
 
 TEST_GROUP(difference, "web", tests);

@@ -42,20 +42,36 @@ static void cut_table(test_case *c, const test_attention_shape *s)
         if (i % c->graph.max_pages >= used || i % c->graph.max_pages < start) pages[i] = 1u << 20;
 }
 
+static bool in_blocks(const test_attention_shape *s)
+{
+    return s->blocks.k != TERN_DTYPE_F32;
+}
+
+static tern_cache_types types_of(const test_attention_shape *s)
+{
+    const tern_dtype dtype = s->f32 ? TERN_DTYPE_F32 : TERN_DTYPE_F16;
+    return in_blocks(s) ? s->blocks : (tern_cache_types){dtype, dtype};
+}
+
+static void poison_row(test_attention *a, tern_view cache, size_t row)
+{
+    const size_t bytes = tern_cache_bytes(a->c.graph.values[cache.value].dtype, a->shape.head_dim);
+    memset(a->c.initial[cache.value] + row * bytes, 0xff, bytes);
+}
+
 void test_attention_poison(test_attention *a, uint32_t written)
 {
     const test_attention_shape *s = &a->shape;
     const uint32_t *pages = test_case_param(&a->c, page_table(s));
     const uint32_t n_pages = s->n_sequences * a->c.graph.max_pages;
-    size_t row = (size_t)s->head_dim * (s->f32 ? 4 : 2);
     for (uint32_t i = 0; i < n_pages * TERN_PAGE_SIZE; i++) {
         uint32_t position = i % (a->c.graph.max_pages * TERN_PAGE_SIZE);
         if ((position < written && position >= first_seen(s)) || pages[i / TERN_PAGE_SIZE] >= n_pages) continue;
         for (uint32_t h = 0; h < s->n_kv_heads; h++) {
-            size_t at =
-                (((size_t)pages[i / TERN_PAGE_SIZE] * s->n_kv_heads + h) * TERN_PAGE_SIZE + i % TERN_PAGE_SIZE) * row;
-            memset(a->c.initial[a->k_cache.value] + at, 0xff, row);
-            memset(a->c.initial[a->v_cache.value] + at, 0xff, row);
+            const size_t row =
+                ((size_t)pages[i / TERN_PAGE_SIZE] * s->n_kv_heads + h) * TERN_PAGE_SIZE + i % TERN_PAGE_SIZE;
+            poison_row(a, a->k_cache, row);
+            poison_row(a, a->v_cache, row);
         }
     }
 }
@@ -71,14 +87,14 @@ void test_attention_open(test_attention *a, tern_rng *rng, const test_attention_
 {
     a->shape = *s;
     uint32_t q_cols = s->n_heads * s->head_dim, kv_cols = s->n_kv_heads * s->head_dim;
-    tern_dtype dtype = s->f32 ? TERN_DTYPE_F32 : TERN_DTYPE_F16;
+    const tern_cache_types types = types_of(s);
     test_case_open(&a->c, rng,
                    &(test_case_shape){.max_tokens = s->max_tokens, .n_ctx = s->n_ctx, .n_sequences = s->n_sequences});
     a->x = test_case_rows(&a->c, "x", TERN_ROWS_TOKENS, q_cols + (whole_row ? 2 * kv_cols : 0), TEST_ORDINARY);
     a->k_cache =
-        test_case_cache(&a->c, "k_cache", dtype, a->c.graph.max_pages * s->n_sequences, s->n_kv_heads, s->head_dim);
+        test_case_cache(&a->c, "k_cache", types.k, a->c.graph.max_pages * s->n_sequences, s->n_kv_heads, s->head_dim);
     a->v_cache =
-        test_case_cache(&a->c, "v_cache", dtype, a->c.graph.max_pages * s->n_sequences, s->n_kv_heads, s->head_dim);
+        test_case_cache(&a->c, "v_cache", types.v, a->c.graph.max_pages * s->n_sequences, s->n_kv_heads, s->head_dim);
     a->table = test_case_rope_table(&a->c, s->head_dim);
     a->out = test_case_output(&a->c, "out", TERN_ROWS_TOKENS, TERN_DTYPE_F32, q_cols);
     place_tokens(&a->c, s);
@@ -128,9 +144,12 @@ static void describe(const test_attention_shape *s, const char *op)
 {
     print_message("%s: %u heads, %u KV heads of %u%s%s, context %u, %u of %u tokens in %u sequences from %u, scale %g, "
                   "cap %g, window %u%s\n",
-                  op, s->n_heads, s->n_kv_heads, s->head_dim, s->f32 ? ", f32" : "", s->adjacent ? ", adjacent" : "",
-                  s->n_ctx, s->n_tokens, s->max_tokens, s->n_sequences, s->first, (double)s->scale, (double)s->softcap,
-                  s->window, s->sinks ? ", sinks" : "");
+                  op, s->n_heads, s->n_kv_heads, s->head_dim,
+                  in_blocks(s) ? ", blocks"
+                  : s->f32     ? ", f32"
+                               : "",
+                  s->adjacent ? ", adjacent" : "", s->n_ctx, s->n_tokens, s->max_tokens, s->n_sequences, s->first,
+                  (double)s->scale, (double)s->softcap, s->window, s->sinks ? ", sinks" : "");
 }
 
 void test_attention_check(tern_rng *rng, const test_attention_shape *s, tern_backend *backend)
@@ -148,7 +167,7 @@ void test_attention_check(tern_rng *rng, const test_attention_shape *s, tern_bac
     test_case_close(&a.c);
 }
 
-/* Heads whose halves do not begin at a multiple of 4 stay apart from their rotation. */
+/* Heads whose halves do not begin at a multiple of 4, and caches in blocks, stay apart from their rotation. */
 static void check_refused(tern_rng *rng, const test_attention_shape *s, tern_backend *backend)
 {
     test_attention a;
@@ -156,13 +175,14 @@ static void check_refused(tern_rng *rng, const test_attention_shape *s, tern_bac
     test_attention_open(&a, rng, s, true);
     test_case_add(&a.c, test_attention_op(&a, TERN_OP_ROPE_ATTENTION));
     assert_int_equal(backend->supports(backend, &a.c.graph, &a.c.graph.ops[0], &err), TERN_UNSUPPORTED);
-    if (!strstr(err.message, "only of heads that are multiples of 8")) fail_msg("%s", err.message);
+    if (!strstr(err.message, in_blocks(s) ? "only with caches in f16 or f32" : "only of heads that are multiples of 8"))
+        fail_msg("%s", err.message);
     test_case_close(&a.c);
 }
 
 void test_attention_check_fused(tern_rng *rng, const test_attention_shape *s, tern_backend *backend)
 {
-    if (s->head_dim % 8) {
+    if (s->head_dim % 8 || in_blocks(s)) {
         check_refused(rng, s, backend);
         return;
     }

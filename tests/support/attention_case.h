@@ -6,7 +6,8 @@
 
 typedef struct test_attention_shape {
     uint32_t n_heads, n_kv_heads, head_dim;
-    bool f32, adjacent; /* the caches; the pairs that are rotated */
+    bool f32, adjacent;      /* the caches; the pairs that are rotated */
+    tern_cache_types blocks; /* types with blocks, of caches that are neither f16 nor f32 */
     uint32_t n_ctx, max_tokens, n_tokens;
     uint32_t n_sequences; /* the step's tokens are dealt out to them, in runs */
     uint32_t first;       /* position of each sequence's first token in the step */

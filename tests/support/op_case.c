@@ -244,8 +244,8 @@ tern_view test_case_cache(test_case *c, const char *name, tern_dtype dtype, uint
     c->head_dim = head_dim;
     c->initial[view.value] = allocate(bytes);
     test_floats(c->rng, TEST_ORDINARY, x, n);
-    if (dtype == TERN_DTYPE_F16) tern_ref_kv_store_f16(x, n, c->initial[view.value]);
-    else tern_ref_kv_store_f32(x, n, c->initial[view.value]);
+    for (size_t i = 0; i < n; i += head_dim)
+        tern_ref_kv_store(dtype)(x + i, head_dim, c->initial[view.value] + tern_cache_bytes(dtype, i));
     free(x);
     return view;
 }

@@ -7,6 +7,9 @@
 
 struct tern_gpu_choices;
 
+/* Heads of caches in blocks are multiples of this: rows are then whole words. */
+enum { TERN_GPU_BLOCK_HEADS = 64 };
+
 /* Filled by the backend, or made up by a test. */
 typedef struct tern_gpu_caps {
     uint32_t subgroup_min, subgroup_max;    /* 0: no subgroup arithmetic and shuffles in compute shaders */

@@ -166,6 +166,12 @@ uint32_t tern_split_side_of(const tern_backend *backend, const tern_graph *graph
     return tern_split__side_of((const tern_split *)backend, graph, op) == TERN_SIDE_DEVICE;
 }
 
+/* Heads that suit the types with blocks of both; 0: one has none. */
+static uint32_t cache_blocks(uint32_t a, uint32_t b)
+{
+    return a < b ? (a && b % a == 0 ? b : 0) : (b && a % b == 0 ? a : 0);
+}
+
 /* The sides' own. */
 static const tern_backend_trial trial = {.doubt = doubt, .prove = prove, .give_up = give_up};
 
@@ -188,7 +194,8 @@ tern_status tern_split_open(tern_backend **backend, tern_backend *host, tern_bac
                              .info.copies_weights = host->info.copies_weights && device->info.copies_weights,
                              .info.fusions = host->info.fusions & device->info.fusions,
                              .info.max_steps = 1,
-                             .info.caches_in_blocks = host->info.caches_in_blocks && device->info.caches_in_blocks,
+                             .info.cache_blocks = cache_blocks(host->info.cache_blocks, device->info.cache_blocks),
+                             .info.mixes_caches = host->info.mixes_caches && device->info.mixes_caches,
                              .info.screens = host->info.screens,
                              .info.groups_rows = host->info.groups_rows && device->info.groups_rows,
                              .info.batch_invariant = host->info.batch_invariant && device->info.batch_invariant,

@@ -255,6 +255,7 @@ tern_status tern_vulkan_open(tern_backend **backend, const tern_vulkan_options *
                               .info.fusions = how.unfused ? 0 : TERN_FUSION_LINEAR_NORM | TERN_FUSION_ROPE_ATTENTION,
                               .info.max_steps = TERN_SAMPLE_MAX_STEPS,
                               .info.batch_invariant = true,
+                              .info.cache_blocks = TERN_GPU_BLOCK_HEADS,
                               .info.samples_rows = true,
                               .info.groups_rows = true,
                               .close = vulkan_close,

@@ -180,6 +180,7 @@ tern_status tern_webgpu_open(tern_backend **backend, const tern_webgpu_options *
                        .info.fusions = options->unfused ? 0 : TERN_FUSION_LINEAR_NORM | TERN_FUSION_ROPE_ATTENTION,
                        .info.max_steps = TERN_SAMPLE_MAX_STEPS,
                        .info.batch_invariant = true,
+                       .info.cache_blocks = TERN_GPU_BLOCK_HEADS,
                        .info.samples_rows = true,
                        .info.groups_rows = true,
                        .info.never_waits = true,

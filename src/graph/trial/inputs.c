@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/half.h"
 #include "graph/trial/trial_internal.h"
 #include "ops/ref/experts.h"
+#include "ops/ref/ref.h"
 
 enum { FIRST_POSITION = 40 };
 
@@ -21,9 +21,19 @@ static void fill_f32(tern_trial *t, float *x, uint64_t n)
         x[tern_rng_below(&t->rng, (uint32_t)(n < UINT32_MAX ? n : UINT32_MAX))] = 9; /* one that stands out, alone */
 }
 
-static void fill_f16(tern_trial *t, uint16_t *x, uint64_t n)
+/* Rows as they are stored. */
+static tern_status fill_cache(tern_trial *t, const tern_value *v, uint8_t *bytes, tern_error *err)
 {
-    for (uint64_t i = 0; i < n; i++) x[i] = tern_f32_to_f16(tern_trial__number(t));
+    const uint32_t n = t->op.head_dim;
+    const uint64_t row_bytes = tern_row_bytes(v->dtype, n, 1);
+    float *row = tern_alloc(n * sizeof *row);
+    if (!row) return tern_fail_alloc(err, n * sizeof *row);
+    for (uint64_t at = 0; at + row_bytes <= v->bytes; at += row_bytes) {
+        for (uint32_t i = 0; i < n; i++) row[i] = tern_trial__number(t);
+        tern_ref_kv_store(v->dtype)(row, n, bytes + at);
+    }
+    tern_free(row);
+    return TERN_OK;
 }
 
 static void fill_q8(tern_trial *t, const tern_value *v, uint8_t *bytes)
@@ -75,11 +85,11 @@ static tern_status fill(tern_trial *t, uint32_t i, tern_error *err)
     uint64_t bytes = tern_trial__bytes(t, v);
     uint8_t *to = t->contents[i] = tern_calloc(tern_size_of(bytes), 1);
     if (!to) return tern_fail_alloc(err, bytes);
+    if (v->kind == TERN_VALUE_CACHE) return fill_cache(t, v, to, err);
     if (v->kind == TERN_VALUE_STATE) tern_trial__state(t, v, to);
     else if (v->kind == TERN_VALUE_CONSTANT) fill_rotations(t, (float *)(void *)to, bytes / 4);
     else if (v->dtype == TERN_DTYPE_Q8) fill_q8(t, v, to);
     else if (tern_value_is_routes(v)) fill_routes(t, (tern_route *)(void *)to, bytes / sizeof(tern_route));
-    else if (v->dtype == TERN_DTYPE_F16) fill_f16(t, (uint16_t *)(void *)to, bytes / 2);
     else fill_f32(t, (float *)(void *)to, bytes / 4);
     return TERN_OK;
 }
@@ -97,10 +107,9 @@ static void fill_pages(tern_trial *t, uint32_t *pages)
     uint32_t n = t->graph.max_pages;
     for (uint32_t i = 0; i < op->n_in; i++) {
         const tern_value *v = &t->values[op->in[i].value];
-        uint64_t page_bytes =
-            (uint64_t)op->n_kv_heads * op->head_dim * TERN_PAGE_SIZE * (v->dtype == TERN_DTYPE_F16 ? 2 : 4);
-        if (v->kind == TERN_VALUE_CACHE && page_bytes && v->bytes / page_bytes < n)
-            n = (uint32_t)(v->bytes / page_bytes);
+        if (v->kind != TERN_VALUE_CACHE) continue;
+        uint64_t page_bytes = tern_row_bytes(v->dtype, op->head_dim, (uint64_t)op->n_kv_heads * TERN_PAGE_SIZE);
+        if (page_bytes && v->bytes / page_bytes < n) n = (uint32_t)(v->bytes / page_bytes);
     }
     for (uint32_t i = 0; pages && i < t->graph.max_pages; i++) pages[i] = n - 1 - i % n;
 }

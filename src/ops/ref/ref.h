@@ -114,6 +114,8 @@ typedef void (*tern_kv_store_fn)(const float *x, size_t n, void *out);
 
 enum { TERN_CACHE_BLOCK = 32, TERN_CACHE_NAN = 0x7e00 };
 
+/* The definition of a type of caches. */
+tern_kv_store_fn tern_ref_kv_store(tern_dtype type);
 /* A row of the cache to its n numbers. */
 void tern_ref_kv_load(tern_dtype type, const uint8_t *in, uint32_t n, float *out);
 

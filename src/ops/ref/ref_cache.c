@@ -63,6 +63,14 @@ void tern_ref_kv_store_q4_0(const float *x, size_t n, void *out)
     }
 }
 
+tern_kv_store_fn tern_ref_kv_store(tern_dtype type)
+{
+#define STORE(X, name, NAME, elements, bytes) [TERN_DTYPE_##NAME] = tern_ref_kv_store_##name,
+    static const tern_kv_store_fn stores[TERN_DTYPES] = {TERN_CACHE_TYPE_LIST(STORE, )};
+#undef STORE
+    return stores[type];
+}
+
 static void load_q8_0(const uint8_t *in, uint32_t n, float *out)
 {
     const uint8_t *codes = in + n / BLOCK * HALF_BYTES;

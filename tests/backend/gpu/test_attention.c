@@ -282,6 +282,72 @@ static void test_slices(void **state)
     backend->close(backend);
 }
 
+/* Caches in blocks, of one type or of two: every kernel of heads that are multiples of 64, in slices as well. */
+static const tern_cache_types block_types[] = {{TERN_DTYPE_Q8_0, TERN_DTYPE_Q8_0},
+                                               {TERN_DTYPE_Q4_0, TERN_DTYPE_Q4_0},
+                                               {TERN_DTYPE_Q8_0, TERN_DTYPE_Q4_0},
+                                               {TERN_DTYPE_Q4_0, TERN_DTYPE_Q8_0}};
+
+static void test_blocks(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t n_heads, n_kv_heads, head_dim, n_ctx, max_tokens, first;
+    } shapes[] = {{6, 2, 64, 512, 1, 300},    {20, 5, 128, 1024, 1, 700},  {8, 1, 256, 128, 1, 64},
+                  {2, 1, 320, 128, 1, 31},    {2, 2, 512, 64, 3, 40},      {8, 2, 128, 8192, 1, 8191},
+                  {4, 2, 128, 8192, 1, 5000}, {6, 2, 64, 512, 70, 129},    {4, 2, 128, 256, 33, 95},
+                  {8, 1, 256, 256, 20, 130},  {20, 5, 128, 2048, 1700, 50}};
+    tern_rng rng;
+    test_seed(&rng);
+    for (size_t on = 0; on < N_DEVICES; on++)
+        for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+            const bool large = shapes[i].n_ctx > 1024;
+            test_attention_shape s = {.n_heads = shapes[i].n_heads,
+                                      .n_kv_heads = shapes[i].n_kv_heads,
+                                      .head_dim = shapes[i].head_dim,
+                                      .blocks = block_types[(i + on) % 4],
+                                      .n_ctx = shapes[i].n_ctx,
+                                      .n_sequences = 1,
+                                      .max_tokens = shapes[i].max_tokens,
+                                      .n_tokens = shapes[i].max_tokens < 77 ? shapes[i].max_tokens : 77,
+                                      .first = shapes[i].first};
+            if (on && (large || (test_quick() && (i + on) % 3))) continue;
+            if (!large && i % 2) s = asked(&s, i);
+            test_attention_check(&rng, &s, device(on));
+            test_attention_check_fused(&rng, &s, device(on));
+        }
+}
+
+static void test_blocks_in_slices(void **state)
+{
+    (void)state;
+    const tern_gpu_caps limits = {.subgroup_max = 128,
+                                  .workgroup_bytes = 32768,
+                                  .workgroup_invocations = 256,
+                                  .max_groups = 65535,
+                                  .max_binding = 160 << 10,
+                                  .device_fences = true};
+    tern_rng rng;
+    test_seed(&rng);
+    test_gpu_backend();
+    tern_backend *backend = test_gpu_open(&limits);
+    for (uint32_t i = 0; i < 12; i += test_quick() ? 5 : 1) {
+        const uint32_t n_kv_heads = i % 2 ? 3 : 1, n_ctx = i % 2 ? 1024 : 4096, n = i % 3 == 0 ? 2 : 11;
+        const test_attention_shape s = {.n_heads = i % 3 == 2 ? n_kv_heads : 6,
+                                        .n_kv_heads = n_kv_heads,
+                                        .head_dim = i % 3 == 2 ? 128 : 64, /* pages of odd multiples of 128 bytes */
+                                        .blocks = block_types[i / 2 % 4],
+                                        .n_ctx = n_ctx,
+                                        .n_sequences = 2,
+                                        .max_tokens = n,
+                                        .n_tokens = n,
+                                        .first = i * n_ctx / 13};
+        assert_true(tern_cache_bytes(s.blocks.k, (size_t)2 * n_ctx * n_kv_heads * s.head_dim) > limits.max_binding);
+        test_attention_check(&rng, &s, backend);
+    }
+    backend->close(backend);
+}
+
 /* A NaN in one token's v is no business of the tokens before it, nor of other heads. */
 static void test_nan_stays_where_it_is(void **state)
 {
@@ -341,10 +407,16 @@ static void test_no_tokens(void **state)
     }
 }
 
-static const struct CMUnitTest tests[] = {cmocka_unit_test(test_decode),   cmocka_unit_test(test_fused),
-                                          cmocka_unit_test(test_rounded),  cmocka_unit_test(test_prefill),
-                                          cmocka_unit_test(test_large),    cmocka_unit_test(test_parameters),
-                                          cmocka_unit_test(test_slices),   cmocka_unit_test(test_nan_stays_where_it_is),
+static const struct CMUnitTest tests[] = {cmocka_unit_test(test_decode),
+                                          cmocka_unit_test(test_fused),
+                                          cmocka_unit_test(test_rounded),
+                                          cmocka_unit_test(test_prefill),
+                                          cmocka_unit_test(test_large),
+                                          cmocka_unit_test(test_parameters),
+                                          cmocka_unit_test(test_slices),
+                                          cmocka_unit_test(test_blocks),
+                                          cmocka_unit_test(test_blocks_in_slices),
+                                          cmocka_unit_test(test_nan_stays_where_it_is),
                                           cmocka_unit_test(test_no_tokens)};
 
 TEST_GROUP(attention, "gpu web", tests, .teardown = close_devices);

@@ -64,14 +64,15 @@ static void choose_products(const tern_gpu_caps *caps)
 static void choose_attention(const tern_gpu_caps *caps)
 {
     static const uint32_t dims[] = {64, 128, 256, 512, 100, 260}, groups[] = {1, 2, 4}, tokens[] = {1, 512, 2048};
-    for (uint32_t i = 0; i < 6 * 3 * 3 * 2 * 2 * 2; i++) {
+    for (uint32_t i = 0; i < 6 * 3 * 3 * 2 * TERN_GPU_KV_KINDS * 2; i++) {
         tern_gpu_attention_shape s = {.head_dim = dims[i % 6],
                                       .n_kv_heads = 5,
                                       .n_heads = 5 * groups[i / 6 % 3],
                                       .max_tokens = tokens[i / 18 % 3],
                                       .max_positions = i / 54 % 2 ? 4096 : 32768,
-                                      .kv_f32 = i / 108 % 2,
-                                      .n_slices = 1 + i / 216};
+                                      .kv = (tern_gpu_kv)(i / 108 % TERN_GPU_KV_KINDS),
+                                      .n_slices = 1 + i / (108 * TERN_GPU_KV_KINDS)};
+        if (s.kv == TERN_GPU_KV_BLOCKS && s.head_dim % TERN_GPU_BLOCK_HEADS) continue;
         choose(tern_gpu_select_attention(&s, caps).pipeline);
     }
 }
@@ -177,7 +178,7 @@ static void add_attention_ops(test_case *c, tern_dtype dtype)
     rope_kv.in[TERN_ROPE_KV_K_CACHE] = k, rope_kv.in[TERN_ROPE_KV_V_CACHE] = v;
     test_case_add(c, rope_kv);
     rope_kv.head_norms[0] = rope_kv.head_norms[1] = test_case_norm_weight(c, DIM);
-    test_case_add(c, rope_kv);
+    if (tern_cache_type_of(dtype)->elements == 1) test_case_add(c, rope_kv);
     attention.kind = TERN_OP_ATTENTION, attention.n_in = TERN_ATTENTION_INPUTS, attention.out = out;
     attention.in[TERN_ATTENTION_Q] = q, attention.in[TERN_ATTENTION_K_CACHE] = k;
     attention.in[TERN_ATTENTION_V_CACHE] = v, attention.in[TERN_ATTENTION_POSITIONS] = at;
@@ -350,6 +351,7 @@ static void choose_all(void)
         if (caps.workgroup_bytes > 16384) continue;
         choose_lowered(&caps, 256, TERN_DTYPE_F16);
         choose_lowered(&caps, 65, TERN_DTYPE_F32);
+        choose_lowered(&caps, 65, TERN_DTYPE_Q8_0);
     }
 }
 

@@ -18,47 +18,57 @@ static tern_gpu_caps caps_of(uint32_t subgroup, uint32_t workgroup_bytes, uint32
 typedef struct example {
     const char *what;
     uint32_t n_heads, n_kv_heads, head_dim, max_tokens, max_positions;
-    bool f32;
+    tern_gpu_kv kv;
     uint32_t subgroup, workgroup_bytes, invocations;
     const char *pipeline;
 } example;
 
+#define F16    TERN_GPU_KV_F16
+#define F32    TERN_GPU_KV_F32
+#define BLOCKS TERN_GPU_KV_BLOCKS
+
 static const example examples[] = {
     /* prefill, by head dimension and workgroup memory: large tiles, small ones, streaming */
-    {"head_dim 64, 48 KiB", 16, 16, 64, 512, 2048, false, 32, 49152, 1024, "ATTENTION_LARGE_64_S_F16"},
-    {"head_dim 64, 48 KiB, f32", 16, 16, 64, 512, 2048, true, 32, 49152, 1024, "ATTENTION_LARGE_64_S_F32"},
-    {"head_dim 64, 48 KiB, no subgroups", 16, 16, 64, 512, 2048, true, 0, 49152, 1024, "ATTENTION_LARGE_64_F32"},
-    {"head_dim 64, 48 KiB, subgroups of 8", 16, 16, 64, 512, 2048, true, 8, 49152, 1024, "ATTENTION_LARGE_64_F32"},
-    {"head_dim 64, 32 KiB", 16, 16, 64, 512, 2048, false, 32, 32768, 1024, "ATTENTION_SMALL_64_S_F16"},
-    {"Gemma 3 1B on an M3, 32 KiB", 4, 1, 256, 512, 2048, false, 32, 32768, 1024, "ATTENTION_SMALL_256_S_F16"},
-    {"Mixtral on an RTX 4090, 48 KiB", 32, 8, 128, 512, 2048, false, 32, 49152, 1024, "ATTENTION_SMALL_128_S_F16"},
-    {"Gemma 3 1B with less than 8 KB", 4, 1, 256, 512, 2048, false, 32, 4096, 256, "ATTENTION_STREAM_512_F16"},
-    {"less than 8 KB, f32", 4, 1, 256, 512, 2048, true, 0, 4096, 128, "ATTENTION_STREAM_512_F32"},
-    {"head_dim 384", 4, 1, 384, 512, 2048, false, 32, 32768, 1024, "ATTENTION_S32_512_F16"},
-    {"head_dim 384, no subgroups", 4, 1, 384, 512, 2048, true, 0, 32768, 1024, "ATTENTION_T32_512_F32"},
-    {"BitNet 2B4T on 16 KiB", 20, 5, 128, 512, 4096, false, 16, 16384, 256, "ATTENTION_LEAST_128_F16"},
-    {"head_dim 256 on 16 KiB", 4, 1, 256, 512, 4096, true, 0, 16384, 128, "ATTENTION_LEAST_256_F32"},
-    {"BitNet 2B4T, a step of 2048", 20, 5, 128, 2048, 4096, false, 32, 49152, 1024, "ATTENTION_LARGE_128_S_F16"},
-    {"the same, f32", 20, 5, 128, 2048, 4096, true, 32, 49152, 1024, "ATTENTION_SMALL_128_S_F32"},
+    {"head_dim 64, 48 KiB", 16, 16, 64, 512, 2048, F16, 32, 49152, 1024, "ATTENTION_LARGE_64_S_F16"},
+    {"head_dim 64, 48 KiB, f32", 16, 16, 64, 512, 2048, F32, 32, 49152, 1024, "ATTENTION_LARGE_64_S_F32"},
+    {"head_dim 64, 48 KiB, no subgroups", 16, 16, 64, 512, 2048, F32, 0, 49152, 1024, "ATTENTION_LARGE_64_F32"},
+    {"head_dim 64, 48 KiB, subgroups of 8", 16, 16, 64, 512, 2048, F32, 8, 49152, 1024, "ATTENTION_LARGE_64_F32"},
+    {"head_dim 64, 32 KiB", 16, 16, 64, 512, 2048, F16, 32, 32768, 1024, "ATTENTION_SMALL_64_S_F16"},
+    {"Gemma 3 1B on an M3, 32 KiB", 4, 1, 256, 512, 2048, F16, 32, 32768, 1024, "ATTENTION_SMALL_256_S_F16"},
+    {"Mixtral on an RTX 4090, 48 KiB", 32, 8, 128, 512, 2048, F16, 32, 49152, 1024, "ATTENTION_SMALL_128_S_F16"},
+    {"Gemma 3 1B with less than 8 KB", 4, 1, 256, 512, 2048, F16, 32, 4096, 256, "ATTENTION_STREAM_512_F16"},
+    {"less than 8 KB, f32", 4, 1, 256, 512, 2048, F32, 0, 4096, 128, "ATTENTION_STREAM_512_F32"},
+    {"head_dim 384", 4, 1, 384, 512, 2048, F16, 32, 32768, 1024, "ATTENTION_S32_512_F16"},
+    {"head_dim 384, no subgroups", 4, 1, 384, 512, 2048, F32, 0, 32768, 1024, "ATTENTION_T32_512_F32"},
+    {"BitNet 2B4T on 16 KiB", 20, 5, 128, 512, 4096, F16, 16, 16384, 256, "ATTENTION_LEAST_128_F16"},
+    {"head_dim 256 on 16 KiB", 4, 1, 256, 512, 4096, F32, 0, 16384, 128, "ATTENTION_LEAST_256_F32"},
+    {"BitNet 2B4T, a step of 2048", 20, 5, 128, 2048, 4096, F16, 32, 49152, 1024, "ATTENTION_LARGE_128_S_F16"},
+    {"the same, f32", 20, 5, 128, 2048, 4096, F32, 32, 49152, 1024, "ATTENTION_SMALL_128_S_F32"},
     /* decode, by subgroups */
-    {"BitNet 2B4T, subgroups of 32", 20, 5, 128, 1, 4096, false, 32, 49152, 1024, "ATTENTION_S16_128_F16"},
-    {"subgroups of 64", 20, 5, 128, 1, 4096, true, 64, 65536, 1024, "ATTENTION_S16_128_F32"},
-    {"subgroups of 16", 20, 5, 128, 1, 4096, false, 16, 32768, 512, "ATTENTION_S16_128_F16"},
-    {"subgroups of 8", 20, 5, 128, 1, 4096, false, 8, 32768, 1024, "ATTENTION_S8_128_F16"},
-    {"subgroups of 4", 20, 5, 128, 1, 4096, false, 4, 16384, 256, "ATTENTION_S4_128_F16"},
-    {"no subgroups", 20, 5, 128, 1, 4096, false, 0, 16384, 128, "ATTENTION_T16_128_F16"},
-    {"128 invocations", 20, 5, 128, 1, 4096, false, 32, 16384, 128, "ATTENTION_S8_128_F16"},
-    {"head_dim 64", 8, 8, 64, 1, 4096, false, 32, 32768, 256, "ATTENTION_S8_64_F16"},
-    {"head_dim 64, subgroups of 8", 8, 8, 64, 1, 4096, false, 8, 32768, 256, "ATTENTION_S8_128_F16"},
-    {"head_dim 256", 4, 1, 256, 1, 4096, false, 32, 32768, 256, "ATTENTION_S32_256_F16"},
-    {"head_dim 256, subgroups of 8", 4, 1, 256, 1, 4096, false, 8, 32768, 256, "ATTENTION_S8_256_F16"},
-    {"head_dim 256, subgroups of 4", 4, 1, 256, 1, 4096, false, 4, 32768, 256, "ATTENTION_T32_256_F16"},
-    {"a long context", 20, 5, 128, 1, 32768, false, 32, 49152, 1024, "ATTENTION_S16_128_H4_F16"},
-    {"a long context, 2 heads for each KV head", 16, 8, 128, 1, 32768, false, 32, 49152, 1024,
+    {"BitNet 2B4T, subgroups of 32", 20, 5, 128, 1, 4096, F16, 32, 49152, 1024, "ATTENTION_S16_128_F16"},
+    {"subgroups of 64", 20, 5, 128, 1, 4096, F32, 64, 65536, 1024, "ATTENTION_S16_128_F32"},
+    {"subgroups of 16", 20, 5, 128, 1, 4096, F16, 16, 32768, 512, "ATTENTION_S16_128_F16"},
+    {"subgroups of 8", 20, 5, 128, 1, 4096, F16, 8, 32768, 1024, "ATTENTION_S8_128_F16"},
+    {"subgroups of 4", 20, 5, 128, 1, 4096, F16, 4, 16384, 256, "ATTENTION_S4_128_F16"},
+    {"no subgroups", 20, 5, 128, 1, 4096, F16, 0, 16384, 128, "ATTENTION_T16_128_F16"},
+    {"128 invocations", 20, 5, 128, 1, 4096, F16, 32, 16384, 128, "ATTENTION_S8_128_F16"},
+    {"head_dim 64", 8, 8, 64, 1, 4096, F16, 32, 32768, 256, "ATTENTION_S8_64_F16"},
+    {"head_dim 64, subgroups of 8", 8, 8, 64, 1, 4096, F16, 8, 32768, 256, "ATTENTION_S8_128_F16"},
+    {"head_dim 256", 4, 1, 256, 1, 4096, F16, 32, 32768, 256, "ATTENTION_S32_256_F16"},
+    {"head_dim 256, subgroups of 8", 4, 1, 256, 1, 4096, F16, 8, 32768, 256, "ATTENTION_S8_256_F16"},
+    {"head_dim 256, subgroups of 4", 4, 1, 256, 1, 4096, F16, 4, 32768, 256, "ATTENTION_T32_256_F16"},
+    {"a long context", 20, 5, 128, 1, 32768, F16, 32, 49152, 1024, "ATTENTION_S16_128_H4_F16"},
+    {"a long context, 2 heads for each KV head", 16, 8, 128, 1, 32768, F16, 32, 49152, 1024,
      "ATTENTION_S16_128_H2_F16"},
-    {"a long context, no heads that share", 8, 8, 128, 1, 32768, false, 32, 49152, 1024, "ATTENTION_S16_128_F16"},
-    {"a long context, f32", 20, 5, 128, 1, 32768, true, 32, 49152, 1024, "ATTENTION_S16_128_F32"},
-    {"nothing takes head_dim 640", 4, 1, 640, 512, 2048, false, 32, 49152, 1024, NULL}};
+    {"a long context, no heads that share", 8, 8, 128, 1, 32768, F16, 32, 49152, 1024, "ATTENTION_S16_128_F16"},
+    {"a long context, f32", 20, 5, 128, 1, 32768, F32, 32, 49152, 1024, "ATTENTION_S16_128_F32"},
+    /* caches in blocks */
+    {"2B4T in q8_0", 20, 5, 128, 1, 4096, BLOCKS, 32, 49152, 1024, "ATTENTION_S16_128_BLOCKS"},
+    {"a long context in q8_0", 20, 5, 128, 1, 32768, BLOCKS, 32, 49152, 1024, "ATTENTION_S16_128_H4_BLOCKS"},
+    {"a step of 2048 in q8_0", 20, 5, 128, 2048, 4096, BLOCKS, 32, 49152, 1024, "ATTENTION_LARGE_128_S_BLOCKS"},
+    {"head_dim 64 in q8_0, 16 KiB, no subgroups", 8, 8, 64, 512, 4096, BLOCKS, 0, 16384, 128,
+     "ATTENTION_SMALL_64_BLOCKS"},
+    {"nothing takes head_dim 640", 4, 1, 640, 512, 2048, F16, 32, 49152, 1024, NULL}};
 
 static void test_pipelines(void **state)
 {
@@ -67,7 +77,7 @@ static void test_pipelines(void **state)
         const example *e = &examples[i];
         tern_gpu_caps caps = caps_of(e->subgroup, e->workgroup_bytes, e->invocations);
         tern_gpu_attention_shape shape = {e->head_dim, e->n_heads, e->n_kv_heads, e->max_tokens, e->max_positions,
-                                          e->f32,      1};
+                                          e->kv,       1};
         tern_gpu_pipeline got = tern_gpu_select_attention(&shape, &caps).pipeline;
         const char *name = got == TERN_GPU_PIPELINE_COUNT ? NULL : tern_gpu_pipelines[got].name;
         if ((name == NULL) != (e->pipeline == NULL) || (name && strcmp(name, e->pipeline) != 0))
@@ -82,8 +92,8 @@ static void check_choice(const tern_gpu_attention_shape *s, const tern_gpu_caps 
     assert_int_not_equal(c.pipeline, TERN_GPU_PIPELINE_COUNT);
     assert_true(tern_gpu_pipeline_fits(c.pipeline, caps));
     const tern_gpu_pipeline_info *info = &tern_gpu_pipelines[c.pipeline];
-    bool f16 = strcmp(info->name + strlen(info->name) - 3, "F16") == 0;
-    assert_int_equal(f16, !s->kv_f32);
+    static const char *const kinds[] = {"F16", "F32", "BLOCKS"};
+    assert_string_equal(strrchr(info->name, '_') + 1, kinds[s->kv]);
     assert_true(c.heads * c.head_blocks >= s->n_heads / s->n_kv_heads);
     if (c.tiled) {
         assert_int_equal(tern_gpu_kernel_of(c.pipeline), TERN_GPU_KERNEL_ATTENTION_TILED);
@@ -116,14 +126,15 @@ static void test_all_shapes_everywhere(void **state)
     for (uint32_t i = 0; i < 7 * 5 * 3 * 2; i++) {
         tern_gpu_caps caps = caps_of(subgroups[i % 7], bytes[i / 7 % 5], invocations[i / 35 % 3]);
         caps.device_fences = i / 105;
-        for (uint32_t k = 0; k < 10 * 5 * 5 * 2; k++) {
+        for (uint32_t k = 0; k < 10 * 5 * 5 * TERN_GPU_KV_KINDS; k++) {
             tern_gpu_attention_shape s = {.head_dim = dims[k % 10],
                                           .n_kv_heads = 1 + k % 3,
                                           .max_tokens = tokens[k / 50 % 5],
                                           .max_positions = k % 7 ? 4096 : 131072,
-                                          .kv_f32 = k / 250,
+                                          .kv = (tern_gpu_kv)(k / 250),
                                           .n_slices = k % 4 ? 1 : 2 + k % 31};
             s.n_heads = s.n_kv_heads * groups[k / 10 % 5];
+            if (s.kv == TERN_GPU_KV_BLOCKS && s.head_dim % TERN_GPU_BLOCK_HEADS) continue;
             check_choice(&s, &caps);
         }
     }

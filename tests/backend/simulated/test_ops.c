@@ -264,13 +264,12 @@ static void experts(void **state)
     network("bf16", 2, 50, TERN_ROUTE_SOFTMAX_ALL, TERN_ACT_SILU);
 }
 
-static void attention(uint32_t n_heads, uint32_t n_kv_heads, uint32_t head_dim, bool f32, uint32_t max_tokens,
+static void attention(uint32_t n_heads, uint32_t n_kv_heads, uint32_t head_dim, tern_dtype dtype, uint32_t max_tokens,
                       uint32_t n_tokens, uint32_t first)
 {
     test_case c;
-    const tern_dtype dtype = f32 ? TERN_DTYPE_F32 : TERN_DTYPE_F16;
-    print_message("%u heads, %u KV heads of %u%s, %u of %u tokens from %u\n", n_heads, n_kv_heads, head_dim,
-                  f32 ? ", f32" : "", n_tokens, max_tokens, first);
+    print_message("%u heads, %u KV heads of %u, %s, %u of %u tokens from %u\n", n_heads, n_kv_heads, head_dim,
+                  tern_cache_type_of(dtype)->name, n_tokens, max_tokens, first);
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = max_tokens, .n_ctx = first < 256 ? 256 : 2048});
     tern_view k = test_case_cache(&c, "k", dtype, c.graph.max_pages, n_kv_heads, head_dim);
     tern_view v = test_case_cache(&c, "v", dtype, c.graph.max_pages, n_kv_heads, head_dim);
@@ -292,25 +291,29 @@ static void attentions(void **state)
 {
     (void)state;
     test_seed(&rng);
-    attention(4, 2, 64, false, 1, 1, 130);
-    attention(2, 1, 80, true, 1, 1, 31);
-    attention(5, 1, 128, false, 1, 1, 200);
-    attention(2, 1, 64, false, 1, 1, 1500);
-    attention(2, 2, 64, false, 20, 17, 40);
-    attention(2, 1, 96, true, 40, 37, 0);
-    attention(2, 1, 256, false, 9, 9, 33);
+    attention(4, 2, 64, TERN_DTYPE_F16, 1, 1, 130);
+    attention(2, 1, 80, TERN_DTYPE_F32, 1, 1, 31);
+    attention(5, 1, 128, TERN_DTYPE_F16, 1, 1, 200);
+    attention(2, 1, 64, TERN_DTYPE_F16, 1, 1, 1500);
+    attention(2, 2, 64, TERN_DTYPE_F16, 20, 17, 40);
+    attention(2, 1, 96, TERN_DTYPE_F32, 40, 37, 0);
+    attention(2, 1, 256, TERN_DTYPE_F16, 9, 9, 33);
+    attention(4, 2, 64, TERN_DTYPE_Q8_0, 1, 1, 130);
+    attention(5, 1, 128, TERN_DTYPE_Q4_0, 1, 1, 200);
+    attention(2, 2, 64, TERN_DTYPE_Q4_0, 20, 17, 40);
+    attention(2, 1, 128, TERN_DTYPE_Q8_0, 9, 9, 33);
 }
 
 /* The whole of ROPE_KV, and with attention in one dispatch. */
-static void rope(uint32_t max_tokens, tern_op_kind kind, bool f32)
+static void rope(uint32_t max_tokens, tern_op_kind kind, tern_dtype dtype)
 {
     enum { HEADS = 4, KV = 2, DIM = 64 };
     test_case c;
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = max_tokens, .n_ctx = 256});
     tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, (HEADS + 2 * KV) * DIM, TEST_ORDINARY),
               table = test_case_rope_table(&c, DIM);
-    tern_view k = test_case_cache(&c, "k", f32 ? TERN_DTYPE_F32 : TERN_DTYPE_F16, c.graph.max_pages, KV, DIM);
-    tern_view v = test_case_cache(&c, "v", f32 ? TERN_DTYPE_F32 : TERN_DTYPE_F16, c.graph.max_pages, KV, DIM);
+    tern_view k = test_case_cache(&c, "k", dtype, c.graph.max_pages, KV, DIM);
+    tern_view v = test_case_cache(&c, "v", dtype, c.graph.max_pages, KV, DIM);
     for (uint32_t t = 0; t < max_tokens; t++) test_case_param(&c, TERN_PARAM_POSITIONS)[t] = 77 + t;
     tern_op op = {.kind = kind,
                   .n_in = 7,
@@ -324,7 +327,11 @@ static void rope(uint32_t max_tokens, tern_op_kind kind, bool f32)
         op.out = test_case_output(&c, "out", TERN_ROWS_TOKENS, TERN_DTYPE_F32, HEADS * DIM);
     test_case_add(&c, op);
     if (kind == TERN_OP_ROPE_KV) {
-        compare(&c, max_tokens, 1, (test_tolerance){.of_value = f32 ? 1e-6 : 1.0 / 1024, .of_row = 1e-6});
+        compare(&c, max_tokens, 1,
+                (test_tolerance){.of_value = dtype == TERN_DTYPE_F32 ? 1e-6 : 1.0 / 1024,
+                                 .of_row = 1e-6,
+                                 .of_int8 = 1,
+                                 .few_int8 = true});
         return;
     }
     for (size_t i = 0; i < N_DEVICES; i++) { /* the CPU has no such op; its result is tested where there is a GPU */
@@ -341,10 +348,12 @@ static void ropes(void **state)
 {
     (void)state;
     test_seed(&rng);
-    rope(3, TERN_OP_ROPE_KV, true);
-    rope(2, TERN_OP_ROPE_KV, false);
-    rope(1, TERN_OP_ROPE_ATTENTION, false);
-    rope(1, TERN_OP_ROPE_ATTENTION, true);
+    rope(3, TERN_OP_ROPE_KV, TERN_DTYPE_F32);
+    rope(2, TERN_OP_ROPE_KV, TERN_DTYPE_F16);
+    rope(3, TERN_OP_ROPE_KV, TERN_DTYPE_Q8_0);
+    rope(2, TERN_OP_ROPE_KV, TERN_DTYPE_Q4_0);
+    rope(1, TERN_OP_ROPE_ATTENTION, TERN_DTYPE_F16);
+    rope(1, TERN_OP_ROPE_ATTENTION, TERN_DTYPE_F32);
 }
 
 /* Tokens chosen from vocabularies of one slice, several, and one whose highest logits share a slice. */

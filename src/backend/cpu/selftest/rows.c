@@ -9,12 +9,8 @@ enum { HEAD = 64, QUERIES = 2 };
 /* A page of one head, as the definition stores it. */
 static void fill_page(tern_dtype type, const float *x, uint8_t *page)
 {
-    static const tern_kv_store_fn stores[TERN_DTYPES] = {
-#define STORE(X, name, NAME, elements, bytes) [TERN_DTYPE_##NAME] = tern_ref_kv_store_##name,
-        TERN_CACHE_TYPE_LIST(STORE, )
-#undef STORE
-    };
-    for (uint32_t i = 0; i < TERN_PAGE_SIZE; i++) stores[type](x + i, HEAD, page + i * tern_cache_bytes(type, HEAD));
+    const tern_kv_store_fn store = tern_ref_kv_store(type);
+    for (uint32_t i = 0; i < TERN_PAGE_SIZE; i++) store(x + i, HEAD, page + i * tern_cache_bytes(type, HEAD));
 }
 
 static void attend(const tern_selftest__trial *t, tern_attention_fn fn, tern_cache_types types, float *out)

@@ -2,23 +2,33 @@
 #ifndef TERN_BACKEND_GPU_ATTENTION_ATTENTION_INTERNAL_H
 #define TERN_BACKEND_GPU_ATTENTION_ATTENTION_INTERNAL_H
 
+#include "backend/gpu/attention/select.h"
 #include "backend/gpu/gpu_internal.h"
 
 #define TERN_GPU_LOG2E 0x1.715476p+0f
 
-/* A cache that is larger than a binding is bound in slices of whole pages, a dispatch for each. */
-typedef struct tern_gpu_cache {
-    bool f32;
-    uint32_t n_pages, n_slices, slice_pages; /* of each slice but the last, which may have fewer */
+/* One of the caches of an op: keys, or values. */
+typedef struct tern_gpu_cache_side {
+    uint32_t value, bits; /* bits: of codes; 0: it has no blocks */
     uint64_t page_bytes;
+} tern_gpu_cache_side;
+
+/* The caches of an op. Where one is larger than a binding, both are bound in slices of whole pages, a dispatch for
+ * each. */
+typedef struct tern_gpu_cache {
+    tern_gpu_kv kv;
+    tern_gpu_cache_side k, v;
+    uint32_t n_pages, n_slices, slice_pages; /* of each slice but the last, which may have fewer */
 } tern_gpu_cache;
 
-/* The K cache of an op; the V cache is alike. Errors: UNSUPPORTED, where it would have too many slices. */
-tern_status tern_gpu__cache_of(const tern_gpu_program *p, const tern_op *op, tern_view view, tern_gpu_cache *out,
-                               tern_error *err);
+/* Errors: UNSUPPORTED, where types are mixed or heads are such that no kernel takes them, or where there would be too
+ * many slices. */
+tern_status tern_gpu__cache_of(const tern_gpu_program *p, const tern_op *op, tern_view k, tern_view v,
+                               tern_gpu_cache *out, tern_error *err);
 uint32_t tern_gpu__slice_pages(const tern_gpu_cache *cache, uint32_t slice);
-void tern_gpu__bind_cache(tern_gpu_dispatch *d, tern_view view, const tern_gpu_cache *cache, uint32_t slice,
-                          bool written);
+/* Keys, then values. */
+void tern_gpu__bind_caches(tern_gpu_dispatch *d, const tern_gpu_cache *cache, uint32_t slice, bool written);
+
 /* What attention does with scores (scores.wesl), by the names of its kernels' uniforms. */
 typedef struct tern_gpu_scores {
     float scale, softcap, softcap_rate;

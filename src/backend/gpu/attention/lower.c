@@ -1,12 +1,11 @@
 /* Lowering attention: one query at a time, split over the positions, or in tiles. */
 #include "backend/gpu/attention/attention_internal.h"
-#include "backend/gpu/attention/select.h"
 
 /* Where the inputs of ATTENTION and ROPE_ATTENTION are. */
 typedef struct inputs {
     const tern_op *op;
     bool fused;
-    tern_view x, k_cache, v_cache; /* x: q, or q, k and v beside each other */
+    tern_view x; /* x: q, or q, k and v beside each other */
     tern_view pages;
     tern_gpu_cache cache;
     tern_gpu_attention_choice choice;
@@ -106,7 +105,9 @@ static void set_decode(const tern_gpu_program *p, const inputs *in, uint32_t sli
                                                  .slice = slice,
                                                  .slices = in->cache.n_slices,
                                                  .page_first = slice * in->cache.slice_pages,
-                                                 .n_pages = tern_gpu__slice_pages(&in->cache, slice)};
+                                                 .n_pages = tern_gpu__slice_pages(&in->cache, slice),
+                                                 .k_bits = in->cache.k.bits,
+                                                 .v_bits = in->cache.v.bits};
     tern_gpu_attention_decode_set(d, &u);
 }
 
@@ -138,8 +139,7 @@ static tern_status add_decode(tern_gpu_program *p, const inputs *in, uint32_t sl
     tern_gpu__bind_value(p, d, in->x.value, false);
     if (in->fused) tern_gpu__bind_value(p, d, op->in[TERN_ROPE_KV_TABLE].value, false);
     else tern_gpu__bind_nothing(d);
-    tern_gpu__bind_cache(d, in->k_cache, &in->cache, slice, in->fused);
-    tern_gpu__bind_cache(d, in->v_cache, &in->cache, slice, in->fused);
+    tern_gpu__bind_caches(d, &in->cache, slice, in->fused);
     tern_gpu__bind_value(p, d, op->out.value, true);
     if (at.end) tern_gpu__bind_scratch(d, 0, at.end, true);
     else tern_gpu__bind_nothing(d);
@@ -188,12 +188,13 @@ static tern_status add_tiled(tern_gpu_program *p, const inputs *in, uint32_t sli
                                                 .slice = slice,
                                                 .slices = in->cache.n_slices,
                                                 .page_first = slice * in->cache.slice_pages,
-                                                .n_pages = tern_gpu__slice_pages(&in->cache, slice)};
+                                                .n_pages = tern_gpu__slice_pages(&in->cache, slice),
+                                                .k_bits = in->cache.k.bits,
+                                                .v_bits = in->cache.v.bits};
     tern_gpu_attention_tiled_set(d, &u);
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind_value(p, d, in->x.value, false);
-    tern_gpu__bind_cache(d, in->k_cache, &in->cache, slice, false);
-    tern_gpu__bind_cache(d, in->v_cache, &in->cache, slice, false);
+    tern_gpu__bind_caches(d, &in->cache, slice, false);
     if (at.end) tern_gpu__bind_scratch(d, 0, at.end, true);
     else tern_gpu__bind_value(p, d, op->out.value, true);
     tern_gpu__bind_sinks(p, d, op);
@@ -213,8 +214,6 @@ tern_status tern_gpu__lower_attention(tern_gpu_program *p, const tern_op *op, te
     inputs in = {.op = op,
                  .fused = fused,
                  .x = op->in[fused ? TERN_ROPE_KV_QKV : TERN_ATTENTION_Q],
-                 .k_cache = op->in[fused ? TERN_ROPE_KV_K_CACHE : TERN_ATTENTION_K_CACHE],
-                 .v_cache = op->in[fused ? TERN_ROPE_KV_V_CACHE : TERN_ATTENTION_V_CACHE],
                  .pages = op->in[fused ? TERN_ROPE_KV_PAGES : TERN_ATTENTION_PAGES],
                  .scores = tern_gpu__scores(op, TERN_GPU_LOG2E)};
     const uint32_t positions = p->graph->max_pages * TERN_PAGE_SIZE;
@@ -223,14 +222,17 @@ tern_status tern_gpu__lower_attention(tern_gpu_program *p, const tern_op *op, te
         return tern_gpu__unsupported(p->graph, op, "only of heads that are multiples of 8", err);
     if (fused && op->rope_dim) return tern_gpu__unsupported(p->graph, op, "only of heads turned as a whole", err);
     if (op->head_norms[0].cols) return tern_gpu__unsupported(p->graph, op, "norms of heads in rope_kv expected", err);
-    TERN_TRY(tern_gpu__cache_of(p, op, in.k_cache, &in.cache, err));
+    TERN_TRY(tern_gpu__cache_of(p, op, op->in[fused ? TERN_ROPE_KV_K_CACHE : TERN_ATTENTION_K_CACHE],
+                                op->in[fused ? TERN_ROPE_KV_V_CACHE : TERN_ATTENTION_V_CACHE], &in.cache, err));
+    if (fused && in.cache.kv == TERN_GPU_KV_BLOCKS)
+        return tern_gpu__unsupported(p->graph, op, "only with caches in f16 or f32", err);
     const tern_gpu_attention_shape shape = {.head_dim = op->head_dim,
                                             .n_heads = op->n_heads,
                                             .n_kv_heads = op->n_kv_heads,
                                             .max_tokens = tern_gpu__kernel_rows(p, op->rows),
                                             .max_positions =
                                                 in.scores.window < positions ? in.scores.window : positions,
-                                            .kv_f32 = in.cache.f32,
+                                            .kv = in.cache.kv,
                                             .n_slices = in.cache.n_slices};
     in.choice = tern_gpu_select_attention(&shape, p->caps);
     if (fused && in.choice.tiled) return tern_gpu__unsupported(p->graph, op, "only in graphs of few tokens", err);

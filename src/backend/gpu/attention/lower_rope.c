@@ -1,31 +1,64 @@
 /* Lowering rotary embedding and cache writes. */
 #include "backend/gpu/attention/attention_internal.h"
-#include "backend/gpu/attention/select.h"
 
 static uint32_t groups_of(tern_gpu_pipeline pipeline, uint32_t items)
 {
     return tern_gpu__ceil_div(items, tern_gpu_pipelines[pipeline].invocations);
 }
 
-tern_status tern_gpu__cache_of(const tern_gpu_program *p, const tern_op *op, tern_view view, tern_gpu_cache *out,
-                               tern_error *err)
+static tern_gpu_cache_side side_of(const tern_gpu_program *p, const tern_op *op, tern_view view)
 {
     const tern_value *value = tern_gpu__value(p, view);
-    const uint64_t most = p->caps->max_binding;
-    if (value->dtype != TERN_DTYPE_F32 && value->dtype != TERN_DTYPE_F16)
-        return tern_fail(err, TERN_UNSUPPORTED, "gpu: op %s: %s is %s: f16 or f32 expected", tern_op_name(op->kind),
-                         value->name, tern_cache_type_of(value->dtype)->name);
-    tern_gpu_cache c = {.f32 = value->dtype == TERN_DTYPE_F32};
-    c.page_bytes = (uint64_t)TERN_PAGE_SIZE * op->n_kv_heads * op->head_dim * (c.f32 ? 4 : 2);
-    c.n_pages = (uint32_t)(value->bytes / c.page_bytes);
-    c.slice_pages = most / c.page_bytes < c.n_pages ? (uint32_t)(most / c.page_bytes) : c.n_pages;
+    const tern_cache_type *type = tern_cache_type_of(value->dtype);
+    return (tern_gpu_cache_side){
+        .value = view.value,
+        .bits = type->elements > 1 ? type->bytes * 8 / type->elements : 0,
+        .page_bytes = tern_row_bytes(value->dtype, op->head_dim, (uint64_t)TERN_PAGE_SIZE * op->n_kv_heads)};
+}
+
+static tern_status kind_of(const tern_gpu_program *p, const tern_op *op, tern_gpu_cache *c, tern_error *err)
+{
+    const tern_cache_type *k = tern_cache_type_of(p->graph->values[c->k.value].dtype),
+                          *v = tern_cache_type_of(p->graph->values[c->v.value].dtype);
+    if ((c->k.bits == 0) != (c->v.bits == 0) || (c->k.bits == 0 && k != v))
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "gpu: op %s: keys in %s and values in %s: one type, or two with blocks, expected",
+                         tern_op_name(op->kind), k->name, v->name);
+    if (c->k.bits && op->head_dim % TERN_GPU_BLOCK_HEADS)
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "gpu: op %s: keys in %s: heads of %u numbers: a multiple of %d expected",
+                         tern_op_name(op->kind), k->name, op->head_dim, TERN_GPU_BLOCK_HEADS);
+    c->kv = c->k.bits ? TERN_GPU_KV_BLOCKS : k->dtype == TERN_DTYPE_F32 ? TERN_GPU_KV_F32 : TERN_GPU_KV_F16;
+    return TERN_OK;
+}
+
+/* Pages of a slice: both caches' begin where a binding may. */
+static uint32_t pages_of_slice(const tern_gpu_program *p, const tern_gpu_cache *c)
+{
+    const uint64_t larger = c->k.page_bytes > c->v.page_bytes ? c->k.page_bytes : c->v.page_bytes;
+    const uint64_t most = p->caps->max_binding / larger, alignment = p->caps->binding_alignment;
+    uint32_t pages = (uint32_t)most;
+    if (most >= c->n_pages) return c->n_pages;
+    while (alignment && (pages * c->k.page_bytes % alignment || pages * c->v.page_bytes % alignment)) pages--;
+    return pages;
+}
+
+tern_status tern_gpu__cache_of(const tern_gpu_program *p, const tern_op *op, tern_view k, tern_view v,
+                               tern_gpu_cache *out, tern_error *err)
+{
+    tern_gpu_cache c = {.k = side_of(p, op, k), .v = side_of(p, op, v)};
+    const tern_value *value = tern_gpu__value(p, k);
+    TERN_TRY(kind_of(p, op, &c, err));
+    c.n_pages = (uint32_t)(value->bytes / c.k.page_bytes);
+    c.slice_pages = pages_of_slice(p, &c);
     c.n_slices = c.slice_pages ? tern_gpu__ceil_div(c.n_pages, c.slice_pages) : UINT32_MAX;
     if (c.n_slices > TERN_GPU_MAX_CACHE_SLICES)
         return tern_fail(err, TERN_UNSUPPORTED,
                          "gpu: op %s: %s has %llu bytes in pages of %llu: at most %d bindings of %llu expected; a "
                          "smaller --ctx, or --backend cpu",
                          tern_op_name(op->kind), value->name, (unsigned long long)value->bytes,
-                         (unsigned long long)c.page_bytes, TERN_GPU_MAX_CACHE_SLICES, (unsigned long long)most);
+                         (unsigned long long)c.k.page_bytes, TERN_GPU_MAX_CACHE_SLICES,
+                         (unsigned long long)p->caps->max_binding);
     *out = c;
     return TERN_OK;
 }
@@ -36,13 +69,19 @@ uint32_t tern_gpu__slice_pages(const tern_gpu_cache *cache, uint32_t slice)
     return left < cache->slice_pages ? left : cache->slice_pages;
 }
 
-void tern_gpu__bind_cache(tern_gpu_dispatch *d, tern_view view, const tern_gpu_cache *cache, uint32_t slice,
-                          bool written)
+static void bind_side(tern_gpu_dispatch *d, const tern_gpu_cache *cache, const tern_gpu_cache_side *side,
+                      uint32_t slice, bool written)
 {
-    tern_gpu__bind(d, (tern_gpu_range){.value = view.value,
-                                       .offset = slice * cache->slice_pages * cache->page_bytes,
-                                       .bytes = tern_gpu__slice_pages(cache, slice) * cache->page_bytes,
+    tern_gpu__bind(d, (tern_gpu_range){.value = side->value,
+                                       .offset = slice * cache->slice_pages * side->page_bytes,
+                                       .bytes = tern_gpu__slice_pages(cache, slice) * side->page_bytes,
                                        .written = written});
+}
+
+void tern_gpu__bind_caches(tern_gpu_dispatch *d, const tern_gpu_cache *cache, uint32_t slice, bool written)
+{
+    bind_side(d, cache, &cache->k, slice, written);
+    bind_side(d, cache, &cache->v, slice, written);
 }
 
 tern_status tern_gpu__no_head(const tern_op *op, tern_error *err)
@@ -86,16 +125,18 @@ tern_status tern_gpu__lower_rope(tern_gpu_program *p, const tern_op *op, tern_er
 
 /* What KV_WRITE reads and writes. */
 typedef struct kv_operands {
-    tern_view k, v, k_cache, v_cache, pages;
+    tern_view k, v, pages;
 } kv_operands;
 
 static tern_status add_kv_write(tern_gpu_program *p, const tern_op *op, const kv_operands *in,
                                 const tern_gpu_cache *cache, uint32_t slice, tern_error *err)
 {
-    const tern_gpu_pipeline pipeline = cache->f32 ? TERN_GPU_KV_WRITE_F32 : TERN_GPU_KV_WRITE_F16;
-    const uint32_t pairs = op->head_dim / 2;
+    static const tern_gpu_pipeline pipelines[] = {TERN_GPU_KV_WRITE_F16, TERN_GPU_KV_WRITE_F32,
+                                                  TERN_GPU_KV_WRITE_BLOCKS};
+    const tern_gpu_pipeline pipeline = pipelines[cache->kv];
+    const uint32_t pairs = op->head_dim / 2, items = cache->kv == TERN_GPU_KV_BLOCKS ? pairs / 4 : pairs;
     const bool together = in->k.value == in->v.value;
-    tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, groups_of(pipeline, op->n_kv_heads * pairs),
+    tern_gpu_dispatch *d = tern_gpu__add(p, op, pipeline, groups_of(pipeline, op->n_kv_heads * items),
                                          tern_gpu__max_rows(p, op->rows), 1, err);
     if (!d) return TERN_UNSUPPORTED;
     const tern_gpu_kv_write_uniform u = {.pairs = pairs,
@@ -111,14 +152,15 @@ static tern_status add_kv_write(tern_gpu_program *p, const tern_op *op, const kv
                                          .k_stride = tern_gpu__stride(p, in->k) / 2,
                                          .v_first = in->v.first_col / 2,
                                          .v_stride = tern_gpu__stride(p, in->v) / 2,
-                                         .together = together};
+                                         .together = together,
+                                         .k_bits = cache->k.bits,
+                                         .v_bits = cache->v.bits};
     tern_gpu_kv_write_set(d, &u);
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind_value(p, d, in->k.value, false);
     if (together) tern_gpu__bind_nothing(d);
     else tern_gpu__bind_value(p, d, in->v.value, false);
-    tern_gpu__bind_cache(d, in->k_cache, cache, slice, true);
-    tern_gpu__bind_cache(d, in->v_cache, cache, slice, true);
+    tern_gpu__bind_caches(d, cache, slice, true);
     return TERN_OK;
 }
 
@@ -131,20 +173,19 @@ static tern_status write_slices(tern_gpu_program *p, const tern_op *op, const kv
 
 tern_status tern_gpu__lower_kv_write(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
-    const kv_operands in = {op->in[TERN_KV_WRITE_K], op->in[TERN_KV_WRITE_V], op->in[TERN_KV_WRITE_K_CACHE],
-                            op->in[TERN_KV_WRITE_V_CACHE], op->in[TERN_KV_WRITE_PAGES]};
+    const kv_operands in = {op->in[TERN_KV_WRITE_K], op->in[TERN_KV_WRITE_V], op->in[TERN_KV_WRITE_PAGES]};
     tern_gpu_cache cache;
     if (op->head_dim % 4) return tern_gpu__no_head(op, err);
-    TERN_TRY(tern_gpu__cache_of(p, op, in.k_cache, &cache, err));
+    TERN_TRY(tern_gpu__cache_of(p, op, op->in[TERN_KV_WRITE_K_CACHE], op->in[TERN_KV_WRITE_V_CACHE], &cache, err));
     return write_slices(p, op, &in, &cache, err);
 }
 
-/* ROPE_KV where the caches are in slices: rotation happens once. */
-static tern_status lower_sliced_rope_kv(tern_gpu_program *p, const tern_op *op, const tern_gpu_cache *cache,
-                                        tern_error *err)
+/* ROPE_KV where the caches are in slices or in blocks: rotation happens once, and is a dispatch of its own. */
+static tern_status lower_rope_apart(tern_gpu_program *p, const tern_op *op, const tern_gpu_cache *cache,
+                                    tern_error *err)
 {
     const tern_view qkv = op->in[TERN_ROPE_KV_QKV];
-    kv_operands in = {qkv, qkv, op->in[TERN_ROPE_KV_K_CACHE], op->in[TERN_ROPE_KV_V_CACHE], op->in[TERN_ROPE_KV_PAGES]};
+    kv_operands in = {qkv, qkv, op->in[TERN_ROPE_KV_PAGES]};
     in.k.first_col += op->n_heads * op->head_dim;
     in.v.first_col = in.k.first_col + op->n_kv_heads * op->head_dim;
     TERN_TRY(add_rope(p, op, qkv, op->n_heads + op->n_kv_heads, op->in[TERN_ROPE_KV_TABLE], err));
@@ -164,7 +205,7 @@ static tern_gpu_pipeline rope_kv_pipeline(const tern_op *op, const tern_gpu_cach
 {
     static const tern_gpu_pipeline plain[] = {TERN_GPU_ROPE_KV_F16, TERN_GPU_ROPE_KV_F32},
                                    norm[] = {TERN_GPU_ROPE_KV_NORM_F16, TERN_GPU_ROPE_KV_NORM_F32};
-    return (op->head_norms[0].cols ? norm : plain)[cache->f32];
+    return (op->head_norms[0].cols ? norm : plain)[cache->kv];
 }
 
 static void bind_head_norms(const tern_gpu_program *p, tern_gpu_dispatch *d, const tern_op *op)
@@ -176,15 +217,16 @@ static void bind_head_norms(const tern_gpu_program *p, tern_gpu_dispatch *d, con
 
 tern_status tern_gpu__lower_rope_kv(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
-    const tern_view qkv = op->in[TERN_ROPE_KV_QKV], k_cache = op->in[TERN_ROPE_KV_K_CACHE];
+    const tern_view qkv = op->in[TERN_ROPE_KV_QKV];
     tern_gpu_cache cache;
     if (op->head_dim % 4) return tern_gpu__no_head(op, err);
-    TERN_TRY(tern_gpu__cache_of(p, op, k_cache, &cache, err));
-    const tern_gpu_pipeline pipeline = rope_kv_pipeline(op, &cache);
+    TERN_TRY(tern_gpu__cache_of(p, op, op->in[TERN_ROPE_KV_K_CACHE], op->in[TERN_ROPE_KV_V_CACHE], &cache, err));
+    const bool apart = cache.n_slices > 1 || cache.kv == TERN_GPU_KV_BLOCKS;
     const uint32_t lanes = lanes_of(op), items = (op->n_heads + 2 * op->n_kv_heads) * lanes;
-    if (op->head_norms[0].cols && (cache.n_slices > 1 || lanes > tern_gpu_pipelines[pipeline].invocations))
+    if (op->head_norms[0].cols && (apart || lanes > tern_gpu_pipelines[TERN_GPU_ROPE_KV_NORM_F16].invocations))
         return tern_gpu__unsupported(p->graph, op, "norms of heads as ops of their own expected", err);
-    if (cache.n_slices > 1) return lower_sliced_rope_kv(p, op, &cache, err);
+    if (apart) return lower_rope_apart(p, op, &cache, err);
+    const tern_gpu_pipeline pipeline = rope_kv_pipeline(op, &cache);
     tern_gpu_dispatch *d =
         tern_gpu__add(p, op, pipeline, groups_of(pipeline, items), tern_gpu__max_rows(p, op->rows), 1, err);
     if (!d) return TERN_UNSUPPORTED;
@@ -206,8 +248,7 @@ tern_status tern_gpu__lower_rope_kv(tern_gpu_program *p, const tern_op *op, tern
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind_value(p, d, qkv.value, true);
     tern_gpu__bind_value(p, d, op->in[TERN_ROPE_KV_TABLE].value, false);
-    tern_gpu__bind_cache(d, k_cache, &cache, 0, true);
-    tern_gpu__bind_cache(d, op->in[TERN_ROPE_KV_V_CACHE], &cache, 0, true);
+    tern_gpu__bind_caches(d, &cache, 0, true);
     bind_head_norms(p, d, op);
     return TERN_OK;
 }

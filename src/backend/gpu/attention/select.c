@@ -12,22 +12,22 @@ enum {
 };
 
 typedef struct candidate {
-    tern_gpu_pipeline f16, f32;
+    tern_gpu_pipeline of[TERN_GPU_KV_KINDS]; /* TERN_GPU_PIPELINE_COUNT: there is none */
     uint32_t max_head_dim;
     bool odd; /* for heads that are multiples of 4 and not of 8 */
 } candidate;
 
 #define KERNEL(name, dim)                                                                                              \
     {                                                                                                                  \
-        TERN_GPU_ATTENTION_##name##_F16, TERN_GPU_ATTENTION_##name##_F32, dim                                          \
+        {TERN_GPU_ATTENTION_##name##_F16, TERN_GPU_ATTENTION_##name##_F32, TERN_GPU_ATTENTION_##name##_BLOCKS}, dim    \
     }
 #define KERNEL_ODD(name, dim)                                                                                          \
     {                                                                                                                  \
-        TERN_GPU_ATTENTION_##name##_F16, TERN_GPU_ATTENTION_##name##_F32, dim, true                                    \
+        {TERN_GPU_ATTENTION_##name##_F16, TERN_GPU_ATTENTION_##name##_F32, TERN_GPU_PIPELINE_COUNT}, dim, true         \
     }
-#define KERNEL_F16(name, dim)                                                                                          \
+#define KERNEL_FEW_BITS(name, dim)                                                                                     \
     {                                                                                                                  \
-        TERN_GPU_ATTENTION_##name##_F16, TERN_GPU_PIPELINE_COUNT, dim                                                  \
+        {TERN_GPU_ATTENTION_##name##_F16, TERN_GPU_PIPELINE_COUNT, TERN_GPU_ATTENTION_##name##_BLOCKS}, dim            \
     }
 
 /* One query at a time, best first: the widest teams that the head fills, shuffles before workgroup memory. */
@@ -38,13 +38,13 @@ static const candidate decoders[] = {KERNEL(S8_64, 64),       KERNEL(S16_128, 12
                                      KERNEL_ODD(ODD_512, 512)};
 
 /* Reads shared by 4 and by 2 query heads. */
-static const candidate sharers[] = {KERNEL_F16(S16_128_H4, 128), KERNEL_F16(S16_128_H2, 128)};
+static const candidate sharers[] = {KERNEL_FEW_BITS(S16_128_H4, 128), KERNEL_FEW_BITS(S16_128_H2, 128)};
 
 /* For caches in slices. */
 static const candidate slicers[] = {KERNEL(SLICED_128, 128), KERNEL(SLICED_512, 512), KERNEL_ODD(SLICED_ODD_512, 512)};
 
 /* Tiles, best first. */
-static const candidate large_tilers[] = {KERNEL_F16(LARGE_128_S, 128)};
+static const candidate large_tilers[] = {KERNEL_FEW_BITS(LARGE_128_S, 128)};
 static const candidate tilers[] = {KERNEL(LARGE_64_S, 64), KERNEL(LARGE_64, 64),          KERNEL(SMALL_64_S, 64),
                                    KERNEL(SMALL_64, 64),   KERNEL(SMALL_128_S, 128),      KERNEL(SMALL_128, 128),
                                    KERNEL(LEAST_128, 128), KERNEL(SMALL_256_S, 256),      KERNEL(SMALL_256, 256),
@@ -60,7 +60,7 @@ static tern_gpu_pipeline choose(const candidate *list, size_t n, const tern_gpu_
                                 const tern_gpu_caps *caps)
 {
     for (size_t i = 0; i < n; i++) {
-        tern_gpu_pipeline pipeline = shape->kv_f32 ? list[i].f32 : list[i].f16;
+        const tern_gpu_pipeline pipeline = list[i].of[shape->kv];
         if (pipeline == TERN_GPU_PIPELINE_COUNT || list[i].odd != (shape->head_dim % 8 != 0)) continue;
         if (shape->head_dim <= list[i].max_head_dim && tern_gpu_pipeline_fits(pipeline, caps)) return pipeline;
     }

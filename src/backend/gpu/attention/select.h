@@ -6,11 +6,14 @@
 
 enum { TERN_GPU_MAX_CACHE_SLICES = 32 };
 
+/* What the caches hold: the kernels come in as many kinds. */
+typedef enum tern_gpu_kv { TERN_GPU_KV_F16, TERN_GPU_KV_F32, TERN_GPU_KV_BLOCKS, TERN_GPU_KV_KINDS } tern_gpu_kv;
+
 typedef struct tern_gpu_attention_shape {
     uint32_t head_dim, n_heads, n_kv_heads;
     uint32_t max_tokens;    /* the largest step */
     uint32_t max_positions; /* of a sequence that a token sees */
-    bool kv_f32;
+    tern_gpu_kv kv;
     uint32_t n_slices; /* bindings that each cache takes, 1 to TERN_GPU_MAX_CACHE_SLICES */
 } tern_gpu_attention_shape;
 

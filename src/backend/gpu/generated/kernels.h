@@ -230,6 +230,8 @@ typedef struct tern_gpu_attention_decode_uniform {
     uint32_t slices;
     uint32_t page_first;
     uint32_t n_pages;
+    uint32_t k_bits;
+    uint32_t v_bits;
 } tern_gpu_attention_decode_uniform;
 static_assert(sizeof(tern_gpu_attention_decode_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/attention_decode.wesl: struct P");
 static inline void tern_gpu_attention_decode_set(tern_gpu_dispatch *d, const tern_gpu_attention_decode_uniform *uniform)
@@ -247,6 +249,7 @@ enum {
     TERN_GPU_ATTENTION_DECODE_BINDING_SINKS,
 };
 typedef struct tern_gpu_attention_decode_overrides {
+    bool blocks;
     bool f16;
     uint32_t heads;
     bool odd;
@@ -292,6 +295,8 @@ typedef struct tern_gpu_attention_tiled_uniform {
     uint32_t slices;
     uint32_t page_first;
     uint32_t n_pages;
+    uint32_t k_bits;
+    uint32_t v_bits;
 } tern_gpu_attention_tiled_uniform;
 static_assert(sizeof(tern_gpu_attention_tiled_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/attention_tiled.wesl: struct P");
 static inline void tern_gpu_attention_tiled_set(tern_gpu_dispatch *d, const tern_gpu_attention_tiled_uniform *uniform)
@@ -307,6 +312,7 @@ enum {
     TERN_GPU_ATTENTION_TILED_BINDING_SINKS,
 };
 typedef struct tern_gpu_attention_tiled_overrides {
+    bool blocks;
     uint32_t dim;
     bool f16;
     uint32_t f16_loads;
@@ -804,6 +810,8 @@ typedef struct tern_gpu_kv_write_uniform {
     uint32_t v_first;
     uint32_t v_stride;
     uint32_t together;
+    uint32_t k_bits;
+    uint32_t v_bits;
 } tern_gpu_kv_write_uniform;
 static_assert(sizeof(tern_gpu_kv_write_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/kv_write.wesl: struct P");
 static inline void tern_gpu_kv_write_set(tern_gpu_dispatch *d, const tern_gpu_kv_write_uniform *uniform)
@@ -818,7 +826,9 @@ enum {
     TERN_GPU_KV_WRITE_BINDING_V_CACHE,
 };
 typedef struct tern_gpu_kv_write_overrides {
+    bool blocks;
     bool f16;
+    uint32_t shared;
     uint32_t workgroup;
 } tern_gpu_kv_write_overrides;
 static inline const tern_gpu_kv_write_overrides *tern_gpu_kv_write_overrides_of(tern_gpu_pipeline pipeline)

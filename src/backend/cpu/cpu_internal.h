@@ -137,8 +137,8 @@ static inline void tern_cpu__activate(const tern_cpu_kernels *kernels, const ter
     }
 }
 
-/* Rows of a task of a weight that one token is multiplied with. */
-uint32_t tern_cpu__task_rows(const tern_buffer *w);
+/* Rows of a task of a weight that n_threads threads multiply one token with. */
+uint32_t tern_cpu__task_rows(const tern_buffer *w, uint32_t n_threads);
 
 /* Whether weights of this encoding are multiplied with int8 by blocks (tern_buffer.blocks). */
 bool tern_cpu__multiplies_blocks(tern_encoding_id id);

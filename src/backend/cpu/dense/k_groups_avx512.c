@@ -40,23 +40,26 @@ INLINE void unpack_q4_k(const uint8_t *block, const block_state *state, uint32_t
     }
 }
 
-/* The same with two tables, of levels 0 to 15 and 16 to 31; the look-up takes the lowest five bits. */
+/* Bits 0 to 3 of the codes, and the fourth of `fifth`. */
+INLINE __m512i with_fifth(__m512i codes, __m512i fifth)
+{
+    return _mm512_ternarylogic_epi32(_mm512_set1_epi32(15), codes, fifth, 0xca);
+}
+
+/* The same with two tables, of levels 0 to 15 and 16 to 31; the look-up takes the lowest five bits. The fifth bits of a
+ * pair are the bits 2 pair and 2 pair + 1 of 32 bytes, and go to bit 4. */
 INLINE void unpack_q5_k(const uint8_t *block, const block_state *state, uint32_t pair, lanes *out)
 {
     const vec low = table_of(state->scales, 2 * pair, 0), low_16 = table_of(state->scales, 2 * pair, 16),
               high = table_of(state->scales, 2 * pair + 1, 0), high_16 = table_of(state->scales, 2 * pair + 1, 16);
-    const __m512i nibble = _mm512_set1_epi32(15), fifth = _mm512_set1_epi32(16);
+    const __m512i to_4 = _mm512_set1_epi32(4 - 2 * (int)pair), next_to_4 = _mm512_set1_epi32(3 - 2 * (int)pair);
     UNROLL
     for (int i = 0; i < 2; i++) {
         const __m512i q = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(block + 48 + 32 * pair + 16 * i)));
-        const __m512i bits =
-            _mm512_slli_epi32(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(block + 16 + 16 * i))), 4);
-        const __m512i even = _mm512_srlv_epi32(bits, _mm512_set1_epi32((int)(2 * pair))),
-                      odd = _mm512_srli_epi32(even, 1);
-        out[i].v[0] = _mm512_permutex2var_ps(
-            low, _mm512_or_si512(_mm512_and_si512(q, nibble), _mm512_and_si512(even, fifth)), low_16);
+        const __m512i bits = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(block + 16 + 16 * i)));
+        out[i].v[0] = _mm512_permutex2var_ps(low, with_fifth(q, _mm512_rolv_epi32(bits, to_4)), low_16);
         out[2 + i].v[0] = _mm512_permutex2var_ps(
-            high, _mm512_or_si512(_mm512_srli_epi32(q, 4), _mm512_and_si512(odd, fifth)), high_16);
+            high, with_fifth(_mm512_srli_epi32(q, 4), _mm512_rolv_epi32(bits, next_to_4)), high_16);
     }
 }
 

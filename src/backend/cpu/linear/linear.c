@@ -10,32 +10,36 @@ enum {
     MIN_TASK_BYTES = 64 << 10, /* weights of one task when few tokens share them */
     MAX_TASK_BYTES = 1 << 20,  /* long tasks stream better; more than MATRIX_TASKS of them balance well enough */
     MATRIX_TASKS = 64,
-    THREAD_TASKS = 4, /* of a matrix and 2 to 64 tokens: of one thread, at least */
-    SOME_ROWS = 32,   /* and their rows are a multiple of this */
+    THREAD_TASKS = 4,           /* of a matrix and up to 64 tokens: of one thread, at least */
+    SHARE_TASK_BYTES = 1 << 18, /* a small matrix has tasks of up to so many bytes where that leaves as many */
+    SOME_ROWS = 32,             /* of 2 to 64 tokens: rows of a task are a multiple of this */
     TOKEN_RUN = 64    /* tokens that share the decoding of a dense weight */
 };
 
 /* Rows of a task whose weight takes so many bytes in all. */
-static uint32_t rows_of_bytes(uint32_t rows, size_t total, uint32_t step)
+static uint32_t rows_of_bytes(uint32_t rows, size_t total, uint32_t step, uint32_t n_threads)
 {
-    size_t bytes = total / MATRIX_TASKS, row = total / rows ? total / rows : 1;
+    size_t bytes = total / MATRIX_TASKS, row = total / rows ? total / rows : 1, share = total / THREAD_TASKS / n_threads;
+    share = share < SHARE_TASK_BYTES ? share : SHARE_TASK_BYTES;
+    bytes = bytes > share ? bytes : share;
     bytes = bytes < MIN_TASK_BYTES ? MIN_TASK_BYTES : bytes > MAX_TASK_BYTES ? MAX_TASK_BYTES : bytes;
     const uint32_t n = tern_linear__min((uint32_t)(bytes / row), TERN_KERNEL_MAX_TASK_ROWS) / step * step;
     return n < step ? step : n;
 }
 
-static uint32_t rows_for_few(const tern_cpu_op *op, const tern_buffer *w, uint32_t rows, uint32_t n)
+static uint32_t rows_for_few(const tern_cpu_op *op, const tern_buffer *w, uint32_t rows, uint32_t n, uint32_t n_threads)
 {
     if (w->task_rows) return w->task_rows;
-    if (tern_linear__uses_layout(op, w, n)) return rows_of_bytes(rows, (size_t)w->layout->bytes, w->layout->row_step);
-    return rows_of_bytes(rows, rows * w->row_bytes, 16);
+    if (tern_linear__uses_layout(op, w, n))
+        return rows_of_bytes(rows, (size_t)w->layout->bytes, w->layout->row_step, n_threads);
+    return rows_of_bytes(rows, rows * w->row_bytes, 16, n_threads);
 }
 
 uint32_t tern_linear__rows_of_task(const tern_cpu_op *op, const tern_buffer *w, uint32_t rows, uint32_t n,
                                    uint32_t n_threads)
 {
     if (n > TERN_LINEAR__SOME_TOKENS) return TERN_LINEAR__PREFILL_ROWS;
-    const uint32_t few = rows_for_few(op, w, rows, n);
+    const uint32_t few = rows_for_few(op, w, rows, n, n_threads);
     if (n <= 1) return few;
     /* each task arranges its tokens first: a few long ones for each thread */
     const uint32_t share = (rows / (THREAD_TASKS * n_threads) + SOME_ROWS - 1) / SOME_ROWS * SOME_ROWS;
@@ -43,9 +47,9 @@ uint32_t tern_linear__rows_of_task(const tern_cpu_op *op, const tern_buffer *w, 
     return tern_linear__min(few > share ? few : share, tern_linear__min(room, TERN_KERNEL_MAX_TASK_ROWS));
 }
 
-uint32_t tern_cpu__task_rows(const tern_buffer *w)
+uint32_t tern_cpu__task_rows(const tern_buffer *w, uint32_t n_threads)
 {
-    return rows_for_few(&(tern_cpu_op){0}, w, w->weight->rows, 1);
+    return rows_for_few(&(tern_cpu_op){0}, w, w->weight->rows, 1, n_threads);
 }
 
 static bool reads_q8(const tern_graph *graph, const tern_op *op)

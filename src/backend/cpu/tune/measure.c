@@ -72,11 +72,11 @@ static tern_status measure_split(tern_tune__job *t, tern_tune__kernel *kernel, u
 }
 
 /* A split in whole steps of the layout; 0 when it is the default's, or too large. */
-static uint32_t split_of(const tern_buffer *buffer, uint32_t rows)
+static uint32_t split_of(const tern_buffer *buffer, uint32_t rows, uint32_t n_threads)
 {
     const uint32_t step = buffer->layout && buffer->layout->row_step ? buffer->layout->row_step : 1;
     const uint32_t n = (rows + step - 1) / step * step;
-    return n > TERN_KERNEL_MAX_TASK_ROWS || n >= buffer->weight->rows || n == tern_cpu__task_rows(buffer) ? 0 : n;
+    return n > TERN_KERNEL_MAX_TASK_ROWS || n >= buffer->weight->rows || n == tern_cpu__task_rows(buffer, n_threads) ? 0 : n;
 }
 
 /* All row splits on one backend. */
@@ -85,9 +85,10 @@ static tern_status measure_kernel(tern_tune__job *t, tern_tune__kernel *kernel, 
 {
     TERN_TRY(measure_split(t, kernel, b, 0, best, err));
     TERN_TRY(tern_tune__check(t, kernel, err));
+    const uint32_t n_threads = tern_pool_threads(tern_tune__cpu(t, b)->pool);
     const double whole = t->out->rows[t->out->n - 1].seconds;
     for (size_t i = 1; i < sizeof row_splits / sizeof *row_splits && !t->o->defaults_only; i++) {
-        const uint32_t n = split_of(kernel->copies[0], row_splits[i]);
+        const uint32_t n = split_of(kernel->copies[0], row_splits[i], n_threads);
         if (n == 0 || !(whole <= near_best * *best)) continue;
         TERN_TRY(measure_split(t, kernel, b, n, best, err));
         TERN_TRY(tern_tune__check(t, kernel, err));

@@ -38,7 +38,7 @@ static void multiply_task(void *context, uint32_t task, uint32_t thread)
 void tern_tune__multiply(tern_tune__job *t, tern_cpu *cpu, tern_tune__kernel *kernel, uint32_t task_rows)
 {
     t->buffer = kernel->copies[kernel->next];
-    t->task_rows = task_rows ? task_rows : tern_cpu__task_rows(t->buffer);
+    t->task_rows = task_rows ? task_rows : tern_cpu__task_rows(t->buffer, tern_pool_threads(cpu->pool));
     t->n_products++;
     tern_pool_for(cpu->pool, (t->w->rows + t->task_rows - 1) / t->task_rows, multiply_task, t);
     kernel->next = (kernel->next + 1) % kernel->n_copies;

@@ -1,6 +1,7 @@
 /* Q4_K and Q5_K rows on AVX-512: a table of 16 or 32 floats for each part of 32 elements, looked up with its levels. */
 #include "backend/cpu/floats/avx512.h"
 
+#include "backend/cpu/dense/bytes_avx512.h"
 #include "backend/cpu/dense/dense.inc"
 
 /* The scales d * sc of the eight parts, then their minima dmin * m. All products are exact. */
@@ -40,27 +41,29 @@ INLINE void unpack_q4_k(const uint8_t *block, const block_state *state, uint32_t
     }
 }
 
-/* Bits 0 to 3 of the codes, and the fourth of `fifth`. */
-INLINE __m512i with_fifth(__m512i codes, __m512i fifth)
+/* 64 codes of five bits, those of the lower nibbles first: bits 2 pair and 2 pair + 1 of 32 bytes go to bit 4, and what
+ * lies above them does not count. */
+INLINE __m512i codes_q5_k(const uint8_t *block, uint32_t pair)
 {
-    return _mm512_ternarylogic_epi32(_mm512_set1_epi32(15), codes, fifth, 0xca);
+    const __m256i *const fifths = (const __m256i *)(block + 16), *const q = (const __m256i *)(block + 48 + 32 * pair);
+    const __m512i to_4 = _mm512_inserti64x4(_mm512_set1_epi32(3 - 2 * (int)pair),
+                                            _mm256_set1_epi32(4 - 2 * (int)pair), 0);
+    const __m512i nibbles = _mm512_srlv_epi32(_mm512_broadcast_i64x4(_mm256_loadu_si256(q)),
+                                              _mm512_inserti64x4(_mm512_set1_epi32(4), _mm256_setzero_si256(), 0));
+    const __m512i fifth = _mm512_rolv_epi32(_mm512_broadcast_i64x4(_mm256_loadu_si256(fifths)), to_4);
+    return _mm512_ternarylogic_epi32(_mm512_set1_epi8(15), nibbles, fifth, 0xca); /* nibbles & 15 | fifth & ~15 */
 }
 
-/* The same with two tables, of levels 0 to 15 and 16 to 31; the look-up takes the lowest five bits. The fifth bits of a
- * pair are the bits 2 pair and 2 pair + 1 of 32 bytes, and go to bit 4. */
+/* The same with two tables, of levels 0 to 15 and 16 to 31; the look-up takes the lowest five bits. */
 INLINE void unpack_q5_k(const uint8_t *block, const block_state *state, uint32_t pair, lanes *out)
 {
     const vec low = table_of(state->scales, 2 * pair, 0), low_16 = table_of(state->scales, 2 * pair, 16),
               high = table_of(state->scales, 2 * pair + 1, 0), high_16 = table_of(state->scales, 2 * pair + 1, 16);
-    const __m512i to_4 = _mm512_set1_epi32(4 - 2 * (int)pair), next_to_4 = _mm512_set1_epi32(3 - 2 * (int)pair);
-    UNROLL
-    for (int i = 0; i < 2; i++) {
-        const __m512i q = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(block + 48 + 32 * pair + 16 * i)));
-        const __m512i bits = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(block + 16 + 16 * i)));
-        out[i].v[0] = _mm512_permutex2var_ps(low, with_fifth(q, _mm512_rolv_epi32(bits, to_4)), low_16);
-        out[2 + i].v[0] = _mm512_permutex2var_ps(
-            high, with_fifth(_mm512_srli_epi32(q, 4), _mm512_rolv_epi32(bits, next_to_4)), high_16);
-    }
+    const __m512i codes = transpose_bytes(codes_q5_k(block, pair));
+    out[0].v[0] = _mm512_permutex2var_ps(low, codes, low_16);
+    out[1].v[0] = _mm512_permutex2var_ps(low, _mm512_srli_epi32(codes, 8), low_16);
+    out[2].v[0] = _mm512_permutex2var_ps(high, _mm512_srli_epi32(codes, 16), high_16);
+    out[3].v[0] = _mm512_permutex2var_ps(high, _mm512_srli_epi32(codes, 24), high_16);
 }
 
 #define prepare_q4_k prepare_k_groups

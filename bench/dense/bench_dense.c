@@ -39,28 +39,26 @@ typedef struct work {
     uint32_t pages[TERN_ATTENTION_CHUNK / TERN_PAGE_POSITIONS * 8], lo[QUERIES], hi[QUERIES];
 } work;
 
-static uint32_t HOT, BCOLS=2560, BROWS=256;
 static void dense_task(void *context, uint32_t task, uint32_t thread)
 {
     const work *w = context;
-    if (HOT) task = thread;
     w->dense(w->file + (size_t)task * w->rows * w->row_bytes, w->row_bytes, w->rows, w->cols, w->x, w->cols, w->n,
              w->y + thread * ROWS_PER_TASK * TOKENS, w->rows);
 }
 
 static void bench_dense(work *w, const tern_cpu_kernel *k, const struct encoding *e, double read_rate)
 {
-    static const uint32_t tokens[] = {1};
+    static const uint32_t tokens[] = {1, 2, 4, 8, TOKENS};
     const double peak = stream_peak_rate(w->pool, tern_cpu_fma_peak_of(k->level));
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
         w->dense = (tern_dense_fn)k->fn;
         w->n = tokens[i];
-        w->cols = BCOLS;
-        w->row_bytes = (size_t)BCOLS / e->block_cols * e->block_bytes;
-        w->rows = w->n > 8 ? ROWS_PER_TASK : BROWS;
+        w->cols = COLS;
+        w->row_bytes = (size_t)COLS / e->block_cols * e->block_bytes;
+        w->rows = w->n > 8 ? ROWS_PER_TASK : FEW_ROWS;
         const uint32_t n_tasks = w->n > 8 ? 32 : (uint32_t)(STREAM_BYTES / (w->rows * w->row_bytes));
         const double taken = stream_best(w->pool, n_tasks, dense_task, w), rows = (double)n_tasks * w->rows;
-        const double bytes = rows * (double)w->row_bytes / taken, products = rows * BCOLS * w->n / taken;
+        const double bytes = rows * (double)w->row_bytes / taken, products = rows * COLS * w->n / taken;
         printf("%-6s %-10s %u thr  n=%-4u  %6.1f GB/s %5.1f %% of %.1f   %6.1f GMAC/s %5.1f %% of %.0f\n", k->slot,
                k->level, tern_pool_threads(w->pool), w->n, bytes / 1e9, 100 * bytes / read_rate, read_rate / 1e9,
                products / 1e9, 100 * products / peak, peak / 1e9);
@@ -187,9 +185,6 @@ int main(int argc, char **argv)
 {
     static _Alignas(64) float x[TOKENS * MAX_COLS], y[MAX_THREADS * ROWS_PER_TASK * TOKENS];
     static work w;
-    if (getenv("HOT")) HOT=1;
-    if (getenv("BCOLS")) BCOLS=(uint32_t)atoi(getenv("BCOLS"));
-    if (getenv("BROWS")) BROWS=(uint32_t)atoi(getenv("BROWS"));
     tern_rng rng = {2};
     for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = tern_rng_f32(&rng) - 0.5f;
     w = (work){.file = make_file(), .x = x, .y = y};

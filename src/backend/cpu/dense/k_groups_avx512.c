@@ -46,8 +46,8 @@ INLINE void unpack_q4_k(const uint8_t *block, const block_state *state, uint32_t
 INLINE __m512i codes_q5_k(const uint8_t *block, uint32_t pair)
 {
     const __m256i *const fifths = (const __m256i *)(block + 16), *const q = (const __m256i *)(block + 48 + 32 * pair);
-    const __m512i to_4 = _mm512_inserti64x4(_mm512_set1_epi32(3 - 2 * (int)pair),
-                                            _mm256_set1_epi32(4 - 2 * (int)pair), 0);
+    const __m512i to_4 =
+        _mm512_inserti64x4(_mm512_set1_epi32(3 - 2 * (int)pair), _mm256_set1_epi32(4 - 2 * (int)pair), 0);
     const __m512i nibbles = _mm512_srlv_epi32(_mm512_broadcast_i64x4(_mm256_loadu_si256(q)),
                                               _mm512_inserti64x4(_mm512_set1_epi32(4), _mm256_setzero_si256(), 0));
     const __m512i fifth = _mm512_rolv_epi32(_mm512_broadcast_i64x4(_mm256_loadu_si256(fifths)), to_4);

@@ -13,13 +13,14 @@ enum {
     THREAD_TASKS = 4,           /* of a matrix and up to 64 tokens: of one thread, at least */
     SHARE_TASK_BYTES = 1 << 18, /* a small matrix has tasks of up to so many bytes where that leaves as many */
     SOME_ROWS = 32,             /* of 2 to 64 tokens: rows of a task are a multiple of this */
-    TOKEN_RUN = 64    /* tokens that share the decoding of a dense weight */
+    TOKEN_RUN = 64              /* tokens that share the decoding of a dense weight */
 };
 
 /* Rows of a task whose weight takes so many bytes in all. */
 static uint32_t rows_of_bytes(uint32_t rows, size_t total, uint32_t step, uint32_t n_threads)
 {
-    size_t bytes = total / MATRIX_TASKS, row = total / rows ? total / rows : 1, share = total / THREAD_TASKS / n_threads;
+    size_t bytes = total / MATRIX_TASKS, row = total / rows ? total / rows : 1;
+    size_t share = total / THREAD_TASKS / n_threads;
     share = share < SHARE_TASK_BYTES ? share : SHARE_TASK_BYTES;
     bytes = bytes > share ? bytes : share;
     bytes = bytes < MIN_TASK_BYTES ? MIN_TASK_BYTES : bytes > MAX_TASK_BYTES ? MAX_TASK_BYTES : bytes;

@@ -76,7 +76,9 @@ static uint32_t split_of(const tern_buffer *buffer, uint32_t rows, uint32_t n_th
 {
     const uint32_t step = buffer->layout && buffer->layout->row_step ? buffer->layout->row_step : 1;
     const uint32_t n = (rows + step - 1) / step * step;
-    return n > TERN_KERNEL_MAX_TASK_ROWS || n >= buffer->weight->rows || n == tern_cpu__task_rows(buffer, n_threads) ? 0 : n;
+    return n > TERN_KERNEL_MAX_TASK_ROWS || n >= buffer->weight->rows || n == tern_cpu__task_rows(buffer, n_threads)
+               ? 0
+               : n;
 }
 
 /* All row splits on one backend. */

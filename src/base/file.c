@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -69,6 +70,18 @@ void tern_file_want(const void *start, size_t bytes)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)start / page * page;
     if (bytes) madvise((void *)from, (uintptr_t)start + bytes - from, MADV_WILLNEED);
+}
+
+bool tern_file_waited(tern_file_waits *waits)
+{
+    enum { CALLS = 256 };
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) != 0) return false;
+    const uint64_t n = (uint64_t)usage.ru_majflt;
+    if (n != waits->n) waits->left = CALLS;
+    else if (waits->left) waits->left--;
+    waits->n = n;
+    return waits->left > 0;
 }
 
 tern_status tern_file_read(tern_buf *buf, const char *path, size_t max_bytes, tern_error *err)

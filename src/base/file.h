@@ -27,6 +27,14 @@ void tern_file_drop(const void *start, size_t bytes);
 /* A part of a map is read soon: the system fetches it as a whole, and other parts meanwhile. */
 void tern_file_want(const void *start, size_t bytes);
 
+/* Whether what this process reads of mapped files is not in memory: it has had to wait for a page since one of the last
+ * 256 calls with these, which begin zeroed. The system is asked each time. */
+typedef struct tern_file_waits {
+    uint64_t n;    /* waits so far */
+    uint32_t left; /* calls that still say so */
+} tern_file_waits;
+bool tern_file_waited(tern_file_waits *waits);
+
 /* Reads a whole file of at most max_bytes into buf (replacing it). Errors: also TERN_LIMIT. */
 tern_status tern_file_read(tern_buf *buf, const char *path, size_t max_bytes, tern_error *err);
 bool tern_file_is_dir(const char *path);

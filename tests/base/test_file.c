@@ -268,6 +268,44 @@ static void wanted_parts_come(void **state)
     free(bytes);
 }
 
+/* Calls until one says no: after the last wait it takes some hundred. */
+static uint32_t calls_that_say_so(tern_file_waits *waits)
+{
+    uint32_t n = 0;
+    while (tern_file_waited(waits)) assert_true(++n < 100000);
+    return n;
+}
+
+/* A page that comes from the disk when it is read is a wait; what is in memory is none. */
+static void waits_are_noticed(void **state)
+{
+    (void)state;
+    enum { BYTES = 1 << 20 };
+    tern_error err = {0};
+    tern_file_map map;
+    tern_file_waits waits = {0};
+    static char bytes[BYTES];
+    memset(bytes, 'x', sizeof bytes);
+    const char *path = test_scratch("waits");
+    assert_ok(tern_file_write(path, bytes, BYTES, &err), err);
+    const int fd = open(path, O_RDONLY);
+    assert_true(fd >= 0 && fdatasync(fd) == 0);
+    assert_ok(tern_file_map_open(&map, path, &err), err);
+    (void)calls_that_say_so(&waits);
+    assert_int_equal(memcmp(map.data, bytes, BYTES), 0);
+    (void)calls_that_say_so(&waits);
+    tern_file_map_close(&map);
+    assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+    close(fd);
+    assert_ok(tern_file_map_open(&map, path, &err), err);
+    const bool gone = !is_there(map.data + BYTES - 4096); /* a file system in memory keeps it */
+    assert_int_equal(memcmp(map.data, bytes, BYTES), 0);
+    if (gone) assert_true(calls_that_say_so(&waits) > 100);
+    tern_file_map_close(&map);
+    remove(path);
+    if (!gone) skip();
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(mode_is_kept),
     cmocka_unit_test(links_are_followed),
@@ -281,6 +319,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(folders_of_files),
     cmocka_unit_test(sizes_are_of_all_parts),
     cmocka_unit_test(wanted_parts_come),
+    cmocka_unit_test(waits_are_noticed),
 };
 
 TEST_GROUP(file, "", tests);

@@ -209,6 +209,9 @@ export class Tern {
     return new TextEncoder().encode('GGUF double');
   }
 
+  async experts() {
+    return fake().experts ?? null;
+  }
   async measureBandwidth() {
     return (this.device.bandwidth = 100e9);
   }

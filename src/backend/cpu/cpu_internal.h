@@ -7,6 +7,7 @@
 
 #include "backend/cpu/candidates/layout_memory.h"
 #include "backend/cpu/cpu.h"
+#include "base/file.h"
 #include "base/pool.h"
 #include "ops/ref/experts.h"
 #include "ranks/ranks.h"
@@ -40,6 +41,7 @@ typedef struct tern_cpu {
     tern_cpu__layout_memory layouts;
     tern_ranks *ranks;       /* NULL: this process is the only one */
     pthread_mutex_t running; /* the pool serves one step at a time */
+    tern_file_waits waits;   /* for experts in a mapped file */
     tern_backend_counters counters;
     uint64_t op_runs[TERN_OP_COUNT + 1]; /* the last: the output head */
 } tern_cpu;

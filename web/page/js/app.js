@@ -11,6 +11,8 @@ class App extends EventTarget {
   gpuReason = '';
   /** The last result of a generation. @type {any} */
   result = null;
+  /** What the room for experts holds; null: there is none. @type {import('../lib/index.js').ExpertCache | null} */
+  experts = null;
 
   set(name, value) {
     this[name] = value;

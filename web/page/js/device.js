@@ -63,6 +63,17 @@ function largest(plan, limits) {
   return most ? `${text} of ${bytes(most)} that one may have` : text;
 }
 
+/** What the room for experts holds, and how often an expert was there. */
+function expertFacts(cache) {
+  if (!cache) return [];
+  const asked = cache.hits + cache.misses;
+  const from = `${cache.stored} from this browser, ${cache.fetched} fetched`;
+  return [
+    ['Experts', `${cache.held} of ${cache.experts}, ${bytes(cache.heldBytes)} of ${bytes(cache.bytes)}`],
+    ['Experts found', asked ? `${percent(cache.hits / asked)} of ${asked}; ${from}` : ''],
+  ];
+}
+
 function memoryFacts(tern) {
   if (!tern) return [['Plan', 'no model is loaded']];
   const plan = tern.memory;
@@ -72,6 +83,7 @@ function memoryFacts(tern) {
     ['Activations', bytes(plan.activations)],
     ['Together', bytes(plan.total)],
     ['Largest buffer', largest(plan, tern.device.limits ?? {})],
+    ...expertFacts(app.experts),
   ];
 }
 
@@ -133,6 +145,12 @@ function show() {
   $('browsers').hidden = !app.probe || app.probe.webgpu;
 }
 
+async function countExperts() {
+  const {tern} = app;
+  const found = tern ? await tern.experts().catch(() => null) : null;
+  if (tern === app.tern) app.set('experts', found);
+}
+
 async function measure() {
   const tern = app.tern;
   $('measure').disabled = true;
@@ -157,6 +175,7 @@ export async function start() {
   $('measure').onclick = measure;
   $('copy-report').onclick = () => copyText(report());
   app.set('probe', await Tern.probe());
-  app.watch(['tern', 'busy', 'probe', 'result'], show);
+  app.watch(['tern', 'result'], countExperts);
+  app.watch(['tern', 'busy', 'probe', 'result', 'experts'], show);
   explainProbe(app.probe);
 }

@@ -32,16 +32,19 @@ function showProgress(label, progress) {
 }
 
 const ACTIVATIONS = new Set(['auto', 'int8', 'f32']);
+const SIZE = /^\d+(\.\d+)?[KMGT]$/;
 
 function options(request) {
   const contextLength = settings.get('contextLength', 0);
   const threads = settings.get('threads', 0);
   const activations = settings.get('activations', 'auto');
+  const experts = settings.get('experts', 'all');
   return {
     backend: request.backend ?? settings.get('backend', 'auto'),
     activations: ACTIVATIONS.has(activations) ? activations : 'auto',
     ...(contextLength > 0 ? {contextLength} : {}),
     ...(threads > 0 ? {threads} : {}),
+    ...(SIZE.test(experts) ? {experts} : {}),
     ...(request.store === undefined ? {} : {store: request.store}),
   };
 }
@@ -52,6 +55,7 @@ function hint({code, message, about}) {
     app.set('gpuReason', message);
     if (!app.probe?.webgpu) return;
   }
+  if (about === 'experts') return;
   notices.notice('hint', {title: hintTitle(code), text: message});
 }
 

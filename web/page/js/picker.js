@@ -125,6 +125,14 @@ function controls() {
       'auto',
     ),
   );
+  $('load-controls').append(
+    choice(
+      'experts',
+      'Experts in memory (packages by expert)',
+      [['all', 'all'], ...['500M', '1G', '1.5G', '2G', '3G'].map((size) => [size, size])],
+      'all',
+    ),
+  );
   if (globalThis.crossOriginIsolated) $('load-controls').append(choice('threads', 'CPU threads', threads, 0));
   else
     $('load-controls').append(

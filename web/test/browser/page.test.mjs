@@ -232,6 +232,16 @@ for (const [code, words] of [
   });
 }
 
+test('the device panel counts experts', {skip, timeout: 60000}, async () => {
+  const counts = {prefetched: 0, evictions: 12, copiedBytes: 3342336, stored: 14, fetched: 2, fetchedBytes: 417792};
+  const experts = {experts: 16, held: 4, bytes: 3342336, heldBytes: 835584, hits: 48, misses: 16, ...counts};
+  const page = await open({fake: {experts}, options: {viewport: {width: 1300, height: 900}}});
+  await page.click('#device-section > summary');
+  await says(page, '#memory-facts', /Experts\s+4 of 16, 836 kB of 3.34 MB/);
+  await says(page, '#memory-facts', /Experts found\s+75 % of 64; 14 from this browser, 2 fetched/);
+  await quiet(page);
+});
+
 test('the device panel, measured, and as text', {skip, timeout: 60000}, async () => {
   const page = await open({
     options: {viewport: {width: 1300, height: 900}, permissions: ['clipboard-read', 'clipboard-write']},
@@ -349,6 +359,9 @@ test(
     await page.selectOption('#choose-contextLength', '512');
     await page.waitForFunction(() => globalThis.lastLoad.contextLength === 512);
     assert.equal(await page.evaluate(() => globalThis.lastLoad.activations), 'int8');
+    assert.equal(await page.evaluate(() => globalThis.lastLoad.experts), undefined);
+    await page.selectOption('#choose-experts', '1.5G');
+    await page.waitForFunction(() => globalThis.lastLoad.experts === '1.5G');
     await quiet(page);
   },
 );

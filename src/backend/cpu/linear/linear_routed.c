@@ -286,6 +286,26 @@ static uint32_t number_tasks(routed_job *j)
     return n;
 }
 
+static void want_part(const routed_job *j, uint32_t expert, uint32_t part)
+{
+    const tern_buffer *w = j->all.op->weight[TERN_LINEAR_W + part];
+    const size_t bytes = rows_of(j, part) * w->row_bytes;
+    if (w->weight->mapped && w->data == w->weight->data) tern_file_want(w->data + expert * bytes, bytes);
+}
+
+/* Experts of a mapped file that is not all in memory: those of the step are asked for before the first is read, so that
+ * the disk brings them together and not a little at each page that is missing. */
+static void want_experts(const routed_job *j)
+{
+    const tern_cpu_op *op = j->all.op;
+    if (!op->weight[TERN_LINEAR_W]->weight->mapped || !tern_file_waited(&j->all.step->cpu->waits)) return;
+    for (uint32_t i = 0; i < j->n_groups; i++) {
+        const group *g = &j->memory.groups[i];
+        for (uint32_t p = 0; p < op->op->n_parts && (i == 0 || g[-1].expert != g->expert); p++)
+            want_part(j, g->expert, p);
+    }
+}
+
 void tern_linear__routed(tern_cpu_step *step, const tern_cpu_op *op)
 {
     const tern_graph *g = step->prepared->graph;
@@ -298,6 +318,7 @@ void tern_linear__routed(tern_cpu_step *step, const tern_cpu_op *op)
     j.memory = memory_at((uint8_t *)step->prepared->shared, op->op->n_experts, j.n_rows);
     if (j.packed) group_rows(&j);
     else group_rows_of_token(&j);
+    want_experts(&j);
     bring_rows(&j);
     const uint32_t n_tasks = number_tasks(&j);
     if (n_tasks) tern_pool_for(step->cpu->pool, n_tasks, routed_task, &j);

@@ -8,7 +8,7 @@
 #include "web/web_tools.h"
 
 TERN_WEB tern_status tern_web_engine_describe(const tern_engine *engine);
-TERN_WEB tern_status tern_web_engine_plan(const tern_engine *engine, uint32_t n_ctx);
+TERN_WEB tern_status tern_web_engine_plan(const tern_engine *engine, uint32_t n_ctx, uint32_t kv);
 TERN_WEB tern_status tern_web_engine_counters(const tern_engine *engine);
 TERN_WEB tern_status tern_web_engine_experts(const tern_engine *engine);
 TERN_WEB double tern_web_engine_measure(const tern_engine *engine, double seconds);
@@ -67,7 +67,8 @@ static void add_graph(plan *p, const tern_graph *g)
     if (g->activation_bytes > p->largest) p->largest = g->activation_bytes;
 }
 
-static tern_status make_plan(plan *p, const tern_model *model, uint32_t n_ctx, tern_error *err)
+static tern_status make_plan(plan *p, const tern_model *model, const tern_backend *backend, uint32_t n_ctx, uint32_t kv,
+                             tern_error *err)
 {
     const tern_config *c = tern_model_config(model);
     if (n_ctx == 0) n_ctx = c->n_ctx_train < DEFAULT_CTX ? c->n_ctx_train : DEFAULT_CTX;
@@ -78,7 +79,8 @@ static tern_status make_plan(plan *p, const tern_model *model, uint32_t n_ctx, t
         .max_tokens = n_ctx < BATCH ? n_ctx : BATCH, .max_outputs = 1, .n_ctx = n_ctx, .n_sequences = 1};
     tern_graph graph = {0};
     tern_status status;
-    TERN_GOTO(tern_kv_resolve((tern_kv_types){TERN_KV_AUTO, TERN_KV_AUTO}, c, n_ctx, NULL, &options.kv, err));
+    const tern_kv_types types = {(tern_kv_type)kv, (tern_kv_type)kv};
+    TERN_GOTO(tern_kv_resolve(types, c, n_ctx, backend, &options.kv, err));
     tern_graph_size_caches(&options, c, options.max_tokens);
     TERN_GOTO(tern_graph_build(&graph, model, &options, err));
     TERN_GOTO(tern_graph_fuse(&graph, NULL, err));
@@ -89,12 +91,12 @@ fail:
     return status;
 }
 
-tern_status tern_web__plan(const tern_model *model, const tern_backend *backend, uint32_t n_ctx, json_t **out,
-                           tern_error *err)
+tern_status tern_web__plan(const tern_model *model, const tern_backend *backend, uint32_t n_ctx, uint32_t kv,
+                           json_t **out, tern_error *err)
 {
     const tern_paged_info *paged = backend->info.paged;
     plan p = {0};
-    TERN_TRY(make_plan(&p, model, n_ctx, err));
+    TERN_TRY(make_plan(&p, model, backend, n_ctx, kv, err));
     if (paged) p.weights = p.weights - paged->all_bytes + paged->slot_bytes;
     *out = json_pack("{s:I, s:I, s:I, s:I, s:I}", "weights", (json_int_t)p.weights, "cache", (json_int_t)p.cache,
                      "activations", (json_int_t)p.activations, "total",
@@ -107,11 +109,11 @@ tern_status tern_web_engine_describe(const tern_engine *engine)
     return tern_web__answer(tern_web__describe(tern_engine_model(engine)), tern_web__error());
 }
 
-tern_status tern_web_engine_plan(const tern_engine *engine, uint32_t n_ctx)
+tern_status tern_web_engine_plan(const tern_engine *engine, uint32_t n_ctx, uint32_t kv)
 {
     tern_error *err = tern_web__error();
     json_t *plan;
-    TERN_TRY(tern_web__plan(tern_engine_model(engine), tern_engine_backend(engine), n_ctx, &plan, err));
+    TERN_TRY(tern_web__plan(tern_engine_model(engine), tern_engine_backend(engine), n_ctx, kv, &plan, err));
     return tern_web__answer(plan, err);
 }
 

@@ -12,7 +12,7 @@
 TERN_WEB tern_status tern_web_loader_open(tern_loader **loader, const char *options, double file_bytes);
 TERN_WEB tern_status tern_web_loader_parts(tern_loader *loader, const double *bytes, size_t n);
 TERN_WEB tern_status tern_web_loader_head(tern_loader *loader, const void *bytes, size_t n, double *wanted);
-TERN_WEB tern_status tern_web_loader_describe(tern_loader *loader, uint32_t n_ctx);
+TERN_WEB tern_status tern_web_loader_describe(tern_loader *loader, uint32_t n_ctx, uint32_t kv);
 TERN_WEB tern_status tern_web_loader_next(tern_loader *loader, double *offset, size_t *bytes, uint8_t **into);
 TERN_WEB tern_status tern_web_loader_accept(tern_loader *loader);
 TERN_WEB tern_status tern_web_loader_finish(tern_engine **engine, tern_loader *loader);
@@ -64,13 +64,14 @@ tern_status tern_web_loader_head(tern_loader *loader, const void *bytes, size_t 
     return status;
 }
 
-/* After the head: {model, memory}, the memory for a context of n_ctx positions (0: the default). */
-tern_status tern_web_loader_describe(tern_loader *loader, uint32_t n_ctx)
+/* After the head: {model, memory}, the memory for a context of n_ctx positions (0: the default) with a cache of type kv
+ * (tern_kv_type). */
+tern_status tern_web_loader_describe(tern_loader *loader, uint32_t n_ctx, uint32_t kv)
 {
     tern_error *err = tern_web__error();
     const tern_model *model = tern_loader_model(loader);
     json_t *plan;
-    TERN_TRY(tern_web__plan(model, tern_loader_backend(loader), n_ctx, &plan, err));
+    TERN_TRY(tern_web__plan(model, tern_loader_backend(loader), n_ctx, kv, &plan, err));
     return tern_web__answer(json_pack("{s:o, s:o}", "model", tern_web__describe(model), "memory", plan), err);
 }
 

@@ -10,17 +10,20 @@ TERN_WEB void tern_web_session_truncate(tern_session *session, uint32_t n);
 TERN_WEB tern_status tern_web_session_set_loras(tern_session *session, const tern_lora *const *loras,
                                                 const float *scales, uint32_t n);
 
-/* Options: contextLength, batch, steps. */
+/* Options: contextLength, batch, steps, kv (tern_kv_type). */
 tern_status tern_web_session_open(tern_session **session, tern_engine *engine, const char *options)
 {
     tern_error *err = tern_web__error();
     tern_session_params params = {0};
+    uint32_t kv = TERN_KV_AUTO;
     const tern_web_option known[] = {{"contextLength", TERN_WEB_U32, &params.n_ctx},
                                      {"batch", TERN_WEB_U32, &params.n_batch},
-                                     {"steps", TERN_WEB_U32, &params.steps}};
+                                     {"steps", TERN_WEB_U32, &params.steps},
+                                     {"kv", TERN_WEB_U32, &kv}};
     json_t *root;
     *session = NULL;
     TERN_TRY(tern_web__read_options(options, known, sizeof known / sizeof *known, &root, err));
+    params.kv = (tern_kv_types){(tern_kv_type)kv, (tern_kv_type)kv};
     tern_status status = tern_session_open(session, engine, &params, err);
     json_decref(root);
     return status;

@@ -8,6 +8,7 @@
 enum { N_CASES = 16, N_CTX = 128, PARALLEL = 6, MAX_PROMPT = 70, MAX_TOKENS = 8 };
 
 static batch_case *cases;
+static tern_kv_types kv = {TERN_KV_F16, TERN_KV_F16};
 
 static int setup(void **state)
 {
@@ -30,8 +31,7 @@ static tern_engine *open_invariant(const char *path)
 /* n cases from `from` on, each alone. */
 static void run_alone(tern_engine *engine, batch_case *from, uint32_t n, const tern_lora_use *lora)
 {
-    const tern_session_params params = {
-        .n_ctx = N_CTX, .kv = {TERN_KV_F16, TERN_KV_F16}, .loras = lora, .n_loras = lora != NULL};
+    const tern_session_params params = {.n_ctx = N_CTX, .kv = kv, .loras = lora, .n_loras = lora != NULL};
     tern_session *session = open_session(engine, params);
     for (uint32_t i = 0; i < n; i++) memset(from[i].alone, 0, sizeof from[i].alone);
     batch_run_alone(session, from, n);
@@ -43,7 +43,7 @@ static tern_batch_counters run(tern_engine *engine, uint32_t n, tern_batch_param
 {
     tern_batch_counters counts;
     params.n_ctx = N_CTX;
-    params.kv = (tern_kv_types){TERN_KV_F16, TERN_KV_F16};
+    params.kv = kv;
     tern_batch *batch = batch_open(engine, params);
     batch_run_together(batch, cases, n, between);
     batch_check(cases, n, what);
@@ -103,9 +103,19 @@ static void windows(void **state)
     check_model("gemma3", 4, false);
 }
 
+/* Rows of pages say all of themselves, on a GPU as well. */
+static void blocks(void **state)
+{
+    (void)state;
+    kv = (tern_kv_types){TERN_KV_Q8_0, TERN_KV_Q4_0};
+    check_model("bitnet", 5, false);
+    kv = (tern_kv_types){TERN_KV_F16, TERN_KV_F16};
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(mixed),
     cmocka_unit_test(windows),
+    cmocka_unit_test(blocks),
 };
 
 TEST_GROUP(batch_gpu, "devices long", tests, .setup = setup, .teardown = teardown);

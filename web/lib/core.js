@@ -4,6 +4,7 @@ import {Engine} from './engine.js';
 import {ExpertHost} from './experts.js';
 import {Memory} from './memory.js';
 import {createModule} from './module.js';
+import {KV_TYPES} from './options.js';
 
 const NOT_FOUND = 4;
 const FIRST_READ = 64 * 1024;
@@ -155,7 +156,7 @@ export class Core {
    * @param {{size: number, read: (offset: number, length: number) => Promise<Uint8Array>, parts?: {name: string, bytes:
    *   number}[] | null, peek?: (offset: number, length: number) => Promise<Uint8Array>}} reader `parts`: of a file that
    *   is split, one behind another; their heads but for the first are read by `peek`, out of order
-   * @param {{backend?: 'cpu' | 'webgpu', contextLength?: number, activations?: 'auto' | 'int8' | 'f32',
+   * @param {{backend?: 'cpu' | 'webgpu', contextLength?: number, kv?: string, activations?: 'auto' | 'int8' | 'f32',
    *   signal?: AbortSignal, manifest?: string | null, experts?: string | null,
    *   shards?: import('./experts.js').ExpertShards | null,
    *   onHead?: (head: {model: object, memory: object}) => void | Promise<void>,
@@ -180,6 +181,7 @@ export class Core {
 
   async #load(reader, options) {
     const {backend = 'cpu', contextLength = 0, signal, source, settings} = options;
+    const kv = KV_TYPES.indexOf(options.kv ?? 'auto');
     const loader = this.memory.withString(settings, (at) => this.open('loader_open', at, reader.size));
     try {
       if (options.manifest) {
@@ -188,11 +190,11 @@ export class Core {
         );
       }
       const heads = await this.#readHeads(loader, reader, signal);
-      const about = this.ask('loader_describe', loader, contextLength);
+      const about = this.ask('loader_describe', loader, contextLength, kv);
       await options.onHead?.(about);
       await this.#readPieces(loader, heads, options);
       const engine = this.open('loader_finish', loader);
-      return await Engine.create(this, engine, {memory: about.memory, backend, contextLength, source});
+      return await Engine.create(this, engine, {memory: about.memory, backend, contextLength, kv, source});
     } finally {
       if (!this.stopped) this.call('loader_close', loader);
     }

@@ -13,7 +13,7 @@ export class Engine {
   static async create(core, handle, about) {
     const engine = new Engine(core, handle, about);
     try {
-      engine.session = engine.#openSession(about.contextLength);
+      engine.session = engine.#openSession(about);
     } catch (error) {
       if (!core.stopped) core.call('engine_close', handle);
       throw error;
@@ -41,8 +41,8 @@ export class Engine {
     this.used = [];
   }
 
-  #openSession(contextLength) {
-    const options = JSON.stringify({contextLength: contextLength || null});
+  #openSession({contextLength, kv}) {
+    const options = JSON.stringify({contextLength: contextLength || null, kv});
     return this.core.memory.withString(options, (at) => this.core.open('session_open', this.handle, at));
   }
 

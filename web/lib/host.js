@@ -70,10 +70,10 @@ export class Host {
   }
 
   /** What turns out to be no model is not kept. */
-  async #read({reader, manifest, name, experts: from}, {contextLength, activations, experts}, call) {
+  async #read({reader, manifest, name, experts: from}, {contextLength, kv, activations, experts}, call) {
     const onPiece = ({loaded, total}) => loaded === total && call.emit('progress', prepare(total));
     try {
-      const how = {backend: this.backend, contextLength, activations, manifest, signal: call.signal, onPiece};
+      const how = {backend: this.backend, contextLength, kv, activations, manifest, signal: call.signal, onPiece};
       if (!from && experts !== undefined) call.emit('notice', allThere(name));
       if (from) await reader.keepRest();
       const shards = (this.shards = from && (await ExpertShards.open(from.experts, {name, ...from})));

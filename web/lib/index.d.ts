@@ -66,6 +66,12 @@ export interface LoadOptions {
   /** Positions of the context. Default: the model's, at most 2048. */
   contextLength?: number;
   /**
+   * How keys and values of the context are stored: f32 (32 bits a number), f16 (16), q8_0 (8.5) or q4_0 (4.5), the
+   * last two for heads of a multiple of 64 numbers on the GPU, 32 on the CPU. "auto", the default: f32 in small
+   * contexts, else f16.
+   */
+  kv?: 'auto' | 'f16' | 'f32' | 'q8_0' | 'q4_0';
+  /**
    * What layers multiply. "auto", the default: 8 bits in ternary layers, which BitNet models were trained with, and f32
    * in others. "f32": everywhere, for models that were trained without 8-bit activations. "int8": 8 bits by blocks in
    * layers that are not ternary as well, which the CPU alone has (backend "auto" takes it then): many times as fast

@@ -29,11 +29,15 @@ const WORDS = {
   choice: '"auto", "none", "required" or {name}'
 };
 
+/** In the order of tern_kv_type. */
+export const KV_TYPES = ['auto', 'f16', 'f32', 'q8_0', 'q4_0'];
+
 export const LOAD = {
   backend: ['auto', 'webgpu', 'cpu'],
   threads: 'count',
   activations: ['auto', 'int8', 'f32'],
   contextLength: 'count',
+  kv: KV_TYPES,
   experts: 'size',
   store: 'boolean',
   onProgress: 'function',

@@ -81,6 +81,21 @@ describe('the API on the GPU', {skip: await absent()}, () => {
     }
   });
 
+  test('keys and values in fewer bits: less memory, and the text of the CPU with the same', async () => {
+    const [gpu8, cpu8, gpu4] = [
+      await Tern.load(MODEL, {backend: 'webgpu', contextLength: 64, kv: 'q8_0'}),
+      await Tern.load(MODEL, {backend: 'cpu', threads: 1, contextLength: 64, kv: 'q8_0'}),
+      await Tern.load(MODEL, {backend: 'webgpu', contextLength: 64, kv: 'q4_0'})
+    ];
+    assert.ok(gpu8.memory.cache === cpu8.memory.cache && gpu8.memory.cache * 64 === tern.memory.cache * 17);
+    assert.equal(gpu4.memory.cache * 64, tern.memory.cache * 9);
+    const text = await gpu8.generate(PROMPT, greedy).text();
+    assert.equal(text, await cpu8.generate(PROMPT, greedy).text());
+    assert.ok((await gpu4.generate(PROMPT, greedy).text()).length > 0);
+    for (const each of [gpu8, cpu8, gpu4]) await each.dispose();
+    await assert.rejects(Tern.load(MODEL, {kv: 'q5_0'}), /kv is "q5_0", expected "auto" or "f16" or "f32" or "q8_0"/);
+  });
+
   test('the GPU says which it is', () => {
     assert.deepEqual(
       [tern.backend, tern.notice, tern.device.backend, tern.device.threads],

@@ -30,6 +30,7 @@ const tern: Tern = await Tern.load('bundled', {
   backend: 'auto',
   threads: 2,
   contextLength: 64,
+  kv: 'q8_0',
   store: false,
   onProgress: (progress) => seen.push(progress),
   onNotice: (notice) => said.push(notice)

@@ -123,7 +123,7 @@ typedef struct tern_request_params {
     void *context;
 } tern_request_params;
 
-/* Puts a request at the end of the queue. Thread-safe. On failure *request is NULL. Errors: LIMIT (the queue is full);
+/* Puts a request at the end of the queue. Thread-safe. On failure *request is NULL. Errors: BUSY (the queue is full);
  * INVALID_ARGUMENT (no prompt, an id outside the vocabulary, a sampler parameter with its range, an adapter of another
  * engine); CONTEXT_FULL (the prompt is longer than n_ctx - 1); OUT_OF_MEMORY. */
 TERN_API tern_status tern_batch_submit(tern_batch *batch, const tern_request_params *params, tern_request **request,

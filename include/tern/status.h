@@ -14,7 +14,8 @@ extern "C" {
 
 /* One list of codes: X(name, value, words). Values never change once released. PENDING is no failure: a device still
  * works, and the same call is to be made again; only functions that say so return it. NOT_FINITE: the model's weights,
- * or a device, make NaN or infinities of these tokens. */
+ * or a device, make NaN or infinities of these tokens. LIMIT is what is larger than Tern takes, at any time; BUSY what
+ * may be asked for again later. */
 #define TERN_STATUS_LIST(X)                                                                                            \
     X(OK, 0, "ok")                                                                                                     \
     X(INVALID_ARGUMENT, 1, "invalid argument")                                                                         \
@@ -28,7 +29,8 @@ extern "C" {
     X(CANCELLED, 9, "cancelled")                                                                                       \
     X(INTERNAL, 10, "internal error")                                                                                  \
     X(PENDING, 11, "pending")                                                                                          \
-    X(NOT_FINITE, 12, "numbers that are not finite")
+    X(NOT_FINITE, 12, "numbers that are not finite")                                                                   \
+    X(BUSY, 13, "busy")
 
 typedef enum tern_status {
 #define TERN_STATUS_ENUM(name, value, words) TERN_##name = (value),

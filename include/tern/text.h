@@ -81,7 +81,7 @@ typedef struct tern_grammar tern_grammar;
 /* Compiles n bytes of source, which may go afterwards. `vocab` NULL: for text alone (accept_text). On failure *grammar
  * is NULL. Errors: MALFORMED (line, column, what was found and what was expected), UNSUPPORTED (a keyword of JSON
  * Schema with its JSON pointer, or a construct of regular expressions, that Tern does not know), LIMIT (a grammar that
- * is too large or nested too deep), OUT_OF_MEMORY. */
+ * is too large or nested too deep, or that begins in too many ways), OUT_OF_MEMORY. */
 TERN_API tern_status tern_grammar_open(tern_grammar **grammar, const tern_grammar_vocab *vocab, tern_grammar_kind kind,
                                        const char *source, size_t n, tern_error *err);
 /* All its states must be closed. NULL is fine. */
@@ -90,7 +90,7 @@ TERN_API void tern_grammar_close(tern_grammar *grammar);
 /* How far a text has come in a grammar. One thread at a time. */
 typedef struct tern_grammar_state tern_grammar_state;
 
-/* A state before the first token. The grammar must outlive it. Errors: OUT_OF_MEMORY. */
+/* A state before the first token. The grammar must outlive it. Errors: LIMIT, OUT_OF_MEMORY. */
 TERN_API tern_status tern_grammar_state_open(tern_grammar_state **state, tern_grammar *grammar, tern_error *err);
 /* Another state at the same place. Errors: OUT_OF_MEMORY. */
 TERN_API tern_status tern_grammar_state_clone(tern_grammar_state **copy, const tern_grammar_state *state,
@@ -101,7 +101,8 @@ TERN_API void tern_grammar_state_close(tern_grammar_state *state);
 TERN_API tern_status tern_grammar_state_reset(tern_grammar_state *state, tern_error *err);
 /* Goes on by a token, or by n bytes of text. An end token is accepted where the grammar may end, and nothing after it.
  * On failure the state is as it was. Errors: INVALID_ARGUMENT (what does not continue the text, or an id outside the
- * vocabulary), LIMIT (a grammar with too many ways to read the text at once), OUT_OF_MEMORY. */
+ * vocabulary), LIMIT (a grammar with too many ways to read the text at once, or that takes too many steps),
+ * OUT_OF_MEMORY. */
 TERN_API tern_status tern_grammar_state_accept(tern_grammar_state *state, int32_t id, tern_error *err);
 TERN_API tern_status tern_grammar_state_accept_text(tern_grammar_state *state, const char *text, size_t n,
                                                     tern_error *err);

@@ -6,7 +6,7 @@
             print(piece, end="", flush=True)
 """
 from .engine import Adapter, Engine, Grammar, Sampler, Session, version
-from .errors import (Cancelled, ContextFull, InputOutputError, InvalidArgument, LimitExceeded, Malformed, NotFinite,
+from .errors import (Busy, Cancelled, ContextFull, InputOutputError, InvalidArgument, LimitExceeded, Malformed, NotFinite,
                      NotFound, OutOfMemory, TernError, Unsupported)
 from .train import finetune
 

@@ -51,9 +51,13 @@ class NotFinite(TernError, ArithmeticError):
     """NOT_FINITE"""
 
 
+class Busy(TernError):
+    """BUSY"""
+
+
 _CLASSES: Dict[int, Type[TernError]] = {
     1: InvalidArgument, 2: OutOfMemory, 3: InputOutputError, 4: NotFound, 5: Malformed, 6: Unsupported,
-    7: LimitExceeded, 8: ContextFull, 9: Cancelled, 12: NotFinite,
+    7: LimitExceeded, 8: ContextFull, 9: Cancelled, 12: NotFinite, 13: Busy,
 }
 
 

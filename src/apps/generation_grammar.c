@@ -30,6 +30,7 @@ static tern_status constrain(tern_app_generation *g, const source *s, tern_engin
         return tern_fail(err, TERN_UNSUPPORTED, "--%s: the model has no tokenizer, which it needs", s->flag);
     TERN_TRY(tern_grammar_vocab_open(&g->vocab, tokenizer, err));
     TERN_TRY(open_source(g, s, err));
+    if (tern_app_interrupted()) return tern_app_fail_interrupted(err);
     TERN_TRY(tern_grammar_state_open(&g->state, g->grammar, err));
     g->filter = tern_grammar_state_filter(g->state);
     g->params.filter = &g->filter;

@@ -35,6 +35,22 @@ tern_status tern_grammar_open(tern_grammar **grammar, const tern_grammar_vocab *
     return status;
 }
 
+static tern_status start(tern_grammar *g, uint32_t *state, tern_error *err)
+{
+    const tern_grammar_item first = {g->program.start, TERN_GRAMMAR_BOTTOM};
+    g->machine.work = 0;
+    return tern_grammar_machine__enter(&g->machine, &first, 1, false, state, err);
+}
+
+/* The first state and its mask, which are kept: what cannot begin is refused before anybody waits for it. */
+static tern_status try_first(tern_grammar *g, tern_error *err)
+{
+    uint32_t state;
+    const uint32_t *words;
+    TERN_TRY(start(g, &state, err));
+    return g->vocab ? tern_grammar__mask(g, state, &words, err) : TERN_OK;
+}
+
 tern_status tern_grammar__make(tern_grammar **grammar, const tern_grammar_vocab *vocab, const tern_grammar_tree *tree,
                                tern_error *err)
 {
@@ -44,6 +60,7 @@ tern_status tern_grammar__make(tern_grammar **grammar, const tern_grammar_vocab 
     pthread_mutex_init(&g->lock, NULL);
     tern_status status = tern_grammar_program__compile(&g->program, tree, err);
     if (status == TERN_OK) status = tern_grammar_machine__init(&g->machine, &g->program, err);
+    if (status == TERN_OK) status = try_first(g, err);
     if (status == TERN_OK) *grammar = g;
     else tern_grammar_close(g);
     return status;
@@ -66,12 +83,6 @@ tern_status tern_grammar__read(tern_grammar *g, const uint8_t *bytes, size_t n, 
         TERN_TRY(tern_grammar_machine__read(&g->machine, at, bytes[i], &at, err));
     *state = at;
     return TERN_OK;
-}
-
-static tern_status start(tern_grammar *g, uint32_t *state, tern_error *err)
-{
-    const tern_grammar_item first = {g->program.start, TERN_GRAMMAR_BOTTOM};
-    return tern_grammar_machine__enter(&g->machine, &first, 1, false, state, err);
 }
 
 /* Puts the state into the grammar's list. */

@@ -61,7 +61,7 @@ void tern_grammar__masks_forget(tern_grammar *grammar);
 void tern_grammar__masks_deinit(tern_grammar *grammar);
 /* Under the lock: after n bytes; *state may become DEAD. */
 tern_status tern_grammar__read(tern_grammar *grammar, const uint8_t *bytes, size_t n, uint32_t *state, tern_error *err);
-/* Forgets states that nobody is in, when there are many. */
+/* Before a text or a mask: forgets states that nobody is in, when there are many. */
 tern_status tern_grammar__trim(tern_grammar *grammar, tern_error *err);
 
 /* ---- the sources: each fills an empty tree */

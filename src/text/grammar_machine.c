@@ -80,6 +80,11 @@ tern_status tern_grammar_machine__frame(tern_grammar_machine *m, tern_grammar_fr
 static tern_status reach(tern_grammar_machine *m, uint32_t pc, uint32_t frame, tern_error *err)
 {
     tern_grammar_table *t = &m->by_seen;
+    if (m->work++ >= TERN_GRAMMAR_MAX_WORK)
+        return tern_fail(err, TERN_LIMIT,
+                         "the grammar takes more than %d steps for one token: fewer or smaller repetitions within "
+                         "repetitions expected",
+                         TERN_GRAMMAR_MAX_WORK);
     if (m->n_seen < FEW) {
         for (size_t i = 0; i < m->n_seen; i++)
             if (m->seen[i].pc == pc && m->seen[i].frame == frame) return TERN_OK;
@@ -93,7 +98,10 @@ static tern_status reach(tern_grammar_machine *m, uint32_t pc, uint32_t frame, t
         }
     }
     if (m->n_seen >= TERN_GRAMMAR_MAX_WAYS)
-        return tern_fail(err, TERN_LIMIT, "the grammar can read the text in more than %d ways", TERN_GRAMMAR_MAX_WAYS);
+        return tern_fail(err, TERN_LIMIT,
+                         "the grammar can read the text in more than %d ways: fewer or smaller repetitions within "
+                         "repetitions expected",
+                         TERN_GRAMMAR_MAX_WAYS);
     TERN_TRY(tern_grow((void **)&m->seen, &m->cap_seen, m->n_seen + 1, sizeof *m->seen, err));
     m->seen[m->n_seen++] = (tern_grammar_item){pc, frame};
     if (t->n) put(m, t, (uint32_t)m->n_seen - 1);

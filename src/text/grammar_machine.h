@@ -7,6 +7,7 @@
 enum {
     TERN_GRAMMAR_MAX_DEPTH = 512,     /* calls in calls: what nests deeper is not accepted */
     TERN_GRAMMAR_MAX_WAYS = 1 << 16,  /* steps that one byte may lead to */
+    TERN_GRAMMAR_MAX_WORK = 1 << 23,  /* steps that one mask, or one text, may take beyond those kept */
     TERN_GRAMMAR_KEPT_STATES = 8192,  /* beyond these, forget is called for */
     TERN_GRAMMAR_MAX_STATES = 1 << 16 /* that one walk over the vocabulary may need */
 };
@@ -48,6 +49,7 @@ typedef struct tern_grammar_machine {
     size_t n_frames, cap_frames, n_states, cap_states, n_items, cap_items, n_seen, cap_seen;
     tern_grammar_table by_frame, by_state, by_seen;
     bool ends, escapes; /* scratch: of the state that is being made */
+    uint32_t work;      /* steps since the caller made it 0 */
 } tern_grammar_machine;
 
 /* Zero-initialised machines may be closed. */
@@ -60,7 +62,7 @@ void tern_grammar_machine__forget(tern_grammar_machine *machine);
 bool tern_grammar_machine__is_full(const tern_grammar_machine *machine);
 
 /* The state that n items lead to before another byte is read; `ends`: the text may end there besides. Errors of all of
- * these: LIMIT, OUT_OF_MEMORY. */
+ * these: LIMIT (also more than MAX_WORK steps since `work` was 0), OUT_OF_MEMORY. */
 tern_status tern_grammar_machine__enter(tern_grammar_machine *machine, const tern_grammar_item *items, size_t n,
                                         bool ends, uint32_t *state, tern_error *err);
 tern_status tern_grammar_machine__frame(tern_grammar_machine *machine, tern_grammar_frame frame, uint32_t *out,

@@ -73,6 +73,7 @@ tern_status tern_grammar__trim(tern_grammar *g, tern_error *err)
 {
     notes w = {0};
     tern_status status = TERN_OK;
+    g->machine.work = 0;
     if (!tern_grammar_machine__is_full(&g->machine)) return TERN_OK;
     for (const tern_grammar_state *s = g->states; s && status == TERN_OK; s = s->after)
         status = note_state(&w, &g->machine, s->at, err);

@@ -32,7 +32,7 @@ static void try_text(tern_grammar *g, const char *text, size_t n)
     const long accepted = by_bytes(g, text, n);
     if (accepted < 0 || tern_grammar_state_open(&s, g, NULL) != TERN_OK) return;
     const tern_status status = tern_grammar_state_accept_text(s, text, n, NULL);
-    FUZZ_CHECK((status == TERN_OK) == (accepted == (long)n));
+    FUZZ_CHECK(status == TERN_LIMIT || (status == TERN_OK) == (accepted == (long)n)); /* all at once is more work */
     tern_grammar_state_close(s);
 }
 

@@ -190,7 +190,8 @@ test('documents, schemas and grammars that are deep, wide or endless are answere
         { type: 'array', minItems: 1e6, items: { type: 'string' } }, { type: 'string', pattern: '(a|a)*(a|a)*(a|a)*b' },
     ]);
     const grammars = ['root ::= root', 'root ::= root "a" | "a"', `root ::= ${'('.repeat(500)}"a"${')'.repeat(500)}`,
-        `root ::= ${'('.repeat(5000)}`, `root ::= "a"${'*'.repeat(3000)}`,
+        `root ::= ${'('.repeat(5000)}`, 'root ::= ("a"{0,9999}){0,9999}', 'root ::= (([a-z]?){0,300} "x"?){0,300}',
+        `root ::= "a"${'*'.repeat(3000)}`,
         Array.from({ length: 3000 }, (_, i) => `${i ? `r${i}` : 'root'} ::= r${i + 1} | "a"`).join('\n')];
     const bodies = [
         ...schemas.map((schema) => ['/v1/chat/completions', { messages, max_tokens: 4,
@@ -211,6 +212,25 @@ test('documents, schemas and grammars that are deep, wide or endless are answere
     }, 4);
     assert.ok(seen[200] > 4 && seen[400] > 4, JSON.stringify(seen));
     assert.equal(await post('/v1/completions', JSON.stringify(story)), 200);
+});
+
+test('a grammar that meets a bound is the client\'s fault, in a stream too', async () => {
+    const send = (path, body) => fetch(server.url + path, { method: 'POST', body: JSON.stringify(body) });
+    const nested = { ...story, grammar: 'root ::= ("a"{0,9999}){0,9999}' };
+    for (const stream of [false, true]) {
+        const answer = await send('/v1/completions', { ...nested, stream });
+        assert.equal(answer.status, 400);
+        assert.match((await answer.json()).error.message, /more than 65536 ways: fewer or smaller repetitions/);
+    }
+    // The first tokens fit.
+    const later = { ...story, max_tokens: 100, ignore_eos: true,
+        grammar: 'root ::= ([a-zA-Z0-9 ,.]{0,200} "b"?){0,200}' };
+    const whole = await send('/v1/completions', later);
+    assert.equal(whole.status, 400);
+    assert.match((await whole.json()).error.message, /takes more than 8388608 steps for one token/);
+    const streamed = await send('/v1/completions', { ...later, stream: true });
+    assert.equal(streamed.status, 200);
+    assert.match(await streamed.text(), /"error".*takes more than 8388608 steps/);
 });
 
 test('heads that are no HTTP close the connection', async () => {

@@ -101,6 +101,9 @@ static const refusal refusals[] = {
     {TERN_GRAMMAR_SCHEMA, "{\"type\": \"array\", \"minItems\": 3, \"maxItems\": 2}", TERN_MALFORMED, "/minItems"},
     {TERN_GRAMMAR_SCHEMA, "{\"const\": 1, \"type\": \"string\"}", TERN_MALFORMED, "/const: a value of the given type"},
     {TERN_GRAMMAR_SCHEMA, "{\"properties\": {\"x/y\": {\"anyOf\": 3}}}", TERN_MALFORMED, "/properties/x~1y/anyOf"},
+    {TERN_GRAMMAR_GBNF, "root ::= ((\"a\"{0,9999}){0,9999}){0,9999}", TERN_LIMIT,
+     "more than 65536 ways: fewer or smaller repetitions within repetitions expected"},
+    {TERN_GRAMMAR_REGEX, "(((a?){0,300}){0,300}b?){0,300}", TERN_LIMIT, "more than 65536 ways: fewer"},
     {TERN_GRAMMAR_SCHEMA, "[1", TERN_MALFORMED, "schema: "},
 };
 
@@ -236,6 +239,45 @@ static void test_many_states(void **state)
     tern_grammar_close(g);
 }
 
+/* What would take minutes ends after the bound, and the state is where it was. */
+static void test_work(void **state)
+{
+    (void)state;
+    enum { N = 2000 };
+    tern_error err = {0};
+    char text[N];
+    tern_grammar *g = open_grammar(NULL, TERN_GRAMMAR_GBNF, "root ::= ([a-z]{0,120} \"1\"?){0,120} \"2\"");
+    tern_grammar_state *s;
+    memset(text, 'x', N);
+    assert_ok(tern_grammar_state_open(&s, g, &err), err);
+    assert_int_equal(tern_grammar_state_accept_text(s, text, N, &err), TERN_LIMIT);
+    assert_non_null(strstr(err.message, "takes more than 8388608 steps for one token: fewer or smaller repetitions"));
+    assert_ok(tern_grammar_state_accept_text(s, "2", 1, &err), err); /* as at the start */
+    assert_true(tern_grammar_state_may_end(s));
+    tern_grammar_state_close(s);
+    tern_grammar_close(g);
+}
+
+/* A grammar that begins, but not with any token of a vocabulary within the bounds, is refused when it is opened. */
+static void test_first_mask(void **state)
+{
+    (void)state;
+    static const char source[] = "root ::= (\"a\"{0,9999}){0,9999}";
+    const int64_t live = tern_alloc_live();
+    tern_tokenizer *t = open_demo();
+    tern_grammar_vocab *v;
+    tern_grammar *g;
+    tern_error err = {0};
+    assert_ok(tern_grammar_vocab_open(&v, t, &err), err);
+    assert_int_equal(tern_grammar_open(&g, v, TERN_GRAMMAR_GBNF, source, sizeof source - 1, &err), TERN_LIMIT);
+    assert_non_null(strstr(err.message, "more than 65536 ways"));
+    assert_null(g);
+    tern_grammar_vocab_close(v);
+    tern_tokenizer_close(t);
+    assert_int_equal(tern_alloc_live(), live);
+}
+
 static const struct CMUnitTest cases[] = {cmocka_unit_test(test_tables), cmocka_unit_test(test_refused),
-                                          cmocka_unit_test(test_masks), cmocka_unit_test(test_many_states)};
+                                          cmocka_unit_test(test_masks),  cmocka_unit_test(test_many_states),
+                                          cmocka_unit_test(test_work),   cmocka_unit_test(test_first_mask)};
 TEST_GROUP(grammar, "", cases);

@@ -14,7 +14,8 @@ const STATUS_CODES = [
   'CANCELLED',
   'INTERNAL',
   'PENDING',
-  'NOT_FINITE'
+  'NOT_FINITE',
+  'BUSY'
 ];
 
 /** tern_status values that are no failures. */

@@ -123,7 +123,7 @@ static tern_status enqueue(tern_batch *b, tern_request *r, tern_error *err)
     }
     pthread_mutex_unlock(&b->lock);
     if (fits) return TERN_OK;
-    return tern_fail(err, TERN_LIMIT, "the queue is full: %u requests wait", b->params.max_queue);
+    return tern_fail(err, TERN_BUSY, "the queue is full: %u requests wait", b->params.max_queue);
 }
 
 tern_status tern_batch_submit(tern_batch *batch, const tern_request_params *params, tern_request **request,

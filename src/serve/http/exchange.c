@@ -133,9 +133,10 @@ unsigned tern_exchange_code(tern_status status)
     case TERN_INVALID_ARGUMENT:
     case TERN_MALFORMED:
     case TERN_UNSUPPORTED:
+    case TERN_LIMIT:
     case TERN_CONTEXT_FULL: return MHD_HTTP_BAD_REQUEST;
     case TERN_NOT_FOUND: return MHD_HTTP_NOT_FOUND;
-    case TERN_LIMIT: return MHD_HTTP_TOO_MANY_REQUESTS;
+    case TERN_BUSY: return MHD_HTTP_TOO_MANY_REQUESTS;
     case TERN_OUT_OF_MEMORY:
     case TERN_CANCELLED: return MHD_HTTP_SERVICE_UNAVAILABLE;
     default: return MHD_HTTP_INTERNAL_SERVER_ERROR;

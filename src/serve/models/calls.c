@@ -113,10 +113,7 @@ tern_status tern_calls_grammar(tern_answer *a, tern_host *host, tern_error *err)
     const tern_status status = tern_grammar_open_tools(&a->grammar, host->vocab, host->tool_form, tools, strlen(tools),
                                                        json_string_value(ask->tool_choice), !ask->serial, err);
     tern_free(tools);
-    /* What is too large are the client's tools, not the queue. */
-    return status == TERN_LIMIT
-               ? tern_fail(err, TERN_INVALID_ARGUMENT, "tools: their schemas are too large or too deep")
-               : status;
+    return status == TERN_OK ? status : tern_error_prefix(err, "tools");
 }
 
 tern_status tern_calls_prompt(const tern_answer *a, tern_host *host, tern_tokens *ids, tern_error *err)

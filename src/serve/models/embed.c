@@ -82,7 +82,7 @@ static tern_status submit_more(tern_answer *a, tern_error *err)
     const uint32_t most = tern_batch_n_parallel(a->host->batch);
     while (a->n_parts < a->n && a->n_parts - a->n_ended < most) {
         const tern_status status = submit(a, err);
-        if (status == TERN_LIMIT && a->n_parts > a->n_ended) return TERN_OK;
+        if (status == TERN_BUSY && a->n_parts > a->n_ended) return TERN_OK;
         if (status != TERN_OK) return status;
     }
     return TERN_OK;

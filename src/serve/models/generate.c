@@ -216,9 +216,7 @@ static tern_status open_grammar(tern_answer *a, tern_host *host, tern_error *err
     const tern_status status =
         tern_grammar_open(&a->grammar, host->vocab, ask->grammar_kind, source, strlen(source), err);
     tern_free(schema);
-    /* What is too large is the client's grammar, not the queue. */
-    return status == TERN_LIMIT ? tern_fail(err, TERN_INVALID_ARGUMENT, "the grammar is too large or too deep")
-                                : status;
+    return status;
 }
 
 static tern_status make_completions(tern_answer *a, uint32_t n_prompts, tern_error *err)

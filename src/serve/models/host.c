@@ -71,7 +71,7 @@ static tern_status put(tern_host *h, tern_answer *a, tern_error *err)
     pthread_mutex_lock(&h->lock);
     tern_status status = start(h, err);
     if (status == TERN_OK && h->n_inbox >= h->server->limits.queue)
-        status = tern_fail(err, TERN_LIMIT, "%u requests wait for the model %s already", h->n_inbox, h->name);
+        status = tern_fail(err, TERN_BUSY, "%u requests wait for the model %s already", h->n_inbox, h->name);
     if (status == TERN_OK) {
         *h->inbox_end = a;
         h->inbox_end = &a->next;

@@ -1,0 +1,56 @@
+/* Grammars of the commands that generate: those that meet a bound, and a signal while one is compiled. */
+#include <signal.h>
+
+#include "apps/app.h"
+#include "apps/generation.h"
+#include "apps/open.h"
+#include "support/command.h"
+#include "support/converted.h"
+#include "support/test.h"
+
+static void fails_by_name(const char *grammar, const char *words)
+{
+    test_output o = TERN("run", "-m", test_small_model(), "-p", "Once upon a time", "-n", "200", "--ignore-eos", "-q",
+                         "--grammar", grammar);
+    assert_int_equal(o.code, 1);
+    if (!strstr(o.err, words)) fail_msg("%s: \"%s\" expected", o.err, words);
+    test_output_free(&o);
+}
+
+static void what_meets_a_bound_is_said(void **state)
+{
+    (void)state;
+    fails_by_name(
+        "root ::= (\"a\"{0,9999}){0,9999}",
+        "tern run: error: --grammar: the grammar can read the text in more than 65536 ways: fewer or smaller");
+    fails_by_name("root ::= ([a-zA-Z0-9 ,.]{0,200} \"b\"?){0,200}",
+                  "tern run: error: the grammar takes more than 8388608 steps for one token: fewer or smaller");
+}
+
+/* The signal came while it was compiled: nothing is generated. */
+static void a_signal_stops_after_compiling(void **state)
+{
+    (void)state;
+    tern_engine *engine;
+    tern_error err = {0};
+    const tern_options o = {.model = test_small_model(), .grammar = "root ::= [a-z]*"};
+    for (int number = SIGINT;; number = SIGTERM) {
+        tern_app_generation g = {0};
+        assert_ok(tern_app_open_engine(&engine, &o, true, &err), err);
+        tern_app_catch_interrupts();
+        raise(number);
+        assert_int_equal(tern_app_generation_constrain(&g, &o, engine, &err), TERN_CANCELLED);
+        assert_null(g.params.filter);
+        assert_true(tern_app_take_interrupt());
+        tern_app_generation_deinit(&g);
+        tern_engine_close(engine);
+        if (number == SIGTERM) break;
+    }
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+}
+
+static const struct CMUnitTest tests[] = {cmocka_unit_test(what_meets_a_bound_is_said),
+                                          cmocka_unit_test(a_signal_stops_after_compiling)};
+
+TEST_GROUP(grammar_commands, "", tests);

@@ -1,13 +1,15 @@
 /* Attention of many tokens over pages, with an online softmax (FlashAttention-2, Dao 2023), on tensor cores.
  *
- * A block has 64 queries of a head, a warp 16 of them. Queries and weights are two halves each, keys and values of an
- * f32 cache too, so that all is nearly as in f32. While a tile of keys is multiplied its values arrive, and the next
- * keys while they are. */
+ * A block has 64 queries of a head, a warp 16 of them. Several groups of four warps take the tiles of keys in turns,
+ * and what they have is merged in the end. Queries and weights are two halves each, keys and values of an f32 cache
+ * too, so that all is nearly as in f32. While a tile of keys is multiplied its values arrive, and the next keys while
+ * they are. Products that add to the same sums stand eight apart, so that none waits for the one before. */
 #include "backend/cuda/attention/cache.cuh"
 #include "backend/cuda/attention/flash.h"
 #include "backend/cuda/linear/common.cuh"
 
-enum { WARPS = 4, THREADS = WARPS * 32, QUERIES = WARPS * 16, PAGE = TERN_CUDA_PAGE };
+enum { WARPS = 4, THREADS = WARPS * 32, QUERIES = WARPS * 16, PAGE = TERN_CUDA_PAGE }; /* of a group */
+enum { FEW_BLOCKS = 264 }; /* two for each processor of an H200 */
 
 static __device__ __forceinline__ void load_matrices(uint32_t (&r)[4], uint32_t from)
 {
@@ -31,6 +33,12 @@ static __device__ __forceinline__ void copy16_or_zeros(uint32_t to, const void *
     asm volatile("cp.async.cg.shared.global [%0],[%1],16,%2;" ::"r"(to), "l"(from), "r"(is_there ? 16 : 0) : "memory");
 }
 
+/* Waits for the other warps of this one's group. */
+static __device__ __forceinline__ void group_wait()
+{
+    asm volatile("bar.sync %0,%1;" ::"r"(1 + threadIdx.x / THREADS), "n"((int)THREADS) : "memory");
+}
+
 static __device__ __forceinline__ uint32_t two_halves(float a, float b)
 {
     const __half2 h = __floats2half2_rn(a, b);
@@ -42,67 +50,103 @@ static __device__ __forceinline__ float rest_of(float x)
     return x - __half2float(__float2half_rn(x));
 }
 
-/* Rows of DIM halves, in shared memory STRIDE apart: eight rows begin in different banks. */
+/* Rows of DIM halves, in shared memory STRIDE apart: eight rows begin in different banks. Queries are every group's. */
 template <int DIM, int TILE, bool F32> struct Tiles {
     static constexpr int stride = DIM + 8;
-    static constexpr int queries = QUERIES * stride, keys = TILE * stride;
-    static constexpr size_t bytes = sizeof(__half) * (2 * queries + (F32 ? 4 : 2) * keys);
+    static constexpr int queries = QUERIES * stride, keys = TILE * stride, group = (F32 ? 4 : 2) * keys;
+    static constexpr size_t bytes(int groups)
+    {
+        return sizeof(__half) * (2 * queries + groups * group);
+    }
     __half *q, *k, *v; /* the second halves lie behind the first */
 
     __device__ __forceinline__ explicit Tiles(__half *memory)
-        : q(memory), k(memory + 2 * queries), v(memory + 2 * queries + (F32 ? 2 : 1) * keys)
+        : q(memory), k(memory + 2 * queries + threadIdx.x / THREADS * group), v(k + group / 2)
     {
     }
 };
 
-template <int DIM, int TILE, bool F32>
-static __device__ __forceinline__ void load_queries(const tern_cuda_attention &p, Tiles<DIM, TILE, F32> s, uint32_t t0,
-                                                    uint32_t n, uint32_t head)
-{
-    constexpr int each = THREADS / (DIM / 2); /* rows at once */
-    const uint32_t d = threadIdx.x % (DIM / 2) * 2, first = threadIdx.x / (DIM / 2);
-    const float *q = p.q.data + (size_t)t0 * p.q.stride + head * p.head_dim + d;
-#pragma unroll 16
-    for (uint32_t i = first; i < QUERIES; i += each) {
-        const bool is_there = t0 + i < n && d < p.head_dim;
-        const float x = is_there ? q[(size_t)i * p.q.stride] * p.scale : 0;
-        const float y = is_there ? q[(size_t)i * p.q.stride + 1] * p.scale : 0;
-        *(uint32_t *)(s.q + i * s.stride + d) = two_halves(x, y);
-        *(uint32_t *)(s.q + s.queries + i * s.stride + d) = two_halves(rest_of(x), rest_of(y));
-    }
-}
+/* A thread's part of the block's queries. What lies behind the last row of now is multiplied and never written. */
+template <int DIM, int GROUPS> struct Queries {
+    static constexpr int step = GROUPS * THREADS / (DIM / 2); /* rows at once */
+    float2 x[QUERIES / step];
 
-/* Positions at .. at + TILE - 1 of a cache; zeros from `to` on: what lies there is no number of this sequence. */
+    __device__ __forceinline__ void fetch(const tern_cuda_attention &p, uint32_t t0, uint32_t head)
+    {
+        const uint32_t d = threadIdx.x % (DIM / 2) * 2, first = t0 + threadIdx.x / (DIM / 2);
+        const float *q = p.q.data + (size_t)first * p.q.stride + head * p.head_dim + d;
+#pragma unroll
+        for (int i = 0; i < QUERIES / step; i++) {
+            const bool is_there = first + i * step < p.count.most && d < p.head_dim;
+            x[i] = is_there ? *(const float2 *)(q + (size_t)i * step * p.q.stride) : make_float2(0, 0);
+        }
+    }
+
+    __device__ __forceinline__ void store(__half *out, int stride, float scale) const
+    {
+        out += threadIdx.x / (DIM / 2) * stride + threadIdx.x % (DIM / 2) * 2;
+#pragma unroll
+        for (int i = 0; i < QUERIES / step; i++) {
+            const float a = x[i].x * scale, b = x[i].y * scale;
+            *(uint32_t *)(out + i * step * stride) = two_halves(a, b);
+            *(uint32_t *)(out + (QUERIES + i * step) * stride) = two_halves(rest_of(a), rest_of(b));
+        }
+    }
+};
+
+/* Positions at .. at + TILE - 1 of a cache, at being a page's first; zeros from `to` on: what lies there is no number
+ * of this sequence. A thread has the same elements of every few positions. */
 template <int DIM, int TILE, bool F32>
 static __device__ __forceinline__ void load_tile(const tern_cuda_attention &p, tern_cuda_cache cache,
                                                  const uint32_t *pages, uint32_t kv, uint32_t at, uint32_t to,
                                                  __half *out)
 {
-    constexpr int stride = DIM + 8, each = F32 ? 4 : 8;
-    for (uint32_t i = threadIdx.x; i < TILE * DIM / each; i += THREADS) {
-        const uint32_t row = i / (DIM / each), d = i % (DIM / each) * each, position = at + row;
-        const bool is_there = position < to && d < p.head_dim;
+    constexpr int stride = DIM + 8, each = F32 ? 4 : 8, step = THREADS / (DIM / each);
+    static_assert(PAGE % step == 0 && TILE % PAGE == 0, "a thread's rows lie alike in every page");
+    const uint32_t i = threadIdx.x % THREADS, first = i / (DIM / each), d = i % (DIM / each) * each;
+    const bool is_there = d < p.head_dim;
+    out += first * stride + d;
+#pragma unroll
+    for (int page = 0; page < TILE / PAGE; page++) {
+        const uint32_t position = at + page * PAGE;
         const size_t from =
-            is_there ? tern_cache_at(pages[position / PAGE], kv, position, p.n_kv_heads, p.head_dim) + d : 0;
-        __half *h = out + row * stride + d;
-        if (F32) {
-            float4 x = make_float4(0, 0, 0, 0);
-            if (is_there) x = *(const float4 *)((const float *)cache.data + from);
-            *(uint2 *)h = make_uint2(two_halves(x.x, x.y), two_halves(x.z, x.w));
-            *(uint2 *)(h + TILE * stride) =
-                make_uint2(two_halves(rest_of(x.x), rest_of(x.y)), two_halves(rest_of(x.z), rest_of(x.w)));
-        } else {
-            copy16_or_zeros(shared_address(h), (const __half *)cache.data + from, is_there);
+            position < to ? tern_cache_at(pages[position / PAGE], kv, first, p.n_kv_heads, p.head_dim) + d : 0;
+#pragma unroll
+        for (int row = 0; row < PAGE; row += step) {
+            const bool is_here = is_there && position + first + row < to;
+            __half *h = out + (page * PAGE + row) * stride;
+            const size_t element = is_here ? from + row * p.head_dim : 0;
+            if (F32) {
+                float4 x = *(const float4 *)((const float *)cache.data + element);
+                if (!is_here) x = make_float4(0, 0, 0, 0);
+                *(uint2 *)h = make_uint2(two_halves(x.x, x.y), two_halves(x.z, x.w));
+                *(uint2 *)(h + TILE * stride) =
+                    make_uint2(two_halves(rest_of(x.x), rest_of(x.y)), two_halves(rest_of(x.z), rest_of(x.w)));
+            } else {
+                copy16_or_zeros(shared_address(h), (const __half *)cache.data + element, is_here);
+            }
         }
     }
     copies_commit();
+}
+
+/* c (eight or fewer of 16 x 8) += a times b's pairs of columns. */
+template <int PAIRS>
+static __device__ __forceinline__ void multiply_pairs(float (*c)[4], const uint32_t (&a)[4],
+                                                      const uint32_t (&b)[PAIRS][4])
+{
+#pragma unroll
+    for (int j = 0; j < PAIRS; j++) {
+        mma_f16(c[2 * j], a, b[j][0], b[j][1]);
+        mma_f16(c[2 * j + 1], a, b[j][2], b[j][3]);
+    }
 }
 
 /* Scores of 16 queries with a tile of keys. */
 template <int DIM, int TILE, bool F32>
 static __device__ __forceinline__ void multiply_keys(float (&s)[TILE / 8][4], Tiles<DIM, TILE, F32> m)
 {
-    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const uint32_t warp = threadIdx.x / 32 % WARPS, lane = threadIdx.x % 32;
     const uint32_t q = shared_address(m.q + (warp * 16 + lane % 16) * m.stride + lane / 16 * 8);
     const uint32_t k = shared_address(m.k + (lane / 16 * 8 + lane % 8) * m.stride + lane / 8 % 2 * 8);
 #pragma unroll
@@ -111,59 +155,70 @@ static __device__ __forceinline__ void multiply_keys(float (&s)[TILE / 8][4], Ti
         for (int i = 0; i < 4; i++) s[j][i] = 0;
 #pragma unroll
     for (int d = 0; d < DIM / 16; d++) {
-        uint32_t high[4], low[4];
+        uint32_t high[4], low[4], b[TILE / 16][4];
         load_matrices(high, q + d * 32);
         load_matrices(low, q + m.queries * 2 + d * 32);
 #pragma unroll
-        for (int j = 0; j < TILE / 8; j += 2) {
-            uint32_t b[4];
-            load_matrices(b, k + j * 8 * m.stride * 2 + d * 32);
-            mma_f16(s[j], high, b[0], b[1]);
-            mma_f16(s[j + 1], high, b[2], b[3]);
-            mma_f16(s[j], low, b[0], b[1]);
-            mma_f16(s[j + 1], low, b[2], b[3]);
-            if (!F32) continue;
-            load_matrices(b, k + m.keys * 2 + j * 8 * m.stride * 2 + d * 32);
-            mma_f16(s[j], high, b[0], b[1]);
-            mma_f16(s[j + 1], high, b[2], b[3]);
-        }
+        for (int j = 0; j < TILE / 16; j++) load_matrices(b[j], k + j * 16 * m.stride * 2 + d * 32);
+        multiply_pairs(s, high, b);
+        multiply_pairs(s, low, b);
+        if (!F32) continue;
+#pragma unroll
+        for (int j = 0; j < TILE / 16; j++) load_matrices(b[j], k + m.keys * 2 + j * 16 * m.stride * 2 + d * 32);
+        multiply_pairs(s, high, b);
     }
 }
 
-/* What a lane knows of its two queries: the positions that they see, and their softmax so far. */
+/* What a lane knows of a query of its two: the positions that it sees, and its softmax so far. Scores are times
+ * log2(e). */
 struct Row {
     uint32_t t, low, high; /* high: one after the last; 0: no query */
     float most, sum;
     bool is_mine; /* of a run that was multiplied */
 };
 
-/* Scores become weights; gives by what the sums so far are multiplied. */
-template <int TILE>
-static __device__ __forceinline__ float soften(const tern_cuda_attention &p, Row &row, float (&s)[TILE / 8][4],
-                                               int half, uint32_t at, bool in_run)
+template <int N> static __device__ __forceinline__ void cap_scores(float (&s)[N][4], float cap)
 {
-    const uint32_t column = at + threadIdx.x % 4 * 2;
+    const float turn = 2.0f / cap, most = cap * TERN_LOG2E;
+#pragma unroll
+    for (int j = 0; j < N; j++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) s[j][i] = most - __fdividef(most + most, exp2_of(s[j][i] * turn) + 1.0f);
+}
+
+/* Positions that a query of the lane does not see have no score. */
+template <int N>
+static __device__ __forceinline__ void hide_scores(float (&s)[N][4], const Row (&row)[2], const bool (&in_run)[2],
+                                                   uint32_t at)
+{
+    const bool all = in_run[0] && in_run[1] && at >= row[0].low && at >= row[1].low && at + N * 8 <= row[0].high &&
+                     at + N * 8 <= row[1].high;
+    if (__all_sync(0xffffffffu, all)) return;
+    at += threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int j = 0; j < N; j++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const uint32_t position = at + j * 8 + i % 2;
+            if (!in_run[i / 2] || position < row[i / 2].low || position >= row[i / 2].high) s[j][i] = -INFINITY;
+        }
+}
+
+/* Scores become weights; gives by what the sums so far are multiplied. */
+template <int N> static __device__ __forceinline__ float soften(Row &row, float (&s)[N][4], int half)
+{
     float top = row.most, total = 0;
 #pragma unroll
-    for (int j = 0; j < TILE / 8; j++)
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const uint32_t position = column + j * 8 + i;
-            float &x = s[j][half * 2 + i];
-            if (p.softcap > 0) x = tern_softcap(x, p.softcap);
-            if (!in_run || position < row.low || position >= row.high) x = -INFINITY;
-            top = fmaxf(top, x);
-        }
+    for (int j = 0; j < N; j++) top = fmaxf(top, fmaxf(s[j][half * 2], s[j][half * 2 + 1]));
     top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
     top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
-    const bool none = top == -INFINITY;
-    const float keep = none ? 1.0f : exp2_of((row.most - top) * TERN_LOG2E), less = none ? 0 : top;
+    const float less = top == -INFINITY ? 0 : top, keep = exp2_of(row.most - less);
 #pragma unroll
-    for (int j = 0; j < TILE / 8; j++)
+    for (int j = 0; j < N; j++)
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             float &x = s[j][half * 2 + i];
-            x = exp2_of((x - less) * TERN_LOG2E);
+            x = exp2_of(x - less);
             total += x;
         }
     row.sum = row.sum * keep + total;
@@ -185,28 +240,50 @@ template <int DIM, int TILE, bool F32>
 static __device__ __forceinline__ void add_values(float (&o)[DIM / 8][4], const float (&s)[TILE / 8][4],
                                                   Tiles<DIM, TILE, F32> m)
 {
+    constexpr int pairs = 4; /* of columns of values at once */
     const uint32_t lane = threadIdx.x % 32;
     const uint32_t v = shared_address(m.v + lane % 16 * m.stride + lane / 16 * 8);
 #pragma unroll
     for (int k = 0; k < TILE / 16; k++) {
-        uint32_t high[4], low[4];
+        uint32_t high[4], low[4], b[pairs][4];
         weights_of(high, s[2 * k], s[2 * k + 1], false);
         weights_of(low, s[2 * k], s[2 * k + 1], true);
 #pragma unroll
-        for (int d = 0; d < DIM / 8; d += 2) {
-            uint32_t b[4];
-            load_transposed(b, v + k * 16 * m.stride * 2 + d * 16);
-            mma_f16(o[d], high, b[0], b[1]);
-            mma_f16(o[d + 1], high, b[2], b[3]);
-            mma_f16(o[d], low, b[0], b[1]);
-            mma_f16(o[d + 1], low, b[2], b[3]);
+        for (int d = 0; d < DIM / 8; d += 2 * pairs) {
+            const uint32_t at = v + k * 16 * m.stride * 2 + d * 16;
+#pragma unroll
+            for (int j = 0; j < pairs; j++) load_transposed(b[j], at + j * 32);
+            multiply_pairs(o + d, high, b);
+            multiply_pairs(o + d, low, b);
             if (!F32) continue;
-            load_transposed(b, v + m.keys * 2 + k * 16 * m.stride * 2 + d * 16);
-            mma_f16(o[d], high, b[0], b[1]);
-            mma_f16(o[d + 1], high, b[2], b[3]);
+#pragma unroll
+            for (int j = 0; j < pairs; j++) load_transposed(b[j], at + m.keys * 2 + j * 32);
+            multiply_pairs(o + d, high, b);
         }
     }
 }
+
+/* What a lane knows of the block's rows: where two of them are, and whose. */
+struct Places {
+    uint32_t position[2], sequence[2];
+
+    __device__ __forceinline__ Places(const tern_cuda_attention &p, uint32_t t0)
+    {
+#pragma unroll
+        for (uint32_t i = 0; i < 2; i++) {
+            const uint32_t t = t0 + threadIdx.x % 32 + 32 * i;
+            position[i] = t < p.count.most ? p.place.positions[t] : 0;
+            sequence[i] = t < p.count.most ? p.place.sequences[t] : 0;
+        }
+    }
+
+    /* Of row i of the block; by a whole warp. */
+    static __device__ __forceinline__ uint32_t of(const uint32_t (&x)[2], uint32_t i)
+    {
+        const uint32_t low = __shfl_sync(0xffffffffu, x[0], i % 32), high = __shfl_sync(0xffffffffu, x[1], i % 32);
+        return i < 32 ? low : high;
+    }
+};
 
 /* Rows of one sequence, one after the other, from `first` of the block's on: what they see together. */
 struct Run {
@@ -214,29 +291,26 @@ struct Run {
     const uint32_t *pages;
 };
 
-static __device__ __forceinline__ Run run_of(const tern_cuda_attention &p, uint32_t t0, uint32_t n, uint32_t first)
+static __device__ __forceinline__ Run run_of(const tern_cuda_attention &p, const Places &places, uint32_t t0,
+                                             uint32_t n, uint32_t first)
 {
-    const uint32_t lane = threadIdx.x % 32, of = p.place.sequences[first];
+    const uint32_t lane = threadIdx.x % 32, of = places.of(places.sequence, first - t0);
     unsigned long long same = 0;
-    uint32_t low[2], high[2];
     Run run = {first, 0, 0xffffffffu, 0, p.place.pages + of * p.place.max_pages};
 #pragma unroll
     for (uint32_t i = 0; i < 2; i++) {
-        const uint32_t t = t0 + lane + 32 * i;
-        const bool is_there = t < n && p.place.sequences[t] == of;
-        const uint32_t position = is_there ? p.place.positions[t] : 0;
-        low[i] = is_there ? tern_first_seen(p.window, position) : 0xffffffffu;
-        high[i] = is_there ? position + 1 : 0;
-        same |= (unsigned long long)__ballot_sync(0xffffffffu, is_there) << 32 * i;
+        const bool is_its = t0 + lane + 32 * i < n && places.sequence[i] == of;
+        same |= (unsigned long long)__ballot_sync(0xffffffffu, is_its) << 32 * i;
     }
     const unsigned long long differ = ~(same >> (first - t0));
     run.end = first + (differ ? __ffsll((long long)differ) - 1 : 64);
 #pragma unroll
     for (uint32_t i = 0; i < 2; i++) {
-        const uint32_t t = t0 + lane + 32 * i;
+        const uint32_t t = t0 + lane + 32 * i, position = places.position[i];
         const bool in = t >= first && t < run.end;
-        run.from = min(run.from, __reduce_min_sync(0xffffffffu, in ? low[i] : 0xffffffffu));
-        run.to = max(run.to, __reduce_max_sync(0xffffffffu, in ? high[i] : 0));
+        run.from =
+            min(run.from, __reduce_min_sync(0xffffffffu, in ? tern_first_seen(p.window, position) : 0xffffffffu));
+        run.to = max(run.to, __reduce_max_sync(0xffffffffu, in ? position + 1 : 0));
     }
     run.from = run.from / PAGE * PAGE;
     return run;
@@ -252,32 +326,67 @@ static __device__ __forceinline__ void write_rows(const tern_cuda_attention &p, 
         sum += __shfl_xor_sync(0xffffffffu, sum, 1);
         sum += __shfl_xor_sync(0xffffffffu, sum, 2);
         if (!row[half].is_mine) continue;
-        if (p.sinks) sum += tern_exp(p.sinks[head] - row[half].most);
+        if (p.sinks) sum += exp2_of(p.sinks[head] * TERN_LOG2E - row[half].most);
         const float inverse = 1.0f / sum;
         float *out = p.out.data + (size_t)(t + half * 8) * p.out.stride + head * p.head_dim + threadIdx.x % 4 * 2;
 #pragma unroll
         for (int d = 0; d < DIM / 8; d++) {
             if (d * 8 >= p.head_dim) break;
-            out[d * 8] = o[d][half * 2] * inverse;
-            out[d * 8 + 1] = o[d][half * 2 + 1] * inverse;
+            *(float2 *)(out + d * 8) = make_float2(o[d][half * 2] * inverse, o[d][half * 2 + 1] * inverse);
         }
     }
 }
 
-template <int DIM, int TILE, bool F32>
-static __global__ void __launch_bounds__(THREADS) flash(const __grid_constant__ tern_cuda_attention p)
+/* What the last group has goes to the one before it, through the room of the queries; none uses those any more. */
+template <int DIM>
+static __device__ __forceinline__ void merge_groups(float *room, Row (&row)[2], float (&o)[DIM / 8][4])
+{
+    const uint32_t groups = blockDim.x / THREADS, group = threadIdx.x / THREADS;
+    room += threadIdx.x % THREADS;
+    for (uint32_t from = groups - 1; from; from--) {
+        __syncthreads();
+#pragma unroll
+        for (int half = 0; half < 2 && group == from; half++) {
+            room[(DIM / 2 + half * 2) * THREADS] = row[half].most;
+            room[(DIM / 2 + half * 2 + 1) * THREADS] = row[half].sum;
+#pragma unroll
+            for (int i = 0; i < DIM / 4; i++) room[(half * DIM / 4 + i) * THREADS] = o[i / 2][half * 2 + i % 2];
+        }
+        __syncthreads();
+#pragma unroll
+        for (int half = 0; half < 2 && group == from - 1; half++) {
+            const float other = room[(DIM / 2 + half * 2) * THREADS], most = fmaxf(row[half].most, other);
+            const float less = most == -INFINITY ? 0 : most;
+            const float keep = exp2_of(row[half].most - less), add = exp2_of(other - less);
+            row[half].sum = row[half].sum * keep + room[(DIM / 2 + half * 2 + 1) * THREADS] * add;
+            row[half].most = most;
+#pragma unroll
+            for (int i = 0; i < DIM / 4; i++) {
+                float &x = o[i / 2][half * 2 + i % 2];
+                x = x * keep + room[(half * DIM / 4 + i) * THREADS] * add;
+            }
+        }
+    }
+}
+
+template <int DIM, int TILE, bool F32, int GROUPS>
+static __global__ void __launch_bounds__(GROUPS *THREADS) flash(const __grid_constant__ tern_cuda_attention p)
 {
     extern __shared__ __align__(16) __half memory[];
     const Tiles<DIM, TILE, F32> tiles(memory);
-    const uint32_t n = tern_rows_now(p.count), t0 = (gridDim.y - 1 - blockIdx.y) * QUERIES, head = blockIdx.x;
-    const uint32_t kv = head / (p.n_heads / p.n_kv_heads), mine = t0 + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
+    const uint32_t t0 = (gridDim.y - 1 - blockIdx.y) * QUERIES, head = blockIdx.x;
+    const uint32_t kv = head / (p.n_heads / p.n_kv_heads), place = threadIdx.x / 32 % WARPS * 16 + threadIdx.x % 32 / 4;
+    Queries<DIM, GROUPS> queries;
+    queries.fetch(p, t0, head);
+    const Places places(p, t0);
+    const uint32_t n = tern_rows_now(p.count);
     if (t0 >= n) return;
-    load_queries(p, tiles, t0, n, head);
     float o[DIM / 8][4] = {}, s[TILE / 8][4];
     Row row[2];
+    bool is_loaded = false;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        const uint32_t t = mine + half * 8, position = t < n ? p.place.positions[t] : 0;
+        const uint32_t t = t0 + place + half * 8, position = places.of(places.position, place + half * 8);
         row[half] = {t, t < n ? tern_first_seen(p.window, position) : 0, t < n ? position + 1 : 0, -INFINITY, 0, false};
     }
     /* a run of rows of one sequence after the other */
@@ -286,53 +395,77 @@ static __global__ void __launch_bounds__(THREADS) flash(const __grid_constant__ 
             first += brief;
             continue;
         }
-        const Run run = run_of(p, t0, n, first);
-        const uint32_t from = run.from, to = run.to, *pages = run.pages;
+        const Run run = run_of(p, places, t0, n, first);
+        const uint32_t from = run.from + threadIdx.x / THREADS * TILE, to = run.to, *pages = run.pages;
+        bool in_run[2];
         first = run.end;
 #pragma unroll
-        for (int half = 0; half < 2; half++) row[half].is_mine |= row[half].t >= run.first && row[half].t < run.end;
-        __syncthreads();
+        for (int half = 0; half < 2; half++) {
+            in_run[half] = row[half].t >= run.first && row[half].t < run.end;
+            row[half].is_mine |= in_run[half];
+        }
+        group_wait();
         load_tile<DIM, TILE, F32>(p, p.k_cache, pages, kv, from, to, tiles.k);
         load_tile<DIM, TILE, F32>(p, p.v_cache, pages, kv, from, to, tiles.v);
-        for (uint32_t at = from; at < to; at += TILE) {
+        if (!is_loaded) queries.store(tiles.q, tiles.stride, p.scale * TERN_LOG2E);
+        is_loaded = true;
+        __syncthreads();
+        for (uint32_t at = from; at < to; at += GROUPS * TILE) {
             copies_wait<1>();
-            __syncthreads();
+            group_wait();
             multiply_keys(s, tiles);
-            __syncthreads();
-            if (at + TILE < to) load_tile<DIM, TILE, F32>(p, p.k_cache, pages, kv, at + TILE, to, tiles.k);
+            group_wait();
+            if (at + GROUPS * TILE < to)
+                load_tile<DIM, TILE, F32>(p, p.k_cache, pages, kv, at + GROUPS * TILE, to, tiles.k);
             else copies_commit();
+            if (p.softcap > 0) cap_scores(s, p.softcap);
+            hide_scores(s, row, in_run, at);
 #pragma unroll
             for (int half = 0; half < 2; half++) {
-                const bool in_run = row[half].t >= run.first && row[half].t < run.end;
-                const float keep = soften<TILE>(p, row[half], s, half, at, in_run);
+                const float keep = soften(row[half], s, half);
 #pragma unroll
                 for (int d = 0; d < DIM / 8; d++) o[d][half * 2] *= keep, o[d][half * 2 + 1] *= keep;
             }
             copies_wait<1>();
-            __syncthreads();
+            group_wait();
             add_values(o, s, tiles);
-            __syncthreads();
-            if (at + TILE < to) load_tile<DIM, TILE, F32>(p, p.v_cache, pages, kv, at + TILE, to, tiles.v);
+            group_wait();
+            if (at + GROUPS * TILE < to)
+                load_tile<DIM, TILE, F32>(p, p.v_cache, pages, kv, at + GROUPS * TILE, to, tiles.v);
         }
     }
-    write_rows<DIM>(p, row, o, mine, head);
+    if (GROUPS > 1) merge_groups<DIM>((float *)memory, row, o);
+    if (threadIdx.x < THREADS) write_rows<DIM>(p, row, o, t0 + place, head);
 }
 
-template <int DIM, int TILE, bool F32> static cudaError_t start(const tern_cuda_attention *p, cudaStream_t stream)
+template <int DIM, int TILE, bool F32, int GROUPS>
+static cudaError_t start(const tern_cuda_attention *p, cudaStream_t stream)
 {
-    constexpr size_t bytes = Tiles<DIM, TILE, F32>::bytes;
-    const cudaError_t e =
-        cudaFuncSetAttribute(flash<DIM, TILE, F32>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    constexpr size_t bytes = Tiles<DIM, TILE, F32>::bytes(GROUPS);
+    const auto kernel = flash<DIM, TILE, F32, GROUPS>;
+    const cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    if (e == cudaErrorInvalidValue && GROUPS > 1) {
+        (void)cudaGetLastError();
+        return start<DIM, TILE, F32, 1>(p, stream);
+    }
     if (e != cudaSuccess) return e;
-    flash<DIM, TILE, F32><<<dim3(p->n_heads, (p->count.most + QUERIES - 1) / QUERIES), THREADS, bytes, stream>>>(*p);
+    const dim3 blocks(p->n_heads, (p->count.most + QUERIES - 1) / QUERIES);
+    kernel<<<blocks, GROUPS * THREADS, bytes, stream>>>(*p);
     return cudaGetLastError();
+}
+
+template <int DIM, int TILE, bool F32>
+static cudaError_t start_groups(const tern_cuda_attention *p, cudaStream_t stream)
+{
+    const bool few = p->n_heads * ((p->count.most + QUERIES - 1) / QUERIES) <= FEW_BLOCKS;
+    return few || F32 || DIM > 128 ? start<DIM, TILE, F32, 2>(p, stream) : start<DIM, TILE, F32, 1>(p, stream);
 }
 
 template <bool F32> static cudaError_t start_dim(const tern_cuda_attention *p, cudaStream_t stream)
 {
-    if (p->head_dim <= 64) return start<64, 64, F32>(p, stream);
-    if (p->head_dim <= 128) return start<128, 64, F32>(p, stream);
-    return start<256, 32, F32>(p, stream);
+    if (p->head_dim <= 64) return start_groups<64, 64, F32>(p, stream);
+    if (p->head_dim <= 128) return start_groups<128, 64, F32>(p, stream);
+    return start_groups<256, 32, F32>(p, stream);
 }
 
 cudaError_t tern_cuda_flash(const tern_cuda_attention *p, cudaStream_t stream)

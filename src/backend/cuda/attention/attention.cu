@@ -3,6 +3,7 @@
  * a time, f32 throughout. */
 #include "backend/cuda/attention/cache.cuh"
 #include "backend/cuda/attention/flash.h"
+#include "backend/cuda/launch.cuh"
 
 enum { WARPS = 4, THREADS = WARPS * 32, MOST_DIM = 512 };
 
@@ -16,37 +17,67 @@ struct range {
     uint32_t from, to, n_splits;
 };
 
-static __device__ range part_of(const tern_cuda_attention &p, uint32_t t, uint32_t part)
+static __device__ range part_of(const tern_cuda_attention &p, uint32_t position, uint32_t part)
 {
-    const uint32_t position = p.place.positions[t], first = tern_first_seen(p.window, position);
+    const uint32_t first = tern_first_seen(p.window, position);
     const uint32_t chunks = (position + CHUNK - first) / CHUNK, most = min(p.splits, chunks);
     const uint32_t each = (chunks + most - 1) / most, n = (chunks + each - 1) / each;
     return {min(first + part * each * CHUNK, position + 1), min(first + (part + 1) * each * CHUNK, position + 1), n};
 }
 
-/* The numbers of a head from this lane's first on. */
-template <int LANE_DIM> struct lane_row {
-    float v[LANE_DIM];
-    __device__ void load(tern_cuda_cache c, size_t at, uint32_t head_dim)
+template <typename Words> static __device__ __forceinline__ void load_words(uint32_t *to, const void *from)
+{
+    *(Words *)to = *(const Words *)from;
+}
+
+/* The N numbers of a head from this lane's first on, as the cache has them. */
+template <int N, bool F32> struct lane_row {
+    static constexpr int words = F32 ? N : N / 2, bytes = F32 ? 4 : 2;
+    __align__(16) uint32_t raw[words];
+
+    __device__ __forceinline__ float number(int i) const
     {
-        const uint32_t d = threadIdx.x % 32 * LANE_DIM;
-        if (!c.f32 && d + LANE_DIM <= head_dim && head_dim % 4 == 0) {
-            const __half *from = (const __half *)c.data + at + d;
-            __align__(8) __half2 two[LANE_DIM / 2];
-            if (LANE_DIM == 2) two[0] = *(const __half2 *)from;
+        if (F32) return __uint_as_float(raw[i]);
+        return __half2float(((const __half *)raw)[i]);
+    }
+    /* where heads are a multiple of N numbers */
+    __device__ __forceinline__ void load(const void *row, uint32_t head_dim)
+    {
+        const uint32_t d = threadIdx.x % 32 * N;
+        const uint8_t *from = (const uint8_t *)row + (d < head_dim ? d * bytes : 0);
+        if (words == 1) load_words<uint32_t>(raw, from);
+        if (words == 2) load_words<uint2>(raw, from);
 #pragma unroll
-            for (int i = 0; i < LANE_DIM / 4; i++) *(uint2 *)(two + 2 * i) = *(const uint2 *)(from + 4 * i);
+        for (int i = 0; i < words / 4; i++) load_words<uint4>(raw + 4 * i, from + 16 * i);
 #pragma unroll
-            for (int i = 0; i < LANE_DIM / 2; i++) {
-                const float2 f = __half22float2(two[i]);
-                v[2 * i] = f.x, v[2 * i + 1] = f.y;
-            }
-            return;
+        for (int i = 0; i < words; i++)
+            if (d >= head_dim) raw[i] = 0;
+    }
+    __device__ __forceinline__ void load_by_number(const void *row, uint32_t head_dim)
+    {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            const uint32_t d = threadIdx.x % 32 * N + i;
+            if (F32) raw[i] = d < head_dim ? ((const uint32_t *)row)[d] : 0;
+            else ((__half *)raw)[i] = d < head_dim ? ((const __half *)row)[d] : __float2half(0);
         }
-#pragma unroll
-        for (int i = 0; i < LANE_DIM; i++) v[i] = d + i < head_dim ? tern_cache_get(c, at + d + i) : 0;
     }
 };
+
+/* All of them are asked for before any is there. */
+template <int N, bool F32>
+static __device__ __forceinline__ void load_rows(lane_row<N, F32> (&rows)[OWN], tern_cuda_cache c,
+                                                 const size_t (&at)[OWN], uint32_t head_dim)
+{
+    const uint8_t *data = (const uint8_t *)c.data;
+    if (head_dim % N == 0) {
+#pragma unroll
+        for (int j = 0; j < OWN; j++) rows[j].load(data + at[j] * (F32 ? 4 : 2), head_dim);
+    } else {
+#pragma unroll
+        for (int j = 0; j < OWN; j++) rows[j].load_by_number(data + at[j] * (F32 ? 4 : 2), head_dim);
+    }
+}
 
 static_assert(HEADS * OWN == 32, "a lane for each head and position");
 
@@ -78,7 +109,8 @@ static __device__ __forceinline__ float sum_of_head(float x)
     return x;
 }
 
-template <int LANE_DIM> static __global__ void __launch_bounds__(SPLIT_THREADS) split(tern_cuda_attention p)
+template <int LANE_DIM, bool K_F32, bool V_F32>
+static __global__ void __launch_bounds__(SPLIT_THREADS) split(const __grid_constant__ tern_cuda_attention p)
 {
     extern __shared__ float accs[]; /* [warps][HEADS][head_dim] */
     __shared__ float mosts[SPLIT_WARPS][HEADS], sums[SPLIT_WARPS][HEADS], keeps[SPLIT_WARPS][HEADS];
@@ -86,9 +118,8 @@ template <int LANE_DIM> static __global__ void __launch_bounds__(SPLIT_THREADS) 
     const uint32_t kv = blockIdx.x / parts, head0 = kv * group + blockIdx.x % parts * HEADS;
     const uint32_t n_heads = min((uint32_t)HEADS, (kv + 1) * group - head0), t = blockIdx.z;
     const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    if (t >= tern_rows_now(p.count) || !tern_brief_rows(p, t, tern_rows_now(p.count))) return;
-    const range r = part_of(p, t, blockIdx.y);
-    if (blockIdx.y >= r.n_splits) return;
+    tern_follow();
+    const uint32_t position = p.place.positions[t], n = tern_rows_now(p.count);
     const uint32_t *pages = p.place.pages + p.place.sequences[t] * p.place.max_pages;
     float q[HEADS][LANE_DIM], acc[HEADS][LANE_DIM], most = -INFINITY, sum = 0; /* of head lane / OWN */
 #pragma unroll
@@ -101,6 +132,9 @@ template <int LANE_DIM> static __global__ void __launch_bounds__(SPLIT_THREADS) 
                           ? p.q.data[(size_t)t * p.q.stride + (head0 + h) * p.head_dim + d] * p.scale
                           : 0;
         }
+    if (t >= n || !tern_brief_rows(p, t, n)) return;
+    const range r = part_of(p, position, blockIdx.y);
+    if (blockIdx.y >= r.n_splits) return;
     for (uint32_t base = r.from + warp * OWN; base < r.to; base += CHUNK) {
         size_t at[OWN];
         float scores[HEADS * OWN];
@@ -109,18 +143,19 @@ template <int LANE_DIM> static __global__ void __launch_bounds__(SPLIT_THREADS) 
             const uint32_t position = min(base + j, r.to - 1);
             at[j] = tern_cache_at(pages[position / TERN_CUDA_PAGE], kv, position, p.n_kv_heads, p.head_dim);
         }
+        lane_row<LANE_DIM, K_F32> k[OWN];
+        lane_row<LANE_DIM, V_F32> v[OWN];
+        load_rows(k, p.k_cache, at, p.head_dim);
+        load_rows(v, p.v_cache, at, p.head_dim);
 #pragma unroll
-        for (int j = 0; j < OWN; j++) {
-            lane_row<LANE_DIM> k;
-            k.load(p.k_cache, at[j], p.head_dim);
+        for (int j = 0; j < OWN; j++)
 #pragma unroll
             for (int h = 0; h < HEADS; h++) {
                 float x = 0;
 #pragma unroll
-                for (int i = 0; i < LANE_DIM; i++) x = fmaf(q[h][i], k.v[i], x);
+                for (int i = 0; i < LANE_DIM; i++) x = fmaf(q[h][i], k[j].number(i), x);
                 scores[h * OWN + j] = x;
             }
-        }
         float score = sum_for_lane<HEADS * OWN / 2>(scores);
         if (p.softcap > 0) score = tern_softcap(score, p.softcap);
         if (base + lane % OWN >= r.to) score = -INFINITY;
@@ -134,16 +169,13 @@ template <int LANE_DIM> static __global__ void __launch_bounds__(SPLIT_THREADS) 
             for (int i = 0; i < LANE_DIM; i++) acc[h][i] *= factor;
         }
 #pragma unroll
-        for (int j = 0; j < OWN; j++) {
-            lane_row<LANE_DIM> v;
-            v.load(p.v_cache, at[j], p.head_dim);
+        for (int j = 0; j < OWN; j++)
 #pragma unroll
             for (int h = 0; h < HEADS; h++) {
                 const float weight = __shfl_sync(0xffffffffu, w, h * OWN + j);
 #pragma unroll
-                for (int i = 0; i < LANE_DIM; i++) acc[h][i] = fmaf(weight, v.v[i], acc[h][i]);
+                for (int i = 0; i < LANE_DIM; i++) acc[h][i] = fmaf(weight, v[j].number(i), acc[h][i]);
             }
-        }
     }
     if (lane % OWN == 0) mosts[warp][lane / OWN] = most, sums[warp][lane / OWN] = sum;
 #pragma unroll
@@ -184,8 +216,9 @@ template <int LANE_DIM> static __global__ void __launch_bounds__(SPLIT_THREADS) 
 static __global__ void merge(tern_cuda_attention p)
 {
     const uint32_t head = blockIdx.x, t = blockIdx.y, step = p.head_dim + 2;
+    tern_follow();
     if (t >= tern_rows_now(p.count) || !tern_brief_rows(p, t, tern_rows_now(p.count))) return;
-    const uint32_t n = part_of(p, t, 0).n_splits;
+    const uint32_t n = part_of(p, p.place.positions[t], 0).n_splits;
     const float *in = p.partials + ((size_t)t * p.n_heads + head) * p.splits * step;
     float most = -INFINITY;
     for (uint32_t i = 0; i < n; i++) most = fmaxf(most, in[i * step]);
@@ -200,16 +233,26 @@ static __global__ void merge(tern_cuda_attention p)
     }
 }
 
-template <int LANE_DIM> static cudaError_t run_split(const tern_cuda_attention *p, cudaStream_t stream)
+template <int LANE_DIM, bool K_F32, bool V_F32>
+static cudaError_t start_split(const tern_cuda_attention *p, cudaStream_t stream)
 {
     const uint32_t group = p->n_heads / p->n_kv_heads, blocks = p->n_kv_heads * ((group + HEADS - 1) / HEADS);
     const size_t bytes = (size_t)SPLIT_WARPS * HEADS * p->head_dim * sizeof(float);
-    const cudaError_t e =
-        cudaFuncSetAttribute(split<LANE_DIM>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    const auto kernel = split<LANE_DIM, K_F32, V_F32>;
+    cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (e != cudaSuccess) return e;
-    split<LANE_DIM><<<dim3(blocks, p->splits, p->count.most), SPLIT_THREADS, bytes, stream>>>(*p);
-    if (p->splits > 1) merge<<<dim3(p->n_heads, p->count.most), THREADS, 0, stream>>>(*p);
-    return cudaGetLastError();
+    e = tern_launch(kernel, dim3(blocks, p->splits, p->count.most), SPLIT_THREADS, bytes, stream, *p);
+    if (e != cudaSuccess || p->splits == 1) return e;
+    return tern_launch(merge, dim3(p->n_heads, p->count.most), THREADS, 0, stream, *p);
+}
+
+template <int LANE_DIM> static cudaError_t run_split(const tern_cuda_attention *p, cudaStream_t stream)
+{
+    if (p->k_cache.f32)
+        return p->v_cache.f32 ? start_split<LANE_DIM, true, true>(p, stream)
+                              : start_split<LANE_DIM, true, false>(p, stream);
+    return p->v_cache.f32 ? start_split<LANE_DIM, false, true>(p, stream)
+                          : start_split<LANE_DIM, false, false>(p, stream);
 }
 
 /* ---- many tokens */

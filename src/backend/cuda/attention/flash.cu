@@ -6,6 +6,7 @@
  * they are. Products that add to the same sums stand eight apart, so that none waits for the one before. */
 #include "backend/cuda/attention/cache.cuh"
 #include "backend/cuda/attention/flash.h"
+#include "backend/cuda/launch.cuh"
 #include "backend/cuda/linear/common.cuh"
 
 enum { WARPS = 4, THREADS = WARPS * 32, QUERIES = WARPS * 16, PAGE = TERN_CUDA_PAGE }; /* of a group */
@@ -377,6 +378,7 @@ static __global__ void __launch_bounds__(GROUPS *THREADS) flash(const __grid_con
     const uint32_t t0 = (gridDim.y - 1 - blockIdx.y) * QUERIES, head = blockIdx.x;
     const uint32_t kv = head / (p.n_heads / p.n_kv_heads), place = threadIdx.x / 32 % WARPS * 16 + threadIdx.x % 32 / 4;
     Queries<DIM, GROUPS> queries;
+    tern_follow();
     queries.fetch(p, t0, head);
     const Places places(p, t0);
     const uint32_t n = tern_rows_now(p.count);
@@ -450,8 +452,7 @@ static cudaError_t start(const tern_cuda_attention *p, cudaStream_t stream)
     }
     if (e != cudaSuccess) return e;
     const dim3 blocks(p->n_heads, (p->count.most + QUERIES - 1) / QUERIES);
-    kernel<<<blocks, GROUPS * THREADS, bytes, stream>>>(*p);
-    return cudaGetLastError();
+    return tern_launch(kernel, blocks, GROUPS * THREADS, bytes, stream, *p);
 }
 
 template <int DIM, int TILE, bool F32>

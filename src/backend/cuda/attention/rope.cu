@@ -1,5 +1,6 @@
 /* ROPE, KV_WRITE and ROPE_KV: a warp for each head of a token. */
 #include "backend/cuda/attention/cache.cuh"
+#include "backend/cuda/launch.cuh"
 
 enum { WARPS = 4 };
 
@@ -33,6 +34,7 @@ static __global__ void rope(tern_cuda_rope p)
 {
     const uint32_t t = blockIdx.y, lane = threadIdx.x % 32;
     uint32_t head = blockIdx.x * WARPS + threadIdx.x / 32;
+    tern_follow();
     if (t >= tern_rows_now(p.count)) return;
     const uint32_t position = p.place.positions[t], n_q = p.q.data ? p.n_heads : 0, n_k = p.k.data ? p.n_kv_heads : 0;
     const float *table = p.table + (size_t)position * p.table_stride;
@@ -58,6 +60,5 @@ cudaError_t tern_cuda_run_rope(const tern_cuda_rope *p, cudaStream_t stream)
 {
     const uint32_t n_kv = p->n_kv_heads;
     const uint32_t heads = (p->q.data ? p->n_heads : 0) + (p->k.data ? n_kv : 0) + (p->v.data ? n_kv : 0);
-    rope<<<dim3((heads + WARPS - 1) / WARPS, p->count.most), WARPS * 32, 0, stream>>>(*p);
-    return cudaGetLastError();
+    return tern_launch(rope, dim3((heads + WARPS - 1) / WARPS, p->count.most), WARPS * 32, 0, stream, *p);
 }

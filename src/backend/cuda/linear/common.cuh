@@ -5,6 +5,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include "backend/cuda/launch.cuh"
 #include "backend/cuda/linear/product.h"
 
 typedef tern_cuda_product Linear;
@@ -82,17 +83,28 @@ static __device__ __forceinline__ float biased(const tern_cuda_part &p, uint32_t
     return p.bias ? y + __ldg(p.bias + r) : y;
 }
 
-// Of part 0 and 1 of a gated layer, or of one part (column `col` of out); sums have their scales.
-static __device__ __forceinline__ void finish(const Linear &l, uint32_t t, uint32_t col, float y)
+// What is added to row t, column `col` of out. Out may be what is added to: who writes several of them asks for all
+// before, or waits for each.
+static __device__ __forceinline__ float residual_of(const Linear &l, uint32_t t, uint32_t col)
 {
-    if (l.residual) y += l.residual[(size_t)t * l.residual_stride + col];
+    return l.residual ? l.residual[(size_t)t * l.residual_stride + col] : 0;
+}
+
+static __device__ __forceinline__ void put(const Linear &l, uint32_t t, uint32_t col, float y)
+{
     l.out[(size_t)t * l.out_stride + col] = y;
 }
 
-static __device__ __forceinline__ void finish_gated(const Linear &l, uint32_t t, uint32_t r, float gate, float up)
+static __device__ __forceinline__ void finish(const Linear &l, uint32_t t, uint32_t col, float y)
+{
+    put(l, t, col, y + residual_of(l, t, col));
+}
+
+// Of row r of part 0 and of part 1; sums have their scales.
+static __device__ __forceinline__ float gated_of(const Linear &l, uint32_t r, float gate, float up)
 {
     const float g = biased(l.parts[0], r, gate), u = biased(l.parts[1], r, up);
-    finish(l, t, r, activated(l.activation, g) * u);
+    return activated(l.activation, g) * u;
 }
 
 // Which tile of `tile_rows` rows of which part a block has.

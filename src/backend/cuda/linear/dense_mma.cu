@@ -177,22 +177,53 @@ static __device__ __forceinline__ void multiply(float (&c)[2][4][4], const __hal
     }
 }
 
+// Where a lane's sum n, i of a tile goes.
+static __device__ __forceinline__ uint32_t row_of(const Linear &l, Tile at, uint32_t side, int n, int i)
+{
+    return at.first + side * (l.gated ? 16 : 32) + n * 8 + (threadIdx.x & 3) * 2 + (i & 1);
+}
+
+// Of one token, sums n of 0 .. 3 (gated: of both parts).
 template <int F>
-static __device__ __forceinline__ void finish_tile(const Linear &l, Tile at, const float (&c)[2][4][4], uint32_t token,
-                                                   uint32_t side, uint32_t lane, int m, int i)
+static __device__ __forceinline__ void finish_tile(const Linear &l, Tile at, const float (&c)[4][4],
+                                                   const float (&more)[4][4], uint32_t token, uint32_t side, int i)
 {
     const float unit = 1 / Weights<F>::times;
+    const tern_cuda_part &part = l.parts[at.part];
 #pragma unroll
     for (int n = 0; n < 4; n++) {
-        if (l.gated && n >= 2) break;
-        const uint32_t k = side * (l.gated ? 16 : 32) + n * 8;
-        const uint32_t r = at.first + k + (lane & 3) * 2 + (i & 1);
-        const tern_cuda_part &part = l.parts[at.part];
-        if (r >= part.rows) continue;
-        const float y = c[m][n][i] * unit * scale_of(part, r);
-        if (l.gated) finish_gated(l, token, r, y, c[m][(n + 2) & 3][i] * unit * scale_of(l.parts[1], r));
-        else finish(l, token, at.col + r, biased(part, r, y));
+        const uint32_t r = row_of(l, at, side, n, i);
+        if ((l.gated && n >= 2) || r >= part.rows) break;
+        float y = c[n][i] * unit * scale_of(part, r);
+        if (l.gated) y = gated_of(l, r, y, c[(n + 2) & 3][i] * unit * scale_of(l.parts[1], r));
+        else y = biased(part, r, y);
+        put(l, token, at.col + r, y + more[n][i]);
     }
+}
+
+template <int F>
+static __device__ __forceinline__ void finish_tiles(const Linear &l, Tile at, const float (&c)[2][4][4],
+                                                    uint32_t first_token, uint32_t count, uint32_t side)
+{
+    const uint32_t first = first_token + (threadIdx.x & 31) / 4, rows = l.parts[at.part].rows;
+    float more[2][4][4];
+#pragma unroll
+    for (int m = 0; m < 2; m++)
+#pragma unroll
+        for (int n = 0; n < 4; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const uint32_t token = first + m * 16 + (i >> 1) * 8, r = row_of(l, at, side, n, i);
+                const bool is_there = token < count && r < rows && !(l.gated && n >= 2);
+                more[m][n][i] = is_there ? residual_of(l, token, at.col + r) : 0;
+            }
+#pragma unroll
+    for (int m = 0; m < 2; m++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const uint32_t token = first + m * 16 + (i >> 1) * 8;
+            if (token < count) finish_tile<F>(l, at, c[m], more[m], token, side, i);
+        }
 }
 
 template <int F> static __global__ void __launch_bounds__(THREADS) dense_mma(const __grid_constant__ Linear l)
@@ -228,13 +259,7 @@ template <int F> static __global__ void __launch_bounds__(THREADS) dense_mma(con
                 for (int n = 0; n < 4; n++) total[m][n][i] = fmaf(c[m][n][i], by, total[m][n][i]);
             }
     }
-#pragma unroll
-    for (int m = 0; m < 2; m++)
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const uint32_t token = first_token + (warp >> 1) * 32 + m * 16 + g + (i >> 1) * 8;
-            if (token < count) finish_tile<F>(l, at, total, token, side, lane, m, i);
-        }
+    finish_tiles<F>(l, at, total, first_token + (warp >> 1) * 32, count, side);
 }
 
 template <int F> static cudaError_t start(const Linear *l, cudaStream_t s)

@@ -52,7 +52,8 @@ static __device__ __forceinline__ void finish_pair(const Linear &l, const Pair &
     for (int t = 0; t < NT; t++) {
         if (t >= tokens) break;
         if (l.gated && lane == t)
-            finish_gated(l, first_token + t, q.row[0], scaled(l, q, 0, sums[0][t]), scaled(l, q, 1, sums[1][t]));
+            finish(l, first_token + t, q.row[0],
+                   gated_of(l, q.row[0], scaled(l, q, 0, sums[0][t]), scaled(l, q, 1, sums[1][t])));
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             const tern_cuda_part &part = l.parts[q.part[r]];

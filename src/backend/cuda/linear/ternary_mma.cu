@@ -97,7 +97,7 @@ static __device__ __forceinline__ void finish_fragment(const Linear &l, Tile at,
         const float y = value_of(part, row.y, c[m][n][i], less, inverse);
         if (l.gated) {
             const int up = c[(m + 2) & 3][n][i];
-            finish_gated(l, token, row.y, y, value_of(l.parts[1], row.y, up, less, inverse));
+            finish(l, token, row.y, gated_of(l, row.y, y, value_of(l.parts[1], row.y, up, less, inverse)));
         } else {
             finish(l, token, at.col + row.y, biased(part, row.y, y));
         }

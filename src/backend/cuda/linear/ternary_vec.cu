@@ -8,7 +8,7 @@
 // asked for two steps ahead, x a quarter. Integers are exact in any order.
 #include "backend/cuda/linear/common.cuh"
 
-enum { TILE_ROWS = 16, STEP_CHUNKS = 4, AHEAD = 2 };
+enum { TILE_ROWS = 16, STEP_CHUNKS = 4, AHEAD = 2, AT_ONCE = 4 };
 
 // The most warps of a block with so many fragments of sums.
 static constexpr uint32_t most_warps(int fragments)
@@ -81,6 +81,23 @@ static __device__ __forceinline__ void multiply_step(Sums<NT, TILES> &sums, cons
     }
 }
 
+// One of them, in the place `sums` of each plane of [warps][PARTS].
+template <int PARTS>
+static __device__ __forceinline__ float output_of(const Linear &l, const int *sums, uint32_t plane, Tile at, uint32_t r,
+                                                  uint32_t token)
+{
+    int sum[PARTS] = {};
+    for (uint32_t w = 0; w < blockDim.x / 32; w++)
+#pragma unroll
+        for (int p = 0; p < PARTS; p++) sum[p] += sums[(w * PARTS + p) * plane];
+    const float inverse = l.x_scales[token];
+    const int less = l.x_sums[token];
+    const tern_cuda_part &part = l.parts[at.part];
+    const float y = (float)(sum[0] - less) * (inverse * scale_of(part, r));
+    if (PARTS == 1) return biased(part, r, y);
+    return gated_of(l, r, y, (float)(sum[PARTS - 1] - less) * (inverse * scale_of(l.parts[1], r)));
+}
+
 // Sums of all warps, then the epilogue; pool: [warps][PARTS][8 NT tokens][16 MT rows].
 template <int NT, int PARTS, int MT>
 static __device__ __forceinline__ void share_and_finish(const Linear &l, const Sums<NT, PARTS * MT> &sums, int *pool,
@@ -98,21 +115,21 @@ static __device__ __forceinline__ void share_and_finish(const Linear &l, const S
                 if (token < tokens) pool[(warp * PARTS + k / MT) * plane + token * rows + row] = sums.v[k][n][i];
             }
     __syncthreads();
-    for (uint32_t o = threadIdx.x; o < tokens * rows; o += blockDim.x) {
-        const uint32_t r = at.first + o % rows, token = first_token + o / rows;
-        if (r >= l.parts[at.part].rows) continue;
-        int sum[PARTS] = {};
-        for (uint32_t w = 0; w < blockDim.x / 32; w++)
+    const uint32_t last = l.parts[at.part].rows - at.first;
+    for (uint32_t first = threadIdx.x; first < tokens * rows; first += AT_ONCE * blockDim.x) {
+        float more[AT_ONCE];
 #pragma unroll
-            for (int p = 0; p < PARTS; p++) sum[p] += pool[(w * PARTS + p) * plane + o];
-        const float inverse = l.x_scales[token];
-        const int less = l.x_sums[token];
-        const tern_cuda_part &part = l.parts[at.part];
-        const float y = (float)(sum[0] - less) * (inverse * scale_of(part, r));
-        if (PARTS == 2) {
-            finish_gated(l, token, r, y, (float)(sum[PARTS - 1] - less) * (inverse * scale_of(l.parts[1], r)));
-        } else {
-            finish(l, token, at.col + r, biased(part, r, y));
+        for (uint32_t k = 0; k < AT_ONCE; k++) {
+            const uint32_t o = first + k * blockDim.x;
+            const bool is_there = o < tokens * rows && o % rows < last;
+            more[k] = is_there ? residual_of(l, first_token + o / rows, at.col + at.first + o % rows) : 0;
+        }
+#pragma unroll
+        for (uint32_t k = 0; k < AT_ONCE; k++) {
+            const uint32_t o = first + k * blockDim.x, token = first_token + o / rows;
+            if (o >= tokens * rows || o % rows >= last) continue;
+            put(l, token, at.col + at.first + o % rows,
+                output_of<PARTS>(l, pool + o, plane, at, at.first + o % rows, token) + more[k]);
         }
     }
 }
@@ -176,6 +193,7 @@ static __global__ void __launch_bounds__(most_warps(NT *PARTS *MT) * 32) ternary
 #pragma unroll
     for (int i = 0; i < AHEAD; i++) w.ask(i, chunk + i * warps * STEP_CHUNKS);
 
+    tern_follow();
     const uint32_t first_token = blockIdx.y * NT * 8, count = row_count(l);
     if (first_token >= count) return;
     multiply_rows<NT, PARTS, MT>(l, w, pool, at, first_token, min(count - first_token, (uint32_t)NT * 8));
@@ -193,8 +211,7 @@ template <int NT, int PARTS, int MT> static cudaError_t start(const Linear *l, c
         if (e != cudaSuccess) return e;
     }
     const dim3 grid(tiles_of(l, MT * TILE_ROWS), (l->n + NT * 8 - 1) / (NT * 8));
-    ternary_vec<NT, PARTS, MT><<<grid, warps * 32, shared, s>>>(*l);
-    return cudaGetLastError();
+    return tern_launch(ternary_vec<NT, PARTS, MT>, grid, warps * 32, shared, s, *l);
 }
 
 enum { LONG_COLS = 4096 };

@@ -194,23 +194,49 @@ static __device__ __forceinline__ Endings endings_of(const Linear &l, Tile at)
     return e;
 }
 
-// A warp for each token.
+static __device__ __forceinline__ void finish_token(const Linear &l, const Endings &e, const int *sums, Token k,
+                                                    const float (&more)[4], uint32_t t)
+{
+    float y[4], *out = l.out + (size_t)t * l.out_stride + e.col;
+#pragma unroll
+    for (int i = 0; i < 4; i++) y[i] = (float)(sums[32 * i] - k.less) * (k.inverse * e.scale[i]) + e.bias[i];
+    if (l.gated) y[0] = activated(l.activation, y[0]) * y[2], y[1] = activated(l.activation, y[1]) * y[3];
+#pragma unroll
+    for (uint32_t i = 0; i < 4; i++)
+        if (i < e.n) out[32 * i] = y[i] + more[i];
+}
+
+// A warp for each token, several at once: what is added to is asked for before any of it is written.
 template <int NT>
 static __device__ __forceinline__ void finish_tokens(const Linear &l, const Endings &e, const int *sums, uint32_t count,
                                                      const Token *tokens)
 {
+    enum { AT_ONCE = 8, WARPS = CONSUMERS / 32 };
     const uint32_t lane = threadIdx.x % 32, first = blockIdx.y * NT, n = min(count - first, (uint32_t)NT);
-#pragma unroll 4
-    for (uint32_t t = threadIdx.x / 32; t < n; t += CONSUMERS / 32) {
-        const Token k = tokens[t];
-        float y[4];
+    for (uint32_t from = threadIdx.x / 32; from < n; from += AT_ONCE * WARPS) {
+        float more[AT_ONCE][4] = {};
 #pragma unroll
-        for (int i = 0; i < 4; i++)
-            y[i] = (float)(sums[t * PITCH + lane + 32 * i] - k.less) * (k.inverse * e.scale[i]) + e.bias[i];
-        if (l.gated) y[0] = activated(l.activation, y[0]) * y[2], y[1] = activated(l.activation, y[1]) * y[3];
+        for (uint32_t k = 0; k < AT_ONCE; k++)
 #pragma unroll
-        for (uint32_t i = 0; i < 4; i++)
-            if (i < e.n) finish(l, first + t, e.col + 32 * i, y[i]);
+            for (uint32_t i = 0; i < 4; i++)
+                if (l.residual && i < e.n && from + k * WARPS < n)
+                    more[k][i] = l.residual[(size_t)(first + from + k * WARPS) * l.residual_stride + e.col + 32 * i];
+#pragma unroll
+        for (uint32_t k = 0; k < AT_ONCE; k++) {
+            const uint32_t t = from + k * WARPS;
+            if (t < n) finish_token(l, e, sums + t * PITCH + lane, tokens[t], more[k], first + t);
+        }
+    }
+}
+
+// Codes of the tile on their way to L2.
+static __device__ __forceinline__ void ask_for_codes(const Linear &l, Tile at)
+{
+    const uint32_t lines = (l.row_bytes + 127) / 128;
+    for (uint32_t i = threadIdx.x; i < TILE * lines; i += THREADS) {
+        const uint2 r = row_in_place(l, at, i / lines);
+        const uint8_t *row = l.parts[r.x].w + (size_t)min(r.y, l.parts[r.x].rows - 1) * l.row_bytes;
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(row + i % lines * 128));
     }
 }
 
@@ -237,8 +263,12 @@ static __global__ void __launch_bounds__(THREADS, 1)
     extern __shared__ __align__(1024) uint8_t stages[];
     __shared__ uint64_t barriers[2 * STAGES + 1];
     __shared__ Token tokens[NT];
-    const uint32_t count = row_count(l), base = shared_address(barriers);
+    const uint32_t base = shared_address(barriers);
     const Room room = {shared_address(stages), base, base + 8 * STAGES, base + 16 * STAGES};
+    const Tile at = tile_of(l, blockIdx.x, l.gated ? TILE / 2 : TILE);
+    if (blockIdx.y == 0) ask_for_codes(l, at);
+    tern_follow();
+    const uint32_t count = row_count(l);
     if (blockIdx.y * NT >= count) return;
     if (threadIdx.x == 0) {
         for (uint32_t i = 0; i < STAGES; i++) {
@@ -249,7 +279,6 @@ static __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("fence.mbarrier_init.release.cluster;");
     }
     __syncthreads();
-    const Tile at = tile_of(l, blockIdx.x, l.gated ? TILE / 2 : TILE);
     if (threadIdx.x >= CONSUMERS) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
         if (threadIdx.x < NOTES) fetch_stages<NT>(l, &map, at, room);
@@ -276,8 +305,7 @@ template <int NT> static cudaError_t start(const Linear *l, cudaStream_t s)
     const cudaError_t e = cudaFuncSetAttribute(ternary_wgmma<NT>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
     if (e != cudaSuccess) return e;
     const dim3 grid(tiles_of(l, l->gated ? TILE / 2 : TILE), (l->n + NT - 1) / NT);
-    ternary_wgmma<NT><<<grid, THREADS, shared, s>>>(*l, map);
-    return cudaGetLastError();
+    return tern_launch(ternary_wgmma<NT>, grid, THREADS, shared, s, *l, map);
 }
 
 typedef struct width {

@@ -1,4 +1,5 @@
 /* Ops on rows: embedding, norms, the int8 quantiser, and what goes element by element. */
+#include "backend/cuda/launch.cuh"
 #include "backend/cuda/rows/levels.cuh"
 #include "backend/cuda/unpack.cuh"
 
@@ -13,6 +14,7 @@ static dim3 rows_grid(tern_cuda_count c, uint32_t x)
 static __global__ void embed(tern_cuda_embed p)
 {
     const uint32_t t = blockIdx.y, c = blockIdx.x * THREADS + threadIdx.x;
+    tern_follow();
     if (t >= tern_rows_now(p.count) || c >= p.table.cols) return;
     const uint32_t id = (uint32_t)p.ids[t];
     if (id >= p.table.rows) return;
@@ -23,8 +25,7 @@ static __global__ void embed(tern_cuda_embed p)
 
 cudaError_t tern_cuda_run_embed(const tern_cuda_embed *p, cudaStream_t stream)
 {
-    embed<<<rows_grid(p->count, (p->table.cols + THREADS - 1) / THREADS), THREADS, 0, stream>>>(*p);
-    return cudaGetLastError();
+    return tern_launch(embed, rows_grid(p->count, (p->table.cols + THREADS - 1) / THREADS), THREADS, 0, stream, *p);
 }
 
 static __device__ float norm_factor(const float *x, uint32_t cols, float eps, float *room)
@@ -39,6 +40,7 @@ static __global__ void norm(tern_cuda_norm p)
 {
     __shared__ float room[32];
     const uint32_t t = blockIdx.y, first = blockIdx.x * p.group;
+    tern_follow();
     if (t >= tern_rows_now(p.count)) return;
     const float *x = p.x.data + (size_t)t * p.x.stride + first;
     const float r = norm_factor(x, p.group, p.eps, room);
@@ -52,8 +54,7 @@ static __global__ void norm(tern_cuda_norm p)
 
 cudaError_t tern_cuda_run_norm(const tern_cuda_norm *p, cudaStream_t stream)
 {
-    norm<<<rows_grid(p->count, p->cols / p->group), THREADS, 0, stream>>>(*p);
-    return cudaGetLastError();
+    return tern_launch(norm, rows_grid(p->count, p->cols / p->group), THREADS, 0, stream, *p);
 }
 
 static __device__ float finite(float v)
@@ -70,6 +71,7 @@ static __global__ void __launch_bounds__(QUANTIZE_THREADS) quantize(tern_cuda_qu
     __shared__ float sums[32], largest[32];
     __shared__ int totals[32];
     const uint32_t t = blockIdx.y, step = blockDim.x;
+    tern_follow();
     if (t >= tern_rows_now(p.count)) return;
     const float *x = p.x.data + (size_t)t * p.x.stride;
     float held[HELD], r = 1.0f, most = 1e-5f, squares = 0;
@@ -119,6 +121,7 @@ static __global__ void __launch_bounds__(THREADS) quantize_fours(const __grid_co
     __shared__ float sums[32], largest[32];
     __shared__ int totals[32];
     const uint32_t t = blockIdx.y, mine = threadIdx.x * 4;
+    tern_follow();
     if (t >= tern_rows_now(p.count)) return;
     const float *x = p.x.data + (size_t)t * p.x.stride;
     float4 held[ROUNDS];
@@ -160,10 +163,8 @@ static bool fits_fours(const tern_cuda_quantize *p)
 cudaError_t tern_cuda_run_quantize(const tern_cuda_quantize *p, cudaStream_t stream)
 {
     const dim3 grid = rows_grid(p->count, 1);
-    if (p->count.most <= 64) quantize<<<grid, QUANTIZE_THREADS, 0, stream>>>(*p);
-    else if (fits_fours(p)) quantize_fours<<<grid, THREADS, 0, stream>>>(*p);
-    else quantize<<<grid, THREADS, 0, stream>>>(*p);
-    return cudaGetLastError();
+    if (p->count.most <= 64) return tern_launch(quantize, grid, QUANTIZE_THREADS, 0, stream, *p);
+    return tern_launch(fits_fours(p) ? quantize_fours : quantize, grid, THREADS, 0, stream, *p);
 }
 
 /* ---- element by element: a kernel for each, over the columns in x and the rows in y */
@@ -215,13 +216,13 @@ struct combined {
 template <typename Op> static __global__ void elements(tern_cuda_elements p)
 {
     const uint32_t t = blockIdx.y, c = blockIdx.x * THREADS + threadIdx.x;
+    tern_follow();
     if (t < tern_rows_now(p.count) && c < p.cols) p.out.data[(size_t)t * p.out.stride + c] = Op::at(p, t, c);
 }
 
 template <typename Op> static cudaError_t run_elements(const tern_cuda_elements *p, cudaStream_t stream)
 {
-    elements<Op><<<rows_grid(p->count, (p->cols + THREADS - 1) / THREADS), THREADS, 0, stream>>>(*p);
-    return cudaGetLastError();
+    return tern_launch(elements<Op>, rows_grid(p->count, (p->cols + THREADS - 1) / THREADS), THREADS, 0, stream, *p);
 }
 
 cudaError_t tern_cuda_run_gate(const tern_cuda_elements *p, cudaStream_t stream)
@@ -250,7 +251,10 @@ cudaError_t tern_cuda_run_combine(const tern_cuda_elements *p, cudaStream_t stre
 }
 
 /* ---- experts: a thread for each token, as ops/ref/ref_experts.c */
-static __device__ bool precedes(float a, float b) { return a >= b || b != b; }
+static __device__ bool precedes(float a, float b)
+{
+    return a >= b || b != b;
+}
 
 static __global__ void route(tern_cuda_route p)
 {

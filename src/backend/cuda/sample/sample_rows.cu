@@ -1,4 +1,5 @@
 /* SAMPLE of each row of logits: slices of a row give their highest, then a block for each row draws from those. */
+#include "backend/cuda/launch.cuh"
 #include "backend/cuda/sample/choose.cuh"
 
 struct block_threads {
@@ -16,6 +17,7 @@ struct block_threads {
 static __global__ void __launch_bounds__(block_threads::threads) find_in_slice(tern_cuda_sample_rows p)
 {
     __shared__ candidate room[32];
+    tern_follow();
     const uint32_t row = blockIdx.y, each = (p.n_vocab + gridDim.x - 1) / gridDim.x, from = blockIdx.x * each;
     const uint32_t top_k = row < tern_rows_now(p.count) ? min(p.samplers[row].top_k, (uint32_t)MOST) : 0;
     if (top_k == 0) return;
@@ -30,6 +32,7 @@ static __global__ void __launch_bounds__(block_threads::threads) choose(tern_cud
     __shared__ shortlist s;
     __shared__ float weights[MOST];
     const uint32_t row = blockIdx.x;
+    tern_follow();
     if (row >= tern_rows_now(p.count)) return;
     const tern_cuda_row_sampler c = p.samplers[row];
     const uint32_t top_k = min(c.top_k, (uint32_t)MOST);
@@ -43,7 +46,7 @@ static __global__ void __launch_bounds__(block_threads::threads) choose(tern_cud
 
 cudaError_t tern_cuda_run_sample_rows(const tern_cuda_sample_rows *p, cudaStream_t stream)
 {
-    find_in_slice<<<dim3(p->slices, p->count.most), block_threads::threads, 0, stream>>>(*p);
-    choose<<<p->count.most, block_threads::threads, 0, stream>>>(*p);
-    return cudaGetLastError();
+    const cudaError_t e =
+        tern_launch(find_in_slice, dim3(p->slices, p->count.most), block_threads::threads, 0, stream, *p);
+    return e ? e : tern_launch(choose, p->count.most, block_threads::threads, 0, stream, *p);
 }

@@ -123,8 +123,9 @@ static __device__ __forceinline__ void finish_dense(const Linear &l, const pair_
     for (uint32_t i = threadIdx.x; i < p.to - p.from; i += WALK_THREADS) {
         uint32_t row = p.from + i;
         if (l.gated) {
-            finish_gated(l, 0, row, split_sum(p, sums, i, 0) * scale_of(l.parts[0], row),
-                         split_sum(p, sums, i, 1) * scale_of(l.parts[1], row));
+            finish(l, 0, row,
+                   gated_of(l, row, split_sum(p, sums, i, 0) * scale_of(l.parts[0], row),
+                            split_sum(p, sums, i, 1) * scale_of(l.parts[1], row)));
         } else {
             const tern_cuda_part &part = l.parts[part_of_row(l, row)];
             finish(l, 0, p.from + i, biased(part, row, split_sum(p, sums, i / 2, i % 2) * scale_of(part, row)));

@@ -1,0 +1,44 @@
+/* How kernels follow each other on a stream: programmatic dependent launch (CUDA C++ Programming Guide, "Programmatic
+ * Dependent Launch and Synchronization"), compute capability 9.0 and later; an ordinary launch elsewhere. */
+#ifndef TERN_BACKEND_CUDA_LAUNCH_CUH
+#define TERN_BACKEND_CUDA_LAUNCH_CUH
+
+#include <cuda_runtime_api.h>
+
+/* Of a kernel that tern_launch started: waits until the kernels before have ended, and lets the next one take what room
+ * is left meanwhile. Every block comes here, before it reads or writes what other kernels do, and before it ends:
+ * whoever waits for this kernel relies on it for those before. */
+static __device__ __forceinline__ void tern_follow()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+static inline bool tern_launches_early(void)
+{
+    int device = 0, major = 0;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 9;
+}
+
+/* Launches a kernel that calls tern_follow; as early as the device allows. */
+template <typename... Params, typename... Args>
+static inline cudaError_t tern_launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared,
+                                      cudaStream_t stream, const Args &...args)
+{
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.dynamicSmemBytes = shared;
+    config.stream = stream;
+    config.attrs = &early;
+    config.numAttrs = tern_launches_early() ? 1 : 0;
+    return cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...);
+}
+
+#endif

@@ -91,7 +91,7 @@ python-wheel: deps ## Build a wheel of the Python package, which holds the libra
 
 install: deps ## Install the command, the libraries and the bundled model (PREFIX, DESTDIR)
 	@$(CMAKE_QUIET) --preset release
-	@cmake --build --preset release --target tern tern_static tern_shared
+	@cmake --build --preset release --target install_needs
 	@DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)"
 
 asan tsan clang: deps-ci ## Build and test with sanitizers, or with clang

@@ -28,3 +28,11 @@ if(TARGET tern)
   install(DIRECTORY ${PROJECT_BINARY_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command
     FILES_MATCHING PATTERN "*.1")
 endif()
+
+# All that is installed, and nothing else: what `make install` builds.
+add_custom_target(install_needs DEPENDS tern_static tern_shared)
+foreach(target tern tern_mpi)
+  if(TARGET ${target})
+    add_dependencies(install_needs ${target})
+  endif()
+endforeach()

@@ -160,6 +160,7 @@ static const chat_command commands[] = {
     {"help", "", "Show this list", run_help},
     {"exit", "", "Leave (Ctrl-D does the same)", run_exit},
     {"quit", "", "Leave", run_exit},
+    {"bye", "", "Leave", run_exit},
     {"clear", "", "Forget the conversation", run_clear},
     {"system", " TEXT", "Tell the model something first; without TEXT: nothing", run_system},
     {"regenerate", "", "Answer the last message again", run_regenerate},
@@ -285,14 +286,15 @@ static void greet(const tern_chat_talk *talk)
     if (tern_engine_describe(talk->engine, &info, NULL) != TERN_OK) return;
     const bool found = tern_app_find_model(talk->options, &path, &ignored) == TERN_OK;
     const char *slash = found ? strrchr(path.text, '/') : NULL;
-    printf("%s (%s, %.3g G parameters) on %s, %u tokens of context\nType a message; /help lists what else there is, "
+    const bool small = info.parameters < 1000000000;
+    printf("%s (%s, %.3g %c parameters) on %s, %u tokens of context\nType a message; /help lists what else there is, "
            "Ctrl-D leaves.\n",
            tern_show_z(slash   ? slash + 1
                        : found ? path.text
                                : info.name)
                .text,
-           info.architecture, (double)info.parameters * 1e-9, info.device ? info.device : info.backend,
-           tern_session_n_ctx(talk->session));
+           info.architecture, (double)info.parameters * (small ? 1e-6 : 1e-9), small ? 'M' : 'G',
+           info.device ? info.device : info.backend, tern_session_n_ctx(talk->session));
 }
 
 static tern_status run(const tern_options *o, tern_error *err)

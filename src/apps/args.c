@@ -150,7 +150,10 @@ static tern_status set_whole(const tern_flag *f, const char *value, void *field,
 {
     char *end;
     errno = 0;
-    if (f->min < 0 && strcmp(value, "-1") == 0) value = "0"; /* no limit */
+    if (f->min < 0 && strcmp(value, "-1") == 0) {
+        *(uint32_t *)field = UINT32_MAX; /* no limit */
+        return TERN_OK;
+    }
     unsigned long long v = strtoull(value, &end, 10);
     bool in_range = (double)v >= f->min && (f->max <= f->min || (double)v <= f->max) &&
                     (f->kind == TERN_FLAG_U64 || v <= UINT32_MAX);

@@ -273,7 +273,7 @@ static tern_status converse(tern_chat_talk *talk, tern_chat_input *input, tern_e
 static void defaults(tern_options *o)
 {
     tern_app_generation_defaults(o);
-    o->n_tokens = 0;
+    o->n_tokens = UINT32_MAX;
     o->bundled = "chat.gguf";
 }
 
@@ -303,6 +303,8 @@ static tern_status run(const tern_options *o, tern_error *err)
     tern_chat_talk talk;
     tern_chat_input input = {0};
     tern_status status;
+    if (o->n_tokens == 0)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "-n 0: an answer of 1 token or more expected, or -1: no limit");
     TERN_GOTO(tern_chat_talk_open(&talk, &options, err));
     if (o->restore) TERN_GOTO(tern_chat_talk_load(&talk, o->restore, err));
     if (o->restore) TERN_GOTO(set_file(&talk, o->restore, err));

@@ -189,10 +189,22 @@ static tern_status finish(story *s, tern_app_cost *cost, tern_error *err)
     /* Also where nobody reads any more, as when the terminal was closed. */
     if (o->save) TERN_TRY(tern_session_save(s->session, o->save, err));
     if (s->failed) return tern_app_flush(err);
-    if (o->verbose && !tern_app_interrupted()) tern_app_measure_cost(cost, s->engine);
+    if (o->verbose && o->n_tokens && !tern_app_interrupted()) tern_app_measure_cost(cost, s->engine);
     if (o->json) return print_json(s, cost, err);
-    if (o->verbose || (!o->quiet && isatty(STDERR_FILENO))) tern_app_print_cost(cost);
+    if (o->n_tokens && (o->verbose || (!o->quiet && isatty(STDERR_FILENO)))) tern_app_print_cost(cost);
     return TERN_OK;
+}
+
+/* What was made before an error is kept, too: the first error is the one that is told. */
+static tern_status generate_text(story *s, tern_app_generation *g, tern_generate_result *result, tern_error *err)
+{
+    tern_error ignored;
+    if (s->options->n_tokens == 0) return tern_session_append(s->session, s->ids.ids, (uint32_t)s->ids.n, err);
+    const tern_status status = tern_generate(s->session, s->ids.ids, (uint32_t)s->ids.n, &g->params, result, err);
+    if (status == TERN_OK) return TERN_OK;
+    if (!s->options->json && s->last && s->last != '\n') show(s, "\n", 1);
+    if (s->options->save) (void)tern_session_save(s->session, s->options->save, &ignored);
+    return status;
 }
 
 static tern_status generate(story *s, tern_app_generation *g, tern_error *err)
@@ -207,7 +219,7 @@ static tern_status generate(story *s, tern_app_generation *g, tern_error *err)
     TERN_TRY(tokenize_prompt(s, err));
     TERN_TRY(check_length(s, err));
     if (!s->options->json && !s->options->quiet) show(s, s->prompt.data, s->prompt.size);
-    TERN_TRY(tern_generate(s->session, s->ids.ids, (uint32_t)s->ids.n, &g->params, &cost.result, err));
+    TERN_TRY(generate_text(s, g, &cost.result, err));
     if (!s->options->quiet) tern_app_note_steps(&cost.result, s->options);
     TERN_TRY(finish(s, &cost, err));
     return tern_app_interrupted() ? tern_app_fail_interrupted(err) : TERN_OK;

@@ -108,7 +108,7 @@ const tern_flag tern_flags_sampling[] = {
 
 const tern_flag tern_flags_generation[] = {
     {"n-tokens", 'n', TERN_FLAG_U32, "N", FIELD(n_tokens), -1, 1 << 24,
-     "Tokens to generate at most; 0 or -1: until the context is full"},
+     "Tokens to generate at most; -1: until the context is full; 0: none, the prompt is evaluated"},
     {"stop", 0, TERN_FLAG_TEXTS, "TEXT", FIELD(stops), 0, 0, "Ends the text where this appears; may be repeated"},
     {"ignore-eos", 0, TERN_FLAG_BOOL, NULL, FIELD(ignore_eos), 0, 0, "Goes on after the model ended its text"},
     {"context-shift", 0, TERN_FLAG_BOOL, NULL, FIELD(context_shift), 0, 0,

@@ -161,7 +161,7 @@ static void ctrl_c_ends_a_generation_cleanly(void **state)
     int out, status;
     char byte;
     pid_t pid = test_tern_start(
-        TERN_WORDS("run", "-m", test_small_model(), BEGIN, "-n", "0", "--ignore-eos", "--context-shift"), &out);
+        TERN_WORDS("run", "-m", test_small_model(), BEGIN, "-n", "-1", "--ignore-eos", "--context-shift"), &out);
     assert_int_equal(read(out, &byte, 1), 1);
     kill(pid, SIGINT);
     while (read(out, &byte, 1) == 1)
@@ -180,7 +180,7 @@ static void a_reader_may_go_away(void **state)
     int out, status;
     const char *file = test_scratch("cli-unread.session");
     unlink(file);
-    pid_t pid = test_tern_start(TERN_WORDS("run", "-m", test_small_model(), BEGIN, "-n", "0", "--ignore-eos",
+    pid_t pid = test_tern_start(TERN_WORDS("run", "-m", test_small_model(), BEGIN, "-n", "-1", "--ignore-eos",
                                            "--context-shift", "--save", file),
                                 &out);
     close(out);
@@ -190,6 +190,24 @@ static void a_reader_may_go_away(void **state)
     test_output o = TERN("run", "-m", test_small_model(), "-n", "1", "--restore", file);
     if (o.code != 0) fail_msg("%s", o.err);
     test_output_free(&o);
+}
+
+/* -n 0: the prompt alone, and a session goes on from it as if it had not ended. */
+static void no_tokens_evaluate_the_prompt(void **state)
+{
+    (void)state;
+    const char *file = test_scratch("cli-prompt.session");
+    unlink(file);
+    test_output o = TERN("run", "-m", test_small_model(), BEGIN, "-n", "0", "--save", file);
+    assert_int_equal(o.code, 0);
+    assert_string_equal(o.out, "Once upon a time\n");
+    test_output on = TERN("run", "-m", test_small_model(), "-n", "12", "--greedy", "--restore", file);
+    test_output all = TERN("run", "-m", test_small_model(), BEGIN, "-n", "12", "--greedy", "-q");
+    assert_int_equal(on.code, 0);
+    assert_string_equal(on.out, all.out);
+    test_output_free(&o);
+    test_output_free(&on);
+    test_output_free(&all);
 }
 
 static void ids_on_a_line(const json_t *ids, char *out)
@@ -321,14 +339,23 @@ static void data_is_made_and_shown(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(run_writes_the_golden_texts), cmocka_unit_test(run_reports_as_json),
-    cmocka_unit_test(same_seed_same_text),         cmocka_unit_test(the_largest_seed_is_one),
-    cmocka_unit_test(too_much_input_is_refused),   cmocka_unit_test(terminals_get_no_escapes),
-    cmocka_unit_test(prompts_come_in_four_ways),   cmocka_unit_test(a_prompt_that_is_too_long_is_counted),
-    cmocka_unit_test(stop_strings_end_the_text),   cmocka_unit_test(ctrl_c_ends_a_generation_cleanly),
-    cmocka_unit_test(a_reader_may_go_away),        cmocka_unit_test(tokenize_gives_the_golden_ids),
-    cmocka_unit_test(tokenize_reports_as_json),    cmocka_unit_test(sessions_are_saved_and_restored),
-    cmocka_unit_test(devices_and_version_report),  cmocka_unit_test(completion_is_a_script),
+    cmocka_unit_test(run_writes_the_golden_texts),
+    cmocka_unit_test(run_reports_as_json),
+    cmocka_unit_test(same_seed_same_text),
+    cmocka_unit_test(the_largest_seed_is_one),
+    cmocka_unit_test(too_much_input_is_refused),
+    cmocka_unit_test(terminals_get_no_escapes),
+    cmocka_unit_test(prompts_come_in_four_ways),
+    cmocka_unit_test(a_prompt_that_is_too_long_is_counted),
+    cmocka_unit_test(stop_strings_end_the_text),
+    cmocka_unit_test(ctrl_c_ends_a_generation_cleanly),
+    cmocka_unit_test(a_reader_may_go_away),
+    cmocka_unit_test(no_tokens_evaluate_the_prompt),
+    cmocka_unit_test(tokenize_gives_the_golden_ids),
+    cmocka_unit_test(tokenize_reports_as_json),
+    cmocka_unit_test(sessions_are_saved_and_restored),
+    cmocka_unit_test(devices_and_version_report),
+    cmocka_unit_test(completion_is_a_script),
     cmocka_unit_test(data_is_made_and_shown),
 };
 

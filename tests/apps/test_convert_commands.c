@@ -148,7 +148,7 @@ static void a_file_that_is_cut_while_it_is_used_is_named(void **state)
     assert_ok(tern_file_read(&whole, test_small_model(), 1 << 24, &err), err);
     test_write_file(path, whole.data, whole.size);
     pid_t pid = test_tern_start_logged(
-        TERN_WORDS("run", "-m", path, BEGIN, "-n", "0", "--ignore-eos", "--context-shift"), &out, log);
+        TERN_WORDS("run", "-m", path, BEGIN, "-n", "-1", "--ignore-eos", "--context-shift"), &out, log);
     assert_int_equal(read(out, &byte, 1), 1);
     assert_int_equal(truncate(path, 8192), 0);
     while (read(out, &byte, 1) == 1)

@@ -27,6 +27,23 @@ static void what_meets_a_bound_is_said(void **state)
                   "tern run: error: the grammar takes more than 8388608 steps for one token: fewer or smaller");
 }
 
+/* Of a text that meets a bound in its midst what there is has been saved. */
+static void what_was_made_before_a_bound_is_saved(void **state)
+{
+    (void)state;
+    const char *file = test_scratch("bound.session");
+    unlink(file);
+    test_output o = TERN("run", "-m", test_small_model(), "-p", "Once upon a time", "-n", "200", "--ignore-eos", "-q",
+                         "--save", file, "--grammar", "root ::= [^0-9]{20} ([a-zA-Z0-9 ,.]{0,200} \"b\"?){0,200}");
+    assert_int_equal(o.code, 1);
+    assert_non_null(strstr(o.err, "8388608 steps"));
+    test_output on = TERN("run", "-m", test_small_model(), "-n", "3", "--greedy", "--restore", file);
+    if (on.code != 0) fail_msg("%s", on.err);
+    assert_true(strlen(o.out) > 10);
+    test_output_free(&o);
+    test_output_free(&on);
+}
+
 /* The signal came while it was compiled: nothing is generated. */
 static void a_signal_stops_after_compiling(void **state)
 {
@@ -51,6 +68,7 @@ static void a_signal_stops_after_compiling(void **state)
 }
 
 static const struct CMUnitTest tests[] = {cmocka_unit_test(what_meets_a_bound_is_said),
+                                          cmocka_unit_test(what_was_made_before_a_bound_is_saved),
                                           cmocka_unit_test(a_signal_stops_after_compiling)};
 
 TEST_GROUP(grammar_commands, "", tests);

@@ -10,6 +10,6 @@ from .errors import (Busy, Cancelled, ContextFull, InputOutputError, InvalidArgu
                      NotFound, OutOfMemory, TernError, Unsupported)
 from .train import finetune
 
-__all__ = ["Adapter", "Cancelled", "ContextFull", "Engine", "Grammar", "InputOutputError", "InvalidArgument",
+__all__ = ["Adapter", "Busy", "Cancelled", "ContextFull", "Engine", "Grammar", "InputOutputError", "InvalidArgument",
            "LimitExceeded", "Malformed", "NotFinite", "NotFound", "OutOfMemory", "Sampler", "Session", "TernError",
            "Unsupported", "finetune", "version"]

@@ -242,23 +242,25 @@ static void test_parameters(void **state)
         }
 }
 
+/* A device whose bindings are smaller than a cache. */
+static const tern_gpu_caps small_bindings = {.subgroup_max = 128,
+                                             .workgroup_bytes = 32768,
+                                             .workgroup_invocations = 256,
+                                             .max_groups = 65535,
+                                             .max_binding = 160 << 10,
+                                             .device_fences = true};
+
 /* Caches larger than a binding, whose pages lie in any order: one query at a time and in tiles. */
 static void test_slices(void **state)
 {
     (void)state;
-    const tern_gpu_caps limits = {.subgroup_max = 128,
-                                  .workgroup_bytes = 32768,
-                                  .workgroup_invocations = 256,
-                                  .max_groups = 65535,
-                                  .max_binding = 160 << 10,
-                                  .device_fences = true};
     static const struct {
         uint32_t n_heads, n_kv_heads, head_dim, n_ctx;
     } shapes[] = {{4, 2, 64, 512}, {9, 3, 40, 512}, {4, 2, 320, 128}, {3, 3, 128, 256}, {3, 3, 100, 256}};
     tern_rng rng;
     test_seed(&rng);
     test_gpu_backend();
-    tern_backend *backend = test_gpu_open(&limits);
+    tern_backend *backend = test_gpu_open(&small_bindings);
     for (uint32_t i = 0; i < 30; i += test_quick() ? 5 : 1) {
         const uint32_t at = i < 24 ? i % 4 : 4, ctx = shapes[at].n_ctx;
         test_attention_shape s = {.n_heads = shapes[at].n_heads,
@@ -275,7 +277,7 @@ static void test_slices(void **state)
         test_attention_shape one = s;
         one.max_tokens = one.n_tokens = 1;
         if (i % 2) s = asked(&s, i), one = asked(&one, i);
-        assert_true((uint64_t)2 * ctx * s.n_kv_heads * s.head_dim * (s.f32 ? 4 : 2) > limits.max_binding);
+        assert_true((uint64_t)2 * ctx * s.n_kv_heads * s.head_dim * (s.f32 ? 4 : 2) > small_bindings.max_binding);
         test_attention_check(&rng, &s, backend);
         test_attention_check_fused(&rng, &one, backend);
     }
@@ -321,16 +323,10 @@ static void test_blocks(void **state)
 static void test_blocks_in_slices(void **state)
 {
     (void)state;
-    const tern_gpu_caps limits = {.subgroup_max = 128,
-                                  .workgroup_bytes = 32768,
-                                  .workgroup_invocations = 256,
-                                  .max_groups = 65535,
-                                  .max_binding = 160 << 10,
-                                  .device_fences = true};
     tern_rng rng;
     test_seed(&rng);
     test_gpu_backend();
-    tern_backend *backend = test_gpu_open(&limits);
+    tern_backend *backend = test_gpu_open(&small_bindings);
     for (uint32_t i = 0; i < 12; i += test_quick() ? 5 : 1) {
         const uint32_t n_kv_heads = i % 2 ? 3 : 1, n_ctx = i % 2 ? 1024 : 4096, n = i % 3 == 0 ? 2 : 11;
         const test_attention_shape s = {.n_heads = i % 3 == 2 ? n_kv_heads : 6,
@@ -342,7 +338,8 @@ static void test_blocks_in_slices(void **state)
                                         .max_tokens = n,
                                         .n_tokens = n,
                                         .first = i * n_ctx / 13};
-        assert_true(tern_cache_bytes(s.blocks.k, (size_t)2 * n_ctx * n_kv_heads * s.head_dim) > limits.max_binding);
+        assert_true(tern_cache_bytes(s.blocks.k, (size_t)2 * n_ctx * n_kv_heads * s.head_dim) >
+                    small_bindings.max_binding);
         test_attention_check(&rng, &s, backend);
     }
     backend->close(backend);

@@ -244,10 +244,14 @@ typedef struct tern_generate_params {
     bool context_shift; /* make room instead of stopping; keeps the first n_keep tokens */
     uint32_t n_keep;
     uint32_t draft_tokens; /* prompt-lookup speculation: at most so many drafted tokens a step; 0: off. Needs a session
-                            * with max_outputs > draft_tokens. Lossless: the text is the same as without. */
+                            * with max_outputs > draft_tokens. Lossless: the text is the same as without. A step drafts
+                            * as many as pay, by what was right and what steps took so far, or none. */
     /* A session of a small model with the same vocabulary, which guesses where the text's last three tokens did not
      * come before; what it held is replaced. NULL: look-up alone guesses. Lossless as well. */
     tern_session *draft;
+    /* [draft_tokens + 1] what a step of 1, 2, ... tokens takes, in any unit, instead of what it is measured to take;
+     * guesses of `draft` are free then. NULL: measured. n_drafted then depends on time, the text never does. */
+    const double *draft_costs;
     /* Which tokens may be taken (a grammar's, tern_grammar_state_filter); NULL: all. The host chooses then, and an end
      * token ends the text also with ignore_eos. Drafts, context shifts and sampling work as without. */
     const tern_token_filter *filter;

@@ -133,8 +133,8 @@ class GenerateParams(Structure):
     _fields_: Fields = [("sampler", SamplerParams), ("max_tokens", c_uint32), ("stops", POINTER(c_char_p)),
                         ("n_stops", c_uint32), ("ignore_eos", c_bool), ("show_special", c_bool),
                         ("context_shift", c_bool), ("n_keep", c_uint32), ("draft_tokens", c_uint32),
-                        ("draft", c_void_p), ("filter", POINTER(TokenFilter)), ("on_piece", ON_PIECE),
-                        ("context", c_void_p)]
+                        ("draft", c_void_p), ("draft_costs", POINTER(c_double)), ("filter", POINTER(TokenFilter)),
+                        ("on_piece", ON_PIECE), ("context", c_void_p)]
 
 
 class GenerateResult(Structure):

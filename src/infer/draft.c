@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "infer/speculation.h"
 
 enum { SPARSE = 4 }; /* places in a table for each token */
 
@@ -69,11 +70,28 @@ static uint32_t find(const tern_draft *draft, uint32_t n)
     return next;
 }
 
+/* Of the longest n-gram that is found. */
+static uint32_t find_longest(tern_draft *draft, uint32_t shortest)
+{
+    uint32_t next = 0;
+    index_tokens(draft);
+    for (uint32_t length = TERN_DRAFT_LONGEST; length >= shortest && next == 0; length--) next = find(draft, length);
+    return next;
+}
+
+uint32_t tern_draft_match(tern_draft *draft, uint32_t shortest, int32_t *next)
+{
+    const uint32_t at = find_longest(draft, shortest), end = draft->n_tokens;
+    uint32_t n = 0;
+    if (at == 0) return 0;
+    *next = draft->tokens[at];
+    while (n < TERN_GUESS_LONGEST && n < at && draft->tokens[at - 1 - n] == draft->tokens[end - 1 - n]) n++;
+    return n;
+}
+
 uint32_t tern_draft_propose(tern_draft *draft, uint32_t shortest, int32_t *out, uint32_t n)
 {
-    index_tokens(draft);
-    uint32_t next = 0;
-    for (uint32_t length = TERN_DRAFT_LONGEST; length >= shortest && next == 0; length--) next = find(draft, length);
+    const uint32_t next = find_longest(draft, shortest);
     if (next == 0) return 0;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t at = next + i;

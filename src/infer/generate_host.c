@@ -14,12 +14,16 @@ tern_status tern_generation__host_init(tern_generation *g, tern_error *err)
         g->allowed = tern_alloc(g->n_allowed * sizeof *g->allowed);
         if (!g->allowed) return tern_fail_alloc(err, g->n_allowed * sizeof *g->allowed);
     }
-    return g->params.draft_tokens ? tern_draft_init(&g->draft, tern_session_n_ctx(g->session), err) : TERN_OK;
+    if (!g->params.draft_tokens) return TERN_OK;
+    tern_guess_rates_init(&g->rates);
+    TERN_TRY(tern_step_costs_init(&g->costs, g->params.draft_tokens + 1, g->params.draft_costs, err));
+    return tern_draft_init(&g->draft, tern_session_n_ctx(g->session), err);
 }
 
 void tern_generation__host_deinit(tern_generation *g)
 {
     tern_draft_deinit(&g->draft);
+    tern_step_costs_deinit(&g->costs);
     tern_free(g->batch);
     tern_free(g->allowed);
 }
@@ -32,12 +36,27 @@ tern_status tern_generation__host_begin(tern_generation *g, const int32_t *promp
     return TERN_OK;
 }
 
+/* Tokens that must match for a look-up to be trusted more than the draft model. */
+static uint32_t shortest_match(const tern_generation *g)
+{
+    return g->params.draft ? TERN_DRAFT_LONGEST : 1;
+}
+
+/* What would follow the last decided token. */
+static void look_up(tern_generation *g)
+{
+    g->match = tern_draft_match(&g->draft, shortest_match(g), &g->looked_up);
+}
+
 /* Takes what the session holds as decided, with the logits of its last token in row 0. */
 static void decide_all(tern_generation *g)
 {
     g->position = tern_session_n_tokens(g->session);
     g->row = 0;
-    if (g->params.draft_tokens) tern_draft_reset(&g->draft, tern_session_tokens(g->session), g->position);
+    g->n_guessed = 0;
+    if (!g->params.draft_tokens) return;
+    tern_draft_reset(&g->draft, tern_session_tokens(g->session), g->position);
+    look_up(g);
 }
 
 void tern_generation__host_evaluated(tern_generation *g)
@@ -53,6 +72,8 @@ void tern_generation__host_evaluated(tern_generation *g)
     g->deciding = false;
     g->position++;
     g->row = 0;
+    if (g->params.draft_tokens)
+        tern_step_costs_learn(&g->costs, g->n_rows, tern_generation__now_ms() - g->step_start_ms);
 }
 
 void tern_generation__host_end(tern_generation *g)
@@ -79,40 +100,57 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Guesses by look-up, and where it finds little by the draft model. */
-static tern_status propose(tern_generation *g, uint32_t n, uint32_t *n_out, tern_error *err)
+/* Guesses of the draft model; what one takes is learnt. */
+static tern_status ask_model(tern_generation *g, uint32_t n, uint32_t *n_out, tern_error *err)
 {
-    tern_session *s = g->session, *model = g->params.draft;
-    *n_out = tern_draft_propose(&g->draft, model ? TERN_DRAFT_LONGEST : 1, g->batch + 1, n);
-    if (*n_out || !model) return TERN_OK;
+    tern_session *s = g->session;
+    const double start = tern_generation__now_ms();
     s->tokens[g->position] = g->batch[0]; /* where it will be */
-    return tern_draft_model_propose(model, s->tokens, g->position + 1, g->batch + 1, n, n_out, err);
+    TERN_TRY(tern_draft_model_propose(g->params.draft, s->tokens, g->position + 1, g->batch + 1, n, n_out, err));
+    if (!g->params.draft_costs) g->rates.model_ms = (tern_generation__now_ms() - start) / (*n_out ? *n_out : 1);
+    g->n_guessed = *n_out;
+    return TERN_OK;
 }
 
-/* Drafts tokens after batch[0], as many as fit and are wanted; after a bad draft few, for each costs time. */
+/* Drafts tokens after batch[0], as many as fit and pay: by look-up, and where it finds little by the draft model. */
 static tern_status draft(tern_generation *g, uint32_t *n_out, tern_error *err)
 {
-    *n_out = 0;
+    *n_out = g->n_guessed = 0;
     const tern_generate_params *p = &g->params;
+    const tern_step_plan plan = {1, 1};
     uint32_t n = smaller(p->draft_tokens, tern_session_n_ctx(g->session) - g->position - 1);
     if (p->max_tokens) n = smaller(n, p->max_tokens - g->result.n_generated);
-    if (g->result.n_drafted) n = smaller(n, 2 * g->n_right + 1);
-    if (n == 0 || g->stopped) return TERN_OK;
-    TERN_TRY(propose(g, n, n_out, err));
+    if (n == 0 || g->stopped || (!g->match && !p->draft)) return TERN_OK;
+    n = tern_speculate(&g->costs, &g->rates, &plan, g->match, n);
+    if (n == 0) return TERN_OK;
+    if (g->match) *n_out = tern_draft_propose(&g->draft, shortest_match(g), g->batch + 1, n);
+    else TERN_TRY(ask_model(g, n, n_out, err));
     g->result.n_drafted += *n_out;
-    if (*n_out) g->n_right = 0;
     return TERN_OK;
+}
+
+/* Whether what was guessed to come here came; and what is guessed to come next. */
+static void learn(tern_generation *g, int32_t id)
+{
+    if (!g->params.draft_tokens) return;
+    if (g->match) tern_guess_rates_learn(&g->rates, g->match, g->looked_up == id);
+    if (g->n_guessed) {
+        const bool right = g->session->tokens[g->position] == id;
+        tern_guess_rates_learn(&g->rates, TERN_GUESS_BY_MODEL, right);
+        g->n_guessed = right ? g->n_guessed - 1 : 0;
+    }
+    tern_draft_add(&g->draft, id);
+    look_up(g);
 }
 
 /* Makes `id` the next decided token: it was drafted rightly, or the session is to evaluate it. */
 static tern_status decide(tern_generation *g, int32_t id, tern_error *err)
 {
     tern_session *s = g->session;
-    if (g->params.draft_tokens) tern_draft_add(&g->draft, id);
+    learn(g, id);
     if (g->position < s->n_tokens && s->tokens[g->position] == id) {
         g->position++;
         g->row++;
-        g->n_right++;
         g->result.n_accepted++;
         return TERN_OK;
     }
@@ -120,6 +158,8 @@ static tern_status decide(tern_generation *g, int32_t id, tern_error *err)
     g->batch[0] = id;
     uint32_t n;
     TERN_TRY(draft(g, &n, err));
+    g->n_rows = 1 + n;
+    g->step_start_ms = tern_generation__now_ms();
     TERN_TRY(tern_session__begin(s, g->batch, 1 + n, 1 + n, err));
     g->deciding = true;
     return TERN_OK;

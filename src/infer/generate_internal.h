@@ -6,6 +6,7 @@
 #include "infer/draft_model.h"
 #include "infer/sampler.h"
 #include "infer/session_internal.h"
+#include "infer/speculation.h"
 #include "infer/stop.h"
 
 struct tern_generation {
@@ -33,8 +34,14 @@ struct tern_generation {
                       after it */
     bool redoing;  /* the session evaluates the last decided token again, for all its logits */
     tern_draft draft;
-    int32_t *batch;    /* a token and what is drafted after it */
-    uint32_t n_right;  /* of the last drafted tokens */
+    int32_t *batch; /* a token and what is drafted after it */
+    tern_step_costs costs;
+    tern_guess_rates rates;
+    uint32_t match;     /* of the look-up after the last decided token */
+    int32_t looked_up;  /* what it would be followed by; with match above 0 */
+    uint32_t n_guessed; /* by the draft model, of the tokens that the session holds beyond the decided ones */
+    uint32_t n_rows;    /* of the step under way, and when it began */
+    double step_start_ms;
     uint32_t *allowed; /* the mask of the filter, n_allowed words; NULL without one */
     size_t n_allowed;
     /* Tokens chosen on the device. */

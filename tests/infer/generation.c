@@ -47,7 +47,8 @@ static uint32_t generation_length(const generation_fixture *f)
 
 tern_generate_params generation_params(const generation_fixture *f)
 {
-    return (tern_generate_params){.sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = generation_length(f)};
+    return (tern_generate_params){
+        .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = generation_length(f), .draft_costs = equal_costs};
 }
 
 static void keep_tokens(generated *out, const tern_session *session)

@@ -46,6 +46,8 @@ tern_tokens ids_of(const tern_engine *engine, const char *text)
     return ids;
 }
 
+const double equal_costs[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
 bool see(void *context, const tern_piece *piece)
 {
     seen *s = context;
@@ -57,8 +59,11 @@ bool see(void *context, const tern_piece *piece)
 
 tern_generate_params greedy_params(seen *s, uint32_t max_tokens)
 {
-    tern_generate_params p = {
-        .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = max_tokens, .on_piece = see, .context = s};
+    tern_generate_params p = {.sampler = TERN_SAMPLER_DEFAULTS,
+                              .max_tokens = max_tokens,
+                              .draft_costs = equal_costs,
+                              .on_piece = see,
+                              .context = s};
     p.sampler.temperature = 0;
     return p;
 }

@@ -152,6 +152,7 @@ static uint64_t write_text(tern_engine *engine, const tern_sampler_params *sampl
                                       .max_tokens = N_TEXT,
                                       .ignore_eos = true,
                                       .draft_tokens = draft,
+                                      .draft_costs = draft ? equal_costs : NULL,
                                       .on_piece = keep,
                                       .context = out};
     out->n = 0;

@@ -152,8 +152,11 @@ static void drafts_change_nothing(void **state)
     uint32_t n_drafted = 0, n_accepted = 0;
     for (uint32_t i = 0; i < 8; i++) {
         seen plain = {0}, s = {0};
-        tern_generate_params params = {
-            .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 60, .on_piece = see, .context = &plain};
+        tern_generate_params params = {.sampler = TERN_SAMPLER_DEFAULTS,
+                                       .max_tokens = 60,
+                                       .draft_costs = equal_costs,
+                                       .on_piece = see,
+                                       .context = &plain};
         params.sampler.seed = i;
         params.sampler.temperature = 0.25f * (float)(i / 2);
         if (i & 1) params.sampler.repetition_penalty = 1.2f, params.sampler.top_k = 0, params.sampler.typical_p = 0.9f;

@@ -167,7 +167,8 @@ static void drafts(void **state)
     ring_open(&p, "gemma3");
     ring_fill_ids(&rng, &p, ids, 20);
     memcpy(ids + 20, ids, 20 * sizeof *ids);
-    tern_generate_params params = {.sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 120, .draft_tokens = 4};
+    tern_generate_params params = {
+        .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 120, .draft_tokens = 4, .draft_costs = equal_costs};
     params.sampler.temperature = 2;
     params.sampler.seed = 3;
     assert_ok(tern_generate(p.ring, ids, 40, &params, &result, &err), err);

@@ -1,6 +1,7 @@
 // Adapters that come, go and change their scale while the server runs.
 import assert from 'node:assert/strict';
-import { cpSync, mkdirSync, mkdtempSync, symlinkSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { closeSync, cpSync, mkdirSync, mkdtempSync, openSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { before, test } from 'node:test';
@@ -109,6 +110,27 @@ test('what runs with an adapter ends with it', async () => {
         ended = true;
         assert.deepEqual(cut, alone);
         assert.deepEqual(await over, { status: 200, ended: false });
+    });
+});
+
+test('the tokens of others do not wait for the file of an adapter', async () => {
+    const pipe = join(dir, 'pipe.gguf');
+    execFileSync('mkfifo', [pipe]); // who opens it to read waits until somebody opens it to write
+    await withServer(['--lora-dir', dir], async (server) => {
+        const said = await say(server, 'stories');
+        let over = false;
+        const answer = load(server, 'a', 'pipe.gguf').finally(() => { over = true; });
+        for (let i = 0; i < 8; i++) assert.deepEqual(await say(server, 'stories'), said);
+        assert.equal((await send(server, '/v1/completions', { model: 'a', ...story })).status, 404);
+        assert.equal(over, false);
+        closeSync(openSync(pipe, 'w'));
+        const { status, text } = await answer;
+        assert.equal(status, 500, text);
+        assert.match(text, /pipe\.gguf: no regular file/);
+        const both = await Promise.all([load(server, 'b', moon), load(server, 'b', sea)]);
+        assert.deepEqual(both.map((one) => one.status).sort(), [200, 400]);
+        assert.notDeepEqual(await say(server, 'b'), said);
+        assert.deepEqual((await list(server)).map(({ name }) => name), ['b']);
     });
 });
 

@@ -90,13 +90,22 @@ tern_status tern_answer_find(tern_answer *a, tern_error *err)
     return TERN_OK;
 }
 
-tern_status tern_answer_need_loras(tern_answer *a, tern_host *host, tern_error *err)
+bool tern_answer_has_loras(tern_answer *a)
 {
+    tern_loras *loras = &a->host->server->loras;
     for (uint32_t i = 0; i < a->n_loras; i++) {
-        TERN_TRY(tern_loras_need(a->served[i].lora, host->engine, err));
-        a->loras[i] = (tern_lora_use){a->served[i].lora->lora, a->served[i].scale};
+        a->loras[i] = (tern_lora_use){tern_loras_get(loras, a->served[i].lora), a->served[i].scale};
+        if (!a->loras[i].lora) a->waits = true;
     }
-    return TERN_OK;
+    return !a->waits;
+}
+
+void tern_answer_take_lora(tern_answer *a, tern_served_lora *lora)
+{
+    tern_loras_drop(&a->host->server->loras, a->served, a->n_loras);
+    a->served[0] = (tern_served_use){lora, 1}; /* there is room for one more than it had */
+    a->n_loras = 1;
+    a->brings = lora;
 }
 
 void tern_answer_cancel(tern_answer *a)

@@ -58,10 +58,12 @@ struct tern_answer {
     tern_served_use *served;                 /* [n_loras] its adapters; loras: as the batch takes them */
     tern_lora_use *loras;
     uint32_t n_loras;
-    tern_grammar *grammar; /* NULL: any text */
-    json_t *vectors;       /* of an ask for embeddings */
-    tern_error error;      /* of the first completion that failed */
+    tern_served_lora *brings; /* of them the one that it loads; NULL */
+    tern_grammar *grammar;    /* NULL: any text */
+    json_t *vectors;          /* of an ask for embeddings */
+    tern_error error;         /* of the first completion that failed */
     bool begun, cancelled, done;
+    bool waits;        /* for its adapters: its act begins again */
     uint32_t n_events; /* of a stream that counts them, or its blocks */
     uint32_t n_items;  /* of a response */
     uint32_t text_at;  /* of them the one with the text, where in_text says that there is one */
@@ -73,8 +75,11 @@ void tern_answer_close(tern_answer *answer);
 
 /* Finds its model and its adapters, which stay until it is closed. Errors: NOT_FOUND, INVALID_ARGUMENT. */
 tern_status tern_answer_find(tern_answer *answer, tern_error *err);
-/* Its adapters on the engine, once the model is open. On the thread of the model. */
-tern_status tern_answer_need_loras(tern_answer *answer, tern_host *host, tern_error *err);
+/* On the thread of the model, once that is open: whether its adapters are on the engine. false: they are read by
+ * another thread, and the act that asked ends, to begin again when they are there. */
+bool tern_answer_has_loras(tern_answer *answer);
+/* Takes an adapter, one of whose uses is the answer's from now on, in the place of those that it had. */
+void tern_answer_take_lora(tern_answer *answer, tern_served_lora *lora);
 /* Acts of routes, on the thread of the model. */
 tern_status tern_act_generate(tern_answer *answer, tern_host *host, tern_error *err);
 /* answer->vectors becomes a list of vectors, one for each prompt: lists of numbers, or base64 of their f32. */

@@ -115,12 +115,12 @@ tern_status tern_act_embed(tern_answer *a, tern_host *h, tern_error *err)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "dimensions: %u found, at most %u expected", a->ask.dimensions,
                          n_embd);
     if (!n) return tern_fail(err, TERN_INVALID_ARGUMENT, "input: none found, a text expected");
+    if (!tern_answer_has_loras(a)) return TERN_OK;
     a->parts = tern_calloc(n, sizeof *a->parts);
     a->vectors = json_array();
     if (!a->parts || !a->vectors) return tern_fail_alloc(err, n * sizeof *a->parts);
     for (uint32_t i = 0; i < n; i++) json_array_append_new(a->vectors, json_null());
     a->n = n;
-    TERN_TRY(tern_answer_need_loras(a, h, err));
     tern_error later = {0};
     TERN_TRY(submit(a, err));
     if (submit_more(a, &later) == TERN_OK) return TERN_OK;

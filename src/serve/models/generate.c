@@ -237,9 +237,9 @@ tern_status tern_act_generate(tern_answer *a, tern_host *host, tern_error *err)
     if (n_prompts == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "prompt: none found, a text expected");
     if (a->ask.stream && a->ask.best_of > a->ask.n)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "best_of: a stream cannot choose, n as large expected");
+    if (!tern_answer_has_loras(a)) return TERN_OK;
     TERN_TRY(open_grammar(a, host, err));
     TERN_TRY(make_completions(a, n_prompts, err));
-    TERN_TRY(tern_answer_need_loras(a, host, err));
     for (uint32_t i = 0; i < n_prompts; i++) {
         const tern_status status = submit(a, host, i, i ? &a->error : err);
         if (status == TERN_OK) {

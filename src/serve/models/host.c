@@ -66,18 +66,22 @@ tern_status tern_host_find(tern_serve *s, const char *name, tern_host **host, te
     return tern_fail(err, TERN_NOT_FOUND, "the model \"%s\" does not exist", tern_show_z(name).text);
 }
 
+void tern_host__receive(tern_host *h, tern_answer *a)
+{
+    a->next = NULL;
+    *h->inbox_end = a;
+    h->inbox_end = &a->next;
+    h->n_inbox++;
+    pthread_cond_broadcast(&h->changed);
+}
+
 static tern_status put(tern_host *h, tern_answer *a, tern_error *err)
 {
     pthread_mutex_lock(&h->lock);
     tern_status status = start(h, err);
     if (status == TERN_OK && h->n_inbox >= h->server->limits.queue)
         status = tern_fail(err, TERN_BUSY, "%u requests wait for the model %s already", h->n_inbox, h->name);
-    if (status == TERN_OK) {
-        *h->inbox_end = a;
-        h->inbox_end = &a->next;
-        h->n_inbox++;
-        pthread_cond_broadcast(&h->changed);
-    }
+    if (status == TERN_OK) tern_host__receive(h, a);
     pthread_mutex_unlock(&h->lock);
     return status;
 }
@@ -101,7 +105,7 @@ void tern_host_count(tern_host *h, tern_batch_counters *counters)
 {
     pthread_mutex_lock(&h->lock);
     *counters = h->counted;
-    counters->waiting += h->n_inbox;
+    counters->waiting += h->n_inbox + h->reader.n;
     pthread_mutex_unlock(&h->lock);
 }
 

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "serve/models/answer.h"
+#include "serve/models/lora_reader.h"
 #include "serve/models/loras.h"
 
 struct tern_host {
@@ -22,6 +23,7 @@ struct tern_host {
     double last_used;
     tern_batch_counters counted; /* of the batch as it was last */
     pthread_t thread;
+    tern_lora_reader reader; /* of the first model, which has adapters */
 
     /* The thread's own. */
     tern_answer *active;
@@ -52,6 +54,8 @@ bool tern_host_is_open(tern_host *host);
 void tern_host_close(tern_host *host);
 void tern_host_deinit(tern_host *host);
 
+/* With the lock: puts an answer at the end of the inbox. */
+void tern_host__receive(tern_host *host, tern_answer *answer);
 /* models/open.c: on the thread. */
 tern_status tern_host__open(tern_host *host, tern_error *err);
 void tern_host__close(tern_host *host);

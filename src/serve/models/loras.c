@@ -30,11 +30,24 @@ static tern_status make(tern_served_lora **out, const char *name, const char *pa
 }
 
 /* With the lock: at the end of the list. */
-static void list(tern_loras *loras, tern_served_lora *l)
+static void append(tern_loras *loras, tern_served_lora *l)
 {
     tern_served_lora **at = &loras->first;
     while (*at) at = &(*at)->next;
     *at = l;
+    l->next = NULL;
+}
+
+static void detach(tern_loras *loras, const tern_served_lora *l)
+{
+    tern_served_lora **at = &loras->first;
+    while (*at != l) at = &(*at)->next;
+    *at = l->next;
+}
+
+static void list(tern_loras *loras, tern_served_lora *l)
+{
+    append(loras, l);
     l->id = loras->n_ids++;
     l->listed = true;
     loras->n_listed++;
@@ -160,10 +173,29 @@ void tern_loras_each(tern_loras *loras, void (*each)(void *context, const tern_s
     pthread_mutex_unlock(&loras->lock);
 }
 
-tern_status tern_loras_need(tern_served_lora *l, tern_engine *engine, tern_error *err)
+tern_lora *tern_loras_get(tern_loras *loras, const tern_served_lora *l)
 {
-    if (l->lora || tern_lora_load(&l->lora, engine, l->path, err) == TERN_OK) return TERN_OK;
-    return tern_error_prefix(err, "the adapter %s", tern_show_z(l->name).text);
+    pthread_mutex_lock(&loras->lock);
+    tern_lora *lora = l->lora;
+    pthread_mutex_unlock(&loras->lock);
+    return lora;
+}
+
+static void set(tern_loras *loras, tern_served_lora *l, tern_lora *lora)
+{
+    pthread_mutex_lock(&loras->lock);
+    l->lora = lora;
+    pthread_mutex_unlock(&loras->lock);
+}
+
+tern_status tern_loras_need(tern_loras *loras, tern_served_lora *l, tern_engine *engine, tern_error *err)
+{
+    tern_lora *lora;
+    if (tern_loras_get(loras, l)) return TERN_OK;
+    if (tern_lora_load(&lora, engine, l->path, err) != TERN_OK)
+        return tern_error_prefix(err, "the adapter %s", tern_show_z(l->name).text);
+    set(loras, l, lora);
+    return TERN_OK;
 }
 
 /* With the lock. */
@@ -180,28 +212,37 @@ static tern_status check_name(tern_loras *loras, const char *name, bool replaces
     return TERN_OK;
 }
 
-tern_status tern_loras_add(tern_loras *loras, tern_engine *engine, const char *name, const char *path, bool replaces,
-                           tern_error *err)
+tern_status tern_loras_bring(tern_loras *loras, const char *name, const char *path, bool replaces,
+                             tern_served_lora **lora, tern_error *err)
 {
     tern_served_lora *l;
-    tern_status status;
     TERN_TRY(make(&l, name, path, err));
     pthread_mutex_lock(&loras->lock);
-    status = check_name(loras, name, replaces, err); /* this thread alone adds names */
-    pthread_mutex_unlock(&loras->lock);
-    TERN_GOTO(status);
-    TERN_GOTO(tern_loras_need(l, engine, err));
-    pthread_mutex_lock(&loras->lock);
-    tern_served_lora *before = find(loras, name);
-    if (before) {
-        unlist(loras, before);
-        l->scale = before->scale;
+    const tern_status status = check_name(loras, name, replaces, err);
+    if (status == TERN_OK) {
+        l->n_answers = 1;
+        append(loras, l);
     }
-    list(loras, l);
     pthread_mutex_unlock(&loras->lock);
-    return TERN_OK;
-fail:
-    free_lora(l);
+    if (status == TERN_OK) *lora = l;
+    else free_lora(l);
+    return status;
+}
+
+tern_status tern_loras_enlist(tern_loras *loras, tern_served_lora *l, bool replaces, tern_error *err)
+{
+    pthread_mutex_lock(&loras->lock);
+    const tern_status status = check_name(loras, l->name, replaces, err); /* another may have come meanwhile */
+    if (status == TERN_OK) {
+        tern_served_lora *before = find(loras, l->name);
+        if (before) {
+            unlist(loras, before);
+            l->scale = before->scale;
+        }
+        detach(loras, l);
+        list(loras, l);
+    }
+    pthread_mutex_unlock(&loras->lock);
     return status;
 }
 
@@ -239,9 +280,9 @@ void tern_loras_reap(tern_loras *loras)
 void tern_loras_close(tern_loras *loras)
 {
     tern_loras_reap(loras);
-    /* Nothing is added or freed but by this thread. */
+    /* Nothing is added, read or freed but by this thread now. */
     for (tern_served_lora *l = loras->first; l; l = l->next) {
         tern_lora_close(l->lora);
-        l->lora = NULL;
+        set(loras, l, NULL);
     }
 }

@@ -15,11 +15,11 @@ typedef struct tern_served_lora {
     float scale; /* with which it counts where a model is asked for and no adapter; 0: not at all */
     bool listed; /* clients can name it */
     uint32_t n_answers;
-    tern_lora *lora; /* the model's thread's; NULL while the model is closed */
+    tern_lora *lora; /* NULL: it is not read yet, or the model is closed */
 } tern_served_lora;
 
 typedef struct tern_loras {
-    pthread_mutex_t lock; /* of all but `lora` */
+    pthread_mutex_t lock;
     tern_served_lora *first;
     uint32_t n_listed, n_ids;
 } tern_loras;
@@ -49,12 +49,18 @@ tern_status tern_loras_scale(tern_loras *loras, const tern_lora_scale *scales, u
 /* Calls with each that clients can name, in the order in which they came. Thread-safe. */
 void tern_loras_each(tern_loras *loras, void (*each)(void *context, const tern_served_lora *lora), void *context);
 
-/* On the model's thread. Loads what is not loaded. */
-tern_status tern_loras_need(tern_served_lora *lora, tern_engine *engine, tern_error *err);
-/* Loads a file and gives it a name, in the place of the one that has it where `replaces`. On failure all is as it was.
- * Errors: INVALID_ARGUMENT (the name is taken, too many), those of tern_lora_load. */
-tern_status tern_loras_add(tern_loras *loras, tern_engine *engine, const char *name, const char *path, bool replaces,
-                           tern_error *err);
+/* Reads what is not read. Not by two threads at once, but beside all else. Errors: those of tern_lora_load. */
+tern_status tern_loras_need(tern_loras *loras, tern_served_lora *lora, tern_engine *engine, tern_error *err);
+/* NULL: it is not read. Thread-safe. */
+tern_lora *tern_loras_get(tern_loras *loras, const tern_served_lora *lora);
+/* What follows is for the model's thread. */
+/* An adapter that is not read, and that clients cannot name yet: one use of it is the caller's (tern_loras_drop).
+ * Errors: INVALID_ARGUMENT (the name is taken, unless it `replaces` what has it; too many), OUT_OF_MEMORY. */
+tern_status tern_loras_bring(tern_loras *loras, const char *name, const char *path, bool replaces,
+                             tern_served_lora **lora, tern_error *err);
+/* From now on clients can name it; who had the name no longer has it. On failure all is as it was. Errors:
+ * INVALID_ARGUMENT (as before). */
+tern_status tern_loras_enlist(tern_loras *loras, tern_served_lora *lora, bool replaces, tern_error *err);
 /* Errors: NOT_FOUND. */
 tern_status tern_loras_remove(tern_loras *loras, const char *name, tern_error *err);
 /* Closes those that have no name and no answer. */

@@ -103,7 +103,8 @@ static tern_status open_draft(tern_host *h, tern_error *err)
 static tern_status load_given(tern_host *h, tern_error *err)
 {
     if (h->last_used > 0) return TERN_OK;
-    for (tern_served_lora *l = h->server->loras.first; l; l = l->next) TERN_TRY(tern_loras_need(l, h->engine, err));
+    for (tern_served_lora *l = h->server->loras.first; l; l = l->next)
+        TERN_TRY(tern_loras_need(&h->server->loras, l, h->engine, err));
     return TERN_OK;
 }
 
@@ -140,6 +141,7 @@ tern_status tern_host__open(tern_host *h, tern_error *err)
 
 void tern_host__close(tern_host *h)
 {
+    tern_lora_reader_wait(h);
     tern_batch_close(h->batch);
     if (h->at == 0) tern_loras_close(&h->server->loras);
     tern_chat_template_close(h->chat_template);

@@ -5,9 +5,15 @@
 
 static void begin(tern_host *h, tern_answer *a)
 {
-    tern_error err = {0};
-    tern_status status = tern_host__open(h, &err);
+    tern_error err = a->error;
+    tern_status status = err.code;
+    a->waits = false;
+    if (status == TERN_OK) status = tern_host__open(h, &err);
     if (status == TERN_OK && !tern_exchange_is_gone(a->exchange)) status = a->route->act(a, h, &err);
+    if (status == TERN_OK && a->waits) {
+        status = tern_lora_reader_give(h, a, &err);
+        if (status == TERN_OK) return;
+    }
     if (status != TERN_OK) tern_answer_fail(a, status, err.message);
     if (a->n_parts == 0) {
         tern_answer_close(a);
@@ -83,7 +89,7 @@ static void serve(tern_host *h)
     }
     step(h);
     pthread_mutex_lock(&h->lock);
-    h->is_busy = h->active != NULL;
+    h->is_busy = h->active || h->reader.n;
     h->last_used = tern_serve_seconds();
 }
 
@@ -100,7 +106,7 @@ static void open_now(tern_host *h)
 
 static void make_room(tern_host *h)
 {
-    if (!h->inbox && !h->active) {
+    if (!h->inbox && !h->active && !h->reader.n) {
         pthread_mutex_unlock(&h->lock);
         tern_host__save_pages(h);
         tern_host__close(h);
@@ -115,6 +121,7 @@ static void make_room(tern_host *h)
 static void end(tern_host *h)
 {
     tern_error err = {0};
+    tern_lora_reader_close(h);
     tern_answer *list = h->inbox;
     h->inbox = NULL;
     h->inbox_end = &h->inbox;

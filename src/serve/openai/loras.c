@@ -98,19 +98,28 @@ static tern_status say(tern_answer *a, const char *what)
     return TERN_OK;
 }
 
-tern_status tern_openai__load(tern_answer *a, tern_host *host, tern_error *err)
+/* Finds the file, and takes the adapter that it will be. */
+static tern_status bring(tern_answer *a, const tern_host *host, tern_error *err)
 {
-    tern_loras *loras = &host->server->loras;
+    tern_served_lora *lora;
     tern_buf path = {0};
     tern_status status;
     TERN_TRY(check_allowed(host, err));
     TERN_TRY(check_free(host, a->ask.lora_name, err));
     TERN_GOTO(find_file(host->server->options.lora_folder, a->ask.lora_path, &path, err));
-    TERN_GOTO(tern_loras_add(loras, host->engine, a->ask.lora_name, path.data, a->ask.lora_replaces, err));
-    status = say(a, "added");
+    TERN_GOTO(tern_loras_bring(&host->server->loras, a->ask.lora_name, path.data, a->ask.lora_replaces, &lora, err));
+    tern_answer_take_lora(a, lora);
 fail:
     tern_buf_deinit(&path);
     return status;
+}
+
+tern_status tern_openai__load(tern_answer *a, tern_host *host, tern_error *err)
+{
+    if (!a->brings) TERN_TRY(bring(a, host, err));
+    if (!tern_answer_has_loras(a)) return TERN_OK;
+    TERN_TRY(tern_loras_enlist(&host->server->loras, a->brings, a->ask.lora_replaces, err));
+    return say(a, "added");
 }
 
 tern_status tern_openai__unload(tern_answer *a, tern_host *host, tern_error *err)

@@ -84,12 +84,13 @@ static void shorten(tern_request_params *p)
     if (p->max_tokens > GPU_TOKENS) p->max_tokens = GPU_TOKENS;
 }
 
-static fixture *open_fixture(const char *model, bool gpu)
+/* n_experts: of a layer, that are on the device at once; 0: all. */
+static fixture *open_fixture(const char *model, bool gpu, uint32_t n_experts)
 {
-    const tern_engine_params invariant = {.batch_invariant = true};
+    const tern_engine_params invariant = {.batch_invariant = true, .experts.per_layer = n_experts};
     fixture *f = calloc(1, sizeof *f);
     f->engine = gpu ? test_gpu_engine(test_fixture(model), test_all_layers, &invariant)
-                    : test_engine(test_fixture(model), NULL);
+                    : test_engine_with(test_fixture(model), &invariant);
     f->n_cases = gpu ? GPU_CASES : N_CASES;
     f->n_texts = gpu ? GPU_TEXTS : N_TEXTS;
     f->a = test_lora(f->engine, 4, 1, false);
@@ -164,9 +165,9 @@ static tern_batch_counters run(fixture *f, tern_batch_params params, uint32_t be
     return counts;
 }
 
-static void check(const char *model)
+static void check(const char *model, uint32_t n_experts)
 {
-    fixture *f = open_fixture(model, false);
+    fixture *f = open_fixture(model, false, n_experts);
     const tern_config *c = tern_engine_config(f->engine);
     tern_batch_params params = {.n_parallel = 8, .n_ctx = N_CTX, .n_chunk = 9, .kv = {TERN_KV_F32, TERN_KV_F32}};
     assert_true(run(f, params, 0, "chunks of 9").device_tokens == 0);
@@ -183,7 +184,7 @@ static void check(const char *model)
 /* The device chooses the tokens of the requests of which it can. */
 static void check_gpu(const char *model)
 {
-    fixture *f = open_fixture(model, true);
+    fixture *f = open_fixture(model, true, 0);
     tern_batch_params params = {.n_parallel = 6, .n_ctx = N_CTX, .n_chunk = 9, .kv = {TERN_KV_F32, TERN_KV_F32}};
     f->tries = true;
     run(f, params, 1, "arriving step by step");
@@ -196,19 +197,26 @@ static void check_gpu(const char *model)
 static void ternary(void **state)
 {
     (void)state;
-    check("bitnet");
+    check("bitnet", 0);
 }
 
 static void dense(void **state)
 {
     (void)state;
-    check("llama");
+    check("llama", 0);
 }
 
 static void experts(void **state)
 {
     (void)state;
-    check("mixtral");
+    check("mixtral", 0);
+}
+
+/* Some tokens of a step have adapters, and its experts come in several turns. */
+static void some_experts(void **state)
+{
+    (void)state;
+    check("mixtral", 2);
 }
 
 static void refusals(void **state)
@@ -238,6 +246,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(ternary),
     cmocka_unit_test(dense),
     cmocka_unit_test(experts),
+    cmocka_unit_test(some_experts),
     cmocka_unit_test(refusals),
 };
 

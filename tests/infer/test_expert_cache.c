@@ -8,6 +8,7 @@
 #include "infer/expert_cache.h"
 #include "infer/memory_need.h"
 #include "model/package.h"
+#include "support/adapters.h"
 #include "support/gpu_model.h"
 #include "support/logits.h"
 #include "support/op_case.h"
@@ -28,13 +29,16 @@ static tern_engine *open_with(const char *path, tern_experts_size size)
     return test_engine_with(path, &how);
 }
 
-/* A prompt in one step, then greedy tokens one by one. */
-static run_of run_engine(tern_engine *engine)
+/* A prompt in one step, then greedy tokens one by one; lora NULL: without an adapter. */
+static run_of run_with(tern_engine *engine, tern_lora *lora)
 {
     tern_error err = {0};
     run_of r = {0};
     const tern_config *c = tern_engine_config(engine);
-    tern_session *s = open_session(engine, (tern_session_params){.n_ctx = 64, .max_outputs = N_PROMPT});
+    const tern_lora_use use = {lora, 0.7f};
+    tern_session *s = open_session(
+        engine,
+        (tern_session_params){.n_ctx = 64, .max_outputs = N_PROMPT, .loras = &use, .n_loras = lora ? 1 : 0});
     tern_backend *b = tern_engine_backend(engine);
     tern_backend_counters before, after;
     r.logits = malloc((size_t)MAX_TOKENS * c->n_vocab * sizeof *r.logits);
@@ -54,6 +58,11 @@ static run_of run_engine(tern_engine *engine)
     if (b->info.paged) r.info = *b->info.paged;
     tern_session_close(s);
     return r;
+}
+
+static run_of run_engine(tern_engine *engine)
+{
+    return run_with(engine, NULL);
 }
 
 static run_of run_path(const char *path, tern_experts_size size)
@@ -107,6 +116,42 @@ static void fixtures(void **state)
     (void)state;
     check_model(test_fixture("mixtral"));
     check_model(test_fixture("gpt-oss"));
+}
+
+static run_of run_adapted(const char *path, uint32_t per_layer, uint32_t rank)
+{
+    tern_engine *engine = open_with(path, (tern_experts_size){.per_layer = per_layer});
+    tern_lora *lora = test_lora(engine, rank, 5, false);
+    const run_of r = run_with(engine, lora);
+    tern_lora_close(lora);
+    tern_engine_close(engine);
+    return r;
+}
+
+/* Adapters beside experts are on the device as a whole. */
+static void adapters(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"mixtral", "gpt-oss"};
+    for (uint32_t m = 0; m < 2; m++) {
+        const char *path = test_fixture(models[m]);
+        tern_engine *engine = open_with(path, (tern_experts_size){0});
+        const tern_config c = *tern_engine_config(engine);
+        tern_engine_close(engine);
+        const size_t n_bytes = (size_t)MAX_TOKENS * c.n_vocab * sizeof(float);
+        run_of want = run_adapted(path, 0, 4 + 4 * m), without = run_path(path, (tern_experts_size){0});
+        assert_memory_not_equal(want.logits, without.logits, n_bytes);
+        for (uint32_t n = c.n_experts_used; n < c.n_experts; n += test_quick() ? 2 : 1) {
+            run_of got = run_adapted(path, n, 4 + 4 * m);
+            assert_true(got.info.n_slots > 0 && got.info.n_slots < got.info.n_all);
+            assert_memory_equal(got.logits, want.logits, n_bytes);
+            assert_int_equal(got.counters.expert_bytes,
+                             bytes_of_experts(&got.info, got.counters.expert_misses + got.counters.expert_prefetched));
+            free(got.logits);
+        }
+        free(want.logits);
+        free(without.logits);
+    }
 }
 
 /* Bytes for one slot after the other, from too few to all. */
@@ -341,7 +386,7 @@ static void refused(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(fixtures),       cmocka_unit_test(bytes),  cmocka_unit_test(by_free_memory),
     cmocka_unit_test(smaller_budget), cmocka_unit_test(faults), cmocka_unit_test(words),
-    cmocka_unit_test(refused),
+    cmocka_unit_test(refused),        cmocka_unit_test(adapters),
 };
 
 TEST_GROUP(expert_cache, "backends", tests, .teardown = test_backends_close);

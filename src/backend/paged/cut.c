@@ -19,11 +19,19 @@ static bool may_run_again(const tern_paged *paged, const tern_graph *g, uint32_t
     return (n < all ? n : all) > room_of(paged, layer)->slots.n_slots;
 }
 
-/* Behind the last op of the graph that needs the layer's experts. */
+static bool adds_in_place(const tern_op *op)
+{
+    for (uint32_t k = 0; k + 1 < tern_op_n_views(op); k++)
+        if (op->out.value != TERN_NO_VALUE && tern_op_view(op, k).value == op->out.value) return true;
+    return false;
+}
+
+/* Behind the last op that needs the layer's experts, or at the first one that must run but once, as those of adapters
+ * that some of the tokens have. */
 static size_t end_of(const tern_prepared *p, uint32_t layer, size_t first)
 {
     size_t end = first;
-    for (size_t i = first; i < p->graph->n_ops; i++)
+    for (size_t i = first; i < p->graph->n_ops && !adds_in_place(&p->graph->ops[i]); i++)
         if (tern_paged__layer_of(p, &p->graph->ops[i]) == layer) end = i + 1;
     return end;
 }

@@ -98,26 +98,33 @@ static tern_status bind_all(tern_paged *paged, tern_prepared *p, tern_error *err
 }
 
 /* Rows of experts that a part makes in one run must still be there after the next; in the memory of activations one may
- * lie over another that is no longer needed. Layers share this memory: theirs are made one after the other. */
-static tern_status keep_rows(tern_paged *paged, tern_prepared *p, const tern_paged_part *part, tern_error *err)
+ * lie over another that is no longer needed. Layers share this memory: theirs are made one after the other. *n: buffers
+ * that the layer has so far. */
+static tern_status keep_rows(tern_paged *paged, tern_prepared *p, const tern_paged_part *part, size_t *n,
+                             tern_error *err)
 {
     tern_backend *b = paged->inner;
-    size_t n = 0;
     for (size_t i = 0; i < part->graph.n_ops; i++) {
-        const tern_op *op = &part->graph.ops[i];
-        const uint32_t value = op->out.value;
+        const uint32_t value = part->graph.ops[i].out.value;
         if (value == TERN_NO_VALUE || p->values[value].kind != TERN_VALUE_ACTIVATION) continue;
-        for (uint32_t k = 0; k + 1 < tern_op_n_views(op); k++)
-            if (tern_op_view(op, k).value == value)
-                return tern_fail(err, TERN_UNSUPPORTED,
-                                 "%s: op %s adds to %s in place, in steps of %u tokens whose experts may not all be on "
-                                 "the device: fewer tokens (--batch) or more experts (--experts) expected",
-                                 paged->name, tern_op_name(op->kind), p->values[value].name, p->graph->max_tokens);
-        if (n == p->n_kept) {
-            TERN_TRY(b->buffer_create(b, p->values[value].bytes, &p->kept[n], err));
+        if (*n == p->n_kept) {
+            TERN_TRY(b->buffer_create(b, p->values[value].bytes, &p->kept[*n], err));
             p->n_kept++;
         }
-        p->at[value] = (tern_binding){.buffer = p->kept[n++]};
+        p->at[value] = (tern_binding){.buffer = p->kept[(*n)++]};
+    }
+    return TERN_OK;
+}
+
+static tern_status keep_all_rows(tern_paged *paged, tern_prepared *p, tern_error *err)
+{
+    uint32_t layer = TERN_PAGED_NOWHERE;
+    size_t n = 0;
+    for (size_t i = 0; i < p->n_parts; i++) {
+        if (!p->parts[i].again) continue;
+        if (p->parts[i].layer != layer) n = 0;
+        layer = p->parts[i].layer;
+        TERN_TRY(keep_rows(paged, p, &p->parts[i], &n, err));
     }
     return TERN_OK;
 }
@@ -142,8 +149,7 @@ static tern_status make_parts(tern_paged *paged, tern_prepared *p, tern_error *e
     TERN_TRY(allocate(p, err));
     TERN_TRY(bind_all(paged, p, err));
     tern_paged__cut(paged, p);
-    for (size_t i = 0; i < p->n_parts; i++)
-        if (p->parts[i].again) TERN_TRY(keep_rows(paged, p, &p->parts[i], err));
+    TERN_TRY(keep_all_rows(paged, p, err));
     for (size_t i = 0; i < p->n_parts; i++) TERN_TRY(prepare_part(paged, p, &p->parts[i], err));
     return TERN_OK;
 }

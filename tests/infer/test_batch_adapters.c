@@ -243,11 +243,8 @@ static void refusals(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(ternary),
-    cmocka_unit_test(dense),
-    cmocka_unit_test(experts),
-    cmocka_unit_test(some_experts),
-    cmocka_unit_test(refusals),
+    cmocka_unit_test(ternary),      cmocka_unit_test(dense),    cmocka_unit_test(experts),
+    cmocka_unit_test(some_experts), cmocka_unit_test(refusals),
 };
 
 static void ternary_gpu(void **state)

@@ -37,8 +37,7 @@ static run_of run_with(tern_engine *engine, tern_lora *lora)
     const tern_config *c = tern_engine_config(engine);
     const tern_lora_use use = {lora, 0.7f};
     tern_session *s = open_session(
-        engine,
-        (tern_session_params){.n_ctx = 64, .max_outputs = N_PROMPT, .loras = &use, .n_loras = lora ? 1 : 0});
+        engine, (tern_session_params){.n_ctx = 64, .max_outputs = N_PROMPT, .loras = &use, .n_loras = lora ? 1 : 0});
     tern_backend *b = tern_engine_backend(engine);
     tern_backend_counters before, after;
     r.logits = malloc((size_t)MAX_TOKENS * c->n_vocab * sizeof *r.logits);
@@ -384,8 +383,8 @@ static void refused(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(fixtures),       cmocka_unit_test(bytes),  cmocka_unit_test(by_free_memory),
-    cmocka_unit_test(smaller_budget), cmocka_unit_test(faults), cmocka_unit_test(words),
+    cmocka_unit_test(fixtures),       cmocka_unit_test(bytes),    cmocka_unit_test(by_free_memory),
+    cmocka_unit_test(smaller_budget), cmocka_unit_test(faults),   cmocka_unit_test(words),
     cmocka_unit_test(refused),        cmocka_unit_test(adapters),
 };
 

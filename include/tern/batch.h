@@ -101,7 +101,9 @@ typedef struct tern_request_params {
     uint32_t n;                  /* completions; 0: 1; they share the pages of the prompt */
     tern_sampler_params sampler; /* completion i draws with seed + i */
     uint32_t max_tokens;         /* 0: until the context is full */
-    const char *const *stops;    /* [n_stops] not shown */
+    bool no_tokens; /* the prompt is evaluated, and echoed where that is asked for: completions are empty and end by
+                     * TERN_STOP_LENGTH; max_tokens says nothing */
+    const char *const *stops; /* [n_stops] not shown */
     uint32_t n_stops;
     bool ignore_eos;
     bool show_special;       /* special tokens appear in the text */

@@ -1,7 +1,7 @@
 // The server itself: keys, origins, limits, bad bodies, clients that leave or say nothing, its end, its log, and text
 // that is the same in any company. TERN_SERVE_FAULTS=N makes the faults N times as many.
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -162,4 +162,46 @@ test('SIGTERM lets what runs come to its end; SIGHUP opens the log anew', async 
     await until(() => server.output().includes('stopping'));
     assert.match(await answer.text(), /data: \[DONE\]/);
     assert.equal(await ended, 0);
+});
+
+test('no new tokens: the prompt is evaluated, in the ways of each API', async () => {
+    await withServer([], async ({ url }) => {
+        const send = async (path, body) => {
+            const answer = await fetch(url + path, { method: 'POST', body: JSON.stringify(body) });
+            const text = await answer.text();
+            assert.equal(answer.status, 200, text);
+            return text.startsWith('{') && !body.stream ? JSON.parse(text) : text;
+        };
+        const prompt = 'Once upon a time there was a little dog. '.repeat(12), temperature = 0;
+        const none = await send('/v1/completions', { prompt, max_tokens: 0 });
+        assert.equal(none.choices[0].text, '');
+        assert.equal(none.choices[0].finish_reason, 'length');
+        assert.equal(none.usage.completion_tokens, 0);
+        const native = await send('/completion', { prompt, n_predict: 0 });
+        assert.deepEqual([native.content, native.tokens_predicted, native.stop_type], ['', 0, 'limit']);
+        assert.equal(native.tokens_evaluated, none.usage.prompt_tokens);
+        assert.ok(native.tokens_cached > 64); // of the first one, which was evaluated
+        const echoed = await send('/v1/completions', { prompt: 'Once upon', max_tokens: 0, echo: true,
+            logprobs: 0, n: 2 });
+        const one = await send('/v1/completions', { prompt: 'Once upon', max_tokens: 1, echo: true, logprobs: 0 });
+        for (const { text, logprobs } of echoed.choices) {
+            assert.equal(text, 'Once upon');
+            assert.deepEqual(logprobs.token_logprobs, one.choices[0].logprobs.token_logprobs.slice(0, -1));
+        }
+        assert.match(await send('/v1/completions', { prompt, max_tokens: 0, stream: true }),
+            /"finish_reason": ?"length"[^]*\[DONE\]/);
+        const ollama = await send('/api/generate', { prompt, stream: false, options: { num_predict: 0, num_ctx: 256,
+            temperature, ignore_eos: true } }); // no limit there
+        assert.equal(ollama.prompt_eval_count + ollama.eval_count, 256);
+    });
+});
+
+test('models have the time of their file', async () => {
+    await withServer([], async ({ url }) => {
+        const changed = Math.floor(statSync(join(root, 'models', 'stories.gguf')).mtimeMs / 1000);
+        const { data } = await (await fetch(`${url}/v1/models`)).json();
+        assert.equal(data[0].created, changed);
+        const { models } = await (await fetch(`${url}/api/tags`)).json();
+        assert.equal(Date.parse(models[0].modified_at), changed * 1000);
+    });
 });

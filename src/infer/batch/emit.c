@@ -111,6 +111,10 @@ tern_status tern_sequence__choose(tern_batch *b, tern_sequence *s, float *logits
     const tern_request_params *p = &s->request->params;
     odds o;
     *id = -1;
+    if (p->no_tokens) {
+        tern_sequence__stop(s, TERN_STOP_LENGTH);
+        return TERN_OK;
+    }
     if (s->n_tokens == b->params.n_ctx) {
         tern_sequence__stop(s, TERN_STOP_CONTEXT);
         return TERN_OK;

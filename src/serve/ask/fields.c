@@ -10,10 +10,12 @@
 tern_status tern_fields_fail(const char *name, const json_t *value, const char *what, tern_error *err)
 {
     if (json_is_number(value))
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: %g found, %s expected", name, json_number_value(value), what);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: %.16g found, %s expected", name, json_number_value(value),
+                         what);
     if (json_is_string(value))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: \"%s\" found, %s expected", name,
                          tern_show_z(json_string_value(value)).text, what);
+    if (!value) return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: none found, %s expected", name, what);
     return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: a value of the kind %s found, %s expected", name,
                      tern_json_kind(value), what);
 }
@@ -36,7 +38,7 @@ static tern_status read_number(const tern_field *f, const json_t *value, double 
         *out = v;
         return TERN_OK;
     }
-    snprintf(what, sizeof what, "a %snumber from %g to %g", whole ? "whole " : "", f->min, max);
+    snprintf(what, sizeof what, "a %snumber from %.16g to %.16g", whole ? "whole " : "", f->min, max);
     return tern_fields_fail(f->name, value, what, err);
 }
 

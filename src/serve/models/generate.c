@@ -147,6 +147,7 @@ static tern_request_params params_of(const tern_answer *a, const tern_host *host
         .n = ask->best_of,
         .sampler = ask->sampler,
         .max_tokens = most && (!ask->max_tokens || ask->max_tokens > most) ? most : ask->max_tokens,
+        .no_tokens = ask->no_tokens,
         .stops = ask->stops,
         .n_stops = ask->n_stops,
         .ignore_eos = ask->ignore_eos,

@@ -2,6 +2,7 @@
 #include "serve/models/host.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/show.h"
@@ -99,6 +100,12 @@ tern_status tern_host_ask(tern_exchange *x, tern_error *err)
 fail:
     tern_answer_close(a);
     return status;
+}
+
+int64_t tern_host_file_time(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 ? (int64_t)s.st_mtime : 0;
 }
 
 void tern_host_count(tern_host *h, tern_batch_counters *counters)

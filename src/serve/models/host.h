@@ -46,6 +46,8 @@ bool tern_host_is_name(const char *name, const char *asked);
  * of them). NULL name: the first model. Errors: NOT_FOUND. */
 tern_status tern_host_find(tern_serve *server, const char *name, tern_host **host, tern_served_use *uses,
                            uint32_t *n_uses, tern_error *err);
+/* When a file or folder was changed last, in seconds since 1970; 0: not known. */
+int64_t tern_host_file_time(const char *path);
 /* Thread-safe; zeros before it is open. */
 void tern_host_count(tern_host *host, tern_batch_counters *counters);
 /* Whether it is open now. */

@@ -4,14 +4,15 @@
 
 #define AT(member) offsetof(tern_ask, member)
 
-/* Tokens to generate; below 0: until the context is full. */
+/* Tokens to generate; 0: the prompt is evaluated; below 0: until the context is full. */
 static tern_status read_predict(void *into, const json_t *value, tern_error *err)
 {
     tern_ask *ask = into;
     int64_t n;
-    if (!tern_json_int(value, &n) || n == 0 || n > 1 << 24)
-        return tern_fields_fail("n_predict", value, "a whole number from 1, or -1", err);
+    if (!tern_json_int(value, &n) || n > 1 << 24)
+        return tern_fields_fail("n_predict", value, "a whole number of at most 16777216", err);
     ask->max_tokens = n < 0 ? 0 : (uint32_t)n;
+    ask->no_tokens = n == 0;
     return TERN_OK;
 }
 

@@ -12,4 +12,7 @@ tern_status tern_ollama__read_embed(tern_ask *ask, const json_t *body, tern_erro
 tern_status tern_ollama__read_show(tern_ask *ask, const json_t *body, tern_error *err);
 tern_status tern_ollama__show(tern_answer *answer, tern_host *host, tern_error *err);
 
+/* RFC 3339, in UTC. */
+void tern_ollama__time(int64_t seconds, char out[40]);
+
 #endif

@@ -15,9 +15,11 @@ const tern_protocol tern_protocol_ollama = {write_error, "", "\n"};
 
 static json_t *card(const char *name, const char *path)
 {
-    return json_pack("{s:s, s:s, s:s, s:I, s:s, s:{s:s, s:s}}", "name", name, "model", name, "modified_at",
-                     "1970-01-01T00:00:00Z", "size", (json_int_t)tern_parts_bytes(path), "digest", "", "details",
-                     "format", "gguf", "family", "");
+    char when[40];
+    tern_ollama__time(tern_host_file_time(path), when);
+    return json_pack("{s:s, s:s, s:s, s:I, s:s, s:{s:s, s:s}}", "name", name, "model", name, "modified_at", when,
+                     "size", (json_int_t)tern_parts_bytes(path), "digest", "", "details", "format", "gguf", "family",
+                     "");
 }
 
 static void add_lora(void *models, const tern_served_lora *lora)

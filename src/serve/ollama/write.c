@@ -5,12 +5,17 @@
 #include "serve/ollama/ollama.h"
 #include "serve/server.h"
 
+void tern_ollama__time(int64_t seconds, char out[40])
+{
+    struct tm t;
+    const time_t when = (time_t)seconds;
+    if (!gmtime_r(&when, &t) || !strftime(out, 40, "%Y-%m-%dT%H:%M:%SZ", &t)) *out = 0;
+}
+
 static json_t *head(const tern_answer *a)
 {
     char when[40];
-    struct tm t;
-    const time_t now = time(NULL);
-    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &t));
+    tern_ollama__time(time(NULL), when);
     return json_pack("{s:s, s:s}", "model", a->exchange->model, "created_at", when);
 }
 

@@ -108,7 +108,20 @@ static tern_status read_logprobs(void *into, const json_t *value, tern_error *er
     return TERN_OK;
 }
 
+/* 0: only the prompt counts, with "echo" and its log-probabilities. Chats have at least 1. */
+static tern_status read_max_tokens(void *into, const json_t *value, tern_error *err)
+{
+    tern_ask *ask = into;
+    int64_t n;
+    if (!tern_json_int(value, &n) || n < 0 || n > 1 << 24)
+        return tern_fields_fail("max_tokens", value, "a whole number from 0 to 16777216", err);
+    ask->max_tokens = (uint32_t)n;
+    ask->no_tokens = n == 0;
+    return TERN_OK;
+}
+
 static const tern_field completion[] = {
+    {"max_tokens", TERN_FIELD_READ, .read = read_max_tokens},
     {"prompt", TERN_FIELD_READ, .read = tern_ask_read_prompts},
     {"echo", TERN_FIELD_BOOL, AT(echo)},
     {"best_of", TERN_FIELD_U32, AT(best_of), 1, TERN_ASK_MAX_COMPLETIONS},
@@ -122,5 +135,5 @@ static const tern_field completion[] = {
 tern_status tern_openai__read_completion(tern_ask *ask, const json_t *body, tern_error *err)
 {
     ask->max_tokens = 16; /* where the API says nothing else */
-    return tern_fields_read((const tern_field *const[]){tern_openai__shared, completion, NULL}, body, ask, err);
+    return tern_fields_read((const tern_field *const[]){completion, tern_openai__shared, NULL}, body, ask, err);
 }

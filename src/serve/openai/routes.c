@@ -20,9 +20,10 @@ static json_t *write_error(unsigned code, const char *message)
 
 const tern_protocol tern_protocol_openai = {write_error, "data: ", "\n\n"};
 
-static json_t *model_card(const char *name, const char *parent)
+static json_t *model_card(const char *name, const char *path, const char *parent)
 {
-    json_t *card = json_pack("{s:s, s:s, s:i, s:s}", "id", name, "object", "model", "created", 0, "owned_by", "tern");
+    json_t *card = json_pack("{s:s, s:s, s:I, s:s}", "id", name, "object", "model", "created",
+                             (json_int_t)tern_host_file_time(path), "owned_by", "tern");
     if (parent) json_object_set_new(card, "parent", json_string(parent));
     return card;
 }
@@ -35,7 +36,7 @@ typedef struct lora_list {
 static void add_lora(void *context, const tern_served_lora *lora)
 {
     const lora_list *list = context;
-    json_array_append_new(list->data, model_card(lora->name, list->parent));
+    json_array_append_new(list->data, model_card(lora->name, lora->path, list->parent));
 }
 
 static tern_status list_models(tern_exchange *x, tern_error *err)
@@ -43,7 +44,8 @@ static tern_status list_models(tern_exchange *x, tern_error *err)
     const tern_serve_options *o = &x->server->options;
     json_t *data = json_array();
     (void)err;
-    for (uint32_t i = 0; i < o->n_models; i++) json_array_append_new(data, model_card(o->models[i].name, NULL));
+    for (uint32_t i = 0; i < o->n_models; i++)
+        json_array_append_new(data, model_card(o->models[i].name, o->models[i].path, NULL));
     tern_loras_each(&x->server->loras, add_lora, &(lora_list){data, o->models[0].name});
     tern_exchange_send(x, 200, json_pack("{s:s, s:o}", "object", "list", "data", data));
     return TERN_OK;
@@ -55,7 +57,8 @@ static tern_status show_model(tern_exchange *x, tern_error *err)
     tern_host *host;
     uint32_t n;
     TERN_TRY(tern_host_find(x->server, x->rest, &host, uses, &n, err));
-    json_t *card = n ? model_card(uses[0].lora->name, host->name) : model_card(host->name, NULL);
+    json_t *card =
+        n ? model_card(uses[0].lora->name, uses[0].lora->path, host->name) : model_card(host->name, host->path, NULL);
     tern_loras_drop(&x->server->loras, uses, n);
     tern_exchange_send(x, 200, card);
     return TERN_OK;

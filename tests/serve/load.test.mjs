@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { roundUp } from '../../bench/serve/picture.mjs';
-import { root, startServer } from './support/server.mjs';
+import { metric, root, startServer } from './support/server.mjs';
 
 test('two servers are measured beside each other, as a table and a picture', async () => {
     const server = await startServer(['--parallel', '4']);
@@ -32,4 +32,19 @@ test('two servers are measured beside each other, as a table and a picture', asy
         assert.equal(await server.stop(), 0);
     }
     assert.deepEqual([0, 0.3, 7, 20, 51].map(roundUp), [1, 0.5, 10, 20, 100]);
+});
+
+test('what a shared prefix saves is measured on a server that keeps it', async () => {
+    const server = await startServer(['--parallel', '1']);
+    try {
+        const { stdout } = await promisify(execFile)(process.execPath, [join(root, 'bench/serve/prefix.mjs'), '--url',
+            server.url, '--prefix', '200', '--vocab', '100', '--rounds', '2']);
+        assert.match(stdout, /first token of 200 \+ 8 tokens, median of 2:\n +new prefix: +[\d.]+ ms /);
+        assert.match(stdout, /\n +shared prefix: +[\d.]+ ms .*\n +[\d.]+ times sooner\n/);
+        assert.equal(await metric(server, 'tern_prompt_tokens_total'), 8 + 4 * 208);
+        const cached = await metric(server, 'tern_cached_tokens_total'); // whole pages of the prefix, twice
+        assert.ok(cached > 2 * 150 && cached <= 2 * 200, String(cached));
+    } finally {
+        assert.equal(await server.stop(), 0);
+    }
 });

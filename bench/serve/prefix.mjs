@@ -77,7 +77,8 @@ try {
     }
     const [a, b] = [cold, warm].map(spread);
     console.log(`first token of ${nPrefix} + ${nOwn} tokens, median of ${rounds}:`);
-    console.log(`  new prefix:    ${a.text}\n  shared prefix: ${b.text}\n  ${(a.median / b.median).toFixed(1)} times sooner`);
+    console.log(`  new prefix:    ${a.text}\n  shared prefix: ${b.text}`);
+    console.log(`  ${(a.median / b.median).toFixed(1)} times sooner`);
 } finally {
     server.end();
 }

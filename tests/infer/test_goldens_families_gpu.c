@@ -1,5 +1,6 @@
-/* Gemma 2 and 3, Mixtral, GPT-OSS and Qwen3-MoE on GPUs, of both drivers: PyTorch's numbers (windows, soft caps, norms
- * of heads and after blocks; experts, sinks, clamped gates). */
+/* Every family besides BitNet and LLaMA on GPUs, of both drivers: the numbers of PyTorch or of plain arithmetic
+ * (windows, soft caps, biases, norms of heads, after blocks and before linear layers; experts, sinks, clamped gates).
+ */
 #include "infer/support.h"
 #include "support/gpu_model.h"
 #include "support/op_case.h"
@@ -7,19 +8,19 @@
 enum { ALL = 1000, FEW = 6 };
 
 /* n positions token by token, or, where it is not quick, all; the greedy text is so in any case. */
-static void check_in(const char *(*path_of)(const char *), const char *name, uint32_t n)
+static void check_in(const char *(*path_of)(const char *), const char *name, uint32_t n, double max_rms)
 {
     char golden[64];
     test_pair pair;
     snprintf(golden, sizeof golden, "%s/golden.safetensors", name);
-    test_pair_open(&pair, path_of(name), test_all_layers, NULL, 5e-4);
+    test_pair_open(&pair, path_of(name), test_all_layers, NULL, max_rms);
     test_pair_check_golden(&pair, path_of(golden), test_quick() ? n : ALL);
     test_pair_close(&pair);
 }
 
 static void check(const char *name, uint32_t n)
 {
-    check_in(test_fixture, name, n);
+    check_in(test_fixture, name, n, 5e-4);
 }
 
 static void gemma2(void **state)
@@ -47,15 +48,34 @@ static void gpt_oss(void **state)
     check("gpt-oss", FEW);
 }
 
+static void check_made(const char *const *names, double max_rms)
+{
+    for (; *names; names++) check_in(test_made, *names, FEW, max_rms);
+}
+
 static void other_experts(void **state)
 {
     (void)state;
-    for (const char *const *name = test_made_experts; *name; name++) check_in(test_made, *name, FEW);
+    check_made(test_made_experts, 5e-4);
+}
+
+static void other_families(void **state)
+{
+    (void)state;
+    check_made(test_made_families, 5e-4);
+}
+
+/* A norm before each linear layer, which is ternary. */
+static void linear_norms(void **state)
+{
+    (void)state;
+    check_made(test_made_ternary, 2e-3);
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(gemma2),  cmocka_unit_test(gemma3),        cmocka_unit_test(mixtral),
-    cmocka_unit_test(gpt_oss), cmocka_unit_test(other_experts),
+    cmocka_unit_test(gemma2),       cmocka_unit_test(gemma3),        cmocka_unit_test(mixtral),
+    cmocka_unit_test(gpt_oss),      cmocka_unit_test(other_experts), cmocka_unit_test(other_families),
+    cmocka_unit_test(linear_norms),
 };
 
 TEST_GROUP(goldens_families_gpu, "devices swiftshader", tests, .teardown = test_backends_close);

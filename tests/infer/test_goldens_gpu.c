@@ -51,34 +51,6 @@ static void f32_activations(void **state)
     test_pair_close(&pair);
 }
 
-/* Windows, soft caps, norms of heads and after blocks, experts: test_goldens_families_gpu.c. Biases and the rest. */
-static void other_families(void **state)
-{
-    (void)state;
-    for (const char *const *family = test_made_families; *family; family++) {
-        char golden[64];
-        test_pair pair;
-        snprintf(golden, sizeof golden, "%s/golden.safetensors", *family);
-        test_pair_open(&pair, test_made(*family), test_all_layers, NULL, 5e-4);
-        test_pair_check_golden(&pair, test_made(golden), FEW);
-        test_pair_close(&pair);
-    }
-}
-
-/* A norm before each linear layer. */
-static void linear_norms(void **state)
-{
-    (void)state;
-    for (const char *const *family = test_made_ternary; *family; family++) {
-        char golden[64];
-        test_pair pair;
-        snprintf(golden, sizeof golden, "%s/golden.safetensors", *family);
-        test_pair_open(&pair, test_made(*family), test_all_layers, NULL, 2e-3);
-        test_pair_check_golden(&pair, test_made(golden), FEW);
-        test_pair_close(&pair);
-    }
-}
-
 /* Experts on half of the layers; on all: test_goldens_families_gpu.c. */
 static void experts(void **state)
 {
@@ -203,7 +175,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(bitnet),          cmocka_unit_test(bitnet_packed),     cmocka_unit_test(llama),
     cmocka_unit_test(f32_activations), cmocka_unit_test(trained_model),     cmocka_unit_test(split),
     cmocka_unit_test(greedy_text),     cmocka_unit_test(greedy_text_split), cmocka_unit_test(perplexity),
-    cmocka_unit_test(other_families),  cmocka_unit_test(linear_norms),      cmocka_unit_test(experts),
+    cmocka_unit_test(experts),
 };
 
 TEST_GROUP(goldens_gpu, "devices", tests, .teardown = test_backends_close);

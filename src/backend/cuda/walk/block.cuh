@@ -23,10 +23,17 @@ struct walker {
     uint32_t waits; /* for the step before this one */
     walk_room *room;
     uint8_t *memory; /* shared */
+    float *norms;    /* shared: the slots of norms; the second one begins at */
+    uint32_t second_norm;
     ring_reader weights;
     const uint32_t *positions; /* of this token what they say is known: NULL: not yet */
     uint32_t position, sequence, first_page;
     const uint32_t *pages;
+
+    __device__ __forceinline__ float *norm_of(const tern_cuda_walk_linear &s) const
+    {
+        return norms + s.norm_slot * second_norm;
+    }
 
     /* All that other blocks wrote in the step before can be read after it, past L1. */
     __device__ __forceinline__ void wait() const

@@ -27,18 +27,32 @@ static bool is_whole(tern_view v)
     return v.first_col % 4 == 0 && v.cols % 4 == 0;
 }
 
-/* Rows of out whose weights take at most half of a ring. */
+/* Rows of out whose weights take at most three quarters of a ring. */
 static uint32_t pass_of(const tern_cuda_walk_linear *l, uint32_t granules)
 {
     const uint32_t row_bytes = l->product.row_bytes * (l->product.gated ? 2 : 1),
-                   rows = granules / 2 * GRANULE / row_bytes;
+                   rows = granules * 3 / 4 * GRANULE / row_bytes;
     return rows < TERN_CUDA_WALK_ROWS ? rows : TERN_CUDA_WALK_ROWS;
 }
 
-/* Whether the step's memory leaves enough of a block's for the ring. */
-static bool has_room(const tern_cuda *cuda, const tern_cuda_step *s)
+/* Bytes of the norm's weights of a step of ternary weights. */
+static uint32_t norm_bytes(const tern_graph *graph, const tern_op *op)
 {
-    return tern_cuda_step_shared(s) + TERN_CUDA_WALK_LEAST_GRANULES * GRANULE + ROOM <= cuda->limits.shared_bytes;
+    if (op->kind != TERN_OP_LINEAR || !op->norm_weight.cols || !quantizes(graph, op)) return 0;
+    return (op->norm_weight.cols * 4 + 15) / 16 * 16;
+}
+
+/* Whether the step's memory, and the longest norms of the graph in both slots, leave enough of a block's for the ring.
+ */
+static bool has_room(const tern_cuda *cuda, const tern_graph *graph, const tern_cuda_step *s)
+{
+    uint32_t norm = 0;
+    for (size_t i = 0; i < graph->n_ops; i++) {
+        const uint32_t bytes = norm_bytes(graph, &graph->ops[i]);
+        if (bytes > norm) norm = bytes;
+    }
+    return tern_cuda_step_shared(s) + 2 * norm + TERN_CUDA_WALK_LEAST_GRANULES * GRANULE + ROOM <=
+           cuda->limits.shared_bytes;
 }
 
 /* Weights as far as shapes go: formats that one step can have, a row of x that fits. */
@@ -62,7 +76,7 @@ static bool linear_walks(const tern_cuda *cuda, const tern_graph *graph, const t
                                                           .gated = op->gated},
                                               .rows = op->out.cols,
                                               .each = each_of(cuda, op->out.cols)};
-        if (!has_room(cuda, &s)) return false;
+        if (!has_room(cuda, graph, &s)) return false;
         if (is_int8 && pass_of(&s.of.linear, TERN_CUDA_WALK_LEAST_GRANULES) == 0) return false;
     }
     return !op->gated || layout[0].format == layout[1].format;
@@ -82,7 +96,7 @@ static bool attention_walks(const tern_cuda *cuda, const tern_graph *graph, cons
     s.of.attention.attention.k_cache.f32 = type == TERN_DTYPE_F32;
     return (type == TERN_DTYPE_F32 || type == TERN_DTYPE_F16) && op->head_dim <= TERN_CUDA_WALK_DIM &&
            op->head_dim % 8 == 0 && op->n_heads % op->n_kv_heads == 0 &&
-           op->n_kv_heads * unit_parts(op) <= cuda->limits.multiprocessors && has_room(cuda, &s);
+           op->n_kv_heads * unit_parts(op) <= cuda->limits.multiprocessors && has_room(cuda, graph, &s);
 }
 
 bool tern_cuda__walks(const tern_cuda *cuda, const tern_graph *graph, const tern_op *op)
@@ -220,13 +234,26 @@ static void row_step(const tern_cuda *cuda, const tern_prepared *p, const tern_o
     }
 }
 
+/* The slots of norms take turns: one is filled while the step before reads the other. (A walk that is taken several
+ * times ends with SAMPLE, so that its first norm may have the slot of its last.) */
+static void note_norm(tern_cuda_walk *walk, tern_cuda_walk_linear *l)
+{
+    if (!l->norm) return;
+    const uint32_t bytes = (l->product.cols * 4 + 15) / 16 * 16;
+    l->norm_slot = walk->n_norms++ % 2;
+    if (bytes > walk->norm_bytes[l->norm_slot]) walk->norm_bytes[l->norm_slot] = bytes;
+}
+
 /* A walk without dense steps has the kind that many have. The ring has the memory that the steps leave. */
-static void note_step(const tern_cuda *cuda, tern_cuda_walk *walk, const tern_cuda_step *s)
+static void note_step(const tern_cuda *cuda, tern_cuda_walk *walk, tern_cuda_step *s)
 {
     const uint32_t shared = (tern_cuda_step_shared(s) + 15) / 16 * 16;
     if (shared > walk->shared_bytes) walk->shared_bytes = shared;
     switch (s->kind) {
-    case TERN_CUDA_STEP_TERNARY: walk->granules = TERN_CUDA_WALK_GRANULES; break;
+    case TERN_CUDA_STEP_TERNARY:
+        walk->granules = TERN_CUDA_WALK_GRANULES;
+        note_norm(walk, &s->of.linear);
+        break;
     case TERN_CUDA_STEP_ATTENTION: walk->f32_caches |= s->of.attention.attention.k_cache.f32; break;
     case TERN_CUDA_STEP_DENSE:
         if (walk->n_dense++ == 0) walk->format = (int)s->of.linear.product.format;
@@ -234,7 +261,8 @@ static void note_step(const tern_cuda *cuda, tern_cuda_walk *walk, const tern_cu
         break;
     default: break;
     }
-    const uint32_t left = (cuda->limits.shared_bytes - ROOM - walk->shared_bytes) / GRANULE;
+    const uint32_t taken = ROOM + walk->shared_bytes + walk->norm_bytes[0] + walk->norm_bytes[1];
+    const uint32_t left = (cuda->limits.shared_bytes - taken) / GRANULE;
     if (walk->granules > left) walk->granules = left;
 }
 

@@ -42,12 +42,14 @@ static __device__ __forceinline__ float4 columns_at(const float *x, uint32_t c)
     return __ldcg((const float4 *)(x + c));
 }
 
-/* The norm's weights into shared memory, where they will be once copies are waited for. */
-static __device__ __forceinline__ void ask_for_norm(const tern_cuda_walk_linear &s, float *norm)
+/* Asks for the norm's weights of the next step, which will be in its slot when this one ends. */
+static __device__ __forceinline__ void ask_for_norm(const walker &w, const tern_cuda_step &next)
 {
+    const tern_cuda_walk_linear &s = next.of.linear;
+    if (next.kind != TERN_CUDA_STEP_TERNARY || !s.norm) return;
+    const uint32_t to = shared_address(w.norm_of(s));
 #pragma unroll 1
-    for (uint32_t c = threadIdx.x * 4; s.norm && c < s.product.cols; c += ROUND)
-        copy16(shared_address(norm + c), s.norm + c);
+    for (uint32_t c = threadIdx.x * 4; c < s.product.cols; c += ROUND) copy16(to + c * 4, s.norm + c);
     copies_commit();
 }
 
@@ -243,16 +245,13 @@ static __device__ __forceinline__ void walk_ternary(walker &w, const tern_cuda_w
     const walk_share share = share_of(s.rows, s.each);
     const uint32_t parts = l.gated ? 2 : 1;
     int8_t *planes = (int8_t *)w.memory;
-    float *norm = (float *)(w.memory + ternary_planes(l));
-    int *sums = (int *)(norm + l.cols);
-    ask_for_norm(s, norm);
+    int *sums = (int *)(w.memory + ternary_planes(l));
 #pragma unroll 1
     for (uint32_t i = threadIdx.x; i < min(s.pass, s.each) * parts + UNIT_ROWS; i += WALK_THREADS) sums[i] = 0;
-    copies_wait<0>();
     w.wait();
     if (share.from >= share.to) return;
     if (l.q8) copy_levels(w, l, planes);
-    else stage_levels(w, s, planes, norm);
+    else stage_levels(w, s, planes, w.norm_of(s));
 #pragma unroll 1
     for (uint32_t from = share.from; from < share.to; from += s.pass) {
         const uint32_t n = min(s.pass, share.to - from), bytes = n * parts * l.row_bytes;

@@ -28,18 +28,23 @@ template <int F, bool H> static __device__ __forceinline__ void take_step(walker
     }
 }
 
+/* A step is fetched two steps before it is taken, its norm's weights one step before. */
 template <int F, bool H> static __device__ __forceinline__ void take_steps(const tern_cuda_walk &p, walker &w)
 {
-    __shared__ __align__(16) uint8_t steps[2][sizeof(tern_cuda_step)];
-    fetch_step((tern_cuda_step *)steps[0], p.steps);
+    __shared__ __align__(16) tern_cuda_step steps[3];
+    const uint32_t n = p.n_steps * p.times;
+    fetch_step(&steps[0], p.steps);
+    fetch_step(&steps[1], p.steps + 1 % p.n_steps);
     copies_wait<0>();
     walk_sync();
-    const uint32_t n = p.n_steps * p.times;
+    ask_for_norm(w, steps[0]);
+    copies_wait<0>();
+    walk_sync();
     for (uint32_t i = 0, at = 0; i < n; i++) {
-        const tern_cuda_step &step = *(const tern_cuda_step *)steps[i % 2];
-        const tern_cuda_step *next = (const tern_cuda_step *)steps[(i + 1) % 2];
+        const tern_cuda_step &step = steps[i % 3], *next = &steps[(i + 1) % 3];
         at = at + 1 == p.n_steps ? 0 : at + 1;
-        if (i + 1 < n) fetch_step((tern_cuda_step *)next, p.steps + at);
+        if (i + 2 < n) fetch_step(&steps[(i + 2) % 3], p.steps + (at + 1 == p.n_steps ? 0 : at + 1));
+        if (i + 1 < n) ask_for_norm(w, *next);
         w.waits = i && !step.goes_on;
         take_step<F, H>(w, step);
         copies_wait<0>();
@@ -75,6 +80,8 @@ static __global__ void __launch_bounds__(WALK_THREADS + 32, 1) walk(const __grid
                 0,
                 &room,
                 memory + p.granules * GRANULE,
+                (float *)(memory + p.granules * GRANULE + p.shared_bytes),
+                p.norm_bytes[0] / 4,
                 {&ring, memory, p.granules, 0, 0, 0},
                 NULL,
                 0,
@@ -91,7 +98,7 @@ uint32_t tern_cuda_step_shared(const tern_cuda_step *step)
     const tern_cuda_attention *a = &step->of.attention.attention;
     switch (step->kind) {
     case TERN_CUDA_STEP_TERNARY:
-        return ternary_planes(l->product) + l->product.cols * 4 +
+        return ternary_planes(l->product) +
                ((l->product.gated ? 2 : 1) * (l->each < TERN_CUDA_WALK_ROWS ? l->each : TERN_CUDA_WALK_ROWS) +
                 UNIT_ROWS) *
                    4;
@@ -114,7 +121,7 @@ static walk_kernel kernel_of(const tern_cuda_walk *p)
 cudaError_t tern_cuda_run_walk(const tern_cuda_walk *p, cudaStream_t stream)
 {
     const void *kernel = (const void *)kernel_of(p);
-    const uint32_t bytes = p->granules * GRANULE + p->shared_bytes;
+    const uint32_t bytes = p->granules * GRANULE + p->shared_bytes + p->norm_bytes[0] + p->norm_bytes[1];
     const cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (e != cudaSuccess) return e;
     void *params[] = {(void *)p};

@@ -38,6 +38,7 @@ typedef struct tern_cuda_walk_linear {
     tern_cuda_product product;
     const float *norm; /* [cols]; NULL: none */
     float eps;
+    uint32_t norm_slot;  /* ternary: where the norm's weights lie in shared memory; not where the step before has its */
     uint32_t rows, each; /* of out; of a block at most */
     uint32_t pass;       /* ternary: rows of out whose weights are in the ring at a time */
 } tern_cuda_walk_linear;
@@ -71,8 +72,10 @@ typedef struct tern_cuda_walk {
     uint32_t n_steps;
     uint32_t times;        /* all of them, so often; it ends early once there is nothing to do */
     uint32_t blocks;       /* all of which run at once */
-    uint32_t shared_bytes; /* without the ring, which comes first */
-    uint32_t granules;     /* of the ring; 0: there are no weights for it */
+    uint32_t shared_bytes; /* of steps: the ring comes first, the slots of norms last */
+    uint32_t n_norms;
+    uint32_t norm_bytes[2]; /* of the slots, whole 16 bytes */
+    uint32_t granules;      /* of the ring; 0: there are no weights for it */
     /* The format of its DENSE steps, TERN_CUDA_WALK_ANY where they differ. Kernels of one format, with caches in f16,
      * call no functions, which would cost them registers. */
     int format;
@@ -83,7 +86,7 @@ typedef struct tern_cuda_walk {
 } tern_cuda_walk;
 cudaError_t tern_cuda_run_walk(const tern_cuda_walk *walk, cudaStream_t stream);
 
-/* Shared memory that a step needs besides the ring and what every one has. */
+/* Shared memory that a step needs besides the ring, the norms and what every one has. */
 uint32_t tern_cuda_step_shared(const tern_cuda_step *step);
 
 #ifdef __cplusplus

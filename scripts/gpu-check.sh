@@ -28,6 +28,9 @@ if [ -x "$tests" ]; then
     for group in training_rows gradient varlen_attention update; do
         check "test_gpu $group" "$tests" --backend cuda "$group"
     done
+    for case in products many_rows biases choices sums rows_of_experts; do
+        check "test_gpu experts_backward_gpu $case" "$tests" --backend cuda --case "$case" experts_backward_gpu
+    done
     check "test_gpu dense, heads and adapters" "$tests" --backend cuda --case wide_rows dense
 fi
 sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)

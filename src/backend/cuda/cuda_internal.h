@@ -57,6 +57,8 @@ typedef struct tern_cuda_launch {
         tern_cuda_row_sums row_sums;
         tern_cuda_gradient gradient;
         tern_cuda_head head;
+        tern_cuda_routed routed;
+        tern_cuda_choice choice;
         tern_cuda_varlen varlen;
         tern_cuda_update update;
     } params;
@@ -178,7 +180,13 @@ void tern_cuda__lower_varlen(const tern_prepared *p, const tern_op *op, tern_cud
 void tern_cuda__lower_sum_squares(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_update(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_requantize(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
-tern_status tern_cuda__unrouted_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
+void tern_cuda__lower_routed_dx(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_routed_dw(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_routed_bias(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_route_backward(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_combine_backward(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+size_t tern_cuda__routed_scratch(const tern_graph *graph, const tern_op *op);
+tern_status tern_cuda__routed_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 tern_status tern_cuda__varlen_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 tern_status tern_cuda__update_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 /* Bytes of scratch of an op of training; 0: none. */

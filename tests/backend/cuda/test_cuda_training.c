@@ -113,15 +113,46 @@ static void refused(void **state)
     tern_op op = {.kind = TERN_OP_VARLEN_ATTENTION, .n_heads = 2, .n_kv_heads = 1, .head_dim = 320};
     assert_int_equal(tern_cuda__supports(&device.base, &r.c.graph, &op, &err), TERN_UNSUPPORTED);
     assert_non_null(strstr(err.message, "head dimension 320: at most 256 expected"));
-    op = (tern_op){.kind = TERN_OP_LINEAR_DX, .route = {.cols = 2}};
-    assert_int_equal(tern_cuda__supports(&device.base, &r.c.graph, &op, &err), TERN_UNSUPPORTED);
-    assert_non_null(strstr(err.message, "linear_dx of experts"));
     test_case_close(&r.c);
 }
 
-static const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(norms),
-                                          cmocka_unit_test(rope_turns_back), cmocka_unit_test(scratch_of_products),
-                                          cmocka_unit_test(refused)};
+static tern_op routed_dx(rig *r)
+{
+    tern_op op = {.kind = TERN_OP_LINEAR_DX, .n_in = 2, .n_experts = 4};
+    op.in[TERN_LINEAR_DX_DY] = test_case_rows(&r->c, "dy", TERN_ROWS_ROUTED, 32, TEST_ORDINARY);
+    op.in[TERN_LINEAR_DX_W] = test_case_weight(&r->c, "f32", 128, COLS);
+    op.route = test_case_rows(&r->c, "routes", TERN_ROWS_ROUTED, 2, TEST_ORDINARY);
+    op.out = test_case_output(&r->c, "dx", TERN_ROWS_TOKENS, TERN_DTYPE_F32, COLS);
+    return op;
+}
+
+/* Routed rows of a token are added up: a row for each is kept. */
+static void experts(void **state)
+{
+    (void)state;
+    rig r = {.c = {.rng = &rng}};
+    tern_error err = {0};
+    test_case_open(&r.c, &rng, &(test_case_shape){.max_tokens = TOKENS, .n_routes = 2, .training = true});
+    tern_op op = routed_dx(&r);
+    lower(&r, &op);
+    const tern_cuda_routed *p = &r.launch.params.routed;
+    assert_int_equal(p->count.most, 2 * TOKENS);
+    assert_int_equal(p->each, 2);
+    assert_int_equal(p->n_rows, 32);
+    assert_int_equal(p->cols, COLS);
+    assert_true(tern_cuda__training_scratch(&r.c.graph, &op) >= 2 * TOKENS * (COLS + 1) * sizeof(float));
+    op.n_experts = 3;
+    assert_int_equal(tern_cuda__supports(&device.base, &r.c.graph, &op, &err), TERN_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "128 rows found, 32 for each of 3 experts expected"));
+    test_case_close(&r.c);
+}
+
+static const struct CMUnitTest tests[] = {cmocka_unit_test(rows),
+                                          cmocka_unit_test(norms),
+                                          cmocka_unit_test(rope_turns_back),
+                                          cmocka_unit_test(scratch_of_products),
+                                          cmocka_unit_test(refused),
+                                          cmocka_unit_test(experts)};
 #else
 static void without(void **state)
 {

@@ -114,6 +114,10 @@ void tern_cuda__lower_norm_backward(const tern_prepared *p, const tern_op *op, t
 
 void tern_cuda__lower_bias_backward(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
 {
+    if (op->route.cols) {
+        tern_cuda__lower_routed_bias(p, op, out);
+        return;
+    }
     const tern_view dy = op->in[TERN_BIAS_BACKWARD_DY];
     out->params.row_sums = (tern_cuda_row_sums){.count = tern_cuda__count(p, op->rows),
                                                 .dy = tern_cuda__rows(p, dy),
@@ -135,16 +139,12 @@ void tern_cuda__lower_embed_backward(const tern_prepared *p, const tern_op *op, 
     out->run = embed_backward;
 }
 
-tern_status tern_cuda__unrouted_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
-{
-    (void)graph;
-    if (!op->route.cols) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED, "cuda: op %s of experts; --backend cpu or vulkan trains them",
-                     tern_op_name(op->kind));
-}
-
 void tern_cuda__lower_linear_dx(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
 {
+    if (op->route.cols) {
+        tern_cuda__lower_routed_dx(p, op, out);
+        return;
+    }
     const tern_cuda_weight w = tern_cuda__weight(p, op->in[TERN_LINEAR_DX_W]);
     out->params.gradient = (tern_cuda_gradient){.count = tern_cuda__count(p, op->rows),
                                                 .dy = tern_cuda__rows(p, op->in[TERN_LINEAR_DX_DY]),
@@ -183,6 +183,10 @@ void tern_cuda__lower_head(const tern_prepared *p, const tern_op *op, tern_cuda_
 
 void tern_cuda__lower_linear_dw(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
 {
+    if (op->route.cols) {
+        tern_cuda__lower_routed_dw(p, op, out);
+        return;
+    }
     const tern_view dy = op->in[TERN_LINEAR_DW_DY], x = op->in[TERN_LINEAR_DW_X], dw = op->in[TERN_LINEAR_DW_DW];
     tern_cuda_gradient *g = &out->params.gradient;
     *g = (tern_cuda_gradient){.count = tern_cuda__count(p, op->rows),

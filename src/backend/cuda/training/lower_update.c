@@ -125,6 +125,9 @@ static size_t sums_bytes(const tern_graph *graph, const tern_op *op)
 size_t tern_cuda__training_scratch(const tern_graph *graph, const tern_op *op)
 {
     const uint32_t rows = tern_graph_max_rows(graph, op->rows);
+    const bool backward =
+        op->kind == TERN_OP_LINEAR_DX || op->kind == TERN_OP_LINEAR_DW || op->kind == TERN_OP_BIAS_BACKWARD;
+    if (backward && op->route.cols) return tern_cuda__routed_scratch(graph, op);
     switch (op->kind) {
     case TERN_OP_RMS_NORM_BACKWARD:
         return sizeof(float) * rows * (op->in[TERN_NORM_BACKWARD_X].cols / op->in[TERN_NORM_BACKWARD_WEIGHT].cols);

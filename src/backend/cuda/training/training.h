@@ -75,6 +75,37 @@ cudaError_t tern_cuda_run_linear_dw(const tern_cuda_gradient *p, cudaStream_t st
 size_t tern_cuda_dx_bytes(uint32_t most, uint32_t n_rows, uint32_t cols);
 size_t tern_cuda_dw_bytes(uint32_t most, uint32_t n_rows, uint32_t cols);
 
+/* LINEAR_DX, LINEAR_DW and BIAS_BACKWARD with a route. */
+typedef struct tern_cuda_routed {
+    tern_cuda_count count;  /* routed rows */
+    const uint32_t *routes; /* [rows] pairs of expert and weight */
+    uint32_t n_experts;     /* at most TERN_MAX_EXPERTS */
+    uint32_t each;          /* routed rows of a row of x, or of out of LINEAR_DX; 1 where that side is routed */
+    tern_cuda_rows dy, x;   /* x: of LINEAR_DW, data NULL: q8 */
+    tern_cuda_q8 q8;
+    tern_cuda_weight weight; /* of LINEAR_DX */
+    tern_cuda_rows residual, out;
+    uint32_t n_rows, cols; /* of an expert's matrix */
+    uint8_t *scratch;      /* tern_cuda_routed_bytes of it; cols 0: not LINEAR_DX */
+} tern_cuda_routed;
+cudaError_t tern_cuda_run_routed_dx(const tern_cuda_routed *p, cudaStream_t stream);
+cudaError_t tern_cuda_run_routed_dw(const tern_cuda_routed *p, cudaStream_t stream);
+cudaError_t tern_cuda_run_routed_bias(const tern_cuda_routed *p, cudaStream_t stream);
+size_t tern_cuda_routed_bytes(uint32_t most, uint32_t n_experts, uint32_t cols);
+
+/* ROUTE_BACKWARD and COMBINE_BACKWARD. */
+typedef struct tern_cuda_choice {
+    tern_cuda_count count;           /* tokens, or routed rows */
+    tern_cuda_rows logits, residual; /* ROUTE_BACKWARD */
+    tern_cuda_rows y, dout;          /* COMBINE_BACKWARD */
+    tern_cuda_rows dweights, out;    /* of COMBINE_BACKWARD, data NULL: not wanted */
+    const uint32_t *routes;
+    uint32_t n_experts, n_routes, cols;
+    uint32_t rule; /* tern_route_rule */
+} tern_cuda_choice;
+cudaError_t tern_cuda_run_route_backward(const tern_cuda_choice *p, cudaStream_t stream);
+cudaError_t tern_cuda_run_combine_backward(const tern_cuda_choice *p, cudaStream_t stream);
+
 /* LINEAR of a head in f16 for many rows: its rows are planes as they lie. */
 typedef struct tern_cuda_head {
     tern_cuda_count count;

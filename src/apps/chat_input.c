@@ -3,6 +3,7 @@
 
 #include <editline/readline.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,10 +27,14 @@ static char *default_history(void)
 tern_status tern_chat_input_open(tern_chat_input *input, const char *history, tern_error *err)
 {
     *input = (tern_chat_input){.terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)};
-    if (!input->terminal || (history && !*history)) return TERN_OK;
+    input->prompt = "> ";
+    if (!input->terminal) return TERN_OK;
+    using_history();
+    rl_parse_and_bind((char[]){"bind -s ^[^M '\\\\^M'"}); /* Alt-Enter: a line that goes on */
+    rl_parse_and_bind((char[]){"bind -s ^[^J '\\\\^M'"});
+    if (history && !*history) return TERN_OK;
     input->history_path = history ? tern_strdup(history) : default_history();
     if (history && !input->history_path) return tern_fail_alloc(err, strlen(history));
-    using_history();
     stifle_history(MAX_HISTORY);
     if (input->history_path) read_history(input->history_path);
     return TERN_OK;
@@ -98,13 +103,27 @@ static void drop_end(tern_buf *message, size_t n)
     message->data[message->size] = 0;
 }
 
+/* Something that was typed or pasted waits to be read. */
+static bool waits(const tern_chat_input *input)
+{
+    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+    return input->terminal && poll(&in, 1, 0) == 1 && (in.revents & POLLIN);
+}
+
+/* Lines that come at once are pasted: one message. Lines that were typed while an answer was written are not. */
+static void add_pasted(tern_chat_input *input)
+{
+    while (waits(input) && add_line(input, "... ", true)) continue;
+}
+
 static const char quotes[] = "\"\"\"";
 
 char *tern_chat_input_next(tern_chat_input *input)
 {
     tern_buf *message = &input->message;
     message->size = 0;
-    if (!add_line(input, "> ", false)) return NULL;
+    const bool ahead = waits(input);
+    if (!add_line(input, input->prompt, false)) return NULL;
     input->quoted = strncmp(message->data, quotes, 3) == 0;
     if (input->quoted) {
         while (!ends(message, quotes, 3))
@@ -116,7 +135,8 @@ char *tern_chat_input_next(tern_chat_input *input)
         drop_end(message, 1);
         if (!add_line(input, "... ", true)) return NULL;
     }
-    return message->data;
+    if (!ahead && *message->data != '/') add_pasted(input);
+    return input->too_long ? NULL : message->data;
 }
 
 static const char *(*command_at)(size_t i);

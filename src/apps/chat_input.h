@@ -9,6 +9,7 @@
 
 typedef struct tern_chat_input {
     bool terminal;
+    const char *prompt; /* the caller's, static */
     char *history_path; /* NULL: none is kept */
     tern_buf message;   /* the last one read */
     bool quoted;        /* it stood between quotes: text, whatever it begins with */
@@ -22,7 +23,8 @@ tern_status tern_chat_input_open(tern_chat_input *input, const char *history, te
 /* Writes the history, private and whole or not at all; what goes wrong there is no error. */
 void tern_chat_input_close(tern_chat_input *input);
 /* The next message, without the end of its last line: a line; several, of which each but the last ends with a
- * backslash; or all that stands between two marks of three quotes. Borrowed until the next call; NULL at the end of
+ * backslash; all that stands between two marks of three quotes; or, on a terminal, lines that
+ * were pasted at once. Borrowed until the next call; NULL at the end of
  * input, after Ctrl-C and where memory is short. */
 char *tern_chat_input_next(tern_chat_input *input);
 /* What Tab completes at the start of a line: names with their slash. `name_at` gives the i-th, NULL at the end. */

@@ -10,12 +10,10 @@ enum { LEAST_ANSWER = 16 }; /* tokens of context that an answer should find free
 
 tern_status tern_chat_talk_open(tern_chat_talk *t, tern_options *options, tern_error *err)
 {
-    tern_engine_info info;
     *t = (tern_chat_talk){.options = options};
     const uint32_t n_drafted = tern_app_draft_tokens(options);
     TERN_TRY(tern_app_open_engine(&t->engine, options, true, err));
-    TERN_TRY(tern_engine_describe(t->engine, &info, err));
-    TERN_TRY(tern_chat_template_find(&t->template, info.chat_template, options->template, err));
+    TERN_TRY(tern_chat_template_choose(&t->template, t->engine, options->template, err));
     TERN_TRY(tern_app_load_loras(&t->loras, options, t->engine, err));
     tern_session_params params = {
         .max_outputs = n_drafted + 1, .host_sampling = n_drafted > 0, .loras = t->loras.uses, .n_loras = t->loras.n};
@@ -121,7 +119,7 @@ static bool on_piece(void *context, const tern_piece *piece)
     tern_chat_talk *t = context;
     tern_error err;
     if (piece->n_text) {
-        bool shown = tern_app_write_text(piece->text, piece->n_text) && tern_app_flushed();
+        bool shown = tern_chat_style_write(&t->style, piece->text, piece->n_text) && tern_app_flushed();
         t->failed = !shown || tern_buf_add(&t->answer, piece->text, piece->n_text, &err) != TERN_OK;
     }
     return !t->failed && !tern_app_interrupted();
@@ -153,7 +151,10 @@ fail:
 tern_status tern_chat_talk_answer(tern_chat_talk *t, tern_error *err)
 {
     TERN_TRY(render(t, err));
-    TERN_TRY(generate(t, err));
+    tern_chat_style_begin(&t->style);
+    const tern_status status = generate(t, err);
+    tern_chat_style_end(&t->style);
+    TERN_TRY(status);
     putchar('\n');
     if (t->cost.result.reason == TERN_STOP_CONTEXT) fputs("(the context is full: the answer was cut short)\n", stderr);
     return tern_chat_talk_add(t, "assistant", t->answer.data ? t->answer.data : "", t->answer.size, err);

@@ -2,6 +2,7 @@
 #ifndef TERN_APPS_CHAT_TALK_H
 #define TERN_APPS_CHAT_TALK_H
 
+#include "apps/chat_style.h"
 #include "apps/generation.h"
 #include "apps/lora.h"
 
@@ -14,15 +15,16 @@ typedef struct tern_chat_talk {
     tern_chat_template *template;
     tern_chat_message *messages; /* role: static words; content: owned */
     size_t n, cap;
-    tern_tokens ids;    /* the conversation as the template renders it */
-    tern_buf answer;    /* being written */
-    tern_app_cost cost; /* of the last answer */
-    char *file;         /* that the conversation was loaded from or saved to; NULL: none */
+    tern_tokens ids;       /* the conversation as the template renders it */
+    tern_buf answer;       /* being written */
+    tern_chat_style style; /* of answers as they are shown */
+    tern_app_cost cost;    /* of the last answer */
+    char *file;            /* that the conversation was loaded from or saved to; NULL: none */
     bool failed;
 } tern_chat_talk;
 
-/* Opens model, session and template. Errors: also INVALID_ARGUMENT when the model has no template and --template names
- * none. */
+/* Opens model, session and template. Errors: also INVALID_ARGUMENT when the model has no template, its family none that
+ * is known, and --template names none. */
 tern_status tern_chat_talk_open(tern_chat_talk *talk, tern_options *options, tern_error *err);
 void tern_chat_talk_close(tern_chat_talk *talk);
 
@@ -54,8 +56,15 @@ tern_status tern_chat_talk_load(tern_chat_talk *talk, const char *path, tern_err
 
 /* The text of a file with a template. Errors: those of tern_app_read_text, INVALID_ARGUMENT (JSON, say). */
 tern_status tern_chat_template_read(const char *path, tern_buf *text, tern_error *err);
+/* The name of the template for chat models of a family (TERN_CHAT_TEMPLATES), by the marks that the vocabulary has;
+ * static storage; NULL: none is known. */
+const char *tern_chat_template_of_family(const tern_engine *engine, const char *architecture);
 /* The template of this name or in this file; for NULL the model's own, of which `own` is the text. Errors: also
  * INVALID_ARGUMENT when that is NULL too. */
 tern_status tern_chat_template_find(tern_chat_template **out, const char *own, const char *name, tern_error *err);
+/* The same for an engine; where neither is there, that of the model's family, which is said on standard error. Errors:
+ * also INVALID_ARGUMENT when none is known. */
+tern_status tern_chat_template_choose(tern_chat_template **out, const tern_engine *engine, const char *name,
+                                      tern_error *err);
 
 #endif

@@ -180,9 +180,11 @@ static tern_status run_help(tern_chat_talk *talk, char *rest, tern_error *err)
         int n = printf("  /%s%s", commands[i].name, commands[i].metavar);
         printf("%*s%s\n", n < 20 ? 20 - n : 1, "", commands[i].help);
     }
-    puts("  /temp T, /top-p P, /seed N, ...: any flag of generation and sampling\n"
-         "A line that ends with \\ goes on in the next one; \"\"\" begins and ends a message of several lines.\n"
-         "Ctrl-C stops an answer; at an empty line, twice, it leaves.");
+    puts(
+        "  /temp T, /top-p P, /seed N, ...: any flag of generation and sampling\n"
+        "A line that ends with \\ (or Alt-Enter) goes on in the next one; \"\"\" begins and ends a message of several\n"
+        "lines; lines that are pasted at once are one message.\n"
+        "Ctrl-C stops an answer; at an empty line, twice, it leaves.");
     return TERN_OK;
 }
 
@@ -200,14 +202,25 @@ static const char *word_at(const void *context, size_t i)
     return name_at(i);
 }
 
+/* A message about a flag speaks of the command that was typed: "/temp x", not "--temp x". */
+static tern_status as_command(tern_error *err)
+{
+    if (strncmp(err->message, "--", 2) == 0) {
+        err->message[0] = '/';
+        memmove(err->message + 1, err->message + 2, strlen(err->message + 2) + 1);
+    }
+    return err->code;
+}
+
 static tern_status set_flag(tern_chat_talk *talk, const tern_flag *f, char *rest, tern_error *err)
 {
     char flag[64];
     snprintf(flag, sizeof flag, "--%s", f->name);
     if (f->kind == TERN_FLAG_TEXTS || f->kind == TERN_FLAG_CHOICE)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s can be given at the start of `tern chat` only", f->name);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "/%s: --%s can be given at the start of `tern chat` only", f->name,
+                         f->name);
     char *words[] = {flag, rest};
-    TERN_TRY(tern_args_parse(&live, *rest ? 2 : 1, words, talk->options, err));
+    if (tern_args_parse(&live, *rest ? 2 : 1, words, talk->options, err) != TERN_OK) return as_command(err);
     tell("%s is %s now", f->name, *rest ? rest : "on");
     return TERN_OK;
 }
@@ -309,6 +322,8 @@ static tern_status run(const tern_options *o, tern_error *err)
     if (o->restore) TERN_GOTO(tern_chat_talk_load(&talk, o->restore, err));
     if (o->restore) TERN_GOTO(set_file(&talk, o->restore, err));
     TERN_GOTO(tern_chat_input_open(&input, o->history, err));
+    talk.style = tern_chat_style_of(input.terminal);
+    input.prompt = tern_chat_style_prompt(&talk.style);
     if (input.terminal) greet(&talk);
     tern_chat_input_complete(name_at);
     TERN_GOTO(converse(&talk, &input, err));

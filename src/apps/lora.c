@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/show.h"
 
@@ -22,6 +23,14 @@ tern_status tern_app_parse_lora(const char *text, char **path, float *scale, ter
     if (has_scale && !isfinite(value))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "--lora %s: scale %s, a finite number expected",
                          tern_show_z(text).text, tern_show_z(colon + 1).text);
+    if (colon && colon != text && !has_scale && access(text, F_OK) != 0) {
+        char *before = strndup(text, (size_t)(colon - text));
+        const bool there = before && access(before, F_OK) == 0;
+        free(before);
+        if (there)
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "--lora %s: scale \"%s\" found, a number expected",
+                             tern_show_z(text).text, tern_show_z(colon + 1).text);
+    }
     *scale = has_scale ? value : 1;
     *path = strndup(text, has_scale ? (size_t)(colon - text) : strlen(text));
     return *path ? TERN_OK : tern_fail(err, TERN_OUT_OF_MEMORY, "--lora: out of memory");

@@ -160,8 +160,9 @@ static tern_status open_tokenizer(tern_model *model, const char *dir, tern_error
     TERN_TRY(look_for(dir, "tokenizer.json", &found, err));
     TERN_TRY(look_for(dir, "tokenizer.model", &found, err));
     if (!found) return TERN_OK;
-    TERN_TRY(tern_tokenizer_open_hf(&model->tokenizer, dir, err));
-    return tern_model__check_tokenizer(model, err);
+    TERN_TRY(tern_tokenizer_open_hf(&model->tokenizer, dir, err)); /* its messages name the files */
+    if (tern_model__check_tokenizer(model, err) == TERN_OK) return TERN_OK;
+    return tern_error_prefix(err, "%s", dir);
 }
 
 /* The last part of a path, trailing slashes aside. */
@@ -186,13 +187,12 @@ static tern_status read_config(tern_model *model, const char *dir, tern_hf_layou
     return tern_config__pooling_from_hf(&model->config, dir, err);
 }
 
-static tern_status read_tensors(tern_model *model, const char *dir, tern_hf_layout layout, tern_error *err)
+static tern_status read_tensors(tern_model *model, tern_hf_layout layout, tern_error *err)
 {
     look_at_tensors(model, &layout);
     TERN_TRY(tern_model__init_weights(model, err));
     TERN_TRY(tern_model__note_unused_hf(model, err));
-    TERN_TRY(add_roles(model, layout, err));
-    return open_tokenizer(model, dir, err);
+    return add_roles(model, layout, err);
 }
 
 tern_status tern_model__open_hf(tern_model *model, const char *dir, const char *weights, tern_error *err)
@@ -200,5 +200,6 @@ tern_status tern_model__open_hf(tern_model *model, const char *dir, const char *
     tern_hf_layout layout = {0};
     TERN_TRY(read_config(model, dir, &layout, err));
     TERN_TRY(tern_safetensors_open(&model->safetensors, weights, err));
-    return read_tensors(model, dir, layout, err) == TERN_OK ? TERN_OK : tern_error_prefix(err, "%s", dir);
+    if (read_tensors(model, layout, err) != TERN_OK) return tern_error_prefix(err, "%s", dir);
+    return open_tokenizer(model, dir, err);
 }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -123,7 +124,17 @@ static tern_status lock_folder(tern_run *run, tern_error *err)
 tern_status tern_run__make_folders(tern_run *run, tern_error *err)
 {
     if (run->lock >= 0) return TERN_OK;
+    run->fresh_folder = access(run->folder, F_OK) != 0;
     TERN_TRY(tern_folder_make(run->folder, err));
     TERN_TRY(tern_folder_make(run->checkpoint_dir, err));
     return lock_folder(run, err);
+}
+
+void tern_run__drop_folders(tern_run *run)
+{
+    char *path = run->fresh_folder ? tern_path_join(run->checkpoint_dir, "lock") : NULL;
+    if (!path) return;
+    unlink(path);
+    if (rmdir(run->checkpoint_dir) == 0) rmdir(run->folder); /* what holds anything stays */
+    tern_free(path);
 }

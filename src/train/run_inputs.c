@@ -182,7 +182,9 @@ tern_status tern_run__open_data(tern_run *run, tern_error *err)
     if (o->validation_data && o->validation_split > 0)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "validation data and a validation split: one of them expected");
     TERN_TRY(tern_run__make_folders(run, err));
-    TERN_TRY(open_side(run, &(side){o->data, o->n_data, "data.tern"}, &run->data, err));
+    const tern_status status = open_side(run, &(side){o->data, o->n_data, "data.tern"}, &run->data, err);
+    if (status != TERN_OK) tern_run__drop_folders(run);
+    TERN_TRY(status);
     if (o->validation_data)
         TERN_TRY(open_side(run, &(side){&o->validation_data, 1, "validation.tern"}, &run->validation_data, err));
     return pack_both(run, err);

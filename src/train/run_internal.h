@@ -42,7 +42,8 @@ typedef struct tern_run {
     bool to_gguf;
     char *dry_folder; /* of a dry run, in the place of `folder`; removed at the end */
     char *folder, *checkpoint_dir, *state_path;
-    int lock; /* of the folder; -1: not yet */
+    int lock;          /* of the folder; -1: not yet */
+    bool fresh_folder; /* it was not there before */
 
     const tern_encoding *type;
     const struct tern_mix *mix; /* instead of `type`, or NULL */
@@ -109,6 +110,8 @@ tern_status tern_run__list_settings(tern_run *run, tern_error *err);
 /* Names the output and the folder, and refuses what the run may not write to (base/output.h). */
 tern_status tern_run__find_folder(tern_run *run, tern_error *err);
 tern_status tern_run__make_folders(tern_run *run, tern_error *err);
+/* Removes the folders that this run made, where nothing lies in them yet. */
+void tern_run__drop_folders(tern_run *run);
 /* A path in the folder; NULL when out of memory. */
 char *tern_run__path(const tern_run *run, const char *name);
 

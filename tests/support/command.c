@@ -2,7 +2,9 @@
 #include "support/command.h"
 
 #include <fcntl.h>
+#include <pty.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -114,6 +116,34 @@ test_output test_tern_on_terminal(const char *const *words)
     result.code = wait_for(pid);
     close(terminal);
     result.err = read_stream(err, &ignored);
+    return result;
+}
+
+test_output test_tern_talk(const char *const *words, const test_step *steps, size_t n)
+{
+    enum { MOST = 1 << 18 };
+    test_output result = {.out = calloc(MOST, 1)};
+    int terminal;
+    assert_non_null(result.out);
+    const pid_t pid = forkpty(&terminal, NULL, NULL, NULL);
+    assert_true(pid >= 0);
+    if (pid == 0) become_tern(words);
+    size_t at = 0, step = 0;
+    for (;;) {
+        const char *found = step < n ? strstr(result.out + at, steps[step].expected) : NULL;
+        if (found) {
+            at = (size_t)(found - result.out) + strlen(steps[step].expected);
+            const char *typed = steps[step++].typed;
+            if (typed) assert_int_equal(write(terminal, typed, strlen(typed)), (ssize_t)strlen(typed));
+            continue;
+        }
+        const ssize_t got = read(terminal, result.out + result.n_out, MOST - 1 - result.n_out);
+        if (got <= 0) break;
+        result.n_out += (size_t)got;
+    }
+    close(terminal);
+    result.code = wait_for(pid);
+    if (step < n) fail_msg("step %zu: no \"%s\" in: %s", step, steps[step].expected, result.out + at);
     return result;
 }
 

@@ -23,6 +23,15 @@ void test_output_free(test_output *output);
 /* The same with standard output on a terminal of its own, as people have it; line breaks come as "\r\n". */
 test_output test_tern_on_terminal(const char *const *words);
 
+/* One step of a talk on a terminal: what is waited for, then what is typed (NULL: nothing). */
+typedef struct test_step {
+    const char *expected, *typed;
+} test_step;
+
+/* Runs it with all three streams on a terminal, which it controls; `out` is all that the terminal was sent. A step that
+ * does not come to its text, which each step looks for behind the one before, fails at the end of the output. */
+test_output test_tern_talk(const char *const *words, const test_step *steps, size_t n);
+
 /* The words of a call: TERN("run", "-n", "5"). */
 #define TERN_WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define TERN(...)       test_tern(NULL, TERN_WORDS(__VA_ARGS__))

@@ -1,0 +1,149 @@
+/* tern chat on a terminal: speakers, colours, pasted lines, Alt-Enter; the template of a family. */
+#include <unistd.h>
+
+#include "apps/chat_style.h"
+#include "support/command.h"
+#include "support/test.h"
+
+static const char *file_of(const char *name)
+{
+    const char *path = test_scratch(name);
+    unlink(path);
+    return path;
+}
+
+static void expect_message(const char *path, size_t at, const char *expected)
+{
+    json_error_t error;
+    json_t *list = json_load_file(path, 0, &error);
+    assert_non_null(list);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(list, at), "content")), expected);
+    json_decref(list);
+}
+
+/* A terminal's prompt is written before libedit reads: what is typed later waits for nothing. */
+static void pasted_lines_are_one_message(void **state)
+{
+    (void)state;
+    char save[1100];
+    const char *path = file_of("cli-chat-paste.json");
+    snprintf(save, sizeof save, "/save %s\r", path);
+    setenv("TERM", "dumb", 1);
+    const test_step steps[] = {{"leaves.\r\n> ", "One fox.\rTwo \"foxes\".\r"},
+                               {"... ", NULL},
+                               {"\r\n< ", NULL},
+                               {"\r\n> ", "A bird\033\r"},
+                               {"\\\r\n... ", "and a cat.\r"},
+                               {"\r\n< ", NULL},
+                               {"\r\n> ", save},
+                               {"(4 messages are in", NULL},
+                               {"\r\n> ", "/temp x\r"},
+                               {"error: /temp x: a number", NULL},
+                               {"\r\n> ", "/bye\r"}};
+    test_output o =
+        test_tern_talk(TERN_WORDS("chat", "--greedy", "-n", "4", "--history", ""), steps, sizeof steps / sizeof *steps);
+    assert_int_equal(o.code, 0);
+    assert_null(strstr(o.out, "\033[1;3"));
+    expect_message(path, 0, "One fox.\nTwo \"foxes\".");
+    expect_message(path, 2, "A bird\nand a cat.");
+    unlink(path);
+    test_output_free(&o);
+}
+
+static bool has_colors(const char *term, const char *no_color)
+{
+    const test_step steps[] = {{"leaves.", NULL}, {"> ", "/bye\r"}};
+    const test_step colored[] = {{"leaves.", NULL}, {">", "/bye\r"}};
+    setenv("TERM", term, 1);
+    if (no_color) setenv("NO_COLOR", no_color, 1);
+    else unsetenv("NO_COLOR");
+    const bool colors = tern_chat_style_of(true).colors;
+    test_output o = test_tern_talk(TERN_WORDS("chat", "--history", ""), colors ? colored : steps, 2);
+    const bool found = strstr(o.out, "\033[1;32m") != NULL;
+    assert_int_equal(o.code, 0);
+    test_output_free(&o);
+    unsetenv("NO_COLOR");
+    return found;
+}
+
+static void colors_can_be_refused(void **state)
+{
+    (void)state;
+    assert_true(has_colors("xterm", NULL));
+    assert_true(has_colors("xterm", ""));
+    assert_false(has_colors("xterm", "1"));
+    assert_false(has_colors("dumb", NULL));
+    assert_false(tern_chat_style_of(false).colors);
+}
+
+/* What an answer in these pieces shows, standard output being a file. */
+static void expect_styled(size_t piece, const char *text, const char *expected)
+{
+    char shown[512] = "";
+    tern_chat_style style = {.colors = true};
+    FILE *file = tmpfile();
+    fflush(stdout);
+    const int saved = dup(STDOUT_FILENO);
+    assert_true(file && saved >= 0 && dup2(fileno(file), STDOUT_FILENO) >= 0);
+    tern_chat_style_begin(&style);
+    for (size_t i = 0, n = strlen(text); i < n; i += piece)
+        tern_chat_style_write(&style, text + i, n - i < piece ? n - i : piece);
+    tern_chat_style_end(&style);
+    fflush(stdout);
+    dup2(saved, STDOUT_FILENO);
+    close(saved);
+    rewind(file);
+    shown[fread(shown, 1, sizeof shown - 1, file)] = 0;
+    fclose(file);
+    assert_string_equal(shown, expected);
+}
+
+#define OFF  "\033[0m"
+#define BOLD OFF "\033[1m"
+#define CODE OFF "\033[36m"
+
+static void markdown_is_styled_in_any_pieces(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"a **b** c", "a " BOLD "**b**" OFF " c" OFF},
+        {"2 ** 3 * 4", "2 ** 3 * 4" OFF},
+        {"`x*y` z", CODE "`x*y`" OFF " z" OFF},
+        {"**b\nc", BOLD "**b" OFF "\nc" OFF},
+        {"```c\n**p = `q`\n```\nend", CODE "```c\n**p = `q`\n```" OFF "\nend" OFF},
+        {"**", "**" OFF},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t piece = 1; piece < 20; piece++) expect_styled(piece, cases[i][0], cases[i][1]);
+}
+
+static void a_family_has_a_template(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {{"llama3.2-1b", "llama3, by its family (llama)"},
+                                           {"bitnet-tiny", "bitnet, by its family (bitnet-b1.58)"},
+                                           {"gpt-oss-tiny", "none is known for its family (gpt-oss)"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *path = file_of("cli-chat-family.gguf");
+        test_output made = TERN("synth", "--preset", cases[i][0], "--layers", "1", "-o", path);
+        assert_int_equal(made.code, 0);
+        test_output o = test_tern("", TERN_WORDS("chat", "-m", path)),
+                    named = test_tern("", TERN_WORDS("chat", "-m", path, "--template", "chatml"));
+        if (!strstr(o.err, cases[i][1])) fail_msg("%s: %s", cases[i][0], o.err);
+        assert_int_equal(o.code, i == 2 ? 2 : 0);
+        assert_null(strstr(named.err, "family"));
+        test_output_free(&made);
+        test_output_free(&o);
+        test_output_free(&named);
+        unlink(path);
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(pasted_lines_are_one_message),
+    cmocka_unit_test(colors_can_be_refused),
+    cmocka_unit_test(markdown_is_styled_in_any_pieces),
+    cmocka_unit_test(a_family_has_a_template),
+};
+
+TEST_GROUP(chat_terminal, "slow", tests);

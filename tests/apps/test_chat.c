@@ -106,6 +106,7 @@ static void wrong_commands_are_explained(void **state)
     }
 }
 
+/* Its vocabulary has the marks of its family's. */
 static void a_model_without_a_template_takes_its_familys(void **state)
 {
     (void)state;

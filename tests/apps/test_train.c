@@ -460,6 +460,27 @@ static void the_template_is_kept(void **state)
     free(out);
 }
 
+/* Data that is refused leaves nothing where the run would have been. */
+static void refused_data_leaves_no_folder(void **state)
+{
+    (void)state;
+    char data[1024], output[1024], folder[1100];
+    snprintf(data, sizeof data, "%s", test_scratch("cli-refused.jsonl"));
+    snprintf(output, sizeof output, "%s", test_scratch("cli-refused.gguf"));
+    snprintf(folder, sizeof folder, "%s", test_scratch("cli-refused.train"));
+    FILE *f = fopen(data, "w");
+    assert_non_null(f);
+    fputs("{\"txet\": \"a\"}\n", f);
+    fclose(f);
+    test_output o = TERN("finetune", "-m", test_small_model(), "--data", data, "-o", output);
+    assert_int_not_equal(o.code, 0);
+    assert_non_null(strstr(o.err, "cli-refused.jsonl:1: none of text"));
+    assert_int_not_equal(access(folder, F_OK), 0);
+    assert_int_not_equal(access(output, F_OK), 0);
+    unlink(data);
+    test_output_free(&o);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(steps_are_told_line_by_line),
     cmocka_unit_test(the_template_is_stored),
@@ -475,6 +496,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_template_is_kept),
     cmocka_unit_test(suggestions_fit),
     cmocka_unit_test(mistakes_are_named),
+    cmocka_unit_test(refused_data_leaves_no_folder),
 };
 
 TEST_GROUP(train, "slow", tests);

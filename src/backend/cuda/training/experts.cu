@@ -6,14 +6,9 @@
 
 enum { THREADS = 256, SIDE = 64, DEPTH = 16, EACH = SIDE / 16, MOST_EXPERTS = TERN_MAX_EXPERTS };
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + 255) / 256 * 256;
-}
-
 static size_t list_bytes(uint32_t most, uint32_t n_experts)
 {
-    return rounded((size_t)most * sizeof(uint32_t)) + rounded((n_experts + 1) * sizeof(uint32_t));
+    return tern_cuda_rounded((size_t)most * sizeof(uint32_t)) + tern_cuda_rounded((n_experts + 1) * sizeof(uint32_t));
 }
 
 size_t tern_cuda_routed_bytes(uint32_t most, uint32_t n_experts, uint32_t cols)
@@ -29,7 +24,7 @@ typedef struct list {
 static list list_of(const tern_cuda_routed *p)
 {
     const list l = {(uint32_t *)p->scratch,
-                    (uint32_t *)(p->scratch + rounded((size_t)p->count.most * sizeof(uint32_t)))};
+                    (uint32_t *)(p->scratch + tern_cuda_rounded((size_t)p->count.most * sizeof(uint32_t)))};
     return l;
 }
 

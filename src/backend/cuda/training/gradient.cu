@@ -13,20 +13,15 @@ static uint32_t padded(uint32_t n)
     return (n + 7) / 8 * 8;
 }
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + 255) / 256 * 256;
-}
-
 /* Bytes of all planes, and of planes with what belongs to their rows. */
 static size_t numbers_bytes(size_t rows, uint32_t cols)
 {
-    return rounded(rows * padded(cols) * sizeof(__half) * PLANES);
+    return tern_cuda_rounded(rows * padded(cols) * sizeof(__half) * PLANES);
 }
 
 static size_t planes_bytes(size_t rows, uint32_t cols)
 {
-    return numbers_bytes(rows, cols) + rounded(rows * sizeof(float));
+    return numbers_bytes(rows, cols) + tern_cuda_rounded(rows * sizeof(float));
 }
 
 static planes planes_at(uint8_t **at, size_t rows, uint32_t cols)
@@ -102,7 +97,7 @@ cudaError_t tern_cuda_run_linear_dx(const tern_cuda_gradient *g, cudaStream_t st
 
 static size_t columns_bytes(uint32_t part, uint32_t cols)
 {
-    return rounded((cols > part ? cols : part) * sizeof(uint32_t));
+    return tern_cuda_rounded((cols > part ? cols : part) * sizeof(uint32_t));
 }
 
 size_t tern_cuda_dw_bytes(uint32_t most, uint32_t n_rows, uint32_t cols)

@@ -10,6 +10,12 @@
 extern "C" {
 #endif
 
+/* Bytes of a part of scratch memory, so that the next one is aligned. */
+static inline size_t tern_cuda_rounded(size_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
 /* tern_train_params and tern_dtype of ops/op.h, which is no C++. */
 typedef struct tern_cuda_train_params {
     float loss_weight, blend;

@@ -65,11 +65,18 @@ tern_status tern_app_check_output(const tern_options *options, const char *model
 #define TERN_APP_KV_TYPES "auto|f16|f32|q8_0|q4_0"
 #define TERN_APP_FLAGS_KV(text)                                                                                        \
     {"kv", 0, TERN_FLAG_CHOICE, TERN_APP_KV_TYPES, offsetof(tern_options, kv), 0, 0, text},                            \
-        {"cache-type-k",           0, TERN_FLAG_CHOICE, TERN_APP_KV_TYPES, offsetof(tern_options, kv_keys), 0, 0,      \
-         "Of the keys alone; -ctk"},                                                                                   \
+        {"cache-type-k",                                                                                               \
+         0,                                                                                                            \
+         TERN_FLAG_CHOICE,                                                                                             \
+         TERN_APP_KV_TYPES,                                                                                            \
+         offsetof(tern_options, kv_keys),                                                                              \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         "Of the keys alone; -ctk",                                                                                    \
+         .more = true},                                                                                                \
     {                                                                                                                  \
         "cache-type-v", 0, TERN_FLAG_CHOICE, TERN_APP_KV_TYPES, offsetof(tern_options, kv_values), 0, 0,               \
-            "Of the values alone; -ctv"                                                                                \
+            "Of the values alone; -ctv", .more = true                                                                  \
     }
 
 /* Groups of flags that several commands have. */

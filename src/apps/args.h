@@ -38,12 +38,13 @@ typedef struct tern_flag {
     size_t given; /* offset of a bool that says that the flag was there; 0: none */
     bool (*value_at)(uint32_t i,
                      tern_flag_value *value); /* what help lists below it; false at the end. NULL: nothing */
+    bool more;                                /* --help-all shows it, --help does not */
 } tern_flag;
 
 typedef struct tern_flag_group {
     const char *title;
     const tern_flag *flags;
-    bool more; /* --help-all shows it, --help does not */
+    bool more; /* for all of its flags */
 } tern_flag_group;
 
 typedef struct tern_command {

@@ -9,7 +9,9 @@ enum { HELP_COLUMN = 30, USAGE_COLUMN = 11, WIDTH = 80 };
 void tern_args_print_default(const tern_flag *f, const tern_options *defaults, FILE *out)
 {
     const void *field = (const char *)defaults + f->field;
-    if (f->kind == TERN_FLAG_U32 && *(const uint32_t *)field) fprintf(out, " (default %u)", *(const uint32_t *)field);
+    const uint32_t u32 = f->kind == TERN_FLAG_U32 ? *(const uint32_t *)field : 0;
+    if (u32 == UINT32_MAX) fputs(" (default -1)", out);
+    else if (u32) fprintf(out, " (default %u)", u32);
     if (f->kind == TERN_FLAG_U64 && *(const uint64_t *)field)
         fprintf(out, " (default %llu)", (unsigned long long)*(const uint64_t *)field);
     if (f->kind == TERN_FLAG_F32 && *(const float *)field != 0)
@@ -64,14 +66,29 @@ static void print_flag(const tern_flag *f, const tern_options *defaults, FILE *o
     }
 }
 
-/* The groups that were left out, by name. */
+static bool is_shown(const tern_flag_group *g, const tern_flag *f, bool all)
+{
+    return all || (!g->more && !f->more);
+}
+
+/* How many flags of a group --help shows; *all: with --help-all. */
+static uint32_t count_shown(const tern_flag_group *g, uint32_t *all)
+{
+    uint32_t shown = 0;
+    *all = 0;
+    for (const tern_flag *f = g->flags; f->name; f++, ++*all) shown += is_shown(g, f, false);
+    return shown;
+}
+
+/* The groups of which something was left out, by name. */
 static void print_more(const tern_command *command, FILE *out)
 {
-    char text[256];
+    char text[512];
     int n = snprintf(text, sizeof text, "`tern %s --help-all` shows more: ", command->name);
     const int begin = n;
+    uint32_t in_all;
     for (const tern_flag_group *g = command->groups; g && g->flags; g++)
-        if (g->more && n < (int)sizeof text)
+        if (count_shown(g, &in_all) < in_all && n < (int)sizeof text)
             n += snprintf(text + n, sizeof text - (size_t)n, "%s%s", n > begin ? ", " : "", g->title);
     if (n == begin) return;
     fputc('\n', out);
@@ -89,9 +106,11 @@ void tern_args_help(const tern_command *command, bool all, FILE *out)
         print_wrapped(command->detail, 0, 0, out);
     }
     for (const tern_flag_group *g = command->groups; g && g->flags; g++) {
-        if (g->more && !all) continue;
+        uint32_t in_all;
+        if (!all && count_shown(g, &in_all) == 0) continue;
         fprintf(out, "\n%s:\n", g->title);
-        for (const tern_flag *f = g->flags; f->name; f++) print_flag(f, &defaults, out);
+        for (const tern_flag *f = g->flags; f->name; f++)
+            if (is_shown(g, f, all)) print_flag(f, &defaults, out);
     }
     if (!all) print_more(command, out);
 }

@@ -33,7 +33,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Numbers", tern_flags_numbers, true},
                                          {"Device", tern_flags_device},
                                          {"Decoding on a GPU", tern_flags_steps, true},
-                                         {"CPU", tern_flags_cpu, true},
+                                         {"CPU", tern_flags_cpu},
                                          {"Kernels", tern_flags_kernel, true},
                                          {"What is left out", tern_flags_fusion, true},
                                          {0}};
@@ -166,7 +166,7 @@ static const chat_command commands[] = {
     {"regenerate", "", "Answer the last message again", run_regenerate},
     {"stats", "", "Show context and speed", run_stats},
     {"save", " FILE", "Save the conversation as JSON", run_save},
-    {"lora", " [add FILE[:SCALE] | remove N | scale N SCALE]", "Show or change the adapters", run_lora},
+    {"lora", " [add F[:SCALE] | remove N | scale N SCALE]", "Show or change the adapters", run_lora},
     {"load", " FILE", "Go on with a saved conversation", run_load},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
@@ -180,11 +180,10 @@ static tern_status run_help(tern_chat_talk *talk, char *rest, tern_error *err)
         int n = printf("  /%s%s", commands[i].name, commands[i].metavar);
         printf("%*s%s\n", n < 20 ? 20 - n : 1, "", commands[i].help);
     }
-    puts(
-        "  /temp T, /top-p P, /seed N, ...: any flag of generation and sampling\n"
-        "A line that ends with \\ (or Alt-Enter) goes on in the next one; \"\"\" begins and ends a message of several\n"
-        "lines; lines that are pasted at once are one message.\n"
-        "Ctrl-C stops an answer; at an empty line, twice, it leaves.");
+    puts("  /temp T, /top-p P, /seed N, ...: any flag of generation and sampling\n"
+         "A line that ends with \\ (or Alt-Enter) goes on in the next one; \"\"\" begins and\n"
+         "ends a message of several lines; lines that are pasted at once are one message.\n"
+         "Ctrl-C stops an answer or drops a line (Up has it again); twice, it leaves.");
     return TERN_OK;
 }
 
@@ -335,10 +334,12 @@ fail:
 
 const tern_command tern_command_chat = {
     .name = "chat",
-    .usage = "-m MODEL [--system TEXT]",
+    .usage = "[-m MODEL] [--system TEXT]",
     .summary = "Talk with a model",
-    .detail = "Each line is a message; input that is no terminal works too. A line that ends with \\ goes on in the\n"
-              "next one, and three quotes begin and end a message of several lines. /help inside lists the commands.",
+    .detail =
+        "Without -m with the bundled model. Each line is a message; input that is no terminal works too. A line that\n"
+        "ends with \\ goes on in the next one, and three quotes begin and end a message of several lines. /help\n"
+        "inside lists the commands.",
     .groups = groups,
     .ranks = true,
     .defaults = defaults,

@@ -20,7 +20,7 @@ static tern_status run(const tern_options *o, tern_error *err)
 const tern_command tern_command_completion = {
     .name = "completion",
     .usage = "bash|zsh|fish",
-    .summary = "Print a script that completes commands, flags and values in a shell",
+    .summary = "Print a script for a shell that completes flags and values",
     .min_args = 1,
     .max_args = 1,
     .run = run,

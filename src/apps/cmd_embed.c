@@ -23,7 +23,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Context", tern_flags_session},
                                          {"Numbers", tern_flags_numbers, true},
                                          {"Device", tern_flags_device},
-                                         {"CPU", tern_flags_cpu, true},
+                                         {"CPU", tern_flags_cpu},
                                          {"CPU kernels", tern_flags_kernel},
                                          {"What is left out", tern_flags_fusion, true},
                                          {0}};

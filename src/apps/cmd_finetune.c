@@ -45,9 +45,9 @@ static const tern_flag_group finetune_groups[] = {{"Files", tern_flags_train_dat
                                                   {"Optimiser", tern_flags_train_optimizer},
                                                   {"Memory", tern_flags_train_memory},
                                                   {"Quality", tern_flags_train_quality},
-                                                  {"Power", tern_flags_train_power},
+                                                  {"Power", tern_flags_train_power, true},
                                                   {"Device", tern_flags_device},
-                                                  {"CPU", tern_flags_cpu, true},
+                                                  {"CPU", tern_flags_cpu},
                                                   {0}};
 
 static tern_status run_finetune(const tern_options *o, tern_error *err)
@@ -84,9 +84,9 @@ static const tern_flag_group train_groups[] = {{"The model", model_flags},
                                                {"Optimiser", tern_flags_train_optimizer},
                                                {"Memory", tern_flags_train_memory},
                                                {"Quality", tern_flags_train_quality},
-                                               {"Power", tern_flags_train_power},
+                                               {"Power", tern_flags_train_power, true},
                                                {"Device", tern_flags_device},
-                                               {"CPU", tern_flags_cpu, true},
+                                               {"CPU", tern_flags_cpu},
                                                {0}};
 
 static tern_status run_train(const tern_options *o, tern_error *err)

@@ -18,7 +18,7 @@ static const tern_flag flags[] = {
 };
 
 static const tern_flag_group groups[] = {
-    {"Flags", flags}, {"Model", tern_flags_model}, {"Device", tern_flags_device}, {"CPU", tern_flags_cpu, true}, {0}};
+    {"Flags", flags}, {"Model", tern_flags_model}, {"Device", tern_flags_device}, {"CPU", tern_flags_cpu}, {0}};
 
 static bool update(void *context, double done)
 {
@@ -98,7 +98,7 @@ fail:
 const tern_command tern_command_imatrix = {
     .name = "imatrix",
     .usage = "-m MODEL -f TEXT -o FILE [--window N]",
-    .summary = "Measure which columns of a model's matrices count, for convert --imatrix",
+    .summary = "Measure which columns of matrices count, for convert --imatrix",
     .detail =
         "FILE has for each matrix the sums of its squared inputs while the model reads TEXT, in the GGUF form of\n"
         "llama.cpp's imatrix, which either program reads.",

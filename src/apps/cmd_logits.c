@@ -20,7 +20,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Context", tern_flags_session},
                                          {"Numbers", tern_flags_numbers, true},
                                          {"Device", tern_flags_device},
-                                         {"CPU", tern_flags_cpu, true},
+                                         {"CPU", tern_flags_cpu},
                                          {"Kernels", tern_flags_kernel, true},
                                          {"What is left out", tern_flags_fusion, true},
                                          {0}};

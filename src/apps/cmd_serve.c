@@ -22,7 +22,7 @@ enum { MAX_NAMED = TERN_SERVE_MAX_NAMED, MAX_KEYS = 1024, DEFAULT_PORT = 8080, D
 static const tern_flag_group groups[] = {{"Models", tern_flags_serve_models},
                                          {"Listening", tern_flags_serve_listening},
                                          {"Batching", tern_flags_serve_batching},
-                                         {"Limits", tern_flags_serve_limits},
+                                         {"Limits", tern_flags_serve_limits, true},
                                          {"Numbers", tern_flags_numbers},
                                          {"Device", tern_flags_device},
                                          {"CPU", tern_flags_cpu},

@@ -40,7 +40,8 @@ static void print_overview(FILE *out)
           out);
     for (const tern_command *const *c = tern_commands; *c; c++) fprintf(out, "  %-12s%s\n", (*c)->name, (*c)->summary);
     fputs("  help        Show this list, or the flags of a command\n\n"
-          "`tern run` alone lets the bundled model write a story. `tern COMMAND --help` lists the flags.\n",
+          "`tern run` alone lets the bundled model write a story, `tern chat` talks.\n"
+          "`tern COMMAND --help` lists the flags.\n",
           out);
 }
 
@@ -99,8 +100,14 @@ static int write_man(const char *folder)
     return EXIT_OK;
 }
 
+static bool is_help(const char *word)
+{
+    return strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
 static int help(const char *name)
 {
+    if (name && is_help(name)) name = NULL;
     const tern_command *command = name ? find_command(name) : NULL;
     if (name && !command) return fail_unknown_command(name);
     if (command) tern_args_help(command, false, stdout);
@@ -120,8 +127,7 @@ int main(int argc, char **argv)
     }
     const char *word = argv[1];
     if (argc == 4 && strcmp(word, "help") == 0 && strcmp(argv[2], "--man") == 0) return write_man(argv[3]);
-    if (strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
-        return help(argc > 2 ? argv[2] : NULL);
+    if (is_help(word)) return help(argc > 2 ? argv[2] : NULL);
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) word = "version";
     const tern_command *command = find_command(word);
     return command ? run_command(command, argc - 2, argv + 2) : fail_unknown_command(word);

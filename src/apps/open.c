@@ -96,14 +96,26 @@ static tern_status read_gpu_layers(const char *text, bool *split, uint32_t *n, t
     return TERN_OK;
 }
 
+/* llama.cpp takes the flag without a GPU too and says that it is ignored: command lines written for it work, once told.
+ */
+static void note_gpu_layers(const char *text, bool none)
+{
+    static bool said;
+    if (!text || none || said) return;
+    said = true;
+    fprintf(stderr,
+            "note: --gpu-layers %s has no effect: the model runs on the CPU; --backend vulkan or cuda takes a GPU\n",
+            tern_show_z(text).text);
+}
+
 tern_status tern_app_check_device(const tern_options *o, tern_error *err)
 {
     bool split;
-    uint32_t n;
+    uint32_t n = 0;
     TERN_TRY(read_gpu_layers(o->gpu_layers, &split, &n, err));
     if (!runs_on_cpu(o)) return TERN_OK;
     if (o->device) return need_gpu("device", err);
-    if (o->gpu_layers) return need_gpu("gpu-layers", err);
+    note_gpu_layers(o->gpu_layers, split && n == 0);
     if (o->experts) return need_gpu("experts", err);
     if (o->gpu_steps) return need_gpu("gpu-steps", err);
     return o->gpu_validate ? need_gpu("gpu-validate", err) : TERN_OK;
@@ -182,7 +194,7 @@ tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *
                                .progress_context = &progress};
     *engine = NULL;
     TERN_TRY(tern_app_check_device(o, err));
-    TERN_TRY(read_gpu_layers(o->gpu_layers, &how.split, &how.gpu_layers, err));
+    if (!runs_on_cpu(o)) TERN_TRY(read_gpu_layers(o->gpu_layers, &how.split, &how.gpu_layers, err));
     if (o->head && strcmp(o->head, "exact") != 0) TERN_TRY(tern_encoding_parse("--head", o->head, &unused, err));
     TERN_TRY(tern_app_find_model(o, &path, err));
     TERN_TRY(tern_app_engine_ranks(&how.ranks, err));

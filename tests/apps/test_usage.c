@@ -51,7 +51,7 @@ static const wrong cases[] = {
     {{"run", "a", "b"}, 2, "\"b\" is one word too many"},
     {{"run", "-m", "", "a"}, 2, "-m \"\": a GGUF file or a folder expected"},
     {{"run", "a", "-p", "b"}, 2, "several prompts: one of TEXT, --prompt and --file expected"},
-    {{"run", "-ngl", "3"}, 2, "--gpu-layers goes with the --backend of a GPU"},
+    {{"run", "-ngl", "x"}, 2, "--gpu-layers x: a whole number from 0, or \"all\" expected"},
     {{"run", "-t", "0"}, 2, "--threads 0: a whole number from 1 to 1024 expected"},
     {{"run", "--head", "foo"}, 2, "--head foo: no such encoding; expected one of f32, f16,"},
     {{"run", "--logit-bias", "5"}, 2, "--logit-bias 5: ID=NUMBER expected"},
@@ -65,7 +65,6 @@ static const wrong cases[] = {
     {{"run", "-m", "/nothing/here.gguf", "-p", "x"}, 1, "/nothing/here.gguf"},
     {{"run", "--backend", "vulkn"}, 2, "--backend vulkn: cpu|vulkan|cuda expected; did you mean vulkan?"},
     {{"run", "--device", "0"}, 2, "--device goes with the --backend of a GPU"},
-    {{"run", "--gpu-layers", "3"}, 2, "--gpu-layers goes with the --backend of a GPU"},
     {{"run", "--gpu-steps", "3"}, 2, "--gpu-steps goes with the --backend of a GPU"},
     {{"run", "--gpu-validate"}, 2, "--gpu-validate goes with the --backend of a GPU"},
     {{"run", "--backend", "vulkan", "--kernel", "rsr"}, 2, "kernel \"rsr\": GPUs have none of that name, but "},
@@ -129,6 +128,15 @@ static void wrong_words_are_explained(void **state)
     }
 }
 
+/* Lines of 80 columns, at most so many of them. */
+static void expect_page(const char *text, const char *name, size_t most)
+{
+    size_t n = 0;
+    for (const char *line = text; *line; line += strcspn(line, "\n") + 1, n++)
+        if (strcspn(line, "\n") > 80) fail_msg("tern %s --help: %.*s", name, (int)strcspn(line, "\n"), line);
+    if (n > most) fail_msg("tern %s --help: %zu lines, at most %zu expected", name, n, most);
+}
+
 static void every_command_has_help(void **state)
 {
     (void)state;
@@ -142,11 +150,54 @@ static void every_command_has_help(void **state)
         assert_non_null(strstr(o.out, "Usage: tern"));
         assert_non_null(strstr(o.out, names[i]));
         assert_string_equal(o.out, same.out);
-        for (const char *line = o.out; *line; line += strcspn(line, "\n") + 1)
-            if (strcspn(line, "\n") > 80) fail_msg("tern %s --help: %.*s", names[i], (int)strcspn(line, "\n"), line);
+        expect_page(o.out, names[i], 100);
         test_output_free(&o);
         test_output_free(&same);
+        test_output all = TERN(names[i], "--help-all");
+        expect_page(all.out, names[i], 1000);
+        test_output_free(&all);
     }
+    test_output list = TERN("help"), same = TERN("help", "--help");
+    expect_page(list.out, "help", 50);
+    assert_string_equal(list.out, same.out);
+    test_output_free(&list);
+    test_output_free(&same);
+}
+
+/* What few need is on the page of --help-all alone; -1 is what "no limit" is written as. */
+static void help_shows_what_most_need(void **state)
+{
+    (void)state;
+    test_output few = TERN("run", "--help"), all = TERN("run", "--help-all"), chat = TERN("chat", "--help");
+    assert_null(strstr(few.out, "--typical-p"));
+    assert_null(strstr(few.out, "Kernels:"));
+    assert_non_null(strstr(few.out, "--temp"));
+    assert_non_null(strstr(few.out, "--threads"));
+    assert_non_null(strstr(few.out, "`tern run --help-all` shows more: Flags, Generation, Sampling"));
+    assert_non_null(strstr(all.out, "--typical-p"));
+    assert_non_null(strstr(all.out, "Kernels:"));
+    assert_non_null(strstr(chat.out, "(default\n                              -1)"));
+    test_output_free(&few);
+    test_output_free(&all);
+    test_output_free(&chat);
+}
+
+/* llama.cpp's -ngl without a GPU is taken, with a line that says what it did. */
+static void gpu_layers_on_the_cpu_are_said_to_do_nothing(void **state)
+{
+    (void)state;
+    test_output plain = TERN("run", BEGIN, "-n", "4", "--greedy"),
+                some = TERN("run", BEGIN, "-n", "4", "--greedy", "-ngl", "99"),
+                none = TERN("run", BEGIN, "-n", "4", "--greedy", "-ngl", "0");
+    assert_int_equal(some.code, 0);
+    assert_string_equal(some.out, plain.out);
+    assert_string_equal(some.err, "note: --gpu-layers 99 has no effect: the model runs on the CPU; --backend vulkan or "
+                                  "cuda takes a GPU\n");
+    assert_string_equal(none.err, "");
+    assert_string_equal(none.out, plain.out);
+    test_output_free(&plain);
+    test_output_free(&some);
+    test_output_free(&none);
 }
 
 /* The passes of fusion, as the library has them. */
@@ -267,6 +318,8 @@ static void dry_runs_work_in_tmpdir(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(wrong_words_are_explained),      cmocka_unit_test(every_command_has_help),
+    cmocka_unit_test(help_shows_what_most_need),
+    cmocka_unit_test(gpu_layers_on_the_cpu_are_said_to_do_nothing),
     cmocka_unit_test(help_lists_the_passes),          cmocka_unit_test(help_shows_no_seed),
     cmocka_unit_test(usage_is_wrapped_between_words), cmocka_unit_test(no_words_is_the_list),
     cmocka_unit_test(flags_have_several_forms),       cmocka_unit_test(foreign_forms_are_named),

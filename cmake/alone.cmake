@@ -1,4 +1,4 @@
-# The command as one file that needs no shared library and runs on any Linux of its CPU (docs/decisions/0039-static.md):
+# The command as one file that needs no shared library and runs on any Linux of its CPU (docs/decisions/0041-static-command.md):
 # target tern_alone, the program tern-static. Its objects are those of the command, but for the few that say what it
 # lacks; `make static` builds it without GPU backends, which it could not load.
 set(TERN_ALONE_LIBRARIES "")

@@ -1,11 +1,15 @@
 # The CUDA backend: kernels compiled by nvcc into TERN_CUDA_OBJECTS, and the runtime, which is linked statically. Not a
 # language of the project: everything else is linked as without it.
 set(TERN_CUDA_OBJECTS "")
-if(NOT TERN_CUDA STREQUAL OFF AND NOT EMSCRIPTEN AND NOT CMAKE_CROSSCOMPILING)
+set(cuda_wanted ON)
+if(TERN_CUDA STREQUAL OFF OR EMSCRIPTEN OR CMAKE_CROSSCOMPILING) # also where it was found before
+  set(cuda_wanted OFF)
+endif()
+if(cuda_wanted)
   find_program(TERN_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin $ENV{CUDA_PATH}/bin /usr/local/cuda/bin)
 endif()
 set(archs "")
-if(TERN_NVCC)
+if(cuda_wanted AND TERN_NVCC)
   file(REAL_PATH ${TERN_NVCC} nvcc)
   cmake_path(GET nvcc PARENT_PATH root)
   cmake_path(GET root PARENT_PATH root)
@@ -35,7 +39,7 @@ if(NOT archs OR NOT TERN_CUDA_INCLUDE OR NOT TERN_CUDART)
   if(TERN_CUDA STREQUAL ON)
     message(FATAL_ERROR "No nvcc that compiles and knows one of ${TERN_CUDA_ARCHS} (TERN_CUDA_ARCHS), with cuda_runtime_api.h and libcudart_static.a. "
       "Install the CUDA toolkit, or configure with -DTERN_CUDA=OFF to build without the CUDA backend.")
-  elseif(TERN_NVCC)
+  elseif(cuda_wanted AND TERN_NVCC)
     message(STATUS "CUDA: ${TERN_NVCC} lacks the runtime, compiles nothing, or knows none of ${TERN_CUDA_ARCHS}: no CUDA backend")
   endif()
   list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/backend/cuda/")

@@ -207,6 +207,10 @@ TERN_API tern_status tern_engine_chat_prompt(const tern_engine *engine, const te
 TERN_API tern_status tern_engine_chat_prompt_json(const tern_engine *engine, const tern_chat_template *chat_template,
                                                   const char *variables, size_t n, tern_tokens *tokens,
                                                   tern_error *err);
+/* The name of the well-known template (TERN_CHAT_TEMPLATES) that published chat models of this engine's architecture
+ * have, where its vocabulary has that template's marks as special tokens: for models that bring none. Static storage;
+ * NULL: none is known, or there is no tokenizer. */
+TERN_API const char *tern_engine_chat_template_family(const tern_engine *engine);
 
 /* The engine's tokenizer, which lives as long as it does; NULL: the model has none. */
 TERN_API const tern_tokenizer *tern_engine_tokenizer(const tern_engine *engine);

@@ -134,6 +134,13 @@ tern_status tern_engine_chat_prompt(const tern_engine *engine, const tern_chat_t
     return tern_chat_template_tokens(chat_template, t, messages, n, add_generation_prompt, tokens, err);
 }
 
+const char *tern_engine_chat_template_family(const tern_engine *engine)
+{
+    const tern_model *model = engine ? tern_engine_model(engine) : NULL;
+    return model ? tern_chat_template_of_family(tern_model_tokenizer(model), tern_model_config(model)->architecture)
+                 : NULL;
+}
+
 tern_status tern_engine_chat_prompt_json(const tern_engine *engine, const tern_chat_template *chat_template,
                                          const char *variables, size_t n, tern_tokens *tokens, tern_error *err)
 {

@@ -56,9 +56,6 @@ tern_status tern_chat_talk_load(tern_chat_talk *talk, const char *path, tern_err
 
 /* The text of a file with a template. Errors: those of tern_app_read_text, INVALID_ARGUMENT (JSON, say). */
 tern_status tern_chat_template_read(const char *path, tern_buf *text, tern_error *err);
-/* The name of the template for chat models of a family (TERN_CHAT_TEMPLATES), by the marks that the vocabulary has;
- * static storage; NULL: none is known. */
-const char *tern_chat_template_of_family(const tern_engine *engine, const char *architecture);
 /* The template of this name or in this file; for NULL the model's own, of which `own` is the text. Errors: also
  * INVALID_ARGUMENT when that is NULL too. */
 tern_status tern_chat_template_find(tern_chat_template **out, const char *own, const char *name, tern_error *err);
@@ -66,5 +63,7 @@ tern_status tern_chat_template_find(tern_chat_template **out, const char *own, c
  * also INVALID_ARGUMENT when none is known. */
 tern_status tern_chat_template_choose(tern_chat_template **out, const tern_engine *engine, const char *name,
                                       tern_error *err);
+/* Says that a family's template is taken, on standard error. */
+void tern_chat_template_note_family(const char *name, const char *architecture);
 
 #endif

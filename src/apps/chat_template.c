@@ -48,50 +48,6 @@ fail:
     return status;
 }
 
-/* The template that a family's published chat models have, where the vocabulary has its mark as a special token. The
- * first that fits counts. Sources: the tokenizer_config.json of the models that are named at the templates' texts. */
-static const struct {
-    const char *architecture, *mark, *name; /* mark NULL: it has none of its own */
-} of_family[] = {
-    {"llama", "<|start_header_id|>", "llama3"},
-    {"llama", "<|im_start|>", "chatml"},
-    {"llama", "[INST]", "mistral"},
-    {"llama", NULL, "llama2"},
-    {"bitnet-b1.58", "<|eot_id|>", "bitnet"},
-    {"bitnet-25", "<|eot_id|>", "bitnet"},
-    {"granite", "<|start_of_role|>", "granite"},
-    {"phi3", "<|im_sep|>", "phi4"},
-    {"phi3", "<|endofprompt|>", "phi4-mini"},
-    {"phi3", "<|end|>", "phi3"},
-    {"qwen2", "<|im_start|>", "chatml"},
-    {"qwen3", "<|im_start|>", "qwen"},
-    {"qwen3moe", "<|im_start|>", "qwen"},
-    {"gemma2", "<start_of_turn>", "gemma"},
-    {"gemma3", "<start_of_turn>", "gemma"},
-};
-
-/* Whether this text is one special token. */
-static bool is_special(const tern_engine *engine, const char *mark)
-{
-    tern_tokens one = {0};
-    tern_buf hidden = {0};
-    const bool is = tern_engine_tokenize(engine, mark, strlen(mark), TERN_TOKENIZE_SPECIAL, &one, NULL) == TERN_OK &&
-                    one.n == 1 && tern_engine_detokenize(engine, one.ids, 1, false, &hidden, NULL) == TERN_OK &&
-                    hidden.size == 0;
-    tern_tokens_deinit(&one);
-    tern_buf_deinit(&hidden);
-    return is;
-}
-
-const char *tern_chat_template_of_family(const tern_engine *engine, const char *architecture)
-{
-    for (size_t i = 0; i < sizeof of_family / sizeof *of_family; i++)
-        if (strcmp(of_family[i].architecture, architecture) == 0 &&
-            (!of_family[i].mark || is_special(engine, of_family[i].mark)))
-            return of_family[i].name;
-    return NULL;
-}
-
 tern_status tern_chat_template_find(tern_chat_template **out, const char *own, const char *name, tern_error *err)
 {
     *out = NULL;
@@ -103,6 +59,12 @@ tern_status tern_chat_template_find(tern_chat_template **out, const char *own, c
     return tern_error_prefix(err, "chat template%s%s", name ? " " : "", name ? tern_show_z(name).text : "");
 }
 
+void tern_chat_template_note_family(const char *name, const char *architecture)
+{
+    fprintf(stderr, "note: the model has no chat template: %s, by its family (%s); --template takes another\n", name,
+            tern_show_z(architecture).text);
+}
+
 tern_status tern_chat_template_choose(tern_chat_template **out, const tern_engine *engine, const char *name,
                                       tern_error *err)
 {
@@ -110,14 +72,12 @@ tern_status tern_chat_template_choose(tern_chat_template **out, const tern_engin
     *out = NULL;
     TERN_TRY(tern_engine_describe(engine, &info, err));
     if (info.chat_template || name) return tern_chat_template_find(out, info.chat_template, name, err);
-    const tern_shown family = tern_show_z(info.architecture);
-    name = tern_chat_template_of_family(engine, info.architecture);
+    name = tern_engine_chat_template_family(engine);
     if (!name)
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "the model has no chat template, and none is known for its family (%s) with this vocabulary; "
                          "name one with --template (" TERN_CHAT_TEMPLATES ", or a file), or use `tern run`",
-                         family.text);
-    fprintf(stderr, "note: the model has no chat template: %s, by its family (%s); --template takes another\n", name,
-            family.text);
+                         tern_show_z(info.architecture).text);
+    tern_chat_template_note_family(name, info.architecture);
     return tern_chat_template_find(out, NULL, name, err);
 }

@@ -40,6 +40,7 @@ typedef struct job {
     tern_model *model;
     const tern_tokenizer *tokenizer; /* may be NULL */
     tern_chat_template *template;
+    const char *family; /* its name where the model has none; NULL: that is not so */
     tern_train_data_report report;
     tern_train_data *data;
     tern_train_pack *pack;
@@ -57,6 +58,8 @@ static tern_status open_template(job *j, tern_error *err)
 {
     const char *name = j->o->template;
     const char *own = j->tokenizer ? tern_tokenizer_chat_template(j->tokenizer) : NULL;
+    if (j->tokenizer && !name && !own)
+        name = j->family = tern_chat_template_of_family(j->tokenizer, tern_model_config(j->model)->architecture);
     if (!j->tokenizer || (!name && !own)) return TERN_OK;
     tern_status status = tern_chat_template_find(&j->template, own, name, err);
     if (status == TERN_OK || name || status == TERN_OUT_OF_MEMORY) return status;
@@ -93,6 +96,8 @@ static tern_status make(job *j, tern_error *err)
         .context = &progress};
     tern_status status = tern_train_data_make(&params, j->o->output, &j->report, err);
     tern_progress_end(&progress);
+    if (status == TERN_OK && j->family && j->report.conversations)
+        tern_chat_template_note_family(j->family, tern_model_config(j->model)->architecture);
     return status == TERN_OK ? tern_train_data_open(&j->data, j->o->output, err) : status;
 }
 

@@ -39,4 +39,8 @@ tern_status tern_chat_template_text(const tern_chat_template *c, const char *bos
 tern_status tern_chat_template_json(const tern_chat_template *c, const char *bos, const char *eos,
                                     const json_t *variables, tern_buf *out, tern_error *err);
 
+/* The name of the well-known template (TERN_CHAT_TEMPLATES) that chat models of an architecture (general.architecture)
+ * have, by the special tokens of this vocabulary; static storage. NULL: none is known, or t is NULL. */
+const char *tern_chat_template_of_family(const tern_tokenizer *t, const char *architecture);
+
 #endif

@@ -20,7 +20,7 @@ static tern_status read_header(tern_cursor *c, tern_train_data *d, tern_error *e
     if (!magic || memcmp(magic, TERN_TRAIN_DATA_MAGIC, 8) != 0)
         return tern_fail(err, TERN_MALFORMED,
                          "not a training data file (\"%s\" expected at its start); "
-                         "`tern data` makes one",
+                         "`tern data -m MODEL FILE ... -o OUT` makes one",
                          TERN_TRAIN_DATA_MAGIC);
     uint32_t version = tern_cursor_u32(c), flags = tern_cursor_u32(c);
     if (!c->bad && version != TERN_TRAIN_DATA_VERSION)

@@ -69,7 +69,8 @@ static tern_status open_model(tern_run *run, tern_error *err)
     tern_status status;
     if (!run->o->model || run->o->n_add_tokens) TERN_GOTO(tern_run__make_model(run, &made, err));
     TERN_GOTO(tern_model_open(&run->model, made ? made : run->o->model, &how, err));
-    if (run->o->chat_template) TERN_GOTO(tern_model_set_chat_template(run->model, run->o->chat_template, err));
+    run->chat_template = run->o->chat_template;
+    if (run->chat_template) TERN_GOTO(tern_model_set_chat_template(run->model, run->chat_template, err));
     if (run->o->lora_start) TERN_GOTO(tern_adapter_open(&run->start, run->o->lora_start, run->model, err));
 fail:
     tern_free(made);

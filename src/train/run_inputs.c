@@ -34,12 +34,15 @@ typedef struct side {
     const char *name; /* of the file of tokens in the run's folder */
 } side;
 
-static tern_status open_template(const tern_run *run, tern_chat_template **out, tern_error *err)
+/* *family: the name of the one taken where the model has none and no flag names one, else NULL. */
+static tern_status open_template(const tern_run *run, tern_chat_template **out, const char **family, tern_error *err)
 {
     const tern_tokenizer *t = tern_model_tokenizer(run->model);
     const char *source = t ? tern_tokenizer_chat_template(t) : run->o->chat_template;
     tern_error why = {0};
     *out = NULL;
+    *family = source ? NULL : tern_chat_template_of_family(t, tern_model_config(run->model)->architecture);
+    if (*family) source = tern_chat_template_builtin(*family);
     if (!source || tern_chat_template_parse(out, source, strlen(source), &why) == TERN_OK) return TERN_OK;
     if (run->o->chat_template) return tern_fail(err, why.code, "chat template: %s", why.message);
     tern_run__note(run, "the model's chat template cannot be used: %s", why.message);
@@ -82,12 +85,22 @@ fail:
     return status;
 }
 
+/* Conversations were read by the family's template: the result is talked to by it. */
+static tern_status take_family(tern_run *run, const char *name, tern_error *err)
+{
+    run->chat_template = tern_chat_template_builtin(name);
+    tern_run__note(run, "the model has no chat template: %s, by its family (%s); --template takes another", name,
+                   tern_model_config(run->model)->architecture);
+    return tern_model_set_chat_template(run->model, run->chat_template, err);
+}
+
 static tern_status tokenize(tern_run *run, const side *s, const char *path, tern_error *err)
 {
     tern_run_progress progress = {run, "Tokenising"};
     tern_train_data_report report;
     tern_chat_template *template;
-    TERN_TRY(open_template(run, &template, err));
+    const char *family;
+    TERN_TRY(open_template(run, &template, &family, err));
     const tern_train_data_params params = {.maker = {.n_vocab = tern_model_config(run->model)->n_vocab,
                                                      .tokenizer = tern_model_tokenizer(run->model),
                                                      .template = template},
@@ -101,6 +114,7 @@ static tern_status tokenize(tern_run *run, const side *s, const char *path, tern
                                            .context = &progress};
     tern_status status = tern_train_data_make(&params, path, &report, err);
     if (status == TERN_OK) note_skipped(run, &report);
+    if (status == TERN_OK && report.conversations && family) status = take_family(run, family, err);
     if (status == TERN_OK && report.conversations) status = note_marks(run, template, err);
     tern_chat_template_close(template);
     return status;

@@ -48,6 +48,7 @@ typedef struct tern_run {
     const tern_encoding *type;
     const struct tern_mix *mix; /* instead of `type`, or NULL */
     tern_model *model;
+    const char *chat_template; /* Jinja that the result gets: a flag's, or the family's; NULL: the model's own */
     tern_adapter *start;
     tern_train_data *data, *validation_data;
     tern_train_pack *pack, *validation; /* validation may be NULL */

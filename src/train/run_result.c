@@ -112,10 +112,10 @@ static tern_status copy_file(const char *from_dir, const char *to_dir, const cha
     return status;
 }
 
-/* The chat template that the messages were read by, where a flag names it. */
+/* The chat template that the messages were read by, where it is not the model's own. */
 static tern_status write_template(const tern_run *run, tern_error *err)
 {
-    const char *template = run->o->chat_template;
+    const char *template = run->chat_template;
     if (!template) return TERN_OK;
     char *path = tern_path_join(run->o->output, "chat_template.jinja");
     const tern_status status = path ? tern_file_write(path, template, strlen(template), err)

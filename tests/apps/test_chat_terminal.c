@@ -139,11 +139,44 @@ static void a_family_has_a_template(void **state)
     }
 }
 
+/* Conversations are trained on by the family's template too, and what was trained keeps it. */
+static void a_family_is_trained_by_its_template(void **state)
+{
+    (void)state;
+    static const char talk[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}, {\"role\": "
+                               "\"assistant\", \"content\": \"Hello.\"}]}\n";
+    static const char note[] = "the model has no chat template: bitnet, by its family (bitnet-b1.58); --template takes";
+    char model[1024], data[1024], tokens[1024], output[1024], story[1024];
+    snprintf(model, sizeof model, "%s", file_of("cli-family.gguf"));
+    snprintf(data, sizeof data, "%s", file_of("cli-family.jsonl"));
+    snprintf(story, sizeof story, "%s", file_of("cli-family.txt"));
+    snprintf(tokens, sizeof tokens, "%s", file_of("cli-family.tern"));
+    snprintf(output, sizeof output, "%s", test_scratch("cli-family-out.gguf"));
+    test_write_text(data, talk);
+    test_write_text(story, "Once upon a time there was a fox.");
+    test_output o = TERN("synth", "--preset", "bitnet-tiny", "--layers", "1", "-o", model);
+    assert_int_equal(o.code, 0);
+    test_output_free(&o);
+    o = TERN("data", "-m", model, data, "-o", tokens, "--overwrite");
+    if (o.code != 0 || !strstr(o.err, note)) fail_msg("%s", o.err);
+    test_output_free(&o);
+    for (int talks = 0; talks < 2; talks++) {
+        o = TERN("finetune", "-m", model, "--data", talks ? data : story, "--steps", "1", "--seq", "16", "--batch", "1",
+                 "--val-split", "0", "-t", "1", "-o", output, "--overwrite");
+        if (o.code != 0 || !strstr(o.err, note) != !talks) fail_msg("%s", o.err);
+        test_output_free(&o);
+        o = test_tern("", TERN_WORDS("chat", "-m", output));
+        if (o.code != 0 || !strstr(o.err, note) != (bool)talks) fail_msg("%s", o.err);
+        test_output_free(&o);
+    }
+    unlink(model);
+    unlink(output);
+}
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(pasted_lines_are_one_message),
-    cmocka_unit_test(colors_can_be_refused),
-    cmocka_unit_test(markdown_is_styled_in_any_pieces),
-    cmocka_unit_test(a_family_has_a_template),
+    cmocka_unit_test(pasted_lines_are_one_message),        cmocka_unit_test(colors_can_be_refused),
+    cmocka_unit_test(markdown_is_styled_in_any_pieces),    cmocka_unit_test(a_family_has_a_template),
+    cmocka_unit_test(a_family_is_trained_by_its_template),
 };
 
 TEST_GROUP(chat_terminal, "slow", tests);

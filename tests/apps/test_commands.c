@@ -334,7 +334,7 @@ static void data_is_made_and_shown(void **state)
     test_output_free(&o);
     o = TERN("data", in);
     assert_int_equal(o.code, 1);
-    assert_non_null(strstr(o.err, "talks.jsonl: not a training data file"));
+    assert_non_null(strstr(o.err, "`tern data -m MODEL FILE ... -o OUT` makes one"));
     test_output_free(&o);
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks what the documentation says against what is there.
 
-check.py links REPOSITORY            every relative link and picture of every page exists, with its heading; tables are whole
+check.py links REPOSITORY            every relative link and picture of every page exists, with its heading; tables are whole;
+                                     a page that a source names is there
 check.py flags REPOSITORY TERN       every `tern COMMAND --flag` in a code block is one that this tern has
 check.py run   REPOSITORY TERN PAGE  runs the ```sh and ```python blocks of a page, in order, in a folder of its own
 check.py unrun REPOSITORY            lists the blocks of the guides that are not run, and fails for those that give no
@@ -25,6 +26,7 @@ import time
 from pathlib import Path
 
 SKIPPED = {".git", "build", "node_modules", ".cache"}
+SOURCES = (".c", ".h", ".cu", ".cuh", ".def", ".cmake", ".py", ".sh", ".mjs", ".js", ".wgsl", ".wesl")
 REASONS = {"network", "GPU", "minutes", "hours", "an installation", "a build"}
 COMMANDS = r"\s*(tern|make|cmake|cc|curl|pip|npm|npx|node|podman|awk|cd|scripts/\S+|[A-Z_]+=\S+) "
 FOLDER = {"MODEL": "models/stories.gguf", "model.gguf": "models/chat.gguf", "examples": "examples",
@@ -74,7 +76,19 @@ def prose(text):
     return re.sub(r"^\s*```.*?^\s*```", "", text, flags=re.M | re.S)
 
 
+def check_named_pages(root):
+    """Pages that comments and messages of sources name."""
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(set(folders) - SKIPPED)
+        for file in (Path(folder, name) for name in files if name.endswith(SOURCES) or name == "CMakeLists.txt"):
+            for number, line in enumerate(file.read_text(errors="replace").splitlines(), 1):
+                for page in re.findall(r"(?<![\w/.])docs/[\w./-]+\.md\b", line):
+                    if not Path(root, page).exists() and file.name != "self_test.py":
+                        yield f"{file.relative_to(root)}:{number}: {page}: no such page"
+
+
 def check_links(root):
+    yield from check_named_pages(root)
     anchors = {}
     for page in pages(root):
         headings = re.findall(r"^#+ +(.*)$", prose(page.read_text()), re.M)

@@ -32,7 +32,8 @@ echo said; false
 ```
 """
 EXPECTED = {
-    "links": ["missing.md: no such file", "page.md:2: a table", "#missing: no such heading"],
+    "links": ["missing.md: no such file", "page.md:2: a table", "#missing: no such heading",
+              "source.c:1: docs/gone.md: no such page"],
     "flags": ["tern run has no --modell", "tern nur: no such command"],
     "unrun": ['guide.md:3: tern run "hidden": a block that is marked', "guide.md:6: sh no-run: a reason expected",
               "not run (network): docs/guides/guide.md:10: tern pull a/b"],
@@ -44,6 +45,7 @@ def main(tern):
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder, "page.md")
         page.write_text(PAGE)
+        Path(folder, "source.c").write_text("/* docs/gone.md, docs/guides/guide.md */\n")
         guides = Path(folder, "docs/guides")
         guides.mkdir(parents=True)
         Path(guides, "guide.md").write_text(GUIDE)

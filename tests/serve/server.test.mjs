@@ -1,13 +1,14 @@
 // The server itself: keys, origins, limits, bad bodies, clients that leave or say nothing, its end, its log, and text
 // that is the same in any company. TERN_SERVE_FAULTS=N makes the faults N times as many.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { metric, root, startServer, until } from './support/server.mjs';
+import { metric, program, root, startServer, until } from './support/server.mjs';
 
 const times = Number(process.env.TERN_SERVE_FAULTS ?? 1);
 const folder = mkdtempSync(join(tmpdir(), 'tern-serve-'));
@@ -33,6 +34,25 @@ function connection(port, bytes) {
     socket.write(bytes);
     return { socket, closed };
 }
+
+test('a model without a template has that of its family, and a line says so', async () => {
+    const model = join(folder, 'tiny.gguf');
+    execFileSync(program, ['synth', '--preset', 'bitnet-tiny', '--layers', '1', '-o', model], { stdio: 'ignore' });
+    const server = await startServer([], model);
+    try {
+        assert.match(server.output(), /tiny\S* has no chat template: bitnet, by its family \(bitnet-b1\.58\); --template/);
+        const messages = [{ role: 'user', content: 'Hi' }];
+        const ask = (path, fields) => fetch(`${server.url}${path}`,
+            { method: 'POST', body: JSON.stringify({ messages, ...fields }) });
+        const answer = await ask('/v1/chat/completions', { max_tokens: 2 });
+        assert.equal(answer.status, 200, await answer.text());
+        assert.match((await (await ask('/apply-template', {})).json()).prompt, /User: Hi<\|eot_id\|>Assistant: $/);
+        const props = await (await fetch(`${server.url}/props`)).json();
+        assert.match(props.chat_template, /eot_id/);
+    } finally {
+        assert.equal(await server.stop(), 0, server.output());
+    }
+});
 
 test('a key is asked for, in both forms; health needs none', async () => {
     const file = join(folder, 'keys');

@@ -31,8 +31,9 @@ struct tern_host {
     tern_engine_info info;
     tern_batch *batch;
     tern_chat_template *chat_template;
-    tern_tool_form tool_form;  /* in which it has calls of tools */
-    tern_grammar_vocab *vocab; /* of grammars; opened with the first */
+    const char *template_source; /* its Jinja text; "": there is none */
+    tern_tool_form tool_form;    /* in which it has calls of tools */
+    tern_grammar_vocab *vocab;   /* of grammars; opened with the first */
 };
 
 tern_status tern_host_init(tern_host *host, tern_serve *server, uint32_t at, tern_error *err);

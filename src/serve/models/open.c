@@ -53,10 +53,22 @@ static tern_status open_engine(tern_host *h, tern_error *err)
     }
 }
 
+/* Where neither the flags nor the file have one; NULL: none is known. */
+static const char *template_of_family(const tern_host *h)
+{
+    const char *name = tern_engine_chat_template_family(h->engine);
+    if (!name) return NULL;
+    fprintf(stderr, "tern: %s has no chat template: %s, by its family (%s); --template takes another\n",
+            tern_show_z(h->name).text, name, tern_show_z(h->info.architecture).text);
+    return tern_chat_template_builtin(name);
+}
+
 static tern_status open_template(tern_host *h, tern_error *err)
 {
     const char *source = h->server->options.template_source;
     if (!source) source = h->info.chat_template;
+    if (!source) source = template_of_family(h);
+    h->template_source = source ? source : "";
     if (!source) return TERN_OK;
     /* A template that never speaks of tools cannot tell the model which there are. */
     h->tool_form = tern_tool_form_of(source);

@@ -158,15 +158,13 @@ tern_status tern_ollama__show(tern_answer *a, tern_host *host, tern_error *err)
     set_info(info, i->architecture, "context_length", i->n_ctx_train);
     set_info(info, i->architecture, "embedding_length", i->n_embd);
     set_info(info, i->architecture, "block_count", i->n_layers);
-    const char *template = host->server->options.template_source;
-    if (!template) template = i->chat_template ? i->chat_template : "";
-    tern_exchange_send(a->exchange, 200,
-                       json_pack("{s:s, s:s, s:o, s:{s:s, s:s, s:s, s:[s], s:s, s:s}, s:o, s:o}", "modelfile", "",
-                                 "parameters", "", "template", tern_serve_string(template, strlen(template)), "details",
-                                 "parent_model", "", "format", "gguf", "family", i->architecture, "families",
-                                 i->architecture, "parameter_size", size, "quantization_level", i->encoding,
-                                 "model_info", info, "capabilities",
-                                 host->tool_form ? json_pack("[s, s, s]", "completion", "embedding", "tools")
-                                                 : json_pack("[s, s]", "completion", "embedding")));
+    tern_exchange_send(
+        a->exchange, 200,
+        json_pack("{s:s, s:s, s:o, s:{s:s, s:s, s:s, s:[s], s:s, s:s}, s:o, s:o}", "modelfile", "", "parameters", "",
+                  "template", tern_serve_string(host->template_source, strlen(host->template_source)), "details",
+                  "parent_model", "", "format", "gguf", "family", i->architecture, "families", i->architecture,
+                  "parameter_size", size, "quantization_level", i->encoding, "model_info", info, "capabilities",
+                  host->tool_form ? json_pack("[s, s, s]", "completion", "embedding", "tools")
+                                  : json_pack("[s, s]", "completion", "embedding")));
     return TERN_OK;
 }

@@ -7,11 +7,12 @@ const here = dirname(fileURLToPath(import.meta.url));
 export const root = join(here, '..', '..', '..');
 export const program = process.env.TERN ?? join(root, 'build', 'release', 'tern');
 
-/** A server with these flags beside: {url, port, output(), signal(name), stop(signal)}. */
-export async function startServer(flags = []) {
-    const template = flags.includes('--template') ? [] : ['--template', join(here, 'plain.jinja')];
-    const words = ['serve', '--port', '0', '-m',
-        join(root, 'models', 'stories.gguf'), ...template, ...flags];
+/** A server with these flags beside: {url, port, output(), signal(name), stop(signal)}. Without a model of its own it
+ * has the bundled one, which needs a template. */
+export async function startServer(flags = [], model = join(root, 'models', 'stories.gguf')) {
+    const needed = model.endsWith('stories.gguf') && !flags.includes('--template');
+    const template = needed ? ['--template', join(here, 'plain.jinja')] : [];
+    const words = ['serve', '--port', '0', '-m', model, ...template, ...flags];
     const child = spawn(program, words, { stdio: ['ignore', 'ignore', 'pipe'] });
     let output = '';
     const ended = new Promise((resolve) => child.on('exit', (code) => resolve(code)));

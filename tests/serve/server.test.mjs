@@ -40,7 +40,7 @@ test('a model without a template has that of its family, and a line says so', as
     execFileSync(program, ['synth', '--preset', 'bitnet-tiny', '--layers', '1', '-o', model], { stdio: 'ignore' });
     const server = await startServer([], model);
     try {
-        assert.match(server.output(), /tiny\S* has no chat template: bitnet, by its family \(bitnet-b1\.58\); --template/);
+        assert.match(server.output(), /tiny\S* has no chat template: bitnet, by its family \(bitnet-b1\.58\); --t/);
         const messages = [{ role: 'user', content: 'Hi' }];
         const ask = (path, fields) => fetch(`${server.url}${path}`,
             { method: 'POST', body: JSON.stringify({ messages, ...fields }) });

@@ -304,6 +304,7 @@ tern_status tern_graph_build(tern_graph *graph, const tern_model *model, const t
     *graph =
         (tern_graph){.max_tokens = options->max_tokens,
                      .kernel_rows = options->kernel_rows,
+                     .usual_tokens = options->usual_tokens,
                      .no_fusion = options->no_fusion,
                      .max_outputs = options->max_outputs,
                      .n_routes = tern_model_config(model)->n_experts ? tern_model_config(model)->n_experts_used : 0,

@@ -45,6 +45,7 @@ typedef struct tern_graph_options {
     bool training;           /* whole packed rows instead of a cache, logits max_outputs rows at a time, losses: see
                                 graph/training.h */
     uint32_t kernel_rows;    /* tern_graph.kernel_rows; with it a graph of one token is fused as one of several */
+    uint32_t usual_tokens;   /* tern_graph.usual_tokens */
     uint32_t no_fusion;      /* passes of fusion to leave out: tern_graph_fusions_parse (graph/fusions.h) */
     bool fake_quantize;      /* training with gradual quantisation: FAKE_QUANTIZE instead of QUANTIZE */
 } tern_graph_options;

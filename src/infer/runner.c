@@ -36,6 +36,7 @@ static tern_status build(const tern_runner *r, const tern_runner_graphs *set, co
                                   .f32_activations = tern_engine_f32_activations(r->engine),
                                   .no_fusion = tern_engine_no_fusion(r->engine),
                                   .kernel_rows = tern_engine_batch_invariant(r->engine) ? INVARIANT_ROWS : 0,
+                                  .usual_tokens = g == &set->few ? p->n_sequences : 0,
                                   .int8_blocks = tern_engine_int8_blocks(r->engine),
                                   .head = tern_engine_head(r->engine),
                                   .screened_head = tern_engine_head_exact(r->engine)};

@@ -326,6 +326,8 @@ typedef struct tern_graph {
     uint32_t kernel_rows;  /* kernels are chosen as for steps of so many tokens and outputs, whatever the step, so that
                             * the  bits of a row do not depend on it (tern_backend_info.batch_invariant); 0: as for
                             * max_tokens and max_outputs */
+    uint32_t usual_tokens; /* and outputs of most steps, for choosing kernels that take any number; 0: as many as there
+                            * may be */
     uint32_t n_routes;     /* experts of a token; 0: the model has none */
     uint32_t max_pages;    /* row length of PAGES and RING_PAGES */
     uint32_t n_sequences;  /* rows of PAGES and RING_PAGES */
@@ -352,6 +354,13 @@ typedef struct tern_graph {
 static inline uint32_t tern_graph_max_rows(const tern_graph *graph, tern_rows rows)
 {
     return tern_rows_of(rows, graph->max_tokens, graph->max_outputs, graph->n_routes);
+}
+
+/* The rows of most steps. */
+static inline uint32_t tern_graph_usual_rows(const tern_graph *graph, tern_rows rows)
+{
+    const uint32_t n = graph->usual_tokens;
+    return n ? tern_rows_of(rows, n, n, graph->n_routes) : tern_graph_max_rows(graph, rows);
 }
 
 /* The rows that kernels are chosen for. */

@@ -190,6 +190,7 @@ static tern_status open_device(tern_cuda *cuda, const tern_cuda_options *options
     cuda->limits = (tern_cuda_product_device){.capability = cuda->device.major * 10 + cuda->device.minor,
                                               .multiprocessors = cuda->device.processors,
                                               .shared_bytes = (uint32_t)shared};
+    tern_cuda_product_clusters(&cuda->limits);
     return tern_cuda__status(cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking), "a stream", err);
 }
 

@@ -16,6 +16,7 @@ extern "C" {
 typedef struct tern_cuda_count {
     const uint32_t *n;
     uint32_t times, most;
+    uint32_t usual; /* tern_graph_usual_rows */
 } tern_cuda_count;
 
 typedef struct tern_cuda_rows {
@@ -112,6 +113,7 @@ typedef struct tern_cuda_linear {
     const uint32_t *routes; /* NULL: none */
     uint32_t n_experts;
     uint32_t x_times; /* row r of out reads row r / x_times of x: the experts of a token, or 1 */
+    const struct tern_cuda_product_device *device; /* the host's: what it runs on */
 } tern_cuda_linear;
 cudaError_t tern_cuda_run_linear(const tern_cuda_linear *p, cudaStream_t stream);
 /* Whether there is a kernel for weights in this format, with int8 rows or f32 ones. */

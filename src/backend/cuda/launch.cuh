@@ -23,22 +23,38 @@ static inline bool tern_launches_early(void)
            cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 9;
 }
 
-/* Launches a kernel that calls tern_follow; as early as the device allows. */
+/* Launches a kernel that calls tern_follow, as early as the device allows; `together` blocks of a column of the grid
+ * (z) are a cluster: 1, or of compute capability 9.0 and later up to 8. */
 template <typename... Params, typename... Args>
-static inline cudaError_t tern_launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared,
-                                      cudaStream_t stream, const Args &...args)
+static inline cudaError_t tern_launch_together(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared,
+                                               cudaStream_t stream, unsigned together, const Args &...args)
 {
-    cudaLaunchAttribute early = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchAttribute attributes[2] = {};
+    unsigned n = 0;
+    if (tern_launches_early()) {
+        attributes[n].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attributes[n++].val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (together > 1) {
+        attributes[n].id = cudaLaunchAttributeClusterDimension;
+        attributes[n].val.clusterDim.x = attributes[n].val.clusterDim.y = 1;
+        attributes[n++].val.clusterDim.z = together;
+    }
     cudaLaunchConfig_t config = {};
     config.gridDim = grid;
     config.blockDim = block;
     config.dynamicSmemBytes = shared;
     config.stream = stream;
-    config.attrs = &early;
-    config.numAttrs = tern_launches_early() ? 1 : 0;
+    config.attrs = attributes;
+    config.numAttrs = n;
     return cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...);
+}
+
+template <typename... Params, typename... Args>
+static inline cudaError_t tern_launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared,
+                                      cudaStream_t stream, const Args &...args)
+{
+    return tern_launch_together(kernel, grid, block, shared, stream, 1, args...);
 }
 
 #endif

@@ -41,7 +41,8 @@ tern_cuda_count tern_cuda__count(const tern_prepared *p, tern_rows rows)
     const uint32_t *counts = tern_cuda__param(p, TERN_PARAM_COUNTS);
     return (tern_cuda_count){.n = counts + (rows == TERN_ROWS_OUTPUTS),
                              .times = rows == TERN_ROWS_ROUTED ? p->graph->n_routes : 1,
-                             .most = tern_graph_max_rows(p->graph, rows)};
+                             .most = tern_graph_max_rows(p->graph, rows),
+                             .usual = tern_graph_usual_rows(p->graph, rows)};
 }
 
 /* The scale is asked for here: of a file that arrives in pieces it is known only once the last one is there. */

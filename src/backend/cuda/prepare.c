@@ -120,6 +120,7 @@ tern_status tern_cuda__prepare(tern_cuda *cuda, const tern_graph *graph, const t
     for (size_t i = 0; i < graph->n_ops; i++) TERN_TRY(tern_cuda__supports(&cuda->base, graph, &graph->ops[i], err));
     tern_prepared *p = tern_calloc(1, sizeof *p);
     if (!p) return tern_fail_alloc(err, sizeof *p);
+    p->device = &cuda->limits;
     p->graph = graph;
     p->bindings = bindings;
     tern_status status = allocate(cuda, p, err);

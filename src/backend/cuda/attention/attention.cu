@@ -110,7 +110,8 @@ static __device__ __forceinline__ float sum_of_head(float x)
 }
 
 template <int LANE_DIM, bool K_F32, bool V_F32>
-static __global__ void __launch_bounds__(SPLIT_THREADS) split(const __grid_constant__ tern_cuda_attention p)
+static __global__ void __launch_bounds__(SPLIT_THREADS, LANE_DIM <= 4 ? 2 : 1)
+    split(const __grid_constant__ tern_cuda_attention p)
 {
     extern __shared__ float accs[]; /* [warps][HEADS][head_dim] */
     __shared__ float mosts[SPLIT_WARPS][HEADS], sums[SPLIT_WARPS][HEADS], keeps[SPLIT_WARPS][HEADS];

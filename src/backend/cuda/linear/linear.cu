@@ -54,18 +54,6 @@ bool tern_cuda_has_linear(uint32_t format, bool q8)
     return q8 ? format == TERN_GPU_TERNARY : tern_has_element(format);
 }
 
-static cudaError_t device_of(tern_cuda_product_device *d)
-{
-    int device, major, minor, processors, shared;
-    cudaError_t e = cudaGetDevice(&device);
-    if (!e) e = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-    if (!e) e = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
-    if (!e) e = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-    if (!e) e = cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-    if (!e) *d = {(uint32_t)(major * 10 + minor), (uint32_t)processors, (uint32_t)shared};
-    return e;
-}
-
 /* An adapter beside a layer, for many rows. */
 static bool is_narrow(const tern_cuda_linear *p)
 {
@@ -91,13 +79,13 @@ static cudaError_t run_narrow(const tern_cuda_linear *p, cudaStream_t stream)
     return tern_cuda_run_narrow(&narrow, stream);
 }
 
-static cudaError_t run_parts(const tern_cuda_linear *p, const tern_cuda_product_device *device, cudaStream_t stream)
+static cudaError_t run_parts(const tern_cuda_linear *p, cudaStream_t stream)
 {
     tern_cuda_product product;
     if (is_narrow(p)) return run_narrow(p, stream);
-    if (tern_cuda_product_of(p, device, &product)) {
-        const tern_cuda_product_kernel kernel = tern_cuda_product_select(&product, device);
-        return (cudaError_t)tern_cuda_product_launch(&product, kernel, device, stream);
+    if (tern_cuda_product_of(p, p->device, &product)) {
+        const tern_cuda_product_kernel kernel = tern_cuda_product_select(&product, p->device);
+        return (cudaError_t)tern_cuda_product_launch(&product, kernel, p->device, stream);
     }
     uint32_t rows = 0;
     for (uint32_t i = 0; i < (p->gated ? 1 : p->n_parts); i++) rows += p->weight[i].rows / p->n_experts;
@@ -107,12 +95,11 @@ static cudaError_t run_parts(const tern_cuda_linear *p, const tern_cuda_product_
 
 cudaError_t tern_cuda_run_linear(const tern_cuda_linear *p, cudaStream_t stream)
 {
-    tern_cuda_product_device device;
     tern_cuda_linear parts;
-    cudaError_t e = device_of(&device);
+    cudaError_t e = cudaSuccess;
     for (uint32_t at = 0; at < p->n_parts && !e;) {
         at = tern_cuda_alike_parts(p, at, &parts);
-        e = run_parts(&parts, &device, stream);
+        e = run_parts(&parts, stream);
     }
     return e;
 }

@@ -39,7 +39,8 @@ void tern_cuda__lower_linear(const tern_prepared *p, const tern_op *op, tern_cud
                             .activation = op->activation,
                             .limit = op->limit,
                             .n_experts = 1,
-                            .x_times = 1};
+                            .x_times = 1,
+                            .device = p->device};
     if (q8) l->q8 = tern_cuda__q8(p, x);
     else l->x = tern_cuda__rows(p, x);
     for (uint32_t i = 0; i < op->n_parts; i++) {

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-enum { TERN_CUDA_PRODUCT_PARTS = 3 };
+enum { TERN_CUDA_PRODUCT_PARTS = 3, TERN_CUDA_PRODUCT_SPLITS = 8 };
 
 typedef struct tern_cuda_part {
     const uint8_t *w;        /* device: `rows` rows of row_bytes, from a multiple of 16 bytes on */
@@ -33,7 +33,7 @@ typedef struct tern_cuda_product {
     uint32_t n_parts;
     tern_cuda_part parts[TERN_CUDA_PRODUCT_PARTS];
     uint32_t cols, row_bytes; /* row_bytes: a multiple of 16; ternary: of 32 */
-    uint32_t n;               /* the most rows of x */
+    uint32_t n, usual;        /* the most rows of x; those that most steps have */
     const uint32_t *count;    /* times `times`: the rows of this run */
     uint32_t times;
     bool gated, q8; /* q8: x is int8 rows (TERN_DTYPE_Q8), for ternary weights */
@@ -53,7 +53,11 @@ typedef struct tern_cuda_product_device {
     uint32_t capability; /* 80, 86, 89, 90, 100, 120 */
     uint32_t multiprocessors;
     uint32_t shared_bytes; /* the most of a block */
+    /* Of clusters of 1 to so many blocks, each of which fills a processor: how many run at once; 0: none. */
+    uint32_t clusters[TERN_CUDA_PRODUCT_SPLITS + 1];
 } tern_cuda_product_device;
+/* Asks the current device for its clusters; the other members are known. */
+void tern_cuda_product_clusters(tern_cuda_product_device *d);
 
 typedef enum tern_cuda_product_kernel {
     TERN_CUDA_PRODUCT_TERNARY_VEC,   /* int8 rows, few: tensor cores, K split among the warps of a block */
@@ -70,6 +74,11 @@ bool tern_cuda_product_of(const tern_cuda_linear *p, const tern_cuda_product_dev
 uint32_t tern_cuda_alike_parts(const tern_cuda_linear *p, uint32_t first, tern_cuda_linear *out);
 /* The kernel for these rows; host alone, no device is asked. */
 tern_cuda_product_kernel tern_cuda_product_select(const tern_cuda_product *l, const tern_cuda_product_device *d);
+/* How TERN_CUDA_PRODUCT_TERNARY_WGMMA cuts it: tokens of a tile, and blocks of a cluster that share its columns. */
+typedef struct tern_cuda_tiling {
+    uint32_t tokens, splits;
+} tern_cuda_tiling;
+tern_cuda_tiling tern_cuda_product_tiling(const tern_cuda_product *l, const tern_cuda_product_device *d);
 /* Starts it on a stream (a cudaStream_t); gives a cudaError_t, 0: success. */
 int tern_cuda_product_launch(const tern_cuda_product *l, tern_cuda_product_kernel kernel,
                              const tern_cuda_product_device *d, void *stream);

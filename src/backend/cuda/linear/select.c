@@ -18,10 +18,11 @@ typedef struct choice {
 
 /* The first row that fits (docs/internals/cuda.md has the times). */
 static const choice table[] = {
-    {true, WIDE_SHAPE, 90, 8, TERN_CUDA_PRODUCT_TERNARY_VEC},
+    {true, WIDE_SHAPE, 90, 4, TERN_CUDA_PRODUCT_TERNARY_VEC},
     {true, WIDE_SHAPE, 90, UINT32_MAX, TERN_CUDA_PRODUCT_TERNARY_WGMMA},
-    {true, LONG_SHAPE, 90, 64, TERN_CUDA_PRODUCT_TERNARY_VEC},
-    {true, ANY_SHAPE, 90, 32, TERN_CUDA_PRODUCT_TERNARY_VEC},
+    {true, LONG_SHAPE, 90, 8, TERN_CUDA_PRODUCT_TERNARY_VEC},
+    {true, LONG_SHAPE, 90, UINT32_MAX, TERN_CUDA_PRODUCT_TERNARY_WGMMA},
+    {true, ANY_SHAPE, 90, 16, TERN_CUDA_PRODUCT_TERNARY_VEC},
     {true, ANY_SHAPE, 90, UINT32_MAX, TERN_CUDA_PRODUCT_TERNARY_WGMMA},
     {true, ANY_SHAPE, 0, 256, TERN_CUDA_PRODUCT_TERNARY_VEC},
     {true, ANY_SHAPE, 0, UINT32_MAX, TERN_CUDA_PRODUCT_TERNARY_MMA},
@@ -110,6 +111,7 @@ bool tern_cuda_product_of(const tern_cuda_linear *p, const tern_cuda_product_dev
                                .cols = w->cols,
                                .row_bytes = w->row_bytes,
                                .n = p->count.most,
+                               .usual = p->count.usual,
                                .count = p->count.n,
                                .times = p->count.times,
                                .gated = p->gated,
@@ -123,8 +125,36 @@ tern_cuda_product_kernel tern_cuda_product_select(const tern_cuda_product *l, co
 {
     for (size_t i = 0;; i++) {
         const choice *c = &table[i];
-        if (c->q8 != l->q8 || l->n > c->most || !has_shape(l, d, c->shape)) continue;
+        const uint32_t rows = c->q8 ? l->usual : l->n; /* kernels of int8 rows take any number */
+        if (c->q8 != l->q8 || rows > c->most || !has_shape(l, d, c->shape)) continue;
         if (c->capability && c->capability != d->capability) continue;
         return c->kernel;
     }
+}
+
+/* How long it takes, in units of about 1.5 ns of an H200: rounds of the device, each with its groups of 128 columns and
+ * its end, which a cluster begins by meeting. */
+static uint64_t cost(const tern_cuda_product *l, uint32_t at_once, tern_cuda_tiling t)
+{
+    const uint32_t tile = l->gated ? TILE_ROWS / 2 : TILE_ROWS, groups = (l->row_bytes / 32 + t.splits - 1) / t.splits;
+    const uint32_t end = t.splits > 1 ? 12 * t.tokens + 12 * t.tokens / t.splits + 3200 : 18 * t.tokens + 1333;
+    uint64_t tiles = 0;
+    for (uint32_t i = 0; i < (l->gated ? 1 : l->n_parts); i++) tiles += (l->parts[i].rows + tile - 1) / tile;
+    tiles *= (l->usual + t.tokens - 1) / t.tokens;
+    return (tiles + at_once - 1) / at_once * (groups * (133 + t.tokens) + end);
+}
+
+tern_cuda_tiling tern_cuda_product_tiling(const tern_cuda_product *l, const tern_cuda_product_device *d)
+{
+    static const uint32_t widths[] = {32, 64, 96, 128, 192, 256};
+    tern_cuda_tiling best = {widths[0], 1};
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
+        for (uint32_t splits = 1; splits <= TERN_CUDA_PRODUCT_SPLITS && splits <= l->row_bytes / 32; splits++) {
+            const tern_cuda_tiling t = {widths[i], splits};
+            const uint32_t at_once = splits == 1 ? d->multiprocessors : d->clusters[splits];
+            const uint64_t ticks = at_once ? cost(l, at_once, t) : UINT64_MAX;
+            if (ticks < least) best = t, least = ticks;
+        }
+    return best;
 }

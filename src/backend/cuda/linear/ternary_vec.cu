@@ -190,11 +190,15 @@ static __global__ void __launch_bounds__(most_warps(NT *PARTS *MT) * 32) ternary
             const uint32_t row = min(at.first + k % MT * TILE_ROWS + (lane >> 2) + half * 8, last);
             w.rows[k][half] = l.parts[at.part + k / MT].w + (size_t)row * l.row_bytes;
         }
+    const uint32_t first_token = blockIdx.y * NT * 8;
+    if (first_token) tern_follow(); // there may be nothing to do
+    const uint32_t most = first_token ? row_count(l) : l.n;
+    if (first_token >= most) return;
 #pragma unroll
     for (int i = 0; i < AHEAD; i++) w.ask(i, chunk + i * warps * STEP_CHUNKS);
 
-    tern_follow();
-    const uint32_t first_token = blockIdx.y * NT * 8, count = row_count(l);
+    if (!first_token) tern_follow();
+    const uint32_t count = row_count(l);
     if (first_token >= count) return;
     multiply_rows<NT, PARTS, MT>(l, w, pool, at, first_token, min(count - first_token, (uint32_t)NT * 8));
 }
@@ -218,8 +222,9 @@ enum { LONG_COLS = 4096 };
 
 cudaError_t tern_cuda_ternary_vec(const Linear *l, const tern_cuda_product_device *, cudaStream_t s)
 {
-    if (l->n <= 8) return l->gated ? start<1, 2, 1>(l, s) : start<1, 1, 1>(l, s);
-    if (l->n <= 16) return l->gated ? start<2, 2, 1>(l, s) : start<2, 1, 1>(l, s);
+    const uint32_t n = l->usual;
+    if (n <= 8) return l->gated ? start<1, 2, 1>(l, s) : start<1, 1, 1>(l, s);
+    if (n <= 16) return l->gated ? start<2, 2, 1>(l, s) : start<2, 1, 1>(l, s);
     if (l->gated) return start<4, 2, 1>(l, s);
-    return l->n > 32 && l->cols >= LONG_COLS ? start<8, 1, 2>(l, s) : start<4, 1, 1>(l, s);
+    return n > 32 && l->cols >= LONG_COLS ? start<8, 1, 2>(l, s) : start<4, 1, 1>(l, s);
 }

@@ -6,6 +6,9 @@
 // swizzle, rows beyond the last are zeros), weights as they are stored, 32 bytes of each row. A lane's words of an I2_S
 // group are its fragments of four products, one for each quarter. In the end sums go through shared memory, so that
 // rows of out are written whole, by a loop that is short: code that runs once has to be fetched once.
+//
+// Where tiles are few, the columns are split among the blocks of a cluster (split K), each of which adds up what all of
+// them have of a share of the tokens, and writes those. Sums are integers: they are the same in any order.
 #include "backend/cuda/linear/common.cuh"
 #include "backend/cuda/linear/wgmma.cuh"
 #include "backend/cuda/tensor_map.cuh"
@@ -16,7 +19,8 @@ enum { FETCHES = CONSUMERS, NOTES = CONSUMERS + 32 }; // first threads of the wa
 // A stage: x, then codes.
 template <int NT> struct Shape {
     static constexpr uint32_t x = NT * GROUP, stage = x + CODES, stages = NT > 128 ? 6 : STAGES;
-    static_assert(NT * PITCH * 4 <= stages * stage, "sums have the room of stages");
+    static constexpr int bytes = stages * stage;
+    static_assert(NT * PITCH * 4 <= bytes, "sums have the room of stages");
 };
 
 struct Token {
@@ -33,6 +37,16 @@ struct Place {
 struct Room {
     uint32_t stages, full, empty, noted;
 };
+
+// Groups of columns, or tokens of a tile: those of one block of a cluster.
+struct Share {
+    uint32_t from, to;
+};
+
+static __device__ __forceinline__ Share share_of(uint32_t n)
+{
+    return {n * blockIdx.z / gridDim.z, n * (blockIdx.z + 1) / gridDim.z};
+}
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 template <int NT> static __device__ __forceinline__ Place next_place(Place at)
@@ -59,9 +73,10 @@ static __device__ __forceinline__ void fetch_x(uint32_t to, const CUtensorMap *m
 // By a warp: all stages, as they become free. The halves of every other four rows' codes change places, so that a
 // warp's words lie in different banks.
 template <int NT>
-static __device__ __forceinline__ void fetch_stages(const Linear &l, const CUtensorMap *map, Tile at, Room room)
+static __device__ __forceinline__ void fetch_stages(const Linear &l, const CUtensorMap *map, Tile at, Share groups,
+                                                    Room room)
 {
-    const uint32_t lane = threadIdx.x % 32, turned = lane / 4 % 2 * 16, groups = l.row_bytes / 32;
+    const uint32_t lane = threadIdx.x % 32, turned = lane / 4 % 2 * 16;
     const uint8_t *rows[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -69,7 +84,7 @@ static __device__ __forceinline__ void fetch_stages(const Linear &l, const CUten
         rows[i] = l.parts[r.x].w + (size_t)min(r.y, l.parts[r.x].rows - 1) * l.row_bytes;
     }
     Place p = {0, 1};
-    for (uint32_t group = 0; group < groups; group++, p = next_place<NT>(p)) {
+    for (uint32_t group = groups.from; group < groups.to; group++, p = next_place<NT>(p)) {
         const uint32_t to = room.stages + p.stage * Shape<NT>::stage, full = room.full + 8 * p.stage;
         barrier_wait(room.empty + 8 * p.stage, p.parity);
         if (lane == 0) {
@@ -208,12 +223,12 @@ static __device__ __forceinline__ void finish_token(const Linear &l, const Endin
 
 // A warp for each token, several at once: what is added to is asked for before any of it is written.
 template <int NT>
-static __device__ __forceinline__ void finish_tokens(const Linear &l, const Endings &e, const int *sums, uint32_t count,
+static __device__ __forceinline__ void finish_tokens(const Linear &l, const Endings &e, const int *sums, Share mine,
                                                      const Token *tokens)
 {
     enum { AT_ONCE = 8, WARPS = CONSUMERS / 32 };
-    const uint32_t lane = threadIdx.x % 32, first = blockIdx.y * NT, n = min(count - first, (uint32_t)NT);
-    for (uint32_t from = threadIdx.x / 32; from < n; from += AT_ONCE * WARPS) {
+    const uint32_t lane = threadIdx.x % 32, first = blockIdx.y * NT, n = mine.to;
+    for (uint32_t from = mine.from + threadIdx.x / 32; from < n; from += AT_ONCE * WARPS) {
         float more[AT_ONCE][4] = {};
 #pragma unroll
         for (uint32_t k = 0; k < AT_ONCE; k++)
@@ -230,28 +245,70 @@ static __device__ __forceinline__ void finish_tokens(const Linear &l, const Endi
 }
 
 // Codes of the tile on their way to L2.
-static __device__ __forceinline__ void ask_for_codes(const Linear &l, Tile at)
+static __device__ __forceinline__ void ask_for_codes(const Linear &l, Tile at, Share groups)
 {
-    const uint32_t lines = (l.row_bytes + 127) / 128;
+    const uint32_t lines = (groups.to - groups.from + 3) / 4;
     for (uint32_t i = threadIdx.x; i < TILE * lines; i += THREADS) {
         const uint2 r = row_in_place(l, at, i / lines);
         const uint8_t *row = l.parts[r.x].w + (size_t)min(r.y, l.parts[r.x].rows - 1) * l.row_bytes;
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(row + i % lines * 128));
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(row + groups.from * 32 + i % lines * 128));
     }
 }
 
+// All threads of the cluster that have not ended; what they wrote to shared memory is then there.
+static __device__ __forceinline__ void cluster_sync()
+{
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+
+// The same place of another block of the cluster.
+static __device__ __forceinline__ int4 four_of(uint32_t at, uint32_t block)
+{
+    int4 v;
+    asm volatile("{.reg .u32 there; mapa.shared::cluster.u32 there,%4,%5;"
+                 "ld.shared::cluster.v4.s32 {%0,%1,%2,%3},[there];}"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(at), "r"(block)
+                 : "memory");
+    return v;
+}
+
+// Of the block's share of the tokens: adds what the others of the cluster have.
+static __device__ __forceinline__ void gather_sums(int *sums, Share mine)
+{
+    enum { FOURS = TILE / 4 };
+    cluster_sync();
+    for (uint32_t i = threadIdx.x; i < (mine.to - mine.from) * FOURS; i += CONSUMERS) {
+        int4 *to = (int4 *)(sums + (mine.from + i / FOURS) * PITCH) + i % FOURS, total = *to,
+             more[TERN_CUDA_PRODUCT_SPLITS];
+#pragma unroll
+        for (uint32_t k = 1; k < TERN_CUDA_PRODUCT_SPLITS; k++) {
+            const uint32_t other = blockIdx.z + k < gridDim.z ? blockIdx.z + k : blockIdx.z + k - gridDim.z;
+            more[k] = k < gridDim.z ? four_of(shared_address(to), other) : make_int4(0, 0, 0, 0);
+        }
+#pragma unroll
+        for (uint32_t k = 1; k < TERN_CUDA_PRODUCT_SPLITS; k++)
+            total.x += more[k].x, total.y += more[k].y, total.z += more[k].z, total.w += more[k].w;
+        *to = total;
+    }
+    consumers_sync();
+}
+
 template <int NT>
-static __device__ __forceinline__ void multiply_tile(const Linear &l, Tile at, uint32_t count, Room room, int *sums,
-                                                     const Token *tokens)
+static __device__ __forceinline__ void multiply_tile(const Linear &l, Tile at, Share groups, uint32_t count, Room room,
+                                                     int *sums, const Token *tokens)
 {
     int d[NT / 2] = {};
     const Endings e = endings_of(l, at);
-    multiply_stages<NT>(d, l.row_bytes / 32, room);
+    const Share mine = share_of(min(count - blockIdx.y * NT, (uint32_t)NT));
+    multiply_stages<NT>(d, groups.to - groups.from, room);
     barrier_wait(room.noted, 0);
     consumers_sync(); // nobody reads x any more
     put_sums<NT>(d, l.gated, sums);
-    consumers_sync();
-    finish_tokens<NT>(l, e, sums, count, tokens);
+    if (gridDim.z > 1) gather_sums(sums, mine);
+    else consumers_sync();
+    finish_tokens<NT>(l, e, sums, mine, tokens);
+    if (gridDim.z > 1) cluster_sync(); // its sums may be read until then
 }
 #endif
 
@@ -266,7 +323,8 @@ static __global__ void __launch_bounds__(THREADS, 1)
     const uint32_t base = shared_address(barriers);
     const Room room = {shared_address(stages), base, base + 8 * STAGES, base + 16 * STAGES};
     const Tile at = tile_of(l, blockIdx.x, l.gated ? TILE / 2 : TILE);
-    if (blockIdx.y == 0) ask_for_codes(l, at);
+    const Share groups = share_of(l.row_bytes / 32);
+    if (blockIdx.y == 0) ask_for_codes(l, at, groups);
     tern_follow();
     const uint32_t count = row_count(l);
     if (blockIdx.y * NT >= count) return;
@@ -281,16 +339,16 @@ static __global__ void __launch_bounds__(THREADS, 1)
     __syncthreads();
     if (threadIdx.x >= CONSUMERS) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-        if (threadIdx.x < NOTES) fetch_stages<NT>(l, &map, at, room);
+        if (threadIdx.x < NOTES) fetch_stages<NT>(l, &map, at, groups, room);
         else note_tokens<NT>(l, count, tokens, room);
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-        multiply_tile<NT>(l, at, count, room, (int *)stages, tokens);
+        multiply_tile<NT>(l, at, groups, count, room, (int *)stages, tokens);
     }
 #endif
 }
 
-template <int NT> static cudaError_t start(const Linear *l, cudaStream_t s)
+template <int NT> static cudaError_t start(const Linear *l, uint32_t splits, cudaStream_t s)
 {
     static const encode_fn encode = find_encode();
     if (!encode) return cudaErrorNotSupported;
@@ -301,32 +359,52 @@ template <int NT> static cudaError_t start(const Linear *l, cudaStream_t s)
                CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS)
         return cudaErrorInvalidValue;
-    const int shared = Shape<NT>::stages * Shape<NT>::stage;
-    const cudaError_t e = cudaFuncSetAttribute(ternary_wgmma<NT>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+    const dim3 grid(tiles_of(l, l->gated ? TILE / 2 : TILE), (l->n + NT - 1) / NT, splits);
+    const cudaError_t e =
+        cudaFuncSetAttribute(ternary_wgmma<NT>, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape<NT>::bytes);
     if (e != cudaSuccess) return e;
-    const dim3 grid(tiles_of(l, l->gated ? TILE / 2 : TILE), (l->n + NT - 1) / NT);
-    return tern_launch(ternary_wgmma<NT>, grid, THREADS, shared, s, *l, map);
+    return tern_launch_together(ternary_wgmma<NT>, grid, THREADS, Shape<NT>::bytes, s, splits, *l, map);
 }
 
-typedef struct width {
+struct width {
     uint32_t tokens;
-    cudaError_t (*start)(const Linear *l, cudaStream_t s);
-} width;
+    cudaError_t (*start)(const Linear *l, uint32_t splits, cudaStream_t s);
+};
 
 static const width widths[] = {{32, start<32>},   {64, start<64>},   {96, start<96>},
                                {128, start<128>}, {192, start<192>}, {256, start<256>}};
 
-// How long a width takes, in units of about 1.5 ns of an H200: rounds of the device, each with its groups and its end.
-static uint64_t cost(const Linear *l, uint32_t processors, uint32_t tokens)
-{
-    const uint64_t blocks = (uint64_t)tiles_of(l, l->gated ? TILE / 2 : TILE) * ((l->n + tokens - 1) / tokens);
-    return (blocks + processors - 1) / processors * (l->row_bytes / 32 * (133 + tokens) + 18 * tokens + 1333);
-}
-
 cudaError_t tern_cuda_ternary_wgmma(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s)
 {
-    const width *best = widths;
+    const tern_cuda_tiling tiling = tern_cuda_product_tiling(l, d);
     for (const width &w : widths)
-        if (cost(l, d->multiprocessors, w.tokens) < cost(l, d->multiprocessors, best->tokens)) best = &w;
-    return best->start(l, s);
+        if (w.tokens == tiling.tokens) return w.start(l, tiling.splits, s);
+    return cudaErrorInvalidValue;
+}
+
+// Every width fills a processor with a block.
+static uint32_t clusters_at_once(uint32_t blocks)
+{
+    cudaLaunchAttribute together = {};
+    together.id = cudaLaunchAttributeClusterDimension;
+    together.val.clusterDim.x = together.val.clusterDim.y = 1;
+    together.val.clusterDim.z = blocks;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(1, 1, blocks);
+    config.blockDim = THREADS;
+    config.dynamicSmemBytes = Shape<64>::bytes;
+    config.attrs = &together;
+    config.numAttrs = 1;
+    int n = 0;
+    if (cudaFuncSetAttribute(ternary_wgmma<64>, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape<64>::bytes) ||
+        cudaOccupancyMaxActiveClusters(&n, ternary_wgmma<64>, &config))
+        n = 0;
+    return (uint32_t)n;
+}
+
+void tern_cuda_product_clusters(tern_cuda_product_device *d)
+{
+    for (uint32_t i = 1; d->capability == 90 && i <= TERN_CUDA_PRODUCT_SPLITS; i++)
+        d->clusters[i] = clusters_at_once(i);
+    cudaGetLastError(); // a device without them is no error
 }

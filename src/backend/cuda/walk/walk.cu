@@ -112,9 +112,8 @@ typedef void (*walk_kernel)(const tern_cuda_walk);
 
 static walk_kernel kernel_of(const tern_cuda_walk *p)
 {
-    if (p->f32_caches) return walk<TERN_CUDA_WALK_ANY, false>;
-    if (p->format == TERN_GPU_F16) return walk<TERN_GPU_F16, true>;
-    if (p->format == TERN_GPU_Q8_0) return walk<TERN_GPU_Q8_0, true>;
+    if (p->format == TERN_GPU_F16) return p->f32_caches ? walk<TERN_GPU_F16, false> : walk<TERN_GPU_F16, true>;
+    if (p->format == TERN_GPU_Q8_0) return p->f32_caches ? walk<TERN_GPU_Q8_0, false> : walk<TERN_GPU_Q8_0, true>;
     return walk<TERN_CUDA_WALK_ANY, false>;
 }
 

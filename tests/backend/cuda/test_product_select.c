@@ -1,0 +1,94 @@
+/* Which kernel a product gets, and how wgmma cuts it, on a made-up device. No device is asked. */
+#include "support/test.h"
+
+#if TERN_CUDA
+#include "backend/cuda/linear/product.h"
+
+/* The clusters of an H100 (cudaOccupancyMaxActiveClusters). */
+static const tern_cuda_product_device h100 = {
+    .capability = 90, .multiprocessors = 132, .clusters = {0, 132, 66, 39, 30, 22, 17, 15, 15}};
+static const tern_cuda_product_device alone = {.capability = 90, .multiprocessors = 132};
+static const tern_cuda_product_device ampere = {.capability = 86, .multiprocessors = 84};
+
+/* Ternary weights of rows x cols times int8 rows. */
+static tern_cuda_product product(uint32_t rows, uint32_t cols, uint32_t usual)
+{
+    return (tern_cuda_product){.n_parts = 1,
+                               .parts = {{.rows = rows}},
+                               .cols = cols,
+                               .row_bytes = cols / 4,
+                               .n = usual + 16,
+                               .usual = usual,
+                               .q8 = true};
+}
+
+static tern_cuda_product gated(uint32_t rows, uint32_t cols, uint32_t usual)
+{
+    tern_cuda_product p = product(rows, cols, usual);
+    p.n_parts = 2;
+    p.parts[1].rows = rows;
+    p.gated = true;
+    return p;
+}
+
+static void by_usual_rows(void **state)
+{
+    (void)state;
+    const tern_cuda_product few = product(2560, 6912, 8), more = product(2560, 6912, 9), wide = gated(6912, 2560, 5);
+    assert_int_equal(tern_cuda_product_select(&few, &h100), TERN_CUDA_PRODUCT_TERNARY_VEC);
+    assert_int_equal(tern_cuda_product_select(&more, &h100), TERN_CUDA_PRODUCT_TERNARY_WGMMA);
+    assert_int_equal(tern_cuda_product_select(&wide, &h100), TERN_CUDA_PRODUCT_TERNARY_WGMMA);
+    assert_int_equal(tern_cuda_product_select(&more, &ampere), TERN_CUDA_PRODUCT_TERNARY_VEC);
+    tern_cuda_product floats = product(2560, 2560, 4); /* their kernels have room for so many rows */
+    floats.q8 = false;
+    assert_int_equal(tern_cuda_product_select(&floats, &h100), TERN_CUDA_PRODUCT_DENSE_MMA);
+}
+
+static void assert_tiling(const tern_cuda_product *p, const tern_cuda_product_device *d, uint32_t tokens,
+                          uint32_t splits)
+{
+    const tern_cuda_tiling t = tern_cuda_product_tiling(p, d);
+    assert_int_equal(t.tokens, tokens);
+    assert_int_equal(t.splits, splits);
+}
+
+/* The widths and splits that were fastest when all were timed (docs/internals/cuda.md). */
+static void columns_are_split_where_tiles_are_few(void **state)
+{
+    (void)state;
+    const tern_cuda_product down = product(2560, 6912, 64), out = product(2560, 2560, 32), up = gated(6912, 2560, 64),
+                            prompt = product(2560, 2560, 512);
+    assert_tiling(&down, &h100, 64, 5);
+    assert_tiling(&out, &h100, 32, 5);
+    assert_tiling(&up, &h100, 64, 1);
+    assert_tiling(&prompt, &h100, 96, 1);
+    assert_tiling(&down, &alone, 32, 1); /* two tiles of tokens at once */
+}
+
+/* Each block of a cluster has columns. */
+static void no_more_splits_than_groups(void **state)
+{
+    (void)state;
+    for (uint32_t groups = 1; groups < 12; groups++) {
+        const tern_cuda_product p = product(128, groups * 128, 16);
+        const tern_cuda_tiling t = tern_cuda_product_tiling(&p, &h100);
+        assert_true(t.splits >= 1 && t.splits <= groups && t.splits <= TERN_CUDA_PRODUCT_SPLITS);
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(by_usual_rows),
+    cmocka_unit_test(columns_are_split_where_tiles_are_few),
+    cmocka_unit_test(no_more_splits_than_groups),
+};
+#else
+static void without(void **state)
+{
+    (void)state;
+    skip(); /* a build without CUDA */
+}
+
+static const struct CMUnitTest tests[] = {cmocka_unit_test(without)};
+#endif
+
+TEST_GROUP(product_select, "", tests);

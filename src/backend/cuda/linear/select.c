@@ -125,8 +125,7 @@ tern_cuda_product_kernel tern_cuda_product_select(const tern_cuda_product *l, co
 {
     for (size_t i = 0;; i++) {
         const choice *c = &table[i];
-        const uint32_t rows = c->q8 ? l->usual : l->n; /* kernels of int8 rows take any number */
-        if (c->q8 != l->q8 || rows > c->most || !has_shape(l, d, c->shape)) continue;
+        if (c->q8 != l->q8 || l->usual > c->most || !has_shape(l, d, c->shape)) continue;
         if (c->capability && c->capability != d->capability) continue;
         return c->kernel;
     }

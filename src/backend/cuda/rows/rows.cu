@@ -64,7 +64,7 @@ static __device__ float finite(float v)
 }
 
 /* Rows of up to THREADS * HELD columns stay in registers; of longer ones the rest is read again. */
-enum { QUANTIZE_THREADS = 1024, HELD = 8 };
+enum { QUANTIZE_THREADS = 1024, HELD = 8, FEW_ROWS = 64 };
 
 static __global__ void __launch_bounds__(QUANTIZE_THREADS) quantize(tern_cuda_quantize p)
 {
@@ -113,7 +113,7 @@ static __global__ void __launch_bounds__(QUANTIZE_THREADS) quantize(tern_cuda_qu
     p.out.sums[t] = total;
 }
 
-/* The same of many rows that can be read four floats at a time and stay in registers. */
+/* The same of rows that can be read four floats at a time and stay in registers. */
 enum { ROUNDS = 8, ROUND = THREADS * 4 };
 
 static __global__ void __launch_bounds__(THREADS) quantize_fours(const __grid_constant__ tern_cuda_quantize p)
@@ -163,8 +163,8 @@ static bool fits_fours(const tern_cuda_quantize *p)
 cudaError_t tern_cuda_run_quantize(const tern_cuda_quantize *p, cudaStream_t stream)
 {
     const dim3 grid = rows_grid(p->count, 1);
-    if (p->count.most <= 64) return tern_launch(quantize, grid, QUANTIZE_THREADS, 0, stream, *p);
-    return tern_launch(fits_fours(p) ? quantize_fours : quantize, grid, THREADS, 0, stream, *p);
+    if (fits_fours(p)) return tern_launch(quantize_fours, grid, THREADS, 0, stream, *p);
+    return tern_launch(quantize, grid, p->count.usual <= FEW_ROWS ? QUANTIZE_THREADS : THREADS, 0, stream, *p);
 }
 
 /* ---- element by element: a kernel for each, over the columns in x and the rows in y */

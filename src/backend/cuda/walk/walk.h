@@ -76,8 +76,8 @@ typedef struct tern_cuda_walk {
     uint32_t n_norms;
     uint32_t norm_bytes[2]; /* of the slots, whole 16 bytes */
     uint32_t granules;      /* of the ring; 0: there are no weights for it */
-    /* The format of its DENSE steps, TERN_CUDA_WALK_ANY where they differ. Kernels of one format call no functions, which
-     * would cost them registers. */
+    /* The format of its DENSE steps, TERN_CUDA_WALK_ANY where they differ. Kernels of one format call no functions,
+     * which would cost them registers. */
     int format;
     bool f32_caches;
     uint32_t n_dense;

@@ -23,15 +23,15 @@ static inline bool tern_launches_early(void)
            cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 9;
 }
 
-/* Launches a kernel that calls tern_follow, as early as the device allows; `together` blocks of a column of the grid
- * (z) are a cluster: 1, or of compute capability 9.0 and later up to 8. */
+/* Launches a kernel: early, as far as the device allows it, if it calls tern_follow; `together` blocks of a column of
+ * the grid (z) are a cluster: 1, or of compute capability 9.0 and later up to 8. */
 template <typename... Params, typename... Args>
 static inline cudaError_t tern_launch_together(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared,
-                                               cudaStream_t stream, unsigned together, const Args &...args)
+                                               cudaStream_t stream, bool early, unsigned together, const Args &...args)
 {
     cudaLaunchAttribute attributes[2] = {};
     unsigned n = 0;
-    if (tern_launches_early()) {
+    if (early && tern_launches_early()) {
         attributes[n].id = cudaLaunchAttributeProgrammaticStreamSerialization;
         attributes[n++].val.programmaticStreamSerializationAllowed = 1;
     }
@@ -50,11 +50,12 @@ static inline cudaError_t tern_launch_together(void (*kernel)(Params...), dim3 g
     return cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...);
 }
 
+/* A kernel that calls tern_follow. */
 template <typename... Params, typename... Args>
 static inline cudaError_t tern_launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared,
                                       cudaStream_t stream, const Args &...args)
 {
-    return tern_launch_together(kernel, grid, block, shared, stream, 1, args...);
+    return tern_launch_together(kernel, grid, block, shared, stream, true, 1, args...);
 }
 
 #endif

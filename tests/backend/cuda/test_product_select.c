@@ -67,6 +67,18 @@ static void columns_are_split_where_tiles_are_few(void **state)
     assert_tiling(&down, &alone, 32, 1); /* two tiles of tokens at once */
 }
 
+static void few_dense_blocks_share_columns(void **state)
+{
+    (void)state;
+    const tern_cuda_product few = product(2048, 8192, 16), wide = gated(8192, 2048, 16),
+                            prompt = product(2048, 8192, 512), narrow = product(64, 256, 16);
+    assert_int_equal(tern_cuda_product_splits(&few, &h100), 8);
+    assert_int_equal(tern_cuda_product_splits(&wide, &h100), 1);
+    assert_int_equal(tern_cuda_product_splits(&prompt, &h100), 1);
+    assert_int_equal(tern_cuda_product_splits(&narrow, &h100), 2); /* each has columns */
+    assert_int_equal(tern_cuda_product_splits(&few, &alone), 1);
+}
+
 /* Each block of a cluster has columns. */
 static void no_more_splits_than_groups(void **state)
 {
@@ -81,6 +93,7 @@ static void no_more_splits_than_groups(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(by_usual_rows),
     cmocka_unit_test(columns_are_split_where_tiles_are_few),
+    cmocka_unit_test(few_dense_blocks_share_columns),
     cmocka_unit_test(no_more_splits_than_groups),
 };
 #else

@@ -6,7 +6,9 @@
 // of the second ones is left out: the rule of backend/gpu/linear/linear_float_coop.wesl. Sums in f32.
 //
 // A block has 64 tokens and 64 rows of weights (gated: 32 of each part), its four warps 32 x 32 each, STEP columns at a
-// time; the next ones are on their way in registers.
+// time; the next ones are on their way in registers. Where blocks are few, the columns are split among those of a
+// cluster, each of which adds up, in their order, what all have of a share of the sums.
+#include "backend/cuda/cluster.cuh"
 #include "backend/cuda/linear/units.cuh"
 
 enum { TOKENS = 64, TILE_ROWS = 64, STEP = 128, STRIDE = STEP + 8, THREADS = 128 };
@@ -201,9 +203,29 @@ static __device__ __forceinline__ void finish_tile(const Linear &l, Tile at, con
     }
 }
 
+// The sums of the block's share of the tokens of a lane, of which it has eight: m, i is number 4 m + i.
+static __device__ __forceinline__ void gather_sums(float (&c)[2][4][4], cluster_share mine, float *room)
+{
+    __syncthreads(); // nobody reads x or weights any more
+#pragma unroll
+    for (int k = 0; k < 32; k++) room[k * THREADS + threadIdx.x] = c[k / 16][k / 4 % 4][k % 4];
+    cluster_sync();
+#pragma unroll
+    for (int k = 0; k < 32; k++) {
+        const uint32_t token = k / 16 * 4 + k % 4;
+        float sum = 0;
+        if (token >= mine.from && token < mine.to)
+#pragma unroll
+            for (uint32_t b = 0; b < TERN_CUDA_PRODUCT_SPLITS; b++)
+                sum += b < gridDim.z ? float_of_block(room + k * THREADS + threadIdx.x, b) : 0;
+        c[k / 16][k / 4 % 4][k % 4] = sum;
+    }
+}
+
 template <int F>
 static __device__ __forceinline__ void finish_tiles(const Linear &l, Tile at, const float (&c)[2][4][4],
-                                                    uint32_t first_token, uint32_t count, uint32_t side)
+                                                    uint32_t first_token, uint32_t count, uint32_t side,
+                                                    cluster_share mine)
 {
     const uint32_t first = first_token + (threadIdx.x & 31) / 4, rows = l.parts[at.part].rows;
     float more[2][4][4];
@@ -221,8 +243,9 @@ static __device__ __forceinline__ void finish_tiles(const Linear &l, Tile at, co
     for (int m = 0; m < 2; m++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const uint32_t token = first + m * 16 + (i >> 1) * 8;
-            if (token < count) finish_tile<F>(l, at, c[m], more[m], token, side, i);
+            const uint32_t token = first + m * 16 + (i >> 1) * 8, number = m * 4 + i;
+            if (token < count && number >= mine.from && number < mine.to)
+                finish_tile<F>(l, at, c[m], more[m], token, side, i);
         }
 }
 
@@ -237,16 +260,16 @@ template <int F> static __global__ void __launch_bounds__(THREADS) dense_mma(con
     const Tile at = tile_of(l, blockIdx.x, l.gated ? TILE_ROWS / 2 : TILE_ROWS);
     const float *row = (const float *)l.x + (size_t)min(first_token + threadIdx.x / 2, count - 1) * l.x_stride;
     const __half *xw = xs + (warp >> 1) * 32 * STRIDE;
-    const uint32_t steps = (l.cols + STEP - 1) / STEP;
+    const cluster_share steps = share_of_cluster((l.cols + STEP - 1) / STEP), sums = share_of_cluster(8);
     const bool aligned = is_aligned(l);
     float total[2][4][4] = {};
     Mine<F> mine;
-    fetch_w<F>(l, at, 0, mine);
-    for (uint32_t step = 0; step < steps; step++) {
+    fetch_w<F>(l, at, steps.from, mine);
+    for (uint32_t step = steps.from; step < steps.to; step++) {
         __syncthreads();
         store_x(l, row, step * STEP, aligned, xs, inverse);
         store_w<F>(l, step, mine, ws);
-        if (step + 1 < steps) fetch_w<F>(l, at, step + 1, mine);
+        if (step + 1 < steps.to) fetch_w<F>(l, at, step + 1, mine);
         __syncthreads();
         float c[2][4][4] = {};
         multiply<Weights<F>::two>(c, xw, ws + side * (l.gated ? 16 : 32) * STRIDE, l.gated ? 32 : 16, lane);
@@ -259,24 +282,26 @@ template <int F> static __global__ void __launch_bounds__(THREADS) dense_mma(con
                 for (int n = 0; n < 4; n++) total[m][n][i] = fmaf(c[m][n][i], by, total[m][n][i]);
             }
     }
-    finish_tiles<F>(l, at, total, first_token + (warp >> 1) * 32, count, side);
+    if (gridDim.z > 1) gather_sums(total, sums, (float *)tiles);
+    finish_tiles<F>(l, at, total, first_token + (warp >> 1) * 32, count, side, sums);
+    if (gridDim.z > 1) cluster_sync(); // its sums may be read until then
 }
 
-template <int F> static cudaError_t start(const Linear *l, cudaStream_t s)
+template <int F> static cudaError_t start(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s)
 {
     const int shared = 4 * PLANE * (int)sizeof(__half);
     const cudaError_t e = cudaFuncSetAttribute(dense_mma<F>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
     if (e != cudaSuccess) return e;
-    const dim3 grid(tiles_of(l, l->gated ? TILE_ROWS / 2 : TILE_ROWS), (l->n + TOKENS - 1) / TOKENS);
-    dense_mma<F><<<grid, THREADS, shared, s>>>(*l);
-    return cudaGetLastError();
+    const uint32_t splits = tern_cuda_product_splits(l, d);
+    const dim3 grid(tiles_of(l, l->gated ? TILE_ROWS / 2 : TILE_ROWS), (l->n + TOKENS - 1) / TOKENS, splits);
+    return tern_launch_together(dense_mma<F>, grid, THREADS, shared, s, false, splits, *l);
 }
 
-cudaError_t tern_cuda_dense_mma(const Linear *l, const tern_cuda_product_device *, cudaStream_t s)
+cudaError_t tern_cuda_dense_mma(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s)
 {
     switch (l->format) {
 #define START(format)                                                                                                  \
-    case TERN_GPU_##format: return start<TERN_GPU_##format>(l, s);
+    case TERN_GPU_##format: return start<TERN_GPU_##format>(l, d, s);
         TERN_CUDA_DENSE_FORMATS(START)
         START(TERNARY)
 #undef START

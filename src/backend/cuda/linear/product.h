@@ -79,6 +79,8 @@ typedef struct tern_cuda_tiling {
     uint32_t tokens, splits;
 } tern_cuda_tiling;
 tern_cuda_tiling tern_cuda_product_tiling(const tern_cuda_product *l, const tern_cuda_product_device *d);
+/* Blocks of a cluster that share the columns in TERN_CUDA_PRODUCT_DENSE_MMA. */
+uint32_t tern_cuda_product_splits(const tern_cuda_product *l, const tern_cuda_product_device *d);
 /* Starts it on a stream (a cudaStream_t); gives a cudaError_t, 0: success. */
 int tern_cuda_product_launch(const tern_cuda_product *l, tern_cuda_product_kernel kernel,
                              const tern_cuda_product_device *d, void *stream);

@@ -131,15 +131,21 @@ tern_cuda_product_kernel tern_cuda_product_select(const tern_cuda_product *l, co
     }
 }
 
+static uint32_t tiles_of(const tern_cuda_product *l, uint32_t rows)
+{
+    const uint32_t tile = l->gated ? rows / 2 : rows;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < (l->gated ? 1 : l->n_parts); i++) n += (l->parts[i].rows + tile - 1) / tile;
+    return n;
+}
+
 /* How long it takes, in units of about 1.5 ns of an H200: rounds of the device, each with its groups of 128 columns and
  * its end, which a cluster begins by meeting. */
 static uint64_t cost(const tern_cuda_product *l, uint32_t at_once, tern_cuda_tiling t)
 {
-    const uint32_t tile = l->gated ? TILE_ROWS / 2 : TILE_ROWS, groups = (l->row_bytes / 32 + t.splits - 1) / t.splits;
+    const uint32_t groups = (l->row_bytes / 32 + t.splits - 1) / t.splits;
     const uint32_t end = t.splits > 1 ? 12 * t.tokens + 12 * t.tokens / t.splits + 3200 : 18 * t.tokens + 1333;
-    uint64_t tiles = 0;
-    for (uint32_t i = 0; i < (l->gated ? 1 : l->n_parts); i++) tiles += (l->parts[i].rows + tile - 1) / tile;
-    tiles *= (l->usual + t.tokens - 1) / t.tokens;
+    const uint64_t tiles = (uint64_t)tiles_of(l, TILE_ROWS) * ((l->usual + t.tokens - 1) / t.tokens);
     return (tiles + at_once - 1) / at_once * (groups * (133 + t.tokens) + end);
 }
 
@@ -156,4 +162,16 @@ tern_cuda_tiling tern_cuda_product_tiling(const tern_cuda_product *l, const tern
             if (ticks < least) best = t, least = ticks;
         }
     return best;
+}
+
+/* A processor has room for three of its blocks, of 64 rows and 64 tokens; two of them keep it busy. */
+uint32_t tern_cuda_product_splits(const tern_cuda_product *l, const tern_cuda_product_device *d)
+{
+    enum { ROWS = 64, TOKENS = 64, STEP = 128, BLOCKS = 2 };
+    const uint32_t steps = (l->cols + STEP - 1) / STEP, blocks = tiles_of(l, ROWS) * ((l->usual + TOKENS - 1) / TOKENS);
+    uint32_t n = BLOCKS * d->multiprocessors / blocks;
+    if (n > TERN_CUDA_PRODUCT_SPLITS) n = TERN_CUDA_PRODUCT_SPLITS;
+    if (n > steps) n = steps;
+    while (n > 1 && !d->clusters[n]) n--;
+    return n ? n : 1;
 }

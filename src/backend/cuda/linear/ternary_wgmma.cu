@@ -9,6 +9,7 @@
 //
 // Where tiles are few, the columns are split among the blocks of a cluster (split K), each of which adds up what all of
 // them have of a share of the tokens, and writes those. Sums are integers: they are the same in any order.
+#include "backend/cuda/cluster.cuh"
 #include "backend/cuda/linear/common.cuh"
 #include "backend/cuda/linear/wgmma.cuh"
 #include "backend/cuda/tensor_map.cuh"
@@ -38,16 +39,6 @@ struct Room {
     uint32_t stages, full, empty, noted;
 };
 
-// Groups of columns, or tokens of a tile: those of one block of a cluster.
-struct Share {
-    uint32_t from, to;
-};
-
-static __device__ __forceinline__ Share share_of(uint32_t n)
-{
-    return {n * blockIdx.z / gridDim.z, n * (blockIdx.z + 1) / gridDim.z};
-}
-
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 template <int NT> static __device__ __forceinline__ Place next_place(Place at)
 {
@@ -73,8 +64,8 @@ static __device__ __forceinline__ void fetch_x(uint32_t to, const CUtensorMap *m
 // By a warp: all stages, as they become free. The halves of every other four rows' codes change places, so that a
 // warp's words lie in different banks.
 template <int NT>
-static __device__ __forceinline__ void fetch_stages(const Linear &l, const CUtensorMap *map, Tile at, Share groups,
-                                                    Room room)
+static __device__ __forceinline__ void fetch_stages(const Linear &l, const CUtensorMap *map, Tile at,
+                                                    cluster_share groups, Room room)
 {
     const uint32_t lane = threadIdx.x % 32, turned = lane / 4 % 2 * 16;
     const uint8_t *rows[4];
@@ -223,8 +214,8 @@ static __device__ __forceinline__ void finish_token(const Linear &l, const Endin
 
 // A warp for each token, several at once: what is added to is asked for before any of it is written.
 template <int NT>
-static __device__ __forceinline__ void finish_tokens(const Linear &l, const Endings &e, const int *sums, Share mine,
-                                                     const Token *tokens)
+static __device__ __forceinline__ void finish_tokens(const Linear &l, const Endings &e, const int *sums,
+                                                     cluster_share mine, const Token *tokens)
 {
     enum { AT_ONCE = 8, WARPS = CONSUMERS / 32 };
     const uint32_t lane = threadIdx.x % 32, first = blockIdx.y * NT, n = mine.to;
@@ -245,7 +236,7 @@ static __device__ __forceinline__ void finish_tokens(const Linear &l, const Endi
 }
 
 // Codes of the tile on their way to L2.
-static __device__ __forceinline__ void ask_for_codes(const Linear &l, Tile at, Share groups)
+static __device__ __forceinline__ void ask_for_codes(const Linear &l, Tile at, cluster_share groups)
 {
     const uint32_t lines = (groups.to - groups.from + 3) / 4;
     for (uint32_t i = threadIdx.x; i < TILE * lines; i += THREADS) {
@@ -255,26 +246,8 @@ static __device__ __forceinline__ void ask_for_codes(const Linear &l, Tile at, S
     }
 }
 
-// All threads of the cluster that have not ended; what they wrote to shared memory is then there.
-static __device__ __forceinline__ void cluster_sync()
-{
-    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
-}
-
-// The same place of another block of the cluster.
-static __device__ __forceinline__ int4 four_of(uint32_t at, uint32_t block)
-{
-    int4 v;
-    asm volatile("{.reg .u32 there; mapa.shared::cluster.u32 there,%4,%5;"
-                 "ld.shared::cluster.v4.s32 {%0,%1,%2,%3},[there];}"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "r"(at), "r"(block)
-                 : "memory");
-    return v;
-}
-
 // Of the block's share of the tokens: adds what the others of the cluster have.
-static __device__ __forceinline__ void gather_sums(int *sums, Share mine)
+static __device__ __forceinline__ void gather_sums(int *sums, cluster_share mine)
 {
     enum { FOURS = TILE / 4 };
     cluster_sync();
@@ -284,7 +257,7 @@ static __device__ __forceinline__ void gather_sums(int *sums, Share mine)
 #pragma unroll
         for (uint32_t k = 1; k < TERN_CUDA_PRODUCT_SPLITS; k++) {
             const uint32_t other = blockIdx.z + k < gridDim.z ? blockIdx.z + k : blockIdx.z + k - gridDim.z;
-            more[k] = k < gridDim.z ? four_of(shared_address(to), other) : make_int4(0, 0, 0, 0);
+            more[k] = k < gridDim.z ? four_of_block((const int *)to, other) : make_int4(0, 0, 0, 0);
         }
 #pragma unroll
         for (uint32_t k = 1; k < TERN_CUDA_PRODUCT_SPLITS; k++)
@@ -295,12 +268,12 @@ static __device__ __forceinline__ void gather_sums(int *sums, Share mine)
 }
 
 template <int NT>
-static __device__ __forceinline__ void multiply_tile(const Linear &l, Tile at, Share groups, uint32_t count, Room room,
-                                                     int *sums, const Token *tokens)
+static __device__ __forceinline__ void multiply_tile(const Linear &l, Tile at, cluster_share groups, uint32_t count,
+                                                     Room room, int *sums, const Token *tokens)
 {
     int d[NT / 2] = {};
     const Endings e = endings_of(l, at);
-    const Share mine = share_of(min(count - blockIdx.y * NT, (uint32_t)NT));
+    const cluster_share mine = share_of_cluster(min(count - blockIdx.y * NT, (uint32_t)NT));
     multiply_stages<NT>(d, groups.to - groups.from, room);
     barrier_wait(room.noted, 0);
     consumers_sync(); // nobody reads x any more
@@ -323,7 +296,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
     const uint32_t base = shared_address(barriers);
     const Room room = {shared_address(stages), base, base + 8 * STAGES, base + 16 * STAGES};
     const Tile at = tile_of(l, blockIdx.x, l.gated ? TILE / 2 : TILE);
-    const Share groups = share_of(l.row_bytes / 32);
+    const cluster_share groups = share_of_cluster(l.row_bytes / 32);
     if (blockIdx.y == 0) ask_for_codes(l, at, groups);
     tern_follow();
     const uint32_t count = row_count(l);
@@ -363,7 +336,7 @@ template <int NT> static cudaError_t start(const Linear *l, uint32_t splits, cud
     const cudaError_t e =
         cudaFuncSetAttribute(ternary_wgmma<NT>, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape<NT>::bytes);
     if (e != cudaSuccess) return e;
-    return tern_launch_together(ternary_wgmma<NT>, grid, THREADS, Shape<NT>::bytes, s, splits, *l, map);
+    return tern_launch_together(ternary_wgmma<NT>, grid, THREADS, Shape<NT>::bytes, s, true, splits, *l, map);
 }
 
 struct width {

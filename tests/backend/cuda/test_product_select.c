@@ -39,10 +39,10 @@ static void by_usual_rows(void **state)
     assert_int_equal(tern_cuda_product_select(&more, &h100), TERN_CUDA_PRODUCT_TERNARY_WGMMA);
     assert_int_equal(tern_cuda_product_select(&wide, &h100), TERN_CUDA_PRODUCT_TERNARY_WGMMA);
     assert_int_equal(tern_cuda_product_select(&more, &ampere), TERN_CUDA_PRODUCT_TERNARY_VEC);
-    tern_cuda_product floats = product(2560, 2560, 8);
+    tern_cuda_product floats = product(2560, 2560, 4);
     floats.q8 = false;
     assert_int_equal(tern_cuda_product_select(&floats, &h100), TERN_CUDA_PRODUCT_DENSE_VEC);
-    floats.usual = 9;
+    floats.usual = 5; /* whose columns clusters share */
     assert_int_equal(tern_cuda_product_select(&floats, &h100), TERN_CUDA_PRODUCT_DENSE_MMA);
 }
 

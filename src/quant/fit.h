@@ -6,6 +6,11 @@
 #include <stdint.h>
 #include <string.h>
 
+/* v + shift - shift leaves no fraction bits, half to even: right for |v| below 2^22. */
+#define TERN_FIT_SHIFT 12582912.0f /* 1.5 * 2^23 */
+/* Numbers below this have scale 0: one would vanish in the f16 of a block. */
+#define TERN_FIT_TINY 0x1p-40f
+
 typedef float tern_f32x4 __attribute__((vector_size(16)));
 typedef int32_t tern_i32x4 __attribute__((vector_size(16)));
 
@@ -21,17 +26,21 @@ static inline tern_f32x4 tern_f32x4_pick(tern_i32x4 mask, tern_f32x4 a, tern_f32
     return (tern_f32x4)((mask & (tern_i32x4)a) | (~mask & (tern_i32x4)b));
 }
 
+/* v cut to low .. high, low where it is NaN; written so that compilers find the instructions for it. */
+static inline tern_f32x4 tern_f32x4_clamp(tern_f32x4 v, float low, float high)
+{
+    for (int lane = 0; lane < 4; lane++) v[lane] = v[lane] > low ? v[lane] : low;
+    for (int lane = 0; lane < 4; lane++) v[lane] = v[lane] < high ? v[lane] : high;
+    return v;
+}
+
 /* q[i] = (x[i] + add) * inverse, rounded half to even and clamped to low .. high (NaN gives low); n is a multiple of 4.
- * Adding 1.5 * 2^23 leaves no fraction bits: right for products below 2^22, and larger ones are clamped anyway. */
+ * Products above 2^22 are not rounded, but clamped anyway. */
 static inline void tern_fit__levels(const float *x, int n, float add, float inverse, float low, float high, float *q)
 {
-    const float shift = 12582912.0f;
-    tern_f32x4 lows = {low, low, low, low}, highs = {high, high, high, high};
     for (int i = 0; i < n; i += 4) {
         tern_f32x4 v = (tern_f32x4_load(x + i) + add) * inverse;
-        v = (v + shift) - shift;
-        v = tern_f32x4_pick((tern_i32x4)(v > lows), v, lows);
-        v = tern_f32x4_pick((tern_i32x4)(v < highs), v, highs);
+        v = tern_f32x4_clamp((v + TERN_FIT_SHIFT) - TERN_FIT_SHIFT, low, high);
         memcpy(q + i, &v, sizeof v);
     }
 }

@@ -13,11 +13,13 @@ static const tern_signed_fit levels = {
 
 /* Where element i's six bits lie: low four in a nibble of ql, high two in a field of qh. Each half of the block has 64
  * bytes of ql and 32 of qh; elements l, l + 32, l + 64, l + 96 of a half (l < 32) share qh[l]. */
-static void put_level(uint8_t *out, unsigned i, unsigned q)
+static void put_half(const float *q, uint8_t *ql, uint8_t *qh)
 {
-    unsigned half = i / 128, part = i % 128 / 32, l = i % 32;
-    out[half * 64 + part % 2 * 32 + l] |= (uint8_t)((q & 15) << (part / 2 * 4));
-    out[QH_AT + half * 32 + l] |= (uint8_t)((q >> 4) << (part * 2));
+    uint8_t c[ELEMENTS / 2];
+    for (unsigned i = 0; i < sizeof c; i++) c[i] = (uint8_t)((int)q[i] + 32);
+    for (unsigned l = 0; l < 64; l++) ql[l] = (uint8_t)((c[l] & 15) | (c[64 + l] & 15) << 4);
+    for (unsigned l = 0; l < 32; l++)
+        qh[l] = (uint8_t)(c[l] >> 4 | c[32 + l] >> 4 << 2 | c[64 + l] >> 4 << 4 | c[96 + l] >> 4 << 6);
 }
 
 static int get_level(const uint8_t *in, unsigned i)
@@ -32,10 +34,10 @@ static void pack_block(const float *x, const float *w, uint8_t *out)
 {
     float q[ELEMENTS];
     int8_t multiples[TERN_SIGNED_GROUPS];
-    memset(out, 0, BYTES);
     tern_store_u16(out + D_AT, tern_signed_fit__groups(&levels, -128, x, w, multiples, q));
     memcpy(out + SCALES_AT, multiples, sizeof multiples);
-    for (unsigned i = 0; i < ELEMENTS; i++) put_level(out, i, (unsigned)((int)q[i] + 32));
+    for (unsigned half = 0; half < 2; half++)
+        put_half(q + half * (ELEMENTS / 2), out + half * 64, out + QH_AT + half * 32);
 }
 
 static void unpack_block(const uint8_t *in, float *x)

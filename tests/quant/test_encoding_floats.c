@@ -127,9 +127,27 @@ static void values_that_do_not_fit(void **state)
     assert_encode_fails("bf16", x, 256, "at element 300");
 }
 
+/* Rows of f16 become floats by another way than one f16 does: all of them, to the bit. */
+static void every_f16(void **state)
+{
+    (void)state;
+    static uint8_t in[2 * 65536];
+    static float x[65536];
+    for (uint32_t h = 0; h < 65536; h++) tern_store_u16(in + 2 * h, (uint16_t)h);
+    encoding_named("f16")->unpack(in, 65536, x);
+    for (uint32_t h = 0; h < 65536; h++)
+        if (tern_f32_bits(x[h]) != tern_f32_bits(tern_f16_to_f32((uint16_t)h)))
+            fail_msg("f16 0x%04x: %a", h, (double)x[h]);
+}
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(golden_floats), cmocka_unit_test(golden_q8_0), cmocka_unit_test(golden_q4_k),
-    cmocka_unit_test(golden_q5_k),   cmocka_unit_test(golden_q6_k), cmocka_unit_test(values_that_do_not_fit),
+    cmocka_unit_test(every_f16),
+    cmocka_unit_test(golden_floats),
+    cmocka_unit_test(golden_q8_0),
+    cmocka_unit_test(golden_q4_k),
+    cmocka_unit_test(golden_q5_k),
+    cmocka_unit_test(golden_q6_k),
+    cmocka_unit_test(values_that_do_not_fit),
 };
 
 TEST_GROUP(encoding_floats, "web", tests);

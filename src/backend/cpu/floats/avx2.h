@@ -29,6 +29,12 @@ static inline vec vec_set(float v)
     return _mm256_set1_ps(v);
 }
 
+static inline vec vec_held(vec v)
+{
+    __asm__("" : "+x"(v));
+    return v;
+}
+
 static inline vec vec_add(vec a, vec b)
 {
     return _mm256_add_ps(a, b);

@@ -28,6 +28,11 @@ static inline vec vec_set(float v)
     return _mm512_set1_ps(v);
 }
 
+static inline vec vec_held(vec v)
+{
+    return v;
+}
+
 static inline vec vec_add(vec a, vec b)
 {
     return _mm512_add_ps(a, b);

@@ -3,6 +3,7 @@
  * A level's header (avx512.h, avx2.h, neon.h, simd128.h) defines LEVEL, vec, ivec (VEC int32), VEC and
  *   vec_load, vec_store               any address
  *   vec_set, _add, _sub, _mul, _div, _fma (a * b + c), _abs
+ *   vec_held(v)                       v; where it gains, kept in a register instead of read from memory at each use
  *   vec_max(a, b)                     b where a is NaN; b is never NaN
  *   vec_where_positive(g, v)          v where g > 0, else +0, where g is NaN too
  *   vec_clamp(x, low, high)           NaN where x is NaN

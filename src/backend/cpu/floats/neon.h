@@ -28,6 +28,11 @@ static inline vec vec_set(float v)
     return vdupq_n_f32(v);
 }
 
+static inline vec vec_held(vec v)
+{
+    return v;
+}
+
 static inline vec vec_add(vec a, vec b)
 {
     return vaddq_f32(a, b);

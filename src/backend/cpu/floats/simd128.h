@@ -33,6 +33,11 @@ static inline vec vec_set(float v)
     return wasm_f32x4_splat(v);
 }
 
+static inline vec vec_held(vec v)
+{
+    return v;
+}
+
 static inline vec vec_add(vec a, vec b)
 {
     return wasm_f32x4_add(a, b);

@@ -33,6 +33,8 @@ if [ -x "$tests" ]; then
     done
     check "test_gpu dense, heads and adapters" "$tests" --backend cuda --case wide_rows dense
 fi
+rsr=$(dirname "$tern")/bench_rsr_cuda
+[ ! -x "$rsr" ] || check "RSR against plain products" "$rsr" check
 sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
 [ -x "$sanitizer" ] || { echo "no compute-sanitizer: install the CUDA toolkit" >&2; exit 1; }
 for tool in memcheck racecheck initcheck synccheck; do

@@ -61,7 +61,7 @@ if(EMSCRIPTEN)
   set(TERN_SMALL ${TERN_SOURCES})
   list(FILTER TERN_SMALL EXCLUDE REGEX "/src/(backend/cpu|ops|base)/")
   list(APPEND TERN_SMALL ${PROJECT_SOURCE_DIR}/src/backend/cpu/dense/dense_simd128.c)
-  set_property(SOURCE ${TERN_SMALL} PROPERTY COMPILE_OPTIONS -Os)
+  set_property(SOURCE ${TERN_SMALL} PROPERTY COMPILE_OPTIONS ${TERN_WEB_SIZE_FLAGS})
 endif()
 
 # Vectorising its loops at -O3, gcc 12 for ARM breaks off with an internal error; they compare a few rows once.

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "apps/chat_keys.h"
 #include "base/alloc.h"
 #include "base/file.h"
 
@@ -29,9 +30,7 @@ tern_status tern_chat_input_open(tern_chat_input *input, const char *history, te
     *input = (tern_chat_input){.terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)};
     input->prompt = "> ";
     if (!input->terminal) return TERN_OK;
-    using_history();
-    rl_parse_and_bind((char[]){"bind -s ^[^M '\\\\^M'"}); /* Alt-Enter: a line that goes on */
-    rl_parse_and_bind((char[]){"bind -s ^[^J '\\\\^M'"});
+    tern_chat_keys_open();
     if (history && !*history) return TERN_OK;
     input->history_path = history ? tern_strdup(history) : default_history();
     if (history && !input->history_path) return tern_fail_alloc(err, strlen(history));
@@ -57,6 +56,7 @@ void tern_chat_input_close(tern_chat_input *input)
         tern_folders_make(input->history_path);
         write_private(input->history_path);
     }
+    if (input->terminal) tern_chat_keys_close();
     tern_free(input->history_path);
     tern_buf_deinit(&input->message);
     *input = (tern_chat_input){0};
@@ -78,10 +78,19 @@ static char *read_pipe(tern_chat_input *input)
     return text;
 }
 
-/* Adds a line, after a line break where one is open; false at the end of input. */
+/* Adds a line, after a line break where one is open; false at the end of input, and after Ctrl-C, where the history
+ * has what was typed. */
 static bool add_line(tern_chat_input *input, const char *prompt, bool more)
 {
-    char *line = input->terminal ? readline(prompt) : read_pipe(input);
+    bool stopped = false;
+    char *line = input->terminal ? tern_chat_keys_line(prompt, &stopped) : read_pipe(input);
+    if (stopped) {
+        input->stopped = line && !*line && !more;
+        input->dropped = !input->stopped;
+        if (line && *line) add_history(line);
+        free(line);
+        return false;
+    }
     bool added = line && (!more || tern_buf_add(&input->message, "\n", 1, NULL) == TERN_OK);
     if (added) added = tern_buf_add(&input->message, line, strlen(line) + 1, NULL) == TERN_OK;
     if (added) input->message.size--; /* the NUL stays behind it */
@@ -110,10 +119,14 @@ static bool waits(const tern_chat_input *input)
     return input->terminal && poll(&in, 1, 0) == 1 && (in.revents & POLLIN);
 }
 
-/* Lines that come at once are pasted: one message. Lines that were typed while an answer was written are not. */
-static void add_pasted(tern_chat_input *input)
+/* Lines that come at once are pasted: one message, if the terminal says so or they wait behind Enter. Lines that were
+ * typed while an answer was written are not. The line break that ends what is pasted is none of the message. */
+static void add_pasted(tern_chat_input *input, bool ahead)
 {
-    while (waits(input) && add_line(input, "... ", true)) continue;
+    tern_buf *m = &input->message;
+    const size_t first = m->size;
+    while ((tern_chat_keys_pasting() || (!ahead && waits(input))) && add_line(input, "... ", true)) continue;
+    while (m->size > first && m->data[m->size - 1] == '\n') drop_end(m, 1);
 }
 
 static const char quotes[] = "\"\"\"";
@@ -122,6 +135,7 @@ char *tern_chat_input_next(tern_chat_input *input)
 {
     tern_buf *message = &input->message;
     message->size = 0;
+    input->stopped = input->dropped = false;
     const bool ahead = waits(input);
     if (!add_line(input, input->prompt, false)) return NULL;
     input->quoted = strncmp(message->data, quotes, 3) == 0;
@@ -135,8 +149,8 @@ char *tern_chat_input_next(tern_chat_input *input)
         drop_end(message, 1);
         if (!add_line(input, "... ", true)) return NULL;
     }
-    if (!ahead && *message->data != '/') add_pasted(input);
-    return input->too_long ? NULL : message->data;
+    if (*message->data != '/') add_pasted(input, ahead);
+    return input->too_long || input->dropped ? NULL : message->data;
 }
 
 static const char *(*command_at)(size_t i);
@@ -155,11 +169,16 @@ static char *next_command(const char *text, int state)
     return NULL;
 }
 
-/* Else libedit's own: names of files. */
+/* Commands at the start of a line, else names of files: behind the only one a blank, or the slash of a folder. */
 static char **complete(const char *text, int start, int end)
 {
     (void)end;
-    return start == 0 && *text == '/' ? rl_completion_matches(text, next_command) : NULL;
+    rl_completion_append_character = ' ';
+    if (start == 0 && *text == '/') return rl_completion_matches(text, next_command);
+    char **found = rl_completion_matches(text, rl_filename_completion_function);
+    const bool only = found && (!found[1] || !found[2]);
+    if (only && tern_file_is_dir(found[0])) rl_completion_append_character = '/';
+    return found;
 }
 
 void tern_chat_input_complete(const char *(*name_at)(size_t i))

@@ -13,6 +13,8 @@ typedef struct tern_chat_input {
     char *history_path; /* NULL: none is kept */
     tern_buf message;   /* the last one read */
     bool quoted;        /* it stood between quotes: text, whatever it begins with */
+    bool stopped;       /* it was not typed: Ctrl-C at an empty line */
+    bool dropped;       /* Ctrl-C behind something that was typed, which the history has */
     bool too_long;      /* it had more than TERN_CHAT_LINE_BYTES, and input ended there */
 } tern_chat_input;
 

@@ -182,8 +182,9 @@ static tern_status run_help(tern_chat_talk *talk, char *rest, tern_error *err)
     }
     puts("  /temp T, /top-p P, /seed N, ...: any flag of generation and sampling\n"
          "A line that ends with \\ (or Alt-Enter) goes on in the next one; \"\"\" begins and\n"
-         "ends a message of several lines; lines that are pasted at once are one message.\n"
-         "Ctrl-C stops an answer or drops a line (Up has it again); twice, it leaves.");
+         "ends a message of several lines; pasted lines are one message.\n"
+         "Ctrl-C stops an answer or drops a line (Up has it again); at an empty line,\n"
+         "twice, it leaves.");
     return TERN_OK;
 }
 
@@ -249,11 +250,13 @@ static tern_status say(tern_chat_talk *talk, const char *line, tern_error *err)
     return status;
 }
 
-/* After Ctrl-C at the prompt: the first time a hint, the second time the end. */
+/* After Ctrl-C at the prompt: the first time a hint, the second time the end; with a line that was begun, another. */
 static bool leaves(const tern_chat_input *input, bool *warned)
 {
-    if (!tern_app_take_interrupt() || !input->terminal || *warned) return true;
-    puts("\n(Ctrl-C again, Ctrl-D or /exit leaves)");
+    const bool stopped = tern_app_take_interrupt() || input->stopped;
+    if (input->dropped) return *warned = false;
+    if (!stopped || !input->terminal || *warned) return true;
+    puts(input->stopped ? "(Ctrl-C again, Ctrl-D or /exit leaves)" : "\n(Ctrl-C again, Ctrl-D or /exit leaves)");
     *warned = true;
     return false;
 }

@@ -1,4 +1,5 @@
 /* tern chat on a terminal: speakers, colours, pasted lines, Alt-Enter; the template of a family. */
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "apps/chat_style.h"
@@ -47,6 +48,64 @@ static void pasted_lines_are_one_message(void **state)
     expect_message(path, 0, "One fox.\nTwo \"foxes\".");
     expect_message(path, 2, "A bird\nand a cat.");
     unlink(path);
+    test_output_free(&o);
+}
+
+#define PROMPT "\033[?2004h"
+
+/* What the terminal says is pasted is text, line breaks and tabs too, however slowly it comes; Enter sends it. */
+static void marked_pastes_are_one_message(void **state)
+{
+    (void)state;
+    char save[1100];
+    const char *path = file_of("cli-chat-marked.json");
+    snprintf(save, sizeof save, "/save %s\r", path);
+    setenv("TERM", "xterm", 1);
+    setenv("NO_COLOR", "1", 1);
+    const test_step steps[] = {{PROMPT, "\033[200~One fox.\r"},
+                               {"... ", "Two\tfo"},
+                               {"Two", "xes.\033[201~ ~\r"},
+                               {"< ", NULL},
+                               {PROMPT, save},
+                               {"(2 messages are in", NULL},
+                               {PROMPT, "/bye\r"}};
+    test_output o =
+        test_tern_talk(TERN_WORDS("chat", "--greedy", "-n", "4", "--history", ""), steps, sizeof steps / sizeof *steps);
+    assert_int_equal(o.code, 0);
+    expect_message(path, 0, "One fox.\nTwo\tfoxes. ~");
+    unlink(path);
+    unsetenv("NO_COLOR");
+    test_output_free(&o);
+}
+
+/* Ctrl-C at a line that was begun: a new one, and Up has the old one. At an empty line a hint, then the end. */
+static void ctrl_c_keeps_what_was_typed(void **state)
+{
+    (void)state;
+    setenv("TERM", "xterm", 1);
+    const test_step steps[] = {{PROMPT, "half of it"}, {"half of it", "\003"}, {PROMPT, "\033[A"},
+                               {"half of it", "\003"}, {PROMPT, "\003"},       {"(Ctrl-C again", NULL},
+                               {PROMPT, "\003"}};
+    test_output o =
+        test_tern_talk(TERN_WORDS("chat", "--greedy", "-n", "4", "--history", ""), steps, sizeof steps / sizeof *steps);
+    assert_int_equal(o.code, 0);
+    test_output_free(&o);
+}
+
+/* A folder's slash comes with its name. */
+static void tab_completes_folders(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/ternXXXXXX", typed[64];
+    assert_non_null(mkdtemp(folder));
+    const size_t n = strlen(folder) - 1;
+    const char rest[] = {folder[n], '/', 0};
+    snprintf(typed, sizeof typed, "/load %.*s\t", (int)n, folder);
+    setenv("TERM", "xterm", 1);
+    const test_step steps[] = {{PROMPT, typed}, {rest, "x\r"}, {"/x: cannot open", NULL}, {PROMPT, "/bye\r"}};
+    test_output o = test_tern_talk(TERN_WORDS("chat", "--history", ""), steps, sizeof steps / sizeof *steps);
+    assert_int_equal(o.code, 0);
+    rmdir(folder);
     test_output_free(&o);
 }
 
@@ -174,9 +233,10 @@ static void a_family_is_trained_by_its_template(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(pasted_lines_are_one_message),        cmocka_unit_test(colors_can_be_refused),
-    cmocka_unit_test(markdown_is_styled_in_any_pieces),    cmocka_unit_test(a_family_has_a_template),
-    cmocka_unit_test(a_family_is_trained_by_its_template),
+    cmocka_unit_test(pasted_lines_are_one_message), cmocka_unit_test(marked_pastes_are_one_message),
+    cmocka_unit_test(ctrl_c_keeps_what_was_typed),  cmocka_unit_test(tab_completes_folders),
+    cmocka_unit_test(colors_can_be_refused),        cmocka_unit_test(markdown_is_styled_in_any_pieces),
+    cmocka_unit_test(a_family_has_a_template),      cmocka_unit_test(a_family_is_trained_by_its_template),
 };
 
 TEST_GROUP(chat_terminal, "slow", tests);

@@ -2,9 +2,9 @@
  * worst, so sums are widened after 64 steps. */
 #include "backend/cpu/ternary/gemm_256.h"
 
-enum { TOKENS = 4, RUN = 64 };
+enum { TOKENS = 6, RUN = 64 };
 #define TERN_GEMM     tern_cpu__ternary_gemm_avx2
-#define TERN_TILES(X) X(1) X(2) X(3) X(4)
+#define TERN_TILES(X) X(1) X(2) X(3) X(4) X(5) X(6)
 
 static inline sum add_step(sum s, vector codes, vector x)
 {

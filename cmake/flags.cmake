@@ -19,8 +19,8 @@ if(EMSCRIPTEN)
   execute_process(COMMAND ${CMAKE_C_COMPILER} --cflags OUTPUT_VARIABLE cflags OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
   file(WRITE ${PROJECT_BINARY_DIR}/empty.c "")
   execute_process(COMMAND ${CMAKE_C_COMPILER} -v -E ${PROJECT_BINARY_DIR}/empty.c ERROR_VARIABLE said OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
-  if(NOT said MATCHES "\"([^\"\n]*/clang[^\"\n]*)\" -target")
-    message(FATAL_ERROR "${CMAKE_C_COMPILER} -v: expected the call of clang, \"/FOLDER/clang...\" -target ..., found\n${said}")
+  if(NOT said MATCHES "\"?([^\" \n]*/clang[^\" \n]*)\"? -target") # in quotes or not
+    message(FATAL_ERROR "${CMAKE_C_COMPILER} -v: expected the call of clang, /FOLDER/clang... -target ..., found\n${said}")
   endif()
   set(CMAKE_C_COMPILE_OBJECT "${CMAKE_MATCH_1} ${cflags} <DEFINES> <INCLUDES> <FLAGS> -o <OBJECT> -c <SOURCE>")
   set(TERN_WEB_SIZE_FLAGS -Os -fno-inline-functions) # as emcc gives them to clang for -Os

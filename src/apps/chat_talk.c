@@ -12,7 +12,7 @@ tern_status tern_chat_talk_open(tern_chat_talk *t, tern_options *options, tern_e
 {
     *t = (tern_chat_talk){.options = options};
     const uint32_t n_drafted = tern_app_draft_tokens(options);
-    TERN_TRY(tern_app_open_engine(&t->engine, options, true, err));
+    TERN_TRY(tern_app_open_reader(&t->engine, options, err));
     TERN_TRY(tern_chat_template_choose(&t->template, t->engine, options->template, err));
     TERN_TRY(tern_app_load_loras(&t->loras, options, t->engine, err));
     tern_session_params params = {

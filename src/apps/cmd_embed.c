@@ -53,7 +53,6 @@ static tern_status tokens_of(const embedding *e, const char *text, size_t n, ter
 {
     const tern_tokenizer *t = tern_engine_tokenizer(e->engine);
     const uint32_t special = e->options->special ? TERN_TOKENIZE_SPECIAL : 0;
-    if (!t) return tern_fail(err, TERN_INVALID_ARGUMENT, "the model has no tokenizer");
     TERN_TRY(tern_tokenizer_encode(t, text, n, special | TERN_TOKENIZE_BOS | TERN_TOKENIZE_END, out, err));
     if (out->n) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT, "an empty text: at least one token expected");
@@ -138,7 +137,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     embedding e = {.options = o, .list = o->json ? json_array() : NULL};
     tern_app_loras loras = {0};
     tern_status status;
-    TERN_GOTO(tern_app_open_engine(&e.engine, o, true, err));
+    TERN_GOTO(tern_app_open_reader(&e.engine, o, err));
     TERN_GOTO(tern_app_load_loras(&loras, o, e.engine, err));
     TERN_GOTO(open_all(&e, &loras, err));
     TERN_GOTO(embed_all(&e, err));

@@ -50,7 +50,7 @@ typedef struct evaluation {
 static tern_status open_evaluation(evaluation *e, tern_error *err)
 {
     const tern_options *o = e->options;
-    TERN_TRY(tern_app_open_engine(&e->engine, o, true, err));
+    TERN_TRY(tern_app_open_reader(&e->engine, o, err));
     TERN_TRY(tern_app_load_loras(&e->loras, o, e->engine, err));
     const tern_eval_asking how = {.engine = e->engine,
                                   .batch = {.n_parallel = o->n_parallel,

@@ -86,7 +86,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     tern_importance importance = {0};
     tern_status status;
     TERN_GOTO(check(o, err));
-    TERN_GOTO(tern_app_open_engine(&engine, o, true, err));
+    TERN_GOTO(tern_app_open_reader(&engine, o, err));
     TERN_GOTO(measure(engine, o, &importance, err));
     TERN_GOTO(write_file(&importance, o, err));
 fail:

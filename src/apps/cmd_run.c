@@ -234,7 +234,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     TERN_GOTO(tern_app_generation_init(&g, o, err));
     TERN_GOTO(check_save(o, err));
     TERN_GOTO(check_words(o, err));
-    TERN_GOTO(tern_app_open_engine(&s.engine, o, true, err));
+    TERN_GOTO(tern_app_open_reader(&s.engine, o, err));
     TERN_GOTO(read_prompt(&s, err));
     TERN_GOTO(tern_app_generation_constrain(&g, o, s.engine, err));
     TERN_GOTO(tern_app_load_loras(&s.loras, o, s.engine, err));

@@ -214,6 +214,17 @@ tern_status tern_app_open_engine(tern_engine **engine, const tern_options *optio
     return tern_app_open_engine_with(engine, options, tokenizer, n_threads, err);
 }
 
+tern_status tern_app_open_reader(tern_engine **engine, const tern_options *options, tern_error *err)
+{
+    tern_app_path path;
+    TERN_TRY(tern_app_open_engine(engine, options, true, err));
+    if (tern_engine_tokenizer(*engine)) return TERN_OK;
+    TERN_TRY(tern_app_find_model(options, &path, err));
+    return tern_fail(err, TERN_UNSUPPORTED,
+                     "%s: no tokenizer found (tokenizer.json, tokenizer.model or tokenizer.ggml keys expected)",
+                     tern_show_z(path.text).text);
+}
+
 /* Words of the flags, so that one is found. */
 static tern_kv_type kv_type(const char *word)
 {

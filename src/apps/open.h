@@ -18,6 +18,9 @@ tern_status tern_app_check_device(const tern_options *options, tern_error *err);
 const char *tern_app_tune_file(const tern_options *options);
 /* With a progress bar. Without `tokenizer` the model's is not read. */
 tern_status tern_app_open_engine(tern_engine **engine, const tern_options *options, bool tokenizer, tern_error *err);
+/* The same for a command that reads text. Errors: also UNSUPPORTED, with the file's name, where the model has no
+ * tokenizer; *engine is to be closed then too. */
+tern_status tern_app_open_reader(tern_engine **engine, const tern_options *options, tern_error *err);
 /* The same with this number of threads instead of --threads. */
 tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *options, bool tokenizer,
                                       uint32_t n_threads, tern_error *err);

@@ -1,4 +1,7 @@
 /* Wrong words, flags and values: what the command says, and its exit status. */
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "support/command.h"
 #include "support/converted.h"
 #include "support/test.h"
@@ -182,6 +185,42 @@ static void help_shows_what_most_need(void **state)
     test_output_free(&chat);
 }
 
+static size_t count(const char *text, const char *part)
+{
+    size_t n = 0;
+    for (const char *at = text; (at = strstr(at, part)); at += strlen(part)) n++;
+    return n;
+}
+
+/* The file stands in the message, once: of a model without a tokenizer, and of a folder with half of a model. */
+static void files_are_named_once(void **state)
+{
+    (void)state;
+    static const char *const commands[][4] = {{"run", "hi"}, {"chat"}, {"embed", "-phi"}};
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        test_output o = test_tern("hi\n", TERN_WORDS(commands[i][0], "-m", test_made("qwen3"), commands[i][1]));
+        assert_int_equal(o.code, 1);
+        if (!strstr(o.err, "/qwen3: no tokenizer found (tokenizer.json,") || count(o.err, "/qwen3") != 1)
+            fail_msg("%s", o.err);
+        test_output_free(&o);
+    }
+    char config[1100];
+    const char *folder = test_scratch("cli-half-model");
+    mkdir(folder, 0777);
+    snprintf(config, sizeof config, "%s/config.json", folder);
+    test_write_text(config, "{\"model_type\": \"llama\"");
+    test_output o = TERN("run", "-m", folder, "hi");
+    assert_int_equal(o.code, 1);
+    if (count(o.err, "cli-half-model") != 1) fail_msg("%s", o.err);
+    test_output_free(&o);
+    test_write_text(config, "{\"model_type\": \"llama\"}");
+    o = TERN("run", "-m", folder, "hi");
+    if (count(o.err, "cli-half-model") != 1) fail_msg("%s", o.err);
+    test_output_free(&o);
+    unlink(config);
+    rmdir(folder);
+}
+
 /* llama.cpp's -ngl without a GPU is taken, with a line that says what it did. */
 static void gpu_layers_on_the_cpu_are_said_to_do_nothing(void **state)
 {
@@ -317,11 +356,17 @@ static void dry_runs_work_in_tmpdir(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(wrong_words_are_explained),      cmocka_unit_test(every_command_has_help),
-    cmocka_unit_test(help_shows_what_most_need),      cmocka_unit_test(gpu_layers_on_the_cpu_are_said_to_do_nothing),
-    cmocka_unit_test(help_lists_the_passes),          cmocka_unit_test(help_shows_no_seed),
-    cmocka_unit_test(usage_is_wrapped_between_words), cmocka_unit_test(no_words_is_the_list),
-    cmocka_unit_test(flags_have_several_forms),       cmocka_unit_test(foreign_forms_are_named),
+    cmocka_unit_test(wrong_words_are_explained),
+    cmocka_unit_test(every_command_has_help),
+    cmocka_unit_test(help_shows_what_most_need),
+    cmocka_unit_test(files_are_named_once),
+    cmocka_unit_test(gpu_layers_on_the_cpu_are_said_to_do_nothing),
+    cmocka_unit_test(help_lists_the_passes),
+    cmocka_unit_test(help_shows_no_seed),
+    cmocka_unit_test(usage_is_wrapped_between_words),
+    cmocka_unit_test(no_words_is_the_list),
+    cmocka_unit_test(flags_have_several_forms),
+    cmocka_unit_test(foreign_forms_are_named),
     cmocka_unit_test(dry_runs_work_in_tmpdir),
 };
 

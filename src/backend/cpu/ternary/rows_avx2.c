@@ -13,3 +13,22 @@ static inline sums add_products(sums s, const codes *c, const int8_t *x, int n)
 }
 
 #include "backend/cpu/ternary/rows.inc"
+
+/* 16-bit sums, of 64 times two products of at most 256: -32768 at worst. */
+static inline __m256i add_codes(__m256i s, __m256i c, __m256i x)
+{
+    s = _mm256_add_epi16(s, _mm256_maddubs_epi16(c, x));
+    __asm__("" : "+x"(s)); /* gcc would add up products of several steps first, in memory */
+    return s;
+}
+
+static inline __m256i in_32(__m256i s)
+{
+    return _mm256_madd_epi16(s, _mm256_set1_epi16(1));
+}
+
+#include "backend/cpu/ternary/few_256.inc"
+
+/* More tokens than some, too: decoding whole panels first (gemm.inc) takes 1.3 to 2 times as long for 512. */
+TERN_FEW_KERNEL(i2_s, TERN_LEVEL, few_i2_s)
+TERN_FEW_KERNEL(tq2_0, TERN_LEVEL, few_tq2_0)

@@ -17,3 +17,8 @@ static inline sums add_products(sums s, const codes *c, const int8_t *x, int n)
 }
 
 #include "backend/cpu/ternary/rows.inc"
+
+DEFINE_UNPACK(i2_s)
+DEFINE_UNPACK(tq2_0)
+TERN_TERNARY_KERNEL(i2_s, TERN_LEVEL, TERN_GEMM, gemv_i2_s, unpack_i2_s, TERN_PANEL_COLS, 6)
+TERN_TERNARY_KERNEL(tq2_0, TERN_LEVEL, TERN_GEMM, gemv_tq2_0, unpack_tq2_0, TERN_PANEL_COLS, 6)

@@ -73,24 +73,40 @@ char *tern_strdup(const char *s)
     return tern_strndup(s, strlen(s));
 }
 
-/* The block that calloc gave stands right before the aligned address. Large blocks are never touched here: their pages
- * come zeroed from the system when they are first used. */
-void *tern_alloc_aligned(size_t bytes, size_t alignment)
+/* `after` bytes (whole pages) behind a multiple of the alignment, of blocks of HUGE_PAGE_BYTES and more. The block that
+ * calloc gave stands right before the address. Large blocks are never touched here: their pages come zeroed from the
+ * system when they are first used. */
+static void *alloc_at(size_t bytes, size_t alignment, size_t after)
 {
+    enum { PAGE = 4096 };
     if (must_fail()) return NULL;
-    if (bytes >= HUGE_PAGE_BYTES && alignment < HUGE_PAGE_BYTES) alignment = HUGE_PAGE_BYTES;
+    if (bytes < HUGE_PAGE_BYTES) after = 0;
+    else if (alignment < HUGE_PAGE_BYTES) alignment = HUGE_PAGE_BYTES;
     if (alignment < sizeof(void *)) alignment = sizeof(void *);
     size_t total;
     if (!tern_size_add(bytes, alignment + sizeof(void *), &total)) return NULL;
     char *block = calloc(1, total);
     if (!block) return NULL;
-    size_t misplaced = ((uintptr_t)block + sizeof(void *)) % alignment;
+    size_t misplaced = ((uintptr_t)block + sizeof(void *) - after) % alignment;
     char *p = block + sizeof(void *) + (misplaced ? alignment - misplaced : 0);
     memcpy(p - sizeof(void *), &block, sizeof block);
 #if defined(__linux__)
-    if (bytes >= HUGE_PAGE_BYTES) madvise(p, bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES, MADV_HUGEPAGE);
+    if (bytes >= HUGE_PAGE_BYTES) madvise(p, bytes / PAGE * PAGE, MADV_HUGEPAGE);
+#else
+    (void)PAGE;
 #endif
     return counted(p);
+}
+
+void *tern_alloc_aligned(size_t bytes, size_t alignment)
+{
+    return alloc_at(bytes, alignment, 0);
+}
+
+/* Multiples of the golden ratio, modulo 1, fill the large page evenly, however many blocks there are. */
+void *tern_alloc_spread(size_t bytes, uint32_t index)
+{
+    return alloc_at(bytes, 64, (size_t)(index * 2654435769u >> 23) * (HUGE_PAGE_BYTES / 512));
 }
 
 void tern_use_small_pages(void *p, size_t bytes)

@@ -100,6 +100,28 @@ static void writer_in_memory(void **state)
     remove(path);
 }
 
+/* Blocks that are filled side by side: each quarter of a large page has its share of beginnings. */
+static void spread_blocks_begin_apart(void **state)
+{
+    (void)state;
+    enum { N = 16, LARGE = 2 << 20, BYTES = LARGE + 4096 };
+    uint32_t begin[4] = {0};
+    void *blocks[N], *small = tern_alloc_spread(100, 3);
+    for (uint32_t i = 0; i < N; i++) {
+        uint8_t *p = blocks[i] = tern_alloc_spread(BYTES, i);
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % 64, 0);
+        assert_int_equal(p[0] | p[BYTES - 1], 0);
+        p[0] = p[BYTES - 1] = 1;
+        begin[(uintptr_t)p % LARGE / (LARGE / 4)]++;
+    }
+    for (uint32_t i = 0; i < 4; i++) assert_in_range(begin[i], N / 4 - 1, N / 4 + 1);
+    assert_non_null(small);
+    assert_int_equal((uintptr_t)small % 64, 0);
+    tern_free_aligned(small);
+    for (uint32_t i = 0; i < N; i++) tern_free_aligned(blocks[i]);
+}
+
 static void failed_allocation_is_reported(void **state)
 {
     (void)state;
@@ -137,6 +159,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(writer_is_atomic),
     cmocka_unit_test(writer_in_memory),
     cmocka_unit_test(failed_allocation_is_reported),
+    cmocka_unit_test(spread_blocks_begin_apart),
     cmocka_unit_test(messages_have_no_controls),
 };
 

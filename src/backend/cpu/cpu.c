@@ -31,10 +31,10 @@ static void cpu_close(tern_backend *b)
 
 static tern_status buffer_create(tern_backend *b, uint64_t bytes, tern_buffer **out, tern_error *err)
 {
-    (void)b;
     tern_buffer *buffer = tern_calloc(1, sizeof *buffer);
     if (!buffer) return tern_fail_alloc(err, sizeof *buffer);
-    buffer->data = bytes <= SIZE_MAX - 64 ? tern_alloc_aligned((size_t)bytes, 64) : NULL;
+    const uint32_t index = atomic_fetch_add_explicit(&self(b)->n_buffers, 1, memory_order_relaxed);
+    buffer->data = bytes <= SIZE_MAX - 64 ? tern_alloc_spread((size_t)bytes, index) : NULL;
     if (!buffer->data) {
         tern_free(buffer);
         return tern_fail_alloc(err, bytes);

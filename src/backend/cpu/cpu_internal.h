@@ -42,6 +42,7 @@ typedef struct tern_cpu {
     tern_ranks *ranks;       /* NULL: this process is the only one */
     pthread_mutex_t running; /* the pool serves one step at a time */
     tern_file_waits waits;   /* for experts in a mapped file */
+    atomic_uint_least32_t n_buffers;
     tern_backend_counters counters;
     uint64_t op_runs[TERN_OP_COUNT + 1]; /* the last: the output head */
 } tern_cpu;

@@ -36,6 +36,11 @@ function request(i) {
 }
 const requests = Array.from({ length: 64 }, (_, i) => request(i));
 
+/** Sixteen texts of one prompt, which all run together, whenever they arrive: as long as the context allows, so that a
+ * small pool has no room for them. */
+const crowd = ['/v1/completions', { model: 'stories', prompt: 'Once upon a time', n: 16, max_tokens: 240, temperature: 1,
+    seed: 7, ignore_eos: true }];
+
 /** What a document or stream says of each choice: its text, its calls and its log-probabilities, without ids. */
 function said(text, stream) {
     const documents = stream ? text.split('\n').filter((line) => line.startsWith('data: {'))
@@ -62,7 +67,7 @@ async function ask(server, [path, body]) {
     return said(text, body.stream);
 }
 
-let adapters, alone;
+let adapters, alone, crowdAlone;
 const flags = ['--template', join(import.meta.dirname, 'support', 'hermes.jinja'), '--ctx', '256', '--no-log'];
 
 async function withServer(more, use) {
@@ -79,6 +84,7 @@ before(async () => {
     alone = await withServer(['--parallel', '1', '--no-prefix-reuse'], async (server) => {
         const texts = [];
         for (const one of requests) texts.push(await ask(server, one));
+        crowdAlone = await ask(server, crowd);
         return texts;
     });
     assert.ok(new Set(alone.map((choices) => JSON.stringify(choices))).size > 48); // they do differ
@@ -98,6 +104,7 @@ for (const [name, more, seen] of [
         await withServer(more, async (server) => {
             const texts = await Promise.all(requests.map((one) => ask(server, one)));
             for (const [i, text] of texts.entries()) assert.deepEqual(text, alone[i], JSON.stringify(requests[i]));
+            if (seen === 'tern_preemptions_total') assert.deepEqual(await ask(server, crowd), crowdAlone);
             if (seen) assert.ok(await metric(server, seen) > 0, seen);
         });
     });

@@ -41,6 +41,9 @@ typedef struct tern_batch_params {
     /* A small model of the same vocabulary, which guesses the draft_tokens of requests instead of their own text; it
      * must outlive the batch, and has keys and values for n_parallel sequences besides. NULL: none. */
     tern_engine *draft;
+    /* [max_outputs] what a step of 1, 2, ... tokens takes, in any unit, instead of what it is measured to take, for
+     * choosing how many are guessed; guesses of `draft` are free then. Must outlive the batch. NULL: measured. */
+    const double *draft_costs;
 } tern_batch_params;
 
 enum { TERN_BATCH_MAX_PARALLEL = 256, TERN_BATCH_MAX_TOP_LOGPROBS = 20 };
@@ -114,7 +117,8 @@ typedef struct tern_request_params {
     const tern_lora_use *loras; /* [n_loras] */
     uint32_t n_loras;
     tern_grammar *grammar; /* what completions must look like; NULL: any text. An end token ends them then */
-    uint32_t draft_tokens; /* at most so many tokens guessed, for each step; lossless */
+    uint32_t draft_tokens; /* at most so many tokens guessed, for each step; lossless. As many are as pay, by what was
+                            * right lately and what steps took */
     /* The prompt's vector instead of a completion, evaluated in the same steps: as tern_session_embed gives it. Of the
      * above then only prompt and loras count, n is 0 or 1; the prompt may have n_ctx tokens. */
     bool embed, normalize;

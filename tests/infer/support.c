@@ -46,7 +46,8 @@ tern_tokens ids_of(const tern_engine *engine, const char *text)
     return ids;
 }
 
-const double equal_costs[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+const double equal_costs[32] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 bool see(void *context, const tern_piece *piece)
 {

@@ -25,7 +25,7 @@ typedef struct seen {
 bool see(void *context, const tern_piece *piece);
 tern_generate_params greedy_params(seen *s, uint32_t max_tokens);
 /* Steps that take the same whatever they evaluate: what is drafted then depends on no clock. */
-extern const double equal_costs[16];
+extern const double equal_costs[32];
 /* Generates after a prompt from an empty session; fails the test on error. */
 tern_generate_result generate(tern_session *session, const char *prompt, const tern_generate_params *params);
 void forget(seen *s);

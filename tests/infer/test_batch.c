@@ -269,6 +269,7 @@ static void drafted(void **state)
     assert_ok(tern_model_open(&model, test_model("tiny-stories-bitnet"), &(tern_model_options){0}, &err), err);
     assert_ok(tern_engine_open(&other, model, &f32, &err), err);
     tern_batch_params params = with(8, 0, 0);
+    params.draft_costs = equal_costs;
     params.draft = here->engine;
     const tern_batch_counters own = run(params, 0, "guessed by the model itself");
     params.draft = other;

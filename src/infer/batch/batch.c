@@ -119,6 +119,7 @@ tern_status tern_batch_open(tern_batch **batch, tern_engine *engine, const tern_
     TERN_GOTO(open_runner(b, err));
     TERN_GOTO(allocate(b, err));
     TERN_GOTO(tern_pace_init(&b->pace, b->params.n_batch, b->params.max_step_ms, err));
+    TERN_GOTO(tern_step_costs_init(&b->costs, b->max_outputs, b->params.draft_costs, err));
     if (b->params.draft)
         TERN_GOTO(
             tern_drafter_open(&b->drafter, b->params.draft, b->n_vocab, b->params.n_ctx, b->params.n_parallel, err));
@@ -153,6 +154,7 @@ void tern_batch_close(tern_batch *batch)
     tern_runner_deinit(&batch->runner);
     tern_pages_deinit(&batch->pages);
     tern_pace_deinit(&batch->pace);
+    tern_step_costs_deinit(&batch->costs);
     tern_free(batch->tables);
     tern_free(batch->logits);
     tern_free(batch->states);

@@ -15,6 +15,7 @@
 #include "infer/pooling.h"
 #include "infer/runner.h"
 #include "infer/sampler.h"
+#include "infer/speculation.h"
 #include "infer/stop.h"
 #include "tern/batch.h"
 #include "text/tokenizer.h"
@@ -61,8 +62,10 @@ typedef struct tern_sequence {
     tern_draft draft;
     int32_t *drafted;   /* [draft_tokens] */
     uint32_t n_guessed; /* of them by the small model, for this step */
-    uint32_t n_right;   /* of the last drafted tokens */
-    uint32_t n_echoed;  /* tokens of the prompt that were shown, or need not be */
+    uint32_t match;     /* so many of the last tokens came before looked_up as well; 0: nothing is looked up */
+    int32_t looked_up;
+    tern_guess_rates rates;
+    uint32_t n_echoed; /* tokens of the prompt that were shown, or need not be */
     tern_text_stream echo;
     bool stopped;
 
@@ -127,7 +130,9 @@ struct tern_batch {
     tern_sequence *queue; /* waiting, in order */
     uint32_t n_waiting;
     tern_batch_counters counts;
-    tern_pace pace; /* for tokens of prompts in steps that decode */
+    tern_pace pace;              /* for tokens of prompts in steps that decode */
+    tern_step_costs costs;       /* of steps that only decode, for guesses */
+    double guess_ms, guessed_ms; /* of a token that the small model evaluates; of all of them in this step */
 
     pthread_mutex_t lock;
     tern_sequence *arrived, **last_arrived; /* submitted since the last step */

@@ -179,9 +179,10 @@ static bool choose(const tern_drafter *d, tern_guess *guesses, uint32_t n)
     return any;
 }
 
-tern_status tern_drafter_propose(tern_drafter *d, tern_guess *guesses, uint32_t n, tern_error *err)
+tern_status tern_drafter_propose(tern_drafter *d, tern_guess *guesses, uint32_t n, uint32_t *n_rows, tern_error *err)
 {
     bool any = false;
+    *n_rows = 0;
     for (uint32_t i = 0; i < n; i++) {
         follow(d, &guesses[i]);
         any |= guesses[i].goes_on;
@@ -193,6 +194,7 @@ tern_status tern_drafter_propose(tern_drafter *d, tern_guess *guesses, uint32_t 
             forget(d);
             return status;
         }
+        *n_rows += s.n;
         any = choose(d, guesses, n);
     }
     return TERN_OK;

@@ -26,7 +26,9 @@ typedef struct tern_guess {
 
 /* Guesses what follows the tokens of n sequences, each in a slot of its own: the likeliest token after each other, up
  * to the first that the small model thinks less likely than not. One call evaluates a bounded number of tokens, so that
- * a sequence whose text is new gets its first guesses some calls later. No allocation. Errors: those of the backend. */
-tern_status tern_drafter_propose(tern_drafter *drafter, tern_guess *guesses, uint32_t n, tern_error *err);
+ * a sequence whose text is new gets its first guesses some calls later. *n_rows: tokens evaluated. No allocation.
+ * Errors: those of the backend. */
+tern_status tern_drafter_propose(tern_drafter *drafter, tern_guess *guesses, uint32_t n, uint32_t *n_rows,
+                                 tern_error *err);
 
 #endif

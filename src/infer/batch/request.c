@@ -178,7 +178,11 @@ tern_status tern_sequence__start(tern_batch *b, tern_sequence *s, tern_error *er
     TERN_TRY(allocate(b, s, err));
     TERN_TRY(tern_batch__use_set(b, p->loras, p->n_loras, p->embed, &s->set, err));
     memcpy(s->tokens, p->prompt, p->n_prompt * sizeof *s->tokens);
-    if (s->draft.tokens) tern_draft_reset(&s->draft, s->tokens, p->n_prompt);
+    tern_guess_rates_init(&s->rates);
+    if (s->draft.tokens) {
+        tern_draft_reset(&s->draft, s->tokens, p->n_prompt);
+        s->match = tern_draft_match(&s->draft, 1, &s->looked_up);
+    }
     s->n_tokens = p->embed && p->pooling == TERN_POOLING_CLS ? 1 : p->n_prompt; /* the others change nothing */
     s->n_echoed = p->echo_from;
     s->salt = salt_of(p);

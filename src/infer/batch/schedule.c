@@ -106,6 +106,7 @@ static tern_status make_room(tern_batch *b, tern_sequence *s, uint32_t end, tern
 typedef struct budget {
     uint32_t rows, outputs; /* outputs beside one for each running sequence */
     uint32_t n_decoding;
+    tern_step_plan plan; /* of all that decode, with the guesses so far */
 } budget;
 
 static bool decodes(const tern_sequence *s)
@@ -113,34 +114,40 @@ static bool decodes(const tern_sequence *s)
     return s->n_evaluated + 1 == s->n_tokens && s->result.n_generated > 0;
 }
 
-/* How many tokens are to be guessed after the last one; after a bad guess few, for each costs time. */
-static uint32_t most_drafted(const tern_batch *b, const tern_sequence *s, uint32_t most)
+/* How many tokens are to be guessed after the last one, of at most `most`: as many as pay beside what is planned. */
+static uint32_t speculate(tern_batch *b, tern_sequence *s, tern_step_plan *plan, uint32_t most)
 {
     const tern_request_params *p = &s->request->params;
+    const uint32_t match = b->drafter ? TERN_GUESS_BY_MODEL : s->match;
     uint32_t n = smaller(smaller(p->draft_tokens, most), b->params.n_ctx - s->n_tokens);
     if (p->max_tokens) n = smaller(n, p->max_tokens - s->result.n_generated);
-    return s->result.n_drafted ? smaller(n, 2 * s->n_right + 1) : n;
+    if (n == 0 || (!b->drafter && !match)) return 0;
+    s->rates.model_ms = b->guess_ms;
+    n = tern_speculate(&b->costs, &s->rates, plan, match, n);
+    plan->n_rows += n;
+    plan->n_tokens += tern_guess_rates_expect(&s->rates, match, n);
+    return n;
 }
 
-static uint32_t draft(tern_batch *b, tern_sequence *s, uint32_t most)
+static uint32_t draft(tern_batch *b, tern_sequence *s, tern_step_plan *plan, uint32_t most)
 {
-    uint32_t n = most_drafted(b, s, most);
+    uint32_t n = b->drafter ? smaller(most, s->n_guessed) : speculate(b, s, plan, most);
     if (n == 0) return 0;
-    n = b->drafter ? smaller(n, s->n_guessed) : tern_draft_propose(&s->draft, 1, s->drafted, n);
-    if (n) s->n_right = 0;
+    if (!b->drafter) n = tern_draft_propose(&s->draft, 1, s->drafted, n);
     s->result.n_drafted += n;
     b->counts.drafted_tokens += n;
     return n;
 }
 
-/* Lets the small model guess for all sequences that decode. */
-static tern_status guess(tern_batch *b, uint32_t most, tern_error *err)
+/* Lets the small model guess for the sequences that decode, where that pays; what a token of it takes is learnt. */
+static tern_status guess(tern_batch *b, tern_step_plan *plan, uint32_t most, tern_error *err)
 {
+    const double start = tern_batch__now_ms();
     tern_sequence *whose[TERN_BATCH_MAX_PARALLEL];
-    uint32_t n = 0;
+    uint32_t n = 0, n_rows;
     for (uint32_t i = 0; i < b->n_running; i++) {
         tern_sequence *s = b->running[i];
-        const uint32_t wanted = decodes(s) ? most_drafted(b, s, most) : 0;
+        const uint32_t wanted = decodes(s) ? speculate(b, s, plan, most) : 0;
         s->n_guessed = 0;
         if (!wanted) continue;
         most -= wanted;
@@ -148,14 +155,18 @@ static tern_status guess(tern_batch *b, uint32_t most, tern_error *err)
         b->guesses[n++] = (tern_guess){
             .slot = s->slot, .tokens = s->tokens, .n_tokens = s->n_tokens, .out = s->drafted, .most = wanted};
     }
-    TERN_TRY(tern_drafter_propose(b->drafter, b->guesses, n, err));
+    if (n == 0) return TERN_OK;
+    TERN_TRY(tern_drafter_propose(b->drafter, b->guesses, n, &n_rows, err));
     for (uint32_t i = 0; i < n; i++) whose[i]->n_guessed = b->guesses[i].n;
+    b->guessed_ms = tern_batch__now_ms() - start;
+    if (!b->params.draft_costs && n_rows) b->guess_ms = b->guessed_ms / n_rows;
     return TERN_OK;
 }
 
 static tern_status plan_decode(tern_batch *b, tern_sequence *s, budget *left, tern_error *err)
 {
-    s->n_drafted = draft(b, s, smaller(left->outputs, left->rows > b->n_running ? left->rows - b->n_running : 0));
+    s->n_drafted =
+        draft(b, s, &left->plan, smaller(left->outputs, left->rows > b->n_running ? left->rows - b->n_running : 0));
     TERN_TRY(make_room(b, s, s->n_tokens + s->n_drafted, err));
     if (b->slots[s->slot] != s) return TERN_OK; /* it was put back */
     s->n_rows = 1;
@@ -198,8 +209,13 @@ static uint32_t chunk(const tern_batch *b, uint32_t n_rows)
 tern_status tern_batch__plan(tern_batch *b, tern_error *err)
 {
     budget left = {.rows = b->params.n_batch, .outputs = b->max_outputs - b->n_running};
-    for (uint32_t i = 0; i < b->n_running; i++) b->running[i]->n_rows = b->running[i]->n_drafted = 0;
-    if (b->drafter) TERN_TRY(guess(b, left.outputs, err));
+    b->guessed_ms = 0;
+    for (uint32_t i = 0; i < b->n_running; i++) {
+        b->running[i]->n_rows = b->running[i]->n_drafted = 0;
+        left.plan.n_rows += decodes(b->running[i]);
+    }
+    left.plan.n_tokens = left.plan.n_rows;
+    if (b->drafter) TERN_TRY(guess(b, &left.plan, left.outputs, err));
     for (uint32_t i = 0; i < b->n_running; i++)
         if (decodes(b->running[i])) TERN_TRY(plan_decode(b, b->running[i], &left, err));
     if (left.n_decoding) left.rows = smaller(left.rows, chunk(b, b->params.n_batch - left.rows));

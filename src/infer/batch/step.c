@@ -81,6 +81,16 @@ static tern_status echo(tern_batch *b, tern_sequence *s, tern_error *err)
     return tern_sequence__echo(b, s, first + 1, end < n ? end + 1 : n, logits_at(b, s, 0), err);
 }
 
+/* Whether what was guessed for token `id`, the one after i right guesses, was right; what is looked up for the next. */
+static void learn(const tern_batch *b, tern_sequence *s, uint32_t i, int32_t id)
+{
+    if (b->drafter && i < s->n_drafted) tern_guess_rates_learn(&s->rates, TERN_GUESS_BY_MODEL, s->drafted[i] == id);
+    if (!s->draft.tokens) return;
+    if (s->match) tern_guess_rates_learn(&s->rates, s->match, s->looked_up == id);
+    tern_draft_add(&s->draft, id);
+    s->match = tern_draft_match(&s->draft, 1, &s->looked_up);
+}
+
 /* Tokens from the logits of the last decided one on, or with NULL those that the device has chosen: the next, and more
  * while they were guessed rightly. */
 static tern_status choose(tern_batch *b, tern_sequence *s, float *logits, tern_error *err)
@@ -94,10 +104,9 @@ static tern_status choose(tern_batch *b, tern_sequence *s, float *logits, tern_e
         if (id < 0) break;
         s->tokens[s->n_tokens++] = id;
         b->counts.generated_tokens++;
-        if (s->draft.tokens) tern_draft_add(&s->draft, id);
+        learn(b, s, i, id);
         if (i == n_drafted || s->drafted[i] != id) break;
         s->n_evaluated = s->n_tokens;
-        s->n_right++;
         s->result.n_accepted++;
         b->counts.accepted_tokens++;
     }
@@ -209,6 +218,7 @@ static tern_status run_step(tern_batch *b, tern_error *err)
     advance_all(b);
     const double ms = tern_batch__now_ms() - start;
     tern_pace_learn(&b->pace, n_decoding, n_prompt, ms);
+    if (!n_prompt) tern_step_costs_learn(&b->costs, n_decoding, ms - b->guessed_ms);
     b->counts.steps++;
     b->counts.step_ms += ms;
     return TERN_OK;

@@ -38,8 +38,8 @@ const requests = Array.from({ length: 64 }, (_, i) => request(i));
 
 /** Sixteen texts of one prompt, which all run together, whenever they arrive: as long as the context allows, so that a
  * small pool has no room for them. */
-const crowd = ['/v1/completions', { model: 'stories', prompt: 'Once upon a time', n: 16, max_tokens: 240, temperature: 1,
-    seed: 7, ignore_eos: true }];
+const crowd = ['/v1/completions', { model: 'stories', prompt: 'Once upon a time', n: 16, max_tokens: 240,
+    temperature: 1, seed: 7, ignore_eos: true }];
 
 /** What a document or stream says of each choice: its text, its calls and its log-probabilities, without ids. */
 function said(text, stream) {

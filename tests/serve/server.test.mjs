@@ -225,3 +225,27 @@ test('models have the time of their file', async () => {
         assert.equal(Date.parse(models[0].modified_at), changed * 1000);
     });
 });
+
+test('slots, the version, and times as histograms', async () => {
+    await withServer(['--parallel', '3', '--ctx', '64'], async (server) => {
+        const { url } = server;
+        const read = async (path) => (await fetch(url + path)).json();
+        const slots = await read('/slots');
+        assert.deepEqual(slots.map((slot) => [slot.id, slot.n_ctx, slot.is_processing]),
+            [0, 1, 2].map((id) => [id, 64, false]));
+        const said = execFileSync(program, ['--version'], { encoding: 'utf8' });
+        assert.ok(said.startsWith(`tern ${(await read('/api/version')).version} `), said);
+        const { usage } = await (await post(url, { ...story, ignore_eos: true })).json();
+        await until(async () => await metric(server, 'tern_generated_tokens_total') === usage.completion_tokens);
+        const text = await (await fetch(`${url}/metrics`)).text();
+        for (const [name, n] of [['tern_first_token_seconds', 1], // a token more than there are times between them
+            ['tern_between_tokens_seconds', usage.completion_tokens - 1]]) {
+            const counts = [...text.matchAll(new RegExp(`^${name}_bucket{le="[^"]+"} (\\d+)$`, 'gm'))]
+                .map((match) => Number(match[1]));
+            assert.deepEqual(counts, counts.toSorted((a, b) => a - b), name);
+            assert.equal(counts.at(-1), n, name);
+            assert.equal(await metric(server, `${name}_count`), n);
+            assert.ok(await metric(server, `${name}_sum`) > 0, name);
+        }
+    });
+});

@@ -34,7 +34,7 @@ bool tern_completion_is_path(const tern_flag *flag)
 
 bool tern_completion_is_model(const tern_flag *flag)
 {
-    return strcmp(flag->name, "model") == 0;
+    return strcmp(flag->name, "model") == 0 || strcmp(flag->name, "draft-model") == 0;
 }
 
 const char *tern_completion_words_of(const tern_command *command)

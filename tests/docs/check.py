@@ -3,7 +3,8 @@
 
 check.py links REPOSITORY            every relative link and picture of every page exists, with its heading; tables are whole;
                                      a page that a source names is there
-check.py flags REPOSITORY TERN       every `tern COMMAND --flag` in a code block is one that this tern has
+check.py flags REPOSITORY TERN       every `tern COMMAND --flag` in a code block is one that this tern has; every command of
+                                     it is on the manual page
 check.py run   REPOSITORY TERN PAGE  runs the ```sh and ```python blocks of a page, in order, in a folder of its own
 check.py unrun REPOSITORY            lists the blocks of the guides that are not run, and fails for those that give no
                                      reason or hide a command in an indented block
@@ -124,7 +125,17 @@ def words_of(line):
         return shlex.split(re.sub(r"['\"].*", "", line))
 
 
+def check_manual(root, tern):
+    """Commands that the manual page does not have."""
+    page = Path(root, "docs/reference/tern.1")
+    listed = subprocess.run([tern, "help"], capture_output=True, text=True).stdout
+    for name in re.findall(r"^  ([a-z-]+) ", listed, re.M) if page.exists() else []:
+        if not re.search(rf"^\.It Cm {name}$", page.read_text(), re.M):
+            yield f"docs/reference/tern.1: no {name}"
+
+
 def check_flags(root, tern):
+    yield from check_manual(root, tern)
     for page in pages(root):
         for _, number, lines in blocks(page.read_text()):
             for line in lines:

@@ -34,7 +34,8 @@ echo said; false
 EXPECTED = {
     "links": ["missing.md: no such file", "page.md:2: a table", "#missing: no such heading",
               "source.c:1: docs/gone.md: no such page"],
-    "flags": ["tern run has no --modell", "tern nur: no such command"],
+    "flags": ["tern run has no --modell", "tern nur: no such command",
+              "docs/reference/tern.1: no eval"],
     "unrun": ['guide.md:3: tern run "hidden": a block that is marked', "guide.md:6: sh no-run: a reason expected",
               "not run (network): docs/guides/guide.md:10: tern pull a/b"],
     "run": ["exit status 1:\nsaid"],
@@ -49,6 +50,9 @@ def main(tern):
         guides = Path(folder, "docs/guides")
         guides.mkdir(parents=True)
         Path(guides, "guide.md").write_text(GUIDE)
+        manual = Path(folder, "docs/reference/tern.1")
+        manual.parent.mkdir()
+        manual.write_text(".It Cm run\n")
         for what, expected in EXPECTED.items():
             rest = {"links": [], "unrun": [], "flags": [tern], "run": [tern, str(page)]}[what]
             done = subprocess.run([sys.executable, str(Path(__file__).with_name("check.py")), what, folder, *rest],

@@ -42,9 +42,11 @@ typedef bool (*tern_progress_fn)(void *context, float done);
 
 /* How a model is loaded; zero-initialised means sensible defaults. All strings are borrowed for the call. */
 typedef struct tern_engine_options {
-    const char *backend; /* "cpu" or "vulkan"; NULL: "cpu" */
+    /* "cpu", "vulkan", "cuda"; "auto": the first of cuda, a discrete GPU by vulkan, and the CPU that this machine has
+     * (tern_engine_describe says which); NULL: "cpu" */
+    const char *backend;
 
-    /* Of vulkan. The GPU, by its number in `tern devices` or a part of its name; NULL: the one that should be fastest.
+    /* Of GPUs. The GPU, by its number in `tern devices` or a part of its name; NULL: the one that should be fastest.
      */
     const char *device;
     /* Only the last gpu_layers layers run on the GPU, the others on the CPU; with more than the model has, or without

@@ -38,6 +38,7 @@ static json_t *describe(tern_backend *b, const tern_options *o)
                             (int)tern_cpu_threads(), "features", features, "memory_bytes",
                             (json_int_t)sysconf(_SC_PHYS_PAGES) * (json_int_t)sysconf(_SC_PAGESIZE), "threads",
                             (int)tern_cpu_n_threads(b), "kernels", kernels_json(tern_cpu_kernels_of(b)));
+    json_object_set_new(out, "auto", json_string(tern_backend_auto()));
     json_object_set_new(out, "cuda", tern_app_cuda_json(o->measure));
     json_object_set_new(out, "vulkan", tern_app_vulkan_json(o->measure));
     if (o->measure)
@@ -83,6 +84,7 @@ static void print(const json_t *d)
     print_kernels(json_object_get(d, "kernels"));
     tern_app_print_cuda(json_object_get(d, "cuda"));
     tern_app_print_vulkan(json_object_get(d, "vulkan"));
+    printf("--backend auto takes %s\n", json_string_value(json_object_get(d, "auto")));
 }
 
 static tern_status run(const tern_options *o, tern_error *err)

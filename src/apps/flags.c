@@ -11,8 +11,8 @@ const tern_flag tern_flags_model[] = {
 };
 
 const tern_flag tern_flags_device[] = {
-    {"backend", 0, TERN_FLAG_CHOICE, "cpu|vulkan|cuda", FIELD(backend), 0, 0,
-     "What runs the model; cpu when not given"},
+    {"backend", 0, TERN_FLAG_CHOICE, "cpu|vulkan|cuda|auto", FIELD(backend), 0, 0,
+     "What runs the model; cpu when not given; auto: CUDA, else a discrete GPU by Vulkan, else the CPU"},
     {"device", 0, TERN_FLAG_TEXT, "DEVICE", FIELD(device), 0, 0,
      "The GPU: its number in `tern devices`, or a part of its name"},
     {"gpu-layers", 0, TERN_FLAG_TEXT, "N", FIELD(gpu_layers), 0, 0,

@@ -4,6 +4,7 @@
 
 #include "apps/app.h"
 #include "apps/ranks.h"
+#include "backend/open.h"
 #include "base/nearest.h"
 #include "format/json.h"
 
@@ -74,6 +75,7 @@ static int run_command(const tern_command *command, int n, char **words)
         tern_args_help(command, options.help_all, stdout);
         code = EXIT_OK;
     } else {
+        if (options.backend && strcmp(options.backend, "auto") == 0) options.backend = tern_backend_auto();
         tern_status status = tern_app_join(command, &err);
         if (status == TERN_OK) status = tern_app_run_ranked(command, &options, &err);
         tern_status flushed = status == TERN_OK ? tern_app_flush(&err) : status;

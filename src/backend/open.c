@@ -31,6 +31,40 @@ const char *const tern_backend_names[] = {
     NULL,
 };
 
+enum { MOST_DEVICES = 16 };
+
+static bool has_cuda(void)
+{
+#if TERN_CUDA
+    tern_cuda_device devices[MOST_DEVICES];
+    tern_error ignored = {0};
+    size_t n = 0;
+    return tern_cuda_devices(devices, MOST_DEVICES, &n, &ignored) == TERN_OK && n > 0 && !*devices[0].lacks;
+#else
+    return false;
+#endif
+}
+
+/* A GPU with memory of its own: one that shares the host's is not always faster than the CPU, an emulated one never. */
+static bool has_vulkan(void)
+{
+#if TERN_VULKAN
+    tern_vulkan_device devices[MOST_DEVICES];
+    tern_error ignored = {0};
+    size_t n = 0;
+    if (tern_vulkan_devices(devices, MOST_DEVICES, &n, &ignored) != TERN_OK) return false;
+    for (size_t i = 0; i < n && i < MOST_DEVICES; i++)
+        if (strcmp(devices[i].type, "discrete") == 0 && !*devices[i].lacks) return true;
+#endif
+    return false;
+}
+
+const char *tern_backend_auto(void)
+{
+    if (has_cuda()) return "cuda";
+    return has_vulkan() ? "vulkan" : "cpu";
+}
+
 /* `before`, and what there is. */
 static tern_status fail_name(const char *name, const char *before, tern_error *err)
 {
@@ -143,6 +177,7 @@ tern_status tern_backend_open(tern_backend **backend, const tern_backend_options
     const char *name = options->name ? options->name : "cpu";
     tern_backend *host, *device;
     *backend = NULL;
+    if (strcmp(name, "auto") == 0) name = tern_backend_auto();
     if (!options->split) return open_named(backend, name, options, err);
     tern_backend_options of_host = *options, of_device = *options;
     if (options->kernel && !is_cpu_kernel(options->kernel)) of_host.kernel = NULL;

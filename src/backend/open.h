@@ -9,7 +9,7 @@
 
 /* Zero-initialised: the CPU, with all its cores and features. Strings are borrowed for the call. */
 typedef struct tern_backend_options {
-    const char *name;         /* "cpu", "vulkan", "webgpu"; NULL: "cpu" */
+    const char *name;         /* "cpu", "vulkan", "cuda", "webgpu", "auto" (tern_backend_auto); NULL: "cpu" */
     uint32_t n_threads;       /* 0: one for each physical core */
     bool pin;                 /* tie threads to cores */
     const char *cpu_features; /* as tern_cpu_features_parse reads them; NULL: all that the machine has */
@@ -33,6 +33,10 @@ typedef struct tern_backend_options {
 
 /* Of this build, up to NULL. */
 extern const char *const tern_backend_names[];
+
+/* What "auto" is on this machine: "cuda" where its first device can be used, else "vulkan" where a discrete GPU can,
+ * else "cpu". Devices are looked for, none is opened. */
+const char *tern_backend_auto(void);
 
 /* Errors: UNSUPPORTED (no such backend in this build), and those of the backend. */
 tern_status tern_backend_open(tern_backend **backend, const tern_backend_options *options, tern_error *err);

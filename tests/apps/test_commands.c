@@ -274,6 +274,36 @@ static void sessions_are_saved_and_restored(void **state)
     test_output_free(&second);
 }
 
+/* The first device of a list that can be used, of a type (NULL: any). */
+static bool has_device(const json_t *list, const char *type, size_t most)
+{
+    bool has = false;
+    for (size_t i = 0; i < json_array_size(list) && i < most && !has; i++) {
+        const json_t *d = json_array_get(list, i);
+        has = !json_object_get(d, "lacks") && (!type || strcmp(commands_text_at(d, "type"), type) == 0);
+    }
+    return has;
+}
+
+/* `--backend auto` is what `tern devices` says that it is. */
+static void auto_takes_a_device_that_answers(void **state)
+{
+    (void)state;
+    json_t *o = test_tern_json(TERN_WORDS("devices", "--json"));
+    const json_t *cuda = json_object_get(json_object_get(o, "cuda"), "devices"),
+                 *vulkan = json_object_get(json_object_get(o, "vulkan"), "devices");
+    const char *first = has_device(vulkan, "discrete", SIZE_MAX) ? "vulkan" : "cpu";
+    if (has_device(cuda, NULL, 1)) first = "cuda";
+    assert_string_equal(commands_text_at(o, "auto"), first);
+    test_output as = TERN("run", "-m", test_small_model(), BEGIN, "--greedy", "-n", "4", "-q", "--backend", "auto"),
+                named = TERN("run", "-m", test_small_model(), BEGIN, "--greedy", "-n", "4", "-q", "--backend", first);
+    assert_int_equal(named.code, 0);
+    assert_string_equal(as.out, named.out);
+    test_output_free(&as);
+    test_output_free(&named);
+    json_decref(o);
+}
+
 static void devices_and_version_report(void **state)
 {
     (void)state;
@@ -356,6 +386,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(tokenize_reports_as_json),
     cmocka_unit_test(sessions_are_saved_and_restored),
     cmocka_unit_test(devices_and_version_report),
+    cmocka_unit_test(auto_takes_a_device_that_answers),
     cmocka_unit_test(completion_is_a_script),
     cmocka_unit_test(data_is_made_and_shown),
 };

@@ -139,7 +139,8 @@ struct tern_backend {
     tern_status (*prepare)(tern_backend *b, const tern_graph *graph, const tern_binding *bindings, tern_prepared **out,
                            tern_error *err);
     void (*prepared_free)(tern_backend *b, tern_prepared *prepared);
-    /* Starts n_steps steps, each after the one before; more than one only of a graph with SAMPLE. No allocation. */
+    /* Starts n_steps steps, each after the one before; more than one only of a graph with SAMPLE. No allocation
+     * but in its first run. */
     tern_status (*run)(tern_backend *b, tern_prepared *prepared, uint32_t n_steps, tern_error *err);
     tern_status (*wait)(tern_backend *b, tern_error *err); /* PENDING as buffer_read */
 

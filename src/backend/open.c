@@ -120,8 +120,11 @@ static tern_status open_cuda(tern_backend **backend, const tern_backend_options 
     if (options->validation)
         return tern_fail(err, TERN_UNSUPPORTED,
                          "option validation: it goes with Vulkan; for CUDA run under compute-sanitizer");
-    const tern_cuda_options cuda = {
-        .device = options->device, .n_threads = options->n_threads, .profile = options->profile};
+    const tern_cuda_options cuda = {.device = options->device,
+                                    .n_threads = options->n_threads,
+                                    .profile = options->profile,
+                                    .choices = options->choices,
+                                    .n_choices = options->n_choices};
     return tern_cuda_open(backend, &cuda, err);
 }
 #else
@@ -172,6 +175,23 @@ static tern_status open_named(tern_backend **backend, const char *name, const te
     return fail_name(name, "", err);
 }
 
+tern_backend_start *tern_backend_start_begin(const tern_backend_options *options)
+{
+#if TERN_CUDA
+    if (options->name && strcmp(options->name, "cuda") == 0) return tern_cuda_start_begin(options->device);
+#endif
+    (void)options;
+    return NULL;
+}
+
+void tern_backend_start_end(tern_backend_start *start)
+{
+#if TERN_CUDA
+    tern_cuda_start_end(start);
+#endif
+    (void)start;
+}
+
 tern_status tern_backend_open(tern_backend **backend, const tern_backend_options *options, tern_error *err)
 {
     const char *name = options->name ? options->name : "cpu";
@@ -189,39 +209,31 @@ tern_status tern_backend_open(tern_backend **backend, const tern_backend_options
     return status;
 }
 
-#if TERN_VULKAN
-static bool is_vulkan(const tern_backend *b)
+static bool is_named(const tern_backend *b, const char *name)
 {
-    return strcmp(b->info.name, "vulkan") == 0;
+    return strcmp(b->info.name, name) == 0;
 }
 
 bool tern_backend_key(const tern_backend *backend, char out[static TERN_KERNEL_DEVICE_BYTES])
 {
-    if (is_vulkan(backend)) tern_vulkan_key(backend, out);
-    return is_vulkan(backend);
-}
-
-tern_status tern_backend_choose(tern_backend *backend, const tern_kernel_choice *choices, size_t n, tern_error *err)
-{
-    if (is_vulkan(backend)) return tern_vulkan_choose(backend, choices, n, err);
-    return tern_fail(err, TERN_UNSUPPORTED, "backend \"%s\": it has no choice once it is open", backend->info.name);
-}
-
-bool tern_backend_alternative(const tern_backend *backend, const char *kernel, size_t i,
-                              char out[static TERN_KERNEL_NAME_BYTES])
-{
-    return is_vulkan(backend) && tern_vulkan_alternative(backend, kernel, i, out);
-}
-#else
-bool tern_backend_key(const tern_backend *backend, char out[static TERN_KERNEL_DEVICE_BYTES])
-{
-    (void)backend;
     out[0] = 0;
-    return false;
+#if TERN_VULKAN
+    if (is_named(backend, "vulkan")) tern_vulkan_key(backend, out);
+#endif
+#if TERN_CUDA
+    if (is_named(backend, "cuda")) tern_cuda_key(backend, out);
+#endif
+    return is_named(backend, "vulkan") || is_named(backend, "cuda");
 }
 
 tern_status tern_backend_choose(tern_backend *backend, const tern_kernel_choice *choices, size_t n, tern_error *err)
 {
+#if TERN_VULKAN
+    if (is_named(backend, "vulkan")) return tern_vulkan_choose(backend, choices, n, err);
+#endif
+#if TERN_CUDA
+    if (is_named(backend, "cuda")) return tern_cuda_choose(backend, choices, n, err);
+#endif
     (void)choices, (void)n;
     return tern_fail(err, TERN_UNSUPPORTED, "backend \"%s\": it has no choice once it is open", backend->info.name);
 }
@@ -229,11 +241,16 @@ tern_status tern_backend_choose(tern_backend *backend, const tern_kernel_choice 
 bool tern_backend_alternative(const tern_backend *backend, const char *kernel, size_t i,
                               char out[static TERN_KERNEL_NAME_BYTES])
 {
+#if TERN_VULKAN
+    if (is_named(backend, "vulkan")) return tern_vulkan_alternative(backend, kernel, i, out);
+#endif
+#if TERN_CUDA
+    if (is_named(backend, "cuda")) return tern_cuda_alternative(backend, kernel, i, out);
+#endif
     (void)backend, (void)kernel, (void)i;
     out[0] = 0;
     return false;
 }
-#endif
 
 uint32_t tern_backend_sides(tern_backend *backend, tern_backend *sides[TERN_BACKEND_MAX_SIDES])
 {
@@ -250,5 +267,8 @@ uint32_t tern_backend_side_of(const tern_backend *backend, const tern_graph *gra
 tern_status tern_backend_kernel_check(const char *kernel, bool gpu, tern_error *err)
 {
     tern_gpu_choices ignored = {0};
+#if TERN_CUDA
+    if (gpu && tern_cuda_is_kernel(kernel)) return TERN_OK;
+#endif
     return gpu ? tern_gpu_choices_parse(&ignored, kernel, NULL, err) : tern_cpu_kernel_check(kernel, err);
 }

@@ -38,6 +38,12 @@ extern const char *const tern_backend_names[];
  * else "cpu". Devices are looked for, none is opened. */
 const char *tern_backend_auto(void);
 
+/* Beside reading a model: what a backend's device needs to start, on a thread of its own. NULL: nothing. What fails is
+ * met again by tern_backend_open. */
+typedef struct tern_cuda_start tern_backend_start;
+tern_backend_start *tern_backend_start_begin(const tern_backend_options *options);
+void tern_backend_start_end(tern_backend_start *start);
+
 /* Errors: UNSUPPORTED (no such backend in this build), and those of the backend. */
 tern_status tern_backend_open(tern_backend **backend, const tern_backend_options *options, tern_error *err);
 

@@ -20,7 +20,10 @@ static tern_status open_model(tern_engine **engine, const char *path, const tern
     if (params->ranks) opening.rank = params->ranks->rank, opening.n_ranks = params->ranks->n;
     opening.progress = preparing.progress = opening.progress ? tern_progress_part_report : NULL;
     opening.progress_context = preparing.progress_context = &half;
-    TERN_TRY(tern_model_open(&model, path, &opening, err));
+    tern_backend_start *start = tern_backend_start_begin(&params->backend);
+    const tern_status status = tern_model_open(&model, path, &opening, err);
+    tern_backend_start_end(start);
+    TERN_TRY(status);
     half.before = 0.5f;
     return tern_engine_open(engine, model, &preparing, err);
 }

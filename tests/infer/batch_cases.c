@@ -162,6 +162,19 @@ static void check_text(const batch_text *found, const batch_text *expected, cons
     assert_memory_equal(found->text, expected->text, found->n_text);
 }
 
+bool batch_same_tokens(const batch_case *c)
+{
+    bool same = true;
+    for (uint32_t k = 0; k < (c->params.n ? c->params.n : 1); k++) {
+        const batch_text *found = &c->together[k], *expected = &c->alone[k];
+        assert_int_equal(found->n_ends, 1);
+        assert_string_equal(found->error, "");
+        same = same && found->n_ids == expected->n_ids &&
+               memcmp(found->ids, expected->ids, found->n_ids * sizeof *found->ids) == 0;
+    }
+    return same;
+}
+
 void batch_check(batch_case *cases, uint32_t n, const char *what)
 {
     for (uint32_t i = 0; i < n; i++) {

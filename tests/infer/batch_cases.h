@@ -44,5 +44,7 @@ void batch_finish(tern_batch *batch);
 void batch_run_together(tern_batch *batch, batch_case *cases, uint32_t n, uint32_t between);
 /* Ids, text and reason of each completion are those that it gave alone; frees the requests. */
 void batch_check(batch_case *cases, uint32_t n, const char *what);
+/* Whether the ids of all completions, each of which has ended without an error, are those that they are alone. */
+bool batch_same_tokens(const batch_case *c);
 
 #endif

@@ -167,6 +167,21 @@ void test_attention_check(tern_rng *rng, const test_attention_shape *s, tern_bac
     test_case_close(&a.c);
 }
 
+/* CUDA has it of one token alone, and of what a walk can take. */
+bool test_attention_takes_fused(const tern_rng *rng, const test_attention_shape *s, tern_backend *backend)
+{
+    test_attention a;
+    tern_error err = {0};
+    tern_rng same = *rng;
+    if (strcmp(backend->info.name, "cuda") != 0) return true;
+    test_attention_open(&a, &same, s, true);
+    test_case_add(&a.c, test_attention_op(&a, TERN_OP_ROPE_ATTENTION));
+    const tern_status status = backend->supports(backend, &a.c.graph, &a.c.graph.ops[0], &err);
+    if (status != TERN_OK) assert_non_null(strstr(err.message, "op rope_attention with what it is fused with"));
+    test_case_close(&a.c);
+    return status == TERN_OK;
+}
+
 /* Heads whose halves do not begin at a multiple of 4, and caches in blocks, stay apart from their rotation. */
 static void check_refused(tern_rng *rng, const test_attention_shape *s, tern_backend *backend)
 {
@@ -182,6 +197,7 @@ static void check_refused(tern_rng *rng, const test_attention_shape *s, tern_bac
 
 void test_attention_check_fused(tern_rng *rng, const test_attention_shape *s, tern_backend *backend)
 {
+    if (!test_attention_takes_fused(rng, s, backend)) return;
     if (s->head_dim % 8 || in_blocks(s)) {
         check_refused(rng, s, backend);
         return;

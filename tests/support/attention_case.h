@@ -34,6 +34,8 @@ tern_op test_attention_op(const test_attention *a, tern_op_kind kind);
 
 /* ATTENTION on the backend against the CPU's, twice in one graph, with NaN in what nobody may read. */
 void test_attention_check(tern_rng *rng, const test_attention_shape *shape, tern_backend *backend);
+/* Whether it has ROPE_ATTENTION of this shape at all: CUDA of one token, and of what a walk can take. */
+bool test_attention_takes_fused(const tern_rng *rng, const test_attention_shape *shape, tern_backend *backend);
 /* ROPE_ATTENTION on the backend against the CPU's ROPE_KV and ATTENTION, caches as well; the row of q, k and v stays as
  * it was. */
 void test_attention_check_fused(tern_rng *rng, const test_attention_shape *shape, tern_backend *backend);

@@ -33,12 +33,16 @@ static void cuda_close(tern_backend *b)
     if (cuda->stream) {
         cudaSetDevice(cuda->index);
         cudaStreamSynchronize(cuda->stream);
-        cudaFreeHost(cuda->staging);
+        for (int i = 0; i < TERN_CUDA_STAGINGS; i++) {
+            cudaFreeHost(cuda->staging[i]);
+            if (cuda->copied[i]) cudaEventDestroy(cuda->copied[i]);
+        }
         cudaStreamDestroy(cuda->stream);
     }
     tern_pool_close(cuda->workers.pool);
     pthread_mutex_destroy(&cuda->lock);
     tern_free(cuda->rows);
+    tern_free(cuda->choices);
     tern_free(cuda);
 }
 
@@ -203,7 +207,8 @@ tern_status tern_cuda_open(tern_backend **backend, const tern_cuda_options *opti
     cuda->base = functions;
     cuda->workers.n_threads = options->n_threads;
     cuda->profile = options->profile;
-    const tern_status status = open_device(cuda, options, err);
+    tern_status status = open_device(cuda, options, err);
+    if (status == TERN_OK) status = tern_cuda_choose(&cuda->base, options->choices, options->n_choices, err);
     cuda->base.info = (tern_backend_info){.name = "cuda",
                                           .device = cuda->device.name,
                                           .driver = cuda->device.driver,
@@ -211,6 +216,8 @@ tern_status tern_cuda_open(tern_backend **backend, const tern_cuda_options *opti
                                           .fusions = TERN_FUSION_LINEAR_NORM | TERN_FUSION_ROPE_ATTENTION,
                                           .max_steps = TERN_SAMPLE_MAX_STEPS,
                                           .samples_rows = true,
+                                          .groups_rows = true,
+                                          .cache_blocks = TERN_CUDA_BLOCK_HEADS,
                                           .copies_weights = true};
     if (status == TERN_OK) *backend = &cuda->base;
     else cuda_close(&cuda->base);

@@ -4,17 +4,35 @@
 #define TERN_BACKEND_CUDA_CUDA_H
 
 #include "backend/backend.h"
+#include "backend/kernel_choice.h"
 
 /* Zero-initialised: the first device. */
 typedef struct tern_cuda_options {
-    const char *device; /* its index in the list, or a part of its name */
-    uint32_t n_threads; /* that pack weights; 0: one for each physical core, at most 16 */
-    bool profile;       /* time every op; each step is then waited for */
+    const char *device;                /* its index in the list, or a part of its name */
+    uint32_t n_threads;                /* that pack weights; 0: one for each physical core, at most 16 */
+    bool profile;                      /* time every op; each step is then waited for */
+    const tern_kernel_choice *choices; /* [n_choices] borrowed for the call; those of other devices do not count */
+    size_t n_choices;
 } tern_cuda_options;
 
 /* Errors: NOT_FOUND (no driver, no device, none of that name), INVALID_ARGUMENT (a name that fits several devices),
  * UNSUPPORTED (a device older than sm_80). */
 tern_status tern_cuda_open(tern_backend **backend, const tern_cuda_options *options, tern_error *err);
+
+/* For measuring kernels (backend/open.h): the device and its driver; other choices, from the next prepared graph on;
+ * the i-th kernel in the place of one. */
+void tern_cuda_key(const tern_backend *backend, char out[static TERN_KERNEL_DEVICE_BYTES]);
+tern_status tern_cuda_choose(tern_backend *backend, const tern_kernel_choice *choices, size_t n, tern_error *err);
+bool tern_cuda_is_kernel(const char *name);
+bool tern_cuda_alternative(const tern_backend *backend, const char *kernel, size_t i,
+                           char out[static TERN_KERNEL_NAME_BYTES]);
+
+/* Starting a device takes some 0.2 s, most of it the driver's: begin does that on a thread of its own, end waits for
+ * it. NULL: it could not begin. Whatever fails is met again by tern_cuda_open. `device` as in tern_cuda_options,
+ * copied. */
+typedef struct tern_cuda_start tern_cuda_start;
+tern_cuda_start *tern_cuda_start_begin(const char *device);
+void tern_cuda_start_end(tern_cuda_start *start);
 
 /* What `tern devices` shows. */
 typedef struct tern_cuda_device {

@@ -6,11 +6,16 @@
 
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/linear/product.h"
 #include "backend/cuda/training/training.h"
 #include "backend/cuda/walk/walk.h"
 #include "backend/gpu/workers.h"
 
-enum { TERN_CUDA_STAGING_BYTES = 64 << 20 };
+enum {
+    TERN_CUDA_STAGINGS = 2,
+    TERN_CUDA_STAGING_BYTES = 16 << 20, /* of each: pinning takes 0.4 ms a MB */
+    TERN_CUDA_BLOCK_HEADS = 64 /* heads of caches with blocks are multiples of this: their rows are whole words */
+};
 
 struct tern_buffer {
     uint8_t *data; /* on the device */
@@ -23,7 +28,10 @@ typedef struct tern_cuda {
     pthread_mutex_t lock; /* sessions on several threads take turns */
     cudaStream_t stream;
     tern_gpu_workers workers;
-    uint8_t *staging; /* pinned; made when first needed */
+    /* Pinned memory in turns: one part is packed while another is on its way. Made when first needed. */
+    uint8_t *staging[TERN_CUDA_STAGINGS];
+    cudaEvent_t copied[TERN_CUDA_STAGINGS]; /* what was in it has arrived */
+    uint32_t next_staging;
     int index;
     tern_cuda_device device;
     tern_cuda_product_device limits;
@@ -31,6 +39,8 @@ typedef struct tern_cuda {
     bool profile;
     tern_profile_row *rows;
     size_t n_rows, cap_rows;
+    tern_kernel_choice *choices; /* [n_choices], of this device */
+    size_t n_choices;
 } tern_cuda;
 
 /* How one op is launched: the parameters of its kernel by value, made once. */
@@ -40,6 +50,7 @@ typedef struct tern_cuda_launch {
     uint32_t n_ops;
     const char *kernel;
     uint64_t weight_bytes;
+    tern_kernel_choice product; /* of LINEAR: what a choice of its kernel goes by; tokens 0: there is none */
     union {
         tern_cuda_embed embed;
         tern_cuda_norm norm;
@@ -75,6 +86,7 @@ typedef struct tern_cuda_walking {
 
 struct tern_prepared {
     const tern_cuda_product_device *device; /* of its backend */
+    const tern_cuda *cuda; /* NULL in tests without one */
     const tern_graph *graph;
     const tern_binding *bindings;
     tern_cuda_launch *launches; /* [n_launches], in the graph's order */
@@ -137,6 +149,8 @@ uint8_t *tern_cuda__address(const tern_prepared *p, uint32_t value);
 tern_cuda_rows tern_cuda__rows(const tern_prepared *p, tern_view view);
 tern_cuda_q8 tern_cuda__q8(const tern_prepared *p, tern_view view);
 tern_cuda_count tern_cuda__count(const tern_prepared *p, tern_rows rows);
+/* The rows of an op that may have a group. */
+tern_cuda_count tern_cuda__group_count(const tern_prepared *p, const tern_op *op);
 tern_cuda_weight tern_cuda__weight(const tern_prepared *p, tern_view view);
 const float *tern_cuda__floats(const tern_prepared *p, tern_view view); /* NULL: no columns */
 const uint32_t *tern_cuda__param(const tern_prepared *p, tern_param param);
@@ -153,6 +167,8 @@ void tern_cuda__lower_gather(const tern_prepared *p, const tern_op *op, tern_cud
 void tern_cuda__lower_route(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_combine(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_linear(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+/* The kernel of a LINEAR that has its operands. */
+void tern_cuda__choose_product(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 tern_status tern_cuda__linear_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 void tern_cuda__lower_rope(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_kv_write(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
@@ -160,6 +176,7 @@ void tern_cuda__lower_rope_kv(const tern_prepared *p, const tern_op *op, tern_cu
 void tern_cuda__lower_attention(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__rope_attention(const tern_prepared *p, const tern_op *op, tern_cuda_rope *rope,
                                tern_cuda_attention *attention);
+tern_status tern_cuda__rope_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 tern_status tern_cuda__attention_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 /* Floats of scratch; 0: none. */
 size_t tern_cuda__attention_partials(const tern_graph *graph, const tern_op *op);

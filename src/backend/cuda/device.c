@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "backend/cuda/cuda_internal.h"
+#include "base/alloc.h"
 
 enum { LEAST_MAJOR = 8, MOST_DEVICES = 64 };
 
@@ -68,4 +69,38 @@ tern_status tern_cuda__pick(const char *wanted, int *index, tern_cuda_device *de
                          found);
     if (*device->lacks) return tern_fail(err, TERN_UNSUPPORTED, "cuda: %.100s lacks %s", device->name, device->lacks);
     return TERN_OK;
+}
+
+struct tern_cuda_start {
+    pthread_t thread;
+    char *device; /* NULL: the first */
+};
+
+static void *start_device(void *context)
+{
+    tern_cuda_start *start = context;
+    tern_cuda_device device;
+    tern_error ignored = {0};
+    int index = 0;
+    if (tern_cuda__pick(start->device, &index, &device, &ignored) == TERN_OK) cudaSetDevice(index);
+    return NULL;
+}
+
+tern_cuda_start *tern_cuda_start_begin(const char *device)
+{
+    tern_cuda_start *start = tern_calloc(1, sizeof *start);
+    if (start && device) start->device = tern_strdup(device);
+    if (start && (!device || start->device) && pthread_create(&start->thread, NULL, start_device, start) == 0)
+        return start;
+    if (start) tern_free(start->device);
+    tern_free(start);
+    return NULL;
+}
+
+void tern_cuda_start_end(tern_cuda_start *start)
+{
+    if (!start) return;
+    pthread_join(start->thread, NULL);
+    tern_free(start->device);
+    tern_free(start);
 }

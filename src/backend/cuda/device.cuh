@@ -10,6 +10,11 @@ static __device__ inline uint32_t tern_rows_now(tern_cuda_count c)
     return n < c.most ? n : c.most;
 }
 
+static __device__ inline uint32_t tern_first_row(tern_cuda_count c)
+{
+    return c.first ? *c.first * c.times : 0;
+}
+
 static __device__ inline float tern_warp_sum(float x)
 {
     _Pragma("unroll") for (int k = 0; k < 5; k++) x += __shfl_xor_sync(0xffffffffu, x, 16 >> k);

@@ -11,12 +11,13 @@
 extern "C" {
 #endif
 
-/* Rows of a step: *n of them (a word of the parameter COUNTS, read by the device), each `times` over; at most `most`,
- * for which a launch has room. */
+/* Rows of a step: *n of them (a word of the parameter COUNTS or GROUPS, read by the device), each `times` over; at most
+ * `most`, for which a launch has room. They begin at row *first * times, which only LINEAR, ADD and SCALE look at. */
 typedef struct tern_cuda_count {
     const uint32_t *n;
     uint32_t times, most;
-    uint32_t usual; /* tern_graph_usual_rows */
+    uint32_t usual;        /* tern_graph_usual_rows */
+    const uint32_t *first; /* NULL: at row 0 */
 } tern_cuda_count;
 
 typedef struct tern_cuda_rows {
@@ -114,7 +115,10 @@ typedef struct tern_cuda_linear {
     uint32_t n_experts;
     uint32_t x_times; /* row r of out reads row r / x_times of x: the experts of a token, or 1 */
     const struct tern_cuda_product_device *device; /* the host's: what it runs on */
+    uint32_t kernel; /* of weights of one format: 1 + tern_cuda_product_kernel; 0: by the table */
 } tern_cuda_linear;
+/* Whether it is multiplied by the kernels of narrow.h. */
+bool tern_cuda_linear_is_narrow(const tern_cuda_linear *p);
 cudaError_t tern_cuda_run_linear(const tern_cuda_linear *p, cudaStream_t stream);
 /* Whether there is a kernel for weights in this format, with int8 rows or f32 ones. */
 bool tern_cuda_has_linear(uint32_t format, bool q8);
@@ -129,6 +133,7 @@ typedef struct tern_cuda_place {
 typedef struct tern_cuda_cache {
     void *data; /* [pages][kv heads][32][head_dim] */
     bool f32;
+    uint32_t bits; /* of a code, in rows of blocks of 32 (q8_0, q4_0: ops/dtype.h); 0: f16, or f32 */
 } tern_cuda_cache;
 
 /* ROPE, KV_WRITE, ROPE_KV: each head of q and k may be normed, is turned in place, and k and v go to the caches. */

@@ -1,4 +1,6 @@
 /* From the views of an op to what its kernel takes. */
+#include <stddef.h>
+
 #include "backend/cuda/cuda_internal.h"
 
 uint8_t *tern_cuda__address(const tern_prepared *p, uint32_t value)
@@ -43,6 +45,20 @@ tern_cuda_count tern_cuda__count(const tern_prepared *p, tern_rows rows)
                              .times = rows == TERN_ROWS_ROUTED ? p->graph->n_routes : 1,
                              .most = tern_graph_max_rows(p->graph, rows),
                              .usual = tern_graph_usual_rows(p->graph, rows)};
+}
+
+tern_cuda_count tern_cuda__group_count(const tern_prepared *p, const tern_op *op)
+{
+    tern_cuda_count count = tern_cuda__count(p, op->rows);
+    if (!op->group) return count;
+    const bool outputs = op->rows == TERN_ROWS_OUTPUTS;
+    const uint32_t *entry =
+        tern_cuda__param(p, TERN_PARAM_GROUPS) + (op->group - 1) * (sizeof(tern_row_group) / sizeof(uint32_t));
+    const size_t n = outputs ? offsetof(tern_row_group, n_outputs) : offsetof(tern_row_group, n_tokens);
+    const size_t first = outputs ? offsetof(tern_row_group, first_output) : offsetof(tern_row_group, first_token);
+    count.n = entry + n / sizeof *entry;
+    count.first = entry + first / sizeof *entry;
+    return count;
 }
 
 /* The scale is asked for here: of a file that arrives in pieces it is known only once the last one is there. */

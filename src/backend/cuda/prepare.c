@@ -1,13 +1,24 @@
-/* Preparing a graph: a launch for each op, recorded once as a CUDA graph and replayed. */
+/* Preparing a graph: a launch for each op, recorded as a CUDA graph when it first runs, and replayed. */
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/cuda/cuda_internal.h"
 #include "base/alloc.h"
 
+/* Kernels of these ops read where their rows begin. */
+static bool takes_group(const tern_graph *graph, const tern_op *op)
+{
+    if (op->kind == TERN_OP_SCALE || op->kind == TERN_OP_ADD) return true;
+    return op->kind == TERN_OP_LINEAR && !op->norm_weight.cols &&
+           (op->route.cols || !tern_cuda__is_q8(graph, op->in[TERN_LINEAR_X]));
+}
+
 tern_status tern_cuda__supports(tern_backend *b, const tern_graph *graph, const tern_op *op, tern_error *err)
 {
     const tern_cuda_op_row *row = &tern_cuda__ops[op->kind];
+    if (op->group > graph->n_groups || (op->group && !takes_group(graph, op)))
+        return tern_fail(err, TERN_UNSUPPORTED, "cuda: op %s of a group of rows, with these operands",
+                         tern_op_name(op->kind));
     if (op->kind == TERN_OP_ROPE_ATTENTION || (op->kind == TERN_OP_LINEAR && op->norm_weight.cols)) {
         if (tern_cuda__walks((const tern_cuda *)b, graph, op)) return TERN_OK;
         return tern_fail(err, TERN_UNSUPPORTED, "cuda: op %s with what it is fused with, at this shape",
@@ -71,11 +82,14 @@ static tern_status record(tern_cuda *cuda, tern_prepared *p, tern_error *err)
 static tern_status find_row(tern_cuda *cuda, const tern_prepared *p, size_t i, size_t *row, tern_error *err)
 {
     const tern_op *op = p->launches[i].op;
+    const tern_kernel_choice *product = &p->launches[i].product;
     char name[sizeof cuda->rows->name];
     const char *made = op->out.value == TERN_NO_VALUE ? tern_op_name(op->kind) : p->graph->values[op->out.value].name;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(made, "-"), made);
     for (size_t k = 0; k < cuda->n_rows; k++)
-        if (strcmp(cuda->rows[k].name, name) == 0 && cuda->rows[k].pipeline == p->launches[i].kernel) {
+        if (strcmp(cuda->rows[k].name, name) == 0 && cuda->rows[k].pipeline == p->launches[i].kernel &&
+            cuda->rows[k].rows == product->rows && cuda->rows[k].cols == product->cols &&
+            cuda->rows[k].tokens == product->tokens) {
             *row = k;
             return TERN_OK;
         }
@@ -89,7 +103,11 @@ static tern_status find_row(tern_cuda *cuda, const tern_prepared *p, size_t i, s
         cuda->cap_rows = cap;
     }
     *row = cuda->n_rows++;
-    cuda->rows[*row] = (tern_profile_row){.pipeline = p->launches[i].kernel};
+    cuda->rows[*row] = (tern_profile_row){.pipeline = p->launches[i].kernel,
+                                          .encoding = product->encoding,
+                                          .rows = product->rows,
+                                          .cols = product->cols,
+                                          .tokens = product->tokens};
     memcpy(cuda->rows[*row].name, name, sizeof name);
     return TERN_OK;
 }
@@ -101,7 +119,8 @@ static tern_status lower(tern_cuda *cuda, tern_prepared *p, tern_error *err)
     const tern_cuda_launch *walk = NULL;
     for (size_t i = 0; i < p->graph->n_ops; i++) {
         const tern_op *op = &p->graph->ops[i];
-        const bool walks = tern_cuda__walks(cuda, p->graph, op), goes_on = walks && walk && !cuda->profile;
+        const bool walks = !op->group && tern_cuda__walks(cuda, p->graph, op),
+                   goes_on = walks && walk && !cuda->profile;
         tern_cuda_launch *launch = &p->launches[goes_on ? p->n_launches - 1 : p->n_launches++];
         walk = walks ? launch : NULL;
         if (!launch->op) *launch = (tern_cuda_launch){.op = op, .kernel = tern_op_name(op->kind)};
@@ -121,11 +140,11 @@ tern_status tern_cuda__prepare(tern_cuda *cuda, const tern_graph *graph, const t
     tern_prepared *p = tern_calloc(1, sizeof *p);
     if (!p) return tern_fail_alloc(err, sizeof *p);
     p->device = &cuda->limits;
+    p->cuda = cuda;
     p->graph = graph;
     p->bindings = bindings;
     tern_status status = allocate(cuda, p, err);
     if (status == TERN_OK) status = lower(cuda, p, err);
-    if (status == TERN_OK && !cuda->profile) status = record(cuda, p, err);
     if (status == TERN_OK) *out = p;
     else tern_cuda__prepared_free(p);
     return status;
@@ -173,7 +192,8 @@ static tern_status run_walk(tern_cuda *cuda, const tern_prepared *p, uint32_t n_
 
 tern_status tern_cuda__run(tern_cuda *cuda, tern_prepared *p, uint32_t n_steps, tern_error *err)
 {
-    const bool is_walk = p->exec && p->n_launches == 1 && p->walking.n_steps;
+    const bool is_walk = !cuda->profile && p->n_launches == 1 && p->walking.n_steps;
+    if (!cuda->profile && !is_walk && !p->exec) TERN_TRY(record(cuda, p, err));
     if (is_walk) TERN_TRY(run_walk(cuda, p, n_steps, err));
     for (uint32_t i = 0; i < n_steps && !is_walk; i++) {
         if (p->exec) TERN_TRY(tern_cuda__status(cudaGraphLaunch(p->exec, cuda->stream), "a run", err));

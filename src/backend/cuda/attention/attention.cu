@@ -30,14 +30,17 @@ template <typename Words> static __device__ __forceinline__ void load_words(uint
     *(Words *)to = *(const Words *)from;
 }
 
+/* How a cache has its numbers. */
+enum { HALVES, FLOATS, BLOCKS };
+
 /* The N numbers of a head from this lane's first on, as the cache has them. */
-template <int N, bool F32> struct lane_row {
-    static constexpr int words = F32 ? N : N / 2, bytes = F32 ? 4 : 2;
+template <int N, int FORM> struct lane_row {
+    static constexpr int words = FORM == FLOATS ? N : N / 2, bytes = FORM == FLOATS ? 4 : 2;
     __align__(16) uint32_t raw[words];
 
     __device__ __forceinline__ float number(int i) const
     {
-        if (F32) return __uint_as_float(raw[i]);
+        if (FORM == FLOATS) return __uint_as_float(raw[i]);
         return __half2float(((const __half *)raw)[i]);
     }
     /* where heads are a multiple of N numbers */
@@ -58,24 +61,64 @@ template <int N, bool F32> struct lane_row {
 #pragma unroll
         for (int i = 0; i < N; i++) {
             const uint32_t d = threadIdx.x % 32 * N + i;
-            if (F32) raw[i] = d < head_dim ? ((const uint32_t *)row)[d] : 0;
+            if (FORM == FLOATS) raw[i] = d < head_dim ? ((const uint32_t *)row)[d] : 0;
             else ((__half *)raw)[i] = d < head_dim ? ((const __half *)row)[d] : __float2half(0);
         }
     }
 };
 
-/* All of them are asked for before any is there. */
-template <int N, bool F32>
-static __device__ __forceinline__ void load_rows(lane_row<N, F32> (&rows)[OWN], tern_cuda_cache c,
+/* The same of rows of blocks: a block's 16 codes of a half lie side by side, so that N of them are N bytes, whatever
+ * their bits are. N is 2, or a multiple of 4 that divides 16. */
+template <int N> struct lane_row<N, BLOCKS> {
+    static constexpr int words = N < 4 ? 1 : N / 4;
+    uint32_t raw[words];
+    float scale;
+
+    __device__ __forceinline__ float number(int i) const
+    {
+        return tern_block_number(raw[i / 4], i % 4, scale);
+    }
+    __device__ __forceinline__ void load(const uint8_t *row, uint32_t bits, uint32_t head_dim)
+    {
+        const uint32_t mine = threadIdx.x % 32 * N, d = mine < head_dim ? mine : 0;
+        const uint8_t *codes = row + tern_block_codes_at(bits, head_dim, d);
+        if (N < 4) raw[0] = *(const uint16_t *)codes;
+#pragma unroll
+        for (int i = 0; i < N / 4; i++) raw[i] = ((const uint32_t *)codes)[i];
+        scale = mine < head_dim ? tern_block_scale(row, d) : 0;
+    }
+    /* once they are there */
+    __device__ __forceinline__ void centre(uint32_t bits)
+    {
+#pragma unroll
+        for (int i = 0; i < words; i++) raw[i] = tern_block_centred(bits, raw[i], threadIdx.x % 32 * N);
+    }
+};
+
+/* All of them are asked for before any is there. `at` counts numbers, of blocks rows. */
+template <int N, int FORM>
+static __device__ __forceinline__ void load_rows(lane_row<N, FORM> (&rows)[OWN], tern_cuda_cache c,
                                                  const size_t (&at)[OWN], uint32_t head_dim)
 {
     const uint8_t *data = (const uint8_t *)c.data;
-    if (head_dim % N == 0) {
+    if constexpr (FORM == BLOCKS) {
 #pragma unroll
-        for (int j = 0; j < OWN; j++) rows[j].load(data + at[j] * (F32 ? 4 : 2), head_dim);
+        for (int j = 0; j < OWN; j++) rows[j].load(tern_block_row(c, at[j], head_dim), c.bits, head_dim);
+    } else if (head_dim % N == 0) {
+#pragma unroll
+        for (int j = 0; j < OWN; j++) rows[j].load(data + at[j] * (FORM == FLOATS ? 4 : 2), head_dim);
     } else {
 #pragma unroll
-        for (int j = 0; j < OWN; j++) rows[j].load_by_number(data + at[j] * (F32 ? 4 : 2), head_dim);
+        for (int j = 0; j < OWN; j++) rows[j].load_by_number(data + at[j] * (FORM == FLOATS ? 4 : 2), head_dim);
+    }
+}
+
+template <int N, int FORM>
+static __device__ __forceinline__ void centre_rows(lane_row<N, FORM> (&rows)[OWN], tern_cuda_cache c)
+{
+    if constexpr (FORM == BLOCKS) {
+#pragma unroll
+        for (int j = 0; j < OWN; j++) rows[j].centre(c.bits);
     }
 }
 
@@ -109,7 +152,7 @@ static __device__ __forceinline__ float sum_of_head(float x)
     return x;
 }
 
-template <int LANE_DIM, bool K_F32, bool V_F32>
+template <int LANE_DIM, int K_FORM, int V_FORM>
 static __global__ void __launch_bounds__(SPLIT_THREADS, LANE_DIM <= 4 ? 2 : 1)
     split(const __grid_constant__ tern_cuda_attention p)
 {
@@ -135,6 +178,7 @@ static __global__ void __launch_bounds__(SPLIT_THREADS, LANE_DIM <= 4 ? 2 : 1)
         }
     if (t >= n || !tern_brief_rows(p, t, n)) return;
     const range r = part_of(p, position, blockIdx.y);
+    const uint32_t unit = K_FORM == BLOCKS ? 1 : p.head_dim;
     if (blockIdx.y >= r.n_splits) return;
     for (uint32_t base = r.from + warp * OWN; base < r.to; base += CHUNK) {
         size_t at[OWN];
@@ -142,12 +186,13 @@ static __global__ void __launch_bounds__(SPLIT_THREADS, LANE_DIM <= 4 ? 2 : 1)
 #pragma unroll
         for (int j = 0; j < OWN; j++) {
             const uint32_t position = min(base + j, r.to - 1);
-            at[j] = tern_cache_at(pages[position / TERN_CUDA_PAGE], kv, position, p.n_kv_heads, p.head_dim);
+            at[j] = tern_cache_at(pages[position / TERN_CUDA_PAGE], kv, position, p.n_kv_heads, unit);
         }
-        lane_row<LANE_DIM, K_F32> k[OWN];
-        lane_row<LANE_DIM, V_F32> v[OWN];
+        lane_row<LANE_DIM, K_FORM> k[OWN];
+        lane_row<LANE_DIM, V_FORM> v[OWN];
         load_rows(k, p.k_cache, at, p.head_dim);
         load_rows(v, p.v_cache, at, p.head_dim);
+        centre_rows(k, p.k_cache);
 #pragma unroll
         for (int j = 0; j < OWN; j++)
 #pragma unroll
@@ -157,6 +202,7 @@ static __global__ void __launch_bounds__(SPLIT_THREADS, LANE_DIM <= 4 ? 2 : 1)
                 for (int i = 0; i < LANE_DIM; i++) x = fmaf(q[h][i], k[j].number(i), x);
                 scores[h * OWN + j] = x;
             }
+        centre_rows(v, p.v_cache);
         float score = sum_for_lane<HEADS * OWN / 2>(scores);
         if (p.softcap > 0) score = tern_softcap(score, p.softcap);
         if (base + lane % OWN >= r.to) score = -INFINITY;
@@ -234,12 +280,12 @@ static __global__ void merge(tern_cuda_attention p)
     }
 }
 
-template <int LANE_DIM, bool K_F32, bool V_F32>
+template <int LANE_DIM, int K_FORM, int V_FORM>
 static cudaError_t start_split(const tern_cuda_attention *p, cudaStream_t stream)
 {
     const uint32_t group = p->n_heads / p->n_kv_heads, blocks = p->n_kv_heads * ((group + HEADS - 1) / HEADS);
     const size_t bytes = (size_t)SPLIT_WARPS * HEADS * p->head_dim * sizeof(float);
-    const auto kernel = split<LANE_DIM, K_F32, V_F32>;
+    const auto kernel = split<LANE_DIM, K_FORM, V_FORM>;
     cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (e != cudaSuccess) return e;
     e = tern_launch(kernel, dim3(blocks, p->splits, p->count.most), SPLIT_THREADS, bytes, stream, *p);
@@ -249,11 +295,12 @@ static cudaError_t start_split(const tern_cuda_attention *p, cudaStream_t stream
 
 template <int LANE_DIM> static cudaError_t run_split(const tern_cuda_attention *p, cudaStream_t stream)
 {
+    if (p->k_cache.bits) return start_split<LANE_DIM, BLOCKS, BLOCKS>(p, stream);
     if (p->k_cache.f32)
-        return p->v_cache.f32 ? start_split<LANE_DIM, true, true>(p, stream)
-                              : start_split<LANE_DIM, true, false>(p, stream);
-    return p->v_cache.f32 ? start_split<LANE_DIM, false, true>(p, stream)
-                          : start_split<LANE_DIM, false, false>(p, stream);
+        return p->v_cache.f32 ? start_split<LANE_DIM, FLOATS, FLOATS>(p, stream)
+                              : start_split<LANE_DIM, FLOATS, HALVES>(p, stream);
+    return p->v_cache.f32 ? start_split<LANE_DIM, HALVES, FLOATS>(p, stream)
+                          : start_split<LANE_DIM, HALVES, HALVES>(p, stream);
 }
 
 /* ---- many tokens */
@@ -270,9 +317,11 @@ struct tile {
 static __device__ void load_page(const tern_cuda_attention &p, tern_cuda_cache cache, uint32_t page, uint32_t kv,
                                  uint32_t n, const tile &s)
 {
-    const size_t at = tern_cache_at(page, kv, 0, p.n_kv_heads, p.head_dim);
-    for (uint32_t i = threadIdx.x; i < PAGE * p.head_dim; i += THREADS)
-        s.kv[i / p.head_dim * s.stride + i % p.head_dim] = i / p.head_dim < n ? tern_cache_get(cache, at + i) : 0;
+    const size_t at = tern_cache_at(page, kv, 0, p.n_kv_heads, 1);
+    for (uint32_t i = threadIdx.x; i < PAGE * p.head_dim; i += THREADS) {
+        const uint32_t row = i / p.head_dim, d = i % p.head_dim;
+        s.kv[row * s.stride + d] = row < n ? tern_cache_number(cache, at + row, d, p.head_dim) : 0;
+    }
 }
 
 /* A thread has four queries and four positions, eight apart, for the scores; for the sums every eighth column. Eight

@@ -12,6 +12,9 @@
 enum { WARPS = 4, THREADS = WARPS * 32, QUERIES = WARPS * 16, PAGE = TERN_CUDA_PAGE }; /* of a group */
 enum { FEW_BLOCKS = 264 }; /* two for each processor of an H200 */
 
+/* How caches have their numbers: halves are one half each, what the others have two. */
+enum { HALVES, FLOATS, BLOCKS };
+
 static __device__ __forceinline__ void load_matrices(uint32_t (&r)[4], uint32_t from)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3},[%4];"
@@ -52,9 +55,9 @@ static __device__ __forceinline__ float rest_of(float x)
 }
 
 /* Rows of DIM halves, in shared memory STRIDE apart: eight rows begin in different banks. Queries are every group's. */
-template <int DIM, int TILE, bool F32> struct Tiles {
+template <int DIM, int TILE, int FORM> struct Tiles {
     static constexpr int stride = DIM + 8;
-    static constexpr int queries = QUERIES * stride, keys = TILE * stride, group = (F32 ? 4 : 2) * keys;
+    static constexpr int queries = QUERIES * stride, keys = TILE * stride, group = (FORM == HALVES ? 2 : 4) * keys;
     static constexpr size_t bytes(int groups)
     {
         return sizeof(__half) * (2 * queries + groups * group);
@@ -95,30 +98,39 @@ template <int DIM, int GROUPS> struct Queries {
     }
 };
 
+/* Four numbers of a cache: of floats from number `at` on, of blocks those from column d of row `at` on. */
+template <int FORM>
+static __device__ __forceinline__ float4 four_of(tern_cuda_cache cache, size_t at, uint32_t d, uint32_t head_dim)
+{
+    if (FORM == FLOATS) return *(const float4 *)((const float *)cache.data + at);
+    return tern_block_four(cache.bits, tern_block_row(cache, at, head_dim), head_dim, d);
+}
+
 /* Positions at .. at + TILE - 1 of a cache, at being a page's first; zeros from `to` on: what lies there is no number
  * of this sequence. A thread has the same elements of every few positions. */
-template <int DIM, int TILE, bool F32>
+template <int DIM, int TILE, int FORM>
 static __device__ __forceinline__ void load_tile(const tern_cuda_attention &p, tern_cuda_cache cache,
                                                  const uint32_t *pages, uint32_t kv, uint32_t at, uint32_t to,
                                                  __half *out)
 {
-    constexpr int stride = DIM + 8, each = F32 ? 4 : 8, step = THREADS / (DIM / each);
+    constexpr int stride = DIM + 8, each = FORM == HALVES ? 8 : 4, step = THREADS / (DIM / each);
     static_assert(PAGE % step == 0 && TILE % PAGE == 0, "a thread's rows lie alike in every page");
     const uint32_t i = threadIdx.x % THREADS, first = i / (DIM / each), d = i % (DIM / each) * each;
+    const uint32_t unit = FORM == BLOCKS ? 1 : p.head_dim, start = FORM == BLOCKS ? 0 : d; /* rows, or numbers */
     const bool is_there = d < p.head_dim;
     out += first * stride + d;
 #pragma unroll
     for (int page = 0; page < TILE / PAGE; page++) {
         const uint32_t position = at + page * PAGE;
         const size_t from =
-            position < to ? tern_cache_at(pages[position / PAGE], kv, first, p.n_kv_heads, p.head_dim) + d : 0;
+            position < to ? tern_cache_at(pages[position / PAGE], kv, first, p.n_kv_heads, unit) + start : 0;
 #pragma unroll
         for (int row = 0; row < PAGE; row += step) {
             const bool is_here = is_there && position + first + row < to;
             __half *h = out + (page * PAGE + row) * stride;
-            const size_t element = is_here ? from + row * p.head_dim : 0;
-            if (F32) {
-                float4 x = *(const float4 *)((const float *)cache.data + element);
+            const size_t element = is_here ? from + row * unit : 0;
+            if (FORM != HALVES) {
+                float4 x = four_of<FORM>(cache, element, is_here ? d : 0, p.head_dim);
                 if (!is_here) x = make_float4(0, 0, 0, 0);
                 *(uint2 *)h = make_uint2(two_halves(x.x, x.y), two_halves(x.z, x.w));
                 *(uint2 *)(h + TILE * stride) =
@@ -144,8 +156,8 @@ static __device__ __forceinline__ void multiply_pairs(float (*c)[4], const uint3
 }
 
 /* Scores of 16 queries with a tile of keys. */
-template <int DIM, int TILE, bool F32>
-static __device__ __forceinline__ void multiply_keys(float (&s)[TILE / 8][4], Tiles<DIM, TILE, F32> m)
+template <int DIM, int TILE, int FORM>
+static __device__ __forceinline__ void multiply_keys(float (&s)[TILE / 8][4], Tiles<DIM, TILE, FORM> m)
 {
     const uint32_t warp = threadIdx.x / 32 % WARPS, lane = threadIdx.x % 32;
     const uint32_t q = shared_address(m.q + (warp * 16 + lane % 16) * m.stride + lane / 16 * 8);
@@ -163,7 +175,7 @@ static __device__ __forceinline__ void multiply_keys(float (&s)[TILE / 8][4], Ti
         for (int j = 0; j < TILE / 16; j++) load_matrices(b[j], k + j * 16 * m.stride * 2 + d * 32);
         multiply_pairs(s, high, b);
         multiply_pairs(s, low, b);
-        if (!F32) continue;
+        if (FORM == HALVES) continue;
 #pragma unroll
         for (int j = 0; j < TILE / 16; j++) load_matrices(b[j], k + m.keys * 2 + j * 16 * m.stride * 2 + d * 32);
         multiply_pairs(s, high, b);
@@ -237,9 +249,9 @@ static __device__ __forceinline__ void weights_of(uint32_t (&a)[4], const float 
     }
 }
 
-template <int DIM, int TILE, bool F32>
+template <int DIM, int TILE, int FORM>
 static __device__ __forceinline__ void add_values(float (&o)[DIM / 8][4], const float (&s)[TILE / 8][4],
-                                                  Tiles<DIM, TILE, F32> m)
+                                                  Tiles<DIM, TILE, FORM> m)
 {
     constexpr int pairs = 4; /* of columns of values at once */
     const uint32_t lane = threadIdx.x % 32;
@@ -256,7 +268,7 @@ static __device__ __forceinline__ void add_values(float (&o)[DIM / 8][4], const 
             for (int j = 0; j < pairs; j++) load_transposed(b[j], at + j * 32);
             multiply_pairs(o + d, high, b);
             multiply_pairs(o + d, low, b);
-            if (!F32) continue;
+            if (FORM == HALVES) continue;
 #pragma unroll
             for (int j = 0; j < pairs; j++) load_transposed(b[j], at + m.keys * 2 + j * 32);
             multiply_pairs(o + d, high, b);
@@ -370,11 +382,11 @@ static __device__ __forceinline__ void merge_groups(float *room, Row (&row)[2], 
     }
 }
 
-template <int DIM, int TILE, bool F32, int GROUPS>
+template <int DIM, int TILE, int FORM, int GROUPS>
 static __global__ void __launch_bounds__(GROUPS *THREADS) flash(const __grid_constant__ tern_cuda_attention p)
 {
     extern __shared__ __align__(16) __half memory[];
-    const Tiles<DIM, TILE, F32> tiles(memory);
+    const Tiles<DIM, TILE, FORM> tiles(memory);
     const uint32_t t0 = (gridDim.y - 1 - blockIdx.y) * QUERIES, head = blockIdx.x;
     const uint32_t kv = head / (p.n_heads / p.n_kv_heads), place = threadIdx.x / 32 % WARPS * 16 + threadIdx.x % 32 / 4;
     Queries<DIM, GROUPS> queries;
@@ -407,8 +419,8 @@ static __global__ void __launch_bounds__(GROUPS *THREADS) flash(const __grid_con
             row[half].is_mine |= in_run[half];
         }
         group_wait();
-        load_tile<DIM, TILE, F32>(p, p.k_cache, pages, kv, from, to, tiles.k);
-        load_tile<DIM, TILE, F32>(p, p.v_cache, pages, kv, from, to, tiles.v);
+        load_tile<DIM, TILE, FORM>(p, p.k_cache, pages, kv, from, to, tiles.k);
+        load_tile<DIM, TILE, FORM>(p, p.v_cache, pages, kv, from, to, tiles.v);
         if (!is_loaded) queries.store(tiles.q, tiles.stride, p.scale * TERN_LOG2E);
         is_loaded = true;
         __syncthreads();
@@ -418,7 +430,7 @@ static __global__ void __launch_bounds__(GROUPS *THREADS) flash(const __grid_con
             multiply_keys(s, tiles);
             group_wait();
             if (at + GROUPS * TILE < to)
-                load_tile<DIM, TILE, F32>(p, p.k_cache, pages, kv, at + GROUPS * TILE, to, tiles.k);
+                load_tile<DIM, TILE, FORM>(p, p.k_cache, pages, kv, at + GROUPS * TILE, to, tiles.k);
             else copies_commit();
             if (p.softcap > 0) cap_scores(s, p.softcap);
             hide_scores(s, row, in_run, at);
@@ -433,44 +445,46 @@ static __global__ void __launch_bounds__(GROUPS *THREADS) flash(const __grid_con
             add_values(o, s, tiles);
             group_wait();
             if (at + GROUPS * TILE < to)
-                load_tile<DIM, TILE, F32>(p, p.v_cache, pages, kv, at + GROUPS * TILE, to, tiles.v);
+                load_tile<DIM, TILE, FORM>(p, p.v_cache, pages, kv, at + GROUPS * TILE, to, tiles.v);
         }
     }
     if (GROUPS > 1) merge_groups<DIM>((float *)memory, row, o);
     if (threadIdx.x < THREADS) write_rows<DIM>(p, row, o, t0 + place, head);
 }
 
-template <int DIM, int TILE, bool F32, int GROUPS>
+template <int DIM, int TILE, int FORM, int GROUPS>
 static cudaError_t start(const tern_cuda_attention *p, cudaStream_t stream)
 {
-    constexpr size_t bytes = Tiles<DIM, TILE, F32>::bytes(GROUPS);
-    const auto kernel = flash<DIM, TILE, F32, GROUPS>;
+    constexpr size_t bytes = Tiles<DIM, TILE, FORM>::bytes(GROUPS);
+    const auto kernel = flash<DIM, TILE, FORM, GROUPS>;
     const cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (e == cudaErrorInvalidValue && GROUPS > 1) {
         (void)cudaGetLastError();
-        return start<DIM, TILE, F32, 1>(p, stream);
+        return start<DIM, TILE, FORM, 1>(p, stream);
     }
     if (e != cudaSuccess) return e;
     const dim3 blocks(p->n_heads, (p->count.most + QUERIES - 1) / QUERIES);
     return tern_launch(kernel, blocks, GROUPS * THREADS, bytes, stream, *p);
 }
 
-template <int DIM, int TILE, bool F32>
+template <int DIM, int TILE, int FORM>
 static cudaError_t start_groups(const tern_cuda_attention *p, cudaStream_t stream)
 {
     const bool few = p->n_heads * ((p->count.most + QUERIES - 1) / QUERIES) <= FEW_BLOCKS;
-    return few || F32 || DIM > 128 ? start<DIM, TILE, F32, 2>(p, stream) : start<DIM, TILE, F32, 1>(p, stream);
+    return few || FORM != HALVES || DIM > 128 ? start<DIM, TILE, FORM, 2>(p, stream)
+                                              : start<DIM, TILE, FORM, 1>(p, stream);
 }
 
-template <bool F32> static cudaError_t start_dim(const tern_cuda_attention *p, cudaStream_t stream)
+template <int FORM> static cudaError_t start_dim(const tern_cuda_attention *p, cudaStream_t stream)
 {
-    if (p->head_dim <= 64) return start_groups<64, 64, F32>(p, stream);
-    if (p->head_dim <= 128) return start_groups<128, 64, F32>(p, stream);
-    return start_groups<256, 32, F32>(p, stream);
+    if (p->head_dim <= 64) return start_groups<64, 64, FORM>(p, stream);
+    if (p->head_dim <= 128) return start_groups<128, 64, FORM>(p, stream);
+    return start_groups<256, 32, FORM>(p, stream);
 }
 
 cudaError_t tern_cuda_flash(const tern_cuda_attention *p, cudaStream_t stream)
 {
     if (p->head_dim > 256 || p->head_dim % 8 || p->k_cache.f32 != p->v_cache.f32) return cudaErrorInvalidValue;
-    return p->k_cache.f32 ? start_dim<true>(p, stream) : start_dim<false>(p, stream);
+    if (p->k_cache.bits) return start_dim<BLOCKS>(p, stream);
+    return p->k_cache.f32 ? start_dim<FLOATS>(p, stream) : start_dim<HALVES>(p, stream);
 }

@@ -24,8 +24,10 @@ static tern_cuda_place place(const tern_prepared *p, tern_view pages)
 
 static tern_cuda_cache cache(const tern_prepared *p, tern_view view)
 {
+    const tern_cache_type *type = tern_cache_type_of(p->graph->values[view.value].dtype);
     return (tern_cuda_cache){.data = tern_cuda__address(p, view.value),
-                             .f32 = p->graph->values[view.value].dtype == TERN_DTYPE_F32};
+                             .f32 = type->dtype == TERN_DTYPE_F32,
+                             .bits = type->elements > 1 ? type->bytes * 8 / type->elements : 0};
 }
 
 static tern_cuda_rope rope_of(const tern_prepared *p, const tern_op *op)
@@ -115,12 +117,30 @@ void tern_cuda__rope_attention(const tern_prepared *p, const tern_op *op, tern_c
                                        .sinks = tern_cuda__floats(p, op->sinks)};
 }
 
+static tern_status check_caches(const tern_graph *graph, const tern_op *op, tern_view k, tern_view v, tern_error *err)
+{
+    const tern_cache_type *keys = tern_cache_type_of(graph->values[k.value].dtype),
+                          *values = tern_cache_type_of(graph->values[v.value].dtype);
+    if ((keys->elements > 1) != (values->elements > 1))
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "cuda: %s: keys in %s and values in %s: both with blocks, or none, expected",
+                         tern_op_name(op->kind), keys->name, values->name);
+    if (keys->elements > 1 && op->head_dim % TERN_CUDA_BLOCK_HEADS)
+        return tern_fail(err, TERN_UNSUPPORTED, "cuda: %s: keys in %s: heads of %u: a multiple of %d expected",
+                         tern_op_name(op->kind), keys->name, op->head_dim, TERN_CUDA_BLOCK_HEADS);
+    return TERN_OK;
+}
+
+tern_status tern_cuda__rope_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
+{
+    if (op->kind == TERN_OP_KV_WRITE)
+        return check_caches(graph, op, op->in[TERN_KV_WRITE_K_CACHE], op->in[TERN_KV_WRITE_V_CACHE], err);
+    return check_caches(graph, op, op->in[TERN_ROPE_KV_K_CACHE], op->in[TERN_ROPE_KV_V_CACHE], err);
+}
+
 tern_status tern_cuda__attention_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
 {
-    const tern_dtype type = graph->values[op->in[TERN_ATTENTION_K_CACHE].value].dtype;
-    if (type != TERN_DTYPE_F32 && type != TERN_DTYPE_F16)
-        return tern_fail(err, TERN_UNSUPPORTED, "cuda: attention: a cache of %s: f16 or f32 expected",
-                         tern_cache_type_of(type)->name);
+    TERN_TRY(check_caches(graph, op, op->in[TERN_ATTENTION_K_CACHE], op->in[TERN_ATTENTION_V_CACHE], err));
     if (op->head_dim <= MOST_DIM && op->n_heads % op->n_kv_heads == 0) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED, "cuda: attention: heads of %u: at most %d expected", op->head_dim,
                      MOST_DIM);

@@ -52,8 +52,12 @@ static __global__ void rope(tern_cuda_rope p)
     const tern_cuda_cache cache = is_k ? p.k_cache : p.v_cache;
     if (!cache.data) return;
     const uint32_t page = p.place.pages[p.place.sequences[t] * p.place.max_pages + position / TERN_CUDA_PAGE];
-    const size_t at = tern_cache_at(page, head, position, p.n_kv_heads, p.head_dim);
-    for (uint32_t d = lane; d < p.head_dim; d += 32) tern_cache_put(cache, at + d, x[d]);
+    const size_t at = tern_cache_at(page, head, position, p.n_kv_heads, 1);
+    if (cache.bits) {
+        tern_block_store(cache, at, x, p.head_dim);
+        return;
+    }
+    for (uint32_t d = lane; d < p.head_dim; d += 32) tern_cache_put(cache, at * p.head_dim + d, x[d]);
 }
 
 cudaError_t tern_cuda_run_rope(const tern_cuda_rope *p, cudaStream_t stream)

@@ -61,6 +61,11 @@ static __device__ __forceinline__ uint32_t row_count(const Linear &l)
     return l.count ? min(*l.count * l.times, l.n) : l.n;
 }
 
+static __device__ __forceinline__ uint32_t first_row(const Linear &l)
+{
+    return l.first ? *l.first * l.times : 0;
+}
+
 // As the CPU's activations (ops/ref/ref.h), within the float budget of devices.
 static __device__ __forceinline__ float activated(uint32_t kind, float g)
 {

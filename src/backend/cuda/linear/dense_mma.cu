@@ -255,8 +255,8 @@ template <int F> static __global__ void __launch_bounds__(THREADS) dense_mma(con
     __shared__ float inverse[TOKENS];
     __half *xs = tiles, *ws = tiles + 2 * PLANE;
     const uint32_t warp = threadIdx.x >> 5, lane = threadIdx.x & 31, side = warp & 1, g = lane >> 2;
-    const uint32_t first_token = blockIdx.y * TOKENS, count = row_count(l);
-    if (first_token >= count) return;
+    if (blockIdx.y * TOKENS >= row_count(l)) return;
+    const uint32_t first_token = first_row(l) + blockIdx.y * TOKENS, count = first_row(l) + row_count(l);
     const Tile at = tile_of(l, blockIdx.x, l.gated ? TILE_ROWS / 2 : TILE_ROWS);
     const float *row = (const float *)l.x + (size_t)min(first_token + threadIdx.x / 2, count - 1) * l.x_stride;
     const __half *xw = xs + (warp >> 1) * 32 * STRIDE;

@@ -69,9 +69,10 @@ static __global__ void __launch_bounds__(WARPS * 32)
 {
     extern __shared__ __align__(16) float xs[];
     const uint32_t lane = threadIdx.x & 31, warps = blockDim.x / 32;
-    const uint32_t first_token = blockIdx.y * NT, count = row_count(l);
-    if (first_token >= count) return;
-    const uint32_t tokens = min(count - first_token, (uint32_t)NT), units = units_of<F>(l.cols, l.row_bytes);
+    const uint32_t count = row_count(l);
+    if (blockIdx.y * NT >= count) return;
+    const uint32_t first_token = first_row(l) + blockIdx.y * NT;
+    const uint32_t tokens = min(count - blockIdx.y * NT, (uint32_t)NT), units = units_of<F>(l.cols, l.row_bytes);
     stage<NT>(l, xs, first_token, tokens, width);
     for (uint32_t tile = blockIdx.x * warps + (threadIdx.x >> 5); tile < tiles; tile += gridDim.x * warps) {
         const Pair q = pair_of(l, tile);

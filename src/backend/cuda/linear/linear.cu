@@ -32,7 +32,7 @@ static __device__ float with_bias(const tern_cuda_linear &p, uint32_t part, uint
 
 static __global__ void linear(tern_cuda_linear p)
 {
-    const uint32_t t = blockIdx.y;
+    uint32_t t = blockIdx.y;
     uint32_t at = blockIdx.x * WARPS + threadIdx.x / 32, part = 0, n = p.weight[0].rows / p.n_experts, row = at;
     if (t >= tern_rows_now(p.count)) return;
     while (!p.gated && row >= n && part + 1 < p.n_parts) {
@@ -40,6 +40,7 @@ static __global__ void linear(tern_cuda_linear p)
         n = p.weight[++part].rows / p.n_experts;
     }
     if (row >= n) return;
+    t += tern_first_row(p.count);
     if (p.routes && p.routes[2 * t] >= p.n_experts) return; /* no expert: another run's row */
     if (p.routes) row += p.routes[2 * t] * n;
     float y = with_bias(p, part, row, t);
@@ -55,7 +56,7 @@ bool tern_cuda_has_linear(uint32_t format, bool q8)
 }
 
 /* An adapter beside a layer, for many rows. */
-static bool is_narrow(const tern_cuda_linear *p)
+bool tern_cuda_linear_is_narrow(const tern_cuda_linear *p)
 {
     const tern_cuda_weight *w = &p->weight[0];
     const bool plain = !p->routes && p->n_experts == 1 && p->x_times == 1 && p->n_parts == 1 && !p->gated;
@@ -82,9 +83,10 @@ static cudaError_t run_narrow(const tern_cuda_linear *p, cudaStream_t stream)
 static cudaError_t run_parts(const tern_cuda_linear *p, cudaStream_t stream)
 {
     tern_cuda_product product;
-    if (is_narrow(p)) return run_narrow(p, stream);
+    if (tern_cuda_linear_is_narrow(p)) return run_narrow(p, stream);
     if (tern_cuda_product_of(p, p->device, &product)) {
-        const tern_cuda_product_kernel kernel = tern_cuda_product_select(&product, p->device);
+        const tern_cuda_product_kernel kernel =
+            p->kernel ? (tern_cuda_product_kernel)(p->kernel - 1) : tern_cuda_product_select(&product, p->device);
         return (cudaError_t)tern_cuda_product_launch(&product, kernel, p->device, stream);
     }
     uint32_t rows = 0;

@@ -25,13 +25,13 @@ void tern_cuda__lower_linear(const tern_prepared *p, const tern_op *op, tern_cud
 {
     const tern_view x = op->in[TERN_LINEAR_X];
     const bool q8 = tern_cuda__is_q8(p->graph, x), routed = op->route.cols != 0;
-    if (tern_cuda__is_head(p->graph, op)) {
+    if (!op->group && tern_cuda__is_head(p->graph, op)) {
         tern_cuda__lower_head(p, op, out);
         return;
     }
     out->run = run;
     tern_cuda_linear *l = &out->params.linear;
-    *l = (tern_cuda_linear){.count = tern_cuda__count(p, op->rows),
+    *l = (tern_cuda_linear){.count = tern_cuda__group_count(p, op),
                             .n_parts = op->n_parts,
                             .residual = tern_cuda__rows(p, op->residual),
                             .out = tern_cuda__rows(p, op->out),
@@ -48,6 +48,7 @@ void tern_cuda__lower_linear(const tern_prepared *p, const tern_op *op, tern_cud
         l->bias[i] = tern_cuda__floats(p, op->bias[i]);
         out->weight_bytes += (uint64_t)l->weight[i].rows * l->weight[i].row_bytes;
     }
+    tern_cuda__choose_product(p, op, out);
     if (!routed) return;
     l->routes = (const uint32_t *)(const void *)tern_cuda__address(p, op->route.value);
     if (p->graph->values[x.value].rows == TERN_ROWS_TOKENS) l->x_times = p->graph->n_routes;

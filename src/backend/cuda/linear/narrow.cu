@@ -73,8 +73,9 @@ template <bool ALIGNED> static __global__ void __launch_bounds__(INNER, 1) narro
     __shared__ __align__(16) float w[SIDE][CHUNK];
     __shared__ float sums[4][4][MINE * SIDE];
     const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = warp / 4, stripe = warp % 4;
-    const uint32_t t0 = blockIdx.x * ROWS, n0 = blockIdx.y * SIDE, rows = tern_rows_now(p.count);
-    if (t0 >= rows) return;
+    if (blockIdx.x * ROWS >= tern_rows_now(p.count)) return;
+    const uint32_t first = tern_first_row(p.count), rows = first + tern_rows_now(p.count);
+    const uint32_t t0 = first + blockIdx.x * ROWS, n0 = blockIdx.y * SIDE;
     const float *x[MINE];
     float c[MINE * SIDE];
 #pragma unroll
@@ -149,9 +150,10 @@ static __device__ __forceinline__ void put_four(const tern_cuda_narrow &p, uint3
 template <bool ALIGNED> static __global__ void __launch_bounds__(OUTER) narrow_k(tern_cuda_narrow p)
 {
     __shared__ __align__(16) float x[SIDE][TALL], w[SIDE][WIDE];
-    const uint32_t ty = threadIdx.x / 16, tx = threadIdx.x % 16, rows = tern_rows_now(p.count);
-    const uint32_t t0 = blockIdx.y * TALL, n0 = blockIdx.x * WIDE;
-    if (t0 >= rows) return;
+    if (blockIdx.y * TALL >= tern_rows_now(p.count)) return;
+    const uint32_t first = tern_first_row(p.count), rows = first + tern_rows_now(p.count);
+    const uint32_t ty = threadIdx.x / 16, tx = threadIdx.x % 16, t0 = first + blockIdx.y * TALL;
+    const uint32_t n0 = blockIdx.x * WIDE;
     float c[4][8] = {};
     for (uint32_t k0 = 0; k0 < p.k; k0 += SIDE) {
         __syncthreads();

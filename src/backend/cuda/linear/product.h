@@ -35,6 +35,7 @@ typedef struct tern_cuda_product {
     uint32_t cols, row_bytes; /* row_bytes: a multiple of 16; ternary: of 32 */
     uint32_t n, usual;        /* the most rows of x; those that most steps have */
     const uint32_t *count;    /* times `times`: the rows of this run */
+    const uint32_t *first;    /* times `times`: where they begin; NULL: at row 0. Of f32 rows alone */
     uint32_t times;
     bool gated, q8; /* q8: x is int8 rows (TERN_DTYPE_Q8), for ternary weights */
     uint32_t activation;
@@ -64,7 +65,8 @@ typedef enum tern_cuda_product_kernel {
     TERN_CUDA_PRODUCT_TERNARY_MMA,   /* int8 rows, many: mma.sync */
     TERN_CUDA_PRODUCT_TERNARY_WGMMA, /* int8 rows, from a few on, on sm_90a: wgmma */
     TERN_CUDA_PRODUCT_DENSE_VEC,     /* f32 rows, few */
-    TERN_CUDA_PRODUCT_DENSE_MMA      /* f32 rows, many: halves on tensor cores */
+    TERN_CUDA_PRODUCT_DENSE_MMA,     /* f32 rows, many: halves on tensor cores */
+    TERN_CUDA_PRODUCT_KERNELS
 } tern_cuda_product_kernel;
 
 /* The product that an op is. False when these kernels lack it: weights of several experts or formats, a gate with a
@@ -81,6 +83,8 @@ typedef struct tern_cuda_tiling {
 tern_cuda_tiling tern_cuda_product_tiling(const tern_cuda_product *l, const tern_cuda_product_device *d);
 /* Blocks of a cluster that share the columns in TERN_CUDA_PRODUCT_DENSE_MMA. */
 uint32_t tern_cuda_product_splits(const tern_cuda_product *l, const tern_cuda_product_device *d);
+/* Whether a kernel can have the product in the place of that one; false of no kernel. */
+bool tern_cuda_product_serves(const tern_cuda_product *l, uint32_t kernel, const tern_cuda_product_device *d);
 /* Starts it on a stream (a cudaStream_t); gives a cudaError_t, 0: success. */
 int tern_cuda_product_launch(const tern_cuda_product *l, tern_cuda_product_kernel kernel,
                              const tern_cuda_product_device *d, void *stream);

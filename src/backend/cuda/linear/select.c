@@ -115,6 +115,7 @@ bool tern_cuda_product_of(const tern_cuda_linear *p, const tern_cuda_product_dev
                                .n = p->count.most,
                                .usual = p->count.usual,
                                .count = p->count.n,
+                               .first = p->count.first,
                                .times = p->count.times,
                                .gated = p->gated,
                                .activation = p->activation};
@@ -176,4 +177,16 @@ uint32_t tern_cuda_product_splits(const tern_cuda_product *l, const tern_cuda_pr
     if (n > steps) n = steps;
     while (n > 1 && !d->clusters[n]) n--;
     return n ? n : 1;
+}
+
+bool tern_cuda_product_serves(const tern_cuda_product *l, uint32_t kernel, const tern_cuda_product_device *d)
+{
+    switch (kernel) {
+    case TERN_CUDA_PRODUCT_TERNARY_VEC:
+    case TERN_CUDA_PRODUCT_TERNARY_MMA: return l->q8;
+    case TERN_CUDA_PRODUCT_TERNARY_WGMMA: return l->q8 && d->capability == 90;
+    case TERN_CUDA_PRODUCT_DENSE_VEC:
+    case TERN_CUDA_PRODUCT_DENSE_MMA: return !l->q8;
+    default: return false;
+    }
 }

@@ -56,7 +56,7 @@ void tern_cuda__lower_quantize(const tern_prepared *p, const tern_op *op, tern_c
 
 static tern_cuda_elements elements(const tern_prepared *p, const tern_op *op, tern_view a, tern_view b)
 {
-    return (tern_cuda_elements){.count = tern_cuda__count(p, op->rows),
+    return (tern_cuda_elements){.count = tern_cuda__group_count(p, op),
                                 .a = tern_cuda__rows(p, a),
                                 .b = tern_cuda__rows(p, b),
                                 .out = tern_cuda__rows(p, op->out),

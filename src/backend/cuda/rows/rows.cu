@@ -215,9 +215,11 @@ struct combined {
 
 template <typename Op> static __global__ void elements(tern_cuda_elements p)
 {
-    const uint32_t t = blockIdx.y, c = blockIdx.x * THREADS + threadIdx.x;
+    const uint32_t c = blockIdx.x * THREADS + threadIdx.x;
     tern_follow();
-    if (t < tern_rows_now(p.count) && c < p.cols) p.out.data[(size_t)t * p.out.stride + c] = Op::at(p, t, c);
+    if (blockIdx.y >= tern_rows_now(p.count) || c >= p.cols) return;
+    const uint32_t t = tern_first_row(p.count) + blockIdx.y;
+    p.out.data[(size_t)t * p.out.stride + c] = Op::at(p, t, c);
 }
 
 template <typename Op> static cudaError_t run_elements(const tern_cuda_elements *p, cudaStream_t stream)

@@ -86,7 +86,7 @@ typedef struct tern_cuda_walking {
 
 struct tern_prepared {
     const tern_cuda_product_device *device; /* of its backend */
-    const tern_cuda *cuda; /* NULL in tests without one */
+    const tern_cuda *cuda;                  /* NULL in tests without one */
     const tern_graph *graph;
     const tern_binding *bindings;
     tern_cuda_launch *launches; /* [n_launches], in the graph's order */

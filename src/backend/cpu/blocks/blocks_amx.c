@@ -189,7 +189,7 @@ INLINE vec less_minima(const form e, const uint32_t *minima, const int32_t *pair
 INLINE void add_block(const form e, const panel *p, uint32_t row, uint32_t b, const int32_t *sums, uint32_t first,
                       tokens *io)
 {
-    const vec d = e.powers ? vec_load_bf16(&p->d[b][row]) : vec_load_f16(&p->d[b][row]),
+    const vec d = e.powers ? vec_mul(vec_set(0.5f), vec_load_bf16(&p->d[b][row])) : vec_load_f16(&p->d[b][row]),
               dmin = e.minima ? vec_load_f16(&p->dmin[b][row]) : vec_set(0);
     const float *scales = &io->scales[first][b];
     const int32_t *pairs = &io->pairs[first][b * pairs_of(e)];

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "backend/cpu/blocks/nibbles_avx2.h"
 #include "backend/cpu/blocks/unpack.h"
 #include "backend/cpu/floats/avx2.h"
 
@@ -86,11 +87,19 @@ static inline ivec ivec_dot_words(words_16 a, words_16 b)
     return _mm256_madd_epi16((__m256i)a, (__m256i)b);
 }
 
+/* Sums of neighbouring lanes, those of a first in each half: two shuffles are half of what vphaddd costs. */
+static inline ivec add_neighbours(ivec a, ivec b)
+{
+    const vec x = _mm256_castsi256_ps(a), y = _mm256_castsi256_ps(b);
+    return _mm256_add_epi32(_mm256_castps_si256(_mm256_shuffle_ps(x, y, 0x88)),
+                            _mm256_castps_si256(_mm256_shuffle_ps(x, y, 0xdd)));
+}
+
 /* Eight vectors to one: the sum of the lanes of each. */
 static inline __attribute__((always_inline)) ivec sum_lanes_8(const ivec *v)
 {
-    const ivec a = _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3])),
-               b = _mm256_hadd_epi32(_mm256_hadd_epi32(v[4], v[5]), _mm256_hadd_epi32(v[6], v[7]));
+    const ivec a = add_neighbours(add_neighbours(v[0], v[1]), add_neighbours(v[2], v[3])),
+               b = add_neighbours(add_neighbours(v[4], v[5]), add_neighbours(v[6], v[7]));
     return _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
 }
 

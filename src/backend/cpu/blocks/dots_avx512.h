@@ -7,16 +7,8 @@
 #include <string.h>
 
 #define SET_BITS(word) (codes_32) _mm256_movm_epi8(word)
-#define NIBBLES_32(p)  (codes_32) two_nibbles(p)
 
-/* 16 bytes, and the same shifted down by four bits. */
-static inline __m256i two_nibbles(const void *p)
-{
-    const __m256i q = _mm256_broadcastsi128_si256(_mm_loadu_si128(p));
-    const __m256i shifts = _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4);
-    return _mm256_and_si256(_mm256_srlv_epi32(q, shifts), _mm256_set1_epi8(15));
-}
-
+#include "backend/cpu/blocks/nibbles_avx2.h"
 #include "backend/cpu/blocks/unpack.h"
 #include "backend/cpu/floats/avx512.h"
 

@@ -23,7 +23,7 @@ typedef int16_t words_16 __attribute__((vector_size(32)));
 /* One block: columns 32 i .. 32 i + 31 in codes[i]; scales of runs of 16 columns. */
 typedef struct unpacked {
     codes_32 codes[TERN_BLOCKS_MAX / 32];
-    uint16_t d, dmin; /* f16 bits; d of scales that are powers of two: bf16 bits */
+    uint16_t d, dmin; /* f16 bits; d of scales that are powers of two: bf16 bits of its double */
     words_16 scales, minima;
 } unpacked;
 
@@ -70,20 +70,6 @@ INLINE_UNPACK void unpack_q8_0(const uint8_t *block, unpacked *out)
 {
     memcpy(&out->d, block, 2);
     out->codes[0] = load_32(block + 2);
-}
-
-/* Twice the numbers of eight magnitudes and a sign: 0, 1, 2, 3, 4, 6, 8, 12. */
-INLINE_UNPACK codes_32 doubled_numbers(codes_32 code)
-{
-    const codes_32 m = code & 7, sign = (codes_32)(code > 7);
-    const codes_32 all = m + ((codes_32)(m > 4) & (m - 4)) + ((codes_32)(m > 6) & 2);
-    return (all ^ sign) - sign;
-}
-
-INLINE_UNPACK void unpack_mxfp4(const uint8_t *block, unpacked *out)
-{
-    out->d = (uint16_t)(tern_f32_bits(0.5f * tern_e8m0_to_f32(block[0])) >> 16);
-    out->codes[0] = doubled_numbers(nibbles_32(block + 1));
 }
 
 INLINE_UNPACK void unpack_q6_k(const uint8_t *block, unpacked *out)
@@ -156,12 +142,13 @@ INLINE_UNPACK void unpack_q5_k(const uint8_t *block, unpacked *out)
     }
 }
 
-/* X(name, elements, bytes, largest, offset, is_signed, scaled, minima, powers) */
+/* What of these has no integer scales and few bits is read in unpack_small.h. X(name, elements, bytes, largest, offset,
+ * is_signed, scaled, minima, powers) */
 #define BLOCKS_LIST(X)                                                                                                 \
     X(q8_0, 32, 34, 255, 0, true, false, false, false)                                                                 \
     X(q6_k, 256, 210, 63, 32, false, true, false, false)                                                               \
     X(q5_k, 256, 176, 31, 0, false, true, true, false)                                                                 \
     X(q4_k, 256, 144, 15, 0, false, true, true, false)                                                                 \
-    X(mxfp4, 32, 17, 12, 0, true, false, false, true)
+    X(mxfp4, 32, 17, 24, 12, false, false, false, true)
 
 #endif

@@ -70,16 +70,34 @@ INLINE_UNPACK void unpack_q5_1(const uint8_t *block, unpacked *out)
     out->codes[0] = nibbles_32(block + 8) | (set_bits(block + 4) & 16);
 }
 
-INLINE_UNPACK void unpack_iq4_nl(const uint8_t *block, unpacked *out)
+/* The numbers of a table at the nibbles of 16 bytes. */
+INLINE_UNPACK codes_32 look_up_32(const uint8_t *p, const uint8_t *values)
 {
-    static const int8_t values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+#ifdef LOOK_UP_32
+    return LOOK_UP_32(p, values);
+#else
     bytes_16 q;
     bvec table;
-    memcpy(&q, block + 2, sizeof q);
+    memcpy(&q, p, sizeof q);
     memcpy(&table, values, sizeof table);
+    return join_halves((bytes_16)bvec_look_up(table, (bvec)(q & 15)), (bytes_16)bvec_look_up(table, (bvec)(q >> 4)));
+#endif
+}
+
+/* Its numbers as signed bytes: -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113. */
+INLINE_UNPACK void unpack_iq4_nl(const uint8_t *block, unpacked *out)
+{
+    static const uint8_t values[16] = {129, 152, 173, 191, 207, 221, 234, 246, 1, 13, 25, 38, 53, 69, 89, 113};
     memcpy(&out->d, block, 2);
-    out->codes[0] =
-        join_halves((bytes_16)bvec_look_up(table, (bvec)(q & 15)), (bytes_16)bvec_look_up(table, (bvec)(q >> 4)));
+    out->codes[0] = look_up_32(block + 2, values);
+}
+
+/* 12 more than twice the numbers of eight magnitudes and a sign: 0, 1, 2, 3, 4, 6, 8, 12. */
+INLINE_UNPACK void unpack_mxfp4(const uint8_t *block, unpacked *out)
+{
+    static const uint8_t values[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+    out->d = (uint16_t)(block[0] << 7 | (block[0] ? 0 : 0x40));
+    out->codes[0] = look_up_32(block + 1, values);
 }
 
 INLINE_UNPACK void unpack_q2_0(const uint8_t *block, unpacked *out)

@@ -3,7 +3,7 @@
 #include "backend/cpu/floats/avx512.h"
 
 #include "backend/cpu/dense/dense.inc"
-#include "backend/cpu/dense/halves_avx512.h"
+#include "backend/cpu/dense/halves_f16c.h"
 #include "base/half.h"
 
 /* The scales of four blocks, and the minima that follow them. */

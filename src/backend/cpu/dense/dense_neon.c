@@ -4,4 +4,5 @@
 #include "backend/cpu/dense/codes.inc"
 #include "backend/cpu/dense/floats.inc"
 #include "backend/cpu/dense/k_codes.inc"
+#include "backend/cpu/dense/nibbles.inc"
 #include "backend/cpu/dense/quants.inc"

@@ -2,7 +2,7 @@
 #include "backend/cpu/floats/avx512.h"
 
 #include "backend/cpu/dense/dense.inc"
-#include "backend/cpu/dense/halves_avx512.h"
+#include "backend/cpu/dense/halves_f16c.h"
 
 INLINE void prepare_q8_0(const uint8_t *blocks, block_state *state)
 {

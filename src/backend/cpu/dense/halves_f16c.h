@@ -1,6 +1,6 @@
-/* The f16 scales of blocks on AVX-512. */
-#ifndef TERN_BACKEND_CPU_DENSE_HALVES_AVX512_H
-#define TERN_BACKEND_CPU_DENSE_HALVES_AVX512_H
+/* The f16 scales of blocks on levels with F16C. */
+#ifndef TERN_BACKEND_CPU_DENSE_HALVES_F16C_H
+#define TERN_BACKEND_CPU_DENSE_HALVES_F16C_H
 
 #include <immintrin.h>
 #include <stdint.h>

@@ -1,0 +1,24 @@
+/* The nibbles of 16 bytes as 32 codes, for levels with vectors of 256 bits or more. */
+#ifndef TERN_BACKEND_CPU_BLOCKS_NIBBLES_AVX2_H
+#define TERN_BACKEND_CPU_BLOCKS_NIBBLES_AVX2_H
+
+#include <immintrin.h>
+
+#define NIBBLES_32(p)         (codes_32) two_nibbles(p)
+#define LOOK_UP_32(p, values) (codes_32) numbers_of_nibbles(p, values)
+
+/* 16 bytes, and the same shifted down by four bits. */
+static inline __m256i two_nibbles(const void *p)
+{
+    const __m256i q = _mm256_broadcastsi128_si256(_mm_loadu_si128(p));
+    const __m256i shifts = _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4);
+    return _mm256_and_si256(_mm256_srlv_epi32(q, shifts), _mm256_set1_epi8(15));
+}
+
+/* The bytes of a table of 16 at those nibbles. */
+static inline __m256i numbers_of_nibbles(const void *p, const void *values)
+{
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(values)), two_nibbles(p));
+}
+
+#endif

@@ -269,7 +269,10 @@ endif()
 if(TERN_PYTHON AND TERN_MPI_FOUND AND MPIEXEC_EXECUTABLE AND NOT TERN_SANITIZE)
   add_test(NAME ranks COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/ranks/test_ranks.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:tern>
     ${PROJECT_SOURCE_DIR}/models/stories.gguf ${PROJECT_SOURCE_DIR}/../shared/fixtures)
-  set_tests_properties(ranks PROPERTIES TIMEOUT 900 LABELS checks RUN_SERIAL ON ENVIRONMENT "${TERN_TEST_ENVIRONMENT};PYTHONDONTWRITEBYTECODE=1")
+  add_test(NAME ranks_training COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/ranks/test_training.py ${MPIEXEC_EXECUTABLE}
+    $<TARGET_FILE:tern> ${PROJECT_SOURCE_DIR}/models/stories.gguf ${PROJECT_SOURCE_DIR}/../shared/fixtures)
+  set_tests_properties(ranks ranks_training PROPERTIES TIMEOUT 900 LABELS checks RUN_SERIAL ON ENVIRONMENT
+    "${TERN_TEST_ENVIRONMENT};PYTHONDONTWRITEBYTECODE=1")
   add_dependencies(tests tern_mpi)
 endif()
 

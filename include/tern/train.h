@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tern/ranks.h"
 #include "tern/status.h"
 
 #ifdef __cplusplus
@@ -165,6 +166,11 @@ typedef struct tern_finetune_options {
     void (*on_event)(void *context, const tern_finetune_event *event); /* may be NULL */
     bool (*go_on)(void *context); /* asked often; false: saves a checkpoint and stops. May be NULL */
     void *context;
+
+    /* Processes that train one model together on the CPU (tern/ranks.h), each by this call with the same options and
+     * files, callbacks aside: they share the `accumulate` passes of each step, at least one each. The result is that of
+     * one process, bit for bit. Rank 0 writes the files and asks go_on. NULL: alone. */
+    tern_ranks *ranks;
 } tern_finetune_options;
 
 TERN_API tern_finetune_options tern_finetune_defaults(void);

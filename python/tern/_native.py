@@ -216,7 +216,7 @@ class FinetuneOptions(Structure):
         ("sample_every", c_uint64), ("sample_prompt", c_char_p), ("sample_tokens", c_uint32), ("plot", c_bool), ("backend", c_char_p), ("device", c_char_p),
         ("n_threads", c_uint32), ("pin", c_bool), ("validation", c_bool), ("profile", c_bool),
         ("cpu_features", c_char_p), ("power", c_char_p), ("max_temp", c_double), ("thermal_trace", c_char_p), ("on_event", ON_EVENT),
-        ("go_on", GO_ON), ("context", c_void_p)]
+        ("go_on", GO_ON), ("context", c_void_p), ("ranks", c_void_p)]
 
 
 class FinetuneResult(Structure):

@@ -47,13 +47,20 @@ typedef struct tern_flag_group {
     bool more; /* for all of its flags */
 } tern_flag_group;
 
+/* What the processes are that mpirun has started with a command. */
+typedef enum tern_ranked {
+    TERN_RANKED_ALONE,    /* refused: it is for one */
+    TERN_RANKED_FOLLOWED, /* rank 0 runs it, the others what it does with its engine */
+    TERN_RANKED_TOGETHER  /* all run it */
+} tern_ranked;
+
 typedef struct tern_command {
     const char *name;
     const char *usage;                       /* what follows the name */
     const char *summary;                     /* one line */
     const char *detail;                      /* more lines, or NULL */
     const tern_flag_group *groups;           /* ends with one without flags */
-    bool ranks;                              /* several processes may run it together (apps/ranks.h) */
+    tern_ranked ranks;                       /* whether several processes may run it together (apps/ranks.h) */
     uint32_t min_args, max_args;             /* words that are no flags */
     void (*defaults)(tern_options *options); /* may be NULL: all zero */
     /* Does the work; an error is printed by the caller. CANCELLED after Ctrl-C. */

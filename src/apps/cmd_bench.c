@@ -204,7 +204,7 @@ const tern_command tern_command_bench = {
         "Prefill is compared with the rate of integer dot products in registers, decode with the rate at which the\n"
         "same threads, or the same GPU, read memory; both are measured in the same run.",
     .groups = groups,
-    .ranks = true,
+    .ranks = TERN_RANKED_FOLLOWED,
     .defaults = defaults,
     .run = run,
 };

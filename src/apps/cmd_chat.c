@@ -344,7 +344,7 @@ const tern_command tern_command_chat = {
         "ends with \\ goes on in the next one, and three quotes begin and end a message of several lines. /help\n"
         "inside lists the commands.",
     .groups = groups,
-    .ranks = true,
+    .ranks = TERN_RANKED_FOLLOWED,
     .defaults = defaults,
     .run = run,
 };

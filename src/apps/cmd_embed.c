@@ -162,6 +162,6 @@ const tern_command tern_command_embed = {
     .detail = "Without -p and -f every line of standard input is a text. Each text gives a line of numbers: the hidden "
               "states after the last norm, pooled.",
     .groups = groups,
-    .ranks = true,
+    .ranks = TERN_RANKED_FOLLOWED,
     .run = run,
 };

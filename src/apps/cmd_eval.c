@@ -172,7 +172,7 @@ const tern_command tern_command_eval = {
               "{\"prompt\": ..., \"choices\": [...], \"answer\": 0} or {\"prompt\": ..., \"answer\": ...}.\n"
               "With --lora each file is answered twice, without the adapters and with them.",
     .groups = groups,
-    .ranks = true,
+    .ranks = TERN_RANKED_FOLLOWED,
     .min_args = 1,
     .max_args = 64,
     .defaults = defaults,

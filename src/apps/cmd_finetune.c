@@ -1,6 +1,7 @@
 /* tern finetune: a model learns from text, all its weights or an adapter; tern train: a small model from nothing, its
  * tokenizer too. */
 #include "apps/open.h"
+#include "apps/ranks.h"
 #include "apps/train_flags.h"
 #include "apps/train_show.h"
 
@@ -17,13 +18,18 @@ static tern_status train(const tern_options *options, const char *model, tern_tr
     TERN_TRY(tern_train_read_flags(options, words, &how, err));
     tern_train_show show = {.json = options->json, .log_every = options->log_every};
     how.model = model;
-    how.on_event = tern_train_show_event;
-    how.go_on = go_on;
-    how.context = &show;
+    how.ranks = tern_app_ranks();
+    if (how.n_threads == 0) how.n_threads = tern_app_rank_threads();
+    if (tern_app_is_first()) {
+        how.on_event = tern_train_show_event;
+        how.go_on = go_on;
+        how.context = &show;
+    }
     tern_app_say_on_interrupt("\nstopping after this step, with a checkpoint; Ctrl-C once more stops at once\n");
     tern_status status = tern_finetune(&how, &result, err);
     tern_app_say_on_interrupt(NULL);
     tern_train_show_end(&show);
+    if (!tern_app_is_first()) return status;
     if (status == TERN_OK && !how.dry_run) tern_train_show_result(&show, &result);
     if (status == TERN_CANCELLED) fprintf(stderr, "%s\n", err->message);
     return status;
@@ -67,6 +73,7 @@ const tern_command tern_command_finetune = {
     .groups = finetune_groups,
     .defaults = tern_train_defaults,
     .max_args = 0,
+    .ranks = TERN_RANKED_TOGETHER,
     .run = run_finetune,
 };
 
@@ -105,5 +112,6 @@ const tern_command tern_command_train = {
     .groups = train_groups,
     .defaults = tern_train_defaults,
     .max_args = 0,
+    .ranks = TERN_RANKED_TOGETHER,
     .run = run_train,
 };

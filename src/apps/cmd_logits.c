@@ -142,7 +142,7 @@ const tern_command tern_command_logits = {
     .summary = "Write the logits of given tokens as raw numbers",
     .detail = "Standard output gets little-endian f32 rows [n][vocabulary].",
     .groups = groups,
-    .ranks = true,
+    .ranks = TERN_RANKED_FOLLOWED,
     .defaults = defaults,
     .run = run,
 };

@@ -246,7 +246,7 @@ const tern_command tern_command_perplexity = {
         "With --save-all-logits the second half of each window is scored, as llama.cpp does, and --kl-base compares.\n"
         "Adapters go with the model of -m, not with that of --against: the same model there shows what they change.",
     .groups = groups,
-    .ranks = true,
+    .ranks = TERN_RANKED_FOLLOWED,
     .min_args = 0,
     .max_args = 1,
     .run = run,

@@ -258,7 +258,7 @@ const tern_command tern_command_run = {
     .detail = "Without -m the bundled model writes a story. Statistics go to standard error, where that is a\n"
               "terminal, or with -v.",
     .groups = groups,
-    .ranks = true,
+    .ranks = TERN_RANKED_FOLLOWED,
     .max_args = 1,
     .defaults = defaults,
     .run = run,

@@ -8,8 +8,8 @@
 #include "apps/open.h"
 #include "base/cpu.h"
 
-static tern_ranks *ranks; /* of this process; NULL: it is alone */
-static bool engine_opened;
+static tern_ranks *ranks;            /* of this process; NULL: it is alone */
+static bool engine_opened, together; /* what the others take part in has begun */
 
 /* What a starter of MPI says of its processes: OpenMPI's names, then those of MPICH and Slurm. */
 static uint32_t number_of(const char *const *names)
@@ -39,6 +39,7 @@ tern_status tern_app_join(const tern_command *command, tern_error *err)
     if (!command->ranks)
         return tern_fail(err, TERN_UNSUPPORTED, "%u processes found, started by mpirun: tern %s is for one", started(),
                          command->name);
+    together = command->ranks == TERN_RANKED_TOGETHER;
     return tern_ranks_open(&ranks, err);
 }
 
@@ -53,8 +54,18 @@ static tern_status follow(const tern_options *options, tern_error *err)
 
 tern_status tern_app_run_ranked(const tern_command *command, const tern_options *options, tern_error *err)
 {
-    if (ranks && tern_ranks_rank(ranks) > 0) return follow(options, err);
+    if (!tern_app_is_first() && !together) return follow(options, err);
     return command->run(options, err);
+}
+
+tern_ranks *tern_app_ranks(void)
+{
+    return ranks;
+}
+
+bool tern_app_is_first(void)
+{
+    return !ranks || tern_ranks_rank(ranks) == 0;
 }
 
 const char *tern_app_rank_words(void)
@@ -66,7 +77,7 @@ const char *tern_app_rank_words(void)
 
 void tern_app_leave(bool failed)
 {
-    tern_ranks_close(ranks, failed || !engine_opened);
+    tern_ranks_close(ranks, failed || (!engine_opened && !together));
     ranks = NULL;
 }
 

@@ -7,8 +7,12 @@
 /* Joins the others, where mpirun has started several of this program (by the environment that it leaves). Errors:
  * UNSUPPORTED (no module for MPI; a command for one process). */
 tern_status tern_app_join(const tern_command *command, tern_error *err);
-/* Runs the command: as rank 0, or alone, its own function; as another rank what rank 0 does with its engine. */
+/* Runs the command: as rank 0, or alone, its own function; as another rank the same where all run it together, else
+ * what rank 0 does with its engine. */
 tern_status tern_app_run_ranked(const tern_command *command, const tern_options *options, tern_error *err);
+/* NULL: this process is alone, and the first. */
+tern_ranks *tern_app_ranks(void);
+bool tern_app_is_first(void);
 /* "rank 2: " where there are several; else "". */
 const char *tern_app_rank_words(void);
 /* At the end; with `failed` all others end too, and so does this process, with status 1. */

@@ -35,6 +35,7 @@ typedef struct tern_graph_update {
     bool decays;
     float threshold, clamp; /* as in tern_op */
     bool has_master;        /* the weight is made from a master: ternary, or dense while it is blended */
+    bool elsewhere;         /* no norm and no step of it here: another rank's. It keeps its number */
 } tern_graph_update;
 
 typedef enum tern_graph_phase {
@@ -55,12 +56,15 @@ typedef struct tern_graph_in_backward {
     bool norms; /* SUM_SQUARES of its gradient, into `norms` */
     bool steps; /* UPDATE, and with `sync` REQUANTIZE where there is a master; without steps the gradient becomes 0 */
     bool sync;
+    /* The gradient is added to a sum, without steps: a MASTER in F32, to which SGD at a rate of -1 adds it (TRAINING
+     * has lr -1 and clip 1). With `norms` that of this gradient, as UPDATE takes what is no number for one. */
+    bool sums;
 } tern_graph_in_backward;
 
 /* Puts these ops into a graph that was differentiated and is unplanned. Gradients are brief then
  * (tern_graph.brief_gradients): each lives from its first op to here, and they share memory that is zero before and
- * after each run. At least one of norms and steps. The bits are those of tern_graph_build_updates on whole gradients:
- * streams and norms have the same numbers. Errors: OUT_OF_MEMORY, INVALID_ARGUMENT. */
+ * after each run. At least one of norms, steps and sums. The bits are those of tern_graph_build_updates on whole
+ * gradients: streams and norms have the same numbers. Errors: OUT_OF_MEMORY, INVALID_ARGUMENT. */
 tern_status tern_graph_update_in_backward(tern_graph *graph, const tern_graph_in_backward *what, tern_error *err);
 
 #endif

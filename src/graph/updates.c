@@ -95,6 +95,17 @@ static void add_norms_value(builder *u, size_t n)
     u->graph->norms = add_value(u, norms).value;
 }
 
+static void add_sum(builder *u, const tern_graph_update *of)
+{
+    const tern_op op = {.kind = TERN_OP_UPDATE,
+                        .optimizer = TERN_OPTIMIZER_SGD,
+                        .n_in = TERN_UPDATE_GRADIENT + 2,
+                        .in = {[TERN_UPDATE_WEIGHT] = state(u, of->weight, TERN_STATE_MASTER, TERN_DTYPE_F32),
+                               [TERN_UPDATE_GRADIENT] = state(u, of->weight, TERN_STATE_GRADIENT, TERN_DTYPE_F32),
+                               [TERN_UPDATE_GRADIENT + 1] = training(u)}};
+    add_op(u, op, (tern_view){.value = TERN_NO_VALUE});
+}
+
 static void add_norm(builder *u, const tern_graph_update *of, size_t number, bool clears)
 {
     tern_view gradient = state(u, of->weight, TERN_STATE_GRADIENT, TERN_DTYPE_F32);
@@ -164,6 +175,7 @@ tern_status tern_graph_build_updates(tern_graph *graph, const tern_config *confi
     add_params(&u);
     if (phase == TERN_GRAPH_NORMS) add_norms_value(&u, n_updates);
     for (size_t i = 0; i < n_updates; i++) {
+        if (updates[i].elsewhere && phase != TERN_GRAPH_REQUANTIZE) continue;
         if (phase == TERN_GRAPH_NORMS) add_norm(&u, &updates[i], i, false);
         else add_step(&u, &updates[i], i, phase == TERN_GRAPH_UPDATE, sync);
     }
@@ -191,13 +203,14 @@ static void find_last(const tern_graph *g, const tern_graph_in_backward *what, s
 static void add_in_backward(builder *u, const tern_graph_in_backward *what, size_t number)
 {
     const tern_graph_update *of = &what->updates[number];
-    if (what->norms) add_norm(u, of, number, !what->steps);
+    if (what->norms) add_norm(u, of, number, !what->steps && !what->sums);
+    if (what->sums) add_sum(u, of);
     if (what->steps) add_step(u, of, number, true, what->sync);
 }
 
 tern_status tern_graph_update_in_backward(tern_graph *graph, const tern_graph_in_backward *what, tern_error *err)
 {
-    if (graph->n_ops == 0 || what->n == 0 || (!what->norms && !what->steps))
+    if (graph->n_ops == 0 || what->n == 0 || (!what->norms && !what->steps && !what->sums))
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "a backward of %zu ops with updates of %zu weights, nothing to do: at least one expected",
                          graph->n_ops, what->n);

@@ -12,7 +12,7 @@
 
 #include "ranks/ranks.h"
 
-enum { TAG_GATHER = 1, TAG_TELL, TAG_BEAT, SPINS = 64, SHORT_WAIT_US = 20000, NAP_US = 300 };
+enum { TAG_GATHER = 1, TAG_SWAP, TAG_TELL, TAG_BEAT, SPINS = 64, SHORT_WAIT_US = 20000, NAP_US = 300 };
 
 typedef struct mpi_ranks {
     tern_ranks base;
@@ -68,6 +68,20 @@ static void listen(mpi_ranks *r)
     }
 }
 
+/* Whoever waits for a rank says that it is silent, and all end. One that computes for long waits for none: it is ended
+ * from here, a little later. */
+static void end_if_silent(mpi_ranks *r, long long now)
+{
+    for (int i = 0; i < (int)r->base.n; i++) {
+        if (i == (int)r->base.rank || now - atomic_load(&r->heard_us[i]) < 1000LL * TERN_RANKS_LONG_SILENCE_MS)
+            continue;
+        fprintf(stderr, "tern: rank %d does not answer: nothing was heard of it for %d s, so all ranks end\n", i,
+                TERN_RANKS_LONG_SILENCE_MS / 1000);
+        fflush(NULL);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+}
+
 static void *heart(void *context)
 {
     mpi_ranks *r = context;
@@ -79,6 +93,7 @@ static void *heart(void *context)
         last = now;
         beat(r);
         listen(r);
+        end_if_silent(r, now);
         nap(1000L * TERN_RANKS_BEAT_MS);
     }
     listen(r);
@@ -142,7 +157,27 @@ static tern_status gather(tern_ranks *ranks, const void *mine, const size_t *byt
         r->peers[n] = i;
         MPI_Isend(at, (int)bytes[ranks->rank], MPI_BYTE, i, TAG_GATHER, r->data, &r->requests[n++]);
     }
-    return await(r, n, false, err);
+    return await(r, n, true, err);
+}
+
+static tern_status swap(tern_ranks *ranks, const void *out, const size_t *out_bytes, void *in, const size_t *in_bytes,
+                        tern_error *err)
+{
+    mpi_ranks *r = self(ranks);
+    const char *from = out;
+    char *to = in;
+    int n = 0;
+    for (int i = 0; i < (int)ranks->n; from += out_bytes[i], to += in_bytes[i], i++) {
+        if (i == (int)ranks->rank) {
+            memcpy(to, from, in_bytes[i]);
+            continue;
+        }
+        r->peers[n] = i;
+        if (in_bytes[i]) MPI_Irecv(to, (int)in_bytes[i], MPI_BYTE, i, TAG_SWAP, r->data, &r->requests[n++]);
+        r->peers[n] = i;
+        if (out_bytes[i]) MPI_Isend(from, (int)out_bytes[i], MPI_BYTE, i, TAG_SWAP, r->data, &r->requests[n++]);
+    }
+    return await(r, n, true, err);
 }
 
 static tern_status tell(tern_ranks *ranks, const void *data, size_t bytes, tern_error *err)
@@ -213,8 +248,13 @@ tern_status tern_ranks_module_open(tern_ranks **ranks, tern_error *err)
     MPI_Comm_size(MPI_COMM_WORLD, &n);
     MPI_Comm_dup(MPI_COMM_WORLD, &r->data);
     MPI_Comm_dup(MPI_COMM_WORLD, &r->beats);
-    r->base = (tern_ranks){
-        .rank = (uint32_t)rank, .n = (uint32_t)n, .gather = gather, .tell = tell, .hear = hear, .close = close_ranks};
+    r->base = (tern_ranks){.rank = (uint32_t)rank,
+                           .n = (uint32_t)n,
+                           .gather = gather,
+                           .swap = swap,
+                           .tell = tell,
+                           .hear = hear,
+                           .close = close_ranks};
     for (int i = 0; i < TERN_MAX_RANKS; i++) atomic_store(&r->heard_us[i], now_us());
     *ranks = &r->base;
     if (n > TERN_MAX_RANKS || pthread_create(&r->heart, NULL, heart, r) == 0) return TERN_OK;

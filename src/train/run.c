@@ -180,8 +180,9 @@ static tern_status open_all(tern_run *run, tern_error *err)
     TERN_TRY(open_backend(run, err));
     if (!run->o->dry_run) {
         TERN_TRY(tern_run__list_settings(run, err));
+        TERN_TRY(tern_run__agree(run, err));
         TERN_TRY(tern_run__find_checkpoint(run, err));
-        TERN_TRY(tern_run__rehearse_result(run, err));
+        if (tern_run__is_first(run)) TERN_TRY(tern_run__rehearse_result(run, err));
     }
     TERN_TRY(plan(run, err));
     return open_trainer(run, err);
@@ -217,7 +218,7 @@ static void close_all(tern_run *run)
 static tern_status start(tern_run *run, tern_error *err)
 {
     TERN_TRY(tern_run__alloc_rows(run, err));
-    TERN_TRY(tern_run__open_curve(run, run->saved_step, err));
+    if (tern_run__is_first(run)) TERN_TRY(tern_run__open_curve(run, run->saved_step, err));
     for (size_t i = run->curve.n; i-- > 0;) /* of a run that goes on */
         if (!isnan(run->curve.points[i].validation)) run->result.first_validation = run->curve.points[i].validation;
     TERN_TRY(tern_run__restore(run, err));
@@ -230,7 +231,7 @@ static tern_status keep(tern_run *run, tern_error *err)
 {
     const uint64_t step = tern_trainer_steps(run->trainer);
     if (step != run->saved_step) TERN_TRY(tern_run__save(run, err));
-    if (run->o->plot) TERN_TRY(tern_run__plot(run, err));
+    if (run->o->plot && tern_run__is_first(run)) TERN_TRY(tern_run__plot(run, err));
     return tern_fail(err, TERN_CANCELLED, "stopped after step %llu of %llu; %s goes on from there with --resume",
                      (unsigned long long)step, (unsigned long long)run->params.n_steps, run->state_path);
 }
@@ -260,6 +261,7 @@ static tern_status train(tern_run *run, tern_error *err)
     count_result(run);
     tern_run__tell_profile(run);
     if (tern_trainer_steps(run->trainer) != run->saved_step) TERN_TRY(tern_run__save(run, err));
+    if (!tern_run__is_first(run)) return TERN_OK;
     TERN_TRY(tern_run__flush_curve(run, err));
     if (run->o->plot) TERN_TRY(tern_run__plot(run, err));
     return tern_run__write_result(run, err);

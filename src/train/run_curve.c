@@ -120,6 +120,7 @@ tern_status tern_run__flush_curve(tern_run *run, tern_error *err)
 
 tern_status tern_run__add_point(tern_run *run, const tern_run_point *point, tern_error *err)
 {
+    if (!tern_run__is_first(run)) return TERN_OK;
     TERN_TRY(keep(&run->curve, point, err));
     print_point(run->curve.csv, point);
     return TERN_OK;

@@ -103,7 +103,8 @@ tern_status tern_run__find_folder(tern_run *run, tern_error *err)
     run->checkpoint_dir = run->folder ? tern_run__path(run, "checkpoint") : NULL;
     run->state_path = run->checkpoint_dir ? tern_path_join(run->checkpoint_dir, "state.safetensors") : NULL;
     if (!run->state_path) return tern_fail_alloc(err, 4096);
-    return o->dry_run || !o->output ? TERN_OK : check_output(run, err);
+    if (o->dry_run || !o->output || !tern_run__is_first(run)) return TERN_OK;
+    return check_output(run, err);
 }
 
 /* One run at a time works in a folder. The lock goes with the process, however that ends. */
@@ -123,7 +124,7 @@ static tern_status lock_folder(tern_run *run, tern_error *err)
 
 tern_status tern_run__make_folders(tern_run *run, tern_error *err)
 {
-    if (run->lock >= 0) return TERN_OK;
+    if (run->lock >= 0 || !tern_run__is_first(run)) return TERN_OK;
     run->fresh_folder = access(run->folder, F_OK) != 0;
     TERN_TRY(tern_folder_make(run->folder, err));
     TERN_TRY(tern_folder_make(run->checkpoint_dir, err));

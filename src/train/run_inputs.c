@@ -146,7 +146,9 @@ static tern_status open_side(tern_run *run, const side *s, tern_train_data **dat
     }
     char *path = tern_run__path(run, s->name);
     tern_status status;
-    TERN_GOTO(path ? tokenize(run, s, path, err) : tern_fail_alloc(err, strlen(s->name)));
+    if (!path) TERN_GOTO(tern_fail_alloc(err, strlen(s->name)));
+    if (tern_run__is_first(run)) TERN_GOTO(tokenize(run, s, path, err));
+    TERN_GOTO(tern_run__await_first(run, err));
     TERN_GOTO(tern_train_data_open(data, path, err));
 fail:
     tern_free(path);

@@ -99,6 +99,18 @@ typedef struct tern_run_progress {
 } tern_run_progress;
 bool tern_run__progress(void *context, float done);
 
+/* ---- several processes (run_ranks.c); alone each is the first and decides nothing */
+
+/* Whether this is the process that makes and writes files and says what it does. */
+bool tern_run__is_first(const tern_run *run);
+tern_status tern_run__check_ranks(const tern_run *run, tern_error *err);
+/* What rank 0 has decided, to all. */
+tern_status tern_run__decide(const tern_run *run, uint32_t *what, tern_error *err);
+/* The others wait here until rank 0 has come as far: what it made is there. */
+tern_status tern_run__await_first(const tern_run *run, tern_error *err);
+/* Whether all ranks have the settings, and so the files, of rank 0. Errors: INVALID_ARGUMENT (what differs). */
+tern_status tern_run__agree(const tern_run *run, tern_error *err);
+
 /* ---- options: words to params; what the model and the data decide */
 
 tern_status tern_run__read_options(tern_run *run, tern_error *err);

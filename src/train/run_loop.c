@@ -146,9 +146,10 @@ static tern_status evaluate_rows(tern_run *run, uint32_t first, uint32_t n, doub
     return TERN_OK;
 }
 
+/* As many rows at a time as a step has, whose passes several processes share. */
 static tern_status mean_loss(tern_run *run, double *loss, tern_error *err)
 {
-    const uint32_t n_rows = tern_train_pack_about(run->validation)->n_rows, batch = run->params.batch;
+    const uint32_t n_rows = tern_train_pack_about(run->validation)->n_rows, batch = (uint32_t)run->rows.n;
     double sum = 0;
     uint64_t n_labels = 0;
     for (uint32_t first = 0; first < n_rows; first += batch)
@@ -166,7 +167,7 @@ static tern_status take_best(tern_run *run, double loss, tern_error *err)
     run->best_loss = loss;
     run->best_step = step_of(run);
     run->n_worse = 0;
-    return tern_run__save_best(run, err);
+    return tern_run__is_first(run) ? tern_run__save_best(run, err) : TERN_OK;
 }
 
 static tern_status evaluate(tern_run *run, double *loss, tern_error *err)
@@ -260,6 +261,24 @@ static bool wants_save(const tern_run *run)
     return tern_run__seconds() - run->saved_at >= save_seconds;
 }
 
+/* By the clock, and so by that of rank 0. */
+static tern_status save_when_due(tern_run *run, tern_error *err)
+{
+    uint32_t save = wants_save(run);
+    if (!tern_run__may_save(run)) return TERN_OK;
+    TERN_TRY(tern_run__decide(run, &save, err));
+    return save ? tern_run__save(run, err) : TERN_OK;
+}
+
+/* CANCELLED on all ranks when the first is told to stop. */
+static tern_status go_on(const tern_run *run, tern_error *err)
+{
+    tern_error why = {0};
+    uint32_t stops = tern_run__go_on(run, &why) != TERN_OK;
+    TERN_TRY(tern_run__decide(run, &stops, err));
+    return stops ? tern_fail(err, TERN_CANCELLED, "stopped") : TERN_OK;
+}
+
 static tern_status step(tern_run *run, tern_error *err)
 {
     tern_trainer_result r;
@@ -276,9 +295,9 @@ static tern_status step(tern_run *run, tern_error *err)
     if (run->validation && (due(point.step, run->evaluate_every) || is_last(run)))
         TERN_TRY(evaluate(run, &point.validation, err));
     TERN_TRY(tern_run__add_point(run, &point, err));
-    if (due(point.step, run->o->sample_every)) TERN_TRY(show_sample(run, err));
-    if (tern_run__may_save(run) && wants_save(run)) TERN_TRY(tern_run__save(run, err));
-    return is_last(run) ? TERN_OK : tern_run__rest(run, busy, err);
+    if (due(point.step, run->o->sample_every) && tern_run__is_first(run)) TERN_TRY(show_sample(run, err));
+    TERN_TRY(save_when_due(run, err));
+    return is_last(run) || !tern_run__is_first(run) ? TERN_OK : tern_run__rest(run, busy, err);
 }
 
 static bool should_stop(const tern_run *run)
@@ -304,7 +323,7 @@ tern_status tern_run__loop(tern_run *run, tern_error *err)
         const double now = tern_run__seconds();
         smooth(&run->total_seconds, now - before, run->n_timed);
         before = now;
-        if (tern_run__may_save(run)) TERN_TRY(tern_run__go_on(run, err));
+        if (tern_run__may_save(run)) TERN_TRY(go_on(run, err));
     }
     run->result.stopped_early = !is_last(run);
     return TERN_OK;

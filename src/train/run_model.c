@@ -160,9 +160,10 @@ tern_status tern_run__make_model(tern_run *run, char **path, tern_error *err)
     if (!weights) return tern_fail_alloc(err, strlen(run->folder) + 32);
     /* Written last: where it is, all is. */
     tern_status status = TERN_OK;
-    if (run->o->resume && tern_file_exists(weights)) goto fail;
-    TERN_GOTO(tern_run__make_folders(run, err));
-    TERN_GOTO(run->o->model ? tern_run__add_tokens(run, *path, err) : make_new(run, *path, err));
+    const bool there = (run->o->resume && tern_file_exists(weights)) || !tern_run__is_first(run);
+    if (!there) TERN_GOTO(tern_run__make_folders(run, err));
+    if (!there) TERN_GOTO(run->o->model ? tern_run__add_tokens(run, *path, err) : make_new(run, *path, err));
+    TERN_GOTO(tern_run__await_first(run, err));
 fail:
     tern_free(weights);
     return status;

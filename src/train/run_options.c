@@ -119,7 +119,9 @@ tern_status tern_run__read_options(tern_run *run, tern_error *err)
     tern_trainer_params *p = &run->params;
     *p = tern_trainer_defaults();
     TERN_TRY(check_numbers(o, err));
+    TERN_TRY(tern_run__check_ranks(run, err));
     TERN_TRY(read_words(run, err));
+    p->ranks = o->ranks;
     p->accumulate = o->accumulate;
     p->checkpoint = o->checkpoint;
     p->optimizer_in_backward = o->optimizer_in_backward;

@@ -74,8 +74,22 @@ static json_t *describe(const tern_run *run)
                      run->settings);
 }
 
+/* Another rank than the first sends what it has of each item. */
+static tern_status send_state(const tern_run *run, size_t n_states, tern_error *err)
+{
+    items x;
+    tern_status status;
+    TERN_GOTO(list(&x, run, n_states, err));
+    for (size_t i = 0; i < x.n; i++)
+        if (x.places[i].state != TERN_STATE_MASTER) TERN_GOTO(read_item(&x, i, NULL, err));
+fail:
+    free_items(&x);
+    return status;
+}
+
 static tern_status write_state(const tern_run *run, const char *path, size_t n_states, tern_error *err)
 {
+    if (!tern_run__is_first(run)) return send_state(run, n_states, err);
     items x;
     json_t *about = describe(run);
     tern_status status = about ? list(&x, run, n_states, err) : tern_fail_alloc(err, sizeof(json_t));
@@ -123,9 +137,10 @@ tern_status tern_run__save_best(tern_run *run, tern_error *err)
 tern_status tern_run__save(tern_run *run, tern_error *err)
 {
     const uint64_t step = tern_trainer_steps(run->trainer);
-    TERN_TRY(tern_run__flush_curve(run, err));
+    if (tern_run__is_first(run)) TERN_TRY(tern_run__flush_curve(run, err));
     TERN_TRY(write_state(run, run->state_path, N_KEPT, err));
-    remove_other_best(run);
+    if (tern_run__is_first(run)) remove_other_best(run);
+    TERN_TRY(tern_run__await_first(run, err)); /* none may end while it writes */
     run->saved_step = step;
     run->saved_at = tern_run__seconds();
     tern_run__emit(run, (tern_finetune_event){.kind = TERN_FINETUNE_SAVED, .text = run->state_path});

@@ -10,6 +10,7 @@ void tern_trainer__deinit(tern_trainer *t)
     for (size_t i = 0; i < t->n_made; i++) {
         tern_trainer__free_weight(t, &t->made[i]);
         for (int state = 0; state < TERN_STATE_COUNT; state++) b->buffer_free(b, t->made[i].states[state]);
+        b->buffer_free(b, t->made[i].pass);
     }
     for (size_t i = 0; i < t->n_fixed; i++)
         if (!t->fixed[i].borrowed) b->buffer_free(b, t->fixed[i].buffer);
@@ -23,6 +24,8 @@ void tern_trainer__deinit(tern_trainer *t)
     tern_free(t->fixed);
     tern_free(t->losses);
     tern_free(t->norms);
+    tern_free_aligned(t->exchange);
+    tern_free(t->zeros);
     tern_free(t->routes);
     tern_free(t->expert_rows);
 }
@@ -32,8 +35,9 @@ static tern_status open_parts(tern_trainer *t, tern_error *err)
     TERN_TRY(tern_trainer__check_plan(t, err));
     TERN_TRY(tern_trainer__check_graphs(t, err));
     t->losses = tern_calloc(t->plan.n_tokens, sizeof *t->losses);
-    t->norms = tern_calloc(t->n_learning, sizeof *t->norms);
+    t->norms = tern_calloc(t->n_learning + 1, sizeof *t->norms);
     if (!t->losses || !t->norms) return tern_fail_alloc(err, (t->plan.n_tokens + t->n_learning) * sizeof(float));
+    TERN_TRY(tern_trainer__make_exchange(t, err));
     TERN_TRY(tern_trainer__make_counts(t, err));
     TERN_TRY(tern_trainer__allocate(t, err));
     TERN_TRY(tern_trainer__prepare(t, err));
@@ -66,6 +70,10 @@ tern_status tern_trainer_finish(tern_trainer *trainer, tern_error *err)
             t->backend->buffer_free(t->backend, t->made[i].states[state]);
             t->made[i].states[state] = NULL;
         }
+    for (size_t i = 0; i < t->n_made; i++) {
+        t->backend->buffer_free(t->backend, t->made[i].pass);
+        t->made[i].pass = NULL;
+    }
     for (size_t i = 0; i < t->n_made; i++)
         if (t->made[i].shown.ternary) tern_trainer__free_weight(t, &t->made[i]);
     return TERN_OK;

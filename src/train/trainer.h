@@ -6,6 +6,7 @@
 #include "infer/engine.h"
 #include "model/adapter.h"
 #include "ops/ref/update.h"
+#include "ranks/ranks.h"
 #include "train/pack.h"
 
 /* Low-rank adapters on a frozen model (arXiv:2106.09685). */
@@ -43,8 +44,13 @@ typedef struct tern_trainer_params {
         *freeze; /* [n_freeze] patterns (fnmatch) of the names in the Hugging Face form; what matches stays */
     size_t n_freeze;
     tern_trainer_lora lora;
-    uint64_t seed;             /* dropout, stochastic rounding, new adapters */
-    uint64_t memory_limit;     /* bytes on the device; 0: what it has */
+    uint64_t seed;         /* dropout, stochastic rounding, new adapters */
+    uint64_t memory_limit; /* bytes on the device; 0: what it has */
+    /* Processes that train together, on the CPU, in step: each has the same model and parameters and makes the same
+     * calls with the same rows. They share the passes of a step, `accumulate` of them, at least one each, in turn; and
+     * the gradients' sums and the moments by whole tensors (ZeRO-1, arXiv:1910.02054). The bits are those of one
+     * process. Borrowed; NULL: alone. */
+    tern_ranks *ranks;
     bool from_nothing;         /* the model is new: an adapter beside it is no way out of too little memory */
     const tern_engine *engine; /* of the same model and backend: weights that stay as they are lie there already and are
                                 * borrowed, which leaves its sessions as they were; NULL: the trainer makes its own */
@@ -134,7 +140,9 @@ typedef struct tern_trainer_tensor {
 size_t tern_trainer_n_tensors(const tern_trainer *trainer);
 const tern_trainer_tensor *tern_trainer_tensor_at(const tern_trainer *trainer, size_t i);
 /* The bytes of one state of a tensor, tern_row_bytes(dtype, cols, rows), MASTER for all kinds of weights: for
- * checkpoints, exports and tests. Writing MASTERs takes effect with tern_trainer_sync. */
+ * checkpoints, exports and tests. Writing MASTERs takes effect with tern_trainer_sync. Of several ranks all
+ * read and write the same states in the same order; rank 0 gets the bytes of any, the others those of MASTERs (bytes of
+ * another state may be NULL there). */
 tern_status tern_trainer_read(tern_trainer *trainer, size_t i, tern_state state, void *bytes, tern_error *err);
 tern_status tern_trainer_write(tern_trainer *trainer, size_t i, tern_state state, const void *bytes, tern_error *err);
 /* Requantises everything from the masters, and sets the number of steps done. */

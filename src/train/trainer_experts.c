@@ -29,6 +29,12 @@ static void count_layer(tern_trainer *t, const tern_train_row *rows, size_t n_ro
         for (size_t i = 0; i < (size_t)rows[r].n_used * k; i++) counts[t->routes[r * t->params.seq * k + i].expert]++;
 }
 
+void tern_trainer__clear_counts(tern_trainer *t)
+{
+    const size_t n = (size_t)t->config->n_layers * t->config->n_experts;
+    if (t->expert_rows) memset(t->expert_rows, 0, n * sizeof *t->expert_rows);
+}
+
 tern_status tern_trainer__count_experts(tern_trainer *t, const tern_trainer_graph *g, const tern_train_row *rows,
                                         size_t n_rows, tern_error *err)
 {
@@ -36,8 +42,7 @@ tern_status tern_trainer__count_experts(tern_trainer *t, const tern_trainer_grap
     tern_trainer_work *w = &t->work;
     const uint64_t bytes = (uint64_t)t->plan.n_tokens * c->n_experts_used * sizeof *t->routes;
     if (!t->expert_rows) return TERN_OK;
-    if (w->n_runs == 0 && w->n_reads == 1)
-        memset(t->expert_rows, 0, (size_t)c->n_layers * c->n_experts * sizeof *t->expert_rows);
+    if (w->n_runs == 0 && w->n_reads == 1) tern_trainer__clear_counts(t);
     uint32_t layer = 0;
     for (size_t i = 0; i < g->graph.n_values; i++) {
         if (!tern_value_is_routes(&g->graph.values[i]) || layer++ < w->n_reads - 1) continue;

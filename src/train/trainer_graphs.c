@@ -27,20 +27,22 @@ void tern_trainer__count_rows(tern_trainer_plan *plan, const tern_config *config
     plan->n_tokens = (uint32_t)(n_chunks * chunk);
 }
 
-/* The graph of a step, differentiated; with optimizer_in_backward what becomes of its gradients too. */
+/* The graph of a step, differentiated; with optimizer_in_backward, or several passes to a step, what becomes of its
+ * gradients too. */
 static tern_status differentiate(const tern_trainer *t, tern_trainer_graph_kind kind, tern_graph *graph,
                                  tern_error *err)
 {
     const tern_graph_backward_options backward = {.checkpoint = t->params.checkpoint};
-    const bool steps = kind != TERN_TRAINER_STEP;
+    const bool sums = tern_trainer__sums(t), steps = kind != TERN_TRAINER_STEP;
     const tern_graph_in_backward what = {.updates = t->updates[0],
                                          .n = t->n_learning,
                                          .norms = !steps || t->params.clip == 0,
                                          .steps = steps,
-                                         .sync = kind == TERN_TRAINER_UPDATE};
+                                         .sync = kind == TERN_TRAINER_UPDATE,
+                                         .sums = sums};
     tern_trainer__keep_routes(graph);
     TERN_TRY(tern_graph_differentiate(graph, &backward, err));
-    return t->params.optimizer_in_backward ? tern_graph_update_in_backward(graph, &what, err) : TERN_OK;
+    return sums || t->params.optimizer_in_backward ? tern_graph_update_in_backward(graph, &what, err) : TERN_OK;
 }
 
 static tern_status build_training(tern_trainer *t, tern_trainer_graph_kind kind, tern_error *err)
@@ -91,12 +93,23 @@ static bool describe_updates(tern_trainer *t)
                                                .decays = !tern_role_is_vector(m->shown.role),
                                                .threshold = p->threshold,
                                                .clamp = p->clamp,
-                                               .has_master = m->shown.ternary};
+                                               .has_master = m->shown.ternary,
+                                               .elsewhere = !tern_trainer__owns(t, m)};
         t->updates[1][i] = t->updates[0][i];
         t->updates[1][i].clamp = 0;
         masters = masters || m->shown.ternary;
     }
     return masters;
+}
+
+/* Each rank takes the steps of its own tensors; all make the codes of all, once they have the masters. */
+static tern_status build_shared(tern_trainer *t, bool masters, tern_error *err)
+{
+    bool any = false;
+    for (size_t i = 0; i < t->n_learning; i++) any = any || tern_trainer__owns(t, t->learning[i]);
+    if (any) TERN_TRY(build_updates(t, TERN_TRAINER_NORMS, TERN_GRAPH_NORMS, false, err));
+    if (any) TERN_TRY(build_updates(t, TERN_TRAINER_UPDATE_ALONE, TERN_GRAPH_UPDATE, false, err));
+    return masters ? build_updates(t, TERN_TRAINER_SYNC, TERN_GRAPH_REQUANTIZE, true, err) : TERN_OK;
 }
 
 tern_status tern_trainer__build(tern_trainer *t, tern_error *err)
@@ -108,6 +121,8 @@ tern_status tern_trainer__build(tern_trainer *t, tern_error *err)
     if (p->optimizer_in_backward) {
         TERN_TRY(build_training(t, TERN_TRAINER_UPDATE, err));
         if (alone) TERN_TRY(build_training(t, TERN_TRAINER_UPDATE_ALONE, err));
+    } else if (p->ranks) {
+        TERN_TRY(build_shared(t, masters, err));
     } else {
         TERN_TRY(build_updates(t, TERN_TRAINER_NORMS, TERN_GRAPH_NORMS, false, err));
         TERN_TRY(build_updates(t, TERN_TRAINER_UPDATE, TERN_GRAPH_UPDATE, true, err));
@@ -162,6 +177,17 @@ static tern_status find_weight(const tern_trainer *t, const tern_value *v, const
     return *buffer ? TERN_OK : tern_fail(err, TERN_INTERNAL, "%s: a value of no weight", v->name);
 }
 
+/* What is the master of the graph that adds up passes is what all others call the gradient. With ranks it has the
+ * gradient of one pass. */
+static tern_buffer *state_of(const tern_trainer *t, const tern_graph *graph, const tern_trainer_made *made,
+                             tern_state state)
+{
+    const bool sum = tern_trainer__sums(t) && graph == &t->graphs[TERN_TRAINER_STEP].graph;
+    if (!made) return NULL;
+    if (made->pass && state == TERN_STATE_GRADIENT && graph == &t->graphs[TERN_TRAINER_STEP].graph) return made->pass;
+    return made->states[sum && state == TERN_STATE_MASTER ? TERN_STATE_GRADIENT : state];
+}
+
 /* Outputs are each graph's own. */
 static tern_status find(void *context, const tern_graph *graph, uint32_t value, tern_binding *out, tern_error *err)
 {
@@ -177,7 +203,7 @@ static tern_status find(void *context, const tern_graph *graph, uint32_t value, 
             break;
         }
         TERN_TRY(find_weight(t, v, &made, &out->buffer, err));
-        out->buffer = made ? made->states[v->state] : NULL;
+        out->buffer = state_of(t, graph, made, v->state);
         break;
     default: return TERN_OK;
     }

@@ -19,7 +19,10 @@ typedef struct tern_trainer_made {
     void *data;                /* of the weight, where the backend reads it in place */
     float *row_scales;
     tern_buffer *buffer;
-    tern_buffer *states[TERN_STATE_COUNT];
+    tern_buffer *states[TERN_STATE_COUNT]; /* GRADIENT: of the step so far, all its passes. Of several ranks the owner
+                                            * alone has others than MASTER */
+    uint32_t owner;                        /* the rank that updates it */
+    tern_buffer *pass;                     /* with ranks: the gradient of this one's last pass, whole */
 } tern_trainer_made;
 
 /* A weight of the model as it is. */
@@ -36,6 +39,7 @@ typedef enum tern_trainer_graph_kind {
     TERN_TRAINER_UPDATE,       /* with new ternary codes; with optimizer_in_backward in one graph with the backward */
     TERN_TRAINER_UPDATE_ALONE, /* without: sync_every > 1 */
     TERN_TRAINER_REQUANTIZE,   /* new ternary codes alone */
+    TERN_TRAINER_SYNC,         /* with ranks: the same after an UPDATE_ALONE, with what UPDATE does besides */
     TERN_TRAINER_N_GRAPHS
 } tern_trainer_graph_kind;
 
@@ -65,6 +69,7 @@ typedef struct tern_trainer_work {
     double sum;            /* of their losses */
     uint32_t n_passes;     /* optimizer_in_backward: done, of the one or two over the batch */
     double loss, norm;     /* the same: of the first of two */
+    bool infinite;         /* the gradients of a pass so far were no numbers */
     bool updating;         /* the same: weights change */
     tern_adapter *adapter; /* with the first n_halves halves */
     size_t n_halves;
@@ -99,11 +104,19 @@ struct tern_trainer {
     tern_activations gradients;   /* the same, of brief ones: zeros between runs */
     tern_graph_buffers constants;
     float *losses;             /* [n_tokens] */
-    float *norms;              /* [n_learning] */
+    float *norms;              /* [n_learning + 1] */
+    uint8_t *exchange, *zeros; /* with ranks: what is sent and received; a piece of zeros */
     struct tern_route *routes; /* [n_tokens][n_experts_used] of one layer; of models with experts, as is what follows */
     uint64_t *expert_rows;     /* [n_layers][n_experts] of the last step */
     tern_trainer_work work;
 };
+
+/* Several passes make a step: the gradients of each are brief and begin at zero, and are added up in the order of the
+ * passes. */
+static inline bool tern_trainer__sums(const tern_trainer *t)
+{
+    return t->params.accumulate > 1 && !t->params.ranks;
+}
 
 /* ---- parameters */
 
@@ -161,11 +174,35 @@ tern_status tern_trainer__count_step(tern_trainer *t, tern_error *err);
 /* From dense layers to ternary ones, or back, as the number of steps asks. */
 tern_status tern_trainer__change_phase(tern_trainer *t, tern_error *err);
 
+/* ---- ranks (trainer_ranks.c) */
+
+uint32_t tern_trainer__n_ranks(const tern_trainer *t);
+/* Whether this rank updates the tensor. */
+bool tern_trainer__owns(const tern_trainer *t, const tern_trainer_made *m);
+/* Gives each tensor that learns an owner: the rank that has the least so far. */
+void tern_trainer__share(tern_trainer *t);
+tern_status tern_trainer__check_ranks(const tern_trainer *t, tern_error *err);
+tern_status tern_trainer__make_exchange(tern_trainer *t, tern_error *err);
+/* Adds the gradients of ranks 0 .. n_active - 1, whose passes follow each other, to the owners' sums. */
+tern_status tern_trainer__add_round(tern_trainer *t, uint32_t n_active, tern_error *err);
+/* The losses of those passes, to the call's sum. */
+tern_status tern_trainer__add_losses(tern_trainer *t, uint32_t n_active, tern_error *err);
+/* t->norms of all owners, and whether any has met gradients that are no numbers; nothing without ranks. */
+tern_status tern_trainer__gather_norms(tern_trainer *t, tern_error *err);
+/* How many rows each expert had, on all ranks. */
+tern_status tern_trainer__add_counts(tern_trainer *t, tern_error *err);
+/* What the owners have updated, to all. */
+tern_status tern_trainer__send_masters(tern_trainer *t, tern_error *err);
+/* A state other than MASTER from its owner to rank 0; bytes counts there alone. */
+tern_status tern_trainer__read_shared(tern_trainer *t, const tern_trainer_made *m, tern_state state, uint8_t *bytes,
+                                      tern_error *err);
+
 /* ---- experts: nothing where there are none */
 
 /* The routes of all layers become outputs of the graph. */
 void tern_trainer__keep_routes(tern_graph *graph);
 tern_status tern_trainer__make_counts(tern_trainer *t, tern_error *err);
+void tern_trainer__clear_counts(tern_trainer *t);
 /* Adds the routes of a run, whose losses have been read, to those of the step, layer by layer. PENDING: again. */
 tern_status tern_trainer__count_experts(tern_trainer *t, const tern_trainer_graph *g, const tern_train_row *rows,
                                         size_t n_rows, tern_error *err);

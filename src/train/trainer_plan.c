@@ -4,14 +4,17 @@
 
 #include "train/trainer_internal.h"
 
-static void add_made(const tern_trainer_made *m, tern_trainer_plan *plan)
+static void add_made(const tern_trainer *t, const tern_trainer_made *m, tern_trainer_plan *plan)
 {
     const tern_weight *w = &m->weight;
     uint64_t weight = w->bytes + (w->encoding->ternary ? w->rows * sizeof(float) : 0);
     if (m->shown.ternary) plan->masters += tern_trainer__state_bytes(m, TERN_STATE_MASTER);
     *(m->shown.ternary || !m->learns ? &plan->weights : &plan->masters) += weight;
-    plan->gradients += tern_trainer__state_bytes(m, TERN_STATE_GRADIENT);
-    plan->moments += tern_trainer__state_bytes(m, TERN_STATE_M) + tern_trainer__state_bytes(m, TERN_STATE_V);
+    if (t->params.ranks) plan->gradients += tern_trainer__state_bytes(m, TERN_STATE_GRADIENT); /* of a pass */
+    if (tern_trainer__owns(t, m)) {
+        plan->gradients += tern_trainer__state_bytes(m, TERN_STATE_GRADIENT);
+        plan->moments += tern_trainer__state_bytes(m, TERN_STATE_M) + tern_trainer__state_bytes(m, TERN_STATE_V);
+    }
     if (m->learns) plan->n_trained += (uint64_t)m->shown.rows * m->shown.cols;
     if (!m->source) plan->n_parameters += (uint64_t)m->shown.rows * m->shown.cols;
 }
@@ -27,7 +30,7 @@ static void measure(tern_trainer *t)
     const tern_graph *g = &t->graphs[TERN_TRAINER_EVALUATE].graph;
     p->n_parameters = tern_model_parameters(t->model);
     for (size_t i = 0; i < t->n_fixed && !t->params.engine; i++) p->weights += t->fixed[i].weight->bytes;
-    for (size_t i = 0; i < t->n_made; i++) add_made(&t->made[i], p);
+    for (size_t i = 0; i < t->n_made; i++) add_made(t, &t->made[i], p);
     for (int i = 0; i < TERN_TRAINER_N_GRAPHS; i++)
         if (t->graphs[i].used) add_graph(&t->graphs[i], p);
     p->other += tern_graph_bytes_of(g, TERN_VALUE_CONSTANT);
@@ -50,10 +53,12 @@ tern_status tern_trainer__begin(tern_trainer *t, tern_backend *backend, const te
     *t = (tern_trainer){.backend = backend, .model = model, .config = tern_model_config(model), .params = *params};
     TERN_TRY(tern_trainer__check(params, t->config, err));
     TERN_TRY(check_engine(t, err));
+    TERN_TRY(tern_trainer__check_ranks(t, err));
     t->blended = params->blend_steps > 0;
     tern_trainer__count_rows(&t->plan, t->config, params,
                              params->memory_limit ? params->memory_limit : backend->info.memory);
     TERN_TRY(tern_trainer__choose(t, err));
+    tern_trainer__share(t);
     TERN_TRY(tern_trainer__build(t, err));
     measure(t);
     return TERN_OK;

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "train/trainer_internal.h"
 
-/* Where a state lies, and its size. */
+/* Where a state lies (NULL: with another rank), and its size. */
 static tern_status locate(const tern_trainer *t, size_t i, tern_state state, tern_buffer **buffer, uint64_t *bytes,
                           tern_error *err)
 {
@@ -15,7 +15,7 @@ static tern_status locate(const tern_trainer *t, size_t i, tern_state state, ter
     bool own_master = state == TERN_STATE_MASTER && !m->shown.ternary;
     *buffer = own_master ? m->buffer : m->states[state];
     *bytes = tern_trainer__state_bytes(m, state);
-    if (*buffer) return TERN_OK;
+    if (*buffer || (*bytes && !tern_trainer__owns(t, m))) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT, "state %d of %s: this optimiser has none", (int)state, m->name);
 }
 
@@ -25,6 +25,10 @@ tern_status tern_trainer_read(tern_trainer *trainer, size_t i, tern_state state,
     uint64_t n = 0;
     TERN_TRY(locate(trainer, i, state, &buffer, &n, err));
     TERN_TRY(tern_trainer__enter(trainer, TERN_TRAINER_CALL_READ, i * TERN_STATE_COUNT + state, err));
+    if (trainer->params.ranks && state != TERN_STATE_MASTER) {
+        const tern_status status = tern_trainer__read_shared(trainer, trainer->learning[i], state, bytes, err);
+        return tern_trainer__leave(trainer, status);
+    }
     return tern_trainer__leave(trainer, tern_trainer__fetch(trainer, buffer, bytes, n, err));
 }
 
@@ -33,6 +37,7 @@ tern_status tern_trainer_write(tern_trainer *trainer, size_t i, tern_state state
     tern_buffer *buffer = NULL;
     uint64_t n = 0;
     TERN_TRY(locate(trainer, i, state, &buffer, &n, err));
+    if (!buffer) return TERN_OK; /* another rank's */
     return trainer->backend->buffer_write(trainer->backend, buffer, 0, bytes, n, err);
 }
 

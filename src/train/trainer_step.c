@@ -58,6 +58,30 @@ static void put_rows(const tern_trainer *t, const tern_trainer_graph *g, const t
     }
 }
 
+/* Of all gradients together, as a graph that has run found them. */
+static tern_status read_norm(tern_trainer *t, tern_trainer_graph_kind kind, double *norm, tern_error *err)
+{
+    const tern_trainer_graph *g = &t->graphs[kind];
+    double sum = 0;
+    if (g->used)
+        TERN_TRY(tern_trainer__fetch(t, g->bound.bindings[g->graph.norms].buffer, t->norms,
+                                     t->n_learning * sizeof *t->norms, err));
+    TERN_TRY(tern_trainer__gather_norms(t, err));
+    for (size_t i = 0; i < t->n_learning; i++) sum += (double)t->norms[i];
+    *norm = sqrt(sum);
+    return TERN_OK;
+}
+
+/* Sums hold finite numbers: whether those of a pass were is seen by its own norm. */
+static tern_status check_pass(tern_trainer *t, tern_error *err)
+{
+    double norm;
+    if (!tern_trainer__sums(t)) return TERN_OK;
+    TERN_TRY(read_norm(t, TERN_TRAINER_STEP, &norm, err));
+    t->work.infinite = t->work.infinite || !isfinite(norm);
+    return TERN_OK;
+}
+
 /* Runs a batch and adds its losses to the call's sum. */
 static tern_status run_rows(tern_trainer *t, tern_trainer_graph_kind kind, const tern_train_row *rows, size_t n_rows,
                             const tern_train_params *training, tern_error *err)
@@ -72,10 +96,11 @@ static tern_status run_rows(tern_trainer *t, tern_trainer_graph_kind kind, const
     if (t->work.n_reads == 0) {
         TERN_TRY(tern_trainer__fetch(t, g->bound.bindings[g->graph.losses].buffer, t->losses,
                                      t->plan.n_tokens * sizeof *t->losses, err));
-        for (uint32_t i = 0; i < t->plan.n_tokens; i++) t->work.sum += (double)t->losses[i];
+        for (uint32_t i = 0; i < t->plan.n_tokens && !t->params.ranks; i++) t->work.sum += (double)t->losses[i];
         t->work.n_reads = 1;
     }
     if (kind != TERN_TRAINER_EVALUATE) TERN_TRY(tern_trainer__count_experts(t, g, rows, n_rows, err));
+    if (kind == TERN_TRAINER_STEP) TERN_TRY(check_pass(t, err));
     t->work.n_reads = 0;
     t->work.n_runs++;
     return TERN_OK;
@@ -89,11 +114,32 @@ static uint32_t seed_of(const tern_trainer *t, uint64_t run)
     return (uint32_t)(tern_rng_u64(&rng) >> 32);
 }
 
+/* The batches of a call, in rounds: each rank has one of as many that follow each other as there are ranks. */
+static tern_status run_shared(tern_trainer *t, tern_trainer_graph_kind kind, const tern_train_row *rows, size_t n_rows,
+                              tern_train_params training, tern_error *err)
+{
+    const tern_ranks *ranks = t->params.ranks;
+    const size_t batch = t->params.batch, n_passes = (n_rows + batch - 1) / batch;
+    const bool trains = kind != TERN_TRAINER_EVALUATE;
+    if (trains) tern_trainer__clear_counts(t);
+    for (size_t round = 0; round < n_passes; round += ranks->n) {
+        const uint32_t n_active = n_passes - round < ranks->n ? (uint32_t)(n_passes - round) : ranks->n;
+        const size_t pass = round + ranks->rank, first = pass * batch;
+        if (trains) training.dropout_seed = seed_of(t, pass);
+        if (ranks->rank < n_active)
+            TERN_TRY(run_rows(t, kind, rows + first, n_rows - first < batch ? n_rows - first : batch, &training, err));
+        TERN_TRY(tern_trainer__add_losses(t, n_active, err));
+        if (trains) TERN_TRY(tern_trainer__add_round(t, n_active, err));
+    }
+    return trains ? tern_trainer__add_counts(t, err) : TERN_OK;
+}
+
 /* The batches of a call, from the one that comes next. Their training parameters differ in the seed. */
 static tern_status run_all(tern_trainer *t, tern_trainer_graph_kind kind, const tern_train_row *rows, size_t n_rows,
                            tern_train_params training, tern_error *err)
 {
     const size_t batch = t->params.batch;
+    if (t->params.ranks) return run_shared(t, kind, rows, n_rows, training, err);
     for (size_t first; (first = t->work.n_runs * batch) < n_rows;) {
         if (kind != TERN_TRAINER_EVALUATE) training.dropout_seed = seed_of(t, t->work.n_runs);
         TERN_TRY(run_rows(t, kind, rows + first, n_rows - first < batch ? n_rows - first : batch, &training, err));
@@ -106,7 +152,9 @@ static tern_status differentiate(tern_trainer *t, const tern_train_row *rows, si
                                  double *loss, tern_error *err)
 {
     const tern_train_params training = {.loss_weight = (float)(1.0 / (double)n_labels),
-                                        .blend = tern_trainer__blend(t, t->n_steps)};
+                                        .blend = tern_trainer__blend(t, t->n_steps),
+                                        .lr = -1, /* of sums of passes */
+                                        .clip = 1};
     TERN_TRY(run_all(t, TERN_TRAINER_STEP, rows, n_rows, training, err));
     *loss = t->work.sum / (double)n_labels;
     return TERN_OK;
@@ -144,32 +192,25 @@ tern_status tern_trainer_clear(tern_trainer *trainer, tern_error *err)
     tern_status status = zeros ? TERN_OK : tern_fail_alloc(err, BYTES);
     for (size_t i = 0; i < trainer->n_learning && status == TERN_OK; i++) {
         const tern_trainer_made *m = trainer->learning[i];
+        tern_buffer *const buffers[] = {m->states[TERN_STATE_GRADIENT], m->pass};
         uint64_t bytes = tern_trainer__state_bytes(m, TERN_STATE_GRADIENT);
-        for (uint64_t at = 0; at < bytes && status == TERN_OK; at += BYTES)
-            status = b->buffer_write(b, m->states[TERN_STATE_GRADIENT], at, zeros,
-                                     bytes - at < BYTES ? bytes - at : BYTES, err);
+        for (uint64_t at = 0; at < bytes; at += BYTES)
+            for (int k = 0; k < 2 && status == TERN_OK; k++)
+                if (buffers[k])
+                    status = b->buffer_write(b, buffers[k], at, zeros, bytes - at < BYTES ? bytes - at : BYTES, err);
     }
     tern_free(zeros);
     return status;
 }
 
-/* Of all gradients together, as a graph that has run found them. */
-static tern_status read_norm(tern_trainer *t, tern_trainer_graph_kind kind, double *norm, tern_error *err)
-{
-    const tern_trainer_graph *g = &t->graphs[kind];
-    const tern_buffer *output = g->bound.bindings[g->graph.norms].buffer;
-    double sum = 0;
-    TERN_TRY(tern_trainer__fetch(t, output, t->norms, t->n_learning * sizeof *t->norms, err));
-    for (size_t i = 0; i < t->n_learning; i++) sum += (double)t->norms[i];
-    *norm = sqrt(sum);
-    return TERN_OK;
-}
-
 static tern_status find_norm(tern_trainer *t, double *norm, tern_error *err)
 {
     const tern_train_params none = {0};
-    if (!t->work.running) TERN_TRY(tern_trainer__run(t, TERN_TRAINER_NORMS, &none, err));
-    return read_norm(t, TERN_TRAINER_NORMS, norm, err);
+    if (!t->work.running && t->graphs[TERN_TRAINER_NORMS].used)
+        TERN_TRY(tern_trainer__run(t, TERN_TRAINER_NORMS, &none, err));
+    TERN_TRY(read_norm(t, TERN_TRAINER_NORMS, norm, err));
+    if (t->work.infinite) *norm = INFINITY;
+    return TERN_OK;
 }
 
 static tern_train_params update_params(const tern_trainer *t, double lr, double norm)
@@ -206,9 +247,21 @@ static tern_trainer_graph_kind which_update(const tern_trainer *t)
     return alone ? TERN_TRAINER_UPDATE_ALONE : TERN_TRAINER_UPDATE;
 }
 
+/* The owners' steps, their masters to all, then everybody's codes. */
+static tern_status update_shared(tern_trainer *t, const tern_train_params *training, tern_error *err)
+{
+    const bool sync = (t->n_steps + 1) % t->params.sync_every == 0;
+    if (t->graphs[TERN_TRAINER_UPDATE_ALONE].used)
+        TERN_TRY(tern_trainer__run(t, TERN_TRAINER_UPDATE_ALONE, training, err));
+    TERN_TRY(tern_trainer__send_masters(t, err));
+    if (sync && t->graphs[TERN_TRAINER_SYNC].used) TERN_TRY(tern_trainer__run(t, TERN_TRAINER_SYNC, training, err));
+    return tern_trainer__count_step(t, err);
+}
+
 static tern_status update(tern_trainer *t, double lr, double norm, tern_error *err)
 {
     const tern_train_params training = update_params(t, lr, norm);
+    if (t->params.ranks) return update_shared(t, &training, err);
     TERN_TRY(tern_trainer__run(t, which_update(t), &training, err));
     TERN_TRY(tern_trainer__wait(t, err));
     return tern_trainer__count_step(t, err);

@@ -186,6 +186,9 @@ static tern_status allocate_states(tern_trainer *t, tern_trainer_made *m, tern_e
     for (int state = 0; state < TERN_STATE_COUNT; state++) {
         uint64_t bytes = tern_trainer__state_bytes(m, (tern_state)state);
         if (bytes == 0 || (state == TERN_STATE_MASTER && !m->shown.ternary)) continue;
+        if (state == TERN_STATE_GRADIENT && t->params.ranks)
+            TERN_TRY(t->backend->buffer_create(t->backend, bytes, &m->pass, err));
+        if (state != TERN_STATE_MASTER && !tern_trainer__owns(t, m)) continue;
         TERN_TRY(t->backend->buffer_create(t->backend, bytes, &m->states[state], err));
     }
     if (!m->shown.ternary) return TERN_OK;

@@ -10,39 +10,21 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
+
+from processes import LIMIT, Ranks, expect
 
 MPIRUN, TERN, MODEL, FIXTURES = sys.argv[1:5]
 RANKS = (2, 3, 4)
 IDS = "1,5,9,12,3,7,2"
-END_SECONDS = 10  # what a broken rank may take to end all
-LIMIT = 300
-
-
-def command(n, *words):
-    """Words of a run of n ranks; more ranks than cores, and as root, are fine here."""
-    if n == 1:
-        return [TERN, *words]
-    return [MPIRUN, "--allow-run-as-root", "--oversubscribe", "-n", str(n), TERN, *words]
-
-
-def run(n, *words, text=None):
-    done = subprocess.run(command(n, *words), input=text, capture_output=True, timeout=LIMIT,
-                          stdin=subprocess.DEVNULL if text is None else None)
-    return done.returncode, done.stdout, done.stderr.decode(errors="replace")
-
-
-def expect(condition, words):
-    if not condition:
-        raise SystemExit("test_ranks: " + words)
+ranks = Ranks(MPIRUN, TERN)
 
 
 def check_same(name, *words, text=None):
     """Every number of ranks writes the same bytes."""
-    code, alone, said = run(1, *words, text=text)
+    code, alone, said = ranks.run(1, *words, text=text)
     expect(code == 0 and alone, f"{name} alone: {code}, {said}")
     for n in RANKS:
-        code, out, said = run(n, *words, text=text)
+        code, out, said = ranks.run(n, *words, text=text)
         expect(code == 0, f"{name} with {n} ranks: {code}, {said}")
         expect(out == alone, f"{name} with {n} ranks: other bytes than alone")
 
@@ -58,7 +40,7 @@ def same_results(folder):
         check_same(family, "logits", "-m", os.path.join(FIXTURES, family), "--ids", IDS)
     for encoding in ("tq2_0", "tq1_0", "t160"):
         path = os.path.join(folder, encoding + ".gguf")
-        code, _, said = run(1, "convert", MODEL, "-o", path, "--type", encoding)
+        code, _, said = ranks.run(1, "convert", MODEL, "-o", path, "--type", encoding)
         expect(code == 0, f"convert to {encoding}: {said}")
         check_same(encoding, "logits", "-m", path, "--ids", IDS)
 
@@ -80,7 +62,7 @@ def plan():
     for n in (2, 3, 4):
         ends = {}
         for rank in range(n):
-            code, out, said = run(1, "inspect", MODEL, "--graph", "--tp", f"{rank}/{n}")
+            code, out, said = ranks.run(1, "inspect", MODEL, "--graph", "--tp", f"{rank}/{n}")
             expect(code == 0 and b"all_gather" in out, f"inspect --tp {rank}/{n}: {code}, {said}")
             for name, first, last, rows in re.findall(r"  (\S+) +sliceDim 0, rows (\d+) to (\d+) of (\d+)", out.decode()):
                 ends.setdefault(name, []).append((int(first), int(last), int(rows)))
@@ -91,59 +73,9 @@ def plan():
 
 
 def document(n):
-    code, out, said = run(n, "run", "-m", MODEL, "--greedy", "-n", "8", "--json", "-p", "Once upon a time")
+    code, out, said = ranks.run(n, "run", "-m", MODEL, "--greedy", "-n", "8", "--json", "-p", "Once upon a time")
     expect(code == 0, f"{n} ranks, --json: {said}")
     return json.loads(out)
-
-
-def ranks_of(process, n):
-    """The process ids of the ranks, by number, once all have begun."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        found = {}
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{pid}/environ", "rb") as file:
-                    words = file.read().split(b"\0")
-                with open(f"/proc/{pid}/stat") as file:
-                    parent = file.read().rsplit(") ", 1)[1].split()[1]
-            except OSError:
-                continue
-            rank = [w.split(b"=")[1] for w in words if w.startswith(b"OMPI_COMM_WORLD_RANK=")]
-            if rank and int(parent) == process.pid:
-                found[int(rank[0])] = int(pid)
-        if len(found) == n:
-            return found
-        time.sleep(0.02)
-    raise SystemExit(f"test_ranks: {n} ranks did not begin")
-
-
-def endless(n):
-    words = command(n, "run", "-m", MODEL, "--greedy", "--ignore-eos", "--context-shift", "-n", "16777216", "-p", "Tom")
-    return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
-def broken(n, victim, what, says):
-    """All ranks end when one is broken, and it is named."""
-    process = endless(n)
-    pids = ranks_of(process, n)
-    process.stdout.read(200)  # it generates
-    os.kill(pids[victim], what)
-    begin = time.monotonic()
-    try:
-        _, said = process.communicate(timeout=END_SECONDS)
-    except subprocess.TimeoutExpired:
-        for pid in pids.values():
-            os.kill(pid, signal.SIGKILL)
-        process.kill()
-        raise SystemExit(f"test_ranks: rank {victim} of {n} got {what!r}: the others still run after {END_SECONDS} s")
-    said = said.decode(errors="replace")
-    print(f"rank {victim} of {n}, {what!r}: all ended after {time.monotonic() - begin:.1f} s")
-    expect(process.returncode != 0, f"rank {victim} got {what!r}, and mpirun gives 0")
-    expect(says in said, f'"{says}" expected of rank {victim} with {what!r}: {said}')
-    while any(os.path.exists(f"/proc/{pid}") for pid in pids.values()): # mpirun does not wait for those that it kills
-        expect(time.monotonic() - begin < END_SECONDS, f"of {pids} some are left")
-        time.sleep(0.05)
 
 
 def other_file(folder):
@@ -155,7 +87,7 @@ def other_file(folder):
     with open(os.path.join(places[1], "model.gguf"), "r+b") as file:
         file.seek(os.path.getsize(MODEL) - 40000)  # of the last tensor
         file.write(b"\x55" * 30000)
-    words = [MPIRUN, "--allow-run-as-root", "--oversubscribe"]
+    words = ranks.start_words()
     for place in places:
         words += [":"] * (place == places[1]) + ["-n", "1", "-wdir", place, TERN, "run", "-m", "model.gguf", "-p", "a", "-n", "4"]
     done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT)
@@ -167,12 +99,12 @@ def refusals():
     for words, says in ((("convert", MODEL, "-o", os.devnull), "is for one"),
                         (("run", "-m", MODEL + ".missing", "-p", "a"), "No such file"),
                         (("run", "-m", MODEL, "--lora", "nowhere", "-p", "a"), "nowhere")):
-        code, _, said = run(2, *words)
+        code, _, said = ranks.run(2, *words)
         expect(code != 0 and says.lower() in said.lower(), f'{words[0]}: "{says}" expected: {code}, {said}')
     for text in ("4/4", "0/17", "-1/2", "1", "0/", "/2", "0/2/3"):
-        code, _, said = run(1, "inspect", MODEL, "--graph", "--tp", text)
+        code, _, said = ranks.run(1, "inspect", MODEL, "--graph", "--tp", text)
         expect(code != 0 and "RANK/N" in said, f"--tp {text}: {code}, {said}")
-    code, _, said = run(5, "run", "-m", MODEL, "-p", "a")
+    code, _, said = ranks.run(5, "run", "-m", MODEL, "-p", "a")
     expect(code != 0 and "5 ranks" in said, f"5 ranks of 4 heads: {code}, {said}")
 
 
@@ -183,9 +115,10 @@ def main():
     weights_read()
     plan()
     refusals()
-    broken(3, 2, signal.SIGKILL, "rank 2")
-    broken(3, 1, signal.SIGSTOP, "rank 1 does not answer")
-    broken(2, 0, signal.SIGSTOP, "rank 0 does not answer")
+    endless = ("run", "-m", MODEL, "--greedy", "--ignore-eos", "--context-shift", "-n", "16777216", "-p", "Tom")
+    ranks.broken(endless, 3, 2, signal.SIGKILL, "rank 2")
+    ranks.broken(endless, 3, 1, signal.SIGSTOP, "rank 1 does not answer")
+    ranks.broken(endless, 2, 0, signal.SIGSTOP, "rank 0 does not answer")
     print("ok")
 
 

@@ -69,6 +69,57 @@ static void accumulation(void **state)
     close_micro(&m);
 }
 
+/* What passes make of the rows, each alone and from zero, one after the other. As many labels in each make the weights
+ * of losses exact shares, so that trainers of one pass have those gradients, times a power of two: to the bit on the
+ * CPU. */
+static void passes_begin_at_zero(void **state)
+{
+    (void)state;
+    enum { N_PASSES = 4 };
+    micro m = open_micro(64);
+    test_batch batch;
+    double loss;
+    test_batch_random(&batch, 2, N_PASSES, SEQ, N_VOCAB);
+    for (uint32_t r = 0; r < N_PASSES; r++) {
+        for (uint32_t i = 0; i < SEQ; i++) batch.labels[r * SEQ + i] = batch.ids[r * SEQ + (i + 1) % SEQ];
+        batch.rows[r].n_labels = SEQ;
+    }
+    for (size_t way = 0; way < N_WAYS; way += N_WAYS - 1) {
+        tern_trainer_params p = way_params(&ways[way]);
+        p.batch = 1;
+        p.lora.dropout = 0; /* whose seeds are those of passes */
+        p.accumulate = N_PASSES;
+        tern_trainer *all = test_trainer(test_backend_here(), m.model, &p), *one[N_PASSES];
+        assert_ok(tern_trainer_backward(all, batch.rows, N_PASSES, &loss, &err), err);
+        p.accumulate = 1;
+        for (uint32_t r = 0; r < N_PASSES; r++) {
+            one[r] = test_trainer(test_backend_here(), m.model, &p);
+            assert_ok(tern_trainer_backward(one[r], &batch.rows[r], 1, &loss, &err), err);
+        }
+        for (size_t i = 0; i < tern_trainer_n_tensors(all); i++) {
+            const tern_trainer_tensor *t = tern_trainer_tensor_at(all, i);
+            const size_t n = (size_t)t->rows * t->cols;
+            float *got = test_trainer_floats(all, i, TERN_STATE_GRADIENT), *want = calloc(n, sizeof *want);
+            for (uint32_t r = 0; r < N_PASSES; r++) {
+                float *part = test_trainer_floats(one[r], i, TERN_STATE_GRADIENT);
+                for (size_t k = 0; k < n; k++) want[k] += part[k] / N_PASSES;
+                free(part);
+            }
+            double error = 0, size = 0;
+            for (size_t k = 0; k < n; k++) {
+                error += ((double)got[k] - (double)want[k]) * ((double)got[k] - (double)want[k]);
+                size += (double)want[k] * (double)want[k];
+            }
+            if (!(error <= (test_on_gpu() ? 1e-10 * size : 0))) fail_msg("%s of %s", t->name, ways[way].name);
+            free(got);
+            free(want);
+        }
+        for (uint32_t r = 0; r < N_PASSES; r++) tern_trainer_close(one[r]);
+        tern_trainer_close(all);
+    }
+    close_micro(&m);
+}
+
 static void freezing(void **state)
 {
     (void)state;
@@ -293,11 +344,11 @@ static void evaluation(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(names_and_order), cmocka_unit_test(starts_from_codes),
-    cmocka_unit_test(accumulation),    cmocka_unit_test(freezing),
-    cmocka_unit_test(learns),          cmocka_unit_test(resumes),
-    cmocka_unit_test(checkpointing),   cmocka_unit_test(not_finite),
-    cmocka_unit_test(plans),           cmocka_unit_test(wrong_rows),
-    cmocka_unit_test(evaluation),
+    cmocka_unit_test(accumulation),    cmocka_unit_test(passes_begin_at_zero),
+    cmocka_unit_test(freezing),        cmocka_unit_test(learns),
+    cmocka_unit_test(resumes),         cmocka_unit_test(checkpointing),
+    cmocka_unit_test(not_finite),      cmocka_unit_test(plans),
+    cmocka_unit_test(wrong_rows),      cmocka_unit_test(evaluation),
 };
 
 TEST_GROUP(trainer, "backends long", tests);

@@ -21,7 +21,7 @@ export async function pack(folder) {
 
 /** Installs it there, beside what the folder's lock file has brought. */
 export async function install(tarball, folder) {
-  await run('npm', ['install', ...QUIET, '--no-package-lock', '--no-save', tarball], {cwd: folder});
+  await run('npm', ['install', ...QUIET, '--no-save', tarball], {cwd: folder});
   const manifest = join(folder, 'node_modules/@tern/web/package.json');
   return JSON.parse(await readFile(manifest, 'utf8'));
 }

@@ -12,8 +12,8 @@ static inline ivec ivec_dot(ivec sum, ivec w, ivec x, bool is_signed)
     return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 
-#define SCALED_START pair_start
-#define ROW_SCALED   row_scaled
+#define BLOCK_START(e, x, offset) ((e).scaled ? pair_start(x, offset) : ROW_START(x, offset))
+#define ROW_SCALED                row_scaled
 
 /* Minus the pairs of products with the offset of codes. */
 static inline ivec pair_start(ivec x, uint8_t offset)

@@ -172,7 +172,7 @@ uint32_t tern_cuda_product_splits(const tern_cuda_product *l, const tern_cuda_pr
 {
     enum { ROWS = 64, TOKENS = 64, STEP = 128, BLOCKS = 2 };
     const uint32_t steps = (l->cols + STEP - 1) / STEP, blocks = tiles_of(l, ROWS) * ((l->usual + TOKENS - 1) / TOKENS);
-    uint32_t n = BLOCKS * d->multiprocessors / blocks;
+    uint32_t n = blocks ? BLOCKS * d->multiprocessors / blocks : 1;
     if (n > TERN_CUDA_PRODUCT_SPLITS) n = TERN_CUDA_PRODUCT_SPLITS;
     if (n > steps) n = steps;
     while (n > 1 && !d->clusters[n]) n--;

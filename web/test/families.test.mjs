@@ -51,7 +51,7 @@ const families = {
   'llama-heads': MADE,
 };
 for (const [family, from] of Object.entries(families))
-  test(`${family} on WebGPU`, {skip, timeout: 300000}, async () => {
+  test(`${family} on WebGPU`, {skip, timeout: 900000}, async () => {
     const file = path.join(folder, `${family}.gguf`);
     const golden = safetensors(path.join(from, family, 'golden.safetensors'));
     execFileSync(TERN, ['convert', path.join(from, family), '-o', file], {stdio: 'pipe'});

@@ -23,7 +23,7 @@ async function open(options) {
 }
 
 const built = missing('wasm/tern.wasm', 'kernels.js');
-const suite = {skip: built || noDawn, timeout: 300000};
+const suite = {skip: built || noDawn, timeout: 900000};
 
 before(async () => {
   if (built) return;

@@ -56,7 +56,7 @@ async function damage(places) {
   }
 }
 
-describe('packages by expert in Chromium', {skip: missing() || native, timeout: 180000}, () => {
+describe('packages by expert in Chromium', {skip: missing() || native, timeout: 600000}, () => {
   let browser, site, models, folder, expected, shards;
   /** What the server of models does; a test may change it. */
   let behave = () => ({});

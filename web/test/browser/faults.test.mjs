@@ -176,7 +176,7 @@ test('a download that is paused goes on with what it has', {skip, timeout: 12000
   await page.context().close();
 });
 
-test('a lost device is said, and loading again works', {skip, timeout: 400000}, async () => {
+test('a lost device is said, and loading again works', {skip, timeout: 900000}, async () => {
   const page = await place.open({settings: {...ON_GPU, 'sampling.maxTokens': 8}});
   const cdp = await place.browser.newBrowserCDPSession();
   const crash = cdp.send('Browser.crashGpuProcess');

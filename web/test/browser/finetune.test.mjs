@@ -19,7 +19,7 @@ async function train(page, text, options) {
   const ended = () =>
     document.getElementById('ft-stop').hidden &&
     /^(Done after|$)/.test(document.getElementById('ft-status').textContent);
-  await page.waitForFunction(ended, null, {timeout: 200000});
+  await page.waitForFunction(ended, null, {timeout: 800000});
   await counts(page.locator('[role=alert]'), 0);
   const [, first, last] = /loss ([\d.]+) at first, ([\d.]+) at the end/.exec(await page.textContent('#ft-status'));
   assert.equal((await page.getAttribute('#ft-plot .raw', 'points')).split(' ').length, options.steps);
@@ -29,7 +29,7 @@ async function train(page, text, options) {
   return {first: Number(first), last: Number(last), adapter};
 }
 
-test('a LoRA adapter from pasted text, tried, removed, and loaded from its file', {skip, timeout: 200000}, async () => {
+test('a LoRA adapter from pasted text, tried, removed, and loaded from its file', {skip, timeout: 900000}, async () => {
   const place = await station();
   const page = await place.open({settings: GREEDY, path: '#finetune'});
   const options = {steps: 8, batch: 2, sequence: 32, learningRate: 0.02};
@@ -49,7 +49,7 @@ test('a LoRA adapter from pasted text, tried, removed, and loaded from its file'
   await place.close();
 });
 
-test('the same on the GPU: the loss falls', {skip, timeout: 280000}, async () => {
+test('the same on the GPU: the loss falls', {skip, timeout: 900000}, async () => {
   const place = await station({small: true});
   const page = await place.open({settings: {...GREEDY, backend: 'webgpu'}, path: '#finetune'});
   const {first, last} = await train(page, SAME, {steps: 3, batch: 1, sequence: 16, learningRate: 0.02});

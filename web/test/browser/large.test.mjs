@@ -103,7 +103,7 @@ async function heapWatch(page) {
   };
 }
 
-test('1.2 GB are loaded in small heaps, and generate', {skip, timeout: 400000}, async (t) => {
+test('1.2 GB are loaded in small heaps, and generate', {skip, timeout: 900000}, async (t) => {
   makeModel();
   const routes = {};
   const place = await station({routes, mounts: [['/files/', FOLDER]]});

@@ -31,7 +31,7 @@ for (const [settings, name] of [
 ]) {
   test(
     `the bundled model loads by itself and writes what the native CPU writes: ${name}`,
-    {skip, timeout: 400000},
+    {skip, timeout: 900000},
     async () => {
       const tokens = settings['sampling.maxTokens'];
       const page = await place.open({settings});
@@ -45,7 +45,7 @@ for (const [settings, name] of [
   );
 }
 
-test('stop, then regenerate gives the whole text', {skip, timeout: 400000}, async () => {
+test('stop, then regenerate gives the whole text', {skip, timeout: 900000}, async () => {
   const page = await place.open({settings: {...GREEDY, 'sampling.maxTokens': 400}});
   await page.evaluate(() => {
     const observer = new MutationObserver(() => {

@@ -152,8 +152,7 @@ test('the same text with other chunks, guesses, a small pool and no reuse', asyn
             const texts = answers.map((answer) => answer.choices[0].text);
             expected ??= texts;
             assert.deepEqual(texts, expected, flags.join(' '));
-            if (!flags.includes('--draft-model')) return;
-            await until(async () => await metric(server, 'tern_accepted_tokens_total') > 0);
+            if (!flags.includes('--draft-model')) return; // whether guesses pay goes by what steps took
             assert.ok(await metric(server, 'tern_drafted_tokens_total') >=
                 await metric(server, 'tern_accepted_tokens_total'));
         });

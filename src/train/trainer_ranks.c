@@ -224,7 +224,7 @@ tern_status tern_trainer__send_masters(tern_trainer *t, tern_error *err)
     piece pieces[TERN_MAX_RANKS];
     uint8_t *all = t->exchange;
     while (next_pieces(t, TERN_STATE_MASTER, walks, pieces)) {
-        size_t bytes[TERN_MAX_RANKS], before = 0;
+        size_t bytes[TERN_MAX_RANKS] = {0}, before = 0;
         for (uint32_t r = 0; r < ranks->n; r++) bytes[r] = pieces[r].bytes;
         for (uint32_t r = 0; r < ranks->rank; r++) before += bytes[r];
         const piece *mine = &pieces[ranks->rank];

@@ -30,9 +30,6 @@ template <typename Words> static __device__ __forceinline__ void load_words(uint
     *(Words *)to = *(const Words *)from;
 }
 
-/* How a cache has its numbers. */
-enum { HALVES, FLOATS, BLOCKS };
-
 /* The N numbers of a head from this lane's first on, as the cache has them. */
 template <int N, int FORM> struct lane_row {
     static constexpr int words = FORM == FLOATS ? N : N / 2, bytes = FORM == FLOATS ? 4 : 2;

@@ -7,6 +7,8 @@
 #include "backend/cuda/device.cuh"
 
 enum { TERN_CUDA_PAGE = 32 }; /* TERN_PAGE_SIZE */
+/* How a cache has its numbers, for kernels compiled for one of them. */
+enum { HALVES, FLOATS, BLOCKS };
 
 static __device__ inline size_t tern_cache_at(uint32_t page, uint32_t head, uint32_t position, uint32_t n_kv_heads,
                                               uint32_t head_dim)

@@ -12,9 +12,6 @@
 enum { WARPS = 4, THREADS = WARPS * 32, QUERIES = WARPS * 16, PAGE = TERN_CUDA_PAGE }; /* of a group */
 enum { FEW_BLOCKS = 264 }; /* two for each processor of an H200 */
 
-/* How caches have their numbers: halves are one half each, what the others have two. */
-enum { HALVES, FLOATS, BLOCKS };
-
 static __device__ __forceinline__ void load_matrices(uint32_t (&r)[4], uint32_t from)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3},[%4];"

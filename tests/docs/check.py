@@ -6,14 +6,14 @@ check.py links REPOSITORY            every relative link and picture of every pa
 check.py flags REPOSITORY TERN       every `tern COMMAND --flag` in a code block is one that this tern has; every command of
                                      it is on the manual page
 check.py run   REPOSITORY TERN PAGE  runs the ```sh and ```python blocks of a page, in order, in a folder of its own
-check.py unrun REPOSITORY            lists the blocks of the guides that are not run, and fails for those that give no
-                                     reason or hide a command in an indented block
+check.py unrun REPOSITORY            lists the blocks that are not run, of all pages (PAGES), and fails for those that
+                                     give no reason or hide a command in an indented block
 
 A block marked ```sh no-run (REASON) is only checked for its flags; REASONS are below. A block marked ```sh background
 stays running behind those that follow, until the page ends; where it serves, it does so on a free port, by which 8080 is
-replaced in all of the page. The folder has MODEL and model.gguf (the bundled models for stories and for chat), and
-examples and scripts of the sources. Training stops after two steps where the page does not say how many, tuning measures
-for a millisecond each, and curl fails where the server does.
+replaced in all of the page. folder.py says what the folder has, and what the hub that `tern pull` asks. Training stops
+after one step and measuring after one run where the page does not say how many, tuning measures for a millisecond
+each, and curl fails where the server does.
 """
 import os
 import re
@@ -26,18 +26,21 @@ import tempfile
 import time
 from pathlib import Path
 
+import folder as page_folder
+
 SKIPPED = {".git", "build", "node_modules", ".cache"}
 SOURCES = (".c", ".h", ".cu", ".cuh", ".def", ".cmake", ".py", ".sh", ".mjs", ".js", ".wgsl", ".wesl")
 REASONS = {"network", "GPU", "minutes", "hours", "an installation", "a build"}
 COMMANDS = r"\s*(tern|make|cmake|cc|curl|pip|npm|npx|node|podman|awk|cd|scripts/\S+|[A-Z_]+=\S+) "
-FOLDER = {"MODEL": "models/stories.gguf", "model.gguf": "models/chat.gguf", "examples": "examples",
-          "scripts": "scripts"}
+PAGES = ("*.md", "docs/*.md", "docs/guides/*.md", "docs/internals/**/*.md", "docs/reference/**/*.md", "*/README.md")
 PRELUDE = """set -eu
 tern() {
     case " $* " in
     *" --steps "* | *" --dry-run "*) command tern "$@" ;;
-    " train "* | " finetune "*) command tern "$@" --steps 2 ;;
+    " train "* | " finetune "*) command tern "$@" --steps 1 ;;
     " tune -m "*) command tern "$@" -t 1 --ms 1 --cold-mib 1 ;;
+    " bench -m "*" -r "* | " bench "*" --kernels "*) command tern "$@" ;;
+    " bench -m "*) command tern "$@" -r 1 ;;
     *) command tern "$@" ;;
     esac
 }
@@ -154,7 +157,7 @@ def check_flags(root, tern):
 
 def check_unrun(root):
     """Prints the list of blocks that are not run; yields what is wrong with it."""
-    for page in sorted(Path(root, "docs/guides").glob("*.md")):
+    for page in sorted({page for pattern in PAGES for page in Path(root).glob(pattern)}):
         for info, number, lines in blocks(page.read_text()):
             place = f"{page.relative_to(root)}:{number}"
             commands = [line.strip() for line in lines if re.match(COMMANDS, line + " ")]
@@ -190,14 +193,15 @@ def run_page(root, tern, page):
     """Yields what failed. The page's blocks see TERN_SOURCE (the repository) and this tern on PATH; the models, the
     cache and the history of the user are out of their sight."""
     with tempfile.TemporaryDirectory() as folder:
-        env = dict(os.environ, PATH=f"{Path(tern).parent}:{os.environ['PATH']}", TERN_SOURCE=str(root), HOME=folder,
-                   XDG_CACHE_HOME=f"{folder}/cache", XDG_DATA_HOME=f"{folder}/data", HF_HUB_OFFLINE="1",
+        mine = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+        env = dict(mine, PATH=f"{Path(tern).parent}:{os.environ['PATH']}", TERN_SOURCE=str(root), HOME=folder,
+                   XDG_CACHE_HOME=f"{folder}/cache", XDG_DATA_HOME=f"{folder}/data",
                    PYTHONPATH=f"{root}/python", TERN_LIBRARY=str(Path(tern).parent / "libtern.so"), LC_ALL="C.UTF-8")
         work = Path(folder, "work")
         work.mkdir()
-        for name, target in FOLDER.items():
-            (work / name).symlink_to(Path(root, target))
-        behind = []
+        page_folder.fill(work)
+        behind, hub = [], page_folder.hub()
+        env["HF_ENDPOINT"] = hub.endpoint
         port = str(free_port())
         try:
             for info, number, lines in blocks(Path(page).read_text()):
@@ -226,6 +230,7 @@ def run_page(root, tern, page):
                     yield f"{place}: exit status {status}:\n{Path(log.name).read_text()}"
                     return
         finally:
+            hub.close()
             for child in behind:
                 if child.poll() is None:
                     os.killpg(child.pid, signal.SIGTERM)

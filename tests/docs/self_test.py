@@ -36,7 +36,7 @@ EXPECTED = {
               "source.c:1: docs/gone.md: no such page"],
     "flags": ["tern run has no --modell", "tern nur: no such command",
               "docs/reference/tern.1: no eval"],
-    "unrun": ['guide.md:3: tern run "hidden": a block that is marked', "guide.md:6: sh no-run: a reason expected",
+    "unrun": ["page.md:6: tern run --modell x      # a flag that is none: a block that is marked", 'guide.md:3: tern run "hidden": a block that is marked', "guide.md:6: sh no-run: a reason expected",
               "not run (network): docs/guides/guide.md:10: tern pull a/b"],
     "run": ["exit status 1:\nsaid"],
 }

@@ -61,6 +61,7 @@ tern_status tern_grammar__make(tern_grammar **grammar, const tern_grammar_vocab 
     tern_status status = tern_grammar_program__compile(&g->program, tree, err);
     if (status == TERN_OK) status = tern_grammar_machine__init(&g->machine, &g->program, err);
     if (status == TERN_OK) status = try_first(g, err);
+    if (status == TERN_OK && vocab) tern_grammar__prepare(g);
     if (status == TERN_OK) *grammar = g;
     else tern_grammar_close(g);
     return status;

@@ -82,21 +82,47 @@ static tern_status write_loop(compiler *c, uint32_t node, bool call, uint32_t ne
     return TERN_OK;
 }
 
+static tern_status write_optional(compiler *c, const tern_grammar_node *n, bool call, uint32_t next, uint32_t *at,
+                                  tern_error *err)
+{
+    uint32_t copy;
+    for (uint32_t i = n->least; i < n->most; i++) {
+        TERN_TRY(write_copy(c, n->at, call, *at, &copy, err));
+        TERN_TRY(tern_grammar_program__add(c->program, (tern_grammar_op){TERN_GRAMMAR_OP_SPLIT, copy, next}, at, err));
+    }
+    return TERN_OK;
+}
+
+/* A repetition of calls; see tern_grammar_run for what lies where. */
+static tern_status write_run(compiler *c, const tern_grammar_node *n, uint32_t next, uint32_t *at, tern_error *err)
+{
+    tern_grammar_program *p = c->program;
+    tern_grammar_run run = {.first = (uint32_t)p->n_ops, .next = next, .forever = n->most == TERN_GRAMMAR_FOREVER};
+    TERN_TRY(tern_grow((void **)&p->runs, &p->cap_runs, p->n_runs + 1, sizeof *p->runs, err));
+    if (run.forever) {
+        TERN_TRY(write_loop(c, n->at, true, next, at, err));
+    } else {
+        TERN_TRY(tern_grammar_program__add(p, (tern_grammar_op){TERN_GRAMMAR_OP_JUMP, next, 0}, at, err));
+        TERN_TRY(write_optional(c, n, true, next, at, err));
+    }
+    run.least = (uint32_t)p->n_ops;
+    for (uint32_t i = 0; i < n->least; i++) TERN_TRY(write_copy(c, n->at, true, *at, at, err));
+    run.end = (uint32_t)p->n_ops;
+    p->runs[p->n_runs++] = run;
+    return TERN_OK;
+}
+
 static tern_status write_repeat(compiler *c, const tern_grammar_node *n, uint32_t next, uint32_t *at, tern_error *err)
 {
     const bool forever = n->most == TERN_GRAMMAR_FOREVER;
     const uint32_t copies = forever ? n->least + 1 : n->most;
     const uint64_t size = (uint64_t)tern_grammar_facts__size(c->facts, c->tree, n->at) * copies;
-    const bool call = copies > 1 && size > MOST_COPIES;
-    uint32_t optional = next;
+    if (copies > 1 && (size > MOST_COPIES || tern_grammar_facts__broad(c->facts, c->tree, n->at)))
+        return write_run(c, n, next, at, err);
     *at = next;
-    if (forever) TERN_TRY(write_loop(c, n->at, call, next, at, err));
-    for (uint32_t i = n->least; i < n->most && !forever; i++) {
-        TERN_TRY(write_copy(c, n->at, call, *at, &optional, err));
-        TERN_TRY(
-            tern_grammar_program__add(c->program, (tern_grammar_op){TERN_GRAMMAR_OP_SPLIT, optional, next}, at, err));
-    }
-    for (uint32_t i = 0; i < n->least; i++) TERN_TRY(write_copy(c, n->at, call, *at, at, err));
+    if (forever) TERN_TRY(write_loop(c, n->at, false, next, at, err));
+    else TERN_TRY(write_optional(c, n, false, next, at, err));
+    for (uint32_t i = 0; i < n->least; i++) TERN_TRY(write_copy(c, n->at, false, *at, at, err));
     return TERN_OK;
 }
 
@@ -176,5 +202,6 @@ void tern_grammar_program__deinit(tern_grammar_program *program)
 {
     tern_free(program->ops);
     tern_free(program->sets);
+    tern_free(program->runs);
     *program = (tern_grammar_program){0};
 }

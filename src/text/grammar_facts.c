@@ -46,6 +46,28 @@ uint32_t tern_grammar_facts__size(const tern_grammar_facts *facts, const tern_gr
     return 0;
 }
 
+bool tern_grammar_facts__broad(const tern_grammar_facts *facts, const tern_grammar_tree *tree, uint32_t node)
+{
+    const tern_grammar_node *n = &tree->nodes[node];
+    uint32_t characters = 0;
+    switch (n->kind) {
+    case TERN_GRAMMAR_BYTES:
+    case TERN_GRAMMAR_TOKEN: return false;
+    case TERN_GRAMMAR_CLASS:
+        for (uint32_t i = 0; i < n->n; i++)
+            characters += tree->ranges[n->at + i].last - tree->ranges[n->at + i].first + 1;
+        return characters > TERN_GRAMMAR_WIDE;
+    case TERN_GRAMMAR_RULE: return facts[n->at].broad;
+    case TERN_GRAMMAR_REPEAT: return tern_grammar_facts__broad(facts, tree, n->at);
+    case TERN_GRAMMAR_ALL:
+    case TERN_GRAMMAR_ANY:
+        for (uint32_t i = 0; i < n->n; i++)
+            if (tern_grammar_facts__broad(facts, tree, tree->children[n->at + i])) return true;
+        return false;
+    }
+    return false;
+}
+
 static tern_status visit_rule(finder *f, uint32_t rule, tern_error *err);
 
 /* Visits the rules that a node calls. */
@@ -75,6 +97,7 @@ static tern_status visit_rule(finder *f, uint32_t rule, tern_error *err)
     facts->called = f->tree->rules[rule].apart;
     TERN_TRY(visit(f, f->tree->rules[rule].node, err));
     facts->size = tern_grammar_facts__size(f->facts, f->tree, f->tree->rules[rule].node);
+    facts->broad = tern_grammar_facts__broad(f->facts, f->tree, f->tree->rules[rule].node);
     facts->visited = 2;
     f->order[f->n_order++] = rule;
     return TERN_OK;

@@ -6,17 +6,10 @@
 #include "base/alloc.h"
 #include "text/grammar_internal.h"
 
-enum { MOST_PARTS = 16 }; /* of one state; the items beyond are walked */
-
-static size_t n_words(const tern_grammar *g)
-{
-    return ((size_t)g->vocab->n + 31) / 32;
-}
-
-static void allow(uint32_t *words, int32_t id)
-{
-    words[(uint32_t)id / 32] |= (uint32_t)1 << (uint32_t)id % 32;
-}
+enum {
+    MOST_PARTS = 16, /* of one state; the items beyond are walked */
+    MOST_WALKS = 4   /* over the whole vocabulary, to prepare a grammar */
+};
 
 static bool is_allowed(const uint32_t *words, int32_t id)
 {
@@ -35,13 +28,14 @@ static tern_status add_leaving(const tern_grammar_vocab *v, tern_grammar_part *p
     return TERN_OK;
 }
 
-/* Allows all tokens that can be read from a state. Those that escape (BASE) go to `part`, if there is one. */
-static tern_status walk(tern_grammar *g, uint32_t start, uint32_t *words, tern_grammar_part *part, tern_error *err)
+tern_status tern_grammar__walk(tern_grammar *g, uint32_t start, uint32_t from, uint32_t to, uint32_t *words,
+                               tern_grammar_part *part, tern_error *err)
 {
     const tern_grammar_vocab *v = g->vocab;
-    uint32_t states[TERN_GRAMMAR_MAX_TOKEN + 1] = {start};
+    uint32_t states[TERN_GRAMMAR_MAX_TOKEN + 1];
     uint32_t noted = 0; /* up to here what escapes is known */
-    for (uint32_t i = 0; i < v->n_twigs;) {
+    states[from < to ? v->twigs[from].depth - 1 : 0] = start;
+    for (uint32_t i = from; i < to; g->walked++) {
         const tern_grammar_twig *t = &v->twigs[i];
         uint32_t next;
         TERN_TRY(tern_grammar_machine__read(&g->machine, states[t->depth - 1], t->byte, &next, err));
@@ -51,9 +45,9 @@ static tern_status walk(tern_grammar *g, uint32_t start, uint32_t *words, tern_g
             if (part->vain) return TERN_OK;
         }
         if (g->machine.states[next].n) {
-            for (uint32_t k = t->first; k < t[1].first; k++) allow(words, v->tokens[k]);
+            for (uint32_t k = t->first; k < t[1].first; k++) tern_grammar__allow(words, v->tokens[k]);
         } else if (g->machine.states[next].ends) {
-            for (uint32_t k = t->first; k < t[1].first; k++) allow(words, v->tokens[k]);
+            for (uint32_t k = t->first; k < t[1].first; k++) tern_grammar__allow(words, v->tokens[k]);
             next = TERN_GRAMMAR_DEAD;
         }
         states[t->depth] = next;
@@ -66,13 +60,13 @@ static tern_status fill_part(tern_grammar *g, tern_grammar_part *part, tern_erro
 {
     const tern_grammar_item item = {part->pc, TERN_GRAMMAR_BASE};
     uint32_t state;
-    if (!part->words && !(part->words = tern_alloc(n_words(g) * sizeof *part->words)))
-        return tern_fail_alloc(err, n_words(g) * sizeof *part->words);
-    memset(part->words, 0, n_words(g) * sizeof *part->words);
+    if (!part->words && !(part->words = tern_alloc(tern_grammar__n_words(g) * sizeof *part->words)))
+        return tern_fail_alloc(err, tern_grammar__n_words(g) * sizeof *part->words);
+    memset(part->words, 0, tern_grammar__n_words(g) * sizeof *part->words);
     part->n_leaving = 0;
     part->vain = false;
     TERN_TRY(tern_grammar_machine__enter(&g->machine, &item, 1, false, &state, err));
-    TERN_TRY(walk(g, state, part->words, part, err));
+    TERN_TRY(tern_grammar__walk(g, state, 0, g->vocab->n_twigs, part->words, part, err));
     part->filled = true;
     return TERN_OK;
 }
@@ -100,14 +94,14 @@ static tern_status find_part(tern_grammar *g, uint32_t pc, tern_grammar_part **o
 static tern_status add_part(tern_grammar *g, uint32_t state, const tern_grammar_part *part, uint32_t *words,
                             tern_error *err)
 {
-    for (size_t i = 0; i < n_words(g); i++) words[i] |= part->words[i];
+    for (size_t i = 0; i < tern_grammar__n_words(g); i++) words[i] |= part->words[i];
     for (size_t i = 0; i < part->n_leaving; i++) {
         const int32_t id = part->leaving[i];
         const tern_span text = tern_token_bytes(g->vocab->tokenizer, id, false);
         uint32_t next = state;
         if (is_allowed(words, id)) continue;
         TERN_TRY(tern_grammar__read(g, text.data, text.size, &next, err));
-        if (next != TERN_GRAMMAR_DEAD) allow(words, id);
+        if (next != TERN_GRAMMAR_DEAD) tern_grammar__allow(words, id);
     }
     return TERN_OK;
 }
@@ -147,25 +141,26 @@ static void allow_tokens(const tern_grammar *g, uint32_t state, uint32_t *words)
     const int32_t *ends = tern_tokenizer_ends(g->vocab->tokenizer, &n_ends);
     for (uint32_t i = 0; i < s->n; i++) {
         const tern_grammar_op op = g->program.ops[g->machine.items[s->first + i].pc];
-        if (op.code == TERN_GRAMMAR_OP_TAKE && op.a < g->vocab->n) allow(words, (int32_t)op.a);
+        if (op.code == TERN_GRAMMAR_OP_TAKE && op.a < g->vocab->n) tern_grammar__allow(words, (int32_t)op.a);
     }
     for (size_t i = 0; i < n_ends && s->ends; i++)
-        if (ends[i] >= 0 && (uint32_t)ends[i] < g->vocab->n) allow(words, ends[i]);
+        if (ends[i] >= 0 && (uint32_t)ends[i] < g->vocab->n) tern_grammar__allow(words, ends[i]);
 }
 
 static tern_status fill_mask(tern_grammar *g, uint32_t state, uint32_t *words, tern_error *err)
 {
     const size_t n = g->machine.states[state].n;
-    size_t narrow;
+    size_t left, narrow;
     uint32_t rest;
-    memset(words, 0, n_words(g) * sizeof *words);
+    memset(words, 0, tern_grammar__n_words(g) * sizeof *words);
     allow_tokens(g, state, words);
-    TERN_TRY(tern_grow((void **)&g->waiting, &g->cap_waiting, n + 1, sizeof *g->waiting, err));
+    TERN_TRY(tern_grow((void **)&g->waiting, &g->cap_waiting, 2 * n + 1, sizeof *g->waiting, err));
     if (n) memcpy(g->waiting, g->machine.items + g->machine.states[state].first, n * sizeof *g->waiting);
-    TERN_TRY(add_wide(g, state, n, words, &narrow, err));
+    TERN_TRY(tern_grammar__add_runs(g, n, words, &left, err));
+    TERN_TRY(add_wide(g, state, left, words, &narrow, err));
     if (narrow == 0) return TERN_OK;
     TERN_TRY(tern_grammar_machine__enter(&g->machine, g->waiting, narrow, false, &rest, err));
-    return walk(g, rest, words, NULL, err);
+    return tern_grammar__walk(g, rest, 0, g->vocab->n_twigs, words, NULL, err);
 }
 
 tern_status tern_grammar__mask(tern_grammar *g, uint32_t state, const uint32_t **words, tern_error *err)
@@ -181,8 +176,8 @@ tern_status tern_grammar__mask(tern_grammar *g, uint32_t state, const uint32_t *
         if (mask->used < oldest->used) oldest = mask;
     }
     oldest->state = 0;
-    if (!oldest->words && !(oldest->words = tern_alloc(n_words(g) * sizeof *oldest->words)))
-        return tern_fail_alloc(err, n_words(g) * sizeof *oldest->words);
+    if (!oldest->words && !(oldest->words = tern_alloc(tern_grammar__n_words(g) * sizeof *oldest->words)))
+        return tern_fail_alloc(err, tern_grammar__n_words(g) * sizeof *oldest->words);
     TERN_TRY(fill_mask(g, state, oldest->words, err));
     oldest->state = state;
     oldest->used = ++g->clock;
@@ -190,9 +185,38 @@ tern_status tern_grammar__mask(tern_grammar *g, uint32_t state, const uint32_t *
     return TERN_OK;
 }
 
+/* Whether more may be prepared: two or three milliseconds are taken for each walk over a large vocabulary. */
+static bool may_prepare(const tern_grammar *g)
+{
+    return g->walked < (uint64_t)MOST_WALKS * g->vocab->n_twigs && !tern_grammar_machine__is_full(&g->machine);
+}
+
+static tern_status prepare(tern_grammar *g, tern_error *err)
+{
+    tern_grammar_part *part;
+    size_t n = 0;
+    for (size_t i = 0; i < g->program.n_runs && i < TERN_GRAMMAR_TALLIES && may_prepare(g); i++)
+        TERN_TRY(tern_grammar__prepare_run(g, &g->program.runs[i], err));
+    for (uint32_t pc = 0; pc < g->program.n_ops && n < TERN_GRAMMAR_PARTS && may_prepare(g); pc++) {
+        if (!is_wide(g, pc) || tern_grammar__is_tallied(g, pc)) continue;
+        TERN_TRY(find_part(g, pc, &part, err));
+        n++;
+    }
+    return TERN_OK;
+}
+
+/* What does not fit is left until it is asked for. */
+void tern_grammar__prepare(tern_grammar *g)
+{
+    tern_error err;
+    prepare(g, &err);
+    g->machine.work = 0;
+}
+
 void tern_grammar__masks_forget(tern_grammar *g)
 {
     for (size_t i = 0; i < TERN_GRAMMAR_MASKS; i++) g->masks[i].state = 0;
+    tern_grammar__tallies_forget(g);
 }
 
 void tern_grammar__masks_deinit(tern_grammar *g)
@@ -202,5 +226,6 @@ void tern_grammar__masks_deinit(tern_grammar *g)
         tern_free(g->parts[i].words);
         tern_free(g->parts[i].leaving);
     }
+    tern_grammar__tallies_deinit(g);
     tern_free(g->waiting);
 }

@@ -30,11 +30,21 @@ static inline bool tern_grammar_set_has(const tern_grammar_set *set, uint8_t byt
     return set->bits[byte / 32] >> (byte % 32) & 1;
 }
 
+/* Calls of one body in a row, for a repetition. Place first + 2 * i: i more may follow; least + i: i + 1 more must.
+ * Without an end, any number may follow at `first`, and 2 places lie before `least`. */
+typedef struct tern_grammar_run {
+    uint32_t first, least, end; /* places [first, end) */
+    uint32_t next;              /* where it goes on after the last */
+    bool forever;
+    bool vain; /* a text can be cut into copies of the body in more than one way */
+} tern_grammar_run;
+
 /* Zero-initialised is empty. */
 typedef struct tern_grammar_program {
     tern_grammar_op *ops;
     tern_grammar_set *sets;
-    size_t n_ops, cap_ops, n_sets, cap_sets;
+    tern_grammar_run *runs; /* in the order of their places */
+    size_t n_ops, cap_ops, n_sets, cap_sets, n_runs, cap_runs;
     uint32_t start;
 } tern_grammar_program;
 
@@ -61,6 +71,7 @@ typedef struct tern_grammar_facts {
     bool called;     /* by itself, through others: it must be a rule */
     bool may_skip;   /* it reads the empty text */
     bool ends;       /* some text ends it */
+    bool broad;      /* it reads one of many characters somewhere */
     uint8_t visited; /* 1: under way, 2: done */
 } tern_grammar_facts;
 
@@ -68,7 +79,12 @@ typedef struct tern_grammar_facts {
 tern_status tern_grammar_facts__find(tern_grammar_facts *facts, const tern_grammar_tree *tree, tern_error *err);
 /* About how many ops a node becomes. */
 uint32_t tern_grammar_facts__size(const tern_grammar_facts *facts, const tern_grammar_tree *tree, uint32_t node);
+/* Whether it reads one of many characters somewhere: more than TERN_GRAMMAR_WIDE. */
+bool tern_grammar_facts__broad(const tern_grammar_facts *facts, const tern_grammar_tree *tree, uint32_t node);
 
-enum { TERN_GRAMMAR_INLINE = 256 }; /* ops of a rule that is put in the place of its calls */
+enum {
+    TERN_GRAMMAR_INLINE = 256, /* ops of a rule that is put in the place of its calls */
+    TERN_GRAMMAR_WIDE = 24     /* bytes: a place that reads more kinds has masks of its own */
+};
 
 #endif

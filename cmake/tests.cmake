@@ -305,6 +305,7 @@ if(NOT TERN_SANITIZE)
     tern_check(check_docs_unrun ${docs} unrun ${PROJECT_SOURCE_DIR})
     tern_check(check_docs_flags ${docs} flags ${PROJECT_SOURCE_DIR} $<TARGET_FILE:tern>)
     tern_check(check_docs_fails ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/docs/self_test.py $<TARGET_FILE:tern>)
+    tern_check(check_completion ${checks}/completion.sh $<TARGET_FILE:tern>)
     tern_check(check_recording ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/record-chat.py
       --check ${PROJECT_SOURCE_DIR}/docs/pictures/chat.svg --tern $<TARGET_FILE:tern>)
     tern_check(check_peers ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/bench/test_peers.py

@@ -78,26 +78,29 @@ static char *read_pipe(tern_chat_input *input)
     return text;
 }
 
+/* One entry of the history, however many lines it has. */
+static void remember(const tern_chat_input *input)
+{
+    if (input->terminal && input->message.size) add_history(input->message.data);
+}
+
 /* Adds a line, after a line break where one is open; false at the end of input, and after Ctrl-C, where the history
  * has what was typed. */
 static bool add_line(tern_chat_input *input, const char *prompt, bool more)
 {
     bool stopped = false;
     char *line = input->terminal ? tern_chat_keys_line(prompt, &stopped) : read_pipe(input);
-    if (stopped) {
-        input->stopped = line && !*line && !more;
-        input->dropped = !input->stopped;
-        if (line && *line) add_history(line);
-        free(line);
-        return false;
-    }
     bool added = line && (!more || tern_buf_add(&input->message, "\n", 1, NULL) == TERN_OK);
     if (added) added = tern_buf_add(&input->message, line, strlen(line) + 1, NULL) == TERN_OK;
     if (added) input->message.size--; /* the NUL stays behind it */
+    if (stopped) {
+        input->stopped = line && !*line && !more;
+        input->dropped = !input->stopped;
+        if (added) remember(input);
+    }
     if (input->message.size > TERN_CHAT_LINE_BYTES) input->too_long = true;
-    if (added && input->terminal && *line) add_history(line);
     free(line);
-    return added && !input->too_long;
+    return added && !stopped && !input->too_long;
 }
 
 static bool ends(const tern_buf *message, const char *mark, size_t from)
@@ -131,6 +134,17 @@ static void add_pasted(tern_chat_input *input, bool ahead)
 
 static const char quotes[] = "\"\"\"";
 
+/* All that stands between the quotes, of which the first line has come; the history has them too. */
+static char *quoted_message(tern_chat_input *input)
+{
+    tern_buf *message = &input->message;
+    while (!ends(message, quotes, 3))
+        if (!add_line(input, "... ", true)) return NULL;
+    remember(input);
+    drop_end(message, 3);
+    return message->data + 3 + (message->data[3] == '\n');
+}
+
 char *tern_chat_input_next(tern_chat_input *input)
 {
     tern_buf *message = &input->message;
@@ -139,18 +153,15 @@ char *tern_chat_input_next(tern_chat_input *input)
     const bool ahead = waits(input);
     if (!add_line(input, input->prompt, false)) return NULL;
     input->quoted = strncmp(message->data, quotes, 3) == 0;
-    if (input->quoted) {
-        while (!ends(message, quotes, 3))
-            if (!add_line(input, "... ", true)) return NULL;
-        drop_end(message, 3);
-        return message->data + 3 + (message->data[3] == '\n');
-    }
+    if (input->quoted) return quoted_message(input);
     while (ends(message, "\\", 0)) {
         drop_end(message, 1);
         if (!add_line(input, "... ", true)) return NULL;
     }
     if (*message->data != '/') add_pasted(input, ahead);
-    return input->too_long || input->dropped ? NULL : message->data;
+    if (input->too_long || input->dropped) return NULL;
+    remember(input);
+    return message->data;
 }
 
 static const char *(*command_at)(size_t i);

@@ -20,7 +20,8 @@ typedef struct tern_chat_input {
 
 enum { TERN_CHAT_LINE_BYTES = 16 << 20 };
 
-/* The history lies in `history`, or in $XDG_STATE_HOME/tern/history (~/.local/state when not set); "" keeps none. */
+/* The history, of messages as they were typed, lies in `history`, or in $XDG_STATE_HOME/tern/history (~/.local/state
+ * when not set); "" keeps none. */
 tern_status tern_chat_input_open(tern_chat_input *input, const char *history, tern_error *err);
 /* Writes the history, private and whole or not at all; what goes wrong there is no error. */
 void tern_chat_input_close(tern_chat_input *input);

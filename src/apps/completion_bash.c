@@ -1,37 +1,59 @@
 /* Completion for bash. */
 #include "apps/completion.h"
 
-/* "NAME) words=... ;;": what follows a flag, then the flags themselves. */
+/* "NAME) words=... ;;": what follows a flag. */
+static void print_flag(const tern_flag *f)
+{
+    const tern_completion_words values = tern_completion_values(f);
+    if (f->kind == TERN_FLAG_BOOL) return;
+    printf("        --%s%s%.*s) value=1", f->name, f->letter ? "|-" : "", f->letter ? 1 : 0, &f->letter);
+    if (values.text[0]) printf(" words=\"%s\"", values.text);
+    if (tern_completion_is_path(f)) fputs(" files=1", stdout);
+    if (tern_completion_is_model(f)) fputs(" words=$(tern list --names 2>/dev/null)", stdout);
+    puts(" ;;");
+}
+
 static void print_command(const tern_command *command)
 {
     const tern_flag *f;
-    printf("    %s)\n        case $last in\n", command->name);
-    for (size_t i = 0; (f = tern_args_flag_at(command, i)); i++) {
-        const tern_completion_words values = tern_completion_values(f);
-        if (f->kind == TERN_FLAG_BOOL) continue;
-        printf("        --%s%s%.*s) %s%s%s%s ;;\n", f->name, f->letter ? "|-" : "", f->letter ? 1 : 0, &f->letter,
-               values.text[0] ? "words=\"" : "files=1", values.text, values.text[0] ? "\"" : "",
-               tern_completion_is_model(f) ? " models=$(tern list --names 2>/dev/null)" : "");
-    }
     const char *names = tern_completion_words_of(command);
-    fputs("        *) words=\"", stdout);
-    if (names) printf("$(%s) ", names);
+    printf("    %s)\n        case $last in\n", command->name);
+    for (size_t i = 0; (f = tern_args_flag_at(command, i)); i++) print_flag(f);
+    fputs("        *) flags=\"", stdout);
     for (size_t i = 0; (f = tern_args_flag_at(command, i)); i++) printf("%s--%s", i ? " " : "", f->name);
-    puts("\" ;;\n        esac ;;");
+    fputs("\"", stdout);
+    if (names) printf(" words=$(%s)", names);
+    if (tern_completion_takes_files(command)) fputs(" files=1", stdout);
+    puts(" ;;\n        esac ;;");
 }
+
+/* The word is what stands before the cursor, for bash cuts it at "=" and ":" into several, of which it replaces the
+ * last. */
+static const char begin[] =
+    "# bash completion for tern; made by `tern completion bash`.\n"
+    "_tern()\n{\n"
+    "    local line=${COMP_LINE:0:COMP_POINT} commands words='' flags='' files='' value='' word last\n"
+    "    local -a typed\n"
+    "    read -ra typed <<< \"$line\"\n"
+    "    case $line in *[[:space:]]) typed+=('') ;; esac\n"
+    "    word=${typed[-1]} last=${typed[-2]}\n"
+    "    case $word in --*=*) last=${word%%=*} word=${word#*=} ;; esac\n";
+
+static const char end[] =
+    "    esac\n"
+    "    if [ ${#typed[@]} -eq 2 ]; then words=$commands flags='' files=''; fi\n"
+    "    if [ -z \"$value\" ] && { [ -z \"$words$files\" ] || [ \"${word#-}\" != \"$word\" ]; }; then words=$flags; "
+    "fi\n"
+    "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\"; [ -z \"$files\" ] || compgen -f -- \"$word\")\n"
+    "    case $word in *:*) COMPREPLY=(\"${COMPREPLY[@]#\"${word%\"${word##*:}\"}\"}\") ;; esac\n"
+    "}\ncomplete -o filenames -F _tern tern";
 
 void tern_completion_bash(void)
 {
-    puts("# bash completion for tern; made by `tern completion bash`.\n"
-         "_tern()\n{\n    local words='' files='' models=''\n"
-         "    local word=${COMP_WORDS[COMP_CWORD]} last=${COMP_WORDS[COMP_CWORD-1]}\n"
-         "    case ${COMP_WORDS[1]} in");
-    for (const tern_command *const *c = tern_commands; *c; c++) print_command(*c);
-    fputs("    esac\n    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        words=\"help", stdout);
+    fputs(begin, stdout);
+    fputs("    commands=\"help", stdout);
     for (const tern_command *const *c = tern_commands; *c; c++) printf(" %s", (*c)->name);
-    puts("\"\n    elif [ -n \"$files\" ] || { [ \"${word#-}\" = \"$word\" ] && [ \"${words#--}\" != \"$words\" ]; }; "
-         "then\n"
-         "        mapfile -t COMPREPLY < <(compgen -f -- \"$word\"; compgen -W \"$models\" -- \"$word\")\n"
-         "        return\n    fi\n"
-         "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n}\ncomplete -o filenames -F _tern tern");
+    puts("\"\n    case ${typed[1]} in\n    help) words=$commands ;;");
+    for (const tern_command *const *c = tern_commands; *c; c++) print_command(*c);
+    puts(end);
 }

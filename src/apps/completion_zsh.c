@@ -11,11 +11,27 @@ static void print_flag(const tern_flag *f)
     putchar(']');
     if (f->kind != TERN_FLAG_BOOL) {
         printf(":%s:", f->name);
-        if (values.text[0]) printf("(%s)", values.text);
-        else if (tern_completion_is_model(f)) fputs("_tern_models", stdout);
+        if (tern_completion_is_model(f)) fputs("_tern_models", stdout);
+        else if (values.text[0] && tern_completion_is_path(f)) printf("{ compadd -- %s; _files }", values.text);
+        else if (values.text[0]) printf("(%s)", values.text);
         else if (tern_completion_is_path(f)) fputs("_files", stdout);
     }
     putchar('\'');
+}
+
+/* What no flag names. */
+static void print_words(const tern_command *command)
+{
+    const char *names = tern_completion_words_of(command);
+    const bool files = tern_completion_takes_files(command);
+    if (names || files) fputs(" \\\n            '*:word:{ ", stdout);
+    if (names) {
+        fputs("compadd -- ${(f)\"$(", stdout);
+        tern_completion_quoted(names, "", "'\\''");
+        fputs(")\"}; ", stdout);
+    }
+    if (files) fputs("_files ", stdout);
+    puts(names || files ? "}' ;;" : " ;;");
 }
 
 void tern_completion_zsh(void)
@@ -31,13 +47,12 @@ void tern_completion_zsh(void)
         puts("'");
     }
     puts("    )\n    if (( CURRENT == 2 )); then\n        _describe command commands\n        return\n    fi\n"
-         "    local name=$words[2]\n    shift words\n    (( CURRENT-- ))\n    case $name in");
+         "    local name=$words[2]\n    shift words\n    (( CURRENT-- ))\n    case $name in\n"
+         "        help) _describe command commands ;;");
     for (const tern_command *const *c = tern_commands; *c; c++) {
         printf("        %s) _arguments -s", (*c)->name);
         for (size_t i = 0; (f = tern_args_flag_at(*c, i)); i++) print_flag(f);
-        const char *names = tern_completion_words_of(*c);
-        if (names) printf(" \\\n            '*:model:{ compadd -- ${(f)\"$(%s)\"} }' ;;\n", names);
-        else puts(" \\\n            '*:file:_files' ;;");
+        print_words(*c);
     }
     puts("    esac\n}\n_tern \"$@\"");
 }

@@ -92,6 +92,47 @@ static void ctrl_c_keeps_what_was_typed(void **state)
     test_output_free(&o);
 }
 
+/* Talks with these steps, the history in a file. */
+static void talk_with(const char *history, const test_step *steps, uint32_t n)
+{
+    setenv("TERM", "xterm", 1);
+    setenv("NO_COLOR", "1", 1);
+    test_output o = test_tern_talk(TERN_WORDS("chat", "--greedy", "-n", "4", "--history", history), steps, n);
+    unsetenv("NO_COLOR");
+    if (o.code != 0) fail_msg("%s", o.out);
+    test_output_free(&o);
+}
+
+/* Of several lines, however they came: one entry, which Up has in this run and in the next, and Enter sends. */
+static void messages_of_lines_are_remembered_whole(void **state)
+{
+    (void)state;
+    char save[1100], history[1024];
+    snprintf(history, sizeof history, "%s", file_of("cli-chat-history"));
+    const char *path = file_of("cli-chat-again.json");
+    snprintf(save, sizeof save, "/save %s\r", path);
+    const test_step first[] = {
+        {PROMPT, "\"\"\"\r"},     {"... ", "/help\r"},      {"... ", "me\"\"\"\r"}, {"< ", NULL},
+        {PROMPT, "A bird\033\r"}, {"... ", "and a cat.\r"}, {"< ", NULL},           {PROMPT, "half\\\r"},
+        {"... ", "of it\003"},    {PROMPT, "\033[A\033[A"}, {"and a cat.", "\r"},   {"< ", NULL},
+        {PROMPT, "/bye\r"}};
+    const test_step second[] = {{PROMPT, "\033[A\033[A\033[A"},
+                                {"of it", "!\r"},
+                                {"< ", NULL},
+                                {PROMPT, "\033[A\033[A\033[A\033[A\033[A\033[A"},
+                                {"me\"\"\"", "\r"},
+                                {"< ", NULL},
+                                {PROMPT, save},
+                                {"(4 messages are in", NULL},
+                                {PROMPT, "/bye\r"}};
+    talk_with(history, first, sizeof first / sizeof *first);
+    talk_with(history, second, sizeof second / sizeof *second);
+    expect_message(path, 0, "half\nof it!");
+    expect_message(path, 2, "/help\nme");
+    unlink(history);
+    unlink(path);
+}
+
 /* A folder's slash comes with its name. */
 static void tab_completes_folders(void **state)
 {
@@ -233,10 +274,15 @@ static void a_family_is_trained_by_its_template(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(pasted_lines_are_one_message), cmocka_unit_test(marked_pastes_are_one_message),
-    cmocka_unit_test(ctrl_c_keeps_what_was_typed),  cmocka_unit_test(tab_completes_folders),
-    cmocka_unit_test(colors_can_be_refused),        cmocka_unit_test(markdown_is_styled_in_any_pieces),
-    cmocka_unit_test(a_family_has_a_template),      cmocka_unit_test(a_family_is_trained_by_its_template),
+    cmocka_unit_test(pasted_lines_are_one_message),
+    cmocka_unit_test(marked_pastes_are_one_message),
+    cmocka_unit_test(ctrl_c_keeps_what_was_typed),
+    cmocka_unit_test(messages_of_lines_are_remembered_whole),
+    cmocka_unit_test(tab_completes_folders),
+    cmocka_unit_test(colors_can_be_refused),
+    cmocka_unit_test(markdown_is_styled_in_any_pieces),
+    cmocka_unit_test(a_family_has_a_template),
+    cmocka_unit_test(a_family_is_trained_by_its_template),
 };
 
 TEST_GROUP(chat_terminal, "slow", tests);

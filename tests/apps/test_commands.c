@@ -333,8 +333,7 @@ static void completion_is_a_script(void **state)
     assert_int_equal(o.code, 0);
     assert_non_null(strstr(o.out, "complete -o filenames -F _tern tern"));
     assert_non_null(strstr(o.out, "--top-k"));
-    assert_non_null(strstr(o.out, "models=$(tern list --names"));
-    assert_non_null(strstr(o.out, "--draft-model) files=1 models=$(tern list --names"));
+    assert_non_null(strstr(o.out, "--draft-model) value=1 files=1 words=$(tern list --names"));
     test_output_free(&o);
 }
 

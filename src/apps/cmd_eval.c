@@ -69,11 +69,23 @@ static void close_evaluation(evaluation *e)
     tern_engine_close(e->engine);
 }
 
+/* That a line is an object, as far as its first character says. */
+static tern_status check_object(const char *line, size_t n, tern_error *err)
+{
+    const size_t begin = strspn(line, " \t\r");
+    if (line[begin] == '{') return TERN_OK;
+    if (line[begin] == '[')
+        return tern_fail(err, TERN_MALFORMED, "a JSON list found, an object a line expected (jq -c '.[]' makes them)");
+    return tern_fail(err, TERN_MALFORMED, "%s found, a JSON object a line expected",
+                     tern_show((tern_span){(const uint8_t *)line + begin, n - begin}).text);
+}
+
 static tern_status ask_line(evaluation *e, const char *line, size_t n, const char *where, tern_error *err)
 {
     json_t *object = NULL;
     tern_eval_item item = {0};
     tern_status status;
+    TERN_GOTO(check_object(line, n, err));
     TERN_GOTO(tern_json_parse(&object, line, n, "JSON", err));
     TERN_GOTO(tern_eval_item_read(&item, object, err));
     TERN_GOTO(tern_eval_queue_add(e->queue, &item, where, e->loras.uses, e->adapted ? e->loras.n : 0, err));

@@ -6,12 +6,13 @@
 /* The template that a family's published chat models have, where the vocabulary has its mark as a special token. The
  * first that fits counts. Sources: the tokenizer_config.json of the models that are named at the templates' texts. */
 static const struct {
-    const char *architecture, *mark, *name; /* mark NULL: it has none of its own */
+    const char *architecture, *mark, *name;
 } of_family[] = {
     {"llama", "<|start_header_id|>", "llama3"},
     {"llama", "<|im_start|>", "chatml"},
+    {"llama", "<SPECIAL_20>", "mistral-tekken"}, /* of Tekken vocabularies, which have [INST] too */
     {"llama", "[INST]", "mistral"},
-    {"llama", NULL, "llama2"},
+    {"llama", "<s>", "llama2"}, /* it has no mark of its own: not for vocabularies of other programs, at least */
     {"bitnet-b1.58", "<|eot_id|>", "bitnet"},
     {"bitnet-25", "<|eot_id|>", "bitnet"},
     {"granite", "<|start_of_role|>", "granite"},
@@ -34,8 +35,7 @@ static bool has_mark(const tern_tokenizer *t, const char *mark)
 const char *tern_chat_template_of_family(const tern_tokenizer *t, const char *architecture)
 {
     for (size_t i = 0; t && i < sizeof of_family / sizeof *of_family; i++)
-        if (strcmp(of_family[i].architecture, architecture) == 0 &&
-            (!of_family[i].mark || has_mark(t, of_family[i].mark)))
+        if (strcmp(of_family[i].architecture, architecture) == 0 && has_mark(t, of_family[i].mark))
             return of_family[i].name;
     return NULL;
 }

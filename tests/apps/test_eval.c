@@ -197,9 +197,10 @@ static void mistakes_name_file_and_line(void **state)
         {"{\"question\": \"a\", \"choices\": {\"text\": [\"x\", \"y\"]}, \"answerKey\": \"Q\"}",
          "\"answerKey\": one of the 2"},
         {"{\"text\": \"a\"}", ":1: no question: an object of HellaSwag"},
-        {"nothing", ":1: JSON: line 1, column "},
+        {"{nothing", ":1: JSON: line 1, column "},
         {"\n \n", ": no question in it"},
-        {"[1]", ":1: no question: "},
+        {"[1]", ":1: a JSON list found, an object a line expected"},
+        {"question,answer\nsky,blue\n", ":1: question,answer found, a JSON object a line expected"},
     };
     const char *file = test_scratch("wrong.jsonl");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

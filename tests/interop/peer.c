@@ -7,6 +7,7 @@
  *   {"gguf": PATH}                    writes a GGUF file of the vocabulary alone             {}
  *   {"template": JINJA, "bos": TEXT, "eos": TEXT, "variables": OBJECT}  the rendered text    {"hex"}
  *   {"builtin": NAME}                 the Jinja text of a well-known template                {"text"}
+ *   {"family": ARCHITECTURE}          its template's name, by the open tokenizer, or null    {"name"}
  *
  * What fails answers {"error": MESSAGE}. */
 #include <stdio.h>
@@ -181,14 +182,22 @@ static tern_status answer_builtin(const json_t *ask, json_t *answer, tern_error 
     return TERN_OK;
 }
 
+static tern_status answer_family(const json_t *ask, json_t *answer, tern_error *err)
+{
+    TERN_TRY(need_tokenizer(err));
+    const char *name = tern_chat_template_of_family(tokenizer, json_string_value(json_object_get(ask, "family")));
+    json_object_set_new(answer, "name", name ? json_string(name) : json_null());
+    return TERN_OK;
+}
+
 static tern_status answer_line(const char *line, json_t *answer, tern_error *err)
 {
     static const struct {
         const char *key;
         tern_status (*answer)(const json_t *, json_t *, tern_error *);
-    } ASKS[] = {{"open", answer_open},      {"encode", answer_encode}, {"encode_hex", answer_encode_hex},
-                {"decode", answer_decode},  {"gguf", answer_gguf},     {"template", answer_template},
-                {"builtin", answer_builtin}};
+    } ASKS[] = {{"open", answer_open},       {"encode", answer_encode}, {"encode_hex", answer_encode_hex},
+                {"decode", answer_decode},   {"gguf", answer_gguf},     {"template", answer_template},
+                {"builtin", answer_builtin}, {"family", answer_family}};
     json_t *ask = NULL;
     TERN_TRY(tern_json_parse(&ask, line, strlen(line), "request", err));
     tern_status status;

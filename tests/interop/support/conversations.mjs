@@ -100,10 +100,11 @@ export const CONVERSATIONS = [
   ['no message', {messages: []}]
 ].map(([what, variables]) => [what, {...ALWAYS, ...variables}]);
 
-/** On these the JavaScript departs from Python: it adds lists to text, reads what is undefined, and '' equals false. */
+/** On these the JavaScript departs from Python: it adds lists to text, reads what is undefined, '' equals false, and it
+ * trims no null; of one template alone where its name stands in front. */
 export const NOT_FOR_JAVASCRIPT = [
   'an empty system message', 'content in parts', 'a system message in parts', 'two user messages',
-  'an answer that is an object', 'no message'
+  'an answer that is an object', 'no message', 'llama3: a call whose arguments are text'
 ];
 
 /** What templates by name are for: turns of a system (first), a user and an assistant. */

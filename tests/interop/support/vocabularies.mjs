@@ -29,7 +29,7 @@ export const readConfig = (name) => readJson(name, 'tokenizer_config.json');
 export const openTokenizer = (name) => new Tokenizer(readTokenizer(name), readConfig(name));
 
 const WITH_TEMPLATE =
-  ['gemma3', 'qwen3', 'qwen2_5', 'llama3_2', 'mistral_nemo', 'deepseek_v3', 'command_r_plus', 'gpt4'];
+  ['gemma3', 'qwen3', 'qwen2_5', 'llama3', 'llama3_2', 'mistral_nemo', 'deepseek_v3', 'command_r_plus', 'gpt4'];
 
 /** The published chat templates: [name, Jinja, BOS, EOS]. */
 export const TEMPLATES = WITH_TEMPLATE.flatMap((name) => {

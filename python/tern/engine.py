@@ -37,6 +37,27 @@ def _take_tokens(tokens: n.Tokens) -> List[int]:
     return ids
 
 
+def _bytes(name: str, text: Any) -> bytes:
+    if not isinstance(text, str):
+        raise TypeError(f"{name}: {type(text).__name__} found, str expected")
+    return text.encode()
+
+
+def _pairs(messages: Any) -> List[Tuple[bytes, bytes]]:
+    """Roles and contents of a conversation."""
+    if isinstance(messages, (str, Mapping)):
+        raise TypeError(f'messages: {type(messages).__name__} found, a list of {{"role", "content"}} expected')
+    pairs = []
+    for i, message in enumerate(messages):
+        if not isinstance(message, Mapping) or not {"role", "content"} <= set(message):
+            raise TypeError(f'messages[{i}]: {message!r:.60} found, {{"role": ..., "content": ...}} expected')
+        pairs.append((_bytes(f"messages[{i}].role", message["role"]),
+                      _bytes(f"messages[{i}].content", message["content"])))
+    if not pairs:
+        raise ValueError("messages: none found, at least one expected")
+    return pairs
+
+
 class _Handle:
     """Something of libtern's that is closed once, at the end of a `with` block or when nobody has it any more."""
 
@@ -127,7 +148,7 @@ class Engine(_Handle):
 
     def tokenize(self, text: str, *, bos: bool = True, special: bool = False) -> List[int]:
         """The ids of a text; `bos`: begin as the model's texts do; `special`: text that spells a token becomes it."""
-        data, tokens = text.encode(), n.Tokens()
+        data, tokens = _bytes("text", text), n.Tokens()
         how = (1 if bos else 0) | (2 if special else 0)
         check(lib.tern_engine_tokenize, self._open, data, len(data), how, byref(tokens))
         return _take_tokens(tokens)
@@ -148,7 +169,7 @@ class Engine(_Handle):
                     add_generation_prompt: bool = True) -> List[int]:
         """The tokens of a conversation, {"role", "content"} each, by the model's template, a built-in one's name
         ("chatml", "llama3", ...) or Jinja text."""
-        pairs = [(m["role"].encode(), m["content"].encode()) for m in messages]
+        pairs = _pairs(messages)
         made = (n.ChatMessage * len(pairs))(*[n.ChatMessage(r, c, len(c)) for r, c in pairs])
         tokens, parsed = n.Tokens(), c_void_p()
         if template is not None:
@@ -185,7 +206,7 @@ class Engine(_Handle):
     def embed(self, text: str, *, pooling: Optional[str] = None, normalize: bool = True) -> List[float]:
         """The vector of a text; pooling "last", "mean" or "cls", when not given as the model's files say."""
         how = self.describe()["pooling"] if pooling is None else _POOLING[pooling]
-        data, tokens = text.encode(), n.Tokens()
+        data, tokens = _bytes("text", text), n.Tokens()
         check(lib.tern_engine_tokenize, self._open, data, len(data), 1 | 4, byref(tokens))
         ids = _take_tokens(tokens)
         out = (c_float * self.describe()["n_embd"])()
@@ -311,11 +332,14 @@ class Session(_Handle):
         return {name: getattr(result, name) for name, _ in result._fields_}
 
     def generate(self, prompt: Prompt = (), *, max_tokens: int = 0, sampler: Optional[Sampler] = None,
-                 stop: Sequence[str] = (), grammar: Optional[Grammar] = None, ignore_eos: bool = False,
+                 stop: Union[str, Sequence[str]] = (), grammar: Optional[Grammar] = None, ignore_eos: bool = False,
                  show_special: bool = False, context_shift: bool = False, n_keep: int = 0,
                  draft_tokens: int = 0) -> Iterator[str]:
         """Evaluates the prompt and yields text as it comes; leaving the loop stops. `result` says afterwards how much
         it was and why it ended ("stop_reason"). max_tokens 0: until the context is full."""
+        if max_tokens < 0:
+            raise ValueError(f"max_tokens: {max_tokens} found, 0 (no limit) or more expected")
+        stop = (stop,) if isinstance(stop, str) else stop
         ids = self.engine.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
         pieces: List[bytes] = []
 

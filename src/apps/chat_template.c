@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "apps/chat_talk.h"
+#include "base/file.h"
 #include "base/show.h"
 #include "format/json.h"
 
@@ -41,6 +42,8 @@ static tern_status parse(tern_chat_template **out, const char *own, const char *
     const char *source = name ? tern_chat_template_builtin(name) : own;
     tern_status status;
     if (source) return tern_chat_template_parse(out, source, strlen(source), err);
+    if (!tern_file_exists(name))
+        return tern_fail(err, TERN_NOT_FOUND, "neither a file nor one of " TERN_CHAT_TEMPLATES);
     TERN_GOTO(tern_chat_template_read(name, &text, err));
     status = tern_chat_template_parse(out, text.data, text.size, err);
 fail:

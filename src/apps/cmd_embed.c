@@ -104,9 +104,11 @@ static tern_status embed_all(const embedding *e, tern_error *err)
     const tern_options *o = e->options;
     tern_buf text = {0};
     tern_status status;
-    if (o->prompt && o->file)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "the text is given twice: one of --prompt and --file expected");
-    if (o->prompt) return embed(e, o->prompt, strlen(o->prompt), err);
+    const char *given = o->prompt ? o->prompt : o->args.n ? o->args.items[0] : NULL;
+    if ((o->prompt != NULL) + (o->file != NULL) + (o->args.n > 0) > 1)
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "the text is given twice: one of TEXT, --prompt and --file expected");
+    if (given) return embed(e, given, strlen(given), err);
     TERN_GOTO(tern_app_read_text(o->file ? o->file : "-", &text, err));
     status = o->file ? embed(e, text.data, text.size, err) : embed_lines(e, text.data, text.size, err);
 fail:
@@ -157,11 +159,12 @@ fail:
 
 const tern_command tern_command_embed = {
     .name = "embed",
-    .usage = "-m MODEL [-p TEXT | -f FILE] [--pooling last|mean|cls] [--normalize]",
+    .usage = "-m MODEL [TEXT | -p TEXT | -f FILE] [--pooling last|mean|cls] [--normalize]",
     .summary = "Turn texts into vectors",
-    .detail = "Without -p and -f every line of standard input is a text. Each text gives a line of numbers: the hidden "
+    .detail = "Without a text every line of standard input is a text. Each text gives a line of numbers: the hidden "
               "states after the last norm, pooled.",
     .groups = groups,
     .ranks = TERN_RANKED_FOLLOWED,
+    .max_args = 1,
     .run = run,
 };

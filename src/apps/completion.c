@@ -91,8 +91,8 @@ const char *tern_completion_words_of(const tern_command *command)
 
 bool tern_completion_takes_files(const tern_command *command)
 {
-    static const char *const takes_words[] = {"pull", "rm", "completion", "run", "tokenize"};
-    return command->max_args > 0 && !is_one_of(command, takes_words, 5);
+    static const char *const takes_words[] = {"pull", "rm", "completion", "run", "tokenize", "embed"};
+    return command->max_args > 0 && !is_one_of(command, takes_words, 6);
 }
 
 void tern_completion_quoted(const char *text, const char *special, const char *quote)

@@ -48,8 +48,9 @@ static void print_overview(FILE *out)
 
 static int fail_unknown_command(const char *name)
 {
-    const char *nearest = tern_nearest(name, command_name_at, NULL);
-    if (nearest) fprintf(stderr, "tern: unknown command \"%s\": did you mean \"%s\"?\n", name, nearest);
+    const char *nearest = *name == '-' ? NULL : tern_nearest(name, command_name_at, NULL);
+    if (*name == '-') fprintf(stderr, "tern: %s: a command expected before its flags (tern help lists them)\n", name);
+    else if (nearest) fprintf(stderr, "tern: unknown command \"%s\": did you mean \"%s\"?\n", name, nearest);
     else fprintf(stderr, "tern: unknown command \"%s\" (tern help lists them)\n", name);
     return EXIT_USAGE;
 }

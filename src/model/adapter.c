@@ -218,7 +218,8 @@ static tern_status find_experts(tern_adapter *ad, const tern_adapter_half *halve
     for (size_t i = 0; i < n; i++) {
         const tern_adapter_half *h = &halves[i];
         if (h->layer >= ad->info.n_layers)
-            return tern_fail(err, TERN_MALFORMED, "%s: layer %u found, a layer below %u expected",
+            return tern_fail(err, TERN_MALFORMED,
+                             "%s: layer %u found, a layer below %u expected: an adapter of another model?",
                              tern_show(h->name).text, h->layer, ad->info.n_layers);
         if (h->expert >= TERN_MAX_EXPERTS)
             return tern_fail(err, TERN_LIMIT, "%s: the expert's number is too large, an expert below %d expected",

@@ -17,6 +17,9 @@ typedef struct wrong {
 
 static const wrong cases[] = {
     {{"rnu"}, 2, "unknown command \"rnu\": did you mean \"run\"?"},
+    {{"-m", "x"}, 2, "tern: -m: a command expected before its flags (tern help lists them)"},
+    {{"chat", "--template", "gemma4"}, 1, "chat template gemma4: neither a file nor one of chatml, qwen, "},
+    {{"embed", "a", "-p", "b"}, 2, "the text is given twice: one of TEXT, --prompt and --file expected"},
     {{"frobnicate"}, 2, "unknown command \"frobnicate\" (tern help lists them)"},
     {{"help", "tokenise"}, 2, "did you mean \"tokenize\"?"},
     {{"run", "--tmep", "0.5"}, 2, "tern run: error: unknown flag --tmep: did you mean --temp?"},

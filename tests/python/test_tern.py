@@ -61,6 +61,7 @@ class Engines(unittest.TestCase):
 
     def test_stops_and_grammars(self):
         text = "".join(self.engine.chat(FOX, sampler=GREEDY, stop=["fox"]))
+        self.assertEqual("".join(self.engine.chat(FOX, sampler=GREEDY, stop="fox")), text)
         self.assertNotIn("fox", text)
         schema = {"type": "object", "properties": {"a": {"enum": ["x", "y"]}}, "required": ["a"]}
         with self.engine.grammar("yes|no", "regex") as either, self.engine.grammar(schema, "json_schema") as form:
@@ -111,6 +112,15 @@ class Engines(unittest.TestCase):
             tern.Engine(CHAT, backnd="cpu")
         with self.assertRaisesRegex(tern.InvalidArgument, "temperature"):
             list(self.engine.generate("a", sampler=tern.Sampler(temperature=-1)))
+        wrong = (("hi", "a list of"), ([], "at least one"), ([{"role": "user"}], r"messages\[0\]: .*content"),
+                 ([{"role": "user", "content": 5}], r"messages\[0\].content: int found"))
+        for messages, what in wrong:
+            with self.assertRaisesRegex((TypeError, ValueError), what):
+                self.engine.chat_prompt(messages)
+        with self.assertRaisesRegex(TypeError, "text: int found"):
+            self.engine.embed(5)
+        with self.assertRaisesRegex(ValueError, "max_tokens: -1 found"):
+            list(self.engine.generate("a", max_tokens=-1))
         with self.assertRaises(tern.ContextFull), self.engine.session(n_ctx=8) as session:
             list(session.generate([1] * 20))
         closed = self.engine.session()

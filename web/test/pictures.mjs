@@ -53,7 +53,11 @@ for (const [look, colorScheme, width, height] of LOOKS) {
       path,
     });
     await prepare(page);
-    await page.evaluate(() => document.activeElement.blur());
+    await page.evaluate((top) => {
+      document.activeElement.blur();
+      for (const e of top ? [document.scrollingElement, ...document.querySelectorAll('main, main *')] : [])
+        e.scrollTop = 0;
+    }, view === 'finetune');
     await page.screenshot({path: join(folder, `web-${view}-${look}.png`)});
     await page.context().close();
   }

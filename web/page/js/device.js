@@ -119,7 +119,7 @@ export function report() {
     ? [
         ['Name', tern.model.name],
         ['Architecture', tern.model.architecture],
-        ['Size', bytes(tern.model.bytes)],
+        ['Weights', bytes(tern.model.bytes)],
       ]
     : [['Name', 'none']];
   return [

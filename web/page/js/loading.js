@@ -3,7 +3,7 @@ import {Tern} from '../lib/index.js';
 import {app} from './app.js';
 import {$, announce} from './dom.js';
 import {canRetry, cpuHelps, hintTitle} from './explain.js';
-import {bytes, progressText} from './format.js';
+import {progressText} from './format.js';
 import * as notices from './notices.js';
 import * as settings from './settings.js';
 
@@ -193,11 +193,11 @@ function cancel() {
     notices.notice('load', {title: 'Loading was cancelled', actions: [{label: 'Bundled model', run: loadBundled}]});
 }
 
-/** What stands on the first line, and on a phone above the conversation: the model, its size, and what runs it. */
+/** What stands on the first line, and on a phone above the conversation: the model and what runs it. */
 function modelLine() {
   const tern = app.tern;
   $('model-line').textContent = $('model-line-phone').textContent = tern
-    ? `${tern.model.name} · ${bytes(tern.model.bytes)} · ${tern.backend === 'webgpu' ? 'WebGPU' : 'CPU'}`
+    ? `${tern.model.name} · ${tern.backend === 'webgpu' ? 'WebGPU' : 'CPU'}`
     : 'no model';
 }
 

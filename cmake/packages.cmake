@@ -1,10 +1,12 @@
-# Debian packages by CPack: tern-mpi (the module for several processes), libtern0 (the shared library), libtern-dev (headers, static library, pkg-config) and tern (the
-# command, its manual pages and completions, the bundled models). `make deb` builds them.
+# Debian packages by CPack: libtern0 (the shared library), libtern-dev (headers, static library, pkg-config), tern (the
+# command, its manual pages and completions, the bundled models) and tern-mpi (the module for several processes).
+# `make deb` builds them. The first line of each description is its own, which CPack takes where no summary is set.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME tern)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_PACKAGE_CONTACT "The Tern authors <tern@localhost>")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Ternary (1.58-bit) and low-bit language models")
+unset(CPACK_PACKAGE_DESCRIPTION_SUMMARY)
+set(about "Tern runs, serves and fine-tunes ternary (1.58-bit) and ordinary low-bit language models on CPUs and GPUs.")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_OUTPUT_FILE_PREFIX ${PROJECT_BINARY_DIR}/packages)
 set(CPACK_STRIP_FILES ON)
@@ -19,17 +21,17 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libtern0)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_GENERATE_SHLIBS ON)
-set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "Language models of few bits: the shared library")
+set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "Language models of few bits: the shared library\n${about}")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libtern-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
   "libtern0 (= ${PROJECT_VERSION}), libpcre2-dev, libjansson-dev, libmd-dev")
-set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "Language models of few bits: headers and static library")
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "Language models of few bits: headers and static library\n${about}")
 set(CPACK_DEBIAN_COMMAND_PACKAGE_NAME tern)
 set(CPACK_DEBIAN_COMMAND_PACKAGE_SECTION science)
-set(CPACK_COMPONENT_COMMAND_DESCRIPTION "Language models of few bits: run, serve and fine-tune them")
+set(CPACK_COMPONENT_COMMAND_DESCRIPTION "Language models of few bits: run, serve and fine-tune them\n${about}")
 set(CPACK_DEBIAN_MPI_PACKAGE_NAME tern-mpi)
 set(CPACK_DEBIAN_MPI_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "tern (= ${PROJECT_VERSION}), openmpi-bin")
-set(CPACK_COMPONENT_MPI_DESCRIPTION "Language models of few bits: one model in several processes, by MPI")
+set(CPACK_COMPONENT_MPI_DESCRIPTION "Language models of few bits: one model in several processes, by MPI\n${about}")
 include(CPack)

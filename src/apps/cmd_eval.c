@@ -130,12 +130,14 @@ static tern_status print(const evaluation *e, const char *path, bool adapted, co
     const char *who = adapted ? "with adapters" : e->loras.n ? "without" : "";
     if (n == 0) return TERN_OK;
     if (e->options->json)
-        return tern_app_print_json_line(json_pack("{s:o, s:s, s:b, s:I, s:I, s:f, s:f}", "file",
+        return tern_app_print_json_line(json_pack("{s:o, s:s, s:b, s:I, s:I, s:f, s:o}", "file",
                                                   tern_app_json_text(path, strlen(path)), "metric", metric, "adapters",
                                                   adapted, "n", (json_int_t)n, "right", (json_int_t)right, "value",
-                                                  value, "stderr", wrong_by),
+                                                  value, "stderr", n > 1 ? json_real(wrong_by) : json_null()),
                                         err);
-    printf("%-32s %-12s %6.2f %% +- %5.2f  of %llu%s%s\n", tern_show_z(path).text, metric, 100 * value, 100 * wrong_by,
+    char spread[16] = "  n/a";
+    if (n > 1) snprintf(spread, sizeof spread, "%5.2f", 100 * wrong_by);
+    printf("%-32s %-12s %6.2f %% +- %s  of %llu%s%s\n", tern_show_z(path).text, metric, 100 * value, spread,
            (unsigned long long)n, *who ? "  " : "", who);
     return TERN_OK;
 }

@@ -27,6 +27,7 @@ static void expect(const char *text, const char *metric, const char *n_tokens, i
     json_t *o = answers(text, metric, n_tokens);
     const double found = json_number_value(json_object_get(o, "stderr"));
     assert_int_equal(json_integer_value(json_object_get(o, "n")), n);
+    assert_true(json_is_null(json_object_get(o, "stderr")) == (n < 2));
     assert_int_equal(json_integer_value(json_object_get(o, "right")), right);
     if (!(found > wrong_by - 1e-6 && found < wrong_by + 1e-6)) fail_msg("%g, %g expected", found, wrong_by);
     json_decref(o);

@@ -91,7 +91,12 @@ test('limits are said', async () => {
         assert.equal((await post(url, { prompt: 'a'.repeat(3000) })).status, 413);
         const answer = await (await post(url, story)).json();
         assert.equal(answer.usage.completion_tokens, 5);
-        assert.equal((await fetch(`${url}/v1/completions`)).status, 405);
+        const other = await fetch(`${url}/v1/completions`);
+        assert.equal(other.status, 405);
+        assert.equal(other.headers.get('allow'), 'POST, OPTIONS');
+        assert.match((await other.json()).error.message, /GET \/v1\/completions: POST, OPTIONS expected/);
+        assert.equal((await fetch(`${url}/lora-adapters`, { method: 'PUT' })).headers.get('allow'),
+            'GET, HEAD, POST, OPTIONS');
         assert.equal((await fetch(`${url}/none`)).status, 404);
     });
 });

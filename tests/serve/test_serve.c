@@ -28,7 +28,8 @@ typedef struct refusal {
 } refusal;
 
 static const refusal refusals[] = {
-    {"/v1/chat/completions", "[]", "the body: a value of the kind array found, an object expected"},
+    {"/v1/chat/completions", "[]", "the body: an empty list found, an object expected"},
+    {"/v1/chat/completions", "{\"messages\": []}", "messages: an empty list found, a list of at least one message"},
     {"/v1/chat/completions", "{}", "messages: none found"},
     {"/v1/chat/completions", "{\"messages\": 5}", "messages: 5 found, a list of at least one message expected"},
     {"/v1/chat/completions", "{\"messages\": [1]}", "messages[0]: 1 found, an object expected"},

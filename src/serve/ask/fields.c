@@ -16,6 +16,8 @@ tern_status tern_fields_fail(const char *name, const json_t *value, const char *
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: \"%s\" found, %s expected", name,
                          tern_show_z(json_string_value(value)).text, what);
     if (!value) return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: none found, %s expected", name, what);
+    if (json_is_array(value) && json_array_size(value) == 0)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: an empty list found, %s expected", name, what);
     return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: a value of the kind %s found, %s expected", name,
                      tern_json_kind(value), what);
 }

@@ -106,6 +106,7 @@ static enum MHD_Result queue(tern_exchange *x)
     MHD_add_response_header(r, "Content-Type", x->type);
     if (x->streams) MHD_add_response_header(r, "Cache-Control", "no-cache");
     if (x->code == MHD_HTTP_UNAUTHORIZED) MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
+    if (x->code == MHD_HTTP_METHOD_NOT_ALLOWED) MHD_add_response_header(r, "Allow", tern_route_methods(x->path));
     if (x->code == MHD_HTTP_TOO_MANY_REQUESTS || x->code == MHD_HTTP_SERVICE_UNAVAILABLE)
         MHD_add_response_header(r, "Retry-After", "1");
     if (x->too_large || atomic_load(&x->server->drains)) MHD_add_response_header(r, "Connection", "close");
@@ -134,8 +135,8 @@ static enum MHD_Result answer_or_wait(tern_exchange *x)
 static void refuse_route(tern_exchange *x, const char *method, bool other_method)
 {
     char message[256];
-    snprintf(message, sizeof message, "%s %s: %s", tern_show_z(method).text, tern_show_z(x->path).text,
-             other_method ? "another method expected" : "no such path");
+    snprintf(message, sizeof message, "%s %s: %s%s", tern_show_z(method).text, tern_show_z(x->path).text,
+             other_method ? tern_route_methods(x->path) : "no such path", other_method ? " expected" : "");
     tern_exchange_fail(x, other_method ? MHD_HTTP_METHOD_NOT_ALLOWED : MHD_HTTP_NOT_FOUND, message);
 }
 

@@ -26,6 +26,14 @@ const tern_route *tern_route_find(const char *method, const char *path, const ch
     return NULL;
 }
 
+const char *tern_route_methods(const char *path)
+{
+    const char *rest;
+    bool other, post = tern_route_find("POST", path, &rest, &other), get = tern_route_find("GET", path, &rest, &other);
+    if (get && post) return "GET, HEAD, POST, OPTIONS";
+    return get ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+}
+
 const tern_protocol *tern_route_protocol(const char *path)
 {
     if (strncmp(path, "/api/", 5) == 0) return &tern_protocol_ollama;

@@ -53,6 +53,8 @@ struct tern_route {
 
 /* NULL: none. *other_method: the path is there, for another method. */
 const tern_route *tern_route_find(const char *method, const char *path, const char **rest, bool *other_method);
+/* The methods of a path that is there, with commas between. */
+const char *tern_route_methods(const char *path);
 /* The API that a path belongs to, for errors where no route was found. */
 const tern_protocol *tern_route_protocol(const char *path);
 

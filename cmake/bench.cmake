@@ -41,8 +41,10 @@ add_executable(bench_lut EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/lut/bench_
 
 add_executable(bench_grammar EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/grammar/bench_grammar.c)
 add_executable(bench_speculation EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/speculation/bench_speculation.c)
+add_executable(bench_speculation_batch EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/speculation/bench_speculation_batch.c)
 
-foreach(name bench_kernels bench_dense bench_gradient bench_training_rows bench_rsr bench_lut bench_grammar bench_speculation)
+foreach(name bench_kernels bench_dense bench_gradient bench_training_rows bench_rsr bench_lut bench_grammar bench_speculation
+  bench_speculation_batch)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/bench)
   target_link_libraries(${name} PRIVATE tern_static)
 endforeach()

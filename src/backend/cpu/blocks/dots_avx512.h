@@ -11,12 +11,14 @@
 #include "backend/cpu/blocks/nibbles_avx2.h"
 #include "backend/cpu/blocks/unpack.h"
 #include "backend/cpu/floats/avx512.h"
+#include "backend/cpu/floats/floats.h"
 
 #define exact_fma       vec_fma
 #define OWN_PAIRS       true
 #define PAIR_X          pair_x
 #define PAIR_BLOCK      pair_block
 #define IVEC_SUM_HALVES ivec_sum_halves
+#define TRANSPOSE_16    transpose_16
 
 typedef uint8_t code;
 typedef int8_t x_code;
@@ -61,6 +63,34 @@ static inline ivec ivec_scale_add(ivec total, ivec dot, ivec scale, bool fits_16
 {
     if (fits_16_bits) return _mm512_dpwssd_epi32(total, dot, scale);
     return _mm512_add_epi32(total, _mm512_mullo_epi32(dot, scale));
+}
+
+/* The dwords of 16 rows of 64 bytes: dword c of row r goes to out + c * out_stride + 4 * r. */
+static inline __attribute__((always_inline)) void transpose_16(const void *in, size_t in_stride, void *out,
+                                                               size_t out_stride)
+{
+    ivec a[16], b[16];
+    UNROLL
+    for (int r = 0; r < 16; r++) a[r] = ivec_load((const uint8_t *)in + (size_t)r * in_stride);
+    UNROLL
+    for (int r = 0; r < 16; r += 2)
+        b[r] = _mm512_unpacklo_epi32(a[r], a[r + 1]), b[r + 1] = _mm512_unpackhi_epi32(a[r], a[r + 1]);
+    UNROLL
+    for (int r = 0; r < 16; r += 4) { /* a[r + k]: dword k of each 128-bit part, of rows r .. r + 3 */
+        a[r] = _mm512_unpacklo_epi64(b[r], b[r + 2]), a[r + 1] = _mm512_unpackhi_epi64(b[r], b[r + 2]);
+        a[r + 2] = _mm512_unpacklo_epi64(b[r + 1], b[r + 3]), a[r + 3] = _mm512_unpackhi_epi64(b[r + 1], b[r + 3]);
+    }
+    UNROLL
+    for (int k = 0; k < 4; k++) { /* parts i of four vectors become one */
+        const ivec x = _mm512_shuffle_i32x4(a[k], a[k + 4], 0x88), y = _mm512_shuffle_i32x4(a[k], a[k + 4], 0xdd);
+        const ivec z = _mm512_shuffle_i32x4(a[k + 8], a[k + 12], 0x88),
+                   w = _mm512_shuffle_i32x4(a[k + 8], a[k + 12], 0xdd);
+        uint8_t *to = (uint8_t *)out + (size_t)k * out_stride;
+        _mm512_storeu_si512(to, _mm512_shuffle_i32x4(x, z, 0x88));
+        _mm512_storeu_si512(to + 4 * out_stride, _mm512_shuffle_i32x4(y, w, 0x88));
+        _mm512_storeu_si512(to + 8 * out_stride, _mm512_shuffle_i32x4(x, z, 0xdd));
+        _mm512_storeu_si512(to + 12 * out_stride, _mm512_shuffle_i32x4(y, w, 0xdd));
+    }
 }
 
 /* 64 columns of the token; 32 of them twice where a block has no more. */

@@ -1,9 +1,8 @@
-// Measures how a long prompt holds up the streams that run: the times between their tokens alone, and while it comes in.
+// Measures how a long prompt holds up the streams that run: the times between their tokens alone and while it comes in.
 // Starts `tern serve` on a model, or asks a server that runs.
 //     node stall.mjs -m MODEL [--tern FILE] [--flags='WORDS'] | --url URL  [--streams 4] [--prompt 2000] [--tokens 32]
 //         [--rounds 3] [--vocab 4096]
-// --tokens: of each stream, before the prompt comes. Each round has a prompt of its own; the streams of a round end with
-// it.
+// --tokens: of each stream, before the prompt comes. Each round has a prompt of its own, with which its streams end.
 import { parseArgs } from 'node:util';
 import { defaultTern, idsBelow, startServer, stream } from './server.mjs';
 
@@ -64,9 +63,10 @@ try {
     for (let i = 0; i < rounds; i++) {
         const r = await round(server.url);
         const [alone, beside] = [r.alone, r.beside].map(summary);
-        console.log(`  alone: ${show(alone)}; beside: ${show(beside)}; median ${(beside.median / alone.median).toFixed(2)}`
-            + ` times, longest ${(beside.longest / alone.longest).toFixed(2)}; first token of the prompt after ${
-                (r.took / 1e3).toFixed(1)} s`);
+        const ratios = `median ${(beside.median / alone.median).toFixed(2)} times, longest ${
+            (beside.longest / alone.longest).toFixed(2)}`;
+        console.log(`  alone: ${show(alone)}; beside: ${show(beside)}; ${ratios}; first token of the prompt after ${
+            (r.took / 1e3).toFixed(1)} s`);
     }
 } finally {
     server.end();

@@ -71,7 +71,7 @@ const tern_flag tern_flags_numbers[] = {
      "Output head: q8_0, q6_k, q5_k, q4_k, ...; on the CPU also exact (only rows that can win)"},
     {"activations", 0, TERN_FLAG_CHOICE, "auto|f32|int8", FIELD(activations), 0, 0,
      "What layers multiply: auto, int8 in ternary ones and f32 in others; f32, after --f32-activations; int8, in "
-     "dense ones too, by blocks, on the CPU"},
+     "dense ones and the output table too, by blocks, on the CPU"},
     {"batch-invariant", 0, TERN_FLAG_BOOL, NULL, FIELD(batch_invariant), 0, 0,
      "On a GPU: kernels that give a sequence the same bits whatever else runs; slower. The CPU always does"},
     {0},

@@ -83,6 +83,7 @@ typedef struct tern_backend_info {
     bool batch_invariant;         /* a row's bits are its own, with tern_graph.kernel_rows */
     uint32_t cache_blocks;        /* caches of types with blocks: heads are multiples of this; 0: it has none */
     bool mixes_caches;            /* keys of any type beside values of any; otherwise of one, or of two with blocks */
+    bool int8_blocks;             /* LINEAR may have int8_blocks */
     bool screens;                 /* a LINEAR with `screened` reads less when few logits are wanted */
 } tern_backend_info;
 

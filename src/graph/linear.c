@@ -35,12 +35,13 @@ static tern_view quantized(tern_builder *b, tern_build_input *in)
     return in->quantized;
 }
 
-/* Whether x goes to int8 by blocks before this weight: of dense layers that have blocks themselves, and of their output
+/* Whether x goes to int8 by blocks before this weight: of dense layers that have blocks themselves, and of the output
  * table unless it is screened, which bounds f32 logits. */
 static bool takes_blocks(const tern_builder *b, const tern_build_input *in, tern_view x, const tern_weight *w)
 {
     const bool ternary = tern_model_weight(b->model, TERN_ROLE_ATTN_Q, 0)->encoding->ternary || b->config->bit_linear;
-    if (!b->options->int8_blocks || ternary || in->plain || (in->table && b->options->screened_head)) return false;
+    if (ternary ? !b->options->int8_table || !in->table : !b->options->int8_blocks) return false;
+    if (in->plain || (in->table && b->options->screened_head)) return false;
     return x.value == in->x.value && !w->encoding->ternary && w->encoding->block_elements > 1;
 }
 

@@ -38,6 +38,7 @@ static tern_status build(const tern_runner *r, const tern_runner_graphs *set, co
                                   .kernel_rows = tern_engine_batch_invariant(r->engine) ? INVARIANT_ROWS : 0,
                                   .usual_tokens = g == &set->few ? p->n_sequences : 0,
                                   .int8_blocks = tern_engine_int8_blocks(r->engine),
+                                  .int8_table = tern_engine_int8_blocks(r->engine) && b->info.int8_blocks,
                                   .head = tern_engine_head(r->engine),
                                   .screened_head = tern_engine_head_exact(r->engine)};
     TERN_TRY(tern_graph_build(&g->graph, tern_engine_model(r->engine), &options, err));

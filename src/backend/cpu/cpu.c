@@ -246,6 +246,7 @@ tern_status tern_cpu_open(tern_backend **backend, const tern_cpu_options *option
                                .info.cache_blocks = TERN_CACHE_BLOCK,
                                .info.mixes_caches = true,
                                .info.screens = true,
+                               .info.int8_blocks = true,
                                .info.batch_invariant = true,
                                .info.groups_rows = true,
                                .close = cpu_close,

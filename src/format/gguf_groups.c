@@ -6,11 +6,13 @@
 #include "quant/encoding.h"
 #include "quant/foreign.h"
 
-/* A type id and what it means in most files (the larger layout), and the id of the smaller layout here. */
+/* A type id and what it means in most files (the larger layout), and the id of the smaller layout here; of several for
+ * one id the largest first. */
 static const struct {
     uint32_t usual, smaller;
 } pairs[] = {
     {TERN_ENC_Q2_0, TERN_ENC_PQ2_0},
+    {TERN_ENC_Q2_0, TERN_FOREIGN_TL2},
     {TERN_ENC_MXFP4, TERN_FOREIGN_TL2},
 };
 

@@ -320,6 +320,19 @@ static void layouts_of_type_39(void **state)
     check_layout(39, 1, matrix, 160, 160, "mxfp4");
 }
 
+/* 96 rows of 768 columns: 20736 bytes as q2_0, 19584 as pq2_0, as tl2 512 * 96 / 3 * 5 / 8 + 128 * 96 / 2 and 32. */
+static void layouts_of_type_42(void **state)
+{
+    (void)state;
+    const uint64_t matrix[] = {768, 96}, experts[] = {768, 48, 2};
+    check_layout(42, 2, matrix, 20736, 20736, "q2_0");
+    check_layout(42, 2, matrix, 19584, 19584, "pq2_0");
+    check_layout(42, 2, matrix, 16416, 16416, "tl2");
+    check_layout(42, 2, matrix, 19584, 16416, NULL);
+    check_layout(42, 2, matrix, 16384, 16416, NULL);
+    check_layout(42, 3, experts, 16416, 16416, NULL);
+}
+
 static void failed_allocations_are_clean(void **state)
 {
     (void)state;
@@ -363,6 +376,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(accepted_edges),
     cmocka_unit_test(groups_of_q2_0),
     cmocka_unit_test(layouts_of_type_39),
+    cmocka_unit_test(layouts_of_type_42),
     cmocka_unit_test(failed_allocations_are_clean),
     cmocka_unit_test(names_of_kinds_and_types),
 };

@@ -27,7 +27,8 @@ typedef struct tern_tl_tiles {
  * missing one, with its line), LIMIT (more sections than there is room for). */
 tern_status tern_tl_tiles_parse(tern_tl_tiles *tiles, const char *text, size_t n, tern_error *err);
 
-/* In files tl2 has the number 39, which means mxfp4 in others, or 42, q2_0; the reader tells them apart and gives tl2 this one. */
+/* In files tl2 has the number 39, which means mxfp4 in others, or 42, q2_0; the reader tells them apart and gives tl2
+ * this one. */
 enum { TERN_FOREIGN_TL2 = 0x10000 + 39 };
 
 typedef struct tern_foreign {

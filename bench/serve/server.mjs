@@ -30,12 +30,14 @@ export function idsBelow(vocab) {
     });
 }
 
-/** Asks for n tokens after a prompt of ids; onToken(text) for each piece that comes, until it returns false. */
+/** Asks for n tokens after a prompt of ids; onToken(text) for each that comes, until it returns false. Log-probabilities
+ * are asked for because tokens whose characters are not whole would come with the next one otherwise. */
 export async function stream(url, prompt, n, onToken) {
     const ended = new AbortController();
     const answer = await fetch(`${url}/v1/completions`, { method: 'POST', signal: ended.signal,
         headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ prompt, max_tokens: n, temperature: 0, ignore_eos: true, stream: true }) });
+        body: JSON.stringify({ prompt, max_tokens: n, temperature: 0, ignore_eos: true, stream: true,
+            logprobs: 0 }) });
     if (!answer.ok) throw new Error(await answer.text());
     let rest = '';
     for await (const part of answer.body.pipeThrough(new TextDecoderStream())) {

@@ -30,8 +30,8 @@ export function idsBelow(vocab) {
     });
 }
 
-/** Asks for n tokens after a prompt of ids; onToken(text) for each that comes, until it returns false. Log-probabilities
- * are asked for because tokens whose characters are not whole would come with the next one otherwise. */
+/** Asks for n tokens after a prompt of ids; onToken(text) for each that comes, until it returns false. With
+ * log-probabilities, as tokens whose characters are not whole would come with the next one otherwise. */
 export async function stream(url, prompt, n, onToken) {
     const ended = new AbortController();
     const answer = await fetch(`${url}/v1/completions`, { method: 'POST', signal: ended.signal,

@@ -100,8 +100,8 @@ asan tsan clang: deps-ci ## Build and test with sanitizers, or with clang
 	@ctest --preset $@ -j $(JOBS)
 
 fuzz: deps-ci ## Run every fuzzer for 5 seconds, or as ARGS say (scripts/fuzz.sh --help)
-	@$(CMAKE_QUIET) --preset fuzz
-	@cmake --build --preset fuzz
+	@$(CMAKE_QUIET) --preset asan
+	@cmake --build --preset asan
 	@scripts/fuzz.sh $(ARGS)
 
 arm64: deps-ci ## Build for 64-bit ARM and test under qemu

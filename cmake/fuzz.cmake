@@ -1,7 +1,7 @@
 # Fuzzers: each tests/fuzz/fuzz_NAME.c is a part of the program `replay`, which runs the files of tests/fuzz/corpus/NAME
 # as the test replay_NAME, and, with TERN_FUZZ=ON, fuzz_NAME under libFuzzer, which scripts/fuzz.sh runs; ctest does so for
 # TERN_FUZZ_SECONDS.
-set(TERN_FUZZ_SECONDS 5 CACHE STRING "How long ctest runs each fuzzer")
+set(TERN_FUZZ_SECONDS 2 CACHE STRING "How long ctest runs each fuzzer")
 if(TERN_FUZZ)
   if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang" OR NOT TERN_SANITIZE)
     message(FATAL_ERROR "TERN_FUZZ needs clang and TERN_SANITIZE (address,undefined)")

@@ -241,9 +241,9 @@ if(NOT EMSCRIPTEN) # what the tests of tests/interop, under Node, ask of Tern
   add_dependencies(tests interop_peer)
 endif()
 
-# The static command in a chroot: where clang has compiled for this machine, and on 64-bit ARM, once each.
+# The static command in a chroot: where gcc has compiled for this machine, and on 64-bit ARM, once each.
 find_program(TERN_PYTHON python3)
-if(TARGET tern_alone AND TERN_PYTHON AND (CMAKE_CROSSCOMPILING OR CMAKE_C_COMPILER_ID STREQUAL Clang))
+if(TARGET tern_alone AND TERN_PYTHON AND CMAKE_C_COMPILER_ID STREQUAL GNU)
   add_dependencies(tests tern_alone tern)
   set(compared "")
   if(NOT CMAKE_CROSSCOMPILING)

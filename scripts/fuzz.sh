@@ -14,7 +14,7 @@
 set -uo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-build=$root/build/fuzz seconds=5 jobs=1 timeout=10 seed=0 merge=0
+build=$root/build/asan seconds=5 jobs=1 timeout=10 seed=0 merge=0
 names=()
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p;}' "$0"; }
 while [ $# -gt 0 ]; do

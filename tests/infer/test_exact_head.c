@@ -228,4 +228,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(tied_bf16),      cmocka_unit_test(requantised), cmocka_unit_test(untied),
 };
 
-TEST_GROUP(exact_head, "web", tests);
+TEST_GROUP(exact_head, "", tests);

@@ -247,4 +247,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(draft_models_are_checked),
 };
 
-TEST_GROUP(generate_context, "slow threads web", tests, .setup = generate_setup, .teardown = generate_teardown);
+TEST_GROUP(generate_context, "slow threads", tests, .setup = generate_setup, .teardown = generate_teardown);

@@ -196,5 +196,5 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(closed),   cmocka_unit_test(failed), cmocka_unit_test(adapts),
 };
 
-TEST_GROUP(generation, "backends slow long web", tests, .setup = generation_open, .teardown = generation_close);
-TEST_GROUP(generation_stepping, "slow web", tests, .setup = generation_open_stepping, .teardown = generation_close);
+TEST_GROUP(generation, "backends slow long", tests, .setup = generation_open, .teardown = generation_close);
+TEST_GROUP(generation_stepping, "slow", tests, .setup = generation_open_stepping, .teardown = generation_close);

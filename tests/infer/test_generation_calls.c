@@ -183,6 +183,6 @@ static const struct CMUnitTest device[] = {
     cmocka_unit_test(no_allocation),
 };
 
-TEST_GROUP(generation_calls, "slow web", host, .setup = generation_open, .teardown = generation_close);
-TEST_GROUP(generation_calls_stepping, "slow web", device, .setup = generation_open_stepping,
+TEST_GROUP(generation_calls, "slow", host, .setup = generation_open, .teardown = generation_close);
+TEST_GROUP(generation_calls_stepping, "slow", device, .setup = generation_open_stepping,
            .teardown = generation_close);

@@ -196,4 +196,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(synthetic),
 };
 
-TEST_GROUP(loader_files, "slow web", tests);
+TEST_GROUP(loader_files, "slow", tests);

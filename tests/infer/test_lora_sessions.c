@@ -241,4 +241,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(allocations_fail),     cmocka_unit_test(exact_head),
 };
 
-TEST_GROUP(lora_sessions, "web", tests, .setup = lora_setup);
+TEST_GROUP(lora_sessions, "", tests, .setup = lora_setup);

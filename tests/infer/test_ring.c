@@ -264,4 +264,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(all_layers_in_rings),
 };
 
-TEST_GROUP(ring, "backends threads web swiftshader", tests, .teardown = test_backends_close);
+TEST_GROUP(ring, "backends threads swiftshader", tests, .teardown = test_backends_close);

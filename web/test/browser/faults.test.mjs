@@ -29,7 +29,7 @@ const model = skip ? Buffer.alloc(0) : readFileSync(MODEL);
 before(async () => {
   if (skip) return;
   folder = mkdtempSync(join(tmpdir(), 'tern-faults-'));
-  place = await station({routes, small: true, mounts: [['/files/', folder]]});
+  place = await station({routes, model: MODEL, mounts: [['/files/', folder]]});
 });
 after(async () => {
   await place?.close();
@@ -177,7 +177,7 @@ test('a download that is paused goes on with what it has', {skip, timeout: 12000
 });
 
 test('a lost device is said, and loading again works', {skip, timeout: 900000}, async () => {
-  const page = await place.open({settings: {...ON_GPU, 'sampling.maxTokens': 8}});
+  const page = await place.open({settings: {...ON_GPU, 'sampling.maxTokens': 3}});
   const cdp = await place.browser.newBrowserCDPSession();
   const crash = cdp.send('Browser.crashGpuProcess');
   assert.match(await alertText(page, 60000), /GPU was lost/);
@@ -186,6 +186,6 @@ test('a lost device is said, and loading again works', {skip, timeout: 900000}, 
   await page.getByRole('button', {name: 'Load again'}).click();
   await ready(page);
   assert.match(await page.textContent('#model-line'), /WebGPU$/);
-  assert.equal(await ask(page, PROMPT), native(8));
+  assert.equal(await ask(page, PROMPT), native(3));
   await page.context().close();
 });

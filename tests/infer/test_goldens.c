@@ -212,4 +212,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(linear_norms),    cmocka_unit_test(narrow_heads),
 };
 
-TEST_GROUP(goldens, "threads web", tests);
+TEST_GROUP(goldens, "web", tests);

@@ -136,4 +136,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(others_are_unchanged),
 };
 
-TEST_GROUP(int8_blocks, "threads web", tests, .setup = open_ids);
+TEST_GROUP(int8_blocks, "web", tests, .setup = open_ids);

@@ -426,4 +426,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(experts_of_files),
 };
 
-TEST_GROUP(loader, "backends slow long web", tests, .setup = setup);
+TEST_GROUP(loader, "backends slow long", tests, .setup = setup);

@@ -9,7 +9,7 @@ import {absent, Peer, scratch} from './support/tern.mjs';
 
 const skip = absent();
 const SEED = Number(process.env.TERN_TEST_SEED ?? 1);
-const N_RANDOM = 200;
+const N_RANDOM = process.env.TERN_TEST_QUICK ? 50 : 200;
 const {VOCABULARIES, openTokenizer, readTokenizer, vocabularyDir} = skip ? {VOCABULARIES: {}} :
   await import('./support/vocabularies.mjs');
 const {openLlama, llamaIds} = skip ? {} : await import('./support/llama.mjs');

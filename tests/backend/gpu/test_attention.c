@@ -66,7 +66,7 @@ static void test_decode(void **state)
     tern_rng rng;
     test_seed(&rng);
     for (size_t on = 0; on < n_decoders(); on++)
-        for (uint32_t i = 0; i < (on ? 1 : 3) * N_HEADS; i += test_quick() ? 3u : 1u) {
+        for (uint32_t i = 0; i < (on ? 1 : 3) * N_HEADS; i += test_quick() ? 5u : 1u) {
             test_attention_shape s = {.n_heads = heads[i % N_HEADS].n_heads,
                                       .n_kv_heads = heads[i % N_HEADS].n_kv_heads,
                                       .head_dim = heads[i % N_HEADS].head_dim,
@@ -87,7 +87,7 @@ static void test_fused(void **state)
     tern_rng rng;
     test_seed(&rng);
     for (size_t on = 0; on < n_decoders(); on++)
-        for (uint32_t i = 0; i < (on ? 1 : 3) * N_HEADS; i += test_quick() ? 3u : 1u) {
+        for (uint32_t i = 0; i < (on ? 1 : 3) * N_HEADS; i += test_quick() ? 5u : 1u) {
             test_attention_shape s = {.n_heads = heads[i % N_HEADS].n_heads,
                                       .n_kv_heads = heads[i % N_HEADS].n_kv_heads,
                                       .head_dim = heads[i % N_HEADS].head_dim,
@@ -156,7 +156,7 @@ static void test_prefill(void **state)
     tern_rng rng;
     test_seed(&rng);
     for (size_t on = 0; on < n_devices(); on++)
-        for (uint32_t i = 0; i < (on ? 1 : 2) * N_HEADS; i += test_quick() ? 3u : 1u) {
+        for (uint32_t i = 0; i < (on ? 1 : 2) * N_HEADS; i += test_quick() ? 5u : 1u) {
             test_attention_shape s = {.n_heads = heads[i % N_HEADS].n_heads,
                                       .n_kv_heads = heads[i % N_HEADS].n_kv_heads,
                                       .head_dim = heads[i % N_HEADS].head_dim,
@@ -233,7 +233,7 @@ static void test_parameters(void **state)
     tern_rng rng;
     test_seed(&rng);
     for (size_t on = 0; on < n_devices(); on++)
-        for (uint32_t i = 0; i < 2 * N_HEADS; i += test_quick() ? 3u : 1u) {
+        for (uint32_t i = 0; i < 2 * N_HEADS; i += test_quick() ? 5u : 1u) {
             test_attention_shape s = {.n_heads = heads[i % N_HEADS].n_heads,
                                       .n_kv_heads = heads[i % N_HEADS].n_kv_heads,
                                       .head_dim = heads[i % N_HEADS].head_dim,

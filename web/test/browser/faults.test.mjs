@@ -29,7 +29,7 @@ const model = skip ? Buffer.alloc(0) : readFileSync(MODEL);
 before(async () => {
   if (skip) return;
   folder = mkdtempSync(join(tmpdir(), 'tern-faults-'));
-  place = await station({routes, model: MODEL, mounts: [['/files/', folder]]});
+  place = await station({routes, small: true, mounts: [['/files/', folder]]});
 });
 after(async () => {
   await place?.close();

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import {readFileSync} from 'node:fs';
 import test from 'node:test';
 import {ask, counts} from './browser.mjs';
-import {GREEDY, PROMPT, nativeText, skip, station, tinyModel} from './site.mjs';
+import {GREEDY, PROMPT, nativeText, skip, station} from './site.mjs';
 
 const STORY = 'Once upon a time a red tern flew to the cold north. The red tern saw ice and snow, and it was glad.';
 const TEXT = `${STORY}\n\n`.repeat(8);
@@ -50,7 +50,7 @@ test('a LoRA adapter from pasted text, tried, removed, and loaded from its file'
 });
 
 test('the same on the GPU: the loss falls', {skip, timeout: 900000}, async () => {
-  const place = await station({model: tinyModel(TEXT)});
+  const place = await station({small: true});
   const page = await place.open({settings: {...GREEDY, backend: 'webgpu'}, path: '#finetune'});
   const {first, last} = await train(page, SAME, {steps: 3, batch: 1, sequence: 16, learningRate: 0.02});
   assert.ok(last < first * 0.95, `${first} to ${last}`);

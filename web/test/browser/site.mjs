@@ -1,7 +1,5 @@
 /** Opens the built site in Chromium, in a profile of its own. */
 import {execFileSync} from 'node:child_process';
-import {mkdtempSync, rmSync, writeFileSync} from 'node:fs';
-import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {after} from 'node:test';
 import {ROOT, SITE, TERN, launch, missing, ready, settle, watchedPage} from './browser.mjs';
@@ -25,22 +23,6 @@ export const skip = missing();
 const stations = new Set();
 after(() => Promise.all([...stations].map((station) => station.close())));
 
-/**
- * A model of two narrow layers that has learnt `text`, in a new folder: a GPU of software trains it in seconds.
- * @returns {string} its file
- */
-export function tinyModel(text) {
-  const folder = mkdtempSync(join(tmpdir(), 'tern-tiny-'));
-  process.on('exit', () => rmSync(folder, {recursive: true, force: true}));
-  const [config, data, model] = ['config.json', 'text.txt', 'model.gguf'].map((name) => join(folder, name));
-  const shapes = {hidden_size: 64, intermediate_size: 128, num_hidden_layers: 2, num_attention_heads: 2};
-  writeFileSync(config, JSON.stringify(shapes));
-  writeFileSync(data, text);
-  const how = ['--steps', '20', '--seq', '32', '--tokenizer', STORIES];
-  execFileSync(TERN, ['train', '--config', config, '--data', data, '-o', model, ...how], {stdio: 'pipe'});
-  return model;
-}
-
 /** What `tern run --greedy` writes: the prompt and its continuation. */
 export function nativeText(prompt = PROMPT, tokens = TOKENS, more = [], model = MODEL) {
   const args = ['run', '-m', model, '-p', prompt, '-n', String(tokens), '--greedy', '--json', '--quiet', ...more];
@@ -63,15 +45,15 @@ async function shippedServer() {
  * A browser and the site on a server (`shipped`: that of make web-serve); `open` gives a page in a new profile, or in
  * `context`.
  * @param {{gpu?: boolean, isolated?: boolean, host?: string, args?: string[], routes?: any,
- *   mounts?: [string, string][], shipped?: boolean, model?: string}} options
- *   `model`: this file as the bundled model
+ *   mounts?: [string, string][], shipped?: boolean, small?: boolean}} options
+ *   `small`: the smaller model as the bundled one
  */
 export async function station(options = {}) {
-  const {gpu = true, isolated = true, host, args = [], routes = {}, mounts = [], shipped = false, model} = options;
+  const {gpu = true, isolated = true, host, args = [], routes = {}, mounts = [], shipped = false, small} = options;
   const browser = await launch({gpu, args});
   const mine = () => serve({mounts: [...mounts, ['/', SITE]], isolated, host, routes});
   const server = await (shipped ? shippedServer() : mine());
-  if (model) routes['/models/chat.gguf'] = server.sendFile(model);
+  if (small) routes['/models/chat.gguf'] = server.sendFile(STORIES);
   async function open({settings = {}, options = {}, context, path = '', url = server.url, wait = true} = {}) {
     const place =
       context ?? (await browser.newContext({viewport: {width: 1280, height: 860}, acceptDownloads: true, ...options}));

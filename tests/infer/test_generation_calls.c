@@ -184,5 +184,4 @@ static const struct CMUnitTest device[] = {
 };
 
 TEST_GROUP(generation_calls, "slow", host, .setup = generation_open, .teardown = generation_close);
-TEST_GROUP(generation_calls_stepping, "slow", device, .setup = generation_open_stepping,
-           .teardown = generation_close);
+TEST_GROUP(generation_calls_stepping, "slow", device, .setup = generation_open_stepping, .teardown = generation_close);

@@ -35,8 +35,8 @@ typedef struct tern_graph_options {
                                 n_pages, as tern_graph_size_caches finds it for steps of max_tokens; 0: n_pages */
     tern_cache_types kv;     /* of the caches; heads are whole blocks of them */
     bool f32_activations;    /* no activation quantiser before ternary weights (W1.58A32; trained is W1.58A8) */
-    bool int8_table;         /* and so does the output table of a ternary one */
     bool int8_blocks;        /* dense layers, of a model whose layers are, multiply int8 by blocks (ops/ref/blocks.h) */
+    bool int8_table;         /* and so does the output table of a ternary one */
     bool keep_hidden;        /* every layer's output is an output of the graph */
     bool keep_states;        /* tern_graph.states: the last norm of every token is an output */
     bool screened_head;      /* logits that cannot be among the wanted ones may be left out */

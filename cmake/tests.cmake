@@ -21,8 +21,10 @@ foreach(target tern tern_static tern_shared)
     add_dependencies(tests ${target})
   endif()
 endforeach()
-# Refusing a huge allocation is what the library must cope with, so the sanitizers must not abort on it.
+# Refusing a huge allocation is what the library must cope with, so the sanitizers must not abort on it. What the user has
+# measured (tern tune) or compiled is out of sight.
 set(TERN_TEST_ENVIRONMENT
+  XDG_CACHE_HOME=${TERN_TEST_CACHE}
   ASAN_OPTIONS=allocator_may_return_null=1:detect_stack_use_after_return=1
   TSAN_OPTIONS=allocator_may_return_null=1:halt_on_error=1
   UBSAN_OPTIONS=print_stacktrace=1)
@@ -286,7 +288,7 @@ endif()
 # Checks of the tree and of what was built, in shell: no compiler makes a difference to them.
 function(tern_check name)
   add_test(NAME ${name} COMMAND ${ARGN})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS checks)
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS checks ENVIRONMENT XDG_CACHE_HOME=${TERN_TEST_CACHE})
 endfunction()
 if(NOT TERN_SANITIZE)
   set(checks ${PROJECT_SOURCE_DIR}/tests/checks)
@@ -327,7 +329,7 @@ if(NOT TERN_SANITIZE)
     tern_check(python_types ${python}/types.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
     tern_check(python_package ${TERN_PYTHON} ${python}/test_tern.py)
     set_tests_properties(python_layout python_package PROPERTIES ENVIRONMENT
-      "TERN_SOURCE=${PROJECT_SOURCE_DIR};TERN_LIBRARY=$<TARGET_FILE:tern_shared>;TERN_PROGRAM=$<TARGET_FILE:tern>;PYTHONDONTWRITEBYTECODE=1")
+      "XDG_CACHE_HOME=${TERN_TEST_CACHE};TERN_SOURCE=${PROJECT_SOURCE_DIR};TERN_LIBRARY=$<TARGET_FILE:tern_shared>;TERN_PROGRAM=$<TARGET_FILE:tern>;PYTHONDONTWRITEBYTECODE=1")
   endif()
   # cpack builds all that there is: once is enough
   if(TARGET tern AND CMAKE_C_COMPILER_ID STREQUAL GNU AND NOT CMAKE_CROSSCOMPILING)

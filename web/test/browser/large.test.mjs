@@ -118,7 +118,7 @@ test('1.2 GB are loaded in small heaps, and generate', {skip, timeout: 900000}, 
   const watch = await heapWatch(page);
   const began = performance.now();
   await loadUrl(page, 'files/bitnet-2b4t.gguf');
-  assert.match(await ready(page, 300000), /1\.\d+ GB · WebGPU$/);
+  assert.equal(await ready(page, 300000), 'bitnet-2b4t · WebGPU');
   const loaded = performance.now();
   const text = await ask(page, 'a', 200000);
   const ended = performance.now();

@@ -47,9 +47,18 @@ class Ranks:
         print(f"rank {victim} of {n}, {what!r}: all ended after {time.monotonic() - begin:.1f} s")
         expect(process.returncode != 0, f"rank {victim} got {what!r}, and mpirun gives 0")
         expect(says in said, f'"{says}" expected of rank {victim} with {what!r}: {said}')
-        while any(os.path.exists(f"/proc/{pid}") for pid in pids.values()):  # mpirun does not wait for those it kills
-            expect(time.monotonic() - begin < END_SECONDS, f"of {pids} some are left")
+        while any(runs(pid) for pid in pids.values()):  # mpirun does not wait for those it kills
+            expect(time.monotonic() - begin < 2 * END_SECONDS, f"of {pids} some are left")
             time.sleep(0.05)
+
+
+def runs(pid):
+    """Whether a process is there and has not ended; one that has ended may wait for its parent to look."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+            return stat.read().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def fail(words):

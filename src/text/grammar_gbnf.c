@@ -155,7 +155,7 @@ static tern_status read_item(gbnf *g, uint32_t *node, tern_error *err)
 {
     static const tern_grammar_range all = {0, TERN_GRAMMAR_LAST_CODE};
     const uint8_t b = tern_grammar_reader__peek(&g->r, 0);
-    uint32_t rule;
+    uint32_t rule = 0;
     if (b == '"') return read_literal(g, node, err);
     if (b == '[') return read_class(g, node, err);
     if (b == '(') return read_group(g, node, err);

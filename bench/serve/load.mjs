@@ -8,6 +8,7 @@
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { picture } from './picture.mjs';
+import { events } from './server.mjs';
 
 const { values: o } = parseArgs({ options: {
     url: { type: 'string', multiple: true, default: ['http://127.0.0.1:8080'] },
@@ -44,21 +45,14 @@ async function ask(url) {
         headers: { 'content-type': 'application/json', authorization: `Bearer ${o.key}` } });
     if (!response.ok) throw new Error(`${response.status}: ${await response.text()}`);
     const result = { first: 0, between: [], tokens: 0 };
-    let last = 0, rest = '';
-    for await (const part of response.body.pipeThrough(new TextDecoderStream())) {
-        const lines = (rest + part).split('\n');
-        rest = lines.pop();
-        for (const line of lines) {
-            if (!line.startsWith('data: {')) continue;
-            const event = JSON.parse(line.slice(6));
-            if (event.error) throw new Error(event.error.message);
-            if (event.usage) result.tokens = event.usage.completion_tokens;
-            if (!event.choices?.[0]?.text) continue;
-            const now = performance.now();
-            if (last) result.between.push(now - last);
-            else result.first = now - began;
-            last = now;
-        }
+    let last = 0;
+    for await (const event of events(response)) {
+        if (event.usage) result.tokens = event.usage.completion_tokens;
+        if (!event.choices?.[0]?.text) continue;
+        const now = performance.now();
+        if (last) result.between.push(now - last);
+        else result.first = now - began;
+        last = now;
     }
     return result;
 }

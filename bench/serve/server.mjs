@@ -30,6 +30,21 @@ export function idsBelow(vocab) {
     });
 }
 
+/** The events of an answer that streams, as they come; an error among them is thrown. */
+export async function* events(answer) {
+    let rest = '';
+    for await (const part of answer.body.pipeThrough(new TextDecoderStream())) {
+        const lines = (rest + part).split('\n');
+        rest = lines.pop();
+        for (const line of lines) {
+            if (!line.startsWith('data: {')) continue;
+            const event = JSON.parse(line.slice(6));
+            if (event.error) throw new Error(event.error.message);
+            yield event;
+        }
+    }
+}
+
 /** Asks for n tokens after a prompt of ids; onToken(text) for each that comes, until it returns false. With
  * log-probabilities, as tokens whose characters are not whole would come with the next one otherwise. */
 export async function stream(url, prompt, n, onToken) {
@@ -39,17 +54,9 @@ export async function stream(url, prompt, n, onToken) {
         body: JSON.stringify({ prompt, max_tokens: n, temperature: 0, ignore_eos: true, stream: true,
             logprobs: 0 }) });
     if (!answer.ok) throw new Error(await answer.text());
-    let rest = '';
-    for await (const part of answer.body.pipeThrough(new TextDecoderStream())) {
-        const lines = (rest + part).split('\n');
-        rest = lines.pop();
-        for (const line of lines) {
-            if (!line.startsWith('data: {')) continue;
-            const event = JSON.parse(line.slice(6));
-            if (event.error) throw new Error(event.error.message);
-            if (onToken(event.choices?.[0]?.text) !== false) continue;
-            ended.abort();
-            return;
-        }
+    for await (const event of events(answer)) {
+        if (onToken(event.choices?.[0]?.text) !== false) continue;
+        ended.abort();
+        return;
     }
 }

@@ -116,7 +116,11 @@ UNPACK(iq4_nl)
 
 INLINE void prepare_mxfp4(const uint8_t *blocks, block_state *state)
 {
-    for (uint32_t i = 0; i < 4; i++) state->scales[i] = tern_e8m0_to_f32(blocks[17 * i]);
+    const uint32_t bytes =
+        blocks[0] | (uint32_t)blocks[17] << 8 | (uint32_t)blocks[34] << 16 | (uint32_t)blocks[51] << 24;
+    const __m128i e = _mm_slli_epi32(_mm_cvtepu8_epi32(_mm_cvtsi32_si128((int)bytes)), 23);
+    _mm_storeu_si128((__m128i *)state->scales, _mm_max_epi32(e, _mm_set1_epi32(0x00400000))); /* tern_e8m0_to_f32 */
+    IN_MEMORY(state->scales);
 }
 
 UNPACK(mxfp4)

@@ -39,8 +39,8 @@ export async function startServer(flags = [], model = join(root, 'models', 'stor
 }
 
 /** A number of the metrics. */
-export async function metric(server, name) {
-    const text = await (await fetch(`${server.url}/metrics`)).text();
+export async function metric(server, name, options) {
+    const text = await (await fetch(`${server.url}/metrics`, options)).text();
     const line = text.split('\n').find((row) => row.startsWith(name) && /[ {]/.test(row[name.length]));
     return Number(line.slice(line.lastIndexOf(' ')));
 }

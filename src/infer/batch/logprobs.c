@@ -4,12 +4,27 @@
 #include "infer/batch/batch_internal.h"
 #include "infer/sampler_internal.h"
 
-float tern_logprob__of(const float *logits, uint32_t n_vocab, int32_t id)
+/* What a softmax subtracts from logits. */
+typedef struct base {
+    double highest, log_sum;
+} base;
+
+static base base_of(const float *logits, uint32_t n_vocab)
 {
     const double highest = (double)tern_logits__max(logits, n_vocab);
     double sum = 0;
     for (uint32_t i = 0; i < n_vocab; i++) sum += exp((double)logits[i] - highest);
-    return (float)((double)logits[id] - highest - log(sum));
+    return (base){highest, log(sum)};
+}
+
+static float logprob_of(float logit, base b)
+{
+    return (float)((double)logit - b.highest - b.log_sum);
+}
+
+float tern_logprob__of(const float *logits, uint32_t n_vocab, int32_t id)
+{
+    return logprob_of(logits[id], base_of(logits, n_vocab));
 }
 
 void tern_logprob__top(const float *logits, uint32_t n_vocab, uint32_t n, tern_token_logprob *top)
@@ -21,6 +36,7 @@ void tern_logprob__top(const float *logits, uint32_t n_vocab, uint32_t n, tern_t
         for (; at > 0 && logits[id] > top[at - 1].logprob; at--) top[at] = top[at - 1];
         top[at] = (tern_token_logprob){(int32_t)id, logits[id]};
     }
-    const float base = n_found ? tern_logprob__of(logits, n_vocab, top[0].id) - top[0].logprob : 0;
-    for (uint32_t i = 0; i < n_found; i++) top[i].logprob += base;
+    if (n_found == 0) return;
+    const base b = base_of(logits, n_vocab);
+    for (uint32_t i = 0; i < n_found; i++) top[i].logprob = logprob_of(top[i].logprob, b);
 }

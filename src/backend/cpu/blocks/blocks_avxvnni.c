@@ -12,4 +12,9 @@ static inline ivec ivec_dot(ivec sum, ivec w, ivec x, bool is_signed)
     return _mm256_dpbusd_avx_epi32(sum, w, x);
 }
 
+static inline ivec ivec_add_words(ivec sum, ivec a, ivec b)
+{
+    return _mm256_dpwssd_avx_epi32(sum, a, b);
+}
+
 #include "backend/cpu/blocks/blocks.inc"

@@ -1,4 +1,4 @@
-/* Integers for blocks.inc in vectors of 256 bits; ivec_dot is left to the level. */
+/* Integers for blocks.inc in vectors of 256 bits; ivec_dot and ivec_add_words are left to the level. */
 #ifndef TERN_BACKEND_CPU_BLOCKS_DOTS_256_H
 #define TERN_BACKEND_CPU_BLOCKS_DOTS_256_H
 
@@ -17,6 +17,9 @@ typedef ivec row_vec;
 enum { COLS = 4, TILE_VECS = 2, TILE_TOKENS = 4, SCALED_TOKENS = 4, SHORT_SCALES = false };
 
 static inline ivec ivec_dot(ivec sum, ivec w, ivec x, bool is_signed);
+
+/* sum, and in each lane the products of two words. */
+static inline ivec ivec_add_words(ivec sum, ivec a, ivec b);
 
 static inline ivec ivec_load(const void *p)
 {
@@ -72,13 +75,32 @@ static inline ivec row_dot(ivec sum, ivec w, ivec x, bool is_signed)
     return ivec_dot(sum, w, x, is_signed);
 }
 
-/* The scales of the two runs of 32 columns, each in four lanes. */
-static inline ivec row_scales(words_16 scales, uint32_t i)
+#define BLOCK_START(e, x, offset) ((e).scaled ? pair_start(x, offset) : ROW_START(x, offset))
+#define ROW_SCALED                row_scaled
+
+/* Minus the pairs of products with the offset of codes. */
+static inline ivec pair_start(ivec x, uint8_t offset)
 {
-    const __m128i half = i < 4 ? _mm256_castsi256_si128((__m256i)scales) : _mm256_extracti128_si256((__m256i)scales, 1);
-    const __m256i first = _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1);
-    return _mm256_permutevar8x32_epi32(_mm256_cvtepi16_epi32(half),
-                                       _mm256_add_epi32(first, _mm256_set1_epi32((int32_t)(i % 4 * 2))));
+    return _mm256_sub_epi16(_mm256_setzero_si256(), _mm256_maddubs_epi16(row_set(offset), x));
+}
+
+/* The scales of the two runs of 32 columns, each in eight words. */
+static inline ivec scale_words(words_16 scales, uint32_t i)
+{
+    const ivec half = i < 4 ? _mm256_permute2x128_si256((__m256i)scales, (__m256i)scales, 0x00)
+                            : _mm256_permute2x128_si256((__m256i)scales, (__m256i)scales, 0x11);
+    const int first = (int)(i % 4) * 0x0404 + 0x0100, second = first + 0x0202;
+    const int low = first | first << 16, high = second | second << 16;
+    return _mm256_shuffle_epi8(half, _mm256_setr_epi32(low, low, low, low, high, high, high, high));
+}
+
+/* Pairs are at most 2 * 63 * 127 before the offset is taken away and after it. Scaled before they become lanes: scales
+ * of lanes would have to widen, and a product of lanes is two multiplications of words. */
+static inline ivec row_scaled(ivec total, ivec start, ivec w, ivec x, words_16 scales, uint32_t i, bool is_short)
+{
+    (void)is_short;
+    const ivec pairs = _mm256_add_epi16(_mm256_maddubs_epi16(w, x), start);
+    return ivec_add_words(total, pairs, scale_words(scales, i));
 }
 
 /* Lanes whose sum is that of the 16 products. */

@@ -7,6 +7,7 @@
  * are then the digits of the same 16 rows, else they are 32 rows. Fewer tokens are AVX-512's. */
 #include "backend/cpu/floats/avx512.h"
 
+#include "backend/cpu/blocks/scales.h"
 #include "backend/cpu/blocks/unpack_small.h"
 
 #undef LEVEL
@@ -189,8 +190,7 @@ INLINE vec less_minima(const form e, const uint32_t *minima, const int32_t *pair
 INLINE void add_block(const form e, const panel *p, uint32_t row, uint32_t b, const int32_t *sums, uint32_t first,
                       tokens *io)
 {
-    const vec d = e.powers ? vec_mul(vec_set(0.5f), vec_load_bf16(&p->d[b][row])) : vec_load_f16(&p->d[b][row]),
-              dmin = e.minima ? vec_load_f16(&p->dmin[b][row]) : vec_set(0);
+    const vec d = load_d(e, &p->d[b][row]), dmin = e.minima ? vec_load_f16(&p->dmin[b][row]) : vec_set(0);
     const float *scales = &io->scales[first][b];
     const int32_t *pairs = &io->pairs[first][b * pairs_of(e)];
     const uint32_t *minima = &p->minima[b * pairs_of(e)][row];

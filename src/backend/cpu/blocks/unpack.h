@@ -23,7 +23,7 @@ typedef int16_t words_16 __attribute__((vector_size(32)));
 /* One block: columns 32 i .. 32 i + 31 in codes[i]; scales of runs of 16 columns. */
 typedef struct unpacked {
     codes_32 codes[TERN_BLOCKS_MAX / 32];
-    uint16_t d, dmin; /* f16 bits; d of scales that are powers of two: bf16 bits of its double */
+    uint16_t d, dmin; /* f16 bits; of scales that are powers of two: bf16 bits of 2 d, or 0 for 2^-127 */
     words_16 scales, minima;
 } unpacked;
 

@@ -96,7 +96,7 @@ INLINE_UNPACK void unpack_iq4_nl(const uint8_t *block, unpacked *out)
 INLINE_UNPACK void unpack_mxfp4(const uint8_t *block, unpacked *out)
 {
     static const uint8_t values[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
-    out->d = (uint16_t)(block[0] << 7 | (block[0] ? 0 : 0x40));
+    out->d = (uint16_t)(block[0] << 7);
     out->codes[0] = look_up_32(block + 1, values);
 }
 

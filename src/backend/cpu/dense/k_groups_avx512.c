@@ -4,17 +4,24 @@
 #include "backend/cpu/dense/bytes_avx512.h"
 #include "backend/cpu/dense/dense.inc"
 
-/* The scales d * sc of the eight parts, then their minima dmin * m. All products are exact. */
+/* A number for each quarter of 16 dwords. */
+INLINE __m512i quarters(int a, int b, int c, int d)
+{
+    return _mm512_setr_epi32(a, a, a, a, b, b, b, b, c, c, c, c, d, d, d, d);
+}
+
+/* The scales d * sc of the eight parts, then their minima dmin * m. All products are exact. Behind d and dmin lie words
+ * a, b and c, four numbers each: the lowest six bits of a's bytes, then c's low nibbles below a's highest two bits; and
+ * so the minima from b and c's high nibbles. Vectors all the way: compilers make them of scalars, one at a time. */
 INLINE void prepare_k_groups(const uint8_t *block, block_state *state)
 {
-    uint32_t a, b, c;
-    memcpy(&a, block + 4, 4);
-    memcpy(&b, block + 8, 4);
-    memcpy(&c, block + 12, 4);
-    const uint32_t low = 0x0f0f0f0f, six = 0x3f3f3f3f, top = 0x30303030;
-    const uint64_t scales = (a & six) | (uint64_t)((c & low) | (a >> 2 & top)) << 32;
-    const uint64_t minima = (b & six) | (uint64_t)((c >> 4 & low) | (b >> 2 & top)) << 32;
-    const __m512i bytes = _mm512_cvtepu8_epi32(_mm_set_epi64x((long long)minima, (long long)scales));
+    const __m512i head = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)block));
+    const __m512i four = _mm512_set4_epi32(-253, -254, -255, -256); /* dwords of bytes */
+    const __m512i from_ab = _mm512_shuffle_epi8(head, _mm512_add_epi32(four, quarters(4, 4, 8, 8)));
+    const __m512i from_c = _mm512_shuffle_epi8(head, _mm512_add_epi32(four, quarters(12, 12, 12, 12)));
+    const __m512i ab = _mm512_and_si512(_mm512_srlv_epi32(from_ab, quarters(0, 2, 0, 2)), quarters(63, 48, 63, 48));
+    const __m512i bytes = _mm512_ternarylogic_epi32(ab, _mm512_srlv_epi32(from_c, quarters(0, 0, 0, 4)),
+                                                    quarters(0, 15, 0, 15), 0xf8); /* ab | c & mask */
     const __m512i first_8 = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
     const vec both = _mm512_castps128_ps512(_mm_cvtph_ps(_mm_loadl_epi64((const __m128i *)block)));
     vec_store(state->scales, vec_mul(_mm512_permutexvar_ps(first_8, both), _mm512_cvtepi32_ps(bytes)));

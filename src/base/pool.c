@@ -14,7 +14,7 @@
 #include "base/park.h"
 
 static const uint32_t OPEN = 1u << 31;
-enum { MAX_THREADS = 1024, CACHE_LINE = 64, PAUSES_PER_LOOK = 16, YIELDS = 4 };
+enum { MAX_THREADS = 1024, CACHE_LINE = 64, PAUSES_PER_LOOK = 16, YIELDS = 4, LINES_PER_LOOK = 8 };
 static const int64_t spin_ns = 100 * 1000;
 
 /* A word that some threads change and others wait on, with the number of those asleep. */
@@ -42,6 +42,8 @@ struct tern_pool {
     tern_task_fn fn;
     void *context;
     atomic_bool stopping;
+    tern_ahead_fn ahead; /* NULL: nothing is asked for ahead */
+    const void *ahead_context;
     bool crowded; /* more threads than CPUs: spinning would keep the others from running */
     uint32_t n_threads;
     uint32_t n_started;
@@ -107,9 +109,11 @@ static void gate_wake(gate *g)
     if (atomic_load(&g->sleepers)) tern_park__wake(&g->value);
 }
 
+/* A lane that has ended is seen by reading it: many threads look at the same time, and taking turns to write would cost
+ * each of them a way to every other core. */
 static void run_lane(tern_pool *pool, lane *from, uint32_t thread)
 {
-    for (;;) {
+    while (atomic_load_explicit(&from->next, memory_order_relaxed) < from->end) {
         uint64_t task = atomic_fetch_add_explicit(&from->next, 1, memory_order_relaxed);
         if (task >= from->end) return;
         pool->fn(pool->context, (uint32_t)task, thread);
@@ -122,14 +126,27 @@ static void run_tasks(tern_pool *pool, uint32_t thread)
     for (uint32_t i = 0; i < pool->n_threads; i++) run_lane(pool, &pool->lanes[(thread + i) % pool->n_threads], thread);
 }
 
+static void leave(tern_pool *pool)
+{
+    if (atomic_fetch_sub(&pool->inside.value, 1) == 1) gate_wake(&pool->inside);
+}
+
 /* A worker that comes when the caller has closed the call stays out: nobody waits for a thread that the system keeps
  * from running. */
 static bool join(tern_pool *pool)
 {
-    uint32_t inside = atomic_load(&pool->inside.value);
-    while (inside & OPEN)
-        if (atomic_compare_exchange_weak(&pool->inside.value, &inside, inside + 1)) return true;
+    if (atomic_fetch_add(&pool->inside.value, 1) & OPEN) return true;
+    leave(pool);
     return false;
+}
+
+/* Asks for memory, a few lines at a time, until the next call begins. */
+static void fetch(tern_pool *pool, tern_ahead_range range, uint32_t calls)
+{
+    for (size_t at = 0; at < range.bytes; at += CACHE_LINE) {
+        if (at / CACHE_LINE % LINES_PER_LOOK == 0 && changed(&pool->call, calls)) return;
+        __builtin_prefetch(range.from + at, 0, 2);
+    }
 }
 
 static void *worker_main(void *arg)
@@ -142,7 +159,10 @@ static void *worker_main(void *arg)
         if (pool->stopping) return NULL;
         if (!join(pool)) continue;
         run_tasks(pool, self->thread);
-        if (atomic_fetch_sub(&pool->inside.value, 1) == 1) gate_wake(&pool->inside);
+        tern_ahead_range range = {0};
+        if (pool->ahead) range = pool->ahead(pool->ahead_context, self->thread, pool->n_threads);
+        leave(pool);
+        fetch(pool, range, calls);
     }
 }
 
@@ -228,12 +248,19 @@ uint32_t tern_pool_threads(const tern_pool *pool)
     return pool->n_threads;
 }
 
+void tern_pool_ahead(tern_pool *pool, tern_ahead_fn fn, const void *context)
+{
+    if (!pool) return;
+    pool->ahead = fn;
+    pool->ahead_context = context;
+}
+
 static void split_tasks(tern_pool *pool, uint64_t n_tasks)
 {
     for (uint32_t i = 0; i < pool->n_threads; i++) {
         lane *l = &pool->lanes[i];
-        atomic_store_explicit(&l->next, n_tasks * i / pool->n_threads, memory_order_relaxed);
-        l->end = n_tasks * (i + 1) / pool->n_threads;
+        atomic_store_explicit(&l->next, tern_pool_first_task(n_tasks, i, pool->n_threads), memory_order_relaxed);
+        l->end = tern_pool_first_task(n_tasks, i + 1, pool->n_threads);
     }
 }
 
@@ -246,7 +273,7 @@ void tern_pool_for(tern_pool *pool, uint32_t n_tasks, tern_task_fn fn, void *con
     pool->fn = fn;
     pool->context = context;
     split_tasks(pool, n_tasks);
-    atomic_store(&pool->inside.value, OPEN);
+    atomic_fetch_or(&pool->inside.value, OPEN);
     atomic_fetch_add(&pool->call.value, 1);
     gate_wake(&pool->call);
     run_tasks(pool, 0);

@@ -84,6 +84,42 @@ static void idle_threads_steal(void **state)
     tern_pool_close(pool);
 }
 
+enum { LOOKERS = 3 };
+
+typedef struct look {
+    _Atomic uint32_t asked[LOOKERS]; /* by thread */
+    _Atomic uint32_t wrong;
+} look;
+
+/* Where nothing lies: asking for memory never touches it. */
+static tern_ahead_range ask_for_nothing(const void *context, uint32_t thread, uint32_t n_threads)
+{
+    look *l = (look *)(uintptr_t)context;
+    atomic_fetch_add(thread < LOOKERS && n_threads == LOOKERS ? &l->asked[thread] : &l->wrong, 1);
+    return (tern_ahead_range){(const uint8_t *)4096, 1 << 20};
+}
+
+static void waiting_threads_look_ahead(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_pool *pool;
+    static tally t = {.n_threads = LOOKERS};
+    look l = {0};
+    assert_ok(tern_pool_open(&pool, LOOKERS, false, &err), err);
+    tern_pool_ahead(pool, ask_for_nothing, &l);
+    uint32_t n = 0;
+    for (; n < 1000000 && !(l.asked[1] && l.asked[2]); n++) tern_pool_for(pool, 50, count_run, &t);
+    assert_true(l.asked[1] && l.asked[2]);
+    assert_int_equal(l.asked[0] + l.wrong, 0); /* the caller has other things to do */
+    for (uint32_t task = 0; task < 50; task++) assert_int_equal(t.runs[task], n);
+    tern_pool_ahead(pool, NULL, NULL);
+    const uint32_t asked = l.asked[1] + l.asked[2];
+    tern_pool_for(pool, 50, count_run, &t);
+    assert_int_equal(l.asked[1] + l.asked[2], asked);
+    tern_pool_close(pool);
+}
+
 static void default_is_at_least_one_thread(void **state)
 {
     (void)state;
@@ -161,13 +197,10 @@ static void failures_are_given_back(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(failures_are_given_back),
-    cmocka_unit_test(every_task_runs_once),
-    cmocka_unit_test(many_short_calls),
-    cmocka_unit_test(idle_threads_steal),
-    cmocka_unit_test(default_is_at_least_one_thread),
-    cmocka_unit_test(calls_do_not_allocate),
-    cmocka_unit_test(bad_opens_are_clean),
+    cmocka_unit_test(failures_are_given_back),    cmocka_unit_test(every_task_runs_once),
+    cmocka_unit_test(many_short_calls),           cmocka_unit_test(idle_threads_steal),
+    cmocka_unit_test(waiting_threads_look_ahead), cmocka_unit_test(default_is_at_least_one_thread),
+    cmocka_unit_test(calls_do_not_allocate),      cmocka_unit_test(bad_opens_are_clean),
 };
 
 TEST_GROUP(pool, "threads", tests);

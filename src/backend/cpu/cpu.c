@@ -9,6 +9,7 @@
 #include "backend/cpu/linear/screen.h"
 #include "backend/cpu/linear/sparse.h"
 #include "backend/cpu/measure/measure.h"
+#include "backend/cpu/ops.h"
 #include "backend/range.h"
 #include "base/alloc.h"
 #include "base/cpu.h"
@@ -120,6 +121,16 @@ static void run_group(tern_cpu_step *step, const tern_cpu_op *op)
     step->n_outputs = whole.n_outputs;
 }
 
+/* The weights of a step are known before its numbers are: while threads wait, they ask for those of the next linear op.
+ */
+static void look_ahead(tern_cpu_step *step, size_t i)
+{
+    const struct tern_prepared *p = step->prepared;
+    for (i++; i < p->graph->n_ops && p->graph->ops[i].kind != TERN_OP_LINEAR; i++) {}
+    step->ahead = i < p->graph->n_ops ? &p->ops[i] : NULL;
+    tern_pool_ahead(step->cpu->pool, step->ahead ? tern_cpu__linear_ahead : NULL, step);
+}
+
 static void run_op(tern_cpu_step *step, const tern_cpu_op *op)
 {
     if (op->op->group) run_group(step, op);
@@ -150,7 +161,11 @@ static tern_status run(tern_backend *b, tern_prepared *prepared, uint32_t n_step
                          "step of %u tokens and %u outputs: 1 to %u and at most %u expected", step.n_tokens,
                          step.n_outputs, g->max_tokens, g->max_outputs);
     pthread_mutex_lock(&cpu->running);
-    for (size_t i = 0; i < g->n_ops && step.status == TERN_OK; i++) run_op(&step, &prepared->ops[i]);
+    for (size_t i = 0; i < g->n_ops && step.status == TERN_OK; i++) {
+        look_ahead(&step, i);
+        run_op(&step, &prepared->ops[i]);
+    }
+    tern_pool_ahead(cpu->pool, NULL, NULL);
     cpu->counters.runs++;
     cpu->counters.ops += g->n_ops;
     count_weights(&cpu->counters, &step);

@@ -111,6 +111,7 @@ struct tern_cpu_step {
     struct tern_prepared *prepared;
     tern_status status; /* of what the others have to do with it; after a failure no op runs */
     tern_error *err;
+    const tern_cpu_op *ahead; /* the next linear op behind the one that runs; NULL: there is none */
     uint32_t n_tokens, n_outputs;
     uint32_t n_top;                 /* how many of the highest logits are needed; 0: all */
     uint64_t weight_bytes;          /* read so far in this run, without what was skipped */

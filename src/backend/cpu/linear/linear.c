@@ -16,7 +16,9 @@ enum {
     TOKEN_RUN = 64              /* tokens that share the decoding of a dense weight */
 };
 
-/* Rows of a task whose weight takes so many bytes in all. */
+/* Rows of a task whose weight takes so many bytes in all: each thread has as many tasks as another, where tasks are
+ * few.
+ */
 static uint32_t rows_of_bytes(uint32_t rows, size_t total, uint32_t step, uint32_t n_threads)
 {
     size_t bytes = total / MATRIX_TASKS, row = total / rows ? total / rows : 1;
@@ -25,7 +27,10 @@ static uint32_t rows_of_bytes(uint32_t rows, size_t total, uint32_t step, uint32
     bytes = bytes > share ? bytes : share;
     bytes = bytes < MIN_TASK_BYTES ? MIN_TASK_BYTES : bytes > MAX_TASK_BYTES ? MAX_TASK_BYTES : bytes;
     const uint32_t n = tern_linear__min((uint32_t)(bytes / row), TERN_KERNEL_MAX_TASK_ROWS) / step * step;
-    return n < step ? step : n;
+    const uint32_t own = (rows + step * n_threads - 1) / (step * n_threads) * step; /* of a thread */
+    if (n < step) return step;
+    const uint32_t n_tasks = (own + n - 1) / n;
+    return (own / step + n_tasks - 1) / n_tasks * step;
 }
 
 static uint32_t rows_for_few(const tern_cpu_op *op, const tern_buffer *w, uint32_t rows, uint32_t n, uint32_t n_threads)
@@ -261,6 +266,49 @@ void tern_linear__count_skipped(const tern_linear__job *job, atomic_uint_least64
     atomic_fetch_add_explicit(&job->step->skipped_bytes, n * bytes, memory_order_relaxed);
 }
 
+/* Cuts the parts' rows into tasks; returns how many. */
+static uint32_t cut_tasks(tern_linear__job *j, uint32_t n_threads)
+{
+    const tern_cpu_op *op = j->op;
+    uint32_t n_tasks = 0, col = 0;
+    for (uint32_t p = 0; p < op->op->n_parts; p++) {
+        const tern_buffer *w = op->weight[TERN_LINEAR_W + p];
+        j->task_rows[p] = tern_linear__rows_of_task(op, w, w->weight->rows, j->n, n_threads);
+        j->first_task[p] = n_tasks;
+        j->first_col[p] = col;
+        col += w->weight->rows;
+        n_tasks += (w->weight->rows + j->task_rows[p] - 1) / j->task_rows[p];
+        if (op->op->gated) break; /* both parts are done by the tasks of the first */
+    }
+    return n_tasks;
+}
+
+/* Whether an op's tasks begin with rows of its weights as they lie in the file. */
+static bool reads_rows(const tern_cpu_op *op, uint32_t n)
+{
+    const tern_buffer *first = op->weight[TERN_LINEAR_W];
+    return op->op->kind == TERN_OP_LINEAR && !op->op->group && !op->routes && !op->op->screened && !first->columns &&
+           n > 0 && n <= TERN_LINEAR__SOME_TOKENS && !tern_linear__uses_layout(op, first, n);
+}
+
+tern_ahead_range tern_cpu__linear_ahead(const void *context, uint32_t thread, uint32_t n_threads)
+{
+    enum { MOST = 128 << 10 }; /* a share of the second cache, which the next op's x needs as well */
+    const tern_cpu_step *step = context;
+    tern_linear__job j = {.op = step->ahead, .n = tern_cpu__rows(step, step->ahead->op->rows)};
+    if (!reads_rows(j.op, j.n)) return (tern_ahead_range){0};
+    const uint32_t n_tasks = cut_tasks(&j, n_threads);
+    const uint32_t first = (uint32_t)tern_pool_first_task(n_tasks, thread, n_threads),
+                   end = (uint32_t)tern_pool_first_task(n_tasks, thread + 1, n_threads);
+    uint32_t p = j.op->op->gated ? 0 : j.op->op->n_parts - 1;
+    while (j.first_task[p] > first) p--;
+    const tern_buffer *w = j.op->weight[TERN_LINEAR_W + p];
+    const uint32_t row = (first - j.first_task[p]) * j.task_rows[p];
+    const uint32_t n_rows = tern_linear__min((end - first) * j.task_rows[p], w->weight->rows - row);
+    const size_t bytes = n_rows * w->row_bytes;
+    return (tern_ahead_range){w->data + row * w->row_bytes, bytes < MOST ? bytes : MOST};
+}
+
 void tern_cpu__linear(tern_cpu_step *step, const tern_cpu_op *op)
 {
     if (op->routes) {
@@ -277,16 +325,6 @@ void tern_cpu__linear(tern_cpu_step *step, const tern_cpu_op *op)
         tern_linear__make_blocks(&j, (uint8_t *)step->prepared->shared, j.n, &(tern_linear__places){.n = j.n});
     count_sparse(&j);
     if (tern_sparse__columns(&j)) return;
-    uint32_t n_tasks = 0, col = 0;
-    for (uint32_t p = 0; p < op->op->n_parts; p++) {
-        const tern_buffer *w = op->weight[TERN_LINEAR_W + p];
-        j.task_rows[p] = tern_linear__rows_of_task(op, w, w->weight->rows, j.n, tern_pool_threads(step->cpu->pool));
-        j.first_task[p] = n_tasks;
-        j.first_col[p] = col;
-        col += w->weight->rows;
-        n_tasks += (w->weight->rows + j.task_rows[p] - 1) / j.task_rows[p];
-        if (op->op->gated) break; /* both parts are done by the tasks of the first */
-    }
     step->prepared->n_linear++;
-    run_tasks(&j, n_tasks);
+    run_tasks(&j, cut_tasks(&j, tern_pool_threads(step->cpu->pool)));
 }

@@ -23,6 +23,15 @@ static inline bool tern_sparse__worth(const tern_cpu *cpu, const tern_buffer *w)
     return cpu->ffn == TERN_CPU__FFN_SPARSE || (cpu->ffn == TERN_CPU__FFN_AUTO && w->bytes >= LEAST);
 }
 
+/* Whether n of `all` are so few that reading them alone is quicker: up to `percent` with up to 4 threads, half of that
+ * with more, which are as fast as the memory is when they read all in a row. */
+static inline bool tern_sparse__pays(const tern_cpu *cpu, uint32_t n, uint32_t all, uint32_t percent)
+{
+    enum { FEW_THREADS = 4 };
+    const uint32_t most = tern_pool_threads(cpu->pool) > FEW_THREADS ? percent / 2 : percent;
+    return cpu->ffn == TERN_CPU__FFN_SPARSE || (uint64_t)n * 100 <= (uint64_t)all * most;
+}
+
 /* Whether an op multiplies by columns where its input has few numbers that are not 0; asked when it is bound. */
 bool tern_sparse__wants_columns(const tern_cpu *cpu, const tern_cpu_op *op);
 /* Memory that all threads share for one product by columns. */

@@ -1,6 +1,6 @@
 /* Products by columns: the list of the inputs that are not 0 is cut in segments, one a task, which adds up all rows.
- * What the segments made is added up, scaled and stored by one thread. The bytes of a column lie together, panel after
- * panel: memory is read in pieces as long as possible. */
+ * What the segments made is added up, scaled and stored panel by panel, by all threads. The bytes of a column lie
+ * together, panel after panel: memory is read in pieces as long as possible. */
 #include <string.h>
 
 #include "backend/cpu/linear/sparse.h"
@@ -110,6 +110,7 @@ void tern_columns__free(tern_columns *columns)
 
 /* Memory that all threads share: sums of each segment, then the list. */
 typedef struct product {
+    const tern_linear__job *job;
     const tern_columns *w;
     tern_columns_fn kernel;
     size_t col_bytes;
@@ -181,47 +182,52 @@ static void list_inputs(product *p, const int8_t *x)
     }
 }
 
-/* The segments' sums to those of the first, less the activations' own sum. */
-static void add_segments(const product *p, int32_t sum)
+/* The segments' sums of some rows to those of the first, less the activations' own sum. */
+static void add_segments(const product *p, uint32_t first, uint32_t n, int32_t sum)
 {
     const size_t stride = sums_of_segment(p->w->rows);
-    for (uint32_t r = 0; r < p->w->rows; r++) p->sums[r] -= sum;
+    int32_t *sums = p->sums + first;
+    for (uint32_t r = 0; r < n; r++) sums[r] -= sum;
     for (uint32_t s = 1; s < p->n_segments; s++)
-        for (uint32_t r = 0; r < p->w->rows; r++) p->sums[r] += p->sums[s * stride + r];
+        for (uint32_t r = 0; r < n; r++) sums[r] += sums[s * stride + r];
 }
 
-static void finish(const tern_linear__job *j, const product *p)
+static void finish_task(void *context, uint32_t panel, uint32_t thread)
 {
+    (void)thread;
+    const product *p = context;
+    const tern_linear__job *j = p->job;
     const tern_cpu_op *op = j->op;
-    const tern_buffer *w = op->weight[TERN_LINEAR_W];
-    float *y = (float *)(void *)p->sums;
-    add_segments(p, j->q8.sums[0]);
-    tern_linear__scale(j, w->weight, 0, p->w->rows, p->sums, y, p->w->rows);
-    if (op->residual.data) j->step->cpu->kernels.add(op->residual.data, y, p->w->rows, op->out.data);
-    else memcpy(op->out.data, y, p->w->rows * sizeof *y);
+    const uint32_t first = panel * TERN_COLUMNS_ROWS, n = tern_linear__min(TERN_COLUMNS_ROWS, p->w->rows - first);
+    float *y = (float *)(void *)(p->sums + first);
+    add_segments(p, first, n, j->q8.sums[0]);
+    tern_linear__scale(j, op->weight[TERN_LINEAR_W]->weight, first, n, p->sums + first, y, n);
+    if (op->residual.data) j->step->cpu->kernels.add(op->residual.data + first, y, n, op->out.data + first);
+    else memcpy(op->out.data + first, y, n * sizeof *y);
 }
 
 bool tern_sparse__columns(const tern_linear__job *job)
 {
-    enum { PERCENT = 60 }; /* of the inputs: with more, reading all rows is quicker */
+    enum { PERCENT = 60 }; /* of the inputs */
     const tern_cpu_op *op = job->op;
     tern_cpu *cpu = job->step->cpu;
     const tern_buffer *buffer = op->weight[TERN_LINEAR_W];
     if (job->n != 1 || !buffer->columns || !op->op->sparse) return false;
     const uint32_t rows = buffer->columns->rows, cols = buffer->columns->cols;
     const uint32_t most = most_segments(tern_pool_threads(cpu->pool));
-    product p = {.w = buffer->columns,
+    product p = {.job = job,
+                 .w = buffer->columns,
                  .kernel = cpu->kernels.columns,
                  .col_bytes = col_bytes(rows),
                  .sums = (int32_t *)(void *)job->step->prepared->shared};
     p.cols = (uint32_t *)(p.sums + most * sums_of_segment(rows));
     p.x = (int8_t *)(p.cols + cols);
     list_inputs(&p, job->q8.x);
-    if (cpu->ffn != TERN_CPU__FFN_SPARSE && p.n > cols / 100 * PERCENT) return false;
+    if (!tern_sparse__pays(cpu, p.n, cols, PERCENT)) return false;
     p.segment = ((p.n + most - 1) / most + 3) / 4 * 4;
     p.n_segments = p.n ? (p.n + p.segment - 1) / p.segment : 1;
     tern_pool_for(cpu->pool, p.n_segments, segment_task, &p);
-    finish(job, &p);
+    tern_pool_for(cpu->pool, n_panels(rows), finish_task, &p);
     tern_linear__count_skipped(job, &job->step->skipped_columns, cols - p.n, tern_size_of(buffer->bytes / cols));
     return true;
 }

@@ -92,16 +92,10 @@ static void multiply_open(const tern_linear__job *job, uint32_t first, const roo
     }
 }
 
-/* Where so many rows of a hundred are open, it is quicker to read them all. */
-static uint32_t most_open(const tern_cpu *cpu, uint32_t n_rows)
-{
-    enum { PERCENT = 70 };
-    return cpu->ffn == TERN_CPU__FFN_SPARSE ? n_rows : n_rows * PERCENT / 100;
-}
-
 bool tern_sparse__up(const tern_linear__job *job, uint32_t first, uint32_t n_rows, uint32_t thread, const float *gate,
                      float *up)
 {
+    enum { PERCENT = 70 }; /* of the rows */
     tern_cpu *cpu = job->step->cpu;
     const tern_buffer *w = job->op->weight[TERN_LINEAR_W + 1];
     if (!job->op->op->sparse || !tern_sparse__worth(cpu, w) || job->n > TERN_LINEAR__FEW_TOKENS ||
@@ -110,7 +104,7 @@ bool tern_sparse__up(const tern_linear__job *job, uint32_t first, uint32_t n_row
         return false;
     const room r = room_of(job, thread);
     const uint32_t n_open = list_open(gate, n_rows, job->n, r.open);
-    if (n_open > most_open(cpu, n_rows)) return false;
+    if (!tern_sparse__pays(cpu, n_open, n_rows, PERCENT)) return false;
     memset(up, 0, (size_t)n_rows * job->n * sizeof *up);
     multiply_open(job, first, &r, n_open, n_rows, thread, up);
     tern_linear__count_skipped(job, &job->step->skipped_rows, n_rows - n_open, w->row_bytes);

@@ -20,9 +20,10 @@ else()
 endif()
 
 # A kernel file is compiled for the level that ends its name: x_avx2.c, x_neon.c, ... Files of another CPU are left out.
-set(TERN_LEVELS_x86_64 avx2 avxvnni avx512 avx512vbmi amx)
+set(TERN_LEVELS_x86_64 sse41 avx2 avxvnni avx512 avx512vbmi amx)
 set(TERN_LEVELS_aarch64 neon dotprod)
 set(TERN_LEVELS_wasm32 simd128)
+set(TERN_FLAGS_sse41 -msse4.1)
 set(TERN_FLAGS_avx2 -mavx2 -mfma -mf16c)
 set(TERN_FLAGS_avxvnni -mavx2 -mfma -mf16c -mavxvnni)
 set(TERN_FLAGS_avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512cd -mavx512vnni -mprefer-vector-width=512)

@@ -8,8 +8,8 @@
 
 /* One list: X(NAME, bit, "name"). A kernel level needs a set of these. */
 #define TERN_CPU_FEATURE_LIST(X)                                                                                       \
-    X(SSE41, 0, "sse4.1")                                                                                              \
-    X(AVX2, 1, "avx2") /* with FMA and F16C */                                                                         \
+    X(SSE41, 0, "sse4.1") /* with SSSE3 */                                                                             \
+    X(AVX2, 1, "avx2")    /* with FMA and F16C */                                                                      \
     X(AVX_VNNI, 2, "avx-vnni")                                                                                         \
     X(AVX512, 3, "avx512") /* F, BW, VL, DQ, CD */                                                                     \
     X(AVX512_VNNI, 4, "avx512-vnni")                                                                                   \
@@ -30,10 +30,10 @@ typedef enum tern_cpu_feature {
  * is no amx-int8. */
 uint32_t tern_cpu_features(void);
 
-/* Parses a --cpu-features value: a level ("scalar", "avx2", "avx-vnni", "avx512-vnni", "avx512-vbmi", "amx-int8",
- * "neon", "neon-dotprod", "simd128": that level and all below it), "native", or "-name" lists that remove features from
- * the native set ("-avx512-vbmi,-avx-vnni"). The result never holds a feature that `native` lacks: asking for one is an
- * error. */
+/* Parses a --cpu-features value: a level ("scalar", "sse4.1", "avx2", "avx-vnni", "avx512-vnni", "avx512-vbmi",
+ * "amx-int8", "neon", "neon-dotprod", "simd128": that level and all below it), "native", or "-name" lists that remove
+ * features from the native set ("-avx512-vbmi,-avx-vnni"). The result never holds a feature that `native` lacks: asking
+ * for one is an error. */
 tern_status tern_cpu_features_parse(const char *text, uint32_t native, uint32_t *features, tern_error *err);
 
 /* Writes "avx2 avx-vnni ..." or "scalar" to out. */

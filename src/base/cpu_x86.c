@@ -11,6 +11,7 @@
 
 /* Bits of CPUID as in the Intel SDM, volume 2A, CPUID. */
 enum {
+    LEAF1_ECX_SSSE3 = 1 << 9,
     LEAF1_ECX_FMA = 1 << 12,
     LEAF1_ECX_SSE41 = 1 << 19,
     LEAF1_ECX_OSXSAVE = 1 << 27,
@@ -74,7 +75,7 @@ static uint32_t vector_features(uint32_t state)
 uint32_t tern_cpu_features(void)
 {
     uint32_t a, b, c, d;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !has(c, LEAF1_ECX_SSE41)) return 0;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !has(c, LEAF1_ECX_SSSE3 | LEAF1_ECX_SSE41)) return 0;
     uint32_t avx = LEAF1_ECX_OSXSAVE | LEAF1_ECX_AVX | LEAF1_ECX_FMA | LEAF1_ECX_F16C;
     return TERN_CPU_SSE41 | (has(c, avx) ? vector_features(xcr0()) : 0);
 }

@@ -83,6 +83,7 @@
 /* Levels in the order of preference, later beats earlier: X(LEVEL, "name", needed feature bits). kernels.def lists the
  * kernels: KERNEL(slot, LEVEL) stands for the function tern_cpu__<slot>_<LEVEL>. */
 #define TERN_CPU_LEVEL_LIST(X)                                                                                         \
+    X(sse41, "sse4.1", TERN_CPU_SSE41)                                                                                 \
     X(avx2, "avx2", TERN_CPU_AVX2)                                                                                     \
     X(avxvnni, "avx-vnni", TERN_CPU_AVX2 | TERN_CPU_AVX_VNNI)                                                          \
     X(avx512, "avx512-vnni", TERN_CPU_AVX2 | TERN_CPU_AVX512 | TERN_CPU_AVX512_VNNI)                                   \

@@ -37,6 +37,7 @@ static const struct {
 } peaks[] = {
     {"scalar", peak_scalar, fma_peak_scalar},
 #if defined(__x86_64__)
+    {"sse41", tern_cpu__peak_sse41, tern_cpu__fma_peak_sse41},
     {"avx2", tern_cpu__peak_avx2, tern_cpu__fma_peak_avx2},
     {"avxvnni", tern_cpu__peak_avxvnni, tern_cpu__fma_peak_avx2},
     {"avx512", tern_cpu__peak_avx512, tern_cpu__fma_peak_avx512},

@@ -11,6 +11,7 @@ typedef uint64_t (*tern_cpu_peak_fn)(uint64_t n);
 tern_cpu_peak_fn tern_cpu_peak_of(const char *level);
 tern_cpu_peak_fn tern_cpu_fma_peak_of(const char *level);
 
+uint64_t tern_cpu__peak_sse41(uint64_t n);
 uint64_t tern_cpu__peak_avx2(uint64_t n);
 uint64_t tern_cpu__peak_avxvnni(uint64_t n);
 uint64_t tern_cpu__peak_avx512(uint64_t n);
@@ -18,6 +19,7 @@ uint64_t tern_cpu__peak_amx(uint64_t n);
 uint64_t tern_cpu__peak_neon(uint64_t n);
 uint64_t tern_cpu__peak_dotprod(uint64_t n);
 uint64_t tern_cpu__peak_simd128(uint64_t n);
+uint64_t tern_cpu__fma_peak_sse41(uint64_t n);
 uint64_t tern_cpu__fma_peak_avx2(uint64_t n);
 uint64_t tern_cpu__fma_peak_avx512(uint64_t n);
 uint64_t tern_cpu__fma_peak_neon(uint64_t n);

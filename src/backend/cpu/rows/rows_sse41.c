@@ -1,0 +1,4 @@
+/* Norm, quantiser, gates, addition, rotary embedding and the f16 store on SSE4.1. */
+#include "backend/cpu/floats/sse41.h"
+
+#include "backend/cpu/rows/rows.inc"

@@ -78,7 +78,8 @@ typedef struct tern_backend_info {
     bool samples_rows;            /* SAMPLE with each_row */
     bool groups_rows;             /* LINEAR, SCALE and ADD of f32 rows may have a group (tern_op.group) */
     bool copies_weights;          /* a weight's data may go once all graphs that it is in are prepared */
-    bool never_waits;             /* the host cannot wait (a browser): buffer_read and wait give PENDING instead */
+    bool never_waits;             /* the host cannot wait (a browser): buffer_read and wait give PENDING instead, and
+                                     what is written is there for what runs next, never for what runs already */
     const tern_paged_info *paged; /* NULL: all experts are there at once */
     bool batch_invariant;         /* a row's bits are its own, with tern_graph.kernel_rows */
     uint32_t cache_blocks;        /* caches of types with blocks: heads are multiples of this; 0: it has none */
@@ -119,7 +120,7 @@ struct tern_backend {
      * is run or written in between does not change them. */
     tern_status (*buffer_read)(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
                                tern_error *err);
-    /* The read that gave PENDING is no longer wanted. NULL in backends that wait. */
+    /* The read or wait that gave PENDING is no longer wanted. NULL in backends that wait. */
     void (*read_cancel)(tern_backend *b);
 
     /* A weight, in its file layout; the backend may read w->data in place for as long as the buffer lives, or copy it.

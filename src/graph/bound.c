@@ -158,7 +158,14 @@ tern_status tern_bound_read(tern_bound_graph *bound, uint32_t value, void *out, 
     tern_backend *b = bound->backend;
     const tern_binding *at = &bound->bindings[value];
     const tern_status status = b->buffer_read(b, at->buffer, at->offset, out, bytes, err);
-    bound->reading = status == TERN_PENDING;
+    bound->pending = status == TERN_PENDING;
+    return status;
+}
+
+tern_status tern_bound_wait(tern_bound_graph *bound, tern_error *err)
+{
+    const tern_status status = bound->backend->wait(bound->backend, err);
+    bound->pending = status == TERN_PENDING;
     return status;
 }
 
@@ -172,6 +179,6 @@ tern_status tern_bound_write(const tern_bound_graph *bound, uint32_t value, cons
 
 void tern_bound_forget(tern_bound_graph *bound)
 {
-    if (bound->reading) bound->backend->read_cancel(bound->backend);
-    bound->reading = false;
+    if (bound->pending) bound->backend->read_cancel(bound->backend);
+    bound->pending = false;
 }

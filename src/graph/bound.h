@@ -21,7 +21,7 @@ typedef struct tern_bound_graph {
     tern_buffer **owned; /* made for this graph alone */
     size_t n_owned;
     tern_activations activations; /* of its own, where it was given none */
-    bool reading;                 /* PENDING was given for a read */
+    bool pending;                 /* was given for a read or a wait */
     tern_ranks *ranks;            /* that run it together; NULL: none. Rank 0 tells the others to start it: */
     uint32_t number;              /* the same graph has the same one on all ranks, from 1 on */
 } tern_bound_graph;
@@ -55,7 +55,7 @@ tern_status tern_bound_open(tern_bound_graph *bound, tern_backend *backend, cons
 tern_status tern_bound_prepare(tern_bound_graph *bound, tern_error *err);
 /* Without the trial. */
 tern_status tern_bound__prepare_untried(tern_bound_graph *bound, tern_error *err);
-/* A zeroed one, or one that is closed, is left alone. A read under way is given up. */
+/* A zeroed one, or one that is closed, is left alone. A read or wait under way is given up. */
 void tern_bound_close(tern_bound_graph *bound);
 
 /* What the next start writes to a parameter; NULL: the graph has none. Zeros at first. */
@@ -69,9 +69,11 @@ tern_status tern_bound_run_ops(const tern_bound_graph *bound, size_t first, size
 
 /* The first `bytes` of a value. Reading waits for what was started. PENDING as buffer_read of the backend. */
 tern_status tern_bound_read(tern_bound_graph *bound, uint32_t value, void *out, uint64_t bytes, tern_error *err);
+/* Waits for what was started. PENDING as wait of the backend. */
+tern_status tern_bound_wait(tern_bound_graph *bound, tern_error *err);
 tern_status tern_bound_write(const tern_bound_graph *bound, uint32_t value, const void *data, uint64_t bytes,
                              tern_error *err);
-/* A read that gave PENDING is given up. */
+/* A read or a wait that gave PENDING is given up. */
 void tern_bound_forget(tern_bound_graph *bound);
 
 #endif

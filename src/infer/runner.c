@@ -327,8 +327,7 @@ tern_status tern_runner_start(tern_runner *runner, const tern_runner_step *step,
 tern_status tern_runner_finish(tern_runner *runner, const tern_runner_step *step, float *logits, tern_error *err)
 {
     tern_runner_graph *g = graph_of(runner, step);
-    tern_backend *b = backend_of(runner);
-    if (step->n_outputs == 0) return b->wait(b, err);
+    if (step->n_outputs == 0) return tern_bound_wait(&g->bound, err);
     return tern_runner_read(g, g->graph.logits, step->n_outputs, logits, err);
 }
 

@@ -246,11 +246,11 @@ static void reads_that_do_not_wait(void **state)
         assert_ok(tern_bound_write(&b, s.x, x, sizeof x, &err), err);
         assert_ok(tern_bound_start(&b, 1, &err), err);
         while ((status = tern_bound_read(&b, s.out, out, sizeof out, &err)) == TERN_PENDING && turn % 3) {
-            assert_true(b.reading);
+            assert_true(b.pending);
         }
         if (status == TERN_PENDING) tern_bound_forget(&b);
         else check_out(x, out, TOKENS);
-        assert_false(b.reading || test_pending_reading());
+        assert_false(b.pending || test_pending_reading());
     }
     assert_true(test_pending_count() > 3);
     while (tern_bound_read(&b, s.out, out, sizeof out, &err) != TERN_PENDING) continue;

@@ -12,6 +12,7 @@
 #include "support/gpu_model.h"
 #include "support/logits.h"
 #include "support/op_case.h"
+#include "support/pending_backend.h"
 
 enum { N_DECODED = 12, N_PROMPT = 24, MAX_TOKENS = N_PROMPT + N_DECODED };
 
@@ -333,6 +334,90 @@ static void smaller_budget(void **state)
     tern_engine_close(whole);
 }
 
+/* A mixture of which few experts are there, on a device that cannot be waited for. */
+static tern_engine *open_pending(uint32_t per_layer, uint64_t seed)
+{
+    tern_engine *engine = open_with(test_fixture("mixtral"), (tern_experts_size){.per_layer = per_layer});
+    tern_backend *b = tern_engine_backend(engine);
+    test_make_pending(((tern_paged *)b)->inner, seed);
+    b->info.never_waits = true;
+    return engine;
+}
+
+/* The next 12 tokens, by as many calls as it takes; at most n of them. */
+static tern_status append_some(tern_session *s, uint32_t n, tern_error *err)
+{
+    int32_t ids[12];
+    tern_status status = TERN_PENDING;
+    for (int32_t i = 0; i < 12; i++) ids[i] = 5 * i + 2;
+    for (uint32_t i = 0; i < n && status == TERN_PENDING; i++) status = tern_session_append(s, ids, 12, err);
+    return status;
+}
+
+/* Steps stop where the routes of a layer are on their way and go on there, in batches with and without logits: the same
+ * bits, also after one was given up, or has failed, wherever it was. */
+static void never_waits(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    const tern_session_params how = {.n_ctx = 64, .n_batch = 5};
+    tern_engine *whole = open_with(test_fixture("mixtral"), (tern_experts_size){0});
+    tern_session *want = open_session(whole, how);
+    assert_ok(append_some(want, 1, &err), err);
+    const size_t n_bytes = tern_engine_config(whole)->n_vocab * sizeof(float);
+    for (uint32_t per_layer = 2; per_layer < 8; per_layer += test_on_gpu() ? 6 : test_quick() ? 4 : 1) {
+        tern_engine *engine = open_pending(per_layer, per_layer);
+        tern_session *s = open_session(engine, how);
+        uint32_t n_failed = 0;
+        for (uint32_t calls = 0; calls < 40; calls += test_on_gpu() ? 13 : test_quick() ? 7 : 1) {
+            if (calls % 2) test_pending_fail_after(1 + calls / 3);
+            const tern_status status = append_some(s, calls, &err);
+            n_failed += status != TERN_OK && status != TERN_PENDING;
+            test_pending_fail_after(0);
+            tern_session_truncate(s, 0); /* gives up what is under way */
+            assert_false(test_pending_reading());
+            assert_ok(append_some(s, UINT32_MAX, &err), err);
+            assert_memory_equal(test_logits(s, 0), test_logits(want, 0), n_bytes);
+            tern_session_truncate(s, 0);
+        }
+        assert_true(test_pending_count() > 20 && n_failed > 0);
+        assert_int_equal(append_some(s, 1, &err), TERN_PENDING);
+        tern_session_close(s); /* with a step under way */
+        tern_engine_close(engine);
+    }
+    tern_session_close(want);
+    tern_engine_close(whole);
+}
+
+/* Nor is a step lost to that of another session. */
+static void one_step_at_a_time(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_engine *engine = open_pending(3, 1);
+    const tern_session_params how = {.n_ctx = 64};
+    tern_session *first = open_session(engine, how), *other = open_session(engine, how);
+    uint32_t n_refused = 0;
+    for (uint32_t i = 0; i < 20; i++) {
+        tern_status status = append_some(first, 1 + i % 4, &err);
+        if (((tern_paged *)tern_engine_backend(engine))->step.p) {
+            assert_int_equal(status, TERN_PENDING);
+            assert_int_equal(append_some(other, 1, &err), TERN_INVALID_ARGUMENT);
+            assert_non_null(strstr(err.message, "one at a time expected"));
+            n_refused++;
+        }
+        if (status == TERN_PENDING) status = append_some(first, UINT32_MAX, &err);
+        assert_ok(status, err);
+        tern_session_truncate(first, 0);
+        assert_ok(append_some(other, UINT32_MAX, &err), err);
+        tern_session_truncate(other, 0);
+    }
+    assert_true(n_refused > 5);
+    tern_session_close(first);
+    tern_session_close(other);
+    tern_engine_close(engine);
+}
+
 static void words(void **state)
 {
     (void)state;
@@ -383,9 +468,11 @@ static void refused(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(fixtures),       cmocka_unit_test(bytes),    cmocka_unit_test(by_free_memory),
-    cmocka_unit_test(smaller_budget), cmocka_unit_test(faults),   cmocka_unit_test(words),
+    cmocka_unit_test(fixtures),       cmocka_unit_test(bytes),
+    cmocka_unit_test(by_free_memory), cmocka_unit_test(smaller_budget),
+    cmocka_unit_test(faults),         cmocka_unit_test(words),
     cmocka_unit_test(refused),        cmocka_unit_test(adapters),
+    cmocka_unit_test(never_waits),    cmocka_unit_test(one_step_at_a_time),
 };
 
 TEST_GROUP(expert_cache, "backends", tests, .teardown = test_backends_close);

@@ -107,6 +107,21 @@ static tern_status wait(tern_backend *b, tern_error *err)
     return fails() ? tern_fail(err, TERN_INTERNAL, "this wait was to fail") : pending.inner.wait(b, err);
 }
 
+/* What is written is for what runs next. */
+static tern_status buffer_write(tern_backend *b, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
+                                tern_error *err)
+{
+    TERN_TRY(pending.inner.wait(b, err));
+    return pending.inner.buffer_write(b, buffer, offset, data, bytes, err);
+}
+
+static tern_status weight_write(tern_backend *b, tern_buffer *buffer, const tern_weight *part, uint32_t first,
+                                tern_error *err)
+{
+    TERN_TRY(pending.inner.wait(b, err));
+    return pending.inner.weight_write(b, buffer, part, first, err);
+}
+
 static void buffer_free(tern_backend *b, tern_buffer *buffer)
 {
     assert_false(buffer && pending.reading && buffer == pending.buffer);
@@ -122,6 +137,8 @@ void test_make_pending(tern_backend *backend, uint64_t seed)
     backend->info.never_waits = true;
     backend->buffer_read = buffer_read;
     backend->read_cancel = read_cancel;
+    backend->buffer_write = buffer_write;
+    backend->weight_write = pending.inner.weight_write ? weight_write : NULL;
     backend->buffer_free = buffer_free;
     backend->wait = wait;
 }
@@ -132,6 +149,8 @@ void test_end_pending(tern_backend *backend)
     backend->info.never_waits = false;
     backend->buffer_read = pending.inner.buffer_read;
     backend->read_cancel = pending.inner.read_cancel;
+    backend->buffer_write = pending.inner.buffer_write;
+    backend->weight_write = pending.inner.weight_write;
     backend->buffer_free = pending.inner.buffer_free;
     backend->wait = pending.inner.wait;
 }

@@ -5,8 +5,8 @@
 #include "backend/backend.h"
 
 /* Changes the backend's table: reads and waits give PENDING a random number of times first; a read's bytes are those of
- * its first call, whatever is run or written in between. A second read under way, and a run or a free while its buffers
- * are still to be read by nobody, fail the test. One such backend at a time. */
+ * its first call, whatever is run or written in between. Writes wait for what runs. A second read under way, and a run
+ * or a free while its buffers are still to be read by nobody, fail the test. One such backend at a time. */
 void test_make_pending(tern_backend *backend, uint64_t seed);
 /* The table as it was. No read may be under way. */
 void test_end_pending(tern_backend *backend);

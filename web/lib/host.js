@@ -35,7 +35,6 @@ export const METHODS = Object.freeze([
 const NO_GPU = ['NO_WEBGPU', 'INSECURE_CONTEXT', 'NO_ADAPTER', 'UNSUPPORTED'];
 
 const INT8_ON_CPU = 'activations "int8" are the CPU\'s alone: the CPU is used';
-const EXPERTS_ON_CPU = 'a package by expert is the CPU\'s alone: the CPU is used';
 
 export class Host {
   constructor() {
@@ -53,7 +52,6 @@ export class Host {
     await this.#open(options, (notice) => call.emit('notice', notice));
     throwIfAborted(call.signal, 'loading');
     const opened = await this.#guard(() => this.#openSource(source, options, call));
-    if (opened.experts && this.gpu) await this.#leaveGpu(opened, options, call);
     this.engine = await this.#guard(() => this.#read(opened, options, call));
     const model = {...this.engine.model, contextLength: this.engine.contextLength};
     return {backend: this.backend, model, memory: this.engine.memory, device: this.device, id: opened.id};
@@ -97,21 +95,6 @@ export class Host {
     this.device = this.gpu ? gpuInfo(this.gpu.info, n) : cpuInfo(n);
     const {gpu} = this;
     gpu?.lost.then((message) => gpu === this.gpu && this.#lose(message));
-  }
-
-  /** Its experts are not all read, and a GPU that is never waited for cannot ask for one. */
-  async #leaveGpu({reader, name}, options, call) {
-    try {
-      if (options.backend === 'webgpu')
-        throw new TernError('UNSUPPORTED', `backend "webgpu" for ${name}, a package by expert: "cpu" expected`);
-      this.core.dispose();
-      this.gpu.destroy();
-      call.emit('notice', {code: 'UNSUPPORTED', message: EXPERTS_ON_CPU, about: 'backend'});
-      await this.#open({...options, backend: 'cpu'}, () => {});
-    } catch (error) {
-      await reader.close({abort: true});
-      throw error;
-    }
   }
 
   async #openGpu(device, optional, onNotice) {

@@ -81,8 +81,8 @@ export interface LoadOptions {
   /**
    * Of a package by expert (`tern package` of a mixture of experts): how many experts are in memory at once, so many of
    * each layer on an average (5, "5"), or as many as fit into so many bytes ("800M", "3.5G"), or "all", the default. The
-   * others stay in OPFS, or where the package is, until a step needs them; the text is the same. On the CPU alone. Of
-   * other models all is in memory, with a notice.
+   * others stay in OPFS, or where the package is, until a step needs them; the text is the same. Of other models all is
+   * in memory, with a notice.
    */
   experts?: number | string;
   /** Keep the model in OPFS. Default true where there is OPFS; picked files are not stored unless asked for. */

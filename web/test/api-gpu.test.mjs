@@ -1,7 +1,7 @@
 /** The API under Node on the GPU: Dawn, on SwiftShader where there is no other. The same text as on the CPU. */
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
-import {existsSync, mkdtempSync, rmSync} from 'node:fs';
+import {existsSync, mkdtempSync, renameSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {fileURLToPath} from 'node:url';
@@ -50,33 +50,31 @@ describe('the API on the GPU', {skip: await absent()}, () => {
     assert.equal(softwareName({info, isFallbackAdapter: true}), 'Acme One');
   });
 
-  test('a package by expert is the CPU\'s: by itself with a notice, refused where the GPU is asked for', async (t) => {
+  test('a package by expert: the same text with few experts on the GPU, also after a stop and a miss', async (t) => {
     if (!existsSync(NATIVE) && !process.env.TERN_WEB_REQUIRED) return t.skip(`no ${NATIVE}`);
     const folder = mkdtempSync(join(tmpdir(), 'tern-'));
-    const [file, dir] = [join(folder, 'm.gguf'), join(folder, 'p')];
-    const {open} = Gpu;
-    const destroyed = [];
+    const [file, dir, away] = ['m.gguf', 'p', 'away'].map((name) => join(folder, name));
+    const text = (from) => from.generate(PROMPT, {...greedy, maxTokens: 6}).text();
     try {
       execFileSync(NATIVE, ['synth', '--preset', 'mixtral-tiny', '-o', file], {stdio: 'pipe'});
       execFileSync(NATIVE, ['package', file, '-o', dir], {stdio: 'pipe'});
-      Gpu.open = async (options) => {
-        const opened = await open.call(Gpu, {...options, software: true});
-        const destroy = opened.destroy.bind(opened);
-        opened.destroy = () => destroyed.push(destroy());
-        return opened;
-      };
-      const auto = await Tern.load(dir, {experts: 2});
-      assert.deepEqual([auto.backend, auto.device.backend, destroyed.length], ['cpu', 'cpu', 1]);
-      assert.match(auto.notice.message, /package by expert is the CPU's alone/);
-      assert.ok((await auto.generate('abc', {...greedy, maxTokens: 4}).text()).length > 0);
-      await auto.dispose();
-      await assert.rejects(Tern.load(dir, {backend: 'webgpu'}), {
-        code: 'UNSUPPORTED',
-        message: 'backend "webgpu" for mixtral-tiny, a package by expert: "cpu" expected'
-      });
-      assert.equal(destroyed.length, 2);
+      const cpu = await Tern.load(file, {backend: 'cpu', threads: 1, contextLength: 64});
+      const expected = await text(cpu);
+      await cpu.dispose();
+      const few = await Tern.load(dir, {backend: 'webgpu', contextLength: 64, experts: 2});
+      assert.equal(few.backend, 'webgpu');
+      assert.equal(await text(few), expected);
+      const {held, experts, misses, prefetched, evictions, hits, fetched} = await few.experts();
+      assert.ok(held < experts && hits > 0 && evictions > 0, `${hits} hits, ${evictions} out`);
+      assert.ok(misses + prefetched - evictions <= held);
+      assert.equal(misses + prefetched, fetched);
+      for await (const piece of few.generate('Another time', greedy)) if (piece) break;
+      renameSync(dir, away);
+      await assert.rejects(text(few), {code: 'NOT_FOUND', message: /expert \d of layer \d: \S+: \S+ cannot be read/});
+      renameSync(away, dir);
+      assert.equal(await text(few), expected);
+      await few.dispose();
     } finally {
-      Gpu.open = open;
       rmSync(folder, {recursive: true});
     }
   });

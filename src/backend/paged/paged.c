@@ -99,7 +99,13 @@ static tern_status buffer_read(tern_backend *b, const tern_buffer *buffer, uint6
                                tern_error *err)
 {
     tern_backend *inner = tern_paged__of(b)->inner;
+    TERN_TRY(tern_paged__go_on(tern_paged__of(b), err));
     return buffer->inner ? inner->buffer_read(inner, buffer->inner, offset, data, bytes, err) : no_access(b, err);
+}
+
+static void read_cancel(tern_backend *b)
+{
+    tern_paged__give_up(tern_paged__of(b));
 }
 
 static tern_status supports(tern_backend *b, const tern_graph *graph, const tern_op *op, tern_error *err)
@@ -114,6 +120,7 @@ static tern_status supports(tern_backend *b, const tern_graph *graph, const tern
 static tern_status wait(tern_backend *b, tern_error *err)
 {
     tern_backend *inner = tern_paged__of(b)->inner;
+    TERN_TRY(tern_paged__go_on(tern_paged__of(b), err));
     return inner->wait(inner, err);
 }
 
@@ -224,6 +231,7 @@ static void fill_table(tern_paged *p)
                              .buffer_free = buffer_free,
                              .buffer_write = buffer_write,
                              .buffer_read = buffer_read,
+                             .read_cancel = read_cancel,
                              .weight_create = weight_create,
                              .weight_write = inner->weight_write ? weight_write : NULL,
                              .supports = supports,
@@ -243,12 +251,9 @@ static void fill_table(tern_paged *p)
     p->base.info.copies_weights = false;
 }
 
-static tern_status check(const tern_backend *inner, const tern_paged_options *o, tern_error *err)
+static tern_status check(const tern_paged_options *o, tern_error *err)
 {
     const uint32_t least = tern_paged_slots_least(o), all = o->n_layers * o->n_experts;
-    if (inner->info.never_waits)
-        return tern_fail(err, TERN_UNSUPPORTED, "%s: experts that are not on the device: it cannot be waited for",
-                         inner->info.name);
     if (o->n_slots >= least && o->n_slots <= all) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT, "%u experts on the device at once: %u to %u expected", o->n_slots,
                      least, all);
@@ -269,7 +274,7 @@ tern_status tern_paged_open(tern_backend **backend, tern_backend *inner, const t
                             tern_error *err)
 {
     *backend = NULL;
-    TERN_TRY(check(inner, options, err));
+    TERN_TRY(check(options, err));
     tern_paged *p = tern_calloc(1, sizeof *p);
     if (!p) return tern_fail_alloc(err, sizeof *p);
     const tern_status status = open_parts(p, options, err);

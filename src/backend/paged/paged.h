@@ -35,8 +35,10 @@ tern_status tern_paged_bytes(const tern_backend *inner, const tern_paged_options
                              uint64_t *bytes, tern_error *err);
 
 /* The backend owns `inner` from here on, unless this fails. Its graphs are cut where a step's experts become known, so
- * it does one step at a time and cannot be one that never waits. Errors: INVALID_ARGUMENT (n_slots), UNSUPPORTED (a
- * backend that never waits, rows that do not begin at whole bytes), OUT_OF_MEMORY. */
+ * it does one step at a time. Around one that never waits `run` begins a step, and buffer_read and wait go on with it
+ * before anything else: PENDING, while the routes of a layer are on their way. Another step may begin once they gave
+ * something else, or it was given up (read_cancel, or its graph was freed). Errors: INVALID_ARGUMENT (n_slots),
+ * UNSUPPORTED (rows that do not begin at whole bytes), OUT_OF_MEMORY. */
 tern_status tern_paged_open(tern_backend **backend, tern_backend *inner, const tern_paged_options *options,
                             tern_error *err);
 

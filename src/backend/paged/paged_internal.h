@@ -31,6 +31,15 @@ typedef struct tern_paged_rooms {
     tern_paged_place *places; /* [n_layers] */
 } tern_paged_rooms;
 
+/* A step that has begun; on a backend that never waits it goes on where the routes of a layer were not there yet. */
+typedef struct tern_paged_step {
+    struct tern_paged *paged;
+    tern_prepared *p;             /* NULL: none is under way */
+    uint32_t n_tokens, n_outputs; /* n_tokens 0: not read yet */
+    uint32_t n_rows;              /* routed ones */
+    size_t next;                  /* of its parts */
+} tern_paged_step;
+
 typedef struct tern_paged {
     tern_backend base;
     tern_backend *inner;
@@ -40,6 +49,7 @@ typedef struct tern_paged {
     tern_paged_layer *layers;
     tern_paged_rooms rooms;
     pthread_mutex_t lock; /* rooms: sessions take turns, step by step */
+    tern_paged_step step;
     uint64_t runs;
     bool incomplete;         /* rooms or parts could not be made when rooms shrank */
     tern_prepared *prepared; /* all that there are, for when rooms shrink */
@@ -110,6 +120,11 @@ tern_status tern_paged__prepare(tern_backend *b, const tern_graph *graph, const 
                                 tern_prepared **out, tern_error *err);
 void tern_paged__prepared_free(tern_backend *b, tern_prepared *prepared);
 tern_status tern_paged__run(tern_backend *b, tern_prepared *prepared, uint32_t n_steps, tern_error *err);
+/* Ends the step that is under way, on a backend that never waits. PENDING: again when the device is done. After another
+ * error the step is none any more. */
+tern_status tern_paged__go_on(tern_paged *paged, tern_error *err);
+/* Gives it up. */
+void tern_paged__give_up(tern_paged *paged);
 
 /* Under the lock: the parts and their memory, as the rooms are now, and without them. Making them again after an error
  * is fine. */

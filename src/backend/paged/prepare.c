@@ -39,6 +39,7 @@ void tern_paged__prepared_free(tern_backend *b, tern_prepared *p)
     tern_paged *paged = tern_paged__of(b);
     if (!p) return;
     pthread_mutex_lock(&paged->lock);
+    if (paged->step.p == p) tern_paged__give_up(paged);
     tern_paged__free_parts(paged, p);
     if (p->self) *p->self = p->next;
     if (p->next) p->next->self = p->self;

@@ -4,14 +4,7 @@
 #include "backend/paged/paged_internal.h"
 #include "ops/routing.h"
 
-typedef struct step {
-    tern_paged *paged;
-    tern_prepared *p;
-    uint32_t n_tokens, n_outputs;
-    uint32_t n_rows; /* routed ones */
-} step;
-
-static tern_status read_counts(step *s, tern_error *err)
+static tern_status read_counts(tern_paged_step *s, tern_error *err)
 {
     const tern_graph *g = s->p->graph;
     const tern_binding *at = &s->p->at[g->params[TERN_PARAM_COUNTS]];
@@ -26,7 +19,7 @@ static tern_status read_counts(step *s, tern_error *err)
 }
 
 /* What the routers have chosen: waits for what was run. */
-static tern_status read_routes(const step *s, const tern_paged_part *part, tern_error *err)
+static tern_status read_routes(const tern_paged_step *s, const tern_paged_part *part, tern_error *err)
 {
     const tern_binding *at = &s->p->at[part->route];
     const uint32_t n = s->paged->options.n_experts;
@@ -39,13 +32,13 @@ static tern_status read_routes(const step *s, const tern_paged_part *part, tern_
     return TERN_OK;
 }
 
-static tern_paged_room *room_of(const step *s, uint32_t layer)
+static tern_paged_room *room_of(const tern_paged_step *s, uint32_t layer)
 {
     return &s->paged->rooms.rooms[s->paged->rooms.places[layer].room];
 }
 
 /* Marks what is there of the experts of the rows left, so that none makes way for another of them. */
-static void mark_those_there(const step *s, uint32_t layer)
+static void mark_those_there(const tern_paged_step *s, uint32_t layer)
 {
     tern_slots *slots = &room_of(s, layer)->slots;
     const uint32_t place = s->paged->rooms.places[layer].layer;
@@ -59,7 +52,7 @@ static void mark_those_there(const step *s, uint32_t layer)
 }
 
 /* Says which experts are going to be copied, each of them once. */
-static void want_missing(const step *s, uint32_t layer)
+static void want_missing(const tern_paged_step *s, uint32_t layer)
 {
     const tern_slots *slots = &room_of(s, layer)->slots;
     const uint32_t place = s->paged->rooms.places[layer].layer;
@@ -73,7 +66,7 @@ static void want_missing(const step *s, uint32_t layer)
 }
 
 /* Copies an expert into a slot, if one can be had. */
-static tern_status bring(const step *s, uint32_t layer, uint32_t expert, uint32_t *slot, tern_error *err)
+static tern_status bring(const tern_paged_step *s, uint32_t layer, uint32_t expert, uint32_t *slot, tern_error *err)
 {
     tern_slots *slots = &room_of(s, layer)->slots;
     *slot = tern_slots_take(slots, s->paged->rooms.places[layer].layer, expert);
@@ -90,7 +83,7 @@ static tern_status bring(const step *s, uint32_t layer, uint32_t expert, uint32_
 
 /* Brings as many of the missing experts as there is room for, and says of each row left where its expert is; of other
  * rows that they have none. *n_left: rows whose expert did not fit. */
-static tern_status map_rows(const step *s, uint32_t layer, uint32_t *n_left, tern_error *err)
+static tern_status map_rows(const tern_paged_step *s, uint32_t layer, uint32_t *n_left, tern_error *err)
 {
     const tern_slots *slots = &room_of(s, layer)->slots;
     const uint32_t place = s->paged->rooms.places[layer].layer;
@@ -109,7 +102,7 @@ static tern_status map_rows(const step *s, uint32_t layer, uint32_t *n_left, ter
 
 /* What tokens with these experts went on with, so that it is copied while the device computes. A copy that fails is
  * tried again when it is needed. */
-static void prefetch(const step *s, uint32_t layer)
+static void prefetch(const tern_paged_step *s, uint32_t layer)
 {
     tern_paged *p = s->paged;
     uint32_t likely[TERN_MAX_ROUTES];
@@ -130,7 +123,7 @@ static void prefetch(const step *s, uint32_t layer)
 }
 
 /* Of a step of one token: what it took, for others to come. */
-static void note(const step *s, uint32_t layer)
+static void note(const tern_paged_step *s, uint32_t layer)
 {
     tern_paged *p = s->paged;
     uint32_t experts[TERN_MAX_ROUTES];
@@ -142,12 +135,12 @@ static void note(const step *s, uint32_t layer)
 }
 
 /* Of a step of one token, whose experts are there now: what the room keeps. */
-static void note_use(const step *s, uint32_t layer)
+static void note_use(const tern_paged_step *s, uint32_t layer)
 {
     tern_slots_note(&room_of(s, layer)->slots, s->paged->rooms.places[layer].layer, s->paged->last, s->n_rows);
 }
 
-static tern_status run_experts(const step *s, tern_paged_part *part, tern_error *err)
+static tern_status run_experts(const tern_paged_step *s, tern_paged_part *part, tern_error *err)
 {
     tern_backend *b = s->paged->inner;
     TERN_TRY(read_routes(s, part, err));
@@ -155,7 +148,7 @@ static tern_status run_experts(const step *s, tern_paged_part *part, tern_error 
     memset(s->p->done, 0, s->n_rows * sizeof *s->p->done);
     want_missing(s, part->layer);
     for (uint32_t n_left = s->n_rows; n_left;) {
-        TERN_TRY(b->wait(b, err)); /* what runs may use the slots that are filled now */
+        if (!b->info.never_waits) TERN_TRY(b->wait(b, err)); /* what runs may use the slots that are filled now */
         mark_those_there(s, part->layer);
         TERN_TRY(map_rows(s, part->layer, &n_left, err));
         if (n_left && !part->again)
@@ -169,30 +162,63 @@ static tern_status run_experts(const step *s, tern_paged_part *part, tern_error 
     return TERN_OK;
 }
 
-static tern_status run_part(const step *s, tern_paged_part *part, tern_error *err)
+static tern_status run_part(const tern_paged_step *s, tern_paged_part *part, tern_error *err)
 {
     if (part->only_outputs && s->n_outputs == 0) return TERN_OK;
     if (part->layer != TERN_PAGED_NOWHERE) return run_experts(s, part, err);
     return s->paged->inner->run(s->paged->inner, part->prepared, 1, err);
 }
 
-static tern_status run_all(step *s, tern_error *err)
+/* The parts that are left. */
+static tern_status run_parts(tern_paged_step *s, tern_error *err)
 {
-    s->paged->last_layer = TERN_PAGED_NOWHERE;
-    TERN_TRY(tern_paged__shrink(s->paged, err));
-    TERN_TRY(read_counts(s, err));
-    for (size_t i = 0; i < s->p->n_parts; i++) TERN_TRY(run_part(s, &s->p->parts[i], err));
+    if (s->n_tokens == 0) TERN_TRY(read_counts(s, err));
+    for (; s->next < s->p->n_parts; s->next++) TERN_TRY(run_part(s, &s->p->parts[s->next], err));
     s->paged->runs++;
     return TERN_OK;
 }
 
+/* Under the lock. */
+static tern_status go_on(tern_paged *p, tern_error *err)
+{
+    const tern_status status = p->step.p ? run_parts(&p->step, err) : TERN_OK;
+    if (status != TERN_PENDING) p->step.p = NULL;
+    return status;
+}
+
+static tern_status begin(tern_paged *p, tern_prepared *prepared, tern_error *err)
+{
+    if (p->step.p)
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "%s: a step while another one is under way: one at a time expected", p->name);
+    TERN_TRY(tern_paged__shrink(p, err));
+    p->last_layer = TERN_PAGED_NOWHERE;
+    p->step = (tern_paged_step){.paged = p, .p = prepared};
+    const tern_status status = go_on(p, err);
+    return status == TERN_PENDING ? TERN_OK : status; /* it has begun: waiting for it ends it */
+}
+
 tern_status tern_paged__run(tern_backend *b, tern_prepared *prepared, uint32_t n_steps, tern_error *err)
 {
-    step s = {.paged = tern_paged__of(b), .p = prepared};
-    if (n_steps != 1)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "run of %u steps: %s takes 1", n_steps, s.paged->name);
-    pthread_mutex_lock(&s.paged->lock);
-    const tern_status status = run_all(&s, err);
-    pthread_mutex_unlock(&s.paged->lock);
+    tern_paged *p = tern_paged__of(b);
+    if (n_steps != 1) return tern_fail(err, TERN_INVALID_ARGUMENT, "run of %u steps: %s takes 1", n_steps, p->name);
+    pthread_mutex_lock(&p->lock);
+    const tern_status status = begin(p, prepared, err);
+    pthread_mutex_unlock(&p->lock);
     return status;
+}
+
+tern_status tern_paged__go_on(tern_paged *p, tern_error *err)
+{
+    if (!p->inner->info.never_waits) return TERN_OK;
+    pthread_mutex_lock(&p->lock);
+    const tern_status status = go_on(p, err);
+    pthread_mutex_unlock(&p->lock);
+    return status;
+}
+
+void tern_paged__give_up(tern_paged *p)
+{
+    p->step.p = NULL;
+    if (p->inner->read_cancel) p->inner->read_cancel(p->inner);
 }

@@ -22,6 +22,7 @@ enum {
     PANEL_COLS = 1024, /* fewer cost more of what each panel takes of a token, more the second cache */
     PANEL_BLOCKS = PANEL_COLS / 32,
     GROUPS = PANEL_ROWS / TILE,
+    ROWS_AHEAD = 8,
     MIN_TOKENS = 12,
     MIN_TOKENS_SCALED = 20 /* measured: panels cost more than they save for fewer */
 };
@@ -106,6 +107,22 @@ INLINE void fill_row(const form e, const uint8_t *in, uint32_t depth, uint32_t r
     }
 }
 
+/* `depth` columns of a row from `at` on are asked for. */
+INLINE void prefetch_row(const form e, const product *p, uint32_t row, uint32_t at, uint32_t depth)
+{
+    const uint8_t *from = p->w + row * p->row_bytes + (size_t)(at / e.elements) * e.bytes;
+    for (uint32_t i = 0; i < depth / e.elements * e.bytes; i += 64) __builtin_prefetch(from + i, 0, 2);
+}
+
+/* Of a row that is being unpacked: its next columns, of the next panel; and where no panel was before, the same columns
+ * of a row below. Hardware that fetches ahead does not see such short pieces coming. */
+INLINE void prefetch_next(const form e, const product *p, uint32_t row, uint32_t at, uint32_t depth)
+{
+    const uint32_t left = p->cols - at - depth, below = row + ROWS_AHEAD;
+    prefetch_row(e, p, row, at + depth, left < PANEL_COLS ? left : PANEL_COLS);
+    if (at == 0 && below < p->n_rows) prefetch_row(e, p, below, 0, depth);
+}
+
 /* Rows past the last are copies of it. */
 INLINE void fill_panel(const form e, const product *p, uint32_t first, uint32_t at, uint32_t depth, panel *out)
 {
@@ -113,6 +130,7 @@ INLINE void fill_panel(const form e, const product *p, uint32_t first, uint32_t 
     for (uint32_t g = 0; g < GROUPS; g++) {
         for (uint32_t r = 0; r < TILE; r++) {
             const uint32_t wanted = first + g * TILE + r, row = wanted < p->n_rows ? wanted : p->n_rows - 1;
+            prefetch_next(e, p, row, at, depth);
             fill_row(e, p->w + row * p->row_bytes + (size_t)(at / e.elements) * e.bytes, depth, g * TILE + r, out,
                      &rows);
         }

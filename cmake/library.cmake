@@ -21,7 +21,7 @@ endif()
 
 # A kernel file is compiled for the level that ends its name: x_avx2.c, x_neon.c, ... Files of another CPU are left out.
 set(TERN_LEVELS_x86_64 sse41 avx2 avxvnni avx512 avx512vbmi amx)
-set(TERN_LEVELS_aarch64 neon dotprod)
+set(TERN_LEVELS_aarch64 neon dotprod i8mm)
 set(TERN_LEVELS_wasm32 simd128)
 set(TERN_FLAGS_sse41 -msse4.1)
 set(TERN_FLAGS_avx2 -mavx2 -mfma -mf16c)
@@ -31,6 +31,7 @@ set(TERN_FLAGS_avx512vbmi ${TERN_FLAGS_avx512} -mavx512vbmi -mavx512vbmi2)
 set(TERN_FLAGS_amx ${TERN_FLAGS_avx512vbmi} -mamx-tile -mamx-int8)
 set(TERN_FLAGS_neon "")
 set(TERN_FLAGS_dotprod -march=armv8.2-a+dotprod)
+set(TERN_FLAGS_i8mm -march=armv8.2-a+dotprod+i8mm)
 # Checks of every pointer make a kernel ten times as long to compile; its indexes and arithmetic stay checked.
 if(TERN_SANITIZE MATCHES "undefined")
   foreach(level ${TERN_LEVELS_x86_64} ${TERN_LEVELS_aarch64})

@@ -22,6 +22,7 @@ enum {
     NEEDS_NEON = 0,
     NEEDS_NEON_DOTPROD = TERN_CPU_NEON,
     NEEDS_SIMD128 = 0,
+    NEEDS_NEON_I8MM = TERN_CPU_NEON_DOTPROD,
 };
 
 /* From low to high, so that one pass sees a level after all that it needs. */

@@ -17,7 +17,8 @@
     X(AMX_INT8, 6, "amx-int8")       /* tiles, of which the kernel lets this process keep the data */                  \
     X(NEON, 7, "neon")                                                                                                 \
     X(NEON_DOTPROD, 8, "neon-dotprod")                                                                                 \
-    X(SIMD128, 9, "simd128") /* of WebAssembly */
+    X(SIMD128, 9, "simd128") /* of WebAssembly */                                                                      \
+    X(NEON_I8MM, 10, "neon-i8mm")
 
 typedef enum tern_cpu_feature {
 #define TERN_CPU_ENUM(name, bit, words) TERN_CPU_##name = 1 << (bit),
@@ -31,9 +32,9 @@ typedef enum tern_cpu_feature {
 uint32_t tern_cpu_features(void);
 
 /* Parses a --cpu-features value: a level ("scalar", "sse4.1", "avx2", "avx-vnni", "avx512-vnni", "avx512-vbmi",
- * "amx-int8", "neon", "neon-dotprod", "simd128": that level and all below it), "native", or "-name" lists that remove
- * features from the native set ("-avx512-vbmi,-avx-vnni"). The result never holds a feature that `native` lacks: asking
- * for one is an error. */
+ * "amx-int8", "neon", "neon-dotprod", "neon-i8mm", "simd128": that level and all below it), "native", or "-name" lists
+ * that remove features from the native set ("-avx512-vbmi,-avx-vnni"). The result never holds a feature that `native`
+ * lacks: asking for one is an error. */
 tern_status tern_cpu_features_parse(const char *text, uint32_t native, uint32_t *features, tern_error *err);
 
 /* Writes "avx2 avx-vnni ..." or "scalar" to out. */

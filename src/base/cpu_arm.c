@@ -8,9 +8,12 @@
 
 uint32_t tern_cpu_features(void)
 {
-    unsigned long caps = getauxval(AT_HWCAP);
+    const unsigned long caps = getauxval(AT_HWCAP), more = getauxval(AT_HWCAP2);
+    uint32_t features = TERN_CPU_NEON;
     if (!(caps & HWCAP_ASIMD)) return 0;
-    return TERN_CPU_NEON | (caps & HWCAP_ASIMDDP ? (uint32_t)TERN_CPU_NEON_DOTPROD : 0);
+    if (caps & HWCAP_ASIMDDP) features |= TERN_CPU_NEON_DOTPROD;
+    if (caps & HWCAP_ASIMDDP && more & HWCAP2_I8MM) features |= TERN_CPU_NEON_I8MM;
+    return features;
 }
 #else
 /* NEON is part of the base architecture; what is beyond it cannot be asked for here. */

@@ -55,7 +55,7 @@ static void wrong_requests_are_refused(void **state)
     } cases[] = {
         {"avx9", ICE_LAKE,
          "CPU feature \"avx9\" is unknown, expected native, scalar or one of "
-         "sse4.1 avx2 avx-vnni avx512 avx512-vnni avx512-vbmi amx-int8 neon neon-dotprod simd128"},
+         "sse4.1 avx2 avx-vnni avx512 avx512-vnni avx512-vbmi amx-int8 neon neon-dotprod simd128 neon-i8mm"},
         {"", ICE_LAKE, "CPU feature \"\" is unknown"},
         {"avx-vnni", ICE_LAKE, "CPU feature avx-vnni: this CPU has only sse4.1 avx2 avx512"},
         {"avx2", 0, "CPU feature avx2: this CPU has only scalar"},

@@ -6,8 +6,8 @@
 #include "support/test.h"
 
 enum { N_QUICK = 4 };
-static const char *const levels[] = {"scalar",      "sse4.1",   "avx2", "avx-vnni",     "avx512-vnni",
-                                     "avx512-vbmi", "amx-int8", "neon", "neon-dotprod", "simd128"};
+static const char *const levels[] = {"scalar",   "sse4.1", "avx2",         "avx-vnni",  "avx512-vnni", "avx512-vbmi",
+                                     "amx-int8", "neon",   "neon-dotprod", "neon-i8mm", "simd128"};
 
 static bool available(const char *level)
 {

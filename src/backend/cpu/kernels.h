@@ -92,6 +92,7 @@
       TERN_CPU_AVX2 | TERN_CPU_AVX512 | TERN_CPU_AVX512_VNNI | TERN_CPU_AVX512_VBMI | TERN_CPU_AMX_INT8)               \
     X(neon, "neon", TERN_CPU_NEON)                                                                                     \
     X(dotprod, "neon-dotprod", TERN_CPU_NEON | TERN_CPU_NEON_DOTPROD)                                                  \
+    X(i8mm, "neon-i8mm", TERN_CPU_NEON | TERN_CPU_NEON_DOTPROD | TERN_CPU_NEON_I8MM)                                   \
     X(simd128, "simd128", TERN_CPU_SIMD128)
 
 typedef struct tern_cpu_kernels {

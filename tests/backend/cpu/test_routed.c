@@ -198,8 +198,8 @@ static void refusals(void **state)
 static int open_backends(void **state)
 {
     (void)state;
-    static const char *const levels[] = {"scalar",      "sse4.1", "avx2",         "avx-vnni",
-                                         "avx512-vnni", "neon",   "neon-dotprod", "simd128"};
+    static const char *const levels[] = {"scalar", "sse4.1",       "avx2",      "avx-vnni", "avx512-vnni",
+                                         "neon",   "neon-dotprod", "neon-i8mm", "simd128"};
     tern_error err = {0};
     test_seed(&rng);
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {

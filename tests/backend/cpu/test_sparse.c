@@ -52,8 +52,8 @@ static void same(test_case *c, tern_view y, tern_backend *backend, uint32_t n, c
     test_results_free(&got);
 }
 
-static const char *const levels[] = {"scalar",   "sse4.1", "avx2",         "avx512-vnni",
-                                     "amx-int8", "neon",   "neon-dotprod", "simd128"};
+static const char *const levels[] = {"scalar", "sse4.1",       "avx2",      "avx512-vnni", "amx-int8",
+                                     "neon",   "neon-dotprod", "neon-i8mm", "simd128"};
 
 static void the_same_bits(void **state)
 {

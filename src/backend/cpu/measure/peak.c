@@ -46,6 +46,7 @@ static const struct {
 #elif defined(__aarch64__)
     {"neon", tern_cpu__peak_neon, tern_cpu__fma_peak_neon},
     {"dotprod", tern_cpu__peak_dotprod, tern_cpu__fma_peak_neon},
+    {"i8mm", tern_cpu__peak_i8mm, tern_cpu__fma_peak_neon},
 #elif defined(__wasm_simd128__)
     {"simd128", tern_cpu__peak_simd128, tern_cpu__fma_peak_simd128},
 #endif

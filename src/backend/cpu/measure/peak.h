@@ -18,6 +18,7 @@ uint64_t tern_cpu__peak_avx512(uint64_t n);
 uint64_t tern_cpu__peak_amx(uint64_t n);
 uint64_t tern_cpu__peak_neon(uint64_t n);
 uint64_t tern_cpu__peak_dotprod(uint64_t n);
+uint64_t tern_cpu__peak_i8mm(uint64_t n);
 uint64_t tern_cpu__peak_simd128(uint64_t n);
 uint64_t tern_cpu__fma_peak_sse41(uint64_t n);
 uint64_t tern_cpu__fma_peak_avx2(uint64_t n);

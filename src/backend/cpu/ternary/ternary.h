@@ -55,7 +55,7 @@ enum { TERN_PANEL_COLS = 512, TERN_PANEL_COLS_T160 = 640, TERN_PANEL_COLS_MAX = 
 typedef void tern_cpu__gemm(const tern_cpu__product *p, tern_cpu__codes_fn codes, uint32_t panel_cols);
 extern tern_cpu__gemm tern_cpu__ternary_gemm_sse41, tern_cpu__ternary_gemm_avx2, tern_cpu__ternary_gemm_avxvnni,
     tern_cpu__ternary_gemm_avx512, tern_cpu__ternary_gemm_neon, tern_cpu__ternary_gemm_dotprod,
-    tern_cpu__ternary_gemm_simd128;
+    tern_cpu__ternary_gemm_i8mm, tern_cpu__ternary_gemm_simd128;
 
 /* Defines the kernel of a slot at a level: `gemv` below min_tokens tokens, the level's gemm from there. */
 #define TERN_TERNARY_KERNEL(...) TERN_TERNARY_KERNEL_(__VA_ARGS__)

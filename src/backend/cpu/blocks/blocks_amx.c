@@ -204,9 +204,9 @@ INLINE vec less_minima(const form e, const uint32_t *minima, const int32_t *pair
     return vec_sub(y, vec_mul(dmin_dx, _mm512_cvtepi32_ps(m)));
 }
 
-/* Adds block b of 16 rows and 16 tokens, whose integers the tiles have made: sums[TILE][SQUARE]. */
+/* Adds block b of 16 rows and of n tokens from `first` on, whose integers the tiles have made: sums[n][SQUARE]. */
 INLINE void add_block(const form e, const panel *p, uint32_t row, uint32_t b, const int32_t *sums, uint32_t first,
-                      tokens *io)
+                      uint32_t n, tokens *io)
 {
     const vec d = load_d(e, &p->d[b][row]), dmin = e.minima ? vec_load_f16(&p->dmin[b][row]) : vec_set(0);
     const float *scales = &io->scales[first][b];
@@ -214,7 +214,7 @@ INLINE void add_block(const form e, const panel *p, uint32_t row, uint32_t b, co
     const uint32_t *minima = &p->minima[b * pairs_of(e)][row];
     float *to = &io->y[first][row];
     UNROLL
-    for (uint32_t t = 0; t < TILE; t++, sums += SQUARE, scales += PANEL_BLOCKS, pairs += PANEL_BLOCKS) {
+    for (uint32_t t = 0; t < n; t++, sums += SQUARE, scales += PANEL_BLOCKS, pairs += PANEL_BLOCKS) {
         ivec total = _mm512_load_si512(sums);
         if (e.scaled) total = ivec_add(total, _mm512_slli_epi32(_mm512_load_si512(sums + TILE), 8));
         const vec dx = vec_set(*scales), sum = vec_mul(vec_mul(d, dx), _mm512_cvtepi32_ps(total)),
@@ -229,43 +229,61 @@ INLINE uint32_t groups_of(const form e)
     return e.scaled ? 1 : 2;
 }
 
-/* The tiles' part of square number i of a panel: a block of one or two groups of rows. */
-INLINE void start_square(const form e, const panel *p, uint32_t i, uint32_t n_blocks, const tokens *in, square *out)
+INLINE uint32_t step_of(const form e)
 {
-    const uint32_t step = e.elements < TILE_STEP ? e.elements : TILE_STEP;
-    const uint32_t g = i / n_blocks * groups_of(e), at = i % n_blocks * e.elements;
-    const int8_t *w0 = p->digits[0][g][at / 4][0],
-                 *w1 = e.scaled ? p->digits[1][g][at / 4][0] : p->digits[0][g + 1][at / 4][0];
-    tiles_multiply(&in->rows, at, w0, w1, e.elements / step, step, out);
+    return e.elements < TILE_STEP ? e.elements : TILE_STEP;
 }
 
-/* The floats' part. */
-INLINE void add_square(const form e, const panel *p, uint32_t i, uint32_t n_blocks, const square *in, tokens *io)
+/* A square of a panel: a block of one or two groups of rows. Those of a block follow one another, so that its columns
+ * of the tokens stay in the first cache. */
+typedef struct place {
+    uint32_t group, block;
+} place;
+
+INLINE place place_of(const form e, uint32_t i, uint32_t n_groups)
 {
-    const uint32_t g = i / n_blocks * groups_of(e);
-    for (uint32_t t = 0; t < io->rows.n; t += TILE)
-        for (uint32_t j = 0; j < groups_of(e); j++)
-            add_block(e, p, (g + j) * TILE, i % n_blocks, &in->sums[t][j * TILE], t, io);
+    return (place){i % n_groups * groups_of(e), i / n_groups};
 }
 
-/* All rows of a panel with the tokens of a square. The tiles are always a block ahead of the floats, which would else
- * wait for what tiles store. */
+/* The tiles' part of step s of a square. */
+INLINE void multiply_step(const form e, const panel *p, place at, uint32_t s, const tokens *in)
+{
+    const uint32_t column = at.block * e.elements + s * step_of(e);
+    const int8_t *w0 = p->digits[0][at.group][column / 4][0],
+                 *w1 = e.scaled ? p->digits[1][at.group][column / 4][0] : p->digits[0][at.group + 1][column / 4][0];
+    tiles_step(&in->rows, column, w0, w1);
+}
+
+/* The floats' part of n tokens of a square, n at most TILE. */
+INLINE void add_tokens(const form e, const panel *p, place at, const square *in, uint32_t first, uint32_t n, tokens *io)
+{
+    for (uint32_t j = 0; j < groups_of(e) && first < io->rows.n; j++)
+        add_block(e, p, (at.group + j) * TILE, at.block, &in->sums[first][j * TILE], first, n, io);
+}
+
+/* All rows of a panel with the tokens of a square. The tiles are always a square ahead of the floats, and steps of
+ * theirs alternate with tokens of the floats, so that both are among the instructions that the core has in hand. */
 INLINE void multiply_squares(const form e, const panel *p, uint32_t n_rows, uint32_t depth, tokens *io)
 {
-    const uint32_t n_groups = (n_rows + TILE - 1) / TILE, n_blocks = depth / e.elements;
-    const uint32_t n = (n_groups + groups_of(e) - 1) / groups_of(e) * n_blocks;
+    const uint32_t served = groups_of(e) * TILE, n_groups = (n_rows + served - 1) / served;
+    const uint32_t n = n_groups * (depth / e.elements), n_steps = e.elements / step_of(e);
+    const uint32_t n_parts = n_steps > 2 ? n_steps : 2, n_tokens = SQUARE / n_parts;
     square sums[2];
-    memset(sums, 0, sizeof sums); /* of tokens that are not there */
-    start_square(e, p, 0, n_blocks, io, &sums[0]);
-    for (uint32_t i = 0; i < n; i++) {
-        if (i + 1 < n) start_square(e, p, i + 1, n_blocks, io, &sums[(i + 1) % 2]);
-        add_square(e, p, i, n_blocks, &sums[i % 2], io);
+    if (io->rows.n < SQUARE) memset(sums, 0, sizeof sums); /* of tokens that are not there */
+    for (uint32_t i = 0; i <= n; i++) {
+        const place next = place_of(e, i, n_groups), done = place_of(e, i - (i > 0), n_groups);
+        if (i < n) tiles_zero();
+        UNROLL
+        for (uint32_t part = 0; part < n_parts; part++) {
+            if (i < n && part < n_steps) multiply_step(e, p, next, part, io);
+            if (i) add_tokens(e, p, done, &sums[(i + 1) % 2], part * n_tokens, n_tokens, io);
+        }
+        if (i < n) tiles_store(&sums[i % 2]);
     }
 }
 
 INLINE void many_tokens(const form e, const product *p)
 {
-    const uint32_t step = e.elements < TILE_STEP ? e.elements : TILE_STEP;
     panel memory;
     tokens io;
     uint32_t open = 0;
@@ -276,7 +294,7 @@ INLINE void many_tokens(const form e, const product *p)
             fill_panel(e, p, first, at, depth, &memory);
             for (uint32_t t = 0; t < p->x->n; t += SQUARE) {
                 const uint32_t n = p->x->n - t < SQUARE ? p->x->n - t : SQUARE;
-                if (n != open) tiles_open(open = n, step);
+                if (n != open) tiles_open(open = n, step_of(e));
                 take_tokens(e, p, t, n, first, at, depth, &io);
                 multiply_squares(e, &memory, rows_of_panel(p, first), depth, &io);
                 give_tokens(p, t, first, &io);

@@ -54,33 +54,51 @@ typedef struct tile_tokens {
     uint32_t n;
 } tile_tokens;
 
-/* out = n_steps steps of the tokens, from column `at` on, times the weights at w0 (rows 0 .. 15) and w1 (16 .. 31),
- * whose steps follow one another. Only sums of tokens that are there mean something. */
-static inline __attribute__((always_inline)) void tiles_multiply(const tile_tokens *in, uint32_t at, const int8_t *w0,
-                                                                 const int8_t *w1, uint32_t n_steps,
-                                                                 const uint32_t step, square *out)
+#define TILES_INLINE static inline __attribute__((always_inline))
+
+/* The sums of a square begin anew. */
+TILES_INLINE void tiles_zero(void)
 {
-    const int8_t *x0 = in->x + at, *x1 = in->n > TILE ? x0 + TILE * in->stride : x0;
-    __asm__ volatile("" ::: "memory");
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-    for (uint32_t s = 0; s < n_steps; s++) {
-        _tile_loadd(4, x0 + s * step, in->stride);
-        _tile_loadd(6, w0 + s * step * TILE, 4 * TILE);
-        _tile_dpbssd(0, 4, 6);
-        _tile_loadd(7, w1 + s * step * TILE, 4 * TILE);
-        _tile_dpbssd(1, 4, 7);
-        _tile_loadd(5, x1 + s * step, in->stride);
-        _tile_dpbssd(2, 5, 6);
-        _tile_dpbssd(3, 5, 7);
-    }
+}
+
+/* Adds one step of the tokens, from column `at` on, times the weights of that step at w0 (rows 0 .. 15) and w1 (16 ..
+ * 31). */
+TILES_INLINE void tiles_step(const tile_tokens *in, uint32_t at, const int8_t *w0, const int8_t *w1)
+{
+    const int8_t *x0 = in->x + at, *x1 = in->n > TILE ? x0 + TILE * in->stride : x0;
+    __asm__ volatile("" ::: "memory");
+    _tile_loadd(4, x0, in->stride);
+    _tile_loadd(6, w0, 4 * TILE);
+    _tile_dpbssd(0, 4, 6);
+    _tile_loadd(7, w1, 4 * TILE);
+    _tile_dpbssd(1, 4, 7);
+    _tile_loadd(5, x1, in->stride);
+    _tile_dpbssd(2, 5, 6);
+    _tile_dpbssd(3, 5, 7);
+}
+
+/* Only sums of tokens that are there mean something. */
+TILES_INLINE void tiles_store(square *out)
+{
     _tile_stored(0, out->sums[0], sizeof *out->sums);
     _tile_stored(1, out->sums[0] + TILE, sizeof *out->sums);
     _tile_stored(2, out->sums[TILE], sizeof *out->sums);
     _tile_stored(3, out->sums[TILE] + TILE, sizeof *out->sums);
     __asm__ volatile("" ::: "memory");
+}
+
+/* out = n_steps steps of the tokens, from column `at` on, times the weights at w0 and w1, whose steps follow one
+ * another. */
+TILES_INLINE void tiles_multiply(const tile_tokens *in, uint32_t at, const int8_t *w0, const int8_t *w1,
+                                 uint32_t n_steps, const uint32_t step, square *out)
+{
+    tiles_zero();
+    for (uint32_t s = 0; s < n_steps; s++) tiles_step(in, at + s * step, w0 + s * step * TILE, w1 + s * step * TILE);
+    tiles_store(out);
 }
 
 #endif

@@ -18,6 +18,7 @@ static tern_status open_model(tern_engine **engine, const char *path, const tern
     tern_engine_params preparing = *params;
     tern_progress_part half = {.whole = opening.progress, .context = opening.progress_context, .share = 0.5f};
     if (params->ranks) opening.rank = params->ranks->rank, opening.n_ranks = params->ranks->n;
+    opening.n_threads = params->backend.n_threads;
     opening.progress = preparing.progress = opening.progress ? tern_progress_part_report : NULL;
     opening.progress_context = preparing.progress_context = &half;
     tern_backend_start *start = tern_backend_start_begin(&params->backend);

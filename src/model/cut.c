@@ -169,6 +169,7 @@ tern_status tern_model__cut(tern_model *model, tern_error *err)
 
 tern_status tern_model__check_own_rows(const tern_model *model, const tern_weight *w, tern_error *err)
 {
+    tern_pool *pool = model->pool;
     const tern_cut cut = {model->options->rank, model->options->n_ranks};
     const size_t at = (size_t)(w - model->weights);
     const tern_role role = (tern_role)(at % TERN_ROLE_COUNT);
@@ -179,9 +180,11 @@ tern_status tern_model__check_own_rows(const tern_model *model, const tern_weigh
         const tern_share rows = rows_of(w->rows, cut);
         TERN_TRY(tern_encoding_row_bytes(w->encoding, w->cols, &row_bytes, err));
         return tern_encoding_check_part(w->encoding, w->data + rows.first * row_bytes, rows.first, rows.n, w->cols,
-                                        err);
+                                        pool, err);
     }
-    if (share.n == whole || w->rows != whole) return tern_encoding_check(w->encoding, w->data, w->rows, w->cols, err);
+    if (share.n == whole || w->rows != whole)
+        return tern_encoding_check_part(w->encoding, w->data, 0, w->rows, w->cols, pool, err);
     TERN_TRY(tern_encoding_row_bytes(w->encoding, w->cols, &row_bytes, err));
-    return tern_encoding_check_part(w->encoding, w->data + share.first * row_bytes, share.first, share.n, w->cols, err);
+    return tern_encoding_check_part(w->encoding, w->data + share.first * row_bytes, share.first, share.n, w->cols, pool,
+                                    err);
 }

@@ -90,6 +90,8 @@ tern_status tern_model__end(tern_model *made, tern_status status, tern_model **m
         return status;
     }
     *err = (tern_error){0};
+    tern_pool_close(made->pool);
+    made->pool = NULL;
     made->options = NULL;
     *model = made;
     return TERN_OK;
@@ -128,6 +130,7 @@ void tern_model_close(tern_model *model)
     tern_safetensors_close(model->safetensors);
     tern_gguf_file_close(&model->file);
     tern_i2s_evidence_close(model->evidence);
+    tern_pool_close(model->pool);
     for (size_t i = 0; i < model->n_owned; i++) tern_free_aligned(model->owned[i]);
     tern_free(model->owned);
     tern_free(model->weights);

@@ -186,8 +186,9 @@ typedef struct tern_model tern_model; /* immutable after opening; shared by thre
 typedef struct tern_model_options {
     /* Which of several ranks this model is for, whose rows alone it has and reads (model/cut.h); n_ranks 0 or 1: all */
     uint32_t rank, n_ranks;
-    bool no_tokenizer; /* tests: the fixture folders hold no tokenizer files */
-    bool no_check;     /* skip reading every weight once for invalid codes */
+    uint32_t n_threads; /* that look at large weights; 0: one for each core */
+    bool no_tokenizer;  /* tests: the fixture folders hold no tokenizer files */
+    bool no_check;      /* skip reading every weight once for invalid codes */
     /* The order of the codes in the I2_S tensors of a GGUF file (quant/i2_s_order.h): "auto" finds it (model
      * i2s_evidence.h), a name states it; tensors in another order than "x86" are brought into it, in memory. NULL: a
      * file whose order is found to be another is refused. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/pool.h"
 #include "format/gguf_parts.h"
 #include "format/json.h"
 #include "format/safetensors.h"
@@ -78,6 +79,7 @@ struct tern_model {
 
     const tern_model_options *options; /* only while opening */
     tern_i2s_evidence *evidence;       /* only while opening; NULL: there is none */
+    tern_pool *pool;                   /* only while opening; NULL: nothing large was there yet */
     uint64_t bytes_expected;           /* only while opening: what progress is measured against */
 };
 
@@ -298,7 +300,7 @@ tern_status tern_model__check_encoding(tern_role role, const char *name, const t
 tern_status tern_model__cut(tern_model *model, tern_error *err);
 /* tern_encoding_check of the rows that this rank is to have. */
 tern_status tern_model__check_own_rows(const tern_model *model, const tern_weight *weight, tern_error *err);
-tern_status tern_model__check_data(const tern_model *model, const tern_weight *weight, tern_error *err);
+tern_status tern_model__check_data(tern_model *model, const tern_weight *weight, tern_error *err);
 /* Gives the weight, whose rows and cols are set, an f32 copy of the vector (of experts: the vectors) at `data`. */
 tern_status tern_model__set_vector(tern_model *model, tern_weight *weight, const tern_encoding *e, const uint8_t *data,
                                    tern_error *err);

@@ -153,7 +153,8 @@ static tern_status accept_rows(tern_model_stream *s, item *i, tern_model_part *p
     i->rows_done += s->piece_rows;
     TERN_TRY(tern_model__check_scales(&part->rows, err)); /* as of a mapped weight: before its codes */
     if (s->model->options->no_check) return TERN_OK;
-    if (tern_encoding_check_part(e, s->staging, part->first, part->rows.rows, w->cols, err) == TERN_OK) return TERN_OK;
+    if (tern_encoding_check_part(e, s->staging, part->first, part->rows.rows, w->cols, NULL, err) == TERN_OK)
+        return TERN_OK;
     return tern_error_prefix(err, "%s", w->name);
 }
 

@@ -67,10 +67,13 @@ tern_status tern_model__check_encoding(tern_role role, const char *name, const t
                      vector ? "f32, f16 or bf16" : "an encoding that is not ternary");
 }
 
-tern_status tern_model__check_data(const tern_model *model, const tern_weight *weight, tern_error *err)
+tern_status tern_model__check_data(tern_model *model, const tern_weight *weight, tern_error *err)
 {
+    enum { LARGE = 4 << 20 }; /* bytes that are worth the start of threads */
     TERN_TRY(tern_model__check_scales(weight, err));
     if (model->options->no_check) return TERN_OK;
+    if (!model->pool && weight->bytes >= LARGE)
+        TERN_TRY(tern_pool_open(&model->pool, model->options->n_threads, false, err));
     if (tern_model__check_own_rows(model, weight, err) == TERN_OK) return TERN_OK;
     return tern_error_prefix(err, "%s", weight->name);
 }

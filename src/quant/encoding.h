@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/pool.h"
 
 /* X(NAME, GGUF type id). Ids are those of GGUF files; PQ2_0's is of PrismML's programs, T160 is Tern's own. */
 #define TERN_ENCODING_LIST(X)                                                                                          \
@@ -157,9 +158,10 @@ tern_status tern_decode_codes(const tern_encoding *e, const void *in, uint64_t r
  * scales and, for f32/f16/bf16, the values are checked for NaN and infinity. Reads the whole tensor. */
 tern_status tern_encoding_check(const tern_encoding *e, const void *in, uint64_t rows, uint64_t cols, tern_error *err);
 /* The same of rows first .. first + rows - 1 of a tensor, which lie at `in` as a tensor of their own; messages count
- * from the whole tensor's start. */
+ * from the whole tensor's start. The rows are shared out over a pool (NULL: the caller alone); the error is that of the
+ * first bad element, with any number of threads. */
 tern_status tern_encoding_check_part(const tern_encoding *e, const void *in, uint64_t first, uint64_t rows,
-                                     uint64_t cols, tern_error *err);
+                                     uint64_t cols, tern_pool *pool, tern_error *err);
 
 /* Ternary quantisation of n weights: scale = max(mean |w|, 1e-5); code = clamp(round_half_even(w / scale), -1, 1),
  * computed as in the public BitNet code: s = 1 / max(mean, 1e-5); code = clamp(round(w * s)). The mean is an exact sum

@@ -195,6 +195,36 @@ static void bad_scales_and_values(void **state)
     free(bytes);
 }
 
+/* Whatever the number of threads, the error is that of the first bad block. */
+static void threads_find_the_first_bad_block(void **state)
+{
+    static const char *const names[] = {"i2_s", "tq2_0", "t160", "q8_0", "f16"};
+    const shape s = {2048, 2560};
+    (void)state;
+    tern_rng rng = {7};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        const tern_encoding *e = round_trip_named(names[k]);
+        size_t bytes;
+        tern_error want = {0}, got = {0};
+        assert_ok(tern_encoding_bytes(e, s.rows, s.cols, &bytes, &want), want);
+        uint8_t *data = test_calloc(bytes, 1);
+        for (uint32_t n_bad = 0; n_bad < 4; n_bad++) {
+            const size_t n_blocks = (size_t)(s.rows * s.cols) / e->block_elements;
+            if (n_bad) memset(data + tern_rng_u64(&rng) % n_blocks * e->block_bytes, 0xff, e->block_bytes);
+            const tern_status status = tern_encoding_check(e, data, s.rows, s.cols, &want);
+            assert_int_equal(status, n_bad ? TERN_MALFORMED : TERN_OK);
+            for (uint32_t n_threads = 1; n_threads < 4; n_threads++) {
+                tern_pool *pool;
+                assert_ok(tern_pool_open(&pool, n_threads, false, &got), got);
+                assert_int_equal(tern_encoding_check_part(e, data, 0, s.rows, s.cols, pool, &got), status);
+                tern_pool_close(pool);
+                assert_string_equal(got.message, want.message);
+            }
+        }
+        test_free(data);
+    }
+}
+
 static void allocation_failure(void **state)
 {
     (void)state;
@@ -284,10 +314,15 @@ static void hard_blocks(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(ragged_rows),        cmocka_unit_test(every_byte_unpacks),
-    cmocka_unit_test(code_11_in_i2_s),    cmocka_unit_test(code_11_in_tq2_0),
-    cmocka_unit_test(bad_bytes_in_t160),  cmocka_unit_test(bad_scales_and_values),
-    cmocka_unit_test(allocation_failure), cmocka_unit_test(errors_of_gaussians),
+    cmocka_unit_test(ragged_rows),
+    cmocka_unit_test(every_byte_unpacks),
+    cmocka_unit_test(code_11_in_i2_s),
+    cmocka_unit_test(code_11_in_tq2_0),
+    cmocka_unit_test(bad_bytes_in_t160),
+    cmocka_unit_test(bad_scales_and_values),
+    cmocka_unit_test(threads_find_the_first_bad_block),
+    cmocka_unit_test(allocation_failure),
+    cmocka_unit_test(errors_of_gaussians),
     cmocka_unit_test(hard_blocks),
 };
 

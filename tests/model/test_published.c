@@ -12,9 +12,13 @@
     .n_embd = embd, .n_layers = layers, .n_heads = heads, .n_kv_heads = kv, .head_dim = dim, .n_ff = ff,               \
     .n_vocab = vocab, .n_ctx_train = ctx
 #define LINEAR8 .rope[0] = {.base = 1e6f, .scaling = TERN_ROPE_LINEAR, .factor = 8.0f}, .rope[1] = {.base = 1e4f}
-#define GEMMA3                                                                                                         \
+#define GEMMA3_OF(positions)                                                                                           \
     .architecture = "gemma3", .rms_eps = 1e-6f, .activation = TERN_ACT_GELU, .tied_head = true, .qk_norm = true,       \
-    .post_norms = true, .window = 1024, .full_period = 6, LINEAR8
+    .post_norms = true, .window = positions, .full_period = 6
+#define GEMMA3 GEMMA3_OF(1024), LINEAR8
+#define GEMMA2                                                                                                         \
+    .architecture = "gemma2", .rms_eps = 1e-6f, .activation = TERN_ACT_GELU, .tied_head = true, .post_norms = true,    \
+    .window = 4096, .full_period = 2, .score_softcap = 50, .logit_softcap = 30, .rope[0].base = 1e4f
 
 typedef struct published {
     const char *file;
@@ -115,6 +119,12 @@ static const published rows[] = {
       .qkv_bias = true,
       .rope[0].base = 1e6f,
       SHAPE(5120, 48, 40, 8, 128, 13824, 152064, 32768)}},
+    {"gemma2-2b", false, {GEMMA2, .embd_scale = 48.0f, SHAPE(2304, 26, 8, 4, 256, 9216, 256000, 8192)}},
+    {"gemma2-9b", false, {GEMMA2, .embd_scale = 59.86651819f, SHAPE(3584, 42, 16, 8, 256, 14336, 256000, 8192)}},
+    {"gemma3-1b",
+     false,
+     {GEMMA3_OF(512), .embd_scale = 33.94112550f, .rope[0].base = 1e6f, .rope[1].base = 1e4f,
+      SHAPE(1152, 26, 4, 1, 256, 6912, 262144, 32768)}},
     {"gemma3-4b", false, {GEMMA3, .embd_scale = 50.59644256f, SHAPE(2560, 34, 8, 4, 256, 10240, 262208, 131072)}},
     {"gemma3-12b-text",
      false,
@@ -215,7 +225,7 @@ static void presets_are_published(void **state)
     (void)state;
     static const struct {
         const char *preset, *file;
-    } pairs[] = {{"falcon3-10b", "falcon3-10b-1.58bit"}, {"gemma3-4b", "gemma3-4b"}};
+    } pairs[] = {{"falcon3-10b", "falcon3-10b-1.58bit"}, {"gemma3-1b", "gemma3-1b"}, {"gemma3-4b", "gemma3-4b"}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         size_t at = 0;
         tern_config config;

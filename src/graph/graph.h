@@ -83,9 +83,8 @@ uint32_t tern_graph_hidden(const tern_graph *graph, uint32_t index);
 tern_status tern_graph_print(const tern_graph *graph, tern_buf *out, tern_error *err);
 tern_status tern_graph_print_memory(const tern_graph *graph, tern_buf *out, tern_error *err);
 /* Bytes of all weights, of the keys and values that a token adds, and the operations that linear layers and the head do
- * for each byte of weights in the largest step, and attention for each byte of keys and values at the end of a full
- * context: below what a device can do for each byte that it reads, memory bounds them (decode), above it arithmetic
- * does (prefill). */
+ * for each byte of weights in the largest step: below what a device can do for each byte that it reads, memory bounds
+ * them (decode), above it arithmetic does (prefill). */
 tern_status tern_graph_print_bounds(const tern_graph *graph, tern_buf *out, tern_error *err);
 
 /* Shared by the passes. */

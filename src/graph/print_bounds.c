@@ -22,34 +22,15 @@ static void add_linear(const tern_graph *g, const tern_op *op, work *layers, wor
     }
 }
 
-/* Keys and values of one position. */
-static uint64_t position_bytes(const tern_graph *g, const tern_op *op, uint32_t k, uint32_t v)
-{
-    const uint32_t cols = op->n_kv_heads * op->head_dim;
-    return tern_row_bytes(g->values[op->in[k].value].dtype, cols, 1) +
-           tern_row_bytes(g->values[op->in[v].value].dtype, cols, 1);
-}
-
-/* The step at the end of a full context: what its tokens see is read once for all of them. */
-static void add_attention(const tern_graph *g, const tern_op *op, work *w)
-{
-    const bool fused = op->kind == TERN_OP_ROPE_ATTENTION;
-    if (!fused && op->kind != TERN_OP_ATTENTION) return;
-    const double n = tern_graph_max_rows(g, op->rows), all = (double)g->max_pages * TERN_PAGE_SIZE;
-    const double seen = op->window && op->window < all ? op->window : all,
-                 read = seen + n - 1 < all ? seen + n - 1 : all;
-    w->operations += 4.0 * op->n_heads * op->head_dim * seen * n;
-    w->bytes += read * (double)position_bytes(g, op, fused ? TERN_ROPE_KV_K_CACHE : TERN_ATTENTION_K_CACHE,
-                                              fused ? TERN_ROPE_KV_V_CACHE : TERN_ATTENTION_V_CACHE);
-}
-
 /* Keys and values that a token adds, of the op that writes them. */
 static uint64_t appended(const tern_graph *g, const tern_op *op)
 {
     const bool fused = op->kind == TERN_OP_ROPE_KV || op->kind == TERN_OP_ROPE_ATTENTION;
     if (!fused && op->kind != TERN_OP_KV_WRITE) return 0;
-    return position_bytes(g, op, fused ? TERN_ROPE_KV_K_CACHE : TERN_KV_WRITE_K_CACHE,
-                          fused ? TERN_ROPE_KV_V_CACHE : TERN_KV_WRITE_V_CACHE);
+    const uint32_t k = op->in[fused ? TERN_ROPE_KV_K_CACHE : TERN_KV_WRITE_K_CACHE].value;
+    const uint32_t v = op->in[fused ? TERN_ROPE_KV_V_CACHE : TERN_KV_WRITE_V_CACHE].value;
+    const uint32_t cols = op->n_kv_heads * op->head_dim;
+    return tern_row_bytes(g->values[k].dtype, cols, 1) + tern_row_bytes(g->values[v].dtype, cols, 1);
 }
 
 static bool seen_before(const tern_graph *g, size_t at)
@@ -67,25 +48,23 @@ static uint64_t weight_bytes(const tern_graph *g)
     return bytes;
 }
 
-static tern_status print_work(const char *name, const char *read, const work *w, tern_buf *out, tern_error *err)
+static tern_status print_work(const char *name, const work *w, tern_buf *out, tern_error *err)
 {
     if (!(w->bytes > 0)) return TERN_OK;
-    return tern_buf_addf(out, err, "%-11s %.4g G operations, %.4g MB of %s: %.3g operations a byte\n", name,
-                         w->operations * 1e-9, w->bytes * 1e-6, read, w->operations / w->bytes);
+    return tern_buf_addf(out, err, "%-11s %.4g G operations, %.4g MB of weights: %.3g operations a byte\n", name,
+                         w->operations * 1e-9, w->bytes * 1e-6, w->operations / w->bytes);
 }
 
 tern_status tern_graph_print_bounds(const tern_graph *graph, tern_buf *out, tern_error *err)
 {
-    work layers = {0}, head = {0}, attention = {0};
+    work layers = {0}, head = {0};
     uint64_t kv = 0;
     for (size_t i = 0; i < graph->n_ops; i++) {
         if (graph->ops[i].kind == TERN_OP_LINEAR) add_linear(graph, &graph->ops[i], &layers, &head);
-        add_attention(graph, &graph->ops[i], &attention);
         kv += appended(graph, &graph->ops[i]);
     }
     TERN_TRY(tern_buf_addf(out, err, "weights     %" PRIu64 " bytes\n", weight_bytes(graph)));
     if (kv) TERN_TRY(tern_buf_addf(out, err, "a token     %" PRIu64 " bytes of keys and values\n", kv));
-    TERN_TRY(print_work("layers", "weights", &layers, out, err));
-    TERN_TRY(print_work("head", "weights", &head, out, err));
-    return print_work("attention", "keys and values, the context full", &attention, out, err);
+    TERN_TRY(print_work("layers", &layers, out, err));
+    return print_work("head", &head, out, err);
 }

@@ -44,6 +44,38 @@ static void by_usual_rows(void **state)
     assert_int_equal(tern_cuda_product_select(&floats, &h100), TERN_CUDA_PRODUCT_DENSE_VEC);
     floats.usual = 5; /* whose columns clusters share */
     assert_int_equal(tern_cuda_product_select(&floats, &h100), TERN_CUDA_PRODUCT_DENSE_MMA);
+    const uint32_t route[2] = {0};
+    floats.routes = route; /* each row has an expert of its own */
+    assert_int_equal(tern_cuda_product_select(&floats, &h100), TERN_CUDA_PRODUCT_DENSE_VEC);
+    assert_false(tern_cuda_product_serves(&floats, TERN_CUDA_PRODUCT_DENSE_MMA, &h100));
+}
+
+/* Rows of a part are those of one expert; a gate with a limit is the route's alone. */
+static void routed(void **state)
+{
+    (void)state;
+    const uint32_t route[2] = {0};
+    const float x[64] = {0};
+    const tern_cuda_product_device d = {.capability = 90, .multiprocessors = 132, .shared_bytes = 227 << 10};
+    tern_cuda_product out;
+    tern_cuda_linear p = {.n_parts = 2,
+                          .gated = true,
+                          .activation = TERN_ACT_SWIGLU_OAI,
+                          .limit = 7,
+                          .x = {.data = (float *)(uintptr_t)x}};
+    for (uint32_t i = 0; i < 2; i++)
+        p.weight[i] = (tern_cuda_weight){.format = TERN_GPU_MXFP4, .rows = 8 * 96, .cols = 64};
+    p.n_experts = 8;
+    p.x_times = 2;
+    p.routes = route;
+    assert_true(tern_cuda_product_of(&p, &d, &out));
+    assert_int_equal(out.parts[1].rows, 96);
+    assert_int_equal(out.n_experts, 8);
+    assert_int_equal(out.x_times, 2);
+    assert_true(out.limit == 7 && out.routes == route);
+    p.routes = NULL;
+    p.n_experts = p.x_times = 1;
+    assert_false(tern_cuda_product_of(&p, &d, &out));
 }
 
 static void assert_tiling(const tern_cuda_product *p, const tern_cuda_product_device *d, uint32_t tokens,
@@ -92,6 +124,7 @@ static void no_more_splits_than_groups(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(by_usual_rows),
+    cmocka_unit_test(routed),
     cmocka_unit_test(columns_are_split_where_tiles_are_few),
     cmocka_unit_test(few_dense_blocks_share_columns),
     cmocka_unit_test(no_more_splits_than_groups),

@@ -2,7 +2,9 @@
 // epilogue. Ternary weights give the sum of codes times x, times their scale.
 //
 // A warp has ROWS rows at a time, its lanes units of them; x lies in shared memory (in the device's, where it is too
-// long), in an order in which the lanes' reads meet different banks. Sums in f32, in any order.
+// long), in an order in which the lanes' reads meet different banks. With a route a block has one row, and the rows of
+// its expert. Sums in f32, in any order.
+#include "backend/cuda/device.cuh"
 #include "backend/cuda/linear/dense.cuh"
 
 enum { WARPS = 8 };
@@ -12,7 +14,7 @@ template <int NT>
 static __device__ void stage(const Linear &l, float *xs, uint32_t first, uint32_t tokens, uint32_t width)
 {
     for (uint32_t t = 0; t < NT; t++) {
-        const float *x = (const float *)l.x + (size_t)(first + min(t, tokens - 1)) * l.x_stride;
+        const float *x = (const float *)l.x + (size_t)((first + min(t, tokens - 1)) / l.x_times) * l.x_stride;
         for (uint32_t c = threadIdx.x; c < width; c += blockDim.x) {
             xs[t * width + place_of(c / 4) * 4 + c % 4] = t < tokens && c < l.cols ? x[c] : 0;
         }
@@ -20,15 +22,16 @@ static __device__ void stage(const Linear &l, float *xs, uint32_t first, uint32_
     __syncthreads();
 }
 
-// The rows of a warp: neighbours of a part, or, gated, the same of both.
+// The rows of a warp: neighbours of a part, or, gated, the same of both; `row` of the expert's.
 struct Pair {
     Tile at;
-    uint32_t part[ROWS], row[ROWS];
+    uint32_t expert, part[ROWS], row[ROWS];
 };
 
-static __device__ __forceinline__ Pair pair_of(const Linear &l, uint32_t tile)
+static __device__ __forceinline__ Pair pair_of(const Linear &l, uint32_t tile, uint32_t expert)
 {
     Pair q;
+    q.expert = expert;
     q.at = tile_of(l, tile, l.gated ? 1 : ROWS);
 #pragma unroll
     for (uint32_t r = 0; r < ROWS; r++) {
@@ -38,9 +41,23 @@ static __device__ __forceinline__ Pair pair_of(const Linear &l, uint32_t tile)
     return q;
 }
 
-static __device__ __forceinline__ float scaled(const Linear &l, const Pair &q, int r, float sum)
+// Among those of all experts.
+static __device__ __forceinline__ uint32_t weight_row(const Linear &l, const Pair &q, int r)
 {
-    return sum * scale_of(l.parts[q.part[r]], q.row[r]);
+    return q.expert * l.parts[q.part[r]].rows + min(q.row[r], l.parts[q.part[r]].rows - 1);
+}
+
+static __device__ __forceinline__ float finished(const Linear &l, const Pair &q, int r, float sum)
+{
+    const tern_cuda_part &part = l.parts[q.part[r]];
+    const uint32_t row = weight_row(l, q, r);
+    return biased(part, row, sum * scale_of(part, row));
+}
+
+static __device__ __forceinline__ float gate_of(const Linear &l, float gate, float up)
+{
+    return l.activation > TERN_ACT_GELU ? tern_gate(l.activation, gate, up, l.limit)
+                                        : activated(l.activation, gate) * up;
 }
 
 // A lane for each number that comes out.
@@ -53,12 +70,11 @@ static __device__ __forceinline__ void finish_pair(const Linear &l, const Pair &
         if (t >= tokens) break;
         if (l.gated && lane == t)
             finish(l, first_token + t, q.row[0],
-                   gated_of(l, q.row[0], scaled(l, q, 0, sums[0][t]), scaled(l, q, 1, sums[1][t])));
+                   gate_of(l, finished(l, q, 0, sums[0][t]), finished(l, q, 1, sums[1][t])));
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            const tern_cuda_part &part = l.parts[q.part[r]];
-            if (!l.gated && lane == r * NT + t && q.row[r] < part.rows)
-                finish(l, first_token + t, q.at.col + q.row[r], biased(part, q.row[r], scaled(l, q, r, sums[r][t])));
+            if (!l.gated && lane == r * NT + t && q.row[r] < l.parts[q.part[r]].rows)
+                finish(l, first_token + t, q.at.col + q.row[r], finished(l, q, r, sums[r][t]));
         }
     }
 }
@@ -73,15 +89,14 @@ static __global__ void __launch_bounds__(WARPS * 32)
     if (blockIdx.y * NT >= count) return;
     const uint32_t first_token = first_row(l) + blockIdx.y * NT;
     const uint32_t tokens = min(count - blockIdx.y * NT, (uint32_t)NT), units = units_of<F>(l.cols, l.row_bytes);
+    const uint32_t expert = l.routes ? l.routes[2 * first_token] : 0;
+    if (expert >= l.n_experts) return; // none: another run's row
     stage<NT>(l, xs, first_token, tokens, width);
     for (uint32_t tile = blockIdx.x * warps + (threadIdx.x >> 5); tile < tiles; tile += gridDim.x * warps) {
-        const Pair q = pair_of(l, tile);
+        const Pair q = pair_of(l, tile, expert);
         const uint8_t *rows[ROWS];
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            const tern_cuda_part &part = l.parts[q.part[r]];
-            rows[r] = part.w + (size_t)min(q.row[r], part.rows - 1) * l.row_bytes;
-        }
+        for (int r = 0; r < ROWS; r++) rows[r] = l.parts[q.part[r]].w + (size_t)weight_row(l, q, r) * l.row_bytes;
         float sums[ROWS][NT] = {};
 #pragma unroll(Format <F>::floats ? 4 : 1)
         for (uint32_t i = lane; i < units; i += 32) multiply_units<F, NT>(sums, rows, l, xs, width, i);
@@ -118,7 +133,7 @@ template <int F, int NT> static cudaError_t start(const Linear *l, const tern_cu
 
 template <int F> static cudaError_t start_format(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s)
 {
-    const bool one = l->n == 1 || (size_t)(l->cols + 127) * 16 > d->shared_bytes;
+    const bool one = l->n == 1 || l->routes || (size_t)(l->cols + 127) * 16 > d->shared_bytes;
     return one ? start<F, 1>(l, d, s) : start<F, 4>(l, d, s);
 }
 

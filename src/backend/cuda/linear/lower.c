@@ -21,10 +21,20 @@ tern_status tern_cuda__linear_supports(const tern_graph *graph, const tern_op *o
     return TERN_OK;
 }
 
+/* Which expert each row has, and how many rows share one of x. */
+static void take_route(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
+{
+    tern_cuda_linear *l = &out->params.linear;
+    l->routes = (const uint32_t *)(const void *)tern_cuda__address(p, op->route.value);
+    if (p->graph->values[op->in[TERN_LINEAR_X].value].rows == TERN_ROWS_TOKENS) l->x_times = p->graph->n_routes;
+    l->n_experts = op->n_experts;
+    out->weight_bytes = out->weight_bytes / l->n_experts * p->graph->n_routes;
+}
+
 void tern_cuda__lower_linear(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
 {
     const tern_view x = op->in[TERN_LINEAR_X];
-    const bool q8 = tern_cuda__is_q8(p->graph, x), routed = op->route.cols != 0;
+    const bool q8 = tern_cuda__is_q8(p->graph, x);
     if (!op->group && tern_cuda__is_head(p->graph, op)) {
         tern_cuda__lower_head(p, op, out);
         return;
@@ -48,10 +58,6 @@ void tern_cuda__lower_linear(const tern_prepared *p, const tern_op *op, tern_cud
         l->bias[i] = tern_cuda__floats(p, op->bias[i]);
         out->weight_bytes += (uint64_t)l->weight[i].rows * l->weight[i].row_bytes;
     }
+    if (op->route.cols) take_route(p, op, out);
     tern_cuda__choose_product(p, op, out);
-    if (!routed) return;
-    l->routes = (const uint32_t *)(const void *)tern_cuda__address(p, op->route.value);
-    if (p->graph->values[x.value].rows == TERN_ROWS_TOKENS) l->x_times = p->graph->n_routes;
-    l->n_experts = op->n_experts;
-    out->weight_bytes = out->weight_bytes / l->n_experts * p->graph->n_routes;
 }

@@ -39,6 +39,11 @@ typedef struct tern_cuda_product {
     uint32_t times;
     bool gated, q8; /* q8: x is int8 rows (TERN_DTYPE_Q8), for ternary weights */
     uint32_t activation;
+    float limit; /* of TERN_ACT_SWIGLU_OAI, which products with a route alone have */
+    /* With a route row t has expert routes[2 t], none from n_experts on, and reads row t / x_times of x; `rows` of a
+     * part are those of one expert, which lie one after the other. Of f32 rows alone. */
+    const uint32_t *routes; /* NULL: none */
+    uint32_t n_experts, x_times;
     const void *x; /* f32 rows of x_stride elements (any alignment of 4), or int8 rows of x_stride, a multiple of
                     * 128, zeros from cols on */
     uint32_t x_stride;
@@ -69,8 +74,8 @@ typedef enum tern_cuda_product_kernel {
     TERN_CUDA_PRODUCT_KERNELS
 } tern_cuda_product_kernel;
 
-/* The product that an op is. False when these kernels lack it: weights of several experts or formats, a gate with a
- * limit, int8 rows times dense weights, rows too long for a block's shared memory. */
+/* The product that an op is. False when these kernels lack it: weights of several formats, a gate with a limit without
+ * a route, a route of int8 rows, int8 rows times dense weights, rows too long for a block's shared memory. */
 bool tern_cuda_product_of(const tern_cuda_linear *p, const tern_cuda_product_device *d, tern_cuda_product *out);
 /* The parts from `first` on that have one format, as a product of their own; gives the part after them. */
 uint32_t tern_cuda_alike_parts(const tern_cuda_linear *p, uint32_t first, tern_cuda_linear *out);

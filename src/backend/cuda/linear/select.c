@@ -82,7 +82,7 @@ static void take_parts(const tern_cuda_linear *p, tern_cuda_product *out)
                                          .row_scales = ternary ? w->row_scales : NULL,
                                          .bias = p->bias[i],
                                          .scale = ternary ? w->scale : 1.0f,
-                                         .rows = w->rows};
+                                         .rows = w->rows / p->n_experts};
     }
 }
 
@@ -105,8 +105,8 @@ bool tern_cuda_product_of(const tern_cuda_linear *p, const tern_cuda_product_dev
 {
     const tern_cuda_weight *w = &p->weight[0];
     const uint64_t x_bytes = (uint64_t)w->cols * sizeof(float) + SHARED_RESERVE;
-    if (p->routes || p->n_experts != 1 || p->x_times != 1 || !parts_are_alike(p)) return false;
-    if (w->format > TERN_GPU_MXFP4 || (p->gated && p->activation > TERN_ACT_GELU)) return false;
+    if (!parts_are_alike(p) || (p->routes && !p->x.data) || w->format > TERN_GPU_MXFP4) return false;
+    if (!p->routes && p->gated && p->activation > TERN_ACT_GELU) return false;
     if (p->x.data ? x_bytes > d->shared_bytes : w->format != TERN_GPU_TERNARY) return false;
     *out = (tern_cuda_product){.format = w->format,
                                .n_parts = p->n_parts,
@@ -118,7 +118,11 @@ bool tern_cuda_product_of(const tern_cuda_linear *p, const tern_cuda_product_dev
                                .first = p->count.first,
                                .times = p->count.times,
                                .gated = p->gated,
-                               .activation = p->activation};
+                               .activation = p->activation,
+                               .limit = p->limit,
+                               .routes = p->routes,
+                               .n_experts = p->n_experts,
+                               .x_times = p->x_times};
     take_parts(p, out);
     take_rows(p, out);
     return true;
@@ -126,6 +130,7 @@ bool tern_cuda_product_of(const tern_cuda_linear *p, const tern_cuda_product_dev
 
 tern_cuda_product_kernel tern_cuda_product_select(const tern_cuda_product *l, const tern_cuda_product_device *d)
 {
+    if (l->routes) return TERN_CUDA_PRODUCT_DENSE_VEC;
     for (size_t i = 0;; i++) {
         const choice *c = &table[i];
         if (c->q8 != l->q8 || l->usual > c->most || !has_shape(l, d, c->shape)) continue;
@@ -185,8 +190,8 @@ bool tern_cuda_product_serves(const tern_cuda_product *l, uint32_t kernel, const
     case TERN_CUDA_PRODUCT_TERNARY_VEC:
     case TERN_CUDA_PRODUCT_TERNARY_MMA: return l->q8;
     case TERN_CUDA_PRODUCT_TERNARY_WGMMA: return l->q8 && d->capability == 90;
-    case TERN_CUDA_PRODUCT_DENSE_VEC:
-    case TERN_CUDA_PRODUCT_DENSE_MMA: return !l->q8;
+    case TERN_CUDA_PRODUCT_DENSE_VEC: return !l->q8;
+    case TERN_CUDA_PRODUCT_DENSE_MMA: return !l->q8 && !l->routes;
     default: return false;
     }
 }

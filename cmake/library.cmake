@@ -23,7 +23,7 @@ endif()
 set(TERN_LEVELS_x86_64 sse41 avx2 avxvnni avx512 avx512vbmi amx)
 set(TERN_LEVELS_aarch64 neon dotprod i8mm)
 set(TERN_LEVELS_wasm32 simd128)
-set(TERN_FLAGS_sse41 -msse4.1)
+set(TERN_FLAGS_sse41 -msse4.1 -Wno-psabi) # vectors of 32 bytes are passed to inlined functions alone
 set(TERN_FLAGS_avx2 -mavx2 -mfma -mf16c)
 set(TERN_FLAGS_avxvnni -mavx2 -mfma -mf16c -mavxvnni)
 set(TERN_FLAGS_avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512cd -mavx512vnni -mprefer-vector-width=512)

@@ -111,7 +111,7 @@ static void add_experts(json_t *out, const tern_config *c)
                                         [TERN_ROUTE_SOFTMAX_ALL] = "softmax over all",
                                         [TERN_ROUTE_SOFTMAX_TOP] = "softmax over the chosen"};
     json_object_set_new(out, "expert_weights", json_string(rules[c->route_rule]));
-    if (c->activation == TERN_ACT_SWIGLU_OAI) json_object_set_new(out, "swiglu_limit", json_real((double)c->ffn_limit));
+    if (c->activation >= TERN_ACT_SWIGLU_OAI) json_object_set_new(out, "swiglu_limit", json_real((double)c->ffn_limit));
 }
 
 /* What a configuration says in words, where it does. */

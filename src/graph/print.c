@@ -34,7 +34,7 @@ static const char *dtype_name(tern_dtype dtype)
 
 static const char *activation_name(tern_activation activation)
 {
-    static const char *const names[] = {"relu2", "silu", "gelu", "swiglu_oai"};
+    static const char *const names[] = {"relu2", "silu", "gelu", "swiglu_oai", "swiglu_clamped"};
     return names[activation];
 }
 

@@ -92,7 +92,7 @@ static tern_status check_experts(const tern_config *c, tern_error *err)
     if (c->sub_norms || c->linear_norms)
         return tern_fail(err, TERN_UNSUPPORTED, "experts: %u found in a model with %s, none expected", c->n_experts,
                          c->sub_norms ? "sub-norms" : "norms before its linear layers");
-    if (c->activation != TERN_ACT_SWIGLU_OAI || (c->ffn_limit > 0.0f && isfinite(c->ffn_limit))) return TERN_OK;
+    if (c->activation < TERN_ACT_SWIGLU_OAI || (c->ffn_limit > 0.0f && isfinite(c->ffn_limit))) return TERN_OK;
     return tern_fail(err, TERN_MALFORMED, "SwiGLU limit: %g found, a positive number expected", (double)c->ffn_limit);
 }
 

@@ -84,7 +84,8 @@ const char *tern_activation_name(tern_activation activation)
     static const char *const names[] = {[TERN_ACT_RELU2] = "relu2",
                                         [TERN_ACT_SILU] = "silu",
                                         [TERN_ACT_GELU] = "gelu_pytorch_tanh",
-                                        [TERN_ACT_SWIGLU_OAI] = "swiglu_oai"};
+                                        [TERN_ACT_SWIGLU_OAI] = "swiglu_oai",
+                                        [TERN_ACT_SWIGLU_CLAMPED] = "swiglu_clamped"};
     return names[activation];
 }
 

@@ -81,7 +81,7 @@ typedef struct tern_config {
     uint32_t n_experts_used;     /* of a token */
     tern_route_rule route_rule;  /* the weights of a token's experts */
     bool expert_bias;            /* biases of the router and of the experts' matrices (GPT-OSS) */
-    float ffn_limit;             /* of TERN_ACT_SWIGLU_OAI */
+    float ffn_limit;             /* of activations that have one */
     bool o_bias;                 /* a bias of o (GPT-OSS) */
     bool attn_sinks;             /* one more score of each head, with no value (GPT-OSS) */
     tern_config_pooling pooling; /* how a text becomes one vector */

@@ -168,7 +168,7 @@ typedef struct tern_op {
     bool norm_f32;                         /* and not quantised: the weights are dense */
     tern_view bias[TERN_LINEAR_MAX_PARTS]; /* [1][rows] f32 of each part; added before the gate and the residual */
     tern_activation activation;            /* GATE, its backward and gated LINEAR */
-    float limit;                           /* of SWIGLU_OAI, above 0 */
+    float limit;                           /* of activations that have one, above 0 */
     /* LINEAR and its gradients: the experts of its rows, as ROUTE makes them. Rows are ROUTED then, and the weights and
      * biases are those of all experts, one after the other */
     tern_view route;

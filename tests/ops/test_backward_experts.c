@@ -25,10 +25,31 @@ static void swiglu_round(uint32_t round)
     backward_check("swiglu_oai", 1);
 }
 
+static void clamped_forward(const loss *l, double *y)
+{
+    const double limit = 0.5;
+    for (size_t i = 0; i < l->n_y; i++) {
+        const double g = fmin(l->x[0][i], limit), u = fmax(fmin(l->x[1][i], limit), -limit);
+        y[i] = g / (1 + exp(-g)) * u;
+    }
+}
+
+static void clamped_round(uint32_t round)
+{
+    backward_op.forward = clamped_forward;
+    backward_op.n_x[0] = backward_op.n_x[1] = backward_op.n_y = (const size_t[]){5, 64, 301}[round];
+    backward_prepare();
+    tern_ref_swiglu_clamped_backward(backward_input[0], backward_input[1], backward_dy, 0.5f, backward_op.n_y,
+                                     backward_grad[0], backward_grad[1]);
+    backward_check("swiglu_clamped", 0);
+    backward_check("swiglu_clamped", 1);
+}
+
 static void swiglu(void **state)
 {
     (void)state;
     backward_repeated(swiglu_round);
+    backward_repeated(clamped_round);
 }
 
 /* Of n experts the `rows` highest, by plain selection. Input: logits; y: the weights. */

@@ -95,12 +95,18 @@ static void clamped_swiglu(void **state)
             tern_ref_swiglu_oai(&gate, &up, 7, 1, &y);
             const double g = fmin((double)gate, 7), u = fmax(fmin((double)up, 7), -7);
             assert_true(fabs((double)y - g / (1 + exp(-1.702 * g)) * (u + 1)) < 1e-5 * (1 + fabs((double)y)));
+            tern_ref_swiglu_clamped(&gate, &up, 7, 1, &y);
+            assert_true(fabs((double)y - g / (1 + exp(-g)) * u) < 1e-5 * (1 + fabs((double)y)));
         }
     const float nan = NAN, one = 1;
     float y;
     tern_ref_swiglu_oai(&nan, &one, 7, 1, &y);
     assert_true(isnan(y));
     tern_ref_swiglu_oai(&one, &nan, 7, 1, &y);
+    assert_true(isnan(y));
+    tern_ref_swiglu_clamped(&nan, &one, 7, 1, &y);
+    assert_true(isnan(y));
+    tern_ref_swiglu_clamped(&one, &nan, 7, 1, &y);
     assert_true(isnan(y));
 }
 

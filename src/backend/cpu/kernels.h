@@ -45,6 +45,7 @@
     X(silu, tern_gate_fn)                                                                                              \
     X(gelu, tern_gate_fn)                                                                                              \
     X(swiglu_oai, tern_limited_gate_fn)                                                                                \
+    X(swiglu_clamped, tern_limited_gate_fn)                                                                            \
     X(add, tern_add_fn)                                                                                                \
     X(softcap_row, tern_softcap_fn)                                                                                    \
     X(rope_halves, tern_rope_fn)                                                                                       \

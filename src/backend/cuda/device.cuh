@@ -101,6 +101,7 @@ static __device__ inline float tern_gate(uint32_t activation, float g, float u, 
     }
     default: {
         const float x = g > limit ? limit : g, y = u > limit ? limit : u < -limit ? -limit : u;
+        if (activation == 4) return x / (1.0f + tern_exp(-x)) * y;
         return x / (1.0f + tern_exp(-(x * 1.702f))) * (y + 1.0f);
     }
     }

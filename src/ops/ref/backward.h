@@ -184,14 +184,17 @@ void tern_ref_relu2_backward(const float *gate, const float *up, const float *dy
 void tern_ref_silu_backward(const float *gate, const float *up, const float *dy, size_t n, float *dgate, float *dup);
 void tern_ref_gelu_backward(const float *gate, const float *up, const float *dy, size_t n, float *dgate, float *dup);
 
-/* Backward of SWIGLU_OAI, with g', u' as in tern_limited_gate_fn and s = 1 / (1 + exp(-(g' * ALPHA))):
- *   dgate = g > limit ? 0 : (dy * (u' + 1)) * (s * (1 + (g' * ALPHA) * (1 - s)))
+/* Backward of activations with a limit, with g', u' as in tern_limited_gate_fn; of SWIGLU_OAI w = g' * ALPHA and
+ * v = u' + 1, of SWIGLU_CLAMPED w = g' and v = u'; s = 1 / (1 + exp(-w)):
+ *   dgate = g > limit ? 0 : (dy * v) * (s * (1 + w * (1 - s)))
  *   dup = u > limit or u < -limit ? 0 : dy * (g' * s)
  * Otherwise as tern_gate_backward_fn. */
 typedef void (*tern_limited_gate_backward_fn)(const float *gate, const float *up, const float *dy, float limit,
                                               size_t n, float *dgate, float *dup);
 void tern_ref_swiglu_oai_backward(const float *gate, const float *up, const float *dy, float limit, size_t n,
                                   float *dgate, float *dup);
+void tern_ref_swiglu_clamped_backward(const float *gate, const float *up, const float *dy, float limit, size_t n,
+                                      float *dgate, float *dup);
 
 /* Backward of EMBED: dtable[ids[t]][c] += dy[t * dy_stride + c], t ascending; ids in 0 .. rows of the table - 1. With
  * a tied head the same dtable gets the head's tern_ref_linear_dw as well. */

@@ -30,14 +30,26 @@ void tern_ref_gelu_backward(const float *gate, const float *up, const float *dy,
     }
 }
 
-void tern_ref_swiglu_oai_backward(const float *gate, const float *up, const float *dy, float limit, size_t n,
-                                  float *dgate, float *dup)
+static void limited_backward(const float *gate, const float *up, const float *dy, float limit, float alpha, float plus,
+                             size_t n, float *dgate, float *dup)
 {
     for (size_t i = 0; i < n; i++) {
         float g = gate[i], u = up[i], d = dy[i], most = g > limit ? limit : g;
         float near = u > limit ? limit : u < -limit ? -limit : u;
-        float w = most * TERN_SWIGLU_ALPHA, s = 1 / (1 + tern_ref_exp(-w));
-        dgate[i] = g > limit ? 0 : d * (near + 1) * (s * (1 + w * (1 - s)));
+        float w = most * alpha, s = 1 / (1 + tern_ref_exp(-w));
+        dgate[i] = g > limit ? 0 : d * (near + plus) * (s * (1 + w * (1 - s)));
         dup[i] = u > limit || u < -limit ? 0 : d * (most * s);
     }
+}
+
+void tern_ref_swiglu_oai_backward(const float *gate, const float *up, const float *dy, float limit, size_t n,
+                                  float *dgate, float *dup)
+{
+    limited_backward(gate, up, dy, limit, TERN_SWIGLU_ALPHA, 1, n, dgate, dup);
+}
+
+void tern_ref_swiglu_clamped_backward(const float *gate, const float *up, const float *dy, float limit, size_t n,
+                                      float *dgate, float *dup)
+{
+    limited_backward(gate, up, dy, limit, 1, 0, n, dgate, dup);
 }

@@ -85,9 +85,9 @@ typedef void (*tern_quantize_fn)(const float *x, uint32_t cols, int8_t *q, size_
 
 typedef void (*tern_gate_fn)(const float *gate, const float *up, size_t n, float *y);
 
-/* The same with a limit (GPT-OSS's clamped SwiGLU, transformers modeling_gpt_oss):
- *   swiglu_oai:  g' = g > limit ? limit : g;  u' = u > limit ? limit : u < -limit ? -limit : u
- *                y = (g' / (1 + tern_ref_exp(-(g' * ALPHA)))) * (u' + 1) */
+/* The same with a limit: g' = g > limit ? limit : g;  u' = u > limit ? limit : u < -limit ? -limit : u
+ *   swiglu_oai:      y = (g' / (1 + tern_ref_exp(-(g' * ALPHA)))) * (u' + 1)   (GPT-OSS, transformers modeling_gpt_oss)
+ *   swiglu_clamped:  y = (g' / (1 + tern_ref_exp(-g'))) * u'                   (Maple, its modeling_maple) */
 #define TERN_SWIGLU_ALPHA 1.702f
 
 typedef void (*tern_limited_gate_fn)(const float *gate, const float *up, float limit, size_t n, float *y);
@@ -230,6 +230,7 @@ void tern_ref_relu2(const float *gate, const float *up, size_t n, float *y);
 void tern_ref_silu(const float *gate, const float *up, size_t n, float *y);
 void tern_ref_gelu(const float *gate, const float *up, size_t n, float *y);
 void tern_ref_swiglu_oai(const float *gate, const float *up, float limit, size_t n, float *y);
+void tern_ref_swiglu_clamped(const float *gate, const float *up, float limit, size_t n, float *y);
 void tern_ref_add(const float *a, const float *b, size_t n, float *y);
 void tern_ref_softcap_row(const float *x, size_t n, float cap, float *y);
 void tern_ref_rope_halves(float *x, uint32_t n_heads, uint32_t head_dim, const float *cs);

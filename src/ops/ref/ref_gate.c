@@ -31,6 +31,14 @@ void tern_ref_swiglu_oai(const float *gate, const float *up, float limit, size_t
     }
 }
 
+void tern_ref_swiglu_clamped(const float *gate, const float *up, float limit, size_t n, float *y)
+{
+    for (size_t i = 0; i < n; i++) {
+        float g = gate[i] > limit ? limit : gate[i], u = up[i] > limit ? limit : up[i] < -limit ? -limit : up[i];
+        y[i] = (g / (1 + tern_ref_exp(-g))) * u;
+    }
+}
+
 void tern_ref_add(const float *a, const float *b, size_t n, float *y)
 {
     for (size_t i = 0; i < n; i++) y[i] = a[i] + b[i];

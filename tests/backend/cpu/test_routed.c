@@ -48,6 +48,7 @@ static const float *row_of_all(const test_case *c, const test_results *got, tern
 static void activate(tern_activation activation, float limit, const float *gate, const float *up, uint32_t n, float *y)
 {
     if (activation == TERN_ACT_SILU) tern_ref_silu(gate, up, n, y);
+    else if (activation == TERN_ACT_SWIGLU_CLAMPED) tern_ref_swiglu_clamped(gate, up, limit, n, y);
     else tern_ref_swiglu_oai(gate, up, limit, n, y);
 }
 
@@ -72,7 +73,8 @@ static void check(const layer *l, tern_backend *backend, bool by_token, bool bia
     routed.route = routes_of(&c, l->n_experts, how);
     routed.n_experts = l->n_experts;
     routed.gated = gated;
-    routed.activation = test_between(&rng, 0, 1) ? TERN_ACT_SILU : TERN_ACT_SWIGLU_OAI;
+    static const tern_activation activations[] = {TERN_ACT_SILU, TERN_ACT_SWIGLU_OAI, TERN_ACT_SWIGLU_CLAMPED};
+    routed.activation = activations[test_between(&rng, 0, 2)];
     routed.limit = 0.75f;
     routed.out = test_case_output(&c, "y", TERN_ROWS_ROUTED, TERN_DTYPE_F32, gated ? R : 2 * R);
     test_case_add(&c, op);

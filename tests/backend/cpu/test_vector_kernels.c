@@ -139,14 +139,14 @@ static void gates(void **state)
 }
 
 /* Both halves beyond the limit and within it; in place or apart. */
-static bool limited_gate_agrees(room *m, tern_limited_gate_fn fn, uint32_t n)
+static bool limited_gate_agrees(room *m, tern_limited_gate_fn ref, tern_limited_gate_fn fn, uint32_t n)
 {
     const float limit = 0.25f * (float)between(1, 40);
     fill_room(m, n, n, n);
     const uint32_t alias = between(0, 3);
     if (alias == 1) memcpy(m->y, m->a, n * sizeof(float));
     if (alias == 2) memcpy(m->y, m->b, n * sizeof(float));
-    tern_ref_swiglu_oai(m->a, m->b, limit, n, m->expected);
+    ref(m->a, m->b, limit, n, m->expected);
     fn(alias == 1 ? m->y : m->a, alias == 2 ? m->y : m->b, limit, n, m->y);
     return y_agrees(m, n);
 }
@@ -162,14 +162,18 @@ static void loses_nan(const float *gate, const float *up, float limit, size_t n,
 
 static void limited_gates(void **state)
 {
-    FOR_EACH_KERNEL(k, "swiglu_oai")
-    {
-        const uint32_t n = any_size();
-        if (!limited_gate_agrees(*state, (tern_limited_gate_fn)k->fn, n))
-            fail_msg("swiglu_oai %s: %u values", k->level, n);
-    }
+    static const struct {
+        const char *slot;
+        tern_limited_gate_fn ref;
+    } slots[] = {{"swiglu_oai", tern_ref_swiglu_oai}, {"swiglu_clamped", tern_ref_swiglu_clamped}};
+    for (size_t s = 0; s < sizeof slots / sizeof *slots; s++) FOR_EACH_KERNEL(k, slots[s].slot)
+        {
+            const uint32_t n = any_size();
+            if (!limited_gate_agrees(*state, slots[s].ref, (tern_limited_gate_fn)k->fn, n))
+                fail_msg("%s %s: %u values", slots[s].slot, k->level, n);
+        }
     int caught = 0;
-    for (int i = 0; i < 50; i++) caught += !limited_gate_agrees(*state, loses_nan, 500);
+    for (int i = 0; i < 50; i++) caught += !limited_gate_agrees(*state, tern_ref_swiglu_oai, loses_nan, 500);
     assert_true(caught);
 }
 

@@ -203,7 +203,7 @@ static void every_format(void **state)
                            .ff = floats ? 4 * test_between(&rng, 1, 40) : 20,
                            .max_tokens = 4,
                            .n_tokens = test_between(&rng, 1, 4),
-                           .activation = (tern_activation)(f % 4),
+                           .activation = (tern_activation)(f % 5),
                            .gated = f % 3 == 0,
                            .biases = f % 2,
                            .residual = f % 5 > 1,

@@ -251,7 +251,7 @@ static void rows_of_experts(void **state)
     static const tern_op_kind kinds[] = {TERN_OP_SCALE, TERN_OP_DROPOUT, TERN_OP_FAKE_QUANTIZE};
     enum { N_KINDS = sizeof kinds / sizeof *kinds };
     test_seed(&rng);
-    for (uint32_t i = 0; i < N_KINDS + 4; i++) {
+    for (uint32_t i = 0; i < N_KINDS + 5; i++) {
         const uint32_t cols = test_between(&rng, 1, 300);
         test_case c;
         test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 9, .n_routes = 3, .training = true});

@@ -83,9 +83,9 @@ static const char *const encodings[] = {"f32",  "f16",  "bf16", "q8_0", "q6_k", 
 /* Ops on rows, the lookup of rows and the sampler. */
 static void add_rows_ops(test_case *c, uint32_t cols)
 {
-    static const tern_op_kind kinds[] = {TERN_OP_RMS_NORM, TERN_OP_QUANTIZE, TERN_OP_NORM_QUANT,
-                                         TERN_OP_ADD,      TERN_OP_GATE,     TERN_OP_GATE,
-                                         TERN_OP_GATE,     TERN_OP_GATE,     TERN_OP_GATHER};
+    static const tern_op_kind kinds[] = {TERN_OP_RMS_NORM, TERN_OP_QUANTIZE, TERN_OP_NORM_QUANT, TERN_OP_ADD,
+                                         TERN_OP_GATE,     TERN_OP_GATE,     TERN_OP_GATE,       TERN_OP_GATE,
+                                         TERN_OP_GATE,     TERN_OP_GATHER};
     tern_view x = test_case_rows(c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY),
               norm_weight = test_case_norm_weight(c, cols);
     tern_view y = test_case_output(c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, cols);
@@ -194,7 +194,7 @@ static void add_training_ops(test_case *c, uint32_t cols)
         test_training_add(c, &(test_training){.kind = kinds[i], .cols = cols});
     test_training_add(c, &(test_training){.kind = TERN_OP_RMS_NORM_BACKWARD, .cols = cols, .n_groups = 2});
     test_training_add(c, &(test_training){.kind = TERN_OP_SCALE, .cols = cols, .softcap = 3});
-    for (int act = TERN_ACT_RELU2; act <= TERN_ACT_SWIGLU_OAI; act++)
+    for (int act = TERN_ACT_RELU2; act <= TERN_ACT_SWIGLU_CLAMPED; act++)
         test_training_add(
             c, &(test_training){.kind = TERN_OP_GATE_BACKWARD, .cols = cols, .activation = (tern_activation)act});
 }

@@ -261,7 +261,7 @@ static void experts(void **state)
     network("q4_k", 140, 2, TERN_ROUTE_SOFTMAX_ALL, TERN_ACT_SILU);
     network("i2_s", 3, 2, TERN_ROUTE_SOFTMAX_ALL_NORMED, TERN_ACT_RELU2);
     network("q4_k", 5, 12, TERN_ROUTE_SOFTMAX_ALL, TERN_ACT_SILU); /* put together by expert */
-    network("bf16", 2, 50, TERN_ROUTE_SOFTMAX_ALL, TERN_ACT_SILU);
+    network("bf16", 2, 50, TERN_ROUTE_SOFTMAX_ALL, TERN_ACT_SWIGLU_CLAMPED);
 }
 
 static void attention(uint32_t n_heads, uint32_t n_kv_heads, uint32_t head_dim, tern_dtype dtype, uint32_t max_tokens,

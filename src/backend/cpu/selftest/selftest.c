@@ -64,6 +64,7 @@ static void fill(tern_selftest__trial *t)
     X(silu, k->silu(t->x[0], t->x[1], COLS - 3, out))                                                                  \
     X(gelu, k->gelu(t->x[0], t->x[1], COLS - 3, out))                                                                  \
     X(swiglu_oai, k->swiglu_oai(t->x[0], t->x[1], 0.7f, COLS - 3, out))                                                \
+    X(swiglu_clamped, k->swiglu_clamped(t->x[0], t->x[1], 0.7f, COLS - 3, out))                                        \
     X(add, k->add(t->x[0], t->x[1], COLS - 3, out))                                                                    \
     X(softcap_row, k->softcap_row(t->x[0], COLS - 3, 0.7f, out))                                                       \
     X(rope_halves, tern_selftest__rope(t, k->rope_halves, out))                                                        \

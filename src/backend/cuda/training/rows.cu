@@ -89,8 +89,9 @@ static __device__ float2 gate_gradient(uint32_t activation, float g, float u, fl
         return make_float2(dy * u * (s + s * (1.0f - s) * g * slope), dy * (g * s));
     }
     const float x = g > limit ? limit : g, y = u > limit ? limit : u < -limit ? -limit : u;
-    const float s = 1.0f / (1.0f + tern_exp(-(x * 1.702f)));
-    return make_float2(g > limit ? 0 : dy * (y + 1.0f) * (s * (1.0f + x * 1.702f * (1.0f - s))),
+    const bool oai = activation == TERN_ACT_SWIGLU_OAI;
+    const float w = oai ? x * 1.702f : x, s = 1.0f / (1.0f + tern_exp(-w));
+    return make_float2(g > limit ? 0 : dy * (oai ? y + 1.0f : y) * (s * (1.0f + w * (1.0f - s))),
                        u > limit || u < -limit ? 0 : dy * (x * s));
 }
 

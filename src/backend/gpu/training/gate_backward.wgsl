@@ -6,6 +6,7 @@
 //   ACT 2, gelu    the tanh form: act = gate * s, s = 1 / (1 + e^(-2 u)), u = sqrt(2 / pi) (gate + 0.044715 gate^3)
 //   ACT 3, swiglu_oai  y = g * s * (u + 1), g = min(gate, limit), u = up within +-limit, s = 1 / (1 + e^(-1.702 g));
 //                  dgate and dup are 0 where gate, or up, was cut
+//   ACT 4, swiglu_clamped  y = g * s * u, s = 1 / (1 + e^-g), g and u as those
 //   groups         (ceil(cols / WORKGROUP), most rows)
 //   gate, up, dy, dgate, dup  rows of *_stride floats, from *_first
 //   params         word count_word holds the number of rows, or of tokens, each of which has token_rows
@@ -63,12 +64,13 @@ fn activated(g: f32) -> vec2<f32> {
 
 // The gradients of gate and up, times dy.
 fn gradients(g: f32, u: f32, d: f32) -> vec2<f32> {
-    if (ACT == 3u) {
+    if (ACT >= 3u) {
+        let oai = ACT == 3u;
         let cut = select(g, p.limit, p.limit < g);
         let near = select(select(u, -p.limit, u < -p.limit), p.limit, p.limit < u);
-        let w = 1.702 * cut;
+        let w = select(1.0, 1.702, oai) * cut;
         let s = sigmoid(w);
-        let dgate = d * (near + 1.0) * (s * (1.0 + w * (1.0 - s)));
+        let dgate = d * (near + select(0.0, 1.0, oai)) * (s * (1.0 + w * (1.0 - s)));
         return vec2<f32>(select(dgate, 0.0, p.limit < g), select(d * (cut * s), 0.0, p.limit < abs(u)));
     }
     let a = activated(g);

@@ -85,7 +85,8 @@ tern_status tern_gpu__lower_gate_backward(tern_gpu_program *p, const tern_op *op
         [TERN_ACT_RELU2] = {TERN_GPU_RELU2_BACKWARD_256, TERN_GPU_RELU2_BACKWARD_128},
         [TERN_ACT_SILU] = {TERN_GPU_SILU_BACKWARD_256, TERN_GPU_SILU_BACKWARD_128},
         [TERN_ACT_GELU] = {TERN_GPU_GELU_BACKWARD_256, TERN_GPU_GELU_BACKWARD_128},
-        [TERN_ACT_SWIGLU_OAI] = {TERN_GPU_SWIGLU_OAI_BACKWARD_256, TERN_GPU_SWIGLU_OAI_BACKWARD_128}};
+        [TERN_ACT_SWIGLU_OAI] = {TERN_GPU_SWIGLU_OAI_BACKWARD_256, TERN_GPU_SWIGLU_OAI_BACKWARD_128},
+        [TERN_ACT_SWIGLU_CLAMPED] = {TERN_GPU_SWIGLU_CLAMPED_BACKWARD_256, TERN_GPU_SWIGLU_CLAMPED_BACKWARD_128}};
     const tern_view gate = op->in[TERN_GATE_BACKWARD_GATE], up = op->in[TERN_GATE_BACKWARD_UP],
                     dy = op->in[TERN_GATE_BACKWARD_DY], dup = op->in[TERN_GATE_BACKWARD_DUP];
     tern_gpu_dispatch *d = tern_gpu__add_elementwise(p, op, candidates[op->activation], err);

@@ -25,6 +25,20 @@ void tern_config__set_feed_forward(tern_config *config, const uint32_t *each)
     if (differ) memcpy(config->layer_n_ff, each, config->n_layers * sizeof *each);
 }
 
+bool tern_config__set_full_layers(tern_config *config, const bool *full, uint32_t *odd)
+{
+    uint32_t period = 0, n_full = 0;
+    for (uint32_t i = 0; i < config->n_layers; i++) {
+        n_full += full[i];
+        if (full[i] && !period) period = i + 1;
+    }
+    config->full_period = period;
+    for (*odd = 0; *odd < config->n_layers; ++*odd)
+        if (full[*odd] != (period && (*odd + 1) % period == 0)) return false;
+    if (n_full == config->n_layers) config->window = 0;
+    return true;
+}
+
 static tern_status check_range(const char *what, uint32_t value, uint32_t most, tern_error *err)
 {
     if (value >= 1 && value <= most) return TERN_OK;

@@ -1,5 +1,4 @@
 /* A configuration from GGUF metadata. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,8 +13,8 @@ tern_gguf_key tern_config__key(const tern_config *config, const char *key)
     return k;
 }
 
-static tern_status need_u32(const tern_gguf *g, const tern_config *config, const char *key, uint32_t *out,
-                            tern_error *err)
+tern_status tern_config__need_u32(const tern_config *config, const tern_gguf *g, const char *key, uint32_t *out,
+                                  tern_error *err)
 {
     return tern_gguf_get_u32(g, tern_config__key(config, key).text, out, err);
 }
@@ -23,7 +22,7 @@ static tern_status need_u32(const tern_gguf *g, const tern_config *config, const
 tern_status tern_config__maybe_u32(const tern_config *config, const tern_gguf *g, const char *key, uint32_t *out,
                                    tern_error *err)
 {
-    TERN_TRY_OPTIONAL(need_u32(g, config, key, out, err));
+    TERN_TRY_OPTIONAL(tern_config__need_u32(config, g, key, out, err));
     return TERN_OK;
 }
 
@@ -134,40 +133,16 @@ static tern_status read_feed_forward(tern_config *config, const tern_gguf *g, te
 static tern_status read_dimensions(tern_config *config, const tern_gguf *g, const tern_family *family, tern_error *err)
 {
     TERN_TRY(read_vocabulary(config, g, err));
-    TERN_TRY(need_u32(g, config, "embedding_length", &config->n_embd, err));
-    TERN_TRY(need_u32(g, config, "block_count", &config->n_layers, err));
+    TERN_TRY(tern_config__need_u32(config, g, "embedding_length", &config->n_embd, err));
+    TERN_TRY(tern_config__need_u32(config, g, "block_count", &config->n_layers, err));
     TERN_TRY(read_feed_forward(config, g, err));
     TERN_TRY(same_u32(g, config, "attention.head_count", &config->n_heads, err));
     config->n_kv_heads = config->n_heads;
     TERN_TRY_OPTIONAL(same_u32(g, config, "attention.head_count_kv", &config->n_kv_heads, err));
     config->n_ctx_train = family->n_ctx_train;
     if (family->n_ctx_train) TERN_TRY(tern_config__maybe_u32(config, g, "context_length", &config->n_ctx_train, err));
-    else TERN_TRY(need_u32(g, config, "context_length", &config->n_ctx_train, err));
+    else TERN_TRY(tern_config__need_u32(config, g, "context_length", &config->n_ctx_train, err));
     return read_head_dim(config, g, err);
-}
-
-/* llama.cpp's rule for files that do not say: the two models of 27B parameters, known by their layers, divide by the
- * embedding's share of a head. */
-static float score_scale(const tern_config *c)
-{
-    const bool large = (strcmp(c->architecture, "gemma2") == 0 && c->n_layers == 46) ||
-                       (strcmp(c->architecture, "gemma3") == 0 && c->n_layers == 62);
-    return large ? 1.0f / sqrtf((float)c->n_embd / (float)c->n_heads) : 0.0f;
-}
-
-/* How attention and the head make scores: window, scale, soft caps. */
-static tern_status read_scores(tern_config *config, const tern_gguf *g, const tern_family *family, tern_error *err)
-{
-    config->full_period = family->full_period;
-    config->score_scale = score_scale(config);
-    config->score_softcap = family->score_softcap;
-    config->logit_softcap = family->logit_softcap;
-    TERN_TRY(tern_config__maybe_u32(config, g, "attention.sliding_window", &config->window, err));
-    TERN_TRY(tern_config__maybe_u32(config, g, "attention.sliding_window_pattern", &config->full_period, err));
-    TERN_TRY(tern_config__maybe_f32(config, g, "rope.freq_base_swa", &config->rope[1].base, err));
-    TERN_TRY(tern_config__maybe_f32(config, g, "attention.scale", &config->score_scale, err));
-    TERN_TRY(tern_config__maybe_f32(config, g, "attn_logit_softcapping", &config->score_softcap, err));
-    return tern_config__maybe_f32(config, g, "final_logit_softcapping", &config->logit_softcap, err);
 }
 
 /* Granite's. Other families have none of these keys. */
@@ -210,7 +185,7 @@ tern_status tern_config__from_gguf(tern_config *config, const tern_gguf *g, tern
     TERN_TRY(tern_config__experts_from_gguf(&c, family, g, err));
     TERN_TRY(tern_config__maybe_f32(&c, g, "attention.layer_norm_rms_epsilon", &c.rms_eps, err));
     TERN_TRY(tern_config__rope_from_gguf(&c, family, g, err));
-    TERN_TRY(read_scores(&c, g, family, err));
+    TERN_TRY(tern_config__scores_from_gguf(&c, family, g, err));
     TERN_TRY(read_factors(&c, g, family, err));
     TERN_TRY(read_name(&c, g, err));
     TERN_TRY(tern_config__pooling_from_gguf(&c, g, err));

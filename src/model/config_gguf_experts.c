@@ -26,7 +26,7 @@ static tern_status refuse_extras(const tern_config *config, const tern_gguf *g, 
 }
 
 /* llama.cpp's numbers: 1 softmax over all, 3 over those chosen. Its families have their own where nothing is said. */
-static tern_status read_rule(tern_config *config, const tern_gguf *g, tern_error *err)
+static tern_status read_rule(tern_config *config, const tern_family *family, const tern_gguf *g, tern_error *err)
 {
     enum { SOFTMAX = 1, SOFTMAX_CHOSEN = 3 };
     const bool of_chosen = config->route_rule == TERN_ROUTE_SOFTMAX_TOP;
@@ -38,19 +38,44 @@ static tern_status read_rule(tern_config *config, const tern_gguf *g, tern_error
         return tern_fail(err, TERN_UNSUPPORTED, "%s: %u found, %u expected",
                          tern_config__key(config, "expert_gating_func").text, found, wanted);
     TERN_TRY_OPTIONAL(tern_gguf_get_bool(g, tern_config__key(config, "expert_weights_norm").text, &normed, err));
+    if (family->route_normed && !normed)
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: false found, true expected",
+                         tern_config__key(config, "expert_weights_norm").text);
     if (!of_chosen) config->route_rule = normed ? TERN_ROUTE_SOFTMAX_ALL_NORMED : TERN_ROUTE_SOFTMAX_ALL;
     return TERN_OK;
 }
 
-static tern_status read_all(tern_config *config, const tern_gguf *g, tern_error *err)
+/* Of all layers the same; one number stands for all. llama.cpp has 7 where a file does not say, as its family does. */
+static tern_status read_limits(tern_config *config, const tern_gguf *g, tern_error *err)
+{
+    const tern_gguf_key key = tern_config__key(config, "swiglu_clamp_exp");
+    const tern_gguf_kv *kv = tern_gguf_find(g, key.text);
+    if (!kv) return TERN_OK;
+    if (kv->kind != TERN_GGUF_ARRAY) return tern_gguf_get_f32(g, key.text, &config->ffn_limit, err);
+    TERN_TRY(tern_gguf_get_array(g, key.text, TERN_GGUF_F32, &kv, err));
+    if (kv->count != config->n_layers || kv->count == 0)
+        return tern_fail(err, TERN_MALFORMED, "%s: %llu numbers found, one for each of %u layers expected", key.text,
+                         (unsigned long long)kv->count, config->n_layers);
+    config->ffn_limit = tern_load_f32(kv->value.data);
+    for (uint32_t i = 1; i < config->n_layers; i++) {
+        const float limit = tern_load_f32(kv->value.data + i * sizeof(float));
+        if (!(limit == config->ffn_limit))
+            return tern_fail(err, TERN_UNSUPPORTED, "%s: %g in layer 0 and %g in layer %u found, one number expected",
+                             key.text, (double)config->ffn_limit, (double)limit, i);
+    }
+    return TERN_OK;
+}
+
+static tern_status read_all(tern_config *config, const tern_family *family, const tern_gguf *g, tern_error *err)
 {
     if (config->layer_n_ff[0])
         return tern_fail(err, TERN_UNSUPPORTED, "%s: several numbers found, one expected beside experts",
                          tern_config__key(config, "feed_forward_length").text);
     TERN_TRY(tern_gguf_get_u32(g, tern_config__key(config, "expert_used_count").text, &config->n_experts_used, err));
     TERN_TRY(tern_config__maybe_u32(config, g, "expert_feed_forward_length", &config->n_ff, err));
-    TERN_TRY_OPTIONAL(tern_gguf_get_f32(g, TERN_MODEL__SWIGLU_LIMIT, &config->ffn_limit, err));
-    TERN_TRY(read_rule(config, g, err));
+    if (config->activation == TERN_ACT_SWIGLU_CLAMPED) TERN_TRY(read_limits(config, g, err));
+    else TERN_TRY_OPTIONAL(tern_gguf_get_f32(g, TERN_MODEL__SWIGLU_LIMIT, &config->ffn_limit, err));
+    TERN_TRY(read_rule(config, family, g, err));
     return refuse_extras(config, g, err);
 }
 
@@ -65,5 +90,5 @@ tern_status tern_config__experts_from_gguf(tern_config *config, const tern_famil
     if (!*n && family->experts == TERN_EXPERTS_ALL)
         return tern_fail(err, TERN_LIMIT, "%s: 0 found, 1 to %d expected",
                          tern_config__key(config, "expert_count").text, TERN_MAX_EXPERTS);
-    return *n ? read_all(config, g, err) : TERN_OK;
+    return *n ? read_all(config, family, g, err) : TERN_OK;
 }

@@ -11,6 +11,9 @@ typedef struct tern_gguf_key {
 } tern_gguf_key;
 
 tern_gguf_key tern_config__key(const tern_config *config, const char *key);
+/* The value of such a key. Errors: NOT_FOUND, MALFORMED (another type). */
+tern_status tern_config__need_u32(const tern_config *config, const tern_gguf *gguf, const char *key, uint32_t *out,
+                                  tern_error *err);
 /* The value of such a key; without one *out stays as it is. Errors: MALFORMED (another type). */
 tern_status tern_config__maybe_u32(const tern_config *config, const tern_gguf *gguf, const char *key, uint32_t *out,
                                    tern_error *err);
@@ -19,6 +22,10 @@ tern_status tern_config__maybe_f32(const tern_config *config, const tern_gguf *g
 /* How positions become angles. Errors: UNSUPPORTED (another scaling), MALFORMED. */
 tern_status tern_config__rope_from_gguf(tern_config *config, const tern_family *family, const tern_gguf *gguf,
                                         tern_error *err);
+/* How attention and the head make scores: windows, scale, soft caps. Errors: NOT_FOUND (of families that need a key),
+ * MALFORMED, UNSUPPORTED (another pattern of layers). */
+tern_status tern_config__scores_from_gguf(tern_config *config, const tern_family *family, const tern_gguf *gguf,
+                                          tern_error *err);
 /* Experts: how many, how long, how they are chosen. Errors: NOT_FOUND, MALFORMED, UNSUPPORTED. */
 tern_status tern_config__experts_from_gguf(tern_config *config, const tern_family *family, const tern_gguf *gguf,
                                            tern_error *err);

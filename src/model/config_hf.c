@@ -98,7 +98,11 @@ static tern_status refuse_extras(const tern_family *family, const json_t *root, 
     const struct {
         const char *key;
         bool wanted;
-    } switches[] = {{"attention_bias", family->o_bias}, {"mlp_bias", false}, {"use_bidirectional_attention", false}};
+    } switches[] = {{"attention_bias", family->o_bias},
+                    {"mlp_bias", false},
+                    {"use_bidirectional_attention", false},
+                    {"use_qk_norm", family->qk_norm},
+                    {"nope_on_global_attention", family->plain_full}};
     for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
         bool on = switches[i].wanted;
         TERN_TRY_OPTIONAL(tern_json_get_bool(root, switches[i].key, &on, err));

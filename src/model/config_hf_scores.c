@@ -12,7 +12,7 @@ static tern_status read_window(tern_config *config, const tern_family *family, c
     const bool mistral =
         first && (strcmp(first, "MistralForCausalLM") == 0 || strcmp(first, "MixtralForCausalLM") == 0);
     bool used = !family->window_switch;
-    if (!tern_json_has(root, "sliding_window")) return TERN_OK;
+    if (!tern_json_has(root, "sliding_window") && !family->plain_full) return TERN_OK;
     TERN_TRY_OPTIONAL(tern_json_get_bool(root, "use_sliding_window", &used, err));
     if (!used) return TERN_OK;
     if (family->window_switch)
@@ -40,26 +40,16 @@ static tern_status read_type(const json_t *types, size_t i, bool *full, tern_err
 static tern_status read_types(tern_config *config, const json_t *types, tern_error *err)
 {
     const size_t n = json_array_size(types);
-    uint32_t period = 0, n_full = 0;
-    bool full;
-    if (n != config->n_layers)
-        return tern_fail(err, TERN_MALFORMED, "layer_types: %zu found, one for each of %u layers expected", n,
-                         config->n_layers);
-    for (size_t i = 0; i < n; i++) {
-        TERN_TRY(read_type(types, i, &full, err));
-        n_full += full;
-        if (full && !period) period = (uint32_t)i + 1;
-    }
-    for (size_t i = 0; i < n; i++) {
-        TERN_TRY(read_type(types, i, &full, err));
-        if (full != (period && (i + 1) % period == 0))
-            return tern_fail(err, TERN_UNSUPPORTED,
-                             "layer_types: %s found at %zu, full_attention in every %u-th layer alone expected",
-                             full ? "full_attention" : "sliding_attention", i, period);
-    }
-    config->full_period = period;
-    if (n_full == n) config->window = 0;
-    return TERN_OK;
+    bool full[TERN_MAX_LAYERS];
+    uint32_t odd;
+    if (n != config->n_layers || n > TERN_MAX_LAYERS)
+        return tern_fail(err, TERN_MALFORMED, "layer_types: %zu found, one for each of %u layers (at most %d) expected",
+                         n, config->n_layers, TERN_MAX_LAYERS);
+    for (size_t i = 0; i < n; i++) TERN_TRY(read_type(types, i, &full[i], err));
+    if (tern_config__set_full_layers(config, full, &odd)) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED,
+                     "layer_types: %s found at %u, full_attention in every %u-th layer alone expected",
+                     full[odd] ? "full_attention" : "sliding_attention", odd, config->full_period);
 }
 
 static tern_status read_layers(tern_config *config, const tern_family *family, const json_t *root, tern_error *err)
@@ -67,8 +57,12 @@ static tern_status read_layers(tern_config *config, const tern_family *family, c
     const json_t *types = NULL;
     config->full_period = family->full_period;
     TERN_TRY_OPTIONAL(tern_json_get_u32(root, "sliding_window_pattern", &config->full_period, err));
-    TERN_TRY_OPTIONAL(tern_json_get_array(root, "layer_types", &types, err));
-    return types && config->window ? read_types(config, types, err) : TERN_OK;
+    if (family->plain_full) TERN_TRY(tern_json_get_array(root, "layer_types", &types, err));
+    else TERN_TRY_OPTIONAL(tern_json_get_array(root, "layer_types", &types, err));
+    if (types && config->window) TERN_TRY(read_types(config, types, err));
+    if (config->window || !family->plain_full) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED, "layer_types: no sliding_attention found, one expected in models of %s",
+                     config->architecture);
 }
 
 /* 1 / sqrt(query_pre_attn_scalar) */

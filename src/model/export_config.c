@@ -88,13 +88,24 @@ static tern_status add_factors(const tern_config *c, tern_gguf_writer *w, tern_e
     return c->logit_scale > 0 ? add_f32(c, "logit_scale", c->logit_scale, w, err) : TERN_OK;
 }
 
+/* Of each layer, whether it has a window. */
+static tern_status add_window_layers(const tern_config *c, tern_gguf_writer *w, tern_error *err)
+{
+    char key[96];
+    uint8_t each[TERN_MAX_LAYERS];
+    snprintf(key, sizeof key, "%s.attention.sliding_window_pattern", c->architecture);
+    for (uint32_t i = 0; i < c->n_layers; i++) each[i] = tern_config_layer(c, i).window > 0;
+    return tern_gguf_add_array(w, key, TERN_GGUF_BOOL, each, c->n_layers, err);
+}
+
 /* What only some models have. Where a family has a value of its own, 0 is written as well. */
 static tern_status add_scores(const tern_config *c, tern_gguf_writer *w, tern_error *err)
 {
     const tern_family *family = tern_family__find(c->architecture);
     /* llama.cpp tells Phi-4 from Phi-3 by a window of 0 */
     if (c->window || family->any_window) TERN_TRY(add_u32(c, "attention.sliding_window", c->window, w, err));
-    if (c->full_period != family->full_period)
+    if (family->plain_full) TERN_TRY(add_window_layers(c, w, err));
+    else if (c->full_period != family->full_period)
         TERN_TRY(add_u32(c, "attention.sliding_window_pattern", c->full_period, w, err));
     if (c->pooling) TERN_TRY(add_u32(c, "pooling_type", (uint32_t)c->pooling, w, err));
     if (c->score_scale > 0) TERN_TRY(add_f32(c, "attention.scale", c->score_scale, w, err));
@@ -103,6 +114,16 @@ static tern_status add_scores(const tern_config *c, tern_gguf_writer *w, tern_er
     if (c->logit_softcap > 0 || family->logit_softcap > 0)
         TERN_TRY(add_f32(c, "final_logit_softcapping", c->logit_softcap, w, err));
     return TERN_OK;
+}
+
+/* Of each layer, as llama.cpp has it. */
+static tern_status add_limits(const tern_config *c, tern_gguf_writer *w, tern_error *err)
+{
+    char key[96];
+    uint8_t each[TERN_MAX_LAYERS * sizeof(float)];
+    snprintf(key, sizeof key, "%s.swiglu_clamp_exp", c->architecture);
+    for (uint32_t i = 0; i < c->n_layers; i++) tern_store_f32(each + i * sizeof(float), c->ffn_limit);
+    return tern_gguf_add_array(w, key, TERN_GGUF_F32, each, c->n_layers, err);
 }
 
 /* llama.cpp's files of Mixtral have one length; those of other families name an expert's. */
@@ -118,6 +139,7 @@ static tern_status add_experts(const tern_config *c, tern_gguf_writer *w, tern_e
         snprintf(key, sizeof key, "%s.expert_weights_norm", c->architecture);
         TERN_TRY(tern_gguf_add_bool(w, key, false, err));
     }
+    if (c->activation == TERN_ACT_SWIGLU_CLAMPED) return add_limits(c, w, err);
     return c->ffn_limit == family->ffn_limit ? TERN_OK
                                              : tern_gguf_add_f32(w, TERN_MODEL__SWIGLU_LIMIT, c->ffn_limit, err);
 }

@@ -21,6 +21,8 @@ static const tern_family families[] = {
     {"qwen3", TERN_ACT_SILU, .qk_norm = true, .window_switch = true, .rope_base = 10000.0f},
     {"qwen3moe", TERN_ACT_SILU, .qk_norm = true, .window_switch = true, .experts = TERN_EXPERTS_ALL, .expert_ff = true,
      .rope_base = 10000.0f},
+    {"maple", TERN_ACT_SWIGLU_CLAMPED, .qk_norm = true, .full_period = 4, .plain_full = true,
+     .experts = TERN_EXPERTS_ALL, .expert_ff = true, .route_normed = true, .ffn_limit = 7.0f, .rope_base = 10000.0f},
     {"gpt-oss", TERN_ACT_SWIGLU_OAI, .qkv_bias = true, .o_bias = true, .attn_sinks = true, .full_period = 2,
      .yarn_between = true, .experts = TERN_EXPERTS_ALL, .expert_bias = true, .mxfp4 = true,
      .route_rule = TERN_ROUTE_SOFTMAX_TOP, .ffn_limit = 7.0f, .rope_base = 150000.0f},
@@ -49,6 +51,7 @@ static const tern_family_class classes[] = {
     {"Qwen3ForCausalLM", TERN_ACT_SILU, "qwen3", "qwen3"},
     {"Qwen3Model", TERN_ACT_SILU, "qwen3", "qwen3"},
     {"Qwen3MoeForCausalLM", TERN_ACT_SILU, "qwen3moe", "qwen3_moe"},
+    {"MapleForCausalLM", TERN_ACT_SILU, "maple", "maple"},
     {"GptOssForCausalLM", TERN_ACT_SILU, "gpt-oss", "gpt_oss"},
     {"Gemma2ForCausalLM", TERN_ACT_GELU, "gemma2", "gemma2"},
     {"Gemma3ForCausalLM", TERN_ACT_GELU, "gemma3", "gemma3_text"},
@@ -91,16 +94,16 @@ const char *tern_activation_name(tern_activation activation)
 
 const char *tern_family__list(void)
 {
-    return "bitnet-b1.58, bitnet-25, bitnet, llama, granite, smollm3, phi3, qwen2, qwen3, qwen3moe, gpt-oss, gemma2 or "
-           "gemma3";
+    return "bitnet-b1.58, bitnet-25, bitnet, llama, granite, smollm3, phi3, qwen2, qwen3, qwen3moe, maple, gpt-oss, "
+           "gemma2 or gemma3";
 }
 
 const char *tern_family__classes(void)
 {
     return "BitNetForCausalLM, LlamaForCausalLM, MistralForCausalLM, MixtralForCausalLM, GraniteForCausalLM, "
            "SmolLM3ForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM, "
-           "GptOssForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3ForConditionalGeneration, or without a head "
-           "LlamaModel, MistralModel, Qwen2Model, Qwen3Model or Gemma3TextModel";
+           "MapleForCausalLM, GptOssForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3ForConditionalGeneration, "
+           "or without a head LlamaModel, MistralModel, Qwen2Model, Qwen3Model or Gemma3TextModel";
 }
 
 static const tern_family_class *class_named(const char *name)
@@ -140,6 +143,7 @@ void tern_family__set(tern_config *config, const tern_family *family)
 void tern_family__finish(tern_config *config, const tern_family *family)
 {
     if (family->scaled_embd) config->embd_scale = sqrtf((float)config->n_embd);
+    if (family->plain_full) config->plain_period = config->full_period;
     if (config->window == 0) return;
     if (config->rope[1].base == 0) config->rope[1].base = family->window_rope_base;
 }

@@ -66,16 +66,17 @@ typedef struct tern_config {
     /* What frequencies are divided by (LongRoPE, arXiv:2402.13753): in contexts beyond the original one, and in others
      */
     float long_factors[TERN_MAX_PAIRS], short_factors[TERN_MAX_PAIRS];
-    uint32_t rope_dim;     /* RoPE turns so many dimensions of a head, the first ones; 0: all (Phi-3) */
-    uint32_t window;       /* 0: none; positions that a token sees, its own included (Mistral) */
-    uint32_t full_period;  /* every so-many-th layer sees all positions (Gemma 2: 2, Gemma 3: 6); 0: none does */
-    float score_scale;     /* of attention; 0: 1 / sqrt(head_dim) */
+    uint32_t rope_dim; /* RoPE turns so many dimensions of a head, the first ones; 0: all (Phi-3) */
+    uint32_t window;   /* 0: none; positions that a token sees, its own included (Mistral) */
+    uint32_t
+        full_period;   /* every so-many-th layer sees all positions (Gemma 2: 2, Gemma 3: 6, Maple: 4); 0: none does */
+    float score_scale; /* of attention; 0: 1 / sqrt(head_dim) */
     float score_softcap;   /* 0: none */
     float embd_scale;      /* what rows of the embedding table are multiplied with; 0: nothing (Gemma: sqrt(n_embd)) */
     float residual_scale;  /* what each block's result is multiplied with before it is added; 0: nothing (Granite) */
     float logit_scale;     /* what logits are divided by; 0: nothing (Granite) */
     float logit_softcap;   /* of the head; 0: none */
-    uint32_t plain_period; /* every so-many-th layer has no RoPE (SmolLM3: 4); 0: all have it */
+    uint32_t plain_period; /* every so-many-th layer has no RoPE (SmolLM3, Maple: 4); 0: all have it */
     /* Mixtures of experts: all layers have them, and n_ff is the length of one (Mixtral, arXiv:2401.04088) */
     uint32_t n_experts;          /* 0: none */
     uint32_t n_experts_used;     /* of a token */
@@ -325,7 +326,7 @@ tern_status tern_model_write_gguf(const tern_model *model, const char *path, con
 #define TERN_SYNTH_PRESETS                                                                                             \
     "bitnet-2b4t, bitnet-700m, bitnet-3b, bitnet-tiny, falcon3-10b, llama3-8b, llama3.2-1b, qwen3-0.6b, "              \
     "gemma3-270m, gemma3-1b, gemma3-4b, mixtral-8x7b, mixtral-tiny, qwen3-30b-a3b, qwen3moe-tiny, gpt-oss-20b, "       \
-    "gpt-oss-tiny"
+    "gpt-oss-tiny, maple-20b-a1b, maple-tiny"
 
 /* A model of random weights with a valid vocabulary, streamed to a GGUF file: ternary layers (about a third each of -1,
  * 0, +1), or normal numbers where the published model is dense; norms of 1, biases of 0. Deterministic in seed. */

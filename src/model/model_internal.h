@@ -105,10 +105,12 @@ typedef struct tern_family {
     bool norms_from_one;                /* Hugging Face folders hold norms less 1 (Gemma) */
     bool scaled_embd;                   /* rows of the embedding table times sqrt(n_embd) */
     bool multipliers;                   /* factors of embedding, residual sums, scores and logits (Granite) */
+    bool plain_full;                    /* layers that see all positions have no RoPE; files name them one by one */
     bool window_switch;                 /* sliding_window counts only with use_sliding_window, which is refused */
     tern_family_experts experts;
     tern_route_rule route_rule; /* where a file does not say */
     bool expert_ff;             /* an expert's length has a key of its own; another is that of dense layers */
+    bool route_normed;          /* the weights of a token's experts sum to 1, whatever; else as a file says */
     bool expert_bias;           /* as in tern_config; so are o_bias and attn_sinks */
     bool o_bias, attn_sinks;
     bool mxfp4;                         /* Hugging Face folders may hold experts as MXFP4 */
@@ -265,6 +267,9 @@ tern_status tern_config__experts_from_hf(tern_config *config, const tern_family 
                                          tern_error *err);
 /* The feed-forward lengths of all layers, each[n_layers]. */
 void tern_config__set_feed_forward(tern_config *config, const uint32_t *each);
+/* Which of the layers see all positions, full[n_layers]: sets the period, and the window to 0 where all do. False where
+ * it is not every so-many-th: *odd is then the first that does not fit the period, which is set. */
+bool tern_config__set_full_layers(tern_config *config, const bool *full, uint32_t *odd);
 /* `name` is what the model is called when the file does not say. */
 tern_status tern_config__from_hf(tern_config *config, tern_hf_layout *layout, const json_t *root, const char *name,
                                  tern_error *err);

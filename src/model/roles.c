@@ -39,6 +39,8 @@ static const struct {
     {"gpt-oss", TERN_ROLE_FFN_NORM, "blk.%u.post_attention_norm.weight", NULL},
     {"llama", TERN_ROLE_ROUTER, NULL, "model.layers.%u.block_sparse_moe.gate.weight"},
     {"qwen3moe", TERN_ROLE_ROUTER, NULL, "model.layers.%u.mlp.gate.weight"},
+    {"maple", TERN_ROLE_ROUTER, NULL, "model.layers.%u.mlp.gate.weight"},
+    {"maple", TERN_ROLE_TOKEN_EMBD, NULL, "model.word_embeddings.weight"},
 };
 
 static const char *own_name(const tern_config *config, tern_role role, bool gguf)

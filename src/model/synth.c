@@ -224,15 +224,15 @@ static tern_status write_file(maker *m, const char *path, tern_error *err)
     return status;
 }
 
-/* Other numbers of experts than the preset has. */
-static tern_status set_experts(tern_config *config, const tern_synth_options *options, tern_error *err)
+/* Other numbers of layers and of experts than the preset has. */
+static tern_status set_numbers(tern_config *config, const tern_synth_options *options, tern_error *err)
 {
-    if (!options->experts && !options->experts_used) return TERN_OK;
-    if (!config->n_experts)
+    if ((options->experts || options->experts_used) && !config->n_experts)
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "experts in %s: %u with %u used asked for, a preset with experts "
                          "expected",
                          options->preset, options->experts, options->experts_used);
+    if (options->layers) config->n_layers = options->layers;
     if (options->experts) config->n_experts = options->experts;
     if (options->experts_used) config->n_experts_used = options->experts_used;
     if (tern_config__check(config, err) == TERN_OK) return TERN_OK;
@@ -260,8 +260,7 @@ tern_status tern_synth_write(const char *path, const tern_synth_options *options
     bool ternary = true;
     TERN_TRY(tern_synth__preset(options->preset, &config, &ternary, e));
     TERN_TRY(check_gates(&config, options, e));
-    TERN_TRY(set_experts(&config, options, e));
-    if (options->layers) config.n_layers = options->layers;
+    TERN_TRY(set_numbers(&config, options, e));
     maker m = {.config = &config, .options = options, .ternary = ternary, .rng = {options->seed}};
     const tern_encoding *usual = tern_encoding_find(ternary ? TERN_ENC_I2_S : TERN_ENC_Q8_0);
     m.encodings.linear = options->linear ? options->linear : usual;

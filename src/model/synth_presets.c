@@ -18,6 +18,7 @@
                 .beta_fast = 32.0f,                                                                                    \
                 .beta_slow = 1.0f,                                                                                     \
                 .original_ctx = original}
+#define MAPLE            .architecture = "maple", .rms_eps = 1e-6f, .full_period = 4
 #define EXPERTS(n, used) .n_experts = n, .n_experts_used = used
 #define GEMMA            .architecture = "gemma3", .rms_eps = 1e-6f, .tied_head = true, .full_period = 6
 
@@ -83,6 +84,10 @@ static const struct {
      false,
      {GPT_OSS(4096), .window = 128, EXPERTS(32, 4), SHAPE(2880, 24, 64, 8, 64, 2880, 201088, 131072)}},
     {"gpt-oss-tiny", false, {GPT_OSS(8), .window = 16, EXPERTS(8, 4), SHAPE(256, 2, 4, 2, 64, 256, 512, 256)}},
+    {"maple-20b-a1b",
+     true,
+     {MAPLE, .window = 512, .rope_dim = 64, EXPERTS(256, 8), SHAPE(2048, 24, 16, 4, 128, 512, 151936, 131072)}},
+    {"maple-tiny", true, {MAPLE, .window = 16, .rope_dim = 32, EXPERTS(8, 2), SHAPE(256, 4, 4, 2, 64, 256, 512, 256)}},
 };
 
 tern_status tern_synth__preset(const char *name, tern_config *config, bool *ternary, tern_error *err)

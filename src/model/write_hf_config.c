@@ -93,6 +93,7 @@ static void add_scores(json_t *root, const tern_config *c)
         json_array_append_new(types,
                               json_string(tern_config_layer(c, i).window ? "sliding_attention" : "full_attention"));
     json_object_set_new(root, "layer_types", types);
+    if (family->plain_full) json_object_set_new(root, "nope_on_global_attention", json_true());
     if (!family->scaled_embd) return;
     json_object_set_new(root, "query_pre_attn_scalar",
                         c->score_scale > 0 ? number(1.0f / (c->score_scale * c->score_scale))
@@ -116,7 +117,7 @@ static void add_factors(json_t *root, const tern_config *c)
         json_object_set_new(root, "attention_multiplier",
                             number(c->score_scale > 0 ? c->score_scale : 1.0f / sqrtf((float)c->head_dim)));
     }
-    if (!c->plain_period) return;
+    if (!tern_family__find(c->architecture)->plain_period) return;
     json_t *list = json_array();
     for (uint32_t i = 0; i < c->n_layers; i++)
         json_array_append_new(list, json_integer(!tern_config_layer(c, i).plain));

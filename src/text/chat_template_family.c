@@ -22,6 +22,7 @@ static const struct {
     {"qwen2", "<|im_start|>", "chatml"},
     {"qwen3", "<|im_start|>", "qwen"},
     {"qwen3moe", "<|im_start|>", "qwen"},
+    {"maple", "<|im_start|>", "qwen"},
     {"gemma2", "<start_of_turn>", "gemma"},
     {"gemma3", "<start_of_turn>", "gemma"},
 };

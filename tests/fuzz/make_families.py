@@ -74,6 +74,9 @@ FAMILIES = {
     "llama": (YARN, tensors(head=True)),
     "qwen3moe": (EXPERTS, tensors(qk_norm=True, experts=2)),
     "bitnet-25": ({}, tensors(sub_norms=True)),
+    "maple": (EXPERTS | {"attention.sliding_window": 4, "attention.sliding_window_pattern": [True],
+                         "swiglu_clamp_exp": [7.0], "rope.dimension_count": 4},
+              tensors(qk_norm=True, experts=2, head=True)),
 }
 # type: numbers and bytes of a block, of encodings that no other seed has
 ENCODINGS = {6: (32, 22), 12: (256, 144), 13: (256, 176), 14: (256, 210), 30: (1, 2), 35: (256, 66)}
@@ -94,7 +97,8 @@ def value_bytes(value):
     if isinstance(value, int):
         return struct.pack("<II", U32, value)
     if isinstance(value, list):
-        return struct.pack("<IIQ", ARRAY, U32, len(value)) + b"".join(struct.pack("<I", v) for v in value)
+        kind, code = {bool: (BOOL, "B"), float: (F32_KEY, "f")}.get(type(value[0]), (U32, "I"))
+        return struct.pack(f"<IIQ{len(value)}{code}", ARRAY, kind, len(value), *value)
     return struct.pack("<If", F32_KEY, value)
 
 

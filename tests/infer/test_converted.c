@@ -80,6 +80,15 @@ static void experts(void **state)
         test_golden_check_made(*family, test_converted(test_made(*family), NULL, NULL));
 }
 
+/* Maple's layers are numbers in its folder, of one magnitude in each row: ternary types hold them exactly. */
+static void ternary_experts(void **state)
+{
+    (void)state;
+    const tern_engine_params params = {.f32_activations = true};
+    test_golden_check(test_converted(test_made("maple"), "t160", NULL), test_made("maple/golden.safetensors"), &params,
+                      5e-4);
+}
+
 /* f16 keeps what bf16 weights of this size hold; q8_0 to q4_k lose a little, each its share. */
 static void lossy_encodings(void **state)
 {
@@ -146,7 +155,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(trained_model),     cmocka_unit_test(dense_encodings),
     cmocka_unit_test(experts),           cmocka_unit_test(other_families),
     cmocka_unit_test(lossy_encodings),   cmocka_unit_test(blocks_are_their_numbers),
-    cmocka_unit_test(linear_norms),
+    cmocka_unit_test(linear_norms),      cmocka_unit_test(ternary_experts),
 };
 
 TEST_GROUP(converted, "slow", tests);

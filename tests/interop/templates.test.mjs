@@ -72,6 +72,7 @@ const FAMILIES = [
   ['qwen2_5', 'qwen2', 'chatml', true],
   ['qwen3', 'qwen3', 'qwen', true],
   ['qwen3', 'qwen3moe', 'qwen', true],
+  ['qwen3', 'maple', 'qwen', true],
   ['gpt4', 'llama', 'chatml', true],
   ['gptoss', 'gpt-oss', null],
   ['deepseek_v3', 'llama', null],

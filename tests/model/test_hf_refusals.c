@@ -100,6 +100,8 @@ static const struct {
      "hidden_act: \"gelu\" found"},
     {LLAMA "\"hidden_size\": 16", false, 0, TERN_NOT_FOUND, "num_attention_heads"},
     {LLAMA SMALL ", \"attention_bias\": true", false, 0, TERN_UNSUPPORTED, "attention_bias: true found"},
+    {LLAMA SMALL ", \"nope_on_global_attention\": true", false, 0, TERN_UNSUPPORTED,
+     "nope_on_global_attention: true found, false expected"},
     {LLAMA SMALL ", \"mlp_bias\": true", false, 0, TERN_UNSUPPORTED, "mlp_bias: true found"},
     {MISTRAL SMALL ", \"sliding_window\": 0", false, 0, TERN_MALFORMED, "sliding_window: 0 found"},
     {"\"architectures\": [\"Qwen2ForCausalLM\"], \"hidden_act\": \"silu\", \"vocab_size\": 8, \"num_hidden_layers\": "

@@ -133,6 +133,22 @@ static const published rows[] = {
      false,
      {GEMMA3, .embd_scale = 73.32121112f, .score_scale = 0.0771516750f,
       SHAPE(5376, 62, 32, 16, 128, 21504, 262208, 131072)}},
+    {"maple-20b-a1b",
+     false,
+     {.architecture = "maple",
+      .rms_eps = 1e-6f,
+      .activation = TERN_ACT_SWIGLU_CLAMPED,
+      .ffn_limit = 7.0f,
+      .qk_norm = true,
+      .window = 512,
+      .full_period = 4,
+      .plain_period = 4,
+      .rope_dim = 64,
+      .rope[0].base = 1e4f,
+      .n_experts = 256,
+      .n_experts_used = 8,
+      .route_rule = TERN_ROUTE_SOFTMAX_ALL_NORMED,
+      SHAPE(2048, 24, 16, 4, 128, 512, 151936, 131072)}},
 };
 
 static tern_buf text_of(const char *name)
@@ -192,6 +208,10 @@ static void check_rest(const published *p, const tern_config *c, const tern_conf
     SAME(logit_scale);
     SAME(logit_softcap);
     SAME(rope_dim);
+    SAME(n_experts);
+    SAME(n_experts_used);
+    SAME(route_rule);
+    SAME(ffn_limit);
     for (int i = 0; i < TERN_MAX_ROPES; i++) {
         SAME(rope[i].base);
         SAME(rope[i].scaling);
@@ -219,13 +239,18 @@ static void each_is_read(void **state)
     }
 }
 
-/* Presets of `tern synth` are the published shapes; LLaMA's pairs lie as its GGUF files have them. */
+/* Presets of `tern synth` are the published shapes; LLaMA's pairs lie as its GGUF files have them. Maple's folder has
+ * its ternary layers as numbers. */
 static void presets_are_published(void **state)
 {
     (void)state;
     static const struct {
         const char *preset, *file;
-    } pairs[] = {{"falcon3-10b", "falcon3-10b-1.58bit"}, {"gemma3-1b", "gemma3-1b"}, {"gemma3-4b", "gemma3-4b"}};
+        bool ternary;
+    } pairs[] = {{"falcon3-10b", "falcon3-10b-1.58bit", true},
+                 {"gemma3-1b", "gemma3-1b", false},
+                 {"gemma3-4b", "gemma3-4b", false},
+                 {"maple-20b-a1b", "maple-20b-a1b", true}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         size_t at = 0;
         tern_config config;
@@ -234,7 +259,7 @@ static void presets_are_published(void **state)
         assert_ok(tern_synth__preset(pairs[i].preset, &config, &ternary, &hf_err), hf_err);
         check_shapes(&rows[at], &config, &rows[at].config);
         check_rest(&rows[at], &config, &rows[at].config);
-        assert_int_equal(ternary, rows[at].bitnet);
+        assert_int_equal(ternary, pairs[i].ternary);
     }
 }
 

@@ -52,7 +52,7 @@ const char *test_fixture(const char *name)
 const char *const test_made_families[] = {"qwen2",   "qwen3", "mistral",      "granite",
                                           "smollm3", "phi3",  "gemma3-parts", NULL};
 
-const char *const test_made_experts[] = {"qwen3moe", NULL};
+const char *const test_made_experts[] = {"qwen3moe", "maple", NULL};
 
 const char *const test_made_ternary[] = {"qwen3-bitnet", "gemma3-bitnet", NULL};
 

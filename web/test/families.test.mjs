@@ -54,6 +54,7 @@ const families = {
   qwen2: {},
   qwen3: {},
   qwen3moe: {},
+  maple: {},
   mistral: {},
   granite: {},
   smollm3: {},

@@ -4,7 +4,7 @@
 A plain forward pass in double precision, from the published configuration of each family, its modeling file in
 transformers and the papers (Qwen 2: arXiv:2407.10671, biases of q, k and v; Qwen 3: arXiv:2505.09388, a norm of each
 head of q and k; Mistral: arXiv:2310.06825, a window; Gemma 3: arXiv:2503.19786; Phi-3 with LongRoPE: arXiv:2404.14219
-and arXiv:2402.13753; Granite and SmolLM3: their model cards; BitNet embeddings: a norm before each linear layer, ternary
+and arXiv:2402.13753; Granite, SmolLM3 and Maple: their model cards; BitNet embeddings: a norm before each linear layer, ternary
 weights and 8-bit inputs, as microsoft/BitNet's conversion and transformers' BitLinear with use_rms_norm have them; experts and YaRN: arXiv:2401.04088, arXiv:2309.00071). It
 shares no code with Tern. Usage: make.py [FOLDER
 [FAMILY ...]]; the same numbers each time.
@@ -68,9 +68,16 @@ FAMILIES = {
     "llama-heads": SMALLER | dict(architectures=["LlamaForCausalLM"], model_type="llama", hidden_act="silu",
                                   rope_theta=10000.0, tie_word_embeddings=True, attention_bias=False, mlp_bias=False,
                                   num_hidden_layers=2, hidden_size=80, head_dim=None),
+    "maple": SMALLER | dict(architectures=["MapleForCausalLM"], model_type="maple", hidden_act="silu",
+                            rope_theta=10000.0, partial_rotary_factor=0.5, tie_word_embeddings=False, use_qk_norm=True,
+                            head_dim=24, num_hidden_layers=5, sliding_window=6, nope_on_global_attention=True,
+                            layer_types=["sliding_attention"] * 3 + ["full_attention", "sliding_attention"],
+                            num_experts=8, num_experts_per_tok=3, moe_intermediate_size=16, norm_topk_prob=True,
+                            num_shared_experts=0),
 }
 GEMMA3 = dict(rms_norm_eps=1e-6, rope_theta=1000000.0, rope_local_base_freq=10000.0, tie_word_embeddings=True,
               hidden_activation="gelu_pytorch_tanh", sliding_window_pattern=6)
+MAPLE_LIMIT = 7  # of the halves of its gate, a number of its modeling file
 
 
 def bf16(x):
@@ -109,8 +116,9 @@ class Model:
         self.rotated = int(self.dim * c.get("partial_rotary_factor", 1))
         q, kv = self.heads * self.dim, self.kv_heads * self.dim
         one = 0 if self.gemma else 1  # Gemma stores its norms less 1
-        joined = c["model_type"] == "phi3"
-        self.add("model.embed_tokens.weight", [c["vocab_size"], n])
+        joined, self.maple = c["model_type"] == "phi3", c["model_type"] == "maple"
+        self.embedding = "model.word_embeddings" if self.maple else "model.embed_tokens"
+        self.add(self.embedding + ".weight", [c["vocab_size"], n])
         for i in range(c["num_hidden_layers"]):
             at = f"model.layers.{i}."
             self.add(at + "input_layernorm.weight", [n], one)
@@ -122,7 +130,7 @@ class Model:
                 self.add(f"{at}self_attn.{name}_proj.weight", [rows, n])
                 if c["model_type"] == "qwen2":
                     self.add(f"{at}self_attn.{name}_proj.bias", [rows])
-            if c["model_type"].startswith("qwen3") or self.gemma:
+            if c["model_type"].startswith("qwen3") or self.gemma or self.maple:
                 self.add(at + "self_attn.q_norm.weight", [self.dim], one)
                 self.add(at + "self_attn.k_norm.weight", [self.dim], one)
             self.add(at + "self_attn.o_proj.weight", [n, q])
@@ -156,11 +164,17 @@ class Model:
             self.add(f"{at}mlp.experts.{e}.up_proj.weight", [ff, n])
             self.add(f"{at}mlp.experts.{e}.down_proj.weight", [n, ff])
 
+    def ternary_row(self, name, n):
+        """Maple's: a scale times -1, 0 (of either sign) or 1; gates and ups are large enough to meet the limit."""
+        scale = self.random.uniform(0.2, 0.9) if name.endswith(("gate_proj.weight", "up_proj.weight")) else 0.1
+        return [scale * self.random.choice((-1, -0.0, 0, 1, 1, -1)) for _ in range(n)]
+
     def add(self, name, shape, middle=0):
         """Rows of numbers around `middle`, as bfloat16 holds them."""
-        rows, bits = [], []
+        rows, bits, ternary = [], [], self.maple and name.endswith("_proj.weight")
         for _ in range(shape[0] if len(shape) > 1 else 1):
-            row = [bf16(middle + self.random.gauss(0, 0.1)) for _ in range(shape[-1])]
+            row = [bf16(v) for v in self.ternary_row(name, shape[-1])] if ternary else [
+                bf16(middle + self.random.gauss(0, 0.1)) for _ in range(shape[-1])]
             rows.append([value for value, _ in row])
             bits += [b for _, b in row]
         self.weights[name] = rows if len(shape) > 1 else rows[0]
@@ -198,6 +212,8 @@ class Model:
         c = self.config
         if self.gemma and (layer + 1) % c["sliding_window_pattern"] == 0:
             return None
+        if self.maple and c["layer_types"][layer] == "full_attention":
+            return None
         return c["sliding_window"] if c.get("use_sliding_window", True) and c.get("sliding_window") else None
 
     def angles(self, layer, position, long):
@@ -206,6 +222,8 @@ class Model:
         base, factors, size = c["rope_theta"], [1] * pairs, 1
         scaling = c.get("rope_scaling") or {}
         if c.get("no_rope_layers") and not c["no_rope_layers"][layer]:
+            return [0] * pairs, 1
+        if self.maple and not self.window(layer):
             return [0] * pairs, 1
         if self.gemma and self.window(layer):
             base, scaling = c["rope_local_base_freq"], {}
@@ -267,6 +285,8 @@ class Model:
 
     def ffn(self, at, x):
         gate, up = self.linear(at + "gate_proj", x), self.linear(at + "up_proj", x)
+        if self.maple:
+            gate, up = [min(g, MAPLE_LIMIT) for g in gate], [max(-MAPLE_LIMIT, min(MAPLE_LIMIT, u)) for u in up]
         return self.linear(at + "down_proj", [self.activation(g) * u for g, u in zip(gate, up)])
 
     def experts(self, at, x):
@@ -295,13 +315,13 @@ class Model:
         """The logits of all tokens, and the hidden states: the embedding's, each layer's, the last one normed."""
         c = self.config
         scale = math.sqrt(c["hidden_size"]) if self.gemma else c.get("embedding_multiplier", 1)
-        rows = [[scale * x for x in self.weights["model.embed_tokens.weight"][i]] for i in ids]
+        rows = [[scale * x for x in self.weights[self.embedding + ".weight"][i]] for i in ids]
         hidden = [rows]
         for i in range(c["num_hidden_layers"]):
             rows = self.layer(i, rows, long)
             hidden.append(rows)
         hidden[-1] = [self.norm("model.norm", x) for x in rows]
-        head = "model.embed_tokens" if c["tie_word_embeddings"] else "lm_head"
+        head = self.embedding if c["tie_word_embeddings"] else "lm_head"
         return [[y / c.get("logits_scaling", 1) for y in self.linear(head, x)] for x in hidden[-1]], hidden
 
 

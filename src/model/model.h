@@ -66,11 +66,10 @@ typedef struct tern_config {
     /* What frequencies are divided by (LongRoPE, arXiv:2402.13753): in contexts beyond the original one, and in others
      */
     float long_factors[TERN_MAX_PAIRS], short_factors[TERN_MAX_PAIRS];
-    uint32_t rope_dim; /* RoPE turns so many dimensions of a head, the first ones; 0: all (Phi-3) */
-    uint32_t window;   /* 0: none; positions that a token sees, its own included (Mistral) */
-    uint32_t
-        full_period;   /* every so-many-th layer sees all positions (Gemma 2: 2, Gemma 3: 6, Maple: 4); 0: none does */
-    float score_scale; /* of attention; 0: 1 / sqrt(head_dim) */
+    uint32_t rope_dim;     /* RoPE turns so many dimensions of a head, the first ones; 0: all (Phi-3) */
+    uint32_t window;       /* 0: none; positions that a token sees, its own included (Mistral) */
+    uint32_t full_period;  /* every so-many-th layer sees all positions (Gemma 2: 2, Maple: 4); 0: none does */
+    float score_scale;     /* of attention; 0: 1 / sqrt(head_dim) */
     float score_softcap;   /* 0: none */
     float embd_scale;      /* what rows of the embedding table are multiplied with; 0: nothing (Gemma: sqrt(n_embd)) */
     float residual_scale;  /* what each block's result is multiplied with before it is added; 0: nothing (Granite) */

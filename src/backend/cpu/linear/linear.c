@@ -16,9 +16,7 @@ enum {
     TOKEN_RUN = 64              /* tokens that share the decoding of a dense weight */
 };
 
-/* Rows of a task whose weight takes so many bytes in all: each thread has as many tasks as another, where tasks are
- * few.
- */
+/* Rows of a task whose weight takes so many bytes in all. Where tasks are few all threads have as many. */
 static uint32_t rows_of_bytes(uint32_t rows, size_t total, uint32_t step, uint32_t n_threads)
 {
     size_t bytes = total / MATRIX_TASKS, row = total / rows ? total / rows : 1;

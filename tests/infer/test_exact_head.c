@@ -1,7 +1,9 @@
-/* `--head exact`: every logit that is given has the full head's bits, and the wanted highest are always given. */
+/* `--head exact`: every logit that is given has the full head's bits (on GPUs its number, to the rounding of a sum),
+ * and the wanted highest are always given. */
 #include "infer/batch_cases.h"
 #include "support/golden.h"
 #include "support/logits.h"
+#include "support/op_case.h"
 #include "support/test.h"
 
 #include <math.h>
@@ -11,15 +13,24 @@
 
 enum { N_TOKENS = 40, N_TOKENS_QUICK = 10 };
 
+/* Of the group that runs: NULL is the CPU. */
+static const char *backend_name;
+
+static tern_status open_status(tern_engine **engine, const char *path, const char *head, bool exact, tern_error *err)
+{
+    tern_model *model;
+    tern_engine_params params = {.backend = {.name = backend_name, .n_threads = 2},
+                                 .head = head ? tern_encoding_by_name(head) : NULL,
+                                 .head_exact = exact};
+    assert_ok(tern_model_open(&model, path, &(tern_model_options){.no_tokenizer = true}, err), *err);
+    return tern_engine_open(engine, model, &params, err);
+}
+
 static tern_engine *open_engine(const char *path, const char *head, bool exact)
 {
     tern_error err = {0};
-    tern_model *model;
     tern_engine *engine;
-    tern_engine_params params = {
-        .backend = {.n_threads = 2}, .head = head ? tern_encoding_by_name(head) : NULL, .head_exact = exact};
-    assert_ok(tern_model_open(&model, path, &(tern_model_options){.no_tokenizer = true}, &err), err);
-    assert_ok(tern_engine_open(&engine, model, &params, &err), err);
+    assert_ok(open_status(&engine, path, head, exact, &err), err);
     return engine;
 }
 
@@ -42,12 +53,14 @@ static float nth_highest(const float *logits, uint32_t n_vocab, uint32_t n)
 
 static uint32_t compare(const float *full, const float *screened, uint32_t n_vocab, uint32_t wanted)
 {
-    float least = nth_highest(full, n_vocab, wanted);
+    const float least = nth_highest(full, n_vocab, wanted), rounding = 1e-5f * fabsf(nth_highest(full, n_vocab, 1));
     uint32_t n_left_out = 0;
     for (uint32_t r = 0; r < n_vocab; r++) {
         if (screened[r] == -INFINITY) {
-            assert_true(full[r] < least);
+            assert_true(full[r] < (backend_name ? least + rounding : least));
             n_left_out++;
+        } else if (backend_name) {
+            assert_true(fabsf(screened[r] - full[r]) <= rounding);
         } else {
             assert_memory_equal(&screened[r], &full[r], sizeof(float));
         }
@@ -100,10 +113,11 @@ static void untied(void **state)
 /* Rows of a step that gives several, as a draft does that is verified. */
 static void several_tokens(void **state)
 {
-    enum { N = 11, WANTED = 3 };
+    enum { MOST = 11, WANTED = 3 };
+    const uint32_t N = backend_name ? 4 : MOST; /* a GPU reads the table for more */
     tern_error err = {0};
     tern_rng rng = {.state = 8};
-    int32_t ids[N];
+    int32_t ids[MOST];
     tern_engine *engines[2];
     tern_session *sessions[2];
     (void)state;
@@ -113,7 +127,7 @@ static void several_tokens(void **state)
         assert_ok(tern_session_open(&sessions[i], engines[i], &params, &err), err);
     }
     const uint32_t n_vocab = tern_engine_config(engines[0])->n_vocab;
-    for (int i = 0; i < N; i++) ids[i] = (int32_t)tern_rng_below(&rng, n_vocab);
+    for (uint32_t i = 0; i < N; i++) ids[i] = (int32_t)tern_rng_below(&rng, n_vocab);
     tern_session_set_n_top(sessions[1], WANTED);
     for (int i = 0; i < 2; i++) assert_ok(tern_session_append_all(sessions[i], ids, N, &err), err);
     for (uint32_t t = 0; t < N; t++)
@@ -190,7 +204,8 @@ static void samplers(void **state)
             assert_memory_equal(texts[0].ids, texts[1].ids, sizeof texts[0].ids);
         }
         /* a sum takes much of a table where a distribution is flat, as a small model's is */
-        assert_true((double)bytes[1] < (double)bytes[0] * (tern_logits_needed_by(&cases[c]).tail > 0 ? 1.1 : 0.7));
+        if (!backend_name)
+            assert_true((double)bytes[1] < (double)bytes[0] * (tern_logits_needed_by(&cases[c]).tail > 0 ? 1.1 : 0.7));
     }
     for (int i = 0; i < 2; i++) tern_engine_close(engines[i]);
 }
@@ -228,4 +243,67 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(tied_bf16),      cmocka_unit_test(requantised), cmocka_unit_test(untied),
 };
 
+/* A device that chooses the tokens itself takes what was left out for no candidate. */
+static void chosen_on_the_device(void **state)
+{
+    static const tern_sampler_params cases[] = {{0, 0, 1, 0, 1, 1, 0, 0, 0, 0, NULL, 0},
+                                                {0.8f, 40, 0.95f, 0.02f, 1, 1, 0, 0, 0, 0, NULL, 0},
+                                                {1, 64, 1, 0, 1, 1, 0, 0, 0, 0, NULL, 0}};
+    tern_engine *engines[2];
+    (void)state;
+    for (int i = 0; i < 2; i++) engines[i] = open_engine(test_model("tiny-stories-bitnet"), NULL, i);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (uint32_t seed = 0; seed < N_SEEDS; seed++) {
+            tern_sampler_params p = cases[c];
+            text texts[2];
+            p.seed = seed;
+            for (int i = 0; i < 2; i++) write_text(engines[i], &p, 0, &texts[i]);
+            assert_memory_equal(texts[0].ids, texts[1].ids, sizeof texts[0].ids);
+        }
+    for (int i = 0; i < 2; i++) tern_engine_close(engines[i]);
+}
+
+/* A screen that takes no fewer bytes than the table is refused, and a backend without screens says so. */
+static void refusals(void **state)
+{
+    tern_error err = {0};
+    tern_engine *engine = NULL;
+    tern_session *session = NULL;
+    (void)state;
+    tern_status status = open_status(&engine, test_model("tiny-stories-bitnet"), "q8_0", true, &err);
+    if (status == TERN_OK) status = tern_session_open(&session, engine, &(tern_session_params){.n_ctx = 32}, &err);
+    assert_int_equal(status, TERN_UNSUPPORTED);
+    assert_non_null(strstr(err.message, strcmp(backend_name, "cuda") == 0 ? "q8_0" : "it computes the whole table"));
+    tern_engine_close(engine);
+}
+
+static int on_gpu(void **state)
+{
+    (void)state;
+    backend_name = test_gpu_name();
+    return 0;
+}
+
+static int on_cpu(void **state)
+{
+    (void)state;
+    backend_name = NULL;
+    return 0;
+}
+
+/* Of the GPUs CUDA has screens. */
+static void screens(void **state)
+{
+    if (strcmp(backend_name, "cuda") != 0) return;
+    tied_bf16(state);
+    untied(state);
+    several_tokens(state);
+    samplers(state);
+    chosen_on_the_device(state);
+    batches(state);
+}
+
+static const struct CMUnitTest gpu_tests[] = {cmocka_unit_test(refusals), cmocka_unit_test(screens)};
+
 TEST_GROUP(exact_head, "", tests);
+TEST_GROUP(exact_head_gpu, "devices", gpu_tests, .setup = on_gpu, .teardown = on_cpu);

@@ -27,6 +27,7 @@ tern_status tern_cuda__buffer_make(tern_cuda *cuda, uint64_t bytes, tern_buffer 
 void tern_cuda__buffer_free(tern_buffer *buffer)
 {
     if (!buffer) return;
+    tern_cuda__buffer_free(buffer->screen);
     cudaFree(buffer->data);
     tern_free(buffer);
 }

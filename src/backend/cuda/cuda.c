@@ -217,6 +217,7 @@ tern_status tern_cuda_open(tern_backend **backend, const tern_cuda_options *opti
                                           .max_steps = TERN_SAMPLE_MAX_STEPS,
                                           .samples_rows = true,
                                           .groups_rows = true,
+                                          .screens = true,
                                           .cache_blocks = TERN_CUDA_BLOCK_HEADS,
                                           .copies_weights = true};
     if (status == TERN_OK) *backend = &cuda->base;

@@ -7,6 +7,7 @@
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/linear/product.h"
+#include "backend/cuda/linear/screen.h"
 #include "backend/cuda/training/training.h"
 #include "backend/cuda/walk/walk.h"
 #include "backend/gpu/workers.h"
@@ -20,7 +21,9 @@ enum {
 struct tern_buffer {
     uint8_t *data; /* on the device */
     uint64_t bytes;
-    tern_gpu_layout layout; /* weights */
+    tern_gpu_layout layout;     /* weights */
+    struct tern_buffer *screen; /* of an output table, once a graph has asked for it: its memory */
+    tern_cuda_screen_table screen_table;
 };
 
 typedef struct tern_cuda {
@@ -58,6 +61,7 @@ typedef struct tern_cuda_launch {
         tern_cuda_elements elements;
         tern_cuda_route route;
         tern_cuda_linear linear;
+        tern_cuda_screened screened;
         tern_cuda_rope rope;
         tern_cuda_attention attention;
         tern_cuda_sample sample;
@@ -170,6 +174,13 @@ void tern_cuda__lower_linear(const tern_prepared *p, const tern_op *op, tern_cud
 /* The kernel of a LINEAR that has its operands. */
 void tern_cuda__choose_product(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 tern_status tern_cuda__linear_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
+/* ---- linear/screen.c */
+tern_status tern_cuda__screen_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
+/* Makes the screens of a graph's tables that have none yet. */
+tern_status tern_cuda__screens_make(tern_cuda *cuda, const tern_prepared *p, tern_error *err);
+size_t tern_cuda__screen_scratch(const tern_op *op);
+/* Of a LINEAR that has been lowered. */
+void tern_cuda__lower_screened(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_rope(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_kv_write(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_rope_kv(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);

@@ -168,6 +168,7 @@ cudaError_t tern_cuda_run_attention(const tern_cuda_attention *p, cudaStream_t s
 typedef struct tern_cuda_sample {
     const float *logits;
     uint32_t n_vocab;
+    bool screened; /* -inf: a logit that is not wanted */
     uint32_t *counts, *positions, *tokens;
     int32_t *ids;
     void *sampler;             /* tern_sample_params */
@@ -189,6 +190,7 @@ typedef struct tern_cuda_sample_rows {
     tern_cuda_count count;
     tern_cuda_rows logits;
     uint32_t n_vocab, slices;
+    bool screened;                         /* as above */
     const tern_cuda_row_sampler *samplers; /* [rows] */
     uint32_t *tokens;                      /* [rows] */
     unsigned long long *found;             /* scratch: [rows][slices][TERN_SAMPLE_MAX_TOP_K] */

@@ -31,6 +31,7 @@ tern_status tern_cuda__supports(tern_backend *b, const tern_graph *graph, const 
 static size_t scratch_bytes(const tern_graph *graph, const tern_op *op)
 {
     if (op->kind == TERN_OP_SAMPLE) return tern_cuda__sample_scratch(graph, op);
+    if (op->screened) return tern_cuda__screen_scratch(op);
     const size_t partials = tern_cuda__attention_partials(graph, op) * sizeof(float);
     return partials ? partials : tern_cuda__training_scratch(graph, op);
 }
@@ -45,6 +46,7 @@ static tern_status allocate(tern_cuda *cuda, tern_prepared *p, tern_error *err)
     p->launches = tern_calloc(p->graph->n_ops, sizeof *p->launches);
     if (!p->launches) return tern_fail_alloc(err, p->graph->n_ops * sizeof *p->launches);
     if (scratch) TERN_TRY(tern_cuda__status(cudaMalloc(&p->scratch, scratch), "scratch memory", err));
+    TERN_TRY(tern_cuda__screens_make(cuda, p, err));
     TERN_TRY(tern_cuda__walking_make(cuda, p, err));
     if (!cuda->profile) return TERN_OK;
     p->profile_rows = tern_calloc(p->graph->n_ops, sizeof *p->profile_rows);

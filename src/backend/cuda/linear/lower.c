@@ -8,11 +8,11 @@ static cudaError_t run(const void *params, cudaStream_t stream)
 
 tern_status tern_cuda__linear_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
 {
-    const char *what = op->screened           ? "a screened head (--head exact)"
-                       : op->int8_blocks      ? "int8 by blocks (--activations int8)"
+    const char *what = op->int8_blocks        ? "int8 by blocks (--activations int8)"
                        : op->norm_weight.cols ? "a norm"
                                               : NULL;
     if (what) return tern_fail(err, TERN_UNSUPPORTED, "cuda: linear with %s", what);
+    if (op->screened) TERN_TRY(tern_cuda__screen_supports(graph, op, err));
     for (uint32_t i = 0; i < op->n_parts; i++) {
         const tern_weight *w = graph->values[op->in[TERN_LINEAR_W + i].value].weight;
         if (w && tern_cuda__is_q8(graph, op->in[TERN_LINEAR_X]) && !w->encoding->ternary)
@@ -60,4 +60,5 @@ void tern_cuda__lower_linear(const tern_prepared *p, const tern_op *op, tern_cud
     }
     if (op->route.cols) take_route(p, op, out);
     tern_cuda__choose_product(p, op, out);
+    if (op->screened) tern_cuda__lower_screened(p, op, out);
 }

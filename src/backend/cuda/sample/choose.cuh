@@ -29,9 +29,12 @@ static __device__ float logit_of(uint32_t key)
 /* Of what: logits, or what blocks have found among them. */
 struct logits_of {
     const float *logits;
+    bool screened;
     __device__ candidate at(uint32_t id) const
     {
-        return (candidate)key_of(__ldcg(logits + id)) << 32 | (uint32_t)~id;
+        const float logit = __ldcg(logits + id);
+        if (screened && __float_as_uint(logit) == 0xff800000u) return 0;
+        return (candidate)key_of(logit) << 32 | (uint32_t)~id;
     }
 };
 

@@ -16,6 +16,15 @@ static uint32_t *written(const tern_prepared *p, tern_view view)
     return (uint32_t *)(void *)tern_cuda__address(p, view.value);
 }
 
+/* Whether rows of the logits may be left out. */
+static bool is_screened(const tern_graph *graph, tern_view logits)
+{
+    for (size_t i = 0; i < graph->n_ops; i++)
+        if (graph->ops[i].kind == TERN_OP_LINEAR && graph->ops[i].out.value == logits.value)
+            return graph->ops[i].screened;
+    return false;
+}
+
 enum { MOST_SLICES = 16, SLICE_IDS = 2048 };
 
 static uint32_t slices_of(const tern_op *op)
@@ -44,6 +53,7 @@ static void lower_rows(const tern_prepared *p, const tern_op *op, tern_cuda_laun
         .logits = tern_cuda__rows(p, logits),
         .n_vocab = logits.cols,
         .slices = slices_of(op),
+        .screened = is_screened(p->graph, logits),
         .samplers = (const tern_cuda_row_sampler *)(const void *)written(p, op->in[TERN_SAMPLE_SAMPLER]),
         .tokens = written(p, op->out),
         .found = p->scratch};
@@ -58,6 +68,7 @@ void tern_cuda__lower_sample(const tern_prepared *p, const tern_op *op, tern_cud
     }
     out->params.sample = (tern_cuda_sample){.logits = tern_cuda__rows(p, logits).data,
                                             .n_vocab = logits.cols,
+                                            .screened = is_screened(p->graph, logits),
                                             .counts = written(p, op->in[TERN_SAMPLE_COUNTS]),
                                             .positions = written(p, op->in[TERN_SAMPLE_POSITIONS]),
                                             .tokens = written(p, op->out),

@@ -23,7 +23,7 @@ static __global__ void __launch_bounds__(block_threads::threads) find_in_slice(t
     if (top_k == 0) return;
     candidate *found = p.found + ((size_t)row * gridDim.x + blockIdx.x) * MOST;
     const id_range range = {min(from, p.n_vocab), min(from + each, p.n_vocab)};
-    find_best<block_threads>(logits_of{p.logits.data + (size_t)row * p.logits.stride}, range, top_k, room, found);
+    find_best<block_threads>(logits_of{p.logits.data + (size_t)row * p.logits.stride, p.screened}, range, top_k, room, found);
 }
 
 static __global__ void __launch_bounds__(block_threads::threads) choose(tern_cuda_sample_rows p)

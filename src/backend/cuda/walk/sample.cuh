@@ -43,7 +43,7 @@ static __device__ __forceinline__ void walk_sample(const walker &w, const tern_c
     const uint32_t top_k = min(__ldcg(&c->top_k), (uint32_t)MOST);
     if (__ldcg(p.counts + 1) == 0 || top_k == 0) return;
     const walk_share mine = share_of(p.n_vocab, p.each);
-    find_best<walk_threads>(logits_of{p.logits}, {mine.from, mine.to}, top_k, room, p.found + blockIdx.x * top_k);
+    find_best<walk_threads>(logits_of{p.logits, p.screened}, {mine.from, mine.to}, top_k, room, p.found + blockIdx.x * top_k);
     if (!is_last_block(w, p.done, gridDim.x)) return;
     find_best<walk_threads>(found_of{p.found}, {0, gridDim.x * top_k}, top_k, room, found);
     const cuts cut = {c->temperature, c->top_p, c->min_p, c->draws[c->n_done]};

@@ -273,6 +273,12 @@ if(TERN_PYTHON AND TERN_MPI_FOUND AND MPIEXEC_EXECUTABLE AND NOT TERN_SANITIZE)
     ${PROJECT_SOURCE_DIR}/models/stories.gguf ${PROJECT_SOURCE_DIR}/../shared/fixtures)
   add_test(NAME ranks_training COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/ranks/test_training.py ${MPIEXEC_EXECUTABLE}
     $<TARGET_FILE:tern> ${PROJECT_SOURCE_DIR}/models/stories.gguf ${PROJECT_SOURCE_DIR}/../shared/fixtures)
+  if(TERN_SERVE_FOUND)
+    add_test(NAME ranks_serve COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/ranks/test_serve.py ${MPIEXEC_EXECUTABLE}
+      $<TARGET_FILE:tern> ${PROJECT_SOURCE_DIR}/models/stories.gguf)
+    set_tests_properties(ranks_serve PROPERTIES TIMEOUT 900 LABELS checks RUN_SERIAL ON ENVIRONMENT
+      "${TERN_TEST_ENVIRONMENT};PYTHONDONTWRITEBYTECODE=1")
+  endif()
   set_tests_properties(ranks ranks_training PROPERTIES TIMEOUT 900 LABELS checks RUN_SERIAL ON ENVIRONMENT
     "${TERN_TEST_ENVIRONMENT};PYTHONDONTWRITEBYTECODE=1")
   add_dependencies(tests tern_mpi)

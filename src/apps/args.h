@@ -56,11 +56,13 @@ typedef enum tern_ranked {
 
 typedef struct tern_command {
     const char *name;
-    const char *usage;                       /* what follows the name */
-    const char *summary;                     /* one line */
-    const char *detail;                      /* more lines, or NULL */
-    const tern_flag_group *groups;           /* ends with one without flags */
-    tern_ranked ranks;                       /* whether several processes may run it together (apps/ranks.h) */
+    const char *usage;             /* what follows the name */
+    const char *summary;           /* one line */
+    const char *detail;            /* more lines, or NULL */
+    const tern_flag_group *groups; /* ends with one without flags */
+    tern_ranked ranks;             /* whether several processes may run it together (apps/ranks.h) */
+    /* What another rank than 0 opens, where that is no options->model: the options to follow with. NULL: these */
+    tern_status (*followed)(const tern_options *options, tern_options *followed, tern_error *err);
     uint32_t min_args, max_args;             /* words that are no flags */
     void (*defaults)(tern_options *options); /* may be NULL: all zero */
     /* Does the work; an error is printed by the caller. CANCELLED after Ctrl-C. */

@@ -11,6 +11,7 @@
 #include "apps/generation.h"
 #include "apps/hub.h"
 #include "apps/open.h"
+#include "apps/ranks.h"
 #include "apps/serve_flags.h"
 #include "base/show.h"
 #if TERN_SERVE
@@ -212,6 +213,14 @@ static int activated_fd(void)
     return pid && n && strtol(pid, NULL, 10) == (long)getpid() && strtol(n, NULL, 10) >= 1 ? FIRST_FD : 0;
 }
 
+static tern_status check_ranks(const serving *s, tern_error *err)
+{
+    const tern_ranks *ranks = tern_app_ranks();
+    if (!ranks || s->how.n_models == 1) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED, "%u models in %u processes: one model expected", s->how.n_models,
+                     tern_ranks_count(ranks));
+}
+
 static tern_status prepare(serving *s, tern_error *err)
 {
     const tern_options *o = s->options;
@@ -247,6 +256,7 @@ static tern_status prepare(serving *s, tern_error *err)
     TERN_TRY(read_cache(o->serve.cache, &s->how.batch.cache_bytes, err));
     TERN_TRY(tern_app_check_device(o, err));
     TERN_TRY(find_models(s, err));
+    TERN_TRY(check_ranks(s, err));
     TERN_TRY(read_keys(s, err));
     TERN_TRY(read_file(o->serve.tls_cert, &s->cert, &s->how.tls_cert, err));
     TERN_TRY(read_file(o->serve.tls_key, &s->key, &s->how.tls_key, err));
@@ -304,6 +314,16 @@ static tern_status serve(serving *s, tern_error *err)
     return TERN_OK;
 }
 
+/* The model that rank 0 opens. What is found stays for as long as the process runs. */
+static tern_status followed(const tern_options *o, tern_options *out, tern_error *err)
+{
+    static serving found;
+    found.options = o;
+    TERN_TRY(find_models(&found, err));
+    out->model = found.models[0].path;
+    return TERN_OK;
+}
+
 static tern_status run(const tern_options *o, tern_error *err)
 {
     if (TERN_STATIC && o->serve.tls_cert)
@@ -323,6 +343,14 @@ static tern_status run(const tern_options *o, tern_error *err)
     return status;
 }
 #else
+static tern_status followed(const tern_options *o, tern_options *out, tern_error *err)
+{
+    (void)o;
+    (void)out;
+    (void)err;
+    return TERN_OK;
+}
+
 static tern_status run(const tern_options *o, tern_error *err)
 {
     (void)o;
@@ -339,6 +367,8 @@ const tern_command tern_command_serve = {
     .detail = "Clients of the APIs of OpenAI, Ollama, Anthropic and llama.cpp's server can talk to it "
               "(docs/guides/serving.md).",
     .groups = groups,
+    .ranks = TERN_RANKED_FOLLOWED,
+    .followed = followed,
     .defaults = defaults,
     .run = run,
 };

@@ -43,10 +43,12 @@ tern_status tern_app_join(const tern_command *command, tern_error *err)
     return tern_ranks_open(&ranks, err);
 }
 
-static tern_status follow(const tern_options *options, tern_error *err)
+static tern_status follow(const tern_command *command, const tern_options *options, tern_error *err)
 {
     tern_engine *engine;
-    TERN_TRY(tern_app_open_engine(&engine, options, false, err));
+    tern_options o = *options;
+    if (command->followed) TERN_TRY(command->followed(options, &o, err));
+    TERN_TRY(tern_app_open_engine(&engine, &o, false, err));
     const tern_status status = tern_engine_follow(engine, err);
     tern_engine_close(engine);
     return status;
@@ -54,7 +56,7 @@ static tern_status follow(const tern_options *options, tern_error *err)
 
 tern_status tern_app_run_ranked(const tern_command *command, const tern_options *options, tern_error *err)
 {
-    if (!tern_app_is_first() && !together) return follow(options, err);
+    if (!tern_app_is_first() && !together) return follow(command, options, err);
     return command->run(options, err);
 }
 

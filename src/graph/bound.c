@@ -126,9 +126,8 @@ static tern_status tell(const tern_bound_graph *bound, uint32_t n_steps, tern_er
 {
     tern_ranks *ranks = bound->ranks;
     if (!ranks || ranks->rank != 0) return TERN_OK;
-    const tern_bound_message message = {.what = TERN_TOLD_START, .number = bound->number, .n_steps = n_steps};
-    TERN_TRY(ranks->tell(ranks, &message, sizeof message, err));
-    return ranks->tell(ranks, bound->staging, tern_size_of(bound->graph->param_bytes), err);
+    const tern_bound_message message = {.what = TERN_TOLD_START, .number = bound->number, .n = n_steps};
+    return ranks->tell(ranks, &message, sizeof message, bound->staging, tern_size_of(bound->graph->param_bytes), err);
 }
 
 tern_status tern_bound_start(const tern_bound_graph *bound, uint32_t n_steps, tern_error *err)

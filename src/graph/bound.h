@@ -32,12 +32,28 @@ typedef struct tern_bound_graph {
 typedef tern_status (*tern_bound_find)(void *context, const tern_graph *graph, uint32_t value, tern_binding *out,
                                        tern_error *err);
 
-/* What rank 0 tells the others (infer/follow.h): what is to be done, and with which of what they have. */
+/* What rank 0 tells the others (infer/follow/follow.h): what is to be done, and with which of what they have. */
 typedef struct tern_bound_message {
-    uint32_t what, number, n_steps, reserved;
+    uint32_t what, number;
+    uint32_t n, at; /* START: n steps; else as infer/follow says of each */
 } tern_bound_message;
 
-enum { TERN_TOLD_END, TERN_TOLD_OPEN, TERN_TOLD_CLOSE, TERN_TOLD_USAGE, TERN_TOLD_START };
+/* START: the graph's parameters follow. */
+enum {
+    TERN_TOLD_END,
+    TERN_TOLD_OPEN,
+    TERN_TOLD_CLOSE,
+    TERN_TOLD_USAGE,
+    TERN_TOLD_START,
+    TERN_TOLD_GRAPHS,
+    TERN_TOLD_DROP,
+    TERN_TOLD_LORA,
+    TERN_TOLD_LORA_PAIR,
+    TERN_TOLD_LORA_CLOSE,
+    TERN_TOLD_PAGE_READ,
+    TERN_TOLD_PAGE_WRITE,
+    TERN_TOLD_PAGE_COPY
+};
 
 /* Zero-initialised: all memory is the graph's own. */
 typedef struct tern_bound_options {

@@ -197,8 +197,9 @@ void tern_build__linears(tern_builder *b, tern_build_input *in, tern_build_linea
         tern_view x = takes_quantized(b, read, l->role) ? quantized(b, read) : read->x;
         const tern_weight *bias = l->bias ? tern_build__weight_at(b, l->bias) : NULL;
         l->out = multiply(b, base, read, x, w, bias && bias->encoding ? bias : NULL, tern_build__no_view(), 0);
-        if (l->gathered) l->out = gathered(b, l);
     }
     bool more = true;
     for (uint32_t k = 0; more; k++) more = adapt(b, in, layers, n, k);
+    for (uint32_t i = 0; i < n; i++)
+        if (layers[i].gathered) layers[i].out = gathered(b, &layers[i]);
 }

@@ -1,12 +1,13 @@
 /* One opened model on one backend. */
 #include "infer/engine.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "infer/engine_head.h"
 #include "infer/expert_cache.h"
-#include "infer/follow.h"
+#include "infer/follow/follow.h"
 #include "infer/memory_need.h"
 #include "infer/session.h"
 
@@ -28,7 +29,8 @@ struct tern_engine {
     bool no_memory_check;
     tern_ranks *ranks;
     uint32_t n_numbers;
-    void *thing; /* that it closes, by: */
+    atomic_uint n_loras; /* loaded so far */
+    void *thing;         /* that it closes, by: */
     void (*close_thing)(void *thing);
     const tern_engine_params *params; /* only while opening; NULL: opened in steps */
 };
@@ -281,15 +283,19 @@ tern_ranks *tern_engine_ranks(const tern_engine *engine)
     return engine->ranks;
 }
 
-tern_status tern_engine__needs_one_rank(const tern_engine *engine, const char *what, tern_error *err)
-{
-    if (!engine->ranks) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED, "%s in %u processes: one expected", what, engine->ranks->n);
-}
-
 uint32_t tern_engine__next_number(tern_engine *engine)
 {
     return ++engine->n_numbers;
+}
+
+void tern_engine__expect_number(tern_engine *engine, uint32_t number)
+{
+    engine->n_numbers = number - 1;
+}
+
+uint32_t tern_engine__next_lora(tern_engine *engine)
+{
+    return atomic_fetch_add(&engine->n_loras, 1) + 1;
 }
 
 bool tern_engine_int8_blocks(const tern_engine *engine)

@@ -35,8 +35,9 @@ typedef struct tern_engine_params {
     /* Each row of a step has the same bits whatever else is in it (graphs with kernel_rows). UNSUPPORTED on a backend
      * that cannot; the CPU always does so. */
     bool batch_invariant;
-    tern_ranks *ranks; /* that run the model together, borrowed (infer/follow.h); NULL: this process is the only one */
-    bool int8_blocks;  /* dense layers multiply activations that are int8 by blocks, on backends that can: the CPU */
+    tern_ranks
+        *ranks; /* that run the model together, borrowed (infer/follow/follow.h); NULL: this process is the only one */
+    bool int8_blocks; /* dense layers multiply activations that are int8 by blocks, on backends that can: the CPU */
     /* Called with 0..1 while the backend takes the weights, which is long where it rearranges them; may be NULL.
      * Returning false cancels. */
     bool (*progress)(void *context, float done);
@@ -64,10 +65,11 @@ bool tern_engine_batch_invariant(const tern_engine *engine);
 bool tern_engine_no_memory_check(const tern_engine *engine);
 bool tern_engine_int8_blocks(const tern_engine *engine);
 tern_ranks *tern_engine_ranks(const tern_engine *engine);
-/* UNSUPPORTED, said of `what`, where other ranks would have to do it too. */
-tern_status tern_engine__needs_one_rank(const tern_engine *engine, const char *what, tern_error *err);
-/* The next number for what all ranks have, from 1 on. */
+/* The next number for what all ranks have, from 1 on; and what it is to be. */
 uint32_t tern_engine__next_number(tern_engine *engine);
+void tern_engine__expect_number(tern_engine *engine, uint32_t number);
+/* The next number of an adapter, from 1 on. Thread-safe. */
+uint32_t tern_engine__next_lora(tern_engine *engine);
 /* UNSUPPORTED, said of `what`, where the backend never waits. */
 tern_status tern_engine__needs_waiting(const tern_engine *engine, const char *what, tern_error *err);
 /* What the backend's device can do at most (backend.h): READ reads the weights that a token needs. 0 when it cannot be

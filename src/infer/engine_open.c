@@ -6,7 +6,7 @@
 #include "base/progress.h"
 #include "base/show.h"
 #include "infer/expert_source.h"
-#include "infer/follow.h"
+#include "infer/follow/follow.h"
 #include "infer/loader.h"
 #include "model/package.h"
 

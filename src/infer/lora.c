@@ -8,19 +8,28 @@
 
 #include "base/alloc.h"
 #include "base/half.h"
+#include "infer/follow/follow.h"
+#include "model/cut.h"
 
 enum { HALVES = 2 }; /* A and B */
 
 struct tern_lora {
-    const tern_engine *engine;
+    tern_engine *engine;
+    uint32_t number;       /* that other ranks have it by */
     tern_weight *weights;  /* [n_layers][TERN_ROLE_COUNT][HALVES], encoding NULL where there is none */
     tern_buffer **buffers; /* the same */
     size_t n;
-    float scale; /* alpha / rank, or what takes its place; 1 where it is in B */
-    float fold;  /* what B is multiplied with */
-    uint64_t fingerprint;
+    float scale;          /* alpha / rank, or what takes its place; 1 where it is in B */
+    float fold;           /* what B is multiplied with */
+    uint64_t fingerprint; /* FNV-1a over the bytes of all of it, and its scale */
     tern_lora_info info;
 };
+
+/* Rows of each run of so many, one of each expert. */
+typedef struct rows_of_runs {
+    tern_share share;
+    uint32_t run;
+} rows_of_runs;
 
 static bool bf16_holds(const float *x, size_t n)
 {
@@ -72,68 +81,122 @@ static bool folds(const tern_adapter *adapter)
     return true;
 }
 
-static tern_status make_half(tern_lora *lora, size_t at, const float *values, uint32_t rows, uint32_t cols,
-                             tern_error *err)
+static void mix(tern_lora *lora, const uint8_t *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) lora->fingerprint = (lora->fingerprint ^ bytes[i]) * 0x100000001b3u;
+}
+
+/* Takes the place of the rows that it is made of. */
+static tern_status take_rows(tern_weight *w, uint8_t **data, const rows_of_runs *r, tern_error *err)
+{
+    size_t row_bytes, bytes;
+    const uint32_t n_runs = w->rows / r->run;
+    if (r->share.n == r->run) return TERN_OK;
+    TERN_TRY(tern_encoding_row_bytes(w->encoding, w->cols, &row_bytes, err));
+    TERN_TRY(tern_encoding_bytes(w->encoding, n_runs * r->share.n, w->cols, &bytes, err));
+    uint8_t *part = tern_alloc_aligned(bytes, 64);
+    if (!part) return tern_fail_alloc(err, bytes);
+    for (uint32_t i = 0; i < n_runs; i++)
+        memcpy(part + (size_t)i * r->share.n * row_bytes, *data + ((size_t)i * r->run + r->share.first) * row_bytes,
+               r->share.n * row_bytes);
+    tern_free_aligned(*data);
+    *data = part;
+    w->rows = n_runs * r->share.n;
+    w->bytes = bytes;
+    return TERN_OK;
+}
+
+static tern_status make_half(tern_lora *lora, size_t at, const float *values, const rows_of_runs *kept, tern_error *err)
 {
     tern_weight *w = &lora->weights[at];
     tern_backend *b = tern_engine_backend(lora->engine);
-    const tern_encoding *e = tern_encoding_find(shortest(values, (size_t)rows * cols));
-    w->rows = rows;
-    w->cols = cols;
+    w->encoding = tern_encoding_find(shortest(values, (size_t)w->rows * w->cols));
     w->scale = 1;
-    TERN_TRY(tern_encoding_bytes(e, rows, cols, &w->bytes, err));
+    TERN_TRY(tern_encoding_bytes(w->encoding, w->rows, w->cols, &w->bytes, err));
     uint8_t *data = tern_alloc_aligned(w->bytes, 64);
     if (!data) return tern_fail_alloc(err, w->bytes);
+    tern_status status = tern_encode(w->encoding, values, w->rows, w->cols, data, err);
+    if (status == TERN_OK) {
+        mix(lora, data, w->bytes);
+        lora->info.bytes += w->bytes;
+        status = take_rows(w, &data, kept, err);
+    }
     w->data = data;
-    TERN_TRY(tern_encode(e, values, rows, cols, data, err));
-    w->encoding = e;
-    lora->info.bytes += w->bytes;
-    return b->weight_create(b, w, &lora->buffers[at], err);
+    return status == TERN_OK ? b->weight_create(b, w, &lora->buffers[at], err) : status;
 }
 
-static tern_status make_pair(tern_lora *lora, const tern_adapter *adapter, tern_role role, uint32_t layer,
-                             tern_error *err)
+/* Which rows of B go with those that this rank has of the layer. */
+static tern_status rows_of_b(const tern_lora *lora, const tern_lora_place *place, const tern_adapter_pair *pair,
+                             rows_of_runs *out, tern_error *err)
 {
-    const tern_adapter_pair *pair = tern_adapter_find(adapter, role, layer);
-    const tern_weight *w = tern_model_weight(tern_engine_model(lora->engine), role, layer);
-    const uint32_t rank = lora->info.rank;
-    const size_t at = ((size_t)layer * TERN_ROLE_COUNT + (size_t)role) * HALVES;
-    if (!pair) return TERN_OK;
-    if (!w->encoding || w->rows != pair->out || w->cols != pair->in)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: adapter of %u x %u found, %u x %u expected", w->name,
-                         pair->out, pair->in, w->rows, w->cols);
-    for (int half = 0; half < HALVES; half++) name_half(&lora->weights[at + (size_t)half], role, layer, half);
-    TERN_TRY(make_half(lora, at, pair->a, rank * pair->n_experts, pair->in, err));
-    if (lora->fold == 1) return make_half(lora, at + 1, pair->b, pair->out, rank, err);
-    const size_t n = (size_t)pair->out * rank;
+    const tern_model *model = tern_engine_model(lora->engine);
+    const tern_weight *w = tern_model_weight(model, place->role, place->layer);
+    out->share = tern_cut_rows(tern_model_config(model), place->role, place->layer, tern_model_cut(model), &out->run);
+    const uint32_t n_runs = w->encoding ? w->rows / out->share.n : 0;
+    if (w->encoding && n_runs * out->run == pair->out && w->cols == pair->in) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: adapter of %u x %u found, %u x %u expected", w->name, pair->out,
+                     pair->in, n_runs * out->run, w->cols);
+}
+
+static tern_status make_b(tern_lora *lora, size_t at, const tern_adapter_pair *pair, const rows_of_runs *kept,
+                          tern_error *err)
+{
+    if (lora->fold == 1) return make_half(lora, at, pair->b, kept, err);
+    const size_t n = (size_t)pair->out * lora->info.rank;
     float *b = tern_alloc(n * sizeof *b);
     if (!b) return tern_fail_alloc(err, n * sizeof *b);
     for (size_t i = 0; i < n; i++) b[i] = pair->b[i] * lora->fold;
-    tern_status status = make_half(lora, at + 1, b, pair->out, rank, err);
+    const tern_status status = make_half(lora, at, b, kept, err);
     tern_free(b);
     return status;
 }
 
+tern_status tern_lora__add_pair(tern_lora *lora, const tern_lora_place *place, const tern_adapter_pair *pair,
+                                tern_error *err)
+{
+    const size_t at = ((size_t)place->layer * TERN_ROLE_COUNT + (size_t)place->role) * HALVES;
+    const uint32_t rank = lora->info.rank, a_rows = rank * pair->n_experts;
+    tern_weight *halves = &lora->weights[at];
+    rows_of_runs kept;
+    TERN_TRY(rows_of_b(lora, place, pair, &kept, err));
+    TERN_TRY(tern_follow__loads_pair(lora->engine, lora->number, place, pair, rank, err));
+    for (int half = 0; half < HALVES; half++) name_half(&halves[half], place->role, place->layer, half);
+    halves[0].rows = a_rows;
+    halves[0].cols = pair->in;
+    halves[1].rows = pair->out;
+    halves[1].cols = rank;
+    const rows_of_runs all = {.share = {0, a_rows}, .run = a_rows};
+    TERN_TRY(make_half(lora, at, pair->a, &all, err));
+    return make_b(lora, at + 1, pair, &kept, err);
+}
+
 static tern_status fill(tern_lora *lora, const tern_adapter *adapter, tern_error *err)
 {
-    const uint32_t n_layers = tern_engine_config(lora->engine)->n_layers;
-    lora->n = (size_t)n_layers * TERN_ROLE_COUNT * HALVES;
-    lora->weights = tern_calloc(lora->n, sizeof *lora->weights);
-    lora->buffers = tern_calloc(lora->n, sizeof *lora->buffers);
-    if (!lora->weights || !lora->buffers) return tern_fail_alloc(err, lora->n * sizeof *lora->weights);
-    for (uint32_t layer = 0; layer < n_layers; layer++)
-        for (int role = 0; role < TERN_ROLE_COUNT; role++)
-            TERN_TRY(make_pair(lora, adapter, (tern_role)role, layer, err));
+    for (uint32_t layer = 0; layer < tern_engine_config(lora->engine)->n_layers; layer++)
+        for (int role = 0; role < TERN_ROLE_COUNT; role++) {
+            const tern_adapter_pair *pair = tern_adapter_find(adapter, (tern_role)role, layer);
+            const tern_lora_place place = {(tern_role)role, layer};
+            if (pair) TERN_TRY(tern_lora__add_pair(lora, &place, pair, err));
+        }
     return TERN_OK;
 }
 
-/* FNV-1a over all of its bytes, and its scale. */
-static uint64_t fingerprint(const tern_lora *lora)
+tern_status tern_lora__begin(tern_lora **lora, tern_engine *engine, uint32_t number, const tern_lora_head *head,
+                             tern_error *err)
 {
-    uint64_t hash = 0xcbf29ce484222325u ^ tern_f32_bits(lora->scale);
-    for (size_t i = 0; i < lora->n; i++)
-        for (size_t k = 0; k < lora->weights[i].bytes; k++) hash = (hash ^ lora->weights[i].data[k]) * 0x100000001b3u;
-    return hash;
+    tern_lora *l = *lora = tern_calloc(1, sizeof *l);
+    if (!l) return tern_fail_alloc(err, sizeof *l);
+    l->engine = engine;
+    l->number = number;
+    l->fold = head->fold;
+    l->scale = head->scale;
+    l->info = head->info;
+    l->fingerprint = 0xcbf29ce484222325u ^ tern_f32_bits(l->scale);
+    l->n = (size_t)tern_engine_config(engine)->n_layers * TERN_ROLE_COUNT * HALVES;
+    l->weights = tern_calloc(l->n, sizeof *l->weights);
+    l->buffers = tern_calloc(l->n, sizeof *l->buffers);
+    if (!l->weights || !l->buffers) return tern_fail_alloc(err, l->n * sizeof *l->weights);
+    return tern_follow__loads(engine, number, head, err);
 }
 
 tern_status tern_lora_open(tern_lora **lora, tern_engine *engine, const tern_adapter *adapter, tern_error *err)
@@ -143,20 +206,15 @@ tern_status tern_lora_open(tern_lora **lora, tern_engine *engine, const tern_ada
     *lora = NULL;
     if (info->n_layers != n_layers)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "adapter of %u layers: %u expected", info->n_layers, n_layers);
-    tern_lora *l = tern_calloc(1, sizeof *l);
-    if (!l) return tern_fail_alloc(err, sizeof *l);
-    l->engine = engine;
-    l->fold = folds(adapter) ? info->scale : 1;
-    l->scale = info->scale / l->fold;
-    l->info = (tern_lora_info){
+    tern_lora *l = NULL;
+    tern_lora_head head = {.fold = folds(adapter) ? info->scale : 1};
+    head.scale = info->scale / head.fold;
+    head.info = (tern_lora_info){
         .rank = info->rank, .alpha = info->alpha, .n_layers = info->n_pairs, .parameters = info->parameters};
-    tern_status status = fill(l, adapter, err);
-    if (status == TERN_OK) {
-        l->fingerprint = fingerprint(l);
-        *lora = l;
-    } else {
-        tern_lora_close(l);
-    }
+    tern_status status = tern_lora__begin(&l, engine, tern_engine__next_lora(engine), &head, err);
+    if (status == TERN_OK) status = fill(l, adapter, err);
+    if (status == TERN_OK) *lora = l;
+    else tern_lora_close(l);
     return status;
 }
 
@@ -194,6 +252,7 @@ void tern_lora_close(tern_lora *lora)
 {
     if (!lora) return;
     tern_backend *b = tern_engine_backend(lora->engine);
+    tern_follow__unloads(lora->engine, lora->number);
     for (size_t i = 0; lora->buffers && i < lora->n; i++) b->buffer_free(b, lora->buffers[i]);
     for (size_t i = 0; lora->weights && i < lora->n; i++) tern_free_aligned((void *)(uintptr_t)lora->weights[i].data);
     tern_free(lora->weights);
@@ -273,4 +332,9 @@ void tern_lora__weights_deinit(tern_lora_weights *weights)
 uint64_t tern_lora__fingerprint(const tern_lora *lora)
 {
     return lora->fingerprint;
+}
+
+uint32_t tern_lora__number(const tern_lora *lora)
+{
+    return lora->number;
 }

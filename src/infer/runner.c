@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "infer/follow.h"
+#include "infer/follow/follow.h"
 #include "infer/wanted.h"
 
 /* Kernels that multiply tiles, which a few decoded tokens fill least badly (docs/internals/batch-invariance.md). */
@@ -177,13 +177,14 @@ static void graphs_free(tern_backend *b, tern_runner_graphs *set)
     tern_free(set);
 }
 
-/* Graphs with these adapters, ready to run; the first ones also say how large what they share must be. */
-static tern_status make_graphs(tern_runner *r, const tern_lora_set *sets, uint32_t n_sets, bool beside,
-                               tern_runner_graphs **out, tern_error *err)
+/* The first ones also say how large what they share must be. */
+tern_status tern_runner__make_graphs(tern_runner *r, const tern_lora_set *sets, uint32_t n_sets, bool beside,
+                                     tern_runner_graphs **out, tern_error *err)
 {
     tern_runner_graphs *set = tern_calloc(1, sizeof *set);
     if (!set) return tern_fail_alloc(err, sizeof *set);
     set->beside = beside;
+    if (tern_engine_ranks(r->engine)) set->number = tern_engine__next_number(r->engine);
     tern_status status = take_loras(r, set, sets, n_sets, err);
     if (status == TERN_OK) status = build_all(r, set, err);
     if (status == TERN_OK && !r->caches.buffers) status = create_shared(r, &set->prefill.graph, err);
@@ -231,12 +232,23 @@ tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const ter
 {
     *runner = (tern_runner){.engine = engine, .params = *params};
     size_caches(runner);
-    if (params->n_loras) TERN_TRY(tern_engine__needs_one_rank(engine, "adapters", err));
     TERN_TRY(tern_follow__opens(runner, err));
     const tern_lora_set all = {params->loras, params->n_loras};
-    tern_status status = make_graphs(runner, &all, 1, false, &runner->graphs, err);
+    tern_status status = tern_runner__make_graphs(runner, &all, 1, false, &runner->graphs, err);
     runner->params.loras = NULL; /* the caller's */
     if (status != TERN_OK) tern_runner_deinit(runner);
+    return status;
+}
+
+/* On all ranks. */
+static tern_status make_told(tern_runner *runner, const tern_lora_set *sets, uint32_t n_sets, bool beside,
+                             tern_runner_graphs **out, tern_error *err)
+{
+    const uint32_t number = tern_engine__next_number(runner->engine);
+    TERN_TRY(tern_follow__makes(runner, number, sets, n_sets, beside, err));
+    tern_engine__expect_number(runner->engine, number);
+    const tern_status status = tern_runner__make_graphs(runner, sets, n_sets, beside, out, err);
+    if (status != TERN_OK) tern_follow__drops(runner->engine, number);
     return status;
 }
 
@@ -244,9 +256,9 @@ tern_status tern_runner_set_loras(tern_runner *runner, const tern_lora_use *lora
 {
     tern_runner_graphs *set = NULL;
     const tern_lora_set all = {loras, n};
-    TERN_TRY(tern_engine__needs_one_rank(runner->engine, "adapters", err));
-    TERN_TRY(make_graphs(runner, &all, 1, false, &set, err));
-    graphs_free(backend_of(runner), runner->graphs);
+    TERN_TRY(tern_lora__check(runner->engine, loras, n, err));
+    TERN_TRY(make_told(runner, &all, 1, false, &set, err));
+    tern_runner_drop_graphs(runner, runner->graphs);
     runner->graphs = set;
     return TERN_OK;
 }
@@ -255,12 +267,12 @@ tern_status tern_runner_add_graphs(tern_runner *runner, const tern_lora_set *set
                                    tern_runner_graphs **graphs, tern_error *err)
 {
     *graphs = NULL;
-    TERN_TRY(tern_engine__needs_one_rank(runner->engine, "adapters", err));
-    return make_graphs(runner, sets, n_sets, true, graphs, err);
+    return make_told(runner, sets, n_sets, true, graphs, err);
 }
 
 void tern_runner_drop_graphs(tern_runner *runner, tern_runner_graphs *graphs)
 {
+    if (graphs) tern_follow__drops(runner->engine, graphs->number);
     graphs_free(backend_of(runner), graphs);
 }
 

@@ -34,6 +34,7 @@ typedef struct tern_runner_graphs {
     tern_activations activations;
     tern_lora_uses loras; /* those that do something */
     bool beside;          /* the runner's own: tern_runner_add_graphs */
+    uint32_t number;      /* that the other ranks have them by; 0: there are none */
 } tern_runner_graphs;
 
 /* The memory of one sequence and the graphs over it: one token, up to n_batch tokens, and one token that chooses the
@@ -95,6 +96,9 @@ typedef struct tern_lora_set {
  * tern_runner_set_loras. */
 tern_status tern_runner_add_graphs(tern_runner *runner, const tern_lora_set *sets, uint32_t n_sets,
                                    tern_runner_graphs **graphs, tern_error *err);
+/* The same on this rank alone. */
+tern_status tern_runner__make_graphs(tern_runner *runner, const tern_lora_set *sets, uint32_t n_sets, bool beside,
+                                     tern_runner_graphs **graphs, tern_error *err);
 void tern_runner_drop_graphs(tern_runner *runner, tern_runner_graphs *graphs); /* NULL is fine */
 /* Puts what a step is into the parameters of one of the graphs. */
 void tern_runner_set_step(const tern_runner_graph *graph, const tern_runner_step *step);

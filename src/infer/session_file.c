@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "infer/runner_pages.h"
 #include "infer/session_internal.h"
 
 enum {
@@ -82,10 +83,9 @@ static page_range pages_of(const tern_runner *r, const file_shape *shape, uint32
 }
 
 /* Where a page lies in its cache. */
-static uint64_t page_offset(const tern_runner *r, uint32_t cache, uint32_t page)
+static uint32_t place_of(const tern_runner *r, uint32_t cache, uint32_t page)
 {
-    const uint32_t n = r->n_ring_pages && has_window(r, cache) ? r->n_ring_pages : r->n_pages;
-    return page % n * page_bytes(r, cache);
+    return page % (r->n_ring_pages && has_window(r, cache) ? r->n_ring_pages : r->n_pages);
 }
 
 /* Header and ids, a multiple of ALIGNMENT. */
@@ -126,19 +126,17 @@ static void add(hashed_writer *w, const void *bytes, size_t n)
 static tern_status write_cache(hashed_writer *w, const tern_runner *r, const file_shape *shape, uint32_t cache,
                                uint8_t *page, tern_error *err)
 {
-    tern_backend *b = tern_engine_backend(r->engine);
     const page_range pages = pages_of(r, shape, cache);
-    const uint64_t bytes = page_bytes(r, cache);
     for (uint32_t p = pages.first; p < pages.end; p++) {
-        TERN_TRY(b->buffer_read(b, r->caches.buffers[cache], page_offset(r, cache, p), page, bytes, err));
-        add(w, page, (size_t)bytes);
+        TERN_TRY(tern_runner_read_page(r, cache, place_of(r, cache, p), page, err));
+        add(w, page, tern_size_of(page_bytes(r, cache)));
     }
     return TERN_OK;
 }
 
 static tern_status write_caches(hashed_writer *w, tern_session *s, const file_shape *shape, tern_error *err)
 {
-    const uint64_t k = page_bytes(&s->runner, 0), v = page_bytes(&s->runner, 1), bytes = k > v ? k : v;
+    const uint64_t bytes = tern_runner_page_room(&s->runner);
     uint8_t *page = tern_alloc(tern_size_of(bytes));
     if (!page) return tern_fail_alloc(err, bytes);
     tern_status status = TERN_OK;
@@ -170,7 +168,6 @@ tern_status tern_session_save(tern_session *session, const char *path, tern_erro
     TERN_NEED(path, err);
     hashed_writer w = {.hash = TERN_HASH_START};
     TERN_TRY(tern_engine__needs_waiting(session->runner.engine, "saving a session", err));
-    TERN_TRY(tern_engine__needs_one_rank(session->runner.engine, "saving a session", err));
     TERN_TRY(tern_file_writer_open(&w.file, path, err));
     tern_status status = write_all(&w, session, err);
     tern_file_writer_abort(&w.file);
@@ -270,14 +267,13 @@ static uint64_t cache_bytes(const tern_runner *r, const file_shape *shape)
 static tern_status read_cache(const tern_runner *r, tern_cursor *c, const file_shape *shape, uint32_t cache,
                               tern_error *err)
 {
-    tern_backend *b = tern_engine_backend(r->engine);
     const page_range pages = pages_of(r, shape, cache);
     const bool ring = r->n_ring_pages && has_window(r, cache);
     const uint64_t bytes = page_bytes(r, cache);
     for (uint32_t p = pages.first; p < pages.end; p++) {
         const uint8_t *page = tern_cursor_take(c, (size_t)bytes);
         if (ring && p + r->n_ring_pages < pages.end) continue;
-        TERN_TRY(b->buffer_write(b, r->caches.buffers[cache], page_offset(r, cache, p), page, bytes, err));
+        TERN_TRY(tern_runner_write_page(r, cache, place_of(r, cache, p), page, err));
     }
     return TERN_OK;
 }
@@ -322,7 +318,6 @@ tern_status tern_session_restore(tern_session *session, const char *path, tern_e
     tern_file_map map;
     tern_session_truncate(session, 0);
     TERN_TRY(tern_engine__needs_waiting(session->runner.engine, "restoring a session", err));
-    TERN_TRY(tern_engine__needs_one_rank(session->runner.engine, "restoring a session", err));
     TERN_TRY(tern_file_map_open(&map, path, err));
     tern_status status = tern_session__restore_bytes(session, map.data, map.size, err);
     tern_file_map_close(&map);

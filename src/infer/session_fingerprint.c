@@ -110,9 +110,10 @@ static void mix_inputs(uint64_t *hash, const tern_model *model)
 static void mix_weight(uint64_t *hash, const tern_weight *w)
 {
     if (!w->encoding) return;
-    size_t n = w->bytes < SAMPLE_BYTES ? w->bytes : SAMPLE_BYTES;
-    mix_bytes(hash, w->data ? w->data : w->ends, n);
-    mix_bytes(hash, w->data ? w->data + w->bytes - n : w->ends + TERN_WEIGHT_END_BYTES, n);
+    const size_t bytes = w->whole_bytes ? w->whole_bytes : w->bytes, n = bytes < SAMPLE_BYTES ? bytes : SAMPLE_BYTES;
+    const bool whole = w->data && !w->whole_bytes;
+    mix_bytes(hash, whole ? w->data : w->ends, n);
+    mix_bytes(hash, whole ? w->data + bytes - n : w->ends + TERN_WEIGHT_END_BYTES, n);
     mix(hash, tern_f32_bits(w->scale));
 }
 

@@ -82,6 +82,19 @@ tern_cut tern_model_cut(const tern_model *model)
     return model->cut;
 }
 
+/* What tells a tensor from others, before a part takes its place. */
+static tern_status keep_ends(tern_model *model, tern_weight *w, tern_error *err)
+{
+    const size_t n = w->bytes < TERN_WEIGHT_END_BYTES ? w->bytes : TERN_WEIGHT_END_BYTES;
+    void *memory = NULL;
+    TERN_TRY(tern_model__own(model, 2 * TERN_WEIGHT_END_BYTES, &memory, err));
+    memcpy(memory, w->data, n);
+    memcpy((uint8_t *)memory + TERN_WEIGHT_END_BYTES, w->data + w->bytes - n, n);
+    w->ends = memory;
+    w->whole_bytes = w->bytes;
+    return TERN_OK;
+}
+
 /* So many runs of rows, one of each expert, put together in memory of the model. */
 static tern_status take_runs(tern_model *model, tern_weight *w, tern_share rows, uint32_t whole, size_t row_bytes,
                              tern_error *err)
@@ -160,6 +173,7 @@ tern_status tern_model__cut(tern_model *model, tern_error *err)
             uint32_t whole;
             if (!w->encoding) continue;
             const tern_share share = tern_cut_rows(&model->config, role, layer, cut, &whole);
+            if (share.n != whole) TERN_TRY(keep_ends(model, w, err));
             if (share.n != whole && tern_role_is_vector(role)) TERN_TRY(take_columns(model, w, share, err));
             else if (share.n != whole) TERN_TRY(take_rows(model, w, share, whole, err));
             if (role != TERN_ROLE_TOKEN_EMBD) model->bytes += w->bytes; /* of it rows of tokens are read */

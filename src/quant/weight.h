@@ -18,9 +18,10 @@ typedef struct tern_weight {
     const float *row_scales; /* [rows] or NULL */
     const uint8_t *rsr;      /* the RSR section that the file has beside it (quant/rsr.h), not checked; NULL: none */
     size_t rsr_bytes;
-    const uint8_t
-        *ends;   /* of one that came piece by piece and has no data: its first TERN_WEIGHT_END_BYTES, its last ones */
-    bool mapped; /* data lies in the mapped file, not in memory of our own */
+    const uint8_t *ends; /* of one that came piece by piece and has no data, or is a part: the first
+                          * TERN_WEIGHT_END_BYTES of all of it, then the last ones */
+    size_t whole_bytes;  /* of one that is a part of a tensor (model/cut.h): those of all of it; 0: it is no part */
+    bool mapped;         /* data lies in the mapped file, not in memory of our own */
     /* Ops write it (UPDATE, REQUANTIZE), so data and row_scales are memory that may be written: a backend of the host
      * writes there, another keeps its own copy. Ternary: i2_s with row_scales. Dense: F32 or BF16, which every backend
      * keeps as one contiguous matrix, so that buffer_read gives it as it is. */

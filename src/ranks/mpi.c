@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,21 +13,40 @@
 
 #include "ranks/ranks.h"
 
-enum { TAG_GATHER = 1, TAG_SWAP, TAG_TELL, TAG_BEAT, SPINS = 64, SHORT_WAIT_US = 20000, NAP_US = 300 };
+enum { TAG_GATHER = 1, TAG_SWAP, TAG_TELL, TAG_SEND, TAG_BEAT, SPINS = 64, SHORT_WAIT_US = 20000, NAP_US = 300 };
+enum { PARCELS = 256, MAX_SENT = 2 };
+
+/* A message that was copied, and is on its way or free. */
+typedef struct parcel {
+    void *data;
+    size_t cap;
+    MPI_Request request;
+    int to, tag;
+    bool busy;
+} parcel;
 
 typedef struct mpi_ranks {
     tern_ranks base;
     MPI_Comm data, beats;
-    MPI_Request requests[2 * TERN_MAX_RANKS];
-    int peers[2 * TERN_MAX_RANKS];
+    pthread_mutex_t lock; /* of the parcels */
+    parcel parcels[PARCELS];
+    atomic_uint n_busy;
+    void *heard; /* what was told last */
+    size_t heard_cap;
     pthread_t heart;
     atomic_bool ends;
     atomic_llong heard_us[TERN_MAX_RANKS]; /* when each said last that it lives */
 } mpi_ranks;
 
+/* What one call waits for. */
+typedef struct waits {
+    MPI_Request requests[2 * TERN_MAX_RANKS];
+    int peers[2 * TERN_MAX_RANKS], n; /* by their numbers of all */
+} waits;
+
 static mpi_ranks *self(tern_ranks *ranks)
 {
-    return (mpi_ranks *)ranks;
+    return (mpi_ranks *)(ranks->all ? ranks->all : ranks);
 }
 
 static long long now_us(void)
@@ -82,6 +102,18 @@ static void end_if_silent(mpi_ranks *r, long long now)
     }
 }
 
+static void free_arrived(mpi_ranks *r);
+
+/* Until the next sign of life; what is on its way meanwhile is pushed on. */
+static void rest(mpi_ranks *r)
+{
+    const long long end = now_us() + 1000LL * TERN_RANKS_BEAT_MS;
+    while (!atomic_load(&r->ends) && now_us() < end) {
+        if (atomic_load(&r->n_busy)) free_arrived(r);
+        nap(atomic_load(&r->n_busy) ? NAP_US : 10 * NAP_US);
+    }
+}
+
 static void *heart(void *context)
 {
     mpi_ranks *r = context;
@@ -94,7 +126,7 @@ static void *heart(void *context)
         beat(r);
         listen(r);
         end_if_silent(r, now);
-        nap(1000L * TERN_RANKS_BEAT_MS);
+        rest(r);
     }
     listen(r);
     return NULL;
@@ -115,49 +147,153 @@ static void idle(unsigned round, long long since, bool long_waits)
     else sched_yield();
 }
 
-/* Until all n requests are done, or a rank that one of them waits for is silent. */
-static tern_status await(mpi_ranks *r, int n, bool long_waits, tern_error *err)
+static tern_status fail_silent(int rank, tern_error *err)
+{
+    return fail(err, TERN_IO, "rank %d does not answer: nothing was heard of it for %d s, so all ranks end", rank);
+}
+
+/* Until all requests are done, or a rank that one of them waits for is silent. */
+static tern_status await(mpi_ranks *r, waits *w, bool long_waits, tern_error *err)
 {
     const long long since = now_us();
     for (unsigned round = 1;; round++) {
         int done = 0;
-        if (MPI_Testall(n, r->requests, &done, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
+        if (MPI_Testall(w->n, w->requests, &done, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
             return fail(err, TERN_IO, "MPI: a message to or from another rank than %d failed", (int)r->base.rank);
         if (done) return TERN_OK;
         idle(round, since, long_waits);
-        for (int i = 0; round % 4096 == 0 && i < n; i++) {
+        for (int i = 0; round % 4096 == 0 && i < w->n; i++) {
             int one = 0;
-            MPI_Request_get_status(r->requests[i], &one, MPI_STATUS_IGNORE);
-            if (!one && is_silent(r, r->peers[i]))
-                return fail(err, TERN_IO, "rank %d does not answer: nothing was heard of it for %d s, so all ranks end",
-                            r->peers[i]);
+            MPI_Request_get_status(w->requests[i], &one, MPI_STATUS_IGNORE);
+            if (!one && is_silent(r, w->peers[i])) return fail_silent(w->peers[i], err);
         }
     }
 }
 
+/* ---- messages that are on their way while this process goes on */
+
+/* With the lock. */
+static unsigned test_parcels(mpi_ranks *r)
+{
+    unsigned n = 0;
+    for (int i = 0; i < PARCELS; i++) {
+        parcel *p = &r->parcels[i];
+        int done = 0;
+        if (p->busy && MPI_Test(&p->request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done) p->busy = false;
+        n += p->busy;
+    }
+    atomic_store(&r->n_busy, n);
+    return n;
+}
+
+static void free_arrived(mpi_ranks *r)
+{
+    pthread_mutex_lock(&r->lock);
+    test_parcels(r);
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* With the lock: one that is free, the smallest that is large enough if there is one; NULL: too much is on its way. */
+static parcel *find_parcel(mpi_ranks *r, int to, int tag, size_t bytes)
+{
+    parcel *best = NULL;
+    int n_sent = 0;
+    for (int i = 0; i < PARCELS; i++) {
+        parcel *p = &r->parcels[i];
+        n_sent += p->busy && p->to == to && p->tag == TAG_SEND;
+        if (p->busy) continue;
+        const bool fits = p->cap >= bytes, best_fits = best && best->cap >= bytes;
+        if (!best || (fits && (!best_fits || p->cap < best->cap))) best = p;
+    }
+    return tag == TAG_SEND && n_sent >= MAX_SENT ? NULL : best;
+}
+
+static tern_status make_room(parcel *p, size_t bytes, tern_error *err)
+{
+    if (p->cap >= bytes) return TERN_OK;
+    void *data = realloc(p->data, bytes);
+    if (!data) return fail(err, TERN_OUT_OF_MEMORY, "no memory for a message to rank %d", p->to);
+    p->data = data;
+    p->cap = bytes;
+    return TERN_OK;
+}
+
+/* Two pieces as one message. */
+typedef struct pieces {
+    const void *head, *data;
+    size_t head_bytes, bytes;
+} pieces;
+
+/* With the lock. */
+static tern_status post_now(mpi_ranks *r, parcel *p, int to, int tag, const pieces *what, tern_error *err)
+{
+    const size_t bytes = what->head_bytes + what->bytes;
+    p->to = to;
+    p->tag = tag;
+    if (make_room(p, bytes ? bytes : 1, err) != TERN_OK) return err->code;
+    if (what->head_bytes) memcpy(p->data, what->head, what->head_bytes);
+    if (what->bytes) memcpy((char *)p->data + what->head_bytes, what->data, what->bytes);
+    if (MPI_Isend(p->data, (int)bytes, MPI_BYTE, to, tag, r->data, &p->request) != MPI_SUCCESS)
+        return fail(err, TERN_IO, "MPI: a message to rank %d failed", to);
+    p->busy = true;
+    atomic_fetch_add(&r->n_busy, 1);
+    return TERN_OK;
+}
+
+static tern_status post(mpi_ranks *r, int to, int tag, const pieces *what, tern_error *err)
+{
+    const long long since = now_us();
+    for (unsigned round = 1;; round++) {
+        pthread_mutex_lock(&r->lock);
+        parcel *p = find_parcel(r, to, tag, what->head_bytes + what->bytes);
+        if (!p && test_parcels(r) < PARCELS) p = find_parcel(r, to, tag, what->head_bytes + what->bytes);
+        const tern_status status = p ? post_now(r, p, to, tag, what, err) : TERN_OK;
+        pthread_mutex_unlock(&r->lock);
+        if (p) return status;
+        idle(round, since, true);
+        if (round % 4096 == 0 && is_silent(r, to)) return fail_silent(to, err);
+    }
+}
+
+/* Until all that was posted has left. */
+static tern_status flush_parcels(mpi_ranks *r, tern_error *err)
+{
+    const long long since = now_us();
+    for (unsigned round = 1; atomic_load(&r->n_busy); round++) {
+        free_arrived(r);
+        idle(round, since, true);
+        for (int i = 0; round % 4096 == 0 && i < PARCELS; i++)
+            if (r->parcels[i].busy && is_silent(r, r->parcels[i].to)) return fail_silent(r->parcels[i].to, err);
+    }
+    return TERN_OK;
+}
+
 /* ---- the table */
+
+/* Waits for one more. */
+static MPI_Request *add(waits *w, int peer)
+{
+    w->peers[w->n] = peer;
+    return &w->requests[w->n++];
+}
 
 static tern_status gather(tern_ranks *ranks, const void *mine, const size_t *bytes, void *all, tern_error *err)
 {
     mpi_ranks *r = self(ranks);
+    const int first = (int)ranks->first;
+    waits w = {.n = 0};
     char *at = all;
-    int n = 0;
     for (int i = 0; i < (int)ranks->n; i++) {
         if (i == (int)ranks->rank) memmove(at, mine, bytes[i]);
-        else if (bytes[i]) {
-            r->peers[n] = i;
-            MPI_Irecv(at, (int)bytes[i], MPI_BYTE, i, TAG_GATHER, r->data, &r->requests[n++]);
-        }
+        else if (bytes[i]) MPI_Irecv(at, (int)bytes[i], MPI_BYTE, first + i, TAG_GATHER, r->data, add(&w, first + i));
         at += bytes[i];
     }
     at = all;
     for (uint32_t i = 0; i < ranks->rank; i++) at += bytes[i];
-    for (int i = 0; i < (int)ranks->n && bytes[ranks->rank]; i++) {
-        if (i == (int)ranks->rank) continue;
-        r->peers[n] = i;
-        MPI_Isend(at, (int)bytes[ranks->rank], MPI_BYTE, i, TAG_GATHER, r->data, &r->requests[n++]);
-    }
-    return await(r, n, true, err);
+    for (int i = 0; i < (int)ranks->n && bytes[ranks->rank]; i++)
+        if (i != (int)ranks->rank)
+            MPI_Isend(at, (int)bytes[ranks->rank], MPI_BYTE, first + i, TAG_GATHER, r->data, add(&w, first + i));
+    return await(r, &w, true, err);
 }
 
 static tern_status swap(tern_ranks *ranks, const void *out, const size_t *out_bytes, void *in, const size_t *in_bytes,
@@ -166,61 +302,92 @@ static tern_status swap(tern_ranks *ranks, const void *out, const size_t *out_by
     mpi_ranks *r = self(ranks);
     const char *from = out;
     char *to = in;
-    int n = 0;
+    waits w = {.n = 0};
     for (int i = 0; i < (int)ranks->n; from += out_bytes[i], to += in_bytes[i], i++) {
+        const int peer = (int)ranks->first + i;
         if (i == (int)ranks->rank) {
             memcpy(to, from, in_bytes[i]);
             continue;
         }
-        r->peers[n] = i;
-        if (in_bytes[i]) MPI_Irecv(to, (int)in_bytes[i], MPI_BYTE, i, TAG_SWAP, r->data, &r->requests[n++]);
-        r->peers[n] = i;
-        if (out_bytes[i]) MPI_Isend(from, (int)out_bytes[i], MPI_BYTE, i, TAG_SWAP, r->data, &r->requests[n++]);
+        if (in_bytes[i]) MPI_Irecv(to, (int)in_bytes[i], MPI_BYTE, peer, TAG_SWAP, r->data, add(&w, peer));
+        if (out_bytes[i]) MPI_Isend(from, (int)out_bytes[i], MPI_BYTE, peer, TAG_SWAP, r->data, add(&w, peer));
     }
-    return await(r, n, true, err);
+    return await(r, &w, true, err);
 }
 
-static tern_status tell(tern_ranks *ranks, const void *data, size_t bytes, tern_error *err)
+static tern_status tell(tern_ranks *ranks, const void *head, size_t head_bytes, const void *data, size_t bytes,
+                        tern_error *err)
 {
     mpi_ranks *r = self(ranks);
-    int n = 0;
-    for (int i = 1; i < (int)ranks->n; i++) {
-        r->peers[n] = i;
-        MPI_Isend(data, (int)bytes, MPI_BYTE, i, TAG_TELL, r->data, &r->requests[n++]);
-    }
-    return await(r, n, false, err);
+    const pieces what = {.head = head, .data = data, .head_bytes = head_bytes, .bytes = bytes};
+    if (head_bytes + bytes > INT32_MAX) return fail(err, TERN_LIMIT, "a message of rank %d is longer than 2 GB", 0);
+    for (int i = 1; i < (int)r->base.n; i++)
+        if (post(r, i, TAG_TELL, &what, err) != TERN_OK) return err->code;
+    return TERN_OK;
 }
 
-static tern_status hear(tern_ranks *ranks, void *data, size_t cap, size_t *bytes, tern_error *err)
+/* The bytes of the next message of rank 0, as long as it lives. */
+static tern_status await_told(mpi_ranks *r, int *n, tern_error *err)
 {
-    mpi_ranks *r = self(ranks);
     MPI_Status from;
-    int there = 0, n = 0;
+    int there = 0;
     const long long since = now_us();
     for (unsigned round = 1;; round++) {
         if (MPI_Iprobe(0, TAG_TELL, r->data, &there, &from) != MPI_SUCCESS)
             return fail(err, TERN_IO, "MPI: a message of rank %d failed", 0);
         if (there) break;
         idle(round, since, true);
-        if (round % 4096 == 0 && is_silent(r, 0))
-            return fail(err, TERN_IO, "rank %d does not answer: nothing was heard of it for %d s, so all ranks end", 0);
+        if (round % 4096 == 0 && is_silent(r, 0)) return fail_silent(0, err);
     }
-    MPI_Get_count(&from, MPI_BYTE, &n);
-    if (n < 0 || (size_t)n > cap) return fail(err, TERN_INTERNAL, "a message of rank %d is too long", 0);
-    *bytes = (size_t)n;
-    r->peers[0] = 0;
-    MPI_Irecv(data, n, MPI_BYTE, 0, TAG_TELL, r->data, &r->requests[0]);
-    return await(r, 1, false, err);
+    MPI_Get_count(&from, MPI_BYTE, n);
+    return TERN_OK;
+}
+
+static tern_status hear(tern_ranks *ranks, void *head, size_t head_bytes, const void **data, size_t *bytes,
+                        tern_error *err)
+{
+    mpi_ranks *r = self(ranks);
+    waits w = {.n = 0};
+    int n = 0;
+    if (await_told(r, &n, err) != TERN_OK) return err->code;
+    if (n < 0 || (size_t)n < head_bytes) return fail(err, TERN_INTERNAL, "a message of rank %d is too short", 0);
+    if (r->heard_cap < (size_t)n) {
+        void *room = realloc(r->heard, (size_t)n);
+        if (!room) return fail(err, TERN_OUT_OF_MEMORY, "no memory for a message of rank %d", 0);
+        r->heard = room;
+        r->heard_cap = (size_t)n;
+    }
+    MPI_Irecv(r->heard, n, MPI_BYTE, 0, TAG_TELL, r->data, add(&w, 0));
+    if (await(r, &w, false, err) != TERN_OK) return err->code;
+    if (head_bytes) memcpy(head, r->heard, head_bytes);
+    *data = (const char *)r->heard + head_bytes;
+    *bytes = (size_t)n - head_bytes;
+    return TERN_OK;
+}
+
+static tern_status send(tern_ranks *ranks, uint32_t to, const void *data, size_t bytes, tern_error *err)
+{
+    const pieces what = {.data = data, .bytes = bytes};
+    return post(self(ranks), (int)to, TAG_SEND, &what, err);
+}
+
+static tern_status receive(tern_ranks *ranks, uint32_t from, void *data, size_t bytes, tern_error *err)
+{
+    mpi_ranks *r = self(ranks);
+    waits w = {.n = 0};
+    MPI_Irecv(data, (int)bytes, MPI_BYTE, (int)from, TAG_SEND, r->data, add(&w, (int)from));
+    return await(r, &w, true, err);
 }
 
 static void close_ranks(tern_ranks *ranks, bool failed)
 {
     mpi_ranks *r = self(ranks);
     tern_error ignored;
+    if (!failed) failed = flush_parcels(r, &ignored) != TERN_OK;
     if (!failed) { /* all have come as far as this, unless one is silent */
-        MPI_Ibarrier(r->data, &r->requests[0]);
-        r->peers[0] = ranks->rank == 0 ? (int)ranks->n - 1 : 0;
-        failed = await(r, 1, true, &ignored) != TERN_OK;
+        waits w = {.n = 0};
+        MPI_Ibarrier(r->data, add(&w, ranks->rank == 0 ? (int)ranks->n - 1 : 0));
+        failed = await(r, &w, true, &ignored) != TERN_OK;
     }
     if (failed) {
         fflush(NULL);
@@ -229,6 +396,9 @@ static void close_ranks(tern_ranks *ranks, bool failed)
     atomic_store(&r->ends, true);
     pthread_join(r->heart, NULL);
     MPI_Finalize();
+    for (int i = 0; i < PARCELS; i++) free(r->parcels[i].data);
+    pthread_mutex_destroy(&r->lock);
+    free(r->heard);
     free(r);
 }
 
@@ -254,7 +424,10 @@ tern_status tern_ranks_module_open(tern_ranks **ranks, tern_error *err)
                            .swap = swap,
                            .tell = tell,
                            .hear = hear,
+                           .send = send,
+                           .receive = receive,
                            .close = close_ranks};
+    pthread_mutex_init(&r->lock, NULL);
     for (int i = 0; i < TERN_MAX_RANKS; i++) atomic_store(&r->heard_us[i], now_us());
     *ranks = &r->base;
     if (n > TERN_MAX_RANKS || pthread_create(&r->heart, NULL, heart, r) == 0) return TERN_OK;

@@ -9,10 +9,12 @@
 
 /* A process that says nothing for so long has stopped; all others end then: those that wait for it first, those that
  * compute after the long time. Each says every so often that it lives, also while it computes. */
-enum { TERN_RANKS_SILENCE_MS = 6000, TERN_RANKS_LONG_SILENCE_MS = 7500, TERN_RANKS_BEAT_MS = 500 };
+enum { TERN_RANKS_SILENCE_MS = 5000, TERN_RANKS_LONG_SILENCE_MS = 6500, TERN_RANKS_BEAT_MS = 500 };
 
 struct tern_ranks {
     uint32_t rank, n;
+    tern_ranks *all; /* NULL: this is all of them; else they are n that follow each other, from `first` of all on */
+    uint32_t first;
     /* The block of each rank, in order, into `all`, on every rank: mine has bytes[rank] bytes, of all together at most
      * INT32_MAX. The same call with the same bytes[n] is made by all. mine may lie in `all`, at its place. Errors: IO
      * (which rank is silent). */
@@ -21,12 +23,32 @@ struct tern_ranks {
      * as what b awaits of a. Its own block is copied; out and in are apart. Errors: IO. */
     tern_status (*swap)(tern_ranks *ranks, const void *out, const size_t *out_bytes, void *in, const size_t *in_bytes,
                         tern_error *err);
-    /* Sends bytes from rank 0 to all others. */
-    tern_status (*tell)(tern_ranks *ranks, const void *data, size_t bytes, tern_error *err);
-    /* Waits for what rank 0 tells, as long as it lives. Errors: IO; INTERNAL (more than `cap` bytes). */
-    tern_status (*hear)(tern_ranks *ranks, void *data, size_t cap, size_t *bytes, tern_error *err);
+    /* To rank 0's others, of all: a head and what follows it are one message, which is copied and may still be on its
+     * way afterwards. Messages arrive in their order. Several threads of rank 0 may tell. Errors: IO. */
+    tern_status (*tell)(tern_ranks *ranks, const void *head, size_t head_bytes, const void *data, size_t bytes,
+                        tern_error *err);
+    /* Waits for what rank 0 tells, as long as it lives: the head is copied out; *data, of *bytes, is what follows, and
+     * is there until the next message is heard. Errors: IO; INTERNAL (shorter than its head), OUT_OF_MEMORY. */
+    tern_status (*hear)(tern_ranks *ranks, void *head, size_t head_bytes, const void **data, size_t *bytes,
+                        tern_error *err);
+    /* From one to one other, by its number of all: copied, and on its way afterwards, but for what was sent long
+     * before; arrives in order. Errors: IO. */
+    tern_status (*send)(tern_ranks *ranks, uint32_t to, const void *data, size_t bytes, tern_error *err);
+    /* What `from`, by its number of all, has sent, which has as many bytes. Errors: IO. */
+    tern_status (*receive)(tern_ranks *ranks, uint32_t from, void *data, size_t bytes, tern_error *err);
     void (*close)(tern_ranks *ranks, bool failed);
 };
+
+/* Some of all ranks, for what they gather among themselves; as long as all are there. */
+static inline tern_ranks tern_ranks_some(tern_ranks *all, uint32_t first, uint32_t n)
+{
+    tern_ranks some = *all;
+    some.all = all;
+    some.first = first;
+    some.rank = all->rank - first;
+    some.n = n;
+    return some;
+}
 
 /* The one function of a module. */
 #define TERN_RANKS_MODULE_OPEN "tern_ranks_module_open"

@@ -3,10 +3,8 @@
 
 #include "base/alloc.h"
 #include "format/json.h"
-#include "infer/follow.h"
+#include "infer/follow/follow.h"
 #include "train/run_internal.h"
-
-enum { MAX_SETTINGS_BYTES = 1 << 20 };
 
 bool tern_run__is_first(const tern_run *run)
 {
@@ -16,10 +14,11 @@ bool tern_run__is_first(const tern_run *run)
 tern_status tern_run__decide(const tern_run *run, uint32_t *what, tern_error *err)
 {
     tern_ranks *ranks = run->o->ranks;
+    const void *more;
     size_t bytes;
     if (!ranks) return TERN_OK;
-    if (ranks->rank == 0) return ranks->tell(ranks, what, sizeof *what, err);
-    return ranks->hear(ranks, what, sizeof *what, &bytes, err);
+    if (ranks->rank == 0) return ranks->tell(ranks, what, sizeof *what, NULL, 0, err);
+    return ranks->hear(ranks, what, sizeof *what, &more, &bytes, err);
 }
 
 tern_status tern_run__await_first(const tern_run *run, tern_error *err)
@@ -59,16 +58,12 @@ static tern_status hear_settings(const tern_run *run, tern_error *err)
 {
     tern_ranks *ranks = run->o->ranks;
     json_t *first = NULL;
-    size_t bytes = 0;
-    tern_status status;
-    char *room = tern_alloc(MAX_SETTINGS_BYTES);
-    if (!room) return tern_fail_alloc(err, MAX_SETTINGS_BYTES);
-    TERN_GOTO(ranks->hear(ranks, room, MAX_SETTINGS_BYTES, &bytes, err));
-    TERN_GOTO(tern_json_parse(&first, room, bytes, "what rank 0 trains", err));
-    TERN_GOTO(compare(run, first, err));
-fail:
+    const void *text;
+    size_t bytes;
+    TERN_TRY(ranks->hear(ranks, NULL, 0, &text, &bytes, err));
+    TERN_TRY(tern_json_parse(&first, text, bytes, "what rank 0 trains", err));
+    const tern_status status = compare(run, first, err);
     tern_json_free(first);
-    tern_free(room);
     return status;
 }
 
@@ -79,8 +74,8 @@ tern_status tern_run__agree(const tern_run *run, tern_error *err)
     if (run->o->model) TERN_TRY(tern_follow__agree(ranks, run->o->model, err));
     if (ranks->rank != 0) return hear_settings(run, err);
     char *text = json_dumps(run->settings, JSON_COMPACT | JSON_SORT_KEYS);
-    if (!text) return tern_fail_alloc(err, MAX_SETTINGS_BYTES);
-    const tern_status status = ranks->tell(ranks, text, strlen(text), err);
+    if (!text) return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
+    const tern_status status = ranks->tell(ranks, NULL, 0, text, strlen(text), err);
     tern_free(text);
     return status;
 }

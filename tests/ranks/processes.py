@@ -32,8 +32,12 @@ class Ranks:
         """All ranks of a run without an end are gone soon after one is broken, which is named."""
         process = subprocess.Popen(self.command(n, *words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE)
-        pids = pids_of(process, n)
         process.stdout.read(200)  # it is at work
+        self.break_one(process, n, victim, what, says)
+
+    def break_one(self, process, n, victim, what, says):
+        """The same of ranks that run already."""
+        pids = pids_of(process, n)
         os.kill(pids[victim], what)
         begin = time.monotonic()
         try:

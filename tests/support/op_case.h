@@ -44,9 +44,10 @@ tern_backend *test_gpu_backend(void);
  * what every device has (besides no subgroups, 128 invocations, 16 KiB of workgroup memory). */
 typedef enum test_gpu_kind { TEST_GPU_WHOLE, TEST_GPU_NO_SUBGROUPS, TEST_GPU_LEAST, TEST_GPU_N_KINDS } test_gpu_kind;
 tern_backend *test_gpu_backend_of(test_gpu_kind kind);
-/* How many of them there are: of a backend that takes no limits (cuda) the first alone. */
+/* How many of them there are: of a backend that takes no limits (cuda) the first alone, which it is for the others. */
 int test_gpu_kinds(void);
-/* Opens the GPU anew, taken for no more than `limits`; the caller closes it. Fails the test where it does not open. */
+/* Opens the GPU anew, taken for no more than `limits` (cuda: as it is); the caller closes it. Fails the test where it
+ * does not open. */
 tern_backend *test_gpu_open(const struct tern_gpu_caps *limits);
 /* Closes what these have opened: a group's teardown. Returns 0. */
 int test_backends_close(void **state);

@@ -114,6 +114,7 @@ typedef struct tern_cuda_linear {
     const uint32_t *routes; /* NULL: none */
     uint32_t n_experts;
     uint32_t x_times; /* row r of out reads row r / x_times of x: the experts of a token, or 1 */
+    uint32_t *groups; /* scratch for rows that are put together by expert (product.h); NULL: none */
     const struct tern_cuda_product_device *device; /* the host's: what it runs on */
     uint32_t kernel; /* of weights of one format: 1 + tern_cuda_product_kernel; 0: by the table */
 } tern_cuda_linear;

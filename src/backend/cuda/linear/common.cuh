@@ -5,6 +5,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include "backend/cuda/device.cuh"
 #include "backend/cuda/launch.cuh"
 #include "backend/cuda/linear/product.h"
 
@@ -78,6 +79,13 @@ static __device__ __forceinline__ float activated(uint32_t kind, float g)
     return g / (1 + expf(-(h + h * h * h * 0.044715f) * 1.5957691216f));
 }
 
+// GATE of any activation; those beyond GELU have a limit.
+static __device__ __forceinline__ float gate_of(const Linear &l, float gate, float up)
+{
+    return l.activation > TERN_ACT_GELU ? tern_gate(l.activation, gate, up, l.limit)
+                                        : activated(l.activation, gate) * up;
+}
+
 static __device__ __forceinline__ float scale_of(const tern_cuda_part &p, uint32_t r)
 {
     return p.row_scales ? __ldg(p.row_scales + r) : p.scale;
@@ -105,21 +113,22 @@ static __device__ __forceinline__ void finish(const Linear &l, uint32_t t, uint3
     put(l, t, col, y + residual_of(l, t, col));
 }
 
-// Of row r of part 0 and of part 1; sums have their scales.
+// Of row r of part 0 and of part 1, among those of all experts; sums have their scales.
 static __device__ __forceinline__ float gated_of(const Linear &l, uint32_t r, float gate, float up)
 {
     const float g = biased(l.parts[0], r, gate), u = biased(l.parts[1], r, up);
-    return activated(l.activation, g) * u;
+    return gate_of(l, g, u);
 }
 
 // Which tile of `tile_rows` rows of which part a block has.
 struct Tile {
     uint32_t part, first, col; // col: of the part's first row in out
+    uint32_t before;           // rows of the part's experts before the one that it is of
 };
 
-static __device__ __forceinline__ Tile tile_of(const Linear &l, uint32_t block, uint32_t tile_rows)
+static __device__ __forceinline__ Tile tile_of(const Linear &l, uint32_t block, uint32_t tile_rows, uint32_t expert = 0)
 {
-    Tile at = {0, 0, 0};
+    Tile at = {0, 0, 0, 0};
     while (!l.gated && at.part + 1 < l.n_parts) {
         const uint32_t tiles = (l.parts[at.part].rows + tile_rows - 1) / tile_rows;
         if (block < tiles) break;
@@ -128,7 +137,49 @@ static __device__ __forceinline__ Tile tile_of(const Linear &l, uint32_t block, 
         at.part++;
     }
     at.first = block * tile_rows;
+    at.before = expert * l.parts[at.part].rows;
     return at;
+}
+
+// Row i of a tile, which the part may end before, among those of its part.
+static __device__ __forceinline__ size_t row_of_all(const Linear &l, const Tile &at, uint32_t r)
+{
+    return (size_t)at.before + min(r, l.parts[at.part].rows - 1);
+}
+
+// The rows of x and out that a block has: neighbours, or what a list of an expert's has.
+struct TileRows {
+    uint32_t expert, first, count; // of neighbours: those before `count`
+    const uint32_t *list;          // [rows of a tile]; NULL: none
+    __device__ __forceinline__ uint32_t at(uint32_t i) const
+    {
+        return list ? list[i] : first + i < count ? first + i : UINT32_MAX;
+    }
+    // The row of x of row i of out, of any row where there is none.
+    __device__ __forceinline__ uint32_t x_at(const Linear &l, uint32_t i) const
+    {
+        const uint32_t row = at(i);
+        return list ? (row == UINT32_MAX ? list[0] : row) / l.x_times : min(first + i, count - 1);
+    }
+};
+
+// Those of tile `tile` of `tiles`; false: it has none.
+static __device__ __forceinline__ bool rows_of_tile(const Linear &l, uint32_t tile, uint32_t tiles, uint32_t tile_rows,
+                                                    TileRows *rows)
+{
+    const uint32_t n = row_count(l), first = first_row(l);
+    if (l.routes) {
+        *rows = {l.groups[tile], 0, 0, l.groups + tiles + tile * tile_rows};
+        return rows->expert < l.n_experts;
+    }
+    *rows = {0, first + tile * tile_rows, first + n, NULL};
+    return tile * tile_rows < n;
+}
+
+// Tiles of rows of x, at most.
+static inline uint32_t row_tiles_of(const Linear *l, uint32_t tile_rows)
+{
+    return l->routes ? tern_cuda_group_tiles(l->n, l->n_experts, tile_rows) : (l->n + tile_rows - 1) / tile_rows;
 }
 
 // How many there are.
@@ -146,6 +197,8 @@ cudaError_t tern_cuda_ternary_mma(const Linear *l, const tern_cuda_product_devic
 cudaError_t tern_cuda_ternary_wgmma(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s);
 cudaError_t tern_cuda_dense_vec(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s);
 cudaError_t tern_cuda_dense_mma(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s);
+// Writes l->groups, in tiles of so many rows.
+cudaError_t tern_cuda_group_rows(const Linear *l, uint32_t tile_rows, cudaStream_t s);
 }
 
 #endif

@@ -7,12 +7,14 @@
 //
 // A block has 64 tokens and 64 rows of weights (gated: 32 of each part), its four warps 32 x 32 each, STEP columns at a
 // time; the next ones are on their way in registers. Where blocks are few, the columns are split among those of a
-// cluster, each of which adds up, in their order, what all have of a share of the sums.
+// cluster, each of which adds up, in their order, what all have of a share of the sums. With a route a tile has rows of
+// one expert, which a list says (experts.cu).
 #include "backend/cuda/cluster.cuh"
 #include "backend/cuda/linear/units.cuh"
 
 enum { TOKENS = 64, TILE_ROWS = 64, STEP = 128, STRIDE = STEP + 8, THREADS = 128 };
 enum { PLANE = TOKENS * STRIDE }; // halves
+static_assert((int)TOKENS == (int)TERN_CUDA_GROUP_ROWS, "a tile of an expert's rows is a block's");
 
 template <int F> struct Weights {
     static constexpr bool two =
@@ -106,10 +108,11 @@ template <int F> struct Mine {
 static __device__ __forceinline__ const uint8_t *weight_row(const Linear &l, Tile at, uint32_t i)
 {
     const uint32_t part = l.gated ? i / (TILE_ROWS / 2) : at.part, r = at.first + (l.gated ? i % (TILE_ROWS / 2) : i);
-    return l.parts[part].w + (size_t)min(r, l.parts[part].rows - 1) * l.row_bytes;
+    return l.parts[part].w + row_of_all(l, at, r) * l.row_bytes;
 }
 
-template <int F> static __device__ __forceinline__ void fetch_w(const Linear &l, Tile at, uint32_t step, Mine<F> &m)
+template <int F>
+static __device__ __forceinline__ void fetch_w(const Linear &l, Tile at, uint32_t step, Mine<F> &m)
 {
     using W = Weights<F>;
     const uint32_t units = units_of<F>(l.cols, l.row_bytes);
@@ -196,9 +199,10 @@ static __device__ __forceinline__ void finish_tile(const Linear &l, Tile at, con
     for (int n = 0; n < 4; n++) {
         const uint32_t r = row_of(l, at, side, n, i);
         if ((l.gated && n >= 2) || r >= part.rows) break;
-        float y = c[n][i] * unit * scale_of(part, r);
-        if (l.gated) y = gated_of(l, r, y, c[(n + 2) & 3][i] * unit * scale_of(l.parts[1], r));
-        else y = biased(part, r, y);
+        const uint32_t of_all = at.before + r;
+        float y = c[n][i] * unit * scale_of(part, of_all);
+        if (l.gated) y = gated_of(l, of_all, y, c[(n + 2) & 3][i] * unit * scale_of(l.parts[1], of_all));
+        else y = biased(part, of_all, y);
         put(l, token, at.col + r, y + more[n][i]);
     }
 }
@@ -224,10 +228,10 @@ static __device__ __forceinline__ void gather_sums(float (&c)[2][4][4], cluster_
 
 template <int F>
 static __device__ __forceinline__ void finish_tiles(const Linear &l, Tile at, const float (&c)[2][4][4],
-                                                    uint32_t first_token, uint32_t count, uint32_t side,
+                                                    const TileRows &tokens, uint32_t from, uint32_t side,
                                                     cluster_share mine)
 {
-    const uint32_t first = first_token + (threadIdx.x & 31) / 4, rows = l.parts[at.part].rows;
+    const uint32_t first = from + (threadIdx.x & 31) / 4, rows = l.parts[at.part].rows;
     float more[2][4][4];
 #pragma unroll
     for (int m = 0; m < 2; m++)
@@ -235,16 +239,16 @@ static __device__ __forceinline__ void finish_tiles(const Linear &l, Tile at, co
         for (int n = 0; n < 4; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                const uint32_t token = first + m * 16 + (i >> 1) * 8, r = row_of(l, at, side, n, i);
-                const bool is_there = token < count && r < rows && !(l.gated && n >= 2);
+                const uint32_t token = tokens.at(first + m * 16 + (i >> 1) * 8), r = row_of(l, at, side, n, i);
+                const bool is_there = token != UINT32_MAX && r < rows && !(l.gated && n >= 2);
                 more[m][n][i] = is_there ? residual_of(l, token, at.col + r) : 0;
             }
 #pragma unroll
     for (int m = 0; m < 2; m++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const uint32_t token = first + m * 16 + (i >> 1) * 8, number = m * 4 + i;
-            if (token < count && number >= mine.from && number < mine.to)
+            const uint32_t token = tokens.at(first + m * 16 + (i >> 1) * 8), number = m * 4 + i;
+            if (token != UINT32_MAX && number >= mine.from && number < mine.to)
                 finish_tile<F>(l, at, c[m], more[m], token, side, i);
         }
 }
@@ -255,10 +259,10 @@ template <int F> static __global__ void __launch_bounds__(THREADS) dense_mma(con
     __shared__ float inverse[TOKENS];
     __half *xs = tiles, *ws = tiles + 2 * PLANE;
     const uint32_t warp = threadIdx.x >> 5, lane = threadIdx.x & 31, side = warp & 1, g = lane >> 2;
-    if (blockIdx.y * TOKENS >= row_count(l)) return;
-    const uint32_t first_token = first_row(l) + blockIdx.y * TOKENS, count = first_row(l) + row_count(l);
-    const Tile at = tile_of(l, blockIdx.x, l.gated ? TILE_ROWS / 2 : TILE_ROWS);
-    const float *row = (const float *)l.x + (size_t)min(first_token + threadIdx.x / 2, count - 1) * l.x_stride;
+    TileRows rows;
+    if (!rows_of_tile(l, blockIdx.y, gridDim.y, TOKENS, &rows)) return;
+    const Tile at = tile_of(l, blockIdx.x, l.gated ? TILE_ROWS / 2 : TILE_ROWS, rows.expert);
+    const float *row = (const float *)l.x + (size_t)rows.x_at(l, threadIdx.x / 2) * l.x_stride;
     const __half *xw = xs + (warp >> 1) * 32 * STRIDE;
     const cluster_share steps = share_of_cluster((l.cols + STEP - 1) / STEP), sums = share_of_cluster(8);
     const bool aligned = is_aligned(l);
@@ -283,7 +287,7 @@ template <int F> static __global__ void __launch_bounds__(THREADS) dense_mma(con
             }
     }
     if (gridDim.z > 1) gather_sums(total, sums, (float *)tiles);
-    finish_tiles<F>(l, at, total, first_token + (warp >> 1) * 32, count, side, sums);
+    finish_tiles<F>(l, at, total, rows, (warp >> 1) * 32, side, sums);
     if (gridDim.z > 1) cluster_sync(); // its sums may be read until then
 }
 
@@ -293,12 +297,14 @@ template <int F> static cudaError_t start(const Linear *l, const tern_cuda_produ
     const cudaError_t e = cudaFuncSetAttribute(dense_mma<F>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
     if (e != cudaSuccess) return e;
     const uint32_t splits = tern_cuda_product_splits(l, d);
-    const dim3 grid(tiles_of(l, l->gated ? TILE_ROWS / 2 : TILE_ROWS), (l->n + TOKENS - 1) / TOKENS, splits);
+    const dim3 grid(tiles_of(l, l->gated ? TILE_ROWS / 2 : TILE_ROWS), row_tiles_of(l, TOKENS), splits);
     return tern_launch_together(dense_mma<F>, grid, THREADS, shared, s, false, splits, *l);
 }
 
 cudaError_t tern_cuda_dense_mma(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s)
 {
+    const cudaError_t e = l->routes ? tern_cuda_group_rows(l, TOKENS, s) : cudaSuccess;
+    if (e != cudaSuccess) return e;
     switch (l->format) {
 #define START(format)                                                                                                  \
     case TERN_GPU_##format: return start<TERN_GPU_##format>(l, d, s);

@@ -4,7 +4,6 @@
 // A warp has ROWS rows at a time, its lanes units of them; x lies in shared memory (in the device's, where it is too
 // long), in an order in which the lanes' reads meet different banks. With a route a block has one row, and the rows of
 // its expert. Sums in f32, in any order.
-#include "backend/cuda/device.cuh"
 #include "backend/cuda/linear/dense.cuh"
 
 enum { WARPS = 8 };
@@ -25,14 +24,13 @@ static __device__ void stage(const Linear &l, float *xs, uint32_t first, uint32_
 // The rows of a warp: neighbours of a part, or, gated, the same of both; `row` of the expert's.
 struct Pair {
     Tile at;
-    uint32_t expert, part[ROWS], row[ROWS];
+    uint32_t part[ROWS], row[ROWS];
 };
 
 static __device__ __forceinline__ Pair pair_of(const Linear &l, uint32_t tile, uint32_t expert)
 {
     Pair q;
-    q.expert = expert;
-    q.at = tile_of(l, tile, l.gated ? 1 : ROWS);
+    q.at = tile_of(l, tile, l.gated ? 1 : ROWS, expert);
 #pragma unroll
     for (uint32_t r = 0; r < ROWS; r++) {
         q.part[r] = l.gated ? r : q.at.part;
@@ -44,7 +42,7 @@ static __device__ __forceinline__ Pair pair_of(const Linear &l, uint32_t tile, u
 // Among those of all experts.
 static __device__ __forceinline__ uint32_t weight_row(const Linear &l, const Pair &q, int r)
 {
-    return q.expert * l.parts[q.part[r]].rows + min(q.row[r], l.parts[q.part[r]].rows - 1);
+    return (uint32_t)row_of_all(l, q.at, q.row[r]);
 }
 
 static __device__ __forceinline__ float finished(const Linear &l, const Pair &q, int r, float sum)
@@ -52,12 +50,6 @@ static __device__ __forceinline__ float finished(const Linear &l, const Pair &q,
     const tern_cuda_part &part = l.parts[q.part[r]];
     const uint32_t row = weight_row(l, q, r);
     return biased(part, row, sum * scale_of(part, row));
-}
-
-static __device__ __forceinline__ float gate_of(const Linear &l, float gate, float up)
-{
-    return l.activation > TERN_ACT_GELU ? tern_gate(l.activation, gate, up, l.limit)
-                                        : activated(l.activation, gate) * up;
 }
 
 // A lane for each number that comes out.

@@ -8,9 +8,7 @@ static cudaError_t run(const void *params, cudaStream_t stream)
 
 tern_status tern_cuda__linear_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
 {
-    const char *what = op->int8_blocks        ? "int8 by blocks (--activations int8)"
-                       : op->norm_weight.cols ? "a norm"
-                                              : NULL;
+    const char *what = op->int8_blocks ? "int8 by blocks (--activations int8)" : op->norm_weight.cols ? "a norm" : NULL;
     if (what) return tern_fail(err, TERN_UNSUPPORTED, "cuda: linear with %s", what);
     if (op->screened) TERN_TRY(tern_cuda__screen_supports(graph, op, err));
     for (uint32_t i = 0; i < op->n_parts; i++) {
@@ -21,6 +19,13 @@ tern_status tern_cuda__linear_supports(const tern_graph *graph, const tern_op *o
     return TERN_OK;
 }
 
+size_t tern_cuda__group_scratch(const tern_graph *graph, const tern_op *op)
+{
+    if (op->kind != TERN_OP_LINEAR || !op->route.cols || op->n_experts > TERN_CUDA_MOST_EXPERTS) return 0;
+    const bool q8 = tern_cuda__is_q8(graph, op->in[TERN_LINEAR_X]);
+    return tern_cuda_group_words(tern_graph_max_rows(graph, op->rows), op->n_experts, q8) * sizeof(uint32_t);
+}
+
 /* Which expert each row has, and how many rows share one of x. */
 static void take_route(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
 {
@@ -28,6 +33,7 @@ static void take_route(const tern_prepared *p, const tern_op *op, tern_cuda_laun
     l->routes = (const uint32_t *)(const void *)tern_cuda__address(p, op->route.value);
     if (p->graph->values[op->in[TERN_LINEAR_X].value].rows == TERN_ROWS_TOKENS) l->x_times = p->graph->n_routes;
     l->n_experts = op->n_experts;
+    if (tern_cuda__group_scratch(p->graph, op)) l->groups = p->scratch;
     out->weight_bytes = out->weight_bytes / l->n_experts * p->graph->n_routes;
 }
 

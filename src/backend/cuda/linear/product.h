@@ -39,11 +39,14 @@ typedef struct tern_cuda_product {
     uint32_t times;
     bool gated, q8; /* q8: x is int8 rows (TERN_DTYPE_Q8), for ternary weights */
     uint32_t activation;
-    float limit; /* of TERN_ACT_SWIGLU_OAI, which products with a route alone have */
+    float limit; /* of activations that have one, which products with a route alone have */
     /* With a route row t has expert routes[2 t], none from n_experts on, and reads row t / x_times of x; `rows` of a
-     * part are those of one expert, which lie one after the other. Of f32 rows alone. */
+     * part are those of one expert, which lie one after the other. */
     const uint32_t *routes; /* NULL: none */
     uint32_t n_experts, x_times;
+    /* The rows put together by expert, for kernels of many: the expert of each tile (UINT32_MAX: none), then the rows
+     * of the tiles (UINT32_MAX: no row). Scratch of tern_cuda_group_words words; NULL: there is none. */
+    uint32_t *groups;
     const void *x; /* f32 rows of x_stride elements (any alignment of 4), or int8 rows of x_stride, a multiple of
                     * 128, zeros from cols on */
     uint32_t x_stride;
@@ -53,6 +56,20 @@ typedef struct tern_cuda_product {
     uint32_t residual_stride, out_stride;
     float *out;
 } tern_cuda_product;
+
+enum { TERN_CUDA_GROUP_ROWS = 64, TERN_CUDA_GROUP_ROWS_Q8 = 128, TERN_CUDA_MOST_EXPERTS = 1024 };
+
+/* Tiles that n rows of experts take at most. */
+static inline uint32_t tern_cuda_group_tiles(uint32_t n, uint32_t n_experts, uint32_t tile_rows)
+{
+    return n / tile_rows + (n < n_experts ? n : n_experts);
+}
+
+static inline size_t tern_cuda_group_words(uint32_t n, uint32_t n_experts, bool q8)
+{
+    const uint32_t rows = q8 ? TERN_CUDA_GROUP_ROWS_Q8 : TERN_CUDA_GROUP_ROWS;
+    return (size_t)tern_cuda_group_tiles(n, n_experts, rows) * (1 + rows);
+}
 
 /* What the device is, as far as choices go by it. */
 typedef struct tern_cuda_product_device {
@@ -75,7 +92,7 @@ typedef enum tern_cuda_product_kernel {
 } tern_cuda_product_kernel;
 
 /* The product that an op is. False when these kernels lack it: weights of several formats, a gate with a limit without
- * a route, a route of int8 rows, int8 rows times dense weights, rows too long for a block's shared memory. */
+ * a route, int8 rows times dense weights, rows too long for a block's shared memory. */
 bool tern_cuda_product_of(const tern_cuda_linear *p, const tern_cuda_product_device *d, tern_cuda_product *out);
 /* The parts from `first` on that have one format, as a product of their own; gives the part after them. */
 uint32_t tern_cuda_alike_parts(const tern_cuda_linear *p, uint32_t first, tern_cuda_linear *out);

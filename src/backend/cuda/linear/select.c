@@ -32,7 +32,7 @@ static const choice table[] = {
     {false, ANY_SHAPE, 0, UINT32_MAX, TERN_CUDA_PRODUCT_DENSE_MMA},
 };
 
-enum { LONG_ROW = 4096, TILE_ROWS = 128 };
+enum { LONG_ROW = 4096, TILE_ROWS = 128, FEW_ROUTED = 16 };
 
 static bool has_shape(const tern_cuda_product *l, const tern_cuda_product_device *d, shape wanted)
 {
@@ -105,7 +105,7 @@ bool tern_cuda_product_of(const tern_cuda_linear *p, const tern_cuda_product_dev
 {
     const tern_cuda_weight *w = &p->weight[0];
     const uint64_t x_bytes = (uint64_t)w->cols * sizeof(float) + SHARED_RESERVE;
-    if (!parts_are_alike(p) || (p->routes && !p->x.data) || w->format > TERN_GPU_MXFP4) return false;
+    if (!parts_are_alike(p) || w->format > TERN_GPU_MXFP4) return false;
     if (!p->routes && p->gated && p->activation > TERN_ACT_GELU) return false;
     if (p->x.data ? x_bytes > d->shared_bytes : w->format != TERN_GPU_TERNARY) return false;
     *out = (tern_cuda_product){.format = w->format,
@@ -122,7 +122,8 @@ bool tern_cuda_product_of(const tern_cuda_linear *p, const tern_cuda_product_dev
                                .limit = p->limit,
                                .routes = p->routes,
                                .n_experts = p->n_experts,
-                               .x_times = p->x_times};
+                               .x_times = p->x_times,
+                               .groups = p->groups};
     take_parts(p, out);
     take_rows(p, out);
     return true;
@@ -130,7 +131,9 @@ bool tern_cuda_product_of(const tern_cuda_linear *p, const tern_cuda_product_dev
 
 tern_cuda_product_kernel tern_cuda_product_select(const tern_cuda_product *l, const tern_cuda_product_device *d)
 {
-    if (l->routes) return TERN_CUDA_PRODUCT_DENSE_VEC;
+    if (l->routes && (!l->groups || l->usual <= FEW_ROUTED))
+        return l->q8 ? TERN_CUDA_PRODUCT_TERNARY_VEC : TERN_CUDA_PRODUCT_DENSE_VEC;
+    if (l->routes) return l->q8 ? TERN_CUDA_PRODUCT_TERNARY_MMA : TERN_CUDA_PRODUCT_DENSE_MMA;
     for (size_t i = 0;; i++) {
         const choice *c = &table[i];
         if (c->q8 != l->q8 || l->usual > c->most || !has_shape(l, d, c->shape)) continue;
@@ -176,7 +179,10 @@ tern_cuda_tiling tern_cuda_product_tiling(const tern_cuda_product *l, const tern
 uint32_t tern_cuda_product_splits(const tern_cuda_product *l, const tern_cuda_product_device *d)
 {
     enum { ROWS = 64, TOKENS = 64, STEP = 128, BLOCKS = 2 };
-    const uint32_t steps = (l->cols + STEP - 1) / STEP, blocks = tiles_of(l, ROWS) * ((l->usual + TOKENS - 1) / TOKENS);
+    const uint32_t steps = (l->cols + STEP - 1) / STEP;
+    const uint32_t tiles = l->routes ? tern_cuda_group_tiles(l->usual, l->n_experts, TOKENS)
+                                     : (l->usual + TOKENS - 1) / TOKENS;
+    const uint32_t blocks = tiles_of(l, ROWS) * tiles;
     uint32_t n = blocks ? BLOCKS * d->multiprocessors / blocks : 1;
     if (n > TERN_CUDA_PRODUCT_SPLITS) n = TERN_CUDA_PRODUCT_SPLITS;
     if (n > steps) n = steps;
@@ -187,11 +193,11 @@ uint32_t tern_cuda_product_splits(const tern_cuda_product *l, const tern_cuda_pr
 bool tern_cuda_product_serves(const tern_cuda_product *l, uint32_t kernel, const tern_cuda_product_device *d)
 {
     switch (kernel) {
-    case TERN_CUDA_PRODUCT_TERNARY_VEC:
-    case TERN_CUDA_PRODUCT_TERNARY_MMA: return l->q8;
-    case TERN_CUDA_PRODUCT_TERNARY_WGMMA: return l->q8 && d->capability == 90;
+    case TERN_CUDA_PRODUCT_TERNARY_VEC: return l->q8;
+    case TERN_CUDA_PRODUCT_TERNARY_MMA: return l->q8 && (!l->routes || l->groups);
+    case TERN_CUDA_PRODUCT_TERNARY_WGMMA: return l->q8 && !l->routes && d->capability == 90;
     case TERN_CUDA_PRODUCT_DENSE_VEC: return !l->q8;
-    case TERN_CUDA_PRODUCT_DENSE_MMA: return !l->q8 && !l->routes;
+    case TERN_CUDA_PRODUCT_DENSE_MMA: return !l->q8 && (!l->routes || l->groups);
     default: return false;
     }
 }

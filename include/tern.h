@@ -61,6 +61,16 @@ typedef struct tern_engine_options {
      * (INVALID_ARGUMENT). Goes without `split` (UNSUPPORTED). */
     const char *experts;
 
+    /* Keys and values of a context for which the device has no room. kv_memory: bytes of the device for them ("800M",
+     * "3.5G"; powers of 1024), "all", or "auto" (NULL): all where they fit beside the rest, else as much as is free.
+     * Those that a layer needs are copied there before it runs, which takes time and never changes an answer; those of
+     * one layer must fit (OUT_OF_MEMORY). All of them lie in memory of the host, or in files without a name in the
+     * folder kv_disk, whose room is taken when a session opens (IO). On a device whose memory is the host's, the CPU
+     * among them, kv_disk must be given (INVALID_ARGUMENT), else nothing is spilled. Goes without `split`
+     * (UNSUPPORTED). */
+    const char *kv_memory;
+    const char *kv_disk;
+
     /* Of the CPU. */
     uint32_t n_threads; /* 0: one for each physical core */
     bool pin;           /* tie threads to cores */
@@ -169,6 +179,10 @@ typedef struct tern_engine_info {
      * are there at once, and the bytes of both. */
     uint32_t experts, experts_held;
     uint64_t experts_bytes, experts_held_bytes;
+    /* Where keys and values are not all on the device (0 where they are): the bytes there that they may take, those of
+     * all sessions together; and the folder where all of them lie, NULL: memory of the host. */
+    uint64_t kv_memory;
+    const char *kv_disk;
     /* Of models with experts (0: none): how many each layer has and uses for a token, and the bytes of those that a
      * token uses in all layers. */
     uint32_t layer_experts, token_experts;
@@ -247,6 +261,10 @@ typedef struct tern_engine_counters {
      * copied; those that made way for them; the bytes copied. */
     uint64_t expert_hits, expert_misses, expert_evictions, expert_bytes;
     uint64_t expert_prefetched; /* copied before a layer needed them, and then there */
+    /* Of a device that has not all keys and values: pages of 32 positions that a layer of a step needed, which were
+     * there, had to be copied while it waited, or were copied before it needed them; those that made way; bytes copied
+     * to the device and back; and for how long layers waited. */
+    uint64_t kv_hits, kv_misses, kv_prefetched, kv_evictions, kv_in_bytes, kv_out_bytes, kv_wait_ns;
     /* Of the CPU, in steps of one token: rows of `up` and columns of `down` that a squared ReLU may make irrelevant,
      * and those of them that were read (tern_engine_options.ffn). */
     uint64_t ffn_rows, ffn_rows_read, ffn_columns, ffn_columns_read;

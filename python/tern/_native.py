@@ -49,7 +49,8 @@ class EngineOptions(Structure):
     """tern_engine_options"""
 
     _fields_: Fields = [("backend", c_char_p), ("device", c_char_p), ("split", c_bool), ("gpu_layers", c_uint32),
-                        ("validation", c_bool), ("experts", c_char_p), ("n_threads", c_uint32), ("pin", c_bool),
+                        ("validation", c_bool), ("experts", c_char_p), ("kv_memory", c_char_p),
+                        ("kv_disk", c_char_p), ("n_threads", c_uint32), ("pin", c_bool),
                         ("cpu_features", c_char_p), ("kernel", c_char_p), ("ffn", c_char_p), ("tune_file", c_char_p),
                         ("head", c_char_p), ("activations", c_char_p), ("no_fusion", c_char_p),
                         ("batch_invariant", c_bool), ("session", POINTER(SessionParams)), ("no_memory_check", c_bool), ("no_tokenizer", c_bool),
@@ -68,7 +69,8 @@ class EngineInfo(Structure):
                         ("has_tokenizer", c_bool), ("pooling", c_int), ("chat_template", c_char_p),
                         ("backend", c_char_p), ("device", c_char_p), ("driver", c_char_p), ("max_steps", c_uint32),
                         ("experts", c_uint32), ("experts_held", c_uint32), ("experts_bytes", c_uint64),
-                        ("experts_held_bytes", c_uint64), ("layer_experts", c_uint32), ("token_experts", c_uint32),
+                        ("experts_held_bytes", c_uint64), ("kv_memory", c_uint64), ("kv_disk", c_char_p),
+                        ("layer_experts", c_uint32), ("token_experts", c_uint32),
                         ("token_expert_bytes", c_uint64)]
 
 

@@ -6,6 +6,7 @@
 #include "base/show.h"
 #include "graph/fusions.h"
 #include "infer/expert_cache.h"
+#include "infer/tiers.h"
 #include "infer/tune_file.h"
 #include "tern.h"
 
@@ -76,12 +77,14 @@ tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_
                                  .batch_invariant = o.batch_invariant,
                                  .session = o.session,
                                  .ranks = o.ranks,
+                                 .kv_disk = o.kv_disk,
                                  .no_memory_check = o.no_memory_check};
     const tern_model_options how = {
         .no_tokenizer = o.no_tokenizer, .progress = o.progress, .progress_context = o.progress_context};
     tern_tune_cache choices;
     TERN_TRY(read_head(o.head, &params, err));
     TERN_TRY(tern_experts_parse(o.experts, &params.experts, err));
+    TERN_TRY(tern_kv_room_parse(o.kv_memory, &params.kv_memory, err));
     TERN_TRY(read_activations(&o, &params, err));
     TERN_TRY(tern_graph_fusions_parse(o.no_fusion, &params.no_fusion, err));
     TERN_TRY(read_choices(&o, &choices, err));
@@ -186,6 +189,9 @@ tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *in
                            .driver = b->info.driver,
                            .max_steps = b->info.max_steps};
     describe_experts(model, info);
+    const tern_spill_info *spill = b->info.spill;
+    if (spill) info->kv_memory = spill->room;
+    if (spill) info->kv_disk = spill->disk;
     const tern_paged_info *paged = b->info.paged;
     if (!paged) return TERN_OK;
     info->experts = paged->n_all;
@@ -224,6 +230,13 @@ tern_status tern_engine_count(const tern_engine *engine, tern_engine_counters *c
                                        .expert_evictions = c.expert_evictions,
                                        .expert_prefetched = c.expert_prefetched,
                                        .expert_bytes = c.expert_bytes,
+                                       .kv_hits = c.kv_hits,
+                                       .kv_misses = c.kv_misses,
+                                       .kv_prefetched = c.kv_prefetched,
+                                       .kv_evictions = c.kv_evictions,
+                                       .kv_in_bytes = c.kv_in_bytes,
+                                       .kv_out_bytes = c.kv_out_bytes,
+                                       .kv_wait_ns = c.kv_wait_ns,
                                        .ffn_rows = c.ffn_rows,
                                        .ffn_rows_read = c.ffn_rows_read,
                                        .ffn_columns = c.ffn_columns,

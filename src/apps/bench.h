@@ -17,7 +17,9 @@ typedef struct tern_bench_rates {
 typedef struct tern_bench_counts {
     double weight_bytes, allocations; /* of the host */
     double expert_hits, expert_misses, expert_evictions, expert_prefetched,
-        expert_bytes;                                              /* of a device that has not all experts */
+        expert_bytes; /* of a device that has not all experts */
+    double kv_hits, kv_misses, kv_prefetched, kv_evictions, kv_in_bytes, kv_out_bytes,
+        kv_wait_ms;                                                /* of one that has not all keys and values */
     double ffn_rows, ffn_rows_read, ffn_columns, ffn_columns_read; /* of the CPU */
     double dispatches, dispatches_in_layers, barriers, barriers_in_layers, submits, uploaded_bytes, downloaded_bytes,
         crossed_bytes, device_allocations;
@@ -55,6 +57,8 @@ typedef struct tern_bench_subject {
     char head[16], activations[8];
     uint32_t experts, experts_held; /* of a device that has not all of them; else 0 */
     uint64_t experts_held_bytes;
+    uint64_t kv_memory;                    /* of a device that has not all keys and values; else 0 */
+    const char *kv_disk;                   /* NULL: the host has them */
     uint32_t layer_experts, token_experts; /* of models with experts; 0: none */
     uint64_t token_expert_bytes;
     bool tuned; /* kernels by what tern tune has measured */

@@ -143,6 +143,13 @@ static void count(const tern_engine_counters *a, const tern_engine_counters *b, 
     out->expert_evictions = (double)(b->expert_evictions - a->expert_evictions) / n;
     out->expert_prefetched = (double)(b->expert_prefetched - a->expert_prefetched) / n;
     out->expert_bytes = (double)(b->expert_bytes - a->expert_bytes) / n;
+    out->kv_hits = (double)(b->kv_hits - a->kv_hits) / n;
+    out->kv_misses = (double)(b->kv_misses - a->kv_misses) / n;
+    out->kv_prefetched = (double)(b->kv_prefetched - a->kv_prefetched) / n;
+    out->kv_evictions = (double)(b->kv_evictions - a->kv_evictions) / n;
+    out->kv_in_bytes = (double)(b->kv_in_bytes - a->kv_in_bytes) / n;
+    out->kv_out_bytes = (double)(b->kv_out_bytes - a->kv_out_bytes) / n;
+    out->kv_wait_ms = (double)(b->kv_wait_ns - a->kv_wait_ns) * 1e-6 / n;
     out->ffn_rows = (double)(b->ffn_rows - a->ffn_rows) / n;
     out->ffn_rows_read = (double)(b->ffn_rows_read - a->ffn_rows_read) / n;
     out->ffn_columns = (double)(b->ffn_columns - a->ffn_columns) / n;
@@ -232,6 +239,8 @@ static void describe(const tern_bench *b, tern_bench_subject *out)
     out->experts = info->experts;
     out->experts_held = info->experts_held;
     out->experts_held_bytes = info->experts_held_bytes;
+    out->kv_memory = info->kv_memory;
+    out->kv_disk = b->options->kv_disk;
     out->layer_experts = info->layer_experts;
     out->token_experts = info->token_experts;
     out->token_expert_bytes = info->token_expert_bytes;

@@ -99,6 +99,20 @@ static json_t *experts_json(const tern_bench_row *r)
                      "copied_bytes_per_token", c->expert_bytes, "hit_rate", share(c->expert_hits, asked_for(r)));
 }
 
+static double pages_of(const tern_bench_row *r)
+{
+    return r->per_token.kv_hits + r->per_token.kv_misses + r->per_token.kv_prefetched;
+}
+
+static json_t *kv_json(const tern_bench_row *r)
+{
+    const tern_bench_counts *c = &r->per_token;
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "hits_per_token", c->kv_hits, "misses_per_token",
+                     c->kv_misses, "prefetched_per_token", c->kv_prefetched, "evictions_per_token", c->kv_evictions,
+                     "copied_bytes_per_token", c->kv_in_bytes, "saved_bytes_per_token", c->kv_out_bytes,
+                     "wait_ms_per_token", c->kv_wait_ms, "hit_rate", share(c->kv_hits, pages_of(r)));
+}
+
 json_t *tern_bench_row_json(const tern_bench_row *r)
 {
     json_t *out = json_pack(
@@ -112,6 +126,7 @@ json_t *tern_bench_row_json(const tern_bench_row *r)
     if (r->n_steps) json_object_set_new(out, "gpu_steps", json_integer(r->n_steps));
     if (r->per_token.dispatches > 0) json_object_set_new(out, "counters", counts_json(r));
     if (asked_for(r) > 0) json_object_set_new(out, "experts", experts_json(r));
+    if (pages_of(r) > 0) json_object_set_new(out, "kv", kv_json(r));
     if (r->per_token.ffn_rows > 0) {
         const tern_bench_counts *c = &r->per_token;
         json_object_set_new(out, "ffn_rows_read", json_real(share(c->ffn_rows_read, c->ffn_rows)));
@@ -151,6 +166,18 @@ static void print_decode(const tern_bench_row *r, const tern_options *o)
                100 * share(r->per_token.ffn_columns_read, r->per_token.ffn_columns));
 }
 
+static void print_kv(const tern_bench_row *r)
+{
+    const tern_bench_counts *c = &r->per_token;
+    char in[16], out[16];
+    if (pages_of(r) <= 0) return;
+    printf("  keys and values of a decoded token: %.1f pages, %.0f %% of them there; %s to the device (%.1f pages "
+           "ahead of "
+           "use), %s back, %.2f ms waited\n",
+           pages_of(r), 100 * share(c->kv_hits, pages_of(r)), tern_app_bytes((uint64_t)c->kv_in_bytes, in),
+           c->kv_prefetched, tern_app_bytes((uint64_t)c->kv_out_bytes, out), c->kv_wait_ms);
+}
+
 static void print_counts(const tern_bench_row *r)
 {
     const tern_bench_counts *c = &r->per_token;
@@ -178,6 +205,7 @@ void tern_bench_print_row(const tern_bench_row *r, const tern_options *o)
     else printf("\n%u thread%s\n", r->n_threads, r->n_threads == 1 ? "" : "s");
     print_prefill(r, o);
     print_decode(r, o);
+    print_kv(r);
     print_counts(r);
     printf("  memory: %s resident, %s at most; keys and values: %s\n  from opening to the first token: %.0f ms\n",
            tern_app_bytes(r->resident, a), tern_app_bytes(r->peak_resident, b), tern_app_bytes(r->kv_bytes, c),

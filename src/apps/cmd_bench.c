@@ -87,15 +87,16 @@ static tern_status print(const tern_bench_row *rows, uint32_t n, const tern_benc
     if (o->json)
         return tern_app_print_json(
             json_pack("{s:o, s:o, s:s, s:s, s:s, s:s?, s:s?, s:b, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:i, "
-                      "s:i, s:o, s:o}",
+                      "s:i, s:I, s:s?, s:o, s:o}",
                       s->is_cpu ? "cpu" : "device", tern_app_json_text(s->device, strlen(s->device)), "machine",
                       machine_json(s), "model", s->name, "head", s->head, "activations", s->activations, "kernel",
                       o->kernel, "no_fusion", o->no_fusion, "tuned", (int)s->tuned, "parameters",
                       (json_int_t)s->parameters, "weight_bytes", (json_int_t)s->bytes, "adapters", (int)s->n_loras,
                       "adapter_bytes", (json_int_t)s->lora_bytes, "experts", (json_int_t)s->experts, "experts_held",
-                      (json_int_t)s->experts_held, "experts_held_bytes", (json_int_t)s->experts_held_bytes,
-                      "prompt_tokens", (int)o->n_prompt, "generated_tokens", (int)o->n_tokens, "depth", (int)o->depth,
-                      "repeats", (int)o->repeats, "routing", routing, "results", list),
+                      (json_int_t)s->experts_held, "experts_held_bytes", (json_int_t)s->experts_held_bytes, "kv_memory",
+                      (json_int_t)s->kv_memory, "kv_disk", s->kv_disk, "prompt_tokens", (int)o->n_prompt,
+                      "generated_tokens", (int)o->n_tokens, "depth", (int)o->depth, "repeats", (int)o->repeats,
+                      "routing", routing, "results", list),
             err);
     json_decref(list);
     json_decref(routing);

@@ -165,6 +165,18 @@ static void note_experts(const tern_engine *engine)
             tern_app_bytes(info.experts_bytes, all));
 }
 
+/* Nor do all keys and values of a long context fit, perhaps. */
+static void note_kv(const tern_engine *engine)
+{
+    tern_engine_info info = {0};
+    char some[16];
+    if (tern_engine_describe(engine, &info, NULL) != TERN_OK || !info.kv_memory) return;
+    fprintf(stderr,
+            "tern: %s of keys and values are on the device at once: others lie in %s and are copied when a layer "
+            "needs them\n",
+            tern_app_bytes(info.kv_memory, some), info.kv_disk ? tern_show_z(info.kv_disk).text : "memory of the host");
+}
+
 tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *o, bool tokenizer, uint32_t n_threads,
                                       tern_error *err)
 {
@@ -186,6 +198,8 @@ tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *
                                .batch_invariant = o->batch_invariant,
                                .session = &session,
                                .experts = o->experts,
+                               .kv_memory = o->kv_memory,
+                               .kv_disk = o->kv_disk,
                                .no_memory_check = o->no_memory_check,
                                .activations = o->activations,
                                .no_tokenizer = !tokenizer,
@@ -203,6 +217,7 @@ tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *
     tern_progress_end(&progress);
     if (status == TERN_OK) note_unused(path.text, *engine);
     if (status == TERN_OK) note_experts(*engine);
+    if (status == TERN_OK) note_kv(*engine);
     return status;
 }
 

@@ -36,6 +36,7 @@ typedef struct tern_options {
     const char *backend, *device;
     const char *gpu_layers; /* a number, or "all" */
     const char *experts;    /* how many are on the device at once */
+    const char *kv_memory, *kv_disk;
     uint32_t gpu_steps;
     bool gpu_validate, profile;
     const char *no_fusion; /* names of passes */

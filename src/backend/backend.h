@@ -1,4 +1,4 @@
-/* What a device must offer: 13 functions that make buffers and run prepared graphs, 2 that tell what memory there is,
+/* What a device must offer: 14 functions that make buffers and run prepared graphs, 2 that tell what memory there is,
  * and 3 how fast it is. Fusion is never one of them. */
 #ifndef TERN_BACKEND_BACKEND_H
 #define TERN_BACKEND_BACKEND_H
@@ -39,6 +39,10 @@ typedef struct tern_backend_counters {
      * made way for them; bytes copied, as their file has them */
     uint64_t expert_hits, expert_misses, expert_evictions, expert_bytes;
     uint64_t expert_prefetched; /* copied before a layer needed them */
+    /* of a backend that spills (backend/spill): pages of keys and values that a layer of a step needed and that were
+     * there, or had to be copied, or were copied before it needed them; those that made way for others; bytes copied to
+     * the device and back; and how long layers waited for them */
+    uint64_t kv_hits, kv_misses, kv_prefetched, kv_evictions, kv_in_bytes, kv_out_bytes, kv_wait_ns;
 } tern_backend_counters;
 
 /* What a device can do at most, with the loads and the products that its kernels use. */
@@ -65,7 +69,13 @@ typedef struct tern_paged_info {
     uint64_t slot_bytes, all_bytes; /* of the slots on the device, and of all experts as their file has them */
 } tern_paged_info;
 
-/* What a backend is; nothing of it changes once it is open. */
+/* Keys and values that are not all on a device (backend/spill). */
+typedef struct tern_spill_info {
+    uint64_t room, taken; /* bytes of the device that they may take, and do so far */
+    const char *disk;     /* the folder where all of them lie; NULL: memory of the host */
+} tern_spill_info;
+
+/* What a backend is; but for what paged and spill point to nothing of it changes once it is open. */
 typedef struct tern_backend_info {
     const char *name;             /* "cpu", "cpu+vulkan" */
     const char *device;           /* its name; NULL: the CPU */
@@ -81,6 +91,8 @@ typedef struct tern_backend_info {
     bool never_waits;             /* the host cannot wait (a browser): buffer_read and wait give PENDING instead, and
                                      what is written is there for what runs next, never for what runs already */
     const tern_paged_info *paged; /* NULL: all experts are there at once */
+    const tern_spill_info *spill; /* NULL: all keys and values are */
+    bool unified;                 /* its memory is the host's: what does not fit has nowhere to go but a disk */
     bool batch_invariant;         /* a row's bits are its own, with tern_graph.kernel_rows */
     uint32_t cache_blocks;        /* caches of types with blocks: heads are multiples of this; 0: it has none */
     bool mixes_caches;            /* keys of any type beside values of any; otherwise of one, or of two with blocks */
@@ -104,14 +116,31 @@ typedef struct tern_backend_trial {
                                tern_error *err);
 } tern_backend_trial;
 
+/* Copies that go on while the device computes. */
+typedef struct tern_backend_copies {
+    /* As buffer_write and buffer_read, but behind all runs except the one that was started last, and before the next:
+     * what they touch that one must not. `data` of a write must stay as it is until the device was waited for. */
+    tern_status (*write_beside)(tern_backend *b, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
+                                tern_error *err);
+    tern_status (*read_beside)(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
+                               tern_error *err);
+    /* Memory of the host that is copied from and to often, until it is said again with false. Where it cannot be
+     * pinned, copies are slower. */
+    void (*pin)(tern_backend *b, void *data, uint64_t bytes, bool pinned);
+} tern_backend_copies;
+
 struct tern_backend {
     tern_backend_info info;
-    const tern_backend_trial *trial; /* NULL: its kernels are trusted */
+    const tern_backend_trial *trial;   /* NULL: its kernels are trusted */
+    const tern_backend_copies *copies; /* NULL: it copies when nothing runs */
 
     void (*close)(tern_backend *b);
 
     /* A zeroed buffer. Errors: OUT_OF_MEMORY. */
     tern_status (*buffer_create)(tern_backend *b, uint64_t bytes, tern_buffer **out, tern_error *err);
+    /* A zeroed buffer for keys or values of a layer, in pages of so many bytes. NULL: buffer_create makes it. */
+    tern_status (*cache_create)(tern_backend *b, uint64_t bytes, uint64_t page_bytes, tern_buffer **out,
+                                tern_error *err);
     void (*buffer_free)(tern_backend *b, tern_buffer *buffer); /* weights too; NULL is left alone */
     tern_status (*buffer_write)(tern_backend *b, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
                                 tern_error *err);

@@ -6,10 +6,10 @@
 
 #include "base/alloc.h"
 #include "infer/engine_head.h"
-#include "infer/expert_cache.h"
 #include "infer/follow/follow.h"
 #include "infer/memory_need.h"
 #include "infer/session.h"
+#include "infer/tiers.h"
 
 typedef struct weight_slot {
     const tern_weight *weight;
@@ -165,11 +165,10 @@ tern_status tern_engine__page(tern_engine *e, tern_model *model, const tern_engi
 {
     tern_runner_params session;
     uint32_t steps;
-    if (!tern_model_config(model)->n_experts && !params->experts.bytes && !params->experts.per_layer) return TERN_OK;
     tern_model *before = e->model;
     e->model = model;
     tern_status status = tern_session_resolve(e, params->session, &session, &steps, err);
-    if (status == TERN_OK) status = tern_engine__page_experts(&e->backend, e, params, &session, err);
+    if (status == TERN_OK) status = tern_engine__tiers(&e->backend, e, params, &session, err);
     e->model = before;
     return status;
 }

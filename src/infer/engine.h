@@ -15,6 +15,12 @@ typedef struct tern_experts_size {
     bool all;
 } tern_experts_size;
 
+/* The room on the device for keys and values; zeros: as much as is free, where they do not fit. */
+typedef struct tern_kv_room {
+    uint64_t bytes;
+    bool all; /* all of them are there, or the engine does not open */
+} tern_kv_room;
+
 /* Zero-initialised means sensible defaults. */
 typedef struct tern_engine_params {
     tern_backend_options backend;
@@ -29,6 +35,9 @@ typedef struct tern_engine_params {
     const tern_session_params *session;
     bool no_memory_check;
     tern_experts_size experts;
+    tern_kv_room kv_memory;
+    const char *kv_disk;    /* the folder for keys and values that have no room; NULL: memory of the host. Borrowed */
+    bool kv_on_host;        /* in the host's memory also where the device has no other (for tests) */
     tern_paged_fetch fetch; /* brings experts whose weights have no data; NULL: all have */
     void *fetch_context;
     uint32_t no_fusion; /* passes that the graphs of sessions go without (graph/fusions.h) */
@@ -85,8 +94,8 @@ void tern_engine__own(tern_engine *engine, void *thing, void (*close)(void *thin
 
 tern_status tern_engine__begin(tern_engine **engine, const tern_engine_params *params, tern_error *err);
 tern_status tern_engine__open_backend(tern_engine *engine, const tern_backend_options *options, tern_error *err);
-/* Puts a paged backend around the engine's where a model, which stays the caller's, and params say so
- * (infer/expert_cache.h). After the backend is open. */
+/* Puts backends around the engine's where a model, which stays the caller's, and params say so (infer/tiers.h). After
+ * the backend is open. */
 tern_status tern_engine__page(tern_engine *engine, tern_model *model, const tern_engine_params *params,
                               tern_error *err);
 /* Slots for the weights of so many layers. */

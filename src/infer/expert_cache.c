@@ -120,29 +120,63 @@ static tern_status open_paged(tern_backend **backend, tern_engine *engine, tern_
     return TERN_OK;
 }
 
-tern_status tern_engine__page_experts(tern_backend **backend, tern_engine *engine, const tern_engine_params *params,
-                                      const tern_runner_params *session, tern_error *err)
+static tern_status make_options(tern_engine *engine, tern_paged_options *o, tern_error *err)
 {
     const tern_model *model = tern_engine_model(engine);
     const tern_config *c = tern_model_config(model);
-    const tern_experts_size *size = &params->experts;
-    tern_backend *sides[TERN_BACKEND_MAX_SIDES];
-    const bool asked = size->bytes || size->per_layer, split = tern_backend_sides(*backend, sides) > 1;
-    if (asked && !c->n_experts) return tern_fail(err, TERN_INVALID_ARGUMENT, "option experts: the model has none");
-    if (split && (asked || params->fetch))
-        return tern_fail(err, TERN_UNSUPPORTED, "option experts: it goes without layers split between two devices");
-    const bool may = asked || params->fetch || ((*backend)->info.copies_weights && !(*backend)->info.never_waits);
-    if (!c->n_experts || split || !may || (size->all && !params->fetch)) return TERN_OK;
     tern_paged_layer *layers = tern_calloc(c->n_layers, sizeof *layers);
     if (!layers) return tern_fail_alloc(err, c->n_layers * sizeof *layers);
     find_layers(model, layers);
-    tern_paged_options o = {.layers = layers,
-                            .n_layers = c->n_layers,
-                            .n_experts = c->n_experts,
-                            .n_used = c->n_experts_used,
-                            .fetch = params->fetch,
-                            .context = params->fetch_context};
-    const tern_status status = open_paged(backend, engine, &o, size, session, err);
-    tern_free(layers);
+    *o = (tern_paged_options){
+        .layers = layers, .n_layers = c->n_layers, .n_experts = c->n_experts, .n_used = c->n_experts_used};
+    return TERN_OK;
+}
+
+static void free_options(const tern_paged_options *o)
+{
+    tern_free((void *)(uintptr_t)o->layers);
+}
+
+tern_status tern_experts_bytes(const tern_backend *b, tern_engine *engine, const tern_runner_params *session,
+                               uint64_t *all, uint64_t *least, tern_error *err)
+{
+    tern_paged_options o;
+    TERN_TRY(make_options(engine, &o, err));
+    tern_status status = tern_paged_bytes(b, &o, o.n_layers * o.n_experts, all, err);
+    if (status == TERN_OK) status = tern_paged_bytes(b, &o, tern_paged_slots_least(&o), least, err);
+    if (status == TERN_OK) *least += bytes_of_rows(tern_engine_config(engine), session);
+    free_options(&o);
+    return status;
+}
+
+static bool asked_for(const tern_engine_params *params)
+{
+    return params->experts.bytes || params->experts.per_layer;
+}
+
+bool tern_experts_may_page(tern_backend *b, tern_engine *engine, const tern_engine_params *params)
+{
+    tern_backend *sides[TERN_BACKEND_MAX_SIDES];
+    const bool may = asked_for(params) || params->fetch || (b->info.copies_weights && !b->info.never_waits);
+    if (!tern_engine_config(engine)->n_experts || tern_backend_sides(b, sides) > 1) return false;
+    return may && (!params->experts.all || params->fetch);
+}
+
+tern_status tern_engine__page_experts(tern_backend **backend, tern_engine *engine, const tern_engine_params *params,
+                                      const tern_runner_params *session, tern_error *err)
+{
+    tern_backend *sides[TERN_BACKEND_MAX_SIDES];
+    const bool asked = asked_for(params), split = tern_backend_sides(*backend, sides) > 1;
+    tern_paged_options o;
+    if (asked && !tern_engine_config(engine)->n_experts)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "option experts: the model has none");
+    if (split && (asked || params->fetch))
+        return tern_fail(err, TERN_UNSUPPORTED, "option experts: it goes without layers split between two devices");
+    if (!tern_experts_may_page(*backend, engine, params)) return TERN_OK;
+    TERN_TRY(make_options(engine, &o, err));
+    o.fetch = params->fetch;
+    o.context = params->fetch_context;
+    const tern_status status = open_paged(backend, engine, &o, &params->experts, session, err);
+    free_options(&o);
     return status;
 }

@@ -104,7 +104,9 @@ static tern_status plan(tern_loader *l, tern_error *err)
         TERN_TRY(open_backend(l, err));
     }
     tern_model *model = (tern_model *)(uintptr_t)tern_loader_model(l); /* it is only looked at */
-    if (l->source) TERN_TRY(tern_engine__page(l->engine, model, &l->params, err));
+    tern_engine_params params = l->params;
+    if (!l->source) params.experts = (tern_experts_size){.all = true}; /* nothing could bring them later */
+    TERN_TRY(tern_engine__page(l->engine, model, &params, err));
     TERN_TRY(tern_engine__check_memory(l->engine, model, l->params.session, err));
     return tern_engine__reserve(l->engine, n_layers, err);
 }

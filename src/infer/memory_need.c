@@ -31,9 +31,18 @@ static tern_status add_shared(tern_memory_need *need, const tern_value *v, bool 
 {
     if (v->kind == TERN_VALUE_WEIGHT) return weights ? add_weight(need, v->weight, err) : TERN_OK;
     if (v->kind != TERN_VALUE_CACHE && v->kind != TERN_VALUE_CONSTANT) return TERN_OK;
-    *(v->kind == TERN_VALUE_CACHE ? &need->cache : &need->other) += v->bytes;
-    note_buffer(need, v->bytes, v->name);
+    const bool cache = v->kind == TERN_VALUE_CACHE;
+    *(cache ? &need->cache : &need->other) += v->bytes;
+    if (cache && 2 * v->bytes > need->largest_layer) need->largest_layer = 2 * v->bytes; /* its keys, its values */
+    if (!cache || !need->backend->info.spill) note_buffer(need, v->bytes, v->name);
     return TERN_OK;
+}
+
+/* The device has room for no more of them. */
+static void limit_cache(tern_memory_need *need)
+{
+    const tern_spill_info *spill = need->backend->info.spill;
+    if (spill && need->cache > spill->room - spill->taken) need->cache = spill->room - spill->taken;
 }
 
 /* Which sides touch each value: a bit for each. */
@@ -112,6 +121,7 @@ tern_status tern_memory_needs_of(tern_engine *engine, const tern_runner_params *
     const tern_status status = add_graphs(out, engine, set, with_weights, err);
     for (uint32_t i = 0; i < out->n; i++) {
         tern_memory_need *n = &out->sides[i];
+        limit_cache(n);
         n->total = n->weights - n->there + n->cache + n->activations + n->other;
     }
     tern_runner_unbuild(set, engine);

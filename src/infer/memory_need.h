@@ -8,14 +8,15 @@
 /* Of one side: a backend, or one of the two of a split one. Bytes. */
 typedef struct tern_memory_need {
     tern_backend *backend;
-    uint64_t weights;     /* as the backend holds them */
-    uint64_t there;       /* of them, what is in memory already */
-    uint64_t cache;       /* keys and values */
-    uint64_t activations; /* of the graph that takes the most: graphs share them */
-    uint64_t other;       /* outputs of each graph, constants, parameters */
-    uint64_t total;       /* of all but what is there */
-    uint64_t free;        /* of the device now; 0: not known */
-    uint64_t largest;     /* single buffer, weights apart: those some devices cut */
+    uint64_t weights;       /* as the backend holds them */
+    uint64_t there;         /* of them, what is in memory already */
+    uint64_t cache;         /* keys and values; of a backend that spills the room for them that is not taken yet */
+    uint64_t largest_layer; /* keys and values of the layer that has the most */
+    uint64_t activations;   /* of the graph that takes the most: graphs share them */
+    uint64_t other;         /* outputs of each graph, constants, parameters */
+    uint64_t total;         /* of all but what is there */
+    uint64_t free;          /* of the device now; 0: not known */
+    uint64_t largest;       /* single buffer, weights apart: those some devices cut */
     char largest_name[80];
 } tern_memory_need;
 

@@ -335,7 +335,7 @@ typedef struct tern_synth_options {
     const struct tern_mix *mix;         /* as in tern_export_options; NULL without linear: mxfp4_moe of GPT-OSS */
     tern_export_report *report;         /* set on success; may be NULL */
     uint64_t seed;
-    uint32_t layers, experts, experts_used; /* instead of the preset's; 0: that */
+    uint32_t layers, n_ctx, experts, experts_used; /* instead of the preset's; 0: that */
     /* The share of gates that are closed (at most 0), 0.5 to 1, of models whose gates can be: those of squared ReLU.
      * Rows of the gate matrix are zeros until it is so; the others close by chance, half the time. 0: as chance has it.
      */

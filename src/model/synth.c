@@ -224,7 +224,7 @@ static tern_status write_file(maker *m, const char *path, tern_error *err)
     return status;
 }
 
-/* Other numbers of layers and of experts than the preset has. */
+/* Other numbers than the preset has. */
 static tern_status set_numbers(tern_config *config, const tern_synth_options *options, tern_error *err)
 {
     if ((options->experts || options->experts_used) && !config->n_experts)
@@ -233,6 +233,7 @@ static tern_status set_numbers(tern_config *config, const tern_synth_options *op
                          "expected",
                          options->preset, options->experts, options->experts_used);
     if (options->layers) config->n_layers = options->layers;
+    if (options->n_ctx) config->n_ctx_train = options->n_ctx;
     if (options->experts) config->n_experts = options->experts;
     if (options->experts_used) config->n_experts_used = options->experts_used;
     if (tern_config__check(config, err) == TERN_OK) return TERN_OK;

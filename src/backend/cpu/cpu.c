@@ -258,6 +258,7 @@ tern_status tern_cpu_open(tern_backend **backend, const tern_cpu_options *option
                                .info.memory = tern_cpu_memory(),
                                .info.fusions = TERN_FUSION_IN_PLACE,
                                .info.max_steps = 1,
+                               .info.unified = true,
                                .info.cache_blocks = TERN_CACHE_BLOCK,
                                .info.mixes_caches = true,
                                .info.screens = true,

@@ -35,12 +35,14 @@ void tern_cuda__buffer_free(tern_buffer *buffer)
 tern_status tern_cuda__write(tern_cuda *cuda, uint8_t *to, const void *data, uint64_t bytes, tern_error *err)
 {
     if (!bytes) return TERN_OK;
+    TERN_TRY(tern_cuda__join(cuda, err));
     cuda->counters.uploaded_bytes += bytes;
     return tern_cuda__status(cudaMemcpyAsync(to, data, bytes, cudaMemcpyHostToDevice, cuda->stream), "writing", err);
 }
 
 tern_status tern_cuda__read(tern_cuda *cuda, const uint8_t *from, void *data, uint64_t bytes, tern_error *err)
 {
+    TERN_TRY(tern_cuda__join(cuda, err));
     if (bytes) {
         TERN_TRY(tern_cuda__status(cudaMemcpyAsync(data, from, bytes, cudaMemcpyDeviceToHost, cuda->stream), "reading",
                                    err));

@@ -37,6 +37,7 @@ static void cuda_close(tern_backend *b)
             cudaFreeHost(cuda->staging[i]);
             if (cuda->copied[i]) cudaEventDestroy(cuda->copied[i]);
         }
+        tern_cuda__beside_close(cuda);
         cudaStreamDestroy(cuda->stream);
     }
     tern_pool_close(cuda->workers.pool);
@@ -83,6 +84,37 @@ static tern_status buffer_read(tern_backend *b, const tern_buffer *buffer, uint6
     return unlock(cuda, tern_cuda__read(cuda, buffer->data + offset, data, bytes, err));
 }
 
+static tern_status write_beside(tern_backend *b, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
+                                tern_error *err)
+{
+    TERN_TRY(tern_backend_check_range(buffer->bytes, offset, bytes, err));
+    tern_cuda *cuda = lock(b);
+    return unlock(cuda, tern_cuda__write_beside(cuda, buffer->data + offset, data, bytes, err));
+}
+
+static tern_status read_beside(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
+                               tern_error *err)
+{
+    TERN_TRY(tern_backend_check_range(buffer->bytes, offset, bytes, err));
+    tern_cuda *cuda = lock(b);
+    return unlock(cuda, tern_cuda__read_beside(cuda, buffer->data + offset, data, bytes, err));
+}
+
+static void pin(tern_backend *b, void *data, uint64_t bytes, bool pinned)
+{
+    tern_cuda *cuda = lock(b);
+    tern_cuda__pin(data, bytes, pinned);
+    unlock(cuda, TERN_OK);
+}
+
+static const tern_backend_copies copies = {.write_beside = write_beside, .read_beside = read_beside, .pin = pin};
+
+static tern_status wait_for_all(tern_cuda *cuda, tern_error *err)
+{
+    TERN_TRY(tern_cuda__join(cuda, err));
+    return tern_cuda__status(cudaStreamSynchronize(cuda->stream), "the device", err);
+}
+
 static tern_status weight_create(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err)
 {
     tern_cuda *cuda = lock(b);
@@ -121,7 +153,7 @@ static tern_status run(tern_backend *b, tern_prepared *prepared, uint32_t n_step
 static tern_status wait(tern_backend *b, tern_error *err)
 {
     tern_cuda *cuda = lock(b);
-    return unlock(cuda, tern_cuda__status(cudaStreamSynchronize(cuda->stream), "the device", err));
+    return unlock(cuda, wait_for_all(cuda, err));
 }
 
 static uint64_t memory_free(const tern_backend *b)
@@ -166,7 +198,8 @@ static size_t profile(const tern_backend *b, tern_profile_row *rows, size_t cap)
     return n;
 }
 
-static const tern_backend functions = {.close = cuda_close,
+static const tern_backend functions = {.copies = &copies,
+                                       .close = cuda_close,
                                        .buffer_create = buffer_create,
                                        .buffer_free = buffer_free,
                                        .buffer_write = buffer_write,
@@ -219,7 +252,8 @@ tern_status tern_cuda_open(tern_backend **backend, const tern_cuda_options *opti
                                           .groups_rows = true,
                                           .screens = true,
                                           .cache_blocks = TERN_CUDA_BLOCK_HEADS,
-                                          .copies_weights = true};
+                                          .copies_weights = true,
+                                          .unified = cuda->device.unified};
     if (status == TERN_OK) *backend = &cuda->base;
     else cuda_close(&cuda->base);
     return status;

@@ -40,6 +40,7 @@ typedef struct tern_cuda_device {
     uint32_t major, minor;      /* compute capability */
     uint32_t processors;        /* streaming multiprocessors */
     uint64_t memory;            /* bytes */
+    bool unified;               /* of the host's */
     char lacks[64];             /* what this backend needs and the device has not; empty: it can be used */
 } tern_cuda_device;
 

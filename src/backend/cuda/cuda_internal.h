@@ -26,10 +26,20 @@ struct tern_buffer {
     tern_cuda_screen_table screen_table;
 };
 
+/* Copies beside what runs. */
+typedef struct tern_cuda_beside {
+    cudaStream_t stream; /* NULL: none so far */
+    cudaEvent_t ran[2];  /* the ends of runs in turns: ran[n_ran % 2] is that of the one before the last */
+    uint32_t n_ran;      /* noted so far */
+    cudaEvent_t arrived;
+    bool busy; /* copies that the next run must wait for */
+} tern_cuda_beside;
+
 typedef struct tern_cuda {
     tern_backend base;
     pthread_mutex_t lock; /* sessions on several threads take turns */
     cudaStream_t stream;
+    tern_cuda_beside beside;
     tern_gpu_workers workers;
     /* Pinned memory in turns: one part is packed while another is on its way. Made when first needed. */
     uint8_t *staging[TERN_CUDA_STAGINGS];
@@ -121,6 +131,16 @@ tern_status tern_cuda__buffer_make(tern_cuda *cuda, uint64_t bytes, tern_buffer 
 void tern_cuda__buffer_free(tern_buffer *buffer);
 tern_status tern_cuda__write(tern_cuda *cuda, uint8_t *to, const void *data, uint64_t bytes, tern_error *err);
 tern_status tern_cuda__read(tern_cuda *cuda, const uint8_t *from, void *data, uint64_t bytes, tern_error *err);
+
+/* ---- copies.c; the caller holds the lock. What is written and read beside is behind all runs but the last one noted.
+ */
+tern_status tern_cuda__write_beside(tern_cuda *cuda, uint8_t *to, const void *data, uint64_t bytes, tern_error *err);
+tern_status tern_cuda__read_beside(tern_cuda *cuda, const uint8_t *from, void *data, uint64_t bytes, tern_error *err);
+/* What comes next on the stream of runs is behind what was written beside. */
+tern_status tern_cuda__join(tern_cuda *cuda, tern_error *err);
+tern_status tern_cuda__note_run(tern_cuda *cuda, tern_error *err);
+void tern_cuda__beside_close(tern_cuda *cuda);
+void tern_cuda__pin(void *data, uint64_t bytes, bool pinned);
 
 /* ---- weight.c */
 tern_status tern_cuda__layout(tern_gpu_layout *layout, const tern_weight *w, tern_error *err);

@@ -18,7 +18,8 @@ static tern_status describe(int index, tern_cuda_device *out, tern_error *err)
     *out = (tern_cuda_device){.major = (uint32_t)p.major,
                               .minor = (uint32_t)p.minor,
                               .processors = (uint32_t)p.multiProcessorCount,
-                              .memory = p.totalGlobalMem};
+                              .memory = p.totalGlobalMem,
+                              .unified = p.integrated != 0};
     snprintf(out->name, sizeof out->name, "%s", p.name);
     snprintf(out->driver, sizeof out->driver, "CUDA %d.%d", driver / 1000, driver % 1000 / 10);
     if (p.major < LEAST_MAJOR)

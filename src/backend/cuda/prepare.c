@@ -195,6 +195,7 @@ static tern_status run_walk(tern_cuda *cuda, const tern_prepared *p, uint32_t n_
 
 tern_status tern_cuda__run(tern_cuda *cuda, tern_prepared *p, uint32_t n_steps, tern_error *err)
 {
+    TERN_TRY(tern_cuda__join(cuda, err));
     const bool is_walk = !cuda->profile && p->n_launches == 1 && p->walking.n_steps;
     if (!cuda->profile && !is_walk && !p->exec) TERN_TRY(record(cuda, p, err));
     if (is_walk) TERN_TRY(run_walk(cuda, p, n_steps, err));
@@ -207,5 +208,5 @@ tern_status tern_cuda__run(tern_cuda *cuda, tern_prepared *p, uint32_t n_steps, 
     cuda->counters.ops += (uint64_t)n_steps * p->graph->n_ops;
     cuda->counters.dispatches += (uint64_t)n_steps * p->n_launches;
     cuda->counters.weight_bytes += n_steps * p->weight_bytes;
-    return TERN_OK;
+    return tern_cuda__note_run(cuda, err);
 }

@@ -12,11 +12,13 @@ static const tern_paged_room *room_of(const tern_paged *paged, uint32_t layer)
     return &paged->rooms.rooms[paged->rooms.places[layer].room];
 }
 
-/* Whether a step may need more experts than there are slots. */
+/* Whether a step may need more experts than there are slots; each of the other layers may have one pinned. */
 static bool may_run_again(const tern_paged *paged, const tern_graph *g, uint32_t layer)
 {
     const uint32_t n = tern_graph_max_rows(g, TERN_ROWS_ROUTED), all = paged->options.n_experts;
-    return (n < all ? n : all) > room_of(paged, layer)->slots.n_slots;
+    const tern_paged_room *room = room_of(paged, layer);
+    const uint32_t n_pinned = room->n_layers - 1 < room->slots.n_shared ? room->n_layers - 1 : room->slots.n_shared;
+    return (n < all ? n : all) + n_pinned > room->slots.n_slots;
 }
 
 static bool adds_in_place(const tern_op *op)

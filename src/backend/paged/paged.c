@@ -43,6 +43,15 @@ static tern_status buffer_create(tern_backend *b, uint64_t bytes, tern_buffer **
     return give(inner->buffer_create(inner, bytes, &made->inner, err), made, out);
 }
 
+static tern_status cache_create(tern_backend *b, uint64_t bytes, uint64_t page_bytes, tern_buffer **out,
+                                tern_error *err)
+{
+    tern_buffer *made;
+    tern_backend *inner = tern_paged__of(b)->inner;
+    TERN_TRY(make_buffer(TERN_PAGED_NOWHERE, 0, &made, err));
+    return give(inner->cache_create(inner, bytes, page_bytes, &made->inner, err), made, out);
+}
+
 static void buffer_free(tern_backend *b, tern_buffer *buffer)
 {
     if (!buffer) return;
@@ -228,6 +237,7 @@ static void fill_table(tern_paged *p)
                              .trial = inner->trial ? &trial : NULL,
                              .close = paged_close,
                              .buffer_create = buffer_create,
+                             .cache_create = inner->cache_create ? cache_create : NULL,
                              .buffer_free = buffer_free,
                              .buffer_write = buffer_write,
                              .buffer_read = buffer_read,

@@ -283,6 +283,7 @@ tern_status tern_vulkan_open(tern_backend **backend, const tern_vulkan_options *
     vk->base.info.device = vk->physical.properties.deviceName;
     vk->base.info.driver = vk->physical.driver;
     vk->base.info.copies_weights = true;
+    vk->base.info.unified = vk->unified;
     if (status == TERN_OK) vk->base.info.memory = tern_vulkan__memory(&vk->physical);
     if (status == TERN_OK) vk->base.info.max_buffer = tern_vulkan__max_buffer(&vk->physical);
     vk->base.info.max_allocation = vk->base.info.max_buffer;

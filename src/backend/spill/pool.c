@@ -1,0 +1,116 @@
+/* Room on the device for pages of keys and values. */
+#include <string.h>
+
+#include "backend/spill/spill_internal.h"
+#include "base/alloc.h"
+
+tern_spill_pool *tern_spill__pool_for(const tern_spill *s, const tern_buffer *k, const tern_buffer *v)
+{
+    tern_spill_pool *pool = s->pools;
+    while (pool && (pool->page_bytes[TERN_SPILL_K] != k->page_bytes || pool->page_bytes[TERN_SPILL_V] != v->page_bytes))
+        pool = pool->next;
+    return pool;
+}
+
+bool tern_spill__halves_of(const tern_op *op, const tern_binding *bindings, uint32_t values[TERN_SPILL_HALVES])
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < tern_op_n_views(op) && n < TERN_SPILL_HALVES; i++) {
+        const uint32_t value = tern_op_view(op, i).value;
+        if (value == TERN_NO_VALUE || !bindings[value].buffer || !bindings[value].buffer->page_bytes) continue;
+        values[n++] = value;
+    }
+    return n == TERN_SPILL_HALVES;
+}
+
+static void pool_free(tern_spill *s, tern_spill_pool *pool)
+{
+    for (int i = 0; i < TERN_SPILL_HALVES; i++)
+        if (pool->buffers[i]) s->inner->buffer_free(s->inner, pool->buffers[i]);
+    tern_frames_deinit(&pool->frames);
+    tern_free(pool);
+}
+
+void tern_spill__free_pools(tern_spill *s)
+{
+    while (s->pools) {
+        tern_spill_pool *pool = s->pools;
+        s->pools = pool->next;
+        pool_free(s, pool);
+    }
+    tern_free(s->zeros);
+    s->zeros = NULL;
+}
+
+static tern_status make_zeros(tern_spill *s, uint64_t bytes, tern_error *err)
+{
+    if (bytes <= s->zero_bytes) return TERN_OK;
+    uint8_t *zeros = tern_calloc(1, tern_size_of(bytes));
+    if (!zeros) return tern_fail_alloc(err, bytes);
+    tern_status status = s->inner->wait(s->inner, err); /* the others may be on their way */
+    tern_free(s->zeros);
+    s->zeros = zeros;
+    s->zero_bytes = bytes;
+    return status;
+}
+
+static tern_status pool_make(tern_spill *s, tern_spill_pool *pool, uint32_t n, tern_error *err)
+{
+    TERN_TRY(tern_frames_init(&pool->frames, n, err));
+    for (int i = 0; i < TERN_SPILL_HALVES; i++) {
+        TERN_TRY(make_zeros(s, pool->page_bytes[i], err));
+        TERN_TRY(s->inner->buffer_create(s->inner, n * pool->page_bytes[i], &pool->buffers[i], err));
+    }
+    return TERN_OK;
+}
+
+/* As many frames as there are pages, or as there is room for. */
+static tern_status add_pool(tern_spill *s, const tern_buffer *k, const tern_buffer *v, uint64_t bytes, tern_error *err)
+{
+    const uint64_t most = s->inner->info.max_allocation,
+                   larger = k->page_bytes > v->page_bytes ? k->page_bytes : v->page_bytes,
+                   page_bytes = k->page_bytes + v->page_bytes;
+    uint64_t n = bytes / page_bytes;
+    if (most && n > most / larger) n = most / larger;
+    if (n > UINT32_MAX - 1) n = UINT32_MAX - 1;
+    tern_spill_pool *pool = tern_calloc(1, sizeof *pool);
+    if (!pool) return tern_fail_alloc(err, sizeof *pool);
+    pool->page_bytes[TERN_SPILL_K] = k->page_bytes;
+    pool->page_bytes[TERN_SPILL_V] = v->page_bytes;
+    const tern_status status = pool_make(s, pool, (uint32_t)n, err);
+    if (status != TERN_OK) {
+        pool_free(s, pool);
+        return status;
+    }
+    pool->next = s->pools;
+    s->pools = pool;
+    s->taken += n * page_bytes;
+    s->info.taken = s->taken;
+    return TERN_OK;
+}
+
+/* Bytes of all halves whose pages have no room yet; *same: of those with pages of these sizes. A graph may be a part of
+ * a larger one, so that what it uses itself says nothing. */
+static uint64_t count(const tern_spill *s, const tern_buffer *k, const tern_buffer *v, uint64_t *same)
+{
+    uint64_t all = 0;
+    *same = 0;
+    for (const tern_buffer *half = s->halves; half; half = half->next) {
+        bool has_room = false;
+        for (const tern_spill_pool *p = s->pools; p; p = p->next)
+            has_room |=
+                p->page_bytes[TERN_SPILL_K] == half->page_bytes || p->page_bytes[TERN_SPILL_V] == half->page_bytes;
+        const bool wanted = half->page_bytes == k->page_bytes || half->page_bytes == v->page_bytes;
+        if (wanted || !has_room) all += half->bytes;
+        if (wanted) *same += half->bytes;
+    }
+    return all;
+}
+
+tern_status tern_spill__make_pool(tern_spill *s, const tern_buffer *k, const tern_buffer *v, tern_error *err)
+{
+    uint64_t same;
+    if (tern_spill__pool_for(s, k, v)) return TERN_OK;
+    const uint64_t all = count(s, k, v, &same), left = s->room - s->taken;
+    return add_pool(s, k, v, left >= all ? same : (uint64_t)((double)left / (double)all * (double)same), err);
+}

@@ -26,18 +26,22 @@ for model in "$@"; do check "compare $model" "$tern" compare -m "$model" --backe
 for kv in q8_0 q4_0; do check "compare $1, caches in $kv" "$tern" compare -m "$1" --backend cuda --kv $kv; done
 tests=$(dirname "$tern")/test_gpu # where it was built: ops against the CPU
 if [ -x "$tests" ]; then
-    for group in groups rope attention training_rows gradient varlen_attention update; do
+    for group in groups rope attention experts_gpu linear_ternary training_rows gradient varlen_attention update; do
         check "test_gpu $group" "$tests" --backend cuda "$group"
     done
     for case in products many_rows biases choices sums rows_of_experts; do
         check "test_gpu experts_backward_gpu $case" "$tests" --backend cuda --case "$case" experts_backward_gpu
     done
-    check "test_gpu dense, heads and adapters" "$tests" --backend cuda --case wide_rows dense
+    for case in every_format wide_rows slices_and_small_devices rows_of_tables; do
+        check "test_gpu dense $case" "$tests" --backend cuda --case "$case" dense
+    done
 fi
 rsr=$(dirname "$tern")/bench_rsr_cuda
 [ ! -x "$rsr" ] || check "RSR against plain products" "$rsr" check
 tests=$(dirname "$tern")/test_infer # sequences with adapters of their own in one step
-[ ! -x "$tests" ] || check "test_infer batch_adapters_gpu" "$tests" --backend cuda batch_adapters_gpu
+for group in batch_adapters_gpu exact_head_gpu; do
+    [ ! -x "$tests" ] || check "test_infer $group" "$tests" --backend cuda "$group"
+done
 sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
 [ -x "$sanitizer" ] || { echo "no compute-sanitizer: install the CUDA toolkit" >&2; exit 1; }
 for tool in memcheck racecheck initcheck synccheck; do

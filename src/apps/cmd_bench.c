@@ -86,8 +86,8 @@ static tern_status print(const tern_bench_row *rows, uint32_t n, const tern_benc
                                       (int)s->token_experts, "bytes_per_token", (json_int_t)s->token_expert_bytes);
     if (o->json)
         return tern_app_print_json(
-            json_pack("{s:o, s:o, s:s, s:s, s:s, s:s?, s:s?, s:b, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:i, "
-                      "s:i, s:I, s:s?, s:o, s:o}",
+            json_pack("{s:o, s:o, s:s, s:s, s:s, s:s?, s:s?, s:b, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:I, s:s?, "
+                      "s:i, s:i, s:i, s:i, s:o, s:o}",
                       s->is_cpu ? "cpu" : "device", tern_app_json_text(s->device, strlen(s->device)), "machine",
                       machine_json(s), "model", s->name, "head", s->head, "activations", s->activations, "kernel",
                       o->kernel, "no_fusion", o->no_fusion, "tuned", (int)s->tuned, "parameters",

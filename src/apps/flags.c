@@ -73,7 +73,7 @@ const tern_flag tern_flags_fusion[] = {
 
 const tern_flag tern_flags_numbers[] = {
     {"head", 0, TERN_FLAG_TEXT, "TYPE", FIELD(head), 0, 0,
-     "Output head: q8_0, q6_k, q5_k, q4_k, ...; on the CPU also exact (only rows that can win)"},
+     "Output head: q8_0, q6_k, q5_k, q4_k, ...; on the CPU and CUDA also exact (only rows that can win)"},
     {"activations", 0, TERN_FLAG_CHOICE, "auto|f32|int8", FIELD(activations), 0, 0,
      "What layers multiply: auto, int8 in ternary ones and f32 in others; f32, after --f32-activations; int8, in "
      "dense ones and the output table too, by blocks, on the CPU"},

@@ -51,7 +51,7 @@ static tern_status check_exact(const tern_engine *e, tern_error *err)
     if (!e->head_exact || e->backend->info.screens) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED,
                      "head \"exact\" on %s: it computes the whole table; give an encoding (q6_k, q8_0) to read less, "
-                     "or use the CPU",
+                     "or use the CPU or CUDA",
                      e->backend->info.name);
 }
 

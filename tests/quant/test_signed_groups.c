@@ -3,9 +3,10 @@
 
 #include <math.h>
 
+#include "base/cpu.h"
 #include "base/half.h"
 #include "base/rng.h"
-#include "quant/signed_fit.h"
+#include "quant/signed_groups.h"
 
 enum { GROUP = TERN_SIGNED_GROUP, GROUPS = TERN_SIGNED_GROUPS, N = GROUP * GROUPS, KINDS = 7 };
 
@@ -60,11 +61,14 @@ static float number(tern_rng *rng, int kind, int i)
     }
 }
 
-static void check(int kind, const tern_signed_fit *f, int least, const float *x, const float *w)
+typedef uint16_t (*fit_fn)(const tern_signed_fit *f, int least, const float *x, const float *w, int8_t *multiples,
+                           float *q);
+
+static void check(fit_fn fit, int kind, const tern_signed_fit *f, int least, const float *x, const float *w)
 {
     float most = 0, q[N], expected[GROUP];
     int8_t multiples[GROUPS];
-    const uint16_t half = tern_signed_fit__groups(f, least, x, w, multiples, q);
+    const uint16_t half = fit(f, least, x, w, multiples, q);
     for (int g = 0; g < GROUPS; g++) {
         const float scale = tern_signed_fit__scale(f, x + g * GROUP, w ? w + g * GROUP : NULL);
         if (fabsf(scale) > fabsf(most)) most = scale;
@@ -80,22 +84,34 @@ static void check(int kind, const tern_signed_fit *f, int least, const float *x,
     }
 }
 
-static void as_one_by_one(void **state)
+static void check_all(fit_fn fit)
 {
-    (void)state;
     tern_rng rng = {2026};
     float x[N], w[N];
-    for (int round = 0; round < 400; round++) {
+    for (int round = 0; round < 200; round++) {
         const int kind = round % KINDS;
         for (int i = 0; i < N; i++) {
             x[i] = number(&rng, kind, i);
             w[i] = tern_rng_below(&rng, 9) ? tern_rng_f32(&rng) : 0;
         }
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-            check(kind, &kinds[k].fit, kinds[k].least, x, NULL);
-            check(kind, &kinds[k].fit, kinds[k].least, x, w);
+            check(fit, kind, &kinds[k].fit, kinds[k].least, x, NULL);
+            check(fit, kind, &kinds[k].fit, kinds[k].least, x, w);
         }
     }
+}
+
+/* What this CPU takes, and what others do. */
+static void as_one_by_one(void **state)
+{
+    (void)state;
+    check_all(tern_signed_fit__groups);
+    check_all(tern_signed_fit__groups_4);
+#if defined(__x86_64__)
+    const uint32_t features = tern_cpu_features();
+    if (features & TERN_CPU_AVX2) check_all(tern_signed_fit__groups_avx2);
+    if (features & TERN_CPU_AVX512) check_all(tern_signed_fit__groups_avx512);
+#endif
 }
 
 static const struct CMUnitTest tests[] = {cmocka_unit_test(as_one_by_one)};

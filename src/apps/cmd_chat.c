@@ -104,6 +104,7 @@ static tern_status run_stats(tern_chat_talk *talk, char *rest, tern_error *err)
     fprintf(stderr, "%zu messages, %u of %u tokens of context\n", talk->n, tern_session_n_tokens(talk->session),
             tern_session_n_ctx(talk->session));
     if (talk->cost.result.n_generated == 0) return TERN_OK;
+    tern_app_count_cost(&talk->cost, talk->engine);
     tern_app_measure_cost(&talk->cost, talk->engine);
     tern_app_print_cost(&talk->cost);
     return TERN_OK;

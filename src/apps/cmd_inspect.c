@@ -18,6 +18,11 @@ static const tern_flag flags[] = {
     {"memory", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, memory), 0, 0, "The memory plan of a step"},
     {"tp", 0, TERN_FLAG_TEXT, "RANK/N", offsetof(tern_options, tp), 0, 0,
      "The plan of one of N processes (mpirun) with --graph or --memory: 0/4 of the first of 4"},
+    {"experts", 0, TERN_FLAG_TEXT, "SIZE", offsetof(tern_options, experts), 0, 0,
+     "Where it would lie with so many experts on the device (--memory)"},
+    {"kv-memory", 0, TERN_FLAG_TEXT, "SIZE", offsetof(tern_options, kv_memory), 0, 0,
+     "... with so much room there for keys and values"},
+    {"kv-disk", 0, TERN_FLAG_TEXT, "DIR", offsetof(tern_options, kv_disk), 0, 0, "... with the others on a disk"},
     {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
     {0},
 };
@@ -51,6 +56,7 @@ static tern_status print_graph(const tern_model *model, const tern_options *o, t
     if (o->memory) TERN_GOTO(tern_graph_print_memory(&graph, &text, err));
     if (o->memory) TERN_GOTO(tern_graph_print_bounds(&graph, &text, err));
     tern_app_write_text(text.data, text.size);
+    if (o->memory) TERN_GOTO(tern_app_print_tiers(model, &graph, o, err));
 fail:
     tern_buf_deinit(&text);
     tern_graph_deinit(&graph);

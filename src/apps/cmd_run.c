@@ -190,6 +190,7 @@ static tern_status finish(story *s, tern_app_cost *cost, tern_error *err)
     /* Also where nobody reads any more, as when the terminal was closed. */
     if (o->save) TERN_TRY(tern_session_save(s->session, o->save, err));
     if (s->failed) return tern_app_flush(err);
+    tern_app_count_cost(cost, s->engine);
     if (o->verbose && o->n_tokens && !tern_app_interrupted()) tern_app_measure_cost(cost, s->engine);
     if (o->json) return print_json(s, cost, err);
     if (o->n_tokens && (o->verbose || (!o->quiet && isatty(STDERR_FILENO)))) tern_app_print_cost(cost);

@@ -27,9 +27,10 @@ static json_t *device_json(const tern_cuda_device *d, size_t index, bool measure
 {
     char capability[24];
     snprintf(capability, sizeof capability, "%u.%u", d->major, d->minor);
-    json_t *out = json_pack("{s:I, s:o, s:s, s:s, s:i, s:I}", "index", (json_int_t)index, "name",
+    json_t *out = json_pack("{s:I, s:o, s:s, s:s, s:i, s:I, s:b}", "index", (json_int_t)index, "name",
                             tern_app_json_text(d->name, strlen(d->name)), "driver", d->driver, "compute_capability",
-                            capability, "processors", (int)d->processors, "memory_bytes", (json_int_t)d->memory);
+                            capability, "processors", (int)d->processors, "memory_bytes", (json_int_t)d->memory,
+                            "unified_memory", (int)d->unified);
     if (*d->lacks) json_object_set_new(out, "lacks", json_string(d->lacks));
     else if (measured) measure(out, index);
     return out;

@@ -118,6 +118,11 @@ void tern_app_generation_deinit(tern_app_generation *g)
     *g = (tern_app_generation){0};
 }
 
+void tern_app_count_cost(tern_app_cost *cost, const tern_engine *engine)
+{
+    tern_engine_count(engine, &cost->counted, NULL); /* fails on NULL alone */
+}
+
 void tern_app_measure_cost(tern_app_cost *cost, tern_engine *engine)
 {
     tern_engine_info info = {0};
@@ -145,6 +150,31 @@ static double bytes_per_token(const tern_app_cost *c)
     return c->result.n_generated ? (double)c->result.weight_bytes / c->result.n_generated : 0;
 }
 
+/* Of everything so far. */
+static double kv_pages(const tern_engine_counters *c)
+{
+    return (double)c->kv_hits + (double)c->kv_misses + (double)c->kv_prefetched;
+}
+
+static void print_kv(const tern_engine_counters *c)
+{
+    char in[16], out[16];
+    if (!(kv_pages(c) > 0)) return;
+    fprintf(stderr,
+            "keys and values: %.0f %% of the pages were there; %s copied to the device, %s back, %.0f ms waited\n",
+            100 * (double)c->kv_hits / kv_pages(c), tern_app_bytes(c->kv_in_bytes, in),
+            tern_app_bytes(c->kv_out_bytes, out), (double)c->kv_wait_ns * 1e-6);
+}
+
+static json_t *kv_json(const tern_engine_counters *c)
+{
+    if (!(kv_pages(c) > 0)) return json_null();
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "hits", (json_int_t)c->kv_hits, "misses",
+                     (json_int_t)c->kv_misses, "prefetched", (json_int_t)c->kv_prefetched, "evictions",
+                     (json_int_t)c->kv_evictions, "copied_bytes", (json_int_t)c->kv_in_bytes, "saved_bytes",
+                     (json_int_t)c->kv_out_bytes, "wait_ms", (double)c->kv_wait_ns * 1e-6);
+}
+
 void tern_app_print_cost(const tern_app_cost *c)
 {
     const tern_generate_result *r = &c->result;
@@ -156,6 +186,7 @@ void tern_app_print_cost(const tern_app_cost *c)
     if (r->n_drafted)
         fprintf(stderr, "drafted: %u tokens, %u accepted (%.0f %%)\n", r->n_drafted, r->n_accepted,
                 100.0 * r->n_accepted / r->n_drafted);
+    print_kv(&c->counted);
     if (!(rate > 0) || !(c->read_bandwidth > 0)) return;
     fprintf(stderr, "memory: %s of weights a token, %s/s: %.0f %% of the %s/s that %s can read%s\n",
             tern_app_bytes((uint64_t)bytes_per_token(c), per_token), tern_app_bytes((uint64_t)rate, used),
@@ -174,10 +205,11 @@ static json_t *seed_json(uint64_t seed)
 json_t *tern_app_cost_json(const tern_app_cost *c)
 {
     const tern_generate_result *r = &c->result;
-    return json_pack("{s:i, s:f, s:i, s:f, s:s, s:o, s:i, s:i, s:f, s:f, s:b}", "prompt_tokens", (int)r->n_prompt,
+    return json_pack("{s:i, s:f, s:i, s:f, s:s, s:o, s:i, s:i, s:f, s:f, s:b, s:o}", "prompt_tokens", (int)r->n_prompt,
                      "prompt_tokens_per_second", per_second(r->n_prompt, r->prefill_ms), "generated_tokens",
                      (int)r->n_generated, "generated_tokens_per_second", per_second(r->n_generated, r->decode_ms),
                      "stopped_by", tern_stop_reason_name(r->reason), "seed", seed_json(c->seed), "drafted",
                      (int)r->n_drafted, "accepted", (int)r->n_accepted, "weight_bytes_per_token", bytes_per_token(c),
-                     "read_bandwidth", c->read_bandwidth, "weights_fit_in_cache", (int)c->in_cache);
+                     "read_bandwidth", c->read_bandwidth, "weights_fit_in_cache", (int)c->in_cache, "kv",
+                     kv_json(&c->counted));
 }

@@ -46,8 +46,11 @@ typedef struct tern_app_cost {
     double read_bandwidth; /* bytes/s that the same threads, or the same GPU, can read; 0: not measured */
     bool in_cache;         /* the weights are smaller than the last-level cache of a CPU may be */
     bool gpu;
+    tern_engine_counters counted; /* of the engine so far */
 } tern_app_cost;
 
+/* What the engine has counted so far; and how fast its weights can be read, which takes a moment. */
+void tern_app_count_cost(tern_app_cost *cost, const tern_engine *engine);
 void tern_app_measure_cost(tern_app_cost *cost, tern_engine *engine);
 /* Says on standard error when --gpu-steps was given and the host chose the tokens all the same. */
 void tern_app_note_steps(const tern_generate_result *result, const tern_options *options);

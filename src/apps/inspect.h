@@ -22,6 +22,10 @@ tern_status tern_app_describe_adapter(const char *path, const char *model_path, 
  * fusions. */
 tern_status tern_app_build_graph(tern_graph *graph, const tern_model *model, const tern_options *o, uint32_t n_tokens,
                                  tern_backend *gpu, tern_error *err);
+/* Where weights, experts, keys and values lie with --experts, --kv-memory and --kv-disk: device, host or disk. Errors:
+ * INVALID_ARGUMENT (the words of these). */
+tern_status tern_app_print_tiers(const tern_model *model, const tern_graph *graph, const tern_options *o,
+                                 tern_error *err);
 /* The GPU's kernels of a token and of a batch (--batch, or a session's own), by op and encoding, as rows of text. */
 tern_status tern_app_print_kernels(const tern_model *model, const tern_options *o, tern_error *err);
 /* Prints what these made. */

@@ -12,6 +12,7 @@
 static const tern_role roles[] = {TERN_ROLE_FFN_GATE_EXPS,    TERN_ROLE_FFN_UP_EXPS,
                                   TERN_ROLE_FFN_DOWN_EXPS,    TERN_ROLE_FFN_GATE_EXPS_BIAS,
                                   TERN_ROLE_FFN_UP_EXPS_BIAS, TERN_ROLE_FFN_DOWN_EXPS_BIAS};
+enum { MARGIN_PARTS = 15 }; /* of what experts take as much again may be taken by what is not counted */
 static_assert(sizeof roles / sizeof *roles == TERN_PAGED_MAX_WEIGHTS, "a weight for each role");
 
 tern_status tern_experts_parse(const char *text, tern_experts_size *size, tern_error *err)
@@ -31,6 +32,13 @@ tern_status tern_experts_parse(const char *text, tern_experts_size *size, tern_e
     return tern_fail(err, TERN_INVALID_ARGUMENT,
                      "experts %s: a number for each layer, bytes for all (800M, 3.5G), or \"all\" expected",
                      tern_show_z(text).text);
+}
+
+bool tern_experts_has(tern_role role)
+{
+    bool has = false;
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) has |= roles[i] == role;
+    return has;
 }
 
 static void find_layers(const tern_model *model, tern_paged_layer *layers)
@@ -103,7 +111,7 @@ static tern_status slots_that_fit(const tern_backend *b, tern_engine *engine, co
     const uint64_t rows = bytes_of_rows(tern_engine_config(engine), session);
     const uint64_t other = (need->total > experts ? need->total - experts : 0) + rows;
     const uint64_t spare = need->free > other ? need->free - other : 0;
-    return most_slots(b, o, spare - spare / 16, n, err);
+    return most_slots(b, o, spare - spare / (MARGIN_PARTS + 1), n, err);
 }
 
 static tern_status open_paged(tern_backend **backend, tern_engine *engine, tern_paged_options *o,
@@ -144,7 +152,7 @@ tern_status tern_experts_bytes(const tern_backend *b, tern_engine *engine, const
     TERN_TRY(make_options(engine, &o, err));
     tern_status status = tern_paged_bytes(b, &o, o.n_layers * o.n_experts, all, err);
     if (status == TERN_OK) status = tern_paged_bytes(b, &o, tern_paged_slots_least(&o), least, err);
-    if (status == TERN_OK) *least += bytes_of_rows(tern_engine_config(engine), session);
+    if (status == TERN_OK) *least += *least / MARGIN_PARTS + bytes_of_rows(tern_engine_config(engine), session);
     free_options(&o);
     return status;
 }

@@ -9,10 +9,12 @@
  * of 1024). NULL: as many as fit. Errors: INVALID_ARGUMENT. */
 tern_status tern_experts_parse(const char *text, tern_experts_size *size, tern_error *err);
 
+/* Whether weights of this role are those of experts, which may be paged. */
+bool tern_experts_has(tern_role role);
 /* Whether params and the backend let experts be paged where they do not fit. */
 bool tern_experts_may_page(tern_backend *backend, tern_engine *engine, const tern_engine_params *params);
 /* Bytes of the device that all experts of the engine's model take, and the fewest that can be there, with what a prompt
- * needs besides. Errors: those of tern_paged_bytes. */
+ * needs besides and a margin. Errors: those of tern_paged_bytes. */
 tern_status tern_experts_bytes(const tern_backend *backend, tern_engine *engine, const tern_runner_params *session,
                                uint64_t *all, uint64_t *least, tern_error *err);
 

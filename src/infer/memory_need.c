@@ -217,15 +217,27 @@ static void try_layers(const question *q, const tern_memory_need *need, char *ou
     if (n > 0 && n < n_layers) say(out, out_bytes, "--gpu-layers", (uint32_t)n, fixed + n * each);
 }
 
+/* A disk for keys and values, where without most of them the rest would fit. */
+static void try_disk(const question *q, const tern_memory_need *need, char *out, size_t out_bytes)
+{
+    const tern_backend_info *info = &need->backend->info;
+    const uint64_t least = need->total - need->cache + need->largest_layer;
+    if (!q->with_weights || !info->unified || info->never_waits || info->spill || tern_engine_ranks(q->engine) ||
+        least >= need->free)
+        return;
+    say(out, out_bytes, "--kv-disk DIR", 0, least);
+}
+
 static tern_status fail_memory(const question *q, const tern_memory_need *n, tern_error *err)
 {
-    char help[160] = "";
+    char help[200] = "";
     const double gib = 1 << 30;
     const char *device = n->backend->info.device;
     try_kv(*q, help, sizeof help);
     try_ctx(*q, help, sizeof help);
     try_batch(*q, help, sizeof help);
     try_layers(q, n, help, sizeof help);
+    try_disk(q, n, help, sizeof help);
     return tern_fail(err, TERN_OUT_OF_MEMORY,
                      "%s%s%.40s: %.2f GiB are needed (weights %.2f, KV cache %.2f, activations %.2f, other %.2f; "
                      "largest buffer %.2f, %s), %.2f GiB are free; %s; --no-memory-check tries all the same",

@@ -136,10 +136,50 @@ static void bench_shows_where_time_goes(void **state)
     json_decref(o);
 }
 
+/* run and bench say what was moved; inspect where it lies. */
+static void spilling_is_told(void **state)
+{
+    (void)state;
+    const char *folder = test_scratch(".");
+    json_t *texts[2], *statistics, *kv;
+    for (int i = 0; i < 2; i++) { /* 256 KB of each of 8 layers */
+        texts[i] = test_tern_json(TERN_WORDS("run", "-m", test_small_model(), "-p", "Once upon a time", "-n", "200",
+                                             "-c", "256", "--greedy", "--kv", "f32", "--kv-memory", i ? "400K" : "all",
+                                             "--kv-disk", folder, "--json"));
+        statistics = json_object_get(texts[i], "statistics");
+        kv = json_object_get(statistics, "kv");
+        assert_int_equal(json_is_object(kv), i);
+    }
+    assert_true(commands_number_at(kv, "misses") > 0 && commands_number_at(kv, "copied_bytes") > 0);
+    assert_true(json_equal(json_object_get(texts[0], "text"), json_object_get(texts[1], "text")));
+    for (int i = 0; i < 2; i++) json_decref(texts[i]);
+    json_t *o =
+        test_tern_json(TERN_WORDS("bench", "-m", test_small_model(), "-p", "0", "-n", "4", "-d", "200", "-r", "1", "-t",
+                                  "1", "--kv", "f32", "--kv-memory", "400K", "--kv-disk", folder, "--json"));
+    assert_string_equal(json_string_value(json_object_get(o, "kv_disk")), folder);
+    assert_true(commands_number_at(o, "kv_memory") == 400 << 10);
+    kv = json_object_get(json_array_get(json_object_get(o, "results"), 0), "kv");
+    assert_true(commands_number_at(kv, "misses_per_token") > 0 && commands_number_at(kv, "hits_per_token") > 0);
+    json_decref(o);
+    test_output printed =
+        TERN("inspect", test_small_model(), "--memory", "-c", "256", "--kv-memory", "400K", "--kv-disk", folder);
+    assert_int_equal(printed.code, 0);
+    assert_non_null(strstr(printed.out, "disk     keys and values, all of them"));
+    test_output_free(&printed);
+    printed = TERN("run", "-m", test_small_model(), "-p", "a", "--kv-memory", "400K");
+    assert_int_equal(printed.code, 2);
+    assert_non_null(strstr(printed.err, "a folder for what has no room there"));
+    test_output_free(&printed);
+}
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(logits_are_the_golden_ones),   cmocka_unit_test(logits_in_small_batches),
-    cmocka_unit_test(perplexity_is_the_golden_one), cmocka_unit_test(bench_reports_as_json),
-    cmocka_unit_test(compare_finds_no_difference),  cmocka_unit_test(bench_shows_where_time_goes),
+    cmocka_unit_test(logits_are_the_golden_ones),
+    cmocka_unit_test(logits_in_small_batches),
+    cmocka_unit_test(perplexity_is_the_golden_one),
+    cmocka_unit_test(bench_reports_as_json),
+    cmocka_unit_test(compare_finds_no_difference),
+    cmocka_unit_test(bench_shows_where_time_goes),
+    cmocka_unit_test(spilling_is_told),
 };
 
 TEST_GROUP(measuring_commands, "gpu", tests);

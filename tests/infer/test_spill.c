@@ -254,6 +254,76 @@ static tern_status try_session(tern_engine *engine, tern_error *err)
     return status;
 }
 
+static uint64_t left; /* what the backend says is free */
+
+static uint64_t memory_free(const tern_backend *b)
+{
+    (void)b;
+    return left;
+}
+
+static tern_status bytes_of(const tern_backend *b, const tern_weight *w, uint64_t *n, tern_error *err)
+{
+    (void)b, (void)err;
+    *n = w->bytes;
+    return TERN_OK;
+}
+
+/* A device with memory of its own. */
+static void pretend(tern_backend *b)
+{
+    b->memory_free = memory_free;
+    b->weight_bytes = bytes_of;
+    b->info.copies_weights = true;
+    b->info.unified = false;
+}
+
+/* What an engine gives to keys and values, and how many experts stay there, where so much is free. */
+static void divide(tern_engine *engine, uint64_t free, const tern_runner_params *session, uint64_t *kv, uint32_t *slots)
+{
+    tern_error err = {0};
+    tern_backend *b;
+    assert_ok(tern_backend_open(&b, &(tern_backend_options){.n_threads = 1}, &err), err);
+    pretend(b);
+    left = free;
+    assert_ok(tern_engine__tiers(&b, engine, &(tern_engine_params){0}, session, &err), err);
+    *kv = b->info.spill ? b->info.spill->room : UINT64_MAX;
+    *slots = b->info.paged ? b->info.paged->n_slots : UINT32_MAX;
+    b->close(b);
+}
+
+/* With less and less free experts make way first, down to the fewest; keys and values then, down to a layer's. */
+static void by_free_memory(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_runner_params session;
+    tern_memory_needs needs;
+    uint32_t steps, slots, n_slots = UINT32_MAX, n_kv = 0;
+    uint64_t kv, last = UINT64_MAX;
+    const tern_session_params how = params_with((tern_kv_types){TERN_KV_F32, TERN_KV_F32});
+    tern_engine *engine = test_engine_with(test_fixture("mixtral"), &(tern_engine_params){0});
+    pretend(tern_engine_backend(engine));
+    assert_ok(tern_session_resolve(engine, &how, &session, &steps, &err), err);
+    assert_ok(tern_memory_needs_of(engine, &session, true, &needs, &err), err);
+    const tern_memory_need need = needs.sides[0];
+    divide(engine, need.total, &session, &kv, &slots);
+    assert_true(kv == UINT64_MAX && slots == UINT32_MAX);
+    divide(engine, 0, &session, &kv, &slots); /* not known */
+    assert_true(kv == UINT64_MAX && slots == UINT32_MAX);
+    for (uint64_t free = need.total - 1; free > need.total / 16; free -= need.total / 100) {
+        divide(engine, free, &session, &kv, &slots);
+        if (kv == UINT64_MAX && last != UINT64_MAX) break; /* not even one layer's */
+        assert_true(kv <= last && (kv == UINT64_MAX || (kv >= need.largest_layer && kv < need.cache)));
+        n_kv += kv != UINT64_MAX;
+        if (kv == UINT64_MAX) assert_true(slots <= n_slots);
+        n_slots = kv == UINT64_MAX ? slots : n_slots;
+        last = kv;
+    }
+    assert_true(n_kv > 0);
+    tern_engine_close(engine);
+}
+
 /* Less than a layer, no folder, no room in it: said before anything is lost, and what there is goes on. */
 static void no_room(void **state)
 {
@@ -333,9 +403,10 @@ static void words(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(models),   cmocka_unit_test(types),   cmocka_unit_test(on_a_disk),
-    cmocka_unit_test(sessions), cmocka_unit_test(batches), cmocka_unit_test(beside_experts),
-    cmocka_unit_test(no_room),  cmocka_unit_test(refused), cmocka_unit_test(words),
+    cmocka_unit_test(models),         cmocka_unit_test(types),   cmocka_unit_test(on_a_disk),
+    cmocka_unit_test(sessions),       cmocka_unit_test(batches), cmocka_unit_test(beside_experts),
+    cmocka_unit_test(no_room),        cmocka_unit_test(refused), cmocka_unit_test(words),
+    cmocka_unit_test(by_free_memory),
 };
 
 TEST_GROUP(spill, "backends", tests, .teardown = test_backends_close);

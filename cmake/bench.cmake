@@ -26,16 +26,18 @@ endif()
 file(GLOB TERN_BENCH_RSR_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/rsr/*.c)
 add_executable(bench_rsr EXCLUDE_FROM_ALL ${TERN_BENCH_RSR_SOURCES} ${PROJECT_SOURCE_DIR}/bench/cold/cold.c)
 target_link_libraries(bench_rsr PRIVATE rsr_multipliers)
-# The same on an NVIDIA GPU.
+# On an NVIDIA GPU: the same, and the lists of a sparse feed-forward network.
 if(TARGET tern_cuda_kernels)
-  file(GLOB TERN_BENCH_RSR_CUDA CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/rsr/cuda/*)
-  set(product ${PROJECT_BINARY_DIR}/cuda/linear/ternary_vec.cu.o)
-  set(sources ${TERN_BENCH_RSR_CUDA})
-  list(FILTER sources INCLUDE REGEX "\\.cu$")
-  add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/bench_rsr_cuda DEPENDS ${TERN_BENCH_RSR_CUDA} ${product} VERBATIM
-    COMMENT "Building bench_rsr_cuda"
-    COMMAND ${TERN_NVCC} -O3 -std=c++17 ${codes} -I${PROJECT_SOURCE_DIR}/src ${sources} ${product} -o ${PROJECT_BINARY_DIR}/bench_rsr_cuda)
-  add_custom_target(rsr_cuda DEPENDS ${PROJECT_BINARY_DIR}/bench_rsr_cuda)
+  foreach(name rsr sparse)
+    file(GLOB_RECURSE files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/${name}/*.cu ${PROJECT_SOURCE_DIR}/bench/${name}/*.cuh)
+    set(product ${PROJECT_BINARY_DIR}/cuda/linear/ternary_vec.cu.o)
+    set(out ${PROJECT_BINARY_DIR}/bench_${name}_cuda)
+    set(sources ${files})
+    list(FILTER sources INCLUDE REGEX "\\.cu$")
+    add_custom_command(OUTPUT ${out} DEPENDS ${files} ${product} VERBATIM COMMENT "Building bench_${name}_cuda"
+      COMMAND ${TERN_NVCC} -O3 -std=c++17 ${codes} -I${PROJECT_SOURCE_DIR}/src ${sources} ${product} -o ${out})
+    add_custom_target(${name}_cuda DEPENDS ${out})
+  endforeach()
 endif()
 add_executable(bench_lut EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/lut/bench_lut.c ${PROJECT_SOURCE_DIR}/bench/cold/cold.c)
 

@@ -31,7 +31,7 @@ endif()
 
 # All that is installed, and nothing else: what `make install` builds.
 add_custom_target(install_needs DEPENDS tern_static tern_shared)
-foreach(target tern tern_mpi)
+foreach(target tern tern_mpi tern_torrent)
   if(TARGET ${target})
     add_dependencies(install_needs ${target})
   endif()

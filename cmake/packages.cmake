@@ -1,5 +1,6 @@
 # Debian packages by CPack: libtern0 (the shared library), libtern-dev (headers, static library, pkg-config), tern (the
-# command, its manual pages and completions, the bundled models) and tern-mpi (the module for several processes).
+# command, its manual pages and completions, the bundled models), tern-mpi (the module for several processes)
+# and tern-torrent (the module for torrents).
 # `make deb` builds them. The first line of each description is its own, which CPack takes where no summary is set.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME tern)
@@ -11,9 +12,12 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_OUTPUT_FILE_PREFIX ${PROJECT_BINARY_DIR}/packages)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_COMPONENTS_ALL library development command)
-if(TERN_MPI_FOUND) # in a package of its own, so that the command needs no MPI
-  list(APPEND CPACK_COMPONENTS_ALL mpi)
-endif()
+foreach(module mpi torrent) # in packages of their own, so that the command needs neither
+  string(TOUPPER ${module} upper)
+  if(TERN_${upper}_FOUND)
+    list(APPEND CPACK_COMPONENTS_ALL ${module})
+  endif()
+endforeach()
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
@@ -34,4 +38,8 @@ set(CPACK_DEBIAN_MPI_PACKAGE_NAME tern-mpi)
 set(CPACK_DEBIAN_MPI_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "tern (= ${PROJECT_VERSION}), openmpi-bin")
 set(CPACK_COMPONENT_MPI_DESCRIPTION "Language models of few bits: one model in several processes, by MPI\n${about}")
+set(CPACK_DEBIAN_TORRENT_PACKAGE_NAME tern-torrent)
+set(CPACK_DEBIAN_TORRENT_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_TORRENT_PACKAGE_DEPENDS "tern (= ${PROJECT_VERSION})")
+set(CPACK_COMPONENT_TORRENT_DESCRIPTION "Language models of few bits: fetch and give them by BitTorrent\n${about}")
 include(CPack)

@@ -267,6 +267,15 @@ if(TERN_PYTHON AND TERN_PULL_FOUND AND NOT CMAKE_CROSSCOMPILING)
   set_tests_properties(hub_pull PROPERTIES TIMEOUT 600 LABELS checks ENVIRONMENT "${TERN_TEST_ENVIRONMENT};PYTHONDONTWRITEBYTECODE=1")
 endif()
 
+# Torrents among processes of this machine: swarms, web seeds, what is refused. Sanitizers of a program in C do not know
+# the exceptions of a module.
+if(TERN_PYTHON AND TERN_TORRENT_FOUND AND NOT TERN_SANITIZE)
+  add_test(NAME hub_torrent COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/hub/test_torrent.py $<TARGET_FILE:tern>
+    ${PROJECT_SOURCE_DIR}/models/stories.gguf)
+  set_tests_properties(hub_torrent PROPERTIES TIMEOUT 600 LABELS checks ENVIRONMENT "${TERN_TEST_ENVIRONMENT};PYTHONDONTWRITEBYTECODE=1")
+  add_dependencies(tests tern_torrent)
+endif()
+
 # One model in several processes; mpirun of another place than the module's library would not start them.
 if(TERN_PYTHON AND TERN_MPI_FOUND AND MPIEXEC_EXECUTABLE AND NOT TERN_SANITIZE)
   add_test(NAME ranks COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/ranks/test_ranks.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:tern>

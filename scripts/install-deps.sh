@@ -6,7 +6,8 @@
 set -eu
 
 build='gcc libc6-dev make cmake ninja-build pkg-config libpcre2-dev libjansson-dev libedit-dev libmd-dev
-    libvulkan-dev libmicrohttpd-dev libcurl4-openssl-dev libopenmpi-dev'
+    libvulkan-dev libmicrohttpd-dev libcurl4-openssl-dev libopenmpi-dev
+    g++ libtorrent-rasterbar-dev'
 test='libcmocka-dev mesa-vulkan-drivers python3 openmpi-bin'
 web='cmake ninja-build emscripten nodejs npm'
 ci='dpkg-dev debootstrap

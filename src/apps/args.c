@@ -347,6 +347,9 @@ void tern_args_deinit(tern_options *options)
     tern_free(options->data.items);
     tern_free(options->freeze.items);
     tern_free(options->add_tokens.items);
+    tern_free(options->web_seeds.items);
+    tern_free(options->trackers.items);
+    tern_free(options->peers.items);
     tern_free(options->serve.models.items);
     tern_free(options->serve.loras.items);
 }

@@ -3,6 +3,7 @@
 
 #include "apps/hub.h"
 #include "hub/known.h"
+#include "hub/torrent/place.h"
 
 #define FIELD(name) offsetof(tern_options, name)
 
@@ -30,33 +31,54 @@ static const char *name_of(const tern_hub_entry *entry)
     return k ? k->name : entry->name;
 }
 
-static tern_status take(void *context, const tern_hub_entry *e, tern_error *err)
+/* What is shown of a model; path NULL: it is not whole. */
+typedef struct row {
+    const char *name, *repository, *revision, *path;
+    uint64_t bytes, coming;
+} row;
+
+static void take_json(listed *l, const row *r)
 {
-    listed *l = context;
-    const char *name = name_of(e);
-    char size[16];
-    const bool whole = e->path.text[0] != 0;
-    (void)err;
-    l->bytes += e->bytes;
+    json_t *path = r->path ? tern_app_json_text(r->path, strlen(r->path)) : json_null();
+    json_array_append_new(l->rows, json_pack("{s:o, s:s?, s:s, s:o, s:I, s:I}", "name",
+                                             tern_app_json_text(r->name, strlen(r->name)), "repository", r->repository,
+                                             "revision", r->revision, "path", path, "bytes", (json_int_t)r->bytes,
+                                             "incomplete_bytes", (json_int_t)r->coming));
+}
+
+static void take_row(listed *l, const row *r)
+{
+    char size[16], cell[40];
+    l->bytes += r->bytes;
     l->n++;
     if (l->options->json) {
-        json_t *path = whole ? tern_app_json_text(e->path.text, strlen(e->path.text)) : json_null();
-        json_array_append_new(
-            l->rows, json_pack("{s:o, s:s, s:s, s:o, s:I, s:I}", "name", tern_app_json_text(name, strlen(name)),
-                               "repository", e->parsed.repository, "revision", e->parsed.revision, "path", path,
-                               "bytes", (json_int_t)e->bytes, "incomplete_bytes", (json_int_t)e->coming));
-        return TERN_OK;
+        take_json(l, r);
+        return;
     }
-    if (l->options->names && !whole) return TERN_OK;
+    if (l->options->names && !r->path) return;
     if (!l->options->names) {
-        tern_app_bytes(whole ? e->bytes : e->coming, size);
-        char cell[40];
+        tern_app_bytes(r->path ? r->bytes : r->coming, size);
         snprintf(cell, sizeof cell, "%10s  ", size);
         tern_app_write(cell, strlen(cell));
     }
-    tern_app_write_text(name, strlen(name));
-    if (!l->options->names && !whole) tern_app_write(" (not whole yet)", 16);
+    tern_app_write_text(r->name, strlen(r->name));
+    if (!l->options->names && !r->path) tern_app_write(" (not whole yet)", 16);
     tern_app_write("\n", 1);
+}
+
+static tern_status take(void *context, const tern_hub_entry *e, tern_error *err)
+{
+    (void)err;
+    take_row(context, &(row){name_of(e), e->parsed.repository, e->parsed.revision,
+                             e->path.text[0] ? e->path.text : NULL, e->bytes, e->coming});
+    return TERN_OK;
+}
+
+static tern_status take_torrent(void *context, const tern_torrent_entry *e, tern_error *err)
+{
+    (void)err;
+    take_row(context, &(row){e->name, NULL, e->place.hash, e->whole ? e->place.package.text : NULL,
+                             e->whole ? e->bytes : 0, e->whole ? 0 : e->bytes});
     return TERN_OK;
 }
 
@@ -81,6 +103,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     if (o->known) return show_known(o, err);
     tern_status status = tern_app_hub(&hub, err);
     if (status == TERN_OK) status = tern_hub_cache_list(&hub, take, &l, err);
+    if (status == TERN_OK) status = tern_torrent_list(&hub, take_torrent, &l, err);
     if (status == TERN_OK && o->json) return tern_app_print_json(l.rows, err);
     if (l.rows) json_decref(l.rows);
     if (status != TERN_OK || o->names) return status;
@@ -92,7 +115,7 @@ static tern_status run(const tern_options *o, tern_error *err)
 const tern_command tern_command_list = {
     .name = "list",
     .usage = "[--known] [--names | --json]",
-    .summary = "Show the models of the Hugging Face hub on this machine",
+    .summary = "Show the models that tern pull has fetched",
     .detail = "They lie in the cache that huggingface_hub and transformers use too. -m takes the names that are shown.",
     .groups = groups,
     .run = run,

@@ -5,6 +5,7 @@
 #include "apps/model.h"
 #include "apps/open.h"
 #include "apps/progress.h"
+#include "apps/torrent.h"
 #include "base/alloc.h"
 #include "base/file.h"
 #include "model/package.h"
@@ -18,6 +19,12 @@ static const tern_flag flags[] = {
      "Embedding and output tables; as the mix has them, else as they are, when not given"},
     {"shard-size", 0, TERN_FLAG_U32, "MIB", offsetof(tern_options, shard_mib), 1, TERN_MANIFEST_SHARD_BYTES >> 20,
      "Size of a shard"},
+    {"torrent", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, torrent), 0, 0,
+     "Writes " TERN_MANIFEST_TORRENT " beside the manifest and prints a magnet link; also of a package that is there"},
+    {"web-seed", 0, TERN_FLAG_TEXTS, "URL", offsetof(tern_options, web_seeds), 0, 0,
+     "With --torrent: the address of the folder that DIR lies in, from which all can be had; several times"},
+    {"tracker", 0, TERN_FLAG_TEXTS, "URL", offsetof(tern_options, trackers), 0, 0,
+     "With --torrent: who tells peers of each other; several times"},
     {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
     {0},
 };
@@ -57,11 +64,28 @@ static tern_status cut(const tern_options *o, const char *gguf, tern_error *err)
     return status;
 }
 
-static tern_status report(const tern_options *o, tern_error *err)
+static json_t *torrent_json(const tern_app_torrent *t)
+{
+    return json_pack("{s:o, s:o, s:I, s:s, s:s, s:o}", "path", tern_app_json_text(t->path.text, strlen(t->path.text)),
+                     "name", tern_app_json_text(t->name, strlen(t->name)), "piece_bytes", (json_int_t)t->piece_bytes,
+                     "info_hash", t->v1, "info_hash_v2", t->v2, "magnet",
+                     tern_app_json_text(t->magnet, strlen(t->magnet)));
+}
+
+/* The link goes to standard output, so that a script has it. */
+static void show_torrent(const tern_app_torrent *t)
+{
+    fprintf(stderr, "%s: \"%s\", pieces of %u KiB\n", t->path.text, t->name, t->piece_bytes >> 10);
+    fprintf(stderr, "info-hash %s (version 1)\ninfo-hash %s (version 2)\n", t->v1, t->v2);
+    tern_app_write_text(t->magnet, strlen(t->magnet));
+    tern_app_write("\n", 1);
+}
+
+static tern_status report(const tern_options *o, const char *dir, const tern_app_torrent *torrent, tern_error *err)
 {
     tern_manifest m;
     char path[4096], size[16];
-    snprintf(path, sizeof path, "%s/%s", o->output, TERN_MANIFEST_NAME);
+    snprintf(path, sizeof path, "%s/%s", dir, TERN_MANIFEST_NAME);
     TERN_TRY(tern_manifest_read(&m, path, err));
     fprintf(stderr, "%s: %zu shard%s, %s\n", path, m.n_shards, m.n_shards == 1 ? "" : "s",
             tern_app_bytes(m.bytes, size));
@@ -69,7 +93,25 @@ static tern_status report(const tern_options *o, tern_error *err)
                                       (json_int_t)m.n_shards, "bytes", (json_int_t)m.bytes)
                           : NULL;
     tern_manifest_deinit(&m);
+    if (torrent->magnet && !o->json) show_torrent(torrent);
+    else if (torrent->magnet) json_object_set_new(out, "torrent", torrent_json(torrent));
     return o->json ? tern_app_print_json(out, err) : TERN_OK;
+}
+
+/* What is there now, and its torrent where one is wanted. */
+static tern_status finish(const tern_options *o, const char *dir, tern_error *err)
+{
+    tern_app_torrent torrent = {0};
+    tern_status status = o->torrent ? tern_app_torrent_write(o, dir, &torrent, err) : TERN_OK;
+    if (status == TERN_OK) status = report(o, dir, &torrent, err);
+    tern_free(torrent.magnet);
+    return status;
+}
+
+/* A package that is there already, of which a torrent is wanted. */
+static bool is_there(const tern_options *o, const char *in)
+{
+    return o->torrent && !o->output && tern_file_is_dir(in) && tern_package_is(in);
 }
 
 static tern_status run(const tern_options *o, tern_error *err)
@@ -80,6 +122,8 @@ static tern_status run(const tern_options *o, tern_error *err)
     const tern_mix *unused_mix;
     char *gguf = NULL;
     tern_temp temp = {0};
+    TERN_TRY(tern_app_torrent_check_flags(o, err));
+    if (is_there(o, o->args.items[0])) return finish(o, o->args.items[0], err);
     if (!o->output) return tern_fail(err, TERN_INVALID_ARGUMENT, "no output: give the folder to make with -o");
     TERN_TRY(tern_app_type(o->type, &unused, &unused_mix, err));
     TERN_TRY(tern_app_encoding("head", o->head, &unused, err));
@@ -93,16 +137,17 @@ static tern_status run(const tern_options *o, tern_error *err)
 fail:
     tern_free(gguf);
     tern_temp_abort(&temp);
-    return status == TERN_OK ? report(o, err) : status;
+    return status == TERN_OK ? finish(o, o->output, err) : status;
 }
 
 const tern_command tern_command_package = {
     .name = "package",
-    .usage = "MODEL -o DIR [--type TYPE] [--head TYPE]",
+    .usage = "MODEL -o DIR [--type TYPE] [--head TYPE] [--torrent] | PACKAGE --torrent",
     .summary = "Cut a model into shards with a manifest, for the web",
     .detail = "MODEL is a GGUF file or a Hugging Face folder. The shards together are the GGUF file; their SHA-256 "
               "sums are in\n"
-              "the manifest, and are checked when -m DIR or a browser opens the package.",
+              "the manifest, and are checked when -m DIR or a browser opens the package. Files of a\n"
+              "torrent are the manifest and the shards; `tern pull DIR/" TERN_MANIFEST_TORRENT " --seed` gives them.",
     .groups = groups,
     .min_args = 1,
     .max_args = 1,

@@ -4,6 +4,7 @@
 #include "apps/hub.h"
 #include "base/show.h"
 #include "hub/known.h"
+#include "hub/torrent/place.h"
 
 #define FIELD(name) offsetof(tern_options, name)
 
@@ -15,21 +16,43 @@ static const tern_flag flags[] = {
 
 static const tern_flag_group groups[] = {{"Flags", flags}, {0}};
 
-static tern_status remove_one(const tern_options *o, const tern_hub *hub, const char *text, tern_error *err)
+/* Whether what is to go may go. */
+static tern_status ask(const tern_options *o, const char *text, bool all, uint64_t bytes, tern_error *err)
 {
-    tern_hub_name name;
-    uint64_t bytes;
     char question[300], size[16];
-    TERN_TRY(tern_hub_known_parse(&name, text, err));
-    TERN_TRY(tern_hub_cache_remove(hub, &name, true, &bytes, err));
-    const bool all = !name.file[0] && !name.tag[0];
     snprintf(question, sizeof question, "Remove %s%s (%s)?", tern_show_z(text).text,
              all ? ", all of the repository that is here" : "", tern_app_bytes(bytes, size));
-    if (!o->yes && !tern_app_hub_ask(question))
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s (%s) stays: --yes, or yes on a terminal, removes it",
-                         tern_show_z(text).text, size);
-    TERN_TRY(tern_hub_cache_remove(hub, &name, false, &bytes, err));
-    if (!o->quiet) fprintf(stderr, "%s: %s removed\n", tern_show_z(text).text, size);
+    if (o->yes || tern_app_hub_ask(question)) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s (%s) stays: --yes, or yes on a terminal, removes it",
+                     tern_show_z(text).text, size);
+}
+
+static tern_status remove_torrent(const tern_options *o, const tern_hub *hub, const char *text, uint64_t *bytes,
+                                  tern_error *err)
+{
+    tern_torrent_entry entry;
+    TERN_TRY(tern_torrent_find(hub, text, &entry, err));
+    TERN_TRY(ask(o, text, false, entry.bytes, err));
+    *bytes = entry.bytes;
+    return tern_torrent_remove(hub, &entry, err);
+}
+
+static tern_status remove_model(const tern_options *o, const tern_hub *hub, const char *text, uint64_t *bytes,
+                                tern_error *err)
+{
+    tern_hub_name name;
+    TERN_TRY(tern_hub_known_parse(&name, text, err));
+    TERN_TRY(tern_hub_cache_remove(hub, &name, true, bytes, err));
+    TERN_TRY(ask(o, text, !name.file[0] && !name.tag[0], *bytes, err));
+    return tern_hub_cache_remove(hub, &name, false, bytes, err);
+}
+
+static tern_status remove_one(const tern_options *o, const tern_hub *hub, const char *text, tern_error *err)
+{
+    char size[16];
+    uint64_t bytes;
+    TERN_TRY((tern_torrent_name_is(text) ? remove_torrent : remove_model)(o, hub, text, &bytes, err));
+    if (!o->quiet) fprintf(stderr, "%s: %s removed\n", tern_show_z(text).text, tern_app_bytes(bytes, size));
     return TERN_OK;
 }
 

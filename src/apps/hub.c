@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/show.h"
 #include "hub/known.h"
+#include "hub/torrent/place.h"
 
 static const char default_endpoint[] = "https://huggingface.co";
 enum { MAX_TOKEN = 1000 };
@@ -96,7 +97,8 @@ tern_status tern_app_hub(tern_hub *hub, tern_error *err)
 
 bool tern_app_hub_names(const char *text)
 {
-    return tern_hub_name_is(text) || (tern_hub_known_find(text) && !tern_file_exists(text) && !tern_file_is_dir(text));
+    return tern_hub_name_is(text) || tern_torrent_name_is(text) ||
+           (tern_hub_known_find(text) && !tern_file_exists(text) && !tern_file_is_dir(text));
 }
 
 /* Whether a name is of a repository of the hub and not of a file. */
@@ -112,6 +114,9 @@ static bool may_be_repository(const char *text)
 tern_status tern_app_hub_check_there(const char *text, tern_error *err)
 {
     if (access(text, F_OK) == 0 || errno != ENOENT) return TERN_OK;
+    if (strncmp(text, "magnet:", 7) == 0)
+        return tern_fail(err, TERN_NOT_FOUND, "%s: a link found; `tern pull` fetches it, torrent:NAME opens it",
+                         tern_show_z(text).text);
     if (strstr(text, "://"))
         return tern_fail(err, TERN_NOT_FOUND,
                          "%s: an address found; a file, a folder or hf:ORG/NAME (a model of the hub) expected",
@@ -137,6 +142,20 @@ bool tern_app_hub_ask(const char *question)
     return read && (answer[0] == 'y' || answer[0] == 'Y');
 }
 
+/* The package of a name that `tern list` shows. */
+static tern_status find_torrent(const char *text, tern_app_path *path, tern_error *err)
+{
+    tern_hub hub;
+    tern_torrent_entry entry;
+    TERN_TRY(tern_app_hub(&hub, err));
+    TERN_TRY(tern_torrent_find(&hub, text, &entry, err));
+    if (!entry.whole)
+        return tern_fail(err, TERN_NOT_FOUND, "%s is not whole yet: `tern pull` of the same link goes on",
+                         tern_show_z(text).text);
+    snprintf(path->text, sizeof path->text, "%s", entry.place.package.text);
+    return TERN_OK;
+}
+
 tern_status tern_app_hub_find(const char *text, tern_app_path *path, tern_error *err)
 {
     tern_hub hub;
@@ -144,6 +163,7 @@ tern_status tern_app_hub_find(const char *text, tern_app_path *path, tern_error 
     tern_hub_found found;
     tern_error why = {0};
     char question[sizeof name + 80];
+    if (tern_torrent_name_is(text)) return find_torrent(text, path, err);
     TERN_TRY(tern_hub_known_parse(&name, text, err));
     TERN_TRY(tern_app_hub(&hub, err));
     tern_status status = tern_hub_cache_find(&hub, &name, &found, &why);

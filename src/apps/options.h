@@ -79,6 +79,13 @@ typedef struct tern_options {
     /* models of the hub */
     bool yes, names, known;
 
+    /* torrents */
+    bool torrent, seed_torrent, no_discovery;
+    tern_texts web_seeds, trackers, peers;
+    const char *listen;
+    float seed_ratio;
+    uint32_t seed_minutes, upload_kib, patience;
+
     /* looking at a model */
     const char *tp; /* "0/4": of rank 0 of 4 */
     bool graph, memory, show_ids, decode, hidden;

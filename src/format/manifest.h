@@ -12,6 +12,8 @@
 
 #define TERN_MANIFEST_FORMAT "tern-package"
 #define TERN_MANIFEST_NAME   "manifest.json"
+/* The torrent of a package, which may lie in its folder as well. */
+#define TERN_MANIFEST_TORRENT "package.torrent"
 
 enum {
     TERN_MANIFEST_VERSION = 1,

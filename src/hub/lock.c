@@ -18,14 +18,19 @@ tern_status tern_hub_lock(const tern_hub *hub, const char *repository, const cha
     tern_hub_folder(repository, folder);
     snprintf(name, sizeof name, "%s.lock", sum);
     TERN_TRY(tern_hub_path_make(&path, err, hub->cache, ".locks", folder, name));
-    tern_folders_make(path.text);
-    *fd = open(path.text, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-    if (*fd < 0) return tern_fail(err, TERN_IO, "%s: %s", tern_show_z(path.text).text, strerror(errno));
+    return tern_hub_lock_path(path.text, fd, err);
+}
+
+tern_status tern_hub_lock_path(const char *path, int *fd, tern_error *err)
+{
+    tern_folders_make(path);
+    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (*fd < 0) return tern_fail(err, TERN_IO, "%s: %s", tern_show_z(path).text, strerror(errno));
     if (flock(*fd, LOCK_EX | LOCK_NB) == 0) return TERN_OK;
     const int why = errno;
     close(*fd);
     *fd = -1;
-    return why == EWOULDBLOCK ? TERN_OK : tern_fail(err, TERN_IO, "%s: %s", tern_show_z(path.text).text, strerror(why));
+    return why == EWOULDBLOCK ? TERN_OK : tern_fail(err, TERN_IO, "%s: %s", tern_show_z(path).text, strerror(why));
 }
 
 void tern_hub_unlock(int fd)

@@ -130,7 +130,8 @@ static bool is_part(const char *name)
     const size_t n = strlen(name);
     const bool shard = n > 10 && strncmp(name, "shard_", 6) == 0 && strcmp(name + n - 4, ".bin") == 0 &&
                        strspn(name + 6, "0123456789") == n - 10;
-    return shard || strcmp(name, TERN_MANIFEST_NAME) == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+    return shard || strcmp(name, TERN_MANIFEST_NAME) == 0 || strcmp(name, TERN_MANIFEST_TORRENT) == 0 ||
+           strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
 /* An empty folder may be there already, and to overwrite a package; what is no part of one is not removed. */

@@ -1,27 +1,9 @@
 /* Opening the module that knows MPI, so that a program without MPI loses nothing. */
 #include <dlfcn.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/program.h"
 #include "ranks/ranks.h"
-
-/* From the program's folder: in a build tree, and installed. */
-static const char *const places[] = {"tern-mpi.so", "../lib/tern/tern-mpi.so"};
-
-static bool find_module(char *out, size_t size)
-{
-    char program[4096];
-    if (!tern_program_path(program, sizeof program)) return false;
-    char *slash = strrchr(program, '/');
-    if (!slash) return false;
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        const int n = snprintf(out, size, "%.*s/%s", (int)(slash - program), program, places[i]);
-        if (n > 0 && (size_t)n < size && tern_file_exists(out)) return true;
-    }
-    return false;
-}
 
 static tern_status open_module(const char *path, tern_ranks_module_open_fn *open, tern_error *err)
 {
@@ -41,7 +23,7 @@ tern_status tern_ranks_open(tern_ranks **ranks, tern_error *err)
     char path[4200];
     tern_ranks_module_open_fn open = NULL;
     *ranks = NULL;
-    if (!find_module(path, sizeof path))
+    if (!tern_program_module("tern-mpi.so", path, sizeof path))
         return tern_fail(err, TERN_UNSUPPORTED,
                          "several processes: no tern-mpi.so beside the program or in ../lib/tern; a build with MPI "
                          "(Debian: libopenmpi-dev, or the package tern-mpi) expected");

@@ -37,16 +37,22 @@ lib=$(dirname "$(find "$root/usr/lib" -name 'libtern.so.0')")
 text=$(LD_LIBRARY_PATH=$lib "$root/tmp/generate" "$root/usr/share/tern/models/stories.gguf" "One day")
 case $text in "One day"*[a-z]*) ;; *) echo "generate wrote: $text"; exit 1 ;; esac
 
-mpi=
-if ls "$build"/packages/tern-mpi_*.deb >/dev/null 2>&1; then # the command alone needs none of it
-    needs tern-mpi libopenmpi
-    test -f "$root/usr/lib/tern/tern-mpi.so"
-    mpi=tern-mpi
+modules=
+for module in mpi:libopenmpi torrent:libtorrent-rasterbar; do # the command alone needs none of it
+    name=tern-${module%%:*}
+    if ls "$build"/packages/"$name"_*.deb >/dev/null 2>&1; then
+        needs "$name" "${module#*:}"
+        test -f "$root/usr/lib/tern/$name.so"
+        modules="$modules $name"
+    fi
+done
+if dpkg-deb --field "$build"/packages/tern_*.deb Depends | grep -qE 'mpi|torrent|stdc\+\+'; then
+    echo "tern depends on a module's libraries"
+    exit 1
 fi
-if dpkg-deb --field "$build"/packages/tern_*.deb Depends | grep -q mpi; then echo "tern depends on MPI"; exit 1; fi
 
 # shellcheck disable=SC2086 # no word where there is no such package
-$dpkg --purge $mpi tern libtern-dev libtern0 >"$root/install.log" 2>&1 || { cat "$root/install.log"; exit 1; }
+$dpkg --purge $modules tern libtern-dev libtern0 >"$root/install.log" 2>&1 || { cat "$root/install.log"; exit 1; }
 left=$(find "$root/usr" -type f 2>/dev/null | head -n 1)
 [ -z "$left" ] || { echo "$left is left after removal"; exit 1; }
 echo "packages: built, installed, used and removed"

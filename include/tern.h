@@ -129,10 +129,14 @@ typedef struct tern_engine_options {
     void *progress_context;
     /* The other processes that run this model too, each with the rows of every matrix that are its own (tensor
      * parallel): all of them load the same file, with the same options, rank 0 uses the engine as ever, and the others
-     * call tern_engine_follow. The text is the same with any number of them. CPU alone; no adapters. Borrowed; of one
+     * call tern_engine_follow. The text is the same with any number of them. CPU alone. Borrowed; of one
      * engine at a time. NULL: none. Errors: INVALID_ARGUMENT (another file, more ranks than heads), UNSUPPORTED (rows
      * that do not begin at whole blocks), IO (a rank that is gone). */
     tern_ranks *ranks;
+    /* With ranks: the layers are cut into so many runs, as even by bytes as may be, each for as many ranks that follow
+     * each other, which share its layers as above (pipeline parallel). 0: 1. Errors: INVALID_ARGUMENT (ranks that do not
+     * go into so many, more stages than layers). */
+    uint32_t n_stages;
 } tern_engine_options;
 
 /* Opens a GGUF file, a Hugging Face folder or a package (docs/reference/formats/package.md). Weights of a GGUF file are

@@ -78,6 +78,7 @@ tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_
                                  .session = o.session,
                                  .ranks = o.ranks,
                                  .kv_disk = o.kv_disk,
+                                 .n_stages = o.n_stages,
                                  .no_memory_check = o.no_memory_check};
     const tern_model_options how = {
         .no_tokenizer = o.no_tokenizer, .progress = o.progress, .progress_context = o.progress_context};

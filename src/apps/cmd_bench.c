@@ -58,6 +58,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Adapters", tern_flags_lora},
                                          {"Numbers", tern_flags_numbers, true},
                                          {"Device", tern_flags_device},
+                                         {"Several processes (mpirun)", tern_flags_ranks, true},
                                          {"What is left out", tern_flags_fusion, true},
                                          {0}};
 

@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/parts.h"
 #include "base/show.h"
-#include "graph/graph.h"
+#include "graph/stages.h"
 #include "infer/session.h"
 #include "model/package.h"
 
@@ -18,6 +18,8 @@ static const tern_flag flags[] = {
     {"memory", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, memory), 0, 0, "The memory plan of a step"},
     {"tp", 0, TERN_FLAG_TEXT, "RANK/N", offsetof(tern_options, tp), 0, 0,
      "The plan of one of N processes (mpirun) with --graph or --memory: 0/4 of the first of 4"},
+    {"pp", 0, TERN_FLAG_TEXT, "STAGE/N", offsetof(tern_options, pp), 0, 0,
+     "The same of one of N stages of layers (mpirun, --pp N)"},
     {"experts", 0, TERN_FLAG_TEXT, "SIZE", offsetof(tern_options, experts), 0, 0,
      "Where it would lie with so many experts on the device (--memory)"},
     {"kv-memory", 0, TERN_FLAG_TEXT, "SIZE", offsetof(tern_options, kv_memory), 0, 0,
@@ -43,6 +45,7 @@ tern_status tern_app_build_graph(tern_graph *graph, const tern_model *model, con
     tern_graph_size_caches(&how, c, n_batch < n_ctx ? n_batch : n_ctx);
     TERN_TRY(tern_graph_build(graph, model, &how, err));
     TERN_TRY(tern_graph_fuse(graph, gpu, err));
+    TERN_TRY(tern_graph_take_stage(graph, tern_model_stages(model), err));
     return tern_graph_plan(graph, gpu ? 0 : TERN_FUSION_IN_PLACE, err);
 }
 
@@ -63,19 +66,37 @@ fail:
     return status;
 }
 
-/* "0/4": a rank and how many there are. */
-static tern_status read_rank(const char *text, tern_cut *cut, tern_error *err)
+/* "0/4": which and how many there are. */
+static tern_status read_place(const char *flag, const char *form, const char *text, uint32_t *which, uint32_t *of,
+                              tern_error *err)
 {
-    *cut = (tern_cut){0};
+    *which = *of = 0;
     if (!text) return TERN_OK;
     char *slash, *end = NULL;
-    const unsigned long rank = strtoul(text, &slash, 10);
+    const unsigned long at = strtoul(text, &slash, 10);
     const unsigned long n = slash > text && *slash == '/' ? strtoul(slash + 1, &end, 10) : 0;
-    if (strspn(text, "0123456789/") != strlen(text) || !end || *end || n < 1 || n > TERN_MAX_RANKS || rank >= n)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "--tp %s: RANK/N expected, N up to %d and RANK below it",
-                         tern_show_z(text).text, TERN_MAX_RANKS);
-    *cut = (tern_cut){.rank = (uint32_t)rank, .n = (uint32_t)n};
+    if (strspn(text, "0123456789/") != strlen(text) || !end || *end || n < 1 || n > TERN_MAX_RANKS || at >= n)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: %s/N expected, N up to %d and %s below it", flag,
+                         tern_show_z(text).text, form, TERN_MAX_RANKS, form);
+    *which = (uint32_t)at;
+    *of = (uint32_t)n;
     return TERN_OK;
+}
+
+static tern_status read_places(const tern_options *o, tern_model_options *how, tern_error *err)
+{
+    TERN_TRY(read_place("tp", "RANK", o->tp, &how->rank, &how->n_ranks, err));
+    return read_place("pp", "STAGE", o->pp, &how->stage, &how->n_stages, err);
+}
+
+/* The layers of a stage. */
+static void print_stage(const tern_model *model)
+{
+    const tern_stages *s = tern_model_stages(model);
+    if (s->n < 2) return;
+    const tern_share layers = tern_stage_layers(s, tern_model_config(model)->n_layers);
+    printf("stage %u of %u: layers %u to %u of %u, %llu bytes of weights for a token\n", s->stage, s->n, layers.first,
+           layers.first + layers.n - 1, tern_model_config(model)->n_layers, (unsigned long long)tern_model_bytes(model));
 }
 
 /* The rows of each matrix that a rank has; of layers, those of the first. */
@@ -98,9 +119,10 @@ static tern_status inspect_graph(const tern_options *o, const char *path, tern_e
 {
     tern_model *model;
     tern_options input = {.model = path};
-    tern_cut cut;
-    TERN_TRY(read_rank(o->tp, &cut, err));
-    TERN_TRY(tern_app_open_model_of(&model, &input, false, cut, err));
+    tern_model_options place = {0};
+    TERN_TRY(read_places(o, &place, err));
+    TERN_TRY(tern_app_open_model_of(&model, &input, false, &place, err));
+    print_stage(model);
     print_cut(model);
     tern_status status = o->graph || o->memory ? print_graph(model, o, err) : TERN_OK;
     if (status == TERN_OK && o->kernels) status = tern_app_print_kernels(model, o, err);

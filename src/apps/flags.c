@@ -32,6 +32,12 @@ const tern_flag tern_flags_device[] = {
     {0},
 };
 
+const tern_flag tern_flags_ranks[] = {
+    {"pp", 0, TERN_FLAG_U32, "N", FIELD(stages), 1, TERN_MAX_RANKS,
+     "The layers in N stages, each for as many processes, instead of a part of every layer for each"},
+    {0},
+};
+
 const tern_flag tern_flags_steps[] = {
     {"gpu-steps", 0, TERN_FLAG_U32, "N", FIELD(gpu_steps), 1, TERN_SESSION_MAX_STEPS,
      "Tokens that the GPU chooses on its own at once; 8 when not given"},

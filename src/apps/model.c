@@ -5,17 +5,19 @@
 
 tern_status tern_app_open_model(tern_model **model, const tern_options *options, bool tokenizer, tern_error *err)
 {
-    return tern_app_open_model_of(model, options, tokenizer, (tern_cut){0}, err);
+    return tern_app_open_model_of(model, options, tokenizer, &(tern_model_options){0}, err);
 }
 
-tern_status tern_app_open_model_of(tern_model **model, const tern_options *options, bool tokenizer, tern_cut cut,
-                                   tern_error *err)
+tern_status tern_app_open_model_of(tern_model **model, const tern_options *options, bool tokenizer,
+                                   const tern_model_options *place, tern_error *err)
 {
     tern_app_path path;
     TERN_TRY(tern_app_find_model(options, &path, err));
     tern_progress progress = {.label = "Opening"};
-    tern_model_options how = {.rank = cut.rank,
-                              .n_ranks = cut.n,
+    tern_model_options how = {.rank = place->rank,
+                              .n_ranks = place->n_ranks,
+                              .stage = place->stage,
+                              .n_stages = place->n_stages,
                               .no_tokenizer = !tokenizer,
                               .progress = tern_progress_update,
                               .progress_context = &progress};

@@ -9,9 +9,9 @@
 
 /* Opens it with a progress bar. */
 tern_status tern_app_open_model(tern_model **model, const tern_options *options, bool tokenizer, tern_error *err);
-/* The same of one of several ranks. */
-tern_status tern_app_open_model_of(tern_model **model, const tern_options *options, bool tokenizer, tern_cut cut,
-                                   tern_error *err);
+/* The same of the rank and the stage that `place` has; nothing else of it counts. */
+tern_status tern_app_open_model_of(tern_model **model, const tern_options *options, bool tokenizer,
+                                   const tern_model_options *place, tern_error *err);
 /* The encoding that a flag names; NULL for NULL. */
 tern_status tern_app_encoding(const char *flag, const char *name, const tern_encoding **encoding, tern_error *err);
 /* What --type names; NULL, NULL for NULL. */

@@ -212,6 +212,10 @@ tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *
     if (o->head && strcmp(o->head, "exact") != 0) TERN_TRY(tern_encoding_parse("--head", o->head, &unused, err));
     TERN_TRY(tern_app_find_model(o, &path, err));
     TERN_TRY(tern_app_engine_ranks(&how.ranks, err));
+    how.n_stages = o->stages;
+    if (!how.ranks && o->stages > 1)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--pp %u in one process: mpirun -n %u, or a multiple, expected",
+                         o->stages, o->stages);
     if (!n_threads) how.n_threads = tern_app_rank_threads();
     const tern_status status = tern_engine_load(engine, path.text, &how, err);
     tern_progress_end(&progress);

@@ -87,7 +87,8 @@ typedef struct tern_options {
     uint32_t seed_minutes, upload_kib, patience;
 
     /* looking at a model */
-    const char *tp; /* "0/4": of rank 0 of 4 */
+    const char *tp, *pp; /* "0/4": of rank 0, or stage 0, of 4 */
+    uint32_t stages;     /* of layers, for several processes; 0: 1 */
     bool graph, memory, show_ids, decode, hidden;
     const char *ids, *against, *kl_base, *save_logits;
     const char *pooling;

@@ -152,13 +152,35 @@ tern_status tern_bound_run_ops(const tern_bound_graph *bound, size_t first, size
     return status;
 }
 
-tern_status tern_bound_read(tern_bound_graph *bound, uint32_t value, void *out, uint64_t bytes, tern_error *err)
+static bool is_elsewhere(const tern_bound_graph *bound, uint32_t value)
 {
+    return bound->graph->n_stages > 1 && bound->graph->values[value].stage != bound->graph->stage;
+}
+
+tern_status tern_bound_ask(const tern_bound_graph *bound, uint32_t value, uint64_t bytes, tern_error *err)
+{
+    const tern_bound_message message = {.what = TERN_TOLD_VALUE, .number = bound->number, .n = value};
+    if (!is_elsewhere(bound, value)) return TERN_OK;
+    return bound->ranks->tell(bound->ranks, &message, sizeof message, &bytes, sizeof bytes, err);
+}
+
+tern_status tern_bound_take(tern_bound_graph *bound, uint32_t value, void *out, uint64_t bytes, tern_error *err)
+{
+    const tern_graph *g = bound->graph;
+    if (is_elsewhere(bound, value))
+        return bound->ranks->receive(bound->ranks, g->values[value].stage * (bound->ranks->n / g->n_stages), out,
+                                     tern_size_of(bytes), err);
     tern_backend *b = bound->backend;
     const tern_binding *at = &bound->bindings[value];
     const tern_status status = b->buffer_read(b, at->buffer, at->offset, out, bytes, err);
     bound->pending = status == TERN_PENDING;
     return status;
+}
+
+tern_status tern_bound_read(tern_bound_graph *bound, uint32_t value, void *out, uint64_t bytes, tern_error *err)
+{
+    TERN_TRY(tern_bound_ask(bound, value, bytes, err));
+    return tern_bound_take(bound, value, out, bytes, err);
 }
 
 tern_status tern_bound_wait(tern_bound_graph *bound, tern_error *err)

@@ -8,9 +8,9 @@ enum { CHUNK_BYTES = 1 << 20, LEAST_BYTES = 256 };
 static tern_status make(tern_graph_buffers *out, tern_backend *b, const tern_value *v, tern_error *err)
 {
     tern_buffer **buffer = &out->buffers[out->n];
-    if (v->kind == TERN_VALUE_CACHE && b->cache_create)
+    if (v->kind == TERN_VALUE_CACHE && b->cache_create && v->bytes)
         TERN_TRY(b->cache_create(b, v->bytes, tern_row_bytes(v->dtype, v->cols, TERN_PAGE_SIZE), buffer, err));
-    else TERN_TRY(b->buffer_create(b, v->bytes, buffer, err));
+    else if (v->bytes) TERN_TRY(b->buffer_create(b, v->bytes, buffer, err));
     out->n++;
     return v->kind == TERN_VALUE_CONSTANT ? tern_graph_fill_constant(b, *buffer, v, err) : TERN_OK;
 }

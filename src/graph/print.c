@@ -86,6 +86,8 @@ static tern_status print_op(const tern_graph *g, size_t i, tern_buf *out, tern_e
         TERN_TRY(tern_buf_addf(out, err, " %u of %u, %s", g->n_routes, op->n_experts, rule_name(op->route_rule)));
     for (uint32_t r = 0; r < op->n_ranks; r++)
         TERN_TRY(tern_buf_addf(out, err, "%s%u", r ? " + " : " ", op->rank_cols[r]));
+    if (op->kind == TERN_OP_SEND) TERN_TRY(tern_buf_addf(out, err, " to stage %u", op->peer));
+    if (op->kind == TERN_OP_RECEIVE) TERN_TRY(tern_buf_addf(out, err, " of stage %u", op->peer));
     TERN_TRY(print_optional(g, op, out, err));
     TERN_TRY(print_out(g, op, out, err));
     return tern_buf_add(out, "\n", 1, err);

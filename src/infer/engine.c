@@ -10,6 +10,7 @@
 #include "infer/memory_need.h"
 #include "infer/session.h"
 #include "infer/tiers.h"
+#include "model/cut.h"
 
 typedef struct weight_slot {
     const tern_weight *weight;
@@ -27,7 +28,7 @@ struct tern_engine {
     uint32_t no_fusion;
     bool batch_invariant;
     bool no_memory_check;
-    tern_ranks *ranks;
+    tern_ranks *ranks, group; /* all, and those of the same layers */
     uint32_t n_numbers;
     atomic_uint n_loras; /* loaded so far */
     void *thing;         /* that it closes, by: */
@@ -95,11 +96,12 @@ static tern_status report(const tern_engine *e, uint32_t layers_done, tern_error
 static tern_status add_weights(tern_engine *e, tern_error *err)
 {
     uint32_t n_layers = tern_model_config(e->model)->n_layers;
-    TERN_TRY(add_weight(e, tern_engine_head(e), err));
+    if (tern_model_is_own(e->model, TERN_ROLE_OUTPUT, 0)) TERN_TRY(add_weight(e, tern_engine_head(e), err));
     for (uint32_t layer = 0; layer < n_layers; layer++) {
         for (int role = 0; role < TERN_ROLE_COUNT; role++) {
             bool outside = role == TERN_ROLE_TOKEN_EMBD || role == TERN_ROLE_OUTPUT_NORM || role == TERN_ROLE_OUTPUT;
             if (role == TERN_ROLE_OUTPUT || (outside && layer)) continue;
+            if (!tern_model_is_own(e->model, (tern_role)role, layer)) continue;
             TERN_TRY(add_weight(e, tern_model_weight(e->model, (tern_role)role, layer), err));
         }
         TERN_TRY(report(e, layer + 1, err));
@@ -131,6 +133,9 @@ tern_status tern_engine__begin(tern_engine **engine, const tern_engine_params *p
     e->int8_blocks = params->int8_blocks;
     e->head_exact = params->head_exact;
     e->ranks = params->ranks;
+    if (!e->ranks) return TERN_OK;
+    const uint32_t each = e->ranks->n / (params->n_stages ? params->n_stages : 1);
+    e->group = tern_ranks_some(e->ranks, e->ranks->rank / each * each, each);
     return TERN_OK;
 }
 
@@ -187,12 +192,12 @@ tern_status tern_engine_open(tern_engine **engine, tern_model *model, const tern
     tern_status status;
     *engine = NULL;
     tern_backend_options backend = params->backend;
-    backend.ranks = params->ranks;
     const uint32_t n_layers = tern_model_config(model)->n_layers;
     if (backend.gpu_layers > n_layers) backend.split = false; /* all of it, so one backend does it */
     TERN_GOTO(tern_engine__begin(&e, params, err));
     e->model = model;
     e->params = params;
+    if (e->ranks) backend.ranks = &e->group;
     TERN_GOTO(tern_engine__open_backend(e, &backend, err));
     TERN_GOTO(tern_engine__page(e, model, params, err));
     TERN_GOTO(tern_engine__check_memory(e, model, params->session, err));

@@ -10,6 +10,19 @@
 #include "infer/loader.h"
 #include "model/package.h"
 
+/* Stage by stage, ranks that follow each other have the same layers. */
+static tern_status take_place(tern_model_options *o, const tern_ranks *ranks, uint32_t n_stages, tern_error *err)
+{
+    o->n_stages = n_stages ? n_stages : 1;
+    if (ranks->n % o->n_stages)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%u stages of %u processes: as many processes in each expected",
+                         o->n_stages, ranks->n);
+    o->n_ranks = ranks->n / o->n_stages;
+    o->rank = ranks->rank % o->n_ranks;
+    o->stage = ranks->rank / o->n_ranks;
+    return TERN_OK;
+}
+
 static tern_status open_model(tern_engine **engine, const char *path, const tern_model_options *options,
                               const tern_engine_params *params, tern_error *err)
 {
@@ -17,7 +30,7 @@ static tern_status open_model(tern_engine **engine, const char *path, const tern
     tern_model_options opening = options ? *options : (tern_model_options){0};
     tern_engine_params preparing = *params;
     tern_progress_part half = {.whole = opening.progress, .context = opening.progress_context, .share = 0.5f};
-    if (params->ranks) opening.rank = params->ranks->rank, opening.n_ranks = params->ranks->n;
+    if (params->ranks) TERN_TRY(take_place(&opening, params->ranks, params->n_stages, err));
     opening.n_threads = params->backend.n_threads;
     opening.progress = preparing.progress = opening.progress ? tern_progress_part_report : NULL;
     opening.progress_context = preparing.progress_context = &half;

@@ -29,6 +29,7 @@ struct tern_lora {
 typedef struct rows_of_runs {
     tern_share share;
     uint32_t run;
+    bool here; /* else this stage knows the shape alone */
 } rows_of_runs;
 
 static bool bf16_holds(const float *x, size_t n)
@@ -121,6 +122,10 @@ static tern_status make_half(tern_lora *lora, size_t at, const float *values, co
         lora->info.bytes += w->bytes;
         status = take_rows(w, &data, kept, err);
     }
+    if (!kept->here) {
+        tern_free_aligned(data);
+        return status;
+    }
     w->data = data;
     return status == TERN_OK ? b->weight_create(b, w, &lora->buffers[at], err) : status;
 }
@@ -132,6 +137,7 @@ static tern_status rows_of_b(const tern_lora *lora, const tern_lora_place *place
     const tern_model *model = tern_engine_model(lora->engine);
     const tern_weight *w = tern_model_weight(model, place->role, place->layer);
     out->share = tern_cut_rows(tern_model_config(model), place->role, place->layer, tern_model_cut(model), &out->run);
+    out->here = tern_model_is_own(model, place->role, place->layer);
     const uint32_t n_runs = w->encoding ? w->rows / out->share.n : 0;
     if (w->encoding && n_runs * out->run == pair->out && w->cols == pair->in) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: adapter of %u x %u found, %u x %u expected", w->name, pair->out,
@@ -165,7 +171,7 @@ tern_status tern_lora__add_pair(tern_lora *lora, const tern_lora_place *place, c
     halves[0].cols = pair->in;
     halves[1].rows = pair->out;
     halves[1].cols = rank;
-    const rows_of_runs all = {.share = {0, a_rows}, .run = a_rows};
+    const rows_of_runs all = {.share = {0, a_rows}, .run = a_rows, .here = kept.here};
     TERN_TRY(make_half(lora, at, pair->a, &all, err));
     return make_b(lora, at + 1, pair, &kept, err);
 }

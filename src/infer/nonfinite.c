@@ -207,6 +207,9 @@ tern_status tern_nonfinite_open(tern_nonfinite **search, const tern_runner *runn
 {
     const uint32_t n_ids = step->first_position + step->n_tokens;
     tern_status status;
+    *search = NULL;
+    if (runner->graphs->decode.graph.n_stages > 1)
+        return tern_fail(err, TERN_UNSUPPORTED, "its layers are in %u stages", runner->graphs->decode.graph.n_stages);
     tern_nonfinite *s = *search = tern_calloc(1, sizeof *s);
     if (!s) return tern_fail_alloc(err, sizeof *s);
     *s = (tern_nonfinite){.ids = ids, .n_ids = n_ids, .n_last = step->n_tokens, .n_outputs = step->n_outputs};

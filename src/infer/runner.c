@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "graph/stages.h"
 #include "infer/follow/follow.h"
 #include "infer/wanted.h"
 
@@ -43,6 +44,7 @@ static tern_status build(const tern_runner *r, const tern_runner_graphs *set, co
                                   .screened_head = tern_engine_head_exact(r->engine)};
     TERN_TRY(tern_graph_build(&g->graph, tern_engine_model(r->engine), &options, err));
     if (!p->unfused) TERN_TRY(tern_graph_fuse(&g->graph, b, err));
+    TERN_TRY(tern_graph_take_stage(&g->graph, tern_model_stages(tern_engine_model(r->engine)), err));
     if (p->keep_all) tern_graph_keep_all(&g->graph);
     return tern_graph_plan(&g->graph, b->info.fusions, err);
 }

@@ -1,6 +1,8 @@
 /* Reading, writing and copying pages of caches, on all ranks that have a part of them. */
 #include "infer/runner_pages.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "infer/follow/follow.h"
 #include "infer/kv_types.h"
@@ -29,15 +31,20 @@ static part own_part(const tern_runner *r, uint32_t cache)
     return part_of(r, cache, tern_model_cut(tern_engine_model(r->engine)));
 }
 
-/* Of heads that several ranks have the first one sends its part. */
+/* Of heads that several ranks have the first one sends its part; of other layers nobody does. */
 static void sizes_of_parts(const tern_runner *r, uint32_t cache, size_t bytes[TERN_MAX_RANKS])
 {
-    tern_cut cut = tern_model_cut(tern_engine_model(r->engine));
+    const tern_model *model = tern_engine_model(r->engine);
+    const uint32_t stage = tern_stage_of(tern_model_stages(model), cache / 2);
+    tern_cut cut = tern_model_cut(model);
     uint64_t end = 0;
+    if (cut.n == 0) cut.n = 1;
+    memset(bytes, 0, TERN_MAX_RANKS * sizeof *bytes);
     for (cut.rank = 0; cut.rank < cut.n; cut.rank++) {
         const part p = part_of(r, cache, cut);
-        bytes[cut.rank] = p.first == end ? (size_t)p.bytes : 0;
-        if (p.first == end) end += p.bytes;
+        if (p.first != end) continue;
+        bytes[stage * cut.n + cut.rank] = (size_t)p.bytes;
+        end += p.bytes;
     }
 }
 
@@ -54,7 +61,7 @@ static tern_status gather(const tern_runner *r, uint32_t cache, uint32_t page, u
     size_t bytes[TERN_MAX_RANKS];
     uint8_t *mine = all + own_part(r, cache).first;
     sizes_of_parts(r, cache, bytes);
-    TERN_TRY(read_own(r, cache, page, mine, err));
+    if (r->caches.buffers[cache]) TERN_TRY(read_own(r, cache, page, mine, err));
     return ranks->gather(ranks, mine, bytes, all, err);
 }
 
@@ -83,6 +90,7 @@ tern_status tern_runner_write_page(const tern_runner *r, uint32_t cache, uint32_
     const part own = own_part(r, cache);
     const tern_bound_message message = {TERN_TOLD_PAGE_WRITE, r->number, cache, page};
     TERN_TRY(tern_follow__tell(r->engine, message, bytes, tern_size_of(page_bytes(r, cache)), err));
+    if (!r->caches.buffers[cache]) return TERN_OK;
     return b->buffer_write(b, r->caches.buffers[cache], page * own.bytes, (const uint8_t *)bytes + own.first, own.bytes,
                            err);
 }
@@ -92,6 +100,7 @@ static tern_status copy_in(const tern_runner *r, uint32_t cache, uint32_t from, 
 {
     tern_backend *b = tern_engine_backend(r->engine);
     const uint64_t bytes = own_part(r, cache).bytes;
+    if (!r->caches.buffers[cache]) return TERN_OK;
     TERN_TRY(read_own(r, cache, from, room, err));
     return b->buffer_write(b, r->caches.buffers[cache], to * bytes, room, bytes, err);
 }

@@ -23,10 +23,22 @@ void tern_session__forget(tern_session *session)
     session->evaluation = (tern_session_evaluation){0};
 }
 
+/* Tokens of a batch at most: with stages in several processes a prompt is cut so that all of them work. */
+static uint32_t most_of_batch(const tern_session *s)
+{
+    enum { LEAST = 64, OF_EACH = 4 };
+    const uint32_t n_batch = s->runner.params.n_batch, n_stages = s->runner.graphs->prefill.graph.n_stages;
+    if (n_stages < 2) return n_batch;
+    uint32_t n = s->evaluation.n_evaluated / (OF_EACH * n_stages) / TERN_PAGE_SIZE * TERN_PAGE_SIZE;
+    if (n < LEAST) n = LEAST;
+    if (n < s->evaluation.n_outputs) n = s->evaluation.n_outputs;
+    return n < n_batch ? n : n_batch;
+}
+
 /* The batch that comes next. */
 static tern_runner_step next_batch(tern_session *s)
 {
-    const uint32_t n_batch = s->runner.params.n_batch, n_outputs = s->evaluation.n_outputs;
+    const uint32_t n_batch = most_of_batch(s), n_outputs = s->evaluation.n_outputs;
     uint32_t left = s->evaluation.n_evaluated - s->n_evaluated, size = left < n_batch ? left : n_batch;
     if (size < left && left - size < n_outputs) size = left - n_outputs; /* all outputs belong to one step */
     tern_runner_step step = {.ids = s->tokens + s->n_evaluated,

@@ -158,25 +158,56 @@ static void share_table(tern_model *model)
         *tern_model__slot(model, TERN_ROLE_OUTPUT, 0) = *tern_model__slot(model, TERN_ROLE_TOKEN_EMBD, 0);
 }
 
+/* What another stage has is known by its shape. */
+static tern_status take_shape(tern_weight *w, tern_role role, tern_share share, uint32_t whole, tern_error *err)
+{
+    if (tern_role_is_vector(role)) w->cols = share.n;
+    else w->rows = w->rows / whole * share.n;
+    w->data = NULL;
+    w->row_scales = NULL;
+    w->rsr = NULL;
+    w->rsr_bytes = 0;
+    w->mapped = false;
+    return tern_encoding_bytes(w->encoding, w->rows, w->cols, &w->bytes, err);
+}
+
+static tern_status take_part(tern_model *model, tern_role role, uint32_t layer, tern_error *err)
+{
+    tern_weight *w = tern_model__slot(model, role, layer);
+    uint32_t whole;
+    const tern_share share = tern_cut_rows(&model->config, role, layer, model->cut, &whole);
+    if (share.n == whole) return TERN_OK;
+    TERN_TRY(keep_ends(model, w, err));
+    if (!tern_model_is_own(model, role, layer)) return take_shape(w, role, share, whole, err);
+    if (tern_role_is_vector(role)) return take_columns(model, w, share, err);
+    return take_rows(model, w, share, whole, err);
+}
+
+/* Of the embedding table rows of tokens are read, unless it is the output table too. */
+static bool is_read(const tern_model *model, tern_role role, uint32_t layer)
+{
+    const bool table = role == TERN_ROLE_TOKEN_EMBD && model->config.tied_head && model->cut.n < 2;
+    if (role == TERN_ROLE_TOKEN_EMBD) return table && tern_model_is_own(model, TERN_ROLE_OUTPUT, 0);
+    return tern_model_is_own(model, role, layer);
+}
+
 tern_status tern_model__cut(tern_model *model, tern_error *err)
 {
     const tern_cut cut = {model->options->rank, model->options->n_ranks};
-    if (cut.n < 2) return TERN_OK;
-    TERN_TRY(tern_cut_check(&model->config, cut.n, err));
-    share_table(model);
-    model->cut = cut;
+    if (cut.n < 2 && model->options->n_stages < 2) return TERN_OK;
+    TERN_TRY(tern_model__choose_stages(model, err));
+    if (cut.n > 1) {
+        TERN_TRY(tern_cut_check(&model->config, cut.n, err));
+        share_table(model);
+        model->cut = cut;
+    }
     model->bytes = 0;
     for (uint32_t layer = 0; layer < model->config.n_layers; layer++)
         for (int i = 0; i < TERN_ROLE_COUNT; i++) {
-            const tern_role role = (tern_role)i;
-            tern_weight *w = tern_model__slot(model, role, layer);
-            uint32_t whole;
+            const tern_weight *w = tern_model__slot(model, (tern_role)i, layer);
             if (!w->encoding) continue;
-            const tern_share share = tern_cut_rows(&model->config, role, layer, cut, &whole);
-            if (share.n != whole) TERN_TRY(keep_ends(model, w, err));
-            if (share.n != whole && tern_role_is_vector(role)) TERN_TRY(take_columns(model, w, share, err));
-            else if (share.n != whole) TERN_TRY(take_rows(model, w, share, whole, err));
-            if (role != TERN_ROLE_TOKEN_EMBD) model->bytes += w->bytes; /* of it rows of tokens are read */
+            TERN_TRY(take_part(model, (tern_role)i, layer, err));
+            if (is_read(model, (tern_role)i, layer)) model->bytes += w->bytes;
         }
     return TERN_OK;
 }

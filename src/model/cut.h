@@ -29,4 +29,18 @@ tern_status tern_cut_check(const tern_config *config, uint32_t n_ranks, tern_err
 /* What an opened model was cut for. */
 tern_cut tern_model_cut(const tern_model *model);
 
+/* Runs of layers, as even by bytes as whole layers are: the embedding goes with the first, the last norm and the output
+ * table, whose bytes count, with the last. */
+typedef struct tern_stages {
+    uint32_t stage, n; /* which of how many; n 0: the model is not cut by layers */
+    uint32_t ends[TERN_MAX_RANKS]; /* one past the last layer of each */
+} tern_stages;
+
+const tern_stages *tern_model_stages(const tern_model *model);
+tern_share tern_stage_layers(const tern_stages *stages, uint32_t n_layers);
+/* Which stage a layer is in. */
+uint32_t tern_stage_of(const tern_stages *stages, uint32_t layer);
+/* Whether a weight is one that the opened model's stage has. */
+bool tern_model_is_own(const tern_model *model, tern_role role, uint32_t layer);
+
 #endif

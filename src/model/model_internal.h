@@ -69,6 +69,7 @@ struct tern_model {
     tern_hf_spelling spelling; /* of an HF folder's tensors */
     bool i2s_stated;           /* that its I2_S layers are in Tern's order, whatever the evidence says */
     tern_cut cut;              /* which rows it has */
+    tern_stages stages;        /* which layers */
     bool derived;              /* the tokenizer is another model's */
     tern_unused_tensors unused;
 
@@ -300,6 +301,8 @@ tern_status tern_model__check_shape(const tern_config *config, tern_role role, u
                                     uint64_t rows, uint64_t cols, tern_error *err);
 tern_status tern_model__check_encoding(tern_role role, const char *name, const tern_encoding *e, tern_error *err);
 /* Codes, scales and values of one weight that has been filled in; reads all of it unless the options say no. */
+/* Which layers each stage has, once all weights are there; INVALID_ARGUMENT: more stages than layers. */
+tern_status tern_model__choose_stages(tern_model *model, tern_error *err);
 /* Takes of each weight what the rank of the options has. Errors: tern_cut_check; UNSUPPORTED (rows that do not start at
  * a whole block). */
 tern_status tern_model__cut(tern_model *model, tern_error *err);

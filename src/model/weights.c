@@ -71,7 +71,8 @@ tern_status tern_model__check_data(tern_model *model, const tern_weight *weight,
 {
     enum { LARGE = 4 << 20 }; /* bytes that are worth the start of threads */
     TERN_TRY(tern_model__check_scales(weight, err));
-    if (model->options->no_check) return TERN_OK;
+    const bool later = model->options->n_stages > 1 && !model->stages.n; /* it may be another's */
+    if (model->options->no_check || later) return TERN_OK;
     if (!model->pool && weight->bytes >= LARGE)
         TERN_TRY(tern_pool_open(&model->pool, model->options->n_threads, false, err));
     if (tern_model__check_own_rows(model, weight, err) == TERN_OK) return TERN_OK;

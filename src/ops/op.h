@@ -64,6 +64,7 @@ typedef struct tern_value {
     uint64_t bytes;            /* caches, parameters and constants; activations and outputs at the largest batch */
     uint64_t offset; /* activations and brief gradients: place in their memory, set by the planner; parameters: in their
                       * buffer */
+    uint32_t stage;  /* of graphs that are cut into stages: the one that makes it, the last that does */
     char name[80];   /* "ffn_norm-3": llama.cpp's names, as people know them */
 } tern_value;
 
@@ -86,6 +87,8 @@ static inline bool tern_value_is_routes(const tern_value *value)
     X(ADD, "add")                                                                                                      \
     X(GATHER, "gather")                                                                                                \
     X(ALL_GATHER, "all_gather")                                                                                        \
+    X(SEND, "send")                                                                                                    \
+    X(RECEIVE, "receive")                                                                                              \
     X(SAMPLE, "sample")                                                                                                \
     X(NORM_QUANT, "norm_quant")                                                                                        \
     X(ROPE_KV, "rope_kv")                                                                                              \
@@ -197,6 +200,7 @@ typedef struct tern_op {
     bool decays;              /* matrices do, norms do not */
     /* ALL_GATHER: the columns that each rank has, in order; their sum is out's, and this rank's are x's */
     uint32_t n_ranks, rank_cols[TERN_MAX_RANKS];
+    uint32_t peer; /* SEND, RECEIVE: the other stage */
     /* REQUANTIZE */
     float threshold; /* 0: absmean, round(w / scale); else code = +-1 where |w| > threshold * scale */
     float clamp;     /* not 0: the master is first cut to +- clamp * the scale that the weight still has */
@@ -347,6 +351,7 @@ typedef struct tern_graph {
     uint64_t gradient_bytes;   /* the same: of brief gradients, zeros between runs */
     uint64_t activation_block; /* 0, or what the planner keeps to: no activation crosses a multiple of it */
     uint32_t n_layers;
+    uint32_t stage, n_stages; /* which run of layers its ops are (graph/stages.h); n_stages 0: all of them */
     uint32_t no_fusion; /* passes of fusion that leave it as it is (graph/fusions.h) */
 } tern_graph;
 

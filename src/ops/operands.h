@@ -91,6 +91,10 @@ enum { TERN_GATHER_X, TERN_GATHER_OUTPUTS, TERN_GATHER_INPUTS };
 /* out[t] = concat_r(x[t] of rank r), r < n_ranks: on every rank, the columns that each of them has made */
 enum { TERN_ALL_GATHER_X, TERN_ALL_GATHER_INPUTS };
 
+/* The rows of x that a step has go to the stage `peer`, whose RECEIVE makes them its out. */
+enum { TERN_SEND_X, TERN_SEND_INPUTS };
+enum { TERN_RECEIVE_INPUTS };
+
 /* Chooses a token from logits[0], or TERN_SAMPLE_NOT_FINITE, and gets the next step ready (tern_sample_params); out:
  * the tokens. With each_row: out[r] of logits[r] (tern_sample_row), and no next step. */
 enum {

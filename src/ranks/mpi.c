@@ -205,7 +205,8 @@ static parcel *find_parcel(mpi_ranks *r, int to, int tag, size_t bytes)
         const bool fits = p->cap >= bytes, best_fits = best && best->cap >= bytes;
         if (!best || (fits && (!best_fits || p->cap < best->cap))) best = p;
     }
-    return tag == TAG_SEND && n_sent >= MAX_SENT ? NULL : best;
+    /* Those before it must not wait for one that waits for them. */
+    return tag == TAG_SEND && to > (int)r->base.rank && n_sent >= MAX_SENT ? NULL : best;
 }
 
 static tern_status make_room(parcel *p, size_t bytes, tern_error *err)

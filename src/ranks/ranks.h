@@ -31,8 +31,8 @@ struct tern_ranks {
      * is there until the next message is heard. Errors: IO; INTERNAL (shorter than its head), OUT_OF_MEMORY. */
     tern_status (*hear)(tern_ranks *ranks, void *head, size_t head_bytes, const void **data, size_t *bytes,
                         tern_error *err);
-    /* From one to one other, by its number of all: copied, and on its way afterwards, but for what was sent long
-     * before; arrives in order. Errors: IO. */
+    /* From one to one other, by its number of all: copied, and on its way afterwards; it arrives in order. To a later
+     * rank it waits until that has taken all but the last ones. Errors: IO. */
     tern_status (*send)(tern_ranks *ranks, uint32_t to, const void *data, size_t bytes, tern_error *err);
     /* What `from`, by its number of all, has sent, which has as many bytes. Errors: IO. */
     tern_status (*receive)(tern_ranks *ranks, uint32_t from, void *data, size_t bytes, tern_error *err);

@@ -23,6 +23,8 @@ const tern_cpu__op_row tern_cpu__ops[TERN_OP_COUNT] = {
     [TERN_OP_ADD] = {.run = tern_cpu__add},
     [TERN_OP_GATHER] = {.run = tern_cpu__gather},
     [TERN_OP_ALL_GATHER] = {.run = tern_cpu__all_gather, .shared = tern_cpu__all_gather_shared},
+    [TERN_OP_SEND] = {.run = tern_cpu__send},
+    [TERN_OP_RECEIVE] = {.run = tern_cpu__receive},
     [TERN_OP_ROUTE] = {.run = tern_cpu__route, .supports = tern_cpu__route_supports},
     [TERN_OP_COMBINE] = {.run = tern_cpu__combine, .supports = tern_cpu__combine_supports},
     [TERN_OP_SCALE] = {.run = tern_cpu__scale, .scratch = tern_cpu__row_scratch},

@@ -32,6 +32,8 @@ tern_status tern_cpu__linear_bind(tern_cpu *cpu, tern_prepared *prepared, tern_c
 
 /* ---- ranks */
 void tern_cpu__all_gather(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__send(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__receive(tern_cpu_step *step, const tern_cpu_op *op);
 size_t tern_cpu__all_gather_shared(const tern_graph *graph, const tern_op *op);
 
 /* ---- attention */

@@ -3,13 +3,7 @@
 
 #include "backend/split/split_internal.h"
 #include "base/alloc.h"
-
-uint64_t tern_split__value_bytes(const tern_graph *graph, uint32_t value, uint32_t n_tokens, uint32_t n_outputs)
-{
-    const tern_value *v = &graph->values[value];
-    if (v->dtype == TERN_DTYPE_Q8) return v->bytes; /* scales and sums lie behind the rows of the largest step */
-    return tern_row_bytes(v->dtype, v->cols, tern_rows_of(v->rows, n_tokens, n_outputs, graph->n_routes));
-}
+#include "ops/crossing.h"
 
 static void free_part(tern_split *s, tern_split_part *part)
 {
@@ -49,15 +43,6 @@ static void cut(const tern_split *s, tern_prepared *p)
     }
 }
 
-/* The values that an op reads; what it writes in place it reads too. Returns how many. */
-static uint32_t values_read(const tern_op *op, uint32_t *values)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i + 1 < tern_op_n_views(op); i++)
-        if (tern_op_view(op, i).value != TERN_NO_VALUE) values[n++] = tern_op_view(op, i).value;
-    return n;
-}
-
 /* Gives the value its place on the part's side. */
 static tern_status bind(tern_split *s, const tern_prepared *p, tern_split_part *part, uint32_t value, tern_error *err)
 {
@@ -76,30 +61,23 @@ static tern_status add_crossing(tern_split_part *part, uint32_t value, tern_erro
     return TERN_OK;
 }
 
-/* Where the rows of each value are, as the ops before have left them: a set of 1 << side; [n_values]. */
-typedef uint8_t sides;
-
-static tern_status use(tern_split *s, const tern_prepared *p, tern_split_part *part, uint32_t value, sides *where,
+static tern_status use(tern_split *s, const tern_prepared *p, tern_split_part *part, uint32_t value, tern_places *where,
                        tern_error *err)
 {
     const tern_value *v = &p->graph->values[value];
-    sides here = (sides)(1u << part->side);
-    if (v->kind == TERN_VALUE_CACHE && (where[value] & ~here))
+    if (v->kind == TERN_VALUE_CACHE && (where[value] & ~((tern_places)1 << part->side)))
         return tern_fail(err, TERN_UNSUPPORTED, "%s: layers of both sides use the cache %s", s->name, v->name);
-    bool rows = v->kind == TERN_VALUE_ACTIVATION || v->kind == TERN_VALUE_OUTPUT;
-    bool elsewhere = where[value] && !(where[value] & here); /* rows that no op has made are the host's to write */
-    if (rows && elsewhere) TERN_TRY(add_crossing(part, value, err));
-    where[value] |= here;
+    if (tern_crossing_reads(p->graph, value, (uint32_t)part->side, where)) TERN_TRY(add_crossing(part, value, err));
     return bind(s, p, part, value, err);
 }
 
-static tern_status use_op(tern_split *s, const tern_prepared *p, tern_split_part *part, const tern_op *op, sides *where,
-                          tern_error *err)
+static tern_status use_op(tern_split *s, const tern_prepared *p, tern_split_part *part, const tern_op *op,
+                          tern_places *where, tern_error *err)
 {
-    uint32_t read[TERN_OP_MAX_VIEWS], n = values_read(op, read);
+    uint32_t read[TERN_OP_MAX_VIEWS], n = tern_op_values_read(op, read);
     for (uint32_t i = 0; i < n; i++) TERN_TRY(use(s, p, part, read[i], where, err));
+    tern_crossing_writes(op, (uint32_t)part->side, where);
     if (op->out.value == TERN_NO_VALUE) return TERN_OK;
-    where[op->out.value] = (sides)(1u << part->side);
     p->bindings[op->out.value].buffer->made_on[part->side] = true;
     return bind(s, p, part, op->out.value, err);
 }
@@ -112,7 +90,7 @@ static tern_status bind_params(tern_split *s, const tern_prepared *p, tern_split
     return TERN_OK;
 }
 
-static tern_status prepare_part(tern_split *s, tern_prepared *p, tern_split_part *part, sides *where, tern_error *err)
+static tern_status prepare_part(tern_split *s, tern_prepared *p, tern_split_part *part, tern_places *where, tern_error *err)
 {
     part->bindings = tern_calloc(p->graph->n_values, sizeof *part->bindings);
     if (!part->bindings) return tern_fail_alloc(err, p->graph->n_values * sizeof *part->bindings);
@@ -128,7 +106,7 @@ static tern_status make_room_for_rows(tern_prepared *p, tern_error *err)
     const tern_graph *g = p->graph;
     for (size_t i = 0; i < p->n_parts; i++)
         for (size_t k = 0; k < p->parts[i].n_crossings; k++) {
-            uint64_t bytes = tern_split__value_bytes(g, p->parts[i].crossings[k], g->max_tokens, g->max_outputs);
+            uint64_t bytes = tern_crossing_bytes(g, p->parts[i].crossings[k], g->max_tokens, g->max_outputs);
             if (bytes > most) most = bytes;
         }
     p->rows = tern_alloc(tern_size_of(most));
@@ -144,7 +122,7 @@ static tern_status prepare_parts(tern_split *s, tern_prepared *p, tern_error *er
     memcpy(p->ops, g->ops, g->n_ops * sizeof *p->ops);
     cut(s, p);
     TERN_TRY(tern_split__keep_copy(p->bindings[g->params[TERN_PARAM_COUNTS]].buffer, err));
-    sides *where = tern_calloc(g->n_values, sizeof *where);
+    tern_places *where = tern_calloc(g->n_values, sizeof *where);
     tern_status status = where ? TERN_OK : tern_fail_alloc(err, g->n_values * sizeof *where);
     for (size_t i = 0; i < p->n_parts && status == TERN_OK; i++) status = prepare_part(s, p, &p->parts[i], where, err);
     tern_free(where);

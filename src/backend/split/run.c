@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "backend/split/split_internal.h"
+#include "ops/crossing.h"
 
 typedef struct step {
     uint32_t n_tokens, n_outputs;
@@ -25,7 +26,7 @@ static tern_status carry(tern_split *s, tern_prepared *p, const tern_split_part 
     const tern_binding *at = &p->bindings[value];
     tern_side other = tern_split__other(part->side);
     tern_backend *from = s->sides[other], *to = s->sides[part->side];
-    uint64_t bytes = tern_split__value_bytes(p->graph, value, now->n_tokens, now->n_outputs);
+    uint64_t bytes = tern_crossing_bytes(p->graph, value, now->n_tokens, now->n_outputs);
     TERN_TRY(
         tern_split__at(s, other, from->buffer_read(from, at->buffer->on[other], at->offset, p->rows, bytes, err), err));
     TERN_TRY(tern_split__at(s, part->side,

@@ -5,16 +5,11 @@
 
 #include "backend/split/split_internal.h"
 #include "base/alloc.h"
-
-/* The rows whose logits are wanted are gathered where the last layer is: fewer cross then. */
-static uint32_t layer_of(const tern_op *op, uint32_t n_layers)
-{
-    return op->kind == TERN_OP_GATHER && n_layers ? n_layers - 1 : op->layer;
-}
+#include "ops/crossing.h"
 
 tern_side tern_split__side_of(const tern_split *s, const tern_graph *graph, const tern_op *op)
 {
-    uint32_t n_layers = graph->n_layers, layer = layer_of(op, n_layers);
+    uint32_t n_layers = graph->n_layers, layer = tern_op_goes_with(op, n_layers);
     bool device = layer == UINT32_MAX ? s->device_layers > n_layers : (uint64_t)layer + s->device_layers >= n_layers;
     return device ? TERN_SIDE_DEVICE : TERN_SIDE_HOST;
 }

@@ -79,8 +79,6 @@ tern_status tern_split__keep_copy(tern_buffer *buffer, tern_error *err);
 tern_status tern_split__prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings,
                                 tern_prepared **out, tern_error *err);
 void tern_split__prepared_free(tern_backend *b, tern_prepared *prepared);
-/* What crosses of a value in a step. */
-uint64_t tern_split__value_bytes(const tern_graph *graph, uint32_t value, uint32_t n_tokens, uint32_t n_outputs);
 
 tern_status tern_split__run(tern_backend *b, tern_prepared *prepared, uint32_t n_steps, tern_error *err);
 

@@ -82,6 +82,7 @@ typedef struct tern_sequence {
     uint32_t first_output, n_outputs;
     uint32_t first_row; /* of b->states */
     tern_batch_graphs *graphs;
+    uint32_t part;  /* which of the runs with these graphs its rows go in */
     bool on_device; /* which chooses their tokens; else logits come back */
     float tail;     /* of its logits that may be left out (tern_logits_needed) */
     bool redo;      /* the last token is evaluated once more, for all its logits */

@@ -1,4 +1,5 @@
-/* Running the planned rows of a step: one run, where the backend groups_rows, else one for each set of adapters. */
+/* Running the planned rows of a step: one run, where the backend groups_rows, else one for each set of adapters. With
+ * stages in several processes there are as many runs at once, each with some of the sequences. */
 #include <string.h>
 
 #include "infer/batch/batch_internal.h"
@@ -12,6 +13,17 @@ typedef struct rows {
     bool states;       /* the hidden states of all rows are */
 } rows;
 
+/* Whose rows a run has: sequences with these graphs, of this part. */
+typedef struct some {
+    const tern_batch_graphs *graphs;
+    uint32_t part;
+} some;
+
+static bool is_in(const some *of, const tern_sequence *s)
+{
+    return s->graphs == of->graphs && s->part == of->part && s->n_rows;
+}
+
 /* The first token of completions that share a prompt is drawn from the same logits, several times. */
 static bool fits_device(const tern_batch *b, const tern_sequence *s)
 {
@@ -20,12 +32,12 @@ static bool fits_device(const tern_batch *b, const tern_sequence *s)
            s->n_outputs <= TERN_SAMPLE_MAX_STEPS && tern_sampler_fits_gpu(&p->sampler);
 }
 
-static rows count_rows(const tern_batch *b, const tern_batch_graphs *graphs)
+static rows count_rows(const tern_batch *b, const some *of)
 {
     rows r = {0};
     for (uint32_t i = 0; i < b->n_running; i++) {
         tern_sequence *s = b->running[i];
-        if (s->graphs != graphs || !s->n_rows) continue;
+        if (!is_in(of, s)) continue;
         const tern_request_params *p = &s->request->params;
         r.n += s->n_rows + s->n_drafted;
         r.states |= p->embed;
@@ -49,7 +61,7 @@ static tern_logits_needed needed_by(tern_sequence *s)
 }
 
 /* Which logits a run's sequences need: *n_top of COUNTS, and WANTED. */
-static uint32_t put_wanted(tern_batch *b, const tern_batch_graphs *graphs, const tern_bound_graph *g)
+static uint32_t put_wanted(tern_batch *b, const some *of, const tern_bound_graph *g)
 {
     uint32_t n_top;
     tern_wanted *wanted = tern_bound_param(g, TERN_PARAM_WANTED);
@@ -57,7 +69,7 @@ static uint32_t put_wanted(tern_batch *b, const tern_batch_graphs *graphs, const
     tern_wanted_begin(wanted, &n_top);
     for (uint32_t i = 0; i < b->n_running; i++) {
         tern_sequence *s = b->running[i];
-        if (s->graphs != graphs || !s->n_rows || !s->n_outputs) continue;
+        if (!is_in(of, s) || !s->n_outputs) continue;
         tern_logits_needed needed = needed_by(s);
         tern_wanted_add(wanted, &n_top, &needed, s->tokens, s->n_tokens, s->n_outputs);
         needed.n_biases = 0;
@@ -115,12 +127,12 @@ static uint32_t group_of(const tern_sequence *s)
 }
 
 /* The rows of a group's sequences that the device chooses for, or of its others. */
-static void put_some(tern_batch *b, const tern_batch_graphs *graphs, const tern_bound_graph *g, uint32_t group,
-                     bool on_device, rows *put, place at)
+static void put_some(tern_batch *b, const some *of, const tern_bound_graph *g, uint32_t group, bool on_device,
+                     rows *put, place at)
 {
     for (uint32_t i = 0; i < b->n_running; i++) {
         tern_sequence *s = b->running[i];
-        if (s->graphs != graphs || !s->n_rows || s->on_device != on_device || group_of(s) != group) continue;
+        if (!is_in(of, s) || s->on_device != on_device || group_of(s) != group) continue;
         put_rows(g, s, put->n, put->n_outputs);
         put_samplers(g, s, put->n_outputs);
         s->first_row = at.first_row + put->n;
@@ -133,76 +145,162 @@ static void put_some(tern_batch *b, const tern_batch_graphs *graphs, const tern_
 }
 
 /* Those of a set of adapters, which follow each other. */
-static void put_set(tern_batch *b, const tern_batch_graphs *graphs, const tern_bound_graph *g, uint32_t group,
-                    tern_row_group *to, rows *put, place at)
+static void put_set(tern_batch *b, const some *of, const tern_bound_graph *g, uint32_t group, tern_row_group *to,
+                    rows *put, place at)
 {
     *to = (tern_row_group){.first_token = put->n, .first_output = put->n_outputs};
-    put_some(b, graphs, g, group, false, put, at);
-    put_some(b, graphs, g, group, true, put, at);
+    put_some(b, of, g, group, false, put, at);
+    put_some(b, of, g, group, true, put, at);
     to->n_tokens = put->n - to->first_token;
     to->n_outputs = put->n_outputs - to->first_output;
 }
 
 /* Whether the host chooses a token of the group. */
-static bool has_host(const tern_batch *b, const tern_batch_graphs *graphs, uint32_t group)
+static bool has_host(const tern_batch *b, const some *of, uint32_t group)
 {
     bool has = false;
     for (uint32_t i = 0; i < b->n_running && !has; i++) {
         const tern_sequence *s = b->running[i];
-        has = s->graphs == graphs && s->n_rows && s->n_outputs && !s->on_device && group_of(s) == group;
+        has = is_in(of, s) && s->n_outputs && !s->on_device && group_of(s) == group;
     }
     return has;
 }
 
 /* What the device chooses comes last, as far as sets of adapters allow it, so that the fewest logits are read. */
-static rows put_all(tern_batch *b, const tern_batch_graphs *graphs, const tern_bound_graph *g, place at)
+static rows put_all(tern_batch *b, const some *of, const tern_bound_graph *g, place at)
 {
     tern_row_group *groups = (tern_row_group *)(void *)tern_bound_param(g, TERN_PARAM_GROUPS);
-    const uint32_t n_groups = groups ? graphs->n_groups : 0;
+    const uint32_t n_groups = groups ? of->graphs->n_groups : 0;
     rows put = {0};
-    put_some(b, graphs, g, 0, false, &put, at);
+    put_some(b, of, g, 0, false, &put, at);
     for (uint32_t i = 0; i < n_groups; i++)
-        if (has_host(b, graphs, i + 1)) put_set(b, graphs, g, i + 1, &groups[i], &put, at);
+        if (has_host(b, of, i + 1)) put_set(b, of, g, i + 1, &groups[i], &put, at);
     for (uint32_t i = 0; i < n_groups; i++)
-        if (!has_host(b, graphs, i + 1)) put_set(b, graphs, g, i + 1, &groups[i], &put, at);
-    put_some(b, graphs, g, 0, true, &put, at);
+        if (!has_host(b, of, i + 1)) put_set(b, of, g, i + 1, &groups[i], &put, at);
+    put_some(b, of, g, 0, true, &put, at);
     return put;
 }
 
-static tern_status run(tern_batch *b, const tern_batch_graphs *graphs, const rows *r, place at, tern_error *err)
+/* A run under way. */
+typedef struct started {
+    tern_runner_graph *graph;
+    rows r, put;
+    place at;
+} started;
+
+static float *logits_of(const tern_batch *b, const started *s)
 {
-    tern_runner_graph *graph = tern_batch__graph_for(graphs->graphs, r->n);
+    return b->logits + (size_t)s->at.first_output * b->n_vocab;
+}
+
+static uint64_t bytes_of(const started *s, uint32_t value, uint32_t n_rows)
+{
+    return (uint64_t)n_rows * s->graph->graph.values[value].cols * sizeof(float);
+}
+
+/* What is wanted of a run is asked for before the next one of the same graph begins. */
+static tern_status ask(const started *s, tern_error *err)
+{
+    const tern_bound_graph *g = &s->graph->bound;
+    const tern_graph *graph = &s->graph->graph;
+    if (s->r.states) TERN_TRY(tern_bound_ask(g, graph->states, bytes_of(s, graph->states, s->r.n), err));
+    if (!s->put.n_logits) return TERN_OK;
+    return tern_bound_ask(g, graph->logits, bytes_of(s, graph->logits, s->put.n_logits), err);
+}
+
+static tern_status start(tern_batch *b, const some *of, const rows *r, place at, started *out, tern_error *err)
+{
+    tern_runner_graph *graph = tern_batch__graph_for(of->graphs->graphs, r->n);
     const tern_bound_graph *g = &graph->bound;
-    const uint32_t counts[3] = {r->n, r->n_outputs, put_wanted(b, graphs, g)};
-    tern_backend *backend = tern_engine_backend(b->engine);
+    const uint32_t counts[3] = {r->n, r->n_outputs, put_wanted(b, of, g)};
     memcpy(tern_bound_param(g, TERN_PARAM_COUNTS), counts, sizeof counts);
     memcpy(tern_bound_param(g, TERN_PARAM_PAGES), b->tables,
            (size_t)b->params.n_parallel * b->max_pages * sizeof *b->tables);
-    const rows put = put_all(b, graphs, g, at);
+    *out = (started){.graph = graph, .r = *r, .at = at, .put = put_all(b, of, g, at)};
     TERN_TRY(tern_bound_start(g, 1, err));
-    if (r->states)
-        TERN_TRY(tern_runner_read(graph, graph->graph.states, r->n,
-                                  b->states + (size_t)at.first_row * tern_engine_config(b->engine)->n_embd, err));
-    if (r->n_outputs == 0) return backend->wait(backend, err);
-    if (put.n_logits)
-        TERN_TRY(tern_runner_read(graph, graph->graph.logits, put.n_logits,
-                                  b->logits + (size_t)at.first_output * b->n_vocab, err));
-    if (put.n_chosen == 0) return TERN_OK;
-    return tern_bound_read(&graph->bound, graph->graph.row_tokens, b->chosen + at.first_output,
-                           r->n_outputs * sizeof *b->chosen, err);
+    return ask(out, err);
+}
+
+static tern_status finish(tern_batch *b, const started *s, tern_error *err)
+{
+    tern_bound_graph *g = &s->graph->bound;
+    const tern_graph *graph = &s->graph->graph;
+    tern_backend *backend = tern_engine_backend(b->engine);
+    float *states = b->states + (size_t)s->at.first_row * tern_engine_config(b->engine)->n_embd;
+    if (s->r.states) TERN_TRY(tern_bound_take(g, graph->states, states, bytes_of(s, graph->states, s->r.n), err));
+    if (s->r.n_outputs == 0) return backend->wait(backend, err);
+    if (s->put.n_logits)
+        TERN_TRY(tern_bound_take(g, graph->logits, logits_of(b, s), bytes_of(s, graph->logits, s->put.n_logits), err));
+    if (s->put.n_chosen == 0) return TERN_OK;
+    return tern_bound_read(g, graph->row_tokens, b->chosen + s->at.first_output, s->r.n_outputs * sizeof *b->chosen,
+                           err);
+}
+
+static uint32_t n_stages(const tern_batch *b)
+{
+    const uint32_t n = b->runner.graphs->decode.graph.n_stages;
+    return n ? n : 1;
+}
+
+/* Sequences of the same graphs in parts of about as many rows, where there are enough of these: a part reads all
+ * weights. Returns how many. */
+static uint32_t divide(tern_batch *b, const tern_batch_graphs *graphs)
+{
+    enum { LEAST_ROWS = 8 }; /* that kernels multiply at once */
+    uint32_t all = 0, filled[TERN_MAX_RANKS] = {0};
+    for (uint32_t i = 0; i < b->n_running; i++)
+        if (b->running[i]->graphs == graphs) all += b->running[i]->n_rows + b->running[i]->n_drafted;
+    uint32_t n = all / LEAST_ROWS < n_stages(b) ? all / LEAST_ROWS : n_stages(b);
+    if (n == 0) n = 1;
+    for (uint32_t i = 0; i < b->n_running; i++) {
+        tern_sequence *s = b->running[i];
+        if (s->graphs != graphs) continue;
+        s->part = 0;
+        for (uint32_t k = 1; k < n; k++)
+            if (filled[k] < filled[s->part]) s->part = k;
+        filled[s->part] += s->n_rows + s->n_drafted;
+    }
+    return n;
+}
+
+/* Runs under way, the oldest first: as many as there are stages. */
+typedef struct flight {
+    started runs[TERN_MAX_RANKS];
+    uint32_t n;
+} flight;
+
+static tern_status land(tern_batch *b, flight *f, uint32_t most, tern_error *err)
+{
+    while (f->n > most) {
+        TERN_TRY(finish(b, &f->runs[0], err));
+        memmove(f->runs, f->runs + 1, --f->n * sizeof *f->runs);
+    }
+    return TERN_OK;
+}
+
+static tern_status evaluate_with(tern_batch *b, const tern_batch_graphs *graphs, flight *f, place *at, tern_error *err)
+{
+    const uint32_t n_parts = divide(b, graphs);
+    for (uint32_t part = 0; part < n_parts; part++) {
+        const some of = {graphs, part};
+        const rows r = count_rows(b, &of);
+        if (r.n == 0) continue;
+        TERN_TRY(land(b, f, n_stages(b) - 1, err));
+        TERN_TRY(start(b, &of, &r, *at, &f->runs[f->n++], err));
+        if (n_stages(b) == 1) TERN_TRY(land(b, f, 0, err));
+        at->first_row += r.n;
+        at->first_output += r.n_outputs;
+        b->counts.step_tokens += r.n;
+    }
+    return TERN_OK;
 }
 
 tern_status tern_batch__evaluate(tern_batch *b, tern_error *err)
 {
     place at = {0};
+    flight f = {.n = 0};
     tern_batch__choose_graphs(b);
-    for (const tern_batch_graphs *g = &b->plain; g; g = g == &b->plain ? b->beside : g->next) {
-        const rows r = count_rows(b, g);
-        if (r.n == 0) continue;
-        TERN_TRY(run(b, g, &r, at, err));
-        at.first_row += r.n;
-        at.first_output += r.n_outputs;
-        b->counts.step_tokens += r.n;
-    }
-    return TERN_OK;
+    for (const tern_batch_graphs *g = &b->plain; g; g = g == &b->plain ? b->beside : g->next)
+        TERN_TRY(evaluate_with(b, g, &f, &at, err));
+    return land(b, &f, 0, err);
 }

@@ -27,6 +27,8 @@ typedef struct follower {
     tern_runner runners[MAX_RUNNERS]; /* engine NULL: none */
     held_lora *loras;
     held_graphs *graphs;
+    void *room; /* of values that rank 0 reads */
+    uint64_t room_bytes;
 } follower;
 
 /* What was told, beside the message. */
@@ -226,6 +228,25 @@ static tern_status start(follower *f, const told *t, tern_error *err)
     return tern_bound_start(g, t->m.n, err);
 }
 
+/* What rank 0 wants to read of a step; the first rank of the stage that made it has it. */
+static tern_status give_value(follower *f, const told *t, tern_error *err)
+{
+    tern_bound_graph *g = graph_of(f, t->m.number);
+    uint64_t bytes;
+    if (!g) return not_here("graph", t->m.number, err);
+    memcpy(&bytes, t->data, sizeof bytes);
+    const uint32_t each = f->ranks->n / g->graph->n_stages;
+    if (g->graph->values[t->m.n].stage * each != f->ranks->rank) return TERN_OK;
+    if (bytes > f->room_bytes) {
+        tern_free(f->room);
+        f->room = tern_alloc(tern_size_of(bytes));
+        f->room_bytes = f->room ? bytes : 0;
+    }
+    if (!f->room) return tern_fail_alloc(err, bytes);
+    TERN_TRY(tern_bound_read(g, t->m.n, f->room, bytes, err));
+    return f->ranks->send(f->ranks, 0, f->room, tern_size_of(bytes), err);
+}
+
 /* ---- pages of caches */
 
 static tern_status do_page(follower *f, const told *t, tern_error *err)
@@ -255,6 +276,7 @@ static tern_status follow_once(follower *f, const told *t, tern_error *err)
     case TERN_TOLD_LORA_CLOSE: close_lora(f, number); return TERN_OK;
     case TERN_TOLD_USAGE: return tern_follow__gather_usage(f->engine, usage, err);
     case TERN_TOLD_START: return start(f, t, err);
+    case TERN_TOLD_VALUE: return give_value(f, t, err);
     default: return do_page(f, t, err);
     }
 }
@@ -283,6 +305,7 @@ tern_status tern_engine_follow(tern_engine *engine, tern_error *err)
     for (int i = 0; i < MAX_RUNNERS; i++)
         if (f->runners[i].engine) close_runner(f, f->runners[i].number);
     while (f->loras) close_lora(f, tern_lora__number(f->loras->lora));
+    tern_free(f->room);
     tern_free(f);
     return status;
 }

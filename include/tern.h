@@ -134,8 +134,8 @@ typedef struct tern_engine_options {
      * that do not begin at whole blocks), IO (a rank that is gone). */
     tern_ranks *ranks;
     /* With ranks: the layers are cut into so many runs, as even by bytes as may be, each for as many ranks that follow
-     * each other, which share its layers as above (pipeline parallel). 0: 1. Errors: INVALID_ARGUMENT (ranks that do not
-     * go into so many, more stages than layers). */
+     * each other, which share its layers as above (pipeline parallel). 0: 1. Errors: INVALID_ARGUMENT (ranks that do
+     * not go into so many, more stages than layers). */
     uint32_t n_stages;
 } tern_engine_options;
 

@@ -96,7 +96,8 @@ static void print_stage(const tern_model *model)
     if (s->n < 2) return;
     const tern_share layers = tern_stage_layers(s, tern_model_config(model)->n_layers);
     printf("stage %u of %u: layers %u to %u of %u, %llu bytes of weights for a token\n", s->stage, s->n, layers.first,
-           layers.first + layers.n - 1, tern_model_config(model)->n_layers, (unsigned long long)tern_model_bytes(model));
+           layers.first + layers.n - 1, tern_model_config(model)->n_layers,
+           (unsigned long long)tern_model_bytes(model));
 }
 
 /* The rows of each matrix that a rank has; of layers, those of the first. */

@@ -23,7 +23,8 @@ struct tern_engine {
     weight_slot *slots;
     size_t n_slots;
     tern_weight head;   /* the requantised table, when asked for */
-    uint8_t *head_data; /* of it; NULL: the model's table is the head */
+    uint8_t *head_data; /* of it */
+    bool other_head;    /* else the model's table is the head */
     bool head_exact, f32_activations, int8_blocks;
     uint32_t no_fusion;
     bool batch_invariant;
@@ -42,6 +43,13 @@ static tern_status open_head(tern_engine *e, const tern_encoding *to, uint32_t n
     if (!to || to == head->encoding) return TERN_OK;
     if (to->ternary)
         return tern_fail(err, TERN_UNSUPPORTED, "head in %s: one of " TERN_ENCODING_DENSE_NAMES " expected", to->name);
+    e->other_head = true;
+    if (!tern_model_is_own(e->model, TERN_ROLE_OUTPUT, 0)) { /* another stage has it */
+        e->head = *head;
+        e->head.encoding = to;
+        e->head.data = NULL;
+        return tern_encoding_bytes(to, head->rows, head->cols, &e->head.bytes, err);
+    }
     tern_status status = tern_engine__requantize(&e->head, &e->head_data, head, to, n_threads, err);
     return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "head %s", head->name);
 }
@@ -248,7 +256,7 @@ tern_backend *tern_engine_backend(const tern_engine *engine)
 
 const tern_weight *tern_engine_head(const tern_engine *engine)
 {
-    return engine->head_data ? &engine->head : tern_model_weight(engine->model, TERN_ROLE_OUTPUT, 0);
+    return engine->other_head ? &engine->head : tern_model_weight(engine->model, TERN_ROLE_OUTPUT, 0);
 }
 
 bool tern_engine_head_exact(const tern_engine *engine)

@@ -47,7 +47,7 @@ typedef struct tern_engine_params {
     tern_ranks
         *ranks; /* that run the model together, borrowed (infer/follow/follow.h); NULL: this process is the only one */
     uint32_t n_stages; /* runs of layers, each of as many ranks; 0: 1, all ranks share every layer */
-    bool int8_blocks; /* dense layers multiply activations that are int8 by blocks, on backends that can: the CPU */
+    bool int8_blocks;  /* dense layers multiply activations that are int8 by blocks, on backends that can: the CPU */
     /* Called with 0..1 while the backend takes the weights, which is long where it rearranges them; may be NULL.
      * Returning false cancels. */
     bool (*progress)(void *context, float done);

@@ -32,7 +32,7 @@ tern_cut tern_model_cut(const tern_model *model);
 /* Runs of layers, as even by bytes as whole layers are: the embedding goes with the first, the last norm and the output
  * table, whose bytes count, with the last. */
 typedef struct tern_stages {
-    uint32_t stage, n; /* which of how many; n 0: the model is not cut by layers */
+    uint32_t stage, n;             /* which of how many; n 0: the model is not cut by layers */
     uint32_t ends[TERN_MAX_RANKS]; /* one past the last layer of each */
 } tern_stages;
 

@@ -186,7 +186,8 @@ typedef struct tern_model tern_model; /* immutable after opening; shared by thre
 typedef struct tern_model_options {
     /* Which of several ranks this model is for, whose rows alone it has and reads (model/cut.h); n_ranks 0 or 1: all */
     uint32_t rank, n_ranks;
-    /* Which of several stages, runs of layers that are the model one after the other, it is for; n_stages 0 or 1: all */
+    /* Which of several stages, runs of layers that are the model one after the other, it is for; n_stages 0 or 1: all
+     */
     uint32_t stage, n_stages;
     uint32_t n_threads; /* that look at large weights; 0: one for each core */
     bool no_tokenizer;  /* tests: the fixture folders hold no tokenizer files */

@@ -352,7 +352,7 @@ typedef struct tern_graph {
     uint64_t activation_block; /* 0, or what the planner keeps to: no activation crosses a multiple of it */
     uint32_t n_layers;
     uint32_t stage, n_stages; /* which run of layers its ops are (graph/stages.h); n_stages 0: all of them */
-    uint32_t no_fusion; /* passes of fusion that leave it as it is (graph/fusions.h) */
+    uint32_t no_fusion;       /* passes of fusion that leave it as it is (graph/fusions.h) */
 } tern_graph;
 
 /* The most rows that a step has. */

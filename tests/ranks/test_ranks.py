@@ -15,34 +15,43 @@ from processes import LIMIT, Ranks, expect
 
 MPIRUN, TERN, MODEL, FIXTURES = sys.argv[1:5]
 RANKS = (2, 3, 4)
+TENSOR = tuple((n, 1) for n in RANKS)  # processes, and the stages of layers that they are
+STAGES = ((2, 2), (3, 3), (4, 2))
+SOME = (*TENSOR, (4, 2))
+LONG = " ".join(f"Tom saw {n} birds and a dog in the park, and the dog saw Tom." for n in range(24))
 IDS = "1,5,9,12,3,7,2"
 ranks = Ranks(MPIRUN, TERN)
 
 
-def check_same(name, *words, text=None):
-    """Every number of ranks writes the same bytes."""
+def staged(stages):
+    return ("--pp", str(stages)) if stages > 1 else ()
+
+
+def check_same(name, *words, text=None, places=TENSOR + STAGES):
+    """Every number of ranks and stages writes the same bytes."""
     code, alone, said = ranks.run(1, *words, text=text)
     expect(code == 0 and alone, f"{name} alone: {code}, {said}")
-    for n in RANKS:
-        code, out, said = ranks.run(n, *words, text=text)
-        expect(code == 0, f"{name} with {n} ranks: {code}, {said}")
-        expect(out == alone, f"{name} with {n} ranks: other bytes than alone")
+    for n, stages in places:
+        code, out, said = ranks.run(n, *words, *staged(stages), text=text)
+        expect(code == 0, f"{name} with {n} ranks, {stages} stages: {code}, {said}")
+        expect(out == alone, f"{name} with {n} ranks, {stages} stages: other bytes than alone")
 
 
 def same_results(folder):
     check_same("text", "run", "-m", MODEL, "--greedy", "-n", "40", "-p", "Once upon a time")
     check_same("sampled text", "run", "-m", MODEL, "--seed", "7", "-n", "40", "-p", "Once upon a time")
-    check_same("a piped prompt", "run", "-m", MODEL, "--greedy", "-n", "8", text=b"The dog")
+    check_same("a long prompt", "run", "-m", MODEL, "--greedy", "-n", "8", "-p", LONG, places=STAGES)
+    check_same("a piped prompt", "run", "-m", MODEL, "--greedy", "-n", "8", text=b"The dog", places=TENSOR)
     check_same("hidden states", "logits", "-m", MODEL, "--hidden", "--ids", IDS)
     check_same("the exact head", "run", "-m", MODEL, "--greedy", "-n", "20", "--head", "exact", "-p", "Tom")
     check_same("a head in another encoding", "logits", "-m", MODEL, "--head", "q8_0", "--ids", IDS)
     for family in ("bitnet", "llama", "gemma2", "gemma3", "mixtral", "gpt-oss"):
-        check_same(family, "logits", "-m", os.path.join(FIXTURES, family), "--ids", IDS)
+        check_same(family, "logits", "-m", os.path.join(FIXTURES, family), "--ids", IDS, places=((2, 2), *SOME))
     for encoding in ("tq2_0", "tq1_0", "t160"):
         path = os.path.join(folder, encoding + ".gguf")
         code, _, said = ranks.run(1, "convert", MODEL, "-o", path, "--type", encoding)
         expect(code == 0, f"convert to {encoding}: {said}")
-        check_same(encoding, "logits", "-m", path, "--ids", IDS)
+        check_same(encoding, "logits", "-m", path, "--ids", IDS, places=SOME)
 
 
 def adapters(folder):
@@ -66,7 +75,7 @@ def adapters(folder):
 
 def check_differ(name, *words, beside):
     """The same bytes on every number of ranks, and others than without the adapter."""
-    check_same(name, *words, "--lora", beside)
+    check_same(name, *words, "--lora", beside, places=SOME)
     with_it, without = ranks.run(1, *words, "--lora", beside)[1], ranks.run(1, *words)[1]
     expect(with_it != without, f"{name}: it changes nothing")
 
@@ -74,14 +83,15 @@ def check_differ(name, *words, beside):
 def sessions(folder):
     """A session that some ranks have saved goes on with any number: the files are the same, and what follows."""
     files, texts = set(), set()
-    for n in (1, *RANKS):
-        path = os.path.join(folder, f"saved{n}")
-        code, _, said = ranks.run(n, "run", "-m", MODEL, "--greedy", "-n", "40", "-p", "Once upon a time", "--save", path)
+    for n, stages in ((1, 1), *TENSOR, *STAGES):
+        path = os.path.join(folder, f"saved{n}-{stages}")
+        code, _, said = ranks.run(n, "run", "-m", MODEL, "--greedy", "-n", "40", "-p", "Once upon a time", "--save", path,
+                                  *staged(stages))
         expect(code == 0, f"{n} ranks save: {code}, {said}")
         with open(path, "rb") as file:
             files.add(file.read())
         code, out, said = ranks.run(n, "run", "-m", MODEL, "--greedy", "-n", "9", "-p", " and", "--restore",
-                                    os.path.join(folder, "saved1"))
+                                    os.path.join(folder, "saved1-1"), *staged(stages))
         expect(code == 0, f"{n} ranks restore: {code}, {said}")
         texts.add(out)
     expect(len(files) == 1 and len(texts) == 1, f"{len(files)} files and {len(texts)} texts: one of each expected")
@@ -99,6 +109,23 @@ def weights_read():
         expect(all(r["peak_bytes"] > r["weight_bytes"] for r in said["ranks"]), f"peak memory: {said['ranks']}")
 
 
+def stages_read():
+    """A stage has its own layers alone, and all together have what one process has."""
+    whole = document(1)["statistics"]["weight_bytes_per_token"]
+    for n, stages in STAGES:
+        parts = [r["weight_bytes"] for r in document(n, *staged(stages))["ranks"]]
+        expect(whole <= sum(parts) < 1.2 * whole, f"{n} ranks, {stages} stages have {parts} of {whole} bytes")
+        expect(max(parts) < 1.6 * whole / n, f"{n} ranks, {stages} stages have {parts} of {whole} bytes")
+    seen = []
+    for stage in range(3):
+        code, out, said = ranks.run(1, "inspect", MODEL, "--graph", "--pp", f"{stage}/3", "--tp", "1/2")
+        first, last = re.search(rf"stage {stage} of 3: layers (\d+) to (\d+) of", out.decode()).groups()
+        seen += range(int(first), int(last) + 1)
+        for op, there in (("receive", stage > 0), ("send", stage < 2), ("embed", stage == 0), ("gather", stage == 2)):
+            expect((f"  {op} " in out.decode()) == there, f"stage {stage} of 3: {op}: {out.decode()}")
+    expect(seen == list(range(len(seen))) and len(seen) > 3, f"layers of 3 stages: {seen}")
+
+
 def plan():
     """inspect says which rows a rank has: together all, and what is gathered."""
     for n in (2, 3, 4):
@@ -114,14 +141,15 @@ def plan():
             expect(covered == set(range(parts[0][2])), f"{name}: {parts}")
 
 
-def document(n):
-    code, out, said = ranks.run(n, "run", "-m", MODEL, "--greedy", "-n", "8", "--json", "-p", "Once upon a time")
+def document(n, *words):
+    code, out, said = ranks.run(n, "run", "-m", MODEL, "--greedy", "-n", "8", "--json", "-p", "Once upon a time", *words)
     expect(code == 0, f"{n} ranks, --json: {said}")
     return json.loads(out)
 
 
-def other_file(folder):
+def other_file(folder, *more):
     """Rank 1 finds another file by the same name."""
+    os.mkdir(folder)
     places = [os.path.join(folder, str(i)) for i in range(2)]
     for place in places:
         os.mkdir(place)
@@ -131,7 +159,7 @@ def other_file(folder):
         file.write(b"\x55" * 30000)
     words = ranks.start_words()
     for place in places:
-        words += [":"] * (place == places[1]) + ["-n", "1", "-wdir", place, TERN, "run", "-m", "model.gguf", "-p", "a", "-n", "4"]
+        words += [":"] * (place == places[1]) + ["-n", "1", "-wdir", place, TERN, "run", "-m", "model.gguf", "-p", "a", "-n", "4", *more]
     done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT)
     said = done.stderr.decode(errors="replace")
     expect(done.returncode != 0 and "rank 1 has another file" in said, f"another file: {done.returncode}, {said}")
@@ -139,6 +167,7 @@ def other_file(folder):
 
 def refusals():
     for words, says in ((("convert", MODEL, "-o", os.devnull), "is for one"),
+                        (("run", "-m", MODEL, "-p", "a", "--pp", "3"), "3 stages of 2 processes"),
                         (("run", "-m", MODEL + ".missing", "-p", "a"), "No such file"),
                         (("run", "-m", MODEL, "--lora", "nowhere", "-p", "a"), "nowhere")):
         code, _, said = ranks.run(2, *words)
@@ -146,6 +175,10 @@ def refusals():
     for text in ("4/4", "0/17", "-1/2", "1", "0/", "/2", "0/2/3"):
         code, _, said = ranks.run(1, "inspect", MODEL, "--graph", "--tp", text)
         expect(code != 0 and "RANK/N" in said, f"--tp {text}: {code}, {said}")
+    code, _, said = ranks.run(1, "run", "-m", MODEL, "-p", "a", "--pp", "2")
+    expect(code != 0 and "mpirun -n 2" in said, f"2 stages in one process: {code}, {said}")
+    code, _, said = ranks.run(9, "run", "-m", MODEL, "-p", "a", "--pp", "9")
+    expect(code != 0 and "9 stages for a model of 8 layers" in said, f"9 stages: {code}, {said}")
     code, _, said = ranks.run(5, "run", "-m", MODEL, "-p", "a")
     expect(code != 0 and "5 ranks" in said, f"5 ranks of 4 heads: {code}, {said}")
 
@@ -155,14 +188,18 @@ def main():
         same_results(folder)
         adapters(folder)
         sessions(folder)
-        other_file(folder)
+        other_file(os.path.join(folder, "other"))
+        other_file(os.path.join(folder, "other-stage"), "--pp", "2")
     weights_read()
+    stages_read()
     plan()
     refusals()
     endless = ("run", "-m", MODEL, "--greedy", "--ignore-eos", "--context-shift", "-n", "16777216", "-p", "Tom")
     ranks.broken(endless, 3, 2, signal.SIGKILL, "rank 2")
     ranks.broken(endless, 3, 1, signal.SIGSTOP, "rank 1 does not answer")
     ranks.broken(endless, 2, 0, signal.SIGSTOP, "rank 0 does not answer")
+    ranks.broken((*endless, "--pp", "3"), 3, 2, signal.SIGKILL, "rank 2")
+    ranks.broken((*endless, "--pp", "3"), 3, 1, signal.SIGSTOP, "rank 1 does not answer")
     print("ok")
 
 

@@ -25,7 +25,7 @@ class Server:
     """tern serve in n processes, at a port of its own."""
 
     def __init__(self, n, *words, model=MODEL):
-        command = ranks.command(n, "serve", "-m", model, "--port", "0", "--parallel", "4", "--batch", "64", *words)
+        command = ranks.command(n, "serve", "-m", model, "--port", "0", "--parallel", "20", "--batch", "64", *words)
         self.n = n
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.said = ""
@@ -75,6 +75,7 @@ def make_adapters(folder):
 def asked_at_once(server):
     """Everything that a server is asked here, and its answers, in order."""
     asked = [dict(prompt=p) for p in PROMPTS]
+    asked += [dict(prompt=p + " there") for p in PROMPTS + PROMPTS]  # more than a stage wants at once
     asked += [dict(prompt=p, model="one") for p in PROMPTS[:3]]
     asked += [dict(prompt="Once upon a time there", n=3, temperature=0.9), dict(prompt="A", echo=True)]
     with ThreadPoolExecutor(len(asked)) as pool:
@@ -92,26 +93,26 @@ def asked_at_once(server):
     return first + second + [server.complete("The end")[0]]
 
 
-def same_answers(folder, counts):
+def same_answers(folder, places):
     words = ("--lora", "one=" + os.path.join(folder, "lora1"), "--lora-dir", folder)
     want = None
-    for n in (1, *counts):
-        server = Server(n, *words, model="m=" + MODEL)
+    for n, *more in ((1,), *places):
+        server = Server(n, *words, *more, model="m=" + MODEL)
         got = asked_at_once(server)
         server.stop()
         want = want or got
         for a, b in zip(got, want):
-            expect(a == b, f"{n} ranks: {a}, one process: {b}")
-    plain, adapted = want[:3], want[len(PROMPTS):len(PROMPTS) + 3]
+            expect(a == b, f"{n} ranks {more}: {a}, one process: {b}")
+    plain, adapted = want[:3], want[3 * len(PROMPTS):3 * len(PROMPTS) + 3]
     expect(all(a != b for a, b in zip(plain, adapted)), "an adapter changes nothing")
 
 
 def kept_pages(folder):
     """What 2 ranks have saved one process finds, and the other way round."""
     prompt = " ".join(PROMPTS * 4)
-    for n, then in ((2, 1), (1, 3)):
+    for n, then, *more in ((2, 1), (1, 3), (3, 2, "--pp", "3")):
         path = os.path.join(folder, f"pages{n}")
-        first = Server(n, "--cache-file", path, model="m=" + MODEL)
+        first = Server(n, "--cache-file", path, *more, model="m=" + MODEL)
         want, _ = first.complete(prompt)
         first.stop()
         second = Server(then, "--cache-file", path, model="m=" + MODEL)
@@ -131,11 +132,11 @@ def refusals():
 def main():
     with tempfile.TemporaryDirectory() as folder:
         make_adapters(folder)
-        same_answers(folder, (2, 3))
+        same_answers(folder, ((2,), (3,), (2, "--pp", "2"), (3, "--pp", "3"), (4, "--pp", "2")))
         kept_pages(folder)
     refusals()
-    for what, says in ((signal.SIGKILL, "rank 1"), (signal.SIGSTOP, "rank 1 does not answer")):
-        server = Server(2, model="m=" + MODEL)
+    for what, says, *more in ((signal.SIGKILL, "rank 1"), (signal.SIGSTOP, "rank 1 does not answer", "--pp", "2")):
+        server = Server(2, *more, model="m=" + MODEL)
         ranks.break_one(server.process, 2, 1, what, says)
     print("ok")
 

@@ -90,7 +90,8 @@ static tern_status bind_params(tern_split *s, const tern_prepared *p, tern_split
     return TERN_OK;
 }
 
-static tern_status prepare_part(tern_split *s, tern_prepared *p, tern_split_part *part, tern_places *where, tern_error *err)
+static tern_status prepare_part(tern_split *s, tern_prepared *p, tern_split_part *part, tern_places *where,
+                                tern_error *err)
 {
     part->bindings = tern_calloc(p->graph->n_values, sizeof *part->bindings);
     if (!part->bindings) return tern_fail_alloc(err, p->graph->n_values * sizeof *part->bindings);

@@ -34,6 +34,6 @@ void tern_cpu__receive(tern_cpu_step *step, const tern_cpu_op *op)
 {
     tern_ranks *ranks = step->cpu->ranks;
     if (!has_ranks(step)) return;
-    step->status = ranks->receive(ranks, rank_of(ranks, op->op->peer), op->out_base, bytes_of(step, op->op->out.value),
-                                  step->err);
+    step->status =
+        ranks->receive(ranks, rank_of(ranks, op->op->peer), op->out_base, bytes_of(step, op->op->out.value), step->err);
 }

@@ -18,6 +18,7 @@ RANKS = (2, 3, 4)
 TENSOR = tuple((n, 1) for n in RANKS)  # processes, and the stages of layers that they are
 STAGES = ((2, 2), (3, 3), (4, 2))
 SOME = (*TENSOR, (4, 2))
+FEW = ((3, 1), (4, 2))
 LONG = " ".join(f"Tom saw {n} birds and a dog in the park, and the dog saw Tom." for n in range(24))
 IDS = "1,5,9,12,3,7,2"
 ranks = Ranks(MPIRUN, TERN)
@@ -39,19 +40,19 @@ def check_same(name, *words, text=None, places=TENSOR + STAGES):
 
 def same_results(folder):
     check_same("text", "run", "-m", MODEL, "--greedy", "-n", "40", "-p", "Once upon a time")
-    check_same("sampled text", "run", "-m", MODEL, "--seed", "7", "-n", "40", "-p", "Once upon a time")
+    check_same("sampled text", "run", "-m", MODEL, "--seed", "7", "-n", "40", "-p", "Once upon a time", places=SOME)
     check_same("a long prompt", "run", "-m", MODEL, "--greedy", "-n", "8", "-p", LONG, places=STAGES)
     check_same("a piped prompt", "run", "-m", MODEL, "--greedy", "-n", "8", text=b"The dog", places=TENSOR)
     check_same("hidden states", "logits", "-m", MODEL, "--hidden", "--ids", IDS)
-    check_same("the exact head", "run", "-m", MODEL, "--greedy", "-n", "20", "--head", "exact", "-p", "Tom")
-    check_same("a head in another encoding", "logits", "-m", MODEL, "--head", "q8_0", "--ids", IDS)
+    check_same("the exact head", "run", "-m", MODEL, "--greedy", "-n", "20", "--head", "exact", "-p", "Tom", places=SOME)
+    check_same("a head in another encoding", "logits", "-m", MODEL, "--head", "q8_0", "--ids", IDS, places=SOME)
     for family in ("bitnet", "llama", "gemma2", "gemma3", "mixtral", "gpt-oss"):
-        check_same(family, "logits", "-m", os.path.join(FIXTURES, family), "--ids", IDS, places=((2, 2), *SOME))
+        check_same(family, "logits", "-m", os.path.join(FIXTURES, family), "--ids", IDS, places=SOME)
     for encoding in ("tq2_0", "tq1_0", "t160"):
         path = os.path.join(folder, encoding + ".gguf")
         code, _, said = ranks.run(1, "convert", MODEL, "-o", path, "--type", encoding)
         expect(code == 0, f"convert to {encoding}: {said}")
-        check_same(encoding, "logits", "-m", path, "--ids", IDS, places=SOME)
+        check_same(encoding, "logits", "-m", path, "--ids", IDS, places=FEW)
 
 
 def adapters(folder):
@@ -68,14 +69,14 @@ def adapters(folder):
         expect(code == 0, f"an adapter of {name}: {said}")
         check_differ(name + " with an adapter", "logits", "-m", model, "--ids", IDS, beside=lora)
     check_same("two adapters", "run", "-m", MODEL, "--greedy", "-n", "20", "-p", "Tom", "--lora", lora + ":0.3", "--lora",
-               lora + ":-0.7")
+               lora + ":-0.7", places=((2, 1), (3, 3)))
     talk = f"Hello\n/lora add {lora}\nHello again\n/lora scale 1 0.5\nAnd now?\n/lora remove 1\nBye\n"
-    check_same("a talk", "chat", "-m", MODEL, "--template", "chatml", "--greedy", "-n", "12", text=talk.encode())
+    check_same("a talk", "chat", "-m", MODEL, "--template", "chatml", "--greedy", "-n", "12", text=talk.encode(), places=((2, 1), (3, 3)))
 
 
 def check_differ(name, *words, beside):
     """The same bytes on every number of ranks, and others than without the adapter."""
-    check_same(name, *words, "--lora", beside, places=SOME)
+    check_same(name, *words, "--lora", beside, places=FEW)
     with_it, without = ranks.run(1, *words, "--lora", beside)[1], ranks.run(1, *words)[1]
     expect(with_it != without, f"{name}: it changes nothing")
 
@@ -83,7 +84,7 @@ def check_differ(name, *words, beside):
 def sessions(folder):
     """A session that some ranks have saved goes on with any number: the files are the same, and what follows."""
     files, texts = set(), set()
-    for n, stages in ((1, 1), *TENSOR, *STAGES):
+    for n, stages in ((1, 1), (2, 1), (3, 3), (4, 2)):
         path = os.path.join(folder, f"saved{n}-{stages}")
         code, _, said = ranks.run(n, "run", "-m", MODEL, "--greedy", "-n", "40", "-p", "Once upon a time", "--save", path,
                                   *staged(stages))
@@ -121,8 +122,8 @@ def stages_read():
         code, out, said = ranks.run(1, "inspect", MODEL, "--graph", "--pp", f"{stage}/3", "--tp", "1/2")
         first, last = re.search(rf"stage {stage} of 3: layers (\d+) to (\d+) of", out.decode()).groups()
         seen += range(int(first), int(last) + 1)
-        for op, there in (("receive", stage > 0), ("send", stage < 2), ("embed", stage == 0), ("gather", stage == 2)):
-            expect((f"  {op} " in out.decode()) == there, f"stage {stage} of 3: {op}: {out.decode()}")
+        for op, there in (("receive", stage > 0), ("send", stage < 2), ("embed", stage == 0), ("output_norm.weight", stage == 2)):
+            expect((f" {op}" in out.decode()) == there, f"stage {stage} of 3: {op}: {out.decode()}")
     expect(seen == list(range(len(seen))) and len(seen) > 3, f"layers of 3 stages: {seen}")
 
 

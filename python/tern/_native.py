@@ -55,7 +55,7 @@ class EngineOptions(Structure):
                         ("head", c_char_p), ("activations", c_char_p), ("no_fusion", c_char_p),
                         ("batch_invariant", c_bool), ("session", POINTER(SessionParams)), ("no_memory_check", c_bool), ("no_tokenizer", c_bool),
                         ("profile", c_bool), ("progress", PROGRESS), ("progress_context", c_void_p),
-                        ("ranks", c_void_p)]
+                        ("ranks", c_void_p), ("n_stages", c_uint32)]
 
 
 class EngineInfo(Structure):

@@ -17,9 +17,9 @@ static const tern_flag flags[] = {
      "The GPU's kernels: of a token and of a batch, by op and encoding"},
     {"memory", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, memory), 0, 0, "The memory plan of a step"},
     {"tp", 0, TERN_FLAG_TEXT, "RANK/N", offsetof(tern_options, tp), 0, 0,
-     "The plan of one of N processes (mpirun) with --graph or --memory: 0/4 of the first of 4"},
+     "What one of N processes (mpirun) has, or its --graph or --memory: 0/4 of the first of 4"},
     {"pp", 0, TERN_FLAG_TEXT, "STAGE/N", offsetof(tern_options, pp), 0, 0,
-     "The same of one of N stages of layers (mpirun, --pp N)"},
+     "The same of one of N stages of layers (--pp N under mpirun)"},
     {"experts", 0, TERN_FLAG_TEXT, "SIZE", offsetof(tern_options, experts), 0, 0,
      "Where it would lie with so many experts on the device (--memory)"},
     {"kv-memory", 0, TERN_FLAG_TEXT, "SIZE", offsetof(tern_options, kv_memory), 0, 0,
@@ -89,33 +89,6 @@ static tern_status read_places(const tern_options *o, tern_model_options *how, t
     return read_place("pp", "STAGE", o->pp, &how->stage, &how->n_stages, err);
 }
 
-/* The layers of a stage. */
-static void print_stage(const tern_model *model)
-{
-    const tern_stages *s = tern_model_stages(model);
-    if (s->n < 2) return;
-    const tern_share layers = tern_stage_layers(s, tern_model_config(model)->n_layers);
-    printf("stage %u of %u: layers %u to %u of %u, %llu bytes of weights for a token\n", s->stage, s->n, layers.first,
-           layers.first + layers.n - 1, tern_model_config(model)->n_layers,
-           (unsigned long long)tern_model_bytes(model));
-}
-
-/* The rows of each matrix that a rank has; of layers, those of the first. */
-static void print_cut(const tern_model *model)
-{
-    const tern_cut cut = tern_model_cut(model);
-    if (cut.n < 2) return;
-    printf("rank %u of %u:\n", cut.rank, cut.n);
-    for (int i = 0; i < TERN_ROLE_COUNT; i++) {
-        uint32_t whole;
-        const tern_weight *w = tern_model_weight(model, (tern_role)i, 0);
-        const tern_share rows = tern_cut_rows(tern_model_config(model), (tern_role)i, 0, cut, &whole);
-        if (!w->encoding || rows.n == whole || tern_role_is_vector((tern_role)i)) continue;
-        printf("  %-28s sliceDim 0, rows %u to %u of %u\n", i == TERN_ROLE_OUTPUT ? "output" : w->name, rows.first,
-               rows.first + rows.n - 1, whole);
-    }
-}
-
 static tern_status inspect_graph(const tern_options *o, const char *path, tern_error *err)
 {
     tern_model *model;
@@ -123,10 +96,29 @@ static tern_status inspect_graph(const tern_options *o, const char *path, tern_e
     tern_model_options place = {0};
     TERN_TRY(read_places(o, &place, err));
     TERN_TRY(tern_app_open_model_of(&model, &input, false, &place, err));
-    print_stage(model);
-    print_cut(model);
+    tern_app_print_plan(model);
     tern_status status = o->graph || o->memory ? print_graph(model, o, err) : TERN_OK;
     if (status == TERN_OK && o->kernels) status = tern_app_print_kernels(model, o, err);
+    tern_model_close(model);
+    return status;
+}
+
+/* One of several processes, without its graph. */
+static tern_status inspect_plan(const tern_options *o, const char *path, tern_error *err)
+{
+    tern_model *model;
+    const tern_options input = {.model = path};
+    tern_model_options place = {0};
+    tern_status status = TERN_OK;
+    TERN_TRY(read_places(o, &place, err));
+    TERN_TRY(tern_app_open_model_of(&model, &input, false, &place, err));
+    if (o->json) {
+        json_t *out = json_pack("{s:o}", "file", tern_app_json_text(path, strlen(path)));
+        tern_app_plan(model, out);
+        status = tern_app_print_json(out, err);
+    } else {
+        tern_app_print_plan(model);
+    }
     tern_model_close(model);
     return status;
 }
@@ -160,6 +152,7 @@ static tern_status run(const tern_options *o, tern_error *err)
             return tern_fail(err, TERN_INVALID_ARGUMENT, "--json does not go with --graph, --memory or --kernels");
         return inspect_graph(o, path.text, err);
     }
+    if (o->tp || o->pp) return inspect_plan(o, path.text, err);
     json_t *out = json_pack("{s:o, s:I}", "file", tern_app_json_text(path.text, strlen(path.text)), "file_bytes",
                             (json_int_t)tern_parts_bytes(path.text));
     const char *base = o->args.n ? o->model : NULL; /* beside an adapter -m names the model that it should fit */

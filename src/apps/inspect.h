@@ -28,6 +28,12 @@ tern_status tern_app_print_tiers(const tern_model *model, const tern_graph *grap
                                  tern_error *err);
 /* The GPU's kernels of a token and of a batch (--batch, or a session's own), by op and encoding, as rows of text. */
 tern_status tern_app_print_kernels(const tern_model *model, const tern_options *o, tern_error *err);
+/* Adds what one of several processes has, as the model was opened: "rank" of "ranks", "stage" of "stages", "layers"
+ * (the first, how many), "weight_bytes", and its "tensors", of which a part has "originalShape", "sliceDim", "sliceIdx"
+ * of "sliceCount", and "slice" (the first row of the dimension, how many; of each expert). */
+void tern_app_plan(const tern_model *model, json_t *out);
+/* The same for people: of the layers the first. Nothing of a whole model. */
+void tern_app_print_plan(const tern_model *model);
 /* Prints what these made. */
 void tern_app_print_description(const json_t *description);
 

@@ -142,6 +142,39 @@ def plan():
             expect(covered == set(range(parts[0][2])), f"{name}: {parts}")
 
 
+def slices():
+    """The plan as JSON: of 2 stages of 3 ranks each tensor is whole once, in slices that follow each other."""
+    for model, n_cut in ((MODEL, 7), (os.path.join(FIXTURES, "mixtral"), 7)):
+        seen, whole = {}, {t["name"]: t for t in inspected(model)["tensors"]}
+        for stage in range(2):
+            for rank in range(2):
+                said = inspected(model, "--tp", f"{rank}/2", "--pp", f"{stage}/2")
+                expect((said["rank"], said["ranks"], said["stage"], said["stages"]) == (rank, 2, stage, 2), f"{said}")
+                for t in said["tensors"]:
+                    seen.setdefault(t["name"], []).append((stage, t))
+        tables = {"output"} if "output" not in whole else set()  # of a tied table the head has rows
+        expect(set(seen) - tables == set(whole), f"{model}: {sorted(set(seen) ^ set(whole))}")
+        for name, parts in seen.items():
+            expect(len(parts) == 2 and parts[0][0] == parts[1][0], f"{name}: {parts}")
+            a, b = parts[0][1], parts[1][1]
+            dim = a["sliceDim"]
+            if dim is None:
+                expect(a == b and a["shape"] == whole[name]["shape"], f"{name}: {a}, {b}, {whole[name]}")
+                continue
+            expect((a["sliceIdx"], b["sliceIdx"], a["sliceCount"]) == (0, 1, 2), f"{name}: {a}, {b}")
+            expect(a["slice"][0] == 0 and b["slice"][0] == a["slice"][1], f"{name}: {a}, {b}")
+            expect(a["shape"][dim] + b["shape"][dim] == a["originalShape"][dim], f"{name}: {a}, {b}")
+            expect(name in tables or a["originalShape"] == whole[name]["shape"], f"{name}: {a}, {whole.get(name)}")
+        cut = {name for name, parts in seen.items() if parts[0][1]["sliceDim"] == 0 and ".0." in name}
+        expect(len(cut) == n_cut, f"{model}: {sorted(cut)}")
+
+
+def inspected(model, *words):
+    code, out, said = ranks.run(1, "inspect", model, "--json", *words)
+    expect(code == 0, f"inspect {words}: {code}, {said}")
+    return json.loads(out)
+
+
 def document(n, *words):
     code, out, said = ranks.run(n, "run", "-m", MODEL, "--greedy", "-n", "8", "--json", "-p", "Once upon a time", *words)
     expect(code == 0, f"{n} ranks, --json: {said}")
@@ -194,6 +227,7 @@ def main():
     weights_read()
     stages_read()
     plan()
+    slices()
     refusals()
     endless = ("run", "-m", MODEL, "--greedy", "--ignore-eos", "--context-shift", "-n", "16777216", "-p", "Tom")
     ranks.broken(endless, 3, 2, signal.SIGKILL, "rank 2")

@@ -22,10 +22,10 @@ static bool is_outside(tern_role role)
 static bool plan_of(const tern_model *model, tern_role role, uint32_t layer, planned *out)
 {
     const tern_weight *w = tern_model_weight(model, role, layer);
+    const bool tied = role == TERN_ROLE_OUTPUT && tern_model_config(model)->tied_head; /* the embedding's name */
     const bool there = w->encoding && (!is_outside(role) || layer == 0);
     if (!there || !tern_model_is_own(model, role, layer)) return false;
-    *out =
-        (planned){.w = w, .name = role == TERN_ROLE_OUTPUT ? "output" : w->name, .vector = tern_role_is_vector(role)};
+    *out = (planned){.w = w, .name = tied ? "output" : w->name, .vector = tern_role_is_vector(role)};
     out->share = tern_cut_rows(tern_model_config(model), role, layer, tern_model_cut(model), &out->whole);
     out->n_runs = out->vector ? w->rows : w->rows / out->share.n;
     return true;

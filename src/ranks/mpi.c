@@ -29,6 +29,7 @@ typedef struct mpi_ranks {
     tern_ranks base;
     MPI_Comm data, beats;
     pthread_mutex_t lock; /* of the parcels */
+    pthread_cond_t posted;
     parcel parcels[PARCELS];
     atomic_uint n_busy;
     void *heard; /* what was told last */
@@ -104,13 +105,23 @@ static void end_if_silent(mpi_ranks *r, long long now)
 
 static void free_arrived(mpi_ranks *r);
 
+/* Sleeps until then, or something is on its way. */
+static void sleep_until(mpi_ranks *r, long long end)
+{
+    const struct timespec at = {.tv_sec = end / 1000000, .tv_nsec = end % 1000000 * 1000};
+    pthread_mutex_lock(&r->lock);
+    if (!atomic_load(&r->n_busy) && !atomic_load(&r->ends)) pthread_cond_timedwait(&r->posted, &r->lock, &at);
+    pthread_mutex_unlock(&r->lock);
+}
+
 /* Until the next sign of life; what is on its way meanwhile is pushed on. */
 static void rest(mpi_ranks *r)
 {
     const long long end = now_us() + 1000LL * TERN_RANKS_BEAT_MS;
     while (!atomic_load(&r->ends) && now_us() < end) {
         if (atomic_load(&r->n_busy)) free_arrived(r);
-        nap(atomic_load(&r->n_busy) ? NAP_US : 10 * NAP_US);
+        if (atomic_load(&r->n_busy)) nap(NAP_US);
+        else sleep_until(r, end);
     }
 }
 
@@ -236,8 +247,12 @@ static tern_status post_now(mpi_ranks *r, parcel *p, int to, int tag, const piec
     if (what->bytes) memcpy((char *)p->data + what->head_bytes, what->data, what->bytes);
     if (MPI_Isend(p->data, (int)bytes, MPI_BYTE, to, tag, r->data, &p->request) != MPI_SUCCESS)
         return fail(err, TERN_IO, "MPI: a message to rank %d failed", to);
-    p->busy = true;
+    int left = 0; /* short ones have, at once */
+    MPI_Test(&p->request, &left, MPI_STATUS_IGNORE);
+    p->busy = !left;
+    if (left) return TERN_OK;
     atomic_fetch_add(&r->n_busy, 1);
+    pthread_cond_signal(&r->posted);
     return TERN_OK;
 }
 
@@ -394,13 +409,27 @@ static void close_ranks(tern_ranks *ranks, bool failed)
         fflush(NULL);
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
+    pthread_mutex_lock(&r->lock);
     atomic_store(&r->ends, true);
+    pthread_cond_signal(&r->posted);
+    pthread_mutex_unlock(&r->lock);
     pthread_join(r->heart, NULL);
     MPI_Finalize();
     for (int i = 0; i < PARCELS; i++) free(r->parcels[i].data);
     pthread_mutex_destroy(&r->lock);
+    pthread_cond_destroy(&r->posted);
     free(r->heard);
     free(r);
+}
+
+static void init_locks(mpi_ranks *r)
+{
+    pthread_condattr_t by_clock;
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_condattr_init(&by_clock);
+    pthread_condattr_setclock(&by_clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&r->posted, &by_clock);
+    pthread_condattr_destroy(&by_clock);
 }
 
 __attribute__((visibility("default"))) tern_status tern_ranks_module_open(tern_ranks **ranks, tern_error *err);
@@ -428,7 +457,7 @@ tern_status tern_ranks_module_open(tern_ranks **ranks, tern_error *err)
                            .send = send,
                            .receive = receive,
                            .close = close_ranks};
-    pthread_mutex_init(&r->lock, NULL);
+    init_locks(r);
     for (int i = 0; i < TERN_MAX_RANKS; i++) atomic_store(&r->heard_us[i], now_us());
     *ranks = &r->base;
     if (n > TERN_MAX_RANKS || pthread_create(&r->heart, NULL, heart, r) == 0) return TERN_OK;

@@ -23,8 +23,8 @@ for room_now in all "$room"; do
   "$tern" bench -m "$file" -p 0 -n 32 --depth $depth -r 3 --kv f16 --kv-memory "$room_now" "$@"
 done
 
-# A text of about a tenth of the positions, so that this part is quick: both rooms must choose the same tokens.
-seq -s ' ' 1 $((positions / 40)) >"$work/prompt"
+# A text of a third of the positions, so that this part is quick: both rooms must choose the same tokens.
+seq -s ' ' 1 $((positions / 12)) >"$work/prompt"
 for room_now in all "$room"; do
   "$tern" run -m "$file" -c "$positions" -f "$work/prompt" -n 24 --greedy --ignore-eos --kv f16 --json \
     --kv-memory "$room_now" "$@" >"$work/$room_now.json"

@@ -187,6 +187,7 @@ tern_status tern_bench_open(tern_bench *b, const tern_bench_row *row, bool profi
     uint32_t after = o.n_tokens ? o.depth + o.n_tokens : 1;
     tern_session_params params = {.n_ctx = o.n_prompt > after ? o.n_prompt : after};
     o.profile = profile;
+    o.ctx = params.n_ctx; /* what the device's memory is divided for */
     o.gpu_steps = row->n_steps;
     TERN_TRY(tern_app_open_engine_with(&b->engine, &o, true, row->n_threads, err));
     TERN_TRY(tern_engine_describe(b->engine, &b->info, err));

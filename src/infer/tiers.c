@@ -73,8 +73,7 @@ static tern_status spill(tern_backend **backend, tern_engine *engine, const tern
     tern_memory_needs needs;
     tern_backend *spilling;
     TERN_TRY(tern_memory_needs_of(engine, session, false, &needs, err));
-    if (room >= needs.sides[0].cache) return TERN_OK;
-    if (!params->kv_disk) TERN_TRY(check_host(engine, &needs.sides[0], err));
+    if (!params->kv_disk && room < needs.sides[0].cache) TERN_TRY(check_host(engine, &needs.sides[0], err));
     TERN_TRY(tern_spill_open(&spilling, *backend, &(tern_spill_options){.bytes = room, .disk = params->kv_disk}, err));
     *backend = spilling;
     return TERN_OK;

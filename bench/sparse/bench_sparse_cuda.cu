@@ -137,21 +137,20 @@ static __global__ void __launch_bounds__(1024) quantize(const float *h, int8_t *
     for (uint32_t i = threadIdx.x; i < FFN; i += 1024) q[i] = (int8_t)rintf(h[i] * (127.0f / most));
 }
 
-static Linear product(const uint8_t *w, uint32_t parts, uint32_t rows, uint32_t cols, const int8_t *x, float *out)
+// x's scale and sum are those of a zero.
+struct Zeros {
+    float *scale;
+    int *sum;
+};
+
+static Linear product(const uint8_t *w, uint32_t parts, uint32_t rows, uint32_t cols, const int8_t *x, Zeros zeros,
+                      float *out)
 {
-    static float *scales;
-    static int *sums;
-    if (!scales) {
-        CUDA(cudaMalloc(&scales, sizeof *scales));
-        CUDA(cudaMalloc(&sums, sizeof *sums));
-        CUDA(cudaMemset(scales, 0, sizeof *scales));
-        CUDA(cudaMemset(sums, 0, sizeof *sums));
-    }
     Linear l = {};
     l.n_parts = parts, l.gated = parts > 1, l.activation = TERN_ACT_RELU2;
     for (uint32_t i = 0; i < parts; i++) l.parts[i] = {w + (size_t)i * rows * (cols / 4), NULL, NULL, 1.0f, rows};
     l.cols = cols, l.row_bytes = cols / 4, l.n = l.usual = l.times = l.x_times = l.n_experts = 1, l.q8 = true;
-    l.x = x, l.x_stride = cols, l.x_scales = scales, l.x_sums = sums, l.out = out, l.out_stride = rows;
+    l.x = x, l.x_stride = cols, l.x_scales = zeros.scale, l.x_sums = zeros.sum, l.out = out, l.out_stride = rows;
     return l;
 }
 
@@ -248,14 +247,15 @@ int main(void)
     l.counts = device(std::vector<uint32_t>(3)), l.q = device(std::vector<int8_t>(FFN));
     l.y = device(std::vector<int>(HIDDEN));
     float *out = device(std::vector<float>(FFN));
+    const Zeros zeros = {device(std::vector<float>(1)), device(std::vector<int>(1))};
     cudaStream_t s;
     CUDA(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
     cudaDeviceProp properties;
     CUDA(cudaGetDeviceProperties(&properties, 0));
     const size_t matrix = (size_t)FFN * ROW;
     const double dense = time_of(s, [&](int i) {
-        run_dense(l, product(both + 2 * matrix * i, 2, FFN, HIDDEN, l.x, out),
-                  product(weights[2] + matrix * i, 1, HIDDEN, FFN, l.q, out), s);
+        run_dense(l, product(both + 2 * matrix * i, 2, FFN, HIDDEN, l.x, zeros, out),
+                  product(weights[2] + matrix * i, 1, HIDDEN, FFN, l.q, zeros, out), s);
     });
     printf("%s\n\n| gates closed | columns of down that are 0 | dense, us a layer | by lists |\n|---|---|---|---|\n",
            properties.name);

@@ -180,8 +180,8 @@ uint32_t tern_cuda_product_splits(const tern_cuda_product *l, const tern_cuda_pr
 {
     enum { ROWS = 64, TOKENS = 64, STEP = 128, BLOCKS = 2 };
     const uint32_t steps = (l->cols + STEP - 1) / STEP;
-    const uint32_t tiles = l->routes ? tern_cuda_group_tiles(l->usual, l->n_experts, TOKENS)
-                                     : (l->usual + TOKENS - 1) / TOKENS;
+    const uint32_t tiles =
+        l->routes ? tern_cuda_group_tiles(l->usual, l->n_experts, TOKENS) : (l->usual + TOKENS - 1) / TOKENS;
     const uint32_t blocks = tiles_of(l, ROWS) * tiles;
     uint32_t n = blocks ? BLOCKS * d->multiprocessors / blocks : 1;
     if (n > TERN_CUDA_PRODUCT_SPLITS) n = TERN_CUDA_PRODUCT_SPLITS;

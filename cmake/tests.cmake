@@ -288,6 +288,11 @@ if(TERN_PYTHON AND TERN_MPI_FOUND AND MPIEXEC_EXECUTABLE AND NOT TERN_SANITIZE)
     set_tests_properties(ranks_serve PROPERTIES TIMEOUT 900 LABELS checks RUN_SERIAL ON ENVIRONMENT
       "${TERN_TEST_ENVIRONMENT};PYTHONDONTWRITEBYTECODE=1")
   endif()
+  if(TERN_VULKAN AND TERN_LAVAPIPE)
+    add_test(NAME ranks_gpu COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/ranks/test_gpu.py ${MPIEXEC_EXECUTABLE}
+      $<TARGET_FILE:tern> ${PROJECT_SOURCE_DIR}/models/stories.gguf)
+    tern_gpu_properties(ranks_gpu "checks;gpu" "${TERN_LAVAPIPE}")
+  endif()
   set_tests_properties(ranks ranks_training PROPERTIES TIMEOUT 900 LABELS checks RUN_SERIAL ON ENVIRONMENT
     "${TERN_TEST_ENVIRONMENT};PYTHONDONTWRITEBYTECODE=1")
   add_dependencies(tests tern_mpi)

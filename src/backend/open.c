@@ -7,6 +7,7 @@
 #include "backend/cpu/cpu.h"
 #include "backend/gpu/choices.h"
 #include "backend/split/split.h"
+#include "ranks/ranks.h"
 #if TERN_CUDA
 #include "backend/cuda/cuda.h"
 #endif
@@ -167,8 +168,6 @@ static tern_status open_named(tern_backend **backend, const char *name, const te
         return tern_fail(err, TERN_INVALID_ARGUMENT, "option %s: backend \"cpu\" has none; it goes with that of a GPU",
                          gpu_only);
     if (strcmp(name, "cpu") == 0) return open_cpu(backend, options, err);
-    if (options->ranks)
-        return tern_fail(err, TERN_UNSUPPORTED, "backend \"%s\" in several processes: \"cpu\" expected", name);
     if (strcmp(name, "vulkan") == 0) return open_vulkan(backend, options, err);
     if (strcmp(name, "cuda") == 0) return open_cuda(backend, options, err);
     if (strcmp(name, "webgpu") == 0) return open_webgpu(backend, options, err);
@@ -192,13 +191,41 @@ void tern_backend_start_end(tern_backend_start *start)
     (void)start;
 }
 
-tern_status tern_backend_open(tern_backend **backend, const tern_backend_options *options, tern_error *err)
+/* The devices that processes of one machine share out: all that CUDA can use, Vulkan's discrete ones. */
+static size_t list_devices(const char *name, size_t *ids)
 {
-    const char *name = options->name ? options->name : "cpu";
+    tern_error ignored = {0};
+    size_t found = 0, n = 0;
+#if TERN_CUDA
+    tern_cuda_device cuda[MOST_DEVICES];
+    if (strcmp(name, "cuda") == 0 && tern_cuda_devices(cuda, MOST_DEVICES, &found, &ignored) == TERN_OK)
+        for (size_t i = 0; i < found && i < MOST_DEVICES; i++)
+            if (!*cuda[i].lacks) ids[n++] = i;
+#endif
+#if TERN_VULKAN
+    tern_vulkan_device vulkan[MOST_DEVICES];
+    if (strcmp(name, "vulkan") == 0 && tern_vulkan_devices(vulkan, MOST_DEVICES, &found, &ignored) == TERN_OK)
+        for (size_t i = 0; i < found && i < MOST_DEVICES; i++)
+            if (strcmp(vulkan[i].type, "discrete") == 0 && !*vulkan[i].lacks) ids[n++] = i;
+#endif
+    (void)name, (void)ids, (void)ignored, (void)found;
+    return n;
+}
+
+/* Of those the one for this of the machine's processes; NULL: the backend's choice. */
+static const char *own_device(const char *name, uint32_t local, char *out, size_t cap)
+{
+    size_t ids[MOST_DEVICES];
+    const size_t n = list_devices(name, ids);
+    if (n < 2) return NULL;
+    snprintf(out, cap, "%zu", ids[local % n]);
+    return out;
+}
+
+static tern_status open_split(tern_backend **backend, const char *name, const tern_backend_options *options,
+                              tern_error *err)
+{
     tern_backend *host, *device;
-    *backend = NULL;
-    if (strcmp(name, "auto") == 0) name = tern_backend_auto();
-    if (!options->split) return open_named(backend, name, options, err);
     tern_backend_options of_host = *options, of_device = *options;
     if (options->kernel && !is_cpu_kernel(options->kernel)) of_host.kernel = NULL;
     else if (strcmp(name, "cpu") != 0) of_device.kernel = NULL;
@@ -207,6 +234,24 @@ tern_status tern_backend_open(tern_backend **backend, const tern_backend_options
     if (status == TERN_OK) return tern_split_open(backend, host, device, options->gpu_layers, err);
     host->close(host);
     return status;
+}
+
+tern_status tern_backend_open(tern_backend **backend, const tern_backend_options *options, tern_error *err)
+{
+    const char *name = options->name ? options->name : "cpu";
+    tern_backend_options all = *options;
+    char device[16];
+    *backend = NULL;
+    if (strcmp(name, "auto") == 0) name = tern_backend_auto();
+    const bool on_gpu = strcmp(name, "cpu") != 0;
+    if (options->split && options->ranks)
+        return tern_fail(err, TERN_UNSUPPORTED, "layers split between two devices, in several processes: one expected");
+    if (options->split) return open_split(backend, name, options, err);
+    if (!options->ranks || !on_gpu) return open_named(backend, name, options, err);
+    /* a GPU for each process, if there are as many; the host has what they exchange */
+    all.gpu_layers = TERN_SPLIT_ALL;
+    if (!options->device) all.device = own_device(name, options->ranks->local, device, sizeof device);
+    return open_split(backend, name, &all, err);
 }
 
 static bool is_named(const tern_backend *b, const char *name)

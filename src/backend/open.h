@@ -21,7 +21,8 @@ typedef struct tern_backend_options {
     const tern_kernel_choice *choices; /* [n_choices], borrowed for the call; those of other numbers of threads, and of
                                         * other devices, do not count */
     size_t n_choices;
-    tern_ranks *ranks; /* CPU: that graphs of a cut model are run with, borrowed; NULL: none */
+    tern_ranks *ranks; /* that graphs of a cut model are run with, borrowed; NULL: none. Of a GPU the CPU sends and
+                        * receives (a split backend of all layers), and those of a machine take its devices in turn */
     /* of GPUs */
     const char *device;  /* its index in the list of devices, or a part of its name; NULL: what should be fastest */
     bool split;          /* only the model's last gpu_layers layers run on the device, all else on the CPU; when */

@@ -34,7 +34,7 @@ static tern_status open_model(tern_engine **engine, const char *path, const tern
     opening.n_threads = params->backend.n_threads;
     opening.progress = preparing.progress = opening.progress ? tern_progress_part_report : NULL;
     opening.progress_context = preparing.progress_context = &half;
-    tern_backend_start *start = tern_backend_start_begin(&params->backend);
+    tern_backend_start *start = params->ranks ? NULL : tern_backend_start_begin(&params->backend);
     const tern_status status = tern_model_open(&model, path, &opening, err);
     tern_backend_start_end(start);
     TERN_TRY(status);

@@ -434,6 +434,17 @@ static void init_locks(mpi_ranks *r)
 
 __attribute__((visibility("default"))) tern_status tern_ranks_module_open(tern_ranks **ranks, tern_error *err);
 
+/* Among the ranks that share this one's memory. */
+static uint32_t local_rank(void)
+{
+    MPI_Comm here;
+    int rank = 0;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here);
+    MPI_Comm_rank(here, &rank);
+    MPI_Comm_free(&here);
+    return (uint32_t)rank;
+}
+
 tern_status tern_ranks_module_open(tern_ranks **ranks, tern_error *err)
 {
     int threads = 0, rank = 0, n = 0;
@@ -450,6 +461,7 @@ tern_status tern_ranks_module_open(tern_ranks **ranks, tern_error *err)
     MPI_Comm_dup(MPI_COMM_WORLD, &r->beats);
     r->base = (tern_ranks){.rank = (uint32_t)rank,
                            .n = (uint32_t)n,
+                           .local = local_rank(),
                            .gather = gather,
                            .swap = swap,
                            .tell = tell,

@@ -13,6 +13,7 @@ enum { TERN_RANKS_SILENCE_MS = 5000, TERN_RANKS_LONG_SILENCE_MS = 6500, TERN_RAN
 
 struct tern_ranks {
     uint32_t rank, n;
+    uint32_t local;  /* of the ranks on this machine, from 0 on: which of its GPUs this one takes */
     tern_ranks *all; /* NULL: this is all of them; else they are n that follow each other, from `first` of all on */
     uint32_t first;
     /* The block of each rank, in order, into `all`, on every rank: mine has bytes[rank] bytes, of all together at most

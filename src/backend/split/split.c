@@ -7,8 +7,15 @@
 #include "base/alloc.h"
 #include "ops/crossing.h"
 
+/* What ranks exchange the host sends and receives. */
+static bool is_exchange(const tern_op *op)
+{
+    return op->kind == TERN_OP_ALL_GATHER || op->kind == TERN_OP_SEND || op->kind == TERN_OP_RECEIVE;
+}
+
 tern_side tern_split__side_of(const tern_split *s, const tern_graph *graph, const tern_op *op)
 {
+    if (is_exchange(op)) return TERN_SIDE_HOST;
     uint32_t n_layers = graph->n_layers, layer = tern_op_goes_with(op, n_layers);
     bool device = layer == UINT32_MAX ? s->device_layers > n_layers : (uint64_t)layer + s->device_layers >= n_layers;
     return device ? TERN_SIDE_DEVICE : TERN_SIDE_HOST;
@@ -183,32 +190,34 @@ tern_status tern_split_open(tern_backend **backend, tern_backend *host, tern_bac
     *s = (tern_split){.sides = {host, device}, .device_layers = device_layers};
     snprintf(s->name, sizeof s->name, "%s+%s", host->info.name, device->info.name);
     pthread_mutex_init(&s->making, NULL);
-    s->base = (tern_backend){.info.name = s->name,
-                             .info.device = device->info.device,
-                             .info.driver = device->info.driver,
-                             .info.copies_weights = host->info.copies_weights && device->info.copies_weights,
-                             .info.fusions = host->info.fusions & device->info.fusions,
-                             .info.max_steps = 1,
-                             .info.cache_blocks = cache_blocks(host->info.cache_blocks, device->info.cache_blocks),
-                             .info.mixes_caches = host->info.mixes_caches && device->info.mixes_caches,
-                             .info.screens = host->info.screens,
-                             .info.int8_blocks = host->info.int8_blocks && device->info.int8_blocks,
-                             .info.groups_rows = host->info.groups_rows && device->info.groups_rows,
-                             .info.batch_invariant = host->info.batch_invariant && device->info.batch_invariant,
-                             .close = split_close,
-                             .buffer_create = tern_split__buffer_create,
-                             .weight_create = tern_split__weight_create,
-                             .buffer_free = tern_split__buffer_free,
-                             .buffer_write = tern_split__buffer_write,
-                             .buffer_read = tern_split__buffer_read,
-                             .supports = supports,
-                             .prepare = tern_split__prepare,
-                             .prepared_free = tern_split__prepared_free,
-                             .run = tern_split__run,
-                             .wait = wait,
-                             .counters = counters,
-                             .measure = measure,
-                             .profile = profile};
+    s->base =
+        (tern_backend){.info.name = s->name,
+                       .info.device = device->info.device,
+                       .info.driver = device->info.driver,
+                       .info.copies_weights = host->info.copies_weights && device->info.copies_weights,
+                       .info.fusions = device_layers == TERN_SPLIT_ALL ? device->info.fusions
+                                                                       : host->info.fusions & device->info.fusions,
+                       .info.max_steps = 1,
+                       .info.cache_blocks = cache_blocks(host->info.cache_blocks, device->info.cache_blocks),
+                       .info.mixes_caches = host->info.mixes_caches && device->info.mixes_caches,
+                       .info.screens = host->info.screens,
+                       .info.int8_blocks = host->info.int8_blocks && device->info.int8_blocks,
+                       .info.groups_rows = host->info.groups_rows && device->info.groups_rows,
+                       .info.batch_invariant = host->info.batch_invariant && device->info.batch_invariant,
+                       .close = split_close,
+                       .buffer_create = tern_split__buffer_create,
+                       .weight_create = tern_split__weight_create,
+                       .buffer_free = tern_split__buffer_free,
+                       .buffer_write = tern_split__buffer_write,
+                       .buffer_read = tern_split__buffer_read,
+                       .supports = supports,
+                       .prepare = tern_split__prepare,
+                       .prepared_free = tern_split__prepared_free,
+                       .run = tern_split__run,
+                       .wait = wait,
+                       .counters = counters,
+                       .measure = measure,
+                       .profile = profile};
     s->base.memory_free = memory_free;
     s->base.weight_bytes = weight_bytes;
     if (host->trial || device->trial) s->base.trial = &trial;

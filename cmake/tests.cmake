@@ -292,6 +292,9 @@ if(TERN_PYTHON AND TERN_MPI_FOUND AND MPIEXEC_EXECUTABLE AND NOT TERN_SANITIZE)
     add_test(NAME ranks_gpu COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/ranks/test_gpu.py ${MPIEXEC_EXECUTABLE}
       $<TARGET_FILE:tern> ${PROJECT_SOURCE_DIR}/models/stories.gguf)
     tern_gpu_properties(ranks_gpu "checks;gpu" "${TERN_LAVAPIPE}")
+    add_test(NAME ranks_gpu_training COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/ranks/test_gpu_training.py
+      ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:tern> ${PROJECT_SOURCE_DIR}/../shared/fixtures/bitnet-train)
+    tern_gpu_properties(ranks_gpu_training "checks;gpu;long" "${TERN_LAVAPIPE}")
   endif()
   set_tests_properties(ranks ranks_training PROPERTIES TIMEOUT 900 LABELS checks RUN_SERIAL ON ENVIRONMENT
     "${TERN_TEST_ENVIRONMENT};PYTHONDONTWRITEBYTECODE=1")

@@ -244,13 +244,14 @@ tern_status tern_backend_open(tern_backend **backend, const tern_backend_options
     *backend = NULL;
     if (strcmp(name, "auto") == 0) name = tern_backend_auto();
     const bool on_gpu = strcmp(name, "cpu") != 0;
+    const uint32_t turn = options->ranks ? options->ranks->local + 1 : options->turn;
     if (options->split && options->ranks)
         return tern_fail(err, TERN_UNSUPPORTED, "layers split between two devices, in several processes: one expected");
     if (options->split) return open_split(backend, name, options, err);
-    if (!options->ranks || !on_gpu) return open_named(backend, name, options, err);
-    /* a GPU for each process, if there are as many; the host has what they exchange */
-    all.gpu_layers = TERN_SPLIT_ALL;
-    if (!options->device) all.device = own_device(name, options->ranks->local, device, sizeof device);
+    /* a GPU for each process, if there are as many */
+    if (turn && on_gpu && !options->device) all.device = own_device(name, turn - 1, device, sizeof device);
+    if (!options->ranks || !on_gpu) return open_named(backend, name, &all, err);
+    all.gpu_layers = TERN_SPLIT_ALL; /* the host has what they exchange */
     return open_split(backend, name, &all, err);
 }
 

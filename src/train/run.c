@@ -84,6 +84,7 @@ static tern_status open_backend(tern_run *run, tern_error *err)
                                       .n_threads = o->n_threads,
                                       .pin = o->pin,
                                       .cpu_features = o->cpu_features,
+                                      .turn = o->ranks ? o->ranks->local + 1 : 0,
                                       .device = o->device,
                                       .validation = o->validation,
                                       .profile = o->profile};

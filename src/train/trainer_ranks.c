@@ -39,9 +39,6 @@ tern_status tern_trainer__check_ranks(const tern_trainer *t, tern_error *err)
 {
     const tern_trainer_params *p = &t->params;
     if (!p->ranks) return TERN_OK;
-    if (strcmp(t->backend->info.name, "cpu") != 0)
-        return tern_fail(err, TERN_UNSUPPORTED, "training on %s in %u processes: the CPU expected",
-                         t->backend->info.name, p->ranks->n);
     if (p->optimizer_in_backward)
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "the optimiser in the backward in %u processes, whose gradients are added up first: leave it "

@@ -119,6 +119,32 @@ static void doubts(void **state)
     test_case_close(&c);
 }
 
+/* The norms of a step are one row, in a graph of several tokens as well. */
+static void an_output_of_one_row(void **state)
+{
+    enum { TENSORS = 3 };
+    (void)state;
+    test_case c;
+    tern_bound_graph g;
+    tern_backend *b = open_doubtful();
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = TOKENS});
+    const tern_view gradient =
+        test_case_state(&c, "gradient", TERN_STATE_GRADIENT, TERN_DTYPE_F32, ROWS, COLS, TEST_ORDINARY);
+    tern_view norm = test_case_output(&c, "norms", TERN_ROWS_TOKENS, TERN_DTYPE_F32, TENSORS);
+    c.graph.values[norm.value].bytes = TENSORS * sizeof(float);
+    norm.first_col = norm.cols = 1;
+    test_case_add(&c, (tern_op){.kind = TERN_OP_SUM_SQUARES,
+                                .n_in = TERN_SUM_SQUARES_INPUTS,
+                                .in = {[TERN_SUM_SQUARES_GRADIENT] = gradient},
+                                .out = norm});
+    assert_ok(tern_bound_open(&g, b, &c.graph, NULL, &err), err);
+    assert_ok(tern_bound_prepare(&g, &err), err);
+    assert_int_equal(doubtful.n_proven, 1);
+    tern_bound_close(&g);
+    b->close(b);
+    test_case_close(&c);
+}
+
 /* What the comparison says of two results of the op that differ by `off` in one element. */
 static const char *difference(tern_trial *t, uint32_t value, size_t element, double off)
 {
@@ -344,6 +370,7 @@ static int seed(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(doubts),
+    cmocka_unit_test(an_output_of_one_row),
     cmocka_unit_test(a_row_that_cancels),
     cmocka_unit_test(terms_of_products),
     cmocka_unit_test(terms_of_experts),

@@ -12,9 +12,12 @@ bool tern_trial__writes(const tern_trial *t, uint32_t i)
     return writes;
 }
 
+/* Of outputs no more than there are: what a graph gives once, as norms, is one row. */
 uint32_t tern_trial__rows(const tern_trial *t, const tern_value *v)
 {
-    return tern_rows_of(v->rows, t->n_tokens, t->n_outputs, t->graph.n_routes);
+    const uint32_t n = tern_rows_of(v->rows, t->n_tokens, t->n_outputs, t->graph.n_routes);
+    const uint64_t there = v->kind == TERN_VALUE_OUTPUT ? v->bytes / tern_row_bytes(v->dtype, v->cols, 1) : n;
+    return there < n ? (uint32_t)there : n;
 }
 
 static tern_op_inputs inputs_of(const tern_trial *t)

@@ -23,7 +23,7 @@ typedef struct tern_backend_options {
     size_t n_choices;
     tern_ranks *ranks; /* that graphs of a cut model are run with, borrowed; NULL: none. Of a GPU the CPU sends and
                         * receives (a split backend of all layers), and those of a machine take its devices in turn */
-    uint32_t turn; /* of processes of this machine that train together, from 1 on, as `ranks`; 0: alone */
+    uint32_t turn;     /* of processes of this machine that train together, from 1 on, as `ranks`; 0: alone */
     /* of GPUs */
     const char *device;  /* its index in the list of devices, or a part of its name; NULL: what should be fastest */
     bool split;          /* only the model's last gpu_layers layers run on the device, all else on the CPU; when */

@@ -37,7 +37,8 @@ static void pin(const tern_spill *s, tern_buffer *half, uint32_t page)
     const tern_backend_copies *copies = s->inner->copies;
     const uint32_t n = chunk_pages(half), chunk = page / n;
     if (!copies || half->host.on_disk) return;
-    if (!half->pinned) half->pinned = tern_calloc(half->bytes / half->page_bytes / n + 1, sizeof *half->pinned);
+    if (!half->pinned)
+        half->pinned = tern_calloc(tern_size_of(half->bytes / half->page_bytes / n + 1), sizeof *half->pinned);
     if (!half->pinned || half->pinned[chunk]) return;
     half->pinned[chunk] = true;
     copies->pin(s->inner, half->host.data + chunk * n * half->page_bytes, chunk_bytes(half, chunk), true);

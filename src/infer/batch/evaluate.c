@@ -226,8 +226,9 @@ static tern_status finish(tern_batch *b, const started *s, tern_error *err)
     tern_bound_graph *g = &s->graph->bound;
     const tern_graph *graph = &s->graph->graph;
     tern_backend *backend = tern_engine_backend(b->engine);
-    float *states = b->states + (size_t)s->at.first_row * tern_engine_config(b->engine)->n_embd;
-    if (s->r.states) TERN_TRY(tern_bound_take(g, graph->states, states, bytes_of(s, graph->states, s->r.n), err));
+    const size_t first_state = (size_t)s->at.first_row * tern_engine_config(b->engine)->n_embd;
+    if (s->r.states)
+        TERN_TRY(tern_bound_take(g, graph->states, b->states + first_state, bytes_of(s, graph->states, s->r.n), err));
     if (s->r.n_outputs == 0) return backend->wait(backend, err);
     if (s->put.n_logits)
         TERN_TRY(tern_bound_take(g, graph->logits, logits_of(b, s), bytes_of(s, graph->logits, s->put.n_logits), err));

@@ -1,8 +1,9 @@
 /**
  * Puts the page together, ready for any static server:
  *   node web/site.mjs build/web/site
- * web/page, web/lib with the WebAssembly modules in lib/wasm, and the bundled model. Then writes into sw.js which files
- * the service worker keeps (all but models, source maps and sw.js itself), and a version that changes with any of them.
+ * web/page, web/lib with the WebAssembly modules in lib/wasm, the bundled model, and WebTorrent where it is installed,
+ * which is loaded when a torrent is. Then writes into sw.js which files the service worker keeps (all but models,
+ * WebTorrent, source maps and sw.js itself), and a version that changes with any of them.
  * Prints what they take, gzipped.
  */
 import {createHash} from 'node:crypto';
@@ -14,7 +15,11 @@ import {gzipSync} from 'node:zlib';
 const WEB = dirname(fileURLToPath(import.meta.url));
 const MODEL = 'models/chat.gguf';
 
-const kept = (name) => name !== 'sw.js' && !name.startsWith('models/') && !/\.(gguf|map|d\.ts|cjs)$/.test(name);
+const WEBTORRENT = {'node_modules/webtorrent/dist/webtorrent.min.js': 'webtorrent.min.js',
+  'node_modules/webtorrent/LICENSE': 'webtorrent.LICENSE'};
+
+const kept = (name) =>
+  name !== 'sw.js' && !/^(models|vendor)\//.test(name) && !/\.(gguf|map|d\.ts|cjs)$/.test(name);
 
 /** Names of the page's own files, sorted. @param {string} site */
 export function pageFiles(site) {
@@ -61,6 +66,8 @@ export function assemble(site) {
   cpSync(join(WEB, 'page'), site, {recursive: true});
   cpSync(join(WEB, 'lib'), join(site, 'lib'), {recursive: true, filter: (path) => !/\.(d\.ts|cjs)$/.test(path)});
   cpSync(join(WEB, '..', MODEL), join(site, MODEL));
+  for (const [from, to] of Object.entries(WEBTORRENT))
+    if (existsSync(join(WEB, from))) cpSync(join(WEB, from), join(site, 'vendor', to));
   return stamp(site);
 }
 

@@ -10,6 +10,7 @@ import {TernError, errorToWire, throwIfAborted} from './errors.js';
 import {ExpertShards} from './experts.js';
 import {openModel} from './open.js';
 import {cpuInfo, defaultThreads, gpuInfo} from './platform.js';
+import {Remote} from './remote.js';
 
 /** What the other side may call. */
 export const METHODS = Object.freeze([
@@ -28,6 +29,8 @@ export const METHODS = Object.freeze([
   'measureBandwidth',
   'startProfile',
   'stopProfile',
+  'reads',
+  'supply',
   'dispose'
 ]);
 
@@ -44,6 +47,7 @@ export class Host {
     this.nextLora = 1;
     this.used = [];
     this.turn = Promise.resolve();
+    this.remote = new Remote();
     this.core = this.engine = this.gpu = this.shards = null;
   }
 
@@ -60,6 +64,7 @@ export class Host {
   #openSource(source, {store}, call) {
     return openModel(source, {
       store,
+      remote: this.remote,
       signal: call.signal,
       checkManifest: (text) => this.core.checkManifest(text),
       onNotice: (notice) => call.emit('notice', notice),
@@ -83,6 +88,15 @@ export class Host {
       const told = from && experts === undefined ? advised(error) : error;
       throw named(told, [name, ...(reader.parts ?? []).map((part) => part.name)]);
     }
+  }
+
+  /** What the page has of a torrent: it sends what `want` asks for. Lasts as long as the page. */
+  reads(call) {
+    return this.remote.attach(call);
+  }
+
+  supply(read, bytes, error) {
+    this.remote.supply(read, bytes, error);
   }
 
   async #open({backend = 'auto', threads, activations, device = {}}, onNotice) {

@@ -22,6 +22,7 @@ import {createCompletion, createEmbeddings} from './openai.js';
 import {probe} from './probe.js';
 import {addressOf} from './source.js';
 import {TextStream} from './stream.js';
+import {isTorrent} from './torrent/source.js';
 
 export {TernError};
 export const version = '0.1.0';
@@ -43,15 +44,16 @@ export class Tern {
   }
 
   static async load(source, options = {}) {
-    const {onProgress, onNotice, signal, ...rest} = checkOptions(options, LOAD, 'Tern.load');
+    const {onProgress, onNotice, signal, seed = false, webtorrent, ...rest} = checkOptions(options, LOAD, 'Tern.load');
     if (rest.experts !== undefined) rest.experts = String(rest.experts);
-    const where = portableModel(source);
-    throwIfAborted(signal, 'loading');
     const notices = [];
     const notice = (each) => {
       notices.push(each);
       onNotice?.(each);
     };
+    throwIfAborted(signal, 'loading');
+    const torrent = isTorrent(source) ? await torrentOf(source, {seed, webtorrent, signal, onNotice: notice}) : null;
+    const where = torrent?.source ?? portableModel(source);
     let tern = null;
     let lost = null;
     const link = await openLink((message) => {
@@ -59,23 +61,27 @@ export class Tern {
       tern?.lose(message);
     });
     try {
+      torrent?.serve?.(link.client);
       const about = await link.client.call('load', [where, rest], {
         signal,
         on: {progress: (each) => onProgress?.(each), notice}
       });
       throwIfAborted(signal, 'loading');
-      tern = new Tern(link, about, notices);
+      tern = new Tern(link, about, notices, torrent);
+      await (seed ? torrent?.seed?.(tern.storedAs) : torrent?.stop?.());
       if (lost !== null) tern.lose(lost);
       return tern;
     } catch (error) {
+      await torrent?.stop?.();
       await link.close().catch(() => {});
       throw error;
     }
   }
 
   /** Made by Tern.load. */
-  constructor(link, {backend, model, device, memory, id}, notices) {
+  constructor(link, {backend, model, device, memory, id}, notices, torrent) {
     Object.assign(this, {link, backend, model, device, memory, notices});
+    this.swarm = torrent;
     this.storedAs = id;
     this.lost = new Promise((resolve) => {
       this.lose = resolve;
@@ -92,6 +98,17 @@ export class Tern {
   /** Why the CPU was taken although the GPU might have been; null: there was no such choice. */
   get notice() {
     return this.notices.find((each) => each.about === 'backend') ?? null;
+  }
+
+  /** Of a model that came by BitTorrent; null: it did not. */
+  get torrent() {
+    return this.swarm?.info ?? null;
+  }
+
+  /** Begins to give the stored model to others, or ends it. */
+  async setSeeding(on) {
+    if (!this.swarm?.seed) throw new TernError('INVALID_ARGUMENT', 'this model has not come by a torrent');
+    await (on ? this.swarm.seed(this.storedAs) : this.swarm.stop());
   }
 
   generate(prompt, options = {}) {
@@ -170,8 +187,16 @@ export class Tern {
   }
 
   async dispose() {
+    await this.swarm?.stop?.();
     await this.link.close();
   }
+}
+
+/** A copy that is stored whole needs nobody, but to give it to others. */
+async function torrentOf(source, {seed, ...options}) {
+  const {openTorrent, storedCopy} = await import('./torrent/torrent.js');
+  const stored = seed ? null : await storedCopy(source);
+  return stored === null ? openTorrent(source, options) : {source: {stored}};
 }
 
 class Lora {

@@ -7,7 +7,7 @@ import {ChunkReader, RangeReader} from './reader.js';
 import {addressOf, openSource, wholePackage} from './source.js';
 
 /**
- * @typedef {{store?: boolean, signal?: AbortSignal, http?: object, platform?: {storage?: any, locks?: any},
+ * @typedef {{store?: boolean, signal?: AbortSignal, http?: object, remote?: import('./remote.js').Remote, platform?: {storage?: any, locks?: any},
  *   checkManifest?: (text: string) => any, onProgress?: (progress: any) => void, onNotice?: (notice: any) => void}}
  *   OpenOptions
  * @typedef {{experts: import('./experts.js').Expert[], stored: import('./cache.js').StoredChunks | null,

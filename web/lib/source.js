@@ -5,7 +5,7 @@
  * @typedef {{index: number, name: string, offset: number, bytes: number, sha256: string | null,
  *   at?: number, read(from: number, into: Uint8Array, options?: object): Promise<void>}} Chunk `at`: of an expert,
  *   where it is stored
- * @typedef {{kind: 'url' | 'package' | 'file' | 'package of files', key: string, name: string, local: boolean,
+ * @typedef {{kind: 'url' | 'package' | 'file' | 'package of files' | 'torrent', key: string, name: string, local: boolean,
  *   storable: boolean}} Address `key` names the source; `storable`: it can be fetched again under that name; `local`:
  *   its bytes are on this machine already.
  * @typedef {{name: string, bytes: number}} Part of a file that is split
@@ -40,13 +40,19 @@ export function addressOf(source) {
   if (isFile(source)) return addressOfFiles([source]);
   if (source === 'bundled') return addressOfUrl(new URL('../models/chat.gguf', import.meta.url));
   if (source instanceof URL) return addressOfUrl(source);
+  if (isOfPage(source)) return addressOfTorrent(source.torrent);
   if (typeof source === 'string' && source !== '') return addressOfText(source);
   throw new TernError(
     'INVALID_ARGUMENT',
-    `source is ${show(source)}, expected "bundled", a URL, "hf:ORG/NAME", a File, the files of a package, ` +
+    `source is ${show(source)}, expected "bundled", a URL, "hf:ORG/NAME", a magnet link, a File, the files of a package, ` +
       'or {stored: id}'
   );
 }
+
+/** What the page has made of a torrent (torrent/torrent.js). */
+const isOfPage = (source) => typeof source?.torrent?.key === 'string';
+
+const addressOfTorrent = ({key, name}) => ({kind: 'torrent', key, name, local: false, storable: true});
 
 function show(value) {
   if (value === '') return 'an empty string';
@@ -166,6 +172,7 @@ export async function openSource(source, options = {}) {
     return openFiles(address, blobs, options, async (blob) => blobFile(blob, blob.name ?? address.name));
   }
   if (address.kind === 'package of files') return packageOfFiles(address, files, options);
+  if (address.kind === 'torrent') return packageOfTorrent(address, source.torrent, options);
   const where = address.key.replace(/^path:/, '');
   if (isNode && (address.key.startsWith('path:') || where.startsWith('file:')))
     return openPath(address, where, options);
@@ -349,6 +356,17 @@ async function packageOfUrl(address, where, options) {
     return {size: shard.bytes, read: (...args) => opened.read(...args), close: () => opened.close()};
   };
   return wholePackage(address, text, options, {open, readNow: urlsNow(url)});
+}
+
+/** Its files are the page's to read. */
+function packageOfTorrent(address, {files, manifest}, options) {
+  const sizes = new Map(files.map(({name, bytes}) => [name, bytes]));
+  const open = ({file}) => ({
+    size: sizes.get(file) ?? 0,
+    read: (offset, into, how) => options.remote.read(file, offset, into, how),
+    close: async () => {}
+  });
+  return wholePackage(address, manifest, options, {open, readNow: null});
 }
 
 async function packageOfFiles(address, files, options) {

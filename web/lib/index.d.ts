@@ -6,7 +6,8 @@
 /**
  * "bundled", the URL of a GGUF file or of a package's manifest.json, "hf:ORG/NAME[/FILE][:TAG][@REVISION]" (a GGUF file
  * of the Hugging Face hub, chosen as `tern pull` does), a picked file (or all files of a package), the id
- * of a stored model. Of a GGUF file in parts (NAME-00001-of-00003.gguf) any part's address stands for all, which lie
+ * of a stored model. A package's torrent is a magnet link, or a .torrent by its address or picked: its shards come from
+ * web seeds and from other pages. Of a GGUF file in parts (NAME-00001-of-00003.gguf) any part's address stands for all, which lie
  * beside it; of picked ones all are given, in any order.
  */
 export type Source = 'bundled' | string | URL | File | File[] | {stored: string};
@@ -87,6 +88,14 @@ export interface LoadOptions {
   experts?: number | string;
   /** Keep the model in OPFS. Default true where there is OPFS; picked files are not stored unless asked for. */
   store?: boolean;
+  /** Of a torrent: give the stored model to other pages as long as this Tern lives. Default false. */
+  seed?: boolean;
+  /**
+   * Of a torrent: WebTorrent, which finds peers, as its class or the URL of a module that exports it. Default:
+   * globalThis.WebTorrent, else vendor/webtorrent.min.js beside the library's folder. Without it web seeds alone are
+   * asked, with a notice.
+   */
+  webtorrent?: (new (...args: any[]) => any) | string | URL;
   onProgress?: (progress: Progress) => void;
   /**
    * The GPU is not used and why ("auto"), the model is not stored and why, it has changed since it was stored, another
@@ -394,6 +403,18 @@ export interface CompletionChunk {
   usage?: Usage | null;
 }
 
+/** Of a model that came by BitTorrent: bytes by who gave them, and what was given. */
+export interface TorrentInfo {
+  infoHash: string;
+  name: string;
+  magnet: string;
+  peers: number;
+  fromPeers: number;
+  fromWebSeeds: number;
+  uploaded: number;
+  seeding: boolean;
+}
+
 export class Tern {
   static load(source: Source, options?: LoadOptions): Promise<Tern>;
   /** Models in OPFS. */
@@ -425,6 +446,10 @@ export class Tern {
   readonly notice: Notice | null;
   /** The id in Tern.storage, or null. */
   readonly storedAs: string | null;
+  /** As it is now; null: the model has not come by a torrent. */
+  readonly torrent: TorrentInfo | null;
+  /** Begins to give the stored model to other pages, or ends it. NO_STORAGE where it is not stored whole. */
+  setSeeding(on: boolean): Promise<void>;
   generate(prompt: string, options?: GenerateOptions): TextStream;
   /** The conversation so far; what it shares with the last one is not computed again. */
   readonly chat: ((messages: Message[], options?: ChatOptions) => TextStream) & {

@@ -107,7 +107,8 @@ export class Tern {
 
   /** Begins to give the stored model to others, or ends it. */
   async setSeeding(on) {
-    if (!this.swarm?.seed) throw new TernError('INVALID_ARGUMENT', 'this model has not come by a torrent');
+    if (!this.swarm?.seed)
+      throw new TernError('INVALID_ARGUMENT', 'this model was not loaded from a torrent: load that with {seed: true}');
     await (on ? this.swarm.seed(this.storedAs) : this.swarm.stop());
   }
 
@@ -195,8 +196,14 @@ export class Tern {
 /** A copy that is stored whole needs nobody, but to give it to others. */
 async function torrentOf(source, {seed, ...options}) {
   const {openTorrent, storedCopy} = await import('./torrent/torrent.js');
-  const stored = seed ? null : await storedCopy(source);
-  return stored === null ? openTorrent(source, options) : {source: {stored}};
+  const stored = await storedCopy(source);
+  if (stored === null) return openTorrent(source, options);
+  if (!seed) return {source: {stored}};
+  return openTorrent(source, options).catch((error) => {
+    if (error.code !== 'NETWORK') throw error;
+    options.onNotice({code: 'NETWORK', message: `${error.message}; the stored copy is used, and not given to others`});
+    return {source: {stored}};
+  });
 }
 
 class Lora {

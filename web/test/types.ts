@@ -14,7 +14,8 @@ import type {
   Progress,
   Result,
   StoredAdapter,
-  StoredModel
+  StoredModel,
+  TorrentInfo
 } from '../lib/index.js';
 
 const options: GenerateOptions = {
@@ -36,6 +37,9 @@ const tern: Tern = await Tern.load('bundled', {
   onNotice: (notice) => said.push(notice)
 });
 await Tern.load(new URL('https://x.example/a.gguf'));
+const shared: Tern = await Tern.load('magnet:?xt=urn:btih:x', {seed: true, webtorrent: '/webtorrent.min.js'});
+const swarm: TorrentInfo | null = shared.torrent;
+await shared.setSeeding((swarm?.peers ?? 0) + (swarm?.fromPeers ?? 0) > 0);
 await Tern.load([new File([], 'a')]);
 await Tern.load(
   {stored: 'id'},

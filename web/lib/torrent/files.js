@@ -4,8 +4,11 @@ import {TernError, throwIfAborted} from '../errors.js';
 import {HttpFile} from '../http.js';
 import {sha1} from '../sha1.js';
 
-/** Without a piece for so long, a web seed is asked; without one from anybody, reading ends. */
-export const PATIENCE = {stallMs: 4000, giveUpMs: 60000};
+/**
+ * Peers that bring nothing for `stallMs`, or in `trialMs` fewer than `leastRate` bytes a ms, are not asked for `slowMs`
+ * where there is a web seed. Without a piece from anybody for `giveUpMs`, reading ends.
+ */
+export const PATIENCE = {stallMs: 4000, trialMs: 2000, leastRate: 250, slowMs: 30000, giveUpMs: 60000};
 /** Of a web seed at once. */
 const RUN_BYTES = 4 << 20;
 
@@ -17,6 +20,10 @@ export class TorrentFiles {
   constructor(meta, {swarm, http, ...patience}) {
     Object.assign(this, {meta, swarm, http, ...PATIENCE, ...patience});
     this.seeds = meta.webSeeds.map((url) => new URL(`${encodeURIComponent(meta.name)}/`, slashed(url)).href);
+    /** Until then web seeds come first: peers were slow. */
+    this.slowUntil = 0;
+    /** How long peers have been waited for, and for how many bytes. */
+    this.trial = {ms: 0, bytes: 0};
     /** Bytes, by where they came from. */
     this.from = {peers: 0, webSeeds: 0};
   }
@@ -77,12 +84,25 @@ export class TorrentFiles {
   }
 
   async #ofPeers(file, index) {
-    if (!this.swarm || (this.swarm.peers === 0 && this.seeds.length > 0)) return null;
+    if (!this.swarm || (this.seeds.length > 0 && !this.#peersAreQuick())) return null;
+    const from = Date.now();
     const piece = await this.swarm.wait(file.first + index, this.stallMs);
+    this.#judge(Date.now() - from, piece?.length ?? 0);
     if (!piece) return null;
     const bytes = piece.subarray(0, Math.min(piece.length, file.bytes - index * this.meta.pieceBytes));
     this.from.peers += bytes.length;
     return bytes;
+  }
+
+  #judge(ms, bytes) {
+    this.trial = {ms: this.trial.ms + ms, bytes: this.trial.bytes + bytes};
+    if (this.trial.ms < this.trialMs) return;
+    if (this.trial.bytes < this.leastRate * this.trial.ms) this.slowUntil = Date.now() + this.slowMs;
+    this.trial = {ms: 0, bytes: 0};
+  }
+
+  #peersAreQuick() {
+    return this.swarm.peers > 0 && Date.now() > this.slowUntil;
   }
 
   async #ofSeed(seed, file, index, last, signal) {

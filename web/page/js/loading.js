@@ -46,6 +46,7 @@ function options(request) {
     ...(threads > 0 ? {threads} : {}),
     ...(SIZE.test(experts) ? {experts} : {}),
     ...(request.store === undefined ? {} : {store: request.store}),
+    ...(settings.get('seed', false) ? {seed: true} : {}),
   };
 }
 

@@ -11,6 +11,7 @@ import * as sampling from './sampling.js';
 import * as settings from './settings.js';
 import {$} from './dom.js';
 import * as stored from './stored.js';
+import * as torrent from './torrent.js';
 
 const VIEWS = {chat: 'Tern', models: 'Models - Tern', finetune: 'Fine-tune - Tern'};
 
@@ -32,7 +33,8 @@ async function firstModel() {
   if (source === 'bundled') return loading.loadBundled();
   const found = await stored.findStored(source);
   if (!found) return loading.loadBundled();
-  return loading.load({source: {stored: found.id}, label: found.name});
+  const gives = /^magnet:/i.test(source) && settings.get('seed', false);
+  return loading.load({source: gives ? source : {stored: found.id}, label: found.name, remember: gives});
 }
 
 /** A file that is dropped beside the places for it must not replace the page. */
@@ -46,7 +48,7 @@ async function start() {
   document.addEventListener('dragover', keepPage);
   document.addEventListener('drop', keepPage);
   showView();
-  for (const part of [loading, sampling, chat, picker, stored, adapters, finetune]) part.start();
+  for (const part of [loading, sampling, chat, picker, stored, torrent, adapters, finetune]) part.start();
   await device.start();
   await firstModel();
   await offline.start();

@@ -31,7 +31,7 @@ function showModel() {
  */
 export function address(text, base) {
   const value = text.trim();
-  if (/^hf:/i.test(value)) return value;
+  if (/^(hf|magnet):/i.test(value)) return value;
   const named = /^[a-z][a-z0-9+.-]*:\/\//i.test(value) || /^[./]/.test(value);
   return new URL(named || !/^[^/]+\.[^/]+\//.test(value) ? value : `https://${value}`, base).href;
 }
@@ -43,13 +43,20 @@ export function policyRefuses(url, origin) {
   return `${url.href}: the policy of this page allows https:, http://localhost and its own server, not ${url.origin}`;
 }
 
+/** What people call it: the last part of an address, a torrent's name. */
+export function labelOf(source) {
+  const {searchParams, pathname, protocol} = new URL(source);
+  if (protocol === 'magnet:') return searchParams.get('dn') || 'a torrent';
+  return decodeURIComponent(pathname.split('/').pop() || source);
+}
+
 function loadAddress(event) {
   event.preventDefault();
   const source = address($('url').value, location.href);
   const refused = policyRefuses(new URL(source), location.origin);
   if (refused) return notices.showError('load', {code: 'INVALID_ARGUMENT', message: refused});
   location.hash = '#chat';
-  load({source, label: decodeURIComponent(new URL(source).pathname.split('/').pop() || source), remember: true});
+  load({source, label: labelOf(source), remember: true});
 }
 
 /** @param {File[]} files */

@@ -144,10 +144,14 @@ export async function refreshStored() {
   }
 }
 
+/** A torrent is stored under its hash alone, whatever else its link says. */
+const isOf = (model, source) =>
+  model.source === source || (/^magnet:/i.test(model.source) && source.toLowerCase().startsWith(model.source));
+
 /** The complete stored model of this source, or null. */
 export async function findStored(source) {
   try {
-    return (await Tern.storage.list()).find((model) => model.complete && model.source === source) ?? null;
+    return (await Tern.storage.list()).find((model) => model.complete && isOf(model, source)) ?? null;
   } catch {
     return null;
   }

@@ -3,8 +3,9 @@ import assert from 'node:assert/strict';
 import {join} from 'node:path';
 import {after, before, describe, test} from 'node:test';
 import {serve} from '../support/server.mjs';
-import {WEB, launch, missing} from './browser.mjs';
+import {SITE, WEB, launch, missing, ready, says, watchedPage} from './browser.mjs';
 import {libraryFiles, typed} from './library.mjs';
+import {serve as serveSite} from './server.mjs';
 import {OPEN_ADDRESSES, makePackage, startTracker, webtorrent} from './swarm.mjs';
 
 const CORS = {
@@ -69,8 +70,10 @@ describe('packages by BitTorrent in Chromium', {skip: missing()}, () => {
     seeds = await serve(files, () => (served ? {headers: CORS} : {status: 503, headers: CORS}));
     const flags = ['--tracker', tracker.url, '--web-seed', `${seeds.url}/`];
     stories = makePackage(join(WEB, '../models/stories.gguf'), 'stories', flags);
-    other = makePackage(join(WEB, '../models/chat.gguf'), 'stories', ['--tracker', tracker.url]);
+    const elsewhere = ['--tracker', tracker.url, '--web-seed', `${seeds.url}/other`];
+    other = makePackage(join(WEB, '../models/chat.gguf'), 'stories', elsewhere);
     Object.assign(files, stories.files);
+    for (const [path, bytes] of Object.entries(other.files)) files[`/other${path}`] = bytes;
   });
   after(async () => {
     await browser?.close();
@@ -112,6 +115,88 @@ describe('packages by BitTorrent in Chromium', {skip: missing()}, () => {
     assert.ok(second.torrent.fromPeers > 2e6 && second.torrent.fromWebSeeds === 0, JSON.stringify(second.torrent));
     const given = await giver.evaluate(() => globalThis.tern.torrent.uploaded);
     assert.ok(given > 2e6, `${given}`);
+    await giver.evaluate(() => globalThis.tern.setSeeding(false));
+    assert.equal(await giver.evaluate(() => globalThis.tern.torrent.seeding), false);
     await close(giver, taker);
+  });
+
+  test('a peer that leaves in the middle, or is slow, is one that a web seed stands in for', async () => {
+    for (const [rate, leaves] of [
+      [400e3, true],
+      [30e3, false],
+    ]) {
+      const [giver, taker] = [await open(), await open()];
+      await giver.evaluate(loadThere, {source: stories.magnet, options: {seed: true}});
+      await giver.evaluate((bytes) => globalThis.tern.swarm.seeding.client.throttleUpload(bytes), rate);
+      const taking = taker.evaluate(loadThere, {source: stories.magnet});
+      if (leaves) await new Promise((later) => setTimeout(later, 4000)).then(() => close(giver));
+      const {text: said, torrent, message} = await taking;
+      assert.match(said ?? message, text);
+      assert.ok(torrent.fromWebSeeds > 0, JSON.stringify(torrent));
+      await close(...(leaves ? [taker] : [giver, taker]));
+    }
+  });
+
+  test('a peer that lies spoils nothing', async () => {
+    const [liar, taker] = [await open(), await open()];
+    await liar.evaluate(lieThere, {torrent: [...stories.torrent], tracker: tracker.url, byte: 7});
+    const {text: said, torrent, message} = await taker.evaluate(loadThere, {bytes: [...stories.torrent]});
+    assert.match(said ?? message, text);
+    assert.equal(torrent.fromPeers, 0);
+    await close(liar, taker);
+  });
+
+  test('two packages of one name are two', async () => {
+    const page = await open();
+    const one = await page.evaluate(loadThere, {source: stories.magnet});
+    const two = await page.evaluate(loadThere, {source: other.magnet});
+    assert.ok(one.text && two.text && one.text !== two.text, `${one.message} ${two.message}`);
+    assert.notEqual(one.id, two.id);
+    await close(page);
+  });
+
+  test('the page takes a magnet link, and a switch gives the model to others', async () => {
+    const server = await serveSite({
+      mounts: [['/', SITE]],
+      routes: {'/vendor/webtorrent.min.js': (request, response, headers) =>
+        response.writeHead(200, {...headers, 'Content-Type': 'text/javascript'}).end(webtorrent())},
+    });
+    const page = await watchedPage(await browser.newContext(), server.url);
+    await page.goto(`${server.url}#models`);
+    await ready(page);
+    served = true;
+    await page.fill('#url', stories.magnet);
+    await page.press('#url', 'Enter');
+    await page.waitForFunction(() => /stories/.test(document.getElementById('torrent-line').textContent));
+    await page.goto(`${server.url}#models`);
+    await says(page, '#torrent-line', /^stories: 0 B came from peers, 2\.7\d MB from web seeds$/);
+    await page.check('#seed');
+    await says(page, '#torrent-line', /given to others: 0 B, 0 peers now/);
+    await page.uncheck('#seed');
+    await says(page, '#torrent-line', /web seeds$/);
+    assert.deepEqual(page.seen.errors, []);
+    await page.context().close();
+    await server.close();
+  });
+
+  test('what is wrong is said', async () => {
+    const page = await open();
+    const fail = async (request, code, pattern) => {
+      const found = await page.evaluate(loadThere, request);
+      assert.equal(found.code, code, found.message);
+      assert.match(found.message, pattern);
+    };
+    await fail({bytes: [1, 2, 3]}, 'MALFORMED', /package\.torrent is no torrent/);
+    await fail({source: 'magnet:?xt=urn:btih:12&dn=x'}, 'INVALID_ARGUMENT', /40 hexadecimal digits/);
+    const nobody = `magnet:?xt=urn:btih:${'0'.repeat(40)}&dn=x`;
+    await fail({source: nobody}, 'UNSUPPORTED', /neither a web seed nor a tracker/);
+    const wrong = stories.magnet.replace(/btih:[0-9a-f]{40}/, `btih:${'0'.repeat(40)}`).replace(/&tr=[^&]*/g, '');
+    await fail({source: wrong}, 'NETWORK', /is another torrent/);
+    const options = {webtorrent: '/nothing.js'};
+    await fail({source: withoutSeeds(stories.magnet), options}, 'UNSUPPORTED', /WebTorrent.*cannot be loaded/);
+    const {text: said, notices} = await page.evaluate(loadThere, {source: stories.magnet, options});
+    assert.match(said, text);
+    assert.deepEqual(notices, ['UNSUPPORTED']);
+    await close(page);
   });
 });

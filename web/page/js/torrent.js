@@ -1,0 +1,40 @@
+/** Torrents: whether the loaded one is given to others, and what has come and gone. */
+import {app} from './app.js';
+import {$} from './dom.js';
+import {bytes} from './format.js';
+import * as notices from './notices.js';
+import * as settings from './settings.js';
+
+const EVERY_MS = 1000;
+
+/** @param {import('../../lib/index.js').TorrentInfo | null} torrent */
+export function torrentText(torrent) {
+  if (!torrent) return '';
+  const {name, peers, fromPeers, fromWebSeeds, uploaded, seeding} = torrent;
+  const here = fromPeers + fromWebSeeds > 0 ? `${bytes(fromPeers)} came from peers, ${bytes(fromWebSeeds)} from web seeds` : '';
+  const gone = seeding ? `given to others: ${bytes(uploaded)}, ${peers} ${peers === 1 ? 'peer' : 'peers'} now` : '';
+  return `${name}: ${[here, gone].filter(Boolean).join('; ') || 'on this device'}`;
+}
+
+function show() {
+  const text = torrentText(app.tern?.torrent ?? null);
+  if ($('torrent-line').textContent !== text) $('torrent-line').textContent = text;
+}
+
+async function change() {
+  const on = $('seed').checked;
+  settings.set('seed', on);
+  if (!app.tern?.torrent) return;
+  await app.tern.setSeeding(on).catch((error) => {
+    $('seed').checked = false;
+    settings.set('seed', false);
+    notices.showError('load', error);
+  });
+  show();
+}
+
+export function start() {
+  $('seed').checked = settings.get('seed', false);
+  $('seed').addEventListener('change', change);
+  setInterval(show, EVERY_MS);
+}

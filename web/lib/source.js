@@ -5,8 +5,8 @@
  * @typedef {{index: number, name: string, offset: number, bytes: number, sha256: string | null,
  *   at?: number, read(from: number, into: Uint8Array, options?: object): Promise<void>}} Chunk `at`: of an expert,
  *   where it is stored
- * @typedef {{kind: 'url' | 'package' | 'file' | 'package of files' | 'torrent', key: string, name: string, local: boolean,
- *   storable: boolean}} Address `key` names the source; `storable`: it can be fetched again under that name; `local`:
+ * @typedef {{kind: 'url' | 'package' | 'file' | 'package of files' | 'torrent', key: string, name: string,
+ *   local: boolean, storable: boolean}} Address `key` names the source; `storable`: it can be fetched again under that name; `local`:
  *   its bytes are on this machine already.
  * @typedef {{name: string, bytes: number}} Part of a file that is split
  * @typedef {Address & {size: number, version: Record<string, string | number | null>, chunks: Chunk[],
@@ -44,8 +44,8 @@ export function addressOf(source) {
   if (typeof source === 'string' && source !== '') return addressOfText(source);
   throw new TernError(
     'INVALID_ARGUMENT',
-    `source is ${show(source)}, expected "bundled", a URL, "hf:ORG/NAME", a magnet link, a File, the files of a package, ` +
-      'or {stored: id}'
+    `source is ${show(source)}, expected "bundled", a URL, "hf:ORG/NAME", a magnet link, a File, the files of a ` +
+      'package, or {stored: id}'
   );
 }
 

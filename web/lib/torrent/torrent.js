@@ -173,7 +173,8 @@ export class Torrent {
     const WebTorrent = await findWebTorrent(this.options.webtorrent);
     await this.stop();
     const {trackers} = this.meta;
-    this.seeding = new Swarm(WebTorrent, this.bytes, {trackers, read: await storedPieces(this.meta, this.manifest, stored)});
+    const read = await storedPieces(this.meta, this.manifest, stored);
+    this.seeding = new Swarm(WebTorrent, this.bytes, {trackers, read});
   }
 
   /** Ends all that has to do with peers. */

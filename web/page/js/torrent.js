@@ -11,7 +11,8 @@ const EVERY_MS = 1000;
 export function torrentText(torrent) {
   if (!torrent) return '';
   const {name, peers, fromPeers, fromWebSeeds, uploaded, seeding} = torrent;
-  const here = fromPeers + fromWebSeeds > 0 ? `${bytes(fromPeers)} came from peers, ${bytes(fromWebSeeds)} from web seeds` : '';
+  const came = `${bytes(fromPeers)} came from peers, ${bytes(fromWebSeeds)} from web seeds`;
+  const here = fromPeers + fromWebSeeds > 0 ? came : '';
   const gone = seeding ? `given to others: ${bytes(uploaded)}, ${peers} ${peers === 1 ? 'peer' : 'peers'} now` : '';
   return `${name}: ${[here, gone].filter(Boolean).join('; ') || 'on this device'}`;
 }

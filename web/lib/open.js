@@ -8,8 +8,8 @@ import {addressOf, openSource, wholePackage} from './source.js';
 
 /**
  * @typedef {{store?: boolean, signal?: AbortSignal, http?: object, remote?: import('./remote.js').Remote,
- *   platform?: {storage?: any, locks?: any}, checkManifest?: (text: string) => any, onProgress?: (progress: any) => void, onNotice?: (notice: any) => void}}
- *   OpenOptions
+ *   platform?: {storage?: any, locks?: any}, checkManifest?: (text: string) => any,
+ *   onProgress?: (progress: any) => void, onNotice?: (notice: any) => void}} OpenOptions
  * @typedef {{experts: import('./experts.js').Expert[], stored: import('./cache.js').StoredChunks | null,
  *   readNow: import('./now.js').ReadNow}} Experts of a package by expert, which its reader only keeps
  */

@@ -6,8 +6,8 @@
  *   at?: number, read(from: number, into: Uint8Array, options?: object): Promise<void>}} Chunk `at`: of an expert,
  *   where it is stored
  * @typedef {{kind: 'url' | 'package' | 'file' | 'package of files' | 'torrent', key: string, name: string,
- *   local: boolean, storable: boolean}} Address `key` names the source; `storable`: it can be fetched again under that name; `local`:
- *   its bytes are on this machine already.
+ *   local: boolean, storable: boolean}} Address `key` names the source; `storable`: it can be fetched again under that
+ *   name; `local`: its bytes are on this machine already.
  * @typedef {{name: string, bytes: number}} Part of a file that is split
  * @typedef {Address & {size: number, version: Record<string, string | number | null>, chunks: Chunk[],
  *   manifest: string | null, parts: Part[] | null, lanes: number, close(): Promise<void>, ordered?: number,

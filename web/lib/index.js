@@ -59,6 +59,9 @@ export class Tern {
     const link = await openLink((message) => {
       lost = message;
       tern?.lose(message);
+    }).catch(async (error) => {
+      await torrent?.stop?.();
+      throw error;
     });
     try {
       torrent?.serve?.(link.client);

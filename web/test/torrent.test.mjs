@@ -73,6 +73,9 @@ test('what a stranger has written wrong is refused', async () => {
     [{files: [file('manifest.json', -1)], pieces: Buffer.alloc(0)}, /-1 bytes/],
     [{files: [file('model.gguf', 5)], pieces: Buffer.alloc(20)}, /no manifest\.json/],
     [{files: [file('manifest.json', 0), file('manifest.json', 5)], pieces: Buffer.alloc(20)}, /named twice/],
+    [{files: [file('manifest.json', 0)], pieces: Buffer.alloc(0)}, /is empty/],
+    [{files: [file('manifest.json', (16 << 20) + 1)], pieces: Buffer.alloc(20 * 1025)}, /more than 16777216/],
+    [{files: [file('manifest.json', 1e13)], pieces: Buffer.alloc(20)}, /at most 1073741824/],
     [{files: [{length: 9e15, path: ['a']}, {length: 9e15, path: ['b']}], pieces: Buffer.alloc(0)}, /bytes/],
   ];
   for (const [more, pattern] of wrong) await assert.rejects(read(torrent(more)), pattern);

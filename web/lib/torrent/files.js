@@ -19,6 +19,8 @@ export class TorrentFiles {
    */
   constructor(meta, {swarm, http, ...patience}) {
     Object.assign(this, {meta, swarm, http, ...PATIENCE, ...patience});
+    /** Why no peers are asked any more. */
+    this.fault = null;
     this.seeds = meta.webSeeds.map((url) => new URL(`${encodeURIComponent(meta.name)}/`, slashed(url)).href);
     /** Until then web seeds come first: peers were slow. */
     this.slowUntil = 0;
@@ -39,15 +41,19 @@ export class TorrentFiles {
     const size = this.meta.pieceBytes;
     const last = Math.floor((offset + bytes - 1) / size);
     let index = Math.floor(offset / size);
-    await this.swarm?.want(file.first + index, file.first + last);
-    while (index <= last) {
-      throwIfAborted(signal, 'loading');
-      const run = await this.#run(file, index, last, signal);
-      const from = Math.max(0, offset - index * size);
-      yield run.subarray(from, Math.min(run.length, offset + bytes - index * size));
-      const taken = Math.ceil(run.length / size);
-      this.swarm?.forget(file.first + index, file.first + index + taken - 1);
-      index += taken;
+    const wanted = [file.first + index, file.first + last];
+    const {swarm} = this;
+    await swarm?.want(...wanted);
+    try {
+      while (index <= last) {
+        throwIfAborted(signal, 'loading');
+        const run = await this.#run(file, index, last, signal);
+        const from = Math.max(0, offset - index * size);
+        yield run.subarray(from, Math.min(run.length, offset + bytes - index * size));
+        index += Math.ceil(run.length / size);
+      }
+    } finally {
+      swarm?.unwant(...wanted);
     }
   }
 
@@ -84,6 +90,10 @@ export class TorrentFiles {
   }
 
   async #ofPeers(file, index) {
+    if (this.swarm && this.swarm.fault !== null) {
+      this.fault = this.swarm.fault;
+      this.swarm = null;
+    }
     if (!this.swarm || (this.seeds.length > 0 && !this.#peersAreQuick())) return null;
     const from = Date.now();
     const piece = await this.swarm.wait(file.first + index, this.stallMs);
@@ -136,7 +146,8 @@ export class TorrentFiles {
 
   #nobody(file, index, faults) {
     const {trackers, webSeeds, name} = this.meta;
-    const peers = this.swarm ? `${this.swarm.peers} peers by ${trackers.length} trackers` : 'no peers';
+    const without = this.fault === null ? 'no peers' : `no peers any more (${this.fault})`;
+    const peers = this.swarm ? `${this.swarm.peers} peers by ${trackers.length} trackers` : without;
     const seeds = webSeeds.length ? faults.join('; ') || 'its web seeds failed before' : 'it has no web seed';
     return new TernError('NETWORK', `${name}: nobody gives piece ${index} of ${file.name}: ${peers}; ${seeds}`);
   }

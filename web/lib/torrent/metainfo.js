@@ -10,6 +10,7 @@ import {decode} from './bencode.js';
 const MANIFEST = 'manifest.json';
 const SUM_BYTES = 20;
 const MOST_PIECE = 64 << 20;
+const MOST_BYTES = {manifest: 16 << 20, shard: 1 << 30};
 const FILE_NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/;
 
 /**
@@ -58,8 +59,8 @@ function readFiles(list, pieceBytes, where) {
     const file = dictionary(entry, where, 'an entry of "files"');
     const bytes = file.get('length');
     const path = file.get('path');
-    if (!Number.isSafeInteger(bytes) || bytes < 0 || !Number.isSafeInteger(at + bytes))
-      throw malformed(where, `a file has ${bytes} bytes`);
+    if (!Number.isSafeInteger(bytes) || bytes < 0 || bytes > MOST_BYTES.shard)
+      throw malformed(where, `a file has ${bytes} bytes, expected at most ${MOST_BYTES.shard}`);
     if (!Array.isArray(path)) throw malformed(where, 'a file has no path');
     if (!isFiller(file)) {
       const name = path.length === 1 ? fileName(path[0], where) : null;
@@ -69,7 +70,11 @@ function readFiles(list, pieceBytes, where) {
     }
     at += bytes;
   }
+  const empty = [...named.values()].find(({bytes}) => bytes === 0);
+  if (empty) throw malformed(where, `${empty.name} is empty`);
   if (!named.has(MANIFEST)) throw malformed(where, `it is no package of Tern: it has no ${MANIFEST}`);
+  if (named.get(MANIFEST).bytes > MOST_BYTES.manifest)
+    throw malformed(where, `${MANIFEST} has more than ${MOST_BYTES.manifest} bytes`);
   return {named, pieces: Math.ceil(at / pieceBytes)};
 }
 

@@ -4,8 +4,11 @@
  */
 
 import {TernError} from '../errors.js';
+import {Judge} from './judge.js';
 
 const QUIET = {dht: false, lsd: false, natUpnp: false, natPmp: false, webSeeds: false};
+/** Of pieces that were taken already so much stays: for others, and for who wants them again. */
+const SPARE_BYTES = 64 << 20;
 /** Where a site has WebTorrent's own build, beside the library. */
 const BESIDE = '../../vendor/webtorrent.min.js';
 
@@ -37,14 +40,18 @@ export class Swarm {
    *   all of which are there; without, pieces are fetched
    */
   constructor(WebTorrent, torrent, {trackers, read}) {
+    /** Pieces at hand, those that have been taken first; who waits for which; which ones are wanted. */
     this.pieces = new Map();
     this.waiting = new Map();
+    this.wanted = new Set();
+    /** Why nothing comes any more, or null. */
+    this.fault = null;
     this.client = new WebTorrent(QUIET);
-    this.failed = new Promise((resolve) => this.client.on('error', resolve));
+    this.failed = new Promise((resolve) => this.client.on('error', (error) => resolve((this.fault = error.message))));
     const store = storeClass({put: (index, bytes) => this.#put(index, bytes), get: (index) => this.#get(index, read)});
     const how = {announce: trackers, store, storeCacheSlots: 0, deselect: true, skipVerify: read !== undefined};
     this.torrent = this.client.add(torrent, how);
-    this.torrent.on('warning', () => {});
+    this.judge = new Judge(this.torrent);
   }
 
   get peers() {
@@ -59,23 +66,31 @@ export class Swarm {
 
   /** Asks for pieces, the first ones first. */
   async want(first, last) {
-    if (!this.torrent.ready) await new Promise((resolve) => this.torrent.once('ready', resolve));
-    this.torrent.select(first, last, 1);
+    for (let index = first; index <= last; index++) this.wanted.add(index);
+    const ready = new Promise((resolve) => this.torrent.once('ready', resolve));
+    if (!this.torrent.ready) await Promise.race([ready, this.failed]);
+    if (this.torrent.ready && this.fault === null) this.torrent.select(first, last, 1);
+  }
+
+  /** The pieces have been taken, or nobody wants them any more. */
+  unwant(first, last) {
+    for (let index = first; index <= last; index++) this.wanted.delete(index);
+    if (this.torrent.ready && this.fault === null && !this.client.destroyed) this.torrent.deselect(first, last);
+    this.#evict();
   }
 
   /** The piece once it is there, or null after so many ms without any. @returns {Promise<Uint8Array | null>} */
   async wait(index, ms) {
     const held = this.pieces.get(index);
     if (held) return held;
-    const there = new Promise((resolve) => this.waiting.set(index, resolve));
+    const those = this.waiting.get(index) ?? new Set();
+    this.waiting.set(index, those);
+    let mine = null;
+    const there = new Promise((resolve) => those.add((mine = resolve)));
     const piece = await Promise.race([there, later(ms), this.failed.then(() => null)]);
-    this.waiting.delete(index);
+    those.delete(mine);
+    if (those.size === 0) this.waiting.delete(index);
     return piece;
-  }
-
-  /** Lets go of pieces that have been taken. */
-  forget(first, last) {
-    for (let index = first; index <= last; index++) this.pieces.delete(index);
   }
 
   async close() {
@@ -85,7 +100,19 @@ export class Swarm {
 
   #put(index, bytes) {
     this.pieces.set(index, bytes);
-    this.waiting.get(index)?.(bytes);
+    this.judge?.right(index);
+    for (const resolve of this.waiting.get(index) ?? []) resolve(bytes);
+    this.#evict();
+  }
+
+  /** Lets go of what nobody wants, the oldest first, beyond what may stay. */
+  #evict() {
+    let spare = 0;
+    for (const [index, bytes] of [...this.pieces].reverse()) {
+      if (this.wanted.has(index)) continue;
+      spare += bytes.length;
+      if (spare > SPARE_BYTES) this.pieces.delete(index);
+    }
   }
 
   async #get(index, read) {

@@ -145,8 +145,10 @@ export async function refreshStored() {
 }
 
 /** A torrent is stored under its hash alone, whatever else its link says. */
+const hashOf = (source) => /^magnet:.*urn:btih:([0-9a-f]{40})/i.exec(source)?.[1].toLowerCase();
+
 const isOf = (model, source) =>
-  model.source === source || (/^magnet:/i.test(model.source) && source.toLowerCase().startsWith(model.source));
+  model.source === source || (hashOf(source) && hashOf(model.source) === hashOf(source));
 
 /** The complete stored model of this source, or null. */
 export async function findStored(source) {

@@ -2,6 +2,7 @@
 import {app} from './app.js';
 import {$} from './dom.js';
 import {bytes} from './format.js';
+import {loadedSource, reload} from './loading.js';
 import * as notices from './notices.js';
 import * as settings from './settings.js';
 
@@ -25,7 +26,7 @@ function show() {
 async function change() {
   const on = $('seed').checked;
   settings.set('seed', on);
-  if (!app.tern?.torrent) return;
+  if (!app.tern?.torrent) return on && /^magnet:/i.test(loadedSource()) ? reload() : undefined;
   await app.tern.setSeeding(on).catch((error) => {
     $('seed').checked = false;
     settings.set('seed', false);

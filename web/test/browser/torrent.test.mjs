@@ -1,7 +1,7 @@
 /** Packages by BitTorrent in Chromium: web seeds, and peers that are other pages, honest or not. On the CPU. */
 import assert from 'node:assert/strict';
 import {join} from 'node:path';
-import {after, before, describe, test} from 'node:test';
+import {after, afterEach, before, describe, test} from 'node:test';
 import {serve} from '../support/server.mjs';
 import {SITE, WEB, launch, missing, ready, says, watchedPage} from './browser.mjs';
 import {libraryFiles, typed} from './library.mjs';
@@ -80,6 +80,8 @@ describe('packages by BitTorrent in Chromium', {skip: missing()}, () => {
     for (const each of [site, seeds, tracker]) await each?.close();
   });
 
+  afterEach(() => Promise.all(browser.contexts().map((context) => context.close())));
+
   /** A page with storage of its own. */
   async function open() {
     served = true;
@@ -89,7 +91,6 @@ describe('packages by BitTorrent in Chromium', {skip: missing()}, () => {
   }
 
   const withoutSeeds = (magnet) => magnet.replace(/&ws=[^&]*/g, '');
-  const close = (...pages) => Promise.all(pages.map((page) => page.context().close()));
 
   test('a web seed alone gives all of it, and what is stored needs nobody', async () => {
     const page = await open();
@@ -101,7 +102,6 @@ describe('packages by BitTorrent in Chromium', {skip: missing()}, () => {
     await page.reload();
     const again = await page.evaluate(loadThere, {source: withoutSeeds(stories.magnet)});
     assert.equal(again.text, said, again.message);
-    await close(page);
   });
 
   test('pages give each other what they have stored', async () => {
@@ -117,23 +117,32 @@ describe('packages by BitTorrent in Chromium', {skip: missing()}, () => {
     assert.ok(given > 2e6, `${given}`);
     await giver.evaluate(() => globalThis.tern.setSeeding(false));
     assert.equal(await giver.evaluate(() => globalThis.tern.torrent.seeding), false);
-    await close(giver, taker);
   });
+
+  /** A page that gives the model, with so many bytes a second. */
+  async function giverOf(rate = Infinity) {
+    const giver = await open();
+    const {torrent, message} = await giver.evaluate(loadThere, {source: stories.magnet, options: {seed: true}});
+    assert.ok(torrent?.seeding, message);
+    if (rate < Infinity)
+      await giver.evaluate((bytes) => globalThis.tern.swarm.seeding.client.throttleUpload(bytes), rate);
+    return giver;
+  }
+
+  const uploadedBy = (giver) => giver.evaluate(() => globalThis.tern.torrent.uploaded);
 
   test('a peer that leaves in the middle, or is slow, is one that a web seed stands in for', async () => {
     for (const [rate, leaves] of [
       [400e3, true],
       [30e3, false],
     ]) {
-      const [giver, taker] = [await open(), await open()];
-      await giver.evaluate(loadThere, {source: stories.magnet, options: {seed: true}});
-      await giver.evaluate((bytes) => globalThis.tern.swarm.seeding.client.throttleUpload(bytes), rate);
+      const [giver, taker] = [await giverOf(rate), await open()];
       const taking = taker.evaluate(loadThere, {source: stories.magnet});
-      if (leaves) await new Promise((later) => setTimeout(later, 4000)).then(() => close(giver));
+      while (leaves && (await uploadedBy(giver)) < 200e3) await giver.waitForTimeout(50);
+      if (leaves) await giver.context().close();
       const {text: said, torrent, message} = await taking;
       assert.match(said ?? message, text);
-      assert.ok(torrent.fromWebSeeds > 0, JSON.stringify(torrent));
-      await close(...(leaves ? [taker] : [giver, taker]));
+      assert.ok(torrent.fromWebSeeds > 0 && torrent.fromPeers > 0, JSON.stringify(torrent));
     }
   });
 
@@ -143,7 +152,21 @@ describe('packages by BitTorrent in Chromium', {skip: missing()}, () => {
     const {text: said, torrent, message} = await taker.evaluate(loadThere, {bytes: [...stories.torrent]});
     assert.match(said ?? message, text);
     assert.equal(torrent.fromPeers, 0);
-    await close(liar, taker);
+    const told = await liar.evaluate(() => globalThis.client.torrents[0].uploaded);
+    assert.ok(told > 0, 'the liar was not asked');
+  });
+
+  test('a swarm of five without a web seed: one lies, one leaves, one is slow, one has it', async () => {
+    const givers = [await giverOf(2e6), await giverOf(30e3), await giverOf(100e3)];
+    const [liar, taker] = [await open(), await open()];
+    await liar.evaluate(lieThere, {torrent: [...stories.torrent], tracker: tracker.url, byte: 9});
+    served = false;
+    const taking = taker.evaluate(loadThere, {source: withoutSeeds(stories.magnet)});
+    while ((await uploadedBy(givers[2])) === 0) await taker.waitForTimeout(50);
+    await givers.pop().context().close();
+    const {text: said, torrent, message} = await taking;
+    assert.match(said ?? message, text);
+    assert.ok(torrent.fromPeers > 2.7e6 && torrent.fromWebSeeds === 0, JSON.stringify(torrent));
   });
 
   test('two packages of one name are two', async () => {
@@ -152,7 +175,6 @@ describe('packages by BitTorrent in Chromium', {skip: missing()}, () => {
     const two = await page.evaluate(loadThere, {source: other.magnet});
     assert.ok(one.text && two.text && one.text !== two.text, `${one.message} ${two.message}`);
     assert.notEqual(one.id, two.id);
-    await close(page);
   });
 
   test('the page takes a magnet link, and a switch gives the model to others', async () => {
@@ -175,7 +197,6 @@ describe('packages by BitTorrent in Chromium', {skip: missing()}, () => {
     await page.uncheck('#seed');
     await says(page, '#torrent-line', /web seeds$/);
     assert.deepEqual(page.seen.errors, []);
-    await page.context().close();
     await server.close();
   });
 
@@ -197,6 +218,5 @@ describe('packages by BitTorrent in Chromium', {skip: missing()}, () => {
     const {text: said, notices} = await page.evaluate(loadThere, {source: stories.magnet, options});
     assert.match(said, text);
     assert.deepEqual(notices, ['UNSUPPORTED']);
-    await close(page);
   });
 });

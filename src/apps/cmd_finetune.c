@@ -52,6 +52,7 @@ static const tern_flag_group finetune_groups[] = {{"Files", tern_flags_train_dat
                                                   {"Memory", tern_flags_train_memory},
                                                   {"Quality", tern_flags_train_quality},
                                                   {"Power", tern_flags_train_power, true},
+                                                  {"Several processes (mpirun)", tern_flags_train_ranks, true},
                                                   {"Device", tern_flags_device},
                                                   {"CPU", tern_flags_cpu},
                                                   {0}};
@@ -92,6 +93,7 @@ static const tern_flag_group train_groups[] = {{"The model", model_flags},
                                                {"Memory", tern_flags_train_memory},
                                                {"Quality", tern_flags_train_quality},
                                                {"Power", tern_flags_train_power, true},
+                                               {"Several processes (mpirun)", tern_flags_train_ranks, true},
                                                {"Device", tern_flags_device},
                                                {"CPU", tern_flags_cpu},
                                                {0}};

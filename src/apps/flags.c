@@ -33,8 +33,10 @@ const tern_flag tern_flags_device[] = {
 };
 
 const tern_flag tern_flags_ranks[] = {
+    {"tp", 0, TERN_FLAG_U32, "N", FIELD(n_tp), 1, TERN_MAX_RANKS,
+     "A part of every matrix for each of N processes of this machine, which are started by themselves"},
     {"pp", 0, TERN_FLAG_U32, "N", FIELD(stages), 1, TERN_MAX_RANKS,
-     "The layers in N stages, each for as many processes, instead of a part of every layer for each"},
+     "The layers in N stages, each for a process, or for the N of --tp or as many of those of mpirun"},
     {0},
 };
 

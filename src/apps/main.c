@@ -77,7 +77,8 @@ static int run_command(const tern_command *command, int n, char **words)
         code = EXIT_OK;
     } else {
         if (options.backend && strcmp(options.backend, "auto") == 0) options.backend = tern_backend_auto();
-        tern_status status = tern_app_join(command, &err);
+        tern_status status = tern_app_start(command, &options, n, words, &err);
+        if (status == TERN_OK) status = tern_app_join(command, &err);
         if (status == TERN_OK) status = tern_app_run_ranked(command, &options, &err);
         tern_status flushed = status == TERN_OK ? tern_app_flush(&err) : status;
         code = report(command, flushed, &err);

@@ -89,6 +89,7 @@ typedef struct tern_options {
     /* looking at a model */
     const char *tp, *pp; /* "0/4": of rank 0, or stage 0, of 4 */
     uint32_t stages;     /* of layers, for several processes; 0: 1 */
+    uint32_t n_tp, gpus; /* processes that share each matrix; that train together; 0: 1, or as mpirun has it */
     bool graph, memory, show_ids, decode, hidden;
     const char *ids, *against, *kl_base, *save_logits;
     const char *pooling;

@@ -21,7 +21,7 @@ static uint32_t number_of(const char *const *names)
     return 0;
 }
 
-static uint32_t started(void)
+uint32_t tern_app_started(void)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", NULL};
     return number_of(names);
@@ -35,10 +35,10 @@ static uint32_t started_here(void)
 
 tern_status tern_app_join(const tern_command *command, tern_error *err)
 {
-    if (started() < 2) return TERN_OK;
+    if (tern_app_started() < 2) return TERN_OK;
     if (!command->ranks)
-        return tern_fail(err, TERN_UNSUPPORTED, "%u processes found, started by mpirun: tern %s is for one", started(),
-                         command->name);
+        return tern_fail(err, TERN_UNSUPPORTED, "%u processes found, started by mpirun: tern %s is for one",
+                         tern_app_started(), command->name);
     together = command->ranks == TERN_RANKED_TOGETHER;
     return tern_ranks_open(&ranks, err);
 }

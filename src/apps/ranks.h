@@ -4,12 +4,20 @@
 
 #include "apps/app.h"
 
+/* Starts the processes that --tp, --pp or --gpus ask for, by mpirun with the same words; this one becomes that then,
+ * and does not come back. Nothing where they ask for none, or mpirun has started them. `words`: what follows the
+ * command's name. Errors: INVALID_ARGUMENT (others than mpirun has started; --gpus on the CPU), UNSUPPORTED (no
+ * mpirun). */
+tern_status tern_app_start(const tern_command *command, const tern_options *options, int n_words, char **words,
+                           tern_error *err);
 /* Joins the others, where mpirun has started several of this program (by the environment that it leaves). Errors:
  * UNSUPPORTED (no module for MPI; a command for one process). */
 tern_status tern_app_join(const tern_command *command, tern_error *err);
 /* Runs the command: as rank 0, or alone, its own function; as another rank the same where all run it together, else
  * what rank 0 does with its engine. */
 tern_status tern_app_run_ranked(const tern_command *command, const tern_options *options, tern_error *err);
+/* Processes that mpirun has started; 0: it has started none. */
+uint32_t tern_app_started(void);
 /* NULL: this process is alone, and the first. */
 tern_ranks *tern_app_ranks(void);
 bool tern_app_is_first(void);

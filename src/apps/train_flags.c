@@ -39,6 +39,12 @@ const tern_flag tern_flags_train_data[] = {
     {0},
 };
 
+const tern_flag tern_flags_train_ranks[] = {
+    {"gpus", 0, TERN_FLAG_U32, "N", FIELD(gpus), 1, TERN_MAX_RANKS,
+     "Trains on N GPUs of this machine, each in a process that is started by itself"},
+    {0},
+};
+
 const tern_flag tern_flags_train_lora[] = {
     {"lora", 0, TERN_FLAG_U32, "R", TRAINING(lora_rank), 1, 4096,
      "Trains adapters of rank R beside frozen weights instead of all weights"},

@@ -5,8 +5,9 @@
 #include "apps/args.h"
 #include "base/bytes.h"
 
-extern const tern_flag tern_flags_train_data[], tern_flags_train_lora[], tern_flags_train_length[],
-    tern_flags_train_optimizer[], tern_flags_train_memory[], tern_flags_train_quality[], tern_flags_train_power[];
+extern const tern_flag tern_flags_train_data[], tern_flags_train_lora[], tern_flags_train_ranks[],
+    tern_flags_train_length[], tern_flags_train_optimizer[], tern_flags_train_memory[], tern_flags_train_quality[],
+    tern_flags_train_power[];
 
 /* What the words of flags were turned into; zero-initialised. */
 typedef struct tern_train_words {

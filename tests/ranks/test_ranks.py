@@ -199,6 +199,17 @@ def other_file(folder, *more):
     expect(done.returncode != 0 and "rank 1 has another file" in said, f"another file: {done.returncode}, {said}")
 
 
+def started_by_itself():
+    """--tp and --pp start the processes that they ask for: the text of one."""
+    words = ("run", "-m", MODEL, "-p", "Once upon a time", "-n", "12", "--temp", "0")
+    _, one, _ = ranks.run(1, *words)
+    for more, n in ((("--tp", "2"), 2), (("--pp", "2"), 2), (("--tp", "2", "--pp", "2"), 4)):
+        code, out, said = ranks.run(1, *words, *more, "--json")
+        expect(code == 0, f"{more}: {code}, {said}")
+        found = json.loads(out)
+        expect(len(found["ranks"]) == n and (found["prompt"] + found["text"]).strip() == one.decode().strip(), f"{more}: {found}")
+
+
 def refusals():
     for words, says in ((("convert", MODEL, "-o", os.devnull), "is for one"),
                         (("run", "-m", MODEL, "-p", "a", "--pp", "3"), "3 stages of 2 processes"),
@@ -209,8 +220,12 @@ def refusals():
     for text in ("4/4", "0/17", "-1/2", "1", "0/", "/2", "0/2/3"):
         code, _, said = ranks.run(1, "inspect", MODEL, "--graph", "--tp", text)
         expect(code != 0 and "RANK/N" in said, f"--tp {text}: {code}, {said}")
-    code, _, said = ranks.run(1, "run", "-m", MODEL, "-p", "a", "--pp", "2")
-    expect(code != 0 and "mpirun -n 2" in said, f"2 stages in one process: {code}, {said}")
+    code, _, said = ranks.run(3, "run", "-m", MODEL, "-p", "a", "--tp", "2")
+    expect(code != 0 and "3 processes found" in said and "2 expected" in said, f"3 for --tp 2: {code}, {said}")
+    code, _, said = ranks.run(1, "finetune", "-m", MODEL, "--data", __file__, "-o", os.devnull, "--gpus", "2", "--backend", "cpu")
+    expect(code != 0 and "--gpus 2 on the CPU" in said, f"two GPUs that are none: {code}, {said}")
+    done = subprocess.run([TERN, "run", "-m", MODEL, "-p", "a", "--tp", "2"], env={"PATH": os.devnull}, capture_output=True)
+    expect(done.returncode != 0 and b"mpirun" in done.stderr, f"no mpirun: {done.returncode}, {done.stderr}")
     code, _, said = ranks.run(9, "run", "-m", MODEL, "-p", "a", "--pp", "9")
     expect(code != 0 and "9 stages for a model of 8 layers" in said, f"9 stages: {code}, {said}")
     code, _, said = ranks.run(5, "run", "-m", MODEL, "-p", "a")
@@ -228,6 +243,7 @@ def main():
     stages_read()
     plan()
     slices()
+    started_by_itself()
     refusals()
     endless = ("run", "-m", MODEL, "--greedy", "--ignore-eos", "--context-shift", "-n", "16777216", "-p", "Tom")
     ranks.broken(endless, 3, 2, signal.SIGKILL, "rank 2")

@@ -71,7 +71,7 @@ export class Tern {
       });
       throwIfAborted(signal, 'loading');
       tern = new Tern(link, about, notices, torrent);
-      await (seed ? torrent?.seed?.(tern.storedAs) : torrent?.stop?.());
+      if (torrent?.seed) await settle(torrent, tern.storedAs, seed, notice);
       if (lost !== null) tern.lose(lost);
       return tern;
     } catch (error) {
@@ -194,6 +194,15 @@ export class Tern {
     await this.swarm?.stop?.();
     await this.link.close();
   }
+}
+
+/** What has come is given to others, or no peer is left; a model that cannot be given is loaded all the same. */
+async function settle(torrent, id, seed, notice) {
+  if (!seed) return torrent.stop();
+  return torrent.seed(id).catch(async (error) => {
+    await torrent.stop();
+    notice({code: error.code ?? 'INTERNAL', message: `${error.message}; it is not given to others`});
+  });
 }
 
 /** A copy that is stored whole needs nobody, but to give it to others. */

@@ -17,7 +17,6 @@ const TORRENT = 'package.torrent';
 const MOST_BYTES = 64 << 20;
 const METADATA_MS = 30000;
 
-
 /** What a stored copy is called: by the torrent's hash, whatever link it was. */
 const keyOf = (infoHash) => `magnet:?xt=urn:btih:${infoHash}`;
 
@@ -77,17 +76,14 @@ class Opening {
     const faults = [];
     for (const seed of magnet.name ? magnet.webSeeds : []) {
       const url = `${seed.replace(/\/?$/, '/')}${encodeURIComponent(magnet.name)}/${TORRENT}`;
-      const bytes = await this.#fetched(url).catch((error) => void faults.push(error.message));
-      const meta = bytes && (await readMetainfo(bytes, url));
-      if (meta?.infoHash === magnet.infoHash) return {bytes, meta: {...meta, ...also(meta, magnet)}};
-      if (meta) faults.push(`${url} is another torrent, ${meta.infoHash}`);
+      const found = await this.#ofFile(url).catch((error) => void faults.push(error.message));
+      if (found?.meta.infoHash === magnet.infoHash) return joined(found, magnet);
+      if (found) faults.push(`${url} is another torrent, ${found.meta.infoHash}`);
+      throwIfAborted(this.options.signal, 'loading');
     }
     this.swarm = await this.#swarm(link, magnet.trackers, magnet.webSeeds);
     const bytes = await this.swarm?.metadata(METADATA_MS);
-    if (bytes) {
-      const meta = await readMetainfo(bytes, magnet.infoHash);
-      return {bytes, meta: {...meta, ...also(meta, magnet)}};
-    }
+    if (bytes) return joined({bytes, meta: await readMetainfo(bytes, magnet.infoHash)}, magnet);
     const asked = faults.length ? `; ${faults.join('; ')}` : '';
     throw new TernError('NETWORK', `nobody gives the torrent of ${magnet.name ?? magnet.infoHash}${asked}`);
   }
@@ -106,11 +102,12 @@ class Opening {
   }
 }
 
-/** What a magnet link says besides. */
-const also = (meta, magnet) => ({
-  trackers: [...new Set([...magnet.trackers, ...meta.trackers])],
-  webSeeds: [...new Set([...magnet.webSeeds, ...meta.webSeeds])]
-});
+/** With what the magnet link says besides. */
+function joined({bytes, meta}, magnet) {
+  const trackers = [...new Set([...magnet.trackers, ...meta.trackers])];
+  const webSeeds = [...new Set([...magnet.webSeeds, ...meta.webSeeds])];
+  return {bytes, meta: {...meta, trackers, webSeeds}};
+}
 
 export class Torrent {
   constructor(parts) {

@@ -213,6 +213,9 @@ describe('packages by BitTorrent in Chromium', {skip: missing()}, () => {
     await fail({source: nobody}, 'UNSUPPORTED', /neither a web seed nor a tracker/);
     const wrong = stories.magnet.replace(/btih:[0-9a-f]{40}/, `btih:${'0'.repeat(40)}`).replace(/&tr=[^&]*/g, '');
     await fail({source: wrong}, 'NETWORK', /is another torrent/);
+    const kept = await page.evaluate(loadThere, {source: stories.magnet, options: {seed: true, store: false}});
+    assert.match(kept.text ?? kept.message, text);
+    assert.deepEqual([kept.notices, kept.torrent.seeding], [['NO_STORAGE'], false]);
     const options = {webtorrent: '/nothing.js'};
     await fail({source: withoutSeeds(stories.magnet), options}, 'UNSUPPORTED', /WebTorrent.*cannot be loaded/);
     const {text: said, notices} = await page.evaluate(loadThere, {source: stories.magnet, options});

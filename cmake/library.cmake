@@ -14,7 +14,7 @@ file(GLOB_RECURSE TERN_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
 list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/(apps|hub|serve|web)/")
 list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/ranks/mpi\\.c$")
 if(EMSCRIPTEN)
-  list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/ranks/")
+  list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/(ranks/|base/module\\.c$)")
 else()
   list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/backend/webgpu/")
 endif()
@@ -95,7 +95,22 @@ add_custom_command(OUTPUT build_mark.c
     -P ${PROJECT_SOURCE_DIR}/cmake/build-mark.cmake
   DEPENDS ${TERN_MARKED} cmake/build-mark.cmake cmake/library.cmake cmake/flags.cmake VERBATIM)
 
-add_library(tern_objects OBJECT ${TERN_SOURCES} ${PROJECT_BINARY_DIR}/build_mark.c)
+# The mark of the headers that modules and the program share; both are compiled with it.
+file(GLOB_RECURSE TERN_BORDER CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ranks/*.h ${PROJECT_SOURCE_DIR}/src/hub/torrent/*.h
+  ${PROJECT_SOURCE_DIR}/src/base/*.h ${PROJECT_SOURCE_DIR}/include/*.h)
+add_custom_command(OUTPUT module_mark.c
+  COMMAND ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR} -DOUT=${PROJECT_BINARY_DIR}/module_mark.c
+    -DVERSION=${PROJECT_VERSION} -P ${PROJECT_SOURCE_DIR}/cmake/module-mark.cmake
+  DEPENDS ${TERN_BORDER} cmake/module-mark.cmake VERBATIM)
+add_custom_target(module_mark DEPENDS ${PROJECT_BINARY_DIR}/module_mark.c)
+function(tern_mark_module target)
+  target_sources(${target} PRIVATE ${PROJECT_BINARY_DIR}/module_mark.c)
+  target_compile_definitions(${target} PRIVATE TERN_MODULE)
+  add_dependencies(${target} module_mark)
+endfunction()
+
+add_library(tern_objects OBJECT ${TERN_SOURCES} ${PROJECT_BINARY_DIR}/build_mark.c ${PROJECT_BINARY_DIR}/module_mark.c)
+add_dependencies(tern_objects module_mark)
 if(TERN_CUDA_OBJECTS)
   target_link_libraries(tern_objects PUBLIC tern_cuda_runtime)
 endif()

@@ -236,6 +236,21 @@ foreach(folder ${folders})
   tern_test_program(${folder})
 endforeach()
 
+if(TARGET test_base AND NOT EMSCRIPTEN) # what base.module opens
+  string(REPEAT "0" 300 long)
+  foreach(mark same other=0.0.9-0123456789ab unmarked long=${long})
+    string(REGEX MATCH "^[a-z]*" name ${mark})
+    add_library(test_module_${name} MODULE EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/base/modules/module.c)
+    set_target_properties(test_module_${name} PROPERTIES PREFIX "" OUTPUT_NAME test-module-${name})
+    if(name STREQUAL same)
+      tern_mark_module(test_module_same)
+    elseif(mark MATCHES "=(.*)")
+      target_compile_definitions(test_module_${name} PRIVATE TEST_MARK="${CMAKE_MATCH_1}")
+    endif()
+    add_dependencies(test_base test_module_${name})
+  endforeach()
+endif()
+
 if(NOT EMSCRIPTEN) # what the tests of tests/interop, under Node, ask of Tern
   add_executable(interop_peer EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/interop/peer.c)
   target_link_libraries(interop_peer PRIVATE tern_static)

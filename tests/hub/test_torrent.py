@@ -13,7 +13,9 @@ import tempfile
 import unittest
 import urllib.parse
 
-from torrent_tools import Peer, WebSeed, decode, encode, file_root, piece_layer, stream, version_1  # noqa: F401
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from modules import other_mark  # noqa: E402
+from torrent_tools import Peer, WebSeed, decode, encode, file_root, piece_layer, stream, version_1  # noqa: E402, F401
 
 TERN = os.path.abspath(sys.argv.pop(1))
 MODEL = os.path.abspath(sys.argv.pop(1))
@@ -404,6 +406,15 @@ class Torrents(unittest.TestCase):
         self.assertFalse(os.path.exists(out))
         self.tern("package", MODEL, "-o", out, program=tern)
         self.tern("list", program=tern)
+
+    def test_a_module_of_another_build(self):
+        alone = os.path.join(self.folder, "bin")
+        os.mkdir(alone)
+        shutil.copy(TERN, alone)
+        module = os.path.join(alone, "tern-torrent.so")
+        mark, other = other_mark(os.path.join(os.path.dirname(TERN), "tern-torrent.so"), module)
+        self.tern("pull", "magnet:?xt=urn:btih:" + "1" * 40, program=os.path.join(alone, "tern"), code=1)
+        self.assertIn(f"{module} belongs to another build of Tern: {other} found, {mark} expected", self.said)
 
 
 if __name__ == "__main__":

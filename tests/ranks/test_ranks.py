@@ -11,7 +11,9 @@ import subprocess
 import sys
 import tempfile
 
-from processes import LIMIT, Ranks, expect
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from modules import other_mark  # noqa: E402
+from processes import LIMIT, Ranks, expect  # noqa: E402
 
 MPIRUN, TERN, MODEL, FIXTURES = sys.argv[1:5]
 RANKS = (2, 3, 4)
@@ -232,6 +234,17 @@ def refusals():
     expect(code != 0 and "5 ranks" in said, f"5 ranks of 4 heads: {code}, {said}")
 
 
+def module_of_another_build(folder):
+    """It is known before anything of it is called."""
+    os.mkdir(folder)
+    shutil.copy(TERN, folder)
+    module = os.path.join(folder, "tern-mpi.so")
+    mark, other = other_mark(os.path.join(os.path.dirname(TERN), "tern-mpi.so"), module)
+    code, _, said = Ranks(MPIRUN, os.path.join(folder, "tern")).run(2, "run", "-m", MODEL, "-p", "a")
+    expect(code != 0 and f"{module} belongs to another build of Tern: {other} found, {mark} expected" in said,
+           f"a module of another build: {code}, {said}")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         same_results(folder)
@@ -239,6 +252,7 @@ def main():
         sessions(folder)
         other_file(os.path.join(folder, "other"))
         other_file(os.path.join(folder, "other-stage"), "--pp", "2")
+        module_of_another_build(os.path.join(folder, "bin"))
     weights_read()
     stages_read()
     plan()

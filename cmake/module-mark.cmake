@@ -1,0 +1,36 @@
+# Writes OUT, a C file with the mark by which a program knows the modules that were built with it: the version, and a sum
+# of the headers below ROOT that say what crosses the border between them, with all that they include.
+cmake_policy(VERSION 3.25)
+set(found "")
+set(left src/ranks/ranks.h src/hub/torrent/engine.h)
+while(left)
+  list(POP_FRONT left file)
+  if(file IN_LIST found)
+    continue()
+  endif()
+  list(APPEND found ${file})
+  file(STRINGS ${ROOT}/${file} lines REGEX "^#include \"")
+  foreach(line ${lines})
+    string(REGEX REPLACE "^#include \"([^\"]*)\".*" "\\1" name "${line}")
+    foreach(folder src include)
+      if(EXISTS ${ROOT}/${folder}/${name})
+        list(APPEND left ${folder}/${name})
+      endif()
+    endforeach()
+  endforeach()
+endwhile()
+list(SORT found)
+set(all "")
+foreach(file ${found})
+  file(SHA256 ${ROOT}/${file} sum)
+  string(APPEND all "${sum}\n")
+endforeach()
+string(SHA256 mark "${all}")
+string(SUBSTRING ${mark} 0 12 mark)
+file(CONFIGURE OUTPUT ${OUT} @ONLY CONTENT "/* Made by cmake/module-mark.cmake. */
+extern const char tern_module_mark[];
+#if defined(TERN_MODULE)
+__attribute__((visibility(\"default\")))
+#endif
+const char tern_module_mark[] = \"@VERSION@-@mark@\";
+")

@@ -2,9 +2,12 @@
 
 import {TernError} from './errors.js';
 
+export const MANIFEST_BYTES = 16 << 20;
 /** No shard is larger, but those of experts. */
 export const SHARD_BYTES = 64 << 20;
-const EXPERT_BYTES = 1 << 30;
+export const EXPERT_BYTES = 1 << 30;
+/** Names of shards, which stay inside the package's folder. */
+export const FILE_NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/;
 
 /**
  * @typedef {{file: string, bytes: number, sha256: string, place: number, expert: string | null}} Shard `place`: among
@@ -73,7 +76,7 @@ function parse(text, where) {
 function checkShard(shard, where) {
   const {file, bytes, sha256, type} = shard ?? {};
   const most = type === 'expert' ? EXPERT_BYTES : SHARD_BYTES;
-  if (typeof file !== 'string' || !/^[A-Za-z0-9_-][A-Za-z0-9._-]*$/.test(file)) {
+  if (typeof file !== 'string' || !FILE_NAME.test(file)) {
     throw malformed(where, `"file" is ${JSON.stringify(file)}, expected the name of a file beside the manifest`);
   }
   if (!Number.isInteger(bytes) || bytes < 1 || bytes > most) {

@@ -26,7 +26,8 @@ export async function openModel(source, options = {}) {
   const address = addressOf(source);
   const store = await storeFor(address, options, onNotice);
   if (!store) return readerOf(await openSource(source, options), null, {...options, onNotice}, () => {});
-  return openWithStore(source, address, await idOf(address.name, address.key), store, {...options, onNotice});
+  const id = await idOf(address.name, address.identity ?? address.key);
+  return openWithStore(source, address, id, store, {...options, onNotice});
 }
 
 const isStored = (source) => typeof source === 'object' && source !== null && Object.hasOwn(source, 'stored');

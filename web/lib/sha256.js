@@ -8,7 +8,8 @@ export async function sha256(bytes) {
   return subtle ? hex(new Uint8Array(await subtle.digest('SHA-256', bytes))) : sha256Plain(bytes);
 }
 
-function hex(bytes) {
+/** @param {Uint8Array} bytes */
+export function hex(bytes) {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 

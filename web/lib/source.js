@@ -6,8 +6,9 @@
  *   at?: number, read(from: number, into: Uint8Array, options?: object): Promise<void>}} Chunk `at`: of an expert,
  *   where it is stored
  * @typedef {{kind: 'url' | 'package' | 'file' | 'package of files' | 'torrent', key: string, name: string,
- *   local: boolean, storable: boolean}} Address `key` names the source; `storable`: it can be fetched again under that
- *   name; `local`: its bytes are on this machine already.
+ *   local: boolean, storable: boolean, identity?: string}} Address `key` names the source; `storable`: it can be
+ *   fetched again under that name; `local`: its bytes are on this machine already; `identity`: what it is stored by,
+ *   where several keys mean the same
  * @typedef {{name: string, bytes: number}} Part of a file that is split
  * @typedef {Address & {size: number, version: Record<string, string | number | null>, chunks: Chunk[],
  *   manifest: string | null, parts: Part[] | null, lanes: number, close(): Promise<void>, ordered?: number,
@@ -20,19 +21,17 @@ import {TernError} from './errors.js';
 import {HttpFile} from './http.js';
 import {hubUrl, isHub, parseHub} from './hub.js';
 import {mapInLanes} from './lanes.js';
-import {readManifest} from './manifest.js';
+import {MANIFEST_BYTES, readManifest} from './manifest.js';
 import {blobsNow, pathsNow, urlsNow} from './now.js';
 import {aboutPart, firstPart, inOrder, partPaths, partUrls, wholeName} from './parts.js';
 import {importUnderNode, isNode} from './platform.js';
 import {sha256} from './sha256.js';
+import {isFile} from './torrent/source.js';
 
 /** Of files that have no shards of their own. */
 export const CHUNK_BYTES = 8 << 20;
 /** Requests to a server at once. */
 export const WEB_LANES = 4;
-const MANIFEST_BYTES = 16 << 20;
-
-const isFile = (value) => typeof Blob !== 'undefined' && value instanceof Blob;
 
 /** What the source is called, without looking at it. @param {import('./index.js').Source} source @returns {Address} */
 export function addressOf(source) {
@@ -52,7 +51,14 @@ export function addressOf(source) {
 /** What the page has made of a torrent (torrent/torrent.js). */
 const isOfPage = (source) => typeof source?.torrent?.key === 'string';
 
-const addressOfTorrent = ({key, name}) => ({kind: 'torrent', key, name, local: false, storable: true});
+const addressOfTorrent = ({key, identity, name}) => ({
+  kind: 'torrent',
+  key,
+  identity,
+  name,
+  local: false,
+  storable: true,
+});
 
 function show(value) {
   if (value === '') return 'an empty string';

@@ -3,6 +3,8 @@
 import {TernError, throwIfAborted} from '../errors.js';
 import {HttpFile} from '../http.js';
 import {sha1} from '../sha1.js';
+import {hex} from '../sha256.js';
+import {folderOn} from './metainfo.js';
 
 /**
  * Peers that bring nothing for `stallMs`, or in `trialMs` fewer than `leastRate` bytes a ms, are not asked for `slowMs`
@@ -21,7 +23,7 @@ export class TorrentFiles {
     Object.assign(this, {meta, swarm, http, ...PATIENCE, ...patience});
     /** Why no peers are asked any more. */
     this.fault = null;
-    this.seeds = meta.webSeeds.map((url) => new URL(`${encodeURIComponent(meta.name)}/`, slashed(url)).href);
+    this.seeds = meta.webSeeds.map((url) => folderOn(url, meta.name));
     /** Until then web seeds come first: peers were slow. */
     this.slowUntil = 0;
     /** How long peers have been waited for, and for how many bytes. */
@@ -135,8 +137,7 @@ export class TorrentFiles {
 
   /** A file's last piece ends with zeros, where another file follows it. */
   async #isRight(index, bytes) {
-    const sum = this.meta.sums.subarray(index * 20, index * 20 + 20);
-    const expected = Array.from(sum, (byte) => byte.toString(16).padStart(2, '0')).join('');
+    const expected = hex(this.meta.sums.subarray(index * 20, index * 20 + 20));
     if ((await sha1(bytes)) === expected) return true;
     if (bytes.length === this.meta.pieceBytes) return false;
     const filled = new Uint8Array(this.meta.pieceBytes);
@@ -152,5 +153,3 @@ export class TorrentFiles {
     return new TernError('NETWORK', `${name}: nobody gives piece ${index} of ${file.name}: ${peers}; ${seeds}`);
   }
 }
-
-const slashed = (url) => (url.endsWith('/') ? url : `${url}/`);

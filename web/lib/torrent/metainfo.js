@@ -4,14 +4,13 @@
  */
 
 import {TernError} from '../errors.js';
+import {EXPERT_BYTES, FILE_NAME, MANIFEST_BYTES} from '../manifest.js';
 import {sha1} from '../sha1.js';
 import {decode} from './bencode.js';
 
 const MANIFEST = 'manifest.json';
 const SUM_BYTES = 20;
 const MOST_PIECE = 64 << 20;
-const MOST_BYTES = {manifest: 16 << 20, shard: 1 << 30};
-const FILE_NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/;
 
 /**
  * @typedef {{name: string, bytes: number, first: number}} TorrentFile `first`: its first piece; it begins there
@@ -59,8 +58,8 @@ function readFiles(list, pieceBytes, where) {
     const file = dictionary(entry, where, 'an entry of "files"');
     const bytes = file.get('length');
     const path = file.get('path');
-    if (!Number.isSafeInteger(bytes) || bytes < 0 || bytes > MOST_BYTES.shard)
-      throw malformed(where, `a file has ${bytes} bytes, expected at most ${MOST_BYTES.shard}`);
+    if (!Number.isSafeInteger(bytes) || bytes < 0 || bytes > EXPERT_BYTES)
+      throw malformed(where, `a file has ${bytes} bytes, expected at most ${EXPERT_BYTES}`);
     if (!Array.isArray(path)) throw malformed(where, 'a file has no path');
     if (!isFiller(file)) {
       const name = path.length === 1 ? fileName(path[0], where) : null;
@@ -73,8 +72,8 @@ function readFiles(list, pieceBytes, where) {
   const empty = [...named.values()].find(({bytes}) => bytes === 0);
   if (empty) throw malformed(where, `${empty.name} is empty`);
   if (!named.has(MANIFEST)) throw malformed(where, `it is no package of Tern: it has no ${MANIFEST}`);
-  if (named.get(MANIFEST).bytes > MOST_BYTES.manifest)
-    throw malformed(where, `${MANIFEST} has more than ${MOST_BYTES.manifest} bytes`);
+  if (named.get(MANIFEST).bytes > MANIFEST_BYTES)
+    throw malformed(where, `${MANIFEST} has more than ${MANIFEST_BYTES} bytes`);
   return {named, pieces: Math.ceil(at / pieceBytes)};
 }
 
@@ -109,6 +108,9 @@ export function magnetOf({infoHash, name, trackers, webSeeds}) {
   const dn = `&dn=${encodeURIComponent(name)}`;
   return `magnet:?xt=urn:btih:${infoHash}${dn}${list('tr', trackers)}${list('ws', webSeeds)}`;
 }
+
+/** Where the package's files are on a web seed. @param {string} seed @param {string} name */
+export const folderOn = (seed, name) => new URL(`${encodeURIComponent(name)}/`, seed.replace(/\/?$/, '/')).href;
 
 /** Pages reach no other trackers. */
 function addresses(list, scheme) {

@@ -102,7 +102,7 @@ export class Swarm {
     this.pieces.set(index, bytes);
     this.judge?.right(index);
     for (const resolve of this.waiting.get(index) ?? []) resolve(bytes);
-    this.#evict();
+    if (!this.wanted.has(index)) this.#evict();
   }
 
   /** Lets go of what nobody wants, the oldest first, beyond what may stay. */

@@ -8,7 +8,7 @@ import {TernError, errorToWire, throwIfAborted} from '../errors.js';
 import {readManifest} from '../manifest.js';
 import {openFile} from '../source.js';
 import {TorrentFiles} from './files.js';
-import {magnetOf, readMagnet, readMetainfo} from './metainfo.js';
+import {folderOn, magnetOf, readMagnet, readMetainfo} from './metainfo.js';
 import {isFile, isMagnet} from './source.js';
 import {Swarm, findWebTorrent} from './swarm.js';
 
@@ -17,8 +17,8 @@ const TORRENT = 'package.torrent';
 const MOST_BYTES = 64 << 20;
 const METADATA_MS = 30000;
 
-/** What a stored copy is called: by the torrent's hash, whatever link it was. */
-const keyOf = (infoHash) => `magnet:?xt=urn:btih:${infoHash}`;
+/** What a stored copy is found by, whatever link it was. */
+const identityOf = (infoHash) => `magnet:?xt=urn:btih:${infoHash}`;
 
 /**
  * @param {any} source a magnet link, or a .torrent as a URL or a File
@@ -75,7 +75,7 @@ class Opening {
     const magnet = readMagnet(link);
     const faults = [];
     for (const seed of magnet.name ? magnet.webSeeds : []) {
-      const url = `${seed.replace(/\/?$/, '/')}${encodeURIComponent(magnet.name)}/${TORRENT}`;
+      const url = new URL(TORRENT, folderOn(seed, magnet.name)).href;
       const found = await this.#ofFile(url).catch((error) => void faults.push(error.message));
       if (found?.meta.infoHash === magnet.infoHash) return joined(found, magnet);
       if (found) faults.push(`${url} is another torrent, ${found.meta.infoHash}`);
@@ -118,7 +118,7 @@ export class Torrent {
   get source() {
     const {meta, manifest} = this;
     const files = [...meta.files.values()].map(({name, bytes}) => ({name, bytes}));
-    return {torrent: {key: keyOf(meta.infoHash), name: meta.name, files, manifest}};
+    return {torrent: {key: magnetOf(meta), identity: identityOf(meta.infoHash), name: meta.name, files, manifest}};
   }
 
   /** Answers what the core's thread asks for. @param {import('../rpc.js').Client} client */
@@ -213,6 +213,6 @@ export async function storedCopy(source) {
   if (!isMagnet(source)) return null;
   const {infoHash, name} = readMagnet(source);
   const store = name === null ? null : await ModelStore.open().catch(() => null);
-  const id = name === null ? '' : await idOf(name, keyOf(infoHash));
+  const id = name === null ? '' : await idOf(name, identityOf(infoHash));
   return (await store?.find(id))?.complete ? id : null;
 }

@@ -2,6 +2,9 @@
 import {$} from './dom.js';
 import * as notices from './notices.js';
 
+/** WebKit never answers where the page was left while it stored its files for the first time. */
+const SILENT_MS = 30000;
+
 function offer(worker) {
   notices.notice('update', {
     title: 'A new version of this page is here',
@@ -20,20 +23,38 @@ function watch(registration) {
   });
 }
 
+/** Rejects when the first worker could not store the page's files. */
+function failure(registration) {
+  const worker = registration.active ? null : registration.installing;
+  return new Promise((_, reject) =>
+    worker?.addEventListener('statechange', () => {
+      if (worker.state === 'redundant') reject(new Error('its files could not be stored'));
+    }),
+  );
+}
+
+async function keep() {
+  const registration = await navigator.serviceWorker.register('sw.js');
+  watch(registration);
+  await Promise.race([navigator.serviceWorker.ready, failure(registration)]);
+}
+
+const say = (text) => {
+  $('offline-note').textContent = text;
+};
+
 export async function start() {
-  if (!('serviceWorker' in navigator)) {
-    $('offline-note').textContent = 'Needs the network each time: this page was not opened securely.';
-    return;
-  }
+  if (!('serviceWorker' in navigator)) return say('Needs the network each time: this page was not opened securely.');
   const controlled = Boolean(navigator.serviceWorker.controller);
   navigator.serviceWorker.addEventListener('controllerchange', () => {
     if (controlled) location.reload();
   });
+  const silent = setTimeout(() => say('Needs the network: the browser has not stored this page.'), SILENT_MS);
   try {
-    watch(await navigator.serviceWorker.register('sw.js'));
-    await navigator.serviceWorker.ready;
-    $('offline-note').textContent = 'Works offline.';
+    await keep();
+    say('Works offline.');
   } catch (error) {
-    $('offline-note').textContent = `Needs the network each time: ${error.message}`;
+    say(`Needs the network each time: ${error.message}`);
   }
+  clearTimeout(silent);
 }

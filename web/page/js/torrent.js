@@ -7,6 +7,7 @@ import * as notices from './notices.js';
 import * as settings from './settings.js';
 
 const EVERY_MS = 1000;
+const NONE = 'The loaded model is given to nobody: it was not loaded by a torrent or its link.';
 
 /** @param {import('../../lib/index.js').TorrentInfo | null} torrent */
 export function torrentText(torrent) {
@@ -19,7 +20,8 @@ export function torrentText(torrent) {
 }
 
 function show() {
-  const text = torrentText(app.tern?.torrent ?? null);
+  const torrent = app.tern?.torrent ?? null;
+  const text = torrent || !$('seed').checked ? torrentText(torrent) : NONE;
   if ($('torrent-line').textContent !== text) $('torrent-line').textContent = text;
 }
 

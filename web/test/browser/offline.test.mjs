@@ -4,9 +4,9 @@ import test from 'node:test';
 import {ask, ready} from './browser.mjs';
 import {GREEDY, PROMPT, nativeText, skip, station} from './site.mjs';
 
-async function visit(place) {
+async function visit(place, note = 'Works offline.') {
   const page = await place.open({settings: GREEDY});
-  await page.waitForFunction(() => document.getElementById('offline-note').textContent === 'Works offline.');
+  await page.waitForFunction((text) => document.getElementById('offline-note').textContent === text, note);
   return page;
 }
 
@@ -38,3 +38,11 @@ test(
     await place.close();
   },
 );
+
+test('files that cannot be stored: the page says so, and answers', {skip, timeout: 120000}, async () => {
+  const gone = (request, response, headers) => response.writeHead(404, headers).end();
+  const place = await station({routes: {'/icon.svg': gone}});
+  const page = await visit(place, 'Needs the network each time: its files could not be stored');
+  assert.equal(await ask(page, PROMPT), nativeText().text);
+  await place.close();
+});

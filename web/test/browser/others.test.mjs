@@ -34,7 +34,7 @@ for (const [name, open, missing] of BROWSERS) {
         await browser.close();
         await server.close();
       });
-      await browser.goto(server.url);
+      await browser.goto(`${server.url}icon.svg`); // the page, left while it stores its files, stores none in WebKit
       await browser.run(`localStorage.setItem("tern", ${JSON.stringify(SETTINGS)})`);
       await browser.goto(server.url);
       await until(browser, READY, 'the bundled model');

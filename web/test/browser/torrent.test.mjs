@@ -200,6 +200,26 @@ describe('packages by BitTorrent in Chromium', {skip: missing()}, () => {
     await server.close();
   });
 
+  test('what was interrupted goes on by the link that is stored with it', async () => {
+    const page = await open();
+    const stored = await page.evaluate(async (source) => {
+      const {Tern} = await import('/lib/index.js');
+      const control = new AbortController();
+      const plain = globalThis.fetch;
+      globalThis.fetch = (url, how) => {
+        if (/shard/.test(url)) control.abort();
+        return plain(url, how);
+      };
+      await Tern.load(source, {backend: 'cpu', threads: 1, signal: control.signal}).catch(() => {});
+      globalThis.fetch = plain;
+      return (await Tern.storage.list())[0];
+    }, stories.magnet);
+    assert.equal(stored?.complete, false);
+    const {text: said, id, message} = await page.evaluate(loadThere, {source: stored.source});
+    assert.match(said ?? message, text);
+    assert.equal(id, stored.id);
+  });
+
   test('what is wrong is said', async () => {
     const page = await open();
     const fail = async (request, code, pattern) => {

@@ -181,5 +181,5 @@ export async function until(browser, script, what, ms = 60000) {
   }
 }
 
-const SAID = `const parts = [...document.querySelectorAll("#notices, #model-line")];
-  return [document.title, ...parts.map((part) => part.innerText)].join(" | ")`;
+const SAID = `const parts = [...document.querySelectorAll("#notices, #model-line, #offline-note")];
+  return [document.title, ...parts.map((part) => part.textContent.trim())].join(" | ")`;

@@ -45,7 +45,8 @@ add_executable(bench_grammar EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/gramma
 add_executable(bench_speculation EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/speculation/bench_speculation.c)
 add_executable(bench_speculation_batch EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/speculation/bench_speculation_batch.c)
 
-foreach(name bench_kernels bench_dense bench_gradient bench_training_rows bench_rsr bench_lut bench_grammar bench_speculation
+add_executable(bench_collective EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/ranks/bench_collective.c)
+foreach(name bench_kernels bench_dense bench_gradient bench_training_rows bench_collective bench_rsr bench_lut bench_grammar bench_speculation
   bench_speculation_batch)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/bench)
   target_link_libraries(${name} PRIVATE tern_static)

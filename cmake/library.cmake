@@ -12,7 +12,7 @@ endif()
 
 file(GLOB_RECURSE TERN_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
 list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/(apps|hub|serve|web)/")
-list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/ranks/mpi\\.c$")
+list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/ranks/mpi[_a-z]*\\.c$")
 if(EMSCRIPTEN)
   list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/(ranks/|base/module\\.c$)")
 else()

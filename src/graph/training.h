@@ -40,6 +40,7 @@ typedef struct tern_graph_update {
 
 typedef enum tern_graph_phase {
     TERN_GRAPH_NORMS,     /* SUM_SQUARES of every gradient, into `norms` */
+    TERN_GRAPH_CLEAR,     /* the same, and they become zeros; also of those elsewhere */
     TERN_GRAPH_UPDATE,    /* UPDATE of every weight, then REQUANTIZE where there is a master */
     TERN_GRAPH_REQUANTIZE /* the second half alone: after loading, or every N steps */
 } tern_graph_phase;

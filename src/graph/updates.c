@@ -173,10 +173,11 @@ tern_status tern_graph_build_updates(tern_graph *graph, const tern_config *confi
     TERN_TRY(check(updates, n_updates, phase, sync, err));
     builder u = {.graph = graph, .layer = UINT32_MAX, .err = err};
     add_params(&u);
-    if (phase == TERN_GRAPH_NORMS) add_norms_value(&u, n_updates);
+    const bool clears = phase == TERN_GRAPH_CLEAR, norms = phase == TERN_GRAPH_NORMS || clears;
+    if (norms) add_norms_value(&u, n_updates);
     for (size_t i = 0; i < n_updates; i++) {
-        if (updates[i].elsewhere && phase != TERN_GRAPH_REQUANTIZE) continue;
-        if (phase == TERN_GRAPH_NORMS) add_norm(&u, &updates[i], i, false);
+        if (updates[i].elsewhere && phase != TERN_GRAPH_REQUANTIZE && !clears) continue;
+        if (norms) add_norm(&u, &updates[i], i, clears);
         else add_step(&u, &updates[i], i, phase == TERN_GRAPH_UPDATE, sync);
     }
     if (u.status != TERN_OK) tern_graph_deinit(graph);

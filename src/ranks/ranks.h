@@ -11,6 +11,14 @@
  * compute after the long time. Each says every so often that it lives, also while it computes. */
 enum { TERN_RANKS_SILENCE_MS = 5000, TERN_RANKS_LONG_SILENCE_MS = 6500, TERN_RANKS_BEAT_MS = 500 };
 
+enum { TERN_RANKS_SWAPS = 4 }; /* on their way at once */
+
+/* Memory that is sent or filled, at most INT32_MAX bytes; bytes 0: nothing is. */
+typedef struct tern_ranks_block {
+    void *data;
+    size_t bytes;
+} tern_ranks_block;
+
 struct tern_ranks {
     uint32_t rank, n;
     uint32_t local;  /* of the ranks on this machine, from 0 on: which of its GPUs this one takes */
@@ -20,10 +28,14 @@ struct tern_ranks {
      * INT32_MAX. The same call with the same bytes[n] is made by all. mine may lie in `all`, at its place. Errors: IO
      * (which rank is silent). */
     tern_status (*gather)(tern_ranks *ranks, const void *mine, const size_t *bytes, void *all, tern_error *err);
-    /* A block for each rank, in order in `out`, and one of each, in order into `in`: what rank a has for b is as long
-     * as what b awaits of a. Its own block is copied; out and in are apart. Errors: IO. */
-    tern_status (*swap)(tern_ranks *ranks, const void *out, const size_t *out_bytes, void *in, const size_t *in_bytes,
-                        tern_error *err);
+    /* Starts a swap, in one of TERN_RANKS_SWAPS places: out[n] has a block for each rank, in[n] takes one of each; what
+     * rank a has for b is as long as what b awaits of a. Blocks of this rank itself are left alone. All start the same
+     * swaps in the same order, and finish each. The blocks' memory stays as it is until then, or for ever after an
+     * error. Errors: IO. */
+    tern_status (*swap_start)(tern_ranks *ranks, uint32_t place, const tern_ranks_block *out,
+                              const tern_ranks_block *in, tern_error *err);
+    /* Waits until what was started there has arrived and left. Errors: IO (which rank is silent). */
+    tern_status (*swap_finish)(tern_ranks *ranks, uint32_t place, tern_error *err);
     /* To rank 0's others, of all: a head and what follows it are one message, which is copied and may still be on its
      * way afterwards. Messages arrive in their order. Several threads of rank 0 may tell. Errors: IO. */
     tern_status (*tell)(tern_ranks *ranks, const void *head, size_t head_bytes, const void *data, size_t bytes,

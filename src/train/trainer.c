@@ -24,8 +24,9 @@ void tern_trainer__deinit(tern_trainer *t)
     tern_free(t->fixed);
     tern_free(t->losses);
     tern_free(t->norms);
-    tern_free_aligned(t->exchange);
-    tern_free(t->zeros);
+    tern_collective_close(t->collective);
+    tern_free(t->exchanged);
+    tern_free_aligned(t->gathered);
     tern_free(t->routes);
     tern_free(t->expert_rows);
 }

@@ -107,6 +107,7 @@ static tern_status build_shared(tern_trainer *t, bool masters, tern_error *err)
 {
     bool any = false;
     for (size_t i = 0; i < t->n_learning; i++) any = any || tern_trainer__owns(t, t->learning[i]);
+    TERN_TRY(build_updates(t, TERN_TRAINER_CLEAR, TERN_GRAPH_CLEAR, false, err));
     if (any) TERN_TRY(build_updates(t, TERN_TRAINER_NORMS, TERN_GRAPH_NORMS, false, err));
     if (any) TERN_TRY(build_updates(t, TERN_TRAINER_UPDATE_ALONE, TERN_GRAPH_UPDATE, false, err));
     return masters ? build_updates(t, TERN_TRAINER_SYNC, TERN_GRAPH_REQUANTIZE, true, err) : TERN_OK;
@@ -184,7 +185,8 @@ static tern_buffer *state_of(const tern_trainer *t, const tern_graph *graph, con
 {
     const bool sum = tern_trainer__sums(t) && graph == &t->graphs[TERN_TRAINER_STEP].graph;
     if (!made) return NULL;
-    if (made->pass && state == TERN_STATE_GRADIENT && graph == &t->graphs[TERN_TRAINER_STEP].graph) return made->pass;
+    const bool of_pass = graph == &t->graphs[TERN_TRAINER_STEP].graph || graph == &t->graphs[TERN_TRAINER_CLEAR].graph;
+    if (made->pass && state == TERN_STATE_GRADIENT && of_pass) return made->pass;
     return made->states[sum && state == TERN_STATE_MASTER ? TERN_STATE_GRADIENT : state];
 }
 

@@ -4,6 +4,7 @@
 
 #include "graph/bound.h"
 #include "graph/training.h"
+#include "train/collective.h"
 #include "train/trainer.h"
 
 /* A tensor that stands in for one of the model, or half an adapter. */
@@ -39,6 +40,7 @@ typedef enum tern_trainer_graph_kind {
     TERN_TRAINER_UPDATE,       /* with new ternary codes; with optimizer_in_backward in one graph with the backward */
     TERN_TRAINER_UPDATE_ALONE, /* without: sync_every > 1 */
     TERN_TRAINER_REQUANTIZE,   /* new ternary codes alone */
+    TERN_TRAINER_CLEAR,        /* with ranks: gradients of a pass become zeros */
     TERN_TRAINER_SYNC,         /* with ranks: the same after an UPDATE_ALONE, with what UPDATE does besides */
     TERN_TRAINER_N_GRAPHS
 } tern_trainer_graph_kind;
@@ -103,9 +105,12 @@ struct tern_trainer {
     tern_activations activations; /* in buffers of activation_block bytes */
     tern_activations gradients;   /* the same, of brief ones: zeros between runs */
     tern_graph_buffers constants;
-    float *losses;             /* [n_tokens] */
-    float *norms;              /* [n_learning + 1] */
-    uint8_t *exchange, *zeros; /* with ranks: what is sent and received; a piece of zeros */
+    float *losses;                     /* [n_tokens] */
+    float *norms;                      /* [n_learning + 1] */
+    tern_collective *collective;       /* with ranks, as are the next three */
+    tern_collective_tensor *exchanged; /* [n_learning] what is exchanged just now */
+    uint8_t *gathered;                 /* small things of all ranks */
+    bool no_sums;                      /* the sums of gradients are zeros */
     struct tern_route *routes; /* [n_tokens][n_experts_used] of one layer; of models with experts, as is what follows */
     uint64_t *expert_rows;     /* [n_layers][n_experts] of the last step */
     tern_trainer_work work;
@@ -183,6 +188,8 @@ bool tern_trainer__owns(const tern_trainer *t, const tern_trainer_made *m);
 void tern_trainer__share(tern_trainer *t);
 tern_status tern_trainer__check_ranks(const tern_trainer *t, tern_error *err);
 tern_status tern_trainer__make_exchange(tern_trainer *t, tern_error *err);
+/* The gradients of the pass that is run next begin at zero; nothing without ranks. */
+tern_status tern_trainer__begin_pass(tern_trainer *t, tern_error *err);
 /* Adds the gradients of ranks 0 .. n_active - 1, whose passes follow each other, to the owners' sums. */
 tern_status tern_trainer__add_round(tern_trainer *t, uint32_t n_active, tern_error *err);
 /* The losses of those passes, to the call's sum. */

@@ -38,6 +38,7 @@ tern_status tern_trainer_write(tern_trainer *trainer, size_t i, tern_state state
     uint64_t n = 0;
     TERN_TRY(locate(trainer, i, state, &buffer, &n, err));
     if (!buffer) return TERN_OK; /* another rank's */
+    if (state == TERN_STATE_GRADIENT) trainer->no_sums = false;
     return trainer->backend->buffer_write(trainer->backend, buffer, 0, bytes, n, err);
 }
 

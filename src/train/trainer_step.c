@@ -89,6 +89,7 @@ static tern_status run_rows(tern_trainer *t, tern_trainer_graph_kind kind, const
     const tern_trainer_graph *g = &t->graphs[kind];
     if (!t->work.running && t->work.n_reads == 0) {
         put_rows(t, g, rows, n_rows);
+        if (kind == TERN_TRAINER_STEP) TERN_TRY(tern_trainer__begin_pass(t, err));
         TERN_TRY(tern_trainer__run(t, kind, training, err));
         t->work.accumulated = kind == TERN_TRAINER_STEP && !t->params.optimizer_in_backward;
         t->work.updating = kind == TERN_TRAINER_UPDATE || kind == TERN_TRAINER_UPDATE_ALONE;
@@ -192,14 +193,13 @@ tern_status tern_trainer_clear(tern_trainer *trainer, tern_error *err)
     tern_status status = zeros ? TERN_OK : tern_fail_alloc(err, BYTES);
     for (size_t i = 0; i < trainer->n_learning && status == TERN_OK; i++) {
         const tern_trainer_made *m = trainer->learning[i];
-        tern_buffer *const buffers[] = {m->states[TERN_STATE_GRADIENT], m->pass};
-        uint64_t bytes = tern_trainer__state_bytes(m, TERN_STATE_GRADIENT);
-        for (uint64_t at = 0; at < bytes; at += BYTES)
-            for (int k = 0; k < 2 && status == TERN_OK; k++)
-                if (buffers[k])
-                    status = b->buffer_write(b, buffers[k], at, zeros, bytes - at < BYTES ? bytes - at : BYTES, err);
+        tern_buffer *gradient = m->states[TERN_STATE_GRADIENT];
+        const uint64_t bytes = gradient ? tern_trainer__state_bytes(m, TERN_STATE_GRADIENT) : 0;
+        for (uint64_t at = 0; at < bytes && status == TERN_OK; at += BYTES)
+            status = b->buffer_write(b, gradient, at, zeros, bytes - at < BYTES ? bytes - at : BYTES, err);
     }
     tern_free(zeros);
+    trainer->no_sums = status == TERN_OK;
     return status;
 }
 
@@ -253,6 +253,7 @@ static tern_status update_shared(tern_trainer *t, const tern_train_params *train
     const bool sync = (t->n_steps + 1) % t->params.sync_every == 0;
     if (t->graphs[TERN_TRAINER_UPDATE_ALONE].used)
         TERN_TRY(tern_trainer__run(t, TERN_TRAINER_UPDATE_ALONE, training, err));
+    t->no_sums = true;
     TERN_TRY(tern_trainer__send_masters(t, err));
     if (sync && t->graphs[TERN_TRAINER_SYNC].used) TERN_TRY(tern_trainer__run(t, TERN_TRAINER_SYNC, training, err));
     return tern_trainer__count_step(t, err);

@@ -160,6 +160,15 @@ static void updates_follow_their_phase(void **state)
         assert_int_equal(g.ops[i].out.first_col, i);
     }
     tern_graph_deinit(&g);
+    updates[1].elsewhere = true; /* has no norm, and is cleared all the same */
+    for (int clears = 0; clears < 2; clears++) {
+        const tern_graph_phase phase = clears ? TERN_GRAPH_CLEAR : TERN_GRAPH_NORMS;
+        assert_ok(tern_graph_build_updates(&g, t.config, updates, 3, phase, true, &err), err);
+        assert_int_equal(g.n_ops, 2 + clears);
+        for (size_t i = 0; i < g.n_ops; i++) assert_int_equal(g.ops[i].clears, clears);
+        tern_graph_deinit(&g);
+    }
+    updates[1].elsewhere = false;
     assert_ok(tern_graph_build_updates(&g, t.config, updates, 3, TERN_GRAPH_UPDATE, true, &err), err);
     assert_int_equal(g.n_ops, 4);
     check_update(&g, 0, TERN_OP_UPDATE, TERN_UPDATE_V + 2);

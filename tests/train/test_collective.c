@@ -1,0 +1,258 @@
+/* Tensors that ranks exchange: sums in the order of the passes and copies to all, between threads that stand for
+ * processes, in pieces that begin and end within tensors. */
+#include <math.h>
+#include <pthread.h>
+
+#include "backend/cpu/cpu.h"
+#include "base/rng.h"
+#include "ops/ref/update.h"
+#include "support/test.h"
+#include "train/collective.h"
+
+enum { N = 3, LATEST = 16, N_TENSORS = 9, MOST_FLOATS = 1100003 };
+
+/* Blocks that a rank has for another: the latest swaps of each. */
+typedef struct mail {
+    tern_ranks_block block;
+    uint64_t number; /* of the swap, from 1 on */
+    bool taken;
+} mail;
+
+typedef struct post {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    mail sent[N][N][LATEST];
+} post;
+
+typedef struct fake_ranks {
+    tern_ranks base;
+    post *post;
+    uint64_t n_started, numbers[TERN_RANKS_SWAPS];
+    tern_ranks_block in[TERN_RANKS_SWAPS][N];
+    uint32_t n_under_way, most_under_way;
+} fake_ranks;
+
+static tern_status start(tern_ranks *ranks, uint32_t place, const tern_ranks_block *out, const tern_ranks_block *in,
+                         tern_error *err)
+{
+    (void)err;
+    fake_ranks *f = (fake_ranks *)ranks;
+    const uint64_t number = f->numbers[place] = ++f->n_started;
+    pthread_mutex_lock(&f->post->lock);
+    for (uint32_t r = 0; r < N; r++) f->post->sent[ranks->rank][r][number % LATEST] = (mail){out[r], number, false};
+    pthread_cond_broadcast(&f->post->changed);
+    pthread_mutex_unlock(&f->post->lock);
+    memcpy(f->in[place], in, sizeof f->in[place]);
+    f->n_under_way++;
+    if (f->n_under_way > f->most_under_way) f->most_under_way = f->n_under_way;
+    return TERN_OK;
+}
+
+/* With the lock: what rank r has sent here, and whether it has taken what was sent there. */
+static bool exchange(fake_ranks *f, uint32_t r, uint32_t place)
+{
+    const uint64_t number = f->numbers[place];
+    const tern_ranks_block *in = &f->in[place][r];
+    mail *from = &f->post->sent[r][f->base.rank][number % LATEST];
+    if (from->number == number && !from->taken) {
+        if (from->block.bytes != in->bytes) return false; /* for ever: the test times out */
+        if (in->bytes) memcpy(in->data, from->block.data, in->bytes);
+        from->taken = true;
+        pthread_cond_broadcast(&f->post->changed);
+    }
+    return from->number == number && f->post->sent[f->base.rank][r][number % LATEST].taken;
+}
+
+static tern_status finish(tern_ranks *ranks, uint32_t place, tern_error *err)
+{
+    (void)err;
+    fake_ranks *f = (fake_ranks *)ranks;
+    pthread_mutex_lock(&f->post->lock);
+    for (uint32_t done = 0; done < N - 1;) {
+        done = 0;
+        for (uint32_t r = 0; r < N; r++) done += r != ranks->rank && exchange(f, r, place);
+        if (done < N - 1) pthread_cond_wait(&f->post->changed, &f->post->lock);
+    }
+    pthread_mutex_unlock(&f->post->lock);
+    f->n_under_way--;
+    return TERN_OK;
+}
+
+/* One rank: its tensors, and what it has seen. */
+typedef struct worker {
+    fake_ranks ranks;
+    tern_backend *backend;
+    tern_collective_tensor tensors[N_TENSORS];
+    bool infinite;
+    tern_error err;
+    tern_status status;
+} worker;
+
+/* Less than a piece, several pieces, none, and none of an owner for long. */
+static const size_t sizes[N_TENSORS] = {1000, MOST_FLOATS, 1, 0, 300001, MOST_FLOATS, 77, 800000, 5};
+static const uint32_t owners[N_TENSORS] = {0, 1, 1, 2, 0, 1, 2, 0, 2};
+
+/* What a rank has of a tensor in a round: all kinds of bits, but with `finite` no others. */
+static void fill(float *x, size_t n, uint32_t rank, uint32_t round, size_t tensor, bool finite)
+{
+    tern_rng rng = {.state = 1 + rank + 10 * round + 100 * tensor};
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits = (uint32_t)tern_rng_u64(&rng);
+        if (i % 3) bits = (bits & 0x807fffffu) | (0x3e000000u + (bits & 0x01000000u)); /* numbers of one size */
+        if (finite && (bits & 0x7f800000u) == 0x7f800000u) bits ^= 0x40000000u;
+        memcpy(&x[i], &bits, sizeof bits);
+    }
+}
+
+enum { ROUNDS = 3 };
+static const uint32_t n_active[ROUNDS] = {3, 2, 1};
+
+static tern_status put_gradients(worker *w, uint32_t round, bool finite)
+{
+    float *x = malloc(MOST_FLOATS * sizeof *x);
+    for (size_t i = 0; i < N_TENSORS; i++) {
+        fill(x, sizes[i], w->ranks.base.rank, round, i, finite);
+        TERN_TRY(w->backend->buffer_write(w->backend, w->tensors[i].buffer, 0, x, sizes[i] * sizeof *x, &w->err));
+    }
+    free(x);
+    return TERN_OK;
+}
+
+static tern_status open_worker(worker *w, tern_collective **collective)
+{
+    const tern_cpu_options one = {.n_threads = 1};
+    tern_backend *b;
+    TERN_TRY(tern_cpu_open(&w->backend, &one, &w->err));
+    b = w->backend;
+    for (size_t i = 0; i < N_TENSORS; i++) {
+        tern_collective_tensor *t = &w->tensors[i];
+        *t = (tern_collective_tensor){.bytes = sizes[i] * sizeof(float), .owner = owners[i]};
+        TERN_TRY(b->buffer_create(b, t->bytes, &t->buffer, &w->err));
+        if (owners[i] == w->ranks.base.rank) TERN_TRY(b->buffer_create(b, t->bytes, &t->sum, &w->err));
+    }
+    return tern_collective_open(collective, b, &w->ranks.base, MOST_FLOATS * 2 * sizeof(float), &w->err);
+}
+
+/* Three rounds of passes, of which the last ones are not of all; in two calls each, as a backward in two parts has. */
+static tern_status add_rounds(worker *w, tern_collective *c)
+{
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        const tern_collective_passes passes = {.n = n_active[round], .first = round == 0, .infinite = &w->infinite};
+        if (w->ranks.base.rank < passes.n) TERN_TRY(put_gradients(w, round, round > 0));
+        TERN_TRY(tern_collective_add(c, w->tensors, 4, &passes, &w->err));
+        TERN_TRY(tern_collective_add(c, w->tensors + 4, N_TENSORS - 4, &passes, &w->err));
+        TERN_TRY(tern_collective_end(c, &w->err));
+    }
+    return TERN_OK;
+}
+
+static tern_status work(worker *w)
+{
+    tern_collective *c = NULL;
+    TERN_TRY(open_worker(w, &c));
+    TERN_TRY(add_rounds(w, c));
+    TERN_TRY(put_gradients(w, 7, false)); /* as masters, to be overwritten by those of the owners */
+    TERN_TRY(tern_collective_spread(c, w->tensors, N_TENSORS, &w->err));
+    TERN_TRY(tern_collective_end(c, &w->err));
+    tern_collective_close(c);
+    return TERN_OK;
+}
+
+static void *run_worker(void *context)
+{
+    worker *w = context;
+    w->status = work(w);
+    return NULL;
+}
+
+static void check_floats(const worker *w, const tern_buffer *buffer, const float *want, size_t i, const char *what)
+{
+    tern_error err;
+    float *got = malloc((sizes[i] + 1) * sizeof *got);
+    assert_ok(w->backend->buffer_read(w->backend, buffer, 0, got, sizes[i] * sizeof *got, &err), err);
+    for (size_t k = 0; k < sizes[i]; k++)
+        if (memcmp(&got[k], &want[k], sizeof *got) != 0)
+            fail_msg("%s, tensor %zu, element %zu on rank %u: %a found, %a expected", what, i, k, w->ranks.base.rank,
+                     (double)got[k], (double)want[k]);
+    free(got);
+}
+
+/* SGD at a rate of -1, pass after pass, as one process adds them up. */
+static void check_tensor(const worker *workers, size_t i)
+{
+    static const tern_sgd add = {.lr = -1};
+    float *sum = calloc(sizes[i] + 1, sizeof *sum), *g = calloc(sizes[i] + 1, sizeof *g);
+    for (uint32_t round = 0; round < ROUNDS; round++)
+        for (uint32_t r = 0; r < n_active[round]; r++) {
+            fill(g, sizes[i], r, round, i, round > 0);
+            tern_ref_sgd(&add, g, sizes[i], sum, NULL);
+        }
+    check_floats(&workers[owners[i]], workers[owners[i]].tensors[i].sum, sum, i, "sum");
+    fill(g, sizes[i], owners[i], 7, i, false);
+    for (uint32_t r = 0; r < N; r++) check_floats(&workers[r], workers[r].tensors[i].buffer, g, i, "copy");
+    free(sum);
+    free(g);
+}
+
+static void ranks_exchange_tensors(void **state)
+{
+    (void)state;
+    static worker workers[N];
+    post office = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    pthread_t threads[N];
+    for (uint32_t r = 0; r < N; r++) {
+        const tern_ranks table = {.rank = r, .n = N, .swap_start = start, .swap_finish = finish};
+        workers[r] = (worker){.ranks = {.base = table, .post = &office}};
+        assert_int_equal(pthread_create(&threads[r], NULL, run_worker, &workers[r]), 0);
+    }
+    for (uint32_t r = 0; r < N; r++) pthread_join(threads[r], NULL);
+    for (uint32_t r = 0; r < N; r++) {
+        assert_ok(workers[r].status, workers[r].err);
+        assert_int_equal(workers[r].infinite, r != 2); /* what it owns is small, and finite by chance */
+        assert_int_equal(workers[r].ranks.n_under_way, 0);
+        assert_true(workers[r].ranks.most_under_way > 1);
+    }
+    for (size_t i = 0; i < N_TENSORS; i++) check_tensor(workers, i);
+    for (uint32_t r = 0; r < N; r++) {
+        for (size_t i = 0; i < N_TENSORS; i++) {
+            workers[r].backend->buffer_free(workers[r].backend, workers[r].tensors[i].buffer);
+            workers[r].backend->buffer_free(workers[r].backend, workers[r].tensors[i].sum);
+        }
+        workers[r].backend->close(workers[r].backend);
+    }
+}
+
+/* Every kind of number meets every other, also where vectors end; what is no finite one is told. */
+static void passes_are_added_exactly(void **state)
+{
+    (void)state;
+    static const uint32_t kinds[] = {0,          1,          0x00800000, 0x00ffffff, 0x01000000, 0x3f800000,
+                                     0x40490fdb, 0x7f7fffff, 0x7f800000, 0x7fc00000, 0x7f800001, 0x7effffff};
+    enum { KINDS = sizeof kinds / sizeof *kinds, ALL = 4 * KINDS * KINDS };
+    static const tern_sgd add = {.lr = -1};
+    float was[ALL], g[ALL], got[ALL], want[ALL];
+    for (uint32_t i = 0; i < ALL; i++) {
+        const uint32_t a = kinds[i / 4 / KINDS] | (i & 1) << 31, b = kinds[i / 4 % KINDS] | (i & 2) << 30;
+        memcpy(&was[i], &a, sizeof a);
+        memcpy(&g[i], &b, sizeof b);
+    }
+    memcpy(want, was, sizeof want);
+    tern_ref_sgd(&add, g, ALL, want, NULL);
+    assert_false(tern_collective_add_pass(was, g, ALL, got));
+    assert_memory_equal(got, want, sizeof want);
+    memset(want, 0, sizeof want);
+    tern_ref_sgd(&add, g, ALL, want, NULL);
+    assert_false(tern_collective_add_pass(NULL, g, ALL, got));
+    assert_memory_equal(got, want, sizeof want);
+    for (uint32_t i = 0; i < ALL; i++) { /* one at a time; and in place */
+        float sum = was[i], one = was[i];
+        tern_ref_sgd(&add, &g[i], 1, &one, NULL);
+        assert_true(tern_collective_add_pass(&sum, &g[i], 1, &sum) == (isfinite(g[i]) != 0));
+        assert_memory_equal(&sum, &one, sizeof one);
+    }
+}
+
+static const struct CMUnitTest collective[] = {cmocka_unit_test(passes_are_added_exactly),
+                                               cmocka_unit_test(ranks_exchange_tensors)};
+
+TEST_GROUP(collective, "threads", collective);

@@ -146,6 +146,11 @@ bool tern_app_write(const void *bytes, size_t n)
     return output_error == 0;
 }
 
+bool tern_app_on_terminal(void)
+{
+    return isatty(STDOUT_FILENO) && !getenv(TERN_APP_PIPED);
+}
+
 /* Bytes of the control character at p, in UTF-8; 0: it is none. */
 static size_t control_at(const uint8_t *p, size_t n)
 {
@@ -158,7 +163,8 @@ bool tern_app_write_text(const void *bytes, size_t n)
 {
     const uint8_t *text = bytes;
     size_t written = 0;
-    for (size_t i = 0, taken; i < n && isatty(STDOUT_FILENO); i += taken ? taken : 1) {
+    const bool terminal = tern_app_on_terminal();
+    for (size_t i = 0, taken; i < n && terminal; i += taken ? taken : 1) {
         char shown[8];
         taken = control_at(text + i, n - i);
         if (taken == 0) continue;

@@ -41,6 +41,10 @@ json_t *tern_app_json_text(const void *bytes, size_t n);
 json_t *tern_app_json_number(double value);
 /* Writes to standard output, and what was written out at once; false once anything failed. */
 bool tern_app_write(const void *bytes, size_t n);
+/* Whether that is a terminal. mpirun gives its processes one in any case: what has started it says by this that its
+ * own output is none. */
+#define TERN_APP_PIPED "TERN_PIPED"
+bool tern_app_on_terminal(void);
 /* The same of text that others have written: a model, a file. On a terminal its control characters, but for tabs and
  * line breaks, become \xNN, so that it cannot move the cursor, set a title or ask the terminal for an answer. */
 bool tern_app_write_text(const void *bytes, size_t n);

@@ -57,7 +57,7 @@ static void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void tell(const char *format, ...)
 {
     va_list args;
-    if (!isatty(STDOUT_FILENO)) return;
+    if (!tern_app_on_terminal()) return;
     va_start(args, format);
     fputc('(', stdout);
     vprintf(format, args);

@@ -25,11 +25,12 @@ static tern_status check_gpus(const tern_options *o, tern_error *err)
                      o->gpus);
 }
 
-/* What OpenMPI wants to be told, where nobody has: others do not look at it. */
+/* What OpenMPI wants to be told, where nobody has: others do not look at it. And what it does not tell. */
 static void prepare_environment(uint32_t n)
 {
     setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 0); /* each takes its share of the cores by itself */
     if (n > tern_cpu_cores()) setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
+    if (!isatty(STDOUT_FILENO)) setenv(TERN_APP_PIPED, "1", 1);
     if (geteuid() != 0) return;
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);

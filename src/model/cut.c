@@ -95,14 +95,27 @@ static tern_status keep_ends(tern_model *model, tern_weight *w, tern_error *err)
     return TERN_OK;
 }
 
+/* Bytes of the first rows of a weight, without what follows its last one. Rows of i2_s may end inside a block; those of
+ * a part do not, or it is refused. */
+static tern_status bytes_of(const tern_weight *w, uint32_t rows, size_t *bytes, tern_error *err)
+{
+    if (tern_encoding_bytes(w->encoding, rows, w->cols, bytes, err) != TERN_OK)
+        return tern_error_prefix(err, "%s for several ranks", w->name);
+    *bytes -= w->encoding->tail_bytes;
+    return TERN_OK;
+}
+
 /* So many runs of rows, one of each expert, put together in memory of the model. */
-static tern_status take_runs(tern_model *model, tern_weight *w, tern_share rows, uint32_t whole, size_t row_bytes,
-                             tern_error *err)
+static tern_status take_runs(tern_model *model, tern_weight *w, tern_share rows, uint32_t whole, tern_error *err)
 {
     const uint32_t n_runs = w->rows / whole;
+    size_t before, run, all;
     void *memory = NULL;
     float *scales = NULL;
-    TERN_TRY(tern_model__own(model, (size_t)n_runs * rows.n * row_bytes + w->encoding->tail_bytes, &memory, err));
+    TERN_TRY(bytes_of(w, rows.first, &before, err));
+    TERN_TRY(bytes_of(w, rows.n, &run, err));
+    TERN_TRY(bytes_of(w, whole, &all, err));
+    TERN_TRY(tern_model__own(model, n_runs * run + w->encoding->tail_bytes, &memory, err));
     if (w->row_scales) {
         void *floats = NULL;
         TERN_TRY(tern_model__own(model, (size_t)n_runs * rows.n * sizeof(float), &floats, err));
@@ -110,7 +123,7 @@ static tern_status take_runs(tern_model *model, tern_weight *w, tern_share rows,
     }
     for (uint32_t i = 0; i < n_runs; i++) {
         const size_t from = (size_t)i * whole + rows.first, to = (size_t)i * rows.n;
-        memcpy((uint8_t *)memory + to * row_bytes, w->data + from * row_bytes, rows.n * row_bytes);
+        memcpy((uint8_t *)memory + i * run, w->data + i * all + before, run);
         if (scales) memcpy(scales + to, w->row_scales + from, rows.n * sizeof(float));
     }
     w->data = memory;
@@ -122,13 +135,12 @@ static tern_status take_runs(tern_model *model, tern_weight *w, tern_share rows,
 
 static tern_status take_rows(tern_model *model, tern_weight *w, tern_share rows, uint32_t whole, tern_error *err)
 {
-    size_t row_bytes;
-    if (tern_encoding_row_bytes(w->encoding, w->cols, &row_bytes, err) != TERN_OK)
-        return tern_error_prefix(err, "%s for several ranks", w->name);
     if (w->rows != whole) {
-        TERN_TRY(take_runs(model, w, rows, whole, row_bytes, err));
+        TERN_TRY(take_runs(model, w, rows, whole, err));
     } else {
-        w->data += rows.first * row_bytes;
+        size_t before;
+        TERN_TRY(bytes_of(w, rows.first, &before, err));
+        w->data += before;
         w->rows = rows.n;
         if (w->row_scales) w->row_scales += rows.first;
     }
@@ -220,16 +232,10 @@ tern_status tern_model__check_own_rows(const tern_model *model, const tern_weigh
     const tern_role role = (tern_role)(at % TERN_ROLE_COUNT);
     uint32_t whole;
     const tern_share share = tern_cut_rows(&model->config, role, (uint32_t)(at / TERN_ROLE_COUNT), cut, &whole);
-    size_t row_bytes;
-    if (role == TERN_ROLE_TOKEN_EMBD) { /* each rank looks at a part of it */
-        const tern_share rows = rows_of(w->rows, cut);
-        TERN_TRY(tern_encoding_row_bytes(w->encoding, w->cols, &row_bytes, err));
-        return tern_encoding_check_part(w->encoding, w->data + rows.first * row_bytes, rows.first, rows.n, w->cols,
-                                        pool, err);
-    }
-    if (share.n == whole || w->rows != whole)
-        return tern_encoding_check_part(w->encoding, w->data, 0, w->rows, w->cols, pool, err);
-    TERN_TRY(tern_encoding_row_bytes(w->encoding, w->cols, &row_bytes, err));
-    return tern_encoding_check_part(w->encoding, w->data + share.first * row_bytes, share.first, share.n, w->cols, pool,
-                                    err);
+    tern_share rows = {0, w->rows};
+    size_t before;
+    if (role == TERN_ROLE_TOKEN_EMBD) rows = rows_of(w->rows, cut); /* each rank looks at a part of it */
+    else if (w->rows == whole) rows = share;
+    TERN_TRY(bytes_of(w, rows.first, &before, err));
+    return tern_encoding_check_part(w->encoding, w->data + before, rows.first, rows.n, w->cols, pool, err);
 }

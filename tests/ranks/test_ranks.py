@@ -55,6 +55,15 @@ def same_results(folder):
         code, _, said = ranks.run(1, "convert", MODEL, "-o", path, "--type", encoding)
         expect(code == 0, f"convert to {encoding}: {said}")
         check_same(encoding, "logits", "-m", path, "--ids", IDS, places=FEW)
+    path = os.path.join(folder, "ragged.gguf")  # rows of 67.5 blocks
+    code, _, said = ranks.run(1, "synth", "--preset", "bitnet-3b", "--layers", "1", "--head", "q8_0", "-o", path)
+    expect(code == 0, f"a model with rows that are no whole blocks: {said}")
+    check_same("rows that are no whole blocks", "logits", "-m", path, "--ids", IDS, places=TENSOR[:2])
+    words = ("run", "-m", path, "-p", "a", "-n", "24", "--greedy")
+    alone, two = ranks.run(1, *words)[1], ranks.run(1, *words, "--tp", "2")[1]
+    expect(any(byte < 9 for byte in alone), f"control characters expected, which no file has as \\xNN: {alone}")
+    expect(alone == two, f"a text in a file: {two}, {alone} expected")
+    os.remove(path)
 
 
 def adapters(folder):

@@ -63,11 +63,11 @@ typedef struct tern_engine_options {
 
     /* Keys and values of a context for which the device has no room. kv_memory: bytes of the device for them ("800M",
      * "3.5G"; powers of 1024), "all", or "auto" (NULL): all where they fit beside the rest, else as much as is free.
-     * Those that a layer needs are copied there before it runs, which takes time and never changes an answer; those of
-     * one layer must fit (OUT_OF_MEMORY). All of them lie in memory of the host, or in files without a name in the
-     * folder kv_disk, whose room is taken when a session opens (IO). On a device whose memory is the host's, the CPU
-     * among them, kv_disk must be given (INVALID_ARGUMENT), else nothing is spilled. Goes without `split`
-     * (UNSUPPORTED). */
+     * Those that a layer needs are copied there before it runs, which takes time and never changes an answer; where
+     * those of a layer do not fit, its heads are read one after the other, and one's must (OUT_OF_MEMORY). All of them
+     * lie in memory of the host, or in files without a name in the folder kv_disk, whose room is taken when a session
+     * opens (IO). On a device whose memory is the host's, the CPU among them, kv_disk must be given (INVALID_ARGUMENT),
+     * else nothing is spilled. Goes without `split` (UNSUPPORTED). */
     const char *kv_memory;
     const char *kv_disk;
 

@@ -27,13 +27,17 @@ static tern_status add_weight(tern_memory_need *need, const tern_weight *w, tern
 }
 
 /* What all graphs of a session share: weights, caches, constants. */
-static tern_status add_shared(tern_memory_need *need, const tern_value *v, bool weights, tern_error *err)
+static tern_status add_shared(tern_memory_need *need, const tern_value *v, uint32_t head_dim, bool weights,
+                              tern_error *err)
 {
     if (v->kind == TERN_VALUE_WEIGHT) return weights ? add_weight(need, v->weight, err) : TERN_OK;
     if (v->kind != TERN_VALUE_CACHE && v->kind != TERN_VALUE_CONSTANT) return TERN_OK;
     const bool cache = v->kind == TERN_VALUE_CACHE;
     *(cache ? &need->cache : &need->other) += v->bytes;
-    if (cache && 2 * v->bytes > need->largest_layer) need->largest_layer = 2 * v->bytes; /* its keys, its values */
+    const uint64_t layer = cache ? 2 * v->bytes : 0, /* its keys, its values */
+        head = cache ? layer / (v->cols / head_dim) : 0;
+    if (layer > need->largest_layer) need->largest_layer = layer;
+    if (head > need->least_layer) need->least_layer = head;
     if (!cache || !need->backend->info.spill) note_buffer(need, v->bytes, v->name);
     return TERN_OK;
 }
@@ -67,8 +71,8 @@ static bool is_there(const tern_graph *g, size_t at, const uint8_t *marks, uint8
 }
 
 /* The first graph brings what all share. */
-static tern_status add_values(tern_memory_needs *needs, const tern_graph *g, const uint8_t *marks, bool first,
-                              bool weights, tern_error *err)
+static tern_status add_values(tern_memory_needs *needs, const tern_graph *g, const uint8_t *marks, uint32_t head_dim,
+                              bool first, bool weights, tern_error *err)
 {
     for (uint32_t s = 0; s < needs->n; s++) {
         tern_memory_need *need = &needs->sides[s];
@@ -76,7 +80,7 @@ static tern_status add_values(tern_memory_needs *needs, const tern_graph *g, con
         for (size_t i = 0; i < g->n_values; i++) {
             const tern_value *v = &g->values[i];
             if (!(marks[i] & side) || (v->kind == TERN_VALUE_WEIGHT && is_there(g, i, marks, side))) continue;
-            if (first) TERN_TRY(add_shared(need, v, weights, err));
+            if (first) TERN_TRY(add_shared(need, v, head_dim, weights, err));
             if (v->kind == TERN_VALUE_OUTPUT) need->other += v->bytes;
         }
         need->other += g->param_bytes;
@@ -92,7 +96,8 @@ static tern_status add_graph(tern_memory_needs *needs, tern_engine *engine, cons
     uint8_t *marks = tern_calloc(g->n_values + 1, sizeof *marks);
     if (!marks) return tern_fail_alloc(err, g->n_values);
     mark(tern_engine_backend(engine), g, marks);
-    const tern_status status = add_values(needs, g, marks, first, weights, err);
+    const uint32_t head_dim = tern_engine_config(engine)->head_dim;
+    const tern_status status = add_values(needs, g, marks, head_dim, first, weights, err);
     tern_free(marks);
     return status;
 }
@@ -221,7 +226,7 @@ static void try_layers(const question *q, const tern_memory_need *need, char *ou
 static void try_disk(const question *q, const tern_memory_need *need, char *out, size_t out_bytes)
 {
     const tern_backend_info *info = &need->backend->info;
-    const uint64_t least = need->total - need->cache + need->largest_layer;
+    const uint64_t least = need->total - need->cache + need->least_layer;
     if (!q->with_weights || !info->unified || info->never_waits || info->spill || tern_engine_ranks(q->engine) ||
         least >= need->free)
         return;

@@ -12,6 +12,7 @@ typedef struct tern_memory_need {
     uint64_t there;         /* of them, what is in memory already */
     uint64_t cache;         /* keys and values; of a backend that spills the room for them that is not taken yet */
     uint64_t largest_layer; /* keys and values of the layer that has the most */
+    uint64_t least_layer;   /* of one head of a layer, where that has the most: a device needs no more at a time */
     uint64_t activations;   /* of the graph that takes the most: graphs share them */
     uint64_t other;         /* outputs of each graph, constants, parameters */
     uint64_t total;         /* of all but what is there */

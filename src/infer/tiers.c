@@ -38,7 +38,8 @@ static tern_status spare_experts(tern_backend *b, tern_engine *engine, const ter
     return TERN_OK;
 }
 
-/* The room that is left for keys and values beside all else; *room 0: they fit, or not even a layer's do. */
+/* The room that is left for keys and values beside all else; *room 0: they fit, or not even those of a head of a layer
+ * do. */
 static tern_status room_that_fits(tern_backend *b, tern_engine *engine, const tern_engine_params *params,
                                   const tern_runner_params *session, uint64_t *room, tern_error *err)
 {
@@ -52,7 +53,7 @@ static tern_status room_that_fits(tern_backend *b, tern_engine *engine, const te
     const uint64_t other = need->total - need->cache > spare ? need->total - need->cache - spare : 0,
                    left = need->free > other ? need->free - other : 0, margin = left / 16;
     if (left >= need->cache) return TERN_OK; /* experts make way */
-    if (left - margin >= need->largest_layer) *room = left - margin;
+    if (left - margin >= need->least_layer) *room = left - margin;
     return TERN_OK;
 }
 

@@ -181,6 +181,9 @@ typedef struct tern_op {
     float eps;
     /* ROPE, ROPE_KV, KV_WRITE, ATTENTION, ROPE_ATTENTION */
     uint32_t n_heads, n_kv_heads, head_dim;
+    /* ATTENTION: its heads are one of so many groups of the layer's; kernels are chosen, and positions split, as for
+     * all of them, so that the sums are the same. 0: all */
+    uint32_t head_groups;
     bool rope_adjacent;
     /* ROPE, ROPE_BACKWARD, ROPE_KV, ROPE_ATTENTION: the first so many dimensions of a head are turned, split halves of
      * them; a multiple of 4; the table's pairs beyond are (1, 0). 0: all. */

@@ -39,7 +39,7 @@ static tern_cpu_rows rows_at(const tern_graph *g, const tern_binding *bindings, 
 /* The floats of a weight that an op may have; NULL: it has not. */
 static const float *floats_at(const tern_binding *bindings, tern_view view)
 {
-    return view.cols ? (const float *)(const void *)address(bindings, view.value) : NULL;
+    return view.cols ? (const float *)(const void *)address(bindings, view.value) + view.first_col : NULL;
 }
 
 /* Of the first input, where it is rows: with a route there are fewer than the op has. */

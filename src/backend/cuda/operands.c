@@ -78,5 +78,5 @@ tern_cuda_weight tern_cuda__weight(const tern_prepared *p, tern_view view)
 
 const float *tern_cuda__floats(const tern_prepared *p, tern_view view)
 {
-    return view.cols ? (const float *)(const void *)tern_cuda__address(p, view.value) : NULL;
+    return view.cols ? (const float *)(const void *)tern_cuda__address(p, view.value) + view.first_col : NULL;
 }

@@ -22,34 +22,34 @@ typedef struct mover {
 
 static uint32_t chunk_pages(const tern_buffer *half)
 {
-    return half->page_bytes < CHUNK_BYTES ? (uint32_t)(CHUNK_BYTES / half->page_bytes) : 1;
+    return half->unit_bytes < CHUNK_BYTES ? (uint32_t)(CHUNK_BYTES / half->unit_bytes) : 1;
 }
 
 static uint64_t chunk_bytes(const tern_buffer *half, uint32_t chunk)
 {
-    const uint64_t all = chunk_pages(half) * half->page_bytes, left = half->bytes - chunk * all;
+    const uint64_t all = chunk_pages(half) * half->unit_bytes, left = half->bytes - chunk * all;
     return left < all ? left : all;
 }
 
 /* A device copies to and from memory that stays where it is faster. What cannot be pinned is copied all the same. */
-static void pin(const tern_spill *s, tern_buffer *half, uint32_t page)
+static void pin(const tern_spill *s, tern_buffer *half, uint64_t unit)
 {
     const tern_backend_copies *copies = s->inner->copies;
-    const uint32_t n = chunk_pages(half), chunk = page / n;
+    const uint32_t n = chunk_pages(half), chunk = (uint32_t)(unit / n);
     if (!copies || half->host.on_disk) return;
     if (!half->pinned)
-        half->pinned = tern_calloc(tern_size_of(half->bytes / half->page_bytes / n + 1), sizeof *half->pinned);
+        half->pinned = tern_calloc(tern_size_of(half->bytes / half->unit_bytes / n + 1), sizeof *half->pinned);
     if (!half->pinned || half->pinned[chunk]) return;
     half->pinned[chunk] = true;
-    copies->pin(s->inner, half->host.data + chunk * n * half->page_bytes, chunk_bytes(half, chunk), true);
+    copies->pin(s->inner, half->host.data + chunk * n * half->unit_bytes, chunk_bytes(half, chunk), true);
 }
 
 void tern_spill__unpin(const tern_spill *s, tern_buffer *half)
 {
     const uint32_t n = chunk_pages(half);
-    for (uint32_t i = 0; half->pinned && i * (uint64_t)n * half->page_bytes < half->bytes; i++)
+    for (uint32_t i = 0; half->pinned && i * (uint64_t)n * half->unit_bytes < half->bytes; i++)
         if (half->pinned[i])
-            s->inner->copies->pin(s->inner, half->host.data + i * n * half->page_bytes, chunk_bytes(half, i), false);
+            s->inner->copies->pin(s->inner, half->host.data + i * n * half->unit_bytes, chunk_bytes(half, i), false);
     tern_free(half->pinned);
     half->pinned = NULL;
 }
@@ -78,10 +78,10 @@ static tern_status move_out(mover *m, tern_error *err)
     m->out = (span){0};
     for (int i = 0; out.cache && i < TERN_SPILL_HALVES; i++) {
         tern_buffer *half = out.cache->halves[i];
-        const uint64_t bytes = half->page_bytes;
-        pin(m->s, half, out.page);
-        TERN_TRY(read(m, out.cache->pool->buffers[i], out.frame * bytes, half->host.data + out.page * bytes,
-                      out.n * bytes, err));
+        const uint64_t bytes = half->unit_bytes, unit = out.cache->first + out.page;
+        pin(m->s, half, unit);
+        TERN_TRY(read(m, out.cache->pool->buffers[i], out.frame * bytes, half->host.data + unit * bytes, out.n * bytes,
+                      err));
     }
     return TERN_OK;
 }
@@ -100,18 +100,19 @@ static tern_status move_in(mover *m, tern_error *err)
     tern_status status = move_out(m, err);
     for (int i = 0; in.cache && i < TERN_SPILL_HALVES && status == TERN_OK; i++) {
         tern_buffer *half = in.cache->halves[i];
-        const uint64_t bytes = half->page_bytes;
-        pin(m->s, half, in.page);
-        status = write(m, in.cache->pool->buffers[i], in.frame * bytes, half->host.data + in.page * bytes, in.n * bytes,
-                       err);
+        const uint64_t bytes = half->unit_bytes, unit = in.cache->first + in.page;
+        pin(m->s, half, unit);
+        status =
+            write(m, in.cache->pool->buffers[i], in.frame * bytes, half->host.data + unit * bytes, in.n * bytes, err);
     }
     return status == TERN_OK || !in.cache ? status : fail_in(&in, status);
 }
 
 static bool goes_on(const span *s, const tern_spill_cache *cache, uint32_t page, uint32_t frame)
 {
+    const uint64_t unit = cache->first + page;
     return s->cache == cache && page == s->page + s->n && frame == s->frame + s->n &&
-           page % chunk_pages(cache->halves[0]) && page % chunk_pages(cache->halves[1]);
+           unit % chunk_pages(cache->halves[0]) && unit % chunk_pages(cache->halves[1]);
 }
 
 static void extend(span *s, tern_spill_cache *cache, uint32_t page, uint32_t frame)
@@ -139,7 +140,7 @@ static tern_status clear(mover *m, const tern_spill_cache *cache, uint32_t frame
 {
     TERN_TRY(move_out(m, err));
     for (int i = 0; i < TERN_SPILL_HALVES; i++) {
-        const uint64_t bytes = cache->halves[i]->page_bytes;
+        const uint64_t bytes = cache->pool->unit_bytes[i];
         TERN_TRY(write(m, cache->pool->buffers[i], frame * bytes, m->s->zeros, bytes, err));
     }
     return TERN_OK;
@@ -213,7 +214,7 @@ void tern_spill__want(const tern_spill_need *need)
             const uint32_t page = need->pages[i];
             for (n = 1; i + n < need->n && need->pages[i + n] == page + n; n++) {}
             if (cache->pages.frame_of[page] == TERN_NO_FRAME)
-                tern_backing_want(&half->host, page * half->page_bytes, n * half->page_bytes);
+                tern_backing_want(&half->host, (cache->first + page) * half->unit_bytes, n * half->unit_bytes);
         }
     }
 }

@@ -58,33 +58,55 @@ static tern_status pool_make(tern_spill *s, tern_spill_pool *pool, uint32_t n, t
 {
     TERN_TRY(tern_frames_init(&pool->frames, n, err));
     for (int i = 0; i < TERN_SPILL_HALVES; i++) {
-        TERN_TRY(make_zeros(s, pool->page_bytes[i], err));
-        TERN_TRY(s->inner->buffer_create(s->inner, n * pool->page_bytes[i], &pool->buffers[i], err));
+        TERN_TRY(make_zeros(s, pool->unit_bytes[i], err));
+        TERN_TRY(s->inner->buffer_create(s->inner, n * pool->unit_bytes[i], &pool->buffers[i], err));
     }
     return TERN_OK;
 }
 
-/* As many frames as there are pages, or as there is room for. */
-static tern_status add_pool(tern_spill *s, const tern_buffer *k, const tern_buffer *v, uint64_t bytes, tern_error *err)
+/* Frames for `bytes`, if units are so large. */
+static uint32_t frames_in(const tern_spill *s, const tern_spill_pool *pool, uint64_t bytes)
 {
-    const uint64_t most = s->inner->info.max_allocation,
-                   larger = k->page_bytes > v->page_bytes ? k->page_bytes : v->page_bytes,
-                   page_bytes = k->page_bytes + v->page_bytes;
-    uint64_t n = bytes / page_bytes;
+    const uint64_t most = s->inner->info.max_allocation, k = pool->unit_bytes[TERN_SPILL_K],
+                   v = pool->unit_bytes[TERN_SPILL_V], larger = k > v ? k : v;
+    uint64_t n = bytes / (k + v);
     if (most && n > most / larger) n = most / larger;
-    if (n > UINT32_MAX - 1) n = UINT32_MAX - 1;
+    return n > UINT32_MAX - 1 ? UINT32_MAX - 1 : (uint32_t)n;
+}
+
+/* As few groups as it takes for the largest of its layers to have room. */
+static uint32_t choose_groups(const tern_spill *s, tern_spill_pool *pool, uint64_t bytes, uint32_t n_kv_heads)
+{
+    uint64_t most = 0;
+    for (const tern_buffer *half = s->halves; half; half = half->next)
+        for (int i = 0; i < TERN_SPILL_HALVES; i++)
+            if (half->page_bytes == pool->page_bytes[i] && half->bytes / half->page_bytes > most)
+                most = half->bytes / half->page_bytes;
+    for (pool->groups = 1; pool->groups <= n_kv_heads; pool->groups++) {
+        if (n_kv_heads % pool->groups) continue;
+        for (int i = 0; i < TERN_SPILL_HALVES; i++) pool->unit_bytes[i] = pool->page_bytes[i] / pool->groups;
+        if (pool->groups == n_kv_heads || frames_in(s, pool, bytes) >= most) break;
+    }
+    return frames_in(s, pool, bytes);
+}
+
+/* As many frames as there are pages, or as there is room for. */
+static tern_status add_pool(tern_spill *s, const tern_buffer *k, const tern_buffer *v, uint32_t n_kv_heads,
+                            uint64_t bytes, tern_error *err)
+{
     tern_spill_pool *pool = tern_calloc(1, sizeof *pool);
     if (!pool) return tern_fail_alloc(err, sizeof *pool);
     pool->page_bytes[TERN_SPILL_K] = k->page_bytes;
     pool->page_bytes[TERN_SPILL_V] = v->page_bytes;
-    const tern_status status = pool_make(s, pool, (uint32_t)n, err);
+    const uint32_t n = choose_groups(s, pool, bytes, n_kv_heads);
+    const tern_status status = pool_make(s, pool, n, err);
     if (status != TERN_OK) {
         pool_free(s, pool);
         return status;
     }
     pool->next = s->pools;
     s->pools = pool;
-    s->taken += n * page_bytes;
+    s->taken += n * (pool->unit_bytes[TERN_SPILL_K] + pool->unit_bytes[TERN_SPILL_V]);
     s->info.taken = s->taken;
     return TERN_OK;
 }
@@ -107,10 +129,18 @@ static uint64_t count(const tern_spill *s, const tern_buffer *k, const tern_buff
     return all;
 }
 
-tern_status tern_spill__make_pool(tern_spill *s, const tern_buffer *k, const tern_buffer *v, tern_error *err)
+tern_status tern_spill__make_pool(tern_spill *s, const tern_buffer *k, const tern_buffer *v, uint32_t n_kv_heads,
+                                  tern_error *err)
 {
     uint64_t same;
-    if (tern_spill__pool_for(s, k, v)) return TERN_OK;
+    const tern_spill_pool *pool = tern_spill__pool_for(s, k, v);
+    if (pool && n_kv_heads % pool->groups == 0) return TERN_OK;
+    if (pool)
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "%s: keys and values of a layer of %u heads: a multiple of %u expected, as many groups as "
+                         "others were cut into; more room (--kv-memory) expected",
+                         s->name, n_kv_heads, pool->groups);
     const uint64_t all = count(s, k, v, &same), left = s->room - s->taken;
-    return add_pool(s, k, v, left >= all ? same : (uint64_t)((double)left / (double)all * (double)same), err);
+    return add_pool(s, k, v, n_kv_heads, left >= all ? same : (uint64_t)((double)left / (double)all * (double)same),
+                    err);
 }

@@ -1,4 +1,4 @@
-/* Cutting a graph before the ops of each layer's cache, and preparing the parts on the inner backend. */
+/* Preparing a graph's parts on the inner backend. */
 #include <string.h>
 
 #include "backend/spill/spill_internal.h"
@@ -20,6 +20,7 @@ static void free_all(tern_spill *s, tern_prepared *p)
     tern_free(p->parts);
     if (p->params) s->inner->buffer_free(s->inner, p->params);
     tern_free(p->ops);
+    tern_free(p->copies);
     tern_free(p->values);
     tern_free(p->at);
     tern_free(p->first);
@@ -36,19 +37,31 @@ void tern_spill__prepared_free(tern_backend *b, tern_prepared *p)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* No more ops than these, were there a group for each head. */
+static size_t most_ops(const tern_prepared *p)
+{
+    size_t n = p->graph->n_ops + 1;
+    uint32_t values[TERN_SPILL_HALVES];
+    for (size_t i = 0; i < p->graph->n_ops; i++)
+        if (tern_spill__halves_of(&p->graph->ops[i], p->bindings, values))
+            n += TERN_SPILL_MORE_OPS + 2 * p->graph->ops[i].n_kv_heads;
+    return n;
+}
+
 static tern_status allocate(tern_prepared *p, tern_error *err)
 {
     const tern_graph *g = p->graph;
-    p->parts = tern_calloc(g->n_ops + 1, sizeof *p->parts);
+    const size_t most = most_ops(p); /* of parts and their tables too */
+    p->parts = tern_calloc(most, sizeof *p->parts);
     p->orders = tern_calloc(g->n_ops + 1, sizeof *p->orders);
-    p->ops = tern_calloc(g->n_ops + 1, sizeof *p->ops);
-    p->values = tern_calloc(g->n_values + g->n_ops, sizeof *p->values); /* no more tables than ops */
-    p->at = tern_calloc(g->n_values + g->n_ops, sizeof *p->at);
+    p->ops = tern_calloc(most, sizeof *p->ops);
+    p->copies = tern_calloc(g->n_ops + 1, sizeof *p->copies);
+    p->values = tern_calloc(g->n_values + most, sizeof *p->values);
+    p->at = tern_calloc(g->n_values + most, sizeof *p->at);
     p->first = tern_calloc(g->n_sequences + 1, sizeof *p->first);
     p->last = tern_calloc(g->n_sequences + 1, sizeof *p->last);
-    if (!p->parts || !p->orders || !p->ops || !p->values || !p->at || !p->first || !p->last)
-        return tern_fail_alloc(err, g->n_ops * sizeof *p->parts + g->n_values * sizeof *p->values);
-    memcpy(p->ops, g->ops, g->n_ops * sizeof *p->ops);
+    if (!p->parts || !p->orders || !p->ops || !p->copies || !p->values || !p->at || !p->first || !p->last)
+        return tern_fail_alloc(err, most * (sizeof *p->parts + sizeof *p->ops) + g->n_values * sizeof *p->values);
     memcpy(p->values, g->values, g->n_values * sizeof *p->values);
     p->n_values = g->n_values;
     p->param_bytes = g->param_bytes;
@@ -74,89 +87,6 @@ static tern_status bind_all(tern_spill *s, tern_prepared *p, tern_error *err)
     for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++) {
         const uint32_t value = g->params[i];
         if (value != TERN_NO_VALUE && p->bindings[value].buffer) TERN_TRY(keep_copy(s, p->bindings[value].buffer, err));
-    }
-    return TERN_OK;
-}
-
-/* In the place of a cache the ops of a part have its pool. */
-static tern_status use_pool(tern_spill *s, tern_prepared *p, const tern_op *op, tern_spill_cache **cache,
-                            tern_error *err)
-{
-    uint32_t at[TERN_SPILL_HALVES];
-    *cache = NULL;
-    if (!tern_spill__halves_of(op, p->bindings, at)) return TERN_OK;
-    tern_buffer *k = p->bindings[at[TERN_SPILL_K]].buffer, *v = p->bindings[at[TERN_SPILL_V]].buffer;
-    TERN_TRY(tern_spill__make_pool(s, k, v, err));
-    TERN_TRY(tern_spill__cache_of_halves(s, k, v, cache, err));
-    for (int i = 0; i < TERN_SPILL_HALVES; i++) {
-        const tern_spill_pool *pool = (*cache)->pool;
-        p->at[at[i]] = (tern_binding){.buffer = pool->buffers[i]};
-        p->values[at[i]].bytes = pool->frames.n * pool->page_bytes[i];
-    }
-    return TERN_OK;
-}
-
-static tern_spill_part *begin(tern_prepared *p, size_t op)
-{
-    tern_spill_part *part = &p->parts[p->n_parts++];
-    *part = (tern_spill_part){.graph = *p->graph, .table = TERN_NO_VALUE, .only_outputs = true};
-    part->graph.ops = p->ops + op;
-    part->graph.values = p->values;
-    part->graph.n_ops = 0;
-    part->graph.logits = part->graph.tokens = part->graph.row_tokens = TERN_NO_VALUE;
-    return part;
-}
-
-static uint64_t aligned(uint64_t bytes)
-{
-    return (bytes + TERN_PARAM_ALIGNMENT - 1) / TERN_PARAM_ALIGNMENT * TERN_PARAM_ALIGNMENT;
-}
-
-/* Behind all parameters so far. */
-static void add_table(tern_prepared *p, tern_spill_part *part, uint32_t like)
-{
-    tern_value *v = &p->values[p->n_values];
-    *v = p->values[like];
-    v->offset = aligned(p->param_bytes);
-    p->param_bytes = v->offset + v->bytes;
-    part->table = like;
-    part->frames = (uint32_t)p->n_values++;
-}
-
-/* Whichever of the two tables of pages its layer has, the op reads the part's. */
-static void use_table(tern_prepared *p, tern_spill_part *part, tern_op *op)
-{
-    const uint32_t *params = p->graph->params;
-    for (uint32_t i = 0; i < tern_op_n_views(op); i++) {
-        tern_view *view = tern_op_view_at(op, i);
-        if (view->value == TERN_NO_VALUE) continue;
-        if (view->value != params[TERN_PARAM_PAGES] && view->value != params[TERN_PARAM_RING_PAGES]) continue;
-        if (part->table == TERN_NO_VALUE) add_table(p, part, view->value);
-        view->value = part->frames;
-    }
-}
-
-static void note_cache(tern_prepared *p, tern_spill_part *part, tern_spill_cache *cache, tern_op *op)
-{
-    part->cache = cache;
-    use_table(p, part, op);
-    if (op->kind != TERN_OP_ATTENTION && op->kind != TERN_OP_ROPE_ATTENTION) return;
-    part->window = op->window;
-    part->attends = true;
-}
-
-static tern_status cut(tern_spill *s, tern_prepared *p, tern_error *err)
-{
-    const tern_graph *g = p->graph;
-    tern_spill_part *part = NULL;
-    for (size_t i = 0; i < g->n_ops; i++) {
-        tern_spill_cache *cache;
-        TERN_TRY(use_pool(s, p, &g->ops[i], &cache, err));
-        if (!part || (cache && cache != part->cache)) part = begin(p, i);
-        if (cache) note_cache(p, part, cache, &p->ops[i]);
-        part->graph.n_ops++;
-        part->only_outputs = part->only_outputs && g->ops[i].rows == TERN_ROWS_OUTPUTS;
-        if (g->ops[i].out.value == g->logits) part->graph.logits = g->logits;
     }
     return TERN_OK;
 }
@@ -225,14 +155,17 @@ static tern_status prepare_part(tern_spill *s, const tern_prepared *p, tern_spil
             if (value != TERN_NO_VALUE) part->bindings[value] = p->at[value];
         }
     if (part->cache) TERN_TRY(make_table(p, part, err));
-    return s->inner->prepare(s->inner, &part->graph, part->bindings, &part->prepared, err);
+    const tern_status status = s->inner->prepare(s->inner, &part->graph, part->bindings, &part->prepared, err);
+    if (status == TERN_OK || !part->cache || part->cache->pool->groups == 1) return status;
+    return tern_error_prefix(
+        err, "%s: a layer's keys and values, by groups of heads (more --kv-memory: as a whole): ", s->name);
 }
 
 static tern_status prepare(tern_spill *s, tern_prepared *p, tern_error *err)
 {
     TERN_TRY(allocate(p, err));
     TERN_TRY(bind_all(s, p, err));
-    TERN_TRY(cut(s, p, err));
+    TERN_TRY(tern_spill__cut(s, p, err));
     TERN_TRY(order_layers(p, err));
     TERN_TRY(make_params(s, p, err));
     for (size_t i = 0; i < p->n_parts; i++) TERN_TRY(prepare_part(s, p, &p->parts[i], err));

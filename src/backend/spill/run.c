@@ -93,7 +93,7 @@ static tern_status find_need(const step *t, const tern_spill_part *part, tern_sp
     for (uint32_t i = 0; i < g->n_sequences; i++)
         for (uint32_t k = t->p->first[i]; k <= t->p->last[i]; k++)
             TERN_TRY(need_page(t, need, table[i * g->max_pages + k], err));
-    cover(t, part);
+    if (part->writes) cover(t, part);
     return TERN_OK;
 }
 
@@ -147,12 +147,13 @@ static tern_status bring(const step *t, tern_spill_need *need, tern_error *err)
     return TERN_OK;
 }
 
-/* While `runs` runs. */
+/* While `runs` runs. Behind the groups of heads that a prompt writes come those that it reads, from the first one on:
+ * no neighbour of the last, with which frames could keep it, and so it comes when its turn does. */
 static tern_status bring_ahead(const step *t, const tern_spill_part *runs, tern_spill_need *need, tern_error *err)
 {
     const tern_spill_part *part = need->part;
     const bool same = runs->cache->pool == part->cache->pool;
-    if (!t->s->inner->copies) return TERN_OK;
+    if (!t->s->inner->copies || (same && part->place != runs->place + 1)) return TERN_OK;
     tern_frames_keep(&part->cache->pool->frames, same ? runs->place : part->place, same ? 2 : 1);
     return tern_spill__bring(t->s, need, true, err);
 }

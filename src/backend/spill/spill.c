@@ -170,21 +170,25 @@ static size_t profile(const tern_backend *b, tern_profile_row *rows, size_t cap)
     return inner->profile(inner, rows, cap);
 }
 
-/* The part of a prepared graph that op `at` of it is in, and its number there. */
-static const tern_spill_part *part_of(const tern_prepared *p, size_t at, size_t *number)
+/* The part of a prepared graph that one of its ops is in, and its number there. */
+static const tern_spill_part *part_of(const tern_prepared *p, size_t op, size_t *number)
 {
     size_t i = 0;
-    while (i + 1 < p->n_parts && p->parts[i + 1].graph.ops <= p->ops + at) i++;
-    *number = (size_t)(p->ops + at - p->parts[i].graph.ops);
+    while (i + 1 < p->n_parts && p->parts[i + 1].graph.ops <= p->ops + op) i++;
+    *number = (size_t)(p->ops + op - p->parts[i].graph.ops);
     return &p->parts[i];
 }
 
-static const char *doubt(tern_backend *b, const tern_prepared *prepared, size_t op)
+/* Of all ops that op `at` of the graph has become. */
+static const char *doubt(tern_backend *b, const tern_prepared *p, size_t at)
 {
-    size_t number;
     tern_backend *inner = tern_spill__of(b)->inner;
-    const tern_spill_part *part = part_of(prepared, op, &number);
-    return inner->trial->doubt(inner, part->prepared, number);
+    const char *found = NULL;
+    for (size_t op = p->copies[at], number; op < p->copies[at + 1] && !found; op++) {
+        const tern_spill_part *part = part_of(p, op, &number);
+        found = inner->trial->doubt(inner, part->prepared, number);
+    }
+    return found;
 }
 
 static void prove(tern_backend *b, const tern_prepared *prepared)
@@ -193,12 +197,13 @@ static void prove(tern_backend *b, const tern_prepared *prepared)
     for (size_t i = 0; i < prepared->n_parts; i++) inner->trial->prove(inner, prepared->parts[i].prepared);
 }
 
-static void give_up(tern_backend *b, const tern_prepared *prepared, size_t op)
+static void give_up(tern_backend *b, const tern_prepared *p, size_t at)
 {
-    size_t number;
     tern_backend *inner = tern_spill__of(b)->inner;
-    const tern_spill_part *part = part_of(prepared, op, &number);
-    inner->trial->give_up(inner, part->prepared, number);
+    for (size_t op = p->copies[at], number; op < p->copies[at + 1]; op++) {
+        const tern_spill_part *part = part_of(p, op, &number);
+        inner->trial->give_up(inner, part->prepared, number);
+    }
 }
 
 static tern_status weight_read(tern_backend *b, const tern_buffer *buffer, const tern_weight *weight, tern_weight *out,

@@ -13,8 +13,9 @@ typedef struct tern_spill_options {
 
 /* The backend owns `inner` from here on, unless this fails. Its graphs are cut before each layer's attention, so it
  * does one step at a time, and the host samples. Memory of the device is taken when the first graph is prepared: no
- * more than all of that graph's keys and values. A layer's must fit (prepare: OUT_OF_MEMORY, with what is needed).
- * Errors: UNSUPPORTED (a backend that never waits), OUT_OF_MEMORY. */
+ * more than all of that graph's keys and values. A layer that does not fit is cut into groups of heads, of which one
+ * must (prepare: OUT_OF_MEMORY, with what is needed; UNSUPPORTED, where the inner backend cannot). Errors: UNSUPPORTED
+ * (a backend that never waits), OUT_OF_MEMORY. */
 tern_status tern_spill_open(tern_backend **backend, tern_backend *inner, const tern_spill_options *options,
                             tern_error *err);
 

@@ -10,17 +10,21 @@
 
 enum { TERN_SPILL_K, TERN_SPILL_V, TERN_SPILL_HALVES };
 
-/* The room on the device for pages of one size: frame i is page i of both buffers. */
+/* The room on the device for pages of one size: frame i is page i of both buffers. Where the largest layer with such
+ * pages does not fit, a page is cut into those of groups of its heads, which are layers of their own to the frames. */
 typedef struct tern_spill_pool {
     struct tern_spill_pool *next;
     uint64_t page_bytes[TERN_SPILL_HALVES];
+    uint32_t groups;                         /* 1: none */
+    uint64_t unit_bytes[TERN_SPILL_HALVES];  /* of a frame: page_bytes / groups */
     tern_buffer *buffers[TERN_SPILL_HALVES]; /* of the inner backend */
     tern_frames frames;
 } tern_spill_pool;
 
-/* Keys and values of a layer. */
+/* Keys and values of a layer, or of one group of its heads. */
 typedef struct tern_spill_cache {
     tern_spill_layer pages; /* first: frames know caches by it */
+    uint64_t first;         /* where its pages begin on the host, in units */
     tern_spill_pool *pool;
     tern_buffer *halves[TERN_SPILL_HALVES];
     bool *known;      /* [n_pages] the host has, or will get, what was written there; else zeros */
@@ -34,10 +38,11 @@ struct tern_buffer {
     uint64_t bytes;
     uint8_t *copy; /* what the host wrote, of parameters of prepared graphs */
     uint64_t page_bytes;
-    tern_backing host;
-    bool written; /* by the host */
-    bool *pinned; /* [chunks of host] */
-    tern_spill_cache *cache;
+    uint64_t unit_bytes;      /* of a page of a group */
+    tern_backing host;        /* [groups][pages] units */
+    bool written;             /* by the host */
+    bool *pinned;             /* [chunks of host] */
+    tern_spill_cache *caches; /* [groups of its pool], of both halves; NULL: not made yet */
 };
 
 /* Pages that a part needs, as the step has them. */
@@ -57,9 +62,9 @@ typedef struct tern_spill_part {
     uint32_t table;          /* the value that says where pages of sequences are, in the graph; in this part it is */
     uint32_t frames;         /* another one, the same table with frames in place of pages */
     uint32_t window;         /* of its attention; 0: all positions */
-    bool attends;            /* else it only writes */
-    bool only_outputs;       /* nothing to do in a step without logits */
-    uint32_t *frame_table;   /* what was written there last */
+    bool attends, writes;
+    bool only_outputs;     /* nothing to do in a step without logits */
+    uint32_t *frame_table; /* what was written there last */
 } tern_spill_part;
 
 /* The layers of a graph whose pages have a size, as they run. */
@@ -72,7 +77,9 @@ typedef struct tern_spill_order {
 struct tern_prepared {
     const tern_graph *graph;
     const tern_binding *bindings;
-    tern_op *ops;       /* copies of the graph's, with tables of their own */
+    tern_op *ops; /* [n_ops] copies of the graph's, with tables of their own, once for each group of heads */
+    size_t n_ops;
+    size_t *copies;     /* [n_ops of the graph + 1] where the copies of each begin */
     tern_value *values; /* caches as long as their pool; behind the graph's a table for each layer */
     size_t n_values;
     tern_binding *at;     /* [n_values] on the inner backend */
@@ -112,8 +119,10 @@ static inline tern_spill_cache *tern_spill__cache_of(tern_spill_layer *layer)
 }
 
 /* pool.c; under the lock. A pool for pages as two halves have them, unless there is one: its share of the room that is
- * left, by the bytes of all halves that have none. Errors: OUT_OF_MEMORY, those of the backend. */
-tern_status tern_spill__make_pool(tern_spill *s, const tern_buffer *k, const tern_buffer *v, tern_error *err);
+ * left, by the bytes of all halves that have none. Groups of heads, n_kv_heads or fewer, are as large as they can be.
+ * Errors: OUT_OF_MEMORY, UNSUPPORTED (there is one, of another number of heads), those of the backend. */
+tern_status tern_spill__make_pool(tern_spill *s, const tern_buffer *k, const tern_buffer *v, uint32_t n_kv_heads,
+                                  tern_error *err);
 void tern_spill__free_pools(tern_spill *s);
 tern_spill_pool *tern_spill__pool_for(const tern_spill *s, const tern_buffer *k, const tern_buffer *v);
 /* The halves of the cache that an op uses, in values[]; false: none. */
@@ -123,9 +132,10 @@ bool tern_spill__halves_of(const tern_op *op, const tern_binding *bindings, uint
 tern_status tern_spill__half_make(tern_spill *s, uint64_t bytes, uint64_t page_bytes, tern_buffer **out,
                                   tern_error *err);
 void tern_spill__half_free(tern_spill *s, tern_buffer *half);
-/* The cache of two halves, made unless there is one. Errors: INTERNAL (halves of different caches), OUT_OF_MEMORY. */
-tern_status tern_spill__cache_of_halves(tern_spill *s, tern_buffer *k, tern_buffer *v, tern_spill_cache **out,
-                                        tern_error *err);
+/* The caches of two halves, one for each group of heads, made unless they are there. Errors: INTERNAL (halves of
+ * different caches), OUT_OF_MEMORY. */
+tern_status tern_spill__caches_of_halves(tern_spill *s, tern_buffer *k, tern_buffer *v, tern_spill_cache **out,
+                                         tern_error *err);
 /* Bytes of a half, as the device last wrote them. */
 tern_status tern_spill__half_read(tern_spill *s, const tern_buffer *half, uint64_t offset, void *data, uint64_t bytes,
                                   tern_error *err);
@@ -141,6 +151,15 @@ tern_status tern_spill__save(tern_spill *s, tern_spill_cache *cache, uint32_t pa
 void tern_spill__unpin(const tern_spill *s, tern_buffer *half);
 /* The disk begins to bring what the part lacks. */
 void tern_spill__want(const tern_spill_need *need);
+
+/* heads.c: an op that uses a cache, as ops of each group of its heads, which compute the same, in their order. At most
+ * TERN_SPILL_MORE_OPS + 2 * groups; those that use no cache are of group TERN_SPILL_NO_GROUP. */
+enum { TERN_SPILL_MORE_OPS = 4, TERN_SPILL_NO_GROUP = UINT32_MAX };
+typedef void tern_spill_emit(void *context, const tern_op *op, uint32_t group);
+void tern_spill__split_heads(const tern_op *op, uint32_t groups, tern_spill_emit *emit, void *context);
+
+/* cut.c: the parts of a prepared graph, with a pool and caches for what they use. Errors: those of these. */
+tern_status tern_spill__cut(tern_spill *s, tern_prepared *p, tern_error *err);
 
 /* prepare.c, run.c */
 tern_status tern_spill__prepare(tern_backend *b, const tern_graph *graph, const tern_binding *bindings,

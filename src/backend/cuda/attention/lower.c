@@ -152,7 +152,8 @@ tern_status tern_cuda__attention_supports(const tern_graph *graph, const tern_op
 static void set_splits(const tern_graph *graph, const tern_op *op, tern_cuda_attention *a)
 {
     const uint32_t rows = tern_graph_max_rows(graph, op->rows), positions = graph->max_pages * TERN_PAGE_SIZE;
-    const uint32_t units = tern_graph_usual_rows(graph, op->rows) * op->n_kv_heads,
+    const uint32_t groups = op->head_groups ? op->head_groups : 1,
+                   units = tern_graph_usual_rows(graph, op->rows) * op->n_kv_heads * groups,
                    wanted = (ENOUGH_BLOCKS + units - 1) / units;
     const uint32_t most = (positions + SPLIT_POSITIONS - 1) / SPLIT_POSITIONS;
     const bool all = rows <= FEW_ROWS || op->head_dim > TILED_DIM;

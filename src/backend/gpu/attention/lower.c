@@ -226,9 +226,12 @@ tern_status tern_gpu__lower_attention(tern_gpu_program *p, const tern_op *op, te
                                 op->in[fused ? TERN_ROPE_KV_V_CACHE : TERN_ATTENTION_V_CACHE], &in.cache, err));
     if (fused && in.cache.kv == TERN_GPU_KV_BLOCKS)
         return tern_gpu__unsupported(p->graph, op, "only with caches in f16 or f32", err);
+    if (op->sinks.first_col)
+        return tern_gpu__unsupported(p->graph, op, "only of all heads, where they have sinks", err);
+    const uint32_t groups = op->head_groups ? op->head_groups : 1;
     const tern_gpu_attention_shape shape = {.head_dim = op->head_dim,
-                                            .n_heads = op->n_heads,
-                                            .n_kv_heads = op->n_kv_heads,
+                                            .n_heads = op->n_heads * groups,
+                                            .n_kv_heads = op->n_kv_heads * groups,
                                             .max_tokens = tern_gpu__kernel_rows(p, op->rows),
                                             .max_positions =
                                                 in.scores.window < positions ? in.scores.window : positions,

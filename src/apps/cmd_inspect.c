@@ -157,8 +157,8 @@ static tern_status run(const tern_options *o, tern_error *err)
                             (json_int_t)tern_parts_bytes(path.text));
     const char *base = o->args.n ? o->model : NULL; /* beside an adapter -m names the model that it should fit */
     tern_status status;
-    if (tern_package_is(path.text)) status = tern_app_describe_package(path.text, o->json, out, err);
-    else if (tern_app_is_adapter(path.text)) status = tern_app_describe_adapter(path.text, base, out, err);
+    if (tern_app_is_adapter(path.text)) status = tern_app_describe_adapter(path.text, base, out, err);
+    else if (tern_package_is(path.text)) status = tern_app_describe_package(path.text, o->json, out, err);
     else status = describe(path.text, out, err);
     if (status == TERN_OK && o->json) return tern_app_print_json(out, err);
     if (status == TERN_OK) tern_app_print_description(out);

@@ -1,14 +1,18 @@
-/* tern package: a model as a manifest and shards, for loading over a network. */
+/* tern package: a model as a manifest and shards, or an adapter as it is with a manifest, for loading over a network. */
 #include <stdio.h>
 #include <string.h>
 
+#include "apps/inspect.h"
 #include "apps/model.h"
 #include "apps/open.h"
 #include "apps/progress.h"
 #include "apps/torrent.h"
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/show.h"
 #include "model/package.h"
+
+enum { SHARD_MIB = TERN_MANIFEST_SHARD_BYTES >> 20 };
 
 static const tern_flag flags[] = {
     {"output", 'o', TERN_FLAG_TEXT, "DIR", offsetof(tern_options, output), 0, 0, "The folder to make"},
@@ -17,7 +21,7 @@ static const tern_flag flags[] = {
      "Layers: " TERN_ENCODING_TERNARY_NAMES ", " TERN_ENCODING_DENSE_NAMES "; with the tables " TERN_MIX_NAMES},
     {"head", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, head), 0, 0,
      "Embedding and output tables; as the mix has them, else as they are, when not given"},
-    {"shard-size", 0, TERN_FLAG_U32, "MIB", offsetof(tern_options, shard_mib), 1, TERN_MANIFEST_SHARD_BYTES >> 20,
+    {"shard-size", 0, TERN_FLAG_U32, "MIB", offsetof(tern_options, shard_mib), 1, SHARD_MIB,
      "Size of a shard"},
     {"torrent", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, torrent), 0, 0,
      "Writes " TERN_MANIFEST_TORRENT " beside the manifest and prints a magnet link; also of a package that is there"},
@@ -33,7 +37,7 @@ static const tern_flag_group groups[] = {{"Flags", flags}, {0}};
 
 static void defaults(tern_options *o)
 {
-    o->shard_mib = TERN_MANIFEST_SHARD_BYTES >> 20;
+    o->shard_mib = SHARD_MIB;
 }
 
 /* *gguf: a file in a temporary folder beside the package, for as long as it takes; the caller's to free. */
@@ -87,7 +91,7 @@ static tern_status report(const tern_options *o, const char *dir, const tern_app
     char path[4096], size[16];
     snprintf(path, sizeof path, "%s/%s", dir, TERN_MANIFEST_NAME);
     TERN_TRY(tern_manifest_read(&m, path, err));
-    fprintf(stderr, "%s: %zu shard%s, %s\n", path, m.n_shards, m.n_shards == 1 ? "" : "s",
+    fprintf(stderr, "%s: %zu %s%s, %s\n", path, m.n_shards, m.adapter ? "file" : "shard", m.n_shards == 1 ? "" : "s",
             tern_app_bytes(m.bytes, size));
     json_t *out = o->json ? json_pack("{s:o, s:I, s:I}", "manifest", tern_app_json_text(path, strlen(path)), "shards",
                                       (json_int_t)m.n_shards, "bytes", (json_int_t)m.bytes)
@@ -114,20 +118,22 @@ static bool is_there(const tern_options *o, const char *in)
     return o->torrent && !o->output && tern_file_is_dir(in) && tern_package_is(in);
 }
 
-static tern_status run(const tern_options *o, tern_error *err)
+static tern_status package_adapter(const tern_options *o, const char *in, tern_error *err)
 {
-    tern_app_path path;
-    const char *in = path.text;
-    const tern_encoding *unused;
-    const tern_mix *unused_mix;
+    const char *flag = o->type ? "type" : o->head ? "head" : o->shard_mib != SHARD_MIB ? "shard-size" : NULL;
+    if (flag)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s: %s is an adapter, which is packaged as it is", flag,
+                         tern_show_z(in).text);
+    TERN_TRY(tern_app_check_output(o, in, o->output, true, err));
+    const tern_package_options how = {.overwrite = o->overwrite};
+    TERN_TRY(tern_package_write_adapter(in, o->output, &how, err));
+    return finish(o, o->output, err);
+}
+
+static tern_status package_model(const tern_options *o, const char *in, tern_error *err)
+{
     char *gguf = NULL;
     tern_temp temp = {0};
-    TERN_TRY(tern_app_torrent_check_flags(o, err));
-    if (is_there(o, o->args.items[0])) return finish(o, o->args.items[0], err);
-    if (!o->output) return tern_fail(err, TERN_INVALID_ARGUMENT, "no output: give the folder to make with -o");
-    TERN_TRY(tern_app_type(o->type, &unused, &unused_mix, err));
-    TERN_TRY(tern_app_encoding("head", o->head, &unused, err));
-    TERN_TRY(tern_app_find_model(&(tern_options){.model = o->args.items[0]}, &path, err));
     const bool is_file = !o->type && !o->head && !tern_file_is_dir(in) && !tern_path_ends(in, ".json") &&
                          !tern_path_ends(in, ".safetensors");
     TERN_TRY(tern_app_check_output(o, in, o->output, true, err));
@@ -140,10 +146,24 @@ fail:
     return status == TERN_OK ? finish(o, o->output, err) : status;
 }
 
+static tern_status run(const tern_options *o, tern_error *err)
+{
+    tern_app_path path;
+    const tern_encoding *unused;
+    const tern_mix *unused_mix;
+    TERN_TRY(tern_app_torrent_check_flags(o, err));
+    if (is_there(o, o->args.items[0])) return finish(o, o->args.items[0], err);
+    if (!o->output) return tern_fail(err, TERN_INVALID_ARGUMENT, "no output: give the folder to make with -o");
+    TERN_TRY(tern_app_type(o->type, &unused, &unused_mix, err));
+    TERN_TRY(tern_app_encoding("head", o->head, &unused, err));
+    TERN_TRY(tern_app_find_model(&(tern_options){.model = o->args.items[0]}, &path, err));
+    return tern_app_is_adapter(path.text) ? package_adapter(o, path.text, err) : package_model(o, path.text, err);
+}
+
 const tern_command tern_command_package = {
     .name = "package",
-    .usage = "MODEL -o DIR [--type TYPE] [--head TYPE] [--torrent] | PACKAGE --torrent",
-    .summary = "Cut a model into shards with a manifest, for the web",
+    .usage = "MODEL -o DIR [--type TYPE] [--head TYPE] [--torrent] | ADAPTER -o DIR [--torrent] | PACKAGE --torrent",
+    .summary = "Cut a model into shards with a manifest, for the web; or an adapter's files as they are",
     .detail = "MODEL is a GGUF file or a Hugging Face folder. The shards together are the GGUF file; their SHA-256 "
               "sums are in\n"
               "the manifest, and are checked when -m DIR or a browser opens the package. Files of a\n"

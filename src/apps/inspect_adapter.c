@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "format/gguf.h"
 #include "model/adapter.h"
+#include "model/package.h"
 
 static bool has_file(const char *dir, const char *name)
 {
@@ -32,6 +33,7 @@ static bool gguf_says_adapter(const char *path)
 
 bool tern_app_is_adapter(const char *path)
 {
+    if (tern_package_is(path)) return tern_package_is_adapter(path);
     if (tern_file_is_dir(path)) return has_file(path, "adapter_config.json") && !has_file(path, "config.json");
     if (tern_path_ends(path, "adapter_config.json") || tern_path_ends(path, "adapter_model.safetensors"))
         return tern_file_exists(path);
@@ -59,11 +61,17 @@ static json_t *text_of(const char *s)
     return *s ? tern_app_json_text(s, strlen(s)) : json_null();
 }
 
-static void describe(const tern_adapter *adapter, bool checked, json_t *out)
+static json_t *format_of(const tern_adapter_info *info, bool package)
+{
+    const bool peft = strcmp(info->format, "PEFT") == 0;
+    if (package) return json_sprintf("package of a LoRA adapter (%s), sums right", info->format);
+    return json_string(peft ? "LoRA adapter, PEFT folder" : "LoRA adapter, GGUF");
+}
+
+static void describe(const tern_adapter *adapter, bool package, bool checked, json_t *out)
 {
     const tern_adapter_info *info = tern_adapter_describe(adapter);
-    bool peft = strcmp(info->format, "PEFT") == 0;
-    json_object_set_new(out, "format", json_string(peft ? "LoRA adapter, PEFT folder" : "LoRA adapter, GGUF"));
+    json_object_set_new(out, "format", format_of(info, package));
     json_object_set_new(out, "adapter",
                         json_pack("{s:i, s:f, s:f, s:b, s:f, s:o, s:i, s:i, s:I, s:o, s:o, s:b}", "rank",
                                   (int)info->rank, "alpha", (double)info->alpha, "scale", (double)info->scale, "rslora",
@@ -81,7 +89,7 @@ tern_status tern_app_describe_adapter(const char *path, const char *model_path, 
     tern_options input = {.model = model_path};
     if (model_path) TERN_TRY(tern_app_open_model(&model, &input, false, err));
     tern_status status = tern_adapter_open(&adapter, path, model, err);
-    if (status == TERN_OK) describe(adapter, model != NULL, out);
+    if (status == TERN_OK) describe(adapter, tern_package_is(path), model != NULL, out);
     tern_adapter_close(adapter);
     tern_model_close(model);
     return status;

@@ -6,17 +6,40 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "apps/hub.h"
 #include "base/show.h"
+#include "hub/name.h"
+#include "hub/torrent/place.h"
 
 const tern_flag tern_flags_lora[] = {
     {"lora", 0, TERN_FLAG_TEXTS, "FILE[:SCALE]", offsetof(tern_options, loras), 0, 0,
-     "LoRA adapter: PEFT folder or GGUF file, SCALE times as strong (llama.cpp: --lora-scaled); may be repeated"},
+     "LoRA adapter: PEFT folder, GGUF file or name that tern list shows, SCALE times as strong (llama.cpp: --lora-scaled); may be repeated"},
     {0},
 };
 
-tern_status tern_app_parse_lora(const char *text, char **path, float *scale, tern_error *err)
+/* The path of what a name of the cache means, hf:... or torrent:..., in place of the name. */
+static tern_status find_name(char **path, tern_error *err)
+{
+    tern_app_path found;
+    if (strncmp(*path, "magnet:", 7) == 0) return tern_app_hub_check_there(*path, err);
+    if (!tern_hub_name_is(*path) && !tern_torrent_name_is(*path)) return TERN_OK;
+    TERN_TRY(tern_app_hub_find(*path, &found, err));
+    free(*path);
+    *path = strdup(found.text);
+    return *path ? TERN_OK : tern_fail(err, TERN_OUT_OF_MEMORY, "--lora: out of memory");
+}
+
+/* The colon that a scale may stand behind: that of a name's scheme is none. */
+static const char *last_colon(const char *text)
 {
     const char *colon = strrchr(text, ':');
+    const bool scheme = tern_hub_name_is(text) || tern_torrent_name_is(text);
+    return scheme && strchr(text, ':') == colon ? NULL : colon;
+}
+
+tern_status tern_app_parse_lora(const char *text, char **path, float *scale, tern_error *err)
+{
+    const char *colon = last_colon(text);
     char *end = NULL;
     float value = colon && colon != text && colon[1] ? strtof(colon + 1, &end) : 1;
     bool has_scale = end && *end == 0;
@@ -33,7 +56,12 @@ tern_status tern_app_parse_lora(const char *text, char **path, float *scale, ter
     }
     *scale = has_scale ? value : 1;
     *path = strndup(text, has_scale ? (size_t)(colon - text) : strlen(text));
-    return *path ? TERN_OK : tern_fail(err, TERN_OUT_OF_MEMORY, "--lora: out of memory");
+    if (!*path) return tern_fail(err, TERN_OUT_OF_MEMORY, "--lora: out of memory");
+    const tern_status status = find_name(path, err);
+    if (status == TERN_OK) return TERN_OK;
+    free(*path);
+    *path = NULL;
+    return tern_error_prefix(err, "--lora");
 }
 
 tern_status tern_app_check_lora_room(uint32_t n, const char *text, tern_error *err)

@@ -23,12 +23,14 @@ typedef struct field {
 static const field fields[] = {TERN_MANIFEST_FIELDS(FIELD_ROW)};
 static const field expert_fields[] = {TERN_MANIFEST_EXPERT_FIELDS(FIELD_ROW)};
 static const field yarn_fields[] = {TERN_MANIFEST_YARN_FIELDS(FIELD_ROW)};
+static const field adapter_fields[] = {TERN_MANIFEST_ADAPTER_FIELDS(FIELD_ROW)};
 #undef FIELD_ROW
 
 enum {
     N_FIELDS = sizeof fields / sizeof *fields,
     N_EXPERT_FIELDS = sizeof expert_fields / sizeof *expert_fields,
-    N_YARN_FIELDS = sizeof yarn_fields / sizeof *yarn_fields
+    N_YARN_FIELDS = sizeof yarn_fields / sizeof *yarn_fields,
+    N_ADAPTER_FIELDS = sizeof adapter_fields / sizeof *adapter_fields
 };
 
 static const char *const words[] = {
@@ -133,7 +135,31 @@ static tern_status refuse_unknown(const json_t *root, const char *path, tern_err
     return TERN_OK;
 }
 
-static tern_status check_fields(const json_t *root, tern_error *err)
+/* "adapter"; without the field it is a model's. */
+static tern_status read_kind(const json_t *root, int64_t version, bool *adapter, tern_error *err)
+{
+    const json_t *v = json_object_get(root, "kind");
+    const char *word = json_string_value(v);
+    *adapter = v != NULL;
+    if (!v) return TERN_OK;
+    if (!word || strcmp(word, TERN_MANIFEST_ADAPTER) != 0)
+        return tern_fail(err, TERN_UNSUPPORTED, "kind: %s found, \"" TERN_MANIFEST_ADAPTER "\" or none expected",
+                         word ? tern_show_z(word).text : tern_json_kind(v));
+    if (version == TERN_MANIFEST_VERSION) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED, "version: %lld found, %d expected of an adapter", (long long)version,
+                     TERN_MANIFEST_VERSION);
+}
+
+static tern_status check_model(const json_t *root, int64_t version, tern_error *err)
+{
+    static const char *const strict[] = {"inference", "inference.rope", "inference.rope.scaling", "inference.sampling",
+                                         "inference.experts"};
+    TERN_TRY(check_all(root, version, err));
+    for (size_t i = 0; i < sizeof strict / sizeof *strict; i++) TERN_TRY(refuse_unknown(root, strict[i], err));
+    return TERN_OK;
+}
+
+static tern_status check_fields(const json_t *root, bool *adapter, tern_error *err)
 {
     int64_t version = 0;
     const char *format = json_string_value(json_object_get(root, "format"));
@@ -147,17 +173,16 @@ static tern_status check_fields(const json_t *root, tern_error *err)
         version != TERN_MANIFEST_EXPERTS_VERSION)
         return tern_fail(err, TERN_UNSUPPORTED, "version: %lld found, %d or %d expected", (long long)version,
                          TERN_MANIFEST_VERSION, TERN_MANIFEST_EXPERTS_VERSION);
-    TERN_TRY(check_all(root, version, err));
-    static const char *const strict[] = {"inference", "inference.rope", "inference.rope.scaling", "inference.sampling",
-                                         "inference.experts"};
-    for (size_t i = 0; i < sizeof strict / sizeof *strict; i++) TERN_TRY(refuse_unknown(root, strict[i], err));
+    TERN_TRY(read_kind(root, version, adapter, err));
+    if (!*adapter) return check_model(root, version, err);
+    for (size_t i = 0; i < N_ADAPTER_FIELDS; i++) TERN_TRY(check_field(root, &adapter_fields[i], err));
     return TERN_OK;
 }
 
 static tern_status read_manifest(tern_manifest *m, tern_error *err)
 {
     int64_t bytes = 0, shard_bytes = 0, version = 0;
-    TERN_TRY(check_fields(m->root, err));
+    TERN_TRY(check_fields(m->root, &m->adapter, err));
     (void)tern_json_int(json_object_get(m->root, "version"), &version);
     m->version = (uint32_t)version;
     m->name = json_string_value(json_object_get(m->root, "name"));
@@ -189,6 +214,13 @@ tern_status tern_manifest_read(tern_manifest *manifest, const char *path, tern_e
     tern_status status = tern_manifest_parse(manifest, text.data ? text.data : "", text.size, err);
     tern_buf_deinit(&text);
     return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "%s", tern_show_z(path).text);
+}
+
+tern_status tern_manifest_need(const tern_manifest *manifest, bool adapter, tern_error *err)
+{
+    if (manifest->adapter == adapter) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED, "the package of %s found, that of %s expected",
+                     adapter ? "a model" : "an adapter (LoRA)", adapter ? "an adapter (LoRA)" : "a model");
 }
 
 void tern_manifest_deinit(tern_manifest *manifest)

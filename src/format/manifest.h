@@ -1,4 +1,5 @@
-/* manifest.json of a package: what a model is, and which shards its GGUF file is cut into.
+/* manifest.json of a package: what a model is, and which shards its GGUF file is cut into; or what an adapter is, whose
+ * files are the shards.
  * docs/reference/formats/package.md. */
 #ifndef TERN_FORMAT_MANIFEST_H
 #define TERN_FORMAT_MANIFEST_H
@@ -14,13 +15,18 @@
 #define TERN_MANIFEST_NAME   "manifest.json"
 /* The torrent of a package, which may lie in its folder as well. */
 #define TERN_MANIFEST_TORRENT "package.torrent"
+/* "kind" of an adapter's, and what its shards are called: the first two together, or the last. */
+#define TERN_MANIFEST_ADAPTER         "adapter"
+#define TERN_MANIFEST_ADAPTER_CONFIG  "adapter_config.json"
+#define TERN_MANIFEST_ADAPTER_WEIGHTS "adapter_model.safetensors"
+#define TERN_MANIFEST_ADAPTER_GGUF    "adapter.gguf"
 
 enum {
     TERN_MANIFEST_VERSION = 1,
     TERN_MANIFEST_EXPERTS_VERSION = 2, /* shards by expert */
     TERN_MANIFEST_MAX_BYTES = 32 << 20,
     TERN_MANIFEST_SHARD_BYTES = 64 << 20, /* of a shard, at most */
-    TERN_MANIFEST_EXPERT_BYTES = 1 << 30, /* of the shard of an expert */
+    TERN_MANIFEST_EXPERT_BYTES = 1 << 30, /* of the shard of an expert, and of a file of an adapter */
     TERN_MANIFEST_MAX_EXPERTS = 1024,     /* of a layer */
     TERN_MANIFEST_MAX_SHARDS = 1 << 16
 };
@@ -46,10 +52,12 @@ typedef struct tern_manifest_range {
 
 typedef struct tern_manifest {
     json_t *root;
-    const char *name;
-    uint64_t bytes; /* of the GGUF file */
+    const char *name; /* of a model */
+    uint64_t bytes;   /* of the GGUF file, or of all files of an adapter */
     uint32_t version;
-    uint64_t shard_bytes; /* of every shard but the last, which may be shorter; of version 2, of those of no expert */
+    bool adapter;         /* it is an adapter's */
+    uint64_t shard_bytes; /* of every shard but the last, which may be shorter; of version 2, of those of no expert; of
+                             an adapter's 0 */
     tern_manifest_shard *shards;
     size_t n_shards;
     tern_manifest_range *ranges; /* [n_ranges] in the order of the file, which they cover */
@@ -66,6 +74,8 @@ typedef struct tern_manifest {
 tern_status tern_manifest_parse(tern_manifest *manifest, const void *json, size_t n, tern_error *err);
 /* The same from a file. Errors: also NOT_FOUND, IO. */
 tern_status tern_manifest_read(tern_manifest *manifest, const char *path, tern_error *err);
+/* UNSUPPORTED where it is not that of an adapter, or not that of a model; the message says which. */
+tern_status tern_manifest_need(const tern_manifest *manifest, bool adapter, tern_error *err);
 /* The range that a byte of the file is in. */
 const tern_manifest_range *tern_manifest_range_at(const tern_manifest *manifest, uint64_t offset);
 /* The shard of an expert, or NULL. */

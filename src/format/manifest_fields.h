@@ -71,6 +71,18 @@
     X("inference.experts.count", COUNT, false)         \
     X("inference.experts.used", COUNT, false)          \
     X("inference.experts.rule", TEXT, false)
+/* Those of an adapter's, instead. */
+#define TERN_MANIFEST_ADAPTER_FIELDS(X)                \
+    X("format", TEXT, false)                           \
+    X("version", COUNT, false)                         \
+    X("bytes", COUNT, false)                           \
+    X("adapter", OBJECT, false)                        \
+    X("adapter.format", TEXT, false)                   \
+    X("adapter.rank", COUNT, false)                    \
+    X("adapter.alpha", NUMBER, false)                  \
+    X("adapter.parameters", COUNT, false)              \
+    X("adapter.base", TEXT, true)                      \
+    X("shards", LIST, false)
 /* clang-format on */
 
 #endif

@@ -51,6 +51,14 @@ tern_status tern_manifest__add_range(tern_manifest *m, size_t *cap, const tern_m
     return TERN_OK;
 }
 
+/* Files of an adapter have any size; of a model's shards all but the last one have the same. */
+static bool has_size(const tern_manifest *m, size_t i)
+{
+    const size_t bytes = m->shards[i].bytes;
+    if (m->adapter) return true;
+    return i + 1 < m->n_shards ? bytes == m->shard_bytes : bytes <= m->shard_bytes;
+}
+
 /* The shards of version 1 are the file, one after the other. */
 static tern_status cover(tern_manifest *m, tern_error *err)
 {
@@ -61,7 +69,7 @@ static tern_status cover(tern_manifest *m, tern_error *err)
         const tern_manifest_range range = {.offset = at, .bytes = s->bytes, .shard = i};
         s->offset = at;
         at += s->bytes;
-        if (i + 1 < m->n_shards ? s->bytes != m->shard_bytes : s->bytes > m->shard_bytes)
+        if (!has_size(m, i))
             return tern_fail(err, TERN_MALFORMED, "shards[%zu].bytes: %zu found, %llu (shard_bytes) expected", i,
                              s->bytes, (unsigned long long)m->shard_bytes);
         TERN_TRY(tern_manifest__add_range(m, &cap, &range, err));
@@ -69,6 +77,19 @@ static tern_status cover(tern_manifest *m, tern_error *err)
     if (at == m->bytes) return TERN_OK;
     return tern_fail(err, TERN_MALFORMED, "bytes: %llu found, the %llu of all shards expected",
                      (unsigned long long)m->bytes, (unsigned long long)at);
+}
+
+/* The files of an adapter: one of GGUF, or both of PEFT's. */
+static tern_status check_files(const tern_manifest *m, tern_error *err)
+{
+    static const char *const names[] = {TERN_MANIFEST_ADAPTER_GGUF, TERN_MANIFEST_ADAPTER_CONFIG,
+                                        TERN_MANIFEST_ADAPTER_WEIGHTS};
+    const char *const *expected = m->n_shards == 1 ? names : names + 1;
+    bool right = m->n_shards <= 2;
+    for (size_t i = 0; right && i < m->n_shards; i++) right = strcmp(m->shards[i].file, expected[i]) == 0;
+    if (right) return TERN_OK;
+    return tern_fail(err, TERN_MALFORMED, "shards: %zu found from %s on, %s alone or %s and %s expected", m->n_shards,
+                     m->shards[0].file, names[0], names[1], names[2]);
 }
 
 static int by_offset(const void *a, const void *b)
@@ -105,8 +126,9 @@ tern_status tern_manifest__read_shards(tern_manifest *m, tern_error *err)
     m->shards = tern_calloc(n, sizeof *m->shards);
     if (!m->shards) return tern_fail_alloc(err, n * sizeof *m->shards);
     m->n_shards = n;
-    const int most = experts ? TERN_MANIFEST_EXPERT_BYTES : TERN_MANIFEST_SHARD_BYTES;
+    const int most = experts || m->adapter ? TERN_MANIFEST_EXPERT_BYTES : TERN_MANIFEST_SHARD_BYTES;
     for (size_t i = 0; i < n; i++) TERN_TRY(read_shard(json_array_get(list, i), i, most, &m->shards[i], err));
+    if (m->adapter) TERN_TRY(check_files(m, err));
     if (!experts) return cover(m, err);
     TERN_TRY(tern_manifest__read_experts(m, err));
     return sort_ranges(m, err);

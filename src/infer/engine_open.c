@@ -128,9 +128,10 @@ static tern_status is_by_expert(const char *path, bool *by_expert, tern_error *e
     char manifest[4200];
     snprintf(manifest, sizeof manifest, "%s%s", path, tern_file_is_dir(path) ? "/" TERN_MANIFEST_NAME : "");
     TERN_TRY(tern_manifest_read(&m, manifest, err));
+    const tern_status status = tern_manifest_need(&m, false, err);
     *by_expert = m.n_experts > 0;
     tern_manifest_deinit(&m);
-    return TERN_OK;
+    return status;
 }
 
 static tern_status open_package(tern_engine **engine, const char *path, const tern_model_options *options,

@@ -58,6 +58,7 @@ tern_status tern_loader_expect_json(tern_loader *l, const void *json, size_t n, 
     tern_manifest_deinit(&l->own);
     l->manifest = NULL;
     TERN_TRY(tern_manifest_parse(&l->own, json, n, err));
+    TERN_TRY(tern_manifest_need(&l->own, false, err));
     l->manifest = &l->own;
     return TERN_OK;
 }

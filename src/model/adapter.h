@@ -33,7 +33,7 @@ typedef struct tern_adapter_info {
 typedef struct tern_adapter tern_adapter; /* immutable after opening; shared by threads */
 
 /* Opens a GGUF adapter, or a PEFT folder (or the adapter_config.json or adapter_model.safetensors in it), F32, F16 or
- * BF16. All values become f32 of our own: the files may go. With a model every layer and shape is checked against it
+ * BF16, or the package of either (model/package.h), which is checked. All values become f32 of our own: the files may go. With a model every layer and shape is checked against it
  * (it need not outlive the adapter); with NULL the adapter is only described: pairs are as the file has them, and it
  * cannot be written.
  *

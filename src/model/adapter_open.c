@@ -5,6 +5,7 @@
 #include "base/form.h"
 #include "base/show.h"
 #include "model/adapter_internal.h"
+#include "model/package.h"
 
 enum { MAX_CONFIG_BYTES = 1 << 20 };
 static const char config_name[] = "adapter_config.json", weights_name[] = "adapter_model.safetensors";
@@ -191,6 +192,7 @@ tern_status tern_adapter_open(tern_adapter **adapter, const char *path, const te
     *adapter = NULL;
     TERN_NEED(path, e);
     tern_adapter *a = NULL;
+    if (tern_package_is(path)) return tern_package_open_adapter(adapter, path, model, e);
     TERN_TRY(tern_adapter__create(&a, model ? tern_model_config(model) : NULL, e));
     return end(a, open_any(a, path, e), adapter);
 }

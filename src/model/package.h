@@ -1,10 +1,11 @@
-/* Packages: a folder with manifest.json and the shards that a GGUF file is cut into, for loading over a network.
- * docs/reference/formats/package.md. */
+/* Packages: a folder with manifest.json and the shards that a GGUF file is cut into, for loading over a network; or with
+ * the files of an adapter. docs/reference/formats/package.md. */
 #ifndef TERN_MODEL_PACKAGE_H
 #define TERN_MODEL_PACKAGE_H
 
 #include "base/file.h"
 #include "format/manifest.h"
+#include "model/adapter.h"
 #include "model/model.h"
 
 /* What a manifest of this version, of a file and shards of so many bytes, says of the model of a GGUF file, without its
@@ -30,14 +31,22 @@ typedef struct tern_package_options {
 tern_status tern_package_write(const char *gguf_path, const char *dir, const tern_package_options *options,
                                tern_error *err);
 
+/* Writes the files of an adapter as they are into a new folder `dir`, with a manifest: what tern_adapter_open takes, but
+ * no package. Of `options` overwrite counts. Errors: as above, those of tern_adapter_open, LIMIT (a file of more than
+ * TERN_MANIFEST_EXPERT_BYTES). */
+tern_status tern_package_write_adapter(const char *path, const char *dir, const tern_package_options *options,
+                                       tern_error *err);
+
 /* An opened package: its manifest, and shards whose sums are right. */
 typedef struct tern_package tern_package;
 
 /* Whether the path is a package's folder or manifest. */
 bool tern_package_is(const char *path);
+/* Whether it is that of an adapter; false where its manifest cannot be read. */
+bool tern_package_is_adapter(const char *path);
 /* Reads the manifest and all shards once, on all cores. progress as in tern_model_options. On failure *package is
- * NULL. Errors: those of tern_manifest_read, NOT_FOUND (a shard), MALFORMED (the shard, its size or sum, and those of
- * the manifest), IO, CANCELLED, OUT_OF_MEMORY. */
+ * NULL. Errors: those of tern_manifest_read, UNSUPPORTED (an adapter's), NOT_FOUND (a shard), MALFORMED (the shard, its
+ * size or sum, and those of the manifest), IO, CANCELLED, OUT_OF_MEMORY. */
 tern_status tern_package_open(tern_package **package, const char *path, const tern_model_options *options,
                               tern_error *err);
 /* The same of a package by expert without its experts' shards, which need not be there: tern_package_load_expert brings
@@ -78,6 +87,11 @@ typedef struct tern_package_expert {
 tern_status tern_package_load_expert(tern_package *package, uint32_t layer, uint32_t expert, tern_package_expert *out,
                                      tern_error *err);
 void tern_package_close_expert(tern_package_expert *expert);
+
+/* The adapter in a package, whose sums and manifest are checked; tern_adapter_open calls it. Errors: those of
+ * tern_package_open and tern_adapter_open, UNSUPPORTED (it is a model's). */
+tern_status tern_package_open_adapter(tern_adapter **adapter, const char *path, const tern_model *model,
+                                      tern_error *err);
 
 /* The model in a package, whole in memory; tern_model_open calls it. */
 tern_status tern_package_open_model(tern_model **model, const char *path, const tern_model_options *options,

@@ -19,6 +19,20 @@ struct tern_package {
     size_t brought_bytes;
 };
 
+/* Whether a package may be written to `dir`: what base/output.h says, and what is there is none or an old one. Errors:
+ * INVALID_ARGUMENT. */
+tern_status tern_package__check_target(const char *source, const char *dir, bool overwrite, tern_error *err);
+/* Makes the folder, under another name until `write` has filled it. Errors: those of `write`, IO. */
+typedef tern_status (*tern_package__write_fn)(void *context, const char *folder, tern_error *err);
+tern_status tern_package__write_folder(const char *dir, tern_package__write_fn write, void *context, tern_error *err);
+/* One shard of n bytes; *shard: what the manifest says of it, the caller's. */
+tern_status tern_package__write_shard(const char *folder, const char *name, const void *bytes, size_t n, json_t **shard,
+                                      tern_error *err);
+tern_status tern_package__write_manifest(const char *folder, const json_t *manifest, tern_error *err);
+
+/* Opens the package of an adapter: its manifest and all of its files, whose sums are right. */
+tern_status tern_package__open_files(tern_package **package, const char *path, tern_error *err);
+
 /* Whether all experts can be told apart in the file, so that each has a shard. */
 bool tern_package__by_expert(const tern_model *model, const tern_gguf *gguf);
 /* Where one expert is in the file: gate, up, down, then their biases, those that the model has. Returns how many. */

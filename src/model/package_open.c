@@ -11,6 +11,9 @@
 
 enum { HEAD_BYTES = 1 << 20 };
 
+/* What of a package is opened. */
+typedef enum part { ALL, DENSE, ADAPTER } part;
+
 bool tern_package_is(const char *path)
 {
     if (!tern_file_is_dir(path)) {
@@ -90,18 +93,18 @@ static tern_status check_sums(tern_package *p, const tern_model_options *options
                      p->manifest.shards[bad].file, digits, p->manifest.shards[bad].sha256);
 }
 
-static tern_status open_shards(tern_package *p, bool experts, const tern_model_options *options, tern_error *err)
+static tern_status open_shards(tern_package *p, part what, const tern_model_options *options, tern_error *err)
 {
     const size_t n = p->manifest.n_shards;
     p->shards = tern_calloc(n, sizeof *p->shards);
     if (!p->shards) return tern_fail_alloc(err, n * sizeof *p->shards);
     for (size_t i = 0; i < n; i++)
-        if (experts || p->manifest.shards[i].layer == TERN_MANIFEST_DENSE) TERN_TRY(map_shard(p, i, err));
+        if (what != DENSE || p->manifest.shards[i].layer == TERN_MANIFEST_DENSE) TERN_TRY(map_shard(p, i, err));
     return check_sums(p, options, err);
 }
 
-static tern_status open_package(tern_package **package, const char *path, bool experts,
-                                const tern_model_options *options, tern_error *err)
+static tern_status open_package(tern_package **package, const char *path, part what, const tern_model_options *options,
+                                tern_error *err)
 {
     char *manifest = NULL;
     tern_status status;
@@ -110,7 +113,8 @@ static tern_status open_package(tern_package **package, const char *path, bool e
     if (!p) return tern_fail_alloc(err, sizeof *p);
     TERN_GOTO(find_manifest(p, path, &manifest, err));
     TERN_GOTO(tern_manifest_read(&p->manifest, manifest, err));
-    TERN_GOTO(open_shards(p, experts, options, err));
+    TERN_GOTO(tern_manifest_need(&p->manifest, what == ADAPTER, err));
+    TERN_GOTO(open_shards(p, what, options, err));
     tern_free(manifest);
     *package = p;
     return TERN_OK;
@@ -123,13 +127,31 @@ fail:
 tern_status tern_package_open(tern_package **package, const char *path, const tern_model_options *options,
                               tern_error *err)
 {
-    return open_package(package, path, true, options, err);
+    return open_package(package, path, ALL, options, err);
 }
 
 tern_status tern_package_open_dense(tern_package **package, const char *path, const tern_model_options *options,
                                     tern_error *err)
 {
-    return open_package(package, path, false, options, err);
+    return open_package(package, path, DENSE, options, err);
+}
+
+tern_status tern_package__open_files(tern_package **package, const char *path, tern_error *err)
+{
+    return open_package(package, path, ADAPTER, NULL, err);
+}
+
+bool tern_package_is_adapter(const char *path)
+{
+    tern_package p = {0};
+    tern_error err;
+    char *manifest = NULL;
+    const bool is = tern_package_is(path) && find_manifest(&p, path, &manifest, &err) == TERN_OK &&
+                    tern_manifest_read(&p.manifest, manifest, &err) == TERN_OK && p.manifest.adapter;
+    tern_manifest_deinit(&p.manifest);
+    tern_free(p.dir);
+    tern_free(manifest);
+    return is;
 }
 
 tern_status tern_package_open_elsewhere(tern_package **package, const void *json, size_t n, tern_package_bring bring,

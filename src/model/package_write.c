@@ -1,11 +1,8 @@
-/* Writing a package: shards, their sums, and the manifest, in a folder that appears when it is complete. */
-#include <dirent.h>
+/* Writing the package of a model: its shards and the manifest. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/output.h"
-#include "base/sha256.h"
 #include "base/show.h"
 #include "format/gguf_parts.h"
 #include "format/json.h"
@@ -17,20 +14,11 @@ typedef struct writing {
     tern_file_map map;
     tern_gguf *gguf;
     tern_model *model;
-    tern_temp temp;     /* the folder until it is complete */
+    const char *folder; /* until it is complete */
     tern_manifest plan; /* its shards and ranges */
     uint64_t written;
     json_t *manifest;
 } writing;
-
-static tern_status write_file(const char *dir, const char *name, const void *bytes, size_t n, tern_error *err)
-{
-    char *path = tern_path_join(dir, name);
-    if (!path) return tern_fail_alloc(err, strlen(dir) + strlen(name) + 2);
-    tern_status status = tern_file_write(path, bytes, n, err);
-    tern_free(path);
-    return status;
-}
 
 static void shard_name(char name[32], size_t i)
 {
@@ -75,12 +63,10 @@ static const uint8_t *bytes_of_shard(const writing *w, size_t i, size_t first, s
 static tern_status write_bytes(writing *w, json_t *list, size_t i, const uint8_t *bytes, size_t first, size_t n,
                                tern_error *err)
 {
-    char name[32], digits[TERN_SHA256_DIGITS + 1];
-    const size_t size = w->plan.shards[i].bytes;
+    char name[32];
+    json_t *shard;
     shard_name(name, i);
-    TERN_TRY(tern_sha256(bytes, size, digits, err));
-    TERN_TRY(write_file(w->temp.path, name, bytes, size, err));
-    json_t *shard = json_pack("{s:s, s:I, s:s}", "file", name, "bytes", (json_int_t)size, "sha256", digits);
+    TERN_TRY(tern_package__write_shard(w->folder, name, bytes, w->plan.shards[i].bytes, &shard, err));
     if (describe_shard(w, shard, i, first, n) != 0 || json_array_append_new(list, shard) != 0)
         return tern_fail_alloc(err, 256 * n);
     return TERN_OK;
@@ -104,17 +90,10 @@ static tern_status write_shard(writing *w, json_t *list, size_t i, size_t first,
     return tern_fail(err, TERN_CANCELLED, "writing the package was cancelled");
 }
 
-static tern_status write_manifest(writing *w, tern_error *err)
+static tern_status write_files(void *context, const char *folder, tern_error *err)
 {
-    char *text = json_dumps(w->manifest, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-    if (!text) return tern_fail_alloc(err, 1 << 20);
-    tern_status status = write_file(w->temp.path, TERN_MANIFEST_NAME, text, strlen(text), err);
-    tern_free(text);
-    return status;
-}
-
-static tern_status write_files(writing *w, tern_error *err)
-{
+    writing *w = context;
+    w->folder = folder;
     json_t *list = json_array(), *moe = json_object_get(w->manifest, "moeConfig");
     if (json_object_set_new(w->manifest, "shards", list) != 0) return tern_fail_alloc(err, 256);
     if (moe && json_object_set_new(moe, "expertShardMap", json_object()) != 0) return tern_fail_alloc(err, 256);
@@ -122,42 +101,7 @@ static tern_status write_files(writing *w, tern_error *err)
         for (n = 0; first + n < w->plan.n_ranges && w->plan.ranges[first + n].shard == i;) n++;
         TERN_TRY(write_shard(w, list, i, first, n, err));
     }
-    return write_manifest(w, err);
-}
-
-static bool is_part(const char *name)
-{
-    const size_t n = strlen(name);
-    const bool shard = n > 10 && strncmp(name, "shard_", 6) == 0 && strcmp(name + n - 4, ".bin") == 0 &&
-                       strspn(name + 6, "0123456789") == n - 10;
-    return shard || strcmp(name, TERN_MANIFEST_NAME) == 0 || strcmp(name, TERN_MANIFEST_TORRENT) == 0 ||
-           strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
-/* An empty folder may be there already, and to overwrite a package; what is no part of one is not removed. */
-static tern_status check_target(const writing *w, const char *gguf, const char *dir, tern_error *err)
-{
-    const tern_output output = {.path = dir, .folder = true, .model = gguf, .overwrite = w->options->overwrite};
-    tern_status status = tern_output_check(&output, err);
-    DIR *names = opendir(dir);
-    for (const struct dirent *e; status == TERN_OK && names && (e = readdir(names));)
-        if (!is_part(e->d_name))
-            status = tern_fail(err, TERN_INVALID_ARGUMENT,
-                               "%s holds %s, which is no part of a package: a new folder "
-                               "expected",
-                               tern_show_z(dir).text, tern_show_z(e->d_name).text);
-    if (names) closedir(names);
-    return status;
-}
-
-static tern_status write_folder(writing *w, const char *dir, tern_error *err)
-{
-    TERN_TRY(tern_temp_folder(&w->temp, dir, err));
-    tern_status status = write_files(w, err);
-    if (status == TERN_OK)
-        return tern_file_exists(dir) ? tern_temp_replace(&w->temp, dir, err) : tern_temp_commit(&w->temp, dir, err);
-    tern_temp_abort(&w->temp);
-    return status;
+    return tern_package__write_manifest(w->folder, w->manifest, err);
 }
 
 static tern_status open_file(writing *w, const char *path, tern_error *err)
@@ -192,9 +136,9 @@ tern_status tern_package_write(const char *gguf_path, const char *dir, const ter
         return tern_fail(e, TERN_INVALID_ARGUMENT, "shards of %llu bytes: at most %d expected",
                          (unsigned long long)w.shard_bytes, TERN_MANIFEST_SHARD_BYTES);
     tern_status status;
-    TERN_GOTO(check_target(&w, gguf_path, dir, e));
+    TERN_GOTO(tern_package__check_target(gguf_path, dir, w.options->overwrite, e));
     TERN_GOTO(open_file(&w, gguf_path, e));
-    TERN_GOTO(write_folder(&w, dir, e));
+    TERN_GOTO(tern_package__write_folder(dir, write_files, &w, e));
 fail:
     json_decref(w.manifest);
     tern_manifest_deinit(&w.plan);

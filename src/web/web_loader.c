@@ -115,16 +115,18 @@ static json_t *shards_json(const tern_manifest *m)
     return list;
 }
 
-/* {name, bytes, shards: [{file, bytes, sha256}]}. Errors: those of tern_manifest_parse. */
+/* {name, bytes, shards: [{file, bytes, sha256}]} of a model's. Errors: those of tern_manifest_parse and _need. */
 tern_status tern_web_manifest(const char *json)
 {
     tern_error *err = tern_web__error();
     tern_manifest m;
     TERN_TRY(tern_manifest_parse(&m, json, strlen(json), err));
-    json_t *answer =
-        json_pack("{s:s, s:I, s:o}", "name", m.name, "bytes", (json_int_t)m.bytes, "shards", shards_json(&m));
+    const tern_status status = tern_manifest_need(&m, false, err);
+    json_t *answer = status == TERN_OK ? json_pack("{s:s, s:I, s:o}", "name", m.name, "bytes", (json_int_t)m.bytes,
+                                                   "shards", shards_json(&m))
+                                       : NULL;
     tern_manifest_deinit(&m);
-    return tern_web__answer(answer, err);
+    return status == TERN_OK ? tern_web__answer(answer, err) : status;
 }
 
 /* Before the head, which must agree with it. */

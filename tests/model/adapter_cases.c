@@ -10,6 +10,32 @@ tern_adapter *adapter_open_adapter(const char *path, const tern_model *model)
     return adapter;
 }
 
+void adapter_assert_same(const tern_adapter *a, const tern_adapter *b)
+{
+    const tern_adapter_info *x = tern_adapter_describe(a), *y = tern_adapter_describe(b);
+    assert_int_equal(x->rank, y->rank);
+    assert_memory_equal(&x->alpha, &y->alpha, sizeof x->alpha);
+    assert_memory_equal(&x->dropout, &y->dropout, sizeof x->dropout);
+    assert_memory_equal(&x->scale, &y->scale, sizeof x->scale);
+    assert_int_equal(x->rslora, y->rslora);
+    assert_int_equal(x->n_pairs, y->n_pairs);
+    assert_int_equal(x->n_layers, y->n_layers);
+    assert_int_equal(x->parameters, y->parameters);
+    assert_string_equal(x->base, y->base);
+    for (uint32_t layer = 0; layer < x->n_layers; layer++) {
+        for (int role = 0; role < TERN_ROLE_COUNT; role++) {
+            const tern_adapter_pair *p = tern_adapter_find(a, (tern_role)role, layer);
+            const tern_adapter_pair *q = tern_adapter_find(b, (tern_role)role, layer);
+            assert_int_equal(!p, !q);
+            if (!p) continue;
+            assert_int_equal(p->in, q->in);
+            assert_int_equal(p->out, q->out);
+            assert_memory_equal(p->a, q->a, (size_t)x->rank * p->in * sizeof *p->a);
+            assert_memory_equal(p->b, q->b, (size_t)x->rank * p->out * sizeof *p->b);
+        }
+    }
+}
+
 void adapter_add(folder *f, const char *name, uint32_t rows, uint32_t cols)
 {
     tern_st_tensor *t = &f->tensors[f->n];

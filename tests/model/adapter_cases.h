@@ -17,6 +17,8 @@ enum { MAX_TENSORS = 8, RANK = 2 };
 extern tern_error adapter_err;
 
 tern_adapter *adapter_open_adapter(const char *path, const tern_model *model);
+/* All numbers and matrices of two adapters, to the bit. */
+void adapter_assert_same(const tern_adapter *a, const tern_adapter *b);
 
 /* ---- made-up adapters of the micro model: width 16, K 8 rows, rank 2 */
 

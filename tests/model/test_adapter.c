@@ -3,32 +3,6 @@
 
 #include "model/adapter_cases.h"
 
-static void assert_same(const tern_adapter *a, const tern_adapter *b)
-{
-    const tern_adapter_info *x = tern_adapter_describe(a), *y = tern_adapter_describe(b);
-    assert_int_equal(x->rank, y->rank);
-    assert_memory_equal(&x->alpha, &y->alpha, sizeof x->alpha);
-    assert_memory_equal(&x->dropout, &y->dropout, sizeof x->dropout);
-    assert_memory_equal(&x->scale, &y->scale, sizeof x->scale);
-    assert_int_equal(x->rslora, y->rslora);
-    assert_int_equal(x->n_pairs, y->n_pairs);
-    assert_int_equal(x->n_layers, y->n_layers);
-    assert_int_equal(x->parameters, y->parameters);
-    assert_string_equal(x->base, y->base);
-    for (uint32_t layer = 0; layer < x->n_layers; layer++) {
-        for (int role = 0; role < TERN_ROLE_COUNT; role++) {
-            const tern_adapter_pair *p = tern_adapter_find(a, (tern_role)role, layer);
-            const tern_adapter_pair *q = tern_adapter_find(b, (tern_role)role, layer);
-            assert_int_equal(!p, !q);
-            if (!p) continue;
-            assert_int_equal(p->in, q->in);
-            assert_int_equal(p->out, q->out);
-            assert_memory_equal(p->a, q->a, (size_t)x->rank * p->in * sizeof *p->a);
-            assert_memory_equal(p->b, q->b, (size_t)x->rank * p->out * sizeof *p->b);
-        }
-    }
-}
-
 static void assert_tensor(const tern_safetensors *st, const char *name, const float *values, size_t n)
 {
     const tern_st_tensor *t = tern_safetensors_find(st, name);
@@ -91,11 +65,11 @@ static void round_trips(void **state)
     assert_ok(tern_adapter_write_gguf(first, test_scratch("lora.gguf"), &adapter_err), adapter_err);
     tern_adapter *gguf = adapter_open_adapter(test_scratch("lora.gguf"), model);
     assert_string_equal(tern_adapter_describe(gguf)->format, "GGUF");
-    assert_same(first, gguf);
+    adapter_assert_same(first, gguf);
     assert_ok(tern_adapter_write_peft(gguf, test_scratch("lora-peft"), &adapter_err), adapter_err);
     tern_adapter *peft = adapter_open_adapter(test_scratch("lora-peft"), model);
     assert_string_equal(tern_adapter_describe(peft)->format, "PEFT");
-    assert_same(first, peft);
+    adapter_assert_same(first, peft);
     tern_adapter_close(peft);
     tern_adapter_close(gguf);
     tern_adapter_close(first);
@@ -168,10 +142,10 @@ static void keeps_settings(void **state)
     for (int i = 0; i < 32; i++) assert_true(q->a[i] == 1.5f && q->b[i] == 1.5f);
     assert_ok(tern_adapter_write_gguf(first, test_scratch("lora-rs.gguf"), &adapter_err), adapter_err);
     tern_adapter *gguf = adapter_open_adapter(test_scratch("lora-rs.gguf"), model);
-    assert_same(first, gguf);
+    adapter_assert_same(first, gguf);
     assert_ok(tern_adapter_write_peft(gguf, test_scratch("lora-rs"), &adapter_err), adapter_err);
     tern_adapter *peft = adapter_open_adapter(test_scratch("lora-rs"), model);
-    assert_same(first, peft);
+    adapter_assert_same(first, peft);
     tern_adapter_close(peft);
     tern_adapter_close(gguf);
     tern_adapter_close(first);
@@ -219,7 +193,7 @@ static void permutes_llama(void **state)
     assert_ok(tern_adapter_write_gguf(first, path, &adapter_err), adapter_err);
     assert_float_equal(gguf_value(path, "blk.0.attn_q.weight.lora_b", RANK), f.values[1][4 * RANK], 0);
     tern_adapter *gguf = adapter_open_adapter(path, model);
-    assert_same(first, gguf);
+    adapter_assert_same(first, gguf);
     assert_ok(tern_adapter_write_peft(gguf, test_scratch("lora-llama"), &adapter_err), adapter_err);
     tern_safetensors *st = NULL;
     assert_ok(tern_safetensors_open(&st, test_scratch("lora-llama/adapter_model.safetensors"), &adapter_err),

@@ -1,4 +1,4 @@
-/* tern package: a model as a manifest and shards, or an adapter as it is with a manifest, for loading over a network. */
+/* tern package: a model as a manifest and shards, or an adapter's files and a manifest, for loading over a network. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,8 +21,7 @@ static const tern_flag flags[] = {
      "Layers: " TERN_ENCODING_TERNARY_NAMES ", " TERN_ENCODING_DENSE_NAMES "; with the tables " TERN_MIX_NAMES},
     {"head", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, head), 0, 0,
      "Embedding and output tables; as the mix has them, else as they are, when not given"},
-    {"shard-size", 0, TERN_FLAG_U32, "MIB", offsetof(tern_options, shard_mib), 1, SHARD_MIB,
-     "Size of a shard"},
+    {"shard-size", 0, TERN_FLAG_U32, "MIB", offsetof(tern_options, shard_mib), 1, SHARD_MIB, "Size of a shard"},
     {"torrent", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, torrent), 0, 0,
      "Writes " TERN_MANIFEST_TORRENT " beside the manifest and prints a magnet link; also of a package that is there"},
     {"web-seed", 0, TERN_FLAG_TEXTS, "URL", offsetof(tern_options, web_seeds), 0, 0,
@@ -162,12 +161,14 @@ static tern_status run(const tern_options *o, tern_error *err)
 
 const tern_command tern_command_package = {
     .name = "package",
-    .usage = "MODEL -o DIR [--type TYPE] [--head TYPE] [--torrent] | ADAPTER -o DIR [--torrent] | PACKAGE --torrent",
-    .summary = "Cut a model into shards with a manifest, for the web; or an adapter's files as they are",
+    .usage = "MODEL -o DIR [--type TYPE] [--head TYPE] [--torrent] | ADAPTER -o DIR [--torrent] | PACKAGE "
+             "--torrent",
+    .summary = "Cut a model into shards with a manifest, for the web",
     .detail = "MODEL is a GGUF file or a Hugging Face folder. The shards together are the GGUF file; their SHA-256 "
               "sums are in\n"
-              "the manifest, and are checked when -m DIR or a browser opens the package. Files of a\n"
-              "torrent are the manifest and the shards; `tern pull DIR/" TERN_MANIFEST_TORRENT " --seed` gives them.",
+              "the manifest, and are checked when -m DIR or a browser opens the package. The files of an ADAPTER\n"
+              "(LoRA: GGUF or PEFT) stay as they are, and --lora DIR opens their package. Files of a torrent are the\n"
+              "manifest and the shards; `tern pull DIR/" TERN_MANIFEST_TORRENT " --seed` gives them.",
     .groups = groups,
     .min_args = 1,
     .max_args = 1,

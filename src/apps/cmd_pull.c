@@ -56,7 +56,8 @@ const tern_command tern_command_pull = {
         "`tern list --known` shows. HF_TOKEN, HF_HOME, HF_HUB_CACHE, HF_ENDPOINT and HF_HUB_OFFLINE are read.\n"
         "A magnet link or a torrent is a package (tern package --torrent), fetched from its web seeds and by "
         "BitTorrent\n"
-        "from peers, who see this machine's address and meanwhile get from it what it has; -m torrent:NAME opens it.",
+        "from peers, who see this machine's address and meanwhile get from it what it has; -m torrent:NAME opens it,\n"
+        "--lora torrent:NAME that of an adapter.",
     .groups = groups,
     .min_args = 1,
     .max_args = 1,

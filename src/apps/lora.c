@@ -13,7 +13,8 @@
 
 const tern_flag tern_flags_lora[] = {
     {"lora", 0, TERN_FLAG_TEXTS, "FILE[:SCALE]", offsetof(tern_options, loras), 0, 0,
-     "LoRA adapter: PEFT folder, GGUF file or name that tern list shows, SCALE times as strong (llama.cpp: --lora-scaled); may be repeated"},
+     "LoRA adapter: PEFT folder, GGUF file, package of one or its name in tern list, SCALE times as strong (llama.cpp: "
+     "--lora-scaled); may be repeated"},
     {0},
 };
 

@@ -14,9 +14,9 @@ typedef struct tern_app_loras {
     uint32_t n;
 } tern_app_loras;
 
-/* A path, and behind its last colon a number, if there is one: the scale, else 1. A name of the cache (hf:..., torrent:...)
- * becomes its path there. *path is the caller's to free. Errors: INVALID_ARGUMENT (a scale that is not finite), NOT_FOUND
- * (a name that is not there), OUT_OF_MEMORY. */
+/* A path, and behind its last colon a number, if there is one: the scale, else 1. A name of the cache (hf:...,
+ * torrent:...) becomes its path there. *path is the caller's to free. Errors: INVALID_ARGUMENT (a scale that is not
+ * finite), NOT_FOUND (a name that is not there), OUT_OF_MEMORY. */
 tern_status tern_app_parse_lora(const char *text, char **path, float *scale, tern_error *err);
 /* Loads all that --lora names on this engine. Close them, also after failure: after the sessions and before the engine.
  */

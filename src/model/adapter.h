@@ -33,13 +33,13 @@ typedef struct tern_adapter_info {
 typedef struct tern_adapter tern_adapter; /* immutable after opening; shared by threads */
 
 /* Opens a GGUF adapter, or a PEFT folder (or the adapter_config.json or adapter_model.safetensors in it), F32, F16 or
- * BF16, or the package of either (model/package.h), which is checked. All values become f32 of our own: the files may go. With a model every layer and shape is checked against it
- * (it need not outlive the adapter); with NULL the adapter is only described: pairs are as the file has them, and it
- * cannot be written.
+ * BF16, or the package of either (model/package.h), which is checked. All values become f32 of our own: the files may
+ * go. With a model every layer and shape is checked against it (it need not outlive the adapter); with NULL the adapter
+ * is only described: pairs are as the file has them, and it cannot be written.
  *
  * Errors name the tensor or key, the value found and the value expected: MALFORMED (shapes, a missing half, values that
  * are not finite, targets without tensors), UNSUPPORTED (what is not plain LoRA of linear layers: DoRA, biases, whole
- * modules, ranks that differ), LIMIT, NOT_FOUND, IO, OUT_OF_MEMORY. */
+ * modules, ranks that differ; the package of a model), LIMIT, NOT_FOUND, IO, OUT_OF_MEMORY. */
 tern_status tern_adapter_open(tern_adapter **adapter, const char *path, const tern_model *model, tern_error *err);
 /* A file in memory; a path before its name does not count. */
 typedef struct tern_adapter_file {

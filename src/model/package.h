@@ -1,5 +1,5 @@
-/* Packages: a folder with manifest.json and the shards that a GGUF file is cut into, for loading over a network; or with
- * the files of an adapter. docs/reference/formats/package.md. */
+/* Packages: a folder with manifest.json and the shards that a GGUF file is cut into, for loading over a network; or
+ * with the files of an adapter. docs/reference/formats/package.md. */
 #ifndef TERN_MODEL_PACKAGE_H
 #define TERN_MODEL_PACKAGE_H
 
@@ -31,9 +31,9 @@ typedef struct tern_package_options {
 tern_status tern_package_write(const char *gguf_path, const char *dir, const tern_package_options *options,
                                tern_error *err);
 
-/* Writes the files of an adapter as they are into a new folder `dir`, with a manifest: what tern_adapter_open takes, but
- * no package. Of `options` overwrite counts. Errors: as above, those of tern_adapter_open, LIMIT (a file of more than
- * TERN_MANIFEST_EXPERT_BYTES). */
+/* Writes the files of an adapter as they are into a new folder `dir`, with a manifest: what tern_adapter_open takes,
+ * but no package. Of `options` overwrite counts. Errors: as above, those of tern_adapter_open, LIMIT (a file of more
+ * than TERN_MANIFEST_EXPERT_BYTES). */
 tern_status tern_package_write_adapter(const char *path, const char *dir, const tern_package_options *options,
                                        tern_error *err);
 

@@ -1,4 +1,4 @@
-/* Packages of adapters: the files of an adapter as they are, and a manifest with their sums and what it says of them. */
+/* Packages of adapters: the files of an adapter as they are, and a manifest with their sums and what they hold. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -45,9 +45,7 @@ static tern_status find_files(listed *l, const char *path, tern_error *err)
     const char *slash = strrchr(path, '/');
     if (!folder && !tern_path_ends(path, ".json") && !tern_path_ends(path, ".safetensors"))
         return add(l, TERN_MANIFEST_ADAPTER_GGUF, path, err);
-    char *dir = folder  ? tern_strdup(path)
-                : slash ? tern_strndup(path, (size_t)(slash - path) + 1)
-                        : tern_strdup(".");
+    char *dir = folder ? tern_strdup(path) : slash ? tern_strndup(path, (size_t)(slash - path) + 1) : tern_strdup(".");
     if (!dir) return tern_fail_alloc(err, strlen(path) + 1);
     tern_status status = add_in(l, dir, TERN_MANIFEST_ADAPTER_CONFIG, err);
     if (status == TERN_OK) status = add_in(l, dir, TERN_MANIFEST_ADAPTER_WEIGHTS, err);

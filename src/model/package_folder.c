@@ -1,4 +1,4 @@
-/* The folder of a package that is being written: files, their sums, and the manifest; it appears when it is complete. */
+/* The folder of a package that is being written: files, their sums, the manifest; it appears when it is complete. */
 #include <dirent.h>
 #include <string.h>
 

@@ -285,10 +285,9 @@ class Torrents(unittest.TestCase):
     def adapter(self):
         """A package of what one step on the bundled model has learned."""
         learned, self.source = (os.path.join(self.folder, name) for name in ("learned.gguf", "logbook"))
-        text = os.path.join(self.folder, "text.txt")
-        with open(text, "w") as file:
-            file.write("Glass 29.28 and rising. Sea slight. Lamp lit at 8.40.\n" * 40)
-        self.tern("finetune", MODEL, "--data", text, "--lora", "2", "--steps", "1", "--learning-rate", "0.1", "-o", learned)
+        text = self.write(b"Glass 29.28 and rising. Sea slight. Lamp lit at 8.40.\n" * 40, "text.txt")
+        self.tern("finetune", "-m", MODEL, "--data", text, "--lora", "2", "--steps", "1", "--lr", "0.1", "--seq", "64",
+                  "-o", learned)
         self.tern("package", learned, "-o", self.source)
         self.assertEqual(read(self.source, "adapter.gguf"), read(learned))
         manifest = json.loads(read(self.source, "manifest.json"))
@@ -296,8 +295,8 @@ class Torrents(unittest.TestCase):
         self.assertEqual(sums, {"adapter.gguf": hashlib.sha256(read(learned)).hexdigest()})
         return learned
 
-    def logits(self, *words, **more):
-        return self.tern("logits", "-m", MODEL, "--ids", "5,42,79", *words, **more)
+    def measure(self, *words, **more):
+        return self.tern("perplexity", os.path.join(self.folder, "text.txt"), "-m", MODEL, "--json", *words, **more)
 
     def test_adapter(self):
         """From a peer by a link; then it is used by its name."""
@@ -305,26 +304,27 @@ class Torrents(unittest.TestCase):
         _, port = self.give(self.make(web=False, folder=self.source), "127.0.0.2")
         package = self.pull(self.torrent["magnet"], "--peer", "127.0.0.2:%d" % port)
         self.same(package)
-        expected = self.logits("--lora", learned)
-        self.assertNotEqual(expected, self.logits())
-        self.assertEqual(self.logits("--lora", "torrent:logbook"), expected)
-        self.assertEqual(self.logits("--lora", "torrent:logbook@" + self.torrent["info_hash"][:8] + ":1"), expected)
-        self.assertEqual(self.logits("--lora", "torrent:logbook:0.5"), self.logits("--lora", learned + ":0.5"))
+        expected = self.measure("--lora", learned)
+        self.assertNotEqual(expected, self.measure())
+        self.assertEqual(self.measure("--lora", "torrent:logbook"), expected)
+        self.assertEqual(self.measure("--lora", "torrent:logbook@" + self.torrent["info_hash"][:8] + ":1"), expected)
+        self.assertEqual(self.measure("--lora", "torrent:logbook:0.5"), self.measure("--lora", learned + ":0.5"))
         self.assertIn("package of a LoRA adapter (GGUF), sums right", self.tern("inspect", "torrent:logbook"))
         self.tern("run", "-m", "torrent:logbook", "x", code=1)
         self.assertIn("the package of an adapter (LoRA) found, that of a model expected", self.said)
-        self.logits("--lora", "torrent:log", code=1)
+        self.measure("--lora", "torrent:log", code=1)
         self.assertIn("--lora: torrent:log is not in", self.said)
-        self.logits("--lora", self.torrent["magnet"], code=1)
+        self.measure("--lora", self.torrent["magnet"], code=1)
         self.assertIn("`tern pull` fetches it, torrent:NAME opens it", self.said)
         with open(os.path.join(package, "adapter.gguf"), "r+b") as file:
             file.write(b"spoiled")
-        self.logits("--lora", "torrent:logbook", code=1)
+        self.measure("--lora", "torrent:logbook", code=1)
         self.assertIn("adapter.gguf: SHA-256 sum", self.said)
 
     def test_model_for_an_adapter(self):
         self.pull(self.make())
-        self.logits("--lora", "torrent:stories", code=1)
+        self.write(b"Once upon a time", "text.txt")
+        self.measure("--lora", "torrent:stories", code=1)
         self.assertIn("the package of a model found, that of an adapter (LoRA) expected", self.said)
 
     def test_adapter_of_another_manifest(self):
@@ -337,8 +337,8 @@ class Torrents(unittest.TestCase):
 
     # ---- refused
 
-    def write(self, data):
-        path = os.path.join(self.folder, "x.torrent")
+    def write(self, data, name="x.torrent"):
+        path = os.path.join(self.folder, name)
         with open(path, "wb") as file:
             file.write(data)
         return path

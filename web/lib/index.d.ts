@@ -278,6 +278,11 @@ export interface Lora {
   dispose(): Promise<void>;
 }
 
+export interface LoraOptions {
+  webtorrent?: LoadOptions['webtorrent'];
+  signal?: AbortSignal;
+}
+
 export type AdapterSource = string | URL | File | File[] | Uint8Array | {stored: string};
 
 export interface StoredModel {
@@ -294,7 +299,7 @@ export interface StoredModel {
 export interface StoredAdapter {
   id: string;
   name: string;
-  /** The URL or "file:..." that it came from; "memory": bytes. */
+  /** The URL, magnet link or "file:..." that it came from; "memory": bytes. */
   source: string;
   bytes: number;
   /** False: storing it was interrupted, or a file of it turned out to be damaged. */
@@ -481,13 +486,17 @@ export class Tern {
   ): Promise<{vector: Float32Array; tokens: number}[]>;
   tokenize(text: string, options?: {bos?: boolean; special?: boolean}): Promise<number[]>;
   detokenize(ids: number[], options?: {special?: boolean}): Promise<string>;
-  /** A GGUF adapter, or adapter_config.json and adapter_model.safetensors; or a stored one by its name. */
-  loadLora(source: AdapterSource): Promise<Lora>;
   /**
-   * Keeps an adapter of this model in OPFS, with its SHA-256, for loadLora({stored: name}). `name` is the file's where
-   * none is given; bytes need one. Another adapter of that name is an error (INVALID_ARGUMENT).
+   * A GGUF adapter, or adapter_config.json and adapter_model.safetensors; a stored one by its name; or the package of
+   * either (tern package): by the URL of its manifest.json, all of its files picked, or its torrent as of a model.
+   * `webtorrent` as for Tern.load.
    */
-  storeLora(source: AdapterSource, options?: {name?: string}): Promise<StoredAdapter>;
+  loadLora(source: AdapterSource, options?: LoraOptions): Promise<Lora>;
+  /**
+   * Keeps an adapter of this model in OPFS, with its SHA-256, for loadLora({stored: name}). `name` is the file's, or the
+   * torrent's, where none is given; bytes need one. Another adapter of that name is an error (INVALID_ARGUMENT).
+   */
+  storeLora(source: AdapterSource, options?: {name?: string} & LoraOptions): Promise<StoredAdapter>;
   /** From now on with these adapters and no others. */
   setLoras(loras: {lora: Lora; scale?: number}[]): Promise<void>;
   /**

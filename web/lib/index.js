@@ -11,6 +11,7 @@ import {
   FINETUNE,
   GENERATE,
   LOAD,
+  LORA,
   STORE_LORA,
   TOKENIZE,
   checkIds,
@@ -141,15 +142,18 @@ export class Tern {
     return this.link.client.call('detokenize', [checkIds(ids), checkOptions(options, DETOKENIZE, 'tern.detokenize')]);
   }
 
-  async loadLora(source) {
-    const {id, rank, parameters} = await this.link.client.call('loadLora', [portableAdapter(source)]);
+  async loadLora(source, options = {}) {
+    const {signal, ...rest} = checkOptions(options, LORA, 'tern.loadLora');
+    const {what} = await adapterOf(source, {signal, ...rest});
+    const {id, rank, parameters} = await this.link.client.call('loadLora', [what], {signal});
     return new Lora(this, id, rank, parameters);
   }
 
   async storeLora(source, options = {}) {
-    const {name} = checkOptions(options, STORE_LORA, 'tern.storeLora');
-    const about = {name: name ?? nameOfAdapter(source), source: sourceOfAdapter(source)};
-    return this.link.client.call('storeLora', [portableAdapter(source), about]);
+    const {name, signal, ...rest} = checkOptions(options, STORE_LORA, 'tern.storeLora');
+    const {what, key, named} = await adapterOf(source, {signal, ...rest});
+    const about = {name: name ?? named ?? nameOfAdapter(source), source: key ?? sourceOfAdapter(source)};
+    return this.link.client.call('storeLora', [what, about], {signal});
   }
 
   async setLoras(loras) {
@@ -216,6 +220,19 @@ async function torrentOf(source, {seed, ...options}) {
     options.onNotice({code: 'NETWORK', message: `${error.message}; the stored copy is used, and not given to others`});
     return {source: {stored}};
   });
+}
+
+/** What the core's thread is given of an adapter; of a torrent its files, the link that means it, and its name. */
+async function adapterOf(source, options) {
+  if (!isTorrent(source)) return {what: portableAdapter(source)};
+  const {openTorrent} = await import('./torrent/torrent.js');
+  const torrent = await openTorrent(source, options);
+  try {
+    const files = await torrent.adapterFiles(options);
+    return {what: {files}, key: torrent.info.magnet, named: torrent.meta.name};
+  } finally {
+    await torrent.stop();
+  }
 }
 
 class Lora {

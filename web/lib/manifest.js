@@ -1,4 +1,7 @@
-/** What loading needs of a package's manifest: its name, its shards, and where they lie in the file. */
+/**
+ * What loading needs of a package's manifest: its name, its shards, and where they lie in the file; of an adapter's its
+ * files.
+ */
 
 import {TernError} from './errors.js';
 
@@ -25,14 +28,36 @@ export const FILE_NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/;
  */
 export async function readManifest(text, where, check) {
   const manifest = parse(text, where);
+  if (isAdapters(manifest))
+    throw new TernError('UNSUPPORTED', `${where}: the package of an adapter (LoRA), that of a model expected`);
   await check?.(text);
-  const {shards, version, name = null} = manifest ?? {};
-  if (!Array.isArray(shards) || shards.length === 0)
-    throw malformed(where, `"shards" is ${JSON.stringify(shards)}, expected a list of shards`);
-  shards.forEach((shard, i) => checkShard(shard, `${where}: shards[${i}]`));
+  const {version, name = null} = manifest ?? {};
+  const shards = shardsOf(manifest, where, ({type}) => (type === 'expert' ? EXPERT_BYTES : SHARD_BYTES));
   const whole = () => ({shards: shards.map(plain), ordered: shards.length, layout: null});
   const plan = version === 2 ? byExpert(shards, where) : whole();
   return {name: typeof name === 'string' ? name : null, ...plan};
+}
+
+/**
+ * The files of an adapter's package. Errors: MALFORMED, UNSUPPORTED (a model's).
+ * @param {string} text of manifest.json @param {string} where for messages
+ * @returns {{file: string, bytes: number, sha256: string}[]}
+ */
+export function readAdapterManifest(text, where) {
+  const manifest = parse(text, where);
+  if (!isAdapters(manifest))
+    throw new TernError('UNSUPPORTED', `${where}: the package of a model, that of an adapter (LoRA) expected`);
+  return shardsOf(manifest, where, () => EXPERT_BYTES);
+}
+
+const isAdapters = (manifest) => manifest?.kind === 'adapter';
+
+function shardsOf(manifest, where, mostOf) {
+  const {shards} = manifest ?? {};
+  if (!Array.isArray(shards) || shards.length === 0)
+    throw malformed(where, `"shards" is ${JSON.stringify(shards)}, expected a list of shards`);
+  shards.forEach((shard, i) => checkShard(shard, mostOf(shard ?? {}), `${where}: shards[${i}]`));
+  return shards;
 }
 
 const plain = ({file, bytes, sha256, expertKey = null}, place) => ({file, bytes, sha256, place, expert: expertKey});
@@ -73,9 +98,8 @@ function parse(text, where) {
 }
 
 /** Names stay inside the package's folder, whoever wrote the manifest. */
-function checkShard(shard, where) {
-  const {file, bytes, sha256, type} = shard ?? {};
-  const most = type === 'expert' ? EXPERT_BYTES : SHARD_BYTES;
+function checkShard(shard, most, where) {
+  const {file, bytes, sha256} = shard ?? {};
   if (typeof file !== 'string' || !FILE_NAME.test(file)) {
     throw malformed(where, `"file" is ${JSON.stringify(file)}, expected the name of a file beside the manifest`);
   }

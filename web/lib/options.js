@@ -81,7 +81,8 @@ export const FINETUNE = {
   onStep: 'function',
   signal: 'signal'
 };
-export const STORE_LORA = {name: 'string'};
+export const LORA = {webtorrent: 'library', signal: 'signal'};
+export const STORE_LORA = {name: 'string', ...LORA};
 export const TOKENIZE = {bos: 'boolean', special: 'boolean'};
 export const DETOKENIZE = {special: 'boolean'};
 

@@ -3,6 +3,7 @@
  * come from peers and web seeds (files.js). Seeding gives what is stored.
  */
 
+import {adapterFiles} from '../adapter.js';
 import {ModelStore, idOf} from '../cache.js';
 import {TernError, errorToWire, throwIfAborted} from '../errors.js';
 import {readManifest} from '../manifest.js';
@@ -119,6 +120,11 @@ export class Torrent {
     const {meta, manifest} = this;
     const files = [...meta.files.values()].map(({name, bytes}) => ({name, bytes}));
     return {torrent: {key: magnetOf(meta), identity: identityOf(meta.infoHash), name: meta.name, files, manifest}};
+  }
+
+  /** The files of an adapter. @param {{signal?: AbortSignal}} [options] */
+  adapterFiles(options) {
+    return adapterFiles(this.manifest, this.meta.name, (file) => this.files.whole(file, options));
   }
 
   /** Answers what the core's thread asks for. @param {import('../rpc.js').Client} client */

@@ -3,7 +3,7 @@ import {app} from './app.js';
 import {$, announce, h} from './dom.js';
 import {count} from './format.js';
 import {keep, refreshKept} from './kept-adapters.js';
-import {onFiles} from './picker.js';
+import {addressIn, labelOf, onFiles} from './picker.js';
 import * as notices from './notices.js';
 
 /** @type {{lora: any, source: any, name: string, scale: number, used: boolean, kept: boolean}[]} */
@@ -133,7 +133,14 @@ export function addFiles(files) {
   addAdapter(files.length === 1 ? files[0] : files, isPeft(files) ? 'adapter_model' : files[0].name);
 }
 
+async function addAddress(event) {
+  event.preventDefault();
+  const source = addressIn($('adapter-url'), 'adapter');
+  if (source !== null && (await addAdapter(source, labelOf(source)))) $('adapter-url').value = '';
+}
+
 export function start() {
+  $('adapter-form').addEventListener('submit', addAddress);
   onFiles($('adapter-drop'), $('adapter-file'), addFiles);
   app.watch(['tern'], () => {
     adapters = [];

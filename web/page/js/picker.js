@@ -50,11 +50,18 @@ export function labelOf(source) {
   return decodeURIComponent(pathname.split('/').pop() || source);
 }
 
+/** What was typed into an input; null, and said, where the page may not ask there. */
+export function addressIn(input, about) {
+  const source = address(input.value, location.href);
+  const refused = policyRefuses(new URL(source), location.origin);
+  if (refused) notices.showError(about, {code: 'INVALID_ARGUMENT', message: refused});
+  return refused ? null : source;
+}
+
 function loadAddress(event) {
   event.preventDefault();
-  const source = address($('url').value, location.href);
-  const refused = policyRefuses(new URL(source), location.origin);
-  if (refused) return notices.showError('load', {code: 'INVALID_ARGUMENT', message: refused});
+  const source = addressIn($('url'), 'load');
+  if (source === null) return;
   location.hash = '#chat';
   load({source, label: labelOf(source), remember: true});
 }

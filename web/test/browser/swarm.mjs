@@ -1,6 +1,6 @@
 /** Swarms for tests: a package with its torrent, a tracker on this machine, and peers in Chromium. */
 import {execFileSync} from 'node:child_process';
-import {mkdtempSync, readFileSync, readdirSync, rmSync} from 'node:fs';
+import {mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import Server from 'bittorrent-tracker/server';
@@ -39,4 +39,32 @@ export function makePackage(model, name, flags) {
   } finally {
     rmSync(folder, {recursive: true, force: true});
   }
+}
+
+/**
+ * The same of an adapter that one step on the model has made; `learned`: its file.
+ * @param {string} model @param {string} name @param {string[]} flags of `tern package`
+ */
+export function makeAdapter(model, name, flags) {
+  const folder = mkdtempSync(join(tmpdir(), 'tern-adapter-'));
+  const [data, learned] = ['text.txt', 'learned.gguf'].map((each) => join(folder, each));
+  try {
+    writeFileSync(data, 'Glass 29.28 and rising. Sea slight. Lamp lit at 8.40.\n'.repeat(40));
+    const how = ['--lora', '2', '--steps', '1', '--lr', '0.1', '--seq', '64'];
+    execFileSync(TERN, ['finetune', '-m', model, '--data', data, ...how, '-o', learned], {stdio: 'pipe'});
+    return {...makePackage(learned, name, flags), learned: readFileSync(learned)};
+  } finally {
+    rmSync(folder, {recursive: true, force: true});
+  }
+}
+
+/** All pieces of a package's torrent, of 64 KiB each: its files in the order of their names, each from a piece on. */
+export function streamOf({files}) {
+  const PIECE = 65536;
+  const paths = Object.keys(files).filter((path) => !path.endsWith('.torrent'));
+  const parts = paths.sort().flatMap((path) => {
+    const bytes = files[path];
+    return [bytes, Buffer.alloc((PIECE - (bytes.length % PIECE)) % PIECE)];
+  });
+  return Buffer.concat(parts);
 }

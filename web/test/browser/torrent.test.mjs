@@ -6,7 +6,7 @@ import {serve} from '../support/server.mjs';
 import {SITE, WEB, launch, missing, ready, says, watchedPage} from './browser.mjs';
 import {libraryFiles, typed} from './library.mjs';
 import {serve as serveSite} from './server.mjs';
-import {OPEN_ADDRESSES, makePackage, startTracker, webtorrent} from './swarm.mjs';
+import {OPEN_ADDRESSES, makeAdapter, makePackage, startTracker, streamOf, webtorrent} from './swarm.mjs';
 
 const CORS = {
   'access-control-allow-origin': '*',
@@ -31,8 +31,8 @@ async function loadThere({source, bytes, options = {}}) {
   return seen;
 }
 
-/** Runs in the page: a peer of WebTorrent alone, that says it has all and gives what `byte` says. */
-async function lieThere({torrent, tracker, byte}) {
+/** Runs in the page: a peer of WebTorrent alone, that says it has all and gives `stream`, or what `byte` says. */
+async function giveThere({torrent, tracker, byte, stream}) {
   const {default: WebTorrent} = await import('/vendor/webtorrent.min.js');
   const client = (globalThis.client = new WebTorrent({dht: false, lsd: false, webSeeds: false}));
   class Store {
@@ -41,7 +41,10 @@ async function lieThere({torrent, tracker, byte}) {
     }
     get(index, options, done = options) {
       const {length = this.chunkLength} = typeof options === 'object' ? options : {};
-      queueMicrotask(() => done(null, new Uint8Array(length).fill(byte)));
+      const {offset = 0} = typeof options === 'object' ? options : {};
+      const at = index * this.chunkLength + offset;
+      const bytes = stream ? new Uint8Array(stream.slice(at, at + length)) : new Uint8Array(length).fill(byte);
+      queueMicrotask(() => done(null, bytes));
     }
     put(index, bytes, done) {
       queueMicrotask(() => done(null));
@@ -57,9 +60,25 @@ async function lieThere({torrent, tracker, byte}) {
   await new Promise((ready) => client.add(new Uint8Array(torrent), how, ready));
 }
 
+/** Runs in the page: what the Tern writes with an adapter beside its model; `source` null: with none. */
+async function writeThere({source, bytes, keep, options}) {
+  const {tern} = globalThis;
+  try {
+    const what = bytes ? new Uint8Array(bytes) : source;
+    if (keep) Object.assign(keep, await tern.storeLora(what, options));
+    const lora = what && (await tern.loadLora(keep ? {stored: keep.name} : what, options));
+    await tern.setLoras(lora ? [{lora}] : []);
+    const text = await tern.generate('Once upon a time', {temperature: 0, maxTokens: 24}).text();
+    await lora?.dispose();
+    return {text, keep};
+  } catch (error) {
+    return {code: error.code, message: error.message};
+  }
+}
+
 describe('packages by BitTorrent in Chromium', {skip: missing()}, () => {
   const text = / there was a/;
-  let browser, site, seeds, tracker, stories, other;
+  let browser, site, seeds, tracker, stories, other, adapter;
   let served = true;
 
   before(async () => {
@@ -72,7 +91,8 @@ describe('packages by BitTorrent in Chromium', {skip: missing()}, () => {
     stories = makePackage(join(WEB, '../models/stories.gguf'), 'stories', flags);
     const elsewhere = ['--tracker', tracker.url, '--web-seed', `${seeds.url}/other`];
     other = makePackage(join(WEB, '../models/chat.gguf'), 'stories', elsewhere);
-    Object.assign(files, stories.files);
+    adapter = makeAdapter(join(WEB, '../models/stories.gguf'), 'logbook', flags);
+    Object.assign(files, stories.files, adapter.files);
     for (const [path, bytes] of Object.entries(other.files)) files[`/other${path}`] = bytes;
   });
   after(async () => {
@@ -148,7 +168,7 @@ describe('packages by BitTorrent in Chromium', {skip: missing()}, () => {
 
   test('a peer that lies spoils nothing', async () => {
     const [liar, taker] = [await open(), await open()];
-    await liar.evaluate(lieThere, {torrent: [...stories.torrent], tracker: tracker.url, byte: 7});
+    await liar.evaluate(giveThere, {torrent: [...stories.torrent], tracker: tracker.url, byte: 7});
     const {text: said, torrent, message} = await taker.evaluate(loadThere, {bytes: [...stories.torrent]});
     assert.match(said ?? message, text);
     assert.equal(torrent.fromPeers, 0);
@@ -159,7 +179,7 @@ describe('packages by BitTorrent in Chromium', {skip: missing()}, () => {
   test('a swarm of five without a web seed: one lies, one leaves, one is slow, one has it', async () => {
     const givers = [await giverOf(2e6), await giverOf(30e3), await giverOf(100e3)];
     const [liar, taker] = [await open(), await open()];
-    await liar.evaluate(lieThere, {torrent: [...stories.torrent], tracker: tracker.url, byte: 9});
+    await liar.evaluate(giveThere, {torrent: [...stories.torrent], tracker: tracker.url, byte: 9});
     served = false;
     const taking = taker.evaluate(loadThere, {source: withoutSeeds(stories.magnet)});
     while ((await uploadedBy(givers[2])) === 0) await taker.waitForTimeout(50);
@@ -175,6 +195,35 @@ describe('packages by BitTorrent in Chromium', {skip: missing()}, () => {
     const two = await page.evaluate(loadThere, {source: other.magnet});
     assert.ok(one.text && two.text && one.text !== two.text, `${one.message} ${two.message}`);
     assert.notEqual(one.id, two.id);
+  });
+
+  test('an adapter by its torrent, from a web seed and from a peer, is the one that was packaged', async () => {
+    const [giver, page] = [await open(), await open()];
+    const loaded = await page.evaluate(loadThere, {source: `${seeds.url}/stories/manifest.json`});
+    assert.match(loaded.text ?? loaded.message, text);
+    const write = (request) => page.evaluate(writeThere, request);
+    const plain = await write({source: null});
+    const expected = await write({bytes: [...adapter.learned]});
+    assert.ok(expected.text && expected.text !== plain.text, expected.message);
+    assert.deepEqual(await write({source: adapter.magnet}), expected);
+    assert.deepEqual(await write({source: `${seeds.url}/logbook/manifest.json`}), expected);
+    assert.deepEqual(await write({source: `${seeds.url}/logbook/package.torrent`}), expected);
+    await giver.evaluate(giveThere, {
+      torrent: [...adapter.torrent],
+      tracker: tracker.url,
+      stream: [...streamOf(adapter)],
+    });
+    served = false;
+    const {keep, ...kept} = await write({source: withoutSeeds(adapter.magnet), keep: {}});
+    assert.equal(kept.text, expected.text, kept.message);
+    assert.deepEqual([keep.name, keep.files.map(({name}) => name)], ['logbook', ['adapter.gguf']]);
+    assert.match(keep.source, /^magnet:\?xt=urn:btih:[0-9a-f]{40}&dn=logbook/);
+    served = true;
+    const model = await write({source: stories.magnet});
+    assert.deepEqual([model.code, /of a model, that of an adapter/.test(model.message)], ['UNSUPPORTED', true]);
+    const reverse = await page.evaluate(loadThere, {source: adapter.magnet});
+    assert.equal(reverse.code, 'UNSUPPORTED');
+    assert.match(reverse.message, /the package of an adapter \(LoRA\), that of a model expected/);
   });
 
   test('the page takes a magnet link, and a switch gives the model to others', async () => {
@@ -196,6 +245,10 @@ describe('packages by BitTorrent in Chromium', {skip: missing()}, () => {
     await says(page, '#torrent-line', /given to others: 0 B, 0 peers now/);
     await page.uncheck('#seed');
     await says(page, '#torrent-line', /web seeds$/);
+    await page.evaluate(() => (document.getElementById('adapters-section').open = true));
+    await page.fill('#adapter-url', adapter.magnet);
+    await page.press('#adapter-url', 'Enter');
+    await says(page, '#adapters', /logbook/);
     assert.deepEqual(page.seen.errors, []);
     await server.close();
   });

@@ -243,4 +243,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(no_model),           cmocka_unit_test(no_adapter),    cmocka_unit_test(not_written),
 };
 
-TEST_GROUP(package_adapter, "web", tests, .setup = setup, .teardown = teardown);
+TEST_GROUP(package_adapter, "", tests, .setup = setup, .teardown = teardown);

@@ -26,8 +26,8 @@ export class ExpertShards {
     throw new TernError(
       'NO_STORAGE',
       `${name}: its experts are read when a step needs them, and nothing here can be read without waiting: expected ` +
-        'are the private file system (OPFS, in a worker) with the package stored in it, requests of a worker, or ' +
-        'paths under Node'
+        'are the private file system (OPFS, in a worker) with the package stored in it, requests of a worker (of a ' +
+        'torrent: in a page that is cross-origin isolated), or paths under Node'
     );
   }
 
@@ -42,6 +42,11 @@ export class ExpertShards {
     /** Ends when it is written down which ones are to be stored anew. */
     this.forgotten = Promise.resolve();
     this.counts = {stored: 0, fetched: 0, fetchedBytes: 0};
+  }
+
+  /** Whether none is stored, so that all come from where the package is. */
+  get elsewhere() {
+    return this.access === null;
   }
 
   /**

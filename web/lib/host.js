@@ -58,7 +58,8 @@ export class Host {
     const opened = await this.#guard(() => this.#openSource(source, options, call));
     this.engine = await this.#guard(() => this.#read(opened, options, call));
     const model = {...this.engine.model, contextLength: this.engine.contextLength};
-    return {backend: this.backend, model, memory: this.engine.memory, device: this.device, id: opened.id};
+    const {backend, device, engine, shards} = this;
+    return {backend, model, memory: engine.memory, device, id: opened.id, elsewhere: shards?.elsewhere ?? false};
   }
 
   #openSource(source, {store}, call) {

@@ -72,7 +72,7 @@ export class Tern {
       });
       throwIfAborted(signal, 'loading');
       tern = new Tern(link, about, notices, torrent);
-      if (torrent?.seed) await settle(torrent, tern.storedAs, seed, notice);
+      if (torrent?.seed) await settle(torrent, tern.storedAs, {seed, keep: about.elsewhere, notice});
       if (lost !== null) tern.lose(lost);
       return tern;
     } catch (error) {
@@ -83,8 +83,8 @@ export class Tern {
   }
 
   /** Made by Tern.load. */
-  constructor(link, {backend, model, device, memory, id}, notices, torrent) {
-    Object.assign(this, {link, backend, model, device, memory, notices});
+  constructor(link, {backend, model, device, memory, id, elsewhere}, notices, torrent) {
+    Object.assign(this, {link, backend, model, device, memory, notices, elsewhere});
     this.swarm = torrent;
     this.storedAs = id;
     this.lost = new Promise((resolve) => {
@@ -113,7 +113,8 @@ export class Tern {
   async setSeeding(on) {
     if (!this.swarm?.seed)
       throw new TernError('INVALID_ARGUMENT', 'this model was not loaded from a torrent: load that with {seed: true}');
-    await (on ? this.swarm.seed(this.storedAs) : this.swarm.stop());
+    if (on) await this.swarm.seed(this.storedAs);
+    else if (!this.elsewhere) await this.swarm.stop();
   }
 
   generate(prompt, options = {}) {
@@ -200,11 +201,14 @@ export class Tern {
   }
 }
 
-/** What has come is given to others, or no peer is left; a model that cannot be given is loaded all the same. */
-async function settle(torrent, id, seed, notice) {
-  if (!seed) return torrent.stop();
+/**
+ * What has come is given to others, or no peer is left but where experts are still to come (`keep`); a model that cannot
+ * be given is loaded all the same.
+ */
+async function settle(torrent, id, {seed, keep, notice}) {
+  if (!seed) return keep ? undefined : torrent.stop();
   return torrent.seed(id).catch(async (error) => {
-    await torrent.stop();
+    if (!keep) await torrent.stop();
     notice({code: error.code ?? 'INTERNAL', message: `${error.message}; it is not given to others`});
   });
 }

@@ -58,7 +58,8 @@ export async function pathsNow(folder) {
   };
 }
 
-function fill(into, bytes, file) {
+/** Errors: CORRUPT (another number of bytes). */
+export function fill(into, bytes, file) {
   if (bytes.length !== into.length)
     throw new TernError('CORRUPT', `${file} has ${bytes.length} bytes, the manifest says ${into.length}`);
   into.set(bytes);

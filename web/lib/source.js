@@ -372,7 +372,7 @@ function packageOfTorrent(address, {files, manifest}, options) {
     read: (offset, into, how) => options.remote.read(file, offset, into, how),
     close: async () => {}
   });
-  return wholePackage(address, manifest, options, {open, readNow: null});
+  return wholePackage(address, manifest, options, {open, readNow: options.remote.readNow});
 }
 
 async function packageOfFiles(address, files, options) {

@@ -23,7 +23,9 @@ export class TorrentFiles {
     Object.assign(this, {meta, swarm, http, ...PATIENCE, ...patience});
     /** Why no peers are asked any more. */
     this.fault = null;
+    /** Web seeds that are asked, and those that gave nothing wrong yet. */
     this.seeds = meta.webSeeds.map((url) => folderOn(url, meta.name));
+    this.honest = [...this.seeds];
     /** Until then web seeds come first: peers were slow. */
     this.slowUntil = 0;
     /** How long peers have been waited for, and for how many bytes. */
@@ -81,13 +83,16 @@ export class TorrentFiles {
         const run = await this.#ofSeed(seed, file, index, last, signal).catch((error) => {
           if (error.code === 'CANCELLED') throw error;
           faults.push(error.message);
-          this.seeds = this.seeds.filter((each) => each !== seed);
+          this.seeds = except(this.seeds, seed);
+          if (error.code === 'CORRUPT') this.honest = except(this.honest, seed);
           return null;
         });
         if (run) return run;
       }
       throwIfAborted(signal, 'loading');
-      if (!this.swarm || Date.now() > end) throw this.#nobody(file, index, faults);
+      if (this.swarm && Date.now() <= end) continue;
+      this.seeds = [...this.honest]; // who asks again asks all of them
+      throw this.#nobody(file, index, faults);
     }
   }
 
@@ -153,3 +158,5 @@ export class TorrentFiles {
     return new TernError('NETWORK', `${name}: nobody gives piece ${index} of ${file.name}: ${peers}; ${seeds}`);
   }
 }
+
+const except = (list, one) => list.filter((each) => each !== one);

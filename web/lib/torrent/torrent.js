@@ -7,6 +7,7 @@ import {adapterFiles} from '../adapter.js';
 import {ModelStore, idOf} from '../cache.js';
 import {TernError, errorToWire, throwIfAborted} from '../errors.js';
 import {readManifest} from '../manifest.js';
+import {answerNow} from '../remote.js';
 import {openFile} from '../source.js';
 import {TorrentFiles} from './files.js';
 import {folderOn, magnetOf, readMagnet, readMetainfo} from './metainfo.js';
@@ -129,7 +130,8 @@ export class Torrent {
 
   /** Answers what the core's thread asks for. @param {import('../rpc.js').Client} client */
   serve(client) {
-    const want = ({read, file, offset, bytes}) => this.#send(client, read, file, offset, bytes);
+    const want = ({read, file, offset, bytes, memory}) =>
+      memory ? this.#answer(file, memory) : this.#send(client, read, file, offset, bytes);
     const unwant = ({read}) => this.reads.get(read)?.abort();
     client.start('reads', [], {on: {want, unwant}}).done.catch(() => {});
   }
@@ -144,6 +146,15 @@ export class Torrent {
       await supply(null, errorToWire(error));
     } finally {
       this.reads.delete(read);
+    }
+  }
+
+  /** To the core's thread, which waits. */
+  async #answer(file, memory) {
+    try {
+      answerNow(memory, await this.files.whole(file), null);
+    } catch (error) {
+      answerNow(memory, null, errorToWire(error));
     }
   }
 

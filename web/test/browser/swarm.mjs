@@ -68,3 +68,32 @@ export function streamOf({files}) {
   });
   return Buffer.concat(parts);
 }
+
+/** Runs in the page: a peer of WebTorrent alone, that says it has all and gives `stream`, or what `byte` says. */
+export async function giveThere({torrent, tracker, byte, stream}) {
+  const {default: WebTorrent} = await import('/vendor/webtorrent.min.js');
+  const client = (globalThis.client = new WebTorrent({dht: false, lsd: false, webSeeds: false}));
+  class Store {
+    constructor(chunkLength) {
+      this.chunkLength = chunkLength;
+    }
+    get(index, options, done = options) {
+      const {length = this.chunkLength} = typeof options === 'object' ? options : {};
+      const {offset = 0} = typeof options === 'object' ? options : {};
+      const at = index * this.chunkLength + offset;
+      const bytes = stream ? new Uint8Array(stream.slice(at, at + length)) : new Uint8Array(length).fill(byte);
+      queueMicrotask(() => done(null, bytes));
+    }
+    put(index, bytes, done) {
+      queueMicrotask(() => done(null));
+    }
+    close(done) {
+      done?.(null);
+    }
+    destroy(done) {
+      done?.(null);
+    }
+  }
+  const how = {announce: [tracker], store: Store, storeCacheSlots: 0, skipVerify: true};
+  await new Promise((ready) => client.add(new Uint8Array(torrent), how, ready));
+}

@@ -6,7 +6,7 @@ import {serve} from '../support/server.mjs';
 import {SITE, WEB, launch, missing, ready, says, watchedPage} from './browser.mjs';
 import {libraryFiles, typed} from './library.mjs';
 import {serve as serveSite} from './server.mjs';
-import {OPEN_ADDRESSES, makeAdapter, makePackage, startTracker, streamOf, webtorrent} from './swarm.mjs';
+import {OPEN_ADDRESSES, giveThere, makeAdapter, makePackage, startTracker, streamOf, webtorrent} from './swarm.mjs';
 
 const CORS = {
   'access-control-allow-origin': '*',
@@ -29,35 +29,6 @@ async function loadThere({source, bytes, options = {}}) {
     Object.assign(seen, {code: error.code, message: error.message});
   }
   return seen;
-}
-
-/** Runs in the page: a peer of WebTorrent alone, that says it has all and gives `stream`, or what `byte` says. */
-async function giveThere({torrent, tracker, byte, stream}) {
-  const {default: WebTorrent} = await import('/vendor/webtorrent.min.js');
-  const client = (globalThis.client = new WebTorrent({dht: false, lsd: false, webSeeds: false}));
-  class Store {
-    constructor(chunkLength) {
-      this.chunkLength = chunkLength;
-    }
-    get(index, options, done = options) {
-      const {length = this.chunkLength} = typeof options === 'object' ? options : {};
-      const {offset = 0} = typeof options === 'object' ? options : {};
-      const at = index * this.chunkLength + offset;
-      const bytes = stream ? new Uint8Array(stream.slice(at, at + length)) : new Uint8Array(length).fill(byte);
-      queueMicrotask(() => done(null, bytes));
-    }
-    put(index, bytes, done) {
-      queueMicrotask(() => done(null));
-    }
-    close(done) {
-      done?.(null);
-    }
-    destroy(done) {
-      done?.(null);
-    }
-  }
-  const how = {announce: [tracker], store: Store, storeCacheSlots: 0, skipVerify: true};
-  await new Promise((ready) => client.add(new Uint8Array(torrent), how, ready));
 }
 
 /** Runs in the page: what the Tern writes with an adapter beside its model; `source` null: with none. */

@@ -202,8 +202,8 @@ export class Tern {
 }
 
 /**
- * What has come is given to others, or no peer is left but where experts are still to come (`keep`); a model that cannot
- * be given is loaded all the same.
+ * What has come is given to others, or no peer is left, but where experts are still to come (`keep`); a model that
+ * cannot be given is loaded all the same.
  */
 async function settle(torrent, id, {seed, keep, notice}) {
   if (!seed) return keep ? undefined : torrent.stop();

@@ -107,19 +107,24 @@ static tern_status check_names(const serving *s, tern_error *err)
     return TERN_OK;
 }
 
-/* The first n models, where they are names of the hub, as their paths in the cache. */
-static tern_status find_pulled(serving *s, size_t n, tern_error *err)
+static tern_status find_one(tern_serve_named *named, tern_app_path *found, tern_error *err)
 {
-    s->found = calloc(n ? n : 1, sizeof *s->found);
+    TERN_TRY(tern_app_hub_find(named->path, found, err));
+    named->path = found->text;
+    return TERN_OK;
+}
+
+/* Models and adapters that are names of what was fetched, as their paths in the cache. */
+static tern_status find_pulled(serving *s, size_t n_models, size_t n_loras, tern_error *err)
+{
+    s->found = calloc(n_models + n_loras + 1, sizeof *s->found);
     if (!s->found) return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
-    for (size_t i = 0; i < n; i++) {
-        if (!tern_app_hub_names(s->models[i].path)) {
-            TERN_TRY(tern_app_hub_check_there(s->models[i].path, err));
-            continue;
-        }
-        TERN_TRY(tern_app_hub_find(s->models[i].path, &s->found[i], err));
-        s->models[i].path = s->found[i].text;
+    for (size_t i = 0; i < n_models; i++) {
+        const bool named = tern_app_hub_names(s->models[i].path);
+        TERN_TRY(named ? find_one(&s->models[i], &s->found[i], err) : tern_app_hub_check_there(s->models[i].path, err));
     }
+    for (size_t i = 0; i < n_loras; i++)
+        if (tern_app_hub_says(s->loras[i].path)) TERN_TRY(find_one(&s->loras[i], &s->found[n_models + i], err));
     return TERN_OK;
 }
 
@@ -130,8 +135,8 @@ static tern_status find_models(serving *s, tern_error *err)
     if (models->n > MAX_NAMED || loras->n > MAX_NAMED)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "at most %d models and adapters expected", MAX_NAMED);
     for (size_t i = 0; i < models->n; i++) TERN_TRY(split(s, models->items[i], false, &s->models[i], err));
-    TERN_TRY(find_pulled(s, models->n, err));
     for (size_t i = 0; i < loras->n; i++) TERN_TRY(split(s, loras->items[i], true, &s->loras[i], err));
+    TERN_TRY(find_pulled(s, models->n, loras->n, err));
     if (!models->n) {
         TERN_TRY(tern_app_find_model(o, &s->bundled, err));
         TERN_TRY(split(s, s->bundled.text, false, &s->models[0], err));

@@ -95,10 +95,14 @@ tern_status tern_app_hub(tern_hub *hub, tern_error *err)
     return TERN_OK;
 }
 
+bool tern_app_hub_says(const char *text)
+{
+    return tern_hub_name_is(text) || tern_torrent_name_is(text);
+}
+
 bool tern_app_hub_names(const char *text)
 {
-    return tern_hub_name_is(text) || tern_torrent_name_is(text) ||
-           (tern_hub_known_find(text) && !tern_file_exists(text) && !tern_file_is_dir(text));
+    return tern_app_hub_says(text) || (tern_hub_known_find(text) && !tern_file_exists(text) && !tern_file_is_dir(text));
 }
 
 /* Whether a name is of a repository of the hub and not of a file. */

@@ -11,6 +11,8 @@
  * INVALID_ARGUMENT (a token with blanks or control characters; an endpoint that is no address), LIMIT. */
 tern_status tern_app_hub(tern_hub *hub, tern_error *err);
 
+/* Whether a text says that it is a name of what was fetched: "hf:..." or "torrent:...". */
+bool tern_app_hub_says(const char *text);
 /* Whether a value of -m is a name of the hub: "hf:...", or a short name where no file has it. */
 bool tern_app_hub_names(const char *text);
 /* The model of such a name in the cache. One that is not there is pulled, where standard input and error are a terminal

@@ -8,8 +8,6 @@
 
 #include "apps/hub.h"
 #include "base/show.h"
-#include "hub/name.h"
-#include "hub/torrent/place.h"
 
 const tern_flag tern_flags_lora[] = {
     {"lora", 0, TERN_FLAG_TEXTS, "FILE[:SCALE]", offsetof(tern_options, loras), 0, 0,
@@ -23,7 +21,7 @@ static tern_status find_name(char **path, tern_error *err)
 {
     tern_app_path found;
     if (strncmp(*path, "magnet:", 7) == 0) return tern_app_hub_check_there(*path, err);
-    if (!tern_hub_name_is(*path) && !tern_torrent_name_is(*path)) return TERN_OK;
+    if (!tern_app_hub_says(*path)) return TERN_OK;
     TERN_TRY(tern_app_hub_find(*path, &found, err));
     free(*path);
     *path = strdup(found.text);
@@ -34,8 +32,7 @@ static tern_status find_name(char **path, tern_error *err)
 static const char *last_colon(const char *text)
 {
     const char *colon = strrchr(text, ':');
-    const bool scheme = tern_hub_name_is(text) || tern_torrent_name_is(text);
-    return scheme && strchr(text, ':') == colon ? NULL : colon;
+    return tern_app_hub_says(text) && strchr(text, ':') == colon ? NULL : colon;
 }
 
 tern_status tern_app_parse_lora(const char *text, char **path, float *scale, tern_error *err)

@@ -159,12 +159,17 @@ static tern_status open_files(tern_adapter *adapter, const tern_adapter_file *fi
     return tern_error_prefix(err, "%s", tern_show_z(files->name).text);
 }
 
-/* Closes half an adapter, or hands out a whole one. */
-static tern_status end(tern_adapter *made, tern_status status, tern_adapter **adapter)
+/* Closes half an adapter, or hands out a whole one. A missing optional key is no error: what it left in err is cleared.
+ */
+static tern_status end(tern_adapter *made, tern_status status, tern_adapter **adapter, tern_error *err)
 {
-    if (status == TERN_OK) *adapter = made;
-    else tern_adapter_close(made);
-    return status;
+    if (status != TERN_OK) {
+        tern_adapter_close(made);
+        return status;
+    }
+    *err = (tern_error){0};
+    *adapter = made;
+    return TERN_OK;
 }
 
 tern_status tern_adapter_open_memory(tern_adapter **adapter, const tern_adapter_file *files, uint32_t n_files,
@@ -181,7 +186,7 @@ tern_status tern_adapter_open_memory(tern_adapter **adapter, const tern_adapter_
         TERN_NEED(files[i].data, e);
     }
     TERN_TRY(tern_adapter__create(&a, model ? tern_model_config(model) : NULL, e));
-    return end(a, open_files(a, files, n_files, e), adapter);
+    return end(a, open_files(a, files, n_files, e), adapter, e);
 }
 
 tern_status tern_adapter_open(tern_adapter **adapter, const char *path, const tern_model *model, tern_error *err)
@@ -194,5 +199,5 @@ tern_status tern_adapter_open(tern_adapter **adapter, const char *path, const te
     tern_adapter *a = NULL;
     if (tern_package_is(path)) return tern_package_open_adapter(adapter, path, model, e);
     TERN_TRY(tern_adapter__create(&a, model ? tern_model_config(model) : NULL, e));
-    return end(a, open_any(a, path, e), adapter);
+    return end(a, open_any(a, path, e), adapter, e);
 }

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import unittest
 import urllib.parse
+import urllib.request
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from modules import other_mark  # noqa: E402
@@ -234,10 +235,12 @@ class Torrents(unittest.TestCase):
         self.assertRegex(said, "wrong bytes came: such pieces are fetched again|sent wrong bytes and is not asked")
 
     def line_with(self, process, words):
+        said = []
         for line in process.stderr:
+            said.append(line)
             if words in line:
                 return line
-        self.fail("no line with " + words)
+        self.fail("no line with %s in %s" % (words, said))
 
     def test_web_seed_that_lies(self):
         path = self.make()
@@ -312,6 +315,13 @@ class Torrents(unittest.TestCase):
         self.assertIn("package of a LoRA adapter (GGUF), sums right", self.tern("inspect", "torrent:logbook"))
         self.tern("run", "-m", "torrent:logbook", "x", code=1)
         self.assertIn("the package of an adapter (LoRA) found, that of a model expected", self.said)
+        port = free_port("127.0.0.1")
+        server = self.start("serve", "-m", MODEL, "--lora", "log=torrent:logbook", "--port", str(port))
+        self.line_with(server, "127.0.0.1:%d" % port)
+        with urllib.request.urlopen("http://127.0.0.1:%d/v1/models" % port) as answer:
+            self.assertIn("log", [card["id"] for card in json.load(answer)["data"]])
+        self.tern("serve", "-m", MODEL, "--lora", "log=torrent:log", code=1)
+        self.assertIn("torrent:log is not in", self.said)
         self.measure("--lora", "torrent:log", code=1)
         self.assertIn("--lora: torrent:log is not in", self.said)
         self.measure("--lora", self.torrent["magnet"], code=1)

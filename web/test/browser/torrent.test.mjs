@@ -129,7 +129,9 @@ describe('packages by BitTorrent in Chromium', {skip: missing()}, () => {
     ]) {
       const [giver, taker] = [await giverOf(rate), await open()];
       const taking = taker.evaluate(loadThere, {source: stories.magnet});
-      while (leaves && (await uploadedBy(giver)) < 200e3) await giver.waitForTimeout(50);
+      const over = taking.then(() => assert.fail('all of it came before the peer left'));
+      over.catch(() => {});
+      while (leaves && (await Promise.race([uploadedBy(giver), over])) < 200e3) await giver.waitForTimeout(50);
       if (leaves) await giver.context().close();
       const {text: said, torrent, message} = await taking;
       assert.match(said ?? message, text);

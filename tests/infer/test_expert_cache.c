@@ -13,6 +13,7 @@
 #include "support/logits.h"
 #include "support/op_case.h"
 #include "support/pending_backend.h"
+#include "support/pretended.h"
 
 enum { N_DECODED = 12, N_PROMPT = 24, MAX_TOKENS = N_PROMPT + N_DECODED };
 
@@ -177,36 +178,11 @@ static void bytes(void **state)
     free(want.logits);
 }
 
-static uint64_t left; /* what the backend says is free */
-
-static uint64_t memory_free(const tern_backend *b)
-{
-    (void)b;
-    return left;
-}
-
-static tern_status bytes_of(const tern_backend *b, const tern_weight *w, uint64_t *n, tern_error *err)
-{
-    (void)b, (void)err;
-    *n = w->bytes;
-    return TERN_OK;
-}
-
-static void pretend(tern_backend *b)
-{
-    b->memory_free = memory_free;
-    b->weight_bytes = bytes_of;
-    b->info.copies_weights = true;
-}
-
 /* How many experts stay there where so much is free; 0: all. */
 static uint32_t slots_with(tern_engine *engine, uint64_t free, const tern_runner_params *session)
 {
     tern_error err = {0};
-    tern_backend *b;
-    assert_ok(tern_backend_open(&b, &(tern_backend_options){.n_threads = 1}, &err), err);
-    pretend(b);
-    left = free;
+    tern_backend *b = test_pretended(free);
     assert_ok(tern_engine__page_experts(&b, engine, &(tern_engine_params){0}, session, &err), err);
     const uint32_t n = b->info.paged ? b->info.paged->n_slots : 0;
     b->close(b);
@@ -223,7 +199,7 @@ static void by_free_memory(void **state)
     tern_memory_needs needs;
     uint32_t steps, last = UINT32_MAX;
     tern_engine *engine = test_engine_with(test_fixture("mixtral"), &(tern_engine_params){0});
-    pretend(tern_engine_backend(engine));
+    test_pretend_device(tern_engine_backend(engine));
     assert_ok(tern_session_resolve(engine, &how, &session, &steps, &err), err);
     assert_ok(tern_memory_needs_of(engine, &session, true, &needs, &err), err);
     const uint64_t total = needs.sides[0].total;
@@ -307,7 +283,7 @@ static void smaller_budget(void **state)
     const char *path = test_fixture("mixtral");
     tern_engine *engine = open_with(path, (tern_experts_size){.per_layer = 7}),
                 *whole = open_with(path, (tern_experts_size){0});
-    tern_backend *b = tern_engine_backend(engine), *inner = ((tern_paged *)b)->inner;
+    tern_backend *b = tern_engine_backend(engine), *inner = tern_wrap__inner(b);
     const tern_session_params how = {.n_ctx = 64};
     tern_session *s[2] = {open_session(engine, how), open_session(engine, how)}, *want = open_session(whole, how);
     const size_t n_bytes = tern_engine_config(engine)->n_vocab * sizeof(float);
@@ -339,7 +315,7 @@ static tern_engine *open_pending(uint32_t per_layer, uint64_t seed)
 {
     tern_engine *engine = open_with(test_fixture("mixtral"), (tern_experts_size){.per_layer = per_layer});
     tern_backend *b = tern_engine_backend(engine);
-    test_make_pending(((tern_paged *)b)->inner, seed);
+    test_make_pending(tern_wrap__inner(b), seed);
     b->info.never_waits = true;
     return engine;
 }

@@ -14,6 +14,7 @@
 #include "support/gpu_model.h"
 #include "support/logits.h"
 #include "support/op_case.h"
+#include "support/pretended.h"
 
 enum { N_CTX = 192, N_PROMPT = 150, N_DECODED = 40, N_IDS = N_PROMPT + N_DECODED };
 
@@ -424,7 +425,7 @@ static void beside_runs(void **state)
         tern_engine *whole = open_with_room(path, 0, NULL);
         for (uint64_t room = need_of(path, kv).least_layer; room < all; room += each / 2) {
             tern_engine *spilling = open_with_room(path, room, NULL);
-            make_late(((tern_spill *)tern_engine_backend(spilling))->inner);
+            make_late(tern_wrap__inner(tern_engine_backend(spilling)));
             exercise(spilling, whole, kv, "beside what runs");
             const tern_backend_counters c = counters_of(spilling);
             print_message("%s: %llu there, %llu waited for, %llu before; %u copies beside, %u back\n", names[i],
@@ -438,38 +439,11 @@ static void beside_runs(void **state)
     }
 }
 
-static uint64_t left; /* what the backend says is free */
-
-static uint64_t memory_free(const tern_backend *b)
-{
-    (void)b;
-    return left;
-}
-
-static tern_status bytes_of(const tern_backend *b, const tern_weight *w, uint64_t *n, tern_error *err)
-{
-    (void)b, (void)err;
-    *n = w->bytes;
-    return TERN_OK;
-}
-
-/* A device with memory of its own. */
-static void pretend(tern_backend *b)
-{
-    b->memory_free = memory_free;
-    b->weight_bytes = bytes_of;
-    b->info.copies_weights = true;
-    b->info.unified = false;
-}
-
 /* What an engine gives to keys and values, and how many experts stay there, where so much is free. */
 static void divide(tern_engine *engine, uint64_t free, const tern_runner_params *session, uint64_t *kv, uint32_t *slots)
 {
     tern_error err = {0};
-    tern_backend *b;
-    assert_ok(tern_backend_open(&b, &(tern_backend_options){.n_threads = 1}, &err), err);
-    pretend(b);
-    left = free;
+    tern_backend *b = test_pretended(free);
     assert_ok(tern_engine__tiers(&b, engine, &(tern_engine_params){0}, session, &err), err);
     *kv = b->info.spill ? b->info.spill->room : UINT64_MAX;
     *slots = b->info.paged ? b->info.paged->n_slots : UINT32_MAX;
@@ -488,7 +462,7 @@ static void by_free_memory(void **state)
     uint64_t kv, last = UINT64_MAX;
     const tern_session_params how = params_with((tern_kv_types){TERN_KV_F32, TERN_KV_F32});
     tern_engine *engine = test_engine_with(test_fixture("mixtral"), &(tern_engine_params){0});
-    pretend(tern_engine_backend(engine));
+    test_pretend_device(tern_engine_backend(engine));
     assert_ok(tern_session_resolve(engine, &how, &session, &steps, &err), err);
     assert_ok(tern_memory_needs_of(engine, &session, true, &needs, &err), err);
     const tern_memory_need need = needs.sides[0];

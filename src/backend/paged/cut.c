@@ -42,12 +42,12 @@ static tern_paged_part *begin(tern_prepared *p, size_t op)
 {
     tern_paged_part *part = &p->parts[p->n_parts++];
     *part = (tern_paged_part){
-        .graph = *p->graph, .layer = TERN_PAGED_NOWHERE, .route = TERN_NO_VALUE, .only_outputs = true};
-    part->graph.ops = &p->ops[op];
-    part->graph.values = p->values;
-    part->graph.n_values = p->graph->n_values + 1;
-    part->graph.n_ops = 0;
-    part->graph.logits = part->graph.tokens = TERN_NO_VALUE;
+        .base.graph = *p->graph, .layer = TERN_PAGED_NOWHERE, .route = TERN_NO_VALUE, .only_outputs = true};
+    part->base.graph.ops = &p->ops[op];
+    part->base.graph.values = p->values;
+    part->base.graph.n_values = p->graph->n_values + 1;
+    part->base.graph.n_ops = 0;
+    part->base.graph.logits = part->base.graph.tokens = TERN_NO_VALUE;
     return part;
 }
 
@@ -83,9 +83,9 @@ void tern_paged__cut(const tern_paged *paged, tern_prepared *p)
             p->values[g->n_values] = g->values[part->route];
             if (part->again) end = end_of(p, layer, i);
         }
-        part->graph.n_ops++;
+        part->base.graph.n_ops++;
         part->only_outputs = part->only_outputs && g->ops[i].rows == TERN_ROWS_OUTPUTS;
-        if (g->ops[i].out.value == g->logits) part->graph.logits = g->logits;
+        if (g->ops[i].out.value == g->logits) part->base.graph.logits = g->logits;
         if (layer != TERN_PAGED_NOWHERE) use_slots(paged, p, &p->ops[i], layer);
     }
 }

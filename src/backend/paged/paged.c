@@ -1,18 +1,21 @@
 /* Opening a backend around another one, and its table of functions: most of them are the inner one's. */
 #include "backend/paged/paged.h"
 
-#include <stdio.h>
+#include <assert.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "backend/paged/paged_internal.h"
 #include "base/alloc.h"
 
+static_assert(offsetof(struct tern_buffer, inner) == 0, "as backend/wrap.h has it");
+
 static void paged_close(tern_backend *b)
 {
     if (!b) return;
     tern_paged *p = tern_paged__of(b);
-    tern_paged__rooms_deinit(&p->rooms, p->inner);
-    p->inner->close(p->inner);
+    tern_paged__rooms_deinit(&p->rooms, p->wrap.inner);
+    p->wrap.inner->close(p->wrap.inner);
     pthread_mutex_destroy(&p->lock);
     tern_predict_deinit(&p->predict);
     tern_free(p->layers);
@@ -28,34 +31,27 @@ static tern_status make_buffer(uint32_t layer, uint32_t index, tern_buffer **out
     return TERN_OK;
 }
 
-static tern_status give(tern_status status, tern_buffer *made, tern_buffer **out)
-{
-    if (status == TERN_OK) *out = made;
-    else tern_free(made);
-    return status;
-}
-
 static tern_status buffer_create(tern_backend *b, uint64_t bytes, tern_buffer **out, tern_error *err)
 {
     tern_buffer *made;
-    tern_backend *inner = tern_paged__of(b)->inner;
+    tern_backend *inner = tern_wrap__inner(b);
     TERN_TRY(make_buffer(TERN_PAGED_NOWHERE, 0, &made, err));
-    return give(inner->buffer_create(inner, bytes, &made->inner, err), made, out);
+    return tern_wrap__give(inner->buffer_create(inner, bytes, &made->inner, err), made, out);
 }
 
 static tern_status cache_create(tern_backend *b, uint64_t bytes, uint64_t page_bytes, tern_buffer **out,
                                 tern_error *err)
 {
     tern_buffer *made;
-    tern_backend *inner = tern_paged__of(b)->inner;
+    tern_backend *inner = tern_wrap__inner(b);
     TERN_TRY(make_buffer(TERN_PAGED_NOWHERE, 0, &made, err));
-    return give(inner->cache_create(inner, bytes, page_bytes, &made->inner, err), made, out);
+    return tern_wrap__give(inner->cache_create(inner, bytes, page_bytes, &made->inner, err), made, out);
 }
 
 static void buffer_free(tern_backend *b, tern_buffer *buffer)
 {
     if (!buffer) return;
-    tern_backend *inner = tern_paged__of(b)->inner;
+    tern_backend *inner = tern_wrap__inner(b);
     if (buffer->inner) inner->buffer_free(inner, buffer->inner);
     tern_free(buffer);
 }
@@ -77,11 +73,11 @@ static tern_status weight_create(tern_backend *b, const tern_weight *w, tern_buf
     uint32_t layer, index;
     const bool paged = is_paged(p, w, &layer, &index);
     TERN_TRY(make_buffer(paged ? layer : TERN_PAGED_NOWHERE, index, &made, err));
-    if (!paged) return give(p->inner->weight_create(p->inner, w, &made->inner, err), made, out);
+    if (!paged) return tern_wrap__give(p->wrap.inner->weight_create(p->wrap.inner, w, &made->inner, err), made, out);
     pthread_mutex_lock(&p->lock);
     const tern_status status = tern_paged__room_make(p, &p->rooms.rooms[p->rooms.places[layer].room], index, err);
     pthread_mutex_unlock(&p->lock);
-    return give(status, made, out);
+    return tern_wrap__give(status, made, out);
 }
 
 static tern_status no_access(const tern_backend *b, tern_error *err)
@@ -93,21 +89,21 @@ static tern_status no_access(const tern_backend *b, tern_error *err)
 static tern_status weight_write(tern_backend *b, tern_buffer *buffer, const tern_weight *part, uint32_t first,
                                 tern_error *err)
 {
-    tern_backend *inner = tern_paged__of(b)->inner;
+    tern_backend *inner = tern_wrap__inner(b);
     return buffer->inner ? inner->weight_write(inner, buffer->inner, part, first, err) : no_access(b, err);
 }
 
 static tern_status buffer_write(tern_backend *b, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
                                 tern_error *err)
 {
-    tern_backend *inner = tern_paged__of(b)->inner;
+    tern_backend *inner = tern_wrap__inner(b);
     return buffer->inner ? inner->buffer_write(inner, buffer->inner, offset, data, bytes, err) : no_access(b, err);
 }
 
 static tern_status buffer_read(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
                                tern_error *err)
 {
-    tern_backend *inner = tern_paged__of(b)->inner;
+    tern_backend *inner = tern_wrap__inner(b);
     TERN_TRY(tern_paged__go_on(tern_paged__of(b), err));
     return buffer->inner ? inner->buffer_read(inner, buffer->inner, offset, data, bytes, err) : no_access(b, err);
 }
@@ -117,26 +113,11 @@ static void read_cancel(tern_backend *b)
     tern_paged__give_up(tern_paged__of(b));
 }
 
-static tern_status supports(tern_backend *b, const tern_graph *graph, const tern_op *op, tern_error *err)
-{
-    tern_backend *inner = tern_paged__of(b)->inner;
-    if (op->kind == TERN_OP_SAMPLE) /* the host has to look at each layer of each step */
-        return tern_fail(err, TERN_UNSUPPORTED, "%s: op %s: the host samples where experts are copied when needed",
-                         b->info.name, tern_op_name(op->kind));
-    return inner->supports(inner, graph, op, err);
-}
-
 static tern_status wait(tern_backend *b, tern_error *err)
 {
-    tern_backend *inner = tern_paged__of(b)->inner;
+    tern_backend *inner = tern_wrap__inner(b);
     TERN_TRY(tern_paged__go_on(tern_paged__of(b), err));
     return inner->wait(inner, err);
-}
-
-static uint64_t memory_free(const tern_backend *b)
-{
-    const tern_backend *inner = ((const tern_paged *)b)->inner;
-    return inner->memory_free ? inner->memory_free(inner) : 0;
 }
 
 /* Of a weight of experts its layer's share of the room. */
@@ -148,8 +129,8 @@ static tern_status weight_bytes(const tern_backend *b, const tern_weight *w, uin
     const tern_paged_room *room = paged ? &p->rooms.rooms[p->rooms.places[layer].room] : NULL;
     const tern_weight *held = paged ? &room->weights[index] : w;
     *bytes = held->bytes;
-    if (p->inner->weight_bytes && (!paged || p->inner->weight_write))
-        TERN_TRY(p->inner->weight_bytes(p->inner, held, bytes, err));
+    if (p->wrap.inner->weight_bytes && (!paged || p->wrap.inner->weight_write))
+        TERN_TRY(p->wrap.inner->weight_bytes(p->wrap.inner, held, bytes, err));
     if (paged) *bytes = (*bytes + room->n_layers - 1) / room->n_layers;
     return TERN_OK;
 }
@@ -157,7 +138,7 @@ static tern_status weight_bytes(const tern_backend *b, const tern_weight *w, uin
 static void counters(const tern_backend *b, tern_backend_counters *out)
 {
     tern_paged *p = (tern_paged *)(uintptr_t)b;
-    p->inner->counters(p->inner, out);
+    p->wrap.inner->counters(p->wrap.inner, out);
     pthread_mutex_lock(&p->lock);
     out->runs = p->runs;
     out->expert_hits = p->hits;
@@ -169,96 +150,31 @@ static void counters(const tern_backend *b, tern_backend_counters *out)
     pthread_mutex_unlock(&p->lock);
 }
 
-static double measure(tern_backend *b, tern_measure what, tern_buffer *const *buffers, size_t n, double seconds)
+static tern_wrap_parts parts_of(const tern_prepared *p)
 {
-    tern_paged *p = tern_paged__of(b);
-    size_t n_inner = 0;
-    tern_buffer **inner = tern_calloc(n + 1, sizeof *inner);
-    if (!inner) return 0;
-    for (size_t i = 0; i < n; i++)
-        if (buffers[i]->inner) inner[n_inner++] = buffers[i]->inner;
-    const double rate = p->inner->measure(p->inner, what, inner, n_inner, seconds);
-    tern_free(inner);
-    return rate;
+    return (tern_wrap_parts){.parts = &p->parts->base, .n = p->n_parts, .part_bytes = sizeof *p->parts, .ops = p->ops};
 }
 
-static size_t profile(const tern_backend *b, tern_profile_row *rows, size_t cap)
+static void fill_table(tern_paged *p, tern_backend *inner)
 {
-    const tern_backend *inner = ((const tern_paged *)b)->inner;
-    return inner->profile(inner, rows, cap);
-}
-
-/* The part of a prepared graph that op `at` of it is in, and its number there. */
-static const tern_paged_part *part_of(const tern_prepared *p, size_t at, size_t *number)
-{
-    size_t i = 0;
-    while (i + 1 < p->n_parts && p->parts[i + 1].graph.ops <= p->ops + at) i++;
-    *number = (size_t)(p->ops + at - p->parts[i].graph.ops);
-    return &p->parts[i];
-}
-
-static const char *doubt(tern_backend *b, const tern_prepared *prepared, size_t op)
-{
-    size_t number;
-    tern_backend *inner = tern_paged__of(b)->inner;
-    const tern_paged_part *part = part_of(prepared, op, &number);
-    return inner->trial->doubt(inner, part->prepared, number);
-}
-
-static void prove(tern_backend *b, const tern_prepared *prepared)
-{
-    tern_backend *inner = tern_paged__of(b)->inner;
-    for (size_t i = 0; i < prepared->n_parts; i++) inner->trial->prove(inner, prepared->parts[i].prepared);
-}
-
-static void give_up(tern_backend *b, const tern_prepared *prepared, size_t op)
-{
-    size_t number;
-    tern_backend *inner = tern_paged__of(b)->inner;
-    const tern_paged_part *part = part_of(prepared, op, &number);
-    inner->trial->give_up(inner, part->prepared, number);
-}
-
-static tern_status weight_read(tern_backend *b, const tern_buffer *buffer, const tern_weight *weight, tern_weight *out,
-                               tern_error *err)
-{
-    tern_backend *inner = tern_paged__of(b)->inner;
-    if (!buffer->inner || !inner->trial->weight_read) return no_access(b, err);
-    return inner->trial->weight_read(inner, buffer->inner, weight, out, err);
-}
-
-static const tern_backend_trial trial = {
-    .doubt = doubt, .prove = prove, .give_up = give_up, .weight_read = weight_read};
-
-static void fill_table(tern_paged *p)
-{
-    const tern_backend *inner = p->inner;
-    p->base = (tern_backend){.info = inner->info,
-                             .trial = inner->trial ? &trial : NULL,
-                             .close = paged_close,
-                             .buffer_create = buffer_create,
-                             .cache_create = inner->cache_create ? cache_create : NULL,
-                             .buffer_free = buffer_free,
-                             .buffer_write = buffer_write,
-                             .buffer_read = buffer_read,
-                             .read_cancel = read_cancel,
-                             .weight_create = weight_create,
-                             .weight_write = inner->weight_write ? weight_write : NULL,
-                             .supports = supports,
-                             .prepare = tern_paged__prepare,
-                             .prepared_free = tern_paged__prepared_free,
-                             .run = tern_paged__run,
-                             .wait = wait,
-                             .memory_free = memory_free,
-                             .weight_bytes = weight_bytes,
-                             .counters = counters,
-                             .measure = measure,
-                             .profile = profile};
-    snprintf(p->name, sizeof p->name, "paged %s", inner->info.name);
-    p->base.info.name = p->name;
-    p->base.info.max_steps = 1;
-    p->base.info.samples_rows = false;
-    p->base.info.copies_weights = false;
+    tern_wrap__init(&p->wrap, inner, "paged", "the host samples where experts are copied when needed", parts_of);
+    tern_backend *b = &p->wrap.base;
+    b->close = paged_close;
+    b->buffer_create = buffer_create;
+    b->cache_create = inner->cache_create ? cache_create : NULL;
+    b->buffer_free = buffer_free;
+    b->buffer_write = buffer_write;
+    b->buffer_read = buffer_read;
+    b->read_cancel = read_cancel;
+    b->weight_create = weight_create;
+    b->weight_write = inner->weight_write ? weight_write : NULL;
+    b->prepare = tern_paged__prepare;
+    b->prepared_free = tern_paged__prepared_free;
+    b->run = tern_paged__run;
+    b->wait = wait;
+    b->weight_bytes = weight_bytes;
+    b->counters = counters;
+    b->info.copies_weights = false;
 }
 
 static tern_status check(const tern_paged_options *o, tern_error *err)
@@ -294,10 +210,9 @@ tern_status tern_paged_open(tern_backend **backend, tern_backend *inner, const t
         tern_free(p);
         return status;
     }
-    p->inner = inner;
     pthread_mutex_init(&p->lock, NULL);
-    fill_table(p);
+    fill_table(p, inner);
     tern_paged__describe(p);
-    *backend = &p->base;
+    *backend = &p->wrap.base;
     return TERN_OK;
 }

@@ -7,6 +7,7 @@
 #include "backend/paged/paged.h"
 #include "backend/paged/predict.h"
 #include "backend/paged/slots.h"
+#include "backend/wrap.h"
 
 /* The slots of layers whose experts are alike. A slot is rows slot * R .. slot * R + R - 1 of each weight. */
 typedef struct tern_paged_room {
@@ -41,9 +42,7 @@ typedef struct tern_paged_step {
 } tern_paged_step;
 
 typedef struct tern_paged {
-    tern_backend base;
-    tern_backend *inner;
-    char name[64];
+    tern_wrap wrap;
     tern_paged_info info;
     tern_paged_options options; /* layers: a copy */
     tern_paged_layer *layers;
@@ -65,19 +64,17 @@ enum { TERN_PAGED_NOWHERE = UINT32_MAX };
 
 /* A buffer of the inner backend, or the experts of a layer. */
 struct tern_buffer {
-    tern_buffer *inner;
+    tern_buffer *inner;    /* first (backend/wrap.h) */
     uint32_t layer, index; /* of weights of experts; else NOWHERE */
 };
 
 /* A run of ops, after which the experts of a layer are not yet known; or those that use them. */
 typedef struct tern_paged_part {
-    tern_graph graph;        /* ops: its part of the prepared copy */
-    tern_binding *bindings;  /* [n_values] on the inner backend; nowhere for those that its ops do not use */
-    tern_prepared *prepared; /* by the inner backend */
-    uint32_t layer;          /* whose experts it needs, or NOWHERE */
-    uint32_t route;          /* the value that says which */
-    bool only_outputs;       /* nothing to do in a step without logits */
-    bool again;              /* may run more than once in a step: some of the rows each time */
+    tern_wrap_part base;
+    uint32_t layer;    /* whose experts it needs, or NOWHERE */
+    uint32_t route;    /* the value that says which */
+    bool only_outputs; /* nothing to do in a step without logits */
+    bool again;        /* may run more than once in a step: some of the rows each time */
 } tern_paged_part;
 
 struct tern_prepared {

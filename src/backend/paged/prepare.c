@@ -6,15 +6,15 @@
 
 static void free_part(tern_paged *paged, tern_paged_part *part)
 {
-    if (part->prepared) paged->inner->prepared_free(paged->inner, part->prepared);
-    tern_free(part->bindings);
+    if (part->base.prepared) paged->wrap.inner->prepared_free(paged->wrap.inner, part->base.prepared);
+    tern_free(part->base.bindings);
 }
 
 void tern_paged__free_parts(tern_paged *paged, tern_prepared *p)
 {
     for (size_t i = 0; i < p->n_parts; i++) free_part(paged, &p->parts[i]);
-    for (size_t i = 0; i < p->n_kept; i++) paged->inner->buffer_free(paged->inner, p->kept[i]);
-    if (p->slots) paged->inner->buffer_free(paged->inner, p->slots);
+    for (size_t i = 0; i < p->n_kept; i++) paged->wrap.inner->buffer_free(paged->wrap.inner, p->kept[i]);
+    if (p->slots) paged->wrap.inner->buffer_free(paged->wrap.inner, p->slots);
     p->slots = NULL;
     p->n_parts = p->n_kept = 0;
     tern_free(p->parts);
@@ -75,14 +75,14 @@ static tern_status check_op(const tern_paged *paged, const tern_prepared *p, con
         if (p->bindings[value].buffer->layer == TERN_PAGED_NOWHERE) continue;
         if (tern_paged__layer_of(p, op) == p->bindings[value].buffer->layer) continue;
         return tern_fail(err, TERN_UNSUPPORTED, "%s: op %s with %s, of which not all experts are on the device",
-                         paged->name, tern_op_name(op->kind), p->values[value].name);
+                         paged->wrap.name, tern_op_name(op->kind), p->values[value].name);
     }
     return TERN_OK;
 }
 
 static tern_status bind_all(tern_paged *paged, tern_prepared *p, tern_error *err)
 {
-    tern_backend *b = paged->inner;
+    tern_backend *b = paged->wrap.inner;
     const tern_graph *g = p->graph;
     for (size_t i = 0; i < g->n_ops; i++) TERN_TRY(check_op(paged, p, &g->ops[i], err));
     for (size_t i = 0; i < g->n_values; i++) {
@@ -104,9 +104,9 @@ static tern_status bind_all(tern_paged *paged, tern_prepared *p, tern_error *err
 static tern_status keep_rows(tern_paged *paged, tern_prepared *p, const tern_paged_part *part, size_t *n,
                              tern_error *err)
 {
-    tern_backend *b = paged->inner;
-    for (size_t i = 0; i < part->graph.n_ops; i++) {
-        const uint32_t value = part->graph.ops[i].out.value;
+    tern_backend *b = paged->wrap.inner;
+    for (size_t i = 0; i < part->base.graph.n_ops; i++) {
+        const uint32_t value = part->base.graph.ops[i].out.value;
         if (value == TERN_NO_VALUE || p->values[value].kind != TERN_VALUE_ACTIVATION) continue;
         if (*n == p->n_kept) {
             TERN_TRY(b->buffer_create(b, p->values[value].bytes, &p->kept[*n], err));
@@ -132,17 +132,9 @@ static tern_status keep_all_rows(tern_paged *paged, tern_prepared *p, tern_error
 
 static tern_status prepare_part(tern_paged *paged, tern_prepared *p, tern_paged_part *part, tern_error *err)
 {
-    const size_t n_values = part->graph.n_values;
-    part->bindings = tern_calloc(n_values, sizeof *part->bindings);
-    if (!part->bindings) return tern_fail_alloc(err, n_values * sizeof *part->bindings);
-    for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++)
-        if (p->graph->params[i] != TERN_NO_VALUE) part->bindings[p->graph->params[i]] = p->at[p->graph->params[i]];
-    for (size_t i = 0; i < part->graph.n_ops; i++)
-        for (uint32_t k = 0; k < tern_op_n_views(&part->graph.ops[i]); k++) {
-            const uint32_t value = tern_op_view(&part->graph.ops[i], k).value;
-            if (value != TERN_NO_VALUE) part->bindings[value] = p->at[value];
-        }
-    return paged->inner->prepare(paged->inner, &part->graph, part->bindings, &part->prepared, err);
+    tern_backend *b = paged->wrap.inner;
+    TERN_TRY(tern_wrap__bind_part(&part->base, p->at, err));
+    return b->prepare(b, &part->base.graph, part->base.bindings, &part->base.prepared, err);
 }
 
 static tern_status make_parts(tern_paged *paged, tern_prepared *p, tern_error *err)

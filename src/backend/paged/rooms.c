@@ -158,8 +158,8 @@ static tern_status make_data(tern_paged_room *room, uint32_t i, tern_error *err)
 tern_status tern_paged__room_make(tern_paged *p, tern_paged_room *room, uint32_t i, tern_error *err)
 {
     if (room->inner[i]) return TERN_OK;
-    if (!p->inner->weight_write && !room->host[i]) TERN_TRY(make_data(room, i, err));
-    return p->inner->weight_create(p->inner, &room->weights[i], &room->inner[i], err);
+    if (!p->wrap.inner->weight_write && !room->host[i]) TERN_TRY(make_data(room, i, err));
+    return p->wrap.inner->weight_create(p->wrap.inner, &room->weights[i], &room->inner[i], err);
 }
 
 /* The scales of a ternary expert's rows go to the room's, from where they are written. */
@@ -184,7 +184,8 @@ static tern_status copy_weight(tern_paged *p, tern_paged_room *room, uint32_t i,
     part.bytes = n * row_bytes;
     if (part.row_scales) part.row_scales += slot * n;
     p->copied_bytes += part.bytes;
-    if (p->inner->weight_write) return p->inner->weight_write(p->inner, room->inner[i], &part, slot * n, err);
+    if (p->wrap.inner->weight_write)
+        return p->wrap.inner->weight_write(p->wrap.inner, room->inner[i], &part, slot * n, err);
     memcpy(room->host[i] + slot * part.bytes, data, part.bytes);
     return TERN_OK;
 }

@@ -9,7 +9,8 @@ static tern_status read_counts(tern_paged_step *s, tern_error *err)
     const tern_graph *g = s->p->graph;
     const tern_binding *at = &s->p->at[g->params[TERN_PARAM_COUNTS]];
     uint32_t counts[2];
-    TERN_TRY(s->paged->inner->buffer_read(s->paged->inner, at->buffer, at->offset, counts, sizeof counts, err));
+    TERN_TRY(
+        s->paged->wrap.inner->buffer_read(s->paged->wrap.inner, at->buffer, at->offset, counts, sizeof counts, err));
     s->n_tokens = counts[0];
     s->n_outputs = counts[1];
     s->n_rows = tern_rows_of(TERN_ROWS_ROUTED, s->n_tokens, s->n_outputs, g->n_routes);
@@ -23,12 +24,12 @@ static tern_status read_routes(const tern_paged_step *s, const tern_paged_part *
 {
     const tern_binding *at = &s->p->at[part->route];
     const uint32_t n = s->paged->options.n_experts;
-    TERN_TRY(s->paged->inner->buffer_read(s->paged->inner, at->buffer, at->offset, s->p->routes,
-                                          (uint64_t)s->n_rows * 8, err));
+    TERN_TRY(s->paged->wrap.inner->buffer_read(s->paged->wrap.inner, at->buffer, at->offset, s->p->routes,
+                                               (uint64_t)s->n_rows * 8, err));
     for (uint32_t r = 0; r < s->n_rows; r++)
         if (s->p->routes[2 * r] >= n)
-            return tern_fail(err, TERN_INTERNAL, "%s: layer %u, row %u: expert %u of %u", s->paged->name, part->layer,
-                             r, s->p->routes[2 * r], n);
+            return tern_fail(err, TERN_INTERNAL, "%s: layer %u, row %u: expert %u of %u", s->paged->wrap.name,
+                             part->layer, r, s->p->routes[2 * r], n);
     return TERN_OK;
 }
 
@@ -142,7 +143,7 @@ static void note_use(const tern_paged_step *s, uint32_t layer)
 
 static tern_status run_experts(const tern_paged_step *s, tern_paged_part *part, tern_error *err)
 {
-    tern_backend *b = s->paged->inner;
+    tern_backend *b = s->paged->wrap.inner;
     TERN_TRY(read_routes(s, part, err));
     note(s, part->layer);
     memset(s->p->done, 0, s->n_rows * sizeof *s->p->done);
@@ -152,10 +153,10 @@ static tern_status run_experts(const tern_paged_step *s, tern_paged_part *part, 
         mark_those_there(s, part->layer);
         TERN_TRY(map_rows(s, part->layer, &n_left, err));
         if (n_left && !part->again)
-            return tern_fail(err, TERN_INTERNAL, "%s: layer %u: %u rows without an expert", s->paged->name, part->layer,
-                             n_left);
+            return tern_fail(err, TERN_INTERNAL, "%s: layer %u: %u rows without an expert", s->paged->wrap.name,
+                             part->layer, n_left);
         TERN_TRY(b->buffer_write(b, s->p->slots, 0, s->p->mapped, (uint64_t)s->n_rows * 8, err));
-        TERN_TRY(b->run(b, part->prepared, 1, err));
+        TERN_TRY(b->run(b, part->base.prepared, 1, err));
     }
     if (s->n_tokens == 1) note_use(s, part->layer);
     prefetch(s, part->layer);
@@ -166,7 +167,7 @@ static tern_status run_part(const tern_paged_step *s, tern_paged_part *part, ter
 {
     if (part->only_outputs && s->n_outputs == 0) return TERN_OK;
     if (part->layer != TERN_PAGED_NOWHERE) return run_experts(s, part, err);
-    return s->paged->inner->run(s->paged->inner, part->prepared, 1, err);
+    return s->paged->wrap.inner->run(s->paged->wrap.inner, part->base.prepared, 1, err);
 }
 
 /* The parts that are left. */
@@ -190,7 +191,7 @@ static tern_status begin(tern_paged *p, tern_prepared *prepared, tern_error *err
 {
     if (p->step.p)
         return tern_fail(err, TERN_INVALID_ARGUMENT,
-                         "%s: a step while another one is under way: one at a time expected", p->name);
+                         "%s: a step while another one is under way: one at a time expected", p->wrap.name);
     TERN_TRY(tern_paged__shrink(p, err));
     p->last_layer = TERN_PAGED_NOWHERE;
     p->step = (tern_paged_step){.paged = p, .p = prepared};
@@ -201,7 +202,8 @@ static tern_status begin(tern_paged *p, tern_prepared *prepared, tern_error *err
 tern_status tern_paged__run(tern_backend *b, tern_prepared *prepared, uint32_t n_steps, tern_error *err)
 {
     tern_paged *p = tern_paged__of(b);
-    if (n_steps != 1) return tern_fail(err, TERN_INVALID_ARGUMENT, "run of %u steps: %s takes 1", n_steps, p->name);
+    if (n_steps != 1)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "run of %u steps: %s takes 1", n_steps, p->wrap.name);
     pthread_mutex_lock(&p->lock);
     const tern_status status = begin(p, prepared, err);
     pthread_mutex_unlock(&p->lock);
@@ -210,7 +212,7 @@ tern_status tern_paged__run(tern_backend *b, tern_prepared *prepared, uint32_t n
 
 tern_status tern_paged__go_on(tern_paged *p, tern_error *err)
 {
-    if (!p->inner->info.never_waits) return TERN_OK;
+    if (!p->wrap.inner->info.never_waits) return TERN_OK;
     pthread_mutex_lock(&p->lock);
     const tern_status status = go_on(p, err);
     pthread_mutex_unlock(&p->lock);
@@ -220,5 +222,5 @@ tern_status tern_paged__go_on(tern_paged *p, tern_error *err)
 void tern_paged__give_up(tern_paged *p)
 {
     p->step.p = NULL;
-    if (p->inner->read_cancel) p->inner->read_cancel(p->inner);
+    if (p->wrap.inner->read_cancel) p->wrap.inner->read_cancel(p->wrap.inner);
 }

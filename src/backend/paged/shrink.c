@@ -15,7 +15,7 @@ void tern_paged__describe(tern_paged *p)
         }
     }
     p->info = info;
-    p->base.info.paged = &p->info;
+    p->wrap.base.info.paged = &p->info;
 }
 
 /* A backend whose budget is used up, or taken back in part, says 1. */
@@ -41,7 +41,7 @@ static tern_status exchange_rooms(tern_paged *p, uint32_t n_slots, tern_error *e
     TERN_TRY(tern_paged__rooms_init(&fewer, &p->options, n_slots, err));
     for (tern_prepared *g = p->prepared; g; g = g->next) tern_paged__free_parts(p, g);
     for (uint32_t i = 0; i < p->rooms.n; i++) p->evictions += p->rooms.rooms[i].slots.evictions;
-    tern_paged__rooms_deinit(&p->rooms, p->inner);
+    tern_paged__rooms_deinit(&p->rooms, p->wrap.inner);
     p->rooms = fewer;
     p->options.n_slots = n_slots;
     p->incomplete = true;
@@ -54,8 +54,8 @@ tern_status tern_paged__shrink(tern_paged *p, tern_error *err)
     const uint32_t least = tern_paged_slots_least(&p->options);
     uint32_t n = p->options.n_slots / PARTS * PARTS_KEPT;
     if (p->incomplete) return make_rooms(p, err);
-    if (p->runs % STEPS_BETWEEN || p->options.n_slots <= least || !is_full(p->inner)) return TERN_OK;
+    if (p->runs % STEPS_BETWEEN || p->options.n_slots <= least || !is_full(p->wrap.inner)) return TERN_OK;
     if (n < least) n = least;
-    TERN_TRY(p->inner->wait(p->inner, err));
+    TERN_TRY(p->wrap.inner->wait(p->wrap.inner, err));
     return exchange_rooms(p, n, err);
 }

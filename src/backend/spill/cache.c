@@ -57,7 +57,7 @@ static tern_status fail_room(const tern_spill *s, const tern_spill_pool *pool, u
     return tern_fail(err, TERN_OUT_OF_MEMORY,
                      "%s: the keys and values of %s take %.2f MiB of the device, of which %.2f MiB are for them: more "
                      "(--kv-memory), or a shorter context (-c) expected",
-                     s->name, pool->groups > 1 ? "a head of a layer" : "a layer", (double)(n_pages * page) / mib,
+                     s->wrap.name, pool->groups > 1 ? "a head of a layer" : "a layer", (double)(n_pages * page) / mib,
                      (double)(pool->frames.n * page) / mib);
 }
 
@@ -107,7 +107,7 @@ tern_status tern_spill__caches_of_halves(tern_spill *s, tern_buffer *k, tern_buf
     const uint32_t n_pages = (uint32_t)(k->bytes / k->page_bytes);
     tern_spill_pool *pool = tern_spill__pool_for(s, k, v);
     if (k->caches != v->caches || v->bytes / v->page_bytes != n_pages || !pool)
-        return tern_fail(err, TERN_INTERNAL, "%s: keys and values that do not belong together", s->name);
+        return tern_fail(err, TERN_INTERNAL, "%s: keys and values that do not belong together", s->wrap.name);
     *out = k->caches;
     if (k->caches) return TERN_OK;
     if (n_pages > pool->frames.n) return fail_room(s, pool, n_pages, err);
@@ -170,7 +170,7 @@ tern_status tern_spill__half_write(tern_spill *s, tern_buffer *half, uint64_t of
     const uint32_t first = (uint32_t)(offset / half->page_bytes),
                    end = (uint32_t)((offset + bytes - 1) / half->page_bytes);
     TERN_TRY(save_pages(s, half, first, end, err));
-    TERN_TRY(s->inner->wait(s->inner, err)); /* pages may still be on their way from where the bytes go */
+    TERN_TRY(s->wrap.inner->wait(s->wrap.inner, err)); /* pages may still be on their way from where the bytes go */
     for (uint64_t done = 0, n; done < bytes; done += n) {
         uint8_t *to = host_at(half, offset + done, bytes - done, &n);
         memcpy(to, (const uint8_t *)data + done, (size_t)n);

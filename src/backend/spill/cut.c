@@ -23,11 +23,11 @@ static tern_status use_pool(tern_spill *s, tern_prepared *p, const tern_op *op, 
 static tern_spill_part *begin(tern_prepared *p)
 {
     tern_spill_part *part = &p->parts[p->n_parts++];
-    *part = (tern_spill_part){.graph = *p->graph, .table = TERN_NO_VALUE, .only_outputs = true};
-    part->graph.ops = p->ops + p->n_ops;
-    part->graph.values = p->values;
-    part->graph.n_ops = 0;
-    part->graph.logits = part->graph.tokens = part->graph.row_tokens = TERN_NO_VALUE;
+    *part = (tern_spill_part){.base.graph = *p->graph, .table = TERN_NO_VALUE, .only_outputs = true};
+    part->base.graph.ops = p->ops + p->n_ops;
+    part->base.graph.values = p->values;
+    part->base.graph.n_ops = 0;
+    part->base.graph.logits = part->base.graph.tokens = part->base.graph.row_tokens = TERN_NO_VALUE;
     return part;
 }
 
@@ -86,9 +86,9 @@ static void add_op(void *context, const tern_op *op, uint32_t group)
     tern_op *copy = &p->ops[p->n_ops++];
     *copy = *op;
     if (cache) note_cache(p, c->part, cache, copy);
-    c->part->graph.n_ops++;
+    c->part->base.graph.n_ops++;
     c->part->only_outputs = c->part->only_outputs && op->rows == TERN_ROWS_OUTPUTS;
-    if (op->out.value == p->graph->logits) c->part->graph.logits = p->graph->logits;
+    if (op->out.value == p->graph->logits) c->part->base.graph.logits = p->graph->logits;
 }
 
 tern_status tern_spill__cut(tern_spill *s, tern_prepared *p, tern_error *err)

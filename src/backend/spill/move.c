@@ -34,14 +34,14 @@ static uint64_t chunk_bytes(const tern_buffer *half, uint32_t chunk)
 /* A device copies to and from memory that stays where it is faster. What cannot be pinned is copied all the same. */
 static void pin(const tern_spill *s, tern_buffer *half, uint64_t unit)
 {
-    const tern_backend_copies *copies = s->inner->copies;
+    const tern_backend_copies *copies = s->wrap.inner->copies;
     const uint32_t n = chunk_pages(half), chunk = (uint32_t)(unit / n);
     if (!copies || half->host.on_disk) return;
     if (!half->pinned)
         half->pinned = tern_calloc(tern_size_of(half->bytes / half->unit_bytes / n + 1), sizeof *half->pinned);
     if (!half->pinned || half->pinned[chunk]) return;
     half->pinned[chunk] = true;
-    copies->pin(s->inner, half->host.data + chunk * n * half->unit_bytes, chunk_bytes(half, chunk), true);
+    copies->pin(s->wrap.inner, half->host.data + chunk * n * half->unit_bytes, chunk_bytes(half, chunk), true);
 }
 
 void tern_spill__unpin(const tern_spill *s, tern_buffer *half)
@@ -49,7 +49,8 @@ void tern_spill__unpin(const tern_spill *s, tern_buffer *half)
     const uint32_t n = chunk_pages(half);
     for (uint32_t i = 0; half->pinned && i * (uint64_t)n * half->unit_bytes < half->bytes; i++)
         if (half->pinned[i])
-            s->inner->copies->pin(s->inner, half->host.data + i * n * half->unit_bytes, chunk_bytes(half, i), false);
+            s->wrap.inner->copies->pin(s->wrap.inner, half->host.data + i * n * half->unit_bytes, chunk_bytes(half, i),
+                                       false);
     tern_free(half->pinned);
     half->pinned = NULL;
 }
@@ -57,7 +58,7 @@ void tern_spill__unpin(const tern_spill *s, tern_buffer *half)
 static tern_status write(const mover *m, tern_buffer *to, uint64_t at, const void *data, uint64_t bytes,
                          tern_error *err)
 {
-    tern_backend *b = m->s->inner;
+    tern_backend *b = m->s->wrap.inner;
     m->s->in_bytes += bytes;
     if (m->beside) return b->copies->write_beside(b, to, at, data, bytes, err);
     return b->buffer_write(b, to, at, data, bytes, err);
@@ -66,7 +67,7 @@ static tern_status write(const mover *m, tern_buffer *to, uint64_t at, const voi
 static tern_status read(const mover *m, const tern_buffer *from, uint64_t at, void *data, uint64_t bytes,
                         tern_error *err)
 {
-    tern_backend *b = m->s->inner;
+    tern_backend *b = m->s->wrap.inner;
     m->s->out_bytes += bytes;
     if (m->beside) return b->copies->read_beside(b, from, at, data, bytes, err);
     return b->buffer_read(b, from, at, data, bytes, err);
@@ -169,15 +170,15 @@ static tern_status bring_pages(mover *m, tern_spill_need *need, tern_error *err)
     tern_spill_cache *cache = need->part->cache;
     tern_frames *f = &cache->pool->frames;
     uint64_t *n = m->beside ? &m->s->prefetched : &m->s->misses;
-    bool waited = m->s->inner->copies != NULL; /* else what runs may use the frames */
+    bool waited = m->s->wrap.inner->copies != NULL; /* else what runs may use the frames */
     for (uint32_t i = 0; i < need->n; i++) {
         if (cache->pages.frame_of[need->pages[i]] != TERN_NO_FRAME) continue;
-        if (!waited) TERN_TRY(m->s->inner->wait(m->s->inner, err));
+        if (!waited) TERN_TRY(m->s->wrap.inner->wait(m->s->wrap.inner, err));
         waited = true;
         const uint32_t frame = tern_frames_victim(f);
         if (frame == TERN_NO_FRAME && m->beside) break;
         if (frame == TERN_NO_FRAME)
-            return tern_fail(err, TERN_INTERNAL, "%s: no room for page %u of %u", m->s->name, i, need->n);
+            return tern_fail(err, TERN_INTERNAL, "%s: no room for page %u of %u", m->s->wrap.name, i, need->n);
         TERN_TRY(give(m, cache, need->pages[i], frame, err));
         *n += cache->known[need->pages[i]];
         need->n_brought++;

@@ -26,7 +26,7 @@ bool tern_spill__halves_of(const tern_op *op, const tern_binding *bindings, uint
 static void pool_free(tern_spill *s, tern_spill_pool *pool)
 {
     for (int i = 0; i < TERN_SPILL_HALVES; i++)
-        if (pool->buffers[i]) s->inner->buffer_free(s->inner, pool->buffers[i]);
+        if (pool->buffers[i]) s->wrap.inner->buffer_free(s->wrap.inner, pool->buffers[i]);
     tern_frames_deinit(&pool->frames);
     tern_free(pool);
 }
@@ -47,7 +47,7 @@ static tern_status make_zeros(tern_spill *s, uint64_t bytes, tern_error *err)
     if (bytes <= s->zero_bytes) return TERN_OK;
     uint8_t *zeros = tern_calloc(1, tern_size_of(bytes));
     if (!zeros) return tern_fail_alloc(err, bytes);
-    tern_status status = s->inner->wait(s->inner, err); /* the others may be on their way */
+    tern_status status = s->wrap.inner->wait(s->wrap.inner, err); /* the others may be on their way */
     tern_free(s->zeros);
     s->zeros = zeros;
     s->zero_bytes = bytes;
@@ -59,7 +59,7 @@ static tern_status pool_make(tern_spill *s, tern_spill_pool *pool, uint32_t n, t
     TERN_TRY(tern_frames_init(&pool->frames, n, err));
     for (int i = 0; i < TERN_SPILL_HALVES; i++) {
         TERN_TRY(make_zeros(s, pool->unit_bytes[i], err));
-        TERN_TRY(s->inner->buffer_create(s->inner, n * pool->unit_bytes[i], &pool->buffers[i], err));
+        TERN_TRY(s->wrap.inner->buffer_create(s->wrap.inner, n * pool->unit_bytes[i], &pool->buffers[i], err));
     }
     return TERN_OK;
 }
@@ -67,7 +67,7 @@ static tern_status pool_make(tern_spill *s, tern_spill_pool *pool, uint32_t n, t
 /* Frames for `bytes`, if units are so large. */
 static uint32_t frames_in(const tern_spill *s, const tern_spill_pool *pool, uint64_t bytes)
 {
-    const uint64_t most = s->inner->info.max_allocation, k = pool->unit_bytes[TERN_SPILL_K],
+    const uint64_t most = s->wrap.inner->info.max_allocation, k = pool->unit_bytes[TERN_SPILL_K],
                    v = pool->unit_bytes[TERN_SPILL_V], larger = k > v ? k : v;
     uint64_t n = bytes / (k + v);
     if (most && n > most / larger) n = most / larger;
@@ -139,7 +139,7 @@ tern_status tern_spill__make_pool(tern_spill *s, const tern_buffer *k, const ter
         return tern_fail(err, TERN_UNSUPPORTED,
                          "%s: keys and values of a layer of %u heads: a multiple of %u expected, as many groups as "
                          "others were cut into; more room (--kv-memory) expected",
-                         s->name, n_kv_heads, pool->groups);
+                         s->wrap.name, n_kv_heads, pool->groups);
     const uint64_t all = count(s, k, v, &same), left = s->room - s->taken;
     return add_pool(s, k, v, n_kv_heads, left >= all ? same : (uint64_t)((double)left / (double)all * (double)same),
                     err);

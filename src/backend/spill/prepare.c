@@ -6,9 +6,9 @@
 
 static void free_part(tern_spill *s, tern_spill_part *part)
 {
-    if (part->prepared) s->inner->prepared_free(s->inner, part->prepared);
+    if (part->base.prepared) s->wrap.inner->prepared_free(s->wrap.inner, part->base.prepared);
     tern_free(part->frame_table);
-    tern_free(part->bindings);
+    tern_free(part->base.bindings);
 }
 
 static void free_all(tern_spill *s, tern_prepared *p)
@@ -18,7 +18,7 @@ static void free_all(tern_spill *s, tern_prepared *p)
     for (int i = 0; i < 2; i++) tern_free(p->needs[i].pages);
     tern_free(p->orders);
     tern_free(p->parts);
-    if (p->params) s->inner->buffer_free(s->inner, p->params);
+    if (p->params) s->wrap.inner->buffer_free(s->wrap.inner, p->params);
     tern_free(p->ops);
     tern_free(p->copies);
     tern_free(p->values);
@@ -74,7 +74,7 @@ static tern_status keep_copy(tern_spill *s, tern_buffer *buffer, tern_error *err
     if (buffer->copy) return TERN_OK;
     buffer->copy = tern_calloc(1, tern_size_of(buffer->bytes));
     if (!buffer->copy) return tern_fail_alloc(err, buffer->bytes);
-    return s->inner->buffer_read(s->inner, buffer->inner, 0, buffer->copy, buffer->bytes, err);
+    return s->wrap.inner->buffer_read(s->wrap.inner, buffer->inner, 0, buffer->copy, buffer->bytes, err);
 }
 
 static tern_status bind_all(tern_spill *s, tern_prepared *p, tern_error *err)
@@ -126,7 +126,7 @@ static tern_status order_layers(tern_prepared *p, tern_error *err)
 /* Where all parts have the parameters: in one buffer, as some devices want it. */
 static tern_status make_params(tern_spill *s, tern_prepared *p, tern_error *err)
 {
-    TERN_TRY(s->inner->buffer_create(s->inner, p->param_bytes, &p->params, err));
+    TERN_TRY(s->wrap.inner->buffer_create(s->wrap.inner, p->param_bytes, &p->params, err));
     for (size_t i = 0; i < p->n_values; i++)
         if (p->values[i].kind == TERN_VALUE_PARAM)
             p->at[i] = (tern_binding){.buffer = p->params, .offset = p->values[i].offset};
@@ -143,22 +143,15 @@ static tern_status make_table(const tern_prepared *p, tern_spill_part *part, ter
 
 static tern_status prepare_part(tern_spill *s, const tern_prepared *p, tern_spill_part *part, tern_error *err)
 {
-    const size_t n_values = part->graph.n_values = p->n_values;
-    part->graph.param_bytes = p->param_bytes;
-    part->bindings = tern_calloc(n_values, sizeof *part->bindings);
-    if (!part->bindings) return tern_fail_alloc(err, n_values * sizeof *part->bindings);
-    for (size_t i = 0; i < n_values; i++)
-        if (p->values[i].kind == TERN_VALUE_PARAM) part->bindings[i] = p->at[i];
-    for (size_t i = 0; i < part->graph.n_ops; i++)
-        for (uint32_t k = 0; k < tern_op_n_views(&part->graph.ops[i]); k++) {
-            const uint32_t value = tern_op_view(&part->graph.ops[i], k).value;
-            if (value != TERN_NO_VALUE) part->bindings[value] = p->at[value];
-        }
+    part->base.graph.n_values = p->n_values;
+    part->base.graph.param_bytes = p->param_bytes;
+    TERN_TRY(tern_wrap__bind_part(&part->base, p->at, err));
     if (part->cache) TERN_TRY(make_table(p, part, err));
-    const tern_status status = s->inner->prepare(s->inner, &part->graph, part->bindings, &part->prepared, err);
+    const tern_status status =
+        s->wrap.inner->prepare(s->wrap.inner, &part->base.graph, part->base.bindings, &part->base.prepared, err);
     if (status == TERN_OK || !part->cache || part->cache->pool->groups == 1) return status;
     return tern_error_prefix(
-        err, "%s: a layer's keys and values, by groups of heads (more --kv-memory: as a whole): ", s->name);
+        err, "%s: a layer's keys and values, by groups of heads (more --kv-memory: as a whole): ", s->wrap.name);
 }
 
 static tern_status prepare(tern_spill *s, tern_prepared *p, tern_error *err)

@@ -34,8 +34,8 @@ static tern_status read_counts(step *t, tern_error *err)
 
 static tern_status fail_param(const step *t, const char *what, uint32_t found, uint32_t most, tern_error *err)
 {
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: a step with %s %u: at most %u expected", t->s->name, what, found,
-                     most);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: a step with %s %u: at most %u expected", t->s->wrap.name, what,
+                     found, most);
 }
 
 /* The pages that each sequence of the step reads, by its own numbers. */
@@ -101,7 +101,7 @@ static tern_status find_need(const step *t, const tern_spill_part *part, tern_sp
 static tern_status write_table(const step *t, const tern_spill_part *part, tern_error *err)
 {
     const tern_graph *g = t->p->graph;
-    tern_backend *b = t->s->inner;
+    tern_backend *b = t->s->wrap.inner;
     const uint32_t *table = param(t->p, part->table), *frame_of = part->cache->pages.frame_of;
     uint32_t from = UINT32_MAX, to = 0;
     TERN_TRY(find_reach(t, part, err));
@@ -153,7 +153,7 @@ static tern_status bring_ahead(const step *t, const tern_spill_part *runs, tern_
 {
     const tern_spill_part *part = need->part;
     const bool same = runs->cache->pool == part->cache->pool;
-    if (!t->s->inner->copies || (same && part->place != runs->place + 1)) return TERN_OK;
+    if (!t->s->wrap.inner->copies || (same && part->place != runs->place + 1)) return TERN_OK;
     tern_frames_keep(&part->cache->pool->frames, same ? runs->place : part->place, same ? 2 : 1);
     return tern_spill__bring(t->s, need, true, err);
 }
@@ -161,7 +161,7 @@ static tern_status bring_ahead(const step *t, const tern_spill_part *runs, tern_
 static tern_status run_with_cache(const step *t, tern_spill_part *part, tern_error *err)
 {
     tern_prepared *p = t->p;
-    tern_backend *b = t->s->inner;
+    tern_backend *b = t->s->wrap.inner;
     const tern_spill_part *next = next_with_cache(p, (size_t)(part - p->parts) + 1);
     tern_spill_need *now = &p->needs[0], *ahead = &p->needs[1];
     if (now->part != part) TERN_TRY(find_need(t, part, now, err));
@@ -169,7 +169,7 @@ static tern_status run_with_cache(const step *t, tern_spill_part *part, tern_err
     if (next) TERN_TRY(find_need(t, next, ahead, err));
     if (next) tern_spill__want(ahead);
     TERN_TRY(bring(t, now, err));
-    TERN_TRY(b->run(b, part->prepared, 1, err));
+    TERN_TRY(b->run(b, part->base.prepared, 1, err));
     if (next) TERN_TRY(bring_ahead(t, part, ahead, err));
     const tern_spill_need before = *now;
     *now = *ahead;
@@ -180,7 +180,7 @@ static tern_status run_with_cache(const step *t, tern_spill_part *part, tern_err
 static tern_status run_parts(step *t, tern_error *err)
 {
     tern_prepared *p = t->p;
-    tern_backend *b = t->s->inner;
+    tern_backend *b = t->s->wrap.inner;
     TERN_TRY(read_counts(t, err));
     TERN_TRY(b->buffer_write(b, p->params, 0, param_start(p), p->graph->param_bytes, err));
     p->needs[0].part = p->needs[1].part = NULL;
@@ -190,7 +190,7 @@ static tern_status run_parts(step *t, tern_error *err)
         tern_spill_part *part = &p->parts[i];
         if (part->only_outputs && t->n_outputs == 0) continue;
         if (part->cache) TERN_TRY(run_with_cache(t, part, err));
-        else TERN_TRY(b->run(b, part->prepared, 1, err));
+        else TERN_TRY(b->run(b, part->base.prepared, 1, err));
     }
     return TERN_OK;
 }
@@ -199,7 +199,8 @@ tern_status tern_spill__run(tern_backend *b, tern_prepared *prepared, uint32_t n
 {
     tern_spill *s = tern_spill__of(b);
     step t = {.s = s, .p = prepared};
-    if (n_steps != 1) return tern_fail(err, TERN_INVALID_ARGUMENT, "run of %u steps: %s takes 1", n_steps, s->name);
+    if (n_steps != 1)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "run of %u steps: %s takes 1", n_steps, s->wrap.name);
     pthread_mutex_lock(&s->lock);
     const tern_status status = run_parts(&t, err);
     pthread_mutex_unlock(&s->lock);

@@ -6,6 +6,7 @@
 
 #include "backend/spill/frames.h"
 #include "backend/spill/spill.h"
+#include "backend/wrap.h"
 #include "base/backing.h"
 
 enum { TERN_SPILL_K, TERN_SPILL_V, TERN_SPILL_HALVES };
@@ -33,8 +34,8 @@ typedef struct tern_spill_cache {
 
 /* A buffer of the inner backend, or one half of a cache. */
 struct tern_buffer {
+    tern_buffer *inner;        /* first (backend/wrap.h); NULL: half of a cache */
     tern_buffer *next, **self; /* halves: in the list of all */
-    tern_buffer *inner;        /* NULL: half of a cache */
     uint64_t bytes;
     uint8_t *copy; /* what the host wrote, of parameters of prepared graphs */
     uint64_t page_bytes;
@@ -54,9 +55,7 @@ typedef struct tern_spill_need {
 
 /* A run of ops that use the cache of at most one layer. */
 typedef struct tern_spill_part {
-    tern_graph graph;       /* ops: its part of the prepared copy */
-    tern_binding *bindings; /* [n_values] on the inner backend */
-    tern_prepared *prepared;
+    tern_wrap_part base;
     tern_spill_cache *cache; /* NULL: none */
     uint32_t place;          /* among the layers of its pool */
     uint32_t table;          /* the value that says where pages of sequences are, in the graph; in this part it is */
@@ -94,9 +93,7 @@ struct tern_prepared {
 };
 
 typedef struct tern_spill {
-    tern_backend base;
-    tern_backend *inner;
-    char name[64];
+    tern_wrap wrap;
     char *disk;
     uint64_t room, taken; /* bytes of the device: in all, of pools */
     tern_spill_info info;

@@ -100,6 +100,7 @@ void tern_bound_close(tern_bound_graph *bound)
     if (!b) return;
     tern_bound_forget(bound);
     b->prepared_free(b, bound->prepared);
+    tern_bound__free_parts(bound);
     for (size_t i = 0; i < bound->n_owned; i++) b->buffer_free(b, bound->owned[i]);
     b->buffer_free(b, bound->params);
     tern_activations_free(&bound->activations, b);

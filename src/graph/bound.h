@@ -11,11 +11,15 @@
 #include "graph/memory.h"
 #include "ranks/ranks.h"
 
+typedef struct tern_bound_part tern_bound_part;
+
 typedef struct tern_bound_graph {
     tern_backend *backend;
     const tern_graph *graph;
-    tern_binding *bindings; /* [n_values]; buffer NULL: no op touches the value */
-    tern_prepared *prepared;
+    tern_binding *bindings;  /* [n_values]; buffer NULL: no op touches the value */
+    tern_prepared *prepared; /* NULL: cut into parts */
+    tern_bound_part *parts;
+    size_t n_parts;
     tern_buffer *params; /* all parameter values, each at its offset */
     uint8_t *staging;    /* [param_bytes] what is written there before a run */
     tern_buffer **owned; /* made for this graph alone */
@@ -81,6 +85,12 @@ void *tern_bound_param(const tern_bound_graph *bound, tern_param which);
 tern_status tern_bound_write_params(const tern_bound_graph *bound, tern_error *err);
 /* Writes the parameters and starts n_steps steps. No allocation. */
 tern_status tern_bound_start(const tern_bound_graph *bound, uint32_t n_steps, tern_error *err);
+/* Cuts a graph that is prepared: part i has the ops before ends[i] that no part before it has, the last one ends with
+ * the graph. From then on it is started part by part. On failure it is not prepared. */
+tern_status tern_bound_cut(tern_bound_graph *bound, const size_t *ends, size_t n, tern_error *err);
+/* Starts a part, each after the one before it; the first one writes the parameters. No allocation. */
+tern_status tern_bound_start_part(const tern_bound_graph *bound, size_t part, tern_error *err);
+void tern_bound__free_parts(tern_bound_graph *bound);
 /* Runs ops [first, end) alone and waits, with the parameters that were written last. */
 tern_status tern_bound_run_ops(const tern_bound_graph *bound, size_t first, size_t end, tern_error *err);
 

@@ -11,7 +11,7 @@
  * compute after the long time. Each says every so often that it lives, also while it computes. */
 enum { TERN_RANKS_SILENCE_MS = 5000, TERN_RANKS_LONG_SILENCE_MS = 6500, TERN_RANKS_BEAT_MS = 500 };
 
-enum { TERN_RANKS_SWAPS = 4 }; /* on their way at once */
+enum { TERN_RANKS_SWAPS = 8 }; /* on their way at once */
 
 /* Memory that is sent or filled, at most INT32_MAX bytes; bytes 0: nothing is. */
 typedef struct tern_ranks_block {

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 
-enum { SLOTS = 2, SLOT_BYTES = 8 << 20, LEAST_PIECE = 1 << 20, ALIGNMENT = 4096 };
+enum { SLOTS = 8, SLOT_BYTES = 8 << 20, LEAST_PIECE = 1 << 20, ALIGNMENT = 4096 };
 _Static_assert((int)SLOTS <= (int)TERN_RANKS_SWAPS, "a swap for each slot");
 
 /* A place in the tensors of one owner, one after the other. */
@@ -34,6 +34,7 @@ struct tern_collective {
     tern_ranks *ranks;
     size_t block; /* bytes, whole numbers of any type */
     slot slots[SLOTS];
+    uint32_t n_slots;
     uint32_t oldest, n; /* under way */
     bool written;       /* from slots, which the backend may still read */
 };
@@ -56,8 +57,15 @@ static size_t slot_bytes(const tern_collective *x)
 static void pin(tern_collective *x, bool pinned)
 {
     tern_backend *b = x->backend;
-    for (int i = 0; i < SLOTS && b->copies; i++)
+    for (uint32_t i = 0; i < x->n_slots && b->copies; i++)
         if (x->slots[i].memory) b->copies->pin(b, x->slots[i].memory, slot_bytes(x), pinned);
+}
+
+/* Half of all is on its way at most. */
+static uint32_t count_slots(const tern_collective *x, uint64_t most_bytes)
+{
+    const uint64_t n = most_bytes / x->block / 2;
+    return n < 2 ? 2 : n < SLOTS ? (uint32_t)n : SLOTS;
 }
 
 tern_status tern_collective_open(tern_collective **collective, tern_backend *backend, tern_ranks *ranks,
@@ -69,7 +77,8 @@ tern_status tern_collective_open(tern_collective **collective, tern_backend *bac
     if (x->block < LEAST_PIECE) x->block = LEAST_PIECE;
     if (x->block > most_bytes) x->block = (size_t)most_bytes;
     x->block = (x->block + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    for (int i = 0; i < SLOTS; i++) {
+    x->n_slots = count_slots(x, most_bytes);
+    for (uint32_t i = 0; i < x->n_slots; i++) {
         x->slots[i].memory = tern_alloc_aligned(slot_bytes(x), ALIGNMENT);
         if (x->slots[i].memory) continue;
         const size_t bytes = slot_bytes(x);
@@ -87,7 +96,7 @@ void tern_collective_close(tern_collective *collective)
     if (!collective || collective->n) return;
     if (collective->written) collective->backend->wait(collective->backend, &ignored);
     pin(collective, false);
-    for (int i = 0; i < SLOTS; i++) tern_free_aligned(collective->slots[i].memory);
+    for (uint32_t i = 0; i < collective->n_slots; i++) tern_free_aligned(collective->slots[i].memory);
     tern_free(collective);
 }
 
@@ -196,7 +205,7 @@ static tern_status finish_oldest(tern_collective *x, tern_error *err)
 {
     const slot *s = &x->slots[x->oldest];
     TERN_TRY(x->ranks->swap_finish(x->ranks, x->oldest, err));
-    x->oldest = (x->oldest + 1) % SLOTS;
+    x->oldest = (x->oldest + 1) % x->n_slots;
     x->n--;
     if (s->adds) return take_gradients(x, s, err);
     for (uint32_t r = 0; r < x->ranks->n; r++)
@@ -255,8 +264,8 @@ static tern_status send_all(tern_collective *x, const tern_collective_tensor *te
     piece pieces[TERN_MAX_RANKS];
     for (uint32_t r = 0; r < x->ranks->n; r++) places[r] = (place){.tensors = tensors, .n = n, .owner = r};
     while (next_pieces(x, places, pieces)) {
-        if (x->n == SLOTS) TERN_TRY(finish_oldest(x, err));
-        slot *s = &x->slots[(x->oldest + x->n) % SLOTS];
+        if (x->n == x->n_slots) TERN_TRY(finish_oldest(x, err));
+        slot *s = &x->slots[(x->oldest + x->n) % x->n_slots];
         for (uint32_t r = 0; r < x->ranks->n; r++) s->pieces[r] = pieces[r];
         s->adds = passes != NULL;
         if (passes) s->passes = *passes;

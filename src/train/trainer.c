@@ -26,6 +26,7 @@ void tern_trainer__deinit(tern_trainer *t)
     tern_free(t->norms);
     tern_collective_close(t->collective);
     tern_free(t->exchanged);
+    tern_free(t->order);
     tern_free_aligned(t->gathered);
     tern_free(t->routes);
     tern_free(t->expert_rows);

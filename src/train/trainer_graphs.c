@@ -230,6 +230,7 @@ tern_status tern_trainer__prepare(tern_trainer *t, tern_error *err)
     TERN_TRY(tern_graph_buffers_make(&t->constants, b, g, TERN_VALUE_CONSTANT, err));
     for (int i = 0; i < TERN_TRAINER_N_GRAPHS; i++)
         if (t->graphs[i].used) TERN_TRY(prepare(t, &t->graphs[i], err));
+    TERN_TRY(tern_trainer__cut_backward(t, err));
     tern_trainer__drop_data(t);
     return TERN_OK;
 }
@@ -255,7 +256,7 @@ tern_status tern_trainer__run(tern_trainer *t, tern_trainer_graph_kind kind, con
     void *at = tern_bound_param(&g->bound, TERN_PARAM_TRAINING);
     memcpy(tern_bound_param(&g->bound, TERN_PARAM_COUNTS), counts, sizeof counts);
     if (at) memcpy(at, training, sizeof *training);
-    return tern_bound_start(&g->bound, 1, err);
+    return g->bound.n_parts ? tern_trainer__run_parts(t, &g->bound, err) : tern_bound_start(&g->bound, 1, err);
 }
 
 tern_status tern_trainer__wait(tern_trainer *t, tern_error *err)

@@ -78,6 +78,8 @@ typedef struct tern_trainer_work {
     float *half; /* where one is read to */
 } tern_trainer_work;
 
+enum { TERN_TRAINER_PARTS = 6 }; /* of a backward whose gradients are exchanged meanwhile, at most */
+
 struct tern_trainer {
     tern_backend *backend;
     const tern_model *model;
@@ -105,12 +107,15 @@ struct tern_trainer {
     tern_activations activations; /* in buffers of activation_block bytes */
     tern_activations gradients;   /* the same, of brief ones: zeros between runs */
     tern_graph_buffers constants;
-    float *losses;                     /* [n_tokens] */
-    float *norms;                      /* [n_learning + 1] */
-    tern_collective *collective;       /* with ranks, as are the next three */
-    tern_collective_tensor *exchanged; /* [n_learning] what is exchanged just now */
-    uint8_t *gathered;                 /* small things of all ranks */
-    bool no_sums;                      /* the sums of gradients are zeros */
+    float *losses;                                 /* [n_tokens] */
+    float *norms;                                  /* [n_learning + 1] */
+    tern_collective *collective;                   /* with ranks, as is what follows */
+    tern_collective_tensor *exchanged;             /* [n_learning] what is exchanged just now */
+    uint32_t *order;                               /* [n_learning] as the backward makes their gradients whole */
+    size_t n_parts, part_ends[TERN_TRAINER_PARTS]; /* so many of them are whole after each part */
+    uint32_t n_active;                             /* ranks that have a pass of this round */
+    uint8_t *gathered;                             /* small things of all ranks */
+    bool no_sums;                                  /* the sums of gradients are zeros */
     struct tern_route *routes; /* [n_tokens][n_experts_used] of one layer; of models with experts, as is what follows */
     uint64_t *expert_rows;     /* [n_layers][n_experts] of the last step */
     tern_trainer_work work;
@@ -190,8 +195,12 @@ tern_status tern_trainer__check_ranks(const tern_trainer *t, tern_error *err);
 tern_status tern_trainer__make_exchange(tern_trainer *t, tern_error *err);
 /* The gradients of the pass that is run next begin at zero; nothing without ranks. */
 tern_status tern_trainer__begin_pass(tern_trainer *t, tern_error *err);
-/* Adds the gradients of ranks 0 .. n_active - 1, whose passes follow each other, to the owners' sums. */
-tern_status tern_trainer__add_round(tern_trainer *t, uint32_t n_active, tern_error *err);
+/* Cuts the graph of a pass into parts, the same on all ranks; nothing without ranks. Errors: INVALID_ARGUMENT. */
+tern_status tern_trainer__cut_backward(tern_trainer *t, tern_error *err);
+/* Runs this rank's pass part by part, NULL: it has none; what is whole of the passes of ranks 0 .. n_active - 1, which
+ * follow each other, is on its way to the owners' sums meanwhile, and is there after the second call. */
+tern_status tern_trainer__run_parts(tern_trainer *t, const tern_bound_graph *pass, tern_error *err);
+tern_status tern_trainer__end_round(tern_trainer *t, tern_error *err);
 /* The losses of those passes, to the call's sum. */
 tern_status tern_trainer__add_losses(tern_trainer *t, uint32_t n_active, tern_error *err);
 /* t->norms of all owners, and whether any has met gradients that are no numbers; nothing without ranks. */

@@ -51,11 +51,11 @@ static tern_buffer *master_of(const tern_trainer_made *m)
     return m->shown.ternary ? m->states[TERN_STATE_MASTER] : m->buffer;
 }
 
-/* What every rank has of each tensor. */
+/* What every rank has of each tensor, in the order in which the backward makes gradients. */
 static void list_tensors(tern_trainer *t, tern_state state)
 {
     for (size_t i = 0; i < t->n_learning; i++) {
-        tern_trainer_made *m = t->learning[i];
+        tern_trainer_made *m = t->learning[t->order[i]];
         const bool gradients = state == TERN_STATE_GRADIENT;
         t->exchanged[i] = (tern_collective_tensor){.buffer = gradients ? m->pass : master_of(m),
                                                    .sum = gradients ? m->states[state] : NULL,
@@ -86,7 +86,9 @@ tern_status tern_trainer__make_exchange(tern_trainer *t, tern_error *err)
     bytes = bytes > counts ? bytes : counts;
     t->gathered = tern_alloc_aligned(bytes, 64);
     t->exchanged = tern_calloc(t->n_learning, sizeof *t->exchanged);
-    if (!t->gathered || !t->exchanged) return tern_fail_alloc(err, bytes + t->n_learning * sizeof *t->exchanged);
+    t->order = tern_calloc(t->n_learning, sizeof *t->order);
+    if (!t->gathered || !t->exchanged || !t->order)
+        return tern_fail_alloc(err, bytes + t->n_learning * (sizeof *t->exchanged + sizeof *t->order));
     t->no_sums = true;
     return tern_collective_open(&t->collective, t->backend, t->params.ranks, most_of_one_owner(t), err);
 }
@@ -97,12 +99,32 @@ tern_status tern_trainer__begin_pass(tern_trainer *t, tern_error *err)
     return ranks_of(t) ? tern_trainer__run(t, TERN_TRAINER_CLEAR, &none, err) : TERN_OK;
 }
 
-tern_status tern_trainer__add_round(tern_trainer *t, uint32_t n_active, tern_error *err)
+/* What part i has made whole. */
+static tern_status add_part(tern_trainer *t, size_t i, const tern_collective_passes *passes, tern_error *err)
 {
-    const tern_collective_passes passes = {.n = n_active, .first = t->no_sums, .infinite = &t->work.infinite};
+    const size_t first = i ? t->part_ends[i - 1] : 0;
+    return tern_collective_add(t->collective, t->exchanged + first, t->part_ends[i] - first, passes, err);
+}
+
+/* Where copies go on while the device computes, a part is read once the next one has begun; elsewhere, as soon as it is
+ * done, and only what is on its way between the ranks goes on meanwhile. */
+tern_status tern_trainer__run_parts(tern_trainer *t, const tern_bound_graph *pass, tern_error *err)
+{
+    tern_collective_passes passes = {.n = t->n_active, .first = t->no_sums, .infinite = &t->work.infinite};
+    const size_t behind = pass && t->backend->copies ? 1 : 0;
     t->no_sums = false;
     list_tensors(t, TERN_STATE_GRADIENT);
-    TERN_TRY(tern_collective_add(t->collective, t->exchanged, t->n_learning, &passes, err));
+    for (size_t i = 0; i < t->n_parts + behind; i++) {
+        const bool runs = i < t->n_parts;
+        if (pass && runs) TERN_TRY(tern_bound_start_part(pass, i, err));
+        passes.beside = behind && runs;
+        if (i >= behind) TERN_TRY(add_part(t, i - behind, &passes, err));
+    }
+    return TERN_OK;
+}
+
+tern_status tern_trainer__end_round(tern_trainer *t, tern_error *err)
+{
     return tern_collective_end(t->collective, err);
 }
 

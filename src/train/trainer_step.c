@@ -127,10 +127,12 @@ static tern_status run_shared(tern_trainer *t, tern_trainer_graph_kind kind, con
         const uint32_t n_active = n_passes - round < ranks->n ? (uint32_t)(n_passes - round) : ranks->n;
         const size_t pass = round + ranks->rank, first = pass * batch;
         if (trains) training.dropout_seed = seed_of(t, pass);
+        t->n_active = n_active;
         if (ranks->rank < n_active)
             TERN_TRY(run_rows(t, kind, rows + first, n_rows - first < batch ? n_rows - first : batch, &training, err));
+        else if (trains) TERN_TRY(tern_trainer__run_parts(t, NULL, err));
         TERN_TRY(tern_trainer__add_losses(t, n_active, err));
-        if (trains) TERN_TRY(tern_trainer__add_round(t, n_active, err));
+        if (trains) TERN_TRY(tern_trainer__end_round(t, err));
     }
     return trains ? tern_trainer__add_counts(t, err) : TERN_OK;
 }

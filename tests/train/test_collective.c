@@ -83,10 +83,62 @@ typedef struct worker {
     fake_ranks ranks;
     tern_backend *backend;
     tern_collective_tensor tensors[N_TENSORS];
-    bool infinite;
+    bool infinite, late; /* copies late */
     tern_error err;
     tern_status status;
 } worker;
+
+/* ---- a backend with copies beside what runs, as late as they may be: written when somebody reads or waits, from
+ * memory that must still have what was to be written */
+
+typedef struct late_write {
+    tern_buffer *buffer;
+    uint64_t offset, bytes;
+    const void *data;
+} late_write;
+
+enum { MOST_LATE = 4096 };
+static _Thread_local late_write late[MOST_LATE];
+static _Thread_local size_t n_late;
+static _Thread_local tern_backend plain;
+
+static tern_status write_late(tern_backend *b, tern_error *err)
+{
+    for (size_t i = 0; i < n_late; i++)
+        TERN_TRY(plain.buffer_write(b, late[i].buffer, late[i].offset, late[i].data, late[i].bytes, err));
+    n_late = 0;
+    return TERN_OK;
+}
+
+static tern_status write_beside(tern_backend *b, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
+                                tern_error *err)
+{
+    if (n_late == MOST_LATE) TERN_TRY(write_late(b, err));
+    late[n_late++] = (late_write){buffer, offset, bytes, data};
+    return TERN_OK;
+}
+
+static tern_status read_after(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
+                              tern_error *err)
+{
+    TERN_TRY(write_late(b, err));
+    return plain.buffer_read(b, buffer, offset, data, bytes, err);
+}
+
+static void pin(tern_backend *b, void *data, uint64_t bytes, bool pinned)
+{
+    (void)b, (void)data, (void)bytes, (void)pinned;
+}
+
+static const tern_backend_copies copies = {.write_beside = write_beside, .read_beside = read_after, .pin = pin};
+
+static void copy_late(tern_backend *b)
+{
+    plain = *b;
+    b->copies = &copies;
+    b->buffer_read = read_after;
+    b->wait = write_late;
+}
 
 /* Less than a piece, several pieces, none, and none of an owner for long. */
 static const size_t sizes[N_TENSORS] = {1000, MOST_FLOATS, 1, 0, 300001, MOST_FLOATS, 77, 800000, 5};
@@ -124,6 +176,7 @@ static tern_status open_worker(worker *w, tern_collective **collective)
     tern_backend *b;
     TERN_TRY(tern_cpu_open(&w->backend, &one, &w->err));
     b = w->backend;
+    if (w->late) copy_late(b);
     for (size_t i = 0; i < N_TENSORS; i++) {
         tern_collective_tensor *t = &w->tensors[i];
         *t = (tern_collective_tensor){.bytes = sizes[i] * sizeof(float), .owner = owners[i]};
@@ -138,8 +191,10 @@ static tern_status add_rounds(worker *w, tern_collective *c)
 {
     for (uint32_t round = 0; round < ROUNDS; round++) {
         const tern_collective_passes passes = {.n = n_active[round], .first = round == 0, .infinite = &w->infinite};
+        tern_collective_passes beside = passes;
+        beside.beside = w->late;
         if (w->ranks.base.rank < passes.n) TERN_TRY(put_gradients(w, round, round > 0));
-        TERN_TRY(tern_collective_add(c, w->tensors, 4, &passes, &w->err));
+        TERN_TRY(tern_collective_add(c, w->tensors, 4, &beside, &w->err));
         TERN_TRY(tern_collective_add(c, w->tensors + 4, N_TENSORS - 4, &passes, &w->err));
         TERN_TRY(tern_collective_end(c, &w->err));
     }
@@ -155,6 +210,8 @@ static tern_status work(worker *w)
     TERN_TRY(tern_collective_spread(c, w->tensors, N_TENSORS, &w->err));
     TERN_TRY(tern_collective_end(c, &w->err));
     tern_collective_close(c);
+    if (n_late) return tern_fail(&w->err, TERN_INTERNAL, "%zu copies that nobody has waited for", n_late);
+    if (w->backend->copies) *w->backend = plain;
     return TERN_OK;
 }
 
@@ -202,7 +259,7 @@ static void ranks_exchange_tensors(void **state)
     pthread_t threads[N];
     for (uint32_t r = 0; r < N; r++) {
         const tern_ranks table = {.rank = r, .n = N, .swap_start = start, .swap_finish = finish};
-        workers[r] = (worker){.ranks = {.base = table, .post = &office}};
+        workers[r] = (worker){.ranks = {.base = table, .post = &office}, .late = r != 1};
         assert_int_equal(pthread_create(&threads[r], NULL, run_worker, &workers[r]), 0);
     }
     for (uint32_t r = 0; r < N; r++) pthread_join(threads[r], NULL);

@@ -146,6 +146,36 @@ static tern_status find_cache(void *context, const tern_graph *graph, uint32_t v
 }
 
 /* Two graphs over the same caches and activations. */
+/* Cut in two, of which the second goes on with what the first has made. */
+static void parts(void **state)
+{
+    (void)state;
+    tern_backend *backend = open_cpu();
+    sums s = open_sums(TERN_VALUE_OUTPUT);
+    tern_bound_graph b;
+    float x[TOKENS * COLS], out[TOKENS * COLS];
+    assert_ok(tern_bound_open(&b, backend, &s.graph, NULL, &err), err);
+    assert_ok(tern_bound_prepare(&b, &err), err);
+    assert_ok(tern_bound_cut(&b, (const size_t[]){1, 2}, 2, &err), err);
+    assert_int_equal(b.n_parts, 2);
+    fill(x, 1);
+    assert_ok(tern_bound_write(&b, s.x, x, sizeof x, &err), err);
+    for (uint32_t n = 1, before = 0; n <= TOKENS; before = n, n += 2) {
+        set_tokens(&b, n);
+        const uint64_t allocations = tern_alloc_count();
+        for (size_t i = 0; i < 2; i++) {
+            assert_ok(tern_bound_start_part(&b, i, &err), err);
+            assert_ok(tern_bound_read(&b, s.out, out, sizeof out, &err), err);
+            check_out(x, out, i ? n : before);
+        }
+        assert_int_equal(tern_alloc_count(), allocations);
+    }
+    tern_bound_close(&b);
+    assert_int_equal(b.n_parts, 0);
+    tern_graph_deinit(&s.graph);
+    backend->close(backend);
+}
+
 static void shared_memory(void **state)
 {
     (void)state;
@@ -296,7 +326,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(steps),         cmocka_unit_test(some_ops),
     cmocka_unit_test(shared_memory), cmocka_unit_test(activations_in_blocks),
     cmocka_unit_test(constants),     cmocka_unit_test(reads_that_do_not_wait),
-    cmocka_unit_test(failures),
+    cmocka_unit_test(failures),      cmocka_unit_test(parts),
 };
 
 TEST_GROUP(bound, "", tests);

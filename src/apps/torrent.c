@@ -48,8 +48,10 @@ typedef struct showing {
     uint64_t bytes, fetched;
     double moved, began_seeding; /* seconds */
     tern_torrent_stage stage;
-    bool begun, here, whole;
+    bool begun, here, whole, waits; /* `waits`: for what does not come, which was said */
 } showing;
+
+enum { QUIET_SECONDS = 20 }; /* without anything, until that is said */
 
 static void on_begin(void *context, const char *name, size_t n_files, uint64_t bytes, bool here)
 {
@@ -86,6 +88,23 @@ static void write_label(showing *s, tern_torrent_stage stage, const tern_torrent
     }
 }
 
+static void on_note(void *context, const char *words)
+{
+    showing *s = context;
+    tern_progress_end(&s->bar);
+    if (!s->options->quiet) fprintf(stderr, "%s: %s\n", s->name[0] ? s->name : "torrent", tern_show_z(words).text);
+}
+
+static void note_waiting(showing *s, double seconds, const tern_torrent_state *state)
+{
+    char words[160];
+    if (s->waits || seconds < QUIET_SECONDS) return;
+    s->waits = true;
+    snprintf(words, sizeof words, "nothing has come for %d seconds, from %u peer%s; tried on until --timeout or Ctrl-C",
+             QUIET_SECONDS, state->peers, state->peers == 1 ? "" : "s");
+    on_note(s, words);
+}
+
 static tern_status check_patience(showing *s, tern_torrent_stage stage, const tern_torrent_state *state,
                                   tern_error *err)
 {
@@ -93,7 +112,9 @@ static tern_status check_patience(showing *s, tern_torrent_stage stage, const te
     const double now = tern_app_seconds();
     const bool moved = state->fetched != s->fetched || stage == TERN_TORRENT_CHECKING || stage == TERN_TORRENT_SUMMING;
     if (moved || s->moved == 0) s->moved = now;
+    s->waits = s->waits && !moved;
     s->fetched = state->fetched;
+    note_waiting(s, now - s->moved, state);
     if (!patience || now - s->moved < patience) return TERN_OK;
     return tern_fail(err, TERN_IO, "nothing has come for %u seconds (--timeout), from %u peer%s; what has come stays",
                      patience, state->peers, state->peers == 1 ? "" : "s");
@@ -127,13 +148,6 @@ static tern_status on_progress(void *context, tern_torrent_stage stage, float do
     }
     write_label(s, stage, state);
     return tern_progress_update(&s->bar, done) ? TERN_OK : tern_app_fail_interrupted(err);
-}
-
-static void on_note(void *context, const char *words)
-{
-    showing *s = context;
-    tern_progress_end(&s->bar);
-    if (!s->options->quiet) fprintf(stderr, "%s: %s\n", s->name[0] ? s->name : "torrent", tern_show_z(words).text);
 }
 
 /* The path comes when all is there, and not when the seeding ends. */

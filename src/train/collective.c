@@ -1,4 +1,4 @@
-/* Tensors that ranks collective, in pieces: each goes through a slot of memory of its own, of which some are on their
+/* Tensors that ranks exchange, in pieces: each goes through a slot of memory of its own, of which some are on their
  * way while the oldest is put where it belongs. */
 #include "train/collective.h"
 

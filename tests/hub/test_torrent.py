@@ -277,6 +277,7 @@ class Torrents(unittest.TestCase):
         self.assertIn("nothing has come", self.said)
         puller = self.start("pull", path, "--listen", "127.0.0.1:0", *ALONE)
         self.line_with(puller, "4 files")
+        self.line_with(puller, "nothing has come for 20 seconds, from 0 peers")
         puller.send_signal(signal.SIGINT)
         self.assertIn("What has come stays", puller.stderr.read())
         self.assertEqual(puller.wait(timeout=60), 130)

@@ -44,7 +44,7 @@ async function readPackage(source, manifest, options) {
   return adapterFiles(new TextDecoder().decode(bytes), name, async (file) => (await read(file)).bytes);
 }
 
-const beside = (manifest, file) => manifest.replace(/manifest\.json/, file);
+const beside = (manifest, file) => manifest.replace(/manifest\.json(?=[?#]|$)/, file);
 
 function picked(files, name) {
   const file = files.find((each) => each.name === name);

@@ -191,6 +191,8 @@ typedef struct tern_engine_info {
      * token uses in all layers. */
     uint32_t layer_experts, token_experts;
     uint64_t token_expert_bytes;
+    const char *exchange; /* of several processes, by what those of a stage exchange: "NCCL 2.28.9", or "memory of the
+                           * host" with the reason; NULL: of one */
 } tern_engine_info;
 
 TERN_API tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *info, tern_error *err);

@@ -188,6 +188,7 @@ tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *in
                            .backend = b->info.name,
                            .device = b->info.device,
                            .driver = b->info.driver,
+                           .exchange = b->info.exchange[0] ? b->info.exchange : NULL,
                            .max_steps = b->info.max_steps};
     describe_experts(model, info);
     const tern_spill_info *spill = b->info.spill;

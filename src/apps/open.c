@@ -177,6 +177,13 @@ static void note_kv(const tern_engine *engine)
             tern_app_bytes(info.kv_memory, some), info.kv_disk ? tern_show_z(info.kv_disk).text : "memory of the host");
 }
 
+static void note_exchange(tern_engine *engine)
+{
+    tern_engine_info info = {0};
+    if (!tern_app_is_first() || tern_engine_describe(engine, &info, NULL) != TERN_OK) return;
+    if (info.device && info.exchange) fprintf(stderr, "tern: GPUs exchange by %s\n", info.exchange);
+}
+
 tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *o, bool tokenizer, uint32_t n_threads,
                                       tern_error *err)
 {
@@ -222,6 +229,7 @@ tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *
     if (status == TERN_OK) note_unused(path.text, *engine);
     if (status == TERN_OK) note_experts(*engine);
     if (status == TERN_OK) note_kv(*engine);
+    if (status == TERN_OK) note_exchange(*engine);
     return status;
 }
 

@@ -75,6 +75,8 @@ typedef struct tern_spill_info {
     const char *disk;     /* the folder where all of them lie; NULL: memory of the host */
 } tern_spill_info;
 
+enum { TERN_EXCHANGE_BYTES = 224 };
+
 /* What a backend is; but for what paged and spill point to nothing of it changes once it is open. */
 typedef struct tern_backend_info {
     const char *name;             /* "cpu", "cpu+vulkan" */
@@ -98,6 +100,9 @@ typedef struct tern_backend_info {
     bool mixes_caches;            /* keys of any type beside values of any; otherwise of one, or of two with blocks */
     bool int8_blocks;             /* LINEAR may have int8_blocks */
     bool screens;                 /* a LINEAR with `screened` reads less when few logits are wanted */
+    bool joined;                  /* with the devices of the other ranks (backend/peers.h) */
+    /* With several ranks, what those of this backend exchange by: "NCCL 2.28.9", or "memory of the host" and why. */
+    char exchange[TERN_EXCHANGE_BYTES];
 } tern_backend_info;
 
 /* How the kernels of a device are tried before they are used (graph/trial/trial.h): what its backend remembers of them,
@@ -129,10 +134,13 @@ typedef struct tern_backend_copies {
     void (*pin)(tern_backend *b, void *data, uint64_t bytes, bool pinned);
 } tern_backend_copies;
 
+typedef struct tern_backend_peers tern_backend_peers;
+
 struct tern_backend {
     tern_backend_info info;
     const tern_backend_trial *trial;   /* NULL: its kernels are trusted */
     const tern_backend_copies *copies; /* NULL: it copies when nothing runs */
+    const tern_backend_peers *peers;   /* NULL: its device knows no other */
 
     void (*close)(tern_backend *b);
 

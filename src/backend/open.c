@@ -6,6 +6,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "backend/gpu/choices.h"
+#include "backend/peers.h"
 #include "backend/split/split.h"
 #include "ranks/ranks.h"
 #if TERN_CUDA
@@ -222,6 +223,11 @@ static const char *own_device(const char *name, uint32_t local, char *out, size_
     return out;
 }
 
+static bool has_stages(const tern_ranks *ranks)
+{
+    return ranks->all && ranks->all->n != ranks->n;
+}
+
 static tern_status open_split(tern_backend **backend, const char *name, const tern_backend_options *options,
                               tern_error *err)
 {
@@ -229,10 +235,27 @@ static tern_status open_split(tern_backend **backend, const char *name, const te
     tern_backend_options of_host = *options, of_device = *options;
     if (options->kernel && !is_cpu_kernel(options->kernel)) of_host.kernel = NULL;
     else if (strcmp(name, "cpu") != 0) of_device.kernel = NULL;
-    TERN_TRY(open_cpu(&host, &of_host, err));
-    tern_status status = open_named(&device, name, &of_device, err);
+    TERN_TRY(open_named(&device, name, &of_device, err));
+    tern_status status = tern_backend_join(device, options->ranks, err);
+    if (status == TERN_OK && device->info.joined && !has_stages(options->ranks)) { /* it needs no host */
+        *backend = device;
+        return TERN_OK;
+    }
+    if (status == TERN_OK) status = open_cpu(&host, &of_host, err);
     if (status == TERN_OK) return tern_split_open(backend, host, device, options->gpu_layers, err);
-    host->close(host);
+    device->close(device);
+    return status;
+}
+
+/* One that computes what ranks exchange itself. */
+static tern_status open_among(tern_backend **backend, const char *name, const tern_backend_options *options,
+                              tern_error *err)
+{
+    TERN_TRY(open_named(backend, name, options, err));
+    const tern_status status = tern_backend_join(*backend, options->ranks, err);
+    if (status == TERN_OK) return TERN_OK;
+    (*backend)->close(*backend);
+    *backend = NULL;
     return status;
 }
 
@@ -250,8 +273,9 @@ tern_status tern_backend_open(tern_backend **backend, const tern_backend_options
     if (options->split) return open_split(backend, name, options, err);
     /* a GPU for each process, if there are as many */
     if (turn && on_gpu && !options->device) all.device = own_device(name, turn - 1, device, sizeof device);
-    if (!options->ranks || !on_gpu) return open_named(backend, name, &all, err);
-    all.gpu_layers = TERN_SPLIT_ALL; /* the host has what they exchange */
+    if (!options->ranks) return open_named(backend, name, &all, err);
+    if (!on_gpu) return open_among(backend, name, &all, err);
+    all.gpu_layers = TERN_SPLIT_ALL; /* the host has what their devices do not exchange themselves */
     return open_split(backend, name, &all, err);
 }
 

@@ -21,8 +21,9 @@ typedef struct tern_backend_options {
     const tern_kernel_choice *choices; /* [n_choices], borrowed for the call; those of other numbers of threads, and of
                                         * other devices, do not count */
     size_t n_choices;
-    tern_ranks *ranks; /* that graphs of a cut model are run with, borrowed; NULL: none. Of a GPU the CPU sends and
-                        * receives (a split backend of all layers), and those of a machine take its devices in turn */
+    tern_ranks *ranks; /* that graphs of a cut model are run with, borrowed; NULL: none. GPUs of a machine are taken in
+                        * turn; where they cannot be joined (backend/peers.h), and between stages, the CPU sends and
+                        * receives (a split backend of all layers) */
     uint32_t turn;     /* of processes of this machine that train together, from 1 on, as `ranks`; 0: alone */
     /* of GPUs */
     const char *device;  /* its index in the list of devices, or a part of its name; NULL: what should be fastest */

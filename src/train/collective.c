@@ -7,24 +7,10 @@
 enum { SLOTS = 8, SLOT_BYTES = 8 << 20, LEAST_PIECE = 1 << 20, ALIGNMENT = 4096 };
 _Static_assert((int)SLOTS <= (int)TERN_RANKS_SWAPS, "a swap for each slot");
 
-/* A place in the tensors of one owner, one after the other. */
-typedef struct place {
-    const tern_collective_tensor *tensors;
-    size_t n, tensor;
-    uint64_t at; /* bytes of that one that are done */
-    uint32_t owner;
-} place;
-
-/* What follows a place. */
-typedef struct piece {
-    place from;
-    size_t bytes;
-} piece;
-
 /* The piece of each owner that is on its way. */
 typedef struct slot {
     uint8_t *memory; /* [2][n] blocks: for each rank, of each rank */
-    piece pieces[TERN_MAX_RANKS];
+    tern_collective_piece pieces[TERN_MAX_RANKS];
     bool adds; /* else: spreads */
     tern_collective_passes passes;
 } slot;
@@ -32,6 +18,7 @@ typedef struct slot {
 struct tern_collective {
     tern_backend *backend;
     tern_ranks *ranks;
+    const tern_backend_peers *peers; /* NULL: all goes through the slots */
     size_t block; /* bytes, whole numbers of any type */
     slot slots[SLOTS];
     uint32_t n_slots;
@@ -68,26 +55,33 @@ static uint32_t count_slots(const tern_collective *x, uint64_t most_bytes)
     return n < 2 ? 2 : n < SLOTS ? (uint32_t)n : SLOTS;
 }
 
+static tern_status make_slots(tern_collective *x, uint64_t most_bytes, tern_error *err)
+{
+    x->block = SLOT_BYTES / x->ranks->n;
+    if (x->block < LEAST_PIECE) x->block = LEAST_PIECE;
+    if (x->block > most_bytes) x->block = (size_t)most_bytes;
+    x->block = (x->block + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    for (x->n_slots = 0; x->n_slots < count_slots(x, most_bytes); x->n_slots++) {
+        uint8_t *memory = x->slots[x->n_slots].memory = tern_alloc_aligned(slot_bytes(x), ALIGNMENT);
+        if (!memory) return tern_fail_alloc(err, slot_bytes(x));
+    }
+    pin(x, true);
+    return TERN_OK;
+}
+
 tern_status tern_collective_open(tern_collective **collective, tern_backend *backend, tern_ranks *ranks,
                                  uint64_t most_bytes, tern_error *err)
 {
     tern_collective *x = *collective = tern_calloc(1, sizeof *x);
     if (!x) return tern_fail_alloc(err, sizeof *x);
-    *x = (tern_collective){.backend = backend, .ranks = ranks, .block = SLOT_BYTES / ranks->n};
-    if (x->block < LEAST_PIECE) x->block = LEAST_PIECE;
-    if (x->block > most_bytes) x->block = (size_t)most_bytes;
-    x->block = (x->block + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    x->n_slots = count_slots(x, most_bytes);
-    for (uint32_t i = 0; i < x->n_slots; i++) {
-        x->slots[i].memory = tern_alloc_aligned(slot_bytes(x), ALIGNMENT);
-        if (x->slots[i].memory) continue;
-        const size_t bytes = slot_bytes(x);
-        tern_collective_close(x);
-        *collective = NULL;
-        return tern_fail_alloc(err, bytes);
-    }
-    pin(x, true);
-    return TERN_OK;
+    *x = (tern_collective){.backend = backend, .ranks = ranks};
+    tern_status status = tern_backend_join(backend, ranks, err);
+    if (status == TERN_OK && backend->info.joined) x->peers = backend->peers;
+    else if (status == TERN_OK) status = make_slots(x, most_bytes, err);
+    if (status == TERN_OK) return TERN_OK;
+    tern_collective_close(x);
+    *collective = NULL;
+    return status;
 }
 
 void tern_collective_close(tern_collective *collective)
@@ -102,54 +96,12 @@ void tern_collective_close(tern_collective *collective)
 
 /* ---- pieces */
 
-typedef struct part {
-    const tern_collective_tensor *tensor;
-    uint64_t at;
-    size_t bytes; /* 0: there is none */
-} part;
-
-/* The next bytes of one tensor, at most so many. */
-static part next_part(place *p, size_t most)
-{
-    for (; p->tensor < p->n; p->tensor++, p->at = 0) {
-        const tern_collective_tensor *t = &p->tensors[p->tensor];
-        const uint64_t left = t->bytes - p->at;
-        if (t->owner != p->owner || left == 0) continue;
-        const part next = {t, p->at, left < most ? (size_t)left : most};
-        p->at += next.bytes;
-        return next;
-    }
-    return (part){0};
-}
-
-static piece next_piece(place *p, size_t most)
-{
-    piece next = {.from = *p};
-    while (next.bytes < most) {
-        const size_t bytes = next_part(p, most - next.bytes).bytes;
-        if (bytes == 0) break;
-        next.bytes += bytes;
-    }
-    return next;
-}
-
-/* The next piece of each owner; false: none has one. */
-static bool next_pieces(const tern_collective *x, place *places, piece *pieces)
-{
-    bool any = false;
-    for (uint32_t r = 0; r < x->ranks->n; r++) {
-        pieces[r] = next_piece(&places[r], x->block);
-        any = any || pieces[r].bytes;
-    }
-    return any;
-}
-
-static tern_status read_piece(tern_collective *x, const piece *p, bool sums, bool beside, uint8_t *to, tern_error *err)
+static tern_status read_piece(tern_collective *x, const tern_collective_piece *p, bool sums, bool beside, uint8_t *to, tern_error *err)
 {
     tern_backend *b = x->backend;
-    place from = p->from;
+    tern_collective_place from = p->from;
     for (size_t done = 0; done < p->bytes;) {
-        const part next = next_part(&from, p->bytes - done);
+        const tern_collective_part next = tern_collective_next_part(&from, p->bytes - done);
         const tern_buffer *buffer = sums ? next.tensor->sum : next.tensor->buffer;
         if (beside) TERN_TRY(b->copies->read_beside(b, buffer, next.at, to + done, next.bytes, err));
         else TERN_TRY(b->buffer_read(b, buffer, next.at, to + done, next.bytes, err));
@@ -159,12 +111,12 @@ static tern_status read_piece(tern_collective *x, const piece *p, bool sums, boo
     return TERN_OK;
 }
 
-static tern_status write_piece(tern_collective *x, const piece *p, bool sums, const uint8_t *data, tern_error *err)
+static tern_status write_piece(tern_collective *x, const tern_collective_piece *p, bool sums, const uint8_t *data, tern_error *err)
 {
     tern_backend *b = x->backend;
-    place to = p->from;
+    tern_collective_place to = p->from;
     for (size_t done = 0; done < p->bytes;) {
-        const part next = next_part(&to, p->bytes - done);
+        const tern_collective_part next = tern_collective_next_part(&to, p->bytes - done);
         tern_buffer *buffer = sums ? next.tensor->sum : next.tensor->buffer;
         if (b->copies) TERN_TRY(b->copies->write_beside(b, buffer, next.at, data + done, next.bytes, err));
         else TERN_TRY(b->buffer_write(b, buffer, next.at, data + done, next.bytes, err));
@@ -194,7 +146,7 @@ static bool add_blocks(const tern_collective *x, const slot *s, size_t bytes)
 
 static tern_status take_gradients(tern_collective *x, const slot *s, tern_error *err)
 {
-    const piece *mine = &s->pieces[x->ranks->rank];
+    const tern_collective_piece *mine = &s->pieces[x->ranks->rank];
     uint8_t *sum = in_block(x, s, x->ranks->rank);
     if (!s->passes.first) TERN_TRY(read_piece(x, mine, true, s->passes.beside, sum, err));
     if (!add_blocks(x, s, mine->bytes)) *s->passes.infinite = true;
@@ -216,7 +168,7 @@ static tern_status finish_oldest(tern_collective *x, tern_error *err)
 tern_status tern_collective_end(tern_collective *x, tern_error *err)
 {
     while (x->n) TERN_TRY(finish_oldest(x, err));
-    return TERN_OK;
+    return x->peers ? x->peers->finish(x->backend, err) : TERN_OK;
 }
 
 /* ---- what is sent */
@@ -247,7 +199,7 @@ static tern_status send_gradients(tern_collective *x, slot *s, tern_error *err)
 
 static tern_status send_own(tern_collective *x, slot *s, tern_error *err)
 {
-    const piece *mine = &s->pieces[x->ranks->rank];
+    const tern_collective_piece *mine = &s->pieces[x->ranks->rank];
     tern_ranks_block out[TERN_MAX_RANKS], in[TERN_MAX_RANKS];
     TERN_TRY(read_piece(x, mine, false, false, out_block(x, s, 0), err));
     for (uint32_t r = 0; r < x->ranks->n; r++) {
@@ -260,10 +212,10 @@ static tern_status send_own(tern_collective *x, slot *s, tern_error *err)
 static tern_status send_all(tern_collective *x, const tern_collective_tensor *tensors, size_t n,
                             const tern_collective_passes *passes, tern_error *err)
 {
-    place places[TERN_MAX_RANKS];
-    piece pieces[TERN_MAX_RANKS];
-    for (uint32_t r = 0; r < x->ranks->n; r++) places[r] = (place){.tensors = tensors, .n = n, .owner = r};
-    while (next_pieces(x, places, pieces)) {
+    tern_collective_place places[TERN_MAX_RANKS];
+    tern_collective_piece pieces[TERN_MAX_RANKS];
+    tern_collective_begin(places, x->ranks->n, tensors, n);
+    while (tern_collective_next(places, pieces, x->ranks->n, x->block)) {
         if (x->n == x->n_slots) TERN_TRY(finish_oldest(x, err));
         slot *s = &x->slots[(x->oldest + x->n) % x->n_slots];
         for (uint32_t r = 0; r < x->ranks->n; r++) s->pieces[r] = pieces[r];
@@ -277,11 +229,13 @@ static tern_status send_all(tern_collective *x, const tern_collective_tensor *te
 tern_status tern_collective_add(tern_collective *collective, const tern_collective_tensor *tensors, size_t n,
                                 const tern_collective_passes *passes, tern_error *err)
 {
+    if (collective->peers) return collective->peers->add(collective->backend, tensors, n, passes, err);
     return send_all(collective, tensors, n, passes, err);
 }
 
 tern_status tern_collective_spread(tern_collective *collective, const tern_collective_tensor *tensors, size_t n,
                                    tern_error *err)
 {
+    if (collective->peers) return collective->peers->spread(collective->backend, tensors, n, err);
     return send_all(collective, tensors, n, NULL, err);
 }

@@ -1,5 +1,6 @@
 /* Tensors that processes which train together exchange: gradients of passes to their owners, who add them up, and what
- * owners have updated to all. Blocks are on their way while the ones before them are added.
+ * owners have updated to all. Blocks are on their way while the ones before them are added. Devices that can be joined
+ * (backend/peers.h) do it among themselves, others through memory of the host.
  *
  *     tern_collective_open(&x, backend, ranks, most_bytes, err)
  *     tern_collective_add(x, tensors, n, &passes, err), any number of times, or tern_collective_spread(...)
@@ -8,26 +9,9 @@
 #ifndef TERN_TRAIN_COLLECTIVE_H
 #define TERN_TRAIN_COLLECTIVE_H
 
-#include "backend/backend.h"
-#include "ranks/ranks.h"
+#include "backend/peers.h"
 
 typedef struct tern_collective tern_collective;
-
-/* A tensor that all ranks have whole, and one owns. */
-typedef struct tern_collective_tensor {
-    tern_buffer *buffer;
-    tern_buffer *sum; /* the owner's, f32: what is added up; NULL on others, and where nothing is */
-    uint64_t bytes;
-    uint32_t owner;
-} tern_collective_tensor;
-
-/* Passes that follow each other, one of each rank 0 .. n - 1. */
-typedef struct tern_collective_passes {
-    uint32_t n;
-    bool first;     /* the sums are zeros, whatever lies there */
-    bool beside;    /* a graph that was started last touches neither tensors nor sums; of a backend with `copies` */
-    bool *infinite; /* becomes true where a number of this rank's tensors is NaN or infinite */
-} tern_collective_passes;
 
 /* For tensors of which no owner has more than most_bytes at a time. The backend and the ranks are borrowed. Errors:
  * OUT_OF_MEMORY. */

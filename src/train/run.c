@@ -163,6 +163,8 @@ static void note_what_is_left_out(const tern_run *run)
 static tern_status open_trainer(tern_run *run, tern_error *err)
 {
     TERN_TRY(tern_trainer_open(&run->trainer, run->backend, run->model, &run->params, err));
+    if (run->o->ranks && run->backend->info.device)
+        tern_run__note(run, "processes exchange gradients by %s", run->backend->info.exchange);
     const bool peft = tern_run__is_lora(run) && !run->to_gguf;
     for (size_t i = 0; peft && i < tern_trainer_n_tensors(run->trainer); i++)
         TERN_TRY(

@@ -78,6 +78,19 @@ static tern_status finish(tern_ranks *ranks, uint32_t place, tern_error *err)
     return TERN_OK;
 }
 
+static tern_status gather(tern_ranks *ranks, const void *mine, const size_t *bytes, void *all, tern_error *err)
+{
+    tern_ranks_block out[N], in[N];
+    uint8_t *to = all;
+    for (uint32_t r = 0; r < N; r++, to += bytes[r - 1]) {
+        out[r] = (tern_ranks_block){(void *)(uintptr_t)mine, bytes[ranks->rank]};
+        in[r] = (tern_ranks_block){to, bytes[r]};
+        if (r == ranks->rank) memcpy(to, mine, bytes[r]);
+    }
+    TERN_TRY(start(ranks, 0, out, in, err));
+    return finish(ranks, 0, err);
+}
+
 /* One rank: its tensors, and what it has seen. */
 typedef struct worker {
     fake_ranks ranks;
@@ -258,7 +271,7 @@ static void ranks_exchange_tensors(void **state)
     post office = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     pthread_t threads[N];
     for (uint32_t r = 0; r < N; r++) {
-        const tern_ranks table = {.rank = r, .n = N, .swap_start = start, .swap_finish = finish};
+        const tern_ranks table = {.rank = r, .n = N, .gather = gather, .swap_start = start, .swap_finish = finish};
         workers[r] = (worker){.ranks = {.base = table, .post = &office}, .late = r != 1};
         assert_int_equal(pthread_create(&threads[r], NULL, run_worker, &workers[r]), 0);
     }
@@ -277,6 +290,127 @@ static void ranks_exchange_tensors(void **state)
         }
         workers[r].backend->close(workers[r].backend);
     }
+}
+
+/* ---- devices that exchange among themselves */
+
+typedef struct device {
+    fake_ranks ranks;
+    tern_backend backend;
+    char name[TERN_PEER_NAME_BYTES];
+    uint32_t n_joined, n_added, n_spread, n_finished;
+    size_t n_tensors;
+    tern_status status;
+    tern_error err;
+} device;
+
+static device *device_of(tern_backend *b)
+{
+    return (device *)(void *)((uint8_t *)b - offsetof(device, backend));
+}
+
+static void identify(tern_backend *b, char name[static TERN_PEER_NAME_BYTES], char why[static TERN_PEERS_WHY_BYTES])
+{
+    memcpy(name, device_of(b)->name, TERN_PEER_NAME_BYTES);
+    snprintf(why, TERN_PEERS_WHY_BYTES, "no library");
+}
+
+static tern_status join(tern_backend *b, tern_ranks *ranks, tern_error *err)
+{
+    (void)err;
+    assert_ptr_equal(ranks, &device_of(b)->ranks.base);
+    device_of(b)->n_joined++;
+    b->info.joined = true;
+    snprintf(b->info.exchange, sizeof b->info.exchange, "a wire");
+    return TERN_OK;
+}
+
+static tern_status add(tern_backend *b, const tern_collective_tensor *tensors, size_t n,
+                       const tern_collective_passes *passes, tern_error *err)
+{
+    (void)tensors, (void)passes, (void)err;
+    device_of(b)->n_added++;
+    device_of(b)->n_tensors += n;
+    return TERN_OK;
+}
+
+static tern_status spread(tern_backend *b, const tern_collective_tensor *tensors, size_t n, tern_error *err)
+{
+    (void)tensors, (void)n, (void)err;
+    device_of(b)->n_spread++;
+    return TERN_OK;
+}
+
+static tern_status finish_all(tern_backend *b, tern_error *err)
+{
+    (void)err;
+    device_of(b)->n_finished++;
+    return TERN_OK;
+}
+
+static const tern_backend_peers peers = {
+    .identify = identify, .join = join, .add = add, .spread = spread, .finish = finish_all};
+
+/* Opens twice, as two trainers of one backend do: it joins once. */
+static tern_status use_device(device *d)
+{
+    const tern_collective_tensor tensors[2] = {{.owner = 0, .bytes = 4}, {.owner = 1, .bytes = 4}};
+    const tern_collective_passes passes = {.n = N};
+    for (int i = 0; i < 2; i++) {
+        tern_collective *c;
+        TERN_TRY(tern_collective_open(&c, &d->backend, &d->ranks.base, 4, &d->err));
+        if (d->backend.info.joined) {
+            TERN_TRY(tern_collective_add(c, tensors, 2, &passes, &d->err));
+            TERN_TRY(tern_collective_spread(c, tensors, 2, &d->err));
+            TERN_TRY(tern_collective_end(c, &d->err));
+        }
+        tern_collective_close(c);
+    }
+    return TERN_OK;
+}
+
+static void *run_device(void *context)
+{
+    device *d = context;
+    d->status = use_device(d);
+    return NULL;
+}
+
+/* Names of the three devices, "-": the backend knows no peers; "": it cannot be joined. */
+static void check_joining(const char *const names[N], const char *said)
+{
+    static device devices[N];
+    post office = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    pthread_t threads[N];
+    for (uint32_t r = 0; r < N; r++) {
+        const tern_ranks table = {.rank = r, .n = N, .gather = gather};
+        devices[r] = (device){.ranks = {.base = table, .post = &office}, .backend.info.name = "fake"};
+        if (*names[r] != '-') devices[r].backend.peers = &peers;
+        snprintf(devices[r].name, sizeof devices[r].name, "%s", names[r]);
+        assert_int_equal(pthread_create(&threads[r], NULL, run_device, &devices[r]), 0);
+    }
+    for (uint32_t r = 0; r < N; r++) pthread_join(threads[r], NULL);
+    for (uint32_t r = 0; r < N; r++) {
+        const device *d = &devices[r];
+        const bool joined = strcmp(said, "a wire") == 0;
+        assert_ok(d->status, d->err);
+        assert_string_equal(d->backend.info.exchange, said);
+        assert_int_equal(d->n_joined, joined);
+        assert_int_equal(d->n_added, 2 * joined);
+        assert_int_equal(d->n_tensors, 4 * joined);
+        assert_int_equal(d->n_spread, 2 * joined);
+        assert_int_equal(d->n_finished, 2 * joined);
+    }
+}
+
+static void devices_join_where_all_can(void **state)
+{
+    (void)state;
+    check_joining((const char *[]){"a 1", "a 2", "b 1"}, "a wire");
+    check_joining((const char *[]){"a 1", "", "b 1"}, "memory of the host (rank 1: no library)");
+    check_joining((const char *[]){"a 1", "a 2", "a 1"}, "memory of the host (ranks 0 and 2 have one device)");
+    check_joining((const char *[]){"a 1", "a 2", "-"},
+                  "memory of the host (rank 2: backend \"fake\" has no other way)");
 }
 
 /* Every kind of number meets every other, also where vectors end; what is no finite one is told. */
@@ -310,6 +444,7 @@ static void passes_are_added_exactly(void **state)
 }
 
 static const struct CMUnitTest collective[] = {cmocka_unit_test(passes_are_added_exactly),
-                                               cmocka_unit_test(ranks_exchange_tensors)};
+                                               cmocka_unit_test(ranks_exchange_tensors),
+                                               cmocka_unit_test(devices_join_where_all_can)};
 
 TEST_GROUP(collective, "threads", collective);

@@ -31,6 +31,17 @@ static tern_status follow(tern_cuda *cuda, tern_error *err)
     return tern_cuda__status(cudaStreamWaitEvent(b->stream, after, 0), "an event", err);
 }
 
+tern_status tern_cuda__beside(tern_cuda *cuda, bool but_last, cudaStream_t *stream, tern_error *err)
+{
+    tern_cuda_beside *b = &cuda->beside;
+    TERN_TRY(follow(cuda, err));
+    *stream = b->stream;
+    b->busy = true;
+    if (but_last) return TERN_OK;
+    TERN_TRY(tern_cuda__status(cudaEventRecord(b->arrived, cuda->stream), "an event", err));
+    return tern_cuda__status(cudaStreamWaitEvent(b->stream, b->arrived, 0), "an event", err);
+}
+
 tern_status tern_cuda__join(tern_cuda *cuda, tern_error *err)
 {
     tern_cuda_beside *b = &cuda->beside;

@@ -37,6 +37,7 @@ static void cuda_close(tern_backend *b)
             cudaFreeHost(cuda->staging[i]);
             if (cuda->copied[i]) cudaEventDestroy(cuda->copied[i]);
         }
+        tern_cuda__peers_close(cuda);
         tern_cuda__beside_close(cuda);
         cudaStreamDestroy(cuda->stream);
     }
@@ -108,6 +109,41 @@ static void pin(tern_backend *b, void *data, uint64_t bytes, bool pinned)
 }
 
 static const tern_backend_copies copies = {.write_beside = write_beside, .read_beside = read_beside, .pin = pin};
+
+static void identify(tern_backend *b, char name[static TERN_PEER_NAME_BYTES], char why[static TERN_PEERS_WHY_BYTES])
+{
+    tern_cuda *cuda = lock(b);
+    tern_cuda__peers_identify(cuda, name, why);
+    unlock(cuda, TERN_OK);
+}
+
+static tern_status join(tern_backend *b, tern_ranks *ranks, tern_error *err)
+{
+    tern_cuda *cuda = lock(b);
+    return unlock(cuda, tern_cuda__peers_join(cuda, ranks, err));
+}
+
+static tern_status add(tern_backend *b, const tern_collective_tensor *tensors, size_t n,
+                       const tern_collective_passes *passes, tern_error *err)
+{
+    tern_cuda *cuda = lock(b);
+    return unlock(cuda, tern_cuda__peers_add(cuda, tensors, n, passes, err));
+}
+
+static tern_status spread(tern_backend *b, const tern_collective_tensor *tensors, size_t n, tern_error *err)
+{
+    tern_cuda *cuda = lock(b);
+    return unlock(cuda, tern_cuda__peers_spread(cuda, tensors, n, err));
+}
+
+static tern_status finish(tern_backend *b, tern_error *err)
+{
+    tern_cuda *cuda = lock(b);
+    return unlock(cuda, tern_cuda__peers_finish(cuda, err));
+}
+
+static const tern_backend_peers peers = {
+    .identify = identify, .join = join, .add = add, .spread = spread, .finish = finish};
 
 static tern_status wait_for_all(tern_cuda *cuda, tern_error *err)
 {
@@ -199,6 +235,7 @@ static size_t profile(const tern_backend *b, tern_profile_row *rows, size_t cap)
 }
 
 static const tern_backend functions = {.copies = &copies,
+                                       .peers = &peers,
                                        .close = cuda_close,
                                        .buffer_create = buffer_create,
                                        .buffer_free = buffer_free,

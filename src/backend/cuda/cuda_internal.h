@@ -8,9 +8,11 @@
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/linear/product.h"
 #include "backend/cuda/linear/screen.h"
+#include "backend/cuda/ranks/passes.h"
 #include "backend/cuda/training/training.h"
 #include "backend/cuda/walk/walk.h"
 #include "backend/gpu/workers.h"
+#include "backend/peers.h"
 
 enum {
     TERN_CUDA_STAGINGS = 2,
@@ -35,11 +37,14 @@ typedef struct tern_cuda_beside {
     bool busy; /* copies that the next run must wait for */
 } tern_cuda_beside;
 
+typedef struct tern_cuda_peers tern_cuda_peers; /* ranks/peers.h */
+
 typedef struct tern_cuda {
     tern_backend base;
     pthread_mutex_t lock; /* sessions on several threads take turns */
     cudaStream_t stream;
     tern_cuda_beside beside;
+    tern_cuda_peers *peers; /* NULL: not joined with other ranks */
     tern_gpu_workers workers;
     /* Pinned memory in turns: one part is packed while another is on its way. Made when first needed. */
     uint8_t *staging[TERN_CUDA_STAGINGS];
@@ -55,6 +60,13 @@ typedef struct tern_cuda {
     tern_kernel_choice *choices; /* [n_choices], of this device */
     size_t n_choices;
 } tern_cuda;
+
+/* ALL_GATHER. */
+typedef struct tern_cuda_all_gather {
+    const tern_cuda_peers *peers;
+    const float *x;
+    tern_cuda_place_blocks place;
+} tern_cuda_all_gather;
 
 /* How one op is launched: the parameters of its kernel by value, made once. */
 typedef struct tern_cuda_launch {
@@ -86,6 +98,7 @@ typedef struct tern_cuda_launch {
         tern_cuda_choice choice;
         tern_cuda_varlen varlen;
         tern_cuda_update update;
+        tern_cuda_all_gather all_gather;
     } params;
 } tern_cuda_launch;
 
@@ -139,8 +152,20 @@ tern_status tern_cuda__read_beside(tern_cuda *cuda, const uint8_t *from, void *d
 /* What comes next on the stream of runs is behind what was written beside. */
 tern_status tern_cuda__join(tern_cuda *cuda, tern_error *err);
 tern_status tern_cuda__note_run(tern_cuda *cuda, tern_error *err);
+/* For what is launched there: behind all runs, or all but the last one noted; what comes next is behind it. */
+tern_status tern_cuda__beside(tern_cuda *cuda, bool but_last, cudaStream_t *stream, tern_error *err);
 void tern_cuda__beside_close(tern_cuda *cuda);
 void tern_cuda__pin(void *data, uint64_t bytes, bool pinned);
+
+/* ---- ranks/peers.c, exchange.c: as in tern_backend_peers; the caller holds the lock */
+void tern_cuda__peers_identify(tern_cuda *cuda, char name[static TERN_PEER_NAME_BYTES],
+                               char why[static TERN_PEERS_WHY_BYTES]);
+tern_status tern_cuda__peers_join(tern_cuda *cuda, tern_ranks *ranks, tern_error *err);
+tern_status tern_cuda__peers_add(tern_cuda *cuda, const tern_collective_tensor *tensors, size_t n,
+                                 const tern_collective_passes *passes, tern_error *err);
+tern_status tern_cuda__peers_spread(tern_cuda *cuda, const tern_collective_tensor *tensors, size_t n, tern_error *err);
+tern_status tern_cuda__peers_finish(tern_cuda *cuda, tern_error *err);
+void tern_cuda__peers_close(tern_cuda *cuda);
 
 /* ---- weight.c */
 tern_status tern_cuda__layout(tern_gpu_layout *layout, const tern_weight *w, tern_error *err);
@@ -245,6 +270,11 @@ size_t tern_cuda__training_scratch(const tern_graph *graph, const tern_op *op);
 
 /* Bytes of scratch of a SAMPLE of each row; 0: none. */
 size_t tern_cuda__sample_scratch(const tern_graph *graph, const tern_op *op);
+/* ---- ranks/all_gather.c */
+tern_status tern_cuda__all_gather_supports(const tern_cuda *cuda, const tern_op *op, tern_error *err);
+size_t tern_cuda__all_gather_scratch(const tern_graph *graph, const tern_op *op);
+void tern_cuda__lower_all_gather(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+
 void tern_cuda__lower_sample(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 
 #endif

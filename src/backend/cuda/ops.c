@@ -35,5 +35,6 @@ const tern_cuda_op_row tern_cuda__ops[TERN_OP_COUNT] = {
     [TERN_OP_EMBED_BACKWARD] = {tern_cuda__lower_embed_backward, NULL},
     [TERN_OP_SUM_SQUARES] = {tern_cuda__lower_sum_squares, tern_cuda__update_supports},
     [TERN_OP_UPDATE] = {tern_cuda__lower_update, tern_cuda__update_supports},
+    [TERN_OP_ALL_GATHER] = {tern_cuda__lower_all_gather, NULL},
     [TERN_OP_REQUANTIZE] = {tern_cuda__lower_requantize, tern_cuda__update_supports},
 };

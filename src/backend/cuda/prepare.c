@@ -24,6 +24,7 @@ tern_status tern_cuda__supports(tern_backend *b, const tern_graph *graph, const 
         return tern_fail(err, TERN_UNSUPPORTED, "cuda: op %s with what it is fused with, at this shape",
                          tern_op_name(op->kind));
     }
+    if (op->kind == TERN_OP_ALL_GATHER) return tern_cuda__all_gather_supports((const tern_cuda *)b, op, err);
     if (!row->lower) return tern_fail(err, TERN_UNSUPPORTED, "cuda: op %s", tern_op_name(op->kind));
     return row->supports ? row->supports(graph, op, err) : TERN_OK;
 }
@@ -31,6 +32,7 @@ tern_status tern_cuda__supports(tern_backend *b, const tern_graph *graph, const 
 static size_t scratch_bytes(const tern_graph *graph, const tern_op *op)
 {
     if (op->kind == TERN_OP_SAMPLE) return tern_cuda__sample_scratch(graph, op);
+    if (op->kind == TERN_OP_ALL_GATHER) return tern_cuda__all_gather_scratch(graph, op);
     if (op->screened && !tern_cuda__is_head(graph, op)) return tern_cuda__screen_scratch(op);
     if (op->kind == TERN_OP_LINEAR && op->route.cols) return tern_cuda__group_scratch(graph, op);
     const size_t partials = tern_cuda__attention_partials(graph, op) * sizeof(float);

@@ -7,15 +7,19 @@
 #include "base/alloc.h"
 #include "ops/crossing.h"
 
-/* What ranks exchange the host sends and receives. */
-static bool is_exchange(const tern_op *op)
+/* What ranks exchange the host sends and receives, where the device was not joined with theirs. */
+static bool is_exchange(const tern_split *s, const tern_graph *graph, const tern_op *op)
 {
-    return op->kind == TERN_OP_ALL_GATHER || op->kind == TERN_OP_SEND || op->kind == TERN_OP_RECEIVE;
+    tern_backend *device = s->sides[TERN_SIDE_DEVICE];
+    tern_error ignored;
+    if (op->kind == TERN_OP_SEND || op->kind == TERN_OP_RECEIVE) return true;
+    if (op->kind != TERN_OP_ALL_GATHER) return false;
+    return !device->info.joined || device->supports(device, graph, op, &ignored) != TERN_OK;
 }
 
 tern_side tern_split__side_of(const tern_split *s, const tern_graph *graph, const tern_op *op)
 {
-    if (is_exchange(op)) return TERN_SIDE_HOST;
+    if (is_exchange(s, graph, op)) return TERN_SIDE_HOST;
     uint32_t n_layers = graph->n_layers, layer = tern_op_goes_with(op, n_layers);
     bool device = layer == UINT32_MAX ? s->device_layers > n_layers : (uint64_t)layer + s->device_layers >= n_layers;
     return device ? TERN_SIDE_DEVICE : TERN_SIDE_HOST;
@@ -218,6 +222,7 @@ tern_status tern_split_open(tern_backend **backend, tern_backend *host, tern_bac
                        .counters = counters,
                        .measure = measure,
                        .profile = profile};
+    memcpy(s->base.info.exchange, device->info.exchange, sizeof device->info.exchange);
     s->base.memory_free = memory_free;
     s->base.weight_bytes = weight_bytes;
     if (host->trial || device->trial) s->base.trial = &trial;

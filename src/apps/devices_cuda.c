@@ -45,7 +45,8 @@ json_t *tern_app_cuda_json(bool measured)
     const tern_status status = tern_cuda_devices(devices, MOST_DEVICES, &n, &err);
     for (size_t i = 0; i < n && i < MOST_DEVICES && status == TERN_OK; i++)
         json_array_append_new(list, device_json(&devices[i], i, measured));
-    json_t *out = json_pack("{s:o}", "devices", list);
+    const char *why = NULL, *exchange = tern_cuda_exchange(&why);
+    json_t *out = json_pack("{s:o, s:s?, s:s?}", "devices", list, "exchange", exchange, "exchange_problem", why);
     if (status != TERN_OK) json_object_set_new(out, "problem", json_string(err.message));
     else if (n == 0) json_object_set_new(out, "problem", json_string("cuda: the driver knows no device"));
     return out;
@@ -84,6 +85,11 @@ void tern_app_print_cuda(const json_t *cuda)
 {
     size_t i;
     json_t *d;
-    json_array_foreach(json_object_get(cuda, "devices"), i, d) print_device(d);
+    const json_t *devices = json_object_get(cuda, "devices");
+    json_array_foreach(devices, i, d) print_device(d);
+    if (json_array_size(devices) > 1)
+        printf("  in several processes they exchange by %s%s\n",
+               text_of(cuda, "exchange") ? text_of(cuda, "exchange") : "memory of the host: ",
+               text_of(cuda, "exchange") ? "" : text_of(cuda, "exchange_problem"));
     if (text_of(cuda, "problem")) puts(text_of(cuda, "problem"));
 }

@@ -34,6 +34,10 @@ typedef struct tern_cuda_start tern_cuda_start;
 tern_cuda_start *tern_cuda_start_begin(const char *device);
 void tern_cuda_start_end(tern_cuda_start *start);
 
+/* What the GPUs of several processes exchange by: "NCCL 2.28.9"; NULL: through memory of the host, since *why (static
+ * storage). */
+const char *tern_cuda_exchange(const char **why);
+
 /* What `tern devices` shows. */
 typedef struct tern_cuda_device {
     char name[256], driver[64]; /* "NVIDIA H200", "13.0" (of the driver's CUDA) */

@@ -1,20 +1,35 @@
 /* ALL_GATHER among the devices of ranks: all rows that a graph may have, so that a recorded step is any step. */
 #include "backend/cuda/ranks/peers.h"
 
+static bool is_even(const tern_cuda_place_blocks *place)
+{
+    for (uint32_t r = 1; r < place->n; r++)
+        if (place->cols[r] != place->cols[0]) return false;
+    return true;
+}
+
+static int exchange(const tern_cuda_all_gather *g, cudaStream_t stream)
+{
+    const tern_cuda_peers *p = g->peers;
+    const tern_cuda_place_blocks *place = &g->place;
+    float *block = (float *)(uintptr_t)place->blocks;
+    const size_t mine = (size_t)place->rows * place->cols[p->rank];
+    if (is_even(place)) return p->nccl->all_gather(g->x, block, mine, TERN_NCCL_FLOAT32, p->comm, stream);
+    int result = p->nccl->group_start();
+    for (uint32_t r = 0; r < p->n && result == 0; r++) {
+        const size_t n = (size_t)place->rows * place->cols[r];
+        result = p->nccl->send(g->x, mine, TERN_NCCL_FLOAT32, (int)r, p->comm, stream);
+        if (result == 0) result = p->nccl->recv(block, n, TERN_NCCL_FLOAT32, (int)r, p->comm, stream);
+        block += n;
+    }
+    const int ended = p->nccl->group_end();
+    return result ? result : ended;
+}
+
 static cudaError_t all_gather(const void *params, cudaStream_t stream)
 {
     const tern_cuda_all_gather *g = params;
-    const tern_cuda_peers *p = g->peers;
-    float *blocks = (float *)(uintptr_t)g->place.blocks;
-    int result = p->nccl->group_start();
-    for (uint32_t r = 0; r < p->n && result == 0; r++) {
-        const size_t n = (size_t)g->place.rows * g->place.cols[r];
-        result = p->nccl->broadcast(g->x, blocks, n, TERN_NCCL_FLOAT32, (int)r, p->comm, stream);
-        blocks += n;
-    }
-    const int ended = p->nccl->group_end();
-    if (result != 0 || ended != 0) return cudaErrorUnknown;
-    return tern_cuda_run_place_blocks(&g->place, stream);
+    return exchange(g, stream) == 0 ? tern_cuda_run_place_blocks(&g->place, stream) : cudaErrorUnknown;
 }
 
 size_t tern_cuda__all_gather_scratch(const tern_graph *graph, const tern_op *op)

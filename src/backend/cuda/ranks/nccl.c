@@ -7,13 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/cuda/cuda.h"
+
 static tern_nccl nccl;
 static const char *missing = "libnccl.so.2 is not found (NVIDIA's package libnccl2)";
 
 /* The pointers of the table, in its order. */
 static const char *const names[] = {"ncclGetVersion",     "ncclGetUniqueId", "ncclCommInitRank", "ncclCommAbort",
                                     "ncclGetErrorString", "ncclGroupStart",  "ncclGroupEnd",     "ncclSend",
-                                    "ncclRecv",           "ncclBroadcast"};
+                                    "ncclRecv",           "ncclAllGather",   "ncclBroadcast"};
 _Static_assert(sizeof names / sizeof *names * sizeof(void *) == offsetof(tern_nccl, version), "a name for each");
 
 static void load(void)
@@ -37,6 +39,12 @@ static void load(void)
     if (!library || nccl.get_version(&version) != 0) return;
     snprintf(nccl.version, sizeof nccl.version, "NCCL %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
     missing = NULL;
+}
+
+const char *tern_cuda_exchange(const char **why)
+{
+    const tern_nccl *found = tern_nccl_load(why);
+    return found ? found->version : NULL;
 }
 
 const tern_nccl *tern_nccl_load(const char **why)

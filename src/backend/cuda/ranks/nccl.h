@@ -25,6 +25,7 @@ typedef struct tern_nccl {
     int (*group_end)(void);
     int (*send)(const void *from, size_t count, int type, int peer, tern_nccl_comm *comm, cudaStream_t stream);
     int (*recv)(void *to, size_t count, int type, int peer, tern_nccl_comm *comm, cudaStream_t stream);
+    int (*all_gather)(const void *from, void *to, size_t count, int type, tern_nccl_comm *comm, cudaStream_t stream);
     int (*broadcast)(const void *from, void *to, size_t count, int type, int root, tern_nccl_comm *comm,
                      cudaStream_t stream);
     char version[32]; /* "NCCL 2.28.9" */

@@ -36,21 +36,29 @@ cudaError_t tern_cuda_run_passes(const tern_cuda_passes *p, cudaStream_t stream)
     return cudaGetLastError();
 }
 
+/* A block of threads has a row, or a part of one where rows are few. T: as many floats as all columns are multiples of.
+ */
+template <typename T>
 static __global__ void __launch_bounds__(THREADS) place_blocks(const __grid_constant__ tern_cuda_place_blocks p)
 {
-    const float *block = p.blocks;
-    uint32_t first = 0;
+    constexpr uint32_t EACH = sizeof(T) / sizeof(float);
+    const T *from = (const T *)p.blocks;
+    T *to = (T *)p.out + (uint64_t)blockIdx.x * (p.stride / EACH);
     for (uint32_t r = 0; r < p.n; r++) {
-        const uint32_t cols = p.cols[r], n = p.rows * cols;
-        for (uint32_t i = blockIdx.x * THREADS + threadIdx.x; i < n; i += gridDim.x * THREADS)
-            p.out[(uint64_t)(i / cols) * p.stride + first + i % cols] = block[i];
-        block += n;
-        first += cols;
+        const uint32_t cols = p.cols[r] / EACH;
+        for (uint32_t i = blockIdx.y * THREADS + threadIdx.x; i < cols; i += gridDim.y * THREADS)
+            to[i] = from[(uint64_t)blockIdx.x * cols + i];
+        from += (uint64_t)p.rows * cols;
+        to += cols;
     }
 }
 
 cudaError_t tern_cuda_run_place_blocks(const tern_cuda_place_blocks *p, cudaStream_t stream)
 {
-    place_blocks<<<blocks_of((uint64_t)p->rows * p->cols[0]), THREADS, 0, stream>>>(*p);
+    uint32_t all = p->stride | (uint32_t)((uintptr_t)p->out / sizeof(float));
+    for (uint32_t r = 0; r < p->n; r++) all |= p->cols[r];
+    const dim3 grid(p->rows, p->rows < 64 ? 8 : 1);
+    if (all % 4 == 0) place_blocks<float4><<<grid, THREADS, 0, stream>>>(*p);
+    else place_blocks<float><<<grid, THREADS, 0, stream>>>(*p);
     return cudaGetLastError();
 }

@@ -3,8 +3,7 @@
 void tern_collective_begin(tern_collective_place *places, uint32_t n_owners, const tern_collective_tensor *tensors,
                            size_t n)
 {
-    for (uint32_t r = 0; r < n_owners; r++)
-        places[r] = (tern_collective_place){.tensors = tensors, .n = n, .owner = r};
+    for (uint32_t r = 0; r < n_owners; r++) places[r] = (tern_collective_place){.tensors = tensors, .n = n, .owner = r};
 }
 
 tern_collective_part tern_collective_next_part(tern_collective_place *p, size_t most)

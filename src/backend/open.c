@@ -225,7 +225,7 @@ static const char *own_device(const char *name, uint32_t local, char *out, size_
 
 static bool has_stages(const tern_ranks *ranks)
 {
-    return ranks->all && ranks->all->n != ranks->n;
+    return ranks && ranks->all && ranks->all->n != ranks->n;
 }
 
 static tern_status open_split(tern_backend **backend, const char *name, const tern_backend_options *options,

@@ -35,5 +35,6 @@ tern_status tern_backend_join(tern_backend *backend, tern_ranks *ranks, tern_err
     else snprintf(mine.why, sizeof mine.why, "backend \"%s\" has no other way", backend->info.name);
     for (uint32_t r = 0; r < ranks->n; r++) bytes[r] = sizeof mine;
     TERN_TRY(ranks->gather(ranks, &mine, bytes, all, err));
-    return can_join(all, ranks->n, backend->info.exchange) ? peers->join(backend, ranks, err) : TERN_OK;
+    if (!can_join(all, ranks->n, backend->info.exchange) || !peers) return TERN_OK;
+    return peers->join(backend, ranks, err);
 }

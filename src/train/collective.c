@@ -19,7 +19,7 @@ struct tern_collective {
     tern_backend *backend;
     tern_ranks *ranks;
     const tern_backend_peers *peers; /* NULL: all goes through the slots */
-    size_t block; /* bytes, whole numbers of any type */
+    size_t block;                    /* bytes, whole numbers of any type */
     slot slots[SLOTS];
     uint32_t n_slots;
     uint32_t oldest, n; /* under way */
@@ -96,7 +96,8 @@ void tern_collective_close(tern_collective *collective)
 
 /* ---- pieces */
 
-static tern_status read_piece(tern_collective *x, const tern_collective_piece *p, bool sums, bool beside, uint8_t *to, tern_error *err)
+static tern_status read_piece(tern_collective *x, const tern_collective_piece *p, bool sums, bool beside, uint8_t *to,
+                              tern_error *err)
 {
     tern_backend *b = x->backend;
     tern_collective_place from = p->from;
@@ -111,7 +112,8 @@ static tern_status read_piece(tern_collective *x, const tern_collective_piece *p
     return TERN_OK;
 }
 
-static tern_status write_piece(tern_collective *x, const tern_collective_piece *p, bool sums, const uint8_t *data, tern_error *err)
+static tern_status write_piece(tern_collective *x, const tern_collective_piece *p, bool sums, const uint8_t *data,
+                               tern_error *err)
 {
     tern_backend *b = x->backend;
     tern_collective_place to = p->from;

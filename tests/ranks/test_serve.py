@@ -3,59 +3,20 @@ adapters too, which come and go while it serves; kept pages go from one number o
 killed or stopped ends all of them.
 
 Usage: test_serve.py MPIRUN TERN MODEL"""
-import http.client
 import json
 import os
 import random
-import re
 import signal
-import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-from processes import LIMIT, Ranks, expect, pids_of
+from processes import Ranks, expect
+from server import Server
 
 MPIRUN, TERN, MODEL = sys.argv[1:4]
 PROMPTS = ("Once upon a time", "The dog", "Tom and Ann went to the park", "It was dark", "One day a bird", "In the house")
 ranks = Ranks(MPIRUN, TERN)
-
-
-class Server:
-    """tern serve in n processes, at a port of its own."""
-
-    def __init__(self, n, *words, model=MODEL):
-        command = ranks.command(n, "serve", "-m", model, "--port", "0", "--parallel", "20", "--batch", "64", *words)
-        self.n = n
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.said = ""
-        while "listening on" not in self.said:
-            line = self.process.stderr.readline().decode()
-            expect(line, f"{n} ranks serve nothing: {self.said}")
-            self.said += line
-        self.port = int(re.search(r"listening on http://127.0.0.1:(\d+)", self.said).group(1))
-
-    def ask(self, path, body):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LIMIT)
-        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        text = answer.read().decode()
-        connection.close()
-        return answer.status, text
-
-    def complete(self, prompt, model="m", **more):
-        body = {"model": model, "prompt": prompt, "max_tokens": 24, "temperature": 0, "logprobs": 2, "seed": 3, **more}
-        status, text = self.ask("/v1/completions", body)
-        expect(status == 200, f"{self.n} ranks, {prompt}: {status}, {text}")
-        answer = json.loads(text)
-        return [(c["text"], c["logprobs"]) for c in answer["choices"]], answer["usage"]
-
-    def stop(self):
-        """By a signal, as a person would; it ends well."""
-        first = pids_of(self.process, self.n)[0] if self.n > 1 else self.process.pid
-        os.kill(first, signal.SIGTERM)
-        _, said = self.process.communicate(timeout=LIMIT)
-        expect(self.process.returncode == 0, f"{self.n} ranks end with {self.process.returncode}: {said.decode()}")
 
 
 def make_adapters(folder):
@@ -97,7 +58,7 @@ def same_answers(folder, places):
     words = ("--lora", "one=" + os.path.join(folder, "lora1"), "--lora-dir", folder)
     want = None
     for n, *more in ((1,), *places):
-        server = Server(n, *words, *more, model="m=" + MODEL)
+        server = Server(ranks, n, *words, *more, model="m=" + MODEL)
         got = asked_at_once(server)
         server.stop()
         want = want or got
@@ -112,10 +73,10 @@ def kept_pages(folder):
     prompt = " ".join(PROMPTS * 4)
     for n, then, *more in ((2, 1), (1, 3), (3, 2, "--pp", "3")):
         path = os.path.join(folder, f"pages{n}")
-        first = Server(n, "--cache-file", path, *more, model="m=" + MODEL)
+        first = Server(ranks, n, "--cache-file", path, *more, model="m=" + MODEL)
         want, _ = first.complete(prompt)
         first.stop()
-        second = Server(then, "--cache-file", path, model="m=" + MODEL)
+        second = Server(ranks, then, "--cache-file", path, model="m=" + MODEL)
         got, usage = second.complete(prompt)
         second.stop()
         expect(usage["prompt_tokens_details"]["cached_tokens"] > 31, f"{then} ranks after {n}: {usage}")
@@ -136,7 +97,7 @@ def main():
         kept_pages(folder)
     refusals()
     for what, says, *more in ((signal.SIGKILL, "rank 1"), (signal.SIGSTOP, "rank 1 does not answer", "--pp", "2")):
-        server = Server(2, *more, model="m=" + MODEL)
+        server = Server(ranks, 2, *more, model="m=" + MODEL)
         ranks.break_one(server.process, 2, 1, what, says)
     print("ok")
 

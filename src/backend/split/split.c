@@ -43,7 +43,8 @@ static void split_close(tern_backend *b)
 static tern_status supports(tern_backend *b, const tern_graph *graph, const tern_op *op, tern_error *err)
 {
     tern_split *s = tern_split__of(b);
-    if (op->kind == TERN_OP_SAMPLE) /* it would have to set parameters on both sides */
+    const bool rows = op->each_row && s->device_layers == TERN_SPLIT_ALL;
+    if (op->kind == TERN_OP_SAMPLE && !rows) /* it would have to set parameters on both sides */
         return tern_fail(err, TERN_UNSUPPORTED, "%s: op %s: the host samples where the layers are split", s->name,
                          tern_op_name(op->kind));
     tern_side side = tern_split__side_of(s, graph, op);
@@ -202,6 +203,7 @@ tern_status tern_split_open(tern_backend **backend, tern_backend *host, tern_bac
                        .info.fusions = device_layers == TERN_SPLIT_ALL ? device->info.fusions
                                                                        : host->info.fusions & device->info.fusions,
                        .info.max_steps = 1,
+                       .info.samples_rows = device_layers == TERN_SPLIT_ALL && device->info.samples_rows,
                        .info.cache_blocks = cache_blocks(host->info.cache_blocks, device->info.cache_blocks),
                        .info.mixes_caches = host->info.mixes_caches && device->info.mixes_caches,
                        .info.screens = host->info.screens,

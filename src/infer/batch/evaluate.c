@@ -198,14 +198,19 @@ static uint64_t bytes_of(const started *s, uint32_t value, uint32_t n_rows)
     return (uint64_t)n_rows * s->graph->graph.values[value].cols * sizeof(float);
 }
 
+static uint64_t chosen_bytes(const started *s)
+{
+    return s->r.n_outputs * sizeof(uint32_t);
+}
+
 /* What is wanted of a run is asked for before the next one of the same graph begins. */
 static tern_status ask(const started *s, tern_error *err)
 {
     const tern_bound_graph *g = &s->graph->bound;
     const tern_graph *graph = &s->graph->graph;
     if (s->r.states) TERN_TRY(tern_bound_ask(g, graph->states, bytes_of(s, graph->states, s->r.n), err));
-    if (!s->put.n_logits) return TERN_OK;
-    return tern_bound_ask(g, graph->logits, bytes_of(s, graph->logits, s->put.n_logits), err);
+    if (s->put.n_logits) TERN_TRY(tern_bound_ask(g, graph->logits, bytes_of(s, graph->logits, s->put.n_logits), err));
+    return s->put.n_chosen ? tern_bound_ask(g, graph->row_tokens, chosen_bytes(s), err) : TERN_OK;
 }
 
 static tern_status start(tern_batch *b, const some *of, const rows *r, place at, started *out, tern_error *err)
@@ -233,8 +238,7 @@ static tern_status finish(tern_batch *b, const started *s, tern_error *err)
     if (s->put.n_logits)
         TERN_TRY(tern_bound_take(g, graph->logits, logits_of(b, s), bytes_of(s, graph->logits, s->put.n_logits), err));
     if (s->put.n_chosen == 0) return TERN_OK;
-    return tern_bound_read(g, graph->row_tokens, b->chosen + s->at.first_output, s->r.n_outputs * sizeof *b->chosen,
-                           err);
+    return tern_bound_take(g, graph->row_tokens, b->chosen + s->at.first_output, chosen_bytes(s), err);
 }
 
 static uint32_t n_stages(const tern_batch *b)

@@ -37,7 +37,16 @@ static json_t *device_json(const tern_vulkan_device *d, size_t index)
     return out;
 }
 
-/* Bytes per second, on a device opened for it; the message where it does not open. */
+/* Whether its workgroups may wait for those of the dispatch before; why not. */
+static void try_waits(json_t *out, tern_backend *b)
+{
+    tern_error err;
+    const bool passed = tern_vulkan_try_waits(b, &err) == TERN_OK;
+    json_object_set_new(out, "waits", json_boolean(passed));
+    if (!passed) json_object_set_new(out, "waits_problem", json_string(err.message));
+}
+
+/* Bytes per second and waits, on a device opened for it; the message where it does not open. */
 static void measure(json_t *out, size_t index)
 {
     char number[24];
@@ -50,6 +59,7 @@ static void measure(json_t *out, size_t index)
         return;
     }
     json_object_set_new(out, "read_bandwidth", json_real(b->measure(b, TERN_MEASURE_READ, NULL, 0, 0.5)));
+    try_waits(out, b);
     b->close(b);
 }
 
@@ -117,6 +127,8 @@ static void print_device(const json_t *d)
     if (text_of(d, "problem")) printf("  cannot be used: %s\n", text_of(d, "problem"));
     if (rate && json_real_value(rate) > 0)
         printf("  memory reads at %s/s\n", tern_app_bytes((uint64_t)json_real_value(rate), size));
+    if (json_is_true(json_object_get(d, "waits"))) puts("  workgroups may wait for those of the dispatch before");
+    if (text_of(d, "waits_problem")) printf("  workgroups that wait: %s\n", text_of(d, "waits_problem"));
 }
 
 void tern_app_print_vulkan(const json_t *vulkan)

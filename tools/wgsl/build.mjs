@@ -13,7 +13,7 @@ import {compile} from './lib/compile.mjs';
 import {GENERATED, kernelFor, readKernels, readTable} from './lib/folders.mjs';
 import {headerOf, sourceOf} from './lib/header.mjs';
 import {packModules, readModules} from './lib/pack.mjs';
-import {nativeOnly} from './lib/pipelines.mjs';
+import {nativeOnly, needsCooperative} from './lib/pipelines.mjs';
 import {KernelError} from './lib/specialise.mjs';
 
 const HELP = `usage: build.mjs [--only PATTERN] [--check] [--tint] [--opt] [--out FOLDER] [--poison] [--list]
@@ -74,7 +74,7 @@ class Build {
         fs.writeFileSync(file, Buffer.from(words.buffer));
         try {
             // spirv-val of Debian 12 does not know cooperative matrices
-            if (!nativeOnly(row))
+            if (!needsCooperative(row))
                 this.validated = tool('spirv-val', ['--target-env', 'vulkan1.1', file]) && this.validated;
             if (this.options.opt && !tool('spirv-opt', ['-O', file, '-o', file]))
                 throw new Error('spirv-opt is not installed');

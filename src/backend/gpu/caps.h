@@ -21,6 +21,7 @@ typedef struct tern_gpu_caps {
     bool f16;                               /* f16 arithmetic (shader-f16); only cooperative kernels need it */
     bool cooperative;                       /* see TERN_GPU_NEEDS_COOPERATIVE */
     const struct tern_gpu_choices *choices; /* other pipelines than the table's (choices.h); NULL: none */
+    bool waits;         /* see TERN_GPU_NEEDS_WAITS; a device may still fail the trial (vulkan/waits.c) */
     bool device_fences; /* storageBarrier orders storage for other workgroups too: Vulkan, not WebGPU */
 } tern_gpu_caps;
 

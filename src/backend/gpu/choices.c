@@ -39,7 +39,8 @@ static size_t row_of(tern_gpu_pipeline p)
 
 static bool can_be_chosen(tern_gpu_pipeline p)
 {
-    return row_of(p) < sizeof files / sizeof *files && strncmp(tern_gpu_pipelines[p].name, "DX_", 3) != 0;
+    return row_of(p) < sizeof files / sizeof *files && strncmp(tern_gpu_pipelines[p].name, "DX_", 3) != 0 &&
+           !(tern_gpu_pipelines[p].needs & TERN_GPU_NEEDS_WAITS);
 }
 
 static bool is_geometry(const char *key, size_t n)

@@ -1,6 +1,8 @@
 /* The pipeline table, and what may run where. */
 #include "backend/gpu/pipelines.h"
 
+#include <string.h>
+
 const tern_gpu_pipeline_info tern_gpu_pipelines[TERN_GPU_PIPELINE_COUNT] = {
 #define X(name, file, signature, needs, subgroup, invocations, bytes, overrides)                                       \
     [TERN_GPU_##name] = {#name, file, signature, sizeof signature - 1, needs, subgroup, invocations, bytes, overrides},
@@ -18,6 +20,7 @@ void tern_gpu_limit(tern_gpu_caps *caps, const tern_gpu_caps *limits)
     if (limits->max_groups < caps->max_groups) caps->max_groups = limits->max_groups;
     if (limits->max_binding < caps->max_binding) caps->max_binding = limits->max_binding;
     caps->f16 = caps->f16 && limits->f16;
+    caps->waits = caps->waits && limits->waits;
     caps->device_fences = caps->device_fences && limits->device_fences;
 }
 
@@ -27,6 +30,7 @@ bool tern_gpu_pipeline_fits(tern_gpu_pipeline pipeline, const tern_gpu_caps *cap
     if (info->needs & TERN_GPU_NEEDS_SUBGROUPS && (caps->subgroup_min == 0 || caps->subgroup_min < info->subgroup))
         return false;
     if (info->needs & TERN_GPU_NEEDS_COOPERATIVE && !caps->cooperative) return false;
+    if (info->needs & TERN_GPU_NEEDS_WAITS && !caps->waits) return false;
     return info->invocations <= caps->workgroup_invocations && info->workgroup_bytes <= caps->workgroup_bytes;
 }
 
@@ -34,5 +38,16 @@ tern_gpu_pipeline tern_gpu_first_fit(const tern_gpu_pipeline *candidates, size_t
 {
     for (size_t i = 0; i < n; i++)
         if (tern_gpu_pipeline_fits(candidates[i], caps)) return candidates[i];
+    return TERN_GPU_PIPELINE_COUNT;
+}
+
+tern_gpu_pipeline tern_gpu_waiting(tern_gpu_pipeline pipeline)
+{
+    const char *name = tern_gpu_pipelines[pipeline].name;
+    const size_t n = strlen(name);
+    for (tern_gpu_pipeline p = 0; p < TERN_GPU_PIPELINE_COUNT; p++)
+        if (tern_gpu_pipelines[p].needs & TERN_GPU_NEEDS_WAITS && strncmp(tern_gpu_pipelines[p].name, name, n) == 0 &&
+            strcmp(tern_gpu_pipelines[p].name + n, "_WAITS") == 0)
+            return p;
     return TERN_GPU_PIPELINE_COUNT;
 }

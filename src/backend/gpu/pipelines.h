@@ -13,18 +13,22 @@
 
 #include "backend/gpu/caps.h"
 
+/* Bindings that lowering fills. */
 enum { TERN_GPU_MAX_BINDINGS = 8, TERN_GPU_UNIFORM_WORDS = 32 };
 
 /* What a pipeline needs, beyond invocations and workgroup memory. */
 enum {
     TERN_GPU_NEEDS_SUBGROUPS = 1,
-    TERN_GPU_NEEDS_COOPERATIVE = 2 /* cooperative matrices of 16 x 16 x 16, f16 inputs and f32 sums, by subgroups of 32:
-                                    * Vulkan alone, the kernel is in naga's dialect of WGSL */
+    TERN_GPU_NEEDS_COOPERATIVE = 2, /* cooperative matrices of 16 x 16 x 16, f16 inputs and f32 sums, by subgroups of
+                                     * 32: Vulkan alone, the kernel is in naga's dialect of WGSL */
+    TERN_GPU_NEEDS_WAITS = 4 /* workgroups wait for those of the dispatch before (shared/waits.wesl): Vulkan alone,
+                              * which binds the counters behind what lowering has bound */
 };
 
 /* The table. X(NAME, file, signature, needs, smallest subgroup, invocations, workgroup bytes, overrides):
  * the kernel FAMILY/file with its `override`s set to "KEY=VALUE ..." (others keep their default); the signature has one
- * letter for each storage binding. Without NEEDS_SUBGROUPS what the file has under @if(subgroups) is left out.
+ * letter for each storage binding. Without NEEDS_SUBGROUPS what the file has under @if(subgroups) is left out, without
+ * NEEDS_WAITS what it has under @if(waits).
  * tools/wgsl checks the signature, invocations and workgroup bytes against the file. */
 typedef enum tern_gpu_pipeline {
 #define X(name, file, signature, needs, subgroup, invocations, bytes, overrides) TERN_GPU_##name,
@@ -46,5 +50,9 @@ extern const tern_gpu_pipeline_info tern_gpu_pipelines[TERN_GPU_PIPELINE_COUNT];
 bool tern_gpu_pipeline_fits(tern_gpu_pipeline pipeline, const tern_gpu_caps *caps);
 /* The first of candidates[n] that fits, or TERN_GPU_PIPELINE_COUNT. */
 tern_gpu_pipeline tern_gpu_first_fit(const tern_gpu_pipeline *candidates, size_t n, const tern_gpu_caps *caps);
+
+/* The pipeline that does the same as `pipeline` and waits for the dispatch before, or TERN_GPU_PIPELINE_COUNT. Lowering
+ * never chooses one of these. */
+tern_gpu_pipeline tern_gpu_waiting(tern_gpu_pipeline pipeline);
 
 #endif

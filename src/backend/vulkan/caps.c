@@ -1,6 +1,7 @@
 /* From a device's properties to what the kernels ask for. Pure functions, tested on made-up devices. */
 #include <stddef.h>
 
+#include "backend/gpu/pipelines.h"
 #include "backend/vulkan/physical.h"
 
 static const VkSubgroupFeatureFlags subgroup_operations =
@@ -32,6 +33,8 @@ void tern_vulkan__caps(const tern_vulkan_physical *p, tern_gpu_caps *caps)
                             .binding_alignment = (uint32_t)l->minStorageBufferOffsetAlignment,
                             .f16 = p->f16,
                             .cooperative = p->cooperative,
+                            .waits = l->maxPerStageDescriptorStorageBuffers > TERN_GPU_MAX_BINDINGS &&
+                                     l->maxDescriptorSetStorageBuffers > TERN_GPU_MAX_BINDINGS,
                             .device_fences = true};
     bool complete = (p->subgroups.supportedOperations & subgroup_operations) == subgroup_operations &&
                     p->subgroups.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT;

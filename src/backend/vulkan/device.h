@@ -6,6 +6,7 @@
 #include "backend/gpu/choices.h"
 #include "backend/gpu/program.h"
 #include "backend/gpu/workers.h"
+#include "backend/vulkan/order.h"
 #include "backend/vulkan/physical.h"
 
 /* Whom memory is for. */
@@ -37,24 +38,6 @@ struct tern_buffer {
     tern_gpu_layout layout; /* of a weight */
 };
 
-/* A graph's hazards: ranges of buffers read and written since the last barrier. See hazards.c. */
-typedef struct tern_vulkan_access {
-    const void *buffer;
-    uint64_t offset, bytes;
-    bool written;
-} tern_vulkan_access;
-
-enum { TERN_VULKAN_MAX_ACCESSES = 256 };
-
-typedef struct tern_vulkan_hazards {
-    uint32_t n, n_before; /* of them before the last step that was not beside another */
-    tern_vulkan_access items[TERN_VULKAN_MAX_ACCESSES];
-} tern_vulkan_hazards;
-
-/* Adds what one step does. true: a barrier is needed before it (and everything known before is forgotten). `beside`: it
- * may run along with the one before it (tern_gpu_dispatch). */
-bool tern_vulkan__hazard(tern_vulkan_hazards *h, const tern_vulkan_access *step, uint32_t n, bool beside);
-
 enum { TERN_VULKAN_UPLOAD_SLOTS = 3, TERN_VULKAN_UPLOAD_BYTES = 16 << 20 };
 
 /* One of the staging buffers that uploads go through in turn: while the device copies from one, the next is filled. */
@@ -67,10 +50,14 @@ typedef struct tern_vulkan_slot {
     tern_vulkan_hazards hazards;
 } tern_vulkan_slot;
 
+/* Storage bindings of a kernel: those that lowering fills, and the counters of a waiting one. */
+enum { TERN_VULKAN_MAX_BINDINGS = TERN_GPU_MAX_BINDINGS + 1 };
+
 /* What a SPIR-V module says. */
 typedef struct tern_vulkan_module {
     uint32_t local_size_x; /* of its workgroups */
     uint32_t writes;       /* bit i: storage binding i may be written */
+    uint32_t coherent;     /* bit i: storage binding i is coherent */
 } tern_vulkan_module;
 
 tern_status tern_vulkan__module_of(tern_vulkan_module *module, const uint32_t *words, size_t n, tern_error *err);
@@ -83,6 +70,7 @@ typedef struct tern_vulkan {
     tern_gpu_caps caps;
     tern_gpu_choices choices; /* that caps have */
     bool unified, profile, validation;
+    bool waits;           /* kernels that wait are used: the device has passed the trial */
     pthread_mutex_t lock; /* sessions take turns */
     VkDevice device;
     VkQueue queue;
@@ -99,8 +87,8 @@ typedef struct tern_vulkan {
     VkFence download_fence;
     tern_buffer *download_staging;
     /* pipeline.c */
-    VkDescriptorSetLayout set_layouts[TERN_GPU_MAX_BINDINGS + 1]; /* by the number of storage bindings */
-    VkPipelineLayout layouts[TERN_GPU_MAX_BINDINGS + 1];
+    VkDescriptorSetLayout set_layouts[TERN_VULKAN_MAX_BINDINGS + 1]; /* by the number of storage bindings */
+    VkPipelineLayout layouts[TERN_VULKAN_MAX_BINDINGS + 1];
     VkPipeline pipelines[TERN_GPU_PIPELINE_COUNT];
     tern_vulkan_module modules[TERN_GPU_PIPELINE_COUNT]; /* of the pipelines that are made */
     VkPipelineCache cache;
@@ -217,10 +205,26 @@ tern_status tern_vulkan__weight_read(tern_backend *b, const tern_buffer *buffer,
                                      tern_weight *out, tern_error *err);
 
 /* environment.c */
-/* Adds TERN_VULKAN_VALIDATION and TERN_VULKAN_STAGED. */
+/* Adds TERN_VULKAN_VALIDATION, TERN_VULKAN_STAGED and TERN_VULKAN_WAITS. */
 void tern_vulkan__environment(tern_vulkan_options *options);
 /* The user's folder for caches, in storage of tern_alloc; NULL: there is none. */
 char *tern_vulkan__cache_folder(void);
+
+/* order.c */
+/* Puts kernels that wait in the place of those that have such twins, before pipelines are made. */
+void tern_vulkan__take_waiting(const tern_vulkan *vk, tern_gpu_program *program);
+/* Decides prepared->places, when the pipelines are made and all but the counters is bound; makes the counters and binds
+ * them. */
+tern_status tern_vulkan__put_in_order(tern_vulkan *vk, tern_prepared *prepared, tern_error *err);
+/* After a run: whether nobody has waited in vain. Errors: INTERNAL. */
+tern_status tern_vulkan__check_waits(tern_vulkan *vk, const tern_prepared *prepared, tern_error *err);
+
+/* waits.c */
+/* Decides vk->waits: as asked for, or by default, where the device passes the trial. Errors: UNSUPPORTED (asked for,
+ * and it does not), and what running gives. */
+tern_status tern_vulkan__waits_open(tern_vulkan *vk, tern_vulkan_waits asked, tern_error *err);
+/* Runs a chain of dispatches that wait. Errors: UNSUPPORTED with what the device got wrong. */
+tern_status tern_vulkan__try_waits(tern_vulkan *vk, tern_error *err);
 
 /* prepare.c, record.c */
 void tern_vulkan__barrier(tern_vulkan *vk, VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags written,
@@ -233,8 +237,11 @@ typedef struct tern_vulkan_bound {
 struct tern_prepared {
     const tern_graph *graph;
     tern_gpu_program program;
-    tern_vulkan_bound (*bound)[TERN_GPU_MAX_BINDINGS]; /* [program.n]: where each dispatch's bindings are */
+    tern_vulkan_bound (*bound)[TERN_VULKAN_MAX_BINDINGS]; /* [program.n]: where each dispatch's bindings are */
+    tern_vulkan_place *places;                            /* [program.n] */
     tern_buffer *scratch, *nothing;
+    tern_buffer *waits, *waits_at_start; /* the slots, then the word that says that somebody waited in vain; what
+                                          * the slots are at a step's start. NULL: no dispatch waits */
     VkDescriptorPool descriptor_pool;
     VkDescriptorSet *sets;       /* [program.n] */
     VkCommandBuffer step, after; /* one step; what makes its results readable */

@@ -6,6 +6,13 @@
 #include "backend/vulkan/device.h"
 #include "base/alloc.h"
 
+/* What may be said of a variable: nothing, "0", or anything else. */
+static tern_vulkan_waits asked(const char *name)
+{
+    const char *value = getenv(name);
+    return !value || !*value ? TERN_VULKAN_WAITS_DEFAULT : *value == '0' ? TERN_VULKAN_WAITS_OFF : TERN_VULKAN_WAITS_ON;
+}
+
 static bool is_set(const char *name)
 {
     const char *value = getenv(name);
@@ -16,6 +23,7 @@ void tern_vulkan__environment(tern_vulkan_options *options)
 {
     options->validation |= is_set("TERN_VULKAN_VALIDATION");
     options->staged |= is_set("TERN_VULKAN_STAGED");
+    if (options->waits == TERN_VULKAN_WAITS_DEFAULT) options->waits = asked("TERN_VULKAN_WAITS");
 }
 
 char *tern_vulkan__cache_folder(void)

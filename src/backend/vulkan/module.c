@@ -1,4 +1,5 @@
-/* What a SPIR-V module says of itself: its workgroups, and which of its storage bindings it never writes. */
+/* What a SPIR-V module says of itself: its workgroups, which of its storage bindings it never writes, and which are
+ * coherent. */
 #include <string.h>
 
 #include "backend/vulkan/device.h"
@@ -10,6 +11,7 @@ enum {
     OP_EXECUTION_MODE = 16,
     OP_DECORATE = 71,
     LOCAL_SIZE = 17,
+    COHERENT = 23,
     NON_WRITABLE = 24,
     BINDING = 33
 };
@@ -25,27 +27,33 @@ static bool is(const uint32_t *word, uint32_t op, uint32_t at_least)
     return (word[0] & 0xffff) == op && word[0] >> 16 >= at_least;
 }
 
-/* Which ids are decorated NonWritable, one byte for each. */
-static void find_read_only(const uint32_t *words, size_t n, uint8_t *ids)
+/* How ids are decorated, one byte for each. */
+enum { IS_COHERENT = 1, IS_READ_ONLY = 2 };
+
+static void find_decorated(const uint32_t *words, size_t n, uint8_t *ids)
 {
-    for (size_t at = 0; next(words, n, &at);)
-        if (is(words + at, OP_DECORATE, 3) && words[at + 2] == NON_WRITABLE && words[at + 1] < words[BOUND])
-            ids[words[at + 1]] = 1;
+    for (size_t at = 0; next(words, n, &at);) {
+        if (!is(words + at, OP_DECORATE, 3) || words[at + 1] >= words[BOUND]) continue;
+        if (words[at + 2] == NON_WRITABLE) ids[words[at + 1]] |= IS_READ_ONLY;
+        if (words[at + 2] == COHERENT) ids[words[at + 1]] |= IS_COHERENT;
+    }
 }
 
 tern_status tern_vulkan__module_of(tern_vulkan_module *module, const uint32_t *words, size_t n, tern_error *err)
 {
     *module = (tern_vulkan_module){0};
-    uint8_t *read_only = tern_calloc(words[BOUND], 1);
-    if (!read_only) return tern_fail_alloc(err, words[BOUND]);
-    find_read_only(words, n, read_only);
+    uint8_t *decorated = tern_calloc(words[BOUND], 1);
+    if (!decorated) return tern_fail_alloc(err, words[BOUND]);
+    find_decorated(words, n, decorated);
     for (size_t at = 0; next(words, n, &at);) {
         const uint32_t *i = words + at;
         if (is(i, OP_EXECUTION_MODE, 4) && i[2] == LOCAL_SIZE) module->local_size_x = i[3];
-        if (is(i, OP_DECORATE, 4) && i[2] == BINDING && i[3] > 0 && i[3] <= TERN_GPU_MAX_BINDINGS &&
-            i[1] < words[BOUND] && !read_only[i[1]])
-            module->writes |= 1u << (i[3] - 1);
+        if (!is(i, OP_DECORATE, 4) || i[2] != BINDING || i[3] == 0 || i[3] > TERN_VULKAN_MAX_BINDINGS ||
+            i[1] >= words[BOUND])
+            continue;
+        if (!(decorated[i[1]] & IS_READ_ONLY)) module->writes |= 1u << (i[3] - 1);
+        if (decorated[i[1]] & IS_COHERENT) module->coherent |= 1u << (i[3] - 1);
     }
-    tern_free(read_only);
+    tern_free(decorated);
     return TERN_OK;
 }

@@ -8,7 +8,7 @@
 static tern_status make_layouts(tern_vulkan *vk, uint32_t n_storage, tern_error *err)
 {
     if (vk->layouts[n_storage]) return TERN_OK;
-    VkDescriptorSetLayoutBinding bindings[TERN_GPU_MAX_BINDINGS];
+    VkDescriptorSetLayoutBinding bindings[TERN_VULKAN_MAX_BINDINGS];
     for (uint32_t i = 0; i < n_storage; i++)
         bindings[i] = (VkDescriptorSetLayoutBinding){.binding = 1 + i,
                                                      .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
@@ -67,7 +67,7 @@ static VkResult make(tern_vulkan *vk, tern_gpu_pipeline which, bool *hit)
                                                       .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                                                       .module = module,
                                                       .pName = "main"}};
-    if (info->needs && vk->physical.subgroup_control) {
+    if ((info->needs & (TERN_GPU_NEEDS_SUBGROUPS | TERN_GPU_NEEDS_COOPERATIVE)) && vk->physical.subgroup_control) {
         pipeline.stage.pNext = &size;
         if (vk->modules[which].local_size_x % vk->caps.subgroup_min == 0)
             pipeline.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
@@ -137,7 +137,7 @@ void tern_vulkan__pipelines_close(tern_vulkan *vk)
 {
     for (int i = 0; i < TERN_GPU_PIPELINE_COUNT; i++)
         if (vk->pipelines[i]) vk->fn.DestroyPipeline(vk->device, vk->pipelines[i], NULL);
-    for (int i = 0; i <= TERN_GPU_MAX_BINDINGS; i++) {
+    for (int i = 0; i <= TERN_VULKAN_MAX_BINDINGS; i++) {
         if (vk->layouts[i]) vk->fn.DestroyPipelineLayout(vk->device, vk->layouts[i], NULL);
         if (vk->set_layouts[i]) vk->fn.DestroyDescriptorSetLayout(vk->device, vk->set_layouts[i], NULL);
     }

@@ -81,7 +81,7 @@ static tern_status make_buffers(tern_vulkan *vk, tern_prepared *p, tern_error *e
 static tern_status make_pool(tern_vulkan *vk, tern_prepared *p, tern_error *err)
 {
     uint32_t n = (uint32_t)p->program.n, n_storage = 0;
-    for (uint32_t k = 0; k < n; k++) n_storage += p->program.dispatches[k].n_bindings;
+    for (uint32_t k = 0; k < n; k++) n_storage += tern_gpu_pipelines[p->program.dispatches[k].pipeline].n_bindings;
     VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, n_storage};
     VkDescriptorPoolCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, .maxSets = n, .poolSizeCount = 1, .pPoolSizes = &size};
@@ -92,16 +92,16 @@ static tern_status make_pool(tern_vulkan *vk, tern_prepared *p, tern_error *err)
 
 static tern_status make_set(tern_vulkan *vk, tern_prepared *p, size_t k, tern_error *err)
 {
-    const tern_gpu_dispatch *d = &p->program.dispatches[k];
+    const uint32_t n = tern_gpu_pipelines[p->program.dispatches[k].pipeline].n_bindings;
     VkDescriptorSetAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
                                         .descriptorPool = p->descriptor_pool,
                                         .descriptorSetCount = 1,
-                                        .pSetLayouts = &vk->set_layouts[d->n_bindings]};
+                                        .pSetLayouts = &vk->set_layouts[n]};
     TERN_TRY(tern_vulkan__check(vk, vk->fn.AllocateDescriptorSets(vk->device, &info, &p->sets[k]),
                                 "vkAllocateDescriptorSets", err));
-    VkDescriptorBufferInfo buffers[TERN_GPU_MAX_BINDINGS];
-    VkWriteDescriptorSet writes[TERN_GPU_MAX_BINDINGS];
-    for (uint32_t i = 0; i < d->n_bindings; i++) {
+    VkDescriptorBufferInfo buffers[TERN_VULKAN_MAX_BINDINGS];
+    VkWriteDescriptorSet writes[TERN_VULKAN_MAX_BINDINGS];
+    for (uint32_t i = 0; i < n; i++) {
         buffers[i] =
             (VkDescriptorBufferInfo){p->bound[k][i].buffer->handle, p->bound[k][i].offset, p->bound[k][i].bytes};
         writes[i] = (VkWriteDescriptorSet){.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
@@ -111,13 +111,12 @@ static tern_status make_set(tern_vulkan *vk, tern_prepared *p, size_t k, tern_er
                                            .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
                                            .pBufferInfo = &buffers[i]};
     }
-    vk->fn.UpdateDescriptorSets(vk->device, d->n_bindings, writes, 0, NULL);
+    vk->fn.UpdateDescriptorSets(vk->device, n, writes, 0, NULL);
     return TERN_OK;
 }
 
 static tern_status make_sets(tern_vulkan *vk, tern_prepared *p, tern_error *err)
 {
-    TERN_TRY(tern_vulkan__pipelines(vk, &p->program, err));
     TERN_TRY(make_pool(vk, p, err));
     p->sets = tern_calloc(p->program.n, sizeof *p->sets);
     if (!p->sets) return tern_fail_alloc(err, p->program.n * sizeof *p->sets);
@@ -129,8 +128,9 @@ static tern_status make_sets(tern_vulkan *vk, tern_prepared *p, tern_error *err)
 static tern_status make_mirrors(tern_vulkan *vk, tern_prepared *p, const tern_binding *bindings, tern_error *err)
 {
     const tern_graph *g = p->graph;
-    p->mirrored = tern_calloc(g->n_values, sizeof *p->mirrored);
-    if (!p->mirrored) return tern_fail_alloc(err, g->n_values * sizeof *p->mirrored);
+    p->mirrored = tern_calloc(g->n_values + 1, sizeof *p->mirrored);
+    if (!p->mirrored) return tern_fail_alloc(err, (g->n_values + 1) * sizeof *p->mirrored);
+    if (p->waits && p->waits->mirror) p->mirrored[p->n_mirrored++] = p->waits;
     for (uint32_t i = 0; i < g->n_values; i++) {
         if (g->values[i].kind != TERN_VALUE_OUTPUT || !bindings[i].buffer) continue;
         if (g->tokens != TERN_NO_VALUE && i != g->tokens) continue;
@@ -145,6 +145,9 @@ static tern_status make_ready(tern_vulkan *vk, tern_prepared *p, const tern_bind
     if (p->program.n == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "vulkan: a graph with nothing to run");
     TERN_TRY(make_buffers(vk, p, err));
     TERN_TRY(resolve(vk, p, bindings, err));
+    tern_vulkan__take_waiting(vk, &p->program);
+    TERN_TRY(tern_vulkan__pipelines(vk, &p->program, err));
+    TERN_TRY(tern_vulkan__put_in_order(vk, p, err));
     TERN_TRY(make_sets(vk, p, err));
     TERN_TRY(make_mirrors(vk, p, bindings, err));
     if (vk->profile) TERN_TRY(tern_vulkan__profile_open(vk, p, err));
@@ -188,8 +191,11 @@ void tern_vulkan__prepared_free(tern_vulkan *vk, tern_prepared *p)
     if (p->descriptor_pool) vk->fn.DestroyDescriptorPool(vk->device, p->descriptor_pool, NULL);
     tern_vulkan__buffer_free(vk, p->scratch);
     tern_vulkan__buffer_free(vk, p->nothing);
+    tern_vulkan__buffer_free(vk, p->waits);
+    tern_vulkan__buffer_free(vk, p->waits_at_start);
     tern_gpu_program_deinit(&p->program);
     tern_free(p->bound);
+    tern_free(p->places);
     tern_free(p->sets);
     tern_free(p->mirrored);
     tern_free(p->ticks);

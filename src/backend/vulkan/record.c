@@ -13,30 +13,15 @@ static const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT
                                   transfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
 static const VkAccessFlags shader_read_write = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
 
-static bool needs_barrier(const tern_vulkan *vk, const tern_prepared *p, size_t k, tern_vulkan_hazards *hazards)
-{
-    const tern_gpu_dispatch *d = &p->program.dispatches[k];
-    tern_vulkan_access accesses[TERN_GPU_MAX_BINDINGS];
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < d->n_bindings; i++) {
-        if (d->bindings[i].value == TERN_GPU_NOTHING) continue;
-        const tern_vulkan_bound *at = &p->bound[k][i];
-        bool written = vk->modules[d->pipeline].writes >> i & 1; /* what the kernel can do, whatever it is asked for */
-        accesses[n++] = (tern_vulkan_access){at->buffer, at->offset, at->bytes, written};
-    }
-    return tern_vulkan__hazard(hazards, accesses, n, d->beside);
-}
-
 static void record_dispatch(tern_vulkan *vk, tern_prepared *p, size_t k, tern_gpu_pipeline *bound)
 {
     const tern_gpu_dispatch *d = &p->program.dispatches[k];
     if (*bound != d->pipeline)
         vk->fn.CmdBindPipeline(p->step, VK_PIPELINE_BIND_POINT_COMPUTE, vk->pipelines[d->pipeline]);
     *bound = d->pipeline;
-    vk->fn.CmdBindDescriptorSets(p->step, VK_PIPELINE_BIND_POINT_COMPUTE, vk->layouts[d->n_bindings], 0, 1, &p->sets[k],
-                                 0, NULL);
-    vk->fn.CmdPushConstants(p->step, vk->layouts[d->n_bindings], VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof d->uniform,
-                            d->uniform);
+    VkPipelineLayout layout = vk->layouts[tern_gpu_pipelines[d->pipeline].n_bindings];
+    vk->fn.CmdBindDescriptorSets(p->step, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1, &p->sets[k], 0, NULL);
+    vk->fn.CmdPushConstants(p->step, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof d->uniform, d->uniform);
     vk->fn.CmdDispatch(p->step, d->groups[0], d->groups[1], d->groups[2]);
     if (p->queries)
         vk->fn.CmdWriteTimestamp(p->step, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, p->queries, (uint32_t)k + 1);
@@ -46,8 +31,12 @@ static void record_dispatch(tern_vulkan *vk, tern_prepared *p, size_t k, tern_gp
 static void record_start(tern_vulkan *vk, tern_prepared *p)
 {
     tern_vulkan__barrier(vk, p->step, compute | transfer, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
-                         compute, shader_read_write);
+                         compute | transfer, shader_read_write | VK_ACCESS_TRANSFER_WRITE_BIT);
     p->n_barriers = 1;
+    if (p->waits) { /* the first dispatch that waits has a barrier before it */
+        VkBufferCopy copy = {.size = p->waits_at_start->bytes};
+        vk->fn.CmdCopyBuffer(p->step, p->waits_at_start->handle, p->waits->handle, 1, &copy);
+    }
     if (!p->queries) return;
     vk->fn.CmdResetQueryPool(p->step, p->queries, 0, (uint32_t)p->program.n + 1);
     vk->fn.CmdWriteTimestamp(p->step, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, p->queries, 0);
@@ -58,11 +47,11 @@ static tern_status record_step(tern_vulkan *vk, tern_prepared *p, tern_error *er
     TERN_TRY(tern_vulkan__commands_create(vk, &p->step, err));
     TERN_TRY(tern_vulkan__begin(vk, p->step, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, err));
     record_start(vk, p);
-    tern_vulkan_hazards hazards = {0};
     tern_gpu_pipeline bound = TERN_GPU_PIPELINE_COUNT;
     for (size_t k = 0; k < p->program.n; k++) {
-        if (needs_barrier(vk, p, k, &hazards)) {
-            tern_vulkan__barrier(vk, p->step, compute, VK_ACCESS_SHADER_WRITE_BIT, compute, shader_read_write);
+        if (p->places[k].barrier) {
+            tern_vulkan__barrier(vk, p->step, compute | transfer,
+                                 VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, compute, shader_read_write);
             p->n_barriers++;
             p->n_layer_barriers += p->graph->ops[p->program.dispatches[k].op].layer != UINT32_MAX;
         }

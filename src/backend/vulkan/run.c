@@ -28,6 +28,7 @@ tern_status tern_vulkan__idle(tern_vulkan *vk, tern_error *err)
     vk->running = NULL;
     TERN_TRY(tern_vulkan__fence_wait(vk, vk->run_fence, patience(p, vk->running_steps), err));
     for (uint32_t i = 0; i < p->n_mirrored; i++) p->mirrored[i]->mirror_fresh = true;
+    TERN_TRY(tern_vulkan__check_waits(vk, p, err));
     return p->queries ? tern_vulkan__profile_take(vk, p, err) : TERN_OK;
 }
 

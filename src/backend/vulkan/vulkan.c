@@ -207,6 +207,12 @@ tern_status tern_vulkan_choose(tern_backend *b, const tern_kernel_choice *choice
     return unlock(vk, tern_gpu_choices_take(&vk->choices, choices, n, key, err), err);
 }
 
+tern_status tern_vulkan_try_waits(tern_backend *b, tern_error *err)
+{
+    tern_vulkan *vk = lock(b);
+    return unlock(vk, tern_vulkan__try_waits(vk, err), err);
+}
+
 bool tern_vulkan_alternative(const tern_backend *b, const char *kernel, size_t i,
                              char out[static TERN_KERNEL_NAME_BYTES])
 {
@@ -240,7 +246,8 @@ static tern_status open_parts(tern_vulkan *vk, const tern_vulkan_options *option
     tern_free(folder);
     TERN_TRY(status);
     vk->submission = tern_calloc(vk->base.info.max_steps + 1, sizeof *vk->submission);
-    return vk->submission ? TERN_OK : tern_fail_alloc(err, (vk->base.info.max_steps + 1) * sizeof *vk->submission);
+    if (!vk->submission) return tern_fail_alloc(err, (vk->base.info.max_steps + 1) * sizeof *vk->submission);
+    return tern_vulkan__waits_open(vk, options->waits, err);
 }
 
 tern_status tern_vulkan_open(tern_backend **backend, const tern_vulkan_options *options, tern_error *err)

@@ -8,6 +8,13 @@
 
 struct tern_gpu_caps;
 
+/* Whether the dispatches of a token wait for each other on counters, without barriers (decision 0061). */
+typedef enum tern_vulkan_waits {
+    TERN_VULKAN_WAITS_DEFAULT, /* see waits.c */
+    TERN_VULKAN_WAITS_ON,      /* opening fails where the device does not pass the trial */
+    TERN_VULKAN_WAITS_OFF
+} tern_vulkan_waits;
+
 /* Zero-initialised: the device that should be fastest. */
 typedef struct tern_vulkan_options {
     const char *device; /* its index in the list, or a part of its name */
@@ -21,6 +28,7 @@ typedef struct tern_vulkan_options {
     bool staged;           /* never map the device's memory, as if it were not the host's; for tests */
     bool trusting;         /* do not try kernels before they are used */
     bool unfused;          /* ask for no fusions in graphs of one token */
+    tern_vulkan_waits waits;
     const struct tern_gpu_caps *limits; /* use no more than this of the device, for tests; NULL: all */
 } tern_vulkan_options;
 
@@ -36,6 +44,10 @@ tern_status tern_vulkan_choose(tern_backend *backend, const tern_kernel_choice *
 /* The i-th kernel that computes what `kernel` does on this device, itself included, into out; false behind the last. */
 bool tern_vulkan_alternative(const tern_backend *backend, const char *kernel, size_t i,
                              char out[static TERN_KERNEL_NAME_BYTES]);
+
+/* Whether workgroups of an open device may wait for those of the dispatch before: runs the trial. On failure err says
+ * what it got wrong. */
+tern_status tern_vulkan_try_waits(tern_backend *backend, tern_error *err);
 
 /* What `tern devices` shows. */
 typedef struct tern_vulkan_device {

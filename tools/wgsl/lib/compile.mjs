@@ -3,9 +3,10 @@ import {NagaError, parseWgsl, validate, writeSpirv} from 'naga-wasm';
 
 import {withoutInt8} from './bytes.mjs';
 import {
-    forbidContraction, hintUnroll, markCoherent, markNonPrivate, markReadOnly, removeLoopBounds, removeWorkgroupZeroing,
+    forbidContraction, hintUnroll, markCoherent, markNonPrivate, markReadOnly, narrowFences, removeLoopBounds,
+    removeWorkgroupZeroing,
 } from './passes.mjs';
-import {nativeOnly, needsSubgroups} from './pipelines.mjs';
+import {needsCooperative, needsSubgroups, needsWaits} from './pipelines.mjs';
 import {poisonWorkgroupMemory} from './poison.mjs';
 import {prune} from './prune.mjs';
 import {
@@ -43,7 +44,7 @@ const isSubgroups = (capability) => capability >= 61 && capability <= 66;
 
 function checkCapabilities(row, module, fail) {
     for (const [op, capability] of module.instructions) {
-        if (op !== Op.Capability || nativeOnly(row)) continue;
+        if (op !== Op.Capability || needsCooperative(row)) continue;
         if (!(capability in CAPABILITIES)) fail(`needs SPIR-V capability ${capability}, which not every device has`);
         if (isSubgroups(capability) && !needsSubgroups(row)) {
             fail('does not say that it needs subgroups; the kernel does');
@@ -75,12 +76,14 @@ export function compile(row, kernel, {poison = false, check = true} = {}) {
     if (poison) poisonWorkgroupMemory(module);
     else removeWorkgroupZeroing(module);
     hintUnroll(module, UNROLL_MARK);
-    markCoherent(module, bindingsOf(kernel.text).filter((b) => b.coherent).map((b) => b.binding));
+    narrowFences(module);
+    const isCoherent = ({coherent}) => coherent === 'always' || (coherent === 'waits' && needsWaits(row));
+    markCoherent(module, bindingsOf(kernel.text).filter(isCoherent).map((b) => b.binding));
     // Before anything goes: WebGPU counts workgroup memory that is named, reached or not.
     if (check) checkRow(row, kernel, module);
     prune(module);
     if (isExact(kernel)) forbidContraction(module);
     markReadOnly(module); // afterwards: what is never reached writes nothing
-    if (nativeOnly(row)) markNonPrivate(module);
+    if (needsCooperative(row)) markNonPrivate(module);
     return encode(module);
 }

@@ -5,7 +5,7 @@ import path from 'node:path';
 import {fileURLToPath} from 'node:url';
 
 import {Linker} from './link.mjs';
-import {needsSubgroups, parseTable} from './pipelines.mjs';
+import {needsSubgroups, needsWaits, parseTable} from './pipelines.mjs';
 import {KernelError} from './specialise.mjs';
 
 export const GPU = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../../../src/backend/gpu');
@@ -38,15 +38,23 @@ export function readTable(folder = GPU) {
     return rows;
 }
 
-// All kernels, linked: a Map from names to {file, plain, subgroups}, the kernel without and with subgroups, sorted by
-// name. A kernel is a file with an entry point; its name is one kernel, whatever the folder.
+// A kernel without and with subgroups.
+const linked = async (linker, file, waits) => ({
+    plain: await linker.link(file, false, waits),
+    subgroups: await linker.link(file, true, waits),
+});
+
+// All kernels, linked: a Map from names to {file, plain, subgroups, waiting: {plain, subgroups}}, the kernel without
+// and with subgroups, and where it waits (which few do), sorted by name. A kernel is a file with an entry point; its
+// name is one kernel, whatever the folder.
 export async function readKernels(folder = GPU) {
     const sources = Object.fromEntries(filesBelow(folder, /\.w[eg]sl$/).map((file) => [file, read(folder, file)]));
     const linker = new Linker(sources), kernels = new Map();
     for (const file of Object.keys(sources).filter((f) => /^@compute\b/m.test(sources[f]))) {
         const name = path.parse(file).name;
         if (kernels.has(name)) throw new Error(`${file}: ${kernels.get(name).file} has that name`);
-        kernels.set(name, {file, plain: await linker.link(file, false), subgroups: await linker.link(file, true)});
+        const waiting = sources[file].includes('@if(waits)') ? await linked(linker, file, true) : undefined;
+        kernels.set(name, {file, ...(await linked(linker, file, false)), waiting});
     }
     return new Map([...kernels].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
@@ -55,5 +63,7 @@ export async function readKernels(folder = GPU) {
 export function kernelFor(row, kernels) {
     const kernel = kernels.get(row.file), place = {file: row.file, line: 1};
     if (!kernel) throw new KernelError(place, row.name, `no kernel has this name; ${row.where} names it`);
-    return needsSubgroups(row) ? kernel.subgroups : kernel.plain;
+    const texts = needsWaits(row) ? kernel.waiting : kernel;
+    if (!texts) throw new KernelError(place, row.name, `the kernel has no @if(waits); ${row.where} says that it waits`);
+    return needsSubgroups(row) ? texts.subgroups : texts.plain;
 }

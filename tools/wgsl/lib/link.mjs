@@ -61,11 +61,12 @@ export class Linker {
         return file ? {file: this.pathOf(file), line: Number(line)} : {file: path, line: 1};
     }
 
-    // The kernel at `path` with the condition `subgroups` true or false. Files that end in .wgsl are taken as they are.
-    async link(path, subgroups) {
+    // The kernel at `path` with the conditions `subgroups` and `waits` true or false. Files that end in .wgsl are taken
+    // as they are.
+    async link(path, subgroups, waits = false) {
         if (path.endsWith('.wgsl')) return plainKernel(path, this.sources[path]);
         const rootModuleName = normalizeModuleName(`./${path}`), resolver = new Modules(this.resolver, rootModuleName);
-        const options = {resolver, rootModuleName, conditions: {subgroups}, mangler: mangle};
+        const options = {resolver, rootModuleName, conditions: {subgroups, waits}, mangler: mangle};
         try {
             const map = await withLoggerAsync(() => {}, async () => linkRegistry(options));
             return {

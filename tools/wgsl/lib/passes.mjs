@@ -129,6 +129,32 @@ export function markCoherent(module, bindings) {
     return ids.length;
 }
 
+// WGSL has no fence that one invocation executes for all of its workgroup. A textureBarrier, of which kernels have no
+// other use, stands for one, and the storageBarrier of the same function for the barrier that passes on to the
+// workgroup what the fence has made visible:
+//
+//   OpControlBarrier %workgroup %workgroup %image        OpMemoryBarrier %device %storage
+//   ...                                                  ...
+//   OpControlBarrier %workgroup %device %storage         OpControlBarrier %workgroup %workgroup %storage
+const IMAGE_MEMORY = 0x800, UNIFORM_MEMORY = 0x40;
+
+export function narrowFences(module) {
+    const globals = globalsOf(module), {instructions} = module;
+    const orders = (i, memory) => i[0] === Op.ControlBarrier && (globals.get(i[3])[3] & memory) !== 0;
+    let fences = 0;
+    for (let at = 0, start = 0; at < instructions.length; at++) {
+        if (instructions[at][0] === Op.Function) start = at;
+        if (!orders(instructions[at], IMAGE_MEMORY)) continue;
+        const end = instructions.findIndex((i, n) => n > at && i[0] === Op.FunctionEnd);
+        const [storage, ...more] = instructions.slice(start, end).filter((i) => orders(i, UNIFORM_MEMORY));
+        if (!storage || more.length > 0) throw new Error('SPIR-V: a textureBarrier without one storageBarrier');
+        instructions[at] = [Op.MemoryBarrier, storage[2], storage[3]];
+        storage[2] = storage[1];
+        fences++;
+    }
+    return fences;
+}
+
 // No two operations on floats become one with a single rounding: for kernels that compute the same bits everywhere.
 const ARITHMETIC = [Op.FNegate, Op.FAdd, Op.FSub, Op.FMul, Op.FDiv, Op.VectorTimesScalar];
 
@@ -179,19 +205,21 @@ export function markNonPrivate(module) {
 
 // Marks storage bindings that the module never writes NonWritable. In WGSL they are read_write, because WebGPU allows a
 // buffer one usage in a dispatch; two bindings never overlap if one of them is written, so drivers may take their loads
-// for loads of constants.
+// for loads of constants. Coherent ones are left alone: others write them meanwhile.
 // Instructions that write no memory, although their words may equal an id; all others are taken for writes.
 const READS = [
     Op.Load, Op.ArrayLength, Op.AtomicLoad, Op.Label, Op.Function, Op.Variable, Op.LoopMerge, Op.Switch, Op.ExtInst,
     Op.CompositeExtract, Op.CompositeInsert, Op.VectorShuffle, Op.SDot, Op.UDot, Op.CooperativeMatrixLoad,
 ];
 
+const KNOWN = [Decoration.NonWritable, Decoration.Coherent];
+
 export function markReadOnly(module) {
     const globals = globalsOf(module), root = new Map(), written = new Set(), decorated = new Set();
     for (const [id, i] of globals) if (i[0] === Op.Variable && i[3] === StorageClass.StorageBuffer) root.set(id, id);
     const start = module.instructions.findIndex((i) => i[0] === Op.Function);
     for (const i of module.instructions.slice(0, start)) {
-        if (i[0] === Op.Decorate && i[2] === Decoration.NonWritable) decorated.add(i[1]);
+        if (i[0] === Op.Decorate && KNOWN.includes(i[2])) decorated.add(i[1]);
     }
     for (const i of module.instructions.slice(start)) {
         const derives = i[0] === Op.AccessChain || i[0] === Op.InBoundsAccessChain || i[0] === Op.CopyObject;

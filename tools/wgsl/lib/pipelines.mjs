@@ -12,7 +12,7 @@ const TOKEN = new RegExp([
     /\s+|\/\/[^\n]*|\/\*[\s\S]*?\*\//, /"((?:[^"\\\n]|\\.)*)"/, /([A-Za-z_]\w*)/, /(0[xX][0-9a-fA-F]+|\d+)/,
     /([(),|*+])/, /(#[^\n]*)/,
 ].map((r) => r.source).join('|'), 'y');
-const WORDS = {TERN_GPU_NEEDS_SUBGROUPS: 1, TERN_GPU_NEEDS_COOPERATIVE: 2};
+const WORDS = {TERN_GPU_NEEDS_SUBGROUPS: 1, TERN_GPU_NEEDS_COOPERATIVE: 2, TERN_GPU_NEEDS_WAITS: 4};
 
 function tokenize(text, file) {
     const tokens = [];
@@ -120,5 +120,9 @@ export function parseTable(text, file, include) {
 }
 
 export const needsSubgroups = (row) => (row.needs & 1) !== 0;
-// Written in naga's dialect, which WebGPU does not know: for Vulkan alone.
-export const nativeOnly = (row) => (row.needs & WORDS.TERN_GPU_NEEDS_COOPERATIVE) !== 0;
+// Written in naga's dialect, which WebGPU does not know.
+export const needsCooperative = (row) => (row.needs & WORDS.TERN_GPU_NEEDS_COOPERATIVE) !== 0;
+// Its workgroups wait for those of other dispatches, which no browser promises to be right.
+export const needsWaits = (row) => (row.needs & WORDS.TERN_GPU_NEEDS_WAITS) !== 0;
+// For Vulkan alone.
+export const nativeOnly = (row) => needsCooperative(row) || needsWaits(row);

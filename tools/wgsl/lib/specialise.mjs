@@ -1,6 +1,8 @@
 // What becomes of a kernel for one row of the pipeline table. A kernel is {text, source, place}: its WGSL; the file
 // that it was linked from; and where a line of the text comes from, {file, line}. All functions keep the number of
 // lines, so that messages of compilers name the right one.
+import {nativeOnly} from './pipelines.mjs';
+
 const OVERRIDE = /^(\s*)override\s+(\w+)\s*(?::\s*(\w+))?\s*(?:=\s*([^;]+?))?\s*;(.*)$/;
 
 export class KernelError extends Error {
@@ -95,9 +97,11 @@ export function withImmediates(source) {
 
 const withoutComments = (source) => source.replace(/\/\/[^\n]*|\/\*[\s\S]*?\*\//g, (c) => c.replace(/[^\n]/g, ' '));
 
+const COHERENT = {coherent: 'always', 'coherent where it waits': 'waits'};
 const BINDING = /((?:@\w+\s*\([^)]*\)\s*)+)var\s*<\s*(uniform|storage)\s*(?:,\s*(read|read_write)\s*)?>\s*(\w+)/g;
 
-// The bindings in the text: [{group, binding, space: 'uniform' | 'r' | 'w', name, line, coherent}], by number.
+// The bindings in the text: [{group, binding, space: 'uniform' | 'r' | 'w', name, line, coherent}], by number;
+// coherent: 'always' or, where it waits for other dispatches, 'waits'.
 export function bindingsOf(source) {
     const text = withoutComments(source), lines = source.split('\n'), bindings = [];
     for (const match of text.matchAll(BINDING)) {
@@ -108,7 +112,7 @@ export function bindingsOf(source) {
             binding: Number(/@binding\s*\(\s*(\d+)/.exec(attributes)?.[1]),
             name,
             line,
-            coherent: /\/\/ coherent\s*$/.test(lines[line - 1]),
+            coherent: COHERENT[/\/\/ (coherent(?: where it waits)?)\s*$/.exec(lines[line - 1])?.[1]],
             space: space === 'uniform' ? 'uniform' : access === 'read_write' ? 'w' : 'r',
         });
     }
@@ -130,5 +134,6 @@ export function checkSignature(row, kernel) {
     if (found !== row.signature) {
         fail(row, kernel, 0, `${row.where} has signature "${row.signature}"; the kernel's bindings say "${found}"`);
     }
-    if (found.length > 8) fail(row, kernel, 0, `${found.length} storage bindings: at most 8 expected`);
+    const most = nativeOnly(row) ? 9 : 8;
+    if (found.length > most) fail(row, kernel, 0, `${found.length} storage bindings: at most ${most} expected`);
 }

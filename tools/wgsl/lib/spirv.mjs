@@ -8,10 +8,10 @@ export const Op = {
     Store: 62, AccessChain: 65, InBoundsAccessChain: 66, ArrayLength: 68, Decorate: 71, MemberDecorate: 72,
     VectorShuffle: 79, CompositeConstruct: 80, CompositeExtract: 81, CompositeInsert: 82, CopyObject: 83,
     FNegate: 127, FAdd: 129, ISub: 130, FSub: 131, FMul: 133, FDiv: 136, VectorTimesScalar: 142,
-    All: 155, Select: 169, IEqual: 170, ControlBarrier: 224, AtomicLoad: 227, Phi: 245, LoopMerge: 246,
-    SelectionMerge: 247, Label: 248, Branch: 249, BranchConditional: 250, Switch: 251, Kill: 252, Return: 253,
-    ReturnValue: 254, Unreachable: 255, SDot: 4450, UDot: 4451, TypeCooperativeMatrix: 4456,
-    CooperativeMatrixLoad: 4457, CooperativeMatrixStore: 4458,
+    All: 155, Select: 169, IEqual: 170, ControlBarrier: 224, MemoryBarrier: 225, AtomicLoad: 227, Phi: 245,
+    LoopMerge: 246, SelectionMerge: 247, Label: 248, Branch: 249, BranchConditional: 250, Switch: 251,
+    Kill: 252, Return: 253, ReturnValue: 254, Unreachable: 255, SDot: 4450, UDot: 4451,
+    TypeCooperativeMatrix: 4456, CooperativeMatrixLoad: 4457, CooperativeMatrixStore: 4458,
 };
 export const StorageClass = {Workgroup: 4, Private: 6, Function: 7, StorageBuffer: 12};
 export const Decoration = {Coherent: 23, NonWritable: 24, Binding: 33, NoContraction: 42};

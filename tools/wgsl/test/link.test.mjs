@@ -24,6 +24,7 @@ fn main(@builtin(local_invocation_index) local: u32) {
     for (var i = 0u; i < 4u; i++) { // unroll
         held[i] = s;
     }
+    @if(waits) storageBarrier();
 }
 `;
 const sources = {
@@ -44,8 +45,11 @@ test('imports are in the text, what is not used is not, and names that meet are 
 });
 
 test('a condition chooses', async () => {
-    const {text} = await linker.link('rows/a.wesl', true);
+    const {text} = await linker.link('rows/a.wesl', true), waiting = await linker.link('rows/a.wesl', false, true);
     assert.match(text, /s = subgroupAdd\(s\);/);
+    assert.doesNotMatch(text, /storageBarrier/);
+    assert.match(waiting.text, /storageBarrier\(\);/);
+    assert.doesNotMatch(waiting.text, /subgroupAdd/);
 });
 
 test('comments that the build looks for are where it looks', async () => {

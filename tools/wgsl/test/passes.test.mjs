@@ -5,7 +5,7 @@ import {test} from 'node:test';
 import {parseWgsl, validate, writeSpirv} from 'naga-wasm';
 
 import {
-    forbidContraction, hintUnroll, markCoherent, markReadOnly, removeLoopBounds, removeWorkgroupZeroing,
+    forbidContraction, hintUnroll, markCoherent, markReadOnly, narrowFences, removeLoopBounds, removeWorkgroupZeroing,
 } from '../lib/passes.mjs';
 import {isExact, UNROLL_MARK, withUnrollMarks} from '../lib/specialise.mjs';
 import {poisonWorkgroupMemory} from '../lib/poison.mjs';
@@ -155,6 +155,30 @@ test('bindings marked coherent are so', () => {
         coherent.map((i) => i[1]),
         bindings.map((i) => i[1]),
     );
+});
+
+test('what is coherent is not taken for read only', () => {
+    const module = spirv('o[local] = a[local];');
+    assert.equal(markCoherent(module, [1]), 1);
+    assert.equal(markReadOnly(module), 0);
+    assert.equal(markReadOnly(spirv('o[local] = a[local];')), 1);
+});
+
+test('a textureBarrier becomes a fence, and the storageBarrier beside it the workgroup\'s', () => {
+    const wait = 'fn wait(local: u32) { if (local == 0u) { textureBarrier(); } storageBarrier(); }';
+    const module = spirv('o[local] = 1u; storageBarrier(); wait(local);', wait), globals = globalsOf(module);
+    const WORKGROUP = 2, DEVICE = 1, RELEASE_AND_ACQUIRE_STORAGE = 0x48;
+    const barriers = () => module.instructions
+        .filter(([op]) => op === Op.ControlBarrier || op === Op.MemoryBarrier)
+        .map(([op, ...ids]) => [op, ...ids.map((id) => globals.get(id)[3])]);
+    assert.equal(narrowFences(module), 1);
+    assert.deepEqual(barriers(), [
+        [Op.MemoryBarrier, DEVICE, RELEASE_AND_ACQUIRE_STORAGE],
+        [Op.ControlBarrier, WORKGROUP, WORKGROUP, RELEASE_AND_ACQUIRE_STORAGE],
+        [Op.ControlBarrier, WORKGROUP, DEVICE, RELEASE_AND_ACQUIRE_STORAGE], // of another function
+    ]);
+    assert.equal(narrowFences(module), 0);
+    assert.throws(() => narrowFences(spirv('textureBarrier();')), /without one storageBarrier/);
 });
 
 test('what a constant makes unreachable goes, with all that only it used', () => {

@@ -85,7 +85,7 @@ override A: u32 = 1; // words
 override B: bool = false;
 override C: i32 = -3;
   override F: f32;
-@group(0) @binding(1) var<storage, read_write> out: array<u32>;
+@group(0) @binding(1) var<storage, read_write> out: array<u32>; // coherent where it waits
 // @group(0) @binding(9) var<storage, read> commented: array<u32>;
 @binding(0) @group(0) var<uniform> p: P;
 @group(0) @binding(2)
@@ -128,9 +128,9 @@ test('bindings in any order of attributes, not those in comments', () => {
     assert.deepEqual(
         bindingsOf(text).map((b) => [b.binding, b.space, b.name, b.line, b.coherent]),
         [
-            [0, 'uniform', 'p', 8, false],
-            [1, 'w', 'out', 6, false],
-            [2, 'r', 'weights', 10, true],
+            [0, 'uniform', 'p', 8, undefined],
+            [1, 'w', 'out', 6, 'waits'],
+            [2, 'r', 'weights', 10, 'always'],
         ],
     );
 });

@@ -82,6 +82,7 @@ typedef enum tern_gpu_kernel {
     TERN_GPU_KERNEL_VARLEN_ATTENTION_DKV,
     TERN_GPU_KERNEL_VARLEN_ATTENTION_DQ,
     TERN_GPU_KERNEL_VARLEN_ATTENTION_DSINKS,
+    TERN_GPU_KERNEL_WAITS,
     TERN_GPU_KERNEL_WIDEN,
 } tern_gpu_kernel;
 
@@ -2585,6 +2586,32 @@ typedef tern_gpu_add_parts_overrides tern_gpu_varlen_attention_dsinks_overrides;
 static inline const tern_gpu_varlen_attention_dsinks_overrides *tern_gpu_varlen_attention_dsinks_overrides_of(tern_gpu_pipeline pipeline)
 {
     assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* measure/waits.wesl */
+typedef struct tern_gpu_waits_uniform {
+    uint32_t n;
+} tern_gpu_waits_uniform;
+static_assert(sizeof(tern_gpu_waits_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "measure/waits.wesl: struct P");
+static inline void tern_gpu_waits_set(tern_gpu_dispatch *d, const tern_gpu_waits_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_WAITS, uniform, sizeof *uniform);
+}
+enum {
+    TERN_GPU_WAITS_BINDING_BEFORE,
+    TERN_GPU_WAITS_BINDING_AFTER,
+};
+enum {
+    TERN_GPU_WAITS_CONST_STRIDE = 7919,
+};
+typedef struct tern_gpu_waits_overrides {
+    uint32_t words;
+    uint32_t workgroup;
+} tern_gpu_waits_overrides;
+static inline const tern_gpu_waits_overrides *tern_gpu_waits_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_WAITS);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 

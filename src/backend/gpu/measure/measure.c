@@ -56,3 +56,16 @@ tern_status tern_gpu_add_fmas(tern_gpu_program *p, const tern_op *op, uint32_t n
     *operations += operations_of(d, FMAS_OF_ROUND);
     return TERN_OK;
 }
+
+tern_status tern_gpu_add_waits(tern_gpu_program *p, const tern_op *op, uint32_t n, uint32_t n_rounds, tern_error *err)
+{
+    static const tern_gpu_pipeline sizes[] = {TERN_GPU_WAITS_LARGE, TERN_GPU_WAITS_SMALL};
+    for (uint32_t i = 0; i < n_rounds; i++) {
+        tern_gpu_dispatch *d = tern_gpu__add(p, op, sizes[i % 2], n, 1, 1, err);
+        if (!d) return p->out_of_memory ? TERN_OUT_OF_MEMORY : TERN_UNSUPPORTED;
+        tern_gpu_waits_set(d, &(tern_gpu_waits_uniform){.n = n});
+        tern_gpu__bind_value(p, d, i % 2, false);
+        tern_gpu__bind_value(p, d, 1 - i % 2, true);
+    }
+    return TERN_OK;
+}

@@ -25,7 +25,7 @@ static const char *const gpu_kinds[TEST_GPU_N_KINDS] = {TEST_GPU, TEST_GPU " wit
 
 #if TERN_VULKAN
 /* TERN_TEST_SIMULATE=N: the simulated GPU, with subgroups of N, in place of one that is there; with
- * TERN_TEST_COOPERATIVE=1 it has cooperative matrices (N is 32). */
+ * TERN_TEST_COOPERATIVE=1 it has cooperative matrices (N is 32), with TERN_TEST_WAITS=1 kernels that wait. */
 static tern_status open_simulated(tern_backend **backend, test_gpu_kind kind, tern_error *err)
 {
     const bool least = kind == TEST_GPU_LEAST;
@@ -36,6 +36,7 @@ static tern_status open_simulated(tern_backend **backend, test_gpu_kind kind, te
                           .binding_alignment = 256,
                           .device_fences = true};
     caps.f16 = caps.cooperative = kind == TEST_GPU_WHOLE && getenv("TERN_TEST_COOPERATIVE");
+    caps.waits = kind == TEST_GPU_WHOLE && getenv("TERN_TEST_WAITS");
     if (kind == TEST_GPU_WHOLE) caps.subgroup_min = caps.subgroup_max = (uint32_t)atoi(getenv("TERN_TEST_SIMULATE"));
     return test_simulated_open(backend, &caps, err);
 }
@@ -70,7 +71,10 @@ static tern_status open_with(tern_backend **backend, const tern_gpu_caps *limits
     const bool validation = getenv("TERN_TEST_VALIDATION") != NULL;
     (void)limits;
 #if TERN_VULKAN
-    const tern_vulkan_options vulkan = {.n_threads = 1, .device = device, .validation = validation, .limits = limits};
+    tern_gpu_caps most = limits ? *limits : (tern_gpu_caps){0};
+    most.waits = true; /* TERN_VULKAN_WAITS=1 is for all devices of a test */
+    const tern_vulkan_options vulkan = {
+        .n_threads = 1, .device = device, .validation = validation, .limits = limits ? &most : NULL};
     if (strcmp(name, "vulkan") == 0) return tern_vulkan_open(backend, &vulkan, err);
 #endif
 #if TERN_WEBGPU

@@ -186,29 +186,51 @@ static tern_status open_module(tern_gpu_pipeline pipeline, tern_error *err)
                              : tern_fail(err, TERN_INTERNAL, "%s: %s", tern_gpu_pipelines[pipeline].name, error);
 }
 
+/* The counters of a dispatch that waits for nobody: gpu/shared/waits.wesl. */
+enum { WAITS_WORDS = 192, NEXT = 64, VERDICT = WAITS_WORDS - 1 };
+
+static tern_status check_raised(const uint32_t waits[WAITS_WORDS], const char *name, tern_error *err)
+{
+    if (waits[0] == 0 && waits[NEXT] == 0 && waits[VERDICT] == 0) return TERN_OK;
+    return tern_fail(err, TERN_INTERNAL, "%s: %u workgroups have not raised the counter, or it has waited in vain (%u)",
+                     name, waits[NEXT], waits[VERDICT]);
+}
+
+/* Where devices may wait, the twin that does (tern_gpu_waiting). */
+static tern_gpu_pipeline pipeline_of(const simulated *s, const tern_gpu_dispatch *d)
+{
+    const tern_gpu_pipeline twin = tern_gpu_waiting(d->pipeline);
+    return s->caps.waits && twin < TERN_GPU_PIPELINE_COUNT ? twin : d->pipeline;
+}
+
 static tern_status run_dispatch(simulated *s, const tern_prepared *p, const tern_gpu_dispatch *d, tern_error *err)
 {
-    const tern_gpu_pipeline_info *info = &tern_gpu_pipelines[d->pipeline];
+    const tern_gpu_pipeline pipeline = pipeline_of(s, d);
+    const tern_gpu_pipeline_info *info = &tern_gpu_pipelines[pipeline];
+    uint32_t waits[WAITS_WORDS] = {[NEXT] = d->groups[0] * d->groups[1] * d->groups[2]};
+    spirv_memory counters = {.words = waits, .bytes = sizeof waits};
     uint32_t uniform[TERN_GPU_UNIFORM_WORDS];
     memcpy(uniform, d->uniform, sizeof uniform);
     spirv_memory block = {.words = uniform, .bytes = sizeof uniform};
-    if (!tern_gpu_pipeline_fits(d->pipeline, &s->caps))
+    if (!tern_gpu_pipeline_fits(pipeline, &s->caps))
         return tern_fail(err, TERN_INTERNAL, "%s does not fit the device", info->name);
-    TERN_TRY(open_module(d->pipeline, err));
-    spirv_dispatch dispatch = {.module = modules[d->pipeline],
+    TERN_TRY(open_module(pipeline, err));
+    spirv_dispatch dispatch = {.module = modules[pipeline],
                                .subgroup_size = s->caps.subgroup_min,
                                .fences = s->caps.device_fences,
                                .groups = {d->groups[0], d->groups[1], d->groups[2]},
                                .bindings = {{.memory = &block, .bytes = block.bytes}}};
     for (uint32_t i = 0; i < d->n_bindings; i++) dispatch.bindings[1 + i] = locate(p, &d->bindings[i], i);
+    if (pipeline != d->pipeline)
+        dispatch.bindings[1 + d->n_bindings] = (spirv_binding){&counters, 0, sizeof waits, true};
     TERN_TRY(check(&dispatch, info, s->caps.max_binding, err));
     spirv_figures figures = {0};
     const char *what = spirv_run(&dispatch, s->backwards = !s->backwards, &figures);
-    test_use *use = &test_simulated_use[d->pipeline];
+    test_use *use = &test_simulated_use[pipeline];
     const uint64_t barriers = figures.barriers > use->barriers ? figures.barriers : use->barriers;
     *use = (test_use){use->runs + 1, use->done + figures.done, use->possible + figures.possible, barriers};
-    return what ? tern_fail(err, TERN_INTERNAL, "%s, subgroups of %u: %s", info->name, s->caps.subgroup_min, what)
-                : TERN_OK;
+    if (what) return tern_fail(err, TERN_INTERNAL, "%s, subgroups of %u: %s", info->name, s->caps.subgroup_min, what);
+    return pipeline == d->pipeline ? TERN_OK : check_raised(waits, info->name, err);
 }
 
 static tern_status run(tern_backend *b, tern_prepared *p, uint32_t n_steps, tern_error *err)

@@ -36,7 +36,7 @@ typedef struct spirv_binding {
     bool written; /* otherwise only read */
 } spirv_binding;
 
-enum { SPIRV_MAX_BINDINGS = 9 };
+enum { SPIRV_MAX_BINDINGS = 10 };
 
 typedef struct spirv_dispatch {
     const spirv_module *module;

@@ -149,6 +149,16 @@ void spirv_access_chain(spirv_machine *machine, spirv_invocation *v, const uint3
     out[1] = (uint32_t)offset;
 }
 
+/* type, result, pointer at a struct, member: of a binding that is nothing but one array without a length. */
+void spirv_array_length(spirv_machine *machine, spirv_invocation *v, const uint32_t *i)
+{
+    const spirv_id *ids = machine->m->ids;
+    const uint32_t *base = spirv_value(machine, v, i[3]);
+    const spirv_type *block = ids[ids[i[3]].type->component].type, *array = ids[block->members[i[4]]].type;
+    const spirv_binding *b = &machine->d->bindings[base[0] - SPIRV_FIRST_BINDING];
+    *spirv_value(machine, v, i[2]) = (uint32_t)((b->bytes - block->offsets[i[4]]) / array->stride);
+}
+
 static uint32_t changed(uint32_t op, uint32_t old, uint32_t value)
 {
     const int32_t a = (int32_t)old, b = (int32_t)value;

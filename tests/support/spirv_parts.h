@@ -97,6 +97,7 @@ void spirv_store(spirv_machine *machine, spirv_invocation *v, const spirv_type *
                  const uint32_t *value);
 void spirv_access_chain(spirv_machine *machine, spirv_invocation *v, const uint32_t *i, uint32_t n);
 void spirv_atomic(spirv_machine *machine, spirv_invocation *v, const uint32_t *i);
+void spirv_array_length(spirv_machine *machine, spirv_invocation *v, const uint32_t *i);
 
 /* An instruction that computes a value of others; false when it is not known. */
 bool spirv_compute(spirv_machine *machine, spirv_invocation *v, const uint32_t *i, uint32_t n);

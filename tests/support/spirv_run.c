@@ -77,6 +77,7 @@ static bool step(spirv_machine *machine, spirv_invocation *v, const uint32_t *i,
     case OP_CALL: call(machine, v, i, n); return true;
     case OP_LABEL:
     case OP_LOOP_MERGE:
+    case OP_MEMORY_BARRIER:
     case OP_SELECTION_MERGE: break;
     case OP_VARIABLE: begin_variable(machine, v, i, n); break;
     case OP_LOAD:
@@ -88,6 +89,7 @@ static bool step(spirv_machine *machine, spirv_invocation *v, const uint32_t *i,
                     spirv_value(machine, v, i[2]));
         break;
     case OP_ACCESS_CHAIN: spirv_access_chain(machine, v, i, n); break;
+    case OP_ARRAY_LENGTH: spirv_array_length(machine, v, i); break;
     case OP_EXT_INST:
         if (!spirv_extended(machine, v, i)) return false;
         break;

@@ -72,4 +72,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_it_refuses),
 };
 
-TEST_GROUP(linear_ternary_norm, "gpu web", tests, .teardown = linear_ternary_close_devices);
+TEST_GROUP(linear_ternary_norm, "gpu web waits", tests, .teardown = linear_ternary_close_devices);

@@ -68,7 +68,7 @@ static const example examples[] = {
 };
 /* clang-format on */
 
-static void check(tern_rng *rng, const example *e, bool f32, uint64_t max_binding)
+static void check(tern_rng *rng, const example *e, bool f32, uint64_t max_binding, bool waits)
 {
     tern_error err = {0};
     tern_backend *backend;
@@ -80,6 +80,7 @@ static void check(tern_rng *rng, const example *e, bool f32, uint64_t max_bindin
                           .max_groups = 65535,
                           .max_binding = max_binding,
                           .binding_alignment = 256,
+                          .waits = waits,
                           .device_fences = e->fences};
     test_attention_shape shape = e->shape;
     shape.f32 = f32;
@@ -88,7 +89,7 @@ static void check(tern_rng *rng, const example *e, bool f32, uint64_t max_bindin
     test_attention_check(rng, &shape, backend);
     if (shape.max_tokens == 1) test_attention_check_fused(rng, &shape, backend);
     backend->close(backend);
-    snprintf(f16_name, sizeof f16_name, "ATTENTION_%s", e->pipeline);
+    snprintf(f16_name, sizeof f16_name, "ATTENTION_%s%s", e->pipeline, waits ? "_WAITS" : "");
     for (size_t i = 0; i < TERN_GPU_PIPELINE_COUNT; i++)
         if (!f32 && strcmp(tern_gpu_pipelines[i].name, f16_name) == 0) {
             if (test_simulated_use[i].runs == 0) fail_msg("%s has not run", f16_name);
@@ -104,7 +105,7 @@ static void test_f16(void **state)
     (void)state;
     tern_rng rng;
     test_seed(&rng);
-    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) check(&rng, &examples[i], false, WHOLE);
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) check(&rng, &examples[i], false, WHOLE, false);
 }
 
 static void test_f32(void **state)
@@ -113,7 +114,27 @@ static void test_f32(void **state)
     tern_rng rng;
     test_seed(&rng);
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i += test_quick() ? 7 : 3)
-        check(&rng, &examples[i], true, WHOLE);
+        check(&rng, &examples[i], true, WHOLE, false);
+}
+
+/* Twins that wait for the dispatch before: every workgroup raises its counter, those that have nothing to do as well.
+ */
+static void test_waiting(void **state)
+{
+    (void)state;
+    static const example waiting[] = {
+        {32, 49152, 1024, true, "S16_128_F16", SHAPE(2, 1, 128, 512, 1, 1, 300)},
+        {32, 49152, 1024, true, "S16_128_F16", SHAPE(2, 1, 128, 512, 1, 1, 3)},
+        {128, 49152, 1024, true, "S8_64_F16", SHAPE(1, 1, 40, 1024, 1, 1, 600)},
+        {8, 32768, 1024, true, "S8_128_F16", PARAMETERS(3, 1, 128, 256, 1, 1, 150, 2, 1)},
+        {4, 32768, 1024, true, "S4_128_F16", SHAPE(1, 1, 128, 256, 1, 1, 150)},
+    };
+    tern_rng rng;
+    test_seed(&rng);
+    for (size_t i = 0; i < sizeof waiting / sizeof *waiting; i++) {
+        check(&rng, &waiting[i], false, WHOLE, true);
+        check(&rng, &waiting[i], true, WHOLE, true);
+    }
 }
 
 /* Caches larger than a binding. */
@@ -139,12 +160,12 @@ static void test_slices(void **state)
         const test_attention_shape *s = &sliced[i].shape;
         /* as much as the table of a fused op takes */
         const uint64_t binding = (uint64_t)s->n_ctx * s->head_dim * 4;
-        check(&rng, &sliced[i], false, binding);
-        if (!test_quick()) check(&rng, &sliced[i], true, binding);
+        check(&rng, &sliced[i], false, binding, false);
+        if (!test_quick()) check(&rng, &sliced[i], true, binding, false);
     }
 }
 
 static const struct CMUnitTest tests[] = {cmocka_unit_test(test_f16), cmocka_unit_test(test_f32),
-                                          cmocka_unit_test(test_slices)};
+                                          cmocka_unit_test(test_waiting), cmocka_unit_test(test_slices)};
 
 TEST_GROUP(attention, "slow", tests, .teardown = test_backends_close);

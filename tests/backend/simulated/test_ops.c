@@ -30,6 +30,9 @@ static const device devices[] = {
     {"subgroups of 64", CAPS(64, 65536, 1024)},
     {"subgroups of 128", CAPS(128, 32768, 1024)},
     {"subgroups of 32, cooperative matrices", CAPS(32, 49152, 1024)},
+    {"subgroups of 4, waiting", CAPS(4, 16384, 256)},
+    {"subgroups of 8, waiting", CAPS(8, 32768, 1024)},
+    {"subgroups of 32, waiting", CAPS(32, 49152, 1024)},
     {"a browser", CAPS(0, 16384, 256)},
     {"a browser, subgroups of 32", CAPS(32, 32768, 256)},
 };
@@ -44,6 +47,7 @@ static tern_backend *backend(size_t i)
     tern_error err = {0};
     tern_gpu_caps caps = devices[i].caps;
     caps.device_fences = strstr(devices[i].name, "browser") == NULL;
+    caps.waits = strstr(devices[i].name, "waiting") != NULL;
     caps.cooperative = caps.f16 = strstr(devices[i].name, "cooperative") != NULL;
     if (!backends[i]) assert_ok(test_simulated_open(&backends[i], &caps, &err), err);
     print_message("%s\n", devices[i].name);

@@ -193,11 +193,46 @@ static void barriers_only_for_hazards(void **state)
     assert_int_equal(h.n, 2);
 }
 
+/* A waiting dispatch that reads one range and writes another, both coherent or neither. */
+static bool waiting(tern_vulkan_hazards *h, const void *read, const void *written, bool coherent)
+{
+    const tern_vulkan_access accesses[] = {{read, 0, 100, false, coherent}, {written, 0, 100, true, coherent}};
+    return tern_vulkan__hazard_waiting(h, accesses, 2);
+}
+
+static void waits_instead_of_barriers(void **state)
+{
+    (void)state;
+    static const char a, b, c, d;
+    tern_vulkan_hazards h = {0};
+    assert_false(step(&h, &d, 0, &b, 0));
+    assert_false(waiting(&h, &a, &c, true)); /* nothing that the plain one writes */
+    assert_false(waiting(&h, &c, &a, true)); /* writes what waiting ones have read, and reads what one has written */
+    assert_false(waiting(&h, &a, &c, true));
+    assert_true(h.in_chain);
+    assert_true(waiting(&h, &b, &c, true)); /* for the plain one nobody waits */
+    assert_true(h.in_chain);
+    assert_false(waiting(&h, &c, &b, true));
+    assert_true(step(&h, &a, 0, &a, 500)); /* a plain one waits for nobody, whatever it touches */
+    assert_false(h.in_chain);
+    h = (tern_vulkan_hazards){0};
+    assert_false(waiting(&h, &a, &b, false));
+    assert_true(waiting(&h, &b, &c, true));  /* written where it may not be seen */
+    assert_true(waiting(&h, &c, &b, false)); /* read where it may not be seen */
+    assert_false(waiting(&h, &a, &c, true));
+    h = (tern_vulkan_hazards){0};
+    for (uint64_t i = 0; i < 2 * TERN_VULKAN_MAX_ACCESSES; i++) assert_false(waiting(&h, &a, &b, true));
+    assert_int_equal(h.n_chain, 1);
+    for (uint64_t i = 1; i < TERN_VULKAN_MAX_ACCESSES; i++)
+        assert_int_equal(waiting(&h, &a, (const void *)(uintptr_t)i, true), i + 1 > TERN_VULKAN_MAX_ACCESSES - 1);
+}
+
 static const struct CMUnitTest tests[] = {cmocka_unit_test(devices_by_rank_index_and_name),
                                           cmocka_unit_test(wrong_choices_say_what_there_is),
                                           cmocka_unit_test(capabilities),
                                           cmocka_unit_test(limits_only_lower),
                                           cmocka_unit_test(barriers_only_for_hazards),
+                                          cmocka_unit_test(waits_instead_of_barriers),
                                           cmocka_unit_test(memory_types)};
 
 TEST_GROUP(choice, "", tests, .setup = make_machines);

@@ -8,7 +8,7 @@ set -eu
 build='gcc libc6-dev make cmake ninja-build pkg-config libpcre2-dev libjansson-dev libedit-dev libmd-dev
     libvulkan-dev libmicrohttpd-dev libcurl4-openssl-dev libopenmpi-dev
     g++ libtorrent-rasterbar-dev'
-test='libcmocka-dev mesa-vulkan-drivers python3 openmpi-bin'
+test='libcmocka-dev mesa-vulkan-drivers python3 openmpi-bin iproute2'
 web='cmake ninja-build emscripten nodejs npm'
 ci='dpkg-dev debootstrap
     clang clang-format clang-tidy libclang-rt-14-dev llvm gcc-aarch64-linux-gnu libc6-dev-arm64-cross

@@ -16,8 +16,7 @@ const tern_flag tern_flags_lora[] = {
     {0},
 };
 
-/* The path of what a name of the cache means, hf:... or torrent:..., in place of the name. */
-static tern_status find_name(char **path, tern_error *err)
+tern_status tern_app_find_lora(char **path, tern_error *err)
 {
     tern_app_path found;
     if (strncmp(*path, "magnet:", 7) == 0) return tern_app_hub_check_there(*path, err);
@@ -25,7 +24,7 @@ static tern_status find_name(char **path, tern_error *err)
     TERN_TRY(tern_app_hub_find(*path, &found, err));
     free(*path);
     *path = strdup(found.text);
-    return *path ? TERN_OK : tern_fail(err, TERN_OUT_OF_MEMORY, "--lora: out of memory");
+    return *path ? TERN_OK : tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
 }
 
 /* The colon that a scale may stand behind: that of a name's scheme is none. */
@@ -55,7 +54,7 @@ tern_status tern_app_parse_lora(const char *text, char **path, float *scale, ter
     *scale = has_scale ? value : 1;
     *path = strndup(text, has_scale ? (size_t)(colon - text) : strlen(text));
     if (!*path) return tern_fail(err, TERN_OUT_OF_MEMORY, "--lora: out of memory");
-    const tern_status status = find_name(path, err);
+    const tern_status status = tern_app_find_lora(path, err);
     if (status == TERN_OK) return TERN_OK;
     free(*path);
     *path = NULL;

@@ -14,6 +14,9 @@ typedef struct tern_app_loras {
     uint32_t n;
 } tern_app_loras;
 
+/* The path of what a name of the cache means, hf:... or torrent:..., in place of the name; others stay. *path is the
+ * caller's to free; NULL afterwards: OUT_OF_MEMORY. Errors: NOT_FOUND (a name that is not there). */
+tern_status tern_app_find_lora(char **path, tern_error *err);
 /* A path, and behind its last colon a number, if there is one: the scale, else 1. A name of the cache (hf:...,
  * torrent:...) becomes its path there. *path is the caller's to free. Errors: INVALID_ARGUMENT (a scale that is not
  * finite), NOT_FOUND (a name that is not there), OUT_OF_MEMORY. */

@@ -7,6 +7,7 @@
 
 #include "apps/app.h"
 #include "apps/chat_talk.h"
+#include "apps/lora.h"
 #include "base/show.h"
 
 #define FIELD(name)    offsetof(tern_options, name)
@@ -56,7 +57,8 @@ const tern_flag tern_flags_train_lora[] = {
      "but experts when not given",
      .more = true},
     {"lora-start", 0, TERN_FLAG_TEXT, "PATH", TRAINING(lora_start), 0, 0,
-     "Goes on from this adapter (PEFT folder or GGUF file); its rank counts", .more = true},
+     "Goes on from this adapter (PEFT folder, GGUF file, package of one or its name in tern list); its rank counts",
+     .more = true},
     {"add-tokens", 0, TERN_FLAG_TEXTS, "TEXT", FIELD(add_tokens), 0, 0,
      "A special token that the model gets, as a mark of the chat template: <|im_start|>; may be repeated"},
     {"freeze", 0, TERN_FLAG_TEXTS, "PATTERN", FIELD(freeze), 0, 0,
@@ -152,11 +154,23 @@ const tern_flag tern_flags_train_power[] = {
 void tern_train_words_deinit(tern_train_words *words)
 {
     tern_buf_deinit(&words->template);
+    free(words->lora_start);
 }
 
 void tern_train_defaults(tern_options *options)
 {
     options->training = tern_finetune_defaults();
+}
+
+/* A path, or the name of an adapter of the cache. */
+static tern_status read_lora_start(tern_train_words *words, tern_finetune_options *out, tern_error *err)
+{
+    if (!out->lora_start) return TERN_OK;
+    words->lora_start = strdup(out->lora_start);
+    if (!words->lora_start) return tern_fail(err, TERN_OUT_OF_MEMORY, "--lora-start: out of memory");
+    if (tern_app_find_lora(&words->lora_start, err) != TERN_OK) return tern_error_prefix(err, "--lora-start");
+    out->lora_start = words->lora_start;
+    return TERN_OK;
 }
 
 static tern_status read_betas(const char *text, tern_finetune_options *out, tern_error *err)
@@ -258,6 +272,7 @@ tern_status tern_train_read_flags(const tern_options *options, tern_train_words 
         return tern_fail(err, TERN_INVALID_ARGUMENT, "no output: NAME.gguf or a folder expected with -o");
     TERN_TRY(read_betas(options->betas, out, err));
     TERN_TRY(read_size(options->memory_limit, &out->memory_limit, err));
+    TERN_TRY(read_lora_start(words, out, err));
     TERN_TRY(read_targets(options->lora_targets, words, out, err));
     TERN_TRY(read_template(options->template, words, out, err));
     return read_device(options, out, err);

@@ -14,6 +14,7 @@ typedef struct tern_train_words {
     const char *targets[16];
     char target_text[256];
     tern_buf template;
+    char *lora_start;
 } tern_train_words;
 
 void tern_train_words_deinit(tern_train_words *words);

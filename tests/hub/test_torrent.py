@@ -314,6 +314,13 @@ class Torrents(unittest.TestCase):
         self.assertEqual(self.measure("--lora", "torrent:logbook@" + self.torrent["info_hash"][:8] + ":1"), expected)
         self.assertEqual(self.measure("--lora", "torrent:logbook:0.5"), self.measure("--lora", learned + ":0.5"))
         self.assertIn("package of a LoRA adapter (GGUF), sums right", self.tern("inspect", "torrent:logbook"))
+        trained = [os.path.join(self.folder, "on%d.gguf" % i) for i in range(2)]
+        for start, to in zip((learned, "torrent:logbook"), trained):
+            self.tern("finetune", "-m", MODEL, "--data", os.path.join(self.folder, "text.txt"), "--lora-start", start,
+                      "--steps", "1", "--seq", "64", "-o", to)
+        self.assertEqual(read(trained[0]), read(trained[1]))
+        self.tern("finetune", "-m", MODEL, "--data", learned, "--lora-start", "torrent:log", "-o", "x.gguf", code=1)
+        self.assertIn("--lora-start: torrent:log is not in", self.said)
         self.tern("run", "-m", "torrent:logbook", "x", code=1)
         self.assertIn("the package of an adapter (LoRA) found, that of a model expected", self.said)
         port = free_port("127.0.0.1")

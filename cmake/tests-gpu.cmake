@@ -1,12 +1,16 @@
 # Tests that open a GPU run on drivers that are software, so that they say the same on every machine: on Mesa's
 # lavapipe, and some once more, as NAME.swiftshader, on SwiftShader (which Chromium brings; slower, so with fewer cases
 # of each kind): the Vulkan backend itself and the text of whole models. The kernels' own tests run on it as WGSL, in a
-# WebAssembly build (cmake/tests-web.cmake). Without lavapipe tests take what the Vulkan loader finds, which may be
+# WebAssembly build (cmake/tests-web.cmake); groups with the label `kernels` natively too, instead of on lavapipe, which
+# compiles them for several times as long. Without lavapipe tests take what the Vulkan loader finds, which may be
 # nothing: then they are skipped with a message, under CI=true failed (as check_tools is). -DTERN_TEST_ICD=FILE runs
 # them on the driver of this file alone, with all cases of each kind; empty, on what the loader finds.
 if(NOT DEFINED TERN_TEST_ICD AND NOT CMAKE_CROSSCOMPILING)
   find_file(TERN_LAVAPIPE NAMES lvp_icd.${CMAKE_SYSTEM_PROCESSOR}.json lvp_icd.json
     PATHS /usr/share/vulkan/icd.d /usr/local/share/vulkan/icd.d NO_DEFAULT_PATH)
+endif()
+if(NOT CMAKE_CROSSCOMPILING AND NOT TERN_SANITIZE) # those run none of these groups
+  find_file(TERN_SWIFTSHADER NAMES vk_swiftshader_icd.json PATHS /usr/lib/chromium /opt/google/chrome NO_DEFAULT_PATH)
 endif()
 
 # The properties of a GPU test on one driver ("": whichever there is). Such a driver starts a thread for each core, but
@@ -24,7 +28,7 @@ function(tern_gpu_properties test labels icd)
       list(APPEND environment LD_PRELOAD=${library})
     endif()
   endif()
-  if(icd AND icd STREQUAL TERN_LAVAPIPE)
+  if(icd AND (icd STREQUAL TERN_LAVAPIPE OR icd STREQUAL TERN_SWIFTSHADER))
     list(APPEND environment TERN_TEST_QUICK=1) # a driver in software takes seconds to compile each kernel
   endif()
   if("swiftshader" IN_LIST labels)
@@ -50,7 +54,11 @@ function(tern_gpu_test_entries name program arguments labels)
     tern_gpu_properties(${name} "${labels}" "${TERN_TEST_ICD}")
     return()
   endif()
-  tern_gpu_properties(${name} "${labels}" "${TERN_LAVAPIPE}")
+  if("kernels" IN_LIST labels AND TERN_LAVAPIPE AND TERN_SWIFTSHADER)
+    tern_gpu_properties(${name} "${labels}" "${TERN_SWIFTSHADER}")
+  else()
+    tern_gpu_properties(${name} "${labels}" "${TERN_LAVAPIPE}")
+  endif()
   if("waits" IN_LIST second)
     add_test(NAME ${name}.waits COMMAND ${program} ${arguments})
     tern_gpu_properties(${name}.waits "${labels}" "${TERN_LAVAPIPE}")

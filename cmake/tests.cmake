@@ -6,6 +6,7 @@
 #   devices      the same without the CPU
 #   gpu          opens the GPU that the shaders of backend/gpu run on: on lavapipe (cmake/tests-gpu.cmake)
 #   swiftshader  once more on SwiftShader
+#   kernels      on SwiftShader instead of lavapipe, where there is one: kernels that lavapipe compiles for minutes
 #   waits        once more with TERN_VULKAN_WAITS=1
 #   long         minutes on such a driver: not in `make test`, but in `make test-gpu-long`
 #   simulated    once more on the simulated GPU (tests/support/spirv.h), which stops at races and accesses out of bounds

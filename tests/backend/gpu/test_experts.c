@@ -298,4 +298,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(many_tokens),         cmocka_unit_test(rows_by_expert),
 };
 
-TEST_GROUP(experts_gpu, "gpu web", tests, .teardown = close_all);
+TEST_GROUP(experts_gpu, "gpu kernels web", tests, .teardown = close_all);

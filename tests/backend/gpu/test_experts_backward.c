@@ -307,4 +307,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(refused),  cmocka_unit_test(rows_of_experts),
 };
 
-TEST_GROUP(experts_backward_gpu, "gpu web", tests, .teardown = close_all);
+TEST_GROUP(experts_backward_gpu, "gpu kernels web", tests, .teardown = close_all);

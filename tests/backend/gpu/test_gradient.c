@@ -151,4 +151,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(slices),       cmocka_unit_test(weight_gradients),    cmocka_unit_test(same_bits),
 };
 
-TEST_GROUP(gradient, "gpu slow web", tests, .teardown = gradient_close_all);
+TEST_GROUP(gradient, "gpu kernels slow web", tests, .teardown = gradient_close_all);

@@ -119,4 +119,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(cooperative_matrices),
 };
 
-TEST_GROUP(gradient_cooperative, "gpu slow web", tests, .teardown = gradient_close_all);
+TEST_GROUP(gradient_cooperative, "gpu kernels slow web", tests, .teardown = gradient_close_all);

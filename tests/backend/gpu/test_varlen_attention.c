@@ -184,4 +184,4 @@ static const struct CMUnitTest tests[] = {cmocka_unit_test(heads),      cmocka_u
                                           cmocka_unit_test(parameters), cmocka_unit_test(windows_read_no_more),
                                           cmocka_unit_test(refusals)};
 
-TEST_GROUP(varlen_attention, "gpu web", tests, .setup = seed, .teardown = test_backends_close);
+TEST_GROUP(varlen_attention, "gpu kernels web", tests, .setup = seed, .teardown = test_backends_close);

@@ -198,6 +198,9 @@ void tern_vulkan__cache_save(tern_vulkan *vk);
 /* selftest.c */
 /* Reads which kernels an earlier start has proven. */
 void tern_vulkan__proofs_open(tern_vulkan *vk, const char *folder);
+/* Whether the trial of waits was passed, then or now. */
+bool tern_vulkan__waits_proven(const tern_vulkan *vk);
+void tern_vulkan__prove_waits(tern_vulkan *vk);
 /* What graph/trial asks of this backend. */
 extern const tern_backend_trial tern_vulkan__trial;
 /* weight_read.c */

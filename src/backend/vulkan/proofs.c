@@ -22,6 +22,17 @@ static void save(tern_vulkan *vk)
         tern_vulkan__cache_write(&vk->physical, vk->proof_path, vk->proven, sizeof vk->proven, &ignored);
 }
 
+bool tern_vulkan__waits_proven(const tern_vulkan *vk)
+{
+    return vk->proven[TERN_GPU_WAITS_LARGE] == PROVEN;
+}
+
+void tern_vulkan__prove_waits(tern_vulkan *vk)
+{
+    vk->proven[TERN_GPU_WAITS_LARGE] = PROVEN;
+    save(vk);
+}
+
 static const char *doubt(tern_backend *b, const tern_prepared *prepared, size_t op)
 {
     tern_vulkan *vk = tern_vulkan__self(b);

@@ -5,9 +5,6 @@
 #include "backend/vulkan/vulkan.h"
 #include "base/alloc.h"
 
-/* Where nobody has said: on discrete GPUs that pass, or nowhere. */
-enum { WAITS_BY_DEFAULT = false };
-
 /* GROUPS: more than any device runs at once. */
 enum { ROUNDS = 12, GROUPS = 16384, GROUPS_ON_CPU = 128 };
 
@@ -90,17 +87,20 @@ tern_status tern_vulkan__try_waits(tern_vulkan *vk, tern_error *err)
     return status;
 }
 
+/* Where nobody has said: on discrete GPUs, once they have passed. */
 static bool is_usual(const tern_vulkan *vk)
 {
-    return WAITS_BY_DEFAULT && vk->caps.waits &&
-           vk->physical.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+    return vk->caps.waits && vk->physical.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
 }
 
 tern_status tern_vulkan__waits_open(tern_vulkan *vk, tern_vulkan_waits asked, tern_error *err)
 {
     if (asked == TERN_VULKAN_WAITS_OFF) return TERN_OK;
     if (asked == TERN_VULKAN_WAITS_DEFAULT && !is_usual(vk)) return TERN_OK;
+    vk->waits = asked == TERN_VULKAN_WAITS_DEFAULT && tern_vulkan__waits_proven(vk);
+    if (vk->waits) return TERN_OK; /* by an earlier start */
     tern_status status = tern_vulkan__try_waits(vk, err);
     vk->waits = status == TERN_OK;
+    if (vk->waits) tern_vulkan__prove_waits(vk);
     return status == TERN_UNSUPPORTED && asked == TERN_VULKAN_WAITS_DEFAULT ? TERN_OK : status; /* `tern devices` */
 }

@@ -6,15 +6,20 @@
 #include "base/file.h"
 #include "support/golden.h"
 
-enum { N_CASES = 64, N_CTX = 256 };
+enum { MOST_CASES = 64, QUICK_CASES = 24, N_CTX = 256 };
 
 /* The trained model, and requests with what each gives alone. */
 typedef struct batch_fixture {
     tern_engine *engine;
-    batch_case cases[N_CASES];
+    batch_case cases[MOST_CASES];
 } batch_fixture;
 
 static batch_fixture *here;
+
+static uint32_t n_cases(void)
+{
+    return test_quick() ? QUICK_CASES : MOST_CASES;
+}
 
 static int setup(void **state)
 {
@@ -23,8 +28,8 @@ static int setup(void **state)
     here->engine = open_trained(2);
     tern_session *session =
         open_session(here->engine, (tern_session_params){.n_ctx = N_CTX, .kv = {TERN_KV_F32, TERN_KV_F32}});
-    batch_fill(here->cases, N_CASES, 4000, 17);
-    batch_run_alone(session, here->cases, N_CASES);
+    batch_fill(here->cases, n_cases(), 4000, 17);
+    batch_run_alone(session, here->cases, n_cases());
     tern_session_close(session);
     return 0;
 }
@@ -50,8 +55,8 @@ static tern_batch_counters run(tern_batch_params params, uint32_t between, const
 {
     tern_batch *batch = batch_open(here->engine, params);
     tern_batch_counters counts;
-    batch_run_together(batch, here->cases, N_CASES, between);
-    batch_check(here->cases, N_CASES, what);
+    batch_run_together(batch, here->cases, n_cases(), between);
+    batch_check(here->cases, n_cases(), what);
     tern_batch_count(batch, &counts);
     assert_int_equal(counts.running + counts.waiting + counts.pages_used, 0);
     tern_batch_close(batch);
@@ -259,8 +264,8 @@ static void drafted(void **state)
     (void)state;
     tern_error err = {0};
     tern_engine *other;
-    uint32_t before[N_CASES];
-    for (uint32_t i = 0; i < N_CASES; i++) {
+    uint32_t before[MOST_CASES];
+    for (uint32_t i = 0; i < n_cases(); i++) {
         before[i] = here->cases[i].params.draft_tokens;
         here->cases[i].params.draft_tokens = 1 + i % 5;
     }
@@ -274,12 +279,12 @@ static void drafted(void **state)
     const tern_batch_counters own = run(params, 0, "guessed by the model itself");
     params.draft = other;
     const tern_batch_counters others = run(params, 1, "guessed by another");
-    assert_true(own.drafted_tokens > 20 && own.accepted_tokens * 10 > own.drafted_tokens * 8);
+    assert_true(own.drafted_tokens > n_cases() / 4 && own.accepted_tokens * 10 > own.drafted_tokens * 8);
     assert_true(own.accepted_tokens <= own.drafted_tokens);
     assert_true(others.accepted_tokens > 0 && others.accepted_tokens <= others.drafted_tokens);
     params.cache_bytes = bytes_of_pages(N_CTX / TERN_PAGE_SIZE);
     assert_true(run(params, 0, "guessed, in a pool for one").preemptions > 0);
-    for (uint32_t i = 0; i < N_CASES; i++) here->cases[i].params.draft_tokens = before[i];
+    for (uint32_t i = 0; i < n_cases(); i++) here->cases[i].params.draft_tokens = before[i];
     tern_engine_close(other);
     tern_batch *none;
     tern_engine *foreign = test_engine(test_fixture("bitnet"), NULL);
@@ -295,7 +300,7 @@ static void saved_pages(void **state)
     (void)state;
     const char *path = test_scratch("pages");
     for (uint32_t small = 0; small < 2; small++) {
-        const uint32_t cases = small ? N_CASES / 4 : N_CASES;
+        const uint32_t cases = small ? n_cases() / 4 : n_cases();
         const uint32_t n = save_after(path, cases, 6 * small);
         tern_batch_params params = with(small ? 8 : 64, 0, 0);
         if (small) params.cache_bytes = bytes_of_pages(N_CTX / TERN_PAGE_SIZE);
@@ -307,7 +312,7 @@ static void saved_pages(void **state)
         restore(batch, path, "before the first step");
         batch_run_together(batch, here->cases, cases, 0);
         batch_check(here->cases, cases, "restored");
-        for (uint32_t i = 0; i < N_CASES && !small; i++) { /* all pages of a prompt, but its last token's */
+        for (uint32_t i = 0; i < n_cases() && !small; i++) { /* all pages of a prompt, but its last token's */
             const tern_request_result *r = &here->cases[i].together[0].result;
             assert_in_range(r->n_cached, (r->n_prompt - 1) / TERN_PAGE_SIZE * TERN_PAGE_SIZE, r->n_prompt - 1);
         }
@@ -323,7 +328,7 @@ static void refused_pages(void **state)
     tern_error err = {0};
     tern_buf file = {0};
     const char *path = test_scratch("pages-bad");
-    save_after(path, N_CASES / 4, 0);
+    save_after(path, n_cases() / 4, 0);
     assert_ok(tern_file_read(&file, path, (size_t)1 << 28, &err), err);
     tern_batch *batch = batch_open(here->engine, with(8, 0, 0));
     static const struct {

@@ -10,7 +10,16 @@
 #include "support/op_case.h"
 
 enum { GPU_CASES = 15, GPU_TEXTS = 5, GPU_PROMPT = 40, GPU_TOKENS = 6 }; /* what an emulated GPU does in seconds */
-enum { N_CASES = 40, N_TEXTS = 12, N_CTX = 256, N_IDS = 250, N_SETS = 5, MAX_EMBD = 512 };
+enum {
+    N_CASES = 40,
+    QUICK_CASES = 20,
+    QUICK_TEXTS = 6,
+    N_TEXTS = 12,
+    N_CTX = 256,
+    N_IDS = 250,
+    N_SETS = 5,
+    MAX_EMBD = 512
+};
 
 /* A text and its vector. */
 typedef struct text_case {
@@ -97,8 +106,8 @@ static fixture *open_fixture(const char *model, bool gpu, uint32_t n_experts)
     const tern_engine_params invariant = {.batch_invariant = f->same_bits, .experts.per_layer = n_experts};
     f->engine = gpu ? test_gpu_engine(test_fixture(model), test_all_layers, &invariant)
                     : test_engine_with(test_fixture(model), &invariant);
-    f->n_cases = gpu ? GPU_CASES : N_CASES;
-    f->n_texts = gpu ? GPU_TEXTS : N_TEXTS;
+    f->n_cases = gpu ? GPU_CASES : test_quick() ? QUICK_CASES : N_CASES;
+    f->n_texts = gpu ? GPU_TEXTS : test_quick() ? QUICK_TEXTS : N_TEXTS;
     f->a = test_lora(f->engine, 4, 1, false);
     f->b =
         test_lora(f->engine, gpu && tern_engine_config(f->engine)->n_experts ? 8 : 9, 2, true); /* of experts: fours */

@@ -97,7 +97,8 @@ typedef struct tern_cuda_launch {
         tern_cuda_routed routed;
         tern_cuda_choice choice;
         tern_cuda_varlen varlen;
-        tern_cuda_update update;
+        tern_cuda_update update; /* until tern_cuda__join_updates */
+        tern_cuda_updates updates;
         tern_cuda_all_gather all_gather;
     } params;
 } tern_cuda_launch;
@@ -111,6 +112,12 @@ typedef struct tern_cuda_walking {
     unsigned long long *found; /* of SAMPLE */
 } tern_cuda_walking;
 
+/* What the ops of the optimiser share, on the device. */
+typedef struct tern_cuda_update_table {
+    tern_cuda_update *table;
+    uint32_t *totals;
+} tern_cuda_update_table;
+
 struct tern_prepared {
     const tern_cuda_product_device *device; /* of its backend */
     const tern_cuda *cuda;                  /* NULL in tests without one */
@@ -119,6 +126,7 @@ struct tern_prepared {
     tern_cuda_launch *launches; /* [n_launches], in the graph's order */
     size_t n_launches;
     tern_cuda_walking walking;
+    tern_cuda_update_table updates;
     uint64_t weight_bytes;
     void *scratch; /* of one op at a time: parts of sums, planes of numbers */
     cudaGraphExec_t exec;
@@ -255,6 +263,9 @@ void tern_cuda__lower_linear_dw(const tern_prepared *p, const tern_op *op, tern_
 void tern_cuda__lower_varlen(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_sum_squares(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_update(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+/* training/updates.c: once all ops have their launches. alone: each stays one. */
+tern_status tern_cuda__join_updates(tern_prepared *p, bool alone, tern_error *err);
+void tern_cuda__updates_free(tern_cuda_update_table *updates);
 void tern_cuda__lower_requantize(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_routed_dx(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_routed_dw(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);

@@ -134,6 +134,7 @@ static tern_status lower(tern_cuda *cuda, tern_prepared *p, tern_error *err)
         else tern_cuda__ops[op->kind].lower(p, op, launch);
         if (cuda->profile) TERN_TRY(find_row(cuda, p, i, &p->profile_rows[i], err));
     }
+    TERN_TRY(tern_cuda__join_updates(p, cuda->profile, err));
     for (size_t i = 0; i < p->n_launches; i++) p->weight_bytes += p->launches[i].weight_bytes;
     return tern_cuda__walking_write(cuda, p, err);
 }
@@ -163,6 +164,7 @@ void tern_cuda__prepared_free(tern_prepared *p)
         if (p->events[i]) cudaEventDestroy(p->events[i]);
     cudaFree(p->scratch);
     tern_cuda__walking_free(&p->walking);
+    tern_cuda__updates_free(&p->updates);
     tern_free(p->events);
     tern_free(p->profile_rows);
     tern_free(p->launches);

@@ -147,7 +147,62 @@ static void experts(void **state)
     test_case_close(&r.c);
 }
 
+/* Ops of the optimiser that follow each other are a launch for each kind, those of one tensor in their order. */
+static void updates_together(void **state)
+{
+    (void)state;
+    static const tern_op_kind kinds[] = {TERN_OP_UPDATE, TERN_OP_REQUANTIZE,  TERN_OP_UPDATE, TERN_OP_REQUANTIZE,
+                                         TERN_OP_ADD,    TERN_OP_SUM_SQUARES, TERN_OP_UPDATE, TERN_OP_UPDATE};
+    static const uint64_t sizes[] = {100000, 100000, 16384, 16384, 0, 4097, 4097, 4097};
+    static const int tensors[] = {0, 0, 1, 1, 0, 2, 2, 2};
+    enum { N = sizeof kinds / sizeof *kinds };
+    static float data[3][2];
+    tern_op ops[N];
+    tern_cuda_launch launches[N];
+    tern_cuda_update table[N];
+    uint32_t totals[64];
+    tern_error err = {0};
+    for (int alone = 0; alone < 2; alone++) {
+        for (int i = 0; i < N; i++) {
+            ops[i] = (tern_op){.kind = kinds[i]};
+            launches[i] = (tern_cuda_launch){.op = &ops[i], .n_ops = 1};
+            if (kinds[i] == TERN_OP_ADD) continue;
+            launches[i].params.update = (tern_cuda_update){
+                .n = sizes[i], .w = &data[tensors[i]][0], .g = &data[tensors[i]][1], .rows = 10, .row_bytes = 4096};
+            launches[i].params.update.ternary = kinds[i] == TERN_OP_REQUANTIZE && tensors[i] == 0;
+        }
+        tern_prepared p = {.launches = launches, .n_launches = N, .updates = {.table = table, .totals = totals}};
+        assert_ok(tern_cuda__join_updates(&p, alone, &err), err);
+        if (alone) {
+            assert_int_equal(p.n_launches, N);
+            for (int i = 0; i < N; i++) assert_ptr_equal(launches[i].op, &ops[i]);
+            continue;
+        }
+        assert_int_equal(p.n_launches, 6);
+        const tern_cuda_updates *steps = &launches[0].params.updates, *codes = &launches[1].params.updates;
+        assert_int_equal(launches[0].op->kind, TERN_OP_UPDATE);
+        assert_int_equal(launches[0].n_ops, 2);
+        assert_ptr_equal(steps->all, table);
+        assert_int_equal(steps->n, 2);
+        assert_int_equal(steps->blocks, 7 + 1);
+        assert_int_equal(launches[1].op->kind, TERN_OP_REQUANTIZE);
+        assert_ptr_equal(codes->all, table + 2);
+        assert_int_equal(codes->blocks, 7 + 1);
+        assert_int_equal(codes->code_blocks, 10 + 4);
+        assert_ptr_equal(codes->totals, totals);
+        assert_int_equal(launches[2].op->kind, TERN_OP_ADD);
+        assert_int_equal(launches[3].op->kind, TERN_OP_SUM_SQUARES);
+        assert_int_equal(launches[3].params.updates.blocks, 2);
+        assert_ptr_equal(launches[4].op, &ops[6]);
+        assert_ptr_equal(launches[5].op, &ops[7]); /* the same tensor again */
+        assert_int_equal(launches[5].params.updates.n, 1);
+    }
+    tern_prepared none = {0};
+    assert_ok(tern_cuda__join_updates(&none, false, &err), err);
+}
+
 static const struct CMUnitTest tests[] = {cmocka_unit_test(rows),
+                                          cmocka_unit_test(updates_together),
                                           cmocka_unit_test(norms),
                                           cmocka_unit_test(rope_turns_back),
                                           cmocka_unit_test(scratch_of_products),

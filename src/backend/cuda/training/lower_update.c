@@ -7,17 +7,17 @@
 
 static cudaError_t sum_squares(const void *params, cudaStream_t stream)
 {
-    return tern_cuda_run_sum_squares((const tern_cuda_update *)params, stream);
+    return tern_cuda_run_sum_squares((const tern_cuda_updates *)params, stream);
 }
 
 static cudaError_t update(const void *params, cudaStream_t stream)
 {
-    return tern_cuda_run_update((const tern_cuda_update *)params, stream);
+    return tern_cuda_run_update((const tern_cuda_updates *)params, stream);
 }
 
 static cudaError_t requantize(const void *params, cudaStream_t stream)
 {
-    return tern_cuda_run_requantize((const tern_cuda_update *)params, stream);
+    return tern_cuda_run_requantize((const tern_cuda_updates *)params, stream);
 }
 
 static void *state_at(const tern_prepared *p, tern_view view)
@@ -59,8 +59,7 @@ static tern_cuda_update begin(const tern_prepared *p, const tern_op *op, tern_up
                               .w_type = stored(shape->w),
                               .m_type = stored(shape->m),
                               .v_type = stored(shape->v),
-                              .ternary = shape->ternary,
-                              .totals = (uint32_t *)p->scratch};
+                              .ternary = shape->ternary};
 }
 
 void tern_cuda__lower_sum_squares(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
@@ -114,14 +113,6 @@ void tern_cuda__lower_requantize(const tern_prepared *p, const tern_op *op, tern
     out->run = requantize;
 }
 
-static size_t sums_bytes(const tern_graph *graph, const tern_op *op)
-{
-    tern_update_shape shape;
-    tern_error ignored = {0};
-    if (tern_update_shape_of(&shape, graph, op, &ignored) != TERN_OK) return 0;
-    return (size_t)(shape.n / TERN_NORM_CHUNK + 8) * 2 * sizeof(float);
-}
-
 size_t tern_cuda__training_scratch(const tern_graph *graph, const tern_op *op)
 {
     const uint32_t rows = tern_graph_max_rows(graph, op->rows);
@@ -141,8 +132,6 @@ size_t tern_cuda__training_scratch(const tern_graph *graph, const tern_op *op)
     }
     case TERN_OP_LINEAR_DW:
         return tern_cuda_dw_bytes(rows, op->in[TERN_LINEAR_DW_DY].cols, op->in[TERN_LINEAR_DW_X].cols);
-    case TERN_OP_SUM_SQUARES: return sums_bytes(graph, op);
-    case TERN_OP_REQUANTIZE: return 256;
     default: return 0;
     }
 }

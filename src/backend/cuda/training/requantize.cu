@@ -1,11 +1,11 @@
 /* REQUANTIZE (ops/ref/update.h): the largest exponent, the sum of all magnitudes, the scale, then the codes. */
 #include "backend/cuda/training/exact.cuh"
-#include "backend/cuda/training/training.h"
+#include "backend/cuda/training/table.cuh"
 
-enum { THREADS = 256, BLOCKS = 1024 };
+enum { THREADS = 256 };
 
 /* Scratch: words 0: the exponent; 2 and 3: the sum; 4 to 6: scale, factor and bound. */
-enum { EXPONENT, SUM = 2, RULE = 4, TOTALS = 8 };
+enum { EXPONENT, SUM = 2, RULE = 4 };
 
 static __device__ __forceinline__ float master(const tern_cuda_update &p, uint64_t i)
 {
@@ -13,16 +13,23 @@ static __device__ __forceinline__ float master(const tern_cuda_update &p, uint64
     return flushed(((const float *)p.w)[i]);
 }
 
-static __global__ void start(tern_cuda_update p)
+/* The elements of a block. */
+static __device__ __forceinline__ uint64_t first_of(const tern_cuda_update &p)
 {
-    if (threadIdx.x < TOTALS) p.totals[threadIdx.x] = 0;
+    return (uint64_t)(blockIdx.x - p.first) * TERN_CUDA_PART;
 }
 
-static __global__ void exponents(tern_cuda_update p)
+static __device__ __forceinline__ uint64_t end_of(const tern_cuda_update &p)
 {
+    return min((unsigned long long)p.n, (unsigned long long)first_of(p) + TERN_CUDA_PART);
+}
+
+static __global__ void __launch_bounds__(THREADS) exponents(const tern_cuda_updates all)
+{
+    const tern_cuda_update p = update_of<false>(all);
     const float bound = p.clamp > 0 ? mul_of(p.clamp, flushed(p.scales[0])) : 0;
     uint32_t most = 0;
-    for (uint64_t i = (uint64_t)blockIdx.x * THREADS + threadIdx.x; i < p.n; i += (uint64_t)gridDim.x * THREADS) {
+    for (uint64_t i = first_of(p) + threadIdx.x, end = end_of(p); i < end; i += THREADS) {
         float x = master(p, i);
         if (bound > 0) {
             x = x > bound ? bound : x < -bound ? -bound : x;
@@ -44,11 +51,12 @@ static __device__ uint32_t units(uint32_t bits, uint32_t exponent)
     return (down == 32 ? 0 : digits >> down) + (digits >> (down - 1) & 1u);
 }
 
-static __global__ void magnitudes(tern_cuda_update p)
+static __global__ void __launch_bounds__(THREADS) magnitudes(const tern_cuda_updates all)
 {
+    const tern_cuda_update p = update_of<false>(all);
     const uint32_t exponent = p.totals[EXPONENT];
     unsigned long long sum = 0;
-    for (uint64_t i = (uint64_t)blockIdx.x * THREADS + threadIdx.x; i < p.n; i += (uint64_t)gridDim.x * THREADS)
+    for (uint64_t i = first_of(p) + threadIdx.x, end = end_of(p); i < end; i += THREADS)
         sum += units(__float_as_uint(master(p, i)), exponent);
     for (int k = 16; k > 0; k /= 2) sum += __shfl_xor_sync(~0u, sum, k);
     if (threadIdx.x % 32 == 0) atomicAdd((unsigned long long *)(p.totals + SUM), sum);
@@ -75,8 +83,9 @@ static __device__ float scale_of(unsigned long long sum, uint32_t n, uint32_t ex
     return __uint_as_float(bits > (int32_t)least ? (uint32_t)bits : least);
 }
 
-static __global__ void rule(tern_cuda_update p)
+static __global__ void rule(const tern_cuda_updates all)
 {
+    const tern_cuda_update p = all.all[blockIdx.x];
     const float scale = scale_of(*(const unsigned long long *)(p.totals + SUM), (uint32_t)p.n, p.totals[EXPONENT]);
     const bool by_threshold = p.threshold > 0;
     float *out = (float *)(p.totals + RULE);
@@ -92,43 +101,49 @@ static __device__ __forceinline__ int code_of(float w, const float *r)
 }
 
 /* A thread makes a byte: four codes, 32 columns apart. */
-static __global__ void codes(tern_cuda_update p)
+static __device__ void codes(const tern_cuda_update &p)
 {
-    const uint32_t row = blockIdx.y, b = blockIdx.x * THREADS + threadIdx.x;
+    const uint64_t n = (uint64_t)p.rows * p.row_bytes, first = (uint64_t)(blockIdx.x - p.first_codes) * TERN_CUDA_CODES;
     const float *r = (const float *)(p.totals + RULE);
-    for (uint32_t at = row; at < p.rows; at += gridDim.y) {
-        if (b == 0) p.scales[at] = r[0];
-        if (b >= p.row_bytes) continue;
+    for (uint64_t i = first + threadIdx.x; i < first + TERN_CUDA_CODES && i < n; i += THREADS) {
+        const uint32_t row = (uint32_t)(i / p.row_bytes), b = (uint32_t)(i % p.row_bytes);
         uint32_t byte = 0;
+        if (b == 0) p.scales[row] = r[0];
         for (uint32_t k = 0; k < 4; k++) {
             const uint32_t c = b / 32 * 128 + k * 32 + b % 32;
-            const int code = c < p.cols ? code_of(master(p, (uint64_t)at * p.cols + c), r) : 0;
+            const int code = c < p.cols ? code_of(master(p, (uint64_t)row * p.cols + c), r) : 0;
             byte |= (uint32_t)(code + 1) << (6 - 2 * k);
         }
-        p.out[(size_t)at * p.row_bytes + b] = (uint8_t)byte;
+        p.out[i] = (uint8_t)byte;
     }
 }
 
-static __global__ void blended(tern_cuda_update p)
+static __device__ void blended(const tern_cuda_update &p)
 {
     const float *r = (const float *)(p.totals + RULE), blend = flushed(p.params->next_blend);
-    for (uint64_t i = (uint64_t)blockIdx.x * THREADS + threadIdx.x; i < p.n; i += (uint64_t)gridDim.x * THREADS) {
+    const uint64_t first = (uint64_t)(blockIdx.x - p.first_codes) * TERN_CUDA_CODES;
+    for (uint64_t i = first + threadIdx.x; i < first + TERN_CUDA_CODES && i < p.n; i += THREADS) {
         const float x = master(p, i), ternary = __fmul_rn((float)code_of(x, r), r[0]);
         const float moved = add_of(x, mul_of(blend, sub_of(ternary, x)));
         ((float *)p.out)[i] = blend >= 1 ? ternary : moved;
     }
 }
 
-cudaError_t tern_cuda_run_requantize(const tern_cuda_update *p, cudaStream_t stream)
+static __global__ void __launch_bounds__(THREADS) written(const tern_cuda_updates all)
 {
-    const uint64_t needed = (p->n + THREADS - 1) / THREADS;
-    const uint32_t blocks = needed < BLOCKS ? (uint32_t)needed : BLOCKS;
-    start<<<1, 32, 0, stream>>>(*p);
-    exponents<<<blocks, THREADS, 0, stream>>>(*p);
-    magnitudes<<<blocks, THREADS, 0, stream>>>(*p);
-    rule<<<1, 1, 0, stream>>>(*p);
-    const uint32_t lines = p->rows < 65535 ? p->rows : 65535;
-    if (p->ternary) codes<<<dim3((p->row_bytes + THREADS - 1) / THREADS, lines), THREADS, 0, stream>>>(*p);
-    else blended<<<blocks, THREADS, 0, stream>>>(*p);
+    const tern_cuda_update p = update_of<true>(all);
+    if (p.ternary) codes(p);
+    else blended(p);
+}
+
+cudaError_t tern_cuda_run_requantize(const tern_cuda_updates *p, cudaStream_t stream)
+{
+    const cudaError_t e =
+        cudaMemsetAsync(p->totals, 0, (size_t)p->n * TERN_CUDA_TOTALS * sizeof *p->totals, stream);
+    if (e != cudaSuccess) return e;
+    exponents<<<p->blocks, THREADS, 0, stream>>>(*p);
+    magnitudes<<<p->blocks, THREADS, 0, stream>>>(*p);
+    rule<<<p->n, 1, 0, stream>>>(*p);
+    written<<<p->code_blocks, THREADS, 0, stream>>>(*p);
     return cudaGetLastError();
 }

@@ -153,11 +153,22 @@ typedef struct tern_cuda_update {
     uint8_t *out;     /* codes, or f32 */
     float *scales;    /* [rows] behind codes */
     float *result;    /* of SUM_SQUARES */
-    uint32_t *totals; /* scratch: sums of runs; of REQUANTIZE 16 words, zeros between runs */
+    uint32_t *totals; /* scratch: sums of runs; of REQUANTIZE TERN_CUDA_TOTALS words, behind those of the one before */
+    uint32_t first, first_codes; /* of the blocks of a launch */
 } tern_cuda_update;
-cudaError_t tern_cuda_run_sum_squares(const tern_cuda_update *p, cudaStream_t stream);
-cudaError_t tern_cuda_run_update(const tern_cuda_update *p, cudaStream_t stream);
-cudaError_t tern_cuda_run_requantize(const tern_cuda_update *p, cudaStream_t stream);
+
+/* Elements that a block of a launch takes: of SUM_SQUARES a run, of others a part; and bytes of codes. */
+enum { TERN_CUDA_RUN = 4096, TERN_CUDA_PART = 16384, TERN_CUDA_CODES = 4096, TERN_CUDA_TOTALS = 8 };
+
+/* Ops of one kind that do not depend on each other, in one launch: a table on the device, in the order of `first`. */
+typedef struct tern_cuda_updates {
+    const tern_cuda_update *all; /* [n], on the device */
+    uint32_t *totals;            /* of REQUANTIZE, the first one's */
+    uint32_t n, blocks, code_blocks;
+} tern_cuda_updates;
+cudaError_t tern_cuda_run_sum_squares(const tern_cuda_updates *p, cudaStream_t stream);
+cudaError_t tern_cuda_run_update(const tern_cuda_updates *p, cudaStream_t stream);
+cudaError_t tern_cuda_run_requantize(const tern_cuda_updates *p, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,8 @@
 /* The optimiser, to the bits of ops/ref/update.h: norms of gradients and steps. */
 #include "backend/cuda/training/exact.cuh"
-#include "backend/cuda/training/training.h"
+#include "backend/cuda/training/table.cuh"
 
-enum { BLOCK = 256, CHUNK = 4096, LANES = 128, AHEAD = 16, EACH = 4 };
+enum { BLOCK = 256, LANES = 128, AHEAD = 16, EACH = 4 };
 
 /* ---- SUM_SQUARES: runs of 4096 in 128 lanes and a tree, then the sums of the runs in the same way */
 static __device__ __forceinline__ float open_ended(float x)
@@ -18,39 +18,60 @@ static __device__ __forceinline__ float square_of(float g)
     return open_ended(y) == infinity ? infinity : flushed(y);
 }
 
-template <bool SQUARES> static __global__ void __launch_bounds__(LANES) sum_runs(const float *x, uint64_t n, float *out)
+/* Of the run that begins at `first`; all threads come here. With `clears` its numbers become 0. */
+template <bool SQUARES>
+static __device__ float sum_run(float *x, uint64_t n, uint64_t first, bool clears, float (&lanes)[LANES])
 {
-    __shared__ float lanes[LANES];
-    const uint64_t first = (uint64_t)blockIdx.x * CHUNK;
     float sum = 0;
-    for (uint32_t at = threadIdx.x; at < CHUNK; at += LANES * AHEAD) { /* a 0 more changes no sum */
+    for (uint32_t at = threadIdx.x; at < TERN_CUDA_RUN; at += LANES * AHEAD) { /* a 0 more changes no sum */
         float some[AHEAD];
 #pragma unroll
         for (uint32_t i = 0; i < AHEAD; i++) some[i] = first + at + i * LANES < n ? x[first + at + i * LANES] : 0;
 #pragma unroll
         for (uint32_t i = 0; i < AHEAD; i++) sum = open_ended(__fadd_rn(sum, SQUARES ? square_of(some[i]) : some[i]));
+        for (uint32_t i = 0; clears && i < AHEAD; i++)
+            if (first + at + i * LANES < n) x[first + at + i * LANES] = 0;
     }
+    __syncthreads(); /* lanes of the run before are read */
     lanes[threadIdx.x] = sum;
     for (uint32_t half = LANES / 2; half > 0; half /= 2) {
         __syncthreads();
         if (threadIdx.x < half)
             lanes[threadIdx.x] = open_ended(__fadd_rn(lanes[threadIdx.x], lanes[threadIdx.x + half]));
     }
-    if (threadIdx.x == 0) out[blockIdx.x] = lanes[0];
+    __syncthreads();
+    return lanes[0];
 }
 
-cudaError_t tern_cuda_run_sum_squares(const tern_cuda_update *p, cudaStream_t stream)
+static __device__ __forceinline__ uint64_t runs_of(uint64_t n) { return (n + TERN_CUDA_RUN - 1) / TERN_CUDA_RUN; }
+
+static __global__ void __launch_bounds__(LANES) sum_runs(const tern_cuda_updates all)
 {
-    uint64_t n = p->n, runs = (n + CHUNK - 1) / CHUNK;
-    float *sums = (float *)p->totals;
-    sum_runs<true><<<(uint32_t)runs, LANES, 0, stream>>>(p->g, n, runs > 1 ? sums : p->result);
-    while (runs > 1) {
-        n = runs;
-        runs = (n + CHUNK - 1) / CHUNK;
-        sum_runs<false><<<(uint32_t)runs, LANES, 0, stream>>>(sums, n, runs > 1 ? sums + n : p->result);
-        sums += n;
-    }
-    if (p->clears) return cudaMemsetAsync(p->g, 0, p->n * sizeof *p->g, stream);
+    __shared__ float lanes[LANES];
+    const tern_cuda_update p = update_of<false>(all);
+    const uint32_t run = blockIdx.x - p.first;
+    const float sum = sum_run<true>(p.g, p.n, (uint64_t)run * TERN_CUDA_RUN, p.clears, lanes);
+    if (threadIdx.x == 0) (runs_of(p.n) > 1 ? (float *)p.totals : p.result)[run] = sum;
+}
+
+/* The sums of the runs in the same way, until there is one: a block for each op. */
+static __global__ void __launch_bounds__(LANES) sum_sums(const tern_cuda_updates all)
+{
+    __shared__ float lanes[LANES];
+    const tern_cuda_update p = all.all[blockIdx.x];
+    float *sums = (float *)p.totals;
+    for (uint64_t n = runs_of(p.n); n > 1; sums += n, n = runs_of(n))
+        for (uint64_t run = 0; run < runs_of(n); run++) {
+            const float sum = sum_run<false>(sums, n, run * TERN_CUDA_RUN, false, lanes);
+            if (threadIdx.x == 0) (runs_of(n) > 1 ? sums + n : p.result)[run] = sum;
+            __syncthreads(); /* all read it next */
+        }
+}
+
+cudaError_t tern_cuda_run_sum_squares(const tern_cuda_updates *p, cudaStream_t stream)
+{
+    sum_runs<<<p->blocks, LANES, 0, stream>>>(*p);
+    sum_sums<<<p->n, LANES, 0, stream>>>(*p);
     return cudaGetLastError();
 }
 
@@ -145,11 +166,10 @@ static __device__ void sgd(const tern_cuda_update &p, float g, numbers &x)
     x.w = sub_of(w, mul_of(flushed(p.params->lr), d));
 }
 
-static __global__ void __launch_bounds__(BLOCK) update(tern_cuda_update p)
+/* Of states of any type: a block of threads has a block of states. */
+static __device__ void update_states(const tern_cuda_update &p, uint64_t first)
 {
-    const uint64_t blocks = (p.n + BLOCK - 1) / BLOCK;
-    for (uint64_t block = blockIdx.x; block < blocks; block += gridDim.x) {
-        const uint64_t i = block * BLOCK + threadIdx.x;
+    for (uint64_t i = first + threadIdx.x; i < first + TERN_CUDA_PART && i - threadIdx.x < p.n; i += BLOCK) {
         const bool mine = i < p.n;
         const uint32_t seed = p.params->seed + p.stream, r = random_bits(~seed, (uint32_t)i);
         numbers x = {0, 0, 0};
@@ -170,11 +190,9 @@ static __global__ void __launch_bounds__(BLOCK) update(tern_cuda_update p)
 }
 
 /* AdamW where all is f32: a thread has four neighbours. */
-static __global__ void __launch_bounds__(BLOCK) update_floats(tern_cuda_update p)
+static __device__ __forceinline__ void update_floats(const tern_cuda_update &p, const tern_cuda_train_params &f,
+                                                     uint64_t i)
 {
-    const uint64_t i = ((uint64_t)blockIdx.x * BLOCK + threadIdx.x) * EACH;
-    if (i >= p.n) return;
-    const tern_cuda_train_params f = *p.params;
     float4 *w = (float4 *)((float *)p.w + i), *m = (float4 *)((float *)p.m + i), *v = (float4 *)((float *)p.v + i);
     float4 *gradient = (float4 *)(p.g + i);
     const float4 g4 = *gradient, w4 = *w, m4 = *m, v4 = *v;
@@ -188,20 +206,28 @@ static __global__ void __launch_bounds__(BLOCK) update_floats(tern_cuda_update p
     *v = make_float4(x[0].v, x[1].v, x[2].v, x[3].v);
 }
 
-static bool is_floats(const tern_cuda_update *p)
+static __device__ __forceinline__ bool is_floats(const tern_cuda_update &p)
 {
-    const bool f32 = p->w_type == TERN_CUDA_F32 && p->m_type == TERN_CUDA_F32 && p->v_type == TERN_CUDA_F32;
-    const size_t at = (size_t)p->w | (size_t)p->m | (size_t)p->v | (size_t)p->g;
-    return p->adamw && f32 && p->m && p->v && p->n % EACH == 0 && at % sizeof(float4) == 0;
+    const bool f32 = p.w_type == TERN_CUDA_F32 && p.m_type == TERN_CUDA_F32 && p.v_type == TERN_CUDA_F32;
+    const size_t at = (size_t)p.w | (size_t)p.m | (size_t)p.v | (size_t)p.g;
+    return p.adamw && f32 && p.m && p.v && p.n % EACH == 0 && at % sizeof(float4) == 0;
 }
 
-cudaError_t tern_cuda_run_update(const tern_cuda_update *p, cudaStream_t stream)
+static __global__ void __launch_bounds__(BLOCK) update(const tern_cuda_updates all)
 {
-    if (is_floats(p)) {
-        update_floats<<<(uint32_t)((p->n / EACH + BLOCK - 1) / BLOCK), BLOCK, 0, stream>>>(*p);
-        return cudaGetLastError();
+    const tern_cuda_update p = update_of<false>(all);
+    const uint64_t first = (uint64_t)(blockIdx.x - p.first) * TERN_CUDA_PART;
+    if (!is_floats(p)) {
+        update_states(p, first);
+        return;
     }
-    const uint64_t blocks = (p->n + BLOCK - 1) / BLOCK, most = 1 << 20;
-    update<<<(uint32_t)(blocks < most ? blocks : most), BLOCK, 0, stream>>>(*p);
+    const tern_cuda_train_params f = *p.params;
+    const uint64_t end = first + TERN_CUDA_PART < p.n ? first + TERN_CUDA_PART : p.n;
+    for (uint64_t i = first + threadIdx.x * EACH; i < end; i += BLOCK * EACH) update_floats(p, f, i);
+}
+
+cudaError_t tern_cuda_run_update(const tern_cuda_updates *p, cudaStream_t stream)
+{
+    update<<<p->blocks, BLOCK, 0, stream>>>(*p);
     return cudaGetLastError();
 }

@@ -195,6 +195,7 @@ static void updates_together(void **state)
         assert_int_equal(launches[3].params.updates.blocks, 2);
         assert_ptr_equal(launches[4].op, &ops[6]);
         assert_ptr_equal(launches[5].op, &ops[7]); /* the same tensor again */
+        assert_int_equal(launches[5].params.updates.blocks, 3);
         assert_int_equal(launches[5].params.updates.n, 1);
     }
     tern_prepared none = {0};

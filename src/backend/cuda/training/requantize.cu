@@ -14,14 +14,14 @@ static __device__ __forceinline__ float master(const tern_cuda_update &p, uint64
 }
 
 /* The elements of a block. */
-static __device__ __forceinline__ uint64_t first_of(const tern_cuda_update &p)
+static __device__ __forceinline__ uint64_t first_of(const tern_cuda_update &p, uint32_t each)
 {
-    return (uint64_t)(blockIdx.x - p.first) * TERN_CUDA_PART;
+    return (uint64_t)(blockIdx.x - p.first) * each;
 }
 
-static __device__ __forceinline__ uint64_t end_of(const tern_cuda_update &p)
+static __device__ __forceinline__ uint64_t end_of(const tern_cuda_update &p, uint32_t each)
 {
-    return min((unsigned long long)p.n, (unsigned long long)first_of(p) + TERN_CUDA_PART);
+    return min((unsigned long long)p.n, (unsigned long long)first_of(p, each) + each);
 }
 
 static __global__ void __launch_bounds__(THREADS) exponents(const tern_cuda_updates all)
@@ -29,7 +29,7 @@ static __global__ void __launch_bounds__(THREADS) exponents(const tern_cuda_upda
     const tern_cuda_update p = update_of<false>(all);
     const float bound = p.clamp > 0 ? mul_of(p.clamp, flushed(p.scales[0])) : 0;
     uint32_t most = 0;
-    for (uint64_t i = first_of(p) + threadIdx.x, end = end_of(p); i < end; i += THREADS) {
+    for (uint64_t i = first_of(p, all.each) + threadIdx.x, end = end_of(p, all.each); i < end; i += THREADS) {
         float x = master(p, i);
         if (bound > 0) {
             x = x > bound ? bound : x < -bound ? -bound : x;
@@ -56,7 +56,7 @@ static __global__ void __launch_bounds__(THREADS) magnitudes(const tern_cuda_upd
     const tern_cuda_update p = update_of<false>(all);
     const uint32_t exponent = p.totals[EXPONENT];
     unsigned long long sum = 0;
-    for (uint64_t i = first_of(p) + threadIdx.x, end = end_of(p); i < end; i += THREADS)
+    for (uint64_t i = first_of(p, all.each) + threadIdx.x, end = end_of(p, all.each); i < end; i += THREADS)
         sum += units(__float_as_uint(master(p, i)), exponent);
     for (int k = 16; k > 0; k /= 2) sum += __shfl_xor_sync(~0u, sum, k);
     if (threadIdx.x % 32 == 0) atomicAdd((unsigned long long *)(p.totals + SUM), sum);

@@ -157,14 +157,21 @@ typedef struct tern_cuda_update {
     uint32_t first, first_codes; /* of the blocks of a launch */
 } tern_cuda_update;
 
-/* Elements that a block of a launch takes: of SUM_SQUARES a run, of others a part; and bytes of codes. */
-enum { TERN_CUDA_RUN = 4096, TERN_CUDA_PART = 16384, TERN_CUDA_CODES = 4096, TERN_CUDA_TOTALS = 8 };
+/* Elements that a block of a launch takes: of SUM_SQUARES a run, of others a part, which is small where an op is alone,
+ * so that there are blocks for all processors; and bytes of codes. */
+enum {
+    TERN_CUDA_RUN = 4096,
+    TERN_CUDA_PART = 16384,
+    TERN_CUDA_SMALL_PART = 2048,
+    TERN_CUDA_CODES = 4096,
+    TERN_CUDA_TOTALS = 8
+};
 
 /* Ops of one kind that do not depend on each other, in one launch: a table on the device, in the order of `first`. */
 typedef struct tern_cuda_updates {
     const tern_cuda_update *all; /* [n], on the device */
     uint32_t *totals;            /* of REQUANTIZE, the first one's */
-    uint32_t n, blocks, code_blocks;
+    uint32_t n, each, blocks, code_blocks;
 } tern_cuda_updates;
 cudaError_t tern_cuda_run_sum_squares(const tern_cuda_updates *p, cudaStream_t stream);
 cudaError_t tern_cuda_run_update(const tern_cuda_updates *p, cudaStream_t stream);

@@ -167,9 +167,9 @@ static __device__ void sgd(const tern_cuda_update &p, float g, numbers &x)
 }
 
 /* Of states of any type: a block of threads has a block of states. */
-static __device__ void update_states(const tern_cuda_update &p, uint64_t first)
+static __device__ void update_states(const tern_cuda_update &p, uint64_t first, uint32_t each)
 {
-    for (uint64_t i = first + threadIdx.x; i < first + TERN_CUDA_PART && i - threadIdx.x < p.n; i += BLOCK) {
+    for (uint64_t i = first + threadIdx.x; i < first + each && i - threadIdx.x < p.n; i += BLOCK) {
         const bool mine = i < p.n;
         const uint32_t seed = p.params->seed + p.stream, r = random_bits(~seed, (uint32_t)i);
         numbers x = {0, 0, 0};
@@ -216,13 +216,13 @@ static __device__ __forceinline__ bool is_floats(const tern_cuda_update &p)
 static __global__ void __launch_bounds__(BLOCK) update(const tern_cuda_updates all)
 {
     const tern_cuda_update p = update_of<false>(all);
-    const uint64_t first = (uint64_t)(blockIdx.x - p.first) * TERN_CUDA_PART;
+    const uint64_t first = (uint64_t)(blockIdx.x - p.first) * all.each;
     if (!is_floats(p)) {
-        update_states(p, first);
+        update_states(p, first, all.each);
         return;
     }
     const tern_cuda_train_params f = *p.params;
-    const uint64_t end = first + TERN_CUDA_PART < p.n ? first + TERN_CUDA_PART : p.n;
+    const uint64_t end = first + all.each < p.n ? first + all.each : p.n;
     for (uint64_t i = first + threadIdx.x * EACH; i < end; i += BLOCK * EACH) update_floats(p, f, i);
 }
 

@@ -58,28 +58,36 @@ static void add(maker *m, const tern_cuda_launch *from, tern_cuda_launch *to)
 {
     tern_cuda_updates *all = &to->params.updates;
     tern_cuda_update u = from->params.update;
-    const uint32_t each = from->op->kind == TERN_OP_SUM_SQUARES ? TERN_CUDA_RUN : TERN_CUDA_PART;
     u.totals = m->p->updates.totals + m->n_totals;
     u.first = all->blocks;
     u.first_codes = all->code_blocks;
     if (all->n == 0) all->totals = u.totals;
     all->n++;
-    all->blocks += blocks_of(u.n, each);
+    all->blocks += blocks_of(u.n, all->each);
     all->code_blocks += blocks_of(u.ternary ? (uint64_t)u.rows * u.row_bytes : u.n, TERN_CUDA_CODES);
     m->n_totals += totals_of(from);
     m->table[m->n++] = u;
 }
 
-/* The launches of one kind among [first, end) become one. */
+static uint32_t each_of(tern_op_kind kind, bool alone)
+{
+    if (kind == TERN_OP_SUM_SQUARES) return TERN_CUDA_RUN;
+    return alone ? TERN_CUDA_SMALL_PART : TERN_CUDA_PART;
+}
+
+/* The launches of one kind among n that follow each other become one. */
 static void join_kind(maker *m, const tern_cuda_launch *from, size_t n, tern_op_kind kind, size_t *n_out)
 {
     tern_cuda_launch *out = NULL;
+    size_t n_kind = 0;
+    for (size_t i = 0; i < n; i++) n_kind += from[i].op->kind == kind;
     for (size_t i = 0; i < n; i++) {
         if (from[i].op->kind != kind) continue;
         if (!out) {
             out = &m->p->launches[(*n_out)++];
             *out = (tern_cuda_launch){.run = from[i].run, .op = from[i].op, .kernel = from[i].kernel};
             out->params.updates.all = m->p->updates.table + m->n;
+            out->params.updates.each = each_of(kind, n_kind == 1);
         }
         out->n_ops += from[i].n_ops;
         out->weight_bytes += from[i].weight_bytes;

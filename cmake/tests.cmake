@@ -300,7 +300,8 @@ if(TERN_PYTHON AND TERN_MPI_FOUND AND MPIEXEC_EXECUTABLE AND NOT TERN_SANITIZE)
   add_test(NAME ranks_training COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/ranks/test_training.py ${MPIEXEC_EXECUTABLE}
     $<TARGET_FILE:tern> ${PROJECT_SOURCE_DIR}/models/stories.gguf ${PROJECT_SOURCE_DIR}/../shared/fixtures)
   add_test(NAME ranks_network COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/ranks/test_network.py ${MPIEXEC_EXECUTABLE}
-    $<TARGET_FILE:tern> ${PROJECT_SOURCE_DIR}/models/stories.gguf ${PROJECT_SOURCE_DIR}/../shared/fixtures/bitnet-train)
+    $<TARGET_FILE:tern> ${PROJECT_SOURCE_DIR}/models/stories.gguf ${PROJECT_SOURCE_DIR}/../shared/fixtures/bitnet-train
+    $<IF:$<BOOL:${TERN_TORRENT_FOUND}>,ON,OFF>)
   if(TERN_SERVE_FOUND)
     add_test(NAME ranks_serve COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/ranks/test_serve.py ${MPIEXEC_EXECUTABLE}
       $<TARGET_FILE:tern> ${PROJECT_SOURCE_DIR}/models/stories.gguf)

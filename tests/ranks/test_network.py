@@ -1,7 +1,9 @@
 """Ranks on two machines with a slow network between them, which delays and loses packets: two network namespaces, a
-queue of a few packets between them. The same text and files as of one process; and once the line is cut, all end.
+queue of a few packets between them. The same text and files as of one process, a package by BitTorrent; and once the
+line is cut, all end.
 
-Usage: test_network.py MPIRUN TERN MODEL TRAINS (a model that trains). Exits with 77 where namespaces are not allowed."""
+Usage: test_network.py MPIRUN TERN MODEL TRAINS TORRENTS (a model that trains; ON: with torrents). Exits with 77
+where namespaces are not allowed."""
 import json
 import os
 import random
@@ -12,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from processes import END_SECONDS, Ranks, expect, runs
+from processes import END_SECONDS, LIMIT, Ranks, expect, runs
 
 SKIPPED = 77
 INSIDE = "TERN_TEST_NETWORK"
@@ -91,6 +93,11 @@ def same_text(machines, model):
         print(f"text {more}: {lost() - before} packets lost")
 
 
+def read(*path):
+    with open(os.path.join(*path), "rb") as file:
+        return file.read()
+
+
 def same_files(machines, model, folder):
     data, made = os.path.join(folder, "ids.jsonl"), []
     random.seed(4)
@@ -102,9 +109,32 @@ def same_files(machines, model, folder):
         code, _, said = machines.run(n, "finetune", "-m", model, "--data", data, "--steps", "2", "--batch", "1", "--seq",
                                      "24", "--val-split", "0", "--accumulate", "2", "-o", out)
         expect(code == 0, f"training, {n} ranks: {code}, {said}")
-        with open(out, "rb") as file:
-            made.append(file.read())
+        made.append(read(out))
     expect(made[0] == made[1], "the files of one process and of two over a network differ")
+
+
+def same_package(program, model, folder):
+    """A package by BitTorrent from the other machine."""
+    def tern(*words, where=(), cache="here"):
+        return subprocess.Popen([*where, program, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                                env={**os.environ, "HF_HUB_CACHE": os.path.join(folder, cache)})
+
+    source, alone = os.path.join(folder, "package"), ("--no-discovery",)
+    expect(tern("package", model, "-o", source).wait(LIMIT) == 0, "no package")
+    said, _ = tern("package", source, "--torrent", "--json").communicate(timeout=LIMIT)
+    torrent = json.loads(said)["torrent"]["path"]
+    far = ("ip", "netns", "exec", "far")
+    giver = tern("pull", torrent, "--seed", "--listen", HOSTS[1] + ":6900", *alone, where=far, cache="there")
+    giver.stdout.readline()
+    before = lost()
+    puller = tern("pull", torrent, "--listen", HOSTS[0] + ":0", "--peer", HOSTS[1] + ":6900", *alone)
+    out, _ = puller.communicate(timeout=LIMIT)
+    giver.terminate()
+    giver.wait(LIMIT)
+    expect(out.strip(), "no package comes over a network")
+    for name in os.listdir(out.strip()):
+        expect(read(out.strip(), name) == read(source, name), f"{name} is another one over a network")
+    print(f"a package: {lost() - before} packets lost")
 
 
 def pids_with(program, word):
@@ -145,7 +175,7 @@ def cut_line(machines, model):
 
 
 def main():
-    mpirun, program, model, trains = sys.argv[1:5]
+    mpirun, program, model, trains, torrents = sys.argv[1:6]
     if INSIDE not in os.environ:
         enter()
     make_network()
@@ -153,6 +183,8 @@ def main():
         machines = Machines(mpirun, program, folder)
         same_text(machines, model)
         same_files(machines, trains, folder)
+        if torrents == "ON":
+            same_package(program, model, folder)
         expect(lost() > 100, f"{lost()} packets were lost: more expected of such a line")
         print(f"{lost()} packets were lost in all")
         cut_line(machines, model)

@@ -71,7 +71,7 @@ class EngineInfo(Structure):
                         ("experts", c_uint32), ("experts_held", c_uint32), ("experts_bytes", c_uint64),
                         ("experts_held_bytes", c_uint64), ("kv_memory", c_uint64), ("kv_disk", c_char_p),
                         ("layer_experts", c_uint32), ("token_experts", c_uint32),
-                        ("token_expert_bytes", c_uint64)]
+                        ("token_expert_bytes", c_uint64), ("exchange", c_char_p)]
 
 
 class LoraInfo(Structure):

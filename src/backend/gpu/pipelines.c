@@ -3,9 +3,17 @@
 
 #include <string.h>
 
+#if TERN_WEBGPU /* no words of those that a browser never has */
+#define WORDS(needs, text) ((needs) & (TERN_GPU_NEEDS_COOPERATIVE | TERN_GPU_NEEDS_WAITS) ? "" : (text))
+#else
+#define WORDS(needs, text) text
+#endif
+
 const tern_gpu_pipeline_info tern_gpu_pipelines[TERN_GPU_PIPELINE_COUNT] = {
 #define X(name, file, signature, needs, subgroup, invocations, bytes, overrides)                                       \
-    [TERN_GPU_##name] = {#name, file, signature, sizeof signature - 1, needs, subgroup, invocations, bytes, overrides},
+    [TERN_GPU_##name] = {WORDS(needs, #name),  file,  signature,                                                       \
+                         sizeof signature - 1, needs, subgroup,                                                        \
+                         invocations,          bytes, WORDS(needs, overrides)},
 #include "backend/gpu/pipelines.def"
 #undef X
 };

@@ -131,7 +131,7 @@ describe('packages by BitTorrent in Chromium', {skip: missing()}, () => {
       const taking = taker.evaluate(loadThere, {source: stories.magnet});
       const over = taking.then(() => assert.fail('all of it came before the peer left'));
       over.catch(() => {});
-      while (leaves && (await Promise.race([uploadedBy(giver), over])) < 200e3) await giver.waitForTimeout(50);
+      while (leaves && (await Promise.race([uploadedBy(giver), over])) === 0) await giver.waitForTimeout(20);
       if (leaves) await giver.context().close();
       const {text: said, torrent, message} = await taking;
       assert.match(said ?? message, text);

@@ -121,6 +121,7 @@ static void take(tern_vulkan_physical *p, const answers *a)
     p->max_allocation = a->allocation.maxMemoryAllocationSize;
     p->max_buffer = a->buffer.maxBufferSize ? a->buffer.maxBufferSize : p->max_allocation;
     p->subgroups = a->subgroups;
+    p->most_subgroups = a->size.maxComputeWorkgroupSubgroups;
     p->subgroup_min = a->size.minSubgroupSize ? a->size.minSubgroupSize : a->subgroups.subgroupSize;
     p->subgroup_max = a->size.maxSubgroupSize ? a->size.maxSubgroupSize : a->subgroups.subgroupSize;
     p->subgroup_control = a->size_features.subgroupSizeControl && a->size_features.computeFullSubgroups &&

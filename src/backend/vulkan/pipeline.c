@@ -42,6 +42,14 @@ typedef struct making {
     } outcomes[TERN_GPU_PIPELINE_COUNT];
 } making;
 
+/* One that is larger than what can be asked for has the usual size, which is the one that would be. */
+static bool asks_for_size(const tern_vulkan *vk, tern_gpu_pipeline which)
+{
+    const bool cares = tern_gpu_pipelines[which].needs & (TERN_GPU_NEEDS_SUBGROUPS | TERN_GPU_NEEDS_COOPERATIVE);
+    return cares && vk->physical.subgroup_control &&
+           vk->modules[which].local_size_x <= (uint64_t)vk->caps.subgroup_min * vk->physical.most_subgroups;
+}
+
 static VkResult make(tern_vulkan *vk, tern_gpu_pipeline which, bool *hit)
 {
     const tern_gpu_pipeline_info *info = &tern_gpu_pipelines[which];
@@ -67,7 +75,7 @@ static VkResult make(tern_vulkan *vk, tern_gpu_pipeline which, bool *hit)
                                                       .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                                                       .module = module,
                                                       .pName = "main"}};
-    if ((info->needs & (TERN_GPU_NEEDS_SUBGROUPS | TERN_GPU_NEEDS_COOPERATIVE)) && vk->physical.subgroup_control) {
+    if (asks_for_size(vk, which)) {
         pipeline.stage.pNext = &size;
         if (vk->modules[which].local_size_x % vk->caps.subgroup_min == 0)
             pipeline.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;

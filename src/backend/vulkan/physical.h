@@ -15,7 +15,7 @@ typedef struct tern_vulkan_physical {
     VkPhysicalDeviceMemoryProperties memory;
     VkPhysicalDeviceSubgroupProperties subgroups;
     uint32_t subgroup_min, subgroup_max;
-    uint32_t most_subgroups; /* of a workgroup whose size of subgroups is asked for */
+    uint32_t most_subgroups;               /* of a workgroup whose size of subgroups is asked for */
     bool subgroup_control;                 /* pipelines can ask for a subgroup size, and for full subgroups */
     bool dot_product, fast_dot_product;    /* of packed 4 x int8 */
     bool f16, cooperative;                 /* see tern_gpu_caps */

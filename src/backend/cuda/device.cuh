@@ -21,7 +21,10 @@ static __device__ inline float tern_warp_sum(float x)
     return x;
 }
 
-static __device__ inline int tern_warp_sum(int x) { return __reduce_add_sync(0xffffffffu, x); }
+static __device__ inline int tern_warp_sum(int x)
+{
+    return __reduce_add_sync(0xffffffffu, x);
+}
 
 static __device__ inline float tern_warp_max(float x)
 {
@@ -51,6 +54,21 @@ static __device__ inline float tern_block_max(float x, float *room)
     float most = room[0];
     for (uint32_t i = 1; i < warps; i++) most = fmaxf(most, room[i]);
     return most;
+}
+
+/* Numbers c to c + 3 of a row; beyond `end` zeros. ALIGNED: the first of them lies at a multiple of 16 bytes. */
+template <bool ALIGNED>
+static __device__ __forceinline__ float4 tern_four_of(const float *row, uint32_t c, uint32_t end)
+{
+    if (ALIGNED && c + 4 <= end) return *(const float4 *)(row + c);
+    return make_float4(c < end ? row[c] : 0, c + 1 < end ? row[c + 1] : 0, c + 2 < end ? row[c + 2] : 0,
+                       c + 3 < end ? row[c + 3] : 0);
+}
+
+/* So are numbers of its rows at multiples of four. */
+static inline bool tern_is_aligned(tern_cuda_rows r)
+{
+    return ((size_t)r.data & 15) == 0 && r.stride % 4 == 0;
 }
 
 /* 2^x, to a few units of its last place. */

@@ -79,6 +79,13 @@ void gradient_make_uneven(test_case *c, tern_view view, uint32_t n_rows, bool co
     for (uint32_t i = 0; i < n_rows * cols; i++) x[i] *= powf(10, -(float)((columns ? i % cols : i / cols) % 12));
 }
 
+void gradient_make_runs(test_case *c, tern_view view, uint32_t n_rows, bool columns)
+{
+    const uint32_t cols = c->graph.values[view.value].cols;
+    float *x = test_case_floats(c, view);
+    for (uint32_t i = 0; i < n_rows * cols; i++) x[i] *= powf(10, -(float)((columns ? i % cols : i / cols) / 64 % 12));
+}
+
 void gradient_run_dx(const product *d, tern_backend *backend)
 {
     test_case c;
@@ -91,6 +98,7 @@ void gradient_run_dx(const product *d, tern_backend *backend)
     for (uint32_t r = 0; r < d->rows; r++) scales[r] = 0.25f + tern_rng_f32(&gradient_rng);
     if (d->row_scales) test_case_weight_of(&c, w)->row_scales = scales;
     if (d->uneven) gradient_make_uneven(&c, dy, d->n, false);
+    if (d->runs) gradient_make_runs(&c, dy, d->n, true);
     if (d->gap) dy = test_case_columns(dy, d->gap, d->rows);
     tern_op op = {.kind = TERN_OP_LINEAR_DX, .rows = rows, .n_in = 2, .in = {dy, w}};
     if (d->residual) op.residual = test_case_rows(&c, "residual", TERN_ROWS_TOKENS, d->cols + d->gap, TEST_ORDINARY);
@@ -134,6 +142,7 @@ void gradient_run_dw(const product *d, tern_backend *backend)
                      : test_case_rows(&c, "x", TERN_ROWS_TOKENS, d->cols + d->gap, TEST_ORDINARY),
               dw = test_case_state(&c, "dw", TERN_STATE_GRADIENT, TERN_DTYPE_F32, d->rows, d->cols, TEST_ORDINARY);
     if (d->uneven) gradient_make_uneven(&c, dy, d->n, true);
+    if (d->runs) gradient_make_runs(&c, dy, d->n, false);
     for (uint32_t i = 0; d->uneven && i < d->rows * d->cols; i++)
         test_case_floats(&c, dw)[i] *= powf(10, -(float)((i / d->cols + d->gap) % 12));
     if (d->gap) dy = test_case_columns(dy, d->gap, d->rows);

@@ -34,6 +34,7 @@ typedef struct product {
     uint32_t first_row; /* of dx; LINEAR_DW: of x */
     bool residual, in_place, row_scales;
     bool uneven; /* rows of dy (LINEAR_DW: columns) of very different sizes, as gradients have */
+    bool runs;   /* each 64 numbers that are summed have another size than those before */
 } product;
 
 /* Values as the ops see them: floats of W with its scales, of rows with theirs. */
@@ -49,6 +50,9 @@ void gradient_check_untouched(const test_case *c, const test_results *results, t
 
 /* Row t of dy times 10^-(t mod 12), or column c so. */
 void gradient_make_uneven(test_case *c, tern_view view, uint32_t n_rows, bool columns);
+
+/* Column c of dy times 10^-(c / 64 mod 12), or row t so. */
+void gradient_make_runs(test_case *c, tern_view view, uint32_t n_rows, bool columns);
 
 /* dx = dy W + residual. The head's: dy has rows of its own, dx those from first_row on. */
 void gradient_run_dx(const product *d, tern_backend *backend);

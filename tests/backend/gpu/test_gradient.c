@@ -65,13 +65,17 @@ static void large_products(void **state)
         {.encoding = "i2_s", .rows = 2100, .cols = 640, .n = 200, .gap = 3, .residual = true},
         {.encoding = "i2_s", .rows = 150, .cols = 1280, .n = 2050, .row_scales = true},
         {.encoding = "f32", .rows = 1100, .cols = 330, .n = 140, .residual = true, .in_place = true},
+        {.encoding = "i2_s", .rows = 1400, .cols = 384, .n = 130, .runs = true},
+        {.encoding = "i2_s", .rows = 300, .cols = 256, .n = 20, .runs = true},
     };
     static const product of_weights[] = {{.rows = 300, .cols = 200, .n = 1100},
-                                         {.rows = 200, .cols = 330, .n = 700, .uneven = true}};
+                                         {.rows = 200, .cols = 330, .n = 700, .uneven = true},
+                                         {.rows = 200, .cols = 192, .n = 1000, .runs = true},
+                                         {.rows = 20, .cols = 70, .n = 300, .runs = true}};
     if (strcmp(test_gpu_name(), "cuda") != 0) skip();
     test_seed(&gradient_rng);
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) gradient_run_dx(&inputs[i], test_gpu_backend());
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 8; i++) {
         product d = of_weights[i / 2];
         d.encoding = i % 2 ? "q8" : "f32";
         gradient_run_dw(&d, test_gpu_backend());

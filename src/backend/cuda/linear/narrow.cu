@@ -6,19 +6,6 @@
 
 enum { SIDE = 16 }; /* of the narrow side at a time */
 
-/* Four columns of a row; beyond `end` zeros. */
-template <bool ALIGNED> static __device__ __forceinline__ float4 four_of(const float *row, uint32_t c, uint32_t end)
-{
-    if (ALIGNED && c + 4 <= end) return *(const float4 *)(row + c);
-    return make_float4(c < end ? row[c] : 0, c + 1 < end ? row[c + 1] : 0, c + 2 < end ? row[c + 2] : 0,
-                       c + 3 < end ? row[c + 3] : 0);
-}
-
-static bool is_aligned(tern_cuda_rows r)
-{
-    return ((size_t)r.data & 15) == 0 && r.stride % 4 == 0;
-}
-
 static __device__ __forceinline__ float plus_rest(const tern_cuda_narrow &p, uint32_t t, uint32_t n, float x)
 {
     if (p.bias) x += p.bias[n];
@@ -48,7 +35,7 @@ static __device__ __forceinline__ void load_chunk(const tern_cuda_narrow &p, flo
     for (uint32_t i = 0; i < SIDE * CHUNK / 4 / INNER; i++) {
         const uint32_t at = threadIdx.x + i * INNER, j = at / (CHUNK / 4), c = at % (CHUNK / 4) * 4;
         const float *row = p.w + (size_t)(n0 + j) * p.w_stride;
-        *(float4 *)&to[j][c] = n0 + j < p.n ? four_of<true>(row, k0 + c, p.k) : make_float4(0, 0, 0, 0);
+        *(float4 *)&to[j][c] = n0 + j < p.n ? tern_four_of<true>(row, k0 + c, p.k) : make_float4(0, 0, 0, 0);
     }
 }
 
@@ -85,13 +72,13 @@ template <bool ALIGNED> static __global__ void __launch_bounds__(INNER, 1) narro
     const uint32_t mine = stripe * RUN + lane * 4;
     float4 next[MINE];
 #pragma unroll
-    for (int i = 0; i < MINE; i++) next[i] = four_of<ALIGNED>(x[i], mine, p.k);
+    for (int i = 0; i < MINE; i++) next[i] = tern_four_of<ALIGNED>(x[i], mine, p.k);
     for (uint32_t k0 = 0; k0 < p.k; k0 += CHUNK) {
         float4 now[MINE];
         __syncthreads();
         load_chunk(p, w, n0, k0);
 #pragma unroll
-        for (int i = 0; i < MINE; i++) now[i] = next[i], next[i] = four_of<ALIGNED>(x[i], k0 + CHUNK + mine, p.k);
+        for (int i = 0; i < MINE; i++) now[i] = next[i], next[i] = tern_four_of<ALIGNED>(x[i], k0 + CHUNK + mine, p.k);
         __syncthreads();
 #pragma unroll
         for (int j = 0; j < SIDE; j++) {
@@ -188,12 +175,12 @@ cudaError_t tern_cuda_run_narrow(const tern_cuda_narrow *p, cudaStream_t stream)
 {
     if (p->n <= TERN_CUDA_NARROW) {
         const dim3 grid((p->count.most + ROWS - 1) / ROWS, (p->n + SIDE - 1) / SIDE);
-        if (is_aligned(p->x)) narrow_n<true><<<grid, INNER, 0, stream>>>(*p);
+        if (tern_is_aligned(p->x)) narrow_n<true><<<grid, INNER, 0, stream>>>(*p);
         else narrow_n<false><<<grid, INNER, 0, stream>>>(*p);
         return cudaGetLastError();
     }
     const dim3 grid((p->n + WIDE - 1) / WIDE, (p->count.most + TALL - 1) / TALL);
-    if (is_aligned(p->out) && (!p->residual.data || is_aligned(p->residual)))
+    if (tern_is_aligned(p->out) && (!p->residual.data || tern_is_aligned(p->residual)))
         narrow_k<true><<<grid, OUTER, 0, stream>>>(*p);
     else narrow_k<false><<<grid, OUTER, 0, stream>>>(*p);
     return cudaGetLastError();
@@ -255,7 +242,7 @@ static __global__ void __launch_bounds__(SUMS, 2) narrow_sums(tern_cuda_narrow_s
         for (uint32_t i = 0; i < SOME / GROUPS; i++) {
             const uint32_t row = group * (SOME / GROUPS) + i, t = t0 + row;
             const float4 y =
-                t < end ? four_of<ALIGNED>(p.y.data + (size_t)t * p.y.stride, n, p.n) : make_float4(0, 0, 0, 0);
+                t < end ? tern_four_of<ALIGNED>(p.y.data + (size_t)t * p.y.stride, n, p.n) : make_float4(0, 0, 0, 0);
 #pragma unroll
             for (int j = 0; j < SIDE; j++) {
                 const float a = s[row][j];
@@ -293,7 +280,7 @@ cudaError_t tern_cuda_run_narrow_sums(const tern_cuda_narrow_sums *p, cudaStream
     each = each < LEAST_ROWS ? LEAST_ROWS : (each + SOME - 1) / SOME * SOME;
     const uint32_t shares = (most + each - 1) / each;
     const dim3 grid((p->n + COLUMNS - 1) / COLUMNS, (p->j + SIDE - 1) / SIDE, shares);
-    if (is_aligned(p->y)) narrow_sums<true><<<grid, SUMS, 0, stream>>>(*p, each);
+    if (tern_is_aligned(p->y)) narrow_sums<true><<<grid, SUMS, 0, stream>>>(*p, each);
     else narrow_sums<false><<<grid, SUMS, 0, stream>>>(*p, each);
     if (shares > 1) add_shares<<<(uint32_t)(((size_t)p->j * p->n + SUMS - 1) / SUMS), SUMS, 0, stream>>>(*p, shares);
     return cudaGetLastError();

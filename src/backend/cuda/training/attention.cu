@@ -121,7 +121,8 @@ static __device__ __forceinline__ void weigh(const tern_cuda_varlen &p, float (&
     }
 }
 
-template <int DIM, int OTHER> static __global__ void __launch_bounds__(TILE_THREADS) varlen_tiles(tern_cuda_varlen p)
+template <int DIM, int OTHER>
+static __global__ void __launch_bounds__(TILE_THREADS, DIM == 64 ? 4 : 1) varlen_tiles(tern_cuda_varlen p)
 {
     using S = Tiles<DIM, OTHER>;
     extern __shared__ __align__(16) float memory[];

@@ -156,7 +156,8 @@ template <int DIM, int M> static cudaError_t start_backward(const tern_cuda_varl
 }
 
 /* ---- heads of at most 128, on tensor cores */
-template <int DIM, int OTHER> static __global__ void __launch_bounds__(TILE_THREADS) queries_tiles(tern_cuda_varlen p)
+template <int DIM, int OTHER>
+static __global__ void __launch_bounds__(TILE_THREADS, DIM == 64 ? 4 : 1) queries_tiles(tern_cuda_varlen p)
 {
     using S = Tiles<DIM, OTHER>;
     extern __shared__ __align__(16) float memory[];

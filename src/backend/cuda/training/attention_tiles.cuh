@@ -7,7 +7,8 @@
 
 #include "backend/cuda/training/attention.cuh"
 
-enum { OWN = 64, TILE_THREADS = 128, STEP = 8 };
+/* BESIDE: sums that a warp has under way at once. */
+enum { OWN = 64, TILE_THREADS = 128, STEP = 8, BESIDE = 4 };
 
 template <int DIM, int OTHER> struct Tiles {
     static constexpr int stride = DIM + 4, own = OWN * stride, other = OTHER * stride; /* floats */
@@ -37,10 +38,10 @@ static __device__ __forceinline__ void split(float x, uint32_t &high, uint32_t &
 
 static __device__ __forceinline__ void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},"
-                 "{%0,%1,%2,%3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},"
+        "{%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 /* load_rows, all of it asked for at once; to be waited for with rows_wait. */
@@ -74,14 +75,24 @@ typedef struct fragment {
     uint32_t high[4], low[4];
 } fragment;
 
-static __device__ __forceinline__ void multiply(float (&c)[4], const fragment &a, float x, float y)
+/* c[n] += a b(n), where b(n) is the numbers b[n * of_n] and b[n * of_n + second]. Products of one c wait for each
+ * other, so that those of others come in between. */
+template <int N>
+static __device__ __forceinline__ void multiply(float (&c)[N][4], const fragment &a, const float *b, int of_n,
+                                                int second)
 {
-    uint32_t high[2], low[2];
-    split(x, high[0], low[0]);
-    split(y, high[1], low[1]);
-    mma(c, a.low, high[0], high[1]);
-    mma(c, a.high, low[0], low[1]);
-    mma(c, a.high, high[0], high[1]);
+    uint32_t high[N][2], low[N][2];
+#pragma unroll
+    for (int n = 0; n < N; n++) {
+        split(b[n * of_n], high[n][0], low[n][0]);
+        split(b[n * of_n + second], high[n][1], low[n][1]);
+    }
+#pragma unroll
+    for (int n = 0; n < N; n++) mma(c[n], a.low, high[n][0], high[n][1]);
+#pragma unroll
+    for (int n = 0; n < N; n++) mma(c[n], a.high, low[n][0], low[n][1]);
+#pragma unroll
+    for (int n = 0; n < N; n++) mma(c[n], a.high, high[n][0], high[n][1]);
 }
 
 /* s = a b^T: the warp's 16 rows of a, 8 N rows of b. */
@@ -105,8 +116,7 @@ static __device__ __forceinline__ void scores_of(float (&s)[N][4], const float *
             split(mine[d + 8 * stride], f.high[1], f.low[1]);
             split(mine[d + 4], f.high[2], f.low[2]);
             split(mine[d + 4 + 8 * stride], f.high[3], f.low[3]);
-#pragma unroll
-            for (int n = 0; n < N; n++) multiply(part[n], f, other[n * 8 * stride + d], other[n * 8 * stride + d + 4]);
+            multiply<N>(part, f, other + d, 8 * stride, 4);
         }
 #pragma unroll
         for (int n = 0; n < N; n++)
@@ -131,13 +141,12 @@ static __device__ __forceinline__ void add_product(float (&o)[DIM / 8][4], const
         split(p[k][3], f[k].high[3], f[k].low[3]);
     }
 #pragma unroll
-    for (int n = 0; n < DIM / 8; n++) {
-        float part[4] = {};
+    for (int n = 0; n < DIM / 8; n += BESIDE) {
+        float part[BESIDE][4] = {};
 #pragma unroll
-        for (int k = 0; k < N; k++)
-            multiply(part, f[k], rows[k * 8 * stride + n * 8], rows[(k * 8 + 1) * stride + n * 8]);
+        for (int k = 0; k < N; k++) multiply<BESIDE>(part, f[k], rows + k * 8 * stride + n * 8, 8, stride);
 #pragma unroll
-        for (int i = 0; i < 4; i++) o[n][i] += part[i];
+        for (int i = 0; i < 4 * BESIDE; i++) o[n + i / 4][i % 4] += part[i / 4][i % 4];
     }
 }
 

@@ -21,7 +21,7 @@ static size_t numbers_bytes(size_t rows, uint32_t cols)
 
 static size_t planes_bytes(size_t rows, uint32_t cols)
 {
-    return numbers_bytes(rows, cols) + tern_cuda_rounded(rows * sizeof(float));
+    return numbers_bytes(rows, cols) + tern_cuda_rounded(rows * ((cols + CHUNK - 1) / CHUNK) * sizeof(float));
 }
 
 static planes planes_at(uint8_t **at, size_t rows, uint32_t cols)
@@ -95,15 +95,15 @@ cudaError_t tern_cuda_run_linear_dx(const tern_cuda_gradient *g, cudaStream_t st
     return e;
 }
 
-static size_t columns_bytes(uint32_t part, uint32_t cols)
+static size_t columns_bytes(uint32_t cols)
 {
-    return tern_cuda_rounded((cols > part ? cols : part) * sizeof(uint32_t));
+    return tern_cuda_rounded(cols * sizeof(uint32_t));
 }
 
 size_t tern_cuda_dw_bytes(uint32_t most, uint32_t n_rows, uint32_t cols)
 {
     const uint32_t part = part_of(n_rows, most);
-    return PARTIALS_BYTES + columns_bytes(part, cols) + planes_bytes(part, most) + planes_bytes(cols, most);
+    return PARTIALS_BYTES + columns_bytes(cols) + planes_bytes(part, most) + planes_bytes(cols, most);
 }
 
 static cudaError_t narrow_dw(const tern_cuda_gradient *g, cudaStream_t stream)
@@ -121,11 +121,11 @@ cudaError_t tern_cuda_run_linear_dw(const tern_cuda_gradient *g, cudaStream_t st
     const uint32_t most = g->count.most, part = part_of(g->n_rows, most), n_planes = g->x.data ? PLANES : 1;
     uint8_t *at = g->scratch + PARTIALS_BYTES;
     uint32_t *columns = (uint32_t *)at;
-    at += columns_bytes(part, g->cols);
+    at += columns_bytes(g->cols);
     const planes dy = planes_at(&at, part, most);
     planes x = planes_at(&at, g->cols, most);
     const tern_cuda_floats rows = {g->count, g->x, g->cols, NULL, NULL};
-    if (g->x.data) tern_cuda_split_columns(&rows, x, columns, stream);
+    if (g->x.data) tern_cuda_split_whole_columns(&rows, x, columns, stream);
     else tern_cuda_split_levels(g->count, g->q8, g->cols, x, stream), x.inverse = NULL;
     cudaError_t e = cudaGetLastError();
     for (uint32_t first = 0; first < g->n_rows && !e; first += part) {
@@ -137,7 +137,7 @@ cudaError_t tern_cuda_run_linear_dw(const tern_cuda_gradient *g, cudaStream_t st
         p.residual = p.c;
         p.scale = 1;
         p.partials = (float *)g->scratch;
-        tern_cuda_split_columns(&from, dy, columns, stream);
+        tern_cuda_split_columns(&from, dy, stream);
         e = tern_cuda_multiply(&p, stream);
     }
     return e;

@@ -105,7 +105,7 @@ void tern_cuda__lower_norm_backward(const tern_prepared *p, const tern_op *op, t
                                   .out = tern_cuda__rows(p, op->out),
                                   .weight = tern_cuda__floats(p, weight),
                                   .dweight = wanted ? state_of(p, op->in[TERN_NORM_BACKWARD_DWEIGHT]) : NULL,
-                                  .factors = wanted ? p->scratch : NULL,
+                                  .parts = wanted ? p->scratch : NULL,
                                   .cols = x.cols,
                                   .group = weight.cols,
                                   .eps = op->eps};

@@ -121,7 +121,9 @@ size_t tern_cuda__training_scratch(const tern_graph *graph, const tern_op *op)
     if (backward && op->route.cols) return tern_cuda__routed_scratch(graph, op);
     switch (op->kind) {
     case TERN_OP_RMS_NORM_BACKWARD:
-        return sizeof(float) * rows * (op->in[TERN_NORM_BACKWARD_X].cols / op->in[TERN_NORM_BACKWARD_WEIGHT].cols);
+        return op->n_in > TERN_NORM_BACKWARD_DWEIGHT ? tern_cuda_norm_bytes(rows, op->in[TERN_NORM_BACKWARD_X].cols,
+                                                                            op->in[TERN_NORM_BACKWARD_WEIGHT].cols)
+                                                     : 0;
     case TERN_OP_VARLEN_ATTENTION_BACKWARD:
         return tern_cuda_varlen_bytes(rows, op->n_heads, op->n_kv_heads, op->head_dim);
     case TERN_OP_LINEAR:

@@ -59,29 +59,73 @@ static __device__ __forceinline__ float number_at(const tern_cuda_floats &f, uin
     return f.along ? x * f.along[c] : x;
 }
 
-/* A block has a row. */
-static __global__ void __launch_bounds__(THREADS) split_rows(tern_cuda_floats f, planes out)
+/* Columns c to c + 3 of a row, c a multiple of 4; zeros beyond the last. */
+template <bool ALIGNED>
+static __device__ __forceinline__ float4 four_at(const tern_cuda_floats &f, uint32_t t, uint32_t c)
 {
-    __shared__ float room[32];
-    const uint32_t t = blockIdx.x;
-    if (t >= tern_rows_now(f.count)) return;
-    float most = 0, inverse;
-    for (uint32_t c = threadIdx.x; c < f.cols; c += THREADS) most = fmaxf(most, fabsf(number_at(f, t, c)));
-    const float factor = factor_of(tern_block_max(most, room), &inverse);
-    if (threadIdx.x == 0) out.inverse[t] = inverse;
-    for (uint32_t c = threadIdx.x * 2; c < out.ld; c += THREADS * 2) {
-        const float x = c < f.cols ? number_at(f, t, c) * factor : 0;
-        const float y = c + 1 < f.cols ? number_at(f, t, c + 1) * factor : 0;
-        uint32_t first, rest;
-        halves_of<true>(x, y, first, rest);
-        *(uint32_t *)(out.data + (size_t)t * out.ld + c) = first;
-        *(uint32_t *)(out.data + out.plane + (size_t)t * out.ld + c) = rest;
-    }
+    const float4 x = tern_four_of<ALIGNED>(f.from.data + (size_t)t * f.from.stride, c, f.cols);
+    const float by = f.by ? f.by[t] : 1.0f;
+    float4 y = make_float4(x.x * by, x.y * by, x.z * by, x.w * by);
+    if (!f.along) return y;
+    const float4 along = tern_four_of<false>(f.along, c, f.cols);
+    return make_float4(y.x * along.x, y.y * along.y, y.z * along.z, y.w * along.w);
+}
+
+/* int8 rows without their scales. */
+typedef struct levels {
+    tern_cuda_count count;
+    tern_cuda_q8 q;
+    uint32_t cols;
+} levels;
+
+template <bool ALIGNED> static __device__ __forceinline__ float4 four_at(const levels &f, uint32_t t, uint32_t c)
+{
+    const int8_t *row = f.q.data + (size_t)t * f.q.stride + c;
+    if (!ALIGNED || c + 4 > f.cols)
+        return make_float4(c < f.cols ? row[0] : 0, c + 1 < f.cols ? row[1] : 0, c + 2 < f.cols ? row[2] : 0,
+                           c + 3 < f.cols ? row[3] : 0);
+    const char4 x = *(const char4 *)row;
+    return make_float4(x.x, x.y, x.z, x.w);
+}
+
+/* The largest magnitude of a chunk, of which each of eight lanes has eight numbers. */
+static __device__ __forceinline__ float most_of_chunk(const float (&x)[8])
+{
+    float most = 0;
+#pragma unroll
+    for (int i = 0; i < 8; i++) most = fmaxf(most, fabsf(x[i]));
+#pragma unroll
+    for (int k = 4; k > 0; k /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, k));
+    return most;
+}
+
+static __device__ __forceinline__ void multiply_by(float (&x)[8], float factor)
+{
+#pragma unroll
+    for (int i = 0; i < 8; i++) x[i] *= factor;
+}
+
+/* Eight lanes have a chunk of a row. */
+template <bool ALIGNED> static __global__ void __launch_bounds__(THREADS) split_rows(tern_cuda_floats f, planes out)
+{
+    const uint32_t chunks = (out.ld + CHUNK - 1) / CHUNK, unit = blockIdx.x * (THREADS / 8) + threadIdx.x / 8;
+    const uint32_t t = unit / chunks, chunk = unit % chunks, c = chunk * CHUNK + threadIdx.x % 8 * 8;
+    const bool is_there = t < tern_rows_now(f.count);
+    float inverse;
+    float4 a = make_float4(0, 0, 0, 0), b = a;
+    if (is_there) a = four_at<ALIGNED>(f, t, c), b = four_at<ALIGNED>(f, t, c + 4);
+    float x[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+    multiply_by(x, factor_of(most_of_chunk(x), &inverse));
+    if (!is_there) return;
+    if (threadIdx.x % 8 == 0) out.inverse[(size_t)chunk * f.count.most + t] = inverse;
+    if (c < out.ld) store_eight<true>(out, (size_t)t * out.ld + c, x);
 }
 
 void tern_cuda_split_rows(const tern_cuda_floats *f, planes out, cudaStream_t stream)
 {
-    split_rows<<<f->count.most, THREADS, 0, stream>>>(*f, out);
+    const uint32_t units = f->count.most * ((out.ld + CHUNK - 1) / CHUNK), each = THREADS / 8;
+    if (tern_is_aligned(f->from)) split_rows<true><<<(units + each - 1) / each, THREADS, 0, stream>>>(*f, out);
+    else split_rows<false><<<(units + each - 1) / each, THREADS, 0, stream>>>(*f, out);
 }
 
 /* The largest magnitudes of 32 columns and 64 rows; the bits of floats that are not negative are in their order. */
@@ -103,33 +147,49 @@ static __global__ void __launch_bounds__(THREADS) find_most(tern_cuda_floats f, 
     atomicMax(most + c, __float_as_uint(x));
 }
 
-/* Rows c0 .. of planes, columns t0 ..: each eight lanes have a row's 64. */
-template <bool TWO>
+/* What numbers of a tile are multiplied with: nothing, a power of two of their chunk, or of their row. */
+enum { AS_THEY_ARE, BY_CHUNK, BY_ROW };
+
+/* Rows c0 .. of planes, columns t0 ..: each eight lanes have a row's 64; `most` of rows. */
+template <bool TWO, int FACTORS = AS_THEY_ARE>
 static __device__ __forceinline__ void store_tile(const planes &out, const Tile &tile, uint32_t c0, uint32_t cols,
-                                                  uint32_t t0)
+                                                  uint32_t t0, const uint32_t *most = NULL)
 {
 #pragma unroll
     for (uint32_t i = 0; i < SIDE; i += THREADS / 8) {
-        const uint32_t c = i + threadIdx.x / 8, t = threadIdx.x % 8 * 8;
-        if (c0 + c >= cols || t0 + t >= out.ld) continue;
-        float x[8];
+        const uint32_t at = i + threadIdx.x / 8, c = c0 + at, t = threadIdx.x % 8 * 8;
+        float x[8], inverse = 1;
 #pragma unroll
-        for (uint32_t k = 0; k < 8; k++) x[k] = tile[c][t + k];
-        store_eight<TWO>(out, (size_t)(c0 + c) * out.ld + t0 + t, x);
+        for (uint32_t k = 0; k < 8; k++) x[k] = tile[at][t + k];
+        if (FACTORS == BY_CHUNK) multiply_by(x, factor_of(most_of_chunk(x), &inverse));
+        if (FACTORS == BY_ROW) multiply_by(x, factor_of(c < cols ? __uint_as_float(most[c]) : 0, &inverse));
+        if (c >= cols) continue;
+        if (FACTORS == BY_CHUNK && t == 0) out.inverse[(size_t)(t0 / CHUNK) * cols + c] = inverse;
+        if (FACTORS == BY_ROW && t == 0 && t0 == 0) out.inverse[c] = inverse;
+        if (t0 + t < out.ld) store_eight<TWO>(out, (size_t)c * out.ld + t0 + t, x);
     }
 }
 
-static __global__ void __launch_bounds__(THREADS) split_columns(tern_cuda_floats f, planes out, const uint32_t *most)
+/* Rows become columns. */
+template <typename From, bool ALIGNED, bool TWO, int FACTORS>
+static __global__ void __launch_bounds__(THREADS) turn(From f, planes out, const uint32_t *most)
 {
     __shared__ Tile tile;
     const uint32_t c0 = blockIdx.x * SIDE, t0 = blockIdx.y * SIDE, n = tern_rows_now(f.count);
-    const uint32_t lane = threadIdx.x % SIDE, c = c0 + lane;
-    float inverse = 0, factor = c < f.cols ? factor_of(__uint_as_float(most[c]), &inverse) : 0;
-    if (blockIdx.y == 0 && threadIdx.x < SIDE && c < f.cols) out.inverse[c] = inverse;
-    for (uint32_t i = threadIdx.x / SIDE; i < SIDE; i += THREADS / SIDE)
-        tile[lane][i] = t0 + i < n && c < f.cols ? number_at(f, t0 + i, c) * factor : 0;
+    const uint32_t row = threadIdx.x / 16, c = threadIdx.x % 16 * 4;
+    float4 x[4];
+#pragma unroll
+    for (uint32_t i = 0; i < 4; i++) {
+        const uint32_t t = t0 + row + 16 * i;
+        x[i] = t < n ? four_at<ALIGNED>(f, t, c0 + c) : make_float4(0, 0, 0, 0);
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < 4; i++) {
+        tile[c][row + 16 * i] = x[i].x, tile[c + 1][row + 16 * i] = x[i].y;
+        tile[c + 2][row + 16 * i] = x[i].z, tile[c + 3][row + 16 * i] = x[i].w;
+    }
     __syncthreads();
-    store_tile<true>(out, tile, c0, f.cols, t0);
+    store_tile<TWO, FACTORS>(out, tile, c0, f.cols, t0, most);
 }
 
 static dim3 tiles_of(uint32_t cols, uint32_t rows)
@@ -137,29 +197,31 @@ static dim3 tiles_of(uint32_t cols, uint32_t rows)
     return dim3((cols + SIDE - 1) / SIDE, (rows + SIDE - 1) / SIDE);
 }
 
-void tern_cuda_split_columns(const tern_cuda_floats *f, planes out, uint32_t *most, cudaStream_t stream)
+void tern_cuda_split_columns(const tern_cuda_floats *f, planes out, cudaStream_t stream)
 {
-    cudaMemsetAsync(most, 0, f->cols * sizeof *most, stream);
-    const dim3 grid((f->cols + 31) / 32, (f->count.most + SIDE - 1) / SIDE);
-    find_most<<<grid, THREADS, 0, stream>>>(*f, most);
-    split_columns<<<tiles_of(f->cols, out.ld), THREADS, 0, stream>>>(*f, out, most);
+    const dim3 grid = tiles_of(f->cols, out.ld);
+    if (tern_is_aligned(f->from))
+        turn<tern_cuda_floats, true, true, BY_CHUNK><<<grid, THREADS, 0, stream>>>(*f, out, NULL);
+    else turn<tern_cuda_floats, false, true, BY_CHUNK><<<grid, THREADS, 0, stream>>>(*f, out, NULL);
 }
 
-static __global__ void __launch_bounds__(THREADS)
-    split_levels(tern_cuda_count count, tern_cuda_q8 q, uint32_t cols, planes out)
+void tern_cuda_split_whole_columns(const tern_cuda_floats *f, planes out, uint32_t *most, cudaStream_t stream)
 {
-    __shared__ Tile tile;
-    const uint32_t c0 = blockIdx.x * SIDE, t0 = blockIdx.y * SIDE, n = tern_rows_now(count);
-    const uint32_t lane = threadIdx.x % SIDE, c = c0 + lane;
-    for (uint32_t i = threadIdx.x / SIDE; i < SIDE; i += THREADS / SIDE)
-        tile[lane][i] = t0 + i < n && c < cols ? (float)q.data[(size_t)(t0 + i) * q.stride + c] : 0;
-    __syncthreads();
-    store_tile<false>(out, tile, c0, cols, t0);
+    const dim3 parts((f->cols + 31) / 32, (f->count.most + SIDE - 1) / SIDE), grid = tiles_of(f->cols, out.ld);
+    cudaMemsetAsync(most, 0, f->cols * sizeof *most, stream);
+    find_most<<<parts, THREADS, 0, stream>>>(*f, most);
+    if (tern_is_aligned(f->from))
+        turn<tern_cuda_floats, true, true, BY_ROW><<<grid, THREADS, 0, stream>>>(*f, out, most);
+    else turn<tern_cuda_floats, false, true, BY_ROW><<<grid, THREADS, 0, stream>>>(*f, out, most);
 }
 
 void tern_cuda_split_levels(tern_cuda_count count, tern_cuda_q8 q, uint32_t cols, planes out, cudaStream_t stream)
 {
-    split_levels<<<tiles_of(cols, out.ld), THREADS, 0, stream>>>(count, q, cols, out);
+    const levels f = {count, q, cols};
+    const dim3 grid = tiles_of(cols, out.ld);
+    if (((size_t)q.data & 3) == 0 && q.stride % 4 == 0)
+        turn<levels, true, false, AS_THEY_ARE><<<grid, THREADS, 0, stream>>>(f, out, NULL);
+    else turn<levels, false, false, AS_THEY_ARE><<<grid, THREADS, 0, stream>>>(f, out, NULL);
 }
 
 /* FORMAT -1: that of the weight. */

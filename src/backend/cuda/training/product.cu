@@ -4,6 +4,11 @@
 
 enum { TILE = 128, STEP = 32, STAGES = 3, THREADS = 256, PLANE_BYTES = TILE * STEP * 2 };
 
+/* Planes of A, of B, and the inverses of A's rows. */
+template <int NB> struct Stage {
+    static constexpr uint32_t inverses = (PLANES + NB) * PLANE_BYTES, bytes = inverses + TILE * sizeof(float);
+};
+
 /* How many blocks there should be of a product at least. */
 enum { BLOCKS = 264, MOST_SPLITS = 16, LEAST_STEPS = 8 };
 
@@ -18,6 +23,13 @@ static __device__ __forceinline__ void matrices(uint32_t (&r)[4], uint32_t from)
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(from)
                  : "memory");
+}
+
+static __device__ __forceinline__ float number(uint32_t from)
+{
+    float x;
+    asm volatile("ld.shared.f32 %0,[%1];" : "=f"(x) : "r"(from) : "memory");
+    return x;
 }
 
 static __device__ __forceinline__ void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
@@ -53,6 +65,11 @@ static __device__ __forceinline__ void load_stage(const product &p, uint32_t m0,
     for (uint32_t plane = 0; plane < PLANES; plane++) load_tile(p.a, plane, m0, p.m, at, to + plane * PLANE_BYTES);
     for (uint32_t plane = 0; plane < NB; plane++)
         load_tile(p.b, plane, n0, p.n, at, to + (PLANES + plane) * PLANE_BYTES);
+    if (threadIdx.x >= TILE) return;
+    const float *inverse = p.a.inverse + (size_t)(at / CHUNK) * p.m + min(m0 + threadIdx.x, p.m - 1);
+    asm volatile("cp.async.ca.shared.global [%0],[%1],4;" ::"r"(to + Stage<NB>::inverses + threadIdx.x * 4),
+                 "l"(inverse)
+                 : "memory");
 }
 
 /* 16 rows of A and 16 steps. */
@@ -87,6 +104,8 @@ static __device__ __forceinline__ void multiply_stage(float (&c)[4][4][4], uint3
 #pragma unroll
             for (uint32_t plane = 0; plane < PLANES; plane++)
                 fragment_a(a[plane], tiles + plane * PLANE_BYTES, m + i * 16, k);
+            const uint32_t of_row = tiles + Stage<NB>::inverses + (m + i * 16 + threadIdx.x % 32 / 4) * 4;
+            const float by[2] = {number(of_row), number(of_row + 32)};
 #pragma unroll
             for (uint32_t j = 0; j < 4; j++) {
                 float sum[4] = {};
@@ -94,16 +113,29 @@ static __device__ __forceinline__ void multiply_stage(float (&c)[4][4][4], uint3
                 mma(sum, a[1], b[0][j / 2][j % 2 * 2], b[0][j / 2][j % 2 * 2 + 1]);
                 mma(sum, a[0], b[0][j / 2][j % 2 * 2], b[0][j / 2][j % 2 * 2 + 1]);
 #pragma unroll
-                for (uint32_t e = 0; e < 4; e++) c[i][j][e] += sum[e];
+                for (uint32_t e = 0; e < 4; e++) c[i][j][e] = fmaf(sum[e], by[e / 2], c[i][j][e]);
             }
         }
     }
 }
 
+static __device__ __forceinline__ float finished(const product &p, uint32_t r, uint32_t col, float x)
+{
+    x = scaled(p, col, x);
+    return p.residual ? x + p.residual[r * p.residual_stride + col] : x;
+}
+
+static __device__ __forceinline__ void put(const product &p, uint32_t rows, uint32_t r, uint32_t col, float x)
+{
+    if (r >= rows || col >= p.n) return;
+    if (p.splits > 1) p.partials[((size_t)blockIdx.z * p.m + r) * p.n + col] = x;
+    else p.c[r * p.c_stride + col] = finished(p, r, col, x);
+}
+
 template <int NB> static __global__ void __launch_bounds__(THREADS, 2) multiply_planes(product p)
 {
     extern __shared__ __align__(128) uint8_t memory[];
-    constexpr uint32_t stage_bytes = (PLANES + NB) * PLANE_BYTES;
+    constexpr uint32_t bytes = Stage<NB>::bytes;
     const uint32_t base = (uint32_t)__cvta_generic_to_shared(memory), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const uint32_t m0 = blockIdx.x * TILE, n0 = blockIdx.y * TILE, rows = rows_of(p);
     const uint32_t first = blockIdx.z * p.k_each, end = min(p.k, first + p.k_each);
@@ -112,16 +144,16 @@ template <int NB> static __global__ void __launch_bounds__(THREADS, 2) multiply_
     float c[4][4][4] = {};
     if (m0 >= rows) return;
     for (uint32_t s = 0; s < STAGES - 1; s++) {
-        if (s < steps) load_stage<NB>(p, m0, n0, first + s * STEP, base + s * stage_bytes);
+        if (s < steps) load_stage<NB>(p, m0, n0, first + s * STEP, base + s * bytes);
         asm volatile("cp.async.commit_group;" ::: "memory");
     }
     for (uint32_t s = 0; s < steps; s++) {
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
         __syncthreads();
         const uint32_t next = s + STAGES - 1;
-        if (next < steps) load_stage<NB>(p, m0, n0, first + next * STEP, base + next % STAGES * stage_bytes);
+        if (next < steps) load_stage<NB>(p, m0, n0, first + next * STEP, base + next % STAGES * bytes);
         asm volatile("cp.async.commit_group;" ::: "memory");
-        multiply_stage<NB>(c, base + s % STAGES * stage_bytes, m, n);
+        multiply_stage<NB>(c, base + s % STAGES * bytes, m, n);
     }
 #pragma unroll
     for (uint32_t i = 0; i < 4; i++)
@@ -155,7 +187,7 @@ static void share_steps(product *p)
 
 template <int NB> static cudaError_t start(const product *p, cudaStream_t stream)
 {
-    const int shared = STAGES * (PLANES + NB) * PLANE_BYTES;
+    const int shared = STAGES * Stage<NB>::bytes;
     const cudaError_t e =
         cudaFuncSetAttribute(multiply_planes<NB>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
     if (e != cudaSuccess) return e;
@@ -167,10 +199,9 @@ template <int NB> static cudaError_t start(const product *p, cudaStream_t stream
 cudaError_t tern_cuda_multiply(product *p, cudaStream_t stream)
 {
     cudaError_t e = cudaSuccess;
-    if (!tern_cuda_multiply_wgmma(p, stream, &e)) {
-        share_steps(p);
-        e = p->n_planes == 1 ? start<1>(p, stream) : start<2>(p, stream);
-    }
+    if (tern_cuda_multiply_wgmma(p, stream, &e)) return e;
+    share_steps(p);
+    e = p->n_planes == 1 ? start<1>(p, stream) : start<2>(p, stream);
     if (e != cudaSuccess || p->splits == 1) return e;
     add_partials<<<dim3((p->n + THREADS - 1) / THREADS, p->m), THREADS, 0, stream>>>(*p);
     return cudaGetLastError();

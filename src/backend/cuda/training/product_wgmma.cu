@@ -2,17 +2,20 @@
  *
  * A block has 128 rows of A and NT of B: one thread asks for 64 steps at a time of all planes, two warpgroups multiply
  * 64 rows of A each. Those 64 steps are summed by themselves and added to the rest in f32; a width of 256 goes in
- * halves, as its sums and those of 64 steps do not fit the registers. */
+ * halves, as its sums and those of 64 steps do not fit the registers. Blocks that share the steps of a sum are a
+ * cluster and add up through each other's shared memory, in one order. */
+#include "backend/cuda/launch.cuh"
 #include "backend/cuda/tensor_map.cuh"
-#include "backend/cuda/training/product.cuh"
+#include "backend/cuda/training/fragments.cuh"
 #include "backend/cuda/training/wgmma.cuh"
 
-enum { TOKENS = 128, STEP = 64, ROW_BYTES = STEP * 2, THREADS = 384, MOST_SHARED = 224 << 10 };
-enum { A_BYTES = PLANES * TOKENS * ROW_BYTES, LEAST = 64, LEAST_STEPS = 8, MOST_SPLITS = 16 };
+enum { TOKENS = 128, STEP = CHUNK, ROW_BYTES = STEP * 2, THREADS = 384, MOST_SHARED = 224 << 10 };
+enum { A_BYTES = PLANES * TOKENS * ROW_BYTES, LEAST = 64, LEAST_STEPS = 4, MOST_SPLITS = 8 };
 
 template <int NB, int NT> struct Shape {
-    static constexpr int width = NT > 160 ? NT / 2 : NT; /* of one wgmma */
+    static constexpr int width = NT > 192 ? NT / 2 : NT; /* of one wgmma */
     static constexpr int stage = A_BYTES + NB * NT * ROW_BYTES, stages = MOST_SHARED / stage, bytes = stages * stage;
+    static constexpr int numbers = TOKENS * NT / CONSUMERS; /* of C, a thread's */
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -46,19 +49,68 @@ static __device__ __forceinline__ void multiply_stage(float (&sum)[W / 2], uint3
         wgmma_f16(sum, descriptor(a + at), descriptor(b + at), 1);
     }
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+template <int N> static __device__ __forceinline__ void finish_stage(float (&sum)[N])
+{
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
     keep(sum);
 }
 
-/* Number i of a warpgroup's fragments: the row has them in pairs. */
-static __device__ __forceinline__ uint32_t row_of(int i)
+/* One thread asks for all that its block multiplies. */
+template <int NB, int NT>
+static __device__ __forceinline__ void ask(const place &at, uint32_t base, uint32_t full, uint32_t empty,
+                                           const CUtensorMap *a_map, const CUtensorMap *b_map)
 {
-    return (threadIdx.x >> 5 & 3) * 16 + (threadIdx.x >> 2 & 7) + (i >> 1 & 1) * 8;
+    using S = Shape<NB, NT>;
+    for (uint32_t s = 0; s < at.steps; s++) {
+        const uint32_t stage = s % S::stages, turn = s / S::stages, to = base + stage * S::stage;
+        if (turn > 0) barrier_wait(empty + 8 * stage, (turn - 1) & 1);
+        barrier_expect(full + 8 * stage, S::stage);
+        fetch(to, a_map, at.first + s * STEP, at.m0, full + 8 * stage);
+        fetch(to + A_BYTES, b_map, at.first + s * STEP, at.n0, full + 8 * stage);
+    }
 }
 
-static __device__ __forceinline__ uint32_t column_of(int i)
+/* Warpgroups take turns in beginning a stage, so that one adds up while the other multiplies. */
+static __device__ __forceinline__ void wait_turn(uint32_t group)
 {
-    return i / 4 * 8 + 2 * (threadIdx.x & 3) + (i & 1);
+    asm volatile("bar.sync %0,%1;" ::"r"(2 + group), "n"((int)CONSUMERS) : "memory");
+}
+
+static __device__ __forceinline__ void pass_turn(uint32_t group)
+{
+    asm volatile("bar.arrive %0,%1;" ::"r"(3 - group), "n"((int)CONSUMERS) : "memory");
+}
+
+template <int NB, int NT>
+static __device__ __forceinline__ void multiply(const product &p, const place &at, float (&c)[Shape<NB, NT>::numbers],
+                                                uint32_t base, uint32_t full, uint32_t empty)
+{
+    using S = Shape<NB, NT>;
+    constexpr int W = S::width, PARTS = NT / W;
+    const uint32_t group = threadIdx.x / 128, m = at.m0 + group * 64;
+    float sum[W / 2];
+#pragma unroll
+    for (int i = 0; i < S::numbers; i++) c[i] = 0;
+#pragma unroll
+    for (int i = 0; i < W / 2; i++) sum[i] = 0;
+    if (group == 1) pass_turn(1);
+    for (uint32_t s = 0; s < at.steps; s++) {
+        const uint32_t stage = s % S::stages, from = base + stage * S::stage, k = at.first + s * STEP;
+        const float by[2] = {inverse_of(p, k, m + row_of(0)), inverse_of(p, k, m + row_of(2))};
+        barrier_wait(full + 8 * stage, s / S::stages & 1);
+#pragma unroll
+        for (int part = 0; part < PARTS; part++) {
+            wait_turn(group);
+            multiply_stage<NB, NT, W>(sum, from + group * 64 * ROW_BYTES, from + A_BYTES + part * W * ROW_BYTES);
+            if (group == 0 || s + 1 < at.steps || part + 1 < PARTS) pass_turn(group);
+            finish_stage(sum);
+            if (part == PARTS - 1 && threadIdx.x % 128 == 0) barrier_arrive(empty + 8 * stage);
+#pragma unroll
+            for (int i = 0; i < W / 2; i++) c[part * (W / 2) + i] = fmaf(sum[i], by[i >> 1 & 1], c[part * (W / 2) + i]);
+        }
+    }
 }
 #endif
 
@@ -69,15 +121,13 @@ static __global__ void __launch_bounds__(THREADS, 1)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     using S = Shape<NB, NT>;
-    constexpr int W = S::width, PARTS = NT / W;
     extern __shared__ __align__(1024) uint8_t memory[];
     __shared__ uint64_t barriers[2 * S::stages];
-    const uint32_t base = (uint32_t)__cvta_generic_to_shared(memory), group = threadIdx.x / 128;
+    const uint32_t base = (uint32_t)__cvta_generic_to_shared(memory), first = blockIdx.z * p.k_each;
     const uint32_t full = (uint32_t)__cvta_generic_to_shared(barriers), empty = full + 8 * S::stages;
-    const uint32_t m0 = blockIdx.x * TOKENS, n0 = blockIdx.y * NT, rows = rows_of(p);
-    const uint32_t first = blockIdx.z * p.k_each, end = min(p.k, first + p.k_each);
-    const uint32_t steps = end > first ? (end - first + STEP - 1) / STEP : 0;
-    if (m0 >= rows) return;
+    const place at = {blockIdx.x * TOKENS, blockIdx.y * NT, first,
+                      (min(p.k, first + p.k_each) - first + STEP - 1) / STEP};
+    if (at.m0 >= rows_of(p)) return; /* and so does all of its cluster */
     if (threadIdx.x == 0) {
         for (uint32_t i = 0; i < S::stages; i++) {
             barrier_init(full + 8 * i, 1);
@@ -86,41 +136,16 @@ static __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("fence.mbarrier_init.release.cluster;");
     }
     __syncthreads();
-    if (group == 2) {
+    if (threadIdx.x >= CONSUMERS) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
-        if (threadIdx.x != 256) return;
-        for (uint32_t s = 0; s < steps; s++) {
-            const uint32_t stage = s % S::stages, turn = s / S::stages, to = base + stage * S::stage;
-            if (turn > 0) barrier_wait(empty + 8 * stage, (turn - 1) & 1);
-            barrier_expect(full + 8 * stage, S::stage);
-            fetch(to, &a_map, first + s * STEP, m0, full + 8 * stage);
-            fetch(to + A_BYTES, &b_map, first + s * STEP, n0, full + 8 * stage);
-        }
+        if (threadIdx.x == CONSUMERS) ask<NB, NT>(at, base, full, empty, &a_map, &b_map);
+        __syncwarp();
+        if (p.splits > 1) cluster_sync(), cluster_sync();
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
-        float c[PARTS][W / 2], sum[W / 2];
-#pragma unroll
-        for (int part = 0; part < PARTS; part++)
-#pragma unroll
-            for (int i = 0; i < W / 2; i++) c[part][i] = 0;
-#pragma unroll
-        for (int i = 0; i < W / 2; i++) sum[i] = 0;
-        for (uint32_t s = 0; s < steps; s++) {
-            const uint32_t stage = s % S::stages, at = base + stage * S::stage;
-            barrier_wait(full + 8 * stage, s / S::stages & 1);
-#pragma unroll
-            for (int part = 0; part < PARTS; part++) {
-                multiply_stage<NB, NT, W>(sum, at + group * 64 * ROW_BYTES, at + A_BYTES + part * W * ROW_BYTES);
-                if (part == PARTS - 1 && threadIdx.x % 128 == 0) barrier_arrive(empty + 8 * stage);
-#pragma unroll
-                for (int i = 0; i < W / 2; i++) c[part][i] += sum[i];
-            }
-        }
-#pragma unroll
-        for (int part = 0; part < PARTS; part++)
-#pragma unroll
-            for (int i = 0; i < W / 2; i++)
-                put(p, rows, m0 + group * 64 + row_of(i), n0 + part * W + column_of(i), c[part][i]);
+        float c[S::numbers];
+        multiply<NB, NT>(p, at, c, base, full, empty);
+        put_all(p, at, (float *)memory, c);
     }
 #endif
 }
@@ -138,15 +163,15 @@ static bool make_map(CUtensorMap *map, const planes *p, uint32_t n_planes, uint3
 template <int NB, int NT> static cudaError_t start(const product *p, cudaStream_t stream)
 {
     CUtensorMap a, b;
-    const int shared = Shape<NB, NT>::bytes;
     if (!make_map(&a, &p->a, PLANES, p->m, p->k, TOKENS) || !make_map(&b, &p->b, NB, p->n, p->k, NT))
         return cudaErrorInvalidValue;
+    const int shared = Shape<NB, NT>::bytes;
     const cudaError_t e =
         cudaFuncSetAttribute(multiply_wgmma<NB, NT>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
     if (e != cudaSuccess) return e;
     const dim3 grid((p->m + TOKENS - 1) / TOKENS, (p->n + NT - 1) / NT, p->splits);
-    multiply_wgmma<NB, NT><<<grid, THREADS, shared, stream>>>(*p, a, b);
-    return cudaGetLastError();
+    return tern_launch_together(multiply_wgmma<NB, NT>, grid, dim3(THREADS), shared, stream, false, p->splits, *p, a,
+                                b);
 }
 
 /* The device's processors; 0 where it lacks the instructions, or the program was not compiled for them. */
@@ -163,34 +188,62 @@ static uint32_t processors_of_device(void)
     return code.ptxVersion >= 90 ? (uint32_t)n : 0;
 }
 
-/* Nanoseconds, about: rounds of the device, each as long as its steps; sums of parts are written and read. */
-static double cost(const product *p, uint32_t processors, uint32_t width, uint32_t splits)
+/* How many clusters of so many blocks run at once, about: as on an H200. The card is not asked, since cards of one kind
+ * differ in which processors they lack, and should choose alike. */
+static uint32_t clusters_at_once(uint32_t processors, uint32_t blocks)
 {
-    const uint32_t tiles = (p->m + TOKENS - 1) / TOKENS * ((p->n + width - 1) / width),
-                   steps = (p->k + STEP - 1) / STEP;
-    const uint32_t rounds = (tiles * splits + processors - 1) / processors, each = (steps + splits - 1) / splits;
-    const double of_parts = splits > 1 ? (double)splits * p->m * p->n * 8 / 3000 : 0;
-    return rounds * ((double)each * (width + 32) * 7 + 3000) + of_parts;
+    static const uint32_t of_132[MOST_SPLITS] = {132, 66, 39, 30, 22, 17, 15, 15};
+    const uint32_t n = processors * of_132[blocks - 1] / 132;
+    return n ? n : 1;
+}
+
+/* Nanoseconds, about: rounds of the device, each as long as its steps. The figures are fitted to products of ten shapes
+ * on an H200, in all widths and splits. */
+static double cost(const product *p, uint32_t processors, uint32_t width)
+{
+    const uint32_t clusters = (p->m + TOKENS - 1) / TOKENS * ((p->n + width - 1) / width);
+    const uint32_t steps = (p->k + STEP - 1) / STEP, each = (steps + p->splits - 1) / p->splits;
+    const uint32_t at_once = clusters_at_once(processors, p->splits), rounds = (clusters + at_once - 1) / at_once;
+    const double of_step = width * (p->n_planes + 1) * 2.5 + 60;
+    return rounds * (each * of_step + 4000 + width * 20 + (p->splits > 1 ? 900 : 0));
 }
 
 static uint32_t choose(product *p, uint32_t processors)
 {
-    const uint32_t widths[] = {128, 160, 256}, steps = (p->k + STEP - 1) / STEP;
+    const uint32_t widths[] = {128, 160, 192, 256}, steps = (p->k + STEP - 1) / STEP;
+    product best = *p;
     uint32_t width = 0;
     double least = 0;
-    for (uint32_t i = 0; i < (p->n_planes == 1 ? 3u : 1u); i++)
-        for (uint32_t splits = 1; splits <= (p->partials ? MOST_SPLITS : 1u); splits++) {
-            const bool too_many = steps / splits < LEAST_STEPS || (uint64_t)splits * p->m * p->n * 4 > PARTIALS_BYTES;
-            if (splits > 1 && too_many) break;
-            const double now = cost(p, processors, widths[i], splits);
+    for (uint32_t i = 0; i < (p->n_planes == 1 ? 4u : 1u); i++)
+        for (uint32_t splits = 1; splits <= MOST_SPLITS; splits++) {
+            if (splits > 1 && steps / splits < LEAST_STEPS) break;
+            p->k_each = (steps + splits - 1) / splits * STEP;
+            p->splits = (p->k + p->k_each - 1) / p->k_each;
+            const double now = cost(p, processors, widths[i]);
             if (width && now >= least) continue;
             least = now;
             width = widths[i];
-            p->splits = splits;
+            best = *p;
         }
-    p->k_each = (steps + p->splits - 1) / p->splits * STEP;
-    p->splits = (p->k + p->k_each - 1) / p->k_each;
+    *p = best;
     return width;
+}
+
+static bool takes_pairs(const product *p)
+{
+    const size_t addresses = (size_t)p->c | (size_t)p->residual;
+    return (addresses & 7) == 0 && p->c_stride % 2 == 0 && p->residual_stride % 2 == 0 && p->n % 2 == 0;
+}
+
+static cudaError_t start_width(const product *p, uint32_t width, cudaStream_t stream)
+{
+    if (p->n_planes == 2) return start<2, 128>(p, stream);
+    switch (width) {
+    case 128: return start<1, 128>(p, stream);
+    case 160: return start<1, 160>(p, stream);
+    case 192: return start<1, 192>(p, stream);
+    default: return start<1, 256>(p, stream);
+    }
 }
 
 bool tern_cuda_multiply_wgmma(product *p, cudaStream_t stream, cudaError_t *result)
@@ -199,9 +252,7 @@ bool tern_cuda_multiply_wgmma(product *p, cudaStream_t stream, cudaError_t *resu
     const uint32_t processors = processors_of_device();
     if (!processors) return false;
     const uint32_t width = choose(p, processors);
-    *result = p->n_planes == 2 ? start<2, 128>(p, stream)
-              : width == 128   ? start<1, 128>(p, stream)
-              : width == 160   ? start<1, 160>(p, stream)
-                               : start<1, 256>(p, stream);
+    p->pairs = takes_pairs(p);
+    *result = start_width(p, width, stream);
     return true;
 }

@@ -49,11 +49,13 @@ typedef struct tern_cuda_norm_backward {
     tern_cuda_rows x, dy, residual, out; /* data NULL: not there */
     const float *weight;                 /* [group] */
     float *dweight;                      /* [group]; NULL: not wanted */
-    float *factors;                      /* scratch: [rows][groups] */
+    float *parts;                        /* scratch: tern_cuda_norm_bytes */
     uint32_t cols, group;
     float eps;
 } tern_cuda_norm_backward;
 cudaError_t tern_cuda_run_norm_backward(const tern_cuda_norm_backward *p, cudaStream_t stream);
+/* Of a norm whose weight's gradient is wanted. */
+size_t tern_cuda_norm_bytes(uint32_t most, uint32_t cols, uint32_t group);
 
 /* BIAS_BACKWARD, EMBED_BACKWARD: the gradient is added to. */
 typedef struct tern_cuda_row_sums {

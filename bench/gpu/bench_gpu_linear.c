@@ -133,10 +133,12 @@ static tern_gpu_ternary_shape shape_of(const bench *b)
     const layer *l = b->layer;
     return (tern_gpu_ternary_shape){.norm = b->mode == NORM,
                                     .gated = l->gated,
+                                    .activation = TERN_ACT_RELU2,
                                     .residual = l->residual,
                                     .n_parts = l->n_parts,
                                     .cols = l->cols,
                                     .row_bits = l->rows[0] | l->rows[1] | l->rows[2],
+                                    .rows = l->rows[0] + l->rows[1] + l->rows[2],
                                     .tokens = b->c.tokens};
 }
 
@@ -192,7 +194,7 @@ int main(int argc, char **argv)
         else return 2;
     }
     b.caps = chain_caps(&b.c, device);
-    b.caps.cooperative = cooperative;
+    b.caps.cooperative = b.caps.int8_matrices = cooperative;
     chain_check(&b.c, tern_vulkan_open(&b.c.gpu, &(tern_vulkan_options){.device = device}, &b.c.err));
     size_t n = (size_t)16 << 20;
     tern_rng rng = {1};

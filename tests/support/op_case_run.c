@@ -35,7 +35,7 @@ static tern_status open_simulated(tern_backend **backend, test_gpu_kind kind, te
                           .max_binding = 128 << 20,
                           .binding_alignment = 256,
                           .device_fences = true};
-    caps.f16 = caps.cooperative = kind == TEST_GPU_WHOLE && getenv("TERN_TEST_COOPERATIVE");
+    caps.f16 = caps.cooperative = caps.int8_matrices = kind == TEST_GPU_WHOLE && getenv("TERN_TEST_COOPERATIVE");
     caps.waits = kind == TEST_GPU_WHOLE && getenv("TERN_TEST_WAITS");
     if (kind == TEST_GPU_WHOLE) caps.subgroup_min = caps.subgroup_max = (uint32_t)atoi(getenv("TERN_TEST_SIMULATE"));
     return test_simulated_open(backend, &caps, err);

@@ -38,7 +38,18 @@ static float number(const spirv_type *element, uint32_t bits)
     return element->bytes == 2 ? tern_f16_to_f32((uint16_t)bits) : tern_f32_from_bits(bits);
 }
 
-/* out = a b + c, sums in f32. */
+/* a b + plus of one element, of rows and columns of n numbers: int8 in i32, floats in f32. */
+static uint32_t sum_of_products(const spirv_type *a_element, const spirv_type *b_element, const uint32_t *a,
+                                const uint32_t *b, uint32_t n, uint32_t b_stride, uint32_t plus)
+{
+    float sum = tern_f32_from_bits(plus);
+    for (uint32_t j = 0; j < n; j++)
+        if (a_element->op == OP_TYPE_INT) plus += (uint32_t)((int8_t)a[j] * (int8_t)b[j * b_stride]);
+        else sum += number(a_element, a[j]) * number(b_element, b[j * b_stride]);
+    return a_element->op == OP_TYPE_INT ? plus : tern_f32_bits(sum);
+}
+
+/* out = a b + c. */
 static void multiply(spirv_machine *machine, spirv_invocation *v, const uint32_t *i)
 {
     const spirv_id *ids = machine->m->ids;
@@ -49,10 +60,8 @@ static void multiply(spirv_machine *machine, spirv_invocation *v, const uint32_t
     uint32_t *to = spirv_value(machine, v, i[2]);
     for (uint32_t k = 0; k < out->words; k++) {
         const uint32_t row = k / out->columns, column = k % out->columns;
-        float sum = tern_f32_from_bits(plus[k]);
-        for (uint32_t j = 0; j < a->columns; j++)
-            sum += number(a_element, x[row * a->columns + j]) * number(b_element, y[j * b->columns + column]);
-        to[k] = tern_f32_bits(sum);
+        to[k] =
+            sum_of_products(a_element, b_element, x + row * a->columns, y + column, a->columns, b->columns, plus[k]);
     }
 }
 

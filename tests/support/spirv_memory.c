@@ -92,8 +92,8 @@ void spirv_move(spirv_machine *machine, spirv_invocation *v, const spirv_type *s
                 uint32_t offset, bool write, uint32_t *value)
 {
     uint32_t *at = spirv_at(machine, v, pointer, offset, write, false);
-    const uint32_t shift = scalar->bytes == 2 ? (pointer[1] + offset) % 4 * 8 : 0;
-    const uint32_t mask = scalar->bytes == 2 ? 0xffffu << shift : ~0u;
+    const uint32_t shift = scalar->bytes < 4 ? (pointer[1] + offset) % 4 * 8 : 0;
+    const uint32_t mask = scalar->bytes < 4 ? ((1u << 8 * scalar->bytes) - 1) << shift : ~0u;
     if (at && write) *at = (*at & ~mask) | (*value << shift & mask);
     else if (at) *value = (*at & mask) >> shift;
 }

@@ -78,7 +78,7 @@ static bool make_type(spirv_module *m, const uint32_t *i)
     case OP_TYPE_FUNCTION: return true;
     case OP_TYPE_POINTER: t->component = i[3], t->count = i[2], t->words = 2; return true;
     case OP_TYPE_BOOL: t->words = 1, t->bytes = 4; return true;
-    case OP_TYPE_INT: t->words = 1, t->bytes = 4; return i[2] == 32;
+    case OP_TYPE_INT: t->words = 1, t->bytes = i[2] / 8; return i[2] == 32 || i[2] == 8;
     case OP_TYPE_FLOAT: t->words = 1, t->bytes = i[2] / 8; return i[2] == 32 || i[2] == 16;
     case OP_TYPE_COOPERATIVE: return make_matrix(m, t, i);
     case OP_TYPE_STRUCT: t->count = (i[0] >> 16) - 2, t->members = i + 2; return lay_out_struct(m, t);
@@ -87,7 +87,8 @@ static bool make_type(spirv_module *m, const uint32_t *i)
     of = m->ids[i[2]].type;
     t->component = i[2];
     t->count = t->op == OP_TYPE_RUNTIME_ARRAY ? 0 : t->op == OP_TYPE_ARRAY ? m->ids[i[3]].value : i[3];
-    t->stride = m->ids[i[1]].array_stride != ~0u ? m->ids[i[1]].array_stride : of->bytes;
+    t->stride = m->ids[i[1]].array_stride;
+    if (t->stride == ~0u || t->stride < of->bytes) t->stride = of->bytes; /* matrices and bool are wider here */
     t->words = t->count * of->words;
     t->bytes = t->count * t->stride;
     return true;

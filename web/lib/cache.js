@@ -1,9 +1,8 @@
 /** Models kept in the origin's private file system (OPFS): tern-models/ID/ holds meta.json and chunk_NNN.bin; adapters
- * likewise (adapter-store.js). Of a package by expert there is its manifest.json, too, and all experts lie in one file,
- * experts.bin, so that one handle reads them.
+ * likewise (adapter-store.js); of a package by expert also its manifest.json, and all experts in experts.bin.
  *
- * A chunk counts when meta.json has its SHA-256 sum, which is written after the chunk; so whatever is interrupted
- * leaves a folder that is right, and the next load goes on there. One writer at a time, over all tabs (Web Locks).
+ * A chunk counts when meta.json has its SHA-256, which is written later: what is interrupted leaves a folder
+ * that is right, where the next load goes on. One writer at a time, over all tabs (Web Locks).
  *
  * @typedef {{bytes: number, sha256: string | null, file?: string, at?: number}} ChunkMeta `file`: of an adapter; `at`:
  *   of an expert, where it begins in experts.bin

@@ -1,6 +1,6 @@
 /**
- * All that happens beside the core, in its thread: loading a model, and what a Tern can be asked. Errors of the device
- * become DEVICE_LOST.
+ * What happens beside the core, in its thread: loading a model, and what a Tern can be asked. Errors of the device are
+ * DEVICE_LOST.
  */
 
 import {readAdapter} from './adapter.js';

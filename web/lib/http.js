@@ -1,6 +1,6 @@
 /**
- * Reading a file of a web server at any place: with ranges where the server knows them, else by reading through from
- * the start; broken connections are taken up again a few times.
+ * Reading a file of a web server at any place: with ranges where the server knows them, else from the start on;
+ * broken connections are taken up again a few times.
  */
 
 import {TernError} from './errors.js';

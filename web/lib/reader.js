@@ -1,6 +1,6 @@
 /**
- * A model's chunks as one file that is read from its start to its end: the chunks that come next are fetched, verified
- * and stored while one is used, as many at once as the source bears and AHEAD_BYTES hold.
+ * A model's chunks as one file, read from start to end: the next chunks are fetched, verified and stored while one is
+ * used, as many at once as the source bears and AHEAD_BYTES hold.
  */
 
 import {TernError, bytesFor, isAbort, throwIfAborted} from './errors.js';

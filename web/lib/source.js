@@ -1,14 +1,13 @@
 /**
- * Where a model's bytes come from: a URL, a package, picked files, or (under Node) a path. Whatever it is becomes a
- * list of chunks.
+ * Where a model's bytes come from: a URL, a package, picked files, or (under Node) a path, as a list of chunks.
  *
  * @typedef {{index: number, name: string, offset: number, bytes: number, sha256: string | null,
  *   at?: number, read(from: number, into: Uint8Array, options?: object): Promise<void>}} Chunk `at`: of an expert,
  *   where it is stored
  * @typedef {{kind: 'url' | 'package' | 'file' | 'package of files' | 'torrent', key: string, name: string,
  *   local: boolean, storable: boolean, identity?: string}} Address `key` names the source; `storable`: it can be
- *   fetched again under that name; `local`: its bytes are on this machine already; `identity`: what it is stored by,
- *   where several keys mean the same
+ *   fetched again under that name; `local`: it is on this machine; `identity`: what it is stored by, where several keys
+ *   mean the same
  * @typedef {{name: string, bytes: number}} Part of a file that is split
  * @typedef {Address & {size: number, version: Record<string, string | number | null>, chunks: Chunk[],
  *   manifest: string | null, parts: Part[] | null, lanes: number, close(): Promise<void>, ordered?: number,

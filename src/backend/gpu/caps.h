@@ -19,7 +19,7 @@ typedef struct tern_gpu_caps {
     uint64_t max_binding;                   /* bytes of one storage binding, at least 128 MiB */
     uint32_t binding_alignment;             /* of a binding's offset, at most 256 */
     bool f16;                               /* f16 arithmetic (shader-f16); only cooperative kernels need it */
-    bool cooperative;                       /* see TERN_GPU_NEEDS_COOPERATIVE */
+    bool cooperative, int8_matrices;        /* see TERN_GPU_NEEDS_COOPERATIVE, TERN_GPU_NEEDS_INT8_MATRICES */
     const struct tern_gpu_choices *choices; /* other pipelines than the table's (choices.h); NULL: none */
     bool waits;         /* see TERN_GPU_NEEDS_WAITS; a device may still fail the trial (vulkan/waits.c) */
     bool device_fences; /* storageBarrier orders storage for other workgroups too: Vulkan, not WebGPU */

@@ -22,6 +22,7 @@ void tern_gpu_limit(tern_gpu_caps *caps, const tern_gpu_caps *limits)
 {
     if (limits->subgroup_max == 0) caps->subgroup_min = caps->subgroup_max = 0;
     caps->cooperative = caps->cooperative && limits->cooperative;
+    caps->int8_matrices = caps->int8_matrices && limits->int8_matrices;
     if (limits->workgroup_bytes < caps->workgroup_bytes) caps->workgroup_bytes = limits->workgroup_bytes;
     if (limits->workgroup_invocations < caps->workgroup_invocations)
         caps->workgroup_invocations = limits->workgroup_invocations;
@@ -38,6 +39,7 @@ bool tern_gpu_pipeline_fits(tern_gpu_pipeline pipeline, const tern_gpu_caps *cap
     if (info->needs & TERN_GPU_NEEDS_SUBGROUPS && (caps->subgroup_min == 0 || caps->subgroup_min < info->subgroup))
         return false;
     if (info->needs & TERN_GPU_NEEDS_COOPERATIVE && !caps->cooperative) return false;
+    if (info->needs & TERN_GPU_NEEDS_INT8_MATRICES && !caps->int8_matrices) return false;
     if (info->needs & TERN_GPU_NEEDS_WAITS && !caps->waits) return false;
     return info->invocations <= caps->workgroup_invocations && info->workgroup_bytes <= caps->workgroup_bytes;
 }

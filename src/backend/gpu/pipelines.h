@@ -21,8 +21,9 @@ enum {
     TERN_GPU_NEEDS_SUBGROUPS = 1,
     TERN_GPU_NEEDS_COOPERATIVE = 2, /* cooperative matrices of 16 x 16 x 16, f16 inputs and f32 sums, by subgroups of
                                      * 32: Vulkan alone, the kernel is in naga's dialect of WGSL */
-    TERN_GPU_NEEDS_WAITS = 4 /* workgroups wait for those of the dispatch before (shared/waits.wesl): Vulkan alone,
-                              * which binds the counters behind what lowering has bound */
+    TERN_GPU_NEEDS_WAITS = 4, /* workgroups wait for those of the dispatch before (shared/waits.wesl): Vulkan alone,
+                               * which binds the counters behind what lowering has bound */
+    TERN_GPU_NEEDS_INT8_MATRICES = 8 /* cooperative matrices of int8, 16 x 32 times 32 x 16, with i32 sums, likewise */
 };
 
 /* The table. X(NAME, file, signature, needs, smallest subgroup, invocations, workgroup bytes, overrides):

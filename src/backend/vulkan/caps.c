@@ -33,6 +33,7 @@ void tern_vulkan__caps(const tern_vulkan_physical *p, tern_gpu_caps *caps)
                             .binding_alignment = (uint32_t)l->minStorageBufferOffsetAlignment,
                             .f16 = p->f16,
                             .cooperative = p->cooperative,
+                            .int8_matrices = p->int8_matrices,
                             .waits = l->maxPerStageDescriptorStorageBuffers > TERN_GPU_MAX_BINDINGS &&
                                      l->maxDescriptorSetStorageBuffers > TERN_GPU_MAX_BINDINGS,
                             .device_fences = true};

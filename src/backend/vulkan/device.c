@@ -15,6 +15,11 @@ typedef struct features {
     void *first;
 } features;
 
+static bool has_matrices(const tern_vulkan_physical *p)
+{
+    return p->cooperative || p->int8_matrices;
+}
+
 static void choose_features(const tern_vulkan_physical *p, features *f)
 {
     *f = (features){.dot = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES,
@@ -25,7 +30,8 @@ static void choose_features(const tern_vulkan_physical *p, features *f)
                              .computeFullSubgroups = VK_TRUE},
                     .f16 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES,
                             .pNext = &f->size,
-                            .shaderFloat16 = VK_TRUE},
+                            .shaderFloat16 = p->cooperative,
+                            .shaderInt8 = p->int8_matrices},
                     .memory_model = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES,
                                      .pNext = &f->f16,
                                      .vulkanMemoryModel = VK_TRUE,
@@ -33,7 +39,7 @@ static void choose_features(const tern_vulkan_physical *p, features *f)
                     .cooperative = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
                                     .pNext = &f->memory_model,
                                     .cooperativeMatrix = VK_TRUE}};
-    f->first = p->cooperative ? (void *)&f->cooperative : p->subgroup_control ? (void *)&f->size : (void *)&f->dot;
+    f->first = has_matrices(p) ? (void *)&f->cooperative : p->subgroup_control ? (void *)&f->size : (void *)&f->dot;
 }
 
 static uint32_t choose_extensions(const tern_vulkan_physical *p, const char *names[])
@@ -42,7 +48,7 @@ static uint32_t choose_extensions(const tern_vulkan_physical *p, const char *nam
     if (p->dot_extension) names[n++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
     if (p->control_extension) names[n++] = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
     if (p->memory_budget) names[n++] = VK_EXT_MEMORY_BUDGET_EXTENSION_NAME;
-    if (p->cooperative) names[n++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
+    if (has_matrices(p)) names[n++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
     if (p->feedback && p->properties.apiVersion < VK_API_VERSION_1_3)
         names[n++] = VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME;
     return n;

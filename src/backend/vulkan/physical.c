@@ -90,24 +90,28 @@ static void ask(const tern_vulkan_functions *fn, const tern_vulkan_physical *p, 
     fn->GetPhysicalDeviceFeatures2(p->handle, &a->features);
 }
 
-/* Whether subgroups multiply f16 matrices of 16 x 16 into f32 ones. */
-static bool has_matrices(const tern_vulkan_functions *fn, VkPhysicalDevice handle)
+/* Which of the products of matrices that kernels have the device's subgroups do. */
+static void find_matrices(const tern_vulkan_functions *fn, tern_vulkan_physical *p)
 {
+    const bool usable = p->cooperative;
     VkCooperativeMatrixPropertiesKHR kinds[64];
     uint32_t n = sizeof kinds / sizeof *kinds;
     for (uint32_t i = 0; i < n; i++)
         kinds[i] = (VkCooperativeMatrixPropertiesKHR){.sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR};
-    if (!fn->GetPhysicalDeviceCooperativeMatrixPropertiesKHR ||
-        fn->GetPhysicalDeviceCooperativeMatrixPropertiesKHR(handle, &n, kinds) < 0)
-        return false;
+    p->cooperative = false;
+    if (!usable || !fn->GetPhysicalDeviceCooperativeMatrixPropertiesKHR ||
+        fn->GetPhysicalDeviceCooperativeMatrixPropertiesKHR(p->handle, &n, kinds) < 0)
+        return;
     for (uint32_t i = 0; i < n; i++) {
         const VkCooperativeMatrixPropertiesKHR *k = &kinds[i];
-        if (k->MSize == 16 && k->NSize == 16 && k->KSize == 16 && k->AType == VK_COMPONENT_TYPE_FLOAT16_KHR &&
-            k->BType == VK_COMPONENT_TYPE_FLOAT16_KHR && k->CType == VK_COMPONENT_TYPE_FLOAT32_KHR &&
-            k->ResultType == VK_COMPONENT_TYPE_FLOAT32_KHR && k->scope == VK_SCOPE_SUBGROUP_KHR)
-            return true;
+        if (k->MSize != 16 || k->NSize != 16 || k->scope != VK_SCOPE_SUBGROUP_KHR || k->AType != k->BType ||
+            k->CType != k->ResultType || k->saturatingAccumulation)
+            continue;
+        p->cooperative |= k->KSize == 16 && k->AType == VK_COMPONENT_TYPE_FLOAT16_KHR &&
+                          k->CType == VK_COMPONENT_TYPE_FLOAT32_KHR && p->f16;
+        p->int8_matrices |= k->KSize == 32 && k->AType == VK_COMPONENT_TYPE_SINT8_KHR &&
+                            k->CType == VK_COMPONENT_TYPE_SINT32_KHR && p->int8;
     }
-    return false;
 }
 
 static void take(tern_vulkan_physical *p, const answers *a)
@@ -129,8 +133,9 @@ static void take(tern_vulkan_physical *p, const answers *a)
     p->dot_product = a->dot_features.shaderIntegerDotProduct;
     p->fast_dot_product = p->dot_product && a->dot.integerDotProduct4x8BitPackedSignedAccelerated;
     p->f16 = a->f16.shaderFloat16;
+    p->int8 = a->f16.shaderInt8;
     p->cooperative = a->cooperative.cooperativeMatrix && a->memory_model.vulkanMemoryModel &&
-                     a->memory_model.vulkanMemoryModelDeviceScope && p->f16 && p->subgroup_control &&
+                     a->memory_model.vulkanMemoryModelDeviceScope && p->subgroup_control &&
                      a->subgroups.subgroupSize == 32;
 }
 
@@ -158,7 +163,7 @@ void tern_vulkan__describe(const tern_vulkan_functions *fn, VkPhysicalDevice han
     if (p->properties.apiVersion >= VK_API_VERSION_1_1) {
         ask(fn, p, &list, &a);
         take(p, &a);
-        p->cooperative = p->cooperative && has_matrices(fn, handle);
+        find_matrices(fn, p);
     }
     bool v13 = p->properties.apiVersion >= VK_API_VERSION_1_3;
     p->memory_budget = has(&list, "VK_EXT_memory_budget");

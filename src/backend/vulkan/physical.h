@@ -18,7 +18,8 @@ typedef struct tern_vulkan_physical {
     uint32_t most_subgroups;               /* of a workgroup whose size of subgroups is asked for */
     bool subgroup_control;                 /* pipelines can ask for a subgroup size, and for full subgroups */
     bool dot_product, fast_dot_product;    /* of packed 4 x int8 */
-    bool f16, cooperative;                 /* see tern_gpu_caps */
+    bool f16, int8;                        /* arithmetic */
+    bool cooperative, int8_matrices;       /* see tern_gpu_caps */
     bool memory_budget, feedback;          /* VK_EXT_memory_budget, VK_EXT_pipeline_creation_feedback */
     bool control_extension, dot_extension; /* not yet core in its version: to be named when the device is created */
     uint32_t queue_family;                 /* the first that computes, or UINT32_MAX */

@@ -46,14 +46,17 @@ tern_backend *linear_ternary_devices[N_DEVICES];
 
 tern_backend *linear_ternary_simulated(uint32_t which)
 {
-    const uint32_t lanes = which == SIMULATED_32 ? 32 : 64;
+    const uint32_t lanes = which == SIMULATED_64 ? 64 : 32;
     const tern_gpu_caps caps = {.subgroup_min = lanes,
                                 .subgroup_max = lanes,
                                 .workgroup_bytes = 49152,
                                 .workgroup_invocations = 1024,
                                 .max_groups = 65535,
                                 .max_binding = 128 << 20,
-                                .binding_alignment = 256};
+                                .binding_alignment = 256,
+                                .f16 = which == SIMULATED_MATRICES,
+                                .cooperative = which == SIMULATED_MATRICES,
+                                .int8_matrices = which == SIMULATED_MATRICES};
     tern_error err = {0};
     if (!linear_ternary_devices[which])
         assert_ok(test_simulated_open(&linear_ternary_devices[which], &caps, &err), err);

@@ -17,7 +17,8 @@ static tern_gpu_caps device(uint32_t subgroup, bool cooperative)
                            .max_groups = 65535,
                            .max_binding = 128u << 20,
                            .binding_alignment = 256,
-                           .cooperative = cooperative};
+                           .cooperative = cooperative,
+                           .int8_matrices = cooperative};
 }
 
 static tern_gpu_pipeline dense(const tern_gpu_caps *caps, tern_gpu_format format, uint32_t tokens)

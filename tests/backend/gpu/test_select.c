@@ -20,7 +20,7 @@ static void choose_ternary(const tern_gpu_caps *caps)
 {
     static const uint32_t cols[] = {256, 2048, 2560, 4096, 6400, 6912, 20000}, tokens[] = {1, 9, 512};
     for (uint32_t i = 0; i < 7 * 3 * 2 * 2 * 2 * 2 * 2; i++) {
-        tern_gpu_ternary_shape s = {.cols = cols[i % 7], .tokens = tokens[i / 7 % 3]};
+        tern_gpu_ternary_shape s = {.cols = cols[i % 7], .tokens = tokens[i / 7 % 3], .rows = i % 2 ? 2560 : 256};
         uint32_t bits = i / 21;
         s.norm = bits & 1, s.gated = bits & 2, s.residual = bits & 4;
         s.activation = bits & 4 ? TERN_ACT_RELU2 : TERN_ACT_SILU;
@@ -334,6 +334,7 @@ static void choose_all(void)
                               .binding_alignment = 256,
                               .f16 = i / 72,
                               .cooperative = i / 72 && subgroups[i % 6] == 32,
+                              .int8_matrices = i / 72 && subgroups[i % 6] == 32,
                               .device_fences = i / 72};
         choose_ternary(&caps);
         choose_dense(&caps);

@@ -37,7 +37,7 @@ static void for_devices(void (*check)(const tern_gpu_caps *caps))
             for (size_t k = 0; k < 3; k++) {
                 tern_gpu_caps caps = made_up(subgroups[s], invocations[i], sizes[k]);
                 check(&caps);
-                caps.cooperative = subgroups[s] == 32;
+                caps.cooperative = caps.int8_matrices = subgroups[s] == 32;
                 caps.f16 = true;
                 check(&caps);
             }
@@ -51,6 +51,7 @@ static void assert_fits(tern_gpu_pipeline pipeline, const tern_gpu_caps *caps)
     assert_true(info->workgroup_bytes <= caps->workgroup_bytes);
     if (info->needs & TERN_GPU_NEEDS_SUBGROUPS) assert_true(caps->subgroup_min >= info->subgroup && info->subgroup > 0);
     if (info->needs & TERN_GPU_NEEDS_COOPERATIVE) assert_true(caps->cooperative);
+    if (info->needs & TERN_GPU_NEEDS_INT8_MATRICES) assert_true(caps->int8_matrices);
 }
 
 static void check_vec(const tern_gpu_caps *caps)
@@ -120,8 +121,8 @@ static void check_mat(const tern_gpu_caps *caps)
             tern_gpu_pipeline p = tern_gpu_select_ternary_mat(caps, &shape);
             assert_fits(p, caps);
             const bool cooperative = tern_gpu_ternary_is_cooperative(p);
-            assert_int_equal(cooperative, caps->cooperative && tokens[t] > 32 && caps->workgroup_bytes > 36880 &&
-                                              caps->workgroup_invocations >= 256);
+            if (!caps->int8_matrices || tokens[t] <= 32) assert_false(cooperative);
+            else if (caps->workgroup_bytes > 32768 && caps->workgroup_invocations >= 256) assert_true(cooperative);
             if (cooperative) {
                 const tern_gpu_linear_ternary_coop_overrides *k = tern_gpu_linear_ternary_coop_overrides_of(p);
                 assert_int_equal(k->gated, shape.gated);
@@ -134,6 +135,33 @@ static void check_mat(const tern_gpu_caps *caps)
                 assert_int_equal(tern_gpu_kernel_of(tern_gpu_select_ternary_mat(caps, &shape)),
                                  TERN_GPU_KERNEL_LINEAR_TERNARY_MAT);
         }
+}
+
+/* Tiles of 64 tokens where they are few. */
+static void few_tiles(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t rows, tokens, tile;
+        bool gated;
+    } cases[] = {{3840, 128, 64, false},
+                 {3840, 512, 128, false},
+                 {2560, 384, 64, false},
+                 {13824, 64, 64, true},
+                 {13824, 128, 128, true}};
+    tern_gpu_caps caps = made_up(32, 1024, 49152);
+    caps.int8_matrices = true;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const tern_gpu_ternary_shape shape = {.n_parts = 1u + cases[i].gated,
+                                              .gated = cases[i].gated,
+                                              .activation = TERN_ACT_RELU2,
+                                              .cols = 2560,
+                                              .rows = cases[i].rows,
+                                              .tokens = cases[i].tokens};
+        const tern_gpu_pipeline p = tern_gpu_select_ternary_mat(&caps, &shape);
+        assert_true(tern_gpu_ternary_is_cooperative(p));
+        assert_int_equal(tern_gpu_ternary_tile_tokens(p), cases[i].tile);
+    }
 }
 
 static void many_tokens(void **state)
@@ -184,7 +212,7 @@ static void fixed(void **state)
 }
 
 static const struct CMUnitTest tests[] = {cmocka_unit_test(few_tokens), cmocka_unit_test(rows_of_the_table),
-                                          cmocka_unit_test(many_tokens), cmocka_unit_test(named),
-                                          cmocka_unit_test(fixed)};
+                                          cmocka_unit_test(few_tiles),  cmocka_unit_test(many_tokens),
+                                          cmocka_unit_test(named),      cmocka_unit_test(fixed)};
 
 TEST_GROUP(select_linear, "", tests);

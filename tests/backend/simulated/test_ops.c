@@ -48,7 +48,7 @@ static tern_backend *backend(size_t i)
     tern_gpu_caps caps = devices[i].caps;
     caps.device_fences = strstr(devices[i].name, "browser") == NULL;
     caps.waits = strstr(devices[i].name, "waiting") != NULL;
-    caps.cooperative = caps.f16 = strstr(devices[i].name, "cooperative") != NULL;
+    caps.cooperative = caps.int8_matrices = caps.f16 = strstr(devices[i].name, "cooperative") != NULL;
     if (!backends[i]) assert_ok(test_simulated_open(&backends[i], &caps, &err), err);
     print_message("%s\n", devices[i].name);
     return backends[i];

@@ -3,15 +3,15 @@ import {NagaError, parseWgsl, validate, writeSpirv} from 'naga-wasm';
 
 import {withoutInt8} from './bytes.mjs';
 import {
-    forbidContraction, hintUnroll, markCoherent, markNonPrivate, markReadOnly, narrowFences, removeLoopBounds,
-    removeWorkgroupZeroing,
+    forbidContraction, hintUnroll, int8Matrices, markCoherent, markNonPrivate, markReadOnly, narrowFences,
+    removeLoopBounds, removeWorkgroupZeroing,
 } from './passes.mjs';
 import {needsCooperative, needsSubgroups, needsWaits} from './pipelines.mjs';
 import {poisonWorkgroupMemory} from './poison.mjs';
 import {prune} from './prune.mjs';
 import {
-    bindingsOf, checkSignature, isExact, KernelError, UNROLL_MARK, withConstants, withImmediates, withoutEnable,
-    withUnrollMarks,
+    bindingsOf, checkSignature, hasInt8Matrices, isExact, KernelError, UNROLL_MARK, withConstants, withImmediates,
+    withoutEnable, withUnrollMarks,
 } from './specialise.mjs';
 import {decode, encode, Op, workgroupBytes, workgroupSize} from './spirv.mjs';
 
@@ -82,6 +82,7 @@ export function compile(row, kernel, {poison = false, check = true} = {}) {
     // Before anything goes: WebGPU counts workgroup memory that is named, reached or not.
     if (check) checkRow(row, kernel, module);
     prune(module);
+    if (hasInt8Matrices(kernel)) int8Matrices(module);
     if (isExact(kernel)) forbidContraction(module);
     markReadOnly(module); // afterwards: what is never reached writes nothing
     if (needsCooperative(row)) markNonPrivate(module);

@@ -1,6 +1,6 @@
 // What the build changes in naga's SPIR-V. Each pass takes a decoded module, changes it in place and returns how often
 // it did.
-import {Decoration, globalsOf, Op, StorageClass} from './spirv.mjs';
+import {Decoration, globalsOf, isGlobal, Op, StorageClass} from './spirv.mjs';
 
 const opcodes = (instructions, at, wanted) => wanted.every((op, i) => instructions[at + i]?.[0] === op);
 
@@ -201,6 +201,32 @@ export function markNonPrivate(module) {
         marked++;
     }
     return marked;
+}
+
+// naga knows cooperative matrices of floats alone. Kernels that say "int8 matrices" write f32 for a word, of four int8
+// in inputs and an i32 in sums: 16 x 16 of words become 16 x 32 (A) and 32 x 16 (B) of int8, 16 x 16 (C) of i32.
+const INT8 = 39, ALL_SIGNED = 15, SUMS = 2;
+
+export function int8Matrices(module) {
+    const globals = globalsOf(module), added = [];
+    const own = (instruction) => (added.push(instruction), instruction);
+    const isWord = (i, sign) => i[0] === Op.TypeInt && i[2] === 32 && i[3] === sign;
+    const word = (sign) =>
+        [...globals.values()].find((i) => isWord(i, sign)) ?? [Op.TypeInt, module.header[3]++, 32, sign];
+    const u32 = own(word(0)), i32 = own(word(1)), i8 = own([Op.TypeInt, module.header[3]++, 8, 1]);
+    const depth = own([Op.Constant, u32[1], module.header[3]++, 32]);
+    let matrices = 0;
+    for (const i of module.instructions) {
+        if (i[0] === Op.CooperativeMatrixMulAdd) i.push(ALL_SIGNED);
+        if (i[0] !== Op.TypeCooperativeMatrix) continue;
+        const use = globals.get(i[6])[3];
+        i[2] = (use === SUMS ? i32 : i8)[1];
+        if (use !== SUMS) i[use === 0 ? 5 : 4] = depth[2];
+        matrices++;
+    }
+    const others = module.instructions.filter((i) => !added.includes(i)), first = others.findIndex(isGlobal);
+    module.instructions = [[Op.Capability, INT8], ...others.slice(0, first), ...added, ...others.slice(first)];
+    return matrices;
 }
 
 // Marks storage bindings that the module never writes NonWritable. In WGSL they are read_write, because WebGPU allows a

@@ -12,7 +12,10 @@ const TOKEN = new RegExp([
     /\s+|\/\/[^\n]*|\/\*[\s\S]*?\*\//, /"((?:[^"\\\n]|\\.)*)"/, /([A-Za-z_]\w*)/, /(0[xX][0-9a-fA-F]+|\d+)/,
     /([(),|*+])/, /(#[^\n]*)/,
 ].map((r) => r.source).join('|'), 'y');
-const WORDS = {TERN_GPU_NEEDS_SUBGROUPS: 1, TERN_GPU_NEEDS_COOPERATIVE: 2, TERN_GPU_NEEDS_WAITS: 4};
+const WORDS = {
+    TERN_GPU_NEEDS_SUBGROUPS: 1, TERN_GPU_NEEDS_COOPERATIVE: 2, TERN_GPU_NEEDS_WAITS: 4,
+    TERN_GPU_NEEDS_INT8_MATRICES: 8,
+};
 
 function tokenize(text, file) {
     const tokens = [];
@@ -121,7 +124,8 @@ export function parseTable(text, file, include) {
 
 export const needsSubgroups = (row) => (row.needs & 1) !== 0;
 // Written in naga's dialect, which WebGPU does not know.
-export const needsCooperative = (row) => (row.needs & WORDS.TERN_GPU_NEEDS_COOPERATIVE) !== 0;
+export const needsCooperative = (row) =>
+    (row.needs & (WORDS.TERN_GPU_NEEDS_COOPERATIVE | WORDS.TERN_GPU_NEEDS_INT8_MATRICES)) !== 0;
 // Its workgroups wait for those of other dispatches, which no browser promises to be right.
 export const needsWaits = (row) => (row.needs & WORDS.TERN_GPU_NEEDS_WAITS) !== 0;
 // For Vulkan alone.

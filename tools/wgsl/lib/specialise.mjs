@@ -89,6 +89,9 @@ export function withUnrollMarks(source) {
 // Whether the kernel asks that nothing is contracted: a line "// no contraction" in its file.
 export const isExact = (kernel) => /^\/\/ no contraction\s*$/m.test(kernel.source);
 
+// Whether its cooperative matrices of f32 stand for int8: a line "// int8 matrices" in its file.
+export const hasInt8Matrices = (kernel) => /^\/\/ int8 matrices\s*$/m.test(kernel.source);
+
 // The text with the uniform block as immediate data (Vulkan's push constants): no buffer and no binding for it. As fast
 // as a uniform buffer on an H200.
 export function withImmediates(source) {

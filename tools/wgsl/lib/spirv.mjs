@@ -12,6 +12,7 @@ export const Op = {
     LoopMerge: 246, SelectionMerge: 247, Label: 248, Branch: 249, BranchConditional: 250, Switch: 251,
     Kill: 252, Return: 253, ReturnValue: 254, Unreachable: 255, SDot: 4450, UDot: 4451,
     TypeCooperativeMatrix: 4456, CooperativeMatrixLoad: 4457, CooperativeMatrixStore: 4458,
+    CooperativeMatrixMulAdd: 4459,
 };
 export const StorageClass = {Workgroup: 4, Private: 6, Function: 7, StorageBuffer: 12};
 export const Decoration = {Coherent: 23, NonWritable: 24, Binding: 33, NoContraction: 42};

@@ -5,7 +5,8 @@ import {test} from 'node:test';
 import {parseWgsl, validate, writeSpirv} from 'naga-wasm';
 
 import {
-    forbidContraction, hintUnroll, markCoherent, markReadOnly, narrowFences, removeLoopBounds, removeWorkgroupZeroing,
+    forbidContraction, hintUnroll, int8Matrices, markCoherent, markReadOnly, narrowFences, removeLoopBounds,
+    removeWorkgroupZeroing,
 } from '../lib/passes.mjs';
 import {isExact, UNROLL_MARK, withUnrollMarks} from '../lib/specialise.mjs';
 import {poisonWorkgroupMemory} from '../lib/poison.mjs';
@@ -232,4 +233,27 @@ test('bytes of workgroup memory are counted as WebGPU counts them', () => {
     assert.equal(workgroupBytes(spirv('o[local] = 1u;', 'var<workgroup> unused: u32;')), 0);
     const structure = 'struct S { a: u32, b: vec3<f32>, c: vec2<f32> }';
     assert.equal(workgroupBytes(spirv('v.a = 1u; o[local] = v.a;', `${structure} var<workgroup> v: S;`)), 48);
+});
+
+test('matrices of f32 become those of int8, 32 deep, with sums of i32', () => {
+    const text = `enable wgpu_cooperative_matrix;
+var<workgroup> tile: array<vec4<f32>, 64>;
+@compute @workgroup_size(32) fn main() {
+    let a = coopLoadT<coop_mat16x16<f32, A>>(&tile[0], 2u);
+    let b = coopLoad<coop_mat16x16<f32, B>>(&tile[0], 2u);
+    coopStoreT(coopMultiplyAdd(a, b, coop_mat16x16<f32, C>()), &tile[0], 4u);
+}`;
+    const parsed = parseWgsl(text), module = decode(writeSpirv(parsed, validate(parsed)));
+    assert.equal(int8Matrices(module), 3);
+    const globals = globalsOf(module), constant = (id) => globals.get(id)[3], order = [...globals.keys()];
+    const matrices = module.instructions.filter((i) => i[0] === Op.TypeCooperativeMatrix);
+    const shapes = matrices.map(([, , type, , rows, columns, use]) =>
+        [globals.get(type)[2], constant(rows), constant(columns), constant(use)]);
+    assert.deepEqual(shapes.sort((x, y) => x[3] - y[3]), [[8, 16, 32, 0], [8, 32, 16, 1], [32, 16, 16, 2]]);
+    for (const [, id, type, , rows] of matrices)
+        for (const used of [type, rows]) assert.ok(order.indexOf(used) < order.indexOf(id), 'declared before its use');
+    assert.equal(new Set(module.instructions.filter((i) => i[0] === Op.TypeInt).map((i) => i.slice(2).join())).size,
+        count(module, Op.TypeInt), 'no type twice');
+    assert.equal(module.instructions.find((i) => i[0] === Op.CooperativeMatrixMulAdd).at(-1), 15);
+    assert.deepEqual(module.instructions[0], [Op.Capability, 39]);
 });

@@ -43,6 +43,11 @@ static const candidate sharers[] = {KERNEL_FEW_BITS(S16_128_H4, 128), KERNEL_FEW
 /* For caches in slices. */
 static const candidate slicers[] = {KERNEL(SLICED_128, 128), KERNEL(SLICED_512, 512), KERNEL_ODD(SLICED_ODD_512, 512)};
 
+/* On cooperative matrices. */
+static const candidate matrices[] = {
+    {{TERN_GPU_ATTENTION_COOP_64_F16, TERN_GPU_PIPELINE_COUNT, TERN_GPU_PIPELINE_COUNT}, 64, false},
+    {{TERN_GPU_ATTENTION_COOP_128_F16, TERN_GPU_PIPELINE_COUNT, TERN_GPU_PIPELINE_COUNT}, 128, false}};
+
 /* Tiles, best first. */
 static const candidate large_tilers[] = {KERNEL_FEW_BITS(LARGE_128_S, 128)};
 static const candidate tilers[] = {KERNEL(LARGE_64_S, 64), KERNEL(LARGE_64, 64),          KERNEL(SMALL_64_S, 64),
@@ -117,18 +122,27 @@ static tern_gpu_attention_choice select_decode(const tern_gpu_attention_shape *s
     return c;
 }
 
+static uint32_t tile_rows_of(tern_gpu_pipeline pipeline)
+{
+    return tern_gpu_kernel_of(pipeline) == TERN_GPU_KERNEL_ATTENTION_COOP
+               ? tern_gpu_attention_coop_overrides_of(pipeline)->rows
+               : tern_gpu_attention_tiled_overrides_of(pipeline)->rows;
+}
+
 static tern_gpu_attention_choice select_tiled(const tern_gpu_attention_shape *shape, const tern_gpu_caps *caps)
 {
     uint32_t group = shape->n_heads / shape->n_kv_heads;
     uint64_t rows = (uint64_t)shape->n_heads * shape->max_tokens;
     tern_gpu_attention_choice c = {.tiled = true, .pipeline = TERN_GPU_PIPELINE_COUNT};
     if (shape->n_slices > 1) c.pipeline = choose(slicing_tilers, N(slicing_tilers), shape, caps);
-    else if (shape->head_dim > 64 && rows / 64 >= LARGE_TILES)
+    else c.pipeline = choose(matrices, N(matrices), shape, caps);
+    if (c.pipeline == TERN_GPU_PIPELINE_COUNT && shape->n_slices == 1 && shape->head_dim > 64 &&
+        rows / 64 >= LARGE_TILES)
         c.pipeline = choose(large_tilers, N(large_tilers), shape, caps);
     if (c.pipeline == TERN_GPU_PIPELINE_COUNT && shape->n_slices == 1)
         c.pipeline = choose(tilers, N(tilers), shape, caps);
     if (c.pipeline == TERN_GPU_PIPELINE_COUNT) return c;
-    uint32_t tile_rows = tern_gpu_attention_tiled_overrides_of(c.pipeline)->rows;
+    uint32_t tile_rows = tile_rows_of(c.pipeline);
     c.heads = at_most(group, tile_rows);
     c.head_blocks = tern_gpu__ceil_div(group, c.heads);
     c.tokens = tile_rows / c.heads;

@@ -19,7 +19,7 @@ typedef struct tern_gpu_attention_shape {
 
 typedef struct tern_gpu_attention_choice {
     tern_gpu_pipeline pipeline; /* TERN_GPU_PIPELINE_COUNT: none fits */
-    bool tiled;                 /* attention_tiled; otherwise attention_decode */
+    bool tiled;                 /* attention_tiled or attention_coop; otherwise attention_decode */
     uint32_t heads;             /* query heads of a workgroup; tiled: of a tile */
     uint32_t head_blocks;       /* workgroups for the query heads of a KV head */
     /* attention_decode; attention_tiled: 1 and the least, for attention_combine */

@@ -24,6 +24,7 @@ typedef enum tern_gpu_kernel {
     TERN_GPU_KERNEL_ADD,
     TERN_GPU_KERNEL_ADD_PARTS,
     TERN_GPU_KERNEL_ATTENTION_COMBINE,
+    TERN_GPU_KERNEL_ATTENTION_COOP,
     TERN_GPU_KERNEL_ATTENTION_DECODE,
     TERN_GPU_KERNEL_ATTENTION_TILED,
     TERN_GPU_KERNEL_BANDWIDTH,
@@ -199,6 +200,67 @@ static inline const tern_gpu_attention_combine_overrides *tern_gpu_attention_com
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
+/* attention/attention_coop.wesl */
+typedef struct tern_gpu_attention_coop_uniform {
+    uint32_t head_dim;
+    uint32_t n_kv_heads;
+    uint32_t group;
+    uint32_t head_blocks;
+    uint32_t heads;
+    uint32_t tokens;
+    uint32_t count_word;
+    uint32_t positions_word;
+    uint32_t sequences_word;
+    uint32_t pages_word;
+    uint32_t max_pages;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t out_first;
+    uint32_t out_stride;
+    float scale;
+    float softcap;
+    float softcap_rate;
+    uint32_t window;
+    uint32_t sinks;
+    uint32_t tiles;
+    uint32_t aligned;
+    uint32_t slice;
+    uint32_t slices;
+    uint32_t page_first;
+    uint32_t n_pages;
+    uint32_t k_bits;
+    uint32_t v_bits;
+} tern_gpu_attention_coop_uniform;
+static_assert(sizeof(tern_gpu_attention_coop_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/attention_coop.wesl: struct P");
+static inline void tern_gpu_attention_coop_set(tern_gpu_dispatch *d, const tern_gpu_attention_coop_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_ATTENTION_COOP, uniform, sizeof *uniform);
+}
+enum {
+    TERN_GPU_ATTENTION_COOP_BINDING_PARAMS,
+    TERN_GPU_ATTENTION_COOP_BINDING_X,
+    TERN_GPU_ATTENTION_COOP_BINDING_K_CACHE,
+    TERN_GPU_ATTENTION_COOP_BINDING_V_CACHE,
+    TERN_GPU_ATTENTION_COOP_BINDING_RESULT,
+    TERN_GPU_ATTENTION_COOP_BINDING_SINKS,
+};
+enum {
+    TERN_GPU_ATTENTION_COOP_CONST_HEADROOM = 6,
+    TERN_GPU_ATTENTION_COOP_CONST_MOST = 14,
+    TERN_GPU_ATTENTION_COOP_CONST_KEYS = 32,
+    TERN_GPU_ATTENTION_COOP_CONST_SCORES = 9,
+    TERN_GPU_ATTENTION_COOP_CONST_WEIGHTS = 18,
+};
+typedef struct tern_gpu_attention_coop_overrides {
+    uint32_t dim;
+    uint32_t rows;
+} tern_gpu_attention_coop_overrides;
+static inline const tern_gpu_attention_coop_overrides *tern_gpu_attention_coop_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ATTENTION_COOP);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
 /* attention/attention_decode.wesl */
 typedef struct tern_gpu_attention_decode_uniform {
     uint32_t head_dim;
@@ -269,40 +331,11 @@ static inline const tern_gpu_attention_decode_overrides *tern_gpu_attention_deco
 }
 
 /* attention/attention_tiled.wesl */
-typedef struct tern_gpu_attention_tiled_uniform {
-    uint32_t head_dim;
-    uint32_t n_kv_heads;
-    uint32_t group;
-    uint32_t head_blocks;
-    uint32_t heads;
-    uint32_t tokens;
-    uint32_t count_word;
-    uint32_t positions_word;
-    uint32_t sequences_word;
-    uint32_t pages_word;
-    uint32_t max_pages;
-    uint32_t x_first;
-    uint32_t x_stride;
-    uint32_t out_first;
-    uint32_t out_stride;
-    float scale;
-    float softcap;
-    float softcap_rate;
-    uint32_t window;
-    uint32_t sinks;
-    uint32_t tiles;
-    uint32_t aligned;
-    uint32_t slice;
-    uint32_t slices;
-    uint32_t page_first;
-    uint32_t n_pages;
-    uint32_t k_bits;
-    uint32_t v_bits;
-} tern_gpu_attention_tiled_uniform;
+typedef tern_gpu_attention_coop_uniform tern_gpu_attention_tiled_uniform;
 static_assert(sizeof(tern_gpu_attention_tiled_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "attention/attention_tiled.wesl: struct P");
 static inline void tern_gpu_attention_tiled_set(tern_gpu_dispatch *d, const tern_gpu_attention_tiled_uniform *uniform)
 {
-    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_ATTENTION_TILED, uniform, sizeof *uniform);
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_ATTENTION_COOP, uniform, sizeof *uniform);
 }
 enum {
     TERN_GPU_ATTENTION_TILED_BINDING_PARAMS,
@@ -1488,6 +1521,7 @@ typedef struct tern_gpu_linear_ternary_coop_uniform {
     uint32_t out_stride;
     uint32_t residual_first;
     uint32_t residual_stride;
+    uint32_t flags;
 } tern_gpu_linear_ternary_coop_uniform;
 static_assert(sizeof(tern_gpu_linear_ternary_coop_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_ternary_coop.wesl: struct P");
 static inline void tern_gpu_linear_ternary_coop_set(tern_gpu_dispatch *d, const tern_gpu_linear_ternary_coop_uniform *uniform)
@@ -1504,13 +1538,15 @@ enum {
     TERN_GPU_LINEAR_TERNARY_COOP_BINDING_RESULT,
 };
 enum {
-    TERN_GPU_LINEAR_TERNARY_COOP_CONST_STRIDE = 18,
-    TERN_GPU_LINEAR_TERNARY_COOP_CONST_WEIGHTS = 2304,
+    TERN_GPU_LINEAR_TERNARY_COOP_CONST_STRIDE = 9,
+    TERN_GPU_LINEAR_TERNARY_COOP_CONST_CODES = 50529027,
 };
 typedef struct tern_gpu_linear_ternary_coop_overrides {
     bool add_residual;
     bool gated;
     bool silu;
+    uint32_t tile_tokens;
+    uint32_t workgroup;
 } tern_gpu_linear_ternary_coop_overrides;
 static inline const tern_gpu_linear_ternary_coop_overrides *tern_gpu_linear_ternary_coop_overrides_of(tern_gpu_pipeline pipeline)
 {
@@ -1563,33 +1599,11 @@ static inline const tern_gpu_linear_ternary_f32_overrides *tern_gpu_linear_terna
 }
 
 /* linear/linear_ternary_mat.wesl */
-typedef struct tern_gpu_linear_ternary_mat_uniform {
-    uint32_t count_word;
-    uint32_t max_rows;
-    uint32_t n_groups;
-    uint32_t x_stride;
-    uint32_t scales_word;
-    uint32_t sums_word;
-    uint32_t w_stride;
-    uint32_t row_scales;
-    uint32_t rows0;
-    uint32_t rows1;
-    uint32_t rows2;
-    uint32_t tiles0;
-    uint32_t tiles1;
-    float scale0;
-    float scale1;
-    float scale2;
-    uint32_t out_first;
-    uint32_t out_stride;
-    uint32_t residual_first;
-    uint32_t residual_stride;
-    uint32_t flags;
-} tern_gpu_linear_ternary_mat_uniform;
+typedef tern_gpu_linear_ternary_coop_uniform tern_gpu_linear_ternary_mat_uniform;
 static_assert(sizeof(tern_gpu_linear_ternary_mat_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "linear/linear_ternary_mat.wesl: struct P");
 static inline void tern_gpu_linear_ternary_mat_set(tern_gpu_dispatch *d, const tern_gpu_linear_ternary_mat_uniform *uniform)
 {
-    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_TERNARY_MAT, uniform, sizeof *uniform);
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_LINEAR_TERNARY_COOP, uniform, sizeof *uniform);
 }
 enum {
     TERN_GPU_LINEAR_TERNARY_MAT_BINDING_PARAMS,

@@ -194,11 +194,10 @@ static tern_status lower_vec(const job *j, tern_gpu_pipeline pipeline, tern_erro
     return TERN_OK;
 }
 
-/* linear_ternary_mat and linear_ternary_coop are told the same, but for the flags, which are overrides of the latter.
- */
+/* linear_ternary_mat and linear_ternary_coop are told the same. */
 static void set_mat(const job *j, tern_gpu_dispatch *d, const uint32_t first[TERN_LINEAR_MAX_PARTS + 1])
 {
-    const uint32_t unit = tern_gpu_ternary_is_cooperative(d->pipeline) ? 8 : 16; /* bytes that the kernel loads */
+    const uint32_t unit = 16; /* bytes that they load */
     const q8_positions q8 = q8_of(j, unit);
     const positions at = positions_of(j);
     const tern_gpu_linear_ternary_mat_uniform u = {.count_word = tern_gpu__count_word(j->p, j->op->rows),
@@ -222,31 +221,7 @@ static void set_mat(const job *j, tern_gpu_dispatch *d, const uint32_t first[TER
                                                    .residual_first = at.residual_first,
                                                    .residual_stride = at.residual_stride,
                                                    .flags = flags_of(j)};
-    if (!tern_gpu_ternary_is_cooperative(d->pipeline)) {
-        tern_gpu_linear_ternary_mat_set(d, &u);
-        return;
-    }
-    const tern_gpu_linear_ternary_coop_uniform coop = {.count_word = u.count_word,
-                                                       .max_rows = u.max_rows,
-                                                       .n_groups = u.n_groups,
-                                                       .x_stride = u.x_stride,
-                                                       .scales_word = u.scales_word,
-                                                       .sums_word = u.sums_word,
-                                                       .w_stride = u.w_stride,
-                                                       .row_scales = u.row_scales,
-                                                       .rows0 = u.rows0,
-                                                       .rows1 = u.rows1,
-                                                       .rows2 = u.rows2,
-                                                       .tiles0 = u.tiles0,
-                                                       .tiles1 = u.tiles1,
-                                                       .scale0 = u.scale0,
-                                                       .scale1 = u.scale1,
-                                                       .scale2 = u.scale2,
-                                                       .out_first = u.out_first,
-                                                       .out_stride = u.out_stride,
-                                                       .residual_first = u.residual_first,
-                                                       .residual_stride = u.residual_stride};
-    tern_gpu_linear_ternary_coop_set(d, &coop);
+    tern_gpu_linear_ternary_mat_set(d, &u);
 }
 
 static tern_status lower_mat(const job *j, tern_gpu_pipeline pipeline, tern_error *err)

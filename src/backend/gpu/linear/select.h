@@ -22,9 +22,8 @@ typedef struct tern_gpu_ternary_shape {
 } tern_gpu_ternary_shape;
 
 enum {
-    TERN_GPU_VEC_TOKENS = 8,   /* so many rows of x are taken one by one */
-    TERN_GPU_CHUNK_COLS = 64,  /* 16 bytes of weights */
-    TERN_GPU_COOP_COLS = 65535 /* more could leave the integers of f32 */
+    TERN_GPU_VEC_TOKENS = 8, /* so many rows of x are taken one by one */
+    TERN_GPU_CHUNK_COLS = 64 /* 16 bytes of weights */
 };
 
 /* linear_ternary_vec.wesl; TERN_GPU_PIPELINE_COUNT when the device has no room for a row of x. */

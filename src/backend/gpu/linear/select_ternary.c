@@ -5,7 +5,10 @@
 
 #define COUNT_OF(a) (sizeof(a) / sizeof *(a))
 
-enum { COOP_TILE = 128 }; /* rows and tokens of linear_ternary_coop */
+enum {
+    COOP_ROWS = 128, /* of a tile of linear_ternary_coop */
+    FEW_TILES = 128  /* tiles that leave much of a large GPU idle */
+};
 
 /* By (norm, gated), the ones to prefer first; those for one part alone before those for three. */
 static const tern_gpu_pipeline q8_plain[] = {TERN_GPU_TERNARY_VEC_Q8_8X5_S32, TERN_GPU_TERNARY_VEC_Q8_16X7_S32,
@@ -88,11 +91,13 @@ tern_gpu_pipeline tern_gpu_select_ternary_vec(const tern_gpu_caps *caps, const t
     return tern_gpu_chosen(caps, &key, usual_vec(caps, shape), vec_fits, shape);
 }
 
+/* Tiles of 128 tokens, or of 64 where even of these there are few; of each the table has plain, residual, relu2, silu.
+ */
 static tern_gpu_pipeline select_coop(const tern_gpu_ternary_shape *shape)
 {
-    if (shape->gated)
-        return shape->activation == TERN_ACT_RELU2 ? TERN_GPU_TERNARY_COOP_RELU2 : TERN_GPU_TERNARY_COOP_SILU;
-    return shape->residual ? TERN_GPU_TERNARY_COOP_RESIDUAL : TERN_GPU_TERNARY_COOP;
+    const uint32_t tiles = tern_gpu__ceil_div(shape->rows, COOP_ROWS) * tern_gpu__ceil_div(shape->tokens, 64);
+    const uint32_t kind = shape->gated ? 2 + (shape->activation != TERN_ACT_RELU2) : shape->residual;
+    return (tiles <= FEW_TILES ? TERN_GPU_TERNARY_COOP_64 : TERN_GPU_TERNARY_COOP) + kind;
 }
 
 static tern_gpu_pipeline usual_mat(const tern_gpu_caps *caps, const tern_gpu_ternary_shape *shape)
@@ -101,8 +106,7 @@ static tern_gpu_pipeline usual_mat(const tern_gpu_caps *caps, const tern_gpu_ter
                                                   {TERN_GPU_TERNARY_MAT_GATED_64X64, TERN_GPU_TERNARY_MAT_GATED_64X32}};
     tern_gpu_pipeline coop = select_coop(shape);
     bool many = shape->tokens > 32, gelu = shape->gated && shape->activation == TERN_ACT_GELU; /* has no such kernel */
-    if (many && !gelu && !shape->in_place && shape->cols <= TERN_GPU_COOP_COLS && tern_gpu_pipeline_fits(coop, caps))
-        return coop;
+    if (many && !gelu && !shape->in_place && tern_gpu_pipeline_fits(coop, caps)) return coop;
     return tern_gpu_first_fit(lists[shape->gated] + !many, 2 - !many, caps);
 }
 
@@ -120,13 +124,13 @@ bool tern_gpu_ternary_is_cooperative(tern_gpu_pipeline pipeline)
 uint32_t tern_gpu_ternary_tile_rows(tern_gpu_pipeline pipeline, bool gated)
 {
     const uint32_t rows = tern_gpu_ternary_is_cooperative(pipeline)
-                              ? COOP_TILE
+                              ? COOP_ROWS
                               : tern_gpu_linear_ternary_mat_overrides_of(pipeline)->tile_rows;
     return gated ? rows / 2 : rows;
 }
 
 uint32_t tern_gpu_ternary_tile_tokens(tern_gpu_pipeline pipeline)
 {
-    return tern_gpu_ternary_is_cooperative(pipeline) ? COOP_TILE
+    return tern_gpu_ternary_is_cooperative(pipeline) ? tern_gpu_linear_ternary_coop_overrides_of(pipeline)->tile_tokens
                                                      : tern_gpu_linear_ternary_mat_overrides_of(pipeline)->tile_tokens;
 }

@@ -1,6 +1,6 @@
 /**
  * Experts of a package that stay where they are: the core, which cannot wait for promises, asks for one in the middle
- * of a step. It comes from OPFS where it was stored, else from where the package is.
+ * of a step, and gets it from OPFS if it was stored, else from the package.
  */
 
 import {TernError, statusOf} from './errors.js';

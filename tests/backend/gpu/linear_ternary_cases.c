@@ -1,6 +1,8 @@
 /* What the tests of ternary layers on GPUs share. */
 #include "backend/gpu/linear_ternary_cases.h"
 
+#include "backend/gpu/choices.h"
+
 const layer linear_ternary_layers[LINEAR_TERNARY_LAYERS] = {
     {.encoding = "i2_s", .cols = 128, .n_parts = 1, .rows = {1}},
     {.encoding = "i2_s", .cols = 384, .n_parts = 1, .rows = {131}, .residual = true},
@@ -46,7 +48,9 @@ tern_backend *linear_ternary_devices[N_DEVICES];
 
 tern_backend *linear_ternary_simulated(uint32_t which)
 {
+    static tern_gpu_choices large_tiles;
     const uint32_t lanes = which == SIMULATED_64 ? 64 : 32;
+    const bool matrices = which >= SIMULATED_MATRICES;
     const tern_gpu_caps caps = {.subgroup_min = lanes,
                                 .subgroup_max = lanes,
                                 .workgroup_bytes = 49152,
@@ -54,10 +58,14 @@ tern_backend *linear_ternary_simulated(uint32_t which)
                                 .max_groups = 65535,
                                 .max_binding = 128 << 20,
                                 .binding_alignment = 256,
-                                .f16 = which == SIMULATED_MATRICES,
-                                .cooperative = which == SIMULATED_MATRICES,
-                                .int8_matrices = which == SIMULATED_MATRICES};
+                                .f16 = matrices,
+                                .cooperative = matrices,
+                                .int8_matrices = matrices,
+                                .choices = which == SIMULATED_LARGE_TILES ? &large_tiles : NULL};
     tern_error err = {0};
+    assert_ok(tern_gpu_choices_parse(
+                  &large_tiles, "ternary_coop,ternary_coop_residual,ternary_coop_relu2,ternary_coop_silu", NULL, &err),
+              err);
     if (!linear_ternary_devices[which])
         assert_ok(test_simulated_open(&linear_ternary_devices[which], &caps, &err), err);
     return linear_ternary_devices[which];

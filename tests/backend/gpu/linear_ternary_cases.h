@@ -29,8 +29,8 @@ typedef struct built {
 } built;
 
 /* The device as it is, without subgroups and with the least of everything, and with bindings so small that weights come
- * in slices; the simulated GPU with subgroups of 32 and 64, and with cooperative matrices. */
-enum { WHOLE, LEAST, SLICED, SIMULATED_32, SIMULATED_64, SIMULATED_MATRICES, N_DEVICES };
+ * in slices; the simulated GPU with subgroups of 32 and 64; with cooperative matrices, and with their large tiles. */
+enum { WHOLE, LEAST, SLICED, SIMULATED_32, SIMULATED_64, SIMULATED_MATRICES, SIMULATED_LARGE_TILES, N_DEVICES };
 
 extern tern_backend *linear_ternary_devices[N_DEVICES];
 

@@ -13,30 +13,17 @@ static void expect_runs(tern_gpu_pipeline pipeline, uint64_t least)
                  (unsigned long long)test_simulated_use[pipeline].runs, (unsigned long long)least);
 }
 
-/* Of int8: both widths of tiles, of which 64 tokens are for few of them. */
+/* Of int8: tiles of 64 tokens, which layers as small as these get, and of 128. */
 static void ternary(void **state)
 {
     (void)state;
-    static const layer many[] = {
-        {.encoding = "i2_s", .cols = 128, .n_parts = 3, .rows = {16400, 60, 130}, .row_scales = true},
-        {.encoding = "t160", .cols = 200, .n_parts = 1, .rows = {16513}, .residual = true},
-        {.encoding = "i2_s", .cols = 256, .n_parts = 2, .rows = {8300, 8300}, .gated = true},
-        {.encoding = "i2_s",
-         .cols = 128,
-         .n_parts = 2,
-         .rows = {8300, 8300},
-         .gated = true,
-         .activation = TERN_ACT_SILU},
-    };
     tern_rng rng;
     test_seed(&rng);
-    for (size_t i = 0; i < LINEAR_TERNARY_LAYERS; i += test_quick() ? 4 : 2)
-        if (linear_ternary_layers[i].cols <= 1280)
-            linear_ternary_check_layer(&rng, &linear_ternary_layers[i], SIMULATED_MATRICES, 70, 65);
-    for (size_t i = 0; i < sizeof many / sizeof *many; i += test_quick() ? 2 : 1)
-        linear_ternary_check_layer(&rng, &many[i], SIMULATED_MATRICES, 33, 33);
+    for (size_t i = 0; i < LINEAR_TERNARY_LAYERS; i += test_quick() ? 3 : 1)
+        for (uint32_t which = SIMULATED_MATRICES; which <= SIMULATED_LARGE_TILES; which++)
+            if (linear_ternary_layers[i].cols <= (test_quick() ? 640 : 2560))
+                linear_ternary_check_layer(&rng, &linear_ternary_layers[i], which, 70, 65);
     expect_runs(TERN_GPU_TERNARY_COOP, 1);
-    expect_runs(TERN_GPU_TERNARY_COOP_RELU2, 1);
     expect_runs(TERN_GPU_TERNARY_COOP_64, 1);
 }
 
@@ -104,4 +91,4 @@ static void no_numbers(void **state)
 static const struct CMUnitTest tests[] = {cmocka_unit_test(ternary), cmocka_unit_test(attention),
                                           cmocka_unit_test(no_numbers)};
 
-TEST_GROUP(matrices, "gpu kernels slow", tests, .teardown = linear_ternary_close_devices);
+TEST_GROUP(matrices, "slow", tests, .teardown = linear_ternary_close_devices);

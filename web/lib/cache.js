@@ -176,7 +176,6 @@ export class ModelStore {
   }
 }
 
-/** The chunks of one model. */
 export class StoredChunks {
   /** @param {ModelStore} store @param {any} handle @param {Meta} meta */
   constructor(store, handle, meta) {
@@ -303,13 +302,11 @@ export class StoredChunks {
     return (fault ?? (await compare(start, partial.sha256))) === null ? partial.bytes : 0;
   }
 
-  /** The chunk is to be fetched again. */
   async forget(index) {
     this.meta.chunks[index].sha256 = null;
     await this.#inTurn(() => this.save());
   }
 
-  /** All of it goes. */
   async discard() {
     await this.store.remove(this.meta.id);
   }
@@ -368,7 +365,6 @@ async function readAccess(handle) {
   return handle.createSyncAccessHandle({mode: 'read-only'}).catch(() => null);
 }
 
-/** Leaves no garbage. */
 function readInPlace(access, from, into, {signal, onBytes}) {
   try {
     const size = access.getSize();
@@ -479,7 +475,6 @@ async function describe(id, folder) {
   return {id, name: meta.name, source: meta.key, bytes: meta.size, complete, stored, usedAt: new Date(meta.usedAt)};
 }
 
-/** Bytes of the chunk files. */
 async function sizeOf(folder) {
   let sum = 0;
   for await (const [name, handle] of folder.entries()) {

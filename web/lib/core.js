@@ -54,7 +54,6 @@ class Head {
   }
 }
 
-/** A file by its heads: one, or one for each part. */
 class Heads {
   constructor(reader) {
     this.reader = reader;
@@ -131,7 +130,6 @@ export class Core {
     return this.memory.getU32(this.scratch);
   }
 
-  /** The JSON result of an export. */
   ask(name, ...values) {
     this.try(name, ...values);
     return JSON.parse(this.memory.string(this.call('result')));
@@ -221,7 +219,6 @@ export class Core {
     }
   }
 
-  /** The next piece, or null. */
   #nextPiece(loader) {
     const at = this.scratch, status = this.call('loader_next', loader, at, at + 8, at + 12);
     if (status === NOT_FOUND) return null;

@@ -46,7 +46,6 @@ export class Engine {
     return this.core.memory.withString(options, (at) => this.core.open('session_open', this.handle, at));
   }
 
-  /** Positions of the session. */
   get contextLength() {
     return this.core.call('session_n_ctx', this.session);
   }
@@ -166,7 +165,6 @@ export class Engine {
     return this.backend === 'webgpu' ? this.core.gpu.stopProfile() : [];
   }
 
-  /** What the backend has done since it was opened. */
   get counters() {
     return this.core.ask('engine_counters', this.handle);
   }

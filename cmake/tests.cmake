@@ -70,9 +70,13 @@ if(CMAKE_CROSSCOMPILING) # tests of the command start it themselves
 endif()
 add_library(tern_test_support STATIC EXCLUDE_FROM_ALL ${TERN_TEST_SUPPORT})
 target_link_libraries(tern_test_support PUBLIC $<TARGET_NAME_IF_EXISTS:tern_commands> $<TARGET_NAME_IF_EXISTS:tern_hub> $<TARGET_NAME_IF_EXISTS:tern_serve> tern_static rsr_multipliers PkgConfig::CMOCKA)
-target_include_directories(tern_test_support PUBLIC ${PROJECT_SOURCE_DIR}/tests)
-target_compile_definitions(tern_test_support PUBLIC
-  TERN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TERN_BUILD_DIR="${PROJECT_BINARY_DIR}" TERN_EMULATOR="${TERN_EMULATOR}")
+target_include_directories(tern_test_support PUBLIC ${PROJECT_SOURCE_DIR}/tests ${PROJECT_BINARY_DIR}/groups)
+# Only tests that include this header depend on where the checkout is: a compiler cache serves the others anywhere.
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/groups/support/places.h @ONLY CONTENT "/* Folders of this build. */
+#define TERN_SOURCE_DIR \"@PROJECT_SOURCE_DIR@\"
+#define TERN_BUILD_DIR \"@PROJECT_BINARY_DIR@\"
+#define TERN_EMULATOR \"@TERN_EMULATOR@\"
+")
 set_target_properties(tern_test_support PROPERTIES TERN_IS_TEST ON)
 if(TARGET tern)
   add_dependencies(tern_test_support tern)

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include "api/support.h"
+#include "support/places.h"
 
 #define PATH TERN_SOURCE_DIR "/models/stories.gguf"
 

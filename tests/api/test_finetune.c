@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "support/places.h"
 
 static const char *const data[] = {TERN_SOURCE_DIR "/examples/finetune/logbook.txt"};
 

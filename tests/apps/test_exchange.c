@@ -1,6 +1,7 @@
 /* Files from other programs and for them. */
 #include "support/command.h"
 #include "support/i2s_order.h"
+#include "support/places.h"
 #include "support/test.h"
 
 #define BUNDLED TERN_SOURCE_DIR "/models/stories.gguf"

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "support/command.h"
 #include "support/converted.h"
+#include "support/places.h"
 #include "support/test.h"
 
 enum { VOCAB = 5, ROW = 8 + 2 * 6 };

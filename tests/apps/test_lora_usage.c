@@ -1,5 +1,6 @@
 /* Adapters in every command, exchanged while talking, and words and numbers that are wrong. */
 #include "apps/lora_commands_cases.h"
+#include "support/places.h"
 
 /* The same adapter in each command that runs a model. */
 static void every_command_takes_adapters(void **state)

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "model/model.h"
 #include "support/command.h"
+#include "support/places.h"
 #include "support/test.h"
 
 /* The bundled model with two weights of its last norm as large as f32 goes. */

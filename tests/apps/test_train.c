@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "support/command.h"
 #include "support/converted.h"
+#include "support/places.h"
 #include "support/test.h"
 #include "tern/text.h"
 

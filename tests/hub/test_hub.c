@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "hub/choose.h"
 #include "hub/known.h"
+#include "support/places.h"
 #include "support/test.h"
 
 typedef struct named {

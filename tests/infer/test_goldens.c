@@ -3,6 +3,7 @@
 
 #include "base/cpu.h"
 #include "support/logits.h"
+#include "support/places.h"
 #include "support/test.h"
 
 enum { N_QUICK = 4 };

@@ -8,6 +8,7 @@
 #include "support/golden.h"
 #include "support/logits.h"
 #include "support/op_case.h"
+#include "support/places.h"
 
 enum { MAX_BYTES = 1 << 20, ALL = 1000, FEW = 6, N_GENERATED = 64, N_PERPLEXITY = 4096 };
 

@@ -10,6 +10,7 @@
 #include "support/gguf_cut.h"
 #include "support/i2s_order.h"
 #include "support/op_case.h"
+#include "support/places.h"
 
 static tern_engine_params params;
 

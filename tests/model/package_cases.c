@@ -1,5 +1,6 @@
 /* A package for the tests of packages. */
 #include "model/package_cases.h"
+#include "support/places.h"
 
 tern_error package_err;
 

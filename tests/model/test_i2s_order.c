@@ -7,6 +7,7 @@
 #include "model/package.h"
 #include "model/support.h"
 #include "support/i2s_order.h"
+#include "support/places.h"
 
 static tern_error err;
 

@@ -5,6 +5,7 @@
 #include "model/adapter_cases.h"
 #include "model/package.h"
 #include "tern.h"
+#include "support/places.h"
 
 static tern_error err;
 static char dir[1024], gguf[1024];

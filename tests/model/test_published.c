@@ -6,6 +6,7 @@
 #include "model/hf_cases.h"
 #include "model/model_internal.h"
 #include "model/synth_internal.h"
+#include "support/places.h"
 
 /* n_embd, n_layers, n_heads, n_kv_heads, head_dim, n_ff, n_vocab, n_ctx_train */
 #define SHAPE(embd, layers, heads, kv, dim, ff, vocab, ctx)                                                            \

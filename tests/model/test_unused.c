@@ -7,6 +7,7 @@
 #include "model/model.h"
 #include "support/converted.h"
 #include "support/micro_model.h"
+#include "support/places.h"
 #include "support/test.h"
 
 static tern_error err;

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "quant/encoding.h"
+#include "support/places.h"
 #include "support/test.h"
 
 static const struct {

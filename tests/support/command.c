@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/places.h"
 #include "support/test.h"
 
 static const char tern_path[] = TERN_BUILD_DIR "/tern";

@@ -1,4 +1,5 @@
 /* Paths of fixtures and scratch files. */
+#include "support/places.h"
 #include "support/test.h"
 
 #include <sys/stat.h>

@@ -1,5 +1,6 @@
 /* Learning a vocabulary: against counting everything anew for each merge, and what comes out as a tokenizer. */
 #include "base/file.h"
+#include "support/places.h"
 #include "support/test.h"
 #include "text/bpe_train.h"
 

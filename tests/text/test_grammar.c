@@ -4,6 +4,7 @@
 #include "format/json.h"
 #include "text/goldens.h"
 #include "text/tokenizer.h"
+#include "support/places.h"
 
 static tern_grammar *open_grammar(const tern_grammar_vocab *vocab, tern_grammar_kind kind, const char *source)
 {

@@ -3,6 +3,7 @@
 
 #include "format/gguf.h"
 #include "text/goldens.h"
+#include "support/places.h"
 
 static void test_demo(void **state)
 {

@@ -9,6 +9,7 @@
 #include "tern.h"
 #include "train/support.h"
 #include "train/tuning.h"
+#include "support/places.h"
 
 enum { STEPS = 6, MOST_STEPS = 64, SEQ = 32, BATCH = 2, RANK = 4 };
 

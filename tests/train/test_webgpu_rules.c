@@ -5,6 +5,7 @@
 #include "graph/fusions.h"
 #include "infer/engine.h"
 #include "infer/runner.h"
+#include "support/places.h"
 #include "support/trainer_case.h"
 
 static const tern_gpu_caps devices[] = {

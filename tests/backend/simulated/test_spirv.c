@@ -1,4 +1,5 @@
 /* The simulated GPU finds what is wrong with a kernel (tests/data/kernels), and nothing else. */
+#include "support/places.h"
 #include "support/spirv.h"
 #include "support/test.h"
 

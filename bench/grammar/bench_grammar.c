@@ -8,8 +8,8 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/rng.h"
-#include "text/grammar_internal.h"
-#include "text/tokenizer.h"
+#include "text/grammar/internal.h"
+#include "text/tokenizer/tokenizer.h"
 
 enum { AGAIN = 20, WALK = 64 };
 

@@ -4,7 +4,7 @@
 #include "format/json.h"
 #include "infer/engine.h"
 #include "tern.h"
-#include "text/chat_template.h"
+#include "text/chat/template.h"
 
 const tern_tokenizer *tern_engine_tokenizer(const tern_engine *engine)
 {

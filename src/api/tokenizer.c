@@ -1,5 +1,5 @@
 /* Loading a tokenizer by its model's path, without the weights. */
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 #include "base/file.h"
 #include "base/show.h"
 #include "format/gguf_parts.h"

@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #include "base/error.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 #include "train/data_file.h"
 
 /* Prints the first n documents; what does not count in the loss stands between [- and -]. Without a tokenizer ids are

@@ -10,7 +10,7 @@
 #include "ops/activation.h"
 #include "ops/routing.h"
 #include "quant/weight.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 typedef enum tern_rope_scaling {
     TERN_ROPE_PLAIN,

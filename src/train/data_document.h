@@ -9,8 +9,8 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "text/chat_template.h"
-#include "text/tokenizer.h"
+#include "text/chat/template.h"
+#include "text/tokenizer/tokenizer.h"
 
 /* What documents are made with. All borrowed. */
 typedef struct tern_train_maker {

@@ -11,7 +11,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 /* What the header says. */
 typedef struct tern_train_data_info {

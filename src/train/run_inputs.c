@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/form.h"
 #include "base/show.h"
-#include "text/chat_marks.h"
+#include "text/chat/marks.h"
 #include "train/data_layout.h"
 #include "train/data_read.h"
 #include "train/run_internal.h"

@@ -5,7 +5,7 @@
 #include "backend/open.h"
 #include "model/derive.h"
 #include "tern/train.h"
-#include "text/chat_template.h"
+#include "text/chat/template.h"
 #include "train/checkpoint.h"
 #include "train/order.h"
 #include "train/pack.h"

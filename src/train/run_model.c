@@ -8,7 +8,7 @@
 #include "format/gguf_parts.h"
 #include "format/json.h"
 #include "model/init.h"
-#include "text/bpe_train.h"
+#include "text/tokenizer/bpe_train.h"
 #include "train/run_internal.h"
 
 /* ---- learning a tokenizer */

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "tern.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 #include "web/web.h"
 
 TERN_WEB tern_status tern_web_tokenize(const tern_engine *engine, const char *text, size_t n, unsigned how);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 #include "web/web.h"
 
 TERN_WEB tern_status tern_web_tools_open(tern_tool_parser **parser, const tern_engine *engine);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "text/chat_template.h"
+#include "text/chat/template.h"
 
 static void render(const tern_chat_template *t)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 enum { MOST_TEXT = 256 }; /* a byte of it may take millions of steps */
 

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "fuzz/fuzz.h"
-#include "text/pretokenize.h"
+#include "text/tokenizer/pretokenize.h"
 
 enum { MOST_STAGES = 4, N_BEHAVIORS = TERN_SPLIT_PREFIX_SPACE + 1 };
 

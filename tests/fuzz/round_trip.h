@@ -3,7 +3,7 @@
 #define TERN_TESTS_FUZZ_ROUND_TRIP_H
 
 #include "fuzz/fuzz.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 /* Tokenises up to 300 bytes of the input, both ways, and shows the ids. Closes t. */
 static inline void round_trip(tern_tokenizer *t, const uint8_t *data, size_t size)

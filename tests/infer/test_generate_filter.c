@@ -1,6 +1,6 @@
 /* Generation within a grammar: the text is what it allows, ends where it ends, and is the same with drafts. */
 #include "infer/generate_cases.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 typedef struct within {
     tern_grammar_vocab *vocab;

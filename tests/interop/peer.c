@@ -18,7 +18,7 @@
 #include "format/gguf.h"
 #include "format/json.h"
 #include "tern.h"
-#include "text/chat_template.h"
+#include "text/chat/template.h"
 
 enum { MAX_LINE = 64 << 20, NOW = 1750000000 };
 

@@ -4,7 +4,7 @@
 
 #include "format/safetensors.h"
 #include "infer/session.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 typedef struct test_golden {
     tern_safetensors *file;

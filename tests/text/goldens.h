@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "format/json.h"
 #include "support/test.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 typedef struct golden {
     tern_span text;

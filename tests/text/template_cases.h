@@ -5,7 +5,7 @@
 #include "support/test.h"
 
 #include "base/alloc.h"
-#include "text/chat_template.h"
+#include "text/chat/template.h"
 
 tern_status template_render(const char *source, const tern_chat_message *messages, size_t n, bool prompt, tern_buf *out,
                             tern_error *err);

@@ -2,7 +2,7 @@
 #include "base/file.h"
 #include "support/places.h"
 #include "support/test.h"
-#include "text/bpe_train.h"
+#include "text/tokenizer/bpe_train.h"
 
 static tern_tokenizer *learn(const char *text, uint32_t n_vocab)
 {

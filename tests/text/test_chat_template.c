@@ -1,5 +1,5 @@
 /* Chat templates: Jinja's meaning, white space, limits, and that a user's words never become a special token. */
-#include "text/chat_marks.h"
+#include "text/chat/marks.h"
 #include "text/template_cases.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

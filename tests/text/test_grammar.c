@@ -2,9 +2,9 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "format/json.h"
-#include "text/goldens.h"
-#include "text/tokenizer.h"
 #include "support/places.h"
+#include "text/goldens.h"
+#include "text/tokenizer/tokenizer.h"
 
 static tern_grammar *open_grammar(const tern_grammar_vocab *vocab, tern_grammar_kind kind, const char *source)
 {

@@ -3,8 +3,8 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "text/goldens.h"
-#include "text/grammar_vocab.h"
-#include "text/tokenizer.h"
+#include "text/grammar/vocab.h"
+#include "text/tokenizer/tokenizer.h"
 
 enum { MOST_STEPS = 24, FOREVER = 1000 };
 

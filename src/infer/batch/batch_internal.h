@@ -18,7 +18,7 @@
 #include "infer/speculation.h"
 #include "infer/stop.h"
 #include "tern/batch.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 /* Graphs, and whose rows run in them. */
 typedef struct tern_batch_graphs {

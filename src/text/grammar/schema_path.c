@@ -1,0 +1,69 @@
+/* Where in a JSON Schema something stands, for messages, and the counts that stand there. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/show.h"
+#include "format/json.h"
+#include "text/grammar/schema.h"
+
+static size_t push(tern_schema *s, const char *text)
+{
+    const size_t before = s->n_path;
+    for (; *text && s->n_path + 3 < sizeof s->path; text++) {
+        if (*text == '~' || *text == '/') {
+            s->path[s->n_path++] = '~';
+            s->path[s->n_path++] = *text == '~' ? '0' : '1';
+        } else {
+            s->path[s->n_path++] = *text;
+        }
+    }
+    s->path[s->n_path] = 0;
+    return before;
+}
+
+size_t tern_schema__enter(tern_schema *s, const char *key)
+{
+    const size_t before = s->n_path;
+    if (s->n_path + 3 < sizeof s->path) s->path[s->n_path++] = '/';
+    push(s, key);
+    return before;
+}
+
+size_t tern_schema__enter_item(tern_schema *s, size_t index)
+{
+    char number[24];
+    snprintf(number, sizeof number, "%zu", index);
+    return tern_schema__enter(s, number);
+}
+
+void tern_schema__leave(tern_schema *s, size_t before)
+{
+    s->n_path = before;
+    s->path[before] = 0;
+}
+
+tern_status tern_schema__fail(const tern_schema *s, tern_status code, const char *key, const char *what,
+                              tern_error *err)
+{
+    char place[sizeof(tern_shown)];
+    const size_t from = s->n_path > 60 ? s->n_path - 60 : 0;
+    snprintf(place, sizeof place, "%s%s", from ? "..." : "", s->path + from);
+    tern_shown where = tern_show_z(place);
+    if (!key) return tern_fail(err, code, "schema: %s: %s", where.text[0] ? where.text : "at its top", what);
+    return tern_fail(err, code, "schema: %s/%s: %s", where.text, tern_show_z(key).text, what);
+}
+
+tern_status tern_schema__count(const tern_schema *s, const json_t *schema, const char *key, uint32_t missing,
+                               uint32_t *out, tern_error *err)
+{
+    const json_t *value = json_object_get(schema, key);
+    int64_t n = 0;
+    *out = missing;
+    if (!value) return TERN_OK;
+    if (!tern_json_int(value, &n) || n < 0)
+        return tern_schema__fail(s, TERN_MALFORMED, key, "a whole number of at least 0 expected", err);
+    if (n > TERN_GRAMMAR_MAX_REPEAT)
+        return tern_schema__fail(s, TERN_LIMIT, key, "more than 100000 is more than Tern counts to", err);
+    *out = (uint32_t)n;
+    return TERN_OK;
+}

@@ -1,0 +1,147 @@
+/* The tests of chat templates: what may follow "is". */
+#include "text/jinja/chars.h"
+#include "text/jinja/parse.h"
+#include "text/jinja/render.h"
+
+typedef const tern_jinja_value *operand;
+
+/* A test that only looks at the kind of its value. */
+#define KIND_TEST(name, condition)                                                                                     \
+    static tern_status name(tern_jinja_render *r, operand v, operand argument, bool *out)                              \
+    {                                                                                                                  \
+        (void)r;                                                                                                       \
+        (void)argument;                                                                                                \
+        *out = (condition);                                                                                            \
+        return TERN_OK;                                                                                                \
+    }
+
+KIND_TEST(is_defined, v->kind != TERN_JINJA_UNDEFINED)
+KIND_TEST(is_undefined, v->kind == TERN_JINJA_UNDEFINED)
+KIND_TEST(is_none, v->kind == TERN_JINJA_NONE)
+KIND_TEST(is_string, v->kind == TERN_JINJA_STRING)
+KIND_TEST(is_mapping, v->kind == TERN_JINJA_DICT)
+KIND_TEST(is_number, tern_jinja__is_number(v))
+KIND_TEST(is_integer, v->kind == TERN_JINJA_INT)
+KIND_TEST(is_float, v->kind == TERN_JINJA_FLOAT)
+KIND_TEST(is_boolean, v->kind == TERN_JINJA_BOOL)
+KIND_TEST(is_true, v->kind == TERN_JINJA_BOOL && v->flag)
+KIND_TEST(is_false, v->kind == TERN_JINJA_BOOL && !v->flag)
+KIND_TEST(is_callable, v->kind == TERN_JINJA_MACRO || v->kind == TERN_JINJA_FUNCTION)
+KIND_TEST(is_sequence, v->kind == TERN_JINJA_STRING || v->kind == TERN_JINJA_DICT || v->kind == TERN_JINJA_UNDEFINED ||
+                           tern_jinja__is_list(v))
+KIND_TEST(is_iterable, v->kind == TERN_JINJA_STRING || v->kind == TERN_JINJA_DICT || v->kind == TERN_JINJA_UNDEFINED ||
+                           v->kind == TERN_JINJA_LOOP || tern_jinja__is_list(v))
+
+/* The remainder of v by an integer; both must be integers. */
+static tern_status remainder_of(tern_jinja_render *r, operand v, operand by, int64_t *out)
+{
+    tern_jinja_value rest;
+    TERN_TRY(tern_jinja__binary(r, '%', v, by, &rest));
+    if (rest.kind != TERN_JINJA_INT) return tern_jinja__bad(r, "test of divisibility needs integers");
+    *out = rest.integer;
+    return TERN_OK;
+}
+
+static tern_status is_divisible(tern_jinja_render *r, operand v, operand by, bool *out)
+{
+    int64_t rest = 0;
+    TERN_TRY(remainder_of(r, v, by, &rest));
+    *out = rest == 0;
+    return TERN_OK;
+}
+
+static tern_status is_even(tern_jinja_render *r, operand v, operand argument, bool *out)
+{
+    (void)argument;
+    tern_jinja_value two = tern_jinja__int(2);
+    return is_divisible(r, v, &two, out);
+}
+
+static tern_status is_odd(tern_jinja_render *r, operand v, operand argument, bool *out)
+{
+    TERN_TRY(is_even(r, v, argument, out));
+    *out = !*out;
+    return TERN_OK;
+}
+
+/* Whether a string has a letter of ASCII and none in the other case. */
+static bool all_in_case(tern_jinja_render *r, tern_jinja_str s, bool upper)
+{
+    bool found = false;
+    r->pool.steps += s.n / 16;
+    for (size_t i = 0; i < s.n; i++) {
+        if (upper ? tern_jinja__is_lower(s.data[i]) : tern_jinja__is_upper(s.data[i])) return false;
+        if (upper ? tern_jinja__is_upper(s.data[i]) : tern_jinja__is_lower(s.data[i])) found = true;
+    }
+    return found;
+}
+
+KIND_TEST(is_upper_case, v->kind == TERN_JINJA_STRING && all_in_case(r, v->str, true))
+KIND_TEST(is_lower_case, v->kind == TERN_JINJA_STRING && all_in_case(r, v->str, false))
+
+/* The comparisons under their names. */
+#define COMPARE_TEST(name, op)                                                                                         \
+    static tern_status name(tern_jinja_render *r, operand v, operand argument, bool *out)                              \
+    {                                                                                                                  \
+        return tern_jinja__compare(r, op, v, argument, out);                                                           \
+    }
+
+COMPARE_TEST(is_equal, '=')
+COMPARE_TEST(is_different, '!')
+COMPARE_TEST(is_less, '<')
+COMPARE_TEST(is_greater, '>')
+COMPARE_TEST(is_at_most, 'l')
+COMPARE_TEST(is_at_least, 'g')
+COMPARE_TEST(is_in, 'i')
+
+static tern_status is_same(tern_jinja_render *r, operand v, operand argument, bool *out)
+{
+    *out = false;
+    return v->kind == argument->kind ? is_equal(r, v, argument, out) : TERN_OK;
+}
+
+static const tern_jinja_test tests[] = {
+    {"boolean", "", is_boolean},
+    {"callable", "", is_callable},
+    {"defined", "", is_defined},
+    {"divisibleby", "num", is_divisible},
+    {"eq", "other", is_equal},
+    {"equalto", "other", is_equal},
+    {"even", "", is_even},
+    {"false", "", is_false},
+    {"float", "", is_float},
+    {"ge", "other", is_at_least},
+    {"greaterthan", "other", is_greater},
+    {"gt", "other", is_greater},
+    {"in", "seq", is_in},
+    {"integer", "", is_integer},
+    {"iterable", "", is_iterable},
+    {"le", "other", is_at_most},
+    {"lessthan", "other", is_less},
+    {"lower", "", is_lower_case},
+    {"lt", "other", is_less},
+    {"mapping", "", is_mapping},
+    {"ne", "other", is_different},
+    {"none", "", is_none},
+    {"number", "", is_number},
+    {"odd", "", is_odd},
+    {"sameas", "other", is_same},
+    {"sequence", "", is_sequence},
+    {"string", "", is_string},
+    {"true", "", is_true},
+    {"undefined", "", is_undefined},
+    {"upper", "", is_upper_case},
+    {"==", "other", is_equal},
+    {"!=", "other", is_different},
+    {"<", "other", is_less},
+    {">", "other", is_greater},
+    {"<=", "other", is_at_most},
+    {">=", "other", is_at_least},
+};
+
+const tern_jinja_test *tern_jinja__find_test(tern_jinja_str name)
+{
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+        if (tern_jinja__str_is(name, tests[i].name)) return &tests[i];
+    return NULL;
+}

@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/show.h"
 #include "format/gguf_parts.h"
-#include "model/package.h"
+#include "model/package/package.h"
 #include "tern.h"
 
 typedef struct head {

@@ -9,7 +9,7 @@
 #include "apps/progress.h"
 #include "base/alloc.h"
 #include "base/show.h"
-#include "model/merge.h"
+#include "model/adapter/merge.h"
 
 static const tern_flag flags[] = {
     {"output", 'o', TERN_FLAG_TEXT, "OUT", offsetof(tern_options, output), 0, 0,

@@ -9,7 +9,7 @@
 #include "base/show.h"
 #include "graph/stages.h"
 #include "infer/session.h"
-#include "model/package.h"
+#include "model/package/package.h"
 
 static const tern_flag flags[] = {
     {"graph", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, graph), 0, 0, "The steps of a token, after fusion"},

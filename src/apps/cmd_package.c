@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/show.h"
-#include "model/package.h"
+#include "model/package/package.h"
 
 enum { SHARD_MIB = TERN_MANIFEST_SHARD_BYTES >> 20 };
 

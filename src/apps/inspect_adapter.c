@@ -6,8 +6,8 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "format/gguf.h"
-#include "model/adapter.h"
-#include "model/package.h"
+#include "model/adapter/adapter.h"
+#include "model/package/package.h"
 
 static bool has_file(const char *dir, const char *name)
 {

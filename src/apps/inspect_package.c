@@ -4,7 +4,7 @@
 
 #include "apps/inspect.h"
 #include "format/json.h"
-#include "model/package.h"
+#include "model/package/package.h"
 
 /* A copy whose whole numbers are integers: parsing makes all of them reals. */
 static json_t *with_integers(const json_t *v)

@@ -4,7 +4,7 @@
 
 #include "apps/app.h"
 #include "infer/engine.h"
-#include "model/merge.h"
+#include "model/adapter/merge.h"
 
 /* KL divergences, in nats a token, from the base with the adapters, over texts that it writes itself. */
 typedef struct tern_merge_verdict {

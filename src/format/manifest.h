@@ -67,7 +67,7 @@ typedef struct tern_manifest {
 
 /* Reads `n` bytes of JSON and checks that every field is there and of its kind: a missing one is an error that names
  * it, as is one of `inference` that is not known; null stands only where it switches something off. What the fields say
- * of the model is checked when there is one (model/package.h). On failure *manifest is zeroed.
+ * of the model is checked when there is one (model/package/package.h). On failure *manifest is zeroed.
  *
  * Errors: MALFORMED (the field, what was found and what is expected), UNSUPPORTED (another version, a feature that is
  * not there), LIMIT, OUT_OF_MEMORY. */

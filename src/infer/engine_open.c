@@ -8,7 +8,7 @@
 #include "infer/expert_source.h"
 #include "infer/follow/follow.h"
 #include "infer/loader.h"
-#include "model/package.h"
+#include "model/package/package.h"
 
 /* Stage by stage, ranks that follow each other have the same layers. */
 static tern_status take_place(tern_model_options *o, const tern_ranks *ranks, uint32_t n_stages, tern_error *err)

@@ -3,7 +3,7 @@
 #define TERN_INFER_EXPERT_SOURCE_H
 
 #include "infer/engine.h"
-#include "model/package.h"
+#include "model/package/package.h"
 
 typedef struct tern_expert_source tern_expert_source;
 

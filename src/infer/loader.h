@@ -5,7 +5,7 @@
 #define TERN_INFER_LOADER_H
 
 #include "infer/expert_source.h"
-#include "model/stream.h"
+#include "model/stream/stream.h"
 
 typedef struct tern_loader tern_loader;
 

@@ -3,7 +3,7 @@
 #define TERN_INFER_LORA_H
 
 #include "infer/engine.h"
-#include "model/adapter.h"
+#include "model/adapter/adapter.h"
 
 /* An adapter on an engine, opened or made with the engine's model, whose order of rows it has. Each matrix is kept in
  * the shortest of bf16, f16 and f32 that holds all its values; a scale that is a power of two goes into B. The adapter

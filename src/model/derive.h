@@ -2,7 +2,7 @@
 #ifndef TERN_MODEL_DERIVE_H
 #define TERN_MODEL_DERIVE_H
 
-#include "model/write_hf.h"
+#include "model/write/hf.h"
 
 /* Which weights are others, and how they are made. */
 typedef struct tern_derivation {

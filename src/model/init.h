@@ -2,7 +2,7 @@
 #ifndef TERN_MODEL_INIT_H
 #define TERN_MODEL_INIT_H
 
-#include "model/write_hf.h"
+#include "model/write/hf.h"
 
 /* Reads a config.json with transformers' keys, of which only hidden_size, intermediate_size, num_hidden_layers and
  * num_attention_heads must be there. What is missing: BitNetForCausalLM, hidden_act "relu2" (of LlamaForCausalLM

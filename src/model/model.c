@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "model/i2s_evidence.h"
 #include "model/model_internal.h"
-#include "model/package.h"
+#include "model/open/i2s_evidence.h"
+#include "model/package/package.h"
 
 static bool ends_with(const char *s, const char *suffix)
 {

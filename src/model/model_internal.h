@@ -47,7 +47,7 @@ typedef struct tern_exact_scale {
     uint64_t n;
 } tern_exact_scale;
 
-typedef struct tern_i2s_evidence tern_i2s_evidence; /* model/i2s_evidence.h */
+typedef struct tern_i2s_evidence tern_i2s_evidence; /* model/open/i2s_evidence.h */
 
 /* Where the text model's tensors lie among those of a model of several parts: "model.layers.0...", or before that
  * "language_model.", or "model.language_model.layers.0..." as transformers has saved it since 4.52; "layers.0..." in

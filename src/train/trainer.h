@@ -4,7 +4,7 @@
 #define TERN_TRAIN_TRAINER_H
 
 #include "infer/engine.h"
-#include "model/adapter.h"
+#include "model/adapter/adapter.h"
 #include "ops/ref/update.h"
 #include "ranks/ranks.h"
 #include "train/pack.h"

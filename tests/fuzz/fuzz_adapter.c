@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "fuzz/fuzz.h"
-#include "model/adapter_internal.h"
+#include "model/adapter/internal.h"
 
 /* Two layers of the smallest shapes, in both orders of rows. */
 static const tern_config config = {.architecture = "llama",

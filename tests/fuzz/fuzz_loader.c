@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "fuzz/fuzz.h"
-#include "model/stream.h"
+#include "model/stream/stream.h"
 
 /* A block of exactly n bytes that is gone afterwards. */
 static tern_status give(tern_model_stream **s, const uint8_t *data, size_t n, const tern_model_stream_options *o,

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "infer/runner.h"
 #include "infer/support.h"
-#include "model/merge.h"
+#include "model/adapter/merge.h"
 #include "support/converted.h"
 #include "support/flips.h"
 #include "support/golden.h"

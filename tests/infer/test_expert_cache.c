@@ -7,7 +7,7 @@
 #include "backend/paged/paged_internal.h"
 #include "infer/expert_cache.h"
 #include "infer/memory_need.h"
-#include "model/package.h"
+#include "model/package/package.h"
 #include "support/adapters.h"
 #include "support/gpu_model.h"
 #include "support/logits.h"

@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "format/gguf.h"
-#include "model/write_hf.h"
+#include "model/write/hf.h"
 #include "support/converted.h"
 #include "support/golden.h"
 #include "support/gpu_model.h"

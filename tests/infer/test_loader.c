@@ -5,7 +5,7 @@
 #include "format/gguf.h"
 #include "infer/engine.h"
 #include "infer/loading.h"
-#include "model/package.h"
+#include "model/package/package.h"
 #include "support/converted.h"
 #include "support/gguf_cut.h"
 #include "support/i2s_order.h"
@@ -296,7 +296,7 @@ static void refused(void **state)
     }
 }
 
-/* Rows with several scales become q2_0 (model/regroup.c), in a model that comes in pieces too. */
+/* Rows with several scales become q2_0 (model/open/regroup.c), in a model that comes in pieces too. */
 static void scales_of_blocks(void **state)
 {
     (void)state;

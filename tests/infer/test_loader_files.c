@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "infer/loading.h"
-#include "model/stream.h"
+#include "model/stream/stream.h"
 #include "support/places.h"
 
 static const tern_engine_params cpu = {.backend = {.n_threads = 2}};

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "format/gguf.h"
 #include "format/safetensors.h"
-#include "model/adapter.h"
+#include "model/adapter/adapter.h"
 #include "model/support.h"
 #include "support/micro_model.h"
 

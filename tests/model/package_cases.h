@@ -12,7 +12,7 @@
 #include "base/sha256.h"
 #include "format/gguf.h"
 #include "format/json.h"
-#include "model/package.h"
+#include "model/package/package.h"
 #include "tern/infer.h"
 
 extern tern_error package_err;

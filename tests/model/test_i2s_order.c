@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "format/gguf.h"
-#include "model/package.h"
+#include "model/package/package.h"
 #include "model/support.h"
 #include "support/i2s_order.h"
 #include "support/places.h"

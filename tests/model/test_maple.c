@@ -9,7 +9,7 @@
 #include "format/safetensors.h"
 #include "model/model_internal.h"
 #include "model/support.h"
-#include "model/write_hf.h"
+#include "model/write/hf.h"
 
 enum { N_LAYERS = 5, N_EXPERTS = 8, FULL = 3, EMBD = 64, EXPERT_FF = 16 };
 

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "format/safetensors.h"
-#include "model/adapter.h"
+#include "model/adapter/adapter.h"
 #include "model/support.h"
 #include "support/micro_model.h"
 

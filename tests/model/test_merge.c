@@ -1,7 +1,7 @@
 /* Adapters merged into weights, and the report, against the same computed here. */
 #include <math.h>
 
-#include "model/merge.h"
+#include "model/adapter/merge.h"
 #include "model/support.h"
 #include "support/converted.h"
 

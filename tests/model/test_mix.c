@@ -3,7 +3,7 @@
 #include "format/gguf.h"
 #include "model/mix.h"
 #include "model/support.h"
-#include "model/synth_internal.h"
+#include "model/synth/internal.h"
 #include "support/micro_model.h"
 
 /* Numbers of tensors by type that llama.cpp prints when it loads files that its quantiser made of these models. */

@@ -3,9 +3,9 @@
 
 #include "base/alloc.h"
 #include "model/adapter_cases.h"
-#include "model/package.h"
-#include "tern.h"
+#include "model/package/package.h"
 #include "support/places.h"
+#include "tern.h"
 
 static tern_error err;
 static char dir[1024], gguf[1024];

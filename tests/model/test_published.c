@@ -5,7 +5,7 @@
 #include "format/gguf.h"
 #include "model/hf_cases.h"
 #include "model/model_internal.h"
-#include "model/synth_internal.h"
+#include "model/synth/internal.h"
 #include "support/places.h"
 
 /* n_embd, n_layers, n_heads, n_kv_heads, head_dim, n_ff, n_vocab, n_ctx_train */

@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "model/support.h"
-#include "model/synth_internal.h"
+#include "model/synth/internal.h"
 
 static void write_synth(const char *path, const char *linear, const char *head, uint64_t seed)
 {

@@ -1,7 +1,7 @@
 /* Hugging Face folders: written, read again, and run through what they were made of. */
 #include "format/safetensors.h"
 #include "model/support.h"
-#include "model/write_hf.h"
+#include "model/write/hf.h"
 
 static tern_error err;
 

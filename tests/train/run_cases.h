@@ -7,7 +7,7 @@
 #include "train/run_support.h"
 
 #include "infer/session.h"
-#include "model/adapter.h"
+#include "model/adapter/adapter.h"
 
 extern run_path run_case_model, run_case_data;
 

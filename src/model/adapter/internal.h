@@ -1,0 +1,57 @@
+/* The inside of an adapter, and what its readers and writers share. */
+#ifndef TERN_MODEL_ADAPTER_INTERNAL_H
+#define TERN_MODEL_ADAPTER_INTERNAL_H
+
+#include "model/adapter/adapter.h"
+#include "model/model_internal.h"
+
+struct tern_adapter {
+    tern_adapter_info info;
+    char *base;         /* info.base, or NULL */
+    tern_config config; /* the model's; without one only the architecture may be set */
+    bool has_model;
+    bool file_adjacent;       /* B of Q and K has its rows in adjacent pairs in the file being read */
+    tern_adapter_pair *pairs; /* [n_layers][TERN_ROLE_COUNT]; a half is NULL until some of it was read */
+};
+
+/* One tensor of a file: A or B of a linear layer, of one expert or of all. */
+typedef struct tern_adapter_half {
+    tern_span name;   /* as in the file, for messages */
+    tern_span module; /* the part of it that names the layer */
+    tern_role role;
+    uint32_t layer;
+    bool is_b;
+    uint32_t expert;       /* of experts: the first in the tensor */
+    uint32_t n_experts;    /* in the tensor; 1 where there are none */
+    uint64_t rows, cols;   /* of one expert */
+    tern_st_tensor values; /* dtype, data and n_elements */
+} tern_adapter_half;
+
+/* Finds the linear role, and in Hugging Face's names the expert, whose tensor is called name + suffix. The layer is the
+ * number after `mark` at the name's start. Errors: UNSUPPORTED (no such layer of a model), LIMIT (the layer's number).
+ * `shown` is the whole name. */
+tern_status tern_adapter__parse_module(const tern_config *config, tern_span module, const char *mark, bool hf,
+                                       tern_span shown, tern_adapter_half *half, tern_error *err);
+/* Cuts `end` off the end of *s; false, with *s as it was, when it does not end so. */
+bool tern_adapter__cut(tern_span *s, const char *end);
+/* Rank, alpha and dropout in range, the scale set. */
+tern_status tern_adapter__check_info(tern_adapter_info *info, tern_error *err);
+/* The base's name. Errors: MALFORMED, LIMIT, OUT_OF_MEMORY. */
+tern_status tern_adapter__set_base(tern_adapter *adapter, const char *key, tern_span base, tern_error *err);
+/* Makes the table of pairs and fills it; every half must have its other one. */
+tern_status tern_adapter__fill(tern_adapter *adapter, const tern_adapter_half *halves, size_t n, tern_error *err);
+/* Rows of B [out][rank] between split halves and adjacent pairs. */
+void tern_adapter__reorder(const float *from, float *to, uint32_t out, uint32_t rank, uint32_t head_dim,
+                           bool to_adjacent);
+
+/* `config` NULL: no model. *adapter is zeroed storage; the caller closes it in any case. */
+tern_status tern_adapter__read_gguf(tern_adapter *adapter, const void *data, size_t size, tern_error *err);
+tern_status tern_adapter__read_peft(tern_adapter *adapter, const json_t *root, const tern_safetensors *st,
+                                    tern_error *err);
+/* An adapter for the configuration, or for none, with nothing in it. */
+tern_status tern_adapter__create(tern_adapter **adapter, const tern_config *config, tern_error *err);
+
+/* The text of adapter_config.json at the end of a buffer. Errors: OUT_OF_MEMORY. */
+tern_status tern_adapter__add_peft_config(const tern_adapter *adapter, tern_buf *out, tern_error *err);
+
+#endif

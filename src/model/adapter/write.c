@@ -1,0 +1,252 @@
+/* Writing an adapter: as a PEFT folder and as a GGUF file. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/show.h"
+#include "format/gguf.h"
+#include "model/adapter/internal.h"
+
+enum { NAME_BYTES = TERN_MODEL__NAME_BYTES + 32 };
+
+/* What is written of one half. */
+typedef struct piece {
+    char name[NAME_BYTES];
+    uint32_t rows, cols;
+    uint32_t n_experts; /* of which each has so many rows; 0: a tensor without that dimension */
+    const float *values;
+    float *ordered; /* values, where the file wants its rows in another order; else NULL */
+} piece;
+
+typedef struct pieces {
+    piece *items;
+    size_t n;
+} pieces;
+
+static void free_pieces(pieces *p)
+{
+    for (size_t i = 0; i < p->n; i++) tern_free(p->items[i].ordered);
+    tern_free(p->items);
+}
+
+static void name_in_peft(piece *p, const char *name, bool is_b)
+{
+    snprintf(p->name, sizeof p->name, "base_model.model.%.*s.lora_%c.weight", (int)(strlen(name) - strlen(".weight")),
+             name, is_b ? 'B' : 'A');
+}
+
+static void name_piece(piece *p, tern_role role, uint32_t layer, bool is_b, bool gguf)
+{
+    char name[TERN_MODEL__NAME_BYTES];
+    if (gguf) {
+        tern_role__gguf_name(NULL, role, layer, name);
+        snprintf(p->name, sizeof p->name, "%s.lora_%c", name, is_b ? 'b' : 'a');
+        return;
+    }
+    tern_role__hf_name(NULL, role, layer, 0, name);
+    name_in_peft(p, name, is_b);
+}
+
+static tern_status order_piece(const tern_adapter *ad, piece *p, tern_role role, bool adjacent, tern_error *err)
+{
+    bool rotated = role == TERN_ROLE_ATTN_Q || role == TERN_ROLE_ATTN_K;
+    if (!rotated || adjacent == ad->config.rope_adjacent) return TERN_OK;
+    size_t bytes = (size_t)p->rows * p->cols * sizeof *p->ordered;
+    p->ordered = tern_alloc(bytes);
+    if (!p->ordered) return tern_fail_alloc(err, bytes);
+    tern_adapter__reorder(p->values, p->ordered, p->rows, p->cols, ad->config.head_dim, adjacent);
+    p->values = p->ordered;
+    return TERN_OK;
+}
+
+tern_status tern_adapter_check_peft(const tern_config *config, tern_role role, tern_error *err)
+{
+    tern_hf_experts named;
+    if (!tern_role__of_experts(role) || (tern_role__hf_experts(config, role, 0, 0, &named) && named.single))
+        return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED,
+                     "an adapter beside experts of %s, whose matrices are one tensor: a GGUF file expected, as PEFT "
+                     "folders have no names for them",
+                     config->architecture);
+}
+
+/* PEFT has a pair for each expert, as their matrices are linear layers of their own. */
+static tern_status add_experts(const tern_adapter *ad, const tern_adapter_pair *pair, tern_role role, uint32_t layer,
+                               pieces *out, tern_error *err)
+{
+    const uint32_t rank = ad->info.rank, rows = pair->out / pair->n_experts;
+    TERN_TRY(tern_adapter_check_peft(&ad->config, role, err));
+    for (uint32_t e = 0; e < pair->n_experts; e++) {
+        tern_hf_experts named;
+        tern_role__hf_experts(&ad->config, role, layer, e, &named);
+        piece *a = &out->items[out->n++], *b = &out->items[out->n++];
+        *a = (piece){.rows = rank, .cols = pair->in, .values = pair->a + (size_t)e * rank * pair->in};
+        *b = (piece){.rows = rows, .cols = rank, .values = pair->b + (size_t)e * rows * rank};
+        name_in_peft(a, named.name, false);
+        name_in_peft(b, named.name, true);
+    }
+    return TERN_OK;
+}
+
+static tern_status add_pair(const tern_adapter *ad, tern_role role, uint32_t layer, bool gguf, pieces *out,
+                            tern_error *err)
+{
+    const tern_adapter_pair *pair = tern_adapter_find(ad, role, layer);
+    if (!pair) return TERN_OK;
+    const bool experts = tern_role__of_experts(role);
+    if (experts && !gguf) return add_experts(ad, pair, role, layer, out, err);
+    bool adjacent = gguf && tern_family__find(ad->config.architecture)->rope_adjacent;
+    piece *a = &out->items[out->n++], *b = &out->items[out->n++];
+    *a = (piece){.rows = ad->info.rank, .cols = pair->in, .values = pair->a};
+    *b = (piece){.rows = pair->out / pair->n_experts, .cols = ad->info.rank, .values = pair->b};
+    a->n_experts = b->n_experts = experts ? pair->n_experts : 0;
+    name_piece(a, role, layer, false, gguf);
+    name_piece(b, role, layer, true, gguf);
+    return order_piece(ad, b, role, adjacent, err);
+}
+
+static size_t count_pieces(const tern_adapter *ad)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < (size_t)ad->info.n_layers * TERN_ROLE_COUNT; i++)
+        if (ad->pairs[i].a) n += 2 * (size_t)ad->pairs[i].n_experts;
+    return n;
+}
+
+/* All halves, layer by layer. The caller frees them in any case. */
+static tern_status collect(const tern_adapter *ad, bool gguf, pieces *out, tern_error *err)
+{
+    if (!ad->has_model)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "the adapter was opened without a model, one is expected");
+    size_t n = count_pieces(ad);
+    out->items = tern_calloc(n, sizeof *out->items);
+    if (!out->items) return tern_fail_alloc(err, n * sizeof *out->items);
+    for (uint32_t layer = 0; layer < ad->info.n_layers; layer++)
+        for (int role = 0; role < TERN_ROLE_COUNT; role++)
+            TERN_TRY(add_pair(ad, (tern_role)role, layer, gguf, out, err));
+    return TERN_OK;
+}
+
+/* ---- GGUF */
+
+static tern_status add_keys(const tern_adapter_info *info, tern_gguf_writer *w, tern_error *err)
+{
+    double alpha = (double)info->alpha * (info->rslora ? sqrt((double)info->rank) : 1.0);
+    const char *arch = info->architecture;
+    TERN_TRY(tern_gguf_add_string(w, "general.architecture", arch, strlen(arch), err));
+    TERN_TRY(tern_gguf_add_string(w, "general.type", "adapter", 7, err));
+    TERN_TRY(tern_gguf_add_string(w, "adapter.type", "lora", 4, err));
+    TERN_TRY(tern_gguf_add_f32(w, "adapter.lora.alpha", (float)alpha, err));
+    if (info->rslora) TERN_TRY(tern_gguf_add_f32(w, "tern.lora.rslora_alpha", info->alpha, err));
+    if (info->dropout > 0.0f) TERN_TRY(tern_gguf_add_f32(w, "tern.lora.dropout", info->dropout, err));
+    if (!*info->base) return TERN_OK;
+    TERN_TRY(tern_gguf_add_u32(w, "general.base_model.count", 1, err));
+    return tern_gguf_add_string(w, "general.base_model.0.name", info->base, strlen(info->base), err);
+}
+
+static tern_status write_pieces(const tern_adapter *ad, const pieces *p, tern_gguf_writer *w, tern_error *err)
+{
+    TERN_TRY(add_keys(&ad->info, w, err));
+    for (size_t i = 0; i < p->n; i++) {
+        const piece *one = &p->items[i];
+        uint64_t dims[3] = {one->cols, one->rows, one->n_experts};
+        TERN_TRY(tern_gguf_add_tensor(w, one->name, TERN_ENC_F32, dims, one->n_experts ? 3 : 2, err));
+    }
+    TERN_TRY(tern_gguf_writer_begin_data(w, err));
+    for (size_t i = 0; i < p->n; i++) {
+        const piece *one = &p->items[i];
+        const size_t n = (size_t)one->rows * one->cols * (one->n_experts ? one->n_experts : 1);
+        TERN_TRY(tern_gguf_writer_data(w, one->values, n * sizeof(float), err));
+    }
+    return TERN_OK;
+}
+
+/* path NULL: to `out`. */
+static tern_status write_gguf(const tern_adapter *adapter, const char *path, tern_buf *out, tern_error *err)
+{
+    pieces p = {0};
+    tern_gguf_writer *w = NULL;
+    tern_status status;
+    TERN_GOTO(collect(adapter, true, &p, err));
+    TERN_GOTO(path ? tern_gguf_writer_open(&w, path, err) : tern_gguf_writer_open_memory(&w, out, err));
+    TERN_GOTO(write_pieces(adapter, &p, w, err));
+    status = tern_gguf_writer_commit(w, err);
+    w = NULL;
+fail:
+    tern_gguf_writer_abort(w);
+    free_pieces(&p);
+    return status;
+}
+
+tern_status tern_adapter_write_gguf(const tern_adapter *adapter, const char *path, tern_error *err)
+{
+    return write_gguf(adapter, path, NULL, err);
+}
+
+tern_status tern_adapter_write_gguf_memory(const tern_adapter *adapter, tern_buf *out, tern_error *err)
+{
+    return write_gguf(adapter, NULL, out, err);
+}
+
+/* ---- PEFT */
+
+static tern_status write_tensors(const pieces *p, const char *path, tern_error *err)
+{
+    static const char *const metadata[] = {"format", "pt", NULL};
+    tern_st_tensor *tensors = tern_calloc(p->n, sizeof *tensors);
+    if (!tensors) return tern_fail_alloc(err, p->n * sizeof *tensors);
+    for (size_t i = 0; i < p->n; i++) {
+        const piece *one = &p->items[i];
+        uint64_t n = (uint64_t)one->rows * one->cols;
+        tensors[i] = (tern_st_tensor){.name = one->name,
+                                      .dtype = TERN_ST_F32,
+                                      .n_dims = 2,
+                                      .dims = {one->rows, one->cols},
+                                      .n_elements = n,
+                                      .data = (const uint8_t *)one->values,
+                                      .bytes = (size_t)n * sizeof(float)};
+    }
+    tern_status status = tern_safetensors_write(path, tensors, p->n, metadata, err);
+    tern_free(tensors);
+    return status;
+}
+
+static tern_status write_config(const tern_adapter *ad, const char *path, tern_error *err)
+{
+    tern_buf text = {0};
+    tern_status status;
+    TERN_GOTO(tern_adapter__add_peft_config(ad, &text, err));
+    TERN_GOTO(tern_file_write(path, text.data, text.size, err));
+fail:
+    tern_buf_deinit(&text);
+    return status;
+}
+
+static tern_status write_folder(const tern_adapter *ad, const pieces *p, const char *dir, tern_error *err)
+{
+    if (mkdir(dir, 0777) != 0 && !tern_file_is_dir(dir))
+        return tern_fail(err, TERN_IO, "%s: %s", tern_show_z(dir).text, strerror(errno));
+    char *weights = tern_path_join(dir, "adapter_model.safetensors"),
+         *config = tern_path_join(dir, "adapter_config.json");
+    tern_status status;
+    TERN_GOTO(weights && config ? write_tensors(p, weights, err) : tern_fail_alloc(err, strlen(dir) + 32));
+    TERN_GOTO(write_config(ad, config, err));
+fail:
+    tern_free(weights);
+    tern_free(config);
+    return status;
+}
+
+tern_status tern_adapter_write_peft(const tern_adapter *adapter, const char *dir, tern_error *err)
+{
+    pieces p = {0};
+    tern_status status;
+    TERN_GOTO(collect(adapter, false, &p, err));
+    TERN_GOTO(write_folder(adapter, &p, dir, err));
+fail:
+    free_pieces(&p);
+    return status;
+}

@@ -7,8 +7,8 @@
 #include "apps/progress.h"
 #include "base/parts.h"
 #include "base/show.h"
-#include "train/data_read.h"
-#include "train/pack.h"
+#include "train/data/pack.h"
+#include "train/data/read.h"
 
 static const tern_flag flags[] = {
     {"output", 'o', TERN_FLAG_TEXT, "FILE", offsetof(tern_options, output), 0, 0,

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "text/tokenizer/tokenizer.h"
-#include "train/data_file.h"
+#include "train/data/file.h"
 
 /* Prints the first n documents; what does not count in the loss stands between [- and -]. Without a tokenizer ids are
  * shown. Errors: MALFORMED. */

@@ -7,7 +7,7 @@
 #include "base/show.h"
 #include "format/json.h"
 #include "train/checkpoint_internal.h"
-#include "train/data_layout.h"
+#include "train/data/layout.h"
 
 struct tern_checkpoint {
     tern_file_map map;

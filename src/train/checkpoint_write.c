@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "format/json.h"
 #include "train/checkpoint_internal.h"
-#include "train/data_layout.h"
+#include "train/data/layout.h"
 
 /* What is written, in order: the run, the items, the hashes. */
 typedef struct writer {

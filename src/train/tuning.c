@@ -5,9 +5,9 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "train/data_read.h"
-#include "train/order.h"
-#include "train/trainer.h"
+#include "train/data/order.h"
+#include "train/data/read.h"
+#include "train/trainer/trainer.h"
 
 enum { DEFAULT_RANK = 8, DEFAULT_BATCH = 4, DEFAULT_EPOCHS = 3, EVALUATIONS = 10 };
 

@@ -7,8 +7,8 @@
 #include "format/safetensors.h"
 #include "fuzz/fuzz.h"
 #include "train/checkpoint_internal.h"
-#include "train/data_layout.h"
-#include "train/run_internal.h"
+#include "train/data/layout.h"
+#include "train/run/internal.h"
 
 /* With no settings, and with one: as far as the run's progress, or to the refusal. */
 static void go_on(const json_t *about)

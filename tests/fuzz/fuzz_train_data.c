@@ -2,8 +2,8 @@
  * the same bytes as a line of JSONL. */
 #include "base/alloc.h"
 #include "fuzz/fuzz.h"
-#include "train/data_document.h"
-#include "train/pack.h"
+#include "train/data/document.h"
+#include "train/data/pack.h"
 
 enum { SEQ = 8 };
 

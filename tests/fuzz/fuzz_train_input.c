@@ -1,7 +1,7 @@
 /* Any bytes as what people give tern data, as each kind of file: documents or a clean refusal. */
 #include "base/alloc.h"
 #include "fuzz/fuzz.h"
-#include "train/data_read.h"
+#include "train/data/read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {

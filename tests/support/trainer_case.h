@@ -3,7 +3,7 @@
 #define TERN_TESTS_SUPPORT_TRAINER_CASE_H
 
 #include "support/test.h"
-#include "train/trainer.h"
+#include "train/trainer/trainer.h"
 
 enum { TEST_BATCH_POSITIONS = 1024, TEST_BATCH_ROWS = 16 };
 

@@ -6,7 +6,7 @@
 #include "format/gguf.h"
 #include "support/command.h"
 #include "support/converted.h"
-#include "train/data_read.h"
+#include "train/data/read.h"
 #include "train/support.h"
 
 extern tern_tokenizer *data_tokenizer;

@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "support/test.h"
-#include "train/data_file.h"
+#include "train/data/file.h"
 
 /* A file in the build folder with these bytes. */
 static inline const char *put_file(const char *name, const void *bytes, size_t n)

@@ -1,6 +1,6 @@
 /* The file of training data: what is written is read, and what is not sound is refused. */
 #include "base/alloc.h"
-#include "train/data_layout.h"
+#include "train/data/layout.h"
 #include "train/support.h"
 
 static const size_t lengths[] = {5, 2, 300, 9};

@@ -1,8 +1,8 @@
 /* Kinds of training data: each gives the documents that the same ones as JSONL give, and what is no text is refused. */
 #include "format/gguf.h"
 #include "support/converted.h"
-#include "train/data_kind.h"
-#include "train/data_read.h"
+#include "train/data/kind.h"
+#include "train/data/read.h"
 #include "train/support.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

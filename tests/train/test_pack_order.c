@@ -2,8 +2,8 @@
 #include <math.h>
 
 #include "base/rng.h"
-#include "train/order.h"
-#include "train/pack.h"
+#include "train/data/order.h"
+#include "train/data/pack.h"
 #include "train/support.h"
 
 static void each_epoch_is_a_permutation(void **state)

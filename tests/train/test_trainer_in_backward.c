@@ -3,7 +3,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "support/pending_backend.h"
-#include "train/trainer_internal.h"
+#include "train/trainer/internal.h"
 #include "train/trainers.h"
 
 static tern_error err;

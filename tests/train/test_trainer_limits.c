@@ -3,7 +3,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "base/alloc.h"
-#include "train/trainer_internal.h"
+#include "train/trainer/internal.h"
 #include "train/trainers.h"
 
 static tern_error err;

@@ -1,0 +1,311 @@
+/* What a run is asked to do: words to numbers, what the model and the data leave to be chosen, and what must be the
+ * same when it goes on. */
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/show.h"
+#include "format/json.h"
+#include "quant/mix.h"
+#include "train/data/layout.h"
+#include "train/run/internal.h"
+
+enum { DEFAULT_BATCH = 4 };
+
+tern_finetune_options tern_finetune_defaults(void)
+{
+    const tern_trainer_params p = tern_trainer_defaults();
+    return (tern_finetune_options){.validation_split = -1,
+                                   .lora_alpha = 0,
+                                   .epochs = 3,
+                                   .accumulate = 1,
+                                   .seed = p.seed,
+                                   .beta1 = p.beta1,
+                                   .beta2 = p.beta2,
+                                   .eps = p.eps,
+                                   .weight_decay = p.decay,
+                                   .momentum = p.momentum,
+                                   .clip = p.clip,
+                                   .warmup = -1,
+                                   .sync_every = 1,
+                                   .sample_tokens = 60};
+}
+
+/* The place of `given` among the words, the first for NULL. */
+static tern_status pick(const char *option, const char *given, const char *const *words, size_t n, unsigned *out,
+                        tern_error *err)
+{
+    char list[96] = "";
+    *out = 0;
+    if (!given) return TERN_OK;
+    for (unsigned i = 0; i < n; i++) {
+        if (strcmp(given, words[i]) == 0) {
+            *out = i;
+            return TERN_OK;
+        }
+        const size_t at = strlen(list);
+        snprintf(list + at, sizeof list - at, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " or ", words[i]);
+    }
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s %s: %s expected", option, tern_show_z(given).text, list);
+}
+
+#define PICK(option, given, out, ...)                                                                                  \
+    do {                                                                                                               \
+        static const char *const words_[] = {__VA_ARGS__};                                                             \
+        TERN_TRY(pick(option, given, words_, sizeof words_ / sizeof *words_, out, err));                               \
+    } while (0)
+
+static tern_status read_words(tern_run *run, tern_error *err)
+{
+    static const tern_optimizer optimizers[] = {TERN_OPTIMIZER_ADAMW, TERN_OPTIMIZER_SGD};
+    static const tern_schedule schedules[] = {TERN_SCHEDULE_COSINE, TERN_SCHEDULE_LINEAR, TERN_SCHEDULE_CONSTANT};
+    static const tern_dtype masters[] = {TERN_DTYPE_F32, TERN_DTYPE_BF16};
+    static const tern_dtype m[] = {TERN_DTYPE_F32, TERN_DTYPE_BF16, TERN_DTYPE_M8};
+    static const tern_dtype v[] = {TERN_DTYPE_F32, TERN_DTYPE_BF16, TERN_DTYPE_V8};
+    const tern_finetune_options *o = run->o;
+    tern_trainer_params *p = &run->params;
+    unsigned i;
+    PICK("optimizer", o->optimizer, &i, "adamw", "sgd");
+    p->optimizer = optimizers[i];
+    PICK("schedule", o->schedule, &i, "cosine", "linear", "constant");
+    p->schedule = schedules[i];
+    PICK("master", o->master, &i, "f32", "bf16");
+    p->master = masters[i];
+    PICK("states", o->states, &i, "f32", "bf16", "8bit");
+    p->m = m[i];
+    p->v = v[i];
+    PICK("power", o->power, &i, "performance", "balanced", "saver");
+    run->power.mode = (tern_power_mode)i;
+    PICK("split", o->split, &i, "file", "blank", "line");
+    return tern_type_parse("type", o->type, &run->type, &run->mix, err);
+}
+
+/* Numbers that the trainer does not look at. */
+static tern_status check_numbers(const tern_finetune_options *o, tern_error *err)
+{
+    if (!(o->validation_split < 1))
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "validation split %g: 0 up to, and without, 1 expected",
+                         o->validation_split);
+    if (o->steps == 0 && !(o->epochs > 0 && o->epochs <= 1e6))
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "epochs %g: above 0 and at most 1000000 expected", o->epochs);
+    if (!(o->lr >= 0 && o->lr < INFINITY))
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "learning rate %g: above 0 expected", o->lr);
+    if (!(o->warmup < 1e15) || !(o->max_temp >= 0 && o->max_temp < 1000))
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "warm-up of %g steps, %g degrees at most: whole steps and 0 to 1000 degrees expected",
+                         o->warmup, o->max_temp);
+    if (!o->model == !o->config)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: one of them expected",
+                         o->model ? "a model and a config" : "neither a model nor a config");
+    if (o->config && (o->lora_rank || o->lora_start))
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "an adapter beside a model from nothing: a trained model expected");
+    if (o->n_add_tokens && (o->config || o->lora_rank || o->lora_start))
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "added tokens %s: all weights of a trained model expected, whose tables get rows for them",
+                         o->config ? "of a model from nothing" : "beside an adapter");
+    if (!o->dry_run && (o->n_data == 0 || !o->output))
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "no %s given: one expected", o->n_data ? "output" : "data");
+    if (o->resume && o->overwrite)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "to resume and to overwrite: one of them expected");
+    return TERN_OK;
+}
+
+tern_status tern_run__read_options(tern_run *run, tern_error *err)
+{
+    const tern_finetune_options *o = run->o;
+    tern_trainer_params *p = &run->params;
+    *p = tern_trainer_defaults();
+    TERN_TRY(check_numbers(o, err));
+    TERN_TRY(tern_run__check_ranks(run, err));
+    TERN_TRY(read_words(run, err));
+    p->ranks = o->ranks;
+    p->accumulate = o->accumulate;
+    p->checkpoint = o->checkpoint;
+    p->optimizer_in_backward = o->optimizer_in_backward;
+    p->from_nothing = o->config != NULL;
+    p->f32_activations = o->f32_activations;
+    p->beta1 = o->beta1;
+    p->beta2 = o->beta2;
+    p->eps = o->eps;
+    p->decay = o->weight_decay;
+    p->momentum = o->momentum;
+    p->clip = o->clip;
+    p->sync_every = o->sync_every;
+    p->threshold = o->threshold;
+    p->clamp = o->clamp;
+    p->blend_steps = o->blend_steps;
+    p->freeze = o->freeze;
+    p->n_freeze = o->n_freeze;
+    p->seed = o->seed;
+    p->memory_limit = o->memory_limit;
+    p->lora = (tern_trainer_lora){.rank = o->lora_rank,
+                                  .alpha = o->lora_alpha != 0 ? o->lora_alpha : 2 * (float)o->lora_rank,
+                                  .dropout = o->lora_dropout,
+                                  .targets = o->lora_targets,
+                                  .n_targets = o->n_lora_targets};
+    return TERN_OK;
+}
+
+static void choose_rows(tern_run *run)
+{
+    const tern_finetune_options *o = run->o;
+    tern_trainer_params *p = &run->params;
+    p->seq = o->seq ? o->seq : tern_trainer_default_seq(tern_model_config(run->model));
+    p->batch = o->batch ? o->batch : DEFAULT_BATCH;
+    if (o->batch || p->optimizer_in_backward || run->power.mode != TERN_POWER_SAVER) return;
+    p->accumulate *= p->batch; /* the same steps in smaller pieces */
+    p->batch = 1;
+}
+
+static void choose_steps(tern_run *run)
+{
+    const tern_finetune_options *o = run->o;
+    tern_trainer_params *p = &run->params;
+    const double rows = run->pack ? tern_train_pack_about(run->pack)->n_rows : 0;
+    const double per_step = (double)p->batch * p->accumulate, all = ceil(o->epochs * rows / per_step);
+    p->n_steps = o->steps ? o->steps : all < 1 ? 1 : (uint64_t)all;
+    p->n_warmup = o->warmup >= 0 ? (uint64_t)o->warmup : tern_trainer_default_warmup(p->n_steps);
+    run->evaluate_every = o->evaluate_every ? o->evaluate_every : p->n_steps < 10 ? 1 : p->n_steps / 10;
+}
+
+tern_status tern_run__choose(tern_run *run, tern_error *err)
+{
+    const uint32_t n_ctx = tern_model_config(run->model)->n_ctx_train;
+    choose_rows(run);
+    if (run->params.seq > n_ctx)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "seq %u: at most the model's context of %u expected",
+                         run->params.seq, n_ctx);
+    run->params.lora.start = run->start;
+    run->params.lr =
+        run->o->lr > 0 ? run->o->lr : tern_trainer_default_lr(tern_model_config(run->model), tern_run__is_lora(run));
+    if (run->o->n_data) TERN_TRY(tern_run__open_data(run, err));
+    choose_steps(run);
+    return TERN_OK;
+}
+
+/* ---- what must be the same when a run goes on, and how it says what is not */
+
+enum { MAX_SAMPLE_BYTES = 4096, MAX_CONFIG_BYTES = 1 << 20 };
+
+static tern_status set(tern_run *run, tern_error *err, const char *name, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static tern_status set(tern_run *run, tern_error *err, const char *name, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (json_object_set_new(run->settings, name, json_string(text)) == 0) return TERN_OK;
+    return tern_fail_alloc(err, sizeof text);
+}
+
+/* The shapes and the first and last bytes of every weight: another model differs somewhere there. */
+static uint64_t hash_model(const tern_model *model)
+{
+    uint64_t hash = TERN_HASH_START;
+    for (uint32_t layer = 0; layer < tern_model_config(model)->n_layers; layer++)
+        for (int role = 0; role < TERN_ROLE_COUNT; role++) {
+            const tern_weight *w = tern_model_weight(model, (tern_role)role, layer);
+            if (!w->encoding || !w->data) continue;
+            const uint64_t shape[] = {(uint64_t)role << 32 | layer, (uint64_t)w->rows << 32 | w->cols, w->encoding->id};
+            const size_t n = w->bytes < MAX_SAMPLE_BYTES ? w->bytes : MAX_SAMPLE_BYTES;
+            hash = tern_hash(hash, shape, sizeof shape);
+            hash = tern_hash(hash, w->data, n);
+            hash = tern_hash(hash, w->data + w->bytes - n, n);
+        }
+    return hash;
+}
+
+/* Words with commas between; a list that is too long for a message counts by its hash. */
+static void join(const char *const *words, size_t n, char out[256])
+{
+    size_t at = 0;
+    uint64_t hash = TERN_HASH_START;
+    out[0] = 0;
+    for (size_t i = 0; i < n; i++) {
+        hash = tern_hash(hash, words[i], strlen(words[i]) + 1);
+        if (at < 256) at += (size_t)snprintf(out + at, 256 - at, "%s%s", i ? "," : "", words[i]);
+    }
+    if (at >= 256) snprintf(out, 256, "%zu patterns (%016llx)", n, (unsigned long long)hash);
+}
+
+/* Of a model from nothing the shapes that were asked for: its weights may be there already. */
+static tern_status list_config(tern_run *run, tern_error *err)
+{
+    tern_buf text = {0};
+    tern_status status;
+    TERN_GOTO(tern_file_read(&text, run->o->config, MAX_CONFIG_BYTES, err));
+    TERN_GOTO(set(run, err, "config", "%016llx", (unsigned long long)tern_hash(TERN_HASH_START, text.data, text.size)));
+fail:
+    tern_buf_deinit(&text);
+    return status;
+}
+
+static tern_status list_files(tern_run *run, tern_error *err)
+{
+    if (run->o->config) TERN_TRY(list_config(run, err));
+    TERN_TRY(set(run, err, "model", "%016llx", (unsigned long long)hash_model(run->model)));
+    TERN_TRY(set(run, err, "data", "%016llx", (unsigned long long)tern_train_data_about(run->data)->fingerprint));
+    if (run->validation_data)
+        TERN_TRY(set(run, err, "val-data", "%016llx",
+                     (unsigned long long)tern_train_data_about(run->validation_data)->fingerprint));
+    const uint32_t n_held_out = run->validation ? tern_train_pack_about(run->validation)->n_rows : 0;
+    return set(run, err, "val-split", "%g (%u rows)", run->o->validation_split, n_held_out);
+}
+
+static tern_status list_optimizer(tern_run *run, tern_error *err)
+{
+    static const char *const schedules[] = {"constant", "linear", "cosine"};
+    const tern_trainer_params *p = &run->params;
+    TERN_TRY(set(run, err, "optimizer", "%s", p->optimizer == TERN_OPTIMIZER_SGD ? "sgd" : "adamw"));
+    TERN_TRY(set(run, err, "lr", "%.17g", p->lr));
+    TERN_TRY(set(run, err, "betas", "%.17g,%.17g", p->beta1, p->beta2));
+    TERN_TRY(set(run, err, "eps", "%.17g", p->eps));
+    TERN_TRY(set(run, err, "weight-decay", "%.17g", p->decay));
+    TERN_TRY(set(run, err, "momentum", "%.17g", p->momentum));
+    TERN_TRY(set(run, err, "clip", "%.17g", p->clip));
+    TERN_TRY(set(run, err, "schedule", "%s", schedules[p->schedule]));
+    TERN_TRY(set(run, err, "warmup", run->o->warmup < 0 ? "auto" : "%.17g", run->o->warmup));
+    TERN_TRY(set(run, err, "master", "%s", p->master == TERN_DTYPE_F32 ? "f32" : "bf16"));
+    TERN_TRY(set(run, err, "states", "%s", p->m == TERN_DTYPE_F32 ? "f32" : p->m == TERN_DTYPE_BF16 ? "bf16" : "8bit"));
+    TERN_TRY(set(run, err, "sync-every", "%u", p->sync_every));
+    TERN_TRY(set(run, err, "threshold", "%g", (double)p->threshold));
+    TERN_TRY(set(run, err, "clamp", "%g", (double)p->clamp));
+    return set(run, err, "blend-steps", "%llu", (unsigned long long)p->blend_steps);
+}
+
+static tern_status list_trained(tern_run *run, tern_error *err)
+{
+    char words[256];
+    const tern_trainer_params *p = &run->params;
+    join(p->freeze, p->n_freeze, words);
+    TERN_TRY(set(run, err, "freeze", "%s", words));
+    TERN_TRY(set(run, err, "lora", "%u", run->start ? tern_adapter_describe(run->start)->rank : p->lora.rank));
+    if (run->start) TERN_TRY(set(run, err, "lora-start", "%s", run->o->lora_start));
+    TERN_TRY(set(run, err, "lora-alpha", "%g", (double)p->lora.alpha));
+    TERN_TRY(set(run, err, "lora-dropout", "%g", (double)p->lora.dropout));
+    join(p->lora.targets, p->lora.n_targets, words);
+    return set(run, err, "lora-targets", "%s", words);
+}
+
+tern_status tern_run__list_settings(tern_run *run, tern_error *err)
+{
+    const tern_trainer_params *p = &run->params;
+    tern_json_use_allocator();
+    run->settings = json_object();
+    if (!run->settings) return tern_fail_alloc(err, sizeof(json_t));
+    TERN_TRY(list_files(run, err));
+    TERN_TRY(list_trained(run, err));
+    TERN_TRY(set(run, err, "seq", "%u", p->seq));
+    TERN_TRY(set(run, err, "batch", "%u", p->batch));
+    TERN_TRY(set(run, err, "accumulate", "%u", p->accumulate));
+    TERN_TRY(set(run, err, "order", "%s", run->o->sequential ? "sequential" : "shuffled"));
+    TERN_TRY(set(run, err, "seed", "%llu", (unsigned long long)p->seed));
+    TERN_TRY(set(run, err, "f32-activations", "%s", p->f32_activations ? "yes" : "no"));
+    return list_optimizer(run, err);
+}

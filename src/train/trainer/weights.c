@@ -1,0 +1,219 @@
+/* The tensors of a trainer: how they are stored, and what they start from. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/half.h"
+#include "base/rng.h"
+#include "train/trainer/internal.h"
+
+enum { SLICE_FLOATS = 1 << 20 };
+
+static const tern_encoding *encoding_of(const tern_trainer *t, const tern_trainer_made *m)
+{
+    if (m->shown.ternary) return tern_encoding_find(t->blended ? TERN_ENC_F32 : TERN_ENC_I2_S);
+    return tern_encoding_find(m->shown.dtype[TERN_STATE_MASTER] == TERN_DTYPE_BF16 ? TERN_ENC_BF16 : TERN_ENC_F32);
+}
+
+static tern_status shape(const tern_trainer *t, tern_trainer_made *m, tern_error *err)
+{
+    tern_weight *w = &m->weight;
+    *w = (tern_weight){.encoding = encoding_of(t, m),
+                       .rows = m->shown.rows,
+                       .cols = m->shown.cols,
+                       .scale = 1.0f,
+                       .trained = m->learns};
+    snprintf(w->name, sizeof w->name, "%s", m->source ? m->source->name : m->name + strlen("base_model.model."));
+    if (tern_encoding_bytes(w->encoding, w->rows, w->cols, &w->bytes, err) != TERN_OK)
+        return tern_error_prefix(err, "%s", m->name);
+    if (!w->encoding->ternary) return TERN_OK;
+    w->row_scales = m->row_scales = tern_calloc(w->rows, sizeof *m->row_scales);
+    return m->row_scales ? TERN_OK : tern_fail_alloc(err, w->rows * sizeof *m->row_scales);
+}
+
+tern_status tern_trainer__shape_weights(tern_trainer *t, tern_error *err)
+{
+    for (size_t i = 0; i < t->n_made; i++) {
+        tern_trainer_made *m = &t->made[i];
+        if (!m->buffer) TERN_TRY(shape(t, m, err));
+    }
+    return TERN_OK;
+}
+
+/* Uniform in +- 1 / sqrt(cols): Kaiming's rule with a = sqrt(5), as PEFT has it. */
+static void random_row(const tern_trainer *t, const tern_trainer_made *m, uint32_t row, float *out)
+{
+    uint32_t cols = m->shown.cols, stream = m->shown.layer * TERN_ROLE_COUNT + m->shown.role;
+    float bound = 1.0f / sqrtf((float)cols);
+    tern_rng rng = {.state = t->params.seed + ((uint64_t)stream << 32) + row};
+    rng.state = tern_rng_u64(&rng);
+    for (uint32_t c = 0; c < cols; c++) out[c] = (2 * tern_rng_f32(&rng) - 1) * bound;
+}
+
+/* One row of half an adapter, with zeros where the rank was rounded up. */
+static void half_row(const tern_trainer *t, const tern_trainer_made *m, uint32_t row, float *out)
+{
+    uint32_t n = m->is_b ? t->lora_rank : m->shown.cols; /* of the row as it is without them */
+    memset(out, 0, m->shown.cols * sizeof *out);
+    if (!m->is_b) { /* of an expert, or of the layer */
+        const uint32_t padded = m->shown.rows / m->n_experts, expert = row / padded;
+        if (row % padded >= t->lora_rank) return;
+        row = expert * t->lora_rank + row % padded;
+    }
+    if (m->start) memcpy(out, m->start + (size_t)row * n, n * sizeof *out);
+    else if (!m->is_b) random_row(t, m, row, out);
+}
+
+tern_status tern_trainer__initial(const tern_trainer *t, const tern_trainer_made *m, uint32_t first, uint32_t n,
+                                  float *out, tern_error *err)
+{
+    if (m->source) return tern_model_master(t->model, m->shown.role, m->shown.layer, first, n, out, err);
+    for (uint32_t r = 0; r < n; r++) half_row(t, m, first + r, out + (size_t)r * m->shown.cols);
+    return TERN_OK;
+}
+
+void tern_trainer__store(tern_dtype dtype, const float *x, size_t n, void *out)
+{
+    if (dtype == TERN_DTYPE_F32) {
+        memcpy(out, x, n * sizeof *x);
+        return;
+    }
+    uint16_t *half = out;
+    for (size_t i = 0; i < n; i++) half[i] = tern_f32_to_bf16(x[i]);
+}
+
+/* Rows at a time, so that no tensor is ever whole as f32. Behind the values of x is room for as many. */
+typedef tern_status (*slice_fn)(tern_trainer *t, tern_trainer_made *m, uint32_t first, uint32_t n, float *x,
+                                void *context, tern_error *err);
+
+static tern_status for_slices(tern_trainer *t, tern_trainer_made *m, slice_fn fn, void *context, tern_error *err)
+{
+    uint32_t rows = m->shown.rows, cols = m->shown.cols, most = SLICE_FLOATS / cols ? SLICE_FLOATS / cols : 1;
+    if (most > rows) most = rows;
+    float *x = tern_alloc((size_t)most * cols * 2 * sizeof *x);
+    tern_status status = x ? TERN_OK : tern_fail_alloc(err, (size_t)most * cols * 2 * sizeof *x);
+    for (uint32_t first = 0; first < rows && status == TERN_OK; first += most) {
+        uint32_t n = rows - first < most ? rows - first : most;
+        status = tern_trainer__initial(t, m, first, n, x, err);
+        if (status == TERN_OK) status = fn(t, m, first, n, x, context, err);
+    }
+    tern_free(x);
+    return status;
+}
+
+static tern_status count_nonzero(tern_trainer *t, tern_trainer_made *m, uint32_t first, uint32_t n, float *x,
+                                 void *context, tern_error *err)
+{
+    (void)t, (void)first, (void)err;
+    for (size_t i = 0; i < (size_t)n * m->shown.cols; i++) *(uint64_t *)context += x[i] != 0;
+    return TERN_OK;
+}
+
+/* Codes alone say nothing of their masters. code * scale has a mean magnitude below the scale, as there are zeros, and
+ * would be quantised to the same codes with a smaller scale: another model. Masters larger by n / (codes not 0) give
+ * codes and scale back. */
+static tern_status find_lift(tern_trainer *t, tern_trainer_made *m, float *lift, tern_error *err)
+{
+    uint64_t n_nonzero = 0, n = (uint64_t)m->shown.rows * m->shown.cols;
+    *lift = 1;
+    if (!m->shown.ternary || t->params.blend_steps || tern_model_has_master(t->model, m->shown.role, m->shown.layer))
+        return TERN_OK;
+    if (m->source->row_scales)
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "%s: a scale for each row found, one for the tensor expected; --freeze leaves it as it is, "
+                         "--lora all of them",
+                         m->name);
+    TERN_TRY(for_slices(t, m, count_nonzero, &n_nonzero, err));
+    if (n_nonzero) *lift = (float)((double)n / (double)n_nonzero);
+    return TERN_OK;
+}
+
+/* Where the first values go: to a buffer, or to memory that a weight is made of. */
+typedef struct target {
+    tern_dtype dtype;
+    tern_buffer *buffer;
+    uint8_t *memory;
+    float lift;
+} target;
+
+static tern_status put_slice(tern_trainer *t, tern_trainer_made *m, uint32_t first, uint32_t n, float *x, void *context,
+                             tern_error *err)
+{
+    const target *to = context;
+    size_t n_floats = (size_t)n * m->shown.cols;
+    uint64_t at = tern_row_bytes(to->dtype, m->shown.cols, first), bytes = tern_row_bytes(to->dtype, m->shown.cols, n);
+    for (size_t i = 0; i < n_floats; i++) x[i] *= to->lift;
+    if (to->memory) tern_trainer__store(to->dtype, x, n_floats, to->memory + at);
+    if (to->memory) return TERN_OK;
+    tern_trainer__store(to->dtype, x, n_floats, x + n_floats);
+    return t->backend->buffer_write(t->backend, to->buffer, at, x + n_floats, bytes, err);
+}
+
+tern_status tern_trainer__allocate_weight(tern_trainer *t, tern_trainer_made *m, tern_error *err)
+{
+    tern_weight *w = &m->weight;
+    m->data = tern_alloc_aligned(w->bytes, 64);
+    if (!m->data) return tern_fail_alloc(err, w->bytes);
+    w->data = m->data;
+    target to = {.dtype = m->shown.dtype[TERN_STATE_MASTER], .memory = m->data, .lift = 1};
+    if (!m->shown.ternary) TERN_TRY(for_slices(t, m, put_slice, &to, err));
+    return t->backend->weight_create(t->backend, w, &m->buffer, err);
+}
+
+void tern_trainer__drop_data(tern_trainer *t)
+{
+    for (size_t i = 0; t->backend->info.copies_weights && i < t->n_made; i++) {
+        tern_trainer_made *m = &t->made[i];
+        tern_free_aligned(m->data);
+        m->data = NULL;
+        m->weight.data = NULL;
+    }
+}
+
+void tern_trainer__free_weight(tern_trainer *t, tern_trainer_made *m)
+{
+    t->backend->buffer_free(t->backend, m->buffer);
+    tern_free_aligned(m->data);
+    tern_free(m->row_scales);
+    m->buffer = NULL;
+    m->data = NULL;
+    m->row_scales = NULL;
+}
+
+static tern_status allocate_states(tern_trainer *t, tern_trainer_made *m, tern_error *err)
+{
+    for (int state = 0; state < TERN_STATE_COUNT; state++) {
+        uint64_t bytes = tern_trainer__state_bytes(m, (tern_state)state);
+        if (bytes == 0 || (state == TERN_STATE_MASTER && !m->shown.ternary)) continue;
+        if (state == TERN_STATE_GRADIENT && t->params.ranks)
+            TERN_TRY(t->backend->buffer_create(t->backend, bytes, &m->pass, err));
+        if (state != TERN_STATE_MASTER && !tern_trainer__owns(t, m)) continue;
+        TERN_TRY(t->backend->buffer_create(t->backend, bytes, &m->states[state], err));
+    }
+    if (!m->shown.ternary) return TERN_OK;
+    target to = {.dtype = m->shown.dtype[TERN_STATE_MASTER], .buffer = m->states[TERN_STATE_MASTER]};
+    TERN_TRY(find_lift(t, m, &to.lift, err));
+    return for_slices(t, m, put_slice, &to, err);
+}
+
+static tern_status find_fixed(const tern_trainer *t, tern_trainer_fixed *f, tern_error *err)
+{
+    f->buffer = t->params.engine ? tern_engine__weight_buffer(t->params.engine, f->weight) : NULL;
+    f->borrowed = f->buffer != NULL;
+    if (f->borrowed) return TERN_OK;
+    if (!f->weight->data)
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: its data is gone, and no engine that has it was given",
+                         f->weight->name);
+    return t->backend->weight_create(t->backend, f->weight, &f->buffer, err);
+}
+
+tern_status tern_trainer__allocate(tern_trainer *t, tern_error *err)
+{
+    for (size_t i = 0; i < t->n_fixed; i++) TERN_TRY(find_fixed(t, &t->fixed[i], err));
+    for (size_t i = 0; i < t->n_made; i++) {
+        TERN_TRY(tern_trainer__allocate_weight(t, &t->made[i], err));
+        TERN_TRY(allocate_states(t, &t->made[i], err));
+    }
+    return TERN_OK;
+}

@@ -5,9 +5,9 @@
 #include "base/mapped.h"
 #include "base/show.h"
 #include "graph/fusions.h"
-#include "infer/expert_cache.h"
-#include "infer/tiers.h"
-#include "infer/tune_file.h"
+#include "infer/engine/tiers.h"
+#include "infer/experts/cache.h"
+#include "infer/tune/file.h"
 #include "tern.h"
 
 const char *tern_version(void)

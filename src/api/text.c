@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "format/json.h"
-#include "infer/engine.h"
+#include "infer/engine/engine.h"
 #include "tern.h"
 #include "text/chat/template.h"
 

@@ -6,7 +6,7 @@
 #include "apps/progress.h"
 #include "base/alloc.h"
 #include "base/show.h"
-#include "infer/compare.h"
+#include "infer/compare/compare.h"
 
 #define FIELD(name) offsetof(tern_options, name)
 enum { DEFAULT_MOST = 32 }; /* tokens of the prompt that is used when none is given */

@@ -4,7 +4,7 @@
 #include "apps/app.h"
 #include "apps/open.h"
 #include "apps/progress.h"
-#include "infer/importance.h"
+#include "infer/session/importance.h"
 
 static const tern_flag flags[] = {
     {"file", 'f', TERN_FLAG_TEXT, "TEXT", offsetof(tern_options, file), 0, 0,

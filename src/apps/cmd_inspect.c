@@ -8,7 +8,7 @@
 #include "base/parts.h"
 #include "base/show.h"
 #include "graph/stages.h"
-#include "infer/session.h"
+#include "infer/session/session.h"
 #include "model/package/package.h"
 
 static const tern_flag flags[] = {

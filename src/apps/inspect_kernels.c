@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "graph/graph.h"
-#include "infer/session.h"
+#include "infer/session/session.h"
 
 /* What most GPUs have. */
 static const tern_gpu_caps caps = {.subgroup_min = 32,

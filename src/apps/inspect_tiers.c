@@ -5,8 +5,8 @@
 #include "apps/inspect.h"
 #include "apps/model.h"
 #include "graph/memory.h"
-#include "infer/expert_cache.h"
-#include "infer/tiers.h"
+#include "infer/engine/tiers.h"
+#include "infer/experts/cache.h"
 
 /* Bytes of a model's weights, by whether they are those of experts. */
 typedef struct weights {

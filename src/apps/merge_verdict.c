@@ -4,8 +4,8 @@
 #include <math.h>
 
 #include "apps/progress.h"
-#include "infer/lora.h"
-#include "infer/session.h"
+#include "infer/engine/lora.h"
+#include "infer/session/session.h"
 #include "model/derive.h"
 
 enum { TEXTS = 4, TOKENS = 32, MOST_ADAPTERS = 16 };

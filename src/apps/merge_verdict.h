@@ -3,7 +3,7 @@
 #define TERN_APPS_MERGE_VERDICT_H
 
 #include "apps/app.h"
-#include "infer/engine.h"
+#include "infer/engine/engine.h"
 #include "model/adapter/merge.h"
 
 /* KL divergences, in nats a token, from the base with the adapters, over texts that it writes itself. */

@@ -6,7 +6,7 @@
 #include "apps/open.h"
 #include "backend/cpu/tune/tune.h"
 #include "backend/open.h"
-#include "infer/tune_file.h"
+#include "infer/tune/file.h"
 
 /* The numbers of threads of --threads (1 and all cores when not given), a CPU backend for each, none twice. */
 typedef struct tern_app_backends {

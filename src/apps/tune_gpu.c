@@ -4,7 +4,7 @@
 #include "apps/tune_internal.h"
 #include "base/alloc.h"
 #include "base/show.h"
-#include "infer/tune_gpu.h"
+#include "infer/tune/gpu.h"
 
 enum { PASS_WAYS = 4, DECODE_WAYS = 32 };
 

@@ -4,7 +4,7 @@
 
 #include "apps/progress.h"
 #include "apps/tune.h"
-#include "infer/tune_decode.h"
+#include "infer/tune/decode.h"
 
 enum { TERN_TUNE_MAX_SHAPES = 64 };
 

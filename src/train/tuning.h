@@ -4,7 +4,7 @@
 #define TERN_TRAIN_TUNING_H
 
 #include "base/bytes.h"
-#include "infer/engine.h"
+#include "infer/engine/engine.h"
 
 /* Zero-initialised means sensible defaults. */
 typedef struct tern_tuning_params {

@@ -3,7 +3,7 @@
 
 #include "base/show.h"
 #include "graph/graph.h"
-#include "infer/session.h"
+#include "infer/session/session.h"
 #include "web/web.h"
 #include "web/web_tools.h"
 

@@ -2,7 +2,7 @@
 #ifndef TERN_WEB_WEB_ENGINE_H
 #define TERN_WEB_WEB_ENGINE_H
 
-#include "infer/engine.h"
+#include "infer/engine/engine.h"
 #include "web/web.h"
 
 /* ModelInfo of web/lib/index.d.ts. NULL: out of memory. */

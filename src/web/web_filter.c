@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "infer/session.h"
+#include "infer/session/session.h"
 #include "web/web_tools.h"
 
 static void sort_in(tern_token_logprob *top, uint32_t *n, uint32_t most, int32_t id, float logit)

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/show.h"
-#include "infer/session.h"
+#include "infer/session/session.h"
 #include "tern.h"
 #include "web/web.h"
 #include "web/web_filter.h"

@@ -3,8 +3,8 @@
 
 #include "base/alloc.h"
 #include "format/manifest.h"
-#include "infer/expert_cache.h"
-#include "infer/loader.h"
+#include "infer/engine/loader.h"
+#include "infer/experts/cache.h"
 #include "web/host.h"
 #include "web/web.h"
 #include "web/web_engine.h"

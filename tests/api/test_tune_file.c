@@ -6,8 +6,8 @@
 
 #include "backend/backend.h"
 #include "base/file.h"
-#include "infer/engine.h"
-#include "infer/tune_file.h"
+#include "infer/engine/engine.h"
+#include "infer/tune/file.h"
 
 /* A file for two threads, in which every layer of the bundled model has this kernel. */
 static const char *make_file(const char *name, const char *kernel)

@@ -8,7 +8,7 @@
 #include "fuzz/fuzz.h"
 #include "fuzz/small_model.h"
 #include "infer/batch/batch_internal.h"
-#include "infer/engine.h"
+#include "infer/engine/engine.h"
 
 enum { HEADER = 40, N_PAGES_AT = 24, RECORD = 16 + 4 * TERN_PAGE_SIZE, HASH = 8, MOST = 8 };
 

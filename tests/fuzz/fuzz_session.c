@@ -10,8 +10,8 @@
 #include "format/gguf.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/small_model.h"
-#include "infer/engine.h"
-#include "infer/session_internal.h"
+#include "infer/engine/engine.h"
+#include "infer/session/internal.h"
 #include "quant/encoding.h"
 
 enum { HEADER = 40, VERSION_AT = 8, N_TOKENS_AT = 24, ALIGNMENT = 64, HASH = 8 };

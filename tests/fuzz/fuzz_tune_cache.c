@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "fuzz/fuzz.h"
-#include "infer/tune_cache.h"
+#include "infer/tune/cache.h"
 
 static void check_choices(const tern_tune_cache *c)
 {

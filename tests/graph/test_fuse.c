@@ -3,7 +3,7 @@
 #include "support/test.h"
 
 #include "graph/fusions.h"
-#include "infer/runner.h"
+#include "infer/session/runner.h"
 #include "support/golden.h"
 #include "support/graph_check.h"
 #include "support/op_case.h"

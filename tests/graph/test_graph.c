@@ -6,7 +6,7 @@
 #include "support/op_case.h"
 #include "support/test.h"
 
-#include "infer/runner.h"
+#include "infer/session/runner.h"
 
 enum { CONTEXT = 96, BATCH = 48 };
 

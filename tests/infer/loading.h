@@ -5,7 +5,7 @@
 #include "infer/support.h"
 
 #include "base/file.h"
-#include "infer/loader.h"
+#include "infer/engine/loader.h"
 #include "support/micro_refusals.h"
 
 /* What a load has looked like. */

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "infer/runner.h"
+#include "infer/session/runner.h"
 #include "infer/support.h"
 #include "model/adapter/merge.h"
 #include "support/converted.h"

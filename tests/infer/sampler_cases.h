@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "infer/sampler_internal.h"
+#include "infer/sample/internal.h"
 
 enum { MAX_VOCAB = 3000 };
 

@@ -2,7 +2,7 @@
 #ifndef TESTS_INFER_SPILL_CASES_H
 #define TESTS_INFER_SPILL_CASES_H
 
-#include "infer/memory_need.h"
+#include "infer/engine/memory_need.h"
 #include "infer/support.h"
 
 enum { N_CTX = 192, N_PROMPT = 150, N_DECODED = 40, N_IDS = N_PROMPT + N_DECODED };

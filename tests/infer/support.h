@@ -4,8 +4,8 @@
 
 #include "support/test.h"
 
-#include "infer/sampler.h"
-#include "infer/session.h"
+#include "infer/sample/sampler.h"
+#include "infer/session/session.h"
 
 /* The trained model with its tokenizer. */
 tern_engine *open_trained(uint32_t n_threads);

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "infer/kv_types.h"
+#include "infer/engine/kv_types.h"
 #include "support/logits.h"
 
 enum { N_CTX = 256, N_IDS = 150, N_CASES = 12 };

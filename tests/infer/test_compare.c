@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "backend/cpu/cpu.h"
-#include "infer/compare.h"
+#include "infer/compare/compare.h"
 #include "support/adapters.h"
 
 enum { N_IDS = 9 };

@@ -3,7 +3,7 @@
 #include "support/test.h"
 
 #include "base/alloc.h"
-#include "infer/draft.h"
+#include "infer/draft/draft.h"
 
 enum { N = 300, CAPACITY = 1 << 14, PROPOSED = 6 };
 

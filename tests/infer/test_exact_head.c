@@ -9,7 +9,7 @@
 #include <math.h>
 
 #include "base/rng.h"
-#include "infer/wanted.h"
+#include "infer/sample/wanted.h"
 
 enum { N_TOKENS = 40, N_TOKENS_QUICK = 10 };
 

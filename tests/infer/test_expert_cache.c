@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "backend/paged/paged_internal.h"
-#include "infer/expert_cache.h"
-#include "infer/memory_need.h"
+#include "infer/engine/memory_need.h"
+#include "infer/experts/cache.h"
 #include "model/package/package.h"
 #include "support/adapters.h"
 #include "support/gpu_model.h"

@@ -1,7 +1,7 @@
 /* What a saved session knows of its model: every hyperparameter that keys and values depend on (model/hyper.h). */
 #include "infer/loading.h"
+#include "infer/session/internal.h"
 #include "infer/session_cases.h"
-#include "infer/session_internal.h"
 #include "model/hyper.h"
 #include "support/converted.h"
 

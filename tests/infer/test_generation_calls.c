@@ -1,7 +1,7 @@
 /* Calls of a session on the CPU, made to be a device that cannot be waited for: refused, gone on with, given up,
  * without allocations. */
 #include "base/alloc.h"
-#include "infer/compare.h"
+#include "infer/compare/compare.h"
 #include "infer/generation.h"
 #include "support/logits.h"
 #include "support/pending_backend.h"

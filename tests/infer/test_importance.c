@@ -1,6 +1,6 @@
 /* Importance matrices: what goes into the layers, against PyTorch's hidden states, and through files into quantisers.
  */
-#include "infer/importance.h"
+#include "infer/session/importance.h"
 
 #include <math.h>
 

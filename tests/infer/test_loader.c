@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "format/gguf.h"
-#include "infer/engine.h"
+#include "infer/engine/engine.h"
 #include "infer/loading.h"
 #include "model/package/package.h"
 #include "support/converted.h"

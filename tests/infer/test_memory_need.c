@@ -4,8 +4,8 @@
 #include "support/op_case.h"
 #include "support/test.h"
 
-#include "infer/memory_need.h"
-#include "infer/session.h"
+#include "infer/engine/memory_need.h"
+#include "infer/session/session.h"
 
 enum { CONTEXT = 256, BATCH = 64 };
 

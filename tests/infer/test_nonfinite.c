@@ -1,12 +1,12 @@
 /* Weights that are finite and make numbers that are not: an error with the first op, on every backend. */
-#include "infer/nonfinite.h"
+#include "infer/session/nonfinite.h"
 
 #include <float.h>
 #include <math.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "infer/session.h"
+#include "infer/session/session.h"
 #include "support/micro_model.h"
 #include "support/op_case.h"
 #include "support/pending_backend.h"

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "infer/wanted.h"
+#include "infer/sample/wanted.h"
 
 static tern_candidates candidates_open(uint32_t n)
 {

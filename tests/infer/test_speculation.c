@@ -3,8 +3,8 @@
 #include "support/test.h"
 
 #include "base/alloc.h"
-#include "infer/draft.h"
-#include "infer/speculation.h"
+#include "infer/draft/draft.h"
+#include "infer/draft/speculation.h"
 
 enum { N = 2000, MOST = 8, ROWS = MOST + 1 };
 

@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 
 #include "backend/spill/spill_internal.h"
-#include "infer/tiers.h"
+#include "infer/engine/tiers.h"
 #include "support/golden.h"
 #include "support/op_case.h"
 #include "support/pretended.h"

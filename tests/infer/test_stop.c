@@ -3,7 +3,7 @@
 #include "support/test.h"
 
 #include "base/alloc.h"
-#include "infer/stop.h"
+#include "infer/sample/stop.h"
 
 enum { MAX_TEXT = 24, MAX_STOPS = 3, MAX_STOP = 5 };
 

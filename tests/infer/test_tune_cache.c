@@ -2,7 +2,7 @@
 #include "support/test.h"
 
 #include "base/alloc.h"
-#include "infer/tune_cache.h"
+#include "infer/tune/cache.h"
 #include "support/kernels.h"
 
 static tern_rng rng;

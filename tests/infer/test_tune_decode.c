@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "infer/tune_decode.h"
+#include "infer/tune/decode.h"
 
 /* A token takes 1 with the defaults, and `slow` with at least this many choices. */
 typedef struct script {

@@ -2,7 +2,7 @@
 #ifndef TERN_TESTS_SUPPORT_ADAPTERS_H
 #define TERN_TESTS_SUPPORT_ADAPTERS_H
 
-#include "infer/lora.h"
+#include "infer/engine/lora.h"
 
 /* An adapter beside every linear layer of the model, its experts too, of numbers that follow from the seed; with
  * `coarse` such as bf16 holds. Its scale is 2, and B A about a tenth of a weight. The caller's to close. */

@@ -7,7 +7,7 @@
 #ifndef TERN_TESTS_SUPPORT_FLIPS_H
 #define TERN_TESTS_SUPPORT_FLIPS_H
 
-#include "infer/session.h"
+#include "infer/session/session.h"
 
 /* Tokens to evaluate from an empty session on, with all their logits, and what those are compared with. */
 typedef struct test_run {

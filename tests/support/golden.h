@@ -3,7 +3,7 @@
 #define TERN_TESTS_SUPPORT_GOLDEN_H
 
 #include "format/safetensors.h"
-#include "infer/session.h"
+#include "infer/session/session.h"
 #include "text/tokenizer/tokenizer.h"
 
 typedef struct test_golden {

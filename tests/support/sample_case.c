@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "infer/sampler_internal.h"
+#include "infer/sample/internal.h"
 #include "support/test.h"
 
 test_sampled test_sample_run(const test_sampling *s, tern_backend *b, const tern_sample_params *params,

@@ -2,7 +2,7 @@
 #ifndef TERN_TESTS_SUPPORT_SAMPLE_CASE_H
 #define TERN_TESTS_SUPPORT_SAMPLE_CASE_H
 
-#include "infer/sampler.h"
+#include "infer/sample/sampler.h"
 #include "support/op_case.h"
 
 /* Logits to choose from, and how many draws were compared so far: of them some that fall within the noise of f32 sums

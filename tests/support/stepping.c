@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "infer/nonfinite.h"
-#include "infer/sampler_internal.h"
+#include "infer/sample/internal.h"
+#include "infer/session/nonfinite.h"
 #include "support/test.h"
 
 enum { MAX_PREPARED = 8 };

@@ -6,7 +6,7 @@
 #include "support/logits.h"
 #include "train/run_support.h"
 
-#include "infer/session.h"
+#include "infer/session/session.h"
 #include "model/adapter/adapter.h"
 
 extern run_path run_case_model, run_case_data;

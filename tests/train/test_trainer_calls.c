@@ -1,6 +1,6 @@
 /* A trainer on a device that cannot be waited for: the same bits as on one that can. */
 #include "backend/cpu/cpu.h"
-#include "infer/session.h"
+#include "infer/session/session.h"
 #include "support/pending_backend.h"
 #include "train/trainers.h"
 

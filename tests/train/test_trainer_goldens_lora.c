@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "infer/lora.h"
+#include "infer/engine/lora.h"
 #include "support/gpu_model.h"
 #include "support/logits.h"
 #include "support/op_case.h"

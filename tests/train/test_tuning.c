@@ -3,13 +3,13 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "infer/lora.h"
-#include "infer/session.h"
+#include "infer/engine/lora.h"
+#include "infer/session/session.h"
 #include "support/pending_backend.h"
+#include "support/places.h"
 #include "tern.h"
 #include "train/support.h"
 #include "train/tuning.h"
-#include "support/places.h"
 
 enum { STEPS = 6, MOST_STEPS = 64, SEQ = 32, BATCH = 2, RANK = 4 };
 

@@ -3,8 +3,8 @@
  * written. */
 #include "backend/gpu/program.h"
 #include "graph/fusions.h"
-#include "infer/engine.h"
-#include "infer/runner.h"
+#include "infer/engine/engine.h"
+#include "infer/session/runner.h"
 #include "support/places.h"
 #include "support/trainer_case.h"
 

@@ -3,8 +3,8 @@
 
 #include "base/alloc.h"
 #include "infer/batch/batch_internal.h"
-#include "infer/memory_need.h"
-#include "infer/session.h"
+#include "infer/engine/memory_need.h"
+#include "infer/session/session.h"
 
 enum { DEFAULT_PARALLEL = 8, DEFAULT_CTX = 4096, DEFAULT_BATCH = 512, SPARE_OUTPUTS = 16 };
 

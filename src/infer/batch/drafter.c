@@ -5,9 +5,9 @@
 
 #include "base/alloc.h"
 #include "infer/batch/batch_internal.h"
-#include "infer/draft_model.h"
-#include "infer/memory_need.h"
-#include "infer/session.h"
+#include "infer/draft/model.h"
+#include "infer/engine/memory_need.h"
+#include "infer/session/session.h"
 
 enum { LEAST_BATCH = 128 /* tokens of a step, that is of texts which are new to the model */ };
 

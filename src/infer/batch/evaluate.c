@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "infer/batch/batch_internal.h"
-#include "infer/wanted.h"
+#include "infer/sample/wanted.h"
 
 /* The rows of one run. */
 typedef struct rows {

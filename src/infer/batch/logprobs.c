@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "infer/batch/batch_internal.h"
-#include "infer/sampler_internal.h"
+#include "infer/sample/internal.h"
 
 /* What a softmax subtracts from logits. */
 typedef struct base {

@@ -15,8 +15,8 @@
 #include "base/hash.h"
 #include "base/show.h"
 #include "infer/batch/batch_internal.h"
-#include "infer/runner_pages.h"
-#include "infer/session_internal.h"
+#include "infer/session/internal.h"
+#include "infer/session/runner_pages.h"
 
 enum {
     VERSION = 1,

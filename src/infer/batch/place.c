@@ -1,6 +1,6 @@
 /* Slots of running sequences and the pages that they hold. */
 #include "infer/batch/batch_internal.h"
-#include "infer/runner_pages.h"
+#include "infer/session/runner_pages.h"
 
 enum { LEAST_COPIED = 8 }; /* positions for which copying a page is worth it */
 

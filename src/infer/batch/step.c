@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "infer/batch/batch_internal.h"
-#include "infer/nonfinite.h"
+#include "infer/session/nonfinite.h"
 
 static void take_arrived(tern_batch *b)
 {

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "infer/runner_pages.h"
+#include "infer/session/runner_pages.h"
 
 enum { MAX_RUNNERS = 64, MAX_SETS = 1024 };
 

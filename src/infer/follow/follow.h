@@ -4,7 +4,7 @@
 #ifndef TERN_INFER_FOLLOW_FOLLOW_H
 #define TERN_INFER_FOLLOW_FOLLOW_H
 
-#include "infer/runner.h"
+#include "infer/session/runner.h"
 
 /* An adapter that rank 0 uses: one of TOLD_OPEN and TOLD_GRAPHS. */
 typedef struct tern_told_use {

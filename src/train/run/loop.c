@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "infer/lora.h"
-#include "infer/session.h"
+#include "infer/engine/lora.h"
+#include "infer/session/session.h"
 #include "train/run/internal.h"
 
 /* ---- a sample of text from the weights as they are */

@@ -3,7 +3,7 @@
 #ifndef TERN_TRAIN_TRAINER_TRAINER_H
 #define TERN_TRAIN_TRAINER_TRAINER_H
 
-#include "infer/engine.h"
+#include "infer/engine/engine.h"
 #include "model/adapter/adapter.h"
 #include "ops/ref/update.h"
 #include "ranks/ranks.h"

@@ -1,4 +1,4 @@
-/* SAMPLE: the top_k highest logits, the cuts and the draw; the rules are those of infer/sampler_cuts.c, with sums in
+/* SAMPLE: the top_k highest logits, the cuts and the draw; the rules are those of infer/sample/cuts.c, with sums in
  * f32. `B` is the threads that do it together: how many, their barrier, and whether something is so for all. */
 #ifndef TERN_BACKEND_CUDA_SAMPLE_CHOOSE_CUH
 #define TERN_BACKEND_CUDA_SAMPLE_CHOOSE_CUH

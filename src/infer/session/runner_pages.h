@@ -1,0 +1,19 @@
+/* Pages of a runner's caches, whole: of several ranks each has some heads of them. */
+#ifndef TERN_INFER_SESSION_RUNNER_PAGES_H
+#define TERN_INFER_SESSION_RUNNER_PAGES_H
+
+#include "infer/session/runner.h"
+
+/* Page `page` of cache `cache` (of K and V, layer by layer), as one process has it: [kv heads][32][head_dim], bytes:
+ * tern_kv_page_bytes. Errors: those of the backend and of the ranks, OUT_OF_MEMORY. */
+tern_status tern_runner_read_page(const tern_runner *runner, uint32_t cache, uint32_t page, void *out, tern_error *err);
+tern_status tern_runner_write_page(const tern_runner *runner, uint32_t cache, uint32_t page, const void *bytes,
+                                   tern_error *err);
+/* Of all caches. room: of the larger page. */
+tern_status tern_runner_copy_page(const tern_runner *runner, uint32_t from, uint32_t to, void *room, tern_error *err);
+/* Bytes of the larger page, of K or of V. */
+uint64_t tern_runner_page_room(const tern_runner *runner);
+/* What another rank does when rank 0 reads. */
+tern_status tern_runner__give_page(const tern_runner *runner, uint32_t cache, uint32_t page, tern_error *err);
+
+#endif

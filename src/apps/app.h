@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "apps/args.h"
+#include "apps/args/args.h"
 #include "base/bytes.h"
 #include "tern.h"
 

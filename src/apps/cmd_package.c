@@ -2,11 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "apps/inspect.h"
+#include "apps/hub/torrent.h"
+#include "apps/inspect/inspect.h"
 #include "apps/model.h"
 #include "apps/open.h"
 #include "apps/progress.h"
-#include "apps/torrent.h"
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/show.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/hub.h"
+#include "apps/hub/hub.h"
 #include "base/show.h"
 
 const tern_flag tern_flags_lora[] = {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/hub.h"
+#include "apps/hub/hub.h"
 #include "apps/progress.h"
 #include "apps/ranks.h"
 #include "base/file.h"

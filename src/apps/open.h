@@ -8,8 +8,8 @@ typedef struct tern_app_path {
     char text[4096];
 } tern_app_path;
 
-/* The model of -m, or the bundled one, into path; a name of the hub becomes its path in the cache (apps/hub.h). Errors:
- * NOT_FOUND. */
+/* The model of -m, or the bundled one, into path; a name of the hub becomes its path in the cache (apps/hub/hub.h).
+ * Errors: NOT_FOUND. */
 tern_status tern_app_find_model(const tern_options *options, tern_app_path *path, tern_error *err);
 /* Whether the flags of the device go together: INVALID_ARGUMENT (a GPU's flag without the --backend of one). */
 tern_status tern_app_check_device(const tern_options *options, tern_error *err);

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "apps/chat_style.h"
+#include "apps/chat/style.h"
 #include "support/command.h"
 #include "support/test.h"
 

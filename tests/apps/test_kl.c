@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "apps/kl_stats.h"
+#include "apps/eval/kl_stats.h"
 #include "base/file.h"
 #include "support/command.h"
 #include "support/converted.h"

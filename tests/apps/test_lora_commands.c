@@ -1,7 +1,7 @@
 /* --lora, /lora and `tern export-lora`, as a person uses them: files in, numbers and text out, checked against what is
  * computed here from the files. */
 #include "apps/lora_commands_cases.h"
-#include "apps/merge_verdict.h"
+#include "apps/merge/verdict.h"
 
 static double distance(const test_output *a, const test_output *b)
 {

@@ -1,6 +1,6 @@
 /* Any bytes as a question of tern eval: one that is taken has a context, and an answer among its choices or a text to
  * compare with; nothing leaks, and what is refused is said. */
-#include "apps/eval_item.h"
+#include "apps/eval/item.h"
 #include "base/alloc.h"
 #include "format/json.h"
 #include "fuzz/fuzz.h"

@@ -1,4 +1,4 @@
-/* A compiled grammar and the states on it; for grammar.c and grammar_mask.c. */
+/* A compiled grammar and the states on it; for grammar.c and mask.c. */
 #ifndef TERN_TEXT_GRAMMAR_INTERNAL_H
 #define TERN_TEXT_GRAMMAR_INTERNAL_H
 

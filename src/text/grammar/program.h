@@ -1,4 +1,4 @@
-/* What a grammar is compiled to: a program that reads bytes, with calls of rules, run by grammar_machine.h. */
+/* What a grammar is compiled to: a program that reads bytes, with calls of rules, run by machine.h. */
 #ifndef TERN_TEXT_GRAMMAR_PROGRAM_H
 #define TERN_TEXT_GRAMMAR_PROGRAM_H
 

@@ -1,4 +1,4 @@
-/* The filters of chat templates that are not in jinja_filter.c, for its table. */
+/* The filters of chat templates that are not in filter.c, for its table. */
 #ifndef TERN_TEXT_JINJA_FILTERS_H
 #define TERN_TEXT_JINJA_FILTERS_H
 

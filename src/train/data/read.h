@@ -36,8 +36,8 @@ typedef struct tern_train_data_report {
     tern_error first_bad;
 } tern_train_data_report;
 
-/* Reads the inputs in their order and writes `path`. Errors name file and line: those of data_document.h and
- * data_file.h; INVALID_ARGUMENT for ids beside other documents, whose rows follow other rules. Nothing is written on
+/* Reads the inputs in their order and writes `path`. Errors name file and line: those of document.h and
+ * file.h; INVALID_ARGUMENT for ids beside other documents, whose rows follow other rules. Nothing is written on
  * failure. */
 tern_status tern_train_data_make(const tern_train_data_params *params, const char *path, tern_train_data_report *report,
                                  tern_error *err);

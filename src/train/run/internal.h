@@ -99,7 +99,7 @@ typedef struct tern_run_progress {
 } tern_run_progress;
 bool tern_run__progress(void *context, float done);
 
-/* ---- several processes (run_ranks.c); alone each is the first and decides nothing */
+/* ---- several processes (ranks.c); alone each is the first and decides nothing */
 
 /* Whether this is the process that makes and writes files and says what it does. */
 bool tern_run__is_first(const tern_run *run);

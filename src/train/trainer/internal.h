@@ -184,7 +184,7 @@ tern_status tern_trainer__count_step(tern_trainer *t, tern_error *err);
 /* From dense layers to ternary ones, or back, as the number of steps asks. */
 tern_status tern_trainer__change_phase(tern_trainer *t, tern_error *err);
 
-/* ---- ranks (trainer_ranks.c) */
+/* ---- ranks (ranks.c) */
 
 uint32_t tern_trainer__n_ranks(const tern_trainer *t);
 /* Whether this rank updates the tensor. */

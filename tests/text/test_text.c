@@ -1,7 +1,7 @@
 /* Properties of tokenizers: nothing is lost, streams never split a character, markup needs permission, long runs take
  * little time. */
-#include "text/text_cases.h"
 #include "support/places.h"
+#include "text/text_cases.h"
 
 static void check_round_trip(const tern_tokenizer *t, const uint8_t *text, size_t n)
 {

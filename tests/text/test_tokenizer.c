@@ -2,8 +2,8 @@
 #include <sys/stat.h>
 
 #include "format/gguf.h"
-#include "text/goldens.h"
 #include "support/places.h"
+#include "text/goldens.h"
 
 static void test_demo(void **state)
 {

@@ -1,4 +1,5 @@
 /* The command `tern`: finds the sub-command, parses its flags, reports its error. */
+#include <langinfo.h>
 #include <locale.h>
 #include <string.h>
 
@@ -9,18 +10,6 @@
 #include "format/json.h"
 
 enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 130 };
-
-const tern_command *const tern_commands[] = {
-    &tern_command_run,      &tern_command_chat,       &tern_command_serve,
-    &tern_command_pull,     &tern_command_list,       &tern_command_rm,
-    &tern_command_convert,  &tern_command_package,    &tern_command_inspect,
-    &tern_command_tokenize, &tern_command_logits,     &tern_command_perplexity,
-    &tern_command_eval,     &tern_command_imatrix,    &tern_command_embed,
-    &tern_command_bench,    &tern_command_tune,       &tern_command_compare,
-    &tern_command_synth,    &tern_command_data,       &tern_command_export_lora,
-    &tern_command_finetune, &tern_command_train,      &tern_command_devices,
-    &tern_command_version,  &tern_command_completion, NULL,
-};
 
 static const char *command_name_at(const void *context, size_t i)
 {
@@ -49,9 +38,9 @@ static void print_overview(FILE *out)
 static int fail_unknown_command(const char *name)
 {
     const char *nearest = *name == '-' ? NULL : tern_nearest(name, command_name_at, NULL);
-    if (*name == '-') fprintf(stderr, "tern: %s: a command expected before its flags (tern help lists them)\n", name);
-    else if (nearest) fprintf(stderr, "tern: unknown command \"%s\": did you mean \"%s\"?\n", name, nearest);
-    else fprintf(stderr, "tern: unknown command \"%s\" (tern help lists them)\n", name);
+    if (*name == '-') tern_app_say("tern: %s: a command expected before its flags (tern help lists them)\n", name);
+    else if (nearest) tern_app_say("tern: unknown command \"%s\": did you mean \"%s\"?\n", name, nearest);
+    else tern_app_say("tern: unknown command \"%s\" (tern help lists them)\n", name);
     return EXIT_USAGE;
 }
 
@@ -74,7 +63,7 @@ static int run_command(const tern_command *command, int n, char **words)
         code = EXIT_USAGE;
     } else if (options.help || options.help_all) {
         tern_args_help(command, options.help_all, stdout);
-        code = EXIT_OK;
+        code = report(command, tern_app_flush(&err), &err);
     } else {
         if (options.backend && strcmp(options.backend, "auto") == 0) options.backend = tern_backend_auto();
         tern_status status = tern_app_start(command, &options, n, words, &err);
@@ -97,7 +86,7 @@ static int write_man(const char *folder)
         FILE *out = n < (int)sizeof path ? fopen(path, "w") : NULL;
         if (out) tern_args_man(*c, out);
         if (!out || fclose(out) != 0) {
-            fprintf(stderr, "tern help --man: %s: cannot be written\n", folder);
+            tern_app_say("tern help --man: %s: cannot be written\n", folder);
             return EXIT_FAILED;
         }
     }
@@ -111,17 +100,27 @@ static bool is_help(const char *word)
 
 static int help(const char *name)
 {
+    tern_error err = {0};
     if (name && is_help(name)) name = NULL;
     const tern_command *command = name ? find_command(name) : NULL;
     if (name && !command) return fail_unknown_command(name);
     if (command) tern_args_help(command, false, stdout);
     else print_overview(stdout);
-    return EXIT_OK;
+    if (tern_app_flush(&err) == TERN_OK) return EXIT_OK;
+    fprintf(stderr, "tern help: error: %s\n", err.message);
+    return EXIT_FAILED;
+}
+
+/* Text is UTF-8 everywhere: a locale without it, such as C in a container, makes libedit drop every other byte. */
+static void set_locale(void)
+{
+    setlocale(LC_CTYPE, "");
+    if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0) setlocale(LC_CTYPE, "C.UTF-8");
 }
 
 int main(int argc, char **argv)
 {
-    setlocale(LC_CTYPE, "");
+    set_locale();
     tern_app_catch_interrupts();
     tern_report_cut_files(NULL);
     tern_json_use_allocator();

@@ -1,11 +1,13 @@
 /* Where something may be written. */
 #include "base/output.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -126,6 +128,28 @@ static bool is_empty_folder(const char *path)
     return n == 0;
 }
 
+static bool is_ours(const char *path, const char *ours)
+{
+    char begins[32];
+    const size_t n = ours ? strlen(ours) : 0;
+    assert(n <= sizeof begins);
+    const int fd = n ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0) return false;
+    const ssize_t got = read(fd, begins, n);
+    close(fd);
+    return got == (ssize_t)n && memcmp(begins, ours, n) == 0;
+}
+
+static tern_status fail_there(const tern_output *o, bool folder, tern_error *err)
+{
+    const tern_shown path = tern_show_z(o->path);
+    if (o->ours)
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "%s is there already and was not written for this: another name expected", path.text);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is there already%s", path.text,
+                     folder ? " and not empty: --overwrite writes there all the same" : ": --overwrite replaces it");
+}
+
 tern_status tern_output_check(const tern_output *o, tern_error *err)
 {
     struct stat there;
@@ -138,6 +162,5 @@ tern_status tern_output_check(const tern_output *o, tern_error *err)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is a %s: a %s expected", tern_show_z(o->path).text,
                          folder ? "folder" : "file", folder ? "file" : "folder");
     if (o->overwrite || (folder ? is_empty_folder(o->path) : there.st_size == 0)) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is there already%s", tern_show_z(o->path).text,
-                     folder ? " and not empty: --overwrite writes there all the same" : ": --overwrite replaces it");
+    return is_ours(o->path, o->ours) ? TERN_OK : fail_there(o, folder, err);
 }

@@ -6,10 +6,14 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/output.h"
 #include "base/show.h"
 
+/* A log that is there goes on; no other file is written to. */
 static tern_status open_file(const char *path, FILE **file, tern_error *err)
 {
+    const tern_output output = {.path = path, .ours = "{\"time\":"};
+    if (path) TERN_TRY(tern_output_check(&output, err));
     *file = path ? fopen(path, "ae") : stderr;
     if (*file) return TERN_OK;
     return tern_fail(err, TERN_IO, "log %s: %s", tern_show_z(path).text, strerror(errno));

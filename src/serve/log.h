@@ -14,7 +14,8 @@ typedef struct tern_serve_log {
     bool prompts;
 } tern_serve_log;
 
-/* Errors: IO. */
+/* A file at `path` is appended to if it is such a log or empty. Errors: IO, INVALID_ARGUMENT (another file is there).
+ */
 tern_status tern_serve_log_open(tern_serve_log *log, const char *path, bool off, bool prompts, tern_error *err);
 /* The same path anew. On failure the file stays that was there. */
 tern_status tern_serve_log_reopen(tern_serve_log *log, tern_error *err);

@@ -2,6 +2,8 @@
 #ifndef TERN_SERVE_SERVER_H
 #define TERN_SERVE_SERVER_H
 
+#include <sys/types.h>
+
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -28,7 +30,9 @@ struct tern_serve {
     tern_host *hosts;         /* [options.n_models] */
     tern_loras loras;         /* of the first */
     struct MHD_Daemon *daemon;
-    int listen_fd; /* of a unix socket; else -1 */
+    int listen_fd;       /* of a unix socket; else -1 */
+    dev_t socket_device; /* of that socket, once bound */
+    ino_t socket_inode;  /* 0: none of this server's */
     tern_serve_log log;
     tern_metrics metrics;
     atomic_bool drains;

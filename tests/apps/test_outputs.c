@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "apps/app.h"
 #include "base/file.h"
 #include "support/command.h"
 #include "support/converted.h"
@@ -160,12 +161,117 @@ static void conversations_are_saved_again(void **state)
     tern_buf_deinit(&kept);
 }
 
+/* Flags whose value names a file or a folder. */
+typedef struct named {
+    const char *commands, *flag; /* commands: words with blanks between; NULL: all that have the flag */
+    char use;                    /* r: read; w: written, and tried below; s: scratch, removed once open */
+} named;
+
+static const named flags_of_files[] = {
+    {NULL, "model", 'r'},
+    {NULL, "file", 'r'},
+    {NULL, "imatrix", 'r'},
+    {NULL, "kernel-config", 'r'},
+    {NULL, "template", 'r'},
+    {NULL, "lora", 'r'},
+    {NULL, "lora-scaled", 'r'},
+    {NULL, "grammar-file", 'r'},
+    {NULL, "json-schema-file", 'r'},
+    {NULL, "restore", 'r'},
+    {NULL, "draft-model", 'r'},
+    {NULL, "config", 'r'},
+    {NULL, "tokenizer", 'r'},
+    {NULL, "data", 'r'},
+    {NULL, "lora-start", 'r'},
+    {NULL, "val-data", 'r'},
+    {NULL, "thermal-trace", 'r'},
+    {NULL, "against", 'r'},
+    {NULL, "kl-base", 'r'},
+    {NULL, "lora-dir", 'r'},
+    {NULL, "api-key", 'r'},
+    {NULL, "tls-cert", 'r'},
+    {NULL, "tls-key", 'r'},
+    {NULL, "kv-disk", 's'},
+    {"convert data imatrix synth finetune train export-lora package", "output", 'w'},
+    {"chat", "history", 'w'},
+    {"run", "save", 'w'},
+    {"serve", "log", 'w'},
+    {"serve", "unix", 'w'},
+    {"serve", "cache-file", 'w'},
+    {"perplexity", "save-all-logits", 'w'},
+    {"bench", "plot", 'w'},
+};
+
+static bool has_word(const char *words, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *at = words; (at = strstr(at, word)); at += n)
+        if ((at == words || at[-1] == ' ') && (at[n] == 0 || at[n] == ' ')) return true;
+    return false;
+}
+
+static bool names_file(const tern_flag *f)
+{
+    static const char words[] = "FILE PATH DIR FOLDER OUT";
+    return f->metavar && has_word(words, f->metavar);
+}
+
+static bool is_known(const char *command, const tern_flag *f)
+{
+    for (size_t i = 0; i < sizeof flags_of_files / sizeof *flags_of_files; i++) {
+        const named *n = &flags_of_files[i];
+        if (strcmp(n->flag, f->name) == 0 && (!n->commands || has_word(n->commands, command))) return true;
+    }
+    return false;
+}
+
+/* A new flag that names a file fails here until it is in the table, and in a case of this file if it writes. */
+static void every_flag_that_names_a_file_is_known(void **state)
+{
+    (void)state;
+    size_t n = 0;
+    for (const tern_command *const *c = tern_commands; *c; c++)
+        for (const tern_flag_group *g = (*c)->groups; g && g->flags; g++)
+            for (const tern_flag *f = g->flags; f->name; f++) {
+                if (!names_file(f)) continue;
+                n++;
+                if (!is_known((*c)->name, f))
+                    fail_msg("tern %s --%s %s: say in this test whether it is written", (*c)->name, f->name,
+                             f->metavar);
+            }
+    assert_true(n > 40);
+}
+
+/* Files that go on (a log, a history, a cache, a socket) are taken up only where they are such files. */
+static void only_files_of_their_kind_go_on(void **state)
+{
+    (void)state;
+    KEEPS(model, "was not written for this", "serve", "-m", model, "--port", "0", "--log", model);
+    KEEPS(text, "was not written for this", "serve", "-m", model, "--port", "0", "--log", text);
+    KEEPS(model, "is there already", "serve", "-m", model, "--unix", model);
+    KEEPS(text, "is there already", "serve", "-m", model, "--unix", text);
+    KEEPS(old, "is there already", "perplexity", "-m", model, text, "--save-all-logits", old);
+    const char *const words[] = {"chat", "-m", model, "--template", "chatml", "--history", text, NULL};
+    tern_buf before = bytes_of(text);
+    test_output o = test_tern_talk(words, NULL, 0);
+    tern_buf after = bytes_of(text);
+    assert_int_equal(o.code, 2);
+    assert_non_null(strstr(o.out, "text.txt is there already and was not written for this"));
+    assert_int_equal(before.size, after.size);
+    assert_memory_equal(before.data, after.data, before.size);
+    tern_buf_deinit(&before);
+    tern_buf_deinit(&after);
+    test_output_free(&o);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(inputs_are_kept),
     cmocka_unit_test(what_is_there_is_kept),
     cmocka_unit_test(overwritten_when_told),
     cmocka_unit_test(sessions_go_on_in_their_file),
     cmocka_unit_test(conversations_are_saved_again),
+    cmocka_unit_test(every_flag_that_names_a_file_is_known),
+    cmocka_unit_test(only_files_of_their_kind_go_on),
 };
 
 TEST_GROUP(outputs, "", tests, .setup = setup);

@@ -111,7 +111,25 @@ static void what_is_there_stays(void **state)
     assert_said("", said("/dev/null", false, NULL, NULL, false));
 }
 
+static void files_of_the_writer_go_on(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_output output = {.path = in("log.txt"), .ours = "{\"time\":"};
+    test_write_text(output.path, "");
+    assert_ok(tern_output_check(&output, &err), err);
+    test_write_text(output.path, "{\"time\":1}\n");
+    assert_ok(tern_output_check(&output, &err), err);
+    for (size_t i = 0; i < 2; i++) {
+        test_write_text(output.path, i ? "{\"tim" : "x{\"time\":1}\n");
+        assert_int_equal(tern_output_check(&output, &err), TERN_INVALID_ARGUMENT);
+        assert_non_null(strstr(err.message, "was not written for this"));
+    }
+    unlink(output.path);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(files_of_the_writer_go_on),
     cmocka_unit_test(inputs_are_never_replaced),
     cmocka_unit_test(folders_that_hold_an_input_are_not_written_to),
     cmocka_unit_test(files_of_an_input_folder_are_not_replaced),

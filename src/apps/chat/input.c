@@ -13,6 +13,7 @@
 #include "apps/chat/keys.h"
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/output.h"
 
 enum { MAX_HISTORY = 1000 };
 
@@ -25,6 +26,17 @@ static char *default_history(void)
     return path;
 }
 
+/* Only a history is replaced by one: another file of the default's name is left alone, one that was named is an error.
+ */
+static tern_status check_history(tern_chat_input *input, const char *named, tern_error *err)
+{
+    const tern_output output = {.path = input->history_path, .ours = "_HiStOrY_V2_\n"};
+    if (!input->history_path || tern_output_check(&output, named ? err : NULL) == TERN_OK) return TERN_OK;
+    tern_free(input->history_path);
+    input->history_path = NULL; /* closing writes none */
+    return named ? TERN_INVALID_ARGUMENT : TERN_OK;
+}
+
 tern_status tern_chat_input_open(tern_chat_input *input, const char *history, tern_error *err)
 {
     *input = (tern_chat_input){.terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)};
@@ -34,6 +46,7 @@ tern_status tern_chat_input_open(tern_chat_input *input, const char *history, te
     if (history && !*history) return TERN_OK;
     input->history_path = history ? tern_strdup(history) : default_history();
     if (history && !input->history_path) return tern_fail_alloc(err, strlen(history));
+    TERN_TRY(check_history(input, history, err));
     stifle_history(MAX_HISTORY);
     if (input->history_path) read_history(input->history_path);
     return TERN_OK;
@@ -134,14 +147,15 @@ static void add_pasted(tern_chat_input *input, bool ahead)
 
 static const char quotes[] = "\"\"\"";
 
-/* All that stands between the quotes, of which the first line has come; the history has them too. */
+/* All text between the quotes, or up to the end of the input; the first line has come. The history has the quotes too.
+ */
 static char *quoted_message(tern_chat_input *input)
 {
     tern_buf *message = &input->message;
-    while (!ends(message, quotes, 3))
-        if (!add_line(input, "... ", true)) return NULL;
+    while (!ends(message, quotes, 3) && add_line(input, "... ", true)) continue;
+    if (input->too_long || input->dropped) return NULL;
     remember(input);
-    drop_end(message, 3);
+    if (ends(message, quotes, 3)) drop_end(message, 3);
     return message->data + 3 + (message->data[3] == '\n');
 }
 
@@ -156,7 +170,7 @@ char *tern_chat_input_next(tern_chat_input *input)
     if (input->quoted) return quoted_message(input);
     while (ends(message, "\\", 0)) {
         drop_end(message, 1);
-        if (!add_line(input, "... ", true)) return NULL;
+        if (!add_line(input, "... ", true)) break;
     }
     if (*message->data != '/') add_pasted(input, ahead);
     if (input->too_long || input->dropped) return NULL;

@@ -4,6 +4,7 @@
 #include <microhttpd.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -13,6 +14,36 @@
 
 enum { THREADS = 4, HEAD_BYTES = 32 << 10, BACKLOG = 512 };
 
+/* Removes the socket of a server that was killed: a socket on which nobody listens, and nothing else. */
+static void remove_stale(const char *path, const struct sockaddr_un *address)
+{
+    struct stat st;
+    const int fd = lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
+    if (fd < 0) return;
+    if (connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 && errno == ECONNREFUSED) unlink(path);
+    close(fd);
+}
+
+/* The socket at the path is this server's own once bind has made it. */
+static bool bind_unix(tern_serve *s, const struct sockaddr_un *address)
+{
+    struct stat st;
+    if (bind(s->listen_fd, (const struct sockaddr *)address, sizeof *address) != 0) return false;
+    if (lstat(s->options.unix_path, &st) == 0) {
+        s->socket_device = st.st_dev;
+        s->socket_inode = st.st_ino;
+    }
+    return listen(s->listen_fd, BACKLOG) == 0;
+}
+
+static void remove_own(const tern_serve *s)
+{
+    struct stat st;
+    if (s->socket_inode && lstat(s->options.unix_path, &st) == 0 && st.st_dev == s->socket_device &&
+        st.st_ino == s->socket_inode)
+        unlink(s->options.unix_path);
+}
+
 static tern_status listen_unix(tern_serve *s, tern_error *err)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -21,16 +52,14 @@ static tern_status listen_unix(tern_serve *s, tern_error *err)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "--unix %s: at most %zu bytes expected", tern_show_z(path).text,
                          sizeof address.sun_path - 1);
     memcpy(address.sun_path, path, strlen(path) + 1);
-    s->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    /* A socket that nobody listens on is left over from a server that was killed. */
-    if (s->listen_fd >= 0 && connect(s->listen_fd, (struct sockaddr *)&address, sizeof address) != 0 &&
-        errno == ECONNREFUSED)
-        unlink(path);
-    if (s->listen_fd >= 0) close(s->listen_fd);
+    remove_stale(path, &address);
     s->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (s->listen_fd >= 0 && bind(s->listen_fd, (struct sockaddr *)&address, sizeof address) == 0 &&
-        listen(s->listen_fd, BACKLOG) == 0)
-        return TERN_OK;
+    if (s->listen_fd >= 0 && bind_unix(s, &address)) return TERN_OK;
+    if (errno == EADDRINUSE)
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "--unix %s is there already: a running server's socket or another file, which stays; another "
+                         "name expected",
+                         tern_show_z(path).text);
     return tern_fail(err, TERN_IO, "--unix %s: %s", tern_show_z(path).text, strerror(errno));
 }
 
@@ -114,7 +143,7 @@ void tern_serve__close_daemon(tern_serve *s)
     if (s->daemon) MHD_stop_daemon(s->daemon);
     else if (s->listen_fd >= 0) close(s->listen_fd);
     s->daemon = NULL;
-    if (s->listen_fd >= 0) unlink(s->options.unix_path);
+    remove_own(s);
     s->listen_fd = -1;
 }
 

@@ -1,7 +1,7 @@
 // Adapters that come, go and change their scale while the server runs.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { closeSync, cpSync, mkdirSync, mkdtempSync, openSync, symlinkSync } from 'node:fs';
+import { closeSync, cpSync, mkdirSync, mkdtempSync, openSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { before, test } from 'node:test';
@@ -171,6 +171,15 @@ test('files elsewhere, names that are taken and servers that do not allow it', a
         for (const name of ['', 'stories', 'stories:latest', 'a'.repeat(64), 'a"b', 'a\nb'])
             assert.equal((await load(server, name, moon)).status, 400, name);
         assert.equal((await load(server, 'a', 'moon.txt')).status, 400);
+        writeFileSync(join(folder, 'secret'), 'secret words');
+        for (const [name, from, to] of [['linked', 'adapter_model.safetensors', join(folder, moon)],
+            ['quoted', 'adapter_config.json', join(folder, 'secret')], ['loop', 'adapter_config.json', 'loop']]) {
+            mkdirSync(join(dir, name));
+            symlinkSync(to, join(dir, name, from));
+            const answer = await load(server, 'a', name);
+            assert.equal(answer.status, 404, name);
+            assert.doesNotMatch(answer.text ?? JSON.stringify(answer.body), /secret words/);
+        }
         for (let i = 0; i < 64; i++) assert.equal((await load(server, `${i}`, moon)).status, 200);
         assert.match((await load(server, 'more', moon)).text, /64 adapters are loaded already/);
         assert.equal((await list(server)).length, 64);

@@ -1,7 +1,7 @@
 // The server itself: keys, origins, limits, bad bodies, clients that leave or say nothing, its end, its log, and text
 // that is the same in any company. TERN_SERVE_FAULTS=N makes the faults N times as many.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { connect } from 'node:net';
@@ -83,6 +83,68 @@ test('pages of another origin are refused, those of --cors answered', async () =
         const answer = await post(url, story, { origin: 'https://a.example' });
         assert.equal(answer.headers.get('access-control-allow-origin'), 'https://a.example');
     });
+});
+
+/** The status lines that come back for these bytes. */
+const answers = (port, bytes) => new Promise((resolve) => {
+    let text = '';
+    const socket = connect(port, '127.0.0.1', () => socket.write(bytes));
+    socket.setTimeout(2000, () => socket.destroy());
+    socket.on('data', (data) => { text += data; });
+    socket.on('error', () => {});
+    socket.on('close', () => resolve(text.match(/HTTP\/1\.1 \d+/g) ?? []));
+});
+
+test('a request whose length or host has two meanings is refused, and the connection closed', async () => {
+    const hidden = 'GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n';
+    const post = (fields) => `POST /tokenize HTTP/1.1\r\nHost: x\r\n${fields}\r\n\r\n`;
+    const n = hidden.length;
+    await withServer(['--no-log'], async ({ port }) => {
+        for (const fields of [`Content-Length : ${n}`, `Content-Length:\r\n ${n}`, `Content-Length:\r\n\t${n}`,
+            'Transfer-Encoding:\r\n chunked', `Content-Length: ${n}\r\nContent-Length: 2`,
+            `Content-Length: +${n}`, `Content-Length: ${n}\r\nTransfer-Encoding: chunked`,
+            'Transfer-Encoding: gzip, chunked', 'Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked',
+            `X y: 1\r\nContent-Length: ${n}`])
+            assert.deepEqual([...new Set(await answers(port, post(fields) + hidden))], ['HTTP/1.1 400'], fields);
+        for (const hosts of ['', 'Host: a\r\nHost: b\r\n', 'Host:\r\n a\r\n'])
+            assert.deepEqual(await answers(port, `GET /v1/models HTTP/1.1\r\n${hosts}Connection: close\r\n\r\n`),
+                ['HTTP/1.1 400'], hosts);
+        assert.deepEqual(await answers(port, hidden), ['HTTP/1.1 200']);
+    });
+});
+
+test('a Host that anybody may register is refused where no key is needed', async () => {
+    const get = (host) => `GET /v1/models HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`;
+    const all = ['evil.example', 'evil.example:8080', 'localhost.evil.example', 'internal', '127.0.0.1:80', '[::1]',
+        'box', 'box.local', 'a.localhost:1', 'chat.example', 'chat.example:444'];
+    const taken = async (port) => {
+        const found = [];
+        for (const host of all) if ((await answers(port, get(host)))[0] === 'HTTP/1.1 200') found.push(host);
+        return found;
+    };
+    await withServer(['--no-log'], async ({ port }) => assert.deepEqual(await taken(port), all.slice(3, 9)));
+    await withServer(['--no-log', '--cors', 'https://chat.example'], async ({ port }) =>
+        assert.deepEqual(await taken(port), all.slice(3)));
+});
+
+test('a unix socket replaces no file and no other server', async () => {
+    const file = join(folder, 'notes.txt'), path = join(folder, 'server.sock');
+    writeFileSync(file, 'precious');
+    const run = (path) => spawnSync(program, ['serve', '-m', join(root, 'models', 'stories.gguf'), '--unix', path,
+        '--no-log'], { encoding: 'utf8', timeout: 20000 });
+    assert.match(run(file).stderr, /notes\.txt is there already/);
+    assert.equal(readFileSync(file, 'utf8'), 'precious');
+    const health = () => new Promise((resolve) => request({ socketPath: path, path: '/health' }, (answer) =>
+        answer.resume().on('end', () => resolve(answer.statusCode))).on('error', () => resolve(0)).end());
+    const first = await startServer(['--unix', path, '--no-log']);
+    assert.match(run(path).stderr, /server\.sock is there already/);
+    assert.equal(await health(), 200);
+    await first.stop('SIGKILL');
+    assert.ok(statSync(path).isSocket()); // left over: the next server takes its place
+    const second = await startServer(['--unix', path, '--no-log']);
+    assert.equal(await health(), 200);
+    assert.equal(await second.stop(), 0);
+    assert.throws(() => statSync(path), /ENOENT/);
 });
 
 test('limits are said', async () => {

@@ -28,18 +28,44 @@ bool tern_access_has_key(const tern_serve_options *o, struct MHD_Connection *c)
     return found;
 }
 
-/* Whether a Host is an address, or this machine's name for itself: a name of anybody else's may be made to point here,
- * so that a page of his is of the same origin as this server (DNS rebinding). */
-static bool is_address(const char *host)
+static bool ends(const char *name, size_t n, const char *end)
 {
+    const size_t m = strlen(end);
+    return n > m && strncasecmp(name + n - m, end, m) == 0;
+}
+
+/* Whether nobody can register this name and make it point here, so that his page has this server's origin (DNS
+ * rebinding): an address, a name without a dot, or one of the domains of local networks (RFC 6761, 6762, 8375; ICANN
+ * keeps .internal). */
+static bool is_local_name(const char *host)
+{
+    static const char *const local[] = {".localhost", ".local", ".internal", ".home.arpa"};
     unsigned char address[16];
-    char name[64];
+    char name[256];
     const size_t n = strcspn(host, ":");
     if (*host == '[') return true;
     if (n >= sizeof name) return false;
     memcpy(name, host, n);
     name[n] = 0;
-    return inet_pton(AF_INET, name, address) == 1 || strcasecmp(name, "localhost") == 0;
+    if (!strchr(name, '.') || inet_pton(AF_INET, name, address) == 1) return true;
+    for (size_t i = 0; i < sizeof local / sizeof *local; i++)
+        if (ends(name, n, local[i])) return true;
+    return false;
+}
+
+/* Whether the origin that --cors names is on this host, whatever the port. */
+static bool is_cors_host(const tern_serve_options *o, const char *host)
+{
+    const char *origin = o->cors ? strstr(o->cors, "://") : NULL;
+    if (o->cors && strcmp(o->cors, "*") == 0) return true;
+    const size_t n = strcspn(host, ":");
+    return origin && strcspn(origin + 3, ":") == n && strncasecmp(origin + 3, host, n) == 0;
+}
+
+bool tern_access_has_host(const tern_serve_options *o, struct MHD_Connection *c)
+{
+    const char *host = header(c, "Host");
+    return !host || o->n_keys || o->unix_path || is_local_name(host) || is_cors_host(o, host);
 }
 
 bool tern_access_has_origin(const tern_serve_options *o, struct MHD_Connection *c)
@@ -48,7 +74,7 @@ bool tern_access_has_origin(const tern_serve_options *o, struct MHD_Connection *
     if (!origin) return true;
     if (o->cors && (strcmp(o->cors, "*") == 0 || strcmp(o->cors, origin) == 0)) return true;
     const char *name = strstr(origin, "://");
-    return name && host && strcasecmp(name + 3, host) == 0 && (o->n_keys || is_address(host));
+    return name && host && strcasecmp(name + 3, host) == 0;
 }
 
 void tern_access_add_headers(const tern_serve_options *o, struct MHD_Response *r)

@@ -8,6 +8,7 @@
 #include "base/show.h"
 #include "format/json.h"
 #include "serve/http/access.h"
+#include "serve/http/head.h"
 #include "serve/http/route.h"
 #include "serve/server.h"
 
@@ -109,7 +110,7 @@ static enum MHD_Result queue(tern_exchange *x)
     if (x->code == MHD_HTTP_METHOD_NOT_ALLOWED) MHD_add_response_header(r, "Allow", tern_route_methods(x->path));
     if (x->code == MHD_HTTP_TOO_MANY_REQUESTS || x->code == MHD_HTTP_SERVICE_UNAVAILABLE)
         MHD_add_response_header(r, "Retry-After", "1");
-    if (x->too_large || atomic_load(&x->server->drains)) MHD_add_response_header(r, "Connection", "close");
+    if (x->closes || x->too_large || atomic_load(&x->server->drains)) MHD_add_response_header(r, "Connection", "close");
     tern_access_add_headers(&x->server->options, r);
     const enum MHD_Result result = MHD_queue_response(x->connection, x->code, r);
     MHD_destroy_response(r);
@@ -140,15 +141,22 @@ static void refuse_route(tern_exchange *x, const char *method, bool other_method
     tern_exchange_fail(x, other_method ? MHD_HTTP_METHOD_NOT_ALLOWED : MHD_HTTP_NOT_FOUND, message);
 }
 
-/* What is decided before the body is read. */
-static void look_at_head(tern_exchange *x, const char *method)
+/* Decides what needs no body. */
+static void look_at_head(tern_exchange *x, const char *method, const char *version)
 {
     tern_serve *s = x->server;
+    const char *problem = tern_head_problem(x->connection, version);
     const char *length = MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, "Content-Length");
     bool other_method;
     char message[120];
     const tern_route *route = tern_route_find(method, x->path, &x->rest, &other_method);
-    if (strcmp(method, "OPTIONS") == 0) {
+    if (problem) {
+        x->closes = true;
+        tern_exchange_fail(x, MHD_HTTP_BAD_REQUEST, problem);
+    } else if (!tern_access_has_host(&s->options, x->connection)) {
+        tern_exchange_fail(x, MHD_HTTP_FORBIDDEN,
+                           "Host: an address, a name of this network, or one that --cors names expected");
+    } else if (strcmp(method, "OPTIONS") == 0) {
         tern_exchange_send_text(x, MHD_HTTP_NO_CONTENT, "text/plain", "", 0);
     } else if (!tern_access_has_origin(&s->options, x->connection)) {
         tern_exchange_fail(x, MHD_HTTP_FORBIDDEN, "a page of another origin asks, which --cors does not name");
@@ -169,7 +177,8 @@ static void look_at_head(tern_exchange *x, const char *method)
     }
 }
 
-static tern_exchange *start(tern_serve *s, struct MHD_Connection *c, const char *method, const char *url)
+static tern_exchange *start(tern_serve *s, struct MHD_Connection *c, const char *method, const char *url,
+                            const char *version)
 {
     tern_exchange *x = tern_exchange_open(s, method, url);
     if (!x) return NULL;
@@ -177,7 +186,7 @@ static tern_exchange *start(tern_serve *s, struct MHD_Connection *c, const char 
     x->fd = fd_of(c);
     x->began = tern_serve_seconds();
     atomic_fetch_add(&s->running, 1);
-    look_at_head(x, method);
+    look_at_head(x, method, version);
     return x;
 }
 
@@ -210,11 +219,10 @@ enum MHD_Result tern_connection_ask(void *server, struct MHD_Connection *c, cons
                                     const char *version, const char *data, size_t *n, void **exchange)
 {
     tern_exchange *x = *exchange;
-    (void)version;
     if (!x) {
-        *exchange = x = start(server, c, method, url);
+        *exchange = x = start(server, c, method, url, version);
         if (!x) return MHD_NO;
-        return x->code && (x->too_large || !x->route) ? queue(x) : MHD_YES;
+        return x->code && (x->closes || x->too_large || !x->route) ? queue(x) : MHD_YES;
     }
     if (*n) {
         take(x, data, *n);

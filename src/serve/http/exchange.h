@@ -24,6 +24,7 @@ typedef struct tern_exchange {
     int fd;
     double began; /* when the body was whole */
     bool too_large, asked;
+    bool closes;     /* the connection, after the answer: where the next request begins is not known */
     atomic_int refs; /* the connection's, and that of what answers */
 
     pthread_mutex_t lock; /* of the rest */

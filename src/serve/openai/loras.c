@@ -1,13 +1,16 @@
 /* Adapters that come and go while the server runs, as vLLM's server has it. */
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/show.h"
 #include "serve/openai/openai.h"
 #include "serve/server.h"
 
-enum { MAX_NAME_BYTES = 63 };
+enum { MAX_NAME_BYTES = 63, MAX_DEPTH = 4 };
 
 #define AT(member) offsetof(tern_ask, member)
 
@@ -65,6 +68,24 @@ static bool is_below(const char *path, const char *folder)
     return strncmp(path, folder, n) == 0 && path[n] == '/' && path[n + 1];
 }
 
+/* Whether no link in the folder, at any depth, leads out of `root`. */
+static bool stays_below(const char *folder, const char *root, unsigned depth)
+{
+    DIR *entries = opendir(folder);
+    bool stays = entries != NULL && depth > 0;
+    for (const struct dirent *e; stays && (e = readdir(entries));) {
+        struct stat st;
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+        char *path = tern_path_join(folder, e->d_name), *real = path ? realpath(path, NULL) : NULL;
+        stays = real && is_below(real, root) && lstat(path, &st) == 0 &&
+                (!S_ISDIR(st.st_mode) || stays_below(path, root, depth - 1));
+        free(real);
+        tern_free(path);
+    }
+    if (entries) closedir(entries);
+    return stays;
+}
+
 /* The path that a client names, in full, in *out. What lies elsewhere looks as what is not there. */
 static tern_status find_file(const char *folder, const char *name, tern_buf *out, tern_error *err)
 {
@@ -72,7 +93,8 @@ static tern_status find_file(const char *folder, const char *name, tern_buf *out
     TERN_TRY(tern_buf_addf(&joined, err, "%s%s%s", *name == '/' ? "" : folder, *name == '/' ? "" : "/", name));
     char *root = realpath(folder, NULL), *path = realpath(joined.data, NULL);
     tern_status status = TERN_NOT_FOUND;
-    if (root && path && is_below(path, root)) status = tern_buf_addf(out, err, "%s", path);
+    if (root && path && is_below(path, root) && (!tern_file_is_dir(path) || stays_below(path, root, MAX_DEPTH)))
+        status = tern_buf_addf(out, err, "%s", path);
     else tern_fail(err, status, "lora_path: %s: no such file below --lora-dir", tern_show_z(name).text);
     free(root);
     free(path);

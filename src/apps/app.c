@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -173,6 +174,21 @@ bool tern_app_write_text(const void *bytes, size_t n)
         written = i + taken;
     }
     return tern_app_write(text + written, n - written);
+}
+
+void tern_app_say(const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    const int n = vasprintf(&text, format, args);
+    va_end(args);
+    for (size_t i = 0, taken; n > 0 && i < (size_t)n; i += taken ? taken : 1) {
+        taken = control_at((const uint8_t *)text + i, (size_t)n - i);
+        if (taken) fprintf(stderr, "\\x%02x", (unsigned char)text[i + taken - 1]);
+        else fputc(text[i], stderr);
+    }
+    if (n >= 0) free(text);
 }
 
 bool tern_app_flushed(void)

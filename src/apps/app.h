@@ -48,6 +48,8 @@ bool tern_app_on_terminal(void);
 /* The same of text that others have written: a model, a file. On a terminal its control characters, but for tabs and
  * line breaks, become \xNN, so that it cannot move the cursor, set a title or ask the terminal for an answer. */
 bool tern_app_write_text(const void *bytes, size_t n);
+/* The same on standard error, terminal or not: for messages that quote names of files and words of the command line. */
+void tern_app_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool tern_app_flushed(void);
 /* The error of standard output so far, after writing all out. A reader that went away is no error. */
 tern_status tern_app_flush(tern_error *err);

@@ -36,8 +36,7 @@ static void print_size(const char *path, uint64_t parameters)
 {
     char size[16];
     const uint64_t n = tern_parts_bytes(path);
-    fprintf(stderr, "%s: %s, %.2f bits per weight\n", path, tern_app_bytes(n, size),
-            (double)n * 8 / (double)parameters);
+    tern_app_say("%s: %s, %.2f bits per weight\n", path, tern_app_bytes(n, size), (double)n * 8 / (double)parameters);
 }
 
 static tern_status run(const tern_options *o, tern_error *err)
@@ -68,11 +67,11 @@ static tern_status run(const tern_options *o, tern_error *err)
     TERN_TRY(status);
     print_size(in, result.parameters);
     print_size(o->output, result.parameters);
-    for (uint32_t i = 0; i < result.n_fallbacks; i++) fprintf(stderr, "%s: %s\n", o->output, result.fallbacks[i]);
+    for (uint32_t i = 0; i < result.n_fallbacks; i++) tern_app_say("%s: %s\n", o->output, result.fallbacks[i]);
     if (o->imatrix)
-        fprintf(stderr, "%s: %u tensors weighed by %s, %u without an entry there\n", o->output, result.n_weighted,
-                o->imatrix, result.n_unweighted);
-    for (uint32_t i = 0; i < result.n_own; i++) fprintf(stderr, "%s: %s\n", o->output, result.own[i]);
+        tern_app_say("%s: %u tensors weighed by %s, %u without an entry there\n", o->output, result.n_weighted,
+                     o->imatrix, result.n_unweighted);
+    for (uint32_t i = 0; i < result.n_own; i++) tern_app_say("%s: %s\n", o->output, result.own[i]);
     return TERN_OK;
 }
 

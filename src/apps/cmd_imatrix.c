@@ -52,8 +52,8 @@ fail:
 
 static tern_status report(const tern_importance *m, const tern_options *o, tern_error *err)
 {
-    fprintf(stderr, "%s: %zu matrices, %llu tokens in %u windows of %u\n", o->output, m->n,
-            (unsigned long long)m->n_tokens, m->n_windows, m->window);
+    tern_app_say("%s: %zu matrices, %llu tokens in %u windows of %u\n", o->output, m->n,
+                 (unsigned long long)m->n_tokens, m->n_windows, m->window);
     if (!o->json) return TERN_OK;
     return tern_app_print_json(json_pack("{s:o, s:I, s:I, s:i, s:i}", "file",
                                          tern_app_json_text(o->output, strlen(o->output)), "matrices", (json_int_t)m->n,

@@ -51,7 +51,7 @@ static tern_status convert(const tern_options *o, const char *in, char **gguf, t
     tern_convert_result result;
     const tern_status status = tern_convert(in, *gguf, &how, &result, err);
     tern_progress_end(&progress);
-    for (uint32_t i = 0; i < result.n_fallbacks; i++) fprintf(stderr, "%s: %s\n", o->output, result.fallbacks[i]);
+    for (uint32_t i = 0; i < result.n_fallbacks; i++) tern_app_say("%s: %s\n", o->output, result.fallbacks[i]);
     return status;
 }
 
@@ -78,7 +78,7 @@ static json_t *torrent_json(const tern_app_torrent *t)
 /* The link goes to standard output, so that a script has it. */
 static void show_torrent(const tern_app_torrent *t)
 {
-    fprintf(stderr, "%s: \"%s\", pieces of %u KiB\n", t->path.text, t->name, t->piece_bytes >> 10);
+    tern_app_say("%s: \"%s\", pieces of %u KiB\n", t->path.text, t->name, t->piece_bytes >> 10);
     fprintf(stderr, "info-hash %s (version 1)\ninfo-hash %s (version 2)\n", t->v1, t->v2);
     tern_app_write_text(t->magnet, strlen(t->magnet));
     tern_app_write("\n", 1);
@@ -90,8 +90,8 @@ static tern_status report(const tern_options *o, const char *dir, const tern_app
     char path[4096], size[16];
     snprintf(path, sizeof path, "%s/%s", dir, TERN_MANIFEST_NAME);
     TERN_TRY(tern_manifest_read(&m, path, err));
-    fprintf(stderr, "%s: %zu %s%s, %s\n", path, m.n_shards, m.adapter ? "file" : "shard", m.n_shards == 1 ? "" : "s",
-            tern_app_bytes(m.bytes, size));
+    tern_app_say("%s: %zu %s%s, %s\n", path, m.n_shards, m.adapter ? "file" : "shard", m.n_shards == 1 ? "" : "s",
+                 tern_app_bytes(m.bytes, size));
     json_t *out = o->json ? json_pack("{s:o, s:I, s:I}", "manifest", tern_app_json_text(path, strlen(path)), "shards",
                                       (json_int_t)m.n_shards, "bytes", (json_int_t)m.bytes)
                           : NULL;

@@ -53,7 +53,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     tern_status status = tern_synth_write(o->output, &how, err);
     tern_progress_end(&progress);
     char size[16];
-    if (status == TERN_OK) fprintf(stderr, "%s: %s\n", o->output, tern_app_bytes(tern_parts_bytes(o->output), size));
+    if (status == TERN_OK) tern_app_say("%s: %s\n", o->output, tern_app_bytes(tern_parts_bytes(o->output), size));
     tern_app_say_fallbacks(o->output, &report);
     return status;
 }

@@ -43,6 +43,6 @@ void tern_app_say_fallbacks(const char *path, const tern_export_report *report)
     char clause[TERN_EXPORT_CLAUSE_BYTES];
     for (uint32_t i = 0; i < report->n_fallbacks; i++) {
         tern_export_fallback_text(&report->fallbacks[i], clause);
-        fprintf(stderr, "%s: %s\n", path, clause);
+        tern_app_say("%s: %s\n", path, clause);
     }
 }

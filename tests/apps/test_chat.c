@@ -71,8 +71,7 @@ static void messages_have_several_lines(void **state)
     char input[2200], file[1024];
     snprintf(file, sizeof file, "%s", test_scratch("cli-chat-lines.json"));
     unlink(file);
-    snprintf(input, sizeof input, "A king \\\nand\\\n a queen.\n\"\"\"\n/one\n\ntwo\"\"\"\n/save %s\n\"\"\"open\n",
-             file);
+    snprintf(input, sizeof input, "A king \\\nand\\\n a queen.\n\"\"\"\n/one\n\ntwo\"\"\"\n/save %s\n", file);
     test_output o = chat(input);
     assert_int_equal(o.code, 0);
     json_error_t error;
@@ -84,6 +83,19 @@ static void messages_have_several_lines(void **state)
     json_decref(list);
     unlink(file);
     test_output_free(&o);
+}
+
+/* A message that the end of the input cuts off is sent. */
+static void the_end_of_the_input_ends_a_message(void **state)
+{
+    static const char *const inputs[] = {"\"\"\"\nA king\n", "\"\"\"A king", "A king \\", "A king"};
+    (void)state;
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        test_output o = chat(inputs[i]);
+        assert_int_equal(o.code, 0);
+        if (o.n_out < 2) fail_msg("%s: no answer", inputs[i]);
+        test_output_free(&o);
+    }
 }
 
 static void wrong_commands_are_explained(void **state)
@@ -153,6 +165,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(kept_tokens_do_not_change_the_text),
     cmocka_unit_test(conversations_are_saved_and_loaded),
     cmocka_unit_test(messages_have_several_lines),
+    cmocka_unit_test(the_end_of_the_input_ends_a_message),
     cmocka_unit_test(wrong_commands_are_explained),
     cmocka_unit_test(a_model_without_a_template_takes_its_familys),
     cmocka_unit_test(a_full_context_is_explained),

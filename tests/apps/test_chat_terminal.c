@@ -78,6 +78,31 @@ static void marked_pastes_are_one_message(void **state)
     test_output_free(&o);
 }
 
+/* A container has no locale: text is UTF-8 all the same. */
+static void text_is_utf8_in_any_locale(void **state)
+{
+    (void)state;
+    static const char text[] = "h\303\251 \360\237\246\212 \346\227\245 end";
+    static const char *const locales[] = {"C", "POSIX", "de_DE.ISO-8859-1", "no such locale"};
+    char save[1100], line[64];
+    const char *path = file_of("cli-chat-locale.json");
+    snprintf(save, sizeof save, "/save %s\r", path);
+    snprintf(line, sizeof line, "%s\r", text);
+    setenv("TERM", "dumb", 1);
+    for (size_t i = 0; i < sizeof locales / sizeof *locales; i++) {
+        setenv("LC_ALL", locales[i], 1);
+        const test_step steps[] = {
+            {"> ", line}, {"\r\n< ", NULL}, {"\r\n> ", save}, {"(2 messages are in", NULL}, {"\r\n> ", "/bye\r"}};
+        test_output o = test_tern_talk(TERN_WORDS("chat", "--greedy", "-n", "4", "--history", ""), steps,
+                                       sizeof steps / sizeof *steps);
+        assert_int_equal(o.code, 0);
+        expect_message(path, 0, text);
+        unlink(path);
+        test_output_free(&o);
+    }
+    unsetenv("LC_ALL");
+}
+
 /* Ctrl-C at a line that was begun: a new one, and Up has the old one. At an empty line a hint, then the end. */
 static void ctrl_c_keeps_what_was_typed(void **state)
 {
@@ -276,6 +301,7 @@ static void a_family_is_trained_by_its_template(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(pasted_lines_are_one_message),
     cmocka_unit_test(marked_pastes_are_one_message),
+    cmocka_unit_test(text_is_utf8_in_any_locale),
     cmocka_unit_test(ctrl_c_keeps_what_was_typed),
     cmocka_unit_test(messages_of_lines_are_remembered_whole),
     cmocka_unit_test(tab_completes_folders),

@@ -1,9 +1,12 @@
 /* Wrong words, flags and values: what the command says, and its exit status. */
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "support/command.h"
 #include "support/converted.h"
+#include "support/places.h"
 #include "support/test.h"
 #include "tern.h"
 
@@ -359,6 +362,39 @@ static void dry_runs_work_in_tmpdir(void **state)
     test_output_free(&o);
 }
 
+/* A full disk is an error, whatever was to be printed. */
+static void output_that_cannot_be_written_is_an_error(void **state)
+{
+    static const char *const words[] = {"help",           "--help",  "help run",       "run --help",
+                                        "run --help-all", "version", "completion bash"};
+    (void)state;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        char command[3000];
+        snprintf(command, sizeof command, "%s '%s/tern' %s > /dev/full 2> '%s'", TERN_EMULATOR, TERN_BUILD_DIR,
+                 words[i], test_scratch("full.txt"));
+        const int status = system(command);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 1) fail_msg("tern %s > /dev/full: %d", words[i], status);
+    }
+}
+
+/* Words of the command line cannot move a terminal's cursor. */
+static void control_characters_are_shown(void **state)
+{
+    (void)state;
+    test_output o = TERN("\033[31mx");
+    assert_int_equal(o.code, 2);
+    assert_non_null(strstr(o.err, "unknown command \"\\x1b[31mx\""));
+    test_output_free(&o);
+    char path[1100];
+    snprintf(path, sizeof path, "%s/a\033[31m.gguf", test_scratch(""));
+    o = test_tern(NULL, TERN_WORDS("synth", "--preset", "bitnet-tiny", "--layers", "1", "--overwrite", "-o", path));
+    assert_int_equal(o.code, 0);
+    assert_null(strchr(o.err, '\033'));
+    assert_non_null(strstr(o.err, "a\\x1b[31m.gguf: "));
+    test_output_free(&o);
+    unlink(path);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(wrong_words_are_explained),
     cmocka_unit_test(every_command_has_help),
@@ -372,6 +408,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(flags_have_several_forms),
     cmocka_unit_test(foreign_forms_are_named),
     cmocka_unit_test(dry_runs_work_in_tmpdir),
+    cmocka_unit_test(output_that_cannot_be_written_is_an_error),
+    cmocka_unit_test(control_characters_are_shown),
 };
 
 TEST_GROUP(usage, "gpu swiftshader", tests);

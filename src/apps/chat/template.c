@@ -64,8 +64,8 @@ tern_status tern_chat_template_find(tern_chat_template **out, const char *own, c
 
 void tern_chat_template_note_family(const char *name, const char *architecture)
 {
-    fprintf(stderr, "note: the model has no chat template: %s, by its family (%s); --template takes another\n", name,
-            tern_show_z(architecture).text);
+    tern_app_say("note: the model has no chat template: %s, by its family (%s); --template takes another\n", name,
+                 tern_show_z(architecture).text);
 }
 
 tern_status tern_chat_template_choose(tern_chat_template **out, const tern_engine *engine, const char *name,

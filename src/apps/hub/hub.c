@@ -140,7 +140,7 @@ bool tern_app_hub_ask(const char *question)
 {
     char answer[16] = "";
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) return false;
-    fprintf(stderr, "%s [y/N] ", question);
+    tern_app_say("%s [y/N] ", question);
     fflush(stderr);
     const bool read = fgets(answer, sizeof answer, stdin) != NULL && !tern_app_interrupted();
     return read && (answer[0] == 'y' || answer[0] == 'Y');

@@ -67,7 +67,7 @@ tern_status tern_app_hub_pull(const tern_hub *hub, const tern_hub_name *name, bo
 {
     showing s = {.quiet = quiet};
     const tern_hub_events events = {on_begin, on_progress, on_end, on_note, &s};
-    if (!quiet && !hub->offline) fprintf(stderr, "%s from %s: ", name->repository, hub->endpoint);
+    if (!quiet && !hub->offline) tern_app_say("%s from %s: ", name->repository, hub->endpoint);
     tern_status status = tern_hub_pull(hub, name, &events, found, err);
     if (status == TERN_CANCELLED) fputs("\nWhat has come stays; the same command goes on from there.\n", stderr);
     else if (status != TERN_OK && !s.n_files && !quiet && !hub->offline) fputc('\n', stderr);

@@ -62,8 +62,7 @@ static void on_begin(void *context, const char *name, size_t n_files, uint64_t b
     snprintf(s->name, sizeof s->name, "%.60s", tern_show_z(name).text);
     tern_progress_end(&s->bar);
     if (!s->options->quiet)
-        fprintf(stderr, "%s: %zu files, %s%s\n", s->name, n_files, tern_app_bytes(bytes, size),
-                here ? ", all here" : "");
+        tern_app_say("%s: %zu files, %s%s\n", s->name, n_files, tern_app_bytes(bytes, size), here ? ", all here" : "");
 }
 
 /* "Pulling NAME, 3 peers, 2.1 MB/s". */
@@ -161,7 +160,7 @@ static void on_whole(void *context, const char *package)
     tern_app_write_text(package, strlen(package));
     tern_app_write("\n", 1);
     tern_app_flushed();
-    if (!s->options->quiet) fprintf(stderr, "%s is given to whoever asks; Ctrl-C ends it\n", s->name);
+    if (!s->options->quiet) tern_app_say("%s is given to whoever asks; Ctrl-C ends it\n", s->name);
 }
 
 static tern_status report(const showing *s, const char *what, const tern_torrent_pulled *pulled, tern_error *err)

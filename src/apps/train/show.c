@@ -157,8 +157,12 @@ static void print_event(tern_train_show *s, const tern_finetune_event *e)
         tern_app_write_text(e->text, strlen(e->text));
         putchar('\n');
         break;
-    case TERN_FINETUNE_NOTE: fprintf(stderr, "note: %s\n", e->text); break;
-    case TERN_FINETUNE_WRITTEN: printf("wrote %s\n", e->text); break;
+    case TERN_FINETUNE_NOTE: tern_app_say("note: %s\n", e->text); break;
+    case TERN_FINETUNE_WRITTEN:
+        printf("wrote ");
+        tern_app_write_text(e->text, strlen(e->text));
+        putchar('\n');
+        break;
     case TERN_FINETUNE_ESTIMATED: print_estimate(e); break;
     case TERN_FINETUNE_PROFILED: print_profile(e); break;
     default: break;

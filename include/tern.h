@@ -199,7 +199,7 @@ TERN_API tern_status tern_engine_describe(const tern_engine *engine, tern_engine
 
 /* How text becomes tokens; combined with |. */
 enum {
-    TERN_TOKENIZE_BOS = 1,     /* begin with BOS, when the model's texts do */
+    TERN_TOKENIZE_BOS = 1,     /* begin with one BOS, when the model's texts do, also where the text spells it */
     TERN_TOKENIZE_SPECIAL = 2, /* text that spells a special token becomes it; without this it stays the user's words */
     TERN_TOKENIZE_END = 4 /* end with what the model's texts end with where they are embedded (EOS; often nothing) */
 };

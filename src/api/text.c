@@ -32,11 +32,17 @@ static tern_status check_text(const char *text, size_t n, unsigned how, const te
 static tern_status encode(const tern_tokenizer *t, const char *text, size_t n, unsigned how, tern_tokens *tokens,
                           tern_error *err)
 {
-    if ((how & TERN_TOKENIZE_BOS) && tern_tokenizer_adds_bos(t))
-        TERN_TRY(tern_tokens_add(tokens, tern_tokenizer_bos(t), err));
-    TERN_TRY(tern_tokenize(t, text ? text : "", n, how & TERN_TOKENIZE_SPECIAL, tokens, err));
+    const size_t first = tokens->n;
+    const int32_t bos = (how & TERN_TOKENIZE_BOS) && tern_tokenizer_adds_bos(t) ? tern_tokenizer_bos(t) : -1;
     const int32_t closing = how & TERN_TOKENIZE_END ? tern_tokenizer_closing(t) : -1;
-    return closing >= 0 ? tern_tokens_add(tokens, closing, err) : TERN_OK;
+    if (bos >= 0) TERN_TRY(tern_tokens_add(tokens, bos, err));
+    TERN_TRY(tern_tokenize(t, text ? text : "", n, how & TERN_TOKENIZE_SPECIAL, tokens, err));
+    if (bos >= 0 && tokens->n > first + 1 && tokens->ids[first + 1] == bos) {
+        tokens->n--; /* the text spells it: one is enough */
+        memmove(tokens->ids + first, tokens->ids + first + 1, (tokens->n - first) * sizeof *tokens->ids);
+    }
+    if (closing < 0 || (tokens->n > first && tokens->ids[tokens->n - 1] == closing)) return TERN_OK;
+    return tern_tokens_add(tokens, closing, err);
 }
 
 static tern_status decode(const tern_tokenizer *t, uint32_t n_vocab, const int32_t *ids, size_t n, bool special,

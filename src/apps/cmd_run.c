@@ -108,6 +108,21 @@ static tern_status read_prompt(story *s, tern_error *err)
     return text ? tern_buf_add(&s->prompt, text, strlen(text), err) : TERN_OK;
 }
 
+/* A prompt of /apply-template, or copied from a log, begins with the token that is added anyway. */
+static tern_status say_spelled_bos(const story *s, tern_error *err)
+{
+    tern_engine_info info;
+    tern_buf bos = {0};
+    TERN_TRY(tern_engine_describe(s->engine, &info, err));
+    if (!info.adds_bos || info.bos < 0) return TERN_OK;
+    const tern_status status = tern_engine_detokenize(s->engine, &info.bos, 1, true, &bos, err);
+    if (status == TERN_OK && bos.size && s->prompt.size >= bos.size && memcmp(s->prompt.data, bos.data, bos.size) == 0)
+        tern_app_say("note: the prompt begins with %s, which the model's texts begin with anyway: it is taken once\n",
+                     bos.data);
+    tern_buf_deinit(&bos);
+    return status;
+}
+
 /* The prompt's ids: with BOS where the tokenizer wants it, at the start of a text only. */
 static tern_status tokenize_prompt(story *s, tern_error *err)
 {
@@ -116,6 +131,7 @@ static tern_status tokenize_prompt(story *s, tern_error *err)
     const unsigned how = (starts && !o->no_bos ? TERN_TOKENIZE_BOS : 0u) | (o->no_special ? 0u : TERN_TOKENIZE_SPECIAL);
     tern_engine_info info;
     TERN_TRY(tern_engine_tokenize(s->engine, s->prompt.data, s->prompt.size, how, &s->ids, err));
+    if (how & TERN_TOKENIZE_BOS && how & TERN_TOKENIZE_SPECIAL && !o->quiet) TERN_TRY(say_spelled_bos(s, err));
     if (s->ids.n || !starts) return TERN_OK;
     TERN_TRY(tern_engine_describe(s->engine, &info, err));
     if (info.bos < 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "the prompt is empty: some text expected");

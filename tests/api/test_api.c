@@ -237,6 +237,13 @@ static void tokens_and_text(void **state)
     assert_memory_equal(bos.ids + 1, plain.ids, plain.n * sizeof *plain.ids);
     assert_true(special.n < plain.n);
     assert_int_equal(special.ids[special.n - 1], info.eos);
+    const char spelled[] = "<|begin_of_text|>A caf\xC3\xA9"; /* as a template writes it: one BOS */
+    tern_tokens once = tokens_of(*state, spelled, TERN_TOKENIZE_BOS | TERN_TOKENIZE_SPECIAL);
+    tern_tokens added = tokens_of(*state, spelled + 17, TERN_TOKENIZE_BOS | TERN_TOKENIZE_SPECIAL);
+    assert_int_equal(once.n, added.n);
+    assert_memory_equal(once.ids, added.ids, once.n * sizeof *once.ids);
+    tern_tokens_deinit(&once);
+    tern_tokens_deinit(&added);
     assert_ok(tern_engine_detokenize(*state, plain.ids, plain.n, false, &back, &err), err);
     assert_string_equal(back.data, text);
     back.size = 0;

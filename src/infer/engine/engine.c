@@ -30,7 +30,7 @@ struct tern_engine {
     bool batch_invariant;
     bool no_memory_check;
     tern_ranks *ranks, group; /* all, and those of the same layers */
-    uint32_t n_numbers;
+    atomic_uint n_numbers;
     atomic_uint n_loras; /* loaded so far */
     void *thing;         /* that it closes, by: */
     void (*close_thing)(void *thing);
@@ -297,12 +297,12 @@ tern_ranks *tern_engine_ranks(const tern_engine *engine)
 
 uint32_t tern_engine__next_number(tern_engine *engine)
 {
-    return ++engine->n_numbers;
+    return atomic_fetch_add(&engine->n_numbers, 1) + 1;
 }
 
 void tern_engine__expect_number(tern_engine *engine, uint32_t number)
 {
-    engine->n_numbers = number - 1;
+    atomic_store(&engine->n_numbers, number - 1);
 }
 
 uint32_t tern_engine__next_lora(tern_engine *engine)

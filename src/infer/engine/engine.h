@@ -75,7 +75,7 @@ bool tern_engine_batch_invariant(const tern_engine *engine);
 bool tern_engine_no_memory_check(const tern_engine *engine);
 bool tern_engine_int8_blocks(const tern_engine *engine);
 tern_ranks *tern_engine_ranks(const tern_engine *engine);
-/* The next number for what all ranks have, from 1 on; and what it is to be. */
+/* The next number for what all ranks have, from 1 on; and what it is to be. Thread-safe. */
 uint32_t tern_engine__next_number(tern_engine *engine);
 void tern_engine__expect_number(tern_engine *engine, uint32_t number);
 /* The next number of an adapter, from 1 on. Thread-safe. */

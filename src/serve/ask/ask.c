@@ -209,15 +209,24 @@ tern_status tern_ask_read_prompts(void *into, const json_t *value, tern_error *e
     return TERN_OK;
 }
 
+tern_status tern_ask_constrain(tern_ask *ask, tern_grammar_kind kind, tern_error *err)
+{
+    if (ask->constrained)
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "a grammar and a schema found for one answer, one of them expected");
+    ask->grammar_kind = kind;
+    ask->constrained = true;
+    return TERN_OK;
+}
+
 tern_status tern_ask_read_grammar(void *into, const json_t *value, tern_error *err)
 {
     tern_ask *ask = into;
     if (!json_is_string(value) || strlen(json_string_value(value)) != json_string_length(value))
         return tern_fields_fail("grammar", value, "a text in GBNF", err);
+    if (json_string_length(value) == 0) return TERN_OK;
     ask->grammar = json_string_value(value);
-    ask->grammar_kind = TERN_GRAMMAR_GBNF;
-    ask->constrained = *ask->grammar != 0;
-    return TERN_OK;
+    return tern_ask_constrain(ask, TERN_GRAMMAR_GBNF, err);
 }
 
 tern_status tern_ask_read_schema(void *into, const json_t *value, tern_error *err)
@@ -226,9 +235,7 @@ tern_status tern_ask_read_schema(void *into, const json_t *value, tern_error *er
     if (!json_is_object(value) && !json_is_boolean(value))
         return tern_fields_fail("the schema", value, "an object", err);
     ask->schema = value;
-    ask->grammar_kind = TERN_GRAMMAR_SCHEMA;
-    ask->constrained = true;
-    return TERN_OK;
+    return tern_ask_constrain(ask, TERN_GRAMMAR_SCHEMA, err);
 }
 
 tern_status tern_ask_finish(tern_ask *ask, tern_error *err)

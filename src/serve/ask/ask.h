@@ -87,10 +87,12 @@ tern_status tern_ask_read_stop(void *ask, const json_t *value, tern_error *err);
 tern_status tern_ask_read_bias(void *ask, const json_t *value, tern_error *err);     /* {"ID": number} */
 tern_status tern_ask_read_seed(void *ask, const json_t *value, tern_error *err);     /* negative: none */
 tern_status tern_ask_read_messages(void *ask, const json_t *value, tern_error *err); /* [{role, content}] */
-tern_status tern_ask_read_grammar(void *ask, const json_t *value, tern_error *err);  /* GBNF; "": none */
-tern_status tern_ask_read_schema(void *ask, const json_t *value, tern_error *err);   /* JSON Schema */
-tern_status tern_ask_read_loras(void *ask, const json_t *value, tern_error *err);    /* [{id, scale}] */
-tern_status tern_ask_read_prompts(void *ask, const json_t *value, tern_error *err);  /* text, ids, or lists of them */
+/* The answer keeps to a grammar of this kind. Errors: INVALID_ARGUMENT (it keeps to one already). */
+tern_status tern_ask_constrain(tern_ask *ask, tern_grammar_kind kind, tern_error *err);
+tern_status tern_ask_read_grammar(void *ask, const json_t *value, tern_error *err); /* GBNF; "": none */
+tern_status tern_ask_read_schema(void *ask, const json_t *value, tern_error *err);  /* JSON Schema */
+tern_status tern_ask_read_loras(void *ask, const json_t *value, tern_error *err);   /* [{id, scale}] */
+tern_status tern_ask_read_prompts(void *ask, const json_t *value, tern_error *err); /* text, ids, or lists of them */
 
 /* Adds a message; the text of `content` is a string, or parts of the type "text", which are joined. `name` in errors.
  */

@@ -66,9 +66,7 @@ static tern_status read_format(void *into, const json_t *value, tern_error *err)
     if (json_string_length(value) == 0) return TERN_OK;
     if (strcmp(json_string_value(value), "json") != 0)
         return tern_fields_fail("format", value, "\"json\" or a schema", err);
-    ask->grammar_kind = TERN_GRAMMAR_JSON;
-    ask->constrained = true;
-    return TERN_OK;
+    return tern_ask_constrain(ask, TERN_GRAMMAR_JSON, err);
 }
 
 static const tern_field shared[] = {

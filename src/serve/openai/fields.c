@@ -21,9 +21,7 @@ tern_status tern_openai__read_format(void *into, const json_t *value, tern_error
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "response_format: the type \"%s\" found, text, json_object or json_schema expected",
                          type ? tern_show_z(type).text : "");
-    ask->grammar_kind = TERN_GRAMMAR_JSON;
-    ask->constrained = true;
-    return TERN_OK;
+    return tern_ask_constrain(ask, TERN_GRAMMAR_JSON, err);
 }
 
 static tern_status read_modalities(void *ask, const json_t *value, tern_error *err)

@@ -40,14 +40,25 @@ json_t *tern_openai__chat_logprobs(const tern_answer *a, const tern_completion *
     return json_pack("{s:o, s:n}", "content", content, "refusal");
 }
 
-static json_t *token_string(const tern_answer *a, int32_t id, size_t *n)
+static json_t *token_string(const tern_answer *a, int32_t id)
 {
     tern_buf text = {0};
     (void)tern_answer_token_text(a, id, &text, NULL);
     json_t *string = tern_serve_string(text.data, text.size);
-    *n = text.size;
     tern_buf_deinit(&text);
     return string;
+}
+
+/* The characters that a token adds to the answer's text, which has no special tokens. One of several tokens counts for
+ * the first of them. */
+static size_t characters(const tern_answer *a, int32_t id)
+{
+    tern_buf text = {0};
+    size_t n = 0;
+    (void)tern_engine_detokenize(a->host->engine, &id, 1, false, &text, NULL);
+    for (size_t i = 0; i < text.size; i++) n += ((unsigned char)text.data[i] & 0xc0) != 0x80;
+    tern_buf_deinit(&text);
+    return n;
 }
 
 static json_t *tops_of(const tern_answer *a, const tern_completion *c, const tern_answer_token *t)
@@ -55,9 +66,8 @@ static json_t *tops_of(const tern_answer *a, const tern_completion *c, const ter
     if (!t->n_top) return json_null();
     json_t *top = json_object();
     for (uint32_t k = 0; k < t->n_top; k++) {
-        size_t n;
         const tern_token_logprob *other = &c->tops[t->first_top + k];
-        json_t *name = token_string(a, other->id, &n);
+        json_t *name = token_string(a, other->id);
         json_object_set_new(top, json_string_value(name), number(other->logprob));
         json_decref(name);
     }
@@ -68,14 +78,10 @@ json_t *tern_openai__text_logprobs(const tern_answer *a, const tern_completion *
 {
     if (!a->ask.logprobs) return json_null();
     json_t *tokens = json_array(), *own = json_array(), *tops = json_array(), *offsets = json_array();
-    size_t at = 0, n;
-    for (size_t i = 0; i < c->n_tokens; i++, at += n) {
-        json_t *text = token_string(a, c->tokens[i].id, &n);
-        if (i < first) {
-            json_decref(text);
-            continue;
-        }
-        json_array_append_new(tokens, text);
+    size_t at = 0;
+    for (size_t i = 0; i < c->n_tokens; at += characters(a, c->tokens[i++].id)) {
+        if (i < first) continue;
+        json_array_append_new(tokens, token_string(a, c->tokens[i].id));
         json_array_append_new(own, number(c->tokens[i].logprob));
         json_array_append_new(tops, tops_of(a, c, &c->tokens[i]));
         json_array_append_new(offsets, json_integer((json_int_t)at));

@@ -1,13 +1,18 @@
 /* Reading checkpoints: every byte of them is checked when they are opened. */
 #include "train/checkpoint.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/half.h"
 #include "base/show.h"
 #include "format/json.h"
 #include "train/checkpoint_internal.h"
 #include "train/data/layout.h"
+
+/* An 8-bit state: the elements in whole blocks, then an f32 scale for each block (ops/ref/update.h). */
+enum { STATE_BLOCK = 256, STATE_BLOCK_BYTES = STATE_BLOCK + 4 };
 
 struct tern_checkpoint {
     tern_file_map map;
@@ -67,10 +72,43 @@ static tern_status read_run(tern_checkpoint *c, tern_error *err)
                      TERN_CHECKPOINT__VERSION);
 }
 
+/* Element i of a tensor of floats; of 8-bit states the scale of block i, which lies behind all elements. */
+static float value_at(const tern_st_tensor *t, size_t i)
+{
+    if (t->dtype == TERN_ST_BF16) return tern_bf16_to_f32(tern_load_u16(t->data + 2 * i));
+    const size_t from = t->dtype == TERN_ST_U8 ? t->bytes / STATE_BLOCK_BYTES * STATE_BLOCK : 0;
+    return tern_f32_from_bits(tern_load_u32(t->data + from + 4 * i));
+}
+
+/* Every number of a state is finite, and none of a second moment or a scale is negative: a run that went on from
+ * others would write weights that are no numbers. */
+static tern_status check_values(const tern_st_tensor *t, tern_error *err)
+{
+    const bool scales = t->dtype == TERN_ST_U8, positive = scales || strncmp(t->name, "v.", 2) == 0;
+    const size_t n = scales ? t->bytes / STATE_BLOCK_BYTES : (size_t)t->n_elements;
+    if (!scales && t->dtype != TERN_ST_F32 && t->dtype != TERN_ST_BF16) return TERN_OK;
+    for (size_t i = 0; i < n; i++) {
+        const float v = value_at(t, i);
+        if (isfinite(v) && (!positive || v >= 0)) continue;
+        return tern_fail(err, TERN_MALFORMED, "%s: %g found at %s %zu, a finite number%s expected",
+                         tern_show_z(t->name).text, (double)v, scales ? "the scale of block" : "element", i,
+                         positive ? " from 0" : "");
+    }
+    return TERN_OK;
+}
+
+static tern_status check_states(const tern_checkpoint *c, tern_error *err)
+{
+    for (size_t i = 1; i + 1 < tern_safetensors_count(c->st); i++)
+        TERN_TRY(check_values(tern_safetensors_at(c->st, i), err));
+    return TERN_OK;
+}
+
 static tern_status parse(tern_checkpoint *c, const void *data, size_t size, tern_error *err)
 {
     TERN_TRY(tern_safetensors_parse(&c->st, data, size, err));
     TERN_TRY(check_hashes(c, err));
+    TERN_TRY(check_states(c, err));
     return read_run(c, err);
 }
 

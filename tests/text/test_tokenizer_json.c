@@ -1,4 +1,7 @@
 /* What a tokenizer.json can ask for, case by case, and what is refused. */
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "format/gguf.h"
 #include "text/text_cases.h"
 
@@ -266,12 +269,53 @@ static void test_refusals(void **state)
     }
 }
 
+/* Ids beside the vocabulary: whole numbers of tokens, in a list or alone; anything else is named. */
+static void test_end_ids(void **state)
+{
+    static const char vocabulary[] = "{\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\","
+                                     "\"vocab\":{\"a\":0,\"b\":1,\"c\":2},\"merges\":[]}}";
+    static const struct {
+        const char *ids, *words; /* words: "" when they are taken */
+    } cases[] = {{"1", ""},
+                 {"[2, 1]", ""},
+                 {"null", ""},
+                 {"[]", ""},
+                 {"true", "eos_token_id: true found"},
+                 {"0.5", "eos_token_id: another number found"},
+                 {"\"x\"", "eos_token_id: string found"},
+                 {"1e39", "eos_token_id: another number found"},
+                 {"9223372036854775807", "eos_token_id: another number found"},
+                 {"[1, null]", "eos_token_id: null found"},
+                 {"[[1]]", "eos_token_id: array found"},
+                 {"3", "eos_token_id: token id 3, below 3 expected"},
+                 {"-1", "eos_token_id: token id -1"}};
+    static const char *const files[] = {"end-ids/config.json", "end-ids/generation_config.json"};
+    (void)state;
+    mkdir(test_scratch("end-ids"), 0777);
+    test_write_text(test_scratch("end-ids/tokenizer.json"), vocabulary);
+    for (size_t f = 0; f < 2; f++) {
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            char text[100];
+            tern_error err = {0};
+            tern_tokenizer *t = NULL;
+            snprintf(text, sizeof text, "{\"eos_token_id\": %s}", cases[i].ids);
+            test_write_text(test_scratch(files[f]), text);
+            const tern_status status = tern_tokenizer_open_hf(&t, test_scratch("end-ids"), &err);
+            assert_int_equal(status, *cases[i].words ? TERN_MALFORMED : TERN_OK);
+            if (*cases[i].words && !strstr(err.message, cases[i].words)) fail_msg("%s: %s", text, err.message);
+            tern_tokenizer_close(t);
+        }
+        unlink(test_scratch(files[f]));
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_json_prefix_space), cmocka_unit_test(test_json_byte_fallback),
     cmocka_unit_test(test_json_nfc),          cmocka_unit_test(test_json_twice),
     cmocka_unit_test(test_json_added_spaces), cmocka_unit_test(test_json_splits),
     cmocka_unit_test(test_json_added_flags),  cmocka_unit_test(test_json_cycles),
     cmocka_unit_test(test_json_names),        cmocka_unit_test(test_refusals),
+    cmocka_unit_test(test_end_ids),
 };
 
 TEST_GROUP(tokenizer_json, "web", tests);

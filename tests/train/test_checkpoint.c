@@ -1,9 +1,11 @@
 /* Checkpoint files: back as they were; cut off, damaged or mistaken ones refused; the old one there until the new one
  * is. */
+#include <math.h>
 #include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "base/half.h"
 #include "train/checkpoint.h"
 #include "train/support.h"
 
@@ -14,9 +16,13 @@ static const tern_checkpoint_item items[N_ITEMS] = {{"master.a", TERN_DTYPE_F32,
                                                     {"v.a", TERN_DTYPE_V8, ROWS, COLS},
                                                     {"master.norm", TERN_DTYPE_BF16, 1, COLS}};
 
+/* Byte k of an item: f32 and bf16 from 0.5 on, any codes of 8-bit states before their scales. */
 static uint8_t byte_of(size_t item, size_t k)
 {
-    return (uint8_t)(item * 31 + k * 7 + k / 256);
+    const tern_checkpoint_item *t = &items[item];
+    const bool codes = (t->dtype == TERN_DTYPE_M8 || t->dtype == TERN_DTYPE_V8) && k < 512;
+    const size_t in = t->dtype == TERN_DTYPE_BF16 ? k % 2 : k % 4, last = t->dtype == TERN_DTYPE_BF16 ? 1 : 3;
+    return codes || in < last ? (uint8_t)(item * 31 + k * 7 + k / 256) : 0x3f;
 }
 
 static size_t bytes_of(size_t i)
@@ -29,6 +35,23 @@ static tern_status read_item(void *context, size_t i, void *bytes, tern_error *e
     const size_t *broken = context;
     if (broken && *broken == i) return tern_fail(err, TERN_IO, "the device is gone");
     for (size_t k = 0; k < bytes_of(i); k++) ((uint8_t *)bytes)[k] = byte_of(i, k);
+    return TERN_OK;
+}
+
+/* Byte `at` of item `item` and those after it are this f32 instead. */
+typedef struct wrong_value {
+    size_t item, at;
+    float value;
+    const char *words;
+} wrong_value;
+
+static tern_status read_wrong(void *context, size_t i, void *bytes, tern_error *err)
+{
+    const wrong_value *w = context;
+    TERN_TRY(read_item(NULL, i, bytes, err));
+    const uint32_t bits = tern_f32_bits(w->value);
+    const bool half = items[i].dtype == TERN_DTYPE_BF16;
+    if (i == w->item) memcpy((char *)bytes + w->at, (const char *)&bits + (half ? 2 : 0), half ? 2 : 4);
     return TERN_OK;
 }
 
@@ -150,6 +173,33 @@ static void what_is_damaged_is_named(void **state)
     tern_buf_deinit(&file);
 }
 
+/* With right hashes, and numbers from which no run can go on. */
+static void numbers_that_are_none_are_refused(void **state)
+{
+    static const wrong_value wrong[] = {
+        {0, 0, NAN, "master.a: nan found at element 0, a finite number expected"},
+        {0, 4 * (ROWS * COLS - 1), -INFINITY, "master.a: -inf found at element 349, a finite number expected"},
+        {1, 512, NAN, "m.a: nan found at the scale of block 0, a finite number from 0 expected"},
+        {2, 516, INFINITY, "v.a: inf found at the scale of block 1, a finite number from 0 expected"},
+        {2, 512, -1.0f, "v.a: -1 found at the scale of block 0, a finite number from 0 expected"},
+        {3, 2, NAN, "master.norm: nan found at element 1, a finite number expected"},
+    };
+    (void)state;
+    const char *path = test_scratch("wrong.checkpoint");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        wrong_value w = wrong[i];
+        tern_error err = {0};
+        tern_checkpoint *c;
+        json_t *run = make_run();
+        const tern_checkpoint_source source = {
+            .run = run, .items = items, .n = N_ITEMS, .read = read_wrong, .context = &w};
+        assert_ok(tern_checkpoint_write(path, &source, &err), err);
+        json_decref(run);
+        assert_int_equal(tern_checkpoint_open(&c, path, &err), TERN_MALFORMED);
+        if (!strstr(err.message, w.words)) fail_msg("%s", err.message);
+    }
+}
+
 /* Models are SafeTensors files too. */
 static void other_files_are_no_checkpoints(void **state)
 {
@@ -199,11 +249,9 @@ static void no_memory_is_an_error(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(comes_back_as_it_was),
-    cmocka_unit_test(damage_is_noticed),
-    cmocka_unit_test(what_is_damaged_is_named),
-    cmocka_unit_test(other_files_are_no_checkpoints),
-    cmocka_unit_test(a_failed_write_leaves_the_old_one),
+    cmocka_unit_test(comes_back_as_it_was),           cmocka_unit_test(damage_is_noticed),
+    cmocka_unit_test(what_is_damaged_is_named),       cmocka_unit_test(numbers_that_are_none_are_refused),
+    cmocka_unit_test(other_files_are_no_checkpoints), cmocka_unit_test(a_failed_write_leaves_the_old_one),
     cmocka_unit_test(no_memory_is_an_error),
 };
 

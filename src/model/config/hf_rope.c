@@ -99,6 +99,9 @@ tern_status tern_config__rope_from_hf(tern_config *config, const tern_family *fa
 {
     TERN_TRY_OPTIONAL(tern_json_get_f32(root, "rope_theta", &config->rope[0].base, err));
     TERN_TRY_OPTIONAL(tern_json_get_f32(root, "rope_local_base_freq", &config->rope[1].base, err));
+    if (tern_json_has(root, "rope_local_base_freq") && !(config->rope[1].base > 0)) /* 0 is held as: as all layers */
+        return tern_fail(err, TERN_MALFORMED, "rope_local_base_freq: %g found, a positive number expected",
+                         (double)config->rope[1].base);
     TERN_TRY(read_part(config, family, root, err));
     const json_t *rope = NULL;
     TERN_TRY_OPTIONAL(tern_json_get_object(root, "rope_scaling", &rope, err));

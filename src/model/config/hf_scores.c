@@ -68,9 +68,9 @@ static tern_status read_layers(tern_config *config, const tern_family *family, c
 /* 1 / sqrt(query_pre_attn_scalar) */
 static tern_status read_scale(tern_config *config, const json_t *root, tern_error *err)
 {
-    float scalar = 0;
+    float scalar = (float)config->head_dim;
     TERN_TRY_OPTIONAL(tern_json_get_f32(root, "query_pre_attn_scalar", &scalar, err));
-    if (scalar == 0 || scalar == (float)config->head_dim) return TERN_OK;
+    if (scalar == (float)config->head_dim) return TERN_OK;
     if (!(scalar > 0 && isfinite(scalar)))
         return tern_fail(err, TERN_MALFORMED, "query_pre_attn_scalar: %g found, a positive number expected",
                          (double)scalar);

@@ -18,15 +18,20 @@ static tern_status set_id_of(tern_tokenizer *t, const json_t *object, const char
     return TERN_OK;
 }
 
-/* One id or a list of them. The first one becomes *main when that is missing; with `ends` all of them end a text. */
+/* One id, a list of them, or null. The first one becomes *main when that is missing; with `ends` all of them end a
+ * text. */
 static tern_status read_ids(tern_tokenizer *t, const json_t *object, const char *key, int32_t *main, bool ends,
                             tern_error *err)
 {
     const json_t *value = json_object_get(object, key);
+    if (!tern_json_has(object, key)) return TERN_OK;
     size_t n = json_is_array(value) ? json_array_size(value) : 1;
     for (size_t i = 0; i < n; i++) {
         int64_t id;
-        if (!tern_json_int(json_is_array(value) ? json_array_get(value, i) : value, &id)) continue;
+        const json_t *item = json_is_array(value) ? json_array_get(value, i) : value;
+        if (!tern_json_int(item, &id))
+            return tern_fail(err, TERN_MALFORMED, "%s: %s found, a token id below %u, a list of them or null expected",
+                             key, json_is_number(item) ? "another number" : tern_json_kind(item), t->vocab.n);
         if (id < 0 || id >= t->vocab.n)
             return tern_fail(err, TERN_MALFORMED, "%s: token id %lld, below %u expected", key, (long long)id,
                              t->vocab.n);

@@ -207,7 +207,63 @@ static void permutes_llama(void **state)
     tern_buf_deinit(&bytes);
 }
 
+#define K_A "base_model.model.model.layers.0.self_attn.k_proj.lora_A.weight"
+#define K_B "base_model.model.model.layers.0.self_attn.k_proj.lora_B.weight"
+
+/* What the pair adds to a weight: its scale times B A, of matrices made by adapter_add with this rank. */
+static void assert_product(const tern_adapter *adapter, tern_role role, uint32_t out, uint32_t rank, double scale)
+{
+    const tern_adapter_info *info = tern_adapter_describe(adapter);
+    const tern_adapter_pair *p = tern_adapter_find(adapter, role, 0);
+    assert_non_null(p);
+    for (uint32_t o = 0; o < out; o++)
+        for (uint32_t c = 0; c < 16; c++) {
+            double found = 0, expected = 0;
+            for (uint32_t r = 0; r < info->rank; r++)
+                found += (double)p->b[o * info->rank + r] * (double)p->a[r * 16 + c];
+            for (uint32_t r = 0; r < rank; r++) expected += (o * rank + r + 1) / 8.0 * ((r * 16 + c + 1) / 8.0);
+            found *= (double)info->scale;
+            expected *= scale;
+            if (!(fabs(found - expected) <= 1e-5 * fabs(expected))) fail_msg("%u %u: %g, %g", o, c, found, expected);
+        }
+}
+
+/* Ranks and alphas of single modules: each pair adds alpha / r B A of its own, as in PEFT. */
+static void patterns_of_ranks_and_alphas(void **state)
+{
+    static const struct {
+        const char *config;
+        double q, k; /* scales */
+    } cases[] = {
+        {", \"rank_pattern\": {\"k_proj\": 3}}", 3.0 / 2, 3.0 / 3},
+        {", \"rank_pattern\": {\"model.layers.0.self_attn.k_proj\": 3}}", 3.0 / 2, 3.0 / 3},
+        {", \"rank_pattern\": {\"layers\\\\.[01]\\\\..*k_proj\": 3, \"k_proj\": 4, \"_proj\": 5}}", 3.0 / 2, 3.0 / 3},
+        {", \"rank_pattern\": {\"k_proj\": 3}, \"alpha_pattern\": {\"k_proj\": 8, \"(q|v)_proj\": 5}}", 5.0 / 2,
+         8.0 / 3},
+        {", \"rank_pattern\": {\"k_proj\": 3}, \"use_rslora\": true}", 3.0 / 1.4142135623730951,
+         3.0 / 1.7320508075688772},
+    };
+    (void)state;
+    tern_buf bytes;
+    tern_model *model = adapter_open_micro(NULL, &bytes);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char config[400];
+        snprintf(config, sizeof config, PLAIN "%s", cases[i].config);
+        folder f = adapter_sound(config);
+        adapter_add(&f, K_A, 3, 16);
+        adapter_add(&f, K_B, 8, 3);
+        tern_adapter *adapter = adapter_open_adapter(adapter_write_made(&f), model);
+        assert_int_equal(tern_adapter_describe(adapter)->rank, 3);
+        assert_product(adapter, TERN_ROLE_ATTN_Q, 16, 2, cases[i].q);
+        assert_product(adapter, TERN_ROLE_ATTN_K, 8, 3, cases[i].k);
+        tern_adapter_close(adapter);
+    }
+    tern_model_close(model);
+    tern_buf_deinit(&bytes);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(patterns_of_ranks_and_alphas),
     cmocka_unit_test(reads_the_fixture),
     cmocka_unit_test(opens_by_each_path),
     cmocka_unit_test(round_trips),

@@ -112,7 +112,8 @@ static uint32_t rows_of_expert(const tern_adapter_pair *pair)
 static tern_status check_shape(const tern_adapter *ad, const tern_adapter_half *h, const tern_adapter_pair *pair,
                                tern_error *err)
 {
-    uint64_t rows = h->is_b ? h->rows : ad->info.rank, cols = h->is_b ? ad->info.rank : h->cols;
+    const uint32_t rank = h->rank ? h->rank : ad->info.rank;
+    uint64_t rows = h->is_b ? h->rows : rank, cols = h->is_b ? rank : h->cols;
     if (h->is_b && pair->out) rows = rows_of_expert(pair);
     if (!h->is_b && pair->in) cols = pair->in;
     if (h->rows != rows || h->cols != cols)
@@ -136,15 +137,28 @@ static tern_status check_experts(const tern_adapter_half *h, const tern_adapter_
                      h->expert, pair->n_experts);
 }
 
-/* Into the part of the half that is this tensor's. */
-static tern_status read_values(const tern_adapter_half *h, float *values, tern_error *err)
+static tern_status check_finite(const tern_adapter_half *h, const float *values, size_t first, size_t n,
+                                tern_error *err)
 {
-    size_t n = (size_t)(h->rows * h->cols) * h->n_experts; /* all three are within their limits */
-    tern_st_to_f32(&h->values, 0, n, values);
     for (size_t i = 0; i < n; i++)
         if (!isfinite(values[i]))
             return tern_fail(err, TERN_MALFORMED, "%s: %g found at element %zu, a finite value expected",
-                             tern_show(h->name).text, (double)values[i], i);
+                             tern_show(h->name).text, (double)values[i], first + i);
+    return TERN_OK;
+}
+
+/* Into the part of the half that is this tensor's, [size] zeros: a narrower pair keeps zeros in the rows of A and the
+ * columns of B that it lacks. */
+static tern_status read_values(const tern_adapter_half *h, uint32_t rank, float *values, tern_error *err)
+{
+    const size_t rows = (size_t)h->rows * h->n_experts, cols = (size_t)h->cols; /* within their limits */
+    const size_t stride = h->is_b ? rank : cols;
+    for (size_t r = 0; r < rows; r++) {
+        float *row = values + r * stride;
+        tern_st_to_f32(&h->values, r * cols, cols, row);
+        TERN_TRY(check_finite(h, row, r * cols, cols, err));
+        for (size_t c = 0; h->is_b && h->factor != 0.0f && h->factor != 1.0f && c < cols; c++) row[c] *= h->factor;
+    }
     return TERN_OK;
 }
 
@@ -153,7 +167,7 @@ static tern_status order_rows(const tern_adapter *ad, const tern_adapter_half *h
 {
     bool rotated = h->role == TERN_ROLE_ATTN_Q || h->role == TERN_ROLE_ATTN_K;
     if (!ad->has_model || !h->is_b || !rotated || ad->file_adjacent == ad->config.rope_adjacent) return TERN_OK;
-    size_t bytes = (size_t)(h->rows * h->cols) * sizeof(float);
+    size_t bytes = (size_t)h->rows * ad->info.rank * sizeof(float);
     float *ordered = tern_alloc(bytes);
     if (!ordered) return tern_fail_alloc(err, bytes);
     tern_adapter__reorder(*values, ordered, (uint32_t)h->rows, ad->info.rank, ad->config.head_dim,
@@ -193,7 +207,8 @@ static tern_status add_half(tern_adapter *ad, const tern_adapter_half *h, tern_e
     float *values = *half + h->expert * size;
     if (!isnan(*values))
         return tern_fail(err, TERN_MALFORMED, "%s: found twice, one tensor expected", tern_show(h->name).text);
-    TERN_TRY(read_values(h, values, err));
+    if (h->rank && h->rank < ad->info.rank) memset(values, 0, size * h->n_experts * sizeof *values);
+    TERN_TRY(read_values(h, ad->info.rank, values, err));
     ad->info.parameters += size * h->n_experts;
     return order_rows(ad, h, half, err);
 }

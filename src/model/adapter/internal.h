@@ -24,6 +24,9 @@ typedef struct tern_adapter_half {
     uint32_t expert;       /* of experts: the first in the tensor */
     uint32_t n_experts;    /* in the tensor; 1 where there are none */
     uint64_t rows, cols;   /* of one expert */
+    uint32_t rank;         /* 0: the adapter's */
+    float alpha;           /* 0: the adapter's */
+    float factor;          /* of B, for a scale other than the adapter's; 0: none */
     tern_st_tensor values; /* dtype, data and n_elements */
 } tern_adapter_half;
 
@@ -46,6 +49,10 @@ void tern_adapter__reorder(const float *from, float *to, uint32_t out, uint32_t 
 
 /* `config` NULL: no model. *adapter is zeroed storage; the caller closes it in any case. */
 tern_status tern_adapter__read_gguf(tern_adapter *adapter, const void *data, size_t size, tern_error *err);
+/* Ranks and alphas of single modules (PEFT's rank_pattern and alpha_pattern) in halves whose modules are known; the
+ * rank and the scale of the info become those of the widest pair. Errors: MALFORMED, LIMIT. */
+tern_status tern_adapter__apply_patterns(tern_adapter_info *info, const json_t *root, tern_adapter_half *halves,
+                                         size_t n, tern_error *err);
 tern_status tern_adapter__read_peft(tern_adapter *adapter, const json_t *root, const tern_safetensors *st,
                                     tern_error *err);
 /* An adapter for the configuration, or for none, with nothing in it. */

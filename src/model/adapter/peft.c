@@ -15,8 +15,6 @@ static const char *const refused[] = {
     "use_bdlora",
     "lora_bias",
     "bias",
-    "rank_pattern",
-    "alpha_pattern",
     "modules_to_save",
     "fan_in_fan_out",
     "layer_replication",
@@ -53,6 +51,23 @@ static tern_status check_plain(const json_t *root, tern_error *err)
     return TERN_OK;
 }
 
+/* Initialisations that leave the base as it is. Others (PiSSA, OLoRA, CorDA, LoftQ, LoRA-GA) take the product of A and
+ * B off the base when PEFT loads them, so that A and B alone are no change of the published base. Source: PEFT,
+ * LoraConfig.init_lora_weights. */
+static tern_status check_start(const json_t *root, tern_error *err)
+{
+    static const char *const plain[] = {"gaussian", "eva", "orthogonal"};
+    const json_t *start = json_object_get(root, "init_lora_weights");
+    if (!start || json_is_null(start) || json_is_boolean(start)) return TERN_OK;
+    const char *name = json_string_value(start);
+    for (size_t i = 0; name && i < sizeof plain / sizeof *plain; i++)
+        if (strcmp(name, plain[i]) == 0) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED,
+                     "init_lora_weights: %s found, which changes the base model: save the adapter with PEFT's "
+                     "path_initial_model_for_weight_conversion, which makes a plain LoRA of it",
+                     name ? tern_show_z(name).text : tern_json_kind(start));
+}
+
 static tern_status need(const char *key, tern_status status, tern_error *err)
 {
     return status == TERN_NOT_FOUND ? tern_fail(err, TERN_MALFORMED, "%s: not found, a number expected", key) : status;
@@ -66,6 +81,7 @@ static tern_status read_config(tern_adapter *adapter, const json_t *root, tern_e
         return tern_fail(err, TERN_MALFORMED, "adapter_config.json: %s found, an object expected",
                          tern_json_kind(root));
     TERN_TRY(check_plain(root, err));
+    TERN_TRY(check_start(root, err));
     TERN_TRY(need("r", tern_json_get_u32(root, "r", &info->rank, err), err));
     TERN_TRY(need("lora_alpha", tern_json_get_f32(root, "lora_alpha", &info->alpha, err), err));
     TERN_TRY_OPTIONAL(tern_json_get_f32(root, "lora_dropout", &info->dropout, err));
@@ -147,6 +163,7 @@ static tern_status read_tensors(tern_adapter *adapter, const json_t *root, const
 {
     size_t n = tern_safetensors_count(st);
     for (size_t i = 0; i < n; i++) TERN_TRY(read_half(&adapter->config, tern_safetensors_at(st, i), &halves[i], err));
+    TERN_TRY(tern_adapter__apply_patterns(&adapter->info, root, halves, n, err));
     TERN_TRY(tern_adapter__fill(adapter, halves, n, err));
     return check_targets(root, halves, n, err);
 }

@@ -159,7 +159,7 @@ TERN_API bool tern_fusion_at(uint32_t i, tern_fusion_info *info);
 typedef struct tern_engine_info {
     const char *architecture; /* GGUF's word: "bitnet-b1.58", "llama", ... */
     const char *name;         /* what the file calls the model; may be "" */
-    const char *encoding;     /* of the matrices of layers: "i2_s", ... */
+    const char *encoding;     /* that most elements of the layers' matrices have, experts too: "i2_s", ... */
     const char *head;         /* of the output table: its encoding, or "exact" */
     const char *activations;  /* what layers multiply: "int8" or "f32" */
     uint32_t n_vocab;         /* token ids are 0 .. n_vocab - 1 */

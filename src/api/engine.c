@@ -163,7 +163,7 @@ tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *in
     const tern_config *c = tern_model_config(model);
     const tern_tokenizer *t = tern_model_tokenizer(model);
     const tern_backend *b = tern_engine_backend(engine);
-    const tern_encoding *layers = tern_model_weight(model, TERN_ROLE_ATTN_Q, 0)->encoding;
+    const tern_encoding *layers = tern_model_main_encoding(model);
     *info =
         (tern_engine_info){.architecture = c->architecture,
                            .name = c->name,

@@ -25,7 +25,7 @@ enum { ENDING_BYTES = 16 };
 /* Tables and routers have no entry. */
 static bool has_sums(tern_role role)
 {
-    return tern_role_is_linear(role) || tern_role__kind(role) == TERN_KIND_E;
+    return tern_role_is_matrix(role);
 }
 
 static size_t count_matrices(const tern_config *c)

@@ -170,6 +170,31 @@ uint64_t tern_model_bytes(const tern_model *model)
     return model->bytes;
 }
 
+/* Elements of the layers' matrices in this encoding. */
+static uint64_t elements_in(const tern_model *model, const tern_encoding *e)
+{
+    uint64_t n = 0;
+    for (uint32_t layer = 0; layer < model->config.n_layers; layer++)
+        for (int role = 0; role < TERN_ROLE_COUNT; role++) {
+            const tern_weight *w = tern_model_weight(model, (tern_role)role, layer);
+            if (tern_role_is_matrix((tern_role)role) && w->encoding == e) n += (uint64_t)w->rows * w->cols;
+        }
+    return n;
+}
+
+const tern_encoding *tern_model_main_encoding(const tern_model *model)
+{
+    const tern_encoding *e, *main = NULL;
+    uint64_t most = 0;
+    for (size_t i = 0; (e = tern_encoding_at(i)); i++) {
+        const uint64_t n = elements_in(model, e);
+        if (n <= most) continue;
+        most = n;
+        main = e;
+    }
+    return main;
+}
+
 uint64_t tern_model_parameters(const tern_model *model)
 {
     return model->parameters;

@@ -176,6 +176,8 @@ enum { TERN_ROLE_NAME_BYTES = 72 };
 void tern_role_hf_name(const tern_config *config, tern_role role, uint32_t layer, char *out);
 /* A matrix of a linear layer; a norm's weight; that or a bias (of experts [n_experts][cols]). */
 bool tern_role_is_linear(tern_role role);
+/* That, or the matrices of a layer's experts. */
+bool tern_role_is_matrix(tern_role role);
 bool tern_role_is_norm(tern_role role);
 bool tern_role_is_vector(tern_role role);
 
@@ -245,6 +247,8 @@ const tern_unused_tensors *tern_model_unused(const tern_model *model);
 /* Bytes of all weights; parameters (elements of all weights). */
 uint64_t tern_model_bytes(const tern_model *model);
 uint64_t tern_model_parameters(const tern_model *model);
+/* The encoding that most elements of the layers' matrices have, those of experts too; NULL: there are none. */
+const tern_encoding *tern_model_main_encoding(const tern_model *model);
 
 /* How many dimensions of a head RoPE turns. */
 static inline uint32_t tern_config_rope_dim(const tern_config *config)

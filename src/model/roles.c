@@ -254,6 +254,11 @@ bool tern_role_is_linear(tern_role role)
     return roles[role].kind == TERN_KIND_L;
 }
 
+bool tern_role_is_matrix(tern_role role)
+{
+    return roles[role].kind == TERN_KIND_L || roles[role].kind == TERN_KIND_E;
+}
+
 bool tern_role_is_norm(tern_role role)
 {
     return roles[role].kind == TERN_KIND_N;

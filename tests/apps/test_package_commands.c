@@ -4,6 +4,7 @@
 #include "support/command.h"
 #include "support/converted.h"
 #include "support/test.h"
+#include "tern.h"
 
 static char dir[1024];
 
@@ -95,6 +96,33 @@ static void run_as_models(void **state)
     unlink(gguf);
 }
 
+/* Experts are matrices of layers too: what a mixture is called is not its attention's encoding. */
+static void a_mixture_is_named_by_its_experts(void **state)
+{
+    (void)state;
+    char gguf[1024], folder[1024];
+    snprintf(gguf, sizeof gguf, "%s", test_scratch("cli-mixture.gguf"));
+    snprintf(folder, sizeof folder, "%s", test_scratch("cli-mixture"));
+    test_output made = TERN("synth", "--preset", "gpt-oss-tiny", "-o", gguf, "--overwrite");
+    assert_int_equal(made.code, 0);
+    test_output_free(&made);
+    made = TERN("package", gguf, "-o", folder, "--overwrite");
+    assert_int_equal(made.code, 0);
+    test_output_free(&made);
+    json_t *o = test_tern_json(TERN_WORDS("inspect", folder, "--json"));
+    const json_t *quantization = json_object_get(json_object_get(o, "manifest"), "quantization");
+    assert_string_equal(json_string_value(json_object_get(quantization, "layers")), "mixed");
+    json_decref(o);
+    tern_engine *engine;
+    tern_engine_info info;
+    tern_error err = {0};
+    assert_ok(tern_engine_load(&engine, gguf, NULL, &err), err);
+    assert_ok(tern_engine_describe(engine, &info, &err), err);
+    assert_string_equal(info.encoding, "mxfp4");
+    tern_engine_close(engine);
+    unlink(gguf);
+}
+
 static bool no_controls(const char *text)
 {
     for (; *text; text++)
@@ -170,6 +198,7 @@ static void refused(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(made),
     cmocka_unit_test(run_as_models),
+    cmocka_unit_test(a_mixture_is_named_by_its_experts),
     cmocka_unit_test(a_strangers_names),
     cmocka_unit_test(refused),
 };

@@ -61,8 +61,7 @@ tern_status tern_model__check_encoding(tern_role role, const char *name, const t
 {
     const bool plain = e->id == TERN_ENC_F32 || e->id == TERN_ENC_F16 || e->id == TERN_ENC_BF16;
     const bool vector = tern_role_is_vector(role);
-    if (tern_role_is_linear(role) || tern_role__kind(role) == TERN_KIND_E || (vector ? plain : !e->ternary))
-        return TERN_OK;
+    if (tern_role_is_matrix(role) || (vector ? plain : !e->ternary)) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED, "%s: %s found, %s expected", name, e->name,
                      vector ? "f32, f16 or bf16" : "an encoding that is not ternary");
 }

@@ -88,14 +88,14 @@ static json_t *inference_json(const tern_model *model, const tern_gguf *gguf, ui
     return out;
 }
 
-/* The encoding of all linear layers, or "mixed". */
+/* The encoding of all matrices of layers, experts too, or "mixed". */
 static const char *layers_encoding(const tern_model *model)
 {
     const char *name = NULL;
     for (uint32_t layer = 0; layer < tern_model_config(model)->n_layers; layer++)
         for (int role = 0; role < TERN_ROLE_COUNT; role++) {
             const tern_weight *w = tern_model_weight(model, (tern_role)role, layer);
-            if (!tern_role_is_linear((tern_role)role) || !w->encoding) continue;
+            if (!tern_role_is_matrix((tern_role)role) || !w->encoding) continue;
             if (name && strcmp(name, w->encoding->name) != 0) return "mixed";
             name = w->encoding->name;
         }

@@ -89,7 +89,7 @@ static tern_status write_weight(const maker *m, tern_role role, uint32_t layer, 
 /* Layers of a ternary model hold codes in every encoding, those of others normal numbers. */
 static bool is_ternary(const maker *m, tern_role role)
 {
-    return m->ternary && (tern_role_is_linear(role) || tern_role__kind(role) == TERN_KIND_E);
+    return m->ternary && tern_role_is_matrix(role);
 }
 
 /* A scale that keeps the size of activations; as a trained one, it is none that an f16 holds exactly. */

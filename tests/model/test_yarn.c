@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "model/support.h"
+#include "support/micro_model.h"
 
 /* Python: base ** (-2 i / 64), kept or divided by 32 or between them as the paper's ramp says, of GPT-OSS's published
  * numbers (base 150000, factor 32, 4096 positions, 32 and 1 turns), the bounds of the ramp between pairs and whole. */
@@ -60,6 +61,33 @@ static void sizes(void **state)
     }
 }
 
-static const struct CMUnitTest tests[] = {cmocka_unit_test(frequencies), cmocka_unit_test(sizes)};
+/* Linear scaling under each key that llama.cpp reads, with and without a type (llama-model.cpp, load_hparams). */
+static void linear_keys(void **state)
+{
+    static const struct {
+        micro_change change;
+        tern_rope_scaling scaling;
+        float factor;
+    } cases[] = {{{.key = "rope.scale_linear", .f32 = 2}, TERN_ROPE_LINEAR, 2},
+                 {{.key = "rope.scaling.factor", .f32 = 4}, TERN_ROPE_LINEAR, 4},
+                 {{.key = "rope.scaling.factor", .f32 = 1}, TERN_ROPE_PLAIN, 0},
+                 {{.key = "rope.scaling.type", .string = "linear"}, TERN_ROPE_PLAIN, 0},
+                 {{.key = "rope.scaling.type", .string = "none"}, TERN_ROPE_PLAIN, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tern_error err = {0};
+        tern_model *model;
+        tern_buf bytes = micro_model(&cases[i].change);
+        assert_ok(tern_model_open_memory(&model, bytes.data, bytes.size, NULL, &err), err);
+        const tern_rope *rope = &tern_model_config(model)->rope[0];
+        assert_int_equal(rope->scaling, cases[i].scaling);
+        if (cases[i].factor > 0) assert_float_equal(rope->factor, cases[i].factor, 0);
+        tern_model_close(model);
+        tern_buf_deinit(&bytes);
+    }
+}
+
+static const struct CMUnitTest tests[] = {cmocka_unit_test(linear_keys), cmocka_unit_test(frequencies),
+                                          cmocka_unit_test(sizes)};
 
 TEST_GROUP(yarn, "", tests);

@@ -51,13 +51,12 @@ static void add_keys(tern_gguf_writer *w, const micro_change *c, uint32_t width)
         {"attention.head_count_kv", 0, 1}, {"attention.layer_norm_rms_epsilon", 1e-5f, 0},
         {"rope.freq_base", 10000.0f, 0},
     };
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+    bool named = false;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         add_key(w, c, architecture, keys[i].key, keys[i].f32, keys[i].value);
-    static const char *const optional[] = {"rope.scaling.type", "rope.dimension_count",     "attention.key_length",
-                                           "expert_count",      "attention.sliding_window", "attention.scale",
-                                           "pooling_type",      "final_logit_softcapping"};
-    for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
-        if (is(c->key, optional[i])) add_key(w, c, architecture, optional[i], 0, 0);
+        named |= is(c->key, keys[i].key);
+    }
+    if (c->key && !named) add_key(w, c, architecture, c->key, 0, 0);
 }
 
 typedef struct micro_tensor {

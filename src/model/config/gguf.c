@@ -187,6 +187,7 @@ tern_status tern_config__from_gguf(tern_config *config, const tern_gguf *g, tern
     TERN_TRY(tern_config__rope_from_gguf(&c, family, g, err));
     TERN_TRY(tern_config__scores_from_gguf(&c, family, g, err));
     TERN_TRY(read_factors(&c, g, family, err));
+    TERN_TRY(tern_config__refuse_from_gguf(&c, family, g, err));
     TERN_TRY(read_name(&c, g, err));
     TERN_TRY(tern_config__pooling_from_gguf(&c, g, err));
     c.tied_head = !tern_gguf_find_tensor(g, "output.weight");

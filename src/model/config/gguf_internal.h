@@ -26,6 +26,10 @@ tern_status tern_config__rope_from_gguf(tern_config *config, const tern_family *
  * MALFORMED, UNSUPPORTED (another pattern of layers). */
 tern_status tern_config__scores_from_gguf(tern_config *config, const tern_family *family, const tern_gguf *gguf,
                                           tern_error *err);
+/* Keys that change what llama.cpp computes and that no graph of Tern has. Errors: UNSUPPORTED (the key, the value found
+ * and the one that changes nothing). */
+tern_status tern_config__refuse_from_gguf(const tern_config *config, const tern_family *family, const tern_gguf *gguf,
+                                          tern_error *err);
 /* Experts: how many, how long, how they are chosen. Errors: NOT_FOUND, MALFORMED, UNSUPPORTED. */
 tern_status tern_config__experts_from_gguf(tern_config *config, const tern_family *family, const tern_gguf *gguf,
                                            tern_error *err);

@@ -55,23 +55,33 @@ static tern_status read_yarn(tern_config *config, const tern_family *family, con
     return tern_config__maybe_u32(config, g, "rope.scaling.original_context_length", &rope->original_ctx, err);
 }
 
-/* llama3 scaling comes as the tensor rope_freqs.weight. */
+/* The factor, by its key or by the one that files of 2023 have; without either, or with 0, positions are as they are.
+ */
+static tern_status read_linear(tern_config *config, const tern_gguf *g, tern_error *err)
+{
+    float factor = 0;
+    TERN_TRY(tern_config__maybe_f32(config, g, "rope.scale_linear", &factor, err));
+    TERN_TRY(tern_config__maybe_f32(config, g, "rope.scaling.factor", &factor, err));
+    if (factor == 0 || factor == 1.0f) return TERN_OK;
+    config->rope[0].scaling = TERN_ROPE_LINEAR;
+    config->rope[0].factor = factor;
+    return TERN_OK;
+}
+
+/* llama3 scaling comes as the tensor rope_freqs.weight. A file without a type has linear scaling (llama.cpp,
+ * llama-model.cpp, load_hparams). */
 tern_status tern_config__rope_from_gguf(tern_config *config, const tern_family *family, const tern_gguf *g,
                                         tern_error *err)
 {
     TERN_TRY(tern_config__maybe_f32(config, g, "rope.freq_base", &config->rope[0].base, err));
-    tern_span type = {(const uint8_t *)"none", 4};
+    tern_span type = {0};
     TERN_TRY_OPTIONAL(tern_gguf_get_string(g, tern_config__key(config, "rope.scaling.type").text, &type, err));
     const bool long_rope = tern_gguf_find_tensor(g, TERN_MODEL__LONG_FACTORS) != NULL;
-    if (long_rope && (tern_model__says(type, "none") || tern_model__says(type, "longrope")))
+    if (long_rope && (!type.data || tern_model__says(type, "none") || tern_model__says(type, "longrope")))
         return read_long_rope(config, g, err);
+    if (!type.data || tern_model__says(type, "linear")) return read_linear(config, g, err);
     if (tern_model__says(type, "none")) return TERN_OK;
     if (tern_model__says(type, "yarn")) return read_yarn(config, family, g, err);
-    if (!tern_model__says(type, "linear"))
-        return tern_fail(err, TERN_UNSUPPORTED, "rope.scaling.type: \"%s\" found, none, linear or yarn%s expected",
-                         tern_show(type).text,
-                         tern_model__says(type, "longrope") ? ", or " TERN_MODEL__LONG_FACTORS : "");
-    config->rope[0].scaling = TERN_ROPE_LINEAR;
-    config->rope[0].factor = 1.0f;
-    return tern_config__maybe_f32(config, g, "rope.scaling.factor", &config->rope[0].factor, err);
+    return tern_fail(err, TERN_UNSUPPORTED, "rope.scaling.type: \"%s\" found, none, linear or yarn%s expected",
+                     tern_show(type).text, tern_model__says(type, "longrope") ? ", or " TERN_MODEL__LONG_FACTORS : "");
 }

@@ -27,17 +27,3 @@ bool tern_program_path(char *out, size_t n)
     else memcpy(out, name, strlen(name) + 1);
     return true;
 }
-
-bool tern_program_module(const char *file, char *out, size_t n)
-{
-    static const char *const places[] = {"", "../lib/tern/"};
-    char program[4096];
-    if (!tern_program_path(program, sizeof program)) return false;
-    const char *slash = strrchr(program, '/');
-    if (!slash) return false;
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        const int length = snprintf(out, n, "%.*s/%s%s", (int)(slash - program), program, places[i], file);
-        if (length > 0 && (size_t)length < n && access(out, F_OK) == 0) return true;
-    }
-    return false;
-}

@@ -6,7 +6,7 @@ static const tern_module module = {
     .file = "tern-mpi.so",
     .function = TERN_RANKS_MODULE_OPEN,
     .use = "several processes",
-    .build = "MPI (Debian: libopenmpi-dev, or the package tern-mpi)",
+    .get = "a build with MPI (Debian: libopenmpi-dev) and the package tern-mpi have it",
     .library = "need OpenMPI (Debian: openmpi-bin)",
     .global = true,
 };

@@ -11,8 +11,11 @@ typedef int (*open_fn)(void);
 
 static tern_status open_module(const char *file, const char *function, open_fn *open, tern_error *err)
 {
-    const tern_module module = {
-        .file = file, .function = function, .use = "tests", .build = "modules of tests", .library = "need no library"};
+    const tern_module module = {.file = file,
+                                .function = function,
+                                .use = "tests",
+                                .get = "the tests' build has it",
+                                .library = "need no library"};
     *open = NULL;
     return tern_module_open(&module, open, err);
 }
@@ -41,7 +44,8 @@ static void refuses_one_of_another_build(void **state)
     (void)state;
     assert_refused("test-module-other.so", "test_module_open",
                    (const char *const[]){"/test-module-other.so belongs to another build of Tern",
-                                         "0.0.9-0123456789ab found", tern_module_mark, "../lib/tern", NULL});
+                                         "0.0.9-0123456789ab found", tern_module_mark,
+                                         "the test-module-other.so that was built with this program", NULL});
     assert_refused("test-module-long.so", "test_module_open", (const char *const[]){"another build", "...", NULL});
     assert_refused("test-module-unmarked.so", "test_module_open",
                    (const char *const[]){"another build", "no mark found", tern_module_mark, NULL});
@@ -52,7 +56,8 @@ static void refuses_what_is_no_module(void **state)
     (void)state;
     assert_refused("test-module-same.so", "test_module_other", (const char *const[]){"test_module_other", NULL});
     assert_refused("test-module-none.so", "test_module_open",
-                   (const char *const[]){"no test-module-none.so", "modules of tests", NULL});
+                   (const char *const[]){"no test-module-none.so in /", ", or in lib/tern beside it",
+                                         "the tests' build has it", NULL});
     assert_refused("build.ninja", "test_module_open", (const char *const[]){"build.ninja", "need no library", NULL});
 }
 

@@ -6,7 +6,7 @@ static const tern_module module = {
     .file = "tern-torrent.so",
     .function = TERN_TORRENT_MODULE_OPEN,
     .use = "torrents",
-    .build = "libtorrent (Debian: libtorrent-rasterbar-dev, or the package tern-torrent)",
+    .get = "a build with libtorrent (Debian: libtorrent-rasterbar-dev) and the package tern-torrent have it",
     .library = "need libtorrent-rasterbar (Debian: libtorrent-rasterbar2.0)",
 };
 

@@ -12,10 +12,11 @@ endif()
 
 file(GLOB_RECURSE TERN_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
 list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/(apps|hub|serve|web)/")
-list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/ranks/mpi[_a-z]*\\.c$")
+list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/(ranks/mpi[_a-z]*\\.c$|backend/cuda/)") # those of modules
 if(EMSCRIPTEN)
   list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/(ranks/|base/module\\.c$)")
 else()
+  list(APPEND TERN_SOURCES ${PROJECT_SOURCE_DIR}/src/backend/cuda/open.c)
   list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/backend/webgpu/")
 endif()
 
@@ -84,8 +85,6 @@ else()
   list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/backend/(vulkan/|gpu/spirv\\.c)")
 endif()
 
-include(cmake/cuda.cmake)
-
 # The mark of this build, of kernels and flags.
 file(GLOB_RECURSE TERN_MARKED CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cpu/* ${PROJECT_SOURCE_DIR}/src/quant/* ${PROJECT_SOURCE_DIR}/src/base/p*.[ch])
 string(TOUPPER "${CMAKE_BUILD_TYPE}" TERN_BUILD_TYPE)
@@ -97,6 +96,7 @@ add_custom_command(OUTPUT build_mark.c
 
 # The mark of the headers that modules and the program share; both are compiled with it.
 file(GLOB_RECURSE TERN_BORDER CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ranks/*.h ${PROJECT_SOURCE_DIR}/src/hub/torrent/*.h
+  ${PROJECT_SOURCE_DIR}/src/backend/*.h ${PROJECT_SOURCE_DIR}/src/ops/*.h ${PROJECT_SOURCE_DIR}/src/quant/*.h
   ${PROJECT_SOURCE_DIR}/src/base/*.h ${PROJECT_SOURCE_DIR}/include/*.h)
 add_custom_command(OUTPUT module_mark.c
   COMMAND ${CMAKE_COMMAND} -DROOT=${PROJECT_SOURCE_DIR} -DOUT=${PROJECT_BINARY_DIR}/module_mark.c
@@ -111,12 +111,9 @@ endfunction()
 
 add_library(tern_objects OBJECT ${TERN_SOURCES} ${PROJECT_BINARY_DIR}/build_mark.c ${PROJECT_BINARY_DIR}/module_mark.c)
 add_dependencies(tern_objects module_mark)
-if(TERN_CUDA_OBJECTS)
-  target_link_libraries(tern_objects PUBLIC tern_cuda_runtime)
-endif()
 target_link_libraries(tern_objects PUBLIC tern_flags PkgConfig::PCRE2 PkgConfig::JANSSON $<TARGET_NAME_IF_EXISTS:PkgConfig::LIBMD> Threads::Threads m ${CMAKE_DL_LIBS})
-target_compile_definitions(tern_objects PUBLIC TERN_VULKAN=$<BOOL:${TERN_VULKAN}> TERN_WEBGPU=$<BOOL:${EMSCRIPTEN}> TERN_CUDA=$<BOOL:${TERN_CUDA_OBJECTS}>)
-add_library(tern_static STATIC $<TARGET_OBJECTS:tern_objects> ${TERN_CUDA_OBJECTS})
+target_compile_definitions(tern_objects PUBLIC TERN_VULKAN=$<BOOL:${TERN_VULKAN}> TERN_WEBGPU=$<BOOL:${EMSCRIPTEN}> TERN_CUDA=$<NOT:$<BOOL:${EMSCRIPTEN}>>)
+add_library(tern_static STATIC $<TARGET_OBJECTS:tern_objects>)
 target_link_libraries(tern_static PUBLIC tern_objects)
 set_target_properties(tern_static PROPERTIES OUTPUT_NAME tern)
 if(EMSCRIPTEN) # functions that JavaScript gives to C
@@ -126,7 +123,7 @@ if(EMSCRIPTEN) # functions that JavaScript gives to C
   endforeach()
   return()
 endif()
-add_library(tern_shared SHARED $<TARGET_OBJECTS:tern_objects> ${TERN_CUDA_OBJECTS})
+add_library(tern_shared SHARED $<TARGET_OBJECTS:tern_objects>)
 target_link_libraries(tern_shared PRIVATE tern_objects)
 target_include_directories(tern_shared INTERFACE ${PROJECT_SOURCE_DIR}/include)
 target_link_options(tern_shared PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/tern.map)

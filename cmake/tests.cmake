@@ -232,6 +232,9 @@ endif()
 if(NOT TARGET tern_commands)
   list(FILTER folders EXCLUDE REGEX "/apps$")
 endif()
+if(NOT TERN_CUDA_FOUND) # their program has the kernels
+  list(FILTER folders EXCLUDE REGEX "/backend/cuda$")
+endif()
 if(NOT TARGET tern_serve)
   list(FILTER folders EXCLUDE REGEX "/serve$")
 endif()
@@ -241,6 +244,10 @@ endif()
 foreach(folder ${folders})
   tern_test_program(${folder})
 endforeach()
+if(TARGET test_cuda)
+  target_link_libraries(test_cuda PRIVATE tern_cuda_parts)
+  add_dependencies(test_cuda tern_cuda_kernels)
+endif()
 
 if(TARGET test_base AND NOT EMSCRIPTEN) # what base.module opens
   string(REPEAT "0" 300 long)
@@ -295,6 +302,13 @@ if(TERN_PYTHON AND TERN_TORRENT_FOUND AND NOT TERN_SANITIZE)
     ${PROJECT_SOURCE_DIR}/models/stories.gguf)
   set_tests_properties(hub_torrent PROPERTIES TIMEOUT 600 LABELS checks ENVIRONMENT "${TERN_TEST_ENVIRONMENT};PYTHONDONTWRITEBYTECODE=1")
   add_dependencies(tests tern_torrent)
+endif()
+
+# The module for NVIDIA GPUs, or what is in its place, in trees of the test's own.
+if(TERN_PYTHON AND TARGET tern AND NOT CMAKE_CROSSCOMPILING AND NOT TERN_SANITIZE)
+  add_test(NAME cuda_module COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/backend/cuda/test_module.py $<TARGET_FILE:tern>
+    $<TARGET_FILE:tern_shared> ${PROJECT_SOURCE_DIR}/models/stories.gguf ${PROJECT_BINARY_DIR})
+  set_tests_properties(cuda_module PROPERTIES TIMEOUT 600 LABELS checks ENVIRONMENT "${TERN_TEST_ENVIRONMENT};PYTHONDONTWRITEBYTECODE=1")
 endif()
 
 # One model in several processes; mpirun of another place than the module's library would not start them.

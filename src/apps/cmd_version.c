@@ -3,8 +3,10 @@
 
 #include "apps/app.h"
 #include "backend/cpu/kernels.h"
+#include "backend/cuda/cuda.h"
 #include "backend/open.h"
 #include "base/build.h"
+#include "base/module.h"
 
 static const tern_flag flags[] = {
     {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
@@ -34,20 +36,27 @@ static int kernels_of(const char *symbol)
 /* What other builds have; of GPUs those whose drivers cannot be loaded too. */
 static const struct {
     bool lacks;
-    const char *what;
+    const char *what, *module; /* of what is in a module: its file */
 } parts[] = {
     {!TERN_VULKAN || TERN_STATIC, "vulkan"},
-    {!TERN_CUDA || TERN_STATIC, "cuda"},
+    {TERN_STATIC, "cuda", TERN_CUDA_MODULE_FILE},
     {!TERN_PULL, "pull"},
     {!TERN_SERVE, "serve"},
     {TERN_SERVE && TERN_STATIC, "serve --tls-cert"},
 };
 
+/* A module is looked for, and not opened. */
+static bool is_lacking(size_t part)
+{
+    char path[TERN_MODULE_PATH_BYTES];
+    return parts[part].lacks || (parts[part].module && !tern_module_find(parts[part].module, path));
+}
+
 /* Whether the backend can be there on some machine. */
 static bool can_run(const char *backend)
 {
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (parts[i].lacks && strcmp(parts[i].what, backend) == 0) return false;
+        if (is_lacking(i) && strcmp(parts[i].what, backend) == 0) return false;
     return true;
 }
 
@@ -55,7 +64,7 @@ static void print_lacks(void)
 {
     const char *before = "\nwithout:";
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        if (!parts[i].lacks) continue;
+        if (!is_lacking(i)) continue;
         printf("%s %s", before, parts[i].what);
         before = ",";
     }
@@ -71,7 +80,7 @@ static json_t *describe(void)
     for (const char *const *name = tern_backend_names; *name; name++)
         if (can_run(*name)) json_array_append_new(backends, json_string(*name));
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (parts[i].lacks) json_array_append_new(without, json_string(parts[i].what));
+        if (is_lacking(i)) json_array_append_new(without, json_string(parts[i].what));
     return json_pack("{s:s, s:s, s:o, s:o, s:o, s:b}", "version", TERN_VERSION, "compiler", tern_build_compiler,
                      "backends", backends, "kernels", kernels, "without", without, "static", TERN_STATIC);
 }

@@ -52,6 +52,14 @@ static int report(const tern_command *command, tern_status status, const tern_er
     return status == TERN_INVALID_ARGUMENT ? EXIT_USAGE : EXIT_FAILED;
 }
 
+static void choose_backend(tern_options *o)
+{
+    tern_error why = {0};
+    if (!o->backend || strcmp(o->backend, "auto") != 0) return;
+    o->backend = tern_backend_auto();
+    if (tern_backend_auto_misses(&why)) fprintf(stderr, "note: --backend auto takes %s: %s\n", o->backend, why.message);
+}
+
 static int run_command(const tern_command *command, int n, char **words)
 {
     tern_options options = {0};
@@ -65,7 +73,7 @@ static int run_command(const tern_command *command, int n, char **words)
         tern_args_help(command, options.help_all, stdout);
         code = report(command, tern_app_flush(&err), &err);
     } else {
-        if (options.backend && strcmp(options.backend, "auto") == 0) options.backend = tern_backend_auto();
+        choose_backend(&options);
         tern_status status = tern_app_start(command, &options, n, words, &err);
         if (status == TERN_OK) status = tern_app_join(command, &err);
         if (status == TERN_OK) status = tern_app_run_ranked(command, &options, &err);

@@ -1,17 +1,16 @@
 /* Opening a backend by its name: the one place that knows which devices this build has. */
 #include "backend/open.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cuda/cuda.h"
 #include "backend/gpu/choices.h"
 #include "backend/peers.h"
 #include "backend/split/split.h"
 #include "ranks/ranks.h"
-#if TERN_CUDA
-#include "backend/cuda/cuda.h"
-#endif
 #if TERN_VULKAN
 #include "backend/vulkan/vulkan.h"
 #endif
@@ -35,16 +34,39 @@ const char *const tern_backend_names[] = {
 
 enum { MOST_DEVICES = 16 };
 
-static bool has_cuda(void)
+/* NULL: there is none. */
+static const tern_cuda_module *find_cuda(void)
 {
+    const tern_cuda_module *cuda = NULL;
 #if TERN_CUDA
-    tern_cuda_device devices[MOST_DEVICES];
+    tern_error ignored = {0};
+    (void)tern_cuda_load(&cuda, &ignored);
+#endif
+    return cuda;
+}
+
+/* That of a backend, or of a start, which it has opened. */
+static const tern_cuda_module *opened_cuda(void)
+{
+    const tern_cuda_module *cuda = find_cuda();
+    assert(cuda);
+    return cuda;
+}
+
+/* At most MOST_DEVICES; 0 where they cannot be asked. */
+static size_t list_cuda(tern_cuda_device *devices)
+{
+    const tern_cuda_module *cuda = find_cuda();
     tern_error ignored = {0};
     size_t n = 0;
-    return tern_cuda_devices(devices, MOST_DEVICES, &n, &ignored) == TERN_OK && n > 0 && !*devices[0].lacks;
-#else
-    return false;
-#endif
+    if (!cuda || cuda->devices(devices, MOST_DEVICES, &n, &ignored) != TERN_OK) return 0;
+    return n < MOST_DEVICES ? n : MOST_DEVICES;
+}
+
+static bool has_cuda(void)
+{
+    tern_cuda_device devices[MOST_DEVICES];
+    return list_cuda(devices) > 0 && !*devices[0].lacks;
 }
 
 /* A GPU with memory of its own: one that shares the host's is not always faster than the CPU, an emulated one never. */
@@ -65,6 +87,17 @@ const char *tern_backend_auto(void)
 {
     if (has_cuda()) return "cuda";
     return has_vulkan() ? "vulkan" : "cpu";
+}
+
+bool tern_backend_auto_misses(tern_error *why)
+{
+#if TERN_CUDA
+    const tern_cuda_module *cuda;
+    return tern_cuda_load(&cuda, why) != TERN_OK && tern_cuda_has_driver();
+#else
+    (void)why;
+    return false;
+#endif
 }
 
 /* `before`, and what there is. */
@@ -122,20 +155,21 @@ static tern_status open_cuda(tern_backend **backend, const tern_backend_options 
     if (options->validation)
         return tern_fail(err, TERN_UNSUPPORTED,
                          "option validation: it goes with Vulkan; for CUDA run under compute-sanitizer");
-    const tern_cuda_options cuda = {.device = options->device,
-                                    .n_threads = options->n_threads,
-                                    .profile = options->profile,
-                                    .choices = options->choices,
-                                    .n_choices = options->n_choices};
-    return tern_cuda_open(backend, &cuda, err);
+    const tern_cuda_options how = {.device = options->device,
+                                   .n_threads = options->n_threads,
+                                   .profile = options->profile,
+                                   .choices = options->choices,
+                                   .n_choices = options->n_choices};
+    const tern_cuda_module *cuda;
+    TERN_TRY(tern_cuda_load(&cuda, err));
+    return cuda->open(backend, &how, err);
 }
 #else
 static tern_status open_cuda(tern_backend **backend, const tern_backend_options *options, tern_error *err)
 {
     (void)backend;
     (void)options;
-    return tern_fail(err, TERN_UNSUPPORTED,
-                     "backend \"cuda\": this build has none (TERN_CUDA is off, or there was no nvcc)");
+    return fail_name("cuda", "WebAssembly loads no modules; ", err);
 }
 #endif
 
@@ -177,39 +211,30 @@ static tern_status open_named(tern_backend **backend, const char *name, const te
 
 tern_backend_start *tern_backend_start_begin(const tern_backend_options *options)
 {
-#if TERN_CUDA
-    if (options->name && strcmp(options->name, "cuda") == 0) return tern_cuda_start_begin(options->device);
-#endif
-    (void)options;
-    return NULL;
+    const bool wanted = options->name && strcmp(options->name, "cuda") == 0;
+    const tern_cuda_module *cuda = wanted ? find_cuda() : NULL;
+    return cuda ? cuda->start_begin(options->device) : NULL;
 }
 
 void tern_backend_start_end(tern_backend_start *start)
 {
-#if TERN_CUDA
-    tern_cuda_start_end(start);
-#endif
-    (void)start;
+    if (start) opened_cuda()->start_end(start);
 }
 
 /* The devices that processes of one machine share out: all that CUDA can use, Vulkan's discrete ones. */
 static size_t list_devices(const char *name, size_t *ids)
 {
-    tern_error ignored = {0};
-    size_t found = 0, n = 0;
-#if TERN_CUDA
     tern_cuda_device cuda[MOST_DEVICES];
-    if (strcmp(name, "cuda") == 0 && tern_cuda_devices(cuda, MOST_DEVICES, &found, &ignored) == TERN_OK)
-        for (size_t i = 0; i < found && i < MOST_DEVICES; i++)
-            if (!*cuda[i].lacks) ids[n++] = i;
-#endif
+    size_t found = strcmp(name, "cuda") == 0 ? list_cuda(cuda) : 0, n = 0;
+    for (size_t i = 0; i < found; i++)
+        if (!*cuda[i].lacks) ids[n++] = i;
 #if TERN_VULKAN
+    tern_error ignored = {0};
     tern_vulkan_device vulkan[MOST_DEVICES];
     if (strcmp(name, "vulkan") == 0 && tern_vulkan_devices(vulkan, MOST_DEVICES, &found, &ignored) == TERN_OK)
         for (size_t i = 0; i < found && i < MOST_DEVICES; i++)
             if (strcmp(vulkan[i].type, "discrete") == 0 && !*vulkan[i].lacks) ids[n++] = i;
 #endif
-    (void)name, (void)ids, (void)ignored, (void)found;
     return n;
 }
 
@@ -290,9 +315,7 @@ bool tern_backend_key(const tern_backend *backend, char out[static TERN_KERNEL_D
 #if TERN_VULKAN
     if (is_named(backend, "vulkan")) tern_vulkan_key(backend, out);
 #endif
-#if TERN_CUDA
-    if (is_named(backend, "cuda")) tern_cuda_key(backend, out);
-#endif
+    if (is_named(backend, "cuda")) opened_cuda()->key(backend, out);
     return is_named(backend, "vulkan") || is_named(backend, "cuda");
 }
 
@@ -301,10 +324,7 @@ tern_status tern_backend_choose(tern_backend *backend, const tern_kernel_choice 
 #if TERN_VULKAN
     if (is_named(backend, "vulkan")) return tern_vulkan_choose(backend, choices, n, err);
 #endif
-#if TERN_CUDA
-    if (is_named(backend, "cuda")) return tern_cuda_choose(backend, choices, n, err);
-#endif
-    (void)choices, (void)n;
+    if (is_named(backend, "cuda")) return opened_cuda()->choose(backend, choices, n, err);
     return tern_fail(err, TERN_UNSUPPORTED, "backend \"%s\": it has no choice once it is open", backend->info.name);
 }
 
@@ -314,10 +334,7 @@ bool tern_backend_alternative(const tern_backend *backend, const char *kernel, s
 #if TERN_VULKAN
     if (is_named(backend, "vulkan")) return tern_vulkan_alternative(backend, kernel, i, out);
 #endif
-#if TERN_CUDA
-    if (is_named(backend, "cuda")) return tern_cuda_alternative(backend, kernel, i, out);
-#endif
-    (void)backend, (void)kernel, (void)i;
+    if (is_named(backend, "cuda")) return opened_cuda()->alternative(backend, kernel, i, out);
     out[0] = 0;
     return false;
 }

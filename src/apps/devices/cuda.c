@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#if TERN_CUDA
 #include "backend/cuda/cuda.h"
 #include "backend/open.h"
 
@@ -36,29 +35,29 @@ static json_t *device_json(const tern_cuda_device *d, size_t index, bool measure
     return out;
 }
 
-json_t *tern_app_cuda_json(bool measured)
+static json_t *module_json(const tern_cuda_module *cuda, bool measured)
 {
     tern_cuda_device devices[MOST_DEVICES];
     tern_error err;
     size_t n = 0;
     json_t *list = json_array();
-    const tern_status status = tern_cuda_devices(devices, MOST_DEVICES, &n, &err);
+    const tern_status status = cuda->devices(devices, MOST_DEVICES, &n, &err);
     for (size_t i = 0; i < n && i < MOST_DEVICES && status == TERN_OK; i++)
         json_array_append_new(list, device_json(&devices[i], i, measured));
-    const char *why = NULL, *exchange = tern_cuda_exchange(&why);
+    const char *why = NULL, *exchange = cuda->exchange(&why);
     json_t *out = json_pack("{s:o, s:s?, s:s?}", "devices", list, "exchange", exchange, "exchange_problem", why);
     if (status != TERN_OK) json_object_set_new(out, "problem", json_string(err.message));
     else if (n == 0) json_object_set_new(out, "problem", json_string("cuda: the driver knows no device"));
     return out;
 }
-#else
+
 json_t *tern_app_cuda_json(bool measured)
 {
-    (void)measured;
-    return json_pack("{s:[], s:s}", "devices", "problem",
-                     "cuda: this build has none (TERN_CUDA is off, or there was no nvcc)");
+    const tern_cuda_module *cuda;
+    tern_error err;
+    if (tern_cuda_load(&cuda, &err) == TERN_OK) return module_json(cuda, measured);
+    return json_pack("{s:[], s:s}", "devices", "problem", err.message);
 }
-#endif
 
 static const char *text_of(const json_t *d, const char *key)
 {

@@ -1,6 +1,4 @@
 /* The CUDA backend's table of functions: each takes the lock, so that sessions on several threads take turns. */
-#include "backend/cuda/cuda.h"
-
 #include "backend/cuda/cuda_internal.h"
 #include "backend/range.h"
 #include "base/alloc.h"

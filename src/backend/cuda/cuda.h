@@ -1,5 +1,5 @@
-/* The CUDA backend: NVIDIA GPUs through the CUDA runtime, which is linked statically and looks for the driver itself,
- * so that a program with this backend starts on machines without one. docs/internals/cuda.md. */
+/* The CUDA backend: NVIDIA GPUs, through a module that has its kernels and CUDA's runtime (tern-cuda.so,
+ * docs/decisions/0066-cuda-module.md). docs/internals/cuda.md. */
 #ifndef TERN_BACKEND_CUDA_CUDA_H
 #define TERN_BACKEND_CUDA_CUDA_H
 
@@ -15,29 +15,6 @@ typedef struct tern_cuda_options {
     size_t n_choices;
 } tern_cuda_options;
 
-/* Errors: NOT_FOUND (no driver, no device, none of that name), INVALID_ARGUMENT (a name that fits several devices),
- * UNSUPPORTED (a device older than sm_80). */
-tern_status tern_cuda_open(tern_backend **backend, const tern_cuda_options *options, tern_error *err);
-
-/* For measuring kernels (backend/open.h): the device and its driver; other choices, from the next prepared graph on;
- * the i-th kernel in the place of one. */
-void tern_cuda_key(const tern_backend *backend, char out[static TERN_KERNEL_DEVICE_BYTES]);
-tern_status tern_cuda_choose(tern_backend *backend, const tern_kernel_choice *choices, size_t n, tern_error *err);
-bool tern_cuda_is_kernel(const char *name);
-bool tern_cuda_alternative(const tern_backend *backend, const char *kernel, size_t i,
-                           char out[static TERN_KERNEL_NAME_BYTES]);
-
-/* Starting a device takes some 0.2 s, most of it the driver's: begin does that on a thread of its own, end waits for
- * it. NULL: it could not begin. Whatever fails is met again by tern_cuda_open. `device` as in tern_cuda_options,
- * copied. */
-typedef struct tern_cuda_start tern_cuda_start;
-tern_cuda_start *tern_cuda_start_begin(const char *device);
-void tern_cuda_start_end(tern_cuda_start *start);
-
-/* What the GPUs of several processes exchange by: "NCCL 2.28.9"; NULL: through memory of the host, since *why (static
- * storage). */
-const char *tern_cuda_exchange(const char **why);
-
 /* What `tern devices` shows. */
 typedef struct tern_cuda_device {
     char name[256], driver[64]; /* "NVIDIA H200", "13.0" (of the driver's CUDA) */
@@ -45,10 +22,53 @@ typedef struct tern_cuda_device {
     uint32_t processors;        /* streaming multiprocessors */
     uint64_t memory;            /* bytes */
     bool unified;               /* of the host's */
-    char lacks[64];             /* what this backend needs and the device has not; empty: it can be used */
+    char lacks[160];            /* what this backend needs and the device has not; empty: it can be used */
 } tern_cuda_device;
 
-/* Fills devices[cap]; *n is how many there are. Errors: NOT_FOUND (no driver); no device at all is none. */
-tern_status tern_cuda_devices(tern_cuda_device *devices, size_t cap, size_t *n, tern_error *err);
+typedef struct tern_cuda_start tern_cuda_start;
+
+/* What the module gives to the program. */
+typedef struct tern_cuda_module {
+    /* Errors: NOT_FOUND (no driver, no device, none of that name), INVALID_ARGUMENT (a name that fits several devices),
+     * UNSUPPORTED (a device older than sm_80, or one for which the module has no code). */
+    tern_status (*open)(tern_backend **backend, const tern_cuda_options *options, tern_error *err);
+
+    /* For measuring kernels (backend/open.h): the device and its driver; other choices, from the next prepared graph
+     * on; the i-th kernel in the place of one. */
+    void (*key)(const tern_backend *backend, char out[static TERN_KERNEL_DEVICE_BYTES]);
+    tern_status (*choose)(tern_backend *backend, const tern_kernel_choice *choices, size_t n, tern_error *err);
+    bool (*alternative)(const tern_backend *backend, const char *kernel, size_t i,
+                        char out[static TERN_KERNEL_NAME_BYTES]);
+
+    /* Starting a device takes some 0.2 s, most of it the driver's: begin does that on a thread of its own, end waits
+     * for it. NULL: it could not begin. Whatever fails is met again by `open`. `device` as in tern_cuda_options,
+     * copied. */
+    tern_cuda_start *(*start_begin)(const char *device);
+    void (*start_end)(tern_cuda_start *start);
+
+    /* What the GPUs of several processes exchange by: "NCCL 2.28.9"; NULL: through memory of the host, since *why
+     * (static storage). */
+    const char *(*exchange)(const char **why);
+
+    /* Fills devices[cap]; *n is how many there are. Errors: NOT_FOUND (no driver); no device at all is none. */
+    tern_status (*devices)(tern_cuda_device *devices, size_t cap, size_t *n, tern_error *err);
+} tern_cuda_module;
+
+#define TERN_CUDA_MODULE_FILE "tern-cuda.so"
+
+/* The module, which is opened once, for ever. Errors: those of tern_module_open. */
+tern_status tern_cuda_load(const tern_cuda_module **module, tern_error *err);
+
+/* Whether this machine has NVIDIA's driver, with the module or without. */
+bool tern_cuda_has_driver(void);
+
+/* The kernels of products by name, which files of choices have: known without the module. */
+#define TERN_CUDA_PRODUCT_LIST(X)                                                                                      \
+    X(TERNARY_VEC, "ternary_vec")                                                                                      \
+    X(TERNARY_MMA, "ternary_mma")                                                                                      \
+    X(TERNARY_WGMMA, "ternary_wgmma")                                                                                  \
+    X(DENSE_VEC, "dense_vec")                                                                                          \
+    X(DENSE_MMA, "dense_mma")
+bool tern_cuda_is_kernel(const char *name);
 
 #endif

@@ -144,7 +144,19 @@ extern const tern_cuda_op_row tern_cuda__ops[TERN_OP_COUNT];
 /* OUT_OF_MEMORY, or INTERNAL with CUDA's words; OK for success. */
 tern_status tern_cuda__status(cudaError_t e, const char *what, tern_error *err);
 
+/* ---- what the module gives: tern_cuda_module of cuda.h */
+tern_status tern_cuda_open(tern_backend **backend, const tern_cuda_options *options, tern_error *err);
+void tern_cuda_key(const tern_backend *backend, char out[static TERN_KERNEL_DEVICE_BYTES]);
+tern_status tern_cuda_choose(tern_backend *backend, const tern_kernel_choice *choices, size_t n, tern_error *err);
+bool tern_cuda_alternative(const tern_backend *backend, const char *kernel, size_t i,
+                           char out[static TERN_KERNEL_NAME_BYTES]);
+tern_cuda_start *tern_cuda_start_begin(const char *device);
+void tern_cuda_start_end(tern_cuda_start *start);
+tern_status tern_cuda_devices(tern_cuda_device *devices, size_t cap, size_t *n, tern_error *err);
+
 /* ---- device.c */
+/* Whether kernels that were compiled for these capabilities ("80 90a", the last one as PTX too) run on a device. */
+bool tern_cuda__has_code(const char *capabilities, uint32_t major, uint32_t minor);
 tern_status tern_cuda__pick(const char *wanted, int *index, tern_cuda_device *device, tern_error *err);
 
 /* ---- buffer.c; the caller holds the lock */

@@ -1,4 +1,4 @@
-/* The devices of this machine, and the one that a person means. */
+/* The devices of this machine, and the one that a person means. TERN_CUDA_ARCHS: what the kernels were compiled for. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +8,39 @@
 #include "base/alloc.h"
 
 enum { LEAST_MAJOR = 8, MOST_DEVICES = 64 };
+
+/* Code for a capability, "80", runs on devices of its major number from that minor one on; with a letter, "90a", on
+ * that device alone. PTX is compiled for any later device when it is loaded. */
+static bool serves(uint32_t capability, bool letter, bool ptx, uint32_t device)
+{
+    if (capability == device) return true;
+    if (letter || capability > device) return false;
+    return ptx || capability / 10 == device / 10;
+}
+
+bool tern_cuda__has_code(const char *capabilities, uint32_t major, uint32_t minor)
+{
+    bool found = false;
+    for (const char *p = capabilities; *p && !found;) {
+        char *end;
+        const uint32_t capability = (uint32_t)strtoul(p, &end, 10);
+        const size_t letters = strcspn(end, " ");
+        end += letters;
+        found = serves(capability, letters > 0, !*end, major * 10 + minor);
+        p = end + (*end == ' ');
+    }
+    return found;
+}
+
+static void find_lacks(tern_cuda_device *d)
+{
+    if (d->major < LEAST_MAJOR)
+        snprintf(d->lacks, sizeof d->lacks, "compute capability 8.0 (it has %u.%u)", d->major, d->minor);
+    else if (!tern_cuda__has_code(TERN_CUDA_ARCHS, d->major, d->minor))
+        snprintf(d->lacks, sizeof d->lacks,
+                 "code for compute capability %u.%u in %s, which has it for %s (TERN_CUDA_ARCHS of `make cuda`)",
+                 d->major, d->minor, TERN_CUDA_MODULE_FILE, TERN_CUDA_ARCHS);
+}
 
 static tern_status describe(int index, tern_cuda_device *out, tern_error *err)
 {
@@ -22,8 +55,7 @@ static tern_status describe(int index, tern_cuda_device *out, tern_error *err)
                               .unified = p.integrated != 0};
     snprintf(out->name, sizeof out->name, "%s", p.name);
     snprintf(out->driver, sizeof out->driver, "CUDA %d.%d", driver / 1000, driver % 1000 / 10);
-    if (p.major < LEAST_MAJOR)
-        snprintf(out->lacks, sizeof out->lacks, "compute capability 8.0 (it has %d.%d)", p.major, p.minor);
+    find_lacks(out);
     return TERN_OK;
 }
 

@@ -2,7 +2,6 @@
 #include "support/op_case.h"
 #include "support/test.h"
 
-#if TERN_CUDA
 #include "backend/cuda/cuda_internal.h"
 
 enum { HEAD_DIM = 128, PAGES = 64, VOCAB = 5000 };
@@ -98,14 +97,5 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(who_has_a_row),
     cmocka_unit_test(a_token_of_each_row),
 };
-#else
-static void without(void **state)
-{
-    (void)state;
-    skip(); /* a build without CUDA */
-}
-
-static const struct CMUnitTest tests[] = {cmocka_unit_test(without)};
-#endif
 
 TEST_GROUP(cuda_batch, "", tests);

@@ -5,7 +5,6 @@
 #include "support/op_case.h"
 #include "support/test.h"
 
-#if TERN_CUDA
 #include "backend/cuda/cuda_internal.h"
 #include "backend/open.h"
 
@@ -188,14 +187,5 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(measured_kernels),
     cmocka_unit_test(kernels_in_each_others_place),
 };
-#else
-static void without(void **state)
-{
-    (void)state;
-    skip(); /* a build without CUDA */
-}
-
-static const struct CMUnitTest tests[] = {cmocka_unit_test(without)};
-#endif
 
 TEST_GROUP(cuda_lowering, "", tests);

@@ -3,7 +3,6 @@
 #include "support/test.h"
 #include "support/training_case.h"
 
-#if TERN_CUDA
 #include "backend/cuda/cuda_internal.h"
 
 enum { TOKENS = 64, COLS = 128 };
@@ -209,14 +208,5 @@ static const struct CMUnitTest tests[] = {cmocka_unit_test(rows),
                                           cmocka_unit_test(scratch_of_products),
                                           cmocka_unit_test(refused),
                                           cmocka_unit_test(experts)};
-#else
-static void without(void **state)
-{
-    (void)state;
-    skip(); /* a build without CUDA */
-}
-
-static const struct CMUnitTest tests[] = {cmocka_unit_test(without)};
-#endif
 
 TEST_GROUP(cuda_training, "", tests);

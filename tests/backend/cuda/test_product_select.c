@@ -1,7 +1,6 @@
 /* Which kernel a product gets, and how wgmma cuts it, on a made-up device. No device is asked. */
 #include "support/test.h"
 
-#if TERN_CUDA
 #include "backend/cuda/linear/product.h"
 
 /* The clusters of an H100 (cudaOccupancyMaxActiveClusters). */
@@ -129,14 +128,5 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(few_dense_blocks_share_columns),
     cmocka_unit_test(no_more_splits_than_groups),
 };
-#else
-static void without(void **state)
-{
-    (void)state;
-    skip(); /* a build without CUDA */
-}
-
-static const struct CMUnitTest tests[] = {cmocka_unit_test(without)};
-#endif
 
 TEST_GROUP(product_select, "", tests);

@@ -2,7 +2,6 @@
 #include "support/op_case.h"
 #include "support/test.h"
 
-#if TERN_CUDA
 #include "backend/cuda/cuda_internal.h"
 
 enum { BLOCKS = 132, STEPS = 16, HIDDEN = 512 };
@@ -182,14 +181,5 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(ternary),
     cmocka_unit_test(refused),
 };
-#else
-static void without(void **state)
-{
-    (void)state;
-    skip(); /* a build without CUDA */
-}
-
-static const struct CMUnitTest tests[] = {cmocka_unit_test(without)};
-#endif
 
 TEST_GROUP(walk, "", tests);

@@ -6,11 +6,11 @@
 #include "backend/gpu/choices.h"
 #include "base/alloc.h"
 
-static const char *const names[TERN_CUDA_PRODUCT_KERNELS] = {[TERN_CUDA_PRODUCT_TERNARY_VEC] = "ternary_vec",
-                                                             [TERN_CUDA_PRODUCT_TERNARY_MMA] = "ternary_mma",
-                                                             [TERN_CUDA_PRODUCT_TERNARY_WGMMA] = "ternary_wgmma",
-                                                             [TERN_CUDA_PRODUCT_DENSE_VEC] = "dense_vec",
-                                                             [TERN_CUDA_PRODUCT_DENSE_MMA] = "dense_mma"};
+static const char *const names[TERN_CUDA_PRODUCT_KERNELS] = {
+#define NAMED(id, name) [TERN_CUDA_PRODUCT_##id] = (name),
+    TERN_CUDA_PRODUCT_LIST(NAMED)
+#undef NAMED
+};
 
 /* TERN_CUDA_PRODUCT_KERNELS: none is called that. */
 static uint32_t kernel_of(const char *name)
@@ -18,11 +18,6 @@ static uint32_t kernel_of(const char *name)
     uint32_t i = 0;
     while (i < TERN_CUDA_PRODUCT_KERNELS && strcmp(names[i], name) != 0) i++;
     return i;
-}
-
-bool tern_cuda_is_kernel(const char *name)
-{
-    return kernel_of(name) < TERN_CUDA_PRODUCT_KERNELS;
 }
 
 static uint32_t rows_of(const tern_cuda_product *l)

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/cuda/cuda.h"
-
 static tern_nccl nccl;
 static const char *missing = "libnccl.so.2 is not found (NVIDIA's package libnccl2)";
 

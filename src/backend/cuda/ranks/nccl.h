@@ -34,5 +34,7 @@ typedef struct tern_nccl {
 /* The library, opened once for ever; NULL, with the reason in *why (static storage), where there is none that suits, or
  * TERN_NCCL=0 in the environment says so. */
 const tern_nccl *tern_nccl_load(const char **why);
+/* As tern_cuda_module has it. */
+const char *tern_cuda_exchange(const char **why);
 
 #endif

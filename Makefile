@@ -3,12 +3,16 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 CMAKE_QUIET = cmake --log-level=NOTICE
 TERN = build/release/tern
+# What the environment or the command line says of the module for NVIDIA GPUs, also in a folder that was configured
+# before; packages have code for all GPUs, where nothing is said.
+CUDA_ASKED = $(foreach name,TERN_CUDA_ARCHS TERN_CUDA_QUICK,$(if $($(name)),-D$(name)="$($(name))"))
+CUDA_ALL = $(CUDA_ASKED) $(if $(TERN_CUDA_ARCHS),,-DTERN_CUDA_ARCHS=ALL)
 # static_root PRESET: the command and its models as the Containerfile and a tar file have them.
 static_root = rm -rf build/$(1)/root && cmake --install build/$(1) --component alone --prefix build/$(1)/root >/dev/null && \
     tar -C build/$(1)/root -czf build/$(1)/tern-$(1).tar.gz . && ls build/$(1)/root/bin/tern build/$(1)/tern-$(1).tar.gz
 
 .DEFAULT_GOAL := help
-.PHONY: help build shaders run chat test test-gpu-long bench deb static static-arm64 python-wheel install web web-modules web-site web-serve web-test asan tsan fuzz arm64 clang lint clean deps deps-test deps-web deps-ci
+.PHONY: help command build shaders run chat cuda test test-gpu-long bench deb static static-arm64 python-wheel install web web-modules web-site web-serve web-test asan tsan fuzz arm64 clang lint clean deps deps-test deps-web deps-ci
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9 -]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,18 +26,26 @@ deps-web:
 deps-ci:
 	@scripts/install-deps.sh --ci
 
-build: deps ## Build build/release/tern alone
-	@$(CMAKE_QUIET) --preset release
+command: deps
+	@$(CMAKE_QUIET) --preset release $(CUDA_ASKED)
 	@cmake --build --preset release --target tern
 
-run: build ## Build, then let the bundled model write a story
-	@$(TERN) run -p "Once upon a time" $(ARGS)
+build: command ## Build build/release/tern, and tern-cuda.so where an NVIDIA GPU and nvcc are
+	@scripts/cuda-here.sh build/release
 
-chat: build ## Build, then talk to the bundled model
+run: command ## Build, then let the bundled model write a story; tern-cuda.so, as above, after it
+	@$(TERN) run -p "Once upon a time" $(ARGS)
+	@scripts/cuda-here.sh build/release
+
+chat: command ## Build, then talk to the bundled model
 	@$(TERN) chat $(ARGS)
 
+cuda: deps ## Build tern and, with nvcc, tern-cuda.so for NVIDIA GPUs (TERN_CUDA_ARCHS; else the GPU here, or all)
+	@$(CMAKE_QUIET) --preset release -DTERN_CUDA=ON $(CUDA_ASKED)
+	@cmake --build --preset release --target tern tern_cuda
+
 test-build: deps-test
-	@$(CMAKE_QUIET) --preset release
+	@$(CMAKE_QUIET) --preset release $(CUDA_ASKED)
 	@cmake --build --preset release
 
 test: test-build ## Build everything and run the tests, but for the long ones
@@ -69,8 +81,8 @@ web-test: web ## Build the page and run its tests, under Node and in Chromium
 bench: build ## Measure speed as a share of this machine's memory bandwidth
 	@scripts/bench.sh $(ARGS)
 
-deb: deps ## Build Debian packages (libtern0, libtern-dev, tern) in build/release/packages
-	@$(CMAKE_QUIET) --preset release
+deb: deps ## Build Debian packages (libtern0, libtern-dev, tern, its modules) in build/release/packages
+	@$(CMAKE_QUIET) --preset release $(CUDA_ALL)
 	@cmake --build --preset release -- --quiet
 	@cd build/release && cpack | sed -n 's/^CPack: - package: \(.*\) generated.$$/\1/p'
 
@@ -84,13 +96,13 @@ static-arm64: deps-ci ## The same for 64-bit ARM, in build/static-arm64
 	@cmake --build --preset static-arm64 -- --quiet
 	@$(call static_root,static-arm64)
 
-python-wheel: deps ## Build a wheel of the Python package, which holds the library, in build/python
-	@$(CMAKE_QUIET) --preset release
-	@cmake --build --preset release --target tern_shared
+python-wheel: deps ## Build a wheel of the Python package, which holds the library and tern-cuda.so, in build/python
+	@$(CMAKE_QUIET) --preset release $(CUDA_ALL)
+	@cmake --build --preset release --target wheel_needs
 	@python3 python/wheel.py build/release/libtern.so build/python
 
-install: deps ## Install the command, the libraries and the bundled model (PREFIX, DESTDIR)
-	@$(CMAKE_QUIET) --preset release
+install: deps ## Install the command, the libraries, modules and the bundled models (PREFIX; DESTDIR, as a package)
+	@$(CMAKE_QUIET) --preset release $(if $(DESTDIR),$(CUDA_ALL),$(CUDA_ASKED))
 	@cmake --build --preset release --target install_needs
 	@DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)"
 

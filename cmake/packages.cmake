@@ -1,6 +1,6 @@
 # Debian packages by CPack: libtern0 (the shared library), libtern-dev (headers, static library, pkg-config), tern (the
-# command, its manual pages and completions, the bundled models), tern-mpi (the module for several processes)
-# and tern-torrent (the module for torrents).
+# command, its manual pages and completions, the bundled models), tern-mpi, tern-torrent and tern-cuda
+# (the modules for several processes, for torrents and for NVIDIA GPUs).
 # `make deb` builds them. The first line of each description is its own, which CPack takes where no summary is set.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME tern)
@@ -12,7 +12,7 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_OUTPUT_FILE_PREFIX ${PROJECT_BINARY_DIR}/packages)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_COMPONENTS_ALL library development command)
-foreach(module mpi torrent) # in packages of their own, so that the command needs neither
+foreach(module mpi torrent cuda) # in packages of their own, so that the command needs none of them
   string(TOUPPER ${module} upper)
   if(TERN_${upper}_FOUND)
     list(APPEND CPACK_COMPONENTS_ALL ${module})
@@ -42,4 +42,9 @@ set(CPACK_DEBIAN_TORRENT_PACKAGE_NAME tern-torrent)
 set(CPACK_DEBIAN_TORRENT_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_TORRENT_PACKAGE_DEPENDS "tern (= ${PROJECT_VERSION})")
 set(CPACK_COMPONENT_TORRENT_DESCRIPTION "Language models of few bits: fetch and give them by BitTorrent\n${about}")
+set(CPACK_DEBIAN_CUDA_PACKAGE_NAME tern-cuda)
+set(CPACK_DEBIAN_CUDA_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "tern (= ${PROJECT_VERSION}) | libtern0 (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_CUDA_PACKAGE_SUGGESTS libcuda1)
+set(CPACK_COMPONENT_CUDA_DESCRIPTION "Language models of few bits: on NVIDIA GPUs, by CUDA\n${about}")
 include(CPack)

@@ -18,6 +18,19 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 
 
+MODULE = "tern-cuda.so"
+MARK = re.compile(rb"\0(\d+\.\d+\.\d+-[0-9a-f]{12})\0")
+
+
+def module_of(library: bytes, module: Path) -> bytes:
+    """A module that was built with this library; its mark says so (cmake/module-mark.cmake)."""
+    data = module.read_bytes()
+    found, expected = ({mark.decode() for mark in MARK.findall(bytes_)} for bytes_ in (data, library))
+    if found != expected:
+        raise SystemExit(f"{module} is of another build: {found} found, {expected} expected; `make cuda` makes it anew")
+    return data
+
+
 def version() -> str:
     found = re.search(r'^version = "(.*)"$', (HERE / "pyproject.toml").read_text(), re.M)
     assert found
@@ -30,12 +43,16 @@ def metadata() -> str:
 
 
 def build(library: Path, folder: Path) -> Path:
-    """One wheel for this system: Python's files, the library as tern/libtern.so, and the records."""
+    """One wheel for this system: Python's files, the library as tern/libtern.so with the module for NVIDIA GPUs that
+    lies beside it, if any, and the records."""
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     info = f"tern-{version()}.dist-info"
     sources = [p for p in sorted((HERE / "tern").iterdir()) if p.suffix in (".py", ".typed")]
     files = {f"tern/{p.name}": p.read_bytes() for p in sources}
     files["tern/libtern.so"] = library.read_bytes()
+    module = library.resolve().parent / MODULE
+    if module.is_file():
+        files[f"tern/{MODULE}"] = module_of(files["tern/libtern.so"], module)
     files[f"{info}/METADATA"] = metadata().encode()
     files[f"{info}/WHEEL"] = (f"Wheel-Version: 1.0\nGenerator: tern\nRoot-Is-Purelib: false\n"
                               f"Tag: py3-none-{platform}\n").encode()

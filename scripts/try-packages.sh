@@ -28,11 +28,17 @@ quietly $add /debs/libtern0_*.deb /debs/tern_*.deb
 tern version
 tern run "Once upon a time" -n 16 --greedy
 test -s /usr/share/man/man1/tern-run.1 || test -s /usr/share/man/man1/tern-run.1.gz
+installed='tern libtern0 libtern-dev'
+if ls /debs/tern-cuda_*.deb >/dev/null 2>&1; then # it starts without a driver
+    quietly $add /debs/tern-cuda_*.deb
+    installed="$installed tern-cuda"
+    tern devices | grep '^cuda: no NVIDIA driver'
+fi
 quietly $add /debs/libtern-dev_*.deb gcc libc6-dev pkg-config
 cc /debs/generate.c -o /debs/generate $(pkg-config --cflags --libs tern)
 /debs/generate /usr/share/tern/models/stories.gguf "Once upon a time"
 echo
-quietly apt-get purge -y -qq tern libtern0 libtern-dev
+quietly apt-get purge -y -qq $installed
 left=$(find /usr \( -name 'tern*' -o -name 'libtern*' \) -newer /debs/generate.c | head -n 1)
 test -z "$left" || { echo "$left is left"; exit 1; }
 END

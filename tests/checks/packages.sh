@@ -38,7 +38,7 @@ text=$(LD_LIBRARY_PATH=$lib "$root/tmp/generate" "$root/usr/share/tern/models/st
 case $text in "One day"*[a-z]*) ;; *) echo "generate wrote: $text"; exit 1 ;; esac
 
 modules=
-for module in mpi:libopenmpi torrent:libtorrent-rasterbar; do # the command alone needs none of it
+for module in mpi:libopenmpi torrent:libtorrent-rasterbar cuda:libc6; do # the command alone needs none of it
     name=tern-${module%%:*}
     if ls "$build"/packages/"$name"_*.deb >/dev/null 2>&1; then
         needs "$name" "${module#*:}"
@@ -49,6 +49,11 @@ done
 if dpkg-deb --field "$build"/packages/tern_*.deb Depends | grep -qE 'mpi|torrent|stdc\+\+'; then
     echo "tern depends on a module's libraries"
     exit 1
+fi
+
+if [ -e "$root/usr/lib/tern/tern-cuda.so" ]; then # opened by either, from where the package has it
+    said=$(CUDA_VISIBLE_DEVICES='' "$root/usr/bin/tern" devices | grep '^cuda: ')
+    case $said in *driver*) ;; *) echo "tern devices: $said"; exit 1 ;; esac
 fi
 
 # shellcheck disable=SC2086 # no word where there is no such package

@@ -2,6 +2,7 @@
  * little time. */
 #include "support/places.h"
 #include "text/text_cases.h"
+#include "text/tokenizer/pretokenize.h"
 
 static void check_round_trip(const tern_tokenizer *t, const uint8_t *text, size_t n)
 {
@@ -237,16 +238,47 @@ static void test_out_of_memory(void **state)
     check_failures(text_parse_ranks, TERN_SOURCE_DIR "/tests/fuzz/corpus/tiktoken/ranks");
 }
 
+static tern_status add_piece(void *user, tern_span piece, tern_error *err)
+{
+    tern_buf *out = user;
+    if (out->size) TERN_TRY(tern_buf_add(out, "|", 1, err));
+    return tern_buf_add(out, piece.data, piece.size, err);
+}
+
+/* Pieces by JavaScript's regular expressions, of the patterns in the models' tokenizer.json (V8 11.3; matches and gaps,
+ * stage after stage). */
+static void test_named_pretokenizers(void **state)
+{
+    static const char text[] = "Hello, wörld  it's 123\n\n中文abc  Ǆ‘x’ नमस्ते a/b c d!\r\n ";
+    static const char *const rows[][2] = {
+        {"deepseek-llm", "Hello|,| w|ö|rld| | it|'|s| |1|2|3|\n|\n|中文|abc| | Ǆ|‘|x|’| |नमस्ते| a|/|b| c| d|!|\r|\n| "},
+        {"qwen35", "Hello|,| wörld| | it|'s| |1|2|3|\n\n|中文abc| | Ǆ|‘x|’| नमस्ते| a|/b| c| d|!\r\n| "},
+        {"seed-coder", "Hello|,| wörld| | it|'s| |1|2|3|\n\n|中文abc| | Ǆ|‘x|’| नमस|्त|े| a|/b| c| d|!|\r\n| "},
+        {"exaone-moe", "Hello|,| wörld| | it|'s| |1|2|3|\n\n|中文abc| | Ǆ|‘x|’| नमस्ते a|/b c d|!\r|\n| "},
+        {"bailingmoe", "Hello|,| wörld| | it|'s| |1|2|3|\n\n|中文abc| | Ǆ|‘x|’| नमस|्त|े| a|/b| c| d|!\r\n| "},
+        {"viking", "Hello|,| wörld| | it's| |1|2|3|\n\n|中文abc| | Ǆ‘x’| नमस्ते| a/b| c| d|!\r\n "},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tern_error err = {0};
+        tern_pretokenizer p = {0};
+        tern_buf pieces = {0};
+        const tern_pretokenizer_row *row = tern_pretokenizer__find(rows[i][0], strlen(rows[i][0]));
+        assert_non_null(row);
+        assert_ok(tern_pretokenizer__add_row(&p, row, &err), err);
+        assert_ok(tern_pretokenizer__run(&p, (const uint8_t *)text, strlen(text), add_piece, &pieces, &err), err);
+        assert_string_equal(pieces.data, rows[i][1]);
+        tern_buf_deinit(&pieces);
+        tern_pretokenizer__deinit(&p);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_nothing_is_lost),
-    cmocka_unit_test(test_sentencepiece_replaces),
-    cmocka_unit_test(test_streams),
-    cmocka_unit_test(test_stream_replaces),
-    cmocka_unit_test(test_stream_does_not_allocate),
-    cmocka_unit_test(test_markup_needs_permission),
-    cmocka_unit_test(test_long_runs),
-    cmocka_unit_test(test_hostile_pattern),
-    cmocka_unit_test(test_out_of_memory),
+    cmocka_unit_test(test_named_pretokenizers),     cmocka_unit_test(test_nothing_is_lost),
+    cmocka_unit_test(test_sentencepiece_replaces),  cmocka_unit_test(test_streams),
+    cmocka_unit_test(test_stream_replaces),         cmocka_unit_test(test_stream_does_not_allocate),
+    cmocka_unit_test(test_markup_needs_permission), cmocka_unit_test(test_long_runs),
+    cmocka_unit_test(test_hostile_pattern),         cmocka_unit_test(test_out_of_memory),
 };
 
 TEST_GROUP(text, "web", tests);

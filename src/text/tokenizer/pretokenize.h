@@ -35,7 +35,7 @@ typedef struct tern_pretokenizer_row {
     const char *names;       /* separated by commas; the first is written to new files */
     bool ignore_merges;      /* a piece that is a token as it stands is not merged */
     bool whole;              /* one pattern, and each character of any text is in a match of it */
-    const char *patterns[6]; /* at most 5, and NULL; all ISOLATED */
+    const char *patterns[7]; /* at most 6, and NULL; all ISOLATED */
 } tern_pretokenizer_row;
 
 /* The row with this tokenizer.ggml.pre name, or NULL. */

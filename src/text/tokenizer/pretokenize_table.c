@@ -13,6 +13,18 @@
 #define GPT2         CONTRACTIONS "| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 #define LLAMA3       "(?i:" CONTRACTIONS ")|" NOT_WORD "\\p{L}+|\\p{N}{1,3}|" TAIL
 #define QWEN2        "(?i:" CONTRACTIONS ")|" NOT_WORD "\\p{L}+|\\p{N}|" TAIL
+#define QWEN35                                                                                                         \
+    "(?i:" CONTRACTIONS ")|" NOT_WORD "[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|"                      \
+    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define SEED_CODER                                                                                                     \
+    "(?i:" CONTRACTIONS ")|" NOT_WORD "\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|\\s*[\\r\\n]+|"                   \
+    "\\s+(?!\\S)|\\s+"
+#define BAILING                                                                                                        \
+    "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|"                  \
+    "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
+#define EXAONE_MOE                                                                                                     \
+    "(?i:" CONTRACTIONS ")|" NOT_WORD "(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|"    \
+    "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
 #define GPT4O                                                                                                          \
     NOT_WORD UPPER "*" LOWER "+(?i:" CONTRACTIONS ")?|"                                                                \
     NOT_WORD UPPER "+" LOWER "*(?i:" CONTRACTIONS ")?|\\p{N}{1,3}|" SLASH_TAIL
@@ -28,22 +40,33 @@
 /* Names as llama.cpp's converter writes them; patterns as the models' own tokenizer.json and tiktoken
  * files state them. */
 static const tern_pretokenizer_row ROWS[] = {
-    {"llama-bpe,llama3,llama-v3,falcon3,falcon-h1,pixtral,midm-2.0,lfm2", true, true, {LLAMA3}},
-    {"smaug-bpe,dbrx,chatglm-bpe", false, true, {LLAMA3}},
+    {"llama-bpe,llama3,llama-v3,falcon3,falcon-h1,pixtral,midm-2.0,lfm2,jina-v5-nano", true, true, {LLAMA3}},
+    {"smaug-bpe,dbrx,chatglm-bpe,glm4", false, true, {LLAMA3}},
     {"gpt-2,gpt2,phi-2,olmo,mpt,jais,trillion,jina-es,jina-de,jina-v2-es,jina-v2-de,jina-v2-code,gigachat,roberta-bpe",
      false,
      true,
      {GPT2}},
-    {"qwen2,stablelm2,deepseek-r1-qwen,hunyuan,megrez", false, true, {QWEN2}},
+    {"granite-docling,exaone4,a.x-4.0,mellum,modern-bert,jina-v1-en", false, true, {GPT2}},
+    {"qwen2,stablelm2,deepseek-r1-qwen,hunyuan,megrez,kormo,f2llmv2,grok-2,solar-open", false, true, {QWEN2}},
+    {"qwen35", false, true, {QWEN35}},
+    {"seed-coder", false, true, {SEED_CODER}},
+    {"bailingmoe,bailingmoe2,llada-moe", false, true, {BAILING}},
+    {"exaone-moe", false, true, {EXAONE_MOE}},
     {"tekken", true, true, {TEKKEN}},
-    {"gpt-4o,llama4", false, true, {GPT4O}},
+    {"gpt-4o,llama4,kanana2,talkie,minimax-m2", false, true, {GPT4O}},
     {"cl100k", false, true, {CL100K}},
-    {"starcoder,refact,command-r,smollm,codeshell,exaone,minerva-7b", false, false, {"\\p{N}", GPT2}},
+    {"starcoder,refact,command-r,smollm,codeshell,exaone,minerva-7b,mellum2", false, false, {"\\p{N}", GPT2}},
     {"default", false, false, {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}},
     {"falcon", false, false, {"[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-9][0-9]"}},
     {"bloom,poro-chat,gpt3-finnish", false, false, {" ?[^(\\s|.,!?…。，、।۔،)]+"}},
+    {"viking", false, false, {" ?[^(\\s|.,!?…。，、।۔،)]+", "\\p{N}"}},
+    /* Letters with case; the model's own file lists those of Unicode 11. */
+    {"deepseek-llm",
+     false,
+     false,
+     {"[\\r\\n]", "\\s?\\p{L&}+", "\\s?[!-/:-~！-／：-～‘-‟　-。]+", "\\s+$", "[一-龥ࠀ-一가-퟿]+", "\\p{N}"}},
     {"deepseek-coder", false, false, {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "[一-龥ࠀ-一가-퟿]+", "\\p{N}"}},
-    {"deepseek-v3,hunyuan-dense", false, false, {"\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", DEEPSEEK3}},
+    {"deepseek-v3,hunyuan-dense,joyai-llm,hy_v4", false, false, {"\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", DEEPSEEK3}},
 };
 enum { N_ROWS = sizeof ROWS / sizeof ROWS[0] };
 

@@ -32,7 +32,8 @@ tern_status tern_checkpoint_write(const char *path, const tern_checkpoint_source
 typedef struct tern_checkpoint tern_checkpoint; /* immutable after opening */
 
 /* Opens and reads all of it: every hash is compared, every number must be finite, and those of second moments and the
- * scales of 8-bit states 0 or more. Errors: NOT_FOUND, IO, MALFORMED (cut off, damaged: which tensor; no checkpoint), UNSUPPORTED (version). */
+ * scales of 8-bit states 0 or more. Errors: NOT_FOUND, IO, MALFORMED (cut off, damaged: which tensor; no checkpoint),
+ * UNSUPPORTED (version). */
 tern_status tern_checkpoint_open(tern_checkpoint **checkpoint, const char *path, tern_error *err);
 /* The same from bytes that the caller keeps. */
 tern_status tern_checkpoint_parse(tern_checkpoint **checkpoint, const void *data, size_t size, tern_error *err);

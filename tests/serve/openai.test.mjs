@@ -83,8 +83,8 @@ test('log-probabilities belong to the tokens and are sorted', async () => {
     assert.equal(text.choices[0].logprobs.tokens.join(''), text.choices[0].text);
     assert.equal(text.choices[0].logprobs.text_offset[1], text.choices[0].logprobs.tokens[0].length);
     // Offsets count characters of `text`, which has no special tokens: each token stands where its offset says.
-    const echoed = (await client.completions.create({ model: 'stories', prompt: 'Caf\u00e9 \ud83e\udd8a and', echo: true,
-        max_tokens: 2, temperature: 0, logprobs: 0 })).choices[0];
+    const echoed = (await client.completions.create({ model: 'stories', prompt: 'Caf\u00e9 \ud83e\udd8a and',
+        echo: true, max_tokens: 2, temperature: 0, logprobs: 0 })).choices[0];
     const { tokens, text_offset: offsets } = echoed.logprobs, letters = [...echoed.text];
     assert.deepEqual(offsets.slice(0, 2), [0, 0]);
     assert.equal(tokens[0], '<|begin_of_text|>');

@@ -14,17 +14,17 @@
 #define LLAMA3       "(?i:" CONTRACTIONS ")|" NOT_WORD "\\p{L}+|\\p{N}{1,3}|" TAIL
 #define QWEN2        "(?i:" CONTRACTIONS ")|" NOT_WORD "\\p{L}+|\\p{N}|" TAIL
 #define QWEN35                                                                                                         \
-    "(?i:" CONTRACTIONS ")|" NOT_WORD "[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|"                      \
-    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+    "(?i:" CONTRACTIONS ")|" NOT_WORD "[\\p{L}\\p{M}]+|\\p{N}|"                                                        \
+    " ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define SEED_CODER                                                                                                     \
-    "(?i:" CONTRACTIONS ")|" NOT_WORD "\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|\\s*[\\r\\n]+|"                   \
-    "\\s+(?!\\S)|\\s+"
+    "(?i:" CONTRACTIONS ")|" NOT_WORD "\\p{L}+|\\p{N}{1}|"                                                             \
+    " ?[^\\s\\p{L}\\p{N}\\r\\n]+|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define BAILING                                                                                                        \
-    "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|"                  \
-    "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
+    "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}|"                                                     \
+    " ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
 #define EXAONE_MOE                                                                                                     \
-    "(?i:" CONTRACTIONS ")|" NOT_WORD "(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|"    \
-    "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
+    "(?i:" CONTRACTIONS ")|" NOT_WORD "(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}|"                                  \
+    " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
 #define GPT4O                                                                                                          \
     NOT_WORD UPPER "*" LOWER "+(?i:" CONTRACTIONS ")?|"                                                                \
     NOT_WORD UPPER "+" LOWER "*(?i:" CONTRACTIONS ")?|\\p{N}{1,3}|" SLASH_TAIL

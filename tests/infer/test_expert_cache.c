@@ -107,8 +107,8 @@ static void check_model(const char *path)
     tern_engine_close(engine);
     assert_int_equal(want.info.n_slots, 0);
     assert_int_equal(want.counters.expert_hits + want.counters.expert_misses, 0);
-    for (uint32_t n = c.n_experts_used; n < c.n_experts; n += test_quick() ? 2 : 1)
-        check_same(path, (tern_experts_size){.per_layer = n}, &want, &c);
+    for (uint32_t n = c.n_experts_used; n < c.n_experts; n++)
+        if (test_takes(n, 2, 1)) check_same(path, (tern_experts_size){.per_layer = n}, &want, &c);
     free(want.logits);
 }
 
@@ -142,7 +142,8 @@ static void adapters(void **state)
         const size_t n_bytes = (size_t)MAX_TOKENS * c.n_vocab * sizeof(float);
         run_of want = run_adapted(path, 0, 4 + 4 * m), without = run_path(path, (tern_experts_size){0});
         assert_memory_not_equal(want.logits, without.logits, n_bytes);
-        for (uint32_t n = c.n_experts_used; n < c.n_experts; n += test_quick() ? 2 : 1) {
+        for (uint32_t n = c.n_experts_used; n < c.n_experts; n++) {
+            if (!test_takes(n, 2, 1)) continue;
             run_of got = run_adapted(path, n, 4 + 4 * m);
             assert_true(got.info.n_slots > 0 && got.info.n_slots < got.info.n_all);
             assert_memory_equal(got.logits, want.logits, n_bytes);
@@ -341,11 +342,13 @@ static void never_waits(void **state)
     tern_session *want = open_session(whole, how);
     assert_ok(append_some(want, 1, &err), err);
     const size_t n_bytes = tern_engine_config(whole)->n_vocab * sizeof(float);
-    for (uint32_t per_layer = 2; per_layer < 8; per_layer += test_on_gpu() ? 6 : test_quick() ? 4 : 1) {
+    for (uint32_t per_layer = 2; per_layer < 8; per_layer++) {
+        if (!test_takes(per_layer, test_on_gpu() ? 6 : 3, 1)) continue;
         tern_engine *engine = open_pending(per_layer, per_layer);
         tern_session *s = open_session(engine, how);
         uint32_t n_failed = 0;
-        for (uint32_t calls = 0; calls < 40; calls += test_on_gpu() ? 13 : test_quick() ? 7 : 1) {
+        for (uint32_t calls = 0; calls < 40; calls++) {
+            if (!test_takes(calls, test_on_gpu() ? 13 : 7, 2 * 3)) continue;
             if (calls % 2) test_pending_fail_after(1 + calls / 3);
             const tern_status status = append_some(s, calls, &err);
             n_failed += status != TERN_OK && status != TERN_PENDING;

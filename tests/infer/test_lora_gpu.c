@@ -99,7 +99,8 @@ static void golden_whole(void **state)
 static void golden_split(void **state)
 {
     (void)state;
-    for (uint32_t n = 0; n <= MAX_SPLIT; n += test_quick() ? 2 : 1) check_golden(n);
+    for (uint32_t n = 0; n <= MAX_SPLIT; n++)
+        if (test_takes(n, 2, 1)) check_golden(n);
 }
 
 /* Ranks that are no multiple of anything, in encodings short and long. */
@@ -111,7 +112,8 @@ static void every_rank(void **state)
     for (size_t m = 0; m < 2; m++) {
         adapted a;
         test_pair_open(&a.pair, test_fixture(models[m]), m ? 1 : test_all_layers, NULL, m ? 2e-3 : 5e-4);
-        for (size_t k = 0; k < 4; k += test_quick() ? 2 : 1) {
+        for (size_t k = 0; k < 4; k++) {
+            if (!test_takes(m + k, 3, 2)) continue;
             a.gpu = test_lora(a.pair.gpu_engine, ranks[k], 3, k % 2 == 0);
             a.cpu = test_lora(a.pair.cpu_engine, ranks[k], 3, k % 2 == 0);
             apply(&a, 0.7f);

@@ -56,7 +56,7 @@ static void ternary_encodings(void **state)
     static const char *const encodings[] = {"i2_s", "tq2_0", "tq1_0", "t160"};
     for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++) {
         check("bitnet", encodings[i], NULL, NULL, ternary_budget);
-        if (!test_quick()) check("bitnet-packed", encodings[i], "f32", NULL, ternary_budget);
+        if (test_takes(i, 5, 1)) check("bitnet-packed", encodings[i], "f32", NULL, ternary_budget);
     }
 }
 
@@ -84,13 +84,15 @@ static void dense_encodings(void **state)
         check("llama", encodings[i], encodings[i], NULL, dense_budget);
 }
 
-/* The table stays for the embedding, another one is the head. When quick, only the ones whose kernels differ most. */
+/* The table stays for the embedding, another one is the head. */
 static void heads(void **state)
 {
     (void)state;
     static const char *const encodings[] = {"q8_0", "q6_k", "q4_k", "f32", "f16", "bf16"};
-    for (size_t i = 0; i < (test_quick() ? 2 : sizeof encodings / sizeof *encodings); i++)
+    for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++) {
+        if (!test_takes(i, 3, 1)) continue;
         check("bitnet", NULL, NULL, &(tern_engine_params){.head = tern_encoding_by_name(encodings[i])}, ternary_budget);
+    }
 }
 
 static const char *written(const tern_buf *bytes)
@@ -120,8 +122,8 @@ static void small_shapes(void **state)
 {
     (void)state;
     static const uint32_t widths[] = {16, 48, 144, 272};
-    for (size_t i = 0; i < sizeof widths / sizeof *widths; i += test_quick() ? 2 : 1)
-        check_small(&(micro_change){.width = widths[i], .seed = 7});
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
+        if (test_takes(i, 2, 1)) check_small(&(micro_change){.width = widths[i], .seed = 7});
 }
 
 /* A window that is full after 3 tokens. */

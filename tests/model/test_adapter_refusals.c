@@ -155,7 +155,8 @@ static void refuses_truncations(void **state)
     for (size_t i = 0; i < 3; i++) {
         const char *path = test_scratch(files[i]);
         assert_ok(tern_file_read(&whole, path, 1 << 20, &adapter_err), adapter_err);
-        for (size_t n = 0; n < whole.size; n += test_quick() ? 7 : 1) {
+        for (size_t n = 0; n < whole.size; n++) {
+            if (!test_takes(n, 7, 8)) continue; /* fields have up to 8 bytes */
             test_write_file(path, whole.data, n);
             adapter = NULL;
             assert_int_not_equal(tern_adapter_open(&adapter, path, model, &adapter_err), TERN_OK);

@@ -32,12 +32,6 @@ static const char *shared_dir(void)
     return dir;
 }
 
-bool test_quick(void)
-{
-    const char *text = getenv("TERN_TEST_QUICK");
-    return text && strcmp(text, "0") != 0;
-}
-
 void test_on_simulated_gpu(void)
 {
     if (getenv("TERN_TEST_DEVICES_ONLY")) skip();

@@ -44,9 +44,21 @@ const char *test_made(const char *name);
 /* The families of tests/data/models; NULL ends them. Those with experts are a list of their own. */
 extern const char *const test_made_families[], *const test_made_experts[], *const test_made_ternary[];
 const char *test_model(const char *name);
-/* Whether TERN_TEST_QUICK is set (CTest sets it in builds with sanitizers and for another CPU, where whole models are
- * slow): a test then takes fewer cases of each kind, and leaves no kind out. */
+/* Whether TERN_TEST_QUICK is set (CTest sets it where tests are slow: on GPUs of software, with sanitizers, for another
+ * CPU) and TERN_TEST_WHOLE is not: a test then takes fewer cases of each kind. */
 bool test_quick(void);
+/* Whether this run takes case `index` of a loop: a quick one takes every stride-th, any other one all.
+ *
+ *   walked  product of what the index chooses from: 3 * 5 where it says `sizes[i % 3]` and `kinds[i % 5]`; 1 where it
+ *           chooses one thing. It shares no factor with the stride (else the test fails), so that in the long run the
+ *           cases taken have each value with each other.
+ *
+ * Quick runs begin at TERN_TEST_OFFSET (0): over `stride` offsets in a row each case is taken once. */
+bool test_takes(size_t index, uint32_t stride, uint32_t walked);
+/* The same for an offset, in a quick run. */
+bool test_takes_at(uint64_t offset, size_t index, uint32_t stride, uint32_t walked);
+/* TERN_TEST_OFFSET, which is printed once. */
+uint64_t test_offset(void);
 /* Skips the calling test where TERN_TEST_DEVICES_ONLY is set (validation, the second driver, sanitizers, another
  * CPU): on the simulated GPU it says the same there. */
 void test_on_simulated_gpu(void);

@@ -66,7 +66,8 @@ static void test_decode(void **state)
     tern_rng rng;
     test_seed(&rng);
     for (size_t on = 0; on < n_decoders(); on++)
-        for (uint32_t i = 0; i < (on ? 1 : 3) * N_HEADS; i += test_quick() ? 5u : 1u) {
+        for (uint32_t i = 0; i < (on ? 1 : 3) * N_HEADS; i++) {
+            if (!test_takes(i + on, 5, N_HEADS * 3 * 12 * 4)) continue;
             test_attention_shape s = {.n_heads = heads[i % N_HEADS].n_heads,
                                       .n_kv_heads = heads[i % N_HEADS].n_kv_heads,
                                       .head_dim = heads[i % N_HEADS].head_dim,
@@ -87,7 +88,8 @@ static void test_fused(void **state)
     tern_rng rng;
     test_seed(&rng);
     for (size_t on = 0; on < n_decoders(); on++)
-        for (uint32_t i = 0; i < (on ? 1 : 3) * N_HEADS; i += test_quick() ? 5u : 1u) {
+        for (uint32_t i = 0; i < (on ? 1 : 3) * N_HEADS; i++) {
+            if (!test_takes(i + on, 5, N_HEADS * 3 * 12 * 4)) continue;
             test_attention_shape s = {.n_heads = heads[i % N_HEADS].n_heads,
                                       .n_kv_heads = heads[i % N_HEADS].n_kv_heads,
                                       .head_dim = heads[i % N_HEADS].head_dim,
@@ -156,7 +158,8 @@ static void test_prefill(void **state)
     tern_rng rng;
     test_seed(&rng);
     for (size_t on = 0; on < n_devices(); on++)
-        for (uint32_t i = 0; i < (on ? 1 : 2) * N_HEADS; i += test_quick() ? 5u : 1u) {
+        for (uint32_t i = 0; i < (on ? 1 : 2) * N_HEADS; i++) {
+            if (!test_takes(i + on, 11, N_HEADS * 5 * 3 * 4)) continue;
             test_attention_shape s = {.n_heads = heads[i % N_HEADS].n_heads,
                                       .n_kv_heads = heads[i % N_HEADS].n_kv_heads,
                                       .head_dim = heads[i % N_HEADS].head_dim,
@@ -233,7 +236,8 @@ static void test_parameters(void **state)
     tern_rng rng;
     test_seed(&rng);
     for (size_t on = 0; on < n_devices(); on++)
-        for (uint32_t i = 0; i < 2 * N_HEADS; i += test_quick() ? 5u : 1u) {
+        for (uint32_t i = 0; i < 2 * N_HEADS; i++) {
+            if (!test_takes(i + on, 11, N_HEADS * 8 * 6 * 5)) continue;
             test_attention_shape s = {.n_heads = heads[i % N_HEADS].n_heads,
                                       .n_kv_heads = heads[i % N_HEADS].n_kv_heads,
                                       .head_dim = heads[i % N_HEADS].head_dim,
@@ -274,7 +278,8 @@ static void test_slices(void **state)
     test_gpu_backend();
     if (n_devices() == 1) skip();
     tern_backend *backend = test_gpu_open(&small_bindings);
-    for (uint32_t i = 0; i < 30; i += test_quick() ? 5 : 1) {
+    for (uint32_t i = 0; i < 30; i++) {
+        if (!test_takes(i, 7, 5 * 4 * 3)) continue;
         const uint32_t at = i < 24 ? i % 4 : 4, ctx = shapes[at].n_ctx;
         test_attention_shape s = {.n_heads = shapes[at].n_heads,
                                   .n_kv_heads = shapes[at].n_kv_heads,
@@ -326,7 +331,7 @@ static void test_blocks(void **state)
                                       .max_tokens = shapes[i].max_tokens,
                                       .n_tokens = shapes[i].max_tokens < 77 ? shapes[i].max_tokens : 77,
                                       .first = shapes[i].first};
-            if (on && (large || (test_quick() && (i + on) % 3))) continue;
+            if (on && (large || !test_takes(i + on, 3, 4))) continue;
             if (!large && i % 2) s = asked(&s, i);
             test_attention_check(&rng, &s, device(on));
             test_attention_check_fused(&rng, &s, device(on));
@@ -341,7 +346,8 @@ static void test_blocks_in_slices(void **state)
     test_gpu_backend();
     if (n_devices() == 1) skip();
     tern_backend *backend = test_gpu_open(&small_bindings);
-    for (uint32_t i = 0; i < 12; i += test_quick() ? 5 : 1) {
+    for (uint32_t i = 0; i < 12; i++) {
+        if (!test_takes(i, 5, 3 * 4)) continue;
         const uint32_t n_kv_heads = i % 2 ? 3 : 1, n_ctx = i % 2 ? 1024 : 4096, n = i % 3 == 0 ? 2 : 11;
         const test_attention_shape s = {.n_heads = i % 3 == 2 ? n_kv_heads : 6,
                                         .n_kv_heads = n_kv_heads,

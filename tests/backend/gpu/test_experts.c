@@ -241,7 +241,8 @@ static void many_tokens(void **state)
 {
     (void)state;
     test_seed(&rng);
-    for (uint32_t k = 5; k <= (test_quick() ? 5u : 8u); k += 3) {
+    for (uint32_t k = 5; k <= 8; k += 3) {
+        if (!test_takes(k / 6, 2, 1)) continue;
         const network n = {.up = "bf16",
                            .down = "q8_0",
                            .n_experts = 8,
@@ -285,11 +286,14 @@ static void rows_by_expert(void **state)
                                           "q3_k", "q2_k",  "q5_1", "q5_0",  "q4_1", "q4_0", "iq4_nl",
                                           "q2_0", "pq2_0", "q1_0", "mxfp4", "i2_s", "tq2_0"};
     test_seed(&rng);
-    for (uint32_t f = 0; f < sizeof formats / sizeof *formats; f += test_quick() ? 6 : 1)
+    for (uint32_t f = 0; f < sizeof formats / sizeof *formats; f++) {
+        if (!test_takes(f, 7, 3 * 4)) continue;
         grouped(formats[f], f, false,
                 f % 2 ? small_backend() : test_gpu_backend_of((test_gpu_kind)(f / 2 % TEST_GPU_N_KINDS)));
-    for (uint32_t i = 0; i < 4; i += test_quick() ? 3 : 1)
-        grouped(i % 2 ? "i2_s" : "tq2_0", i, true, i < 2 ? test_gpu_backend() : small_backend());
+    }
+    for (uint32_t i = 0; i < 4; i++)
+        if (test_takes(i, 3, 2))
+            grouped(i % 2 ? "i2_s" : "tq2_0", i, true, i < 2 ? test_gpu_backend() : small_backend());
 }
 
 static const struct CMUnitTest tests[] = {

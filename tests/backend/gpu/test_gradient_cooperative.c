@@ -59,7 +59,8 @@ static void head_of_a_chunk(void **state)
 {
     (void)state;
     test_seed(&gradient_rng);
-    for (uint32_t f = 2; f < N_FORMATS; f += test_quick() ? 8 : 5) {
+    for (uint32_t f = 2; f < N_FORMATS; f++) {
+        if (!test_takes(f, 7, 1)) continue;
         for (uint32_t n = 3; n < 50; n += 40) run_head(f, n, test_between(&gradient_rng, 17, 400), test_gpu_backend());
         run_head(f, 30, test_between(&gradient_rng, 1, 16), test_gpu_backend());
     }
@@ -79,9 +80,9 @@ static void cooperative_matrices(void **state)
     test_on_simulated_gpu();
     test_seed(&gradient_rng);
     tern_backend *backend = cooperative_backend();
-    const uint32_t step = test_quick() ? 4 : 1; /* the simulated GPU takes seconds for each */
-    uint32_t n_dx = 0, n_heads = 0;
-    for (uint32_t f = 0; f < N_FORMATS; f += step, n_dx++) {
+    uint32_t n_dx = 0, n_ternary = 0, n_heads = 0;
+    for (uint32_t f = 0; f < N_FORMATS; f++) {
+        if (!test_takes(f, 5, 2)) continue; /* the simulated GPU takes seconds for each */
         const product d = {.encoding = gradient_formats[f].name,
                            .rows = test_between(&gradient_rng, 66, 130),
                            .cols = gradient_formats[f].block == 1 ? test_between(&gradient_rng, 64, 200) : 256,
@@ -91,6 +92,8 @@ static void cooperative_matrices(void **state)
                            .row_scales = f == 0};
         print_message("%s: %u x %u\n", d.encoding, d.rows, d.cols);
         gradient_run_dx(&d, backend);
+        n_dx++;
+        n_ternary += f < 2;
     }
     gradient_run_dx(&(product){.encoding = "i2_s", .rows = 130, .cols = 256, .n = 140, .gap = 3, .residual = true},
                     backend);
@@ -107,8 +110,12 @@ static void cooperative_matrices(void **state)
                                        .uneven = gap == 0},
                             backend);
     gradient_run_dw(&(product){.encoding = "f32", .rows = 64, .cols = 64, .n = 64, .first_row = 64}, backend);
-    for (uint32_t f = 2; f < N_FORMATS; f += step, n_heads++) run_head(f, 64 + f, 65 + 3 * f, backend);
-    assert_int_equal(runs_of("DX_TERNARY_COOP"), test_quick() ? 2 : 3);
+    for (uint32_t f = 2; f < N_FORMATS; f++) {
+        if (!test_takes(f, 5, 1)) continue;
+        run_head(f, 64 + f, 65 + 3 * f, backend);
+        n_heads++;
+    }
+    assert_int_equal(runs_of("DX_TERNARY_COOP"), n_ternary + 1);
     assert_int_equal(runs_of("DW_Q8_COOP"), 3);
     assert_int_equal(runs_of("DW_F32_COOP"), 4);
     assert_int_equal(runs_of("_COOP"), (n_dx + 3) + 7 + n_heads); /* dx, dw, heads */

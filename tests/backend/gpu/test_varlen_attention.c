@@ -30,7 +30,8 @@ static void heads(void **state)
     (void)state;
     static const uint32_t dims[] = {4, 32, 36, 64, 80, 96, 128, 132, 256};
     test_gpu_backend();
-    for (size_t i = 0; i < sizeof dims / sizeof *dims; i += test_quick() ? 2 : 1) {
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+        if (!test_takes(i, 2, 1)) continue;
         if (getenv("TERN_TEST_SIMULATE") && dims[i] > 80) continue;
         check(&(test_varlen_attention){.rows = 70, .n_heads = 2, .n_kv_heads = 2, .head_dim = dims[i], .longest = 50});
         check(&(test_varlen_attention){.rows = 37, .n_heads = 4, .n_kv_heads = 1, .head_dim = dims[i]});
@@ -42,7 +43,8 @@ static void lengths(void **state)
     (void)state;
     static const uint32_t rows[] = {1, 2, 31, 32, 33, 63, 64, 65, 127, 128, 130, 257};
     test_gpu_backend();
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i += test_quick() ? 3 : 1) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (!test_takes(i, 3, 1)) continue;
         check(&(test_varlen_attention){.rows = rows[i], .n_heads = 4, .n_kv_heads = 2, .head_dim = 32});
         check(&(test_varlen_attention){
             .rows = rows[i], .n_heads = 2, .n_kv_heads = 1, .head_dim = 64, .longest = 1 + rows[i] / 3});
@@ -91,7 +93,8 @@ static void parameters(void **state)
     test_gpu_backend();
     check(&(test_varlen_attention){.rows = 80, .n_heads = 3, .n_kv_heads = 3, .head_dim = 32, .softcap = 1.5f});
     check(&(test_varlen_attention){.rows = 80, .n_heads = 3, .n_kv_heads = 1, .head_dim = 32, .sinks = true});
-    for (uint32_t i = 0; i < 6; i += test_quick() ? 2 : 1)
+    for (uint32_t i = 0; i < 6; i++) {
+        if (!test_takes(i, 5, 3 * 2)) continue;
         check(&(test_varlen_attention){.rows = 130,
                                        .n_heads = 4,
                                        .n_kv_heads = 1 + i % 2,
@@ -102,6 +105,7 @@ static void parameters(void **state)
                                        .window = windows[i],
                                        .sinks = i > 1,
                                        .dsinks = i > 2});
+    }
 }
 
 enum { SEEN = 64, UNSEEN = 256, PAST = 192 };

@@ -113,8 +113,8 @@ static void test_f32(void **state)
     (void)state;
     tern_rng rng;
     test_seed(&rng);
-    for (size_t i = 0; i < sizeof examples / sizeof *examples; i += test_quick() ? 7 : 3)
-        check(&rng, &examples[i], true, WHOLE, false);
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
+        if (test_takes(i, 7, 1)) check(&rng, &examples[i], true, WHOLE, false);
 }
 
 /* Twins that wait for the dispatch before: every workgroup raises its counter, those that have nothing to do as well.
@@ -161,7 +161,7 @@ static void test_slices(void **state)
         /* as much as the table of a fused op takes */
         const uint64_t binding = (uint64_t)s->n_ctx * s->head_dim * 4;
         check(&rng, &sliced[i], false, binding, false);
-        if (!test_quick()) check(&rng, &sliced[i], true, binding, false);
+        if (test_takes(i, 7, 1)) check(&rng, &sliced[i], true, binding, false);
     }
 }
 

@@ -192,13 +192,10 @@ static void gradients(void **state)
     test_seed(&rng);
     gradient("t160", 19, 37, 5);
     gradient("f32", 70, 16, 130);
-    if (test_quick()) return;
-    gradient("i2_s", 130, 128, 66);
-    gradient("q4_k", 66, 256, 70);
-    gradient("q5_k", 66, 256, 70);
-    gradient("q5_1", 66, 256, 70);
-    gradient("q3_k", 66, 256, 70);
-    gradient("q2_0", 66, 256, 70);
+    if (test_takes(0, 7, 1)) gradient("i2_s", 130, 128, 66);
+    static const char *const encodings[] = {"q4_k", "q5_k", "q5_1", "q3_k", "q2_0"};
+    for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++)
+        if (test_takes(1 + i, 7, 1)) gradient(encodings[i], 66, 256, 70);
 }
 
 /* gate, up and the norm before them in one op; q, k and v in one op. */

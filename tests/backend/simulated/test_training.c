@@ -75,7 +75,8 @@ static void rows(void **state)
                                          TERN_OP_GATE_BACKWARD,  TERN_OP_GATE_BACKWARD,     TERN_OP_GATE_BACKWARD,
                                          TERN_OP_EMBED_BACKWARD, TERN_OP_BIAS_BACKWARD};
     static const uint32_t widths[] = {5, 1284};
-    for (size_t i = 0; i < N_DEVICES; i += test_quick() ? 3 : 1) {
+    for (size_t i = 0; i < N_DEVICES; i++) {
+        if (!test_takes(i, 3, 1)) continue;
         print_message("%s\n", devices[i].name);
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
             for (int w = 0; w < 2; w++) rows_on(i, kinds[k], widths[w], (tern_activation)(k % 3));
@@ -97,7 +98,8 @@ static void attention_on(size_t i, const test_varlen_attention *s)
 static void attention(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < 3; i += test_quick() ? 2 : 1) {
+    for (size_t i = 0; i < 3; i++) {
+        if (!test_takes(i, 2, 1)) continue;
         print_message("%s\n", devices[i].name);
         attention_on(
             i, &(test_varlen_attention){.rows = 67, .n_heads = 2, .n_kv_heads = 1, .head_dim = 20, .longest = 40});
@@ -110,7 +112,7 @@ static void attention(void **state)
                                                  .window = 18,
                                                  .sinks = true,
                                                  .dsinks = true});
-        if (!test_quick())
+        if (test_takes(i, 4, 1))
             attention_on(i, &(test_varlen_attention){.rows = 5, .n_heads = 1, .n_kv_heads = 1, .head_dim = 144});
     }
 }
@@ -123,7 +125,8 @@ static void experts(void **state)
         test_experts of;
         uint32_t n, k;
     } cases[] = {{{"bf16", 5, 9, 20}, 12, 2}, {{"f32", 2, 12, 36}, 66, 2}, {{"q8_0", 140, 4, 32}, 6, 3}};
-    for (size_t i = 0; i < N_DEVICES; i += test_quick() ? 2 : 1) {
+    for (size_t i = 0; i < N_DEVICES; i++) {
+        if (!test_takes(i, 2, 3)) continue;
         test_case c;
         print_message("%s\n", devices[i].name);
         test_case_open(&c, &rng, &(test_case_shape){.max_tokens = cases[i % 3].n, .n_routes = cases[i % 3].k});

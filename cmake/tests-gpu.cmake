@@ -13,6 +13,12 @@ if(NOT CMAKE_CROSSCOMPILING AND NOT TERN_SANITIZE) # those run none of these gro
   find_file(TERN_SWIFTSHADER NAMES vk_swiftshader_icd.json PATHS /usr/lib/chromium /opt/google/chrome NO_DEFAULT_PATH)
 endif()
 
+# Where the layers that check every call of the Vulkan API are installed, tests run under them that make each kind of
+# buffer, graph and call. The others make the same calls with other kernels, whose SPIR-V spirv-val checks (tools/wgsl).
+find_file(TERN_VALIDATION_LAYER NAMES VkLayer_khronos_validation.json
+  PATHS /usr/share/vulkan/explicit_layer.d /usr/local/share/vulkan/explicit_layer.d /etc/vulkan/explicit_layer.d NO_DEFAULT_PATH)
+set(TERN_TESTS_VALIDATED "^vulkan\\.|^gpu\\.(rows|sample|linear_ternary|update)$|same_text$|graph\\.adapters$|graph_gpu")
+
 # The properties of a GPU test on one driver ("": whichever there is). Such a driver starts a thread for each core, but
 # nearly all of the time is spent in one, which compiles.
 function(tern_gpu_properties test labels icd)
@@ -34,6 +40,9 @@ function(tern_gpu_properties test labels icd)
     if(NOT test MATCHES "^vulkan\\.|^gpu\\.(linear_ternary|rows|sample)$|same_text$|goldens_gpu\\.vulkan$")
       list(APPEND environment LP_NATIVE_VECTOR_WIDTH=128)
     endif()
+  endif()
+  if(icd AND icd STREQUAL TERN_LAVAPIPE AND TERN_VALIDATION_LAYER AND NOT TERN_SANITIZE AND test MATCHES "${TERN_TESTS_VALIDATED}")
+    list(APPEND environment TERN_VULKAN_VALIDATION=1)
   endif()
   if("swiftshader" IN_LIST labels)
     # With a scratch folder of its own: the same program may run on lavapipe at the same time.

@@ -8,13 +8,14 @@
 #   swiftshader  once more on SwiftShader
 #   kernels      on SwiftShader instead of lavapipe, where there is one: kernels that lavapipe compiles for minutes
 #   waits        once more with TERN_VULKAN_WAITS=1
-#   long         minutes on such a driver: not in `make test`, but in `make test-gpu-long`
+#   long         minutes on such a driver: not in `make test`, but in `make test-all` (scripts/slow-tests.sh)
 #   simulated    once more on the simulated GPU (tests/support/spirv.h), which stops at races and accesses out of bounds
-#   slow         started first, and not on an emulated CPU: commands started again and again, training from end to end,
-#                whole models beyond the goldens, the simulated GPU (plain C): what holds there when the other tests do
+#   slow         quick runs (TERN_TEST_QUICK), started first, and not on an emulated CPU: commands started again and
+#                again, training from end to end, whole models beyond the goldens, the simulated GPU (plain C): what holds
+#                there when the other tests do; scripts/slow-tests.sh runs them whole
 #   threads      runs code of ours on several threads: what the tsan preset takes
-#   web          runs in WebAssembly (cmake/tests-web.cmake) and on 64-bit ARM too: what computes and what reads files
-#   arm64        runs on 64-bit ARM too
+#   web          runs in WebAssembly too (cmake/tests-web.cmake): what computes and what reads files
+#   arm64        runs on 64-bit ARM too: what NEON computes; also all `web` groups of cpu, ops and quant
 # Nothing of it is built by default: the target `tests` builds it, without which a build needs no cmocka.
 enable_testing()
 add_custom_target(tests)
@@ -133,7 +134,7 @@ function(tern_test_entry name program arguments labels)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT 1200 LABELS "${labels}" ENVIRONMENT "${TERN_TEST_ENVIRONMENT}")
   if("slow" IN_LIST labels) # first, so that none is left over at the end; CTest knows no times in a fresh folder
-    set_tests_properties(${name} PROPERTIES COST 10)
+    set_tests_properties(${name} PROPERTIES COST 10 ENVIRONMENT "${TERN_TEST_ENVIRONMENT};TERN_TEST_QUICK=1")
   endif()
   if(EMSCRIPTEN)
     tern_web_test_entry(${name} "${labels}")
@@ -145,6 +146,9 @@ endfunction()
 # All tests of CTest for a group, where this build wants them; sets result.
 function(tern_test_entries result folder group labels)
   set(program test_${folder})
+  if("web" IN_LIST labels AND folder MATCHES "^(cpu|ops|quant)$")
+    list(APPEND labels arm64)
+  endif()
   set(backends "")
   if("backends" IN_LIST labels)
     set(backends ${TERN_TEST_BACKENDS})
@@ -336,6 +340,7 @@ if(TERN_PYTHON AND TERN_MPI_FOUND AND MPIEXEC_EXECUTABLE AND NOT TERN_SANITIZE)
   endif()
   set_tests_properties(ranks ranks_training ranks_network PROPERTIES TIMEOUT 900 LABELS checks RUN_SERIAL ON
     SKIP_RETURN_CODE 77 ENVIRONMENT "${TERN_TEST_ENVIRONMENT};PYTHONDONTWRITEBYTECODE=1")
+  set_property(TEST ranks_network APPEND PROPERTY LABELS long)
   add_dependencies(tests tern_mpi)
 endif()
 

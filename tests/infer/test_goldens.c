@@ -213,4 +213,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(linear_norms),    cmocka_unit_test(narrow_heads),
 };
 
-TEST_GROUP(goldens, "web", tests);
+TEST_GROUP(goldens, "arm64 web", tests);

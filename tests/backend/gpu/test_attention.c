@@ -436,4 +436,4 @@ static const struct CMUnitTest tests[] = {cmocka_unit_test(test_decode),
                                           cmocka_unit_test(test_nan_stays_where_it_is),
                                           cmocka_unit_test(test_no_tokens)};
 
-TEST_GROUP(attention, "gpu kernels web", tests, .teardown = close_devices);
+TEST_GROUP(attention, "gpu kernels long web", tests, .teardown = close_devices);

@@ -170,4 +170,4 @@ static int close_all(void **state)
 static const struct CMUnitTest tests[] = {cmocka_unit_test(every_format_and_device), cmocka_unit_test(parts_apart),
                                           cmocka_unit_test(what_stays_apart)};
 
-TEST_GROUP(dense_norm, "gpu kernels simulated web", tests, .teardown = close_all);
+TEST_GROUP(dense_norm, "gpu kernels long simulated web", tests, .teardown = close_all);

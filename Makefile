@@ -12,7 +12,7 @@ static_root = rm -rf build/$(1)/root && cmake --install build/$(1) --component a
     tar -C build/$(1)/root -czf build/$(1)/tern-$(1).tar.gz . && ls build/$(1)/root/bin/tern build/$(1)/tern-$(1).tar.gz
 
 .DEFAULT_GOAL := help
-.PHONY: help command build shaders run chat cuda test test-gpu-long bench deb static static-arm64 python-wheel install web web-modules web-site web-serve web-test asan tsan fuzz arm64 clang lint clean deps deps-test deps-web deps-ci
+.PHONY: help command build shaders run chat cuda test test-all bench deb static static-arm64 python-wheel install web web-modules web-site web-serve web-test asan tsan fuzz arm64 clang lint clean deps deps-test deps-web deps-ci
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9 -]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,11 +48,11 @@ test-build: deps-test
 	@$(CMAKE_QUIET) --preset release $(CUDA_ASKED)
 	@cmake --build --preset release
 
-test: test-build ## Build everything and run the tests, but for the long ones
+test: test-build ## Build everything and run the tests that take minutes in all
 	@ctest --preset release -j $(JOBS)
 
-test-gpu-long: test-build ## Run those that take minutes on an emulated GPU
-	@ctest --preset gpu-long -j $(JOBS)
+test-all: test deps-ci ## Run all tests of this build, the slow ones and those of browsers: hours (scripts/slow-tests.sh)
+	@JOBS=$(JOBS) scripts/slow-tests.sh all
 
 shaders: ## Compile the WGSL kernels (needs Node and npm; the result is committed)
 	@cd tools/wgsl && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --ignore-scripts --silent; }

@@ -10,7 +10,7 @@ build='gcc libc6-dev make cmake ninja-build pkg-config libpcre2-dev libjansson-d
     g++ libtorrent-rasterbar-dev'
 test='libcmocka-dev mesa-vulkan-drivers python3 openmpi-bin iproute2'
 web='cmake ninja-build emscripten nodejs npm'
-ci='dpkg-dev debootstrap
+ci='ccache dpkg-dev debootstrap
     clang clang-format clang-tidy libclang-rt-14-dev llvm gcc-aarch64-linux-gnu libc6-dev-arm64-cross
     qemu-user-static
     libpcre2-dev:arm64 libjansson-dev:arm64 libcmocka-dev:arm64 libedit-dev:arm64 libmd-dev:arm64

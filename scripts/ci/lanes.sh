@@ -1,0 +1,55 @@
+# shellcheck shell=bash
+# The two lanes of .ci/run, and the table at its end: sourced. A lane takes lines of steps from the file $queue.
+# shellcheck disable=SC2154 # names of files and ci_warmth are of .ci/run and caches.sh
+
+# Processor seconds of what has ended so far, to tell a slow step from a busy machine.
+cpu_seconds() { awk -v hz="$(getconf CLK_TCK)" '{ print int(($16 + $17) / hz) }' "/proc/$$/stat"; }
+run_step() {
+    local start=$SECONDS cpu
+    cpu=$(cpu_seconds)
+    printf '\n=== %s\n' "$1"
+    "step_$1"
+    mkdir -p build
+    printf '%-12s %6d %10d\n' "$1" $((SECONDS - start)) $(($(cpu_seconds) - cpu)) | tee -a "$times" |
+        awk '{ printf "=== %s: passed in %d s, %d s of processor time\n", $1, $2, $3 }'
+}
+run_lane() {
+    local steps step
+    while steps=$(flock "$queue.lock" sh -c 'head -n 1 "$1" && sed -i 1d "$1"' take "$queue") && [ -n "$steps" ]; do
+        for step in $steps; do
+            if [ -e "$failed" ]; then cat "$lane_log"; exit 1; fi
+            run_step "$step"
+        done
+    done
+}
+
+# A second lane beside this one, as many steps keep one core busy; its lines come at the end. Once it has failed this
+# one begins no other step.
+start_lane() {
+    # It is a group, which ends with this one.
+    # shellcheck disable=SC2016 # $0 is that shell's
+    setsid sh -c '.ci/run --lane || { touch "$0"; exit 1; }' "$failed" >"$lane_log" 2>&1 &
+    lane=$!
+}
+end_lane() {
+    local status=0
+    wait "$lane" || status=$?
+    lane=
+    cat "$lane_log"
+    return "$status"
+}
+# The table of steps and the number of tests, also where a step has failed.
+finish() {
+    local status=$? said='All steps passed'
+    [ "$status" = 0 ] || said='A step has failed'
+    [ -z "${lane-}" ] || kill -- "-$lane" 2>/dev/null || true
+    count 0 0 0 # at least one line
+    printf '\n%-12s %6s %10s\n' step 'wall s' 'processor s'
+    cat "$times" 2>/dev/null || true
+    printf '\nCaches at the start:%s\n' "${ci_warmth-}"
+    ccache -s 2>/dev/null | awk '/Hits:/ && !n++ { print "ccache has served " $2 " of " $4 " compilations" }' || true
+    printf '%s in %d s, %d s of processor time\n' "$said" "$SECONDS" "$(cpu_seconds)"
+    awk -v status="$status" '
+        { p += $1; f += $2; s += $3 }
+        END { printf "%d passed, %d failed, %d skipped\n", p, status && !f ? 1 : f, s }' "$counts"
+}

@@ -1,4 +1,4 @@
-# Fuzzers: each tests/fuzz/fuzz_NAME.c is a part of the program `replay`, which runs the files of tests/fuzz/corpus/NAME
+# Fuzzers: each tests/fuzz/fuzz_NAME.c is a part of the program `replay`, which runs the seeds of tests/fuzz/corpus/NAME.tar
 # as the test replay_NAME, and, with TERN_FUZZ=ON, fuzz_NAME under libFuzzer, which scripts/fuzz.sh runs; ctest does so for
 # TERN_FUZZ_SECONDS.
 set(TERN_FUZZ_SECONDS 2 CACHE STRING "How long ctest runs each fuzzer")
@@ -39,18 +39,18 @@ endif()
 if(NOT TARGET tern_hub)
   list(REMOVE_ITEM TERN_FUZZERS ${TERN_FUZZ_DIR}/fuzz_hub.c)
 endif()
-if(TERN_FUZZ) # whose fuzzers begin with the same files
+if(TERN_FUZZ) # whose fuzzers begin with the same seeds
   set(replayed OFF)
 else()
   tern_wanted(replayed replay)
 endif()
-set(sources ${TERN_FUZZ_DIR}/replay.c)
+set(sources ${TERN_FUZZ_DIR}/replay.c ${PROJECT_SOURCE_DIR}/tests/support/seeds.c)
 set(declared "")
 set(listed "")
 foreach(file ${TERN_FUZZERS})
   get_filename_component(fuzzer ${file} NAME_WE)
   string(REGEX REPLACE "^fuzz_" "" name ${fuzzer})
-  set(corpus ${TERN_FUZZ_DIR}/corpus/${name})
+  set(corpus ${TERN_FUZZ_DIR}/corpus/${name}.tar)
   if(replayed)
     set(renamed ${PROJECT_BINARY_DIR}/replays/${name}.c)
     file(CONFIGURE OUTPUT ${renamed} @ONLY

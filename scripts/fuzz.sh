@@ -5,12 +5,12 @@
 #
 # NAME: gguf, json, ... (default: all that the build has). Each runs --seconds (5) of the clock in --jobs (1) processes,
 # with at most 2 GB of memory and --timeout (10) seconds of the clock for an input, so that bombs are findings. It
-# begins with tests/fuzz/corpus/NAME and DIR/corpus/NAME, where inputs that reach new code are kept; findings go to
-# DIR/found/NAME. Each run adds a line to DIR/fuzz.tsv: the fuzzer, seconds of the clock, seconds of processor time,
-# inputs tried, findings.
+# begins with the seeds in tests/fuzz/corpus/NAME.tar, which it unpacks into DIR/seeds/NAME, and with DIR/corpus/NAME,
+# where inputs that reach new code are kept; findings go to DIR/found/NAME. Each run adds a line to DIR/fuzz.tsv: the
+# fuzzer, seconds of the clock, seconds of processor time, inputs tried, findings.
 # --seed (0: another in each run): the same inputs in the same order, so that a run can be repeated; ctest has 1.
-# --merge (after the runs; alone with --seconds 0): brings tests/fuzz/corpus/NAME up to what DIR/corpus/NAME covers, by
-# adding the smallest inputs of at most 4 KB that do.
+# --merge (after the runs; alone with --seconds 0): brings tests/fuzz/corpus/NAME.tar up to what DIR/corpus/NAME covers,
+# by adding the smallest inputs of at most 4 KB that do (scripts/fuzz_seeds.py adds single ones).
 set -uo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -44,8 +44,15 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:-allocator_may_return_null=1:detect_stack_use
 limits=(-rss_limit_mb=2048 -malloc_limit_mb=2048 "-timeout=$timeout" "-report_slow_units=$timeout")
 TIMEFORMAT='%R %U %S'
 
+unpack() { # NAME: its seeds into a folder, as libFuzzer reads them
+    rm -rf "$build/seeds/$1"
+    mkdir -p "$build/seeds/$1"
+    tar -xf "$root/tests/fuzz/corpus/$1.tar" -C "$build/seeds/$1"
+}
+
 run_one() { # NAME: its exit status
     local name=$1 log=$build/log/$1 inputs findings times status
+    unpack "$name" || return 1
     local corpus=$build/corpus/$name found=$build/found/$name
     mkdir -p "$log" "$corpus" "$found"
     rm -f "$log"/fuzz-*.log
@@ -54,7 +61,7 @@ run_one() { # NAME: its exit status
     local how=("-seed=$seed" "-max_total_time=$seconds" -print_final_stats=1 "-artifact_prefix=$found/")
     [ "$jobs" -gt 1 ] && how+=("-jobs=$jobs" "-workers=$jobs")
     times=$({ time (cd "$log" && "$build/fuzz_$name" "${limits[@]}" "${how[@]}" "$corpus" \
-        "$root/tests/fuzz/corpus/$name" >fuzz-main.log 2>&1); } 2>&1)
+        "$build/seeds/$name" >fuzz-main.log 2>&1); } 2>&1)
     status=$?
     after=$(find "$found" -type f | wc -l)
     findings=$((after - before))
@@ -71,11 +78,13 @@ run_one() { # NAME: its exit status
 merge_one() { # NAME
     local name=$1 small=$build/small/$1
     [ -d "$build/corpus/$name" ] || return 0
+    unpack "$name" || return 1
     rm -rf "$small"
-    mkdir -p "$small"
+    mkdir -p "$small" "$build/log/$name"
     find "$build/corpus/$name" -type f -size -5k -exec cp -t "$small" {} +
-    "$build/fuzz_$name" "${limits[@]}" -merge=1 -use_counters=0 "$root/tests/fuzz/corpus/$name" "$small" \
+    "$build/fuzz_$name" "${limits[@]}" -merge=1 -use_counters=0 "$build/seeds/$name" "$small" \
         >"$build/log/$name/merge.log" 2>&1 || { tail "$build/log/$name/merge.log" >&2; return 1; }
+    "$root/scripts/fuzz_seeds.py" add "$name" "$build/seeds/$name"/*
 }
 
 failed=0

@@ -4,14 +4,17 @@ wrong, without their last tensor or with half of it, and one for each encoding t
 
 Keys and names of tensors are llama.cpp's (src/llama-arch.cpp), those that begin with "tern." ours
 (docs/reference/formats/models.md); names of files are the SHA-1 of their bytes, as libFuzzer has them. Usage:
-make_families.py [CORPUS], the folder with model/ and loader/; the same bytes each time.
+make_families.py [CORPUS], the folder with model.tar and loader.tar, which it adds to; the same bytes each time.
 """
 import hashlib
 import math
-import os
+import pathlib
 import random
 import struct
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "scripts"))
+import fuzz_seeds  # noqa: E402
 
 EMBD, HEAD, HEADS, KV_HEADS, FF, VOCAB = 8, 4, 2, 1, 8, 8
 F32, F16 = 0, 1  # types of tensors
@@ -165,12 +168,12 @@ def encoded_seeds():
 
 
 def main():
-    corpus = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "corpus")
-    for data, good in [*seeds(), *((data, False) for data in encoded_seeds())]:
-        files = [("model", data)] + ([("loader", b"\x29" + data)] if good else [])
-        for folder, content in files:
-            with open(os.path.join(corpus, folder, hashlib.sha1(content).hexdigest()), "wb") as f:
-                f.write(content)
+    corpus = sys.argv[1] if len(sys.argv) > 1 else fuzz_seeds.CORPUS
+    models = [*seeds(), *((data, False) for data in encoded_seeds())]
+    for name, files in (("model", [data for data, _ in models]),
+                        ("loader", [b"\x29" + data for data, good in models if good])):
+        n = fuzz_seeds.add(corpus, name, {hashlib.sha1(data).hexdigest(): data for data in files})
+        print(f"{name}: {n} added, {len(files) - n} known")
 
 
 if __name__ == "__main__":

@@ -1,51 +1,49 @@
-/* Runs fuzzers over every file of their corpus folders, as an ordinary program. */
-#include <dirent.h>
+/* Runs a fuzzer over every seed of its archive (tests/fuzz/corpus/NAME.tar), as an ordinary program. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "base/file.h"
 #include "fuzz/fuzz.h"
+#include "support/seeds.h"
 
 /* The input lies in a block of exactly its size, so that AddressSanitizer sees a read past its end. */
-static int replay_file(fuzz_entry run, const char *path, size_t size)
+static bool replay_seed(fuzz_entry run, const seed *s)
 {
-    FILE *file = fopen(path, "rb");
-    uint8_t *data = malloc(size ? size : 1);
-    int ok = file && data && fread(data, 1, size, file) == size;
-    if (ok) run(data, size);
+    uint8_t *data = malloc(s->size ? s->size : 1);
+    if (!data) return false;
+    memcpy(data, s->data, s->size);
+    run(data, s->size);
     free(data);
-    if (file) fclose(file);
-    return ok;
+    return true;
 }
 
-static int replay_folder(fuzz_entry run, const char *folder)
+static int replay_archive(fuzz_entry run, const char *path)
 {
-    DIR *dir = opendir(folder);
-    if (!dir) return 0;
-    int n = 0;
-    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-        char path[4096];
-        struct stat st;
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) continue;
-        printf("%s\n", entry->d_name);
-        fflush(stdout);
-        n += replay_file(run, path, (size_t)st.st_size);
+    tern_error err = {0};
+    tern_buf archive = {0};
+    if (tern_file_read(&archive, path, (size_t)1 << 28, &err) != TERN_OK) {
+        fprintf(stderr, "%s\n", err.message);
+        return 1;
     }
-    closedir(dir);
-    return n;
+    seed_cursor cursor = seed_begin(archive.data, archive.size);
+    int n = 0;
+    for (seed s; seed_next(&cursor, &s); n++) {
+        printf("%s\n", s.name);
+        fflush(stdout);
+        if (!replay_seed(run, &s)) break;
+    }
+    printf("%d inputs\n", n);
+    if (cursor.bad) fprintf(stderr, "%s: not a tar file of seeds after %d of them\n", path, n);
+    tern_buf_deinit(&archive);
+    return !cursor.bad && n > 0 ? 0 : 1;
 }
 
 int main(int argc, char **argv)
 {
     if (argc == 3)
-        for (const fuzz_replay *r = fuzz_replays; r->name; r++) {
-            if (strcmp(r->name, argv[1]) != 0) continue;
-            const int n = replay_folder(r->run, argv[2]);
-            printf("%d inputs\n", n);
-            return n > 0 ? 0 : 1;
-        }
-    fprintf(stderr, "usage: %s FUZZER CORPUS_FOLDER, FUZZER one of:\n", argv[0]);
+        for (const fuzz_replay *r = fuzz_replays; r->name; r++)
+            if (strcmp(r->name, argv[1]) == 0) return replay_archive(r->run, argv[2]);
+    fprintf(stderr, "usage: %s FUZZER ARCHIVE, FUZZER one of:\n", argv[0]);
     for (const fuzz_replay *r = fuzz_replays; r->name; r++) fprintf(stderr, "    %s\n", r->name);
     return 2;
 }

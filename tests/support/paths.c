@@ -1,5 +1,7 @@
 /* Paths of fixtures and scratch files. */
+#include "base/file.h"
 #include "support/places.h"
+#include "support/seeds.h"
 #include "support/test.h"
 
 #include <sys/stat.h>
@@ -97,4 +99,22 @@ void test_write_file(const char *path, const void *bytes, size_t n)
 void test_write_text(const char *path, const char *text)
 {
     test_write_file(path, text, strlen(text));
+}
+
+const char *test_fuzz_seed(const char *fuzzer, const char *name)
+{
+    char archive[1024];
+    tern_error err = {0};
+    tern_buf file = {0};
+    const char *path = test_scratch(name);
+    snprintf(archive, sizeof archive, "%s/tests/fuzz/corpus/%s.tar", TERN_SOURCE_DIR, fuzzer);
+    assert_ok(tern_file_read(&file, archive, (size_t)1 << 28, &err), err);
+    seed_cursor cursor = seed_begin(file.data, file.size);
+    seed s = {0};
+    bool found = false;
+    while (!found && seed_next(&cursor, &s)) found = strcmp(s.name, name) == 0;
+    if (!found) fail_msg("%s: no seed %s in it", archive, name);
+    test_write_file(path, s.data, s.size);
+    tern_buf_deinit(&file);
+    return path;
 }

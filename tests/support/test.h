@@ -41,6 +41,8 @@ void test_missing(const char *what);
 const char *test_fixture(const char *name);
 /* A model or a golden that tests/data/models/make.py has written. */
 const char *test_made(const char *name);
+/* A seed of a fuzzer ("tiktoken", "ranks"), written as test_scratch(name). */
+const char *test_fuzz_seed(const char *fuzzer, const char *name);
 /* The families of tests/data/models; NULL ends them. Those with experts are a list of their own. */
 extern const char *const test_made_families[], *const test_made_experts[], *const test_made_ternary[];
 const char *test_model(const char *name);

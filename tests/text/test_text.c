@@ -1,6 +1,5 @@
 /* Properties of tokenizers: nothing is lost, streams never split a character, markup needs permission, long runs take
  * little time. */
-#include "support/places.h"
 #include "text/text_cases.h"
 #include "text/tokenizer/pretokenize.h"
 
@@ -232,10 +231,10 @@ static void check_failures(parse_fn parse, const char *path)
 static void test_out_of_memory(void **state)
 {
     (void)state;
-    check_failures(tern_tokenizer_parse_json, TERN_SOURCE_DIR "/tests/fuzz/corpus/tokenizer_json/byte_level.json");
-    check_failures(tern_tokenizer_parse_json, TERN_SOURCE_DIR "/tests/fuzz/corpus/tokenizer_json/byte_fallback.json");
+    check_failures(tern_tokenizer_parse_json, test_fuzz_seed("tokenizer_json", "byte_level.json"));
+    check_failures(tern_tokenizer_parse_json, test_fuzz_seed("tokenizer_json", "byte_fallback.json"));
     check_failures(tern_tokenizer_parse_sentencepiece, test_fixture("tokenizers/spm1024.model"));
-    check_failures(text_parse_ranks, TERN_SOURCE_DIR "/tests/fuzz/corpus/tiktoken/ranks");
+    check_failures(text_parse_ranks, test_fuzz_seed("tiktoken", "ranks"));
 }
 
 static tern_status add_piece(void *user, tern_span piece, tern_error *err)

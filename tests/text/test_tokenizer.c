@@ -2,7 +2,6 @@
 #include <sys/stat.h>
 
 #include "format/gguf.h"
-#include "support/places.h"
 #include "text/goldens.h"
 
 static void test_demo(void **state)
@@ -224,9 +223,8 @@ static void test_written_pipelines(void **state)
     goldens texts = goldens_of_json("demo_golden.json");
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
         tern_error err = {0};
-        char path[512];
+        const char *path = test_fuzz_seed("tokenizer_json", NAMES[i]);
         tern_tokenizer *t = NULL, *again = NULL;
-        snprintf(path, sizeof path, "%s/tests/fuzz/corpus/tokenizer_json/%s", TERN_SOURCE_DIR, NAMES[i]);
         assert_ok(tern_tokenizer_open_hf(&t, path, &err), err);
         assert_ok(tern_tokenizer_open_hf(&again, path, &err), err);
         tern_tokenizer *back = through_gguf(again, "pipeline.gguf");

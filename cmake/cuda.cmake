@@ -122,7 +122,7 @@ add_custom_target(tern_cuda_kernels DEPENDS ${objects}) # one place that makes t
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cuda/*.c)
 list(FILTER sources EXCLUDE REGEX "/cuda/(open|module)\\.c$")
 list(JOIN archs " " words)
-set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backend/cuda/device.c PROPERTY COMPILE_DEFINITIONS "TERN_CUDA_ARCHS=\"${words}\"")
+tern_source_property(${PROJECT_SOURCE_DIR}/src/backend/cuda/device.c PROPERTY COMPILE_DEFINITIONS "TERN_CUDA_ARCHS=\"${words}\"")
 add_library(tern_cuda_objects OBJECT EXCLUDE_FROM_ALL ${sources})
 target_link_libraries(tern_cuda_objects PUBLIC tern_flags)
 target_include_directories(tern_cuda_objects SYSTEM PUBLIC ${TERN_CUDA_INCLUDE})

@@ -11,9 +11,12 @@ if(TERN_FUZZ)
   list(FILTER TERN_FUZZED EXCLUDE REGEX "/src/(backend|ops|quant)/")
   foreach(kind check scan foreign* hf_packed rsr* tl_tiles)
     file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/quant/${kind}.c)
+    if(NOT files)
+      message(FATAL_ERROR "src/quant/${kind}.c: no such file, of those that fuzzers try")
+    endif()
     list(APPEND TERN_FUZZED ${files})
   endforeach()
-  set_property(SOURCE ${TERN_FUZZED} APPEND PROPERTY COMPILE_OPTIONS -fsanitize=fuzzer-no-link)
+  tern_source_property(${TERN_FUZZED} APPEND PROPERTY COMPILE_OPTIONS -fsanitize=fuzzer-no-link)
 endif()
 
 # A fuzzer's program: its own file and what else makes it run.

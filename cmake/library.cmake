@@ -51,7 +51,7 @@ function(tern_level_sources list)
       if(NOT cpu STREQUAL TERN_CPU)
         list(FILTER sources EXCLUDE REGEX "_${level}\\.c$")
       elseif(files AND TERN_FLAGS_${level})
-        set_property(SOURCE ${files} PROPERTY COMPILE_OPTIONS ${TERN_FLAGS_${level}})
+        tern_source_property(${files} PROPERTY COMPILE_OPTIONS ${TERN_FLAGS_${level}})
       endif()
     endforeach()
   endforeach()
@@ -64,11 +64,8 @@ if(EMSCRIPTEN)
   set(TERN_SMALL ${TERN_SOURCES})
   list(FILTER TERN_SMALL EXCLUDE REGEX "/src/(backend/cpu|ops|base)/")
   list(APPEND TERN_SMALL ${PROJECT_SOURCE_DIR}/src/backend/cpu/dense/dense_simd128.c)
-  set_property(SOURCE ${TERN_SMALL} PROPERTY COMPILE_OPTIONS ${TERN_WEB_SIZE_FLAGS})
+  tern_source_property(${TERN_SMALL} PROPERTY COMPILE_OPTIONS ${TERN_WEB_SIZE_FLAGS})
 endif()
-
-# Vectorising its loops at -O3, gcc 12 for ARM breaks off with an internal error; they compare a few rows once.
-set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backend/vulkan/trial_compare.c PROPERTY COMPILE_OPTIONS -fno-tree-vectorize)
 
 # The Vulkan backend, and the SPIR-V that the assembler embeds (made by tools/wgsl).
 set(TERN_SPIRV_FOLDER ${PROJECT_SOURCE_DIR}/src/backend/gpu/generated CACHE PATH "Where kernels.spvpack and spirv.def are")
@@ -78,9 +75,9 @@ if(TERN_VULKAN)
     message(FATAL_ERROR "No Vulkan headers (vulkan/vulkan_core.h). "
       "Install them (Debian: libvulkan-dev), or configure with -DTERN_VULKAN=OFF to build without the Vulkan backend.")
   endif()
-  set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backend/gpu/spirv.c PROPERTY COMPILE_DEFINITIONS
+  tern_source_property(${PROJECT_SOURCE_DIR}/src/backend/gpu/spirv.c PROPERTY COMPILE_DEFINITIONS
     TERN_SPIRV_PACK="${TERN_SPIRV_FOLDER}/kernels.spvpack" TERN_SPIRV_INDEX="${TERN_SPIRV_FOLDER}/spirv.def")
-  set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backend/gpu/spirv.c PROPERTY OBJECT_DEPENDS ${TERN_SPIRV_FOLDER}/kernels.spvpack)
+  tern_source_property(${PROJECT_SOURCE_DIR}/src/backend/gpu/spirv.c PROPERTY OBJECT_DEPENDS ${TERN_SPIRV_FOLDER}/kernels.spvpack)
 else()
   list(FILTER TERN_SOURCES EXCLUDE REGEX "/src/backend/(vulkan/|gpu/spirv\\.c)")
 endif()

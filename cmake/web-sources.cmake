@@ -15,8 +15,8 @@ foreach(name auto_possess compile config context convert dfa_match error extuni 
   list(APPEND sources ${pcre2}/pcre2_${name}.c)
 endforeach()
 # For size, as what no token waits for; texts go through match alone.
-set_property(SOURCE ${sources} PROPERTY COMPILE_OPTIONS ${TERN_WEB_SIZE_FLAGS})
-set_property(SOURCE ${pcre2}/pcre2_match.c PROPERTY COMPILE_OPTIONS "")
+tern_source_property(${sources} PROPERTY COMPILE_OPTIONS ${TERN_WEB_SIZE_FLAGS})
+tern_source_property(${pcre2}/pcre2_match.c PROPERTY COMPILE_OPTIONS "")
 add_library(tern_pcre2 STATIC ${sources})
 target_include_directories(tern_pcre2 PUBLIC ${config} PRIVATE ${pcre2})
 target_compile_definitions(tern_pcre2 PUBLIC PCRE2_STATIC
@@ -40,7 +40,7 @@ file(WRITE ${PROJECT_BINARY_DIR}/jansson/jansson_private_config.h "#define HAVE_
 #define INITIAL_HASHTABLE_ORDER 3
 ")
 file(GLOB sources ${TERN_WEB_SOURCES}/jansson/src/*.c)
-set_property(SOURCE ${sources} PROPERTY COMPILE_OPTIONS ${TERN_WEB_SIZE_FLAGS})
+tern_source_property(${sources} PROPERTY COMPILE_OPTIONS ${TERN_WEB_SIZE_FLAGS})
 add_library(tern_jansson STATIC ${sources})
 target_include_directories(tern_jansson PUBLIC ${PROJECT_BINARY_DIR}/jansson ${TERN_WEB_SOURCES}/jansson/src)
 target_compile_definitions(tern_jansson PRIVATE HAVE_CONFIG_H HAVE_STDINT_H)

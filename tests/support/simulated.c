@@ -180,8 +180,10 @@ static tern_status open_module(tern_gpu_pipeline pipeline, tern_error *err)
 {
     size_t n;
     const char *error = NULL;
-    const uint32_t *words = tern_gpu_spirv(pipeline, &n);
-    if (!modules[pipeline]) modules[pipeline] = spirv_open(words, n, &error);
+    uint32_t *words;
+    if (modules[pipeline]) return TERN_OK;
+    TERN_TRY(tern_gpu_spirv(pipeline, &words, &n, err));
+    modules[pipeline] = spirv_open(words, n, &error); /* which goes on reading them, and is never closed */
     return modules[pipeline] ? TERN_OK
                              : tern_fail(err, TERN_INTERNAL, "%s: %s", tern_gpu_pipelines[pipeline].name, error);
 }
@@ -249,11 +251,11 @@ static tern_status wait_for(tern_backend *b, tern_error *err)
 }
 
 #if !TERN_VULKAN /* then there is no SPIR-V */
-const uint32_t *tern_gpu_spirv(tern_gpu_pipeline which, size_t *n_words)
+tern_status tern_gpu_spirv(tern_gpu_pipeline which, uint32_t **words, size_t *n_words, tern_error *err)
 {
-    (void)which;
-    *n_words = 0;
-    return NULL;
+    (void)words;
+    (void)n_words;
+    return tern_fail(err, TERN_UNSUPPORTED, "%s: this build has no SPIR-V", tern_gpu_pipelines[which].name);
 }
 #endif
 

@@ -4,7 +4,7 @@
 import {parseArgs} from 'node:util';
 
 import {GENERATED, kernelFor, readKernels, readTable} from './lib/folders.mjs';
-import {readModules} from './lib/pack.mjs';
+import {readPack, unpack} from './lib/pack.mjs';
 import {withConstants} from './lib/specialise.mjs';
 
 const USAGE = 'usage: expand.mjs KERNEL | PIPELINE | --spirv PIPELINE   (build.mjs --list names them)';
@@ -17,9 +17,9 @@ async function expanded(name) {
 }
 
 function spirv(name) {
-    const words = readModules(GENERATED).get(name);
-    if (!words) throw new Error(`${name}: no pipeline has this name`);
-    return words;
+    const entries = readPack(GENERATED);
+    if (!entries.has(name)) throw new Error(`${name}: no pipeline has this name`);
+    return Buffer.from(unpack(entries, name).buffer);
 }
 
 try {

@@ -4,8 +4,11 @@
 #define TERN_BACKEND_GPU_SPIRV_H
 
 #include "backend/gpu/pipelines.h"
+#include "base/error.h"
 
-/* The words of a pipeline's module, entry point "main"; valid for ever. */
-const uint32_t *tern_gpu_spirv(tern_gpu_pipeline pipeline, size_t *n_words);
+/* Unpacks the words of a pipeline's module, entry point "main"; the caller frees them with tern_free. Thread-safe. */
+tern_status tern_gpu_spirv(tern_gpu_pipeline pipeline, uint32_t **words, size_t *n_words, tern_error *err);
+/* All modules in their packed form, to tell one build's from another's. */
+const void *tern_gpu_spirv_pack(size_t *n_bytes);
 
 #endif

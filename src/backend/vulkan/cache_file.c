@@ -39,12 +39,9 @@ static uint64_t key_of(const tern_vulkan_physical *p)
     hash = hash_words(hash, p->driver_uuid, sizeof p->driver_uuid);
     hash = hash_words(hash, d->pipelineCacheUUID, sizeof d->pipelineCacheUUID);
     hash = hash_words(hash, d->deviceName, strlen(d->deviceName));
-    for (int i = 0; i < TERN_GPU_PIPELINE_COUNT; i++) {
-        size_t n;
-        const uint32_t *words = tern_gpu_spirv((tern_gpu_pipeline)i, &n);
-        hash = hash_words(hash, words, n * sizeof *words);
-    }
-    return hash;
+    size_t n;
+    const void *pack = tern_gpu_spirv_pack(&n);
+    return hash_words(hash, pack, n);
 }
 
 char *tern_vulkan__cache_file(const tern_vulkan_physical *physical, const char *folder, const char *kind)

@@ -37,6 +37,10 @@ typedef struct making {
     tern_gpu_pipeline which[TERN_GPU_PIPELINE_COUNT];
     uint32_t n;
     struct {
+        uint32_t *words;
+        size_t n_words;
+    } modules[TERN_GPU_PIPELINE_COUNT];
+    struct {
         VkResult result;
         bool hit;
     } outcomes[TERN_GPU_PIPELINE_COUNT];
@@ -50,13 +54,14 @@ static bool asks_for_size(const tern_vulkan *vk, tern_gpu_pipeline which)
            vk->modules[which].local_size_x <= (uint64_t)vk->caps.subgroup_min * vk->physical.most_subgroups;
 }
 
-static VkResult make(tern_vulkan *vk, tern_gpu_pipeline which, bool *hit)
+static VkResult make(const making *m, uint32_t task, bool *hit)
 {
+    tern_vulkan *vk = m->vk;
+    const tern_gpu_pipeline which = m->which[task];
     const tern_gpu_pipeline_info *info = &tern_gpu_pipelines[which];
-    size_t n_words;
-    const uint32_t *words = tern_gpu_spirv(which, &n_words);
-    VkShaderModuleCreateInfo code = {
-        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = n_words * 4, .pCode = words};
+    VkShaderModuleCreateInfo code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+                                     .codeSize = m->modules[task].n_words * 4,
+                                     .pCode = m->modules[task].words};
     VkShaderModule module;
     VkResult result = vk->fn.CreateShaderModule(vk->device, &code, NULL, &module);
     if (result != VK_SUCCESS) return result;
@@ -90,16 +95,16 @@ static void make_task(void *context, uint32_t task, uint32_t thread)
 {
     (void)thread;
     making *m = context;
-    m->outcomes[task].result = make(m->vk, m->which[task], &m->outcomes[task].hit);
+    m->outcomes[task].result = make(m, task, &m->outcomes[task].hit);
 }
 
 /* What the pipelines have in common, and what their modules say. */
-static tern_status make_ready(tern_vulkan *vk, tern_gpu_pipeline which, tern_error *err)
+static tern_status make_ready(making *m, uint32_t task, tern_error *err)
 {
-    size_t n_words;
-    const uint32_t *words = tern_gpu_spirv(which, &n_words);
-    TERN_TRY(make_layouts(vk, tern_gpu_pipelines[which].n_bindings, err));
-    return tern_vulkan__module_of(&vk->modules[which], words, n_words, err);
+    const tern_gpu_pipeline which = m->which[task];
+    TERN_TRY(tern_gpu_spirv(which, &m->modules[task].words, &m->modules[task].n_words, err));
+    TERN_TRY(make_layouts(m->vk, tern_gpu_pipelines[which].n_bindings, err));
+    return tern_vulkan__module_of(&m->vk->modules[which], m->modules[task].words, m->modules[task].n_words, err);
 }
 
 static tern_status choose(tern_vulkan *vk, const tern_gpu_program *program, making *m, tern_error *err)
@@ -111,7 +116,7 @@ static tern_status choose(tern_vulkan *vk, const tern_gpu_program *program, maki
         if (vk->pipelines[which] || wanted[which]) continue;
         wanted[which] = true;
         m->which[m->n++] = which;
-        TERN_TRY(make_ready(vk, which, err));
+        TERN_TRY(make_ready(m, m->n - 1, err));
     }
     return TERN_OK;
 }
@@ -137,6 +142,7 @@ tern_status tern_vulkan__pipelines(tern_vulkan *vk, const tern_gpu_program *prog
     if (status == TERN_OK && m->n > 1) tern_pool_for(vk->workers.pool, m->n, make_task, m);
     if (status == TERN_OK && m->n == 1) make_task(m, 0, 0);
     if (status == TERN_OK) status = count(vk, m, err);
+    for (uint32_t i = 0; i < m->n; i++) tern_free(m->modules[i].words);
     tern_free(m);
     return status;
 }

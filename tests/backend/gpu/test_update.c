@@ -5,6 +5,7 @@
 
 #include "backend/gpu/layout.h"
 #include "backend/gpu/spirv.h"
+#include "base/alloc.h"
 #include "quant/absmean.h"
 #include "support/op_case.h"
 #include "support/simulated.h"
@@ -151,7 +152,9 @@ static void scales(void **state)
     (void)state;
     size_t n_words;
     const char *error;
-    const uint32_t *words = tern_gpu_spirv(TERN_GPU_REQUANTIZE_SCALE, &n_words);
+    tern_error err = {0};
+    uint32_t *words = NULL;
+    assert_ok(tern_gpu_spirv(TERN_GPU_REQUANTIZE_SCALE, &words, &n_words, &err), err);
     spirv_module *module = spirv_open(words, n_words, &error);
     assert_non_null(module);
     spirv_sloppy = true;
@@ -178,6 +181,7 @@ static void scales(void **state)
     check_scale(module, (uint64_t)UINT32_MAX << 31, UINT32_MAX - 1, 158, 0);
     spirv_sloppy = false;
     spirv_close(module);
+    tern_free(words);
 }
 
 /* 1 / x modulo an odd b below 2^24. */

@@ -81,6 +81,13 @@ FAMILIES = {
                          "swiglu_clamp_exp": [7.0], "rope.dimension_count": 4},
               tensors(qk_norm=True, experts=2, head=True)),
 }
+# keys that a file may have only with a value that changes nothing, and that value
+NEUTRAL = {"attention.causal": True, "attention.clamp_kqv": 0.0, "attention.max_alibi_bias": 0.0,
+           "attention.shared_kv_layers": 0, "attention.temperature_length": 0, "attention.temperature_scale": 0.0,
+           "attention.output_scale": 1.0, "altup.num_inputs": 0, "dense_2_feat_out": 0, "dense_3_feat_out": 0,
+           "embedding_length_per_layer_input": 0, "expert_shared_feed_forward_length": 0, "moe_every_n_layers": 1,
+           "nextn_predict_layers": 0, "rope.dimension_sections": [0, 0, 0, 0], "rope.scale_linear": 1.0,
+           "router_logit_softcapping": 0.0, "swiglu_clamp_shexp": [0.0], "use_parallel_residual": False}
 # type: numbers and bytes of a block, of encodings that no other seed has
 ENCODINGS = {6: (32, 22), 12: (256, 144), 13: (256, 176), 14: (256, 210), 30: (1, 2), 35: (256, 66)}
 LONG = 256  # columns that all of them divide
@@ -157,6 +164,20 @@ def seeds():
         yield gguf(family, keys, shapes | {last: (*shapes[last][:-1], shapes[last][-1] // 2)}), False
 
 
+def other_than(value):
+    """A value of the same kind that is none of those that change nothing."""
+    if isinstance(value, list):
+        return [other_than(v) for v in value]
+    return not value if isinstance(value, bool) else type(value)(3)
+
+
+def neutral_seeds():
+    """Keys that change nothing, then each with a value that does."""
+    yield gguf("llama", NEUTRAL, tensors(head=True))
+    for key, value in NEUTRAL.items():
+        yield gguf("llama", {key: other_than(value)}, tensors(head=True))
+
+
 def encoded_seeds():
     """Matrices of long rows in each encoding, and in rows that its blocks do not fit."""
     down = "blk.0.ffn_down.weight"
@@ -169,7 +190,7 @@ def encoded_seeds():
 
 def main():
     corpus = sys.argv[1] if len(sys.argv) > 1 else fuzz_seeds.CORPUS
-    models = [*seeds(), *((data, False) for data in encoded_seeds())]
+    models = [*seeds(), *((data, False) for data in [*encoded_seeds(), *neutral_seeds()])]
     for name, files in (("model", [data for data, _ in models]),
                         ("loader", [b"\x29" + data for data, good in models if good])):
         n = fuzz_seeds.add(corpus, name, {hashlib.sha1(data).hexdigest(): data for data in files})

@@ -149,12 +149,105 @@ static __device__ __forceinline__ float sum_of_head(float x)
     return x;
 }
 
+/* The scaled queries of n_heads heads, and zeros for the others. */
+template <int LANE_DIM>
+static __device__ __forceinline__ void load_queries(float (&q)[HEADS][LANE_DIM], const tern_cuda_attention &p,
+                                                    uint32_t t, uint32_t head0, uint32_t n_heads)
+{
+#pragma unroll
+    for (int h = 0; h < HEADS; h++)
+#pragma unroll
+        for (int i = 0; i < LANE_DIM; i++) {
+            const uint32_t d = threadIdx.x % 32 * LANE_DIM + i;
+            q[h][i] = h < n_heads && d < p.head_dim
+                          ? p.q.data[(size_t)t * p.q.stride + (head0 + h) * p.head_dim + d] * p.scale
+                          : 0;
+        }
+}
+
+/* Products of this lane's numbers alone, for each head and key. */
+template <int LANE_DIM, int FORM>
+static __device__ __forceinline__ void score_keys(float (&scores)[HEADS * OWN], const float (&q)[HEADS][LANE_DIM],
+                                                  const lane_row<LANE_DIM, FORM> (&k)[OWN])
+{
+#pragma unroll
+    for (int j = 0; j < OWN; j++)
+#pragma unroll
+        for (int h = 0; h < HEADS; h++) {
+            float x = 0;
+#pragma unroll
+            for (int i = 0; i < LANE_DIM; i++) x = fmaf(q[h][i], k[j].number(i), x);
+            scores[h * OWN + j] = x;
+        }
+}
+
+/* acc = acc * keep + sum over values of w * v; keep and w are those of lane h * OWN + j. */
+template <int LANE_DIM, int FORM>
+static __device__ __forceinline__ void add_values(float (&acc)[HEADS][LANE_DIM], float keep, float w,
+                                                  const lane_row<LANE_DIM, FORM> (&v)[OWN])
+{
+#pragma unroll
+    for (int h = 0; h < HEADS; h++) {
+        const float factor = __shfl_sync(0xffffffffu, keep, h * OWN);
+#pragma unroll
+        for (int i = 0; i < LANE_DIM; i++) acc[h][i] *= factor;
+    }
+#pragma unroll
+    for (int j = 0; j < OWN; j++)
+#pragma unroll
+        for (int h = 0; h < HEADS; h++) {
+            const float weight = __shfl_sync(0xffffffffu, w, h * OWN + j);
+#pragma unroll
+            for (int i = 0; i < LANE_DIM; i++) acc[h][i] = fmaf(weight, v[j].number(i), acc[h][i]);
+        }
+}
+
+/* The states of all warps of a block. */
+struct warp_states {
+    float mosts[SPLIT_WARPS][HEADS], sums[SPLIT_WARPS][HEADS], keeps[SPLIT_WARPS][HEADS];
+};
+
+/* Sets how much of each warp's sums counts beside the greatest score, which becomes mosts[0]. */
+static __device__ __forceinline__ void weigh_warps(warp_states &s)
+{
+    if (threadIdx.x >= SPLIT_WARPS * HEADS) return;
+    const uint32_t k = threadIdx.x / HEADS, h = threadIdx.x % HEADS;
+    float top = -INFINITY;
+    for (int i = 0; i < SPLIT_WARPS; i++) top = fmaxf(top, s.mosts[i][h]);
+    s.keeps[k][h] = tern_exp(s.mosts[k][h] - top);
+    __syncwarp();
+    if (k == 0) s.mosts[0][h] = top;
+}
+
+/* Adds up the warps' sums: the result where there is one split, else its part for merge. */
+static __device__ __forceinline__ void store_heads(const tern_cuda_attention &p, const warp_states &s,
+                                                   const float *accs, uint32_t t, uint32_t head0, uint32_t n_heads)
+{
+    for (uint32_t i = threadIdx.x; i < n_heads * p.head_dim; i += SPLIT_THREADS) {
+        const uint32_t h = i / p.head_dim, d = i % p.head_dim;
+        const float top = s.mosts[0][h];
+        float total = 0, x = 0;
+        for (int k = 0; k < SPLIT_WARPS; k++) {
+            total += s.sums[k][h] * s.keeps[k][h];
+            x += accs[(k * HEADS + h) * p.head_dim + d] * s.keeps[k][h];
+        }
+        if (p.splits == 1) {
+            if (p.sinks) total += tern_exp(p.sinks[head0 + h] - top);
+            p.out.data[(size_t)t * p.out.stride + (head0 + h) * p.head_dim + d] = x / total;
+            continue;
+        }
+        float *out = p.partials + (((size_t)t * p.n_heads + head0 + h) * p.splits + blockIdx.y) * (p.head_dim + 2);
+        out[2 + d] = x;
+        if (d == 0) out[0] = top, out[1] = total;
+    }
+}
+
 template <int LANE_DIM, int K_FORM, int V_FORM>
 static __global__ void __launch_bounds__(SPLIT_THREADS, LANE_DIM <= 4 ? 2 : 1)
     split(const __grid_constant__ tern_cuda_attention p)
 {
     extern __shared__ float accs[]; /* [warps][HEADS][head_dim] */
-    __shared__ float mosts[SPLIT_WARPS][HEADS], sums[SPLIT_WARPS][HEADS], keeps[SPLIT_WARPS][HEADS];
+    __shared__ warp_states states;
     const uint32_t group = p.n_heads / p.n_kv_heads, parts = (group + HEADS - 1) / HEADS;
     const uint32_t kv = blockIdx.x / parts, head0 = kv * group + blockIdx.x % parts * HEADS;
     const uint32_t n_heads = min((uint32_t)HEADS, (kv + 1) * group - head0), t = blockIdx.z;
@@ -162,17 +255,8 @@ static __global__ void __launch_bounds__(SPLIT_THREADS, LANE_DIM <= 4 ? 2 : 1)
     tern_follow();
     const uint32_t position = p.place.positions[t], n = tern_rows_now(p.count);
     const uint32_t *pages = p.place.pages + p.place.sequences[t] * p.place.max_pages;
-    float q[HEADS][LANE_DIM], acc[HEADS][LANE_DIM], most = -INFINITY, sum = 0; /* of head lane / OWN */
-#pragma unroll
-    for (int h = 0; h < HEADS; h++)
-#pragma unroll
-        for (int i = 0; i < LANE_DIM; i++) {
-            const uint32_t d = lane * LANE_DIM + i;
-            acc[h][i] = 0;
-            q[h][i] = h < n_heads && d < p.head_dim
-                          ? p.q.data[(size_t)t * p.q.stride + (head0 + h) * p.head_dim + d] * p.scale
-                          : 0;
-        }
+    float q[HEADS][LANE_DIM], acc[HEADS][LANE_DIM] = {}, most = -INFINITY, sum = 0; /* of head lane / OWN */
+    load_queries(q, p, t, head0, n_heads);
     if (t >= n || !tern_brief_rows(p, t, n)) return;
     const range r = part_of(p, position, blockIdx.y);
     const uint32_t unit = K_FORM == BLOCKS ? 1 : p.head_dim;
@@ -190,15 +274,7 @@ static __global__ void __launch_bounds__(SPLIT_THREADS, LANE_DIM <= 4 ? 2 : 1)
         load_rows(k, p.k_cache, at, p.head_dim);
         load_rows(v, p.v_cache, at, p.head_dim);
         centre_rows(k, p.k_cache);
-#pragma unroll
-        for (int j = 0; j < OWN; j++)
-#pragma unroll
-            for (int h = 0; h < HEADS; h++) {
-                float x = 0;
-#pragma unroll
-                for (int i = 0; i < LANE_DIM; i++) x = fmaf(q[h][i], k[j].number(i), x);
-                scores[h * OWN + j] = x;
-            }
+        score_keys(scores, q, k);
         centre_rows(v, p.v_cache);
         float score = sum_for_lane<HEADS * OWN / 2>(scores);
         if (p.softcap > 0) score = tern_softcap(score, p.softcap);
@@ -206,22 +282,9 @@ static __global__ void __launch_bounds__(SPLIT_THREADS, LANE_DIM <= 4 ? 2 : 1)
         const float top = fmaxf(most, max_of_head(score)), keep = tern_exp(most - top), w = tern_exp(score - top);
         sum = sum * keep + sum_of_head(w);
         most = top;
-#pragma unroll
-        for (int h = 0; h < HEADS; h++) {
-            const float factor = __shfl_sync(0xffffffffu, keep, h * OWN);
-#pragma unroll
-            for (int i = 0; i < LANE_DIM; i++) acc[h][i] *= factor;
-        }
-#pragma unroll
-        for (int j = 0; j < OWN; j++)
-#pragma unroll
-            for (int h = 0; h < HEADS; h++) {
-                const float weight = __shfl_sync(0xffffffffu, w, h * OWN + j);
-#pragma unroll
-                for (int i = 0; i < LANE_DIM; i++) acc[h][i] = fmaf(weight, v[j].number(i), acc[h][i]);
-            }
+        add_values(acc, keep, w, v);
     }
-    if (lane % OWN == 0) mosts[warp][lane / OWN] = most, sums[warp][lane / OWN] = sum;
+    if (lane % OWN == 0) states.mosts[warp][lane / OWN] = most, states.sums[warp][lane / OWN] = sum;
 #pragma unroll
     for (int h = 0; h < HEADS; h++)
 #pragma unroll
@@ -229,32 +292,9 @@ static __global__ void __launch_bounds__(SPLIT_THREADS, LANE_DIM <= 4 ? 2 : 1)
             if (lane * LANE_DIM + i < p.head_dim)
                 accs[(warp * HEADS + h) * p.head_dim + lane * LANE_DIM + i] = acc[h][i];
     __syncthreads();
-    if (threadIdx.x < SPLIT_WARPS * HEADS) {
-        const uint32_t k = threadIdx.x / HEADS, h = threadIdx.x % HEADS;
-        float top = -INFINITY;
-        for (int i = 0; i < SPLIT_WARPS; i++) top = fmaxf(top, mosts[i][h]);
-        keeps[k][h] = tern_exp(mosts[k][h] - top);
-        __syncwarp();
-        if (k == 0) mosts[0][h] = top;
-    }
+    weigh_warps(states);
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < n_heads * p.head_dim; i += SPLIT_THREADS) {
-        const uint32_t h = i / p.head_dim, d = i % p.head_dim;
-        const float top = mosts[0][h];
-        float total = 0, x = 0;
-        for (int k = 0; k < SPLIT_WARPS; k++) {
-            total += sums[k][h] * keeps[k][h];
-            x += accs[(k * HEADS + h) * p.head_dim + d] * keeps[k][h];
-        }
-        if (p.splits == 1) {
-            if (p.sinks) total += tern_exp(p.sinks[head0 + h] - top);
-            p.out.data[(size_t)t * p.out.stride + (head0 + h) * p.head_dim + d] = x / total;
-            continue;
-        }
-        float *out = p.partials + (((size_t)t * p.n_heads + head0 + h) * p.splits + blockIdx.y) * (p.head_dim + 2);
-        out[2 + d] = x;
-        if (d == 0) out[0] = top, out[1] = total;
-    }
+    store_heads(p, states, accs, t, head0, n_heads);
 }
 
 static __global__ void merge(tern_cuda_attention p)
@@ -322,32 +362,130 @@ static __device__ void load_page(const tern_cuda_attention &p, tern_cuda_cache c
 }
 
 /* A thread has four queries and four positions, eight apart, for the scores; for the sums every eighth column. Eight
- * threads of a warp share the queries. */
+ * threads of a warp share the queries. These are its rows, from t0 + group on. */
+template <uint32_t COLUMNS> struct tile_rows {
+    float most[4], sum[4], acc[4][COLUMNS];
+    uint32_t low[4], high[4]; /* the positions that a row sees; high: one after the last, 0: no query */
+};
+
+static __device__ __forceinline__ void load_tile(const tern_cuda_attention &p, const tile &s, uint32_t t0, uint32_t n)
+{
+    for (uint32_t i = threadIdx.x; i < QUERIES * p.head_dim; i += THREADS) {
+        const uint32_t t = t0 + i / p.head_dim;
+        s.q[i / p.head_dim * s.stride + i % p.head_dim] =
+            t < n ? p.q.data[(size_t)t * p.q.stride + blockIdx.x * p.head_dim + i % p.head_dim] : 0;
+    }
+}
+
+template <uint32_t COLUMNS>
+static __device__ __forceinline__ void begin_rows(tile_rows<COLUMNS> &r, const tern_cuda_attention &p, uint32_t first,
+                                                  uint32_t n)
+{
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const uint32_t t = first + i;
+        r.most[i] = -INFINITY, r.sum[i] = 0;
+        r.high[i] = t < n ? p.place.positions[t] + 1 : 0;
+        r.low[i] = t < n ? tern_first_seen(p.window, p.place.positions[t]) : 0;
+#pragma unroll
+        for (uint32_t c = 0; c < COLUMNS; c++) r.acc[i][c] = 0;
+    }
+}
+
+/* Products of this thread's queries with its positions of the page of keys. */
+static __device__ __forceinline__ void score_page(float (&w)[4][4], const tile &s, uint32_t head_dim)
+{
+    const uint32_t group = threadIdx.x / 8 * 4, lane = threadIdx.x % 8;
+    for (uint32_t d = 0; d < head_dim; d++) {
+        float k[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++) k[j] = s.kv[(lane + 8 * j) * s.stride + d];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const float q = s.q[(group + i) * s.stride + d];
+#pragma unroll
+            for (int j = 0; j < 4; j++) w[i][j] = fmaf(q, k[j], w[i][j]);
+        }
+    }
+}
+
+/* Makes weights of the scores of row i, of positions from `at` on: left in s.w, summed up in r. */
+template <uint32_t COLUMNS>
+static __device__ __forceinline__ void soften_row(tile_rows<COLUMNS> &r, const tern_cuda_attention &p, const tile &s,
+                                                  float (&w)[4], int i, uint32_t at, bool in_run)
+{
+    const uint32_t group = threadIdx.x / 8 * 4, lane = threadIdx.x % 8;
+    float top = r.most[i], total = 0;
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        const uint32_t position = at + lane + 8 * j;
+        w[j] *= p.scale;
+        if (p.softcap > 0) w[j] = tern_softcap(w[j], p.softcap);
+        if (!in_run || position < r.low[i] || position >= r.high[i]) w[j] = -INFINITY;
+        top = fmaxf(top, w[j]);
+    }
+    for (int k = 4; k; k >>= 1) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, k));
+    const float keep = top == -INFINITY ? 1.0f : tern_exp(r.most[i] - top);
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        w[j] = top == -INFINITY ? 0 : tern_exp(w[j] - top);
+        total += w[j];
+        s.w[(group + i) * (PAGE + 1) + lane + 8 * j] = w[j];
+    }
+    for (int k = 4; k; k >>= 1) total += __shfl_xor_sync(0xffffffffu, total, k);
+    r.sum[i] = r.sum[i] * keep + total;
+    r.most[i] = top;
+#pragma unroll
+    for (uint32_t c = 0; c < COLUMNS; c++) r.acc[i][c] *= keep;
+}
+
+/* Adds the page of values by the weights in s.w. */
+template <uint32_t COLUMNS>
+static __device__ __forceinline__ void add_page(tile_rows<COLUMNS> &r, const tile &s, uint32_t head_dim)
+{
+    const uint32_t group = threadIdx.x / 8 * 4, lane = threadIdx.x % 8;
+    for (uint32_t j = 0; j < PAGE; j++) {
+        float weight[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) weight[i] = s.w[(group + i) * (PAGE + 1) + j];
+#pragma unroll
+        for (uint32_t c = 0; c < COLUMNS; c++) {
+            const uint32_t d = lane + 8 * c;
+            const float v = d < head_dim ? s.kv[j * s.stride + d] : 0;
+#pragma unroll
+            for (int i = 0; i < 4; i++) r.acc[i][c] = fmaf(weight[i], v, r.acc[i][c]);
+        }
+    }
+}
+
+template <uint32_t COLUMNS>
+static __device__ __forceinline__ void store_rows(const tile_rows<COLUMNS> &r, const tern_cuda_attention &p,
+                                                  uint32_t first, const bool (&is_mine)[4])
+{
+    const uint32_t lane = threadIdx.x % 8, head = blockIdx.x;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        if (!is_mine[i]) continue;
+        const float all = p.sinks ? r.sum[i] + tern_exp(p.sinks[head] - r.most[i]) : r.sum[i];
+        float *out = p.out.data + (size_t)(first + i) * p.out.stride + head * p.head_dim;
+#pragma unroll
+        for (uint32_t c = 0; c < COLUMNS; c++)
+            if (lane + 8 * c < p.head_dim) out[lane + 8 * c] = r.acc[i][c] / all;
+    }
+}
+
 template <uint32_t COLUMNS> static __global__ void __launch_bounds__(THREADS) tiles(tern_cuda_attention p)
 {
     extern __shared__ float memory[];
     const uint32_t stride = p.head_dim + 1;
     const tile s = {memory, memory + QUERIES * stride, memory + (QUERIES + PAGE) * stride, stride};
-    const uint32_t n = tern_rows_now(p.count), t0 = blockIdx.y * QUERIES, head = blockIdx.x;
-    const uint32_t kv = head / (p.n_heads / p.n_kv_heads), group = threadIdx.x / 8 * 4, lane = threadIdx.x % 8;
+    const uint32_t n = tern_rows_now(p.count), t0 = blockIdx.y * QUERIES;
+    const uint32_t kv = blockIdx.x / (p.n_heads / p.n_kv_heads), first = t0 + threadIdx.x / 8 * 4;
     if (t0 >= n) return;
-    for (uint32_t i = threadIdx.x; i < QUERIES * p.head_dim; i += THREADS) {
-        const uint32_t t = t0 + i / p.head_dim;
-        s.q[i / p.head_dim * stride + i % p.head_dim] =
-            t < n ? p.q.data[(size_t)t * p.q.stride + head * p.head_dim + i % p.head_dim] : 0;
-    }
-    float most[4], sum[4], acc[4][COLUMNS];
-    uint32_t low[4], high[4]; /* high: one after the last position; 0: no query */
+    load_tile(p, s, t0, n);
+    tile_rows<COLUMNS> r;
+    begin_rows(r, p, first, n);
     bool is_mine[4] = {};
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const uint32_t t = t0 + group + i;
-        most[i] = -INFINITY, sum[i] = 0;
-        high[i] = t < n ? p.place.positions[t] + 1 : 0;
-        low[i] = t < n ? tern_first_seen(p.window, p.place.positions[t]) : 0;
-#pragma unroll
-        for (uint32_t c = 0; c < COLUMNS; c++) acc[i][c] = 0;
-    }
     /* a run of rows of one sequence after the other */
     for (uint32_t run = t0, end; run < n && run < t0 + QUERIES; run = end) {
         const uint32_t of = p.place.sequences[run];
@@ -359,77 +497,23 @@ template <uint32_t COLUMNS> static __global__ void __launch_bounds__(THREADS) ti
         }
         if (brief) continue;
 #pragma unroll
-        for (int i = 0; i < 4; i++) is_mine[i] |= t0 + group + i >= run && t0 + group + i < end;
+        for (int i = 0; i < 4; i++) is_mine[i] |= first + i >= run && first + i < end;
         for (uint32_t at = from / PAGE * PAGE; at < to; at += PAGE) {
             const uint32_t page = p.place.pages[of * p.place.max_pages + at / PAGE];
             float w[4][4] = {};
             __syncthreads();
             load_page(p, p.k_cache, page, kv, to - at, s);
             __syncthreads();
-            for (uint32_t d = 0; d < p.head_dim; d++) {
-                float k[4];
+            score_page(w, s, p.head_dim);
 #pragma unroll
-                for (int j = 0; j < 4; j++) k[j] = s.kv[(lane + 8 * j) * stride + d];
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    const float q = s.q[(group + i) * stride + d];
-#pragma unroll
-                    for (int j = 0; j < 4; j++) w[i][j] = fmaf(q, k[j], w[i][j]);
-                }
-            }
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                float top = most[i], total = 0;
-#pragma unroll
-                for (int j = 0; j < 4; j++) {
-                    const uint32_t position = at + lane + 8 * j;
-                    const uint32_t t = t0 + group + i;
-                    const bool seen = t >= run && t < end && position >= low[i] && position < high[i];
-                    w[i][j] *= p.scale;
-                    if (p.softcap > 0) w[i][j] = tern_softcap(w[i][j], p.softcap);
-                    if (!seen) w[i][j] = -INFINITY;
-                    top = fmaxf(top, w[i][j]);
-                }
-                for (int k = 4; k; k >>= 1) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, k));
-                const float keep = top == -INFINITY ? 1.0f : tern_exp(most[i] - top);
-#pragma unroll
-                for (int j = 0; j < 4; j++) {
-                    w[i][j] = top == -INFINITY ? 0 : tern_exp(w[i][j] - top);
-                    total += w[i][j];
-                    s.w[(group + i) * (PAGE + 1) + lane + 8 * j] = w[i][j];
-                }
-                for (int k = 4; k; k >>= 1) total += __shfl_xor_sync(0xffffffffu, total, k);
-                sum[i] = sum[i] * keep + total;
-                most[i] = top;
-#pragma unroll
-                for (uint32_t c = 0; c < COLUMNS; c++) acc[i][c] *= keep;
-            }
+            for (int i = 0; i < 4; i++) soften_row(r, p, s, w[i], i, at, first + i >= run && first + i < end);
             __syncthreads();
             load_page(p, p.v_cache, page, kv, to - at, s);
             __syncthreads();
-            for (uint32_t j = 0; j < PAGE; j++) {
-                float weight[4];
-#pragma unroll
-                for (int i = 0; i < 4; i++) weight[i] = s.w[(group + i) * (PAGE + 1) + j];
-#pragma unroll
-                for (uint32_t c = 0; c < COLUMNS; c++) {
-                    const uint32_t d = lane + 8 * c;
-                    const float v = d < p.head_dim ? s.kv[j * stride + d] : 0;
-#pragma unroll
-                    for (int i = 0; i < 4; i++) acc[i][c] = fmaf(weight[i], v, acc[i][c]);
-                }
-            }
+            add_page(r, s, p.head_dim);
         }
     }
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        if (!is_mine[i]) continue;
-        const float all = p.sinks ? sum[i] + tern_exp(p.sinks[head] - most[i]) : sum[i];
-        float *out = p.out.data + (size_t)(t0 + group + i) * p.out.stride + head * p.head_dim;
-#pragma unroll
-        for (uint32_t c = 0; c < COLUMNS; c++)
-            if (lane + 8 * c < p.head_dim) out[lane + 8 * c] = acc[i][c] / all;
-    }
+    store_rows(r, p, first, is_mine);
 }
 
 template <uint32_t COLUMNS> static cudaError_t run_tiles(const tern_cuda_attention *p, cudaStream_t stream)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs clang-tidy over every source that a build folder compiles, the include check and the check of the text.
+# Runs clang-tidy over every source that a build folder compiles, the checks of includes, recompiles and text.
 # Usage: lint.sh [--share TURN/N] BUILD_FOLDER [PART_OF_A_PATH ...]
 #   --share  only what the parts name, and of the other sources of src/ every N-th, another one in each turn
 set -eu
@@ -23,4 +23,5 @@ nodes='--extra-arg=-Xclang --extra-arg=-analyzer-config --extra-arg=-Xclang --ex
 } | sort -u |
     xargs -P "$(nproc)" -n 1 clang-tidy -p "$build" --quiet $nodes --warnings-as-errors='*'
 scripts/check-includes.sh
+scripts/check-recompiles.sh
 scripts/check-text.sh

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "chain.h"
+#include "ops/op.h"
 
 enum { LAYERS = 30, HEADS = 20, KV_HEADS = 5, DIM = 128, CONTEXT = 4096, PAGES = CONTEXT / TERN_PAGE_SIZE };
 enum { PARAM_BYTES = CONTEXT * 4 };

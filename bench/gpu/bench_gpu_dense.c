@@ -13,6 +13,9 @@
 #include "backend/gpu/linear/select.h"
 #include "base/rng.h"
 #include "chain.h"
+#include "ops/op.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 enum { MAX_OPS = 256, MIN_OPS = 8, PARAM_BYTES = 256 };
 static const uint64_t WEIGHT_BYTES = (uint64_t)256 << 20;

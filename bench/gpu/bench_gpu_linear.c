@@ -14,6 +14,9 @@
 #include "backend/gpu/linear/select.h"
 #include "base/rng.h"
 #include "chain.h"
+#include "ops/op.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 enum { PARAM_BYTES = 4096, MIN_OPS = 256, MAX_OPS = 2048 };
 static const size_t WEIGHT_BYTES = (size_t)256 << 20;

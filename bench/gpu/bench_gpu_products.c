@@ -14,6 +14,9 @@
 
 #include "base/rng.h"
 #include "chain.h"
+#include "ops/op.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 enum { N_OPS = 8, PARAM_BYTES = 65536, DISTINCT_ROWS = 16 };
 static const double MIN_SECONDS = 0.15;

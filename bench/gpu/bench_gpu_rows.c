@@ -13,6 +13,9 @@
 #include <unistd.h>
 
 #include "chain.h"
+#include "ops/op.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 enum { N_OPS = 8, PARAM_BYTES = 1 << 18 };
 static const double MIN_SECONDS = 0.15;

@@ -6,6 +6,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "backend/counters.h"
+#include "ops/op.h"
+
 void chain_check(const chain *c, tern_status status)
 {
     if (status == TERN_OK) return;

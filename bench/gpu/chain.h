@@ -4,9 +4,11 @@
 
 #include <stdint.h>
 
+#include "backend/counters.h"
 #include "backend/gpu/caps.h"
 #include "backend/vulkan/vulkan.h"
 #include "graph/graph.h"
+#include "ops/op.h"
 
 enum { CHAIN_MAX_VALUES = 2304 };
 

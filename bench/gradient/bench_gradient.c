@@ -9,9 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/backend.h"
 #include "backend/cpu/cpu.h"
 #include "base/cpu.h"
 #include "base/rng.h"
+#include "ops/graph.h"
+#include "ops/op.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 #include "stream/stream.h"
 
 enum { REPEATS = 5, MAX_VALUES = 4 };

@@ -7,6 +7,7 @@
 #include "backend/cpu/kernels.h"
 #include "base/alloc.h"
 #include "base/cpu.h"
+#include "base/pool.h"
 #include "cold/cold.h"
 #include "quant/encoding.h"
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/pool.h"
 #include "quant/encoding.h"
 
 workspace work;

@@ -9,10 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/backend.h"
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/measure/peak.h"
+#include "base/cpu.h"
 #include "base/pool.h"
 #include "graph/graph.h"
+#include "ops/op.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 #include "stream/stream.h"
 
 enum {

@@ -7,6 +7,7 @@
 #include "base/progress.h"
 #include "model/imatrix.h"
 #include "model/model.h"
+#include "quant/encoding.h"
 #include "quant/foreign.h"
 #include "quant/mix.h"
 #include "tern.h"

@@ -1,6 +1,7 @@
 /* The library's version; loading a model by its path, saying what it is and what it has done. */
 #include <string.h>
 
+#include "backend/counters.h"
 #include "base/alloc.h"
 #include "base/mapped.h"
 #include "base/show.h"
@@ -8,7 +9,10 @@
 #include "infer/engine/tiers.h"
 #include "infer/experts/cache.h"
 #include "infer/tune/file.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 #include "tern.h"
+#include "text/tokenizer/tokenizer.h"
 
 const char *tern_version(void)
 {

@@ -1,6 +1,7 @@
 /* Text to tokens and back, with an engine's tokenizer. */
 #include <string.h>
 
+#include "base/bytes.h"
 #include "format/json.h"
 #include "infer/engine/engine.h"
 #include "tern.h"

@@ -5,7 +5,6 @@
 #include <jansson.h>
 
 #include "apps/args/args.h"
-#include "base/bytes.h"
 #include "tern.h"
 
 /* Seconds of a clock that only goes forward. */

@@ -4,6 +4,7 @@
 #include "apps/open.h"
 #include "apps/progress.h"
 #include "base/parts.h"
+#include "quant/encoding.h"
 #include "quant/i2_s_order.h"
 #include "quant/mix.h"
 #include "quant/rsr.h"

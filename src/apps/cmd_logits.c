@@ -3,6 +3,7 @@
 
 #include "apps/lora.h"
 #include "base/alloc.h"
+#include "base/bytes.h"
 
 enum { PIECE_TOKENS = 64 }; /* rows of logits held at a time: a vocabulary has 128,256 columns */
 

@@ -8,6 +8,7 @@
 #include "apps/lora.h"
 #include "apps/progress.h"
 #include "apps/ranks.h"
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/output.h"
 #include "base/show.h"

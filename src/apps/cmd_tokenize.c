@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "apps/open.h"
+#include "base/bytes.h"
 
 static const tern_flag flags[] = {
     {"prompt", 'p', TERN_FLAG_TEXT, "TEXT", offsetof(tern_options, prompt), 0, 0,

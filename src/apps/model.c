@@ -2,6 +2,7 @@
 #include "apps/model.h"
 
 #include "apps/progress.h"
+#include "quant/encoding.h"
 
 tern_status tern_app_open_model(tern_model **model, const tern_options *options, bool tokenizer, tern_error *err)
 {

@@ -3,10 +3,19 @@
 #ifndef TERN_BACKEND_BACKEND_H
 #define TERN_BACKEND_BACKEND_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "base/error.h"
-#include "ops/op.h"
+
+typedef struct tern_graph tern_graph;   /* ops/graph.h */
+typedef struct tern_op tern_op;         /* ops/op.h */
+typedef struct tern_weight tern_weight; /* quant/weight.h */
 
 typedef struct tern_backend tern_backend;
+typedef struct tern_backend_counters tern_backend_counters; /* backend/counters.h, like the next */
+typedef struct tern_profile_row tern_profile_row;
 typedef struct tern_buffer tern_buffer;
 typedef struct tern_prepared tern_prepared;
 
@@ -15,53 +24,6 @@ typedef struct tern_binding {
     tern_buffer *buffer;
     uint64_t offset;
 } tern_binding;
-
-/* Counters since opening; a backend fills what it has. */
-typedef struct tern_backend_counters {
-    uint64_t runs, ops;
-    uint64_t weight_bytes;         /* of weights read by the runs so far */
-    uint64_t op_ns[TERN_OP_COUNT]; /* time spent in each kind of op; LINEAR without the output head */
-    uint64_t head_ns;
-    /* of layers of which a squared ReLU makes rows and columns irrelevant (--ffn): all of one-token steps, and those
-     * read
-     */
-    uint64_t ffn_rows, ffn_rows_read, ffn_columns, ffn_columns_read;
-    /* of devices that are not the host */
-    uint64_t dispatches, barriers, submits;
-    uint64_t layer_dispatches, layer_barriers; /* of them for, and before, ops of a layer */
-    uint64_t uploaded_bytes, downloaded_bytes;
-    uint64_t buffers, reused; /* made so far; of them in memory that was held already */
-    uint64_t allocations;     /* of device memory and of objects made while running; 0 for each token is the aim */
-    uint64_t pipelines, pipeline_hits; /* made so far; of them found in the cache of an earlier start */
-    uint64_t untried;                  /* kernels that are used and that nothing could be told about (give_up) */
-    uint64_t crossed_bytes;            /* carried over between the sides of a split backend */
-    /* of a paged backend: experts that a layer of a step needed and that were there, or had to be copied; those that
-     * made way for them; bytes copied, as their file has them */
-    uint64_t expert_hits, expert_misses, expert_evictions, expert_bytes;
-    uint64_t expert_prefetched; /* copied before a layer needed them */
-    /* of a backend that spills (backend/spill): pages of keys and values that a layer of a step needed and that were
-     * there, or had to be copied, or were copied before it needed them; those that made way for others; bytes copied to
-     * the device and back; and how long layers waited for them */
-    uint64_t kv_hits, kv_misses, kv_prefetched, kv_evictions, kv_in_bytes, kv_out_bytes, kv_wait_ns;
-} tern_backend_counters;
-
-/* What a device can do at most, with the loads and the products that its kernels use. */
-typedef enum tern_measure {
-    TERN_MEASURE_READ, /* bytes of memory read per second */
-    TERN_MEASURE_DOTS, /* int8 multiply-adds per second, nothing read */
-    TERN_MEASURE_FMA   /* f32 multiply-adds per second, nothing read */
-} tern_measure;
-
-/* What one kind of dispatch (or op) has cost since opening. */
-typedef struct tern_profile_row {
-    char name[48];        /* "ffn_down": the value that it makes, without the layer; or the kind of op */
-    const char *pipeline; /* the kernel; static storage */
-    uint64_t n, ns;
-    uint64_t weight_bytes; /* read */
-    /* Of a product whose kernel can be chosen, by what a choice goes by (backend/kernel_choice.h); else NULL and 0. */
-    const tern_encoding *encoding;
-    uint32_t rows, cols, tokens;
-} tern_profile_row;
 
 /* How many experts of a model are on a device at once, of how many (backend/paged). */
 typedef struct tern_paged_info {
@@ -133,6 +95,13 @@ typedef struct tern_backend_copies {
      * pinned, copies are slower. */
     void (*pin)(tern_backend *b, void *data, uint64_t bytes, bool pinned);
 } tern_backend_copies;
+
+/* What a device can do at most, with the loads and the products that its kernels use. */
+typedef enum tern_measure {
+    TERN_MEASURE_READ, /* bytes of memory read per second */
+    TERN_MEASURE_DOTS, /* int8 multiply-adds per second, nothing read */
+    TERN_MEASURE_FMA   /* f32 multiply-adds per second, nothing read */
+} tern_measure;
 
 typedef struct tern_backend_peers tern_backend_peers;
 

@@ -2,7 +2,9 @@
 #ifndef TERN_BACKEND_KERNEL_CHOICE_H
 #define TERN_BACKEND_KERNEL_CHOICE_H
 
-#include "quant/encoding.h"
+#include <stdint.h>
+
+typedef struct tern_encoding tern_encoding; /* quant/encoding.h */
 
 enum { TERN_KERNEL_NAME_BYTES = 48, TERN_KERNEL_DEVICE_BYTES = 256, TERN_KERNEL_MAX_TASK_ROWS = 1024 };
 

@@ -10,6 +10,7 @@
 #include "backend/gpu/choices.h"
 #include "backend/peers.h"
 #include "backend/split/split.h"
+#include "base/cpu.h"
 #include "ranks/ranks.h"
 #if TERN_VULKAN
 #include "backend/vulkan/vulkan.h"

@@ -7,6 +7,8 @@
 #include "backend/backend.h"
 #include "backend/kernel_choice.h"
 
+typedef struct tern_ranks tern_ranks; /* tern/ranks.h */
+
 /* Zero-initialised: the CPU, with all its cores and features. Strings are borrowed for the call. */
 typedef struct tern_backend_options {
     const char *name;         /* "cpu", "vulkan", "cuda", "webgpu", "auto" (tern_backend_auto); NULL: "cpu" */

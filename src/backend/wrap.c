@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "ops/op.h"
 
 static const tern_wrap *wrap_of(const tern_backend *b)
 {

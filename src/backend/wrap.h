@@ -4,6 +4,7 @@
 #define TERN_BACKEND_WRAP_H
 
 #include "backend/backend.h"
+#include "ops/graph.h"
 
 /* A run of ops of a prepared graph. First in the parts of a wrapping backend. */
 typedef struct tern_wrap_part {

@@ -7,8 +7,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/bytes.h"
 #include "base/temp.h"
+
+typedef struct tern_buf tern_buf; /* tern/bytes.h */
 
 /* A file mapped (or, where it cannot be mapped, read) into memory; zero-initialised is closed. */
 typedef struct tern_file_map {

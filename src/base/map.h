@@ -6,8 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/bytes.h"
 #include "base/error.h"
+
+typedef struct tern_span tern_span; /* base/bytes.h */
 
 typedef struct tern_map_slot {
     const uint8_t *key;

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
+
 tern_shown tern_show(tern_span bytes)
 {
     enum { ELLIPSIS = 3, LONGEST = 4 };

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "base/bytes.h"
+typedef struct tern_span tern_span; /* base/bytes.h */
 
 typedef struct tern_shown {
     char text[100];

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/show.h"
 #include "format/json_internal.h"

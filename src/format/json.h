@@ -8,8 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/bytes.h"
 #include "base/error.h"
+
+typedef struct tern_buf tern_buf;   /* tern/bytes.h */
+typedef struct tern_span tern_span; /* base/bytes.h */
 
 /* Gives jansson the allocator of base/alloc.h; before the first value that is not parsed but made. */
 void tern_json_use_allocator(void);

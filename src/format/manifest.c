@@ -10,6 +10,7 @@
 #include "format/json.h"
 #include "format/manifest_fields.h"
 #include "format/manifest_internal.h"
+#include "tern/bytes.h"
 
 typedef enum kind { TEXT, COUNT, NUMBER, FLAG, OBJECT, LIST, NOTHING } kind;
 

@@ -5,10 +5,10 @@
 #define TERN_FORMAT_MANIFEST_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/bytes.h"
 #include "base/error.h"
 
 #define TERN_MANIFEST_FORMAT "tern-package"

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/show.h"
 #include "format/json.h"
 #include "format/manifest.h"

@@ -1,6 +1,7 @@
 /* Drawing curves: the document, its panels, grids and legends. */
 #include "format/plot.h"
 
+#include "base/bytes.h"
 #include "format/plot_internal.h"
 
 enum { WIDTH = TERN_PLOT__WIDTH, HEIGHT = TERN_PLOT__HEIGHT, LEGEND = 150, LINE = 20 };

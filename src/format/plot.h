@@ -2,10 +2,11 @@
 #ifndef TERN_FORMAT_PLOT_H
 #define TERN_FORMAT_PLOT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
-#include "base/bytes.h"
 #include "base/error.h"
+#include "tern/bytes.h"
 
 /* One curve: points with rising x. Points that are not finite, or not positive on a logarithmic axis, are left out. */
 typedef struct tern_plot_curve {

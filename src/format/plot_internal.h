@@ -2,6 +2,7 @@
 #ifndef TERN_FORMAT_PLOT_INTERNAL_H
 #define TERN_FORMAT_PLOT_INTERNAL_H
 
+#include "base/bytes.h"
 #include "format/plot.h"
 
 enum { TERN_PLOT__WIDTH = 840, TERN_PLOT__HEIGHT = 480 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/show.h"
 #include "format/json.h"
 #include "format/safetensors_internal.h"

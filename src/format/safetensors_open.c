@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/show.h"
 #include "format/json.h"
 #include "format/safetensors_internal.h"

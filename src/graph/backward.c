@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "graph/checkpoint.h"
+#include "quant/weight.h"
 
 static tern_backward_value unknown(uint32_t value)
 {

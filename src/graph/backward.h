@@ -3,6 +3,7 @@
 #define TERN_GRAPH_BACKWARD_H
 
 #include "graph/training.h"
+#include "ops/op.h"
 
 /* What is known of one value. */
 typedef struct tern_backward_value {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/backward.h"
+#include "quant/weight.h"
 
 static const tern_view none = {.value = TERN_NO_VALUE};
 

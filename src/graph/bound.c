@@ -4,6 +4,8 @@
 #include "base/alloc.h"
 #include "graph/graph.h"
 #include "graph/trial/trial.h"
+#include "ops/op.h"
+#include "ranks/ranks.h"
 
 static tern_status own(tern_bound_graph *g, const tern_value *v, tern_buffer **out, tern_error *err)
 {

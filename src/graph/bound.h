@@ -9,7 +9,9 @@
 #define TERN_GRAPH_BOUND_H
 
 #include "graph/memory.h"
-#include "ranks/ranks.h"
+#include "ops/params.h"
+
+typedef struct tern_ranks tern_ranks; /* tern/ranks.h */
 
 typedef struct tern_bound_part tern_bound_part;
 

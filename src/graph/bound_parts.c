@@ -1,6 +1,8 @@
 /* A bound graph in parts, which are run one after the other. */
 #include "base/alloc.h"
 #include "graph/bound.h"
+#include "ops/graph.h"
+#include "ops/op.h"
 
 struct tern_bound_part {
     tern_graph graph; /* of some of the ops; all else is the whole graph's */

@@ -2,6 +2,7 @@
 #include "graph/builder.h"
 
 #include "model/cut.h"
+#include "quant/weight.h"
 
 #include <stdio.h>
 

@@ -3,6 +3,8 @@
 #define TERN_GRAPH_BUILDER_H
 
 #include "graph/graph.h"
+#include "model/model.h"
+#include "ops/op.h"
 
 typedef struct tern_builder {
     tern_graph *graph;

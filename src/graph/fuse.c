@@ -1,7 +1,11 @@
 /* The fusion pass: fewer, larger ops that compute the same bits. */
+#include "backend/backend.h"
 #include "base/alloc.h"
 #include "graph/fuse_internal.h"
 #include "graph/fusions.h"
+#include "ops/op.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 bool tern_fuse__becomes(const tern_fusing *f, tern_op *op, const tern_op *fused)
 {

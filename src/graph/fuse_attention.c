@@ -1,5 +1,6 @@
 /* Fusions around attention: rotation, norms of heads, the caches. */
 #include "graph/fuse_internal.h"
+#include "ops/op.h"
 
 /* The next op after `at` that is still there. */
 static tern_op *following(tern_graph *g, size_t *at)

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "model/model.h"
+#include "ops/op.h"
 
 void tern_graph_size_caches(tern_graph_options *options, const tern_config *config, uint32_t reach)
 {

@@ -2,11 +2,14 @@
 #ifndef TERN_GRAPH_GRAPH_H
 #define TERN_GRAPH_GRAPH_H
 
-#include "backend/backend.h"
-#include "base/bytes.h"
 #include "base/error.h"
-#include "model/model.h"
-#include "ops/op.h"
+#include "ops/graph.h"
+
+typedef struct tern_backend tern_backend; /* backend/backend.h */
+typedef struct tern_buf tern_buf;         /* tern/bytes.h */
+typedef struct tern_config tern_config;   /* model/model.h */
+typedef struct tern_model tern_model;
+typedef struct tern_op tern_op; /* ops/op.h */
 
 /* A low-rank adapter beside a linear layer: out += scale * B A dropout(x), x before the quantiser. */
 typedef struct tern_graph_lora {

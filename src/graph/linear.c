@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "graph/builder.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 /* "attn_norm_q8" for "attn_norm-3". */
 static void name_quantized(const tern_builder *b, uint32_t value, const char *ending, char out[48])

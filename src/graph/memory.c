@@ -2,6 +2,7 @@
 #include "graph/memory.h"
 
 #include "base/alloc.h"
+#include "ops/graph.h"
 
 enum { CHUNK_BYTES = 1 << 20, LEAST_BYTES = 256 };
 

@@ -3,6 +3,7 @@
 #define TERN_GRAPH_MEMORY_H
 
 #include "backend/backend.h"
+#include "ops/value.h"
 
 /* A buffer for each value of one kind (NULL: it has no bytes here), in the order of a graph's values: the k-th
  * constant, or cache, of one graph of a model is the k-th of every other. */

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "graph/fusions.h"
 #include "graph/graph.h"
+#include "ops/op.h"
 
 enum { PLAN_ALIGNMENT = 256 /* what devices may want of a binding */ };
 

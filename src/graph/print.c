@@ -1,7 +1,11 @@
 /* Graphs as text, for `tern inspect --graph` and `--memory`. */
 #include <inttypes.h>
 
+#include "base/bytes.h"
 #include "graph/graph.h"
+#include "ops/op.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 enum { NAME_WIDTH = 10 /* of the ops that a graph of inference holds */ };
 

@@ -1,8 +1,11 @@
 /* What a step reads and computes: operations for each byte, which say what bounds it. */
 #include <inttypes.h>
 
+#include "base/bytes.h"
 #include "graph/graph.h"
+#include "ops/op.h"
 #include "ops/operands.h"
+#include "quant/weight.h"
 
 /* Operations (2 for each multiply-add) and the bytes that they read once. */
 typedef struct work {

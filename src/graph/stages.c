@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "ops/crossing.h"
+#include "ops/op.h"
 
 /* Of each value, from the first stage that makes it to the last that reads it. */
 typedef struct life {

@@ -3,6 +3,9 @@
 
 #include "base/alloc.h"
 #include "graph/training.h"
+#include "model/model.h"
+#include "ops/op.h"
+#include "quant/weight.h"
 
 typedef struct builder {
     tern_graph *graph;

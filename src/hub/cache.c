@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/show.h"
+#include "tern/bytes.h"
 
 enum { MAX_DEPTH = 8 };
 

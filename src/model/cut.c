@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "model/model_internal.h"
+#include "quant/encoding.h"
 
 tern_cut_heads tern_cut_heads_of(const tern_config *c, tern_cut cut)
 {

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "model/model_internal.h"
+#include "quant/encoding.h"
 
 /* A weight being made. */
 typedef struct maker {

@@ -2,6 +2,8 @@
  * Falcon's first architecture. */
 #include "model/mix.h"
 
+#include "quant/encoding.h"
+
 typedef enum layers { ALL, GROUPED, FIRST_TWO, FIRST_FOUR, FIRST_SIXTEENTH, FIRST_EIGHTH, MORE_BITS } layers;
 
 /* What differs from the mix's own encoding; of several rules the last one counts. Where the embedding is the output

@@ -1,12 +1,15 @@
 /* Opening and closing a model, and looking at what it holds. */
 #include "model/model.h"
+#include "quant/encoding.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/pool.h"
 #include "model/model_internal.h"
 #include "model/open/i2s_evidence.h"
 #include "model/package/package.h"
+#include "text/tokenizer/tokenizer.h"
 
 static bool ends_with(const char *s, const char *suffix)
 {

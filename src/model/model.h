@@ -4,13 +4,16 @@
 #define TERN_MODEL_MODEL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
 #include "ops/activation.h"
 #include "ops/routing.h"
-#include "quant/weight.h"
-#include "text/tokenizer/tokenizer.h"
+
+typedef struct tern_encoding tern_encoding;   /* quant/encoding.h */
+typedef struct tern_tokenizer tern_tokenizer; /* text/tokenizer/tokenizer.h */
+typedef struct tern_weight tern_weight;       /* quant/weight.h */
 
 typedef enum tern_rope_scaling {
     TERN_ROPE_PLAIN,

@@ -5,11 +5,13 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/pool.h"
 #include "format/gguf_parts.h"
 #include "format/json.h"
 #include "format/safetensors.h"
 #include "model/cut.h"
+#include "quant/weight.h"
+
+typedef struct tern_pool tern_pool; /* base/pool.h */
 
 /* The one GGUF file in a folder without config.json (of one in parts the first), the caller's to free; NULL: a Hugging
  * Face folder. Errors: NOT_FOUND (neither), INVALID_ARGUMENT (several, or an adapter), OUT_OF_MEMORY. */

@@ -1,6 +1,9 @@
 /* Which rows cross between places that run parts of a graph. */
 #include "ops/crossing.h"
 
+#include "ops/graph.h"
+#include "ops/op.h"
+
 uint32_t tern_op_goes_with(const tern_op *op, uint32_t n_layers)
 {
     return op->kind == TERN_OP_GATHER && n_layers ? n_layers - 1 : op->layer;

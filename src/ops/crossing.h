@@ -3,7 +3,11 @@
 #ifndef TERN_OPS_CROSSING_H
 #define TERN_OPS_CROSSING_H
 
-#include "ops/op.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct tern_graph tern_graph; /* ops/graph.h */
+typedef struct tern_op tern_op;       /* ops/op.h */
 
 /* A set of places, a bit for each. */
 typedef uint32_t tern_places;

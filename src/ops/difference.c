@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/half.h"
+#include "ops/op.h"
 
 /* e^-80 is off by the rounding of its exponent, and subnormals may be 0: what is that small may be nothing. */
 static const double nothing = 1e-30;

@@ -4,7 +4,14 @@
 #ifndef TERN_OPS_DIFFERENCE_H
 #define TERN_OPS_DIFFERENCE_H
 
-#include "ops/op.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+typedef struct tern_op tern_op;       /* ops/op.h */
+typedef struct tern_value tern_value; /* ops/value.h */
 
 /* How far a float may be off: the sum of the first three, or of_terms where that is more. All 0: the same bits, any NaN
  * equal to any NaN. NaN and infinities match nothing but themselves. */

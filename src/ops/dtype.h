@@ -21,7 +21,7 @@ typedef enum tern_dtype {
     TERN_DTYPE_F32,
     TERN_DTYPE_F16,
     TERN_DTYPE_U32,
-    TERN_DTYPE_Q8, /* int8 rows with an f32 scale and an i32 sum for each: see tern_q8_bytes */
+    TERN_DTYPE_Q8, /* int8 rows with an f32 scale and an i32 sum for each: see tern_q8_stride */
     /* of states alone */
     TERN_DTYPE_BF16,
     TERN_DTYPE_M8, /* a first moment in 8 bits: all elements, padded to whole blocks of 256, then an f32 scale for each
@@ -57,9 +57,42 @@ static inline size_t tern_cache_bytes(tern_dtype dtype, size_t n)
     }
 }
 
+/* Bytes of n rows of a value, and of the parts of a Q8 value: int8 rows of stride bytes, then n f32 inverse scales,
+ * then n i32 sums, each part aligned to 64 bytes. */
+static inline uint64_t tern_q8_stride(uint32_t cols)
+{
+    return ((uint64_t)cols + 127) / 128 * 128; /* whole i2_s groups */
+}
+
+static inline uint64_t tern_q8_scales_offset(uint32_t cols, uint64_t n)
+{
+    return tern_q8_stride(cols) * n;
+}
+
+static inline uint64_t tern_q8_sums_offset(uint32_t cols, uint64_t n)
+{
+    return tern_q8_scales_offset(cols, n) + (n * 4 + 63) / 64 * 64;
+}
+
+static inline uint64_t tern_row_bytes(tern_dtype dtype, uint32_t cols, uint64_t n)
+{
+    switch (dtype) {
+    case TERN_DTYPE_Q8: return tern_q8_sums_offset(cols, n) + (n * 4 + 63) / 64 * 64;
+    case TERN_DTYPE_F16:
+    case TERN_DTYPE_BF16: return n * cols * 2;
+    case TERN_DTYPE_M8:
+    case TERN_DTYPE_V8: return (n * cols + 255) / 256 * (256 + 4);
+    case TERN_DTYPE_Q8_0:
+    case TERN_DTYPE_Q4_0: return n * tern_cache_bytes(dtype, cols);
+    default: return n * cols * 4;
+    }
+}
+
 /* The types of keys and of values. */
 typedef struct tern_cache_types {
     tern_dtype k, v;
 } tern_cache_types;
+
+enum { TERN_PAGE_SIZE = 32 }; /* positions of a KV page */
 
 #endif

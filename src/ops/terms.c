@@ -3,6 +3,9 @@
 
 #include "base/alloc.h"
 #include "ops/difference.h"
+#include "ops/op.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 /* A row of what the op reads. */
 typedef struct row {

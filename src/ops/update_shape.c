@@ -1,6 +1,12 @@
 /* Checking the ops of the optimiser. */
 #include "ops/update_shape.h"
 
+#include "ops/graph.h"
+#include "ops/op.h"
+#include "quant/encoding.h"
+#include "quant/encoding_id.h"
+#include "quant/weight.h"
+
 typedef struct checker {
     const tern_graph *graph;
     const tern_op *op;

@@ -2,8 +2,14 @@
 #ifndef TERN_OPS_UPDATE_SHAPE_H
 #define TERN_OPS_UPDATE_SHAPE_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
-#include "ops/op.h"
+#include "ops/dtype.h"
+
+typedef struct tern_graph tern_graph;   /* ops/graph.h */
+typedef struct tern_op tern_op;         /* ops/op.h */
+typedef struct tern_weight tern_weight; /* quant/weight.h */
 
 typedef struct tern_update_shape {
     uint32_t rows, cols;

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdatomic.h>
 
+#include "base/pool.h"
 #include "quant/layout.h"
 #include "quant/ternary.h"
 

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "quant/encoding.h"
+
 static const tern_mix mixes[TERN_MIXES] = {
 #define TERN_MIX_ROW(name, file_type, encoding) {#name, TERN_MIX_##name, file_type, TERN_ENC_##encoding},
     TERN_MIX_LIST(TERN_MIX_ROW)

@@ -3,7 +3,12 @@
 #ifndef TERN_QUANT_MIX_H
 #define TERN_QUANT_MIX_H
 
-#include "quant/encoding.h"
+#include <stdint.h>
+
+#include "base/error.h"
+#include "quant/encoding_id.h"
+
+typedef struct tern_encoding tern_encoding; /* quant/encoding.h */
 
 /* X(NAME, general.file_type, encoding of most layers). Which tensors have another: model/mix.h. */
 #define TERN_MIX_LIST(X)                                                                                               \

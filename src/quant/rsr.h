@@ -17,7 +17,8 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/pool.h"
+
+typedef struct tern_pool tern_pool; /* base/pool.h */
 
 enum {
     TERN_RSR_MAX_K = 16,          /* a pattern's rows fit a 16-bit mask */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/pool.h"
 #include "quant/rsr_internal.h"
 
 /* What one block has left behind. */

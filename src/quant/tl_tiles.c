@@ -1,6 +1,7 @@
 /* The tiles of bitnet.cpp's look-up kernels: its presets, and files of its own that say them. */
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/show.h"
 #include "quant/foreign_internal.h"
 

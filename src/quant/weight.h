@@ -2,7 +2,11 @@
 #ifndef TERN_QUANT_WEIGHT_H
 #define TERN_QUANT_WEIGHT_H
 
-#include "quant/encoding.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct tern_encoding tern_encoding; /* quant/encoding.h */
 
 /* One tensor. `data` lies in the mapped file or in memory of the model, in the encoding's file layout, tail included.
  * A ternary weight's value is code * scale, or code * row_scales[row] where row_scales is not NULL; block scales inside

@@ -1,6 +1,7 @@
 /* What a server counts. */
 #include "serve/metrics.h"
 
+#include "base/bytes.h"
 #include "serve/server.h"
 
 /* Seconds; each bucket has what is at most so long. */

@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <stdint.h>
 
-#include "base/bytes.h"
 #include "serve/serve.h"
+#include "tern/bytes.h"
 
 enum { TERN_METRICS_BUCKETS = 16 };
 

@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #include "base/error.h"
-#include "ops/op.h"
+#include "ops/dtype.h"
 
 /* One state of one tensor. */
 typedef struct tern_checkpoint_item {

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/show.h"
+#include "tern/bytes.h"
 
 enum { MAX_TRACE_BYTES = 64 << 20, PATH_BYTES = 512 };
 

@@ -3,8 +3,8 @@
 #ifndef TERN_TRAIN_TUNING_H
 #define TERN_TRAIN_TUNING_H
 
-#include "base/bytes.h"
 #include "infer/engine/engine.h"
+#include "tern/bytes.h"
 
 /* Zero-initialised means sensible defaults. */
 typedef struct tern_tuning_params {

@@ -1,9 +1,12 @@
 /* Exports: what a model is and what it takes, counters, bandwidth. */
 #include "web/web_engine.h"
 
+#include "backend/counters.h"
 #include "base/show.h"
 #include "graph/graph.h"
 #include "infer/session/session.h"
+#include "quant/weight.h"
+#include "text/tokenizer/tokenizer.h"
 #include "web/web.h"
 #include "web/web_tools.h"
 

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include "backend/backend.h"
+#include "backend/counters.h"
 #include "base/file.h"
 #include "infer/engine/engine.h"
 #include "infer/tune/file.h"
+#include "quant/encoding.h"
 
 /* A file for two threads, in which every layer of the bundled model has this kernel. */
 static const char *make_file(const char *name, const char *kernel)

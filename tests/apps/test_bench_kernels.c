@@ -1,6 +1,8 @@
 /* `tern bench --kernels`: measured, shown and drawn. */
 #include "apps/tune_cases.h"
 
+#include "tern/bytes.h"
+
 static void kernels_are_measured_and_drawn(void **state)
 {
     (void)state;

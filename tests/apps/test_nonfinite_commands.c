@@ -4,9 +4,11 @@
 
 #include "base/file.h"
 #include "model/model.h"
+#include "quant/weight.h"
 #include "support/command.h"
 #include "support/places.h"
 #include "support/test.h"
+#include "tern/bytes.h"
 
 /* The bundled model with two weights of its last norm as large as f32 goes. */
 static const char *broken_model(void)

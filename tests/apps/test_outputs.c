@@ -7,6 +7,7 @@
 #include "support/command.h"
 #include "support/converted.h"
 #include "support/test.h"
+#include "tern/bytes.h"
 
 static char root[600], model[800], text[800], old[800], config[800], package[800];
 

@@ -1,6 +1,8 @@
 /* tern tune: the file of choices is made, used, shown, refused and taken away. */
 #include "apps/tune_cases.h"
 
+#include "tern/bytes.h"
+
 #define GREEDY "--greedy", "-n", "16", "-q", "-p", "Once upon a time"
 
 static tern_buf read_choices(void)

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "ops/ref/ref.h"
+#include "quant/weight.h"
 #include "support/op_case.h"
 
 static tern_rng rng;

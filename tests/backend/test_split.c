@@ -1,11 +1,14 @@
 /* A graph split over two CPU backends computes the bits of one, wherever it is cut. */
 #include "support/test.h"
 
+#include "backend/counters.h"
 #include "backend/cpu/cpu.h"
 #include "backend/split/split_internal.h"
 #include "base/alloc.h"
 #include "graph/bound.h"
 #include "graph/graph.h"
+#include "model/model.h"
+#include "ops/op.h"
 
 enum { N_TOKENS = 5, N_OUTPUTS = 3, CONTEXT = 64 };
 

@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/parts.h"
+#include "tern/bytes.h"
 
 static void write_text(const char *path, const char *text)
 {

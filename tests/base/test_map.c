@@ -2,6 +2,7 @@
 #include "support/test.h"
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/map.h"
 #include "base/show.h"
 

@@ -2,6 +2,7 @@
 #include "support/test.h"
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/file.h"
 #include "format/json.h"
 

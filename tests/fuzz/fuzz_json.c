@@ -1,6 +1,7 @@
 /* Any bytes as JSON, as a tree and by walking members: the walk accepts every object that the parser accepts, and
  * nothing leaks. */
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "format/json.h"
 #include "fuzz/fuzz.h"
 

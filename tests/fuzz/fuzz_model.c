@@ -3,6 +3,9 @@
 #include "base/alloc.h"
 #include "fuzz/fuzz.h"
 #include "model/model.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
+#include "text/tokenizer/tokenizer.h"
 
 static volatile uint64_t sink; /* keeps the reads */
 

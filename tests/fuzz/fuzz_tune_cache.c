@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "fuzz/fuzz.h"
 #include "infer/tune/cache.h"
+#include "quant/encoding.h"
 
 static void check_choices(const tern_tune_cache *c)
 {

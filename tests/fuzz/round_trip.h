@@ -2,6 +2,7 @@
 #ifndef TERN_TESTS_FUZZ_ROUND_TRIP_H
 #define TERN_TESTS_FUZZ_ROUND_TRIP_H
 
+#include "base/bytes.h"
 #include "fuzz/fuzz.h"
 #include "text/tokenizer/tokenizer.h"
 

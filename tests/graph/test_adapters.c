@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "quant/weight.h"
 #include "support/golden.h"
 #include "support/graph_check.h"
 #include "support/graph_run.h"

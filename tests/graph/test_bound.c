@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "graph/bound.h"
 #include "graph/graph.h"
+#include "ops/op.h"
 #include "support/pending_backend.h"
 
 enum { COLS = 16, TOKENS = 3 };

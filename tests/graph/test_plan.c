@@ -1,6 +1,8 @@
 /* The memory planner on graphs of any shape, and on one as long as that of a whole model's training. */
 #include "support/test.h"
 
+#include "ops/op.h"
+
 #include <time.h>
 
 #include "base/rng.h"

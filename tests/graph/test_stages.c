@@ -1,4 +1,5 @@
 /* Graphs of stages: together they have each op once and in order, and what one sends the next one receives. */
+#include "ops/op.h"
 #include "support/golden.h"
 #include "support/test.h"
 

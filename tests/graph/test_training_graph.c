@@ -1,6 +1,9 @@
 /* Training graphs: what is differentiated and what is left out, what is kept for the backward, and what updates. */
 #include "graph/training_graph_cases.h"
 
+#include "ops/op.h"
+#include "quant/weight.h"
+
 static const char *const models[] = {"bitnet", "llama"};
 
 /* How many ops write the gradient of a weight. */

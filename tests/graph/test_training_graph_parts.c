@@ -1,6 +1,10 @@
 /* Parts of training graphs: checkpoints, chunks of logits, dropout, quantisers that come in slowly, updates. */
 #include "graph/training_graph_cases.h"
 
+#include "ops/op.h"
+#include "ops/operands.h"
+#include "tern/bytes.h"
+
 static const char *const models[] = {"bitnet", "llama"};
 
 /* The values alive while the head runs. */

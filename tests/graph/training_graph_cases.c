@@ -1,6 +1,8 @@
 /* Training graphs of small models, for tests. */
 #include "graph/training_graph_cases.h"
 
+#include "ops/op.h"
+
 tern_graph_options training_graph_options(const test_trained *t, uint32_t outputs)
 {
     return (tern_graph_options){

@@ -1,6 +1,7 @@
 /* Sessions with rings beside sessions that keep the whole context. */
 #include "infer/ring_cases.h"
 
+#include "backend/counters.h"
 #include "support/logits.h"
 #include "support/op_case.h"
 

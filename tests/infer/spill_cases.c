@@ -1,6 +1,7 @@
 /* Sessions whose keys and values are not all on the device. */
 #include "infer/spill_cases.h"
 
+#include "backend/counters.h"
 #include "graph/fusions.h"
 #include "support/gpu_model.h"
 #include "support/logits.h"

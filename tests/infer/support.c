@@ -1,6 +1,7 @@
 /* What the tests of sessions and generation share. */
 #include "infer/support.h"
 
+#include "base/bytes.h"
 #include "support/gpu_model.h"
 #include "support/op_case.h"
 #include "support/web_device.h"

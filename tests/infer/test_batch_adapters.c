@@ -4,6 +4,7 @@
 
 #include "infer/batch_cases.h"
 
+#include "backend/counters.h"
 #include "support/adapters.h"
 #include "support/golden.h"
 #include "support/gpu_model.h"

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 #include "infer/compare/compare.h"
 #include "support/adapters.h"
 

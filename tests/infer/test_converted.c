@@ -1,4 +1,5 @@
 /* Models converted to GGUF in every encoding that loses nothing compute the goldens; lossy ones stay near. */
+#include "quant/encoding_id.h"
 #include "support/converted.h"
 #include "support/golden.h"
 #include "support/logits.h"

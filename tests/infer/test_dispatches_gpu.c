@@ -2,6 +2,7 @@
  * */
 #include "support/gpu_model.h"
 
+#include "backend/counters.h"
 #include "infer/support.h"
 #include "support/converted.h"
 #include "support/logits.h"

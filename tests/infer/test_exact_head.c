@@ -1,6 +1,7 @@
 /* `--head exact`: every logit that is given has the full head's bits (on GPUs its number, to the rounding of a sum),
  * and the wanted highest are always given. */
 #include "infer/batch_cases.h"
+#include "quant/encoding.h"
 #include "support/golden.h"
 #include "support/logits.h"
 #include "support/op_case.h"

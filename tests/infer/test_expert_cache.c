@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "backend/counters.h"
 #include "backend/paged/paged_internal.h"
 #include "infer/engine/memory_need.h"
 #include "infer/experts/cache.h"

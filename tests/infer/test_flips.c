@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 #include "support/golden.h"
 #include "support/logits.h"
 #include "support/test.h"

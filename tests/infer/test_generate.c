@@ -1,6 +1,9 @@
 /* Generation: golden text, stop conditions, streaming, allocations. */
 #include "infer/generate_cases.h"
 
+#include "base/bytes.h"
+#include "text/tokenizer/tokenizer.h"
+
 enum { MAX_BYTES = 1 << 20 };
 
 static void check_golden(tern_session *session, const char *prompt, const json_t *golden)

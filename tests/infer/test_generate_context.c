@@ -1,6 +1,8 @@
 /* Generation at the end of the context, with drafts, and with the exact head. */
 #include "infer/generate_cases.h"
 
+#include "backend/counters.h"
+
 static void context_full(void **state)
 {
     fixture *f = *state;

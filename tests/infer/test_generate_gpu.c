@@ -1,4 +1,5 @@
 /* Generation in steps on a GPU: the text of the CPU, and what a token costs. */
+#include "backend/counters.h"
 #include "infer/steps.h"
 #include "support/logits.h"
 

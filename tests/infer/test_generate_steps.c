@@ -1,4 +1,5 @@
 /* Generation in steps on every backend: one token at a time or many, the same tokens. */
+#include "backend/counters.h"
 #include "base/alloc.h"
 #include "infer/steps.h"
 #include "support/logits.h"

@@ -6,6 +6,8 @@
 
 #include "base/file.h"
 #include "format/gguf.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 #include "support/converted.h"
 #include "support/golden.h"
 #include "support/test.h"

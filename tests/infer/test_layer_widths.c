@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "format/gguf.h"
 #include "model/write/hf.h"
+#include "quant/weight.h"
 #include "support/converted.h"
 #include "support/golden.h"
 #include "support/gpu_model.h"

@@ -1,11 +1,13 @@
 /* Loading piece by piece on every backend: the same tokens as from mapped files, in every encoding. */
 #include <malloc.h>
 
+#include "backend/counters.h"
 #include "base/alloc.h"
 #include "format/gguf.h"
 #include "infer/engine/engine.h"
 #include "infer/loading.h"
 #include "model/package/package.h"
+#include "quant/encoding.h"
 #include "support/converted.h"
 #include "support/gguf_cut.h"
 #include "support/i2s_order.h"

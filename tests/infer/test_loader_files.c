@@ -4,7 +4,9 @@
 #include "base/alloc.h"
 #include "infer/loading.h"
 #include "model/stream/stream.h"
+#include "quant/encoding.h"
 #include "support/places.h"
+#include "text/tokenizer/tokenizer.h"
 
 static const tern_engine_params cpu = {.backend = {.n_threads = 2}};
 

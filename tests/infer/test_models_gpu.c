@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "quant/encoding.h"
 #include "support/converted.h"
 #include "support/gpu_model.h"
 #include "support/logits.h"

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "quant/encoding.h"
 #include "support/golden.h"
 #include "support/logits.h"
 

@@ -2,7 +2,9 @@
  * products; from a file that holds them as well. */
 #include "infer/support.h"
 #include "model/model.h"
+#include "quant/encoding.h"
 #include "quant/rsr.h"
+#include "quant/weight.h"
 #include "support/adapters.h"
 #include "support/logits.h"
 

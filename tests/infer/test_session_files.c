@@ -1,6 +1,8 @@
 /* Sessions in files: the same afterwards, and files that are refused. */
 #include "infer/session_cases.h"
 
+#include "base/bytes.h"
+
 static void saved(void **state)
 {
     (void)state;

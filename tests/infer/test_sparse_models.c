@@ -1,6 +1,7 @@
 /* A trained model whose squared ReLU closes most gates: the same logits to the bit whatever is skipped, in steps and in
  * batches, and much is skipped. */
 #include "backend/backend.h"
+#include "backend/counters.h"
 #include "infer/session/session.h"
 #include "support/converted.h"
 #include "support/golden.h"

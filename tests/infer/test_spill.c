@@ -1,5 +1,6 @@
 /* Sessions and batches whose keys and values are not all on the device: the same bits with any room down to one
  * head's of a layer, with every type of cache, with windows and experts, whatever is taken back, saved or shared. */
+#include "backend/counters.h"
 #include "infer/batch_cases.h"
 #include "infer/spill_cases.h"
 

@@ -1,6 +1,7 @@
 /* Keys and values that come while the device computes. */
 #include "infer/spill_cases.h"
 
+#include "backend/counters.h"
 #include "backend/wrap.h"
 #include "support/op_case.h"
 

@@ -1,4 +1,5 @@
 /* Stop strings: every way of cutting a text into pieces gives what the whole text would. */
+#include "base/bytes.h"
 #include "support/kernels.h"
 #include "support/test.h"
 

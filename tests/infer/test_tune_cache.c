@@ -2,7 +2,9 @@
 #include "support/test.h"
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "infer/tune/cache.h"
+#include "quant/encoding.h"
 #include "support/kernels.h"
 
 static tern_rng rng;

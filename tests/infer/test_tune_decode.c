@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "infer/tune/decode.h"
+#include "quant/encoding.h"
 
 /* A token takes 1 with the defaults, and `slow` with at least this many choices. */
 typedef struct script {

@@ -1,6 +1,8 @@
 /* Small Hugging Face folders, written for tests. */
 #include "model/hf_cases.h"
 
+#include "base/bytes.h"
+
 tern_error hf_err;
 
 uint8_t *hf_add(folder *f, const char *name, tern_st_dtype dtype, uint32_t rows, uint32_t cols)

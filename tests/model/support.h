@@ -5,6 +5,8 @@
 #include "support/test.h"
 
 #include "model/model.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 static inline tern_model *open_model(const char *path)
 {

@@ -5,6 +5,7 @@
 
 #include "model/support.h"
 #include "support/converted.h"
+#include "text/tokenizer/tokenizer.h"
 
 static void assert_same_config(const tern_config *a, const tern_config *b)
 {

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <sys/stat.h>
 
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/half.h"
 #include "format/json.h"

@@ -1,6 +1,8 @@
 /* Hugging Face folders: the ways in which config.json and the tensors differ between publishers. */
 #include "model/hf_cases.h"
 
+#include "tern/bytes.h"
+
 static void scale_multiplies_or_divides(void **state)
 {
     (void)state;

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/file.h"
 #include "format/safetensors.h"
 #include "model/support.h"

@@ -1,6 +1,9 @@
 /* Packages: what is written is the same everywhere, what is read is the model, and what is damaged is said. */
 #include "model/package_cases.h"
 
+#include "quant/encoding.h"
+#include "quant/weight.h"
+
 /* The published sums of FIPS 180-2, and of nothing. */
 static void sums(void **state)
 {

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "model/model.h"
+#include "quant/weight.h"
 
 enum { N_ROLES = 6 };
 

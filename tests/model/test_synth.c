@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "model/support.h"
 #include "model/synth/internal.h"
+#include "text/tokenizer/tokenizer.h"
 
 static void write_synth(const char *path, const char *linear, const char *head, uint64_t seed)
 {

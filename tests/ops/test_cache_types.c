@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/half.h"
 #include "ops/ref/ref.h"
+#include "quant/encoding.h"
 #include "support/kernels.h"
 
 enum { MAX_N = 512, BLOCK = TERN_CACHE_BLOCK, N_ROUNDS = 400 };

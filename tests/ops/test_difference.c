@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "ops/op.h"
 #include "ops/ref/ref.h"
 #include "support/test.h"
 

@@ -5,6 +5,7 @@
 
 #include "ops/difference.h"
 #include "ops/ref/ref.h"
+#include "ops/value.h"
 #include "support/kernels.h"
 #include "support/test.h"
 

@@ -5,6 +5,7 @@
 #include "quant/encoding.h"
 #include "support/places.h"
 #include "support/test.h"
+#include "tern/bytes.h"
 
 static const struct {
     const char *file;

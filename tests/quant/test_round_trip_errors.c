@@ -1,6 +1,8 @@
 /* Encodings at their edges: bytes that no encoder writes, rows that do not fit, values that are hard to keep. */
 #include "quant/round_trip_cases.h"
 
+#include "base/pool.h"
+
 static const char *const ternary[] = {"i2_s", "tq1_0", "tq2_0", "t160"};
 
 /* Any number of columns in t160, and rows that end inside the blocks of i2_s: whole and in part. */

@@ -2,6 +2,8 @@
  * bytes. */
 #include "quant/rsr_cases.h"
 
+#include "base/pool.h"
+
 static int64_t row_total(const int32_t *x, uint32_t cols)
 {
     int64_t total = 0;

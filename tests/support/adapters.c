@@ -1,6 +1,8 @@
 /* Adapters made up for a test. */
 #include "support/adapters.h"
 
+#include "quant/weight.h"
+
 #include <math.h>
 
 #include "base/half.h"

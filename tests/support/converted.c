@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "model/model.h"
+#include "quant/encoding.h"
 #include "support/test.h"
 
 enum { MAX_FILES = 32 };

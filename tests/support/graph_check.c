@@ -1,6 +1,7 @@
 /* Invariants of graphs, by brute force. */
 #include "support/graph_check.h"
 
+#include "ops/op.h"
 #include "support/test.h"
 
 static uint32_t count_reads(const tern_op *op, uint32_t value)

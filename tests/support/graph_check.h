@@ -3,6 +3,7 @@
 #define TERN_TESTS_SUPPORT_GRAPH_CHECK_H
 
 #include "graph/graph.h"
+#include "ops/op_kind.h"
 
 /* The ops that touch a value, first and last; false: none. */
 bool test_life(const tern_graph *graph, uint32_t value, size_t *first, size_t *last);

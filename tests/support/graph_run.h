@@ -4,6 +4,7 @@
 
 #include "graph/bound.h"
 #include "graph/training.h"
+#include "ops/op.h"
 
 typedef struct test_graph_run {
     const tern_graph *graph;

@@ -7,6 +7,8 @@
 #include "graph/graph.h"
 #include "ops/ref/ref.h"
 #include "ops/ref/update.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 #include "support/test.h"
 
 enum { ALIGNMENT = 256 };

@@ -14,6 +14,8 @@
 
 #include "backend/backend.h"
 #include "ops/difference.h"
+#include "ops/graph.h"
+#include "ops/op.h"
 #include "support/kernels.h"
 
 enum { TEST_CASE_MAX_VALUES = 64 };

@@ -2,6 +2,7 @@
 #include "support/pretended.h"
 
 #include "backend/open.h"
+#include "quant/weight.h"
 #include "support/test.h"
 
 static uint64_t left;

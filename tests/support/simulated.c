@@ -8,6 +8,9 @@
 #include "backend/gpu/program.h"
 #include "backend/gpu/spirv.h"
 #include "base/alloc.h"
+#include "ops/graph.h"
+#include "ops/op.h"
+#include "quant/weight.h"
 #include "support/spirv.h"
 #include "support/test.h"
 

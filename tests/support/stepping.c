@@ -1,8 +1,11 @@
 /* SAMPLE on the CPU, with the parts of the sampler. */
 #include "support/stepping.h"
 
+#include "ops/op.h"
+
 #include <string.h>
 
+#include "backend/counters.h"
 #include "base/alloc.h"
 #include "infer/sample/internal.h"
 #include "infer/session/nonfinite.h"

@@ -2,6 +2,8 @@
 #include "support/trained.h"
 
 #include "base/rng.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 #include "support/test.h"
 
 static void *room(test_trained *t, size_t n, size_t bytes)

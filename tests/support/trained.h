@@ -3,6 +3,7 @@
 #define TERN_TESTS_SUPPORT_TRAINED_H
 
 #include "graph/training.h"
+#include "model/model.h"
 
 typedef struct test_trained {
     tern_model *model;

@@ -7,6 +7,7 @@
 #include "base/half.h"
 #include "base/rng.h"
 #include "ops/ref/backward.h"
+#include "quant/weight.h"
 
 void test_batch_fill(test_batch *batch, const int32_t *ids, const int32_t *labels, uint32_t n_rows, uint32_t seq)
 {

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "quant/weight.h"
 #include "support/test.h"
 
 void test_tuned_fill(test_tuned *u, const int32_t *ids, const int32_t *labels, const uint32_t *starts)

@@ -1,6 +1,9 @@
 /* Steps of the optimiser on a backend, through the graphs that training uses. */
 #include "graph/bound.h"
 #include "graph/training.h"
+#include "model/model.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 #include "support/test.h"
 #include "support/update_parts.h"
 

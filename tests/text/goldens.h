@@ -2,6 +2,7 @@
 #ifndef TERN_TESTS_TEXT_GOLDENS_H
 #define TERN_TESTS_TEXT_GOLDENS_H
 
+#include "base/bytes.h"
 #include "base/file.h"
 #include "format/json.h"
 #include "support/test.h"

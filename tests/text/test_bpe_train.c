@@ -1,4 +1,5 @@
 /* Learning a vocabulary: against counting everything anew for each merge, and what comes out as a tokenizer. */
+#include "base/bytes.h"
 #include "base/file.h"
 #include "support/places.h"
 #include "support/test.h"

@@ -1,4 +1,5 @@
 /* Chat templates: Jinja's meaning, white space, limits, and that a user's words never become a special token. */
+#include "base/bytes.h"
 #include "text/chat/marks.h"
 #include "text/template_cases.h"
 

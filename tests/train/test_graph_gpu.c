@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "quant/weight.h"
 #include "support/op_case.h"
 #include "support/tuned.h"
 

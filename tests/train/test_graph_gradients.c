@@ -6,6 +6,7 @@
 
 #include "backend/open.h"
 #include "base/rng.h"
+#include "quant/weight.h"
 #include "support/op_case.h"
 #include "support/tuned.h"
 

@@ -1,6 +1,10 @@
 /* Whole runs: what they learn, what they write, what they say, and what they refuse. */
 #include "train/run_cases.h"
 
+#include "base/bytes.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
+
 /* The mean loss of the sequences in a file of ids, from the logits of a session: inference, not training. */
 static double loss_of(const char *path, const char *jsonl)
 {

@@ -2,6 +2,8 @@
  * killed. */
 #include "train/run_resume_cases.h"
 
+#include "base/bytes.h"
+
 static void assert_same_runs(const char *a, const char *b)
 {
     static const char *const names[] = {"loss.csv", "checkpoint/state.safetensors"};

@@ -5,6 +5,7 @@
 #include "graph/fusions.h"
 #include "infer/engine/engine.h"
 #include "infer/session/runner.h"
+#include "ops/op.h"
 #include "support/places.h"
 #include "support/trainer_case.h"
 

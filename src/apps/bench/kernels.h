@@ -4,7 +4,7 @@
 
 #include "apps/bench/bench.h"
 #include "apps/tune/tune.h"
-#include "base/bytes.h"
+#include "tern/bytes.h"
 
 enum { TERN_BENCH_MAX_SHAPES = 32, TERN_BENCH_MAX_SIDE = 1 << 16 };
 

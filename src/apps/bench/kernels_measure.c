@@ -4,6 +4,8 @@
 #include "apps/bench/kernels.h"
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 static const double roof_seconds = 0.1;
 

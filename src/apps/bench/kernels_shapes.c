@@ -5,6 +5,7 @@
 #include "apps/bench/kernels.h"
 #include "base/cpu.h"
 #include "base/show.h"
+#include "quant/encoding.h"
 
 /* Squares; q and o, k and v, gate and up, down of BitNet 2B4T; a layer of a 7B model. */
 static const tern_bench_shape usual[] = {{1024, 1024}, {2048, 2048}, {4096, 4096}, {8192, 8192}, {16384, 16384},

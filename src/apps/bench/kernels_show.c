@@ -4,6 +4,7 @@
 #include "apps/bench/kernels.h"
 #include "backend/cpu/cpu.h"
 #include "base/cpu.h"
+#include "quant/encoding.h"
 
 static double share(const tern_bench_job *j, const tern_bench_point *p)
 {

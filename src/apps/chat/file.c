@@ -3,6 +3,7 @@
 
 #include "apps/chat/talk.h"
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/show.h"
 #include "format/json.h"

@@ -12,6 +12,7 @@
 
 #include "apps/chat/keys.h"
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/output.h"
 

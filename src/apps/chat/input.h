@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-#include "base/bytes.h"
 #include "base/error.h"
+#include "tern/bytes.h"
 
 typedef struct tern_chat_input {
     bool terminal;

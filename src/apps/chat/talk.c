@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/show.h"
 
 enum { LEAST_ANSWER = 16 }; /* tokens of context that an answer should find free */

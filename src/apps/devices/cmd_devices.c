@@ -5,6 +5,7 @@
 #include "apps/devices/cuda.h"
 #include "apps/devices/vulkan.h"
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 #include "backend/open.h"
 
 static const tern_flag flags[] = {

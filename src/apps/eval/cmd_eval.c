@@ -5,6 +5,7 @@
 #include "apps/lora.h"
 #include "apps/open.h"
 #include "apps/progress.h"
+#include "base/bytes.h"
 #include "base/show.h"
 #include "format/json.h"
 

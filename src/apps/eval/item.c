@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
+
 static tern_status missing(const char *key, const char *what, tern_error *err)
 {
     return tern_fail(err, TERN_MALFORMED, "\"%s\": %s expected", key, what);

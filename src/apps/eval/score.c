@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "base/bytes.h"
+
 /* A question's context and one choice as ids: the choice's begin at n_context. */
 typedef struct spelled {
     tern_tokens ids;

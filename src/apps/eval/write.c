@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "apps/eval/score.h"
+#include "base/bytes.h"
 
 /* The last number of a text, without commas, "$" and a dot at its end; false: there is none. */
 static bool last_number(const tern_buf *text, tern_buf *out)

@@ -10,6 +10,7 @@
 #include "graph/stages.h"
 #include "infer/session/session.h"
 #include "model/package/package.h"
+#include "ops/op.h"
 
 static const tern_flag flags[] = {
     {"graph", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, graph), 0, 0, "The steps of a token, after fusion"},

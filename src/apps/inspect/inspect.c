@@ -11,6 +11,8 @@
 #include "base/show.h"
 #include "format/gguf_parts.h"
 #include "model/hyper.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 static json_t *text_of(tern_span s)
 {

@@ -10,6 +10,9 @@
 #include "base/file.h"
 #include "graph/graph.h"
 #include "infer/session/session.h"
+#include "ops/op.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 /* What most GPUs have. */
 static const tern_gpu_caps caps = {.subgroup_min = 32,

@@ -3,6 +3,8 @@
 
 #include "apps/inspect/inspect.h"
 #include "apps/model.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 /* A weight of the plan. */
 typedef struct planned {

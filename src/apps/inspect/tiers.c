@@ -7,6 +7,7 @@
 #include "graph/memory.h"
 #include "infer/engine/tiers.h"
 #include "infer/experts/cache.h"
+#include "quant/weight.h"
 
 /* Bytes of a model's weights, by whether they are those of experts. */
 typedef struct weights {

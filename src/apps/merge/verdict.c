@@ -7,6 +7,7 @@
 #include "infer/engine/lora.h"
 #include "infer/session/session.h"
 #include "model/derive.h"
+#include "text/tokenizer/tokenizer.h"
 
 enum { TEXTS = 4, TOKENS = 32, MOST_ADAPTERS = 16 };
 

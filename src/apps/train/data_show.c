@@ -3,6 +3,7 @@
 
 #include "apps/app.h"
 #include "base/alloc.h"
+#include "base/bytes.h"
 
 /* One document, and the text of the part that is being shown. */
 typedef struct document {

@@ -3,7 +3,7 @@
 #define TERN_APPS_TRAIN_FLAGS_H
 
 #include "apps/args/args.h"
-#include "base/bytes.h"
+#include "tern/bytes.h"
 
 extern const tern_flag tern_flags_train_data[], tern_flags_train_lora[], tern_flags_train_ranks[],
     tern_flags_train_length[], tern_flags_train_optimizer[], tern_flags_train_memory[], tern_flags_train_quality[],

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/show.h"
 #include "infer/tune/gpu.h"
+#include "quant/encoding.h"
 
 enum { PASS_WAYS = 4, DECODE_WAYS = 32 };
 

@@ -4,7 +4,10 @@
 
 #include "apps/tune/internal.h"
 #include "backend/cpu/cpu.h"
+#include "base/bytes.h"
 #include "base/show.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 enum { WAYS_OF_SHAPE = 60, DECODE_WAYS = 32 };
 

@@ -3,6 +3,8 @@
 
 #include "apps/tune/internal.h"
 #include "base/show.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 static json_t *row_json(const tern_weight *w, const tern_tune_row *r, bool standard, bool chosen)
 {

@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/cpu.h"
 #include "base/show.h"
+#include "ops/op.h"
 
 static tern_cpu *self(tern_backend *b)
 {

@@ -3,11 +3,15 @@
 #define TERN_BACKEND_CPU_CPU_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-#include "backend/backend.h"
-#include "backend/cpu/kernels.h"
-#include "backend/kernel_choice.h"
-#include "tern/ranks.h"
+#include "base/error.h"
+
+typedef struct tern_backend tern_backend;             /* backend/backend.h */
+typedef struct tern_cpu_kernels tern_cpu_kernels;     /* backend/cpu/kernels.h */
+typedef struct tern_kernel_choice tern_kernel_choice; /* backend/kernel_choice.h */
+typedef struct tern_ranks tern_ranks;                 /* tern/ranks.h */
 
 typedef struct tern_cpu_options {
     uint32_t n_threads; /* 0: one for each physical core */

@@ -2,7 +2,8 @@
 #ifndef TERN_BACKEND_CPU_OPS_H
 #define TERN_BACKEND_CPU_OPS_H
 
-#include "backend/cpu/cpu_internal.h"
+#include "backend/cpu/prepared.h"
+#include "base/pool.h"
 
 /* Pointers may be NULL, where nothing is needed; run is NULL for ops that the CPU lacks.
  *

@@ -1,6 +1,7 @@
 /* Preparing a graph for the CPU: every operand becomes a pointer, once. */
 #include "backend/cpu/ops.h"
 #include "base/alloc.h"
+#include "ops/op.h"
 
 /* Rows of f32 can be taken from where a group begins. */
 static tern_status check_group(const tern_graph *graph, const tern_op *op, tern_error *err)

@@ -4,6 +4,8 @@
 
 #include "backend/cpu/candidates/candidates.h"
 #include "base/alloc.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 static bool is_scalar(const char *level)
 {

@@ -2,6 +2,8 @@
 #include "backend/cuda/cuda_internal.h"
 #include "backend/range.h"
 #include "base/alloc.h"
+#include "base/pool.h"
+#include "ops/op.h"
 
 tern_status tern_cuda__status(cudaError_t e, const char *what, tern_error *err)
 {

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "backend/counters.h"
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/linear/product.h"
@@ -13,6 +14,8 @@
 #include "backend/cuda/walk/walk.h"
 #include "backend/gpu/workers.h"
 #include "backend/peers.h"
+#include "ops/graph.h"
+#include "ops/op.h"
 
 enum {
     TERN_CUDA_STAGINGS = 2,

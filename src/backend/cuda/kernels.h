@@ -178,7 +178,7 @@ typedef struct tern_cuda_sample {
     uint32_t each;             /* logits of a block */
 } tern_cuda_sample;
 
-/* tern_sample_row (ops/op.h). */
+/* tern_sample_row (ops/params.h). */
 typedef struct tern_cuda_row_sampler {
     uint32_t zeros[2], top_k;
     float temperature, top_p, min_p;

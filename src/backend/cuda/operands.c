@@ -2,6 +2,9 @@
 #include <stddef.h>
 
 #include "backend/cuda/cuda_internal.h"
+#include "ops/graph.h"
+#include "ops/op.h"
+#include "quant/weight.h"
 
 uint8_t *tern_cuda__address(const tern_prepared *p, uint32_t value)
 {

@@ -1,5 +1,6 @@
 /* How each kind of op is run: what is not here the backend refuses by name. */
 #include "backend/cuda/cuda_internal.h"
+#include "ops/op.h"
 
 const tern_cuda_op_row tern_cuda__ops[TERN_OP_COUNT] = {
     [TERN_OP_EMBED] = {tern_cuda__lower_embed, NULL},

@@ -2,8 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/counters.h"
 #include "backend/cuda/cuda_internal.h"
 #include "base/alloc.h"
+#include "ops/graph.h"
+#include "ops/op.h"
 
 /* Kernels of these ops read where their rows begin. */
 static bool takes_group(const tern_graph *graph, const tern_op *op)

@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "backend/cuda/cuda_internal.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 static const tern_gpu_caps whole = {.max_binding = UINT64_MAX / 4, .binding_alignment = 256, .max_groups = 65535};
 

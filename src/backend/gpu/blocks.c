@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "quant/encoding.h"
+
 static const tern_gpu_blocks table[] = {
     {TERN_ENC_Q8_0, TERN_GPU_Q8_0, {{0, 2, 32}, {1, 0, 2}}, 0},
     {TERN_ENC_Q6_K, TERN_GPU_Q6_K, {{0, 0, 208}, {1, 208, 2}}, 0},

@@ -4,7 +4,10 @@
 #ifndef TERN_BACKEND_GPU_BLOCKS_H
 #define TERN_BACKEND_GPU_BLOCKS_H
 
+#include <stddef.h>
+
 #include "backend/gpu/layout.h"
+#include "quant/encoding_id.h"
 
 enum { TERN_GPU_BLOCK_PIECES = 4 };
 

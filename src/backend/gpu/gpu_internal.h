@@ -6,7 +6,8 @@
 #include "backend/gpu/generated/kernels.h"
 #include "backend/gpu/layout.h"
 #include "backend/gpu/program.h"
-#include "ops/operands.h"
+#include "ops/graph.h"
+#include "ops/op.h"
 
 /* Lowers one op: adds its dispatches to the program. Errors: UNSUPPORTED, OUT_OF_MEMORY. */
 typedef tern_status tern_gpu_lower_fn(tern_gpu_program *p, const tern_op *op, tern_error *err);

@@ -4,6 +4,8 @@
 #include "backend/gpu/blocks.h"
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 enum { ROW_ALIGNMENT = 16, SLICE_ALIGNMENT = 256, TILE_ROWS = 128 };
 enum { GROUP = 128, GROUP_BYTES = 32 }; /* i2_s */

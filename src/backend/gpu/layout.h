@@ -4,7 +4,9 @@
 
 #include "backend/gpu/caps.h"
 #include "base/error.h"
-#include "quant/weight.h"
+
+typedef struct tern_encoding tern_encoding; /* quant/encoding.h */
+typedef struct tern_weight tern_weight;     /* quant/weight.h */
 
 /* How a weight lies in device memory. A device of small bindings holds it in slices of whole rows; slice i starts at i
  * * slice_bytes of the weight's buffer, has slice_rows rows (the last may have fewer) of row_bytes each, and then,

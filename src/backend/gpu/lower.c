@@ -1,6 +1,8 @@
 /* From a graph to dispatches: each op by its row of ops.def. */
 #include "backend/gpu/gpu_internal.h"
 #include "base/alloc.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 static tern_gpu_lower_fn *const lowerings[TERN_OP_COUNT] = {
 #define X(kind, name) [TERN_OP_##kind] = tern_gpu__lower_##name,

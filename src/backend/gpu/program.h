@@ -4,7 +4,9 @@
 
 #include "backend/gpu/pipelines.h"
 #include "base/error.h"
-#include "ops/op.h"
+
+typedef struct tern_graph tern_graph; /* ops/graph.h */
+typedef struct tern_op tern_op;       /* ops/op.h */
 
 /* One storage binding of a dispatch. SCRATCH starts with TERN_GPU_COUNTER_BYTES that are zero before the first run;
  * whoever counts there leaves zeros. The rest holds anything. */

@@ -3,6 +3,8 @@
 
 #include "backend/gpu/blocks.h"
 #include "base/alloc.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 enum { GROUP = 128 }; /* i2_s */
 

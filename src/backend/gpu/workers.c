@@ -4,6 +4,8 @@
 #include <stdatomic.h>
 
 #include "base/cpu.h"
+#include "base/pool.h"
+#include "quant/weight.h"
 
 enum { TASK_BYTES = 1 << 20, MOST_THREADS = 16 };
 

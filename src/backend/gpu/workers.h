@@ -3,7 +3,8 @@
 #define TERN_BACKEND_GPU_WORKERS_H
 
 #include "backend/gpu/layout.h"
-#include "base/pool.h"
+
+typedef struct tern_pool tern_pool; /* base/pool.h */
 
 typedef struct tern_gpu_workers {
     tern_pool *pool;    /* NULL until there is work; the owner closes it */

@@ -1,5 +1,6 @@
 /* Cutting a graph where the experts of a step become known, and slots in place of experts. */
 #include "backend/paged/paged_internal.h"
+#include "ops/op.h"
 
 uint32_t tern_paged__layer_of(const tern_prepared *p, const tern_op *op)
 {

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "backend/counters.h"
 #include "backend/paged/paged_internal.h"
 #include "base/alloc.h"
 

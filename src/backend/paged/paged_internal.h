@@ -8,6 +8,8 @@
 #include "backend/paged/predict.h"
 #include "backend/paged/slots.h"
 #include "backend/wrap.h"
+#include "ops/routing.h"
+#include "quant/weight.h"
 
 /* The slots of layers whose experts are alike. A slot is rows slot * R .. slot * R + R - 1 of each weight. */
 typedef struct tern_paged_room {

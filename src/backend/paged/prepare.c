@@ -3,6 +3,7 @@
 
 #include "backend/paged/paged_internal.h"
 #include "base/alloc.h"
+#include "ops/op.h"
 
 static void free_part(tern_paged *paged, tern_paged_part *part)
 {

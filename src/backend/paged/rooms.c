@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/file.h"
+#include "quant/encoding.h"
 
 static bool alike(const tern_weight *a, const tern_weight *b)
 {

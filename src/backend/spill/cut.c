@@ -1,5 +1,6 @@
 /* Cutting a graph before the ops of each layer's cache, or of each group of its heads. */
 #include "backend/spill/spill_internal.h"
+#include "ops/op.h"
 
 /* In the place of a cache the ops of a part have its pool. */
 static tern_status use_pool(tern_spill *s, tern_prepared *p, const tern_op *op, tern_spill_cache **caches,

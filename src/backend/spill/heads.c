@@ -1,6 +1,7 @@
 /* An op on the keys and values of a layer as ops on those of some of its heads: no head looks at another one, so that
  * they compute the same. What fusion has put together is taken apart again. */
 #include "backend/spill/spill_internal.h"
+#include "ops/op.h"
 
 typedef struct splitter {
     const tern_op *op;

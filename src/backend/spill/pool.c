@@ -3,6 +3,7 @@
 
 #include "backend/spill/spill_internal.h"
 #include "base/alloc.h"
+#include "ops/op.h"
 
 tern_spill_pool *tern_spill__pool_for(const tern_spill *s, const tern_buffer *k, const tern_buffer *v)
 {

@@ -3,6 +3,7 @@
 
 #include "backend/spill/spill_internal.h"
 #include "base/alloc.h"
+#include "ops/op.h"
 
 static void free_part(tern_spill *s, tern_spill_part *part)
 {

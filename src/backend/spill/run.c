@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "backend/spill/spill_internal.h"
+#include "ops/op.h"
 
 typedef struct step {
     tern_spill *s;

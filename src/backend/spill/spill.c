@@ -5,9 +5,11 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "backend/counters.h"
 #include "backend/range.h"
 #include "backend/spill/spill_internal.h"
 #include "base/alloc.h"
+#include "quant/weight.h"
 
 static_assert(offsetof(struct tern_buffer, inner) == 0, "as backend/wrap.h has it");
 

@@ -4,6 +4,7 @@
 #include "backend/range.h"
 #include "backend/split/split_internal.h"
 #include "base/alloc.h"
+#include "quant/weight.h"
 
 tern_status tern_split__buffer_create(tern_backend *b, uint64_t bytes, tern_buffer **out, tern_error *err)
 {

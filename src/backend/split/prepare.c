@@ -4,6 +4,7 @@
 #include "backend/split/split_internal.h"
 #include "base/alloc.h"
 #include "ops/crossing.h"
+#include "ops/op.h"
 
 static void free_part(tern_split *s, tern_split_part *part)
 {

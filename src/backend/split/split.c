@@ -3,9 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/counters.h"
 #include "backend/split/split_internal.h"
 #include "base/alloc.h"
 #include "ops/crossing.h"
+#include "ops/op.h"
+#include "quant/weight.h"
 
 /* What ranks exchange the host sends and receives, where the device was not joined with theirs. */
 static bool is_exchange(const tern_split *s, const tern_graph *graph, const tern_op *op)

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "backend/split/split.h"
+#include "ops/graph.h"
 
 typedef enum tern_side { TERN_SIDE_HOST, TERN_SIDE_DEVICE, TERN_SIDES } tern_side;
 

@@ -3,7 +3,7 @@
 #define TERN_BACKEND_VULKAN_CACHE_H
 
 #include "backend/vulkan/device.h"
-#include "base/bytes.h"
+#include "tern/bytes.h"
 
 /* A file's content behind a header that says what it is, for whom, and its checksum. */
 

@@ -3,6 +3,7 @@
 #ifndef TERN_BACKEND_VULKAN_DEVICE_H
 #define TERN_BACKEND_VULKAN_DEVICE_H
 
+#include "backend/counters.h"
 #include "backend/gpu/choices.h"
 #include "backend/gpu/program.h"
 #include "backend/gpu/workers.h"

@@ -4,6 +4,8 @@
 #include "backend/gpu/measure/measure.h"
 #include "backend/vulkan/device.h"
 #include "base/alloc.h"
+#include "ops/graph.h"
+#include "ops/op.h"
 
 static const uint64_t enough_bytes = (uint64_t)512 << 20, own_bytes = (uint64_t)1 << 30,
                       own_bytes_unified = (uint64_t)256 << 20;

@@ -2,6 +2,7 @@
 #include "backend/gpu/spirv.h"
 #include "backend/vulkan/device.h"
 #include "base/alloc.h"
+#include "base/pool.h"
 
 /* Set and pipeline layouts depend on the number of storage bindings alone: Vulkan tells read-only ones apart in the
  * shader. */

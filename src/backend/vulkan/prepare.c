@@ -1,6 +1,8 @@
 /* Preparing a graph: lowered to dispatches, every binding resolved, descriptor sets written, the step recorded. */
 #include "backend/vulkan/device.h"
 #include "base/alloc.h"
+#include "ops/graph.h"
+#include "ops/op.h"
 
 enum { NOTHING_BYTES = 256 };
 

@@ -4,6 +4,9 @@
 
 #include "backend/vulkan/device.h"
 #include "base/alloc.h"
+#include "ops/graph.h"
+#include "ops/op.h"
+#include "quant/weight.h"
 
 tern_status tern_vulkan__profile_open(tern_vulkan *vk, tern_prepared *p, tern_error *err)
 {

@@ -1,5 +1,7 @@
 /* Recording a step: its dispatches with the barriers they need, and what makes the results readable for the host. */
 #include "backend/vulkan/device.h"
+#include "ops/graph.h"
+#include "ops/op.h"
 
 void tern_vulkan__barrier(tern_vulkan *vk, VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags written,
                           VkPipelineStageFlags to, VkAccessFlags used)

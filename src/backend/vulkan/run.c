@@ -1,5 +1,7 @@
 /* Running prepared graphs: one submit, one fence. */
 #include "backend/vulkan/device.h"
+#include "ops/graph.h"
+#include "ops/value.h"
 
 enum { WAIT_SECONDS = 120, SECONDS_OF_DISPATCH = 2 };
 

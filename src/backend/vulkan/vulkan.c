@@ -5,6 +5,8 @@
 
 #include "backend/vulkan/device.h"
 #include "base/alloc.h"
+#include "base/pool.h"
+#include "ops/op.h"
 
 static tern_vulkan *lock(tern_backend *b)
 {

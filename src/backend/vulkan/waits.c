@@ -4,6 +4,8 @@
 #include "backend/vulkan/device.h"
 #include "backend/vulkan/vulkan.h"
 #include "base/alloc.h"
+#include "ops/graph.h"
+#include "ops/op.h"
 
 /* GROUPS: more than any device runs at once. */
 enum { ROUNDS = 12, GROUPS = 16384, GROUPS_ON_CPU = 128 };

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "backend/vulkan/device.h"
+#include "quant/weight.h"
 
 static tern_status copy_bytes(tern_vulkan *vk, tern_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
                               tern_error *err)

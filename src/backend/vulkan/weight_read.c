@@ -2,6 +2,8 @@
 #include "backend/vulkan/device.h"
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 enum { PIECE_BYTES = 4 << 20 };
 

@@ -2,6 +2,7 @@
 #ifndef TERN_BACKEND_WEBGPU_DEVICE_H
 #define TERN_BACKEND_WEBGPU_DEVICE_H
 
+#include "backend/counters.h"
 #include "backend/gpu/choices.h"
 #include "backend/gpu/layout.h"
 #include "backend/gpu/program.h"

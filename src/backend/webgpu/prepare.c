@@ -1,8 +1,11 @@
 /* Preparing a graph: lowered to dispatches, every binding resolved, pipelines and bind groups made; and running it. */
 #include <string.h>
 
+#include "backend/counters.h"
 #include "backend/webgpu/device.h"
 #include "base/alloc.h"
+#include "ops/graph.h"
+#include "ops/op.h"
 
 /* Where all parameters are. */
 static tern_status find_params(const tern_graph *g, const tern_binding *bindings, tern_binding *out, tern_error *err)

@@ -3,6 +3,8 @@
 
 #include "backend/webgpu/device.h"
 #include "base/alloc.h"
+#include "ops/op.h"
+#include "quant/weight.h"
 
 tern_status tern_webgpu__check(tern_error *err)
 {

@@ -1,4 +1,5 @@
 /* Weights on the device: rows as they come, packed where the layout is not the file's. */
+#include "quant/weight.h"
 #include "backend/webgpu/device.h"
 #include "base/alloc.h"
 

@@ -1,6 +1,7 @@
 /* What a device computed against what the CPU did: kernels of a sound driver differ by rounding alone. */
 #include "graph/trial/trial_internal.h"
 #include "ops/difference.h"
+#include "quant/encoding.h"
 
 bool tern_trial__writes(const tern_trial *t, uint32_t i)
 {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "quant/encoding.h"
 
 enum { MOST_TOKENS = 19, MOST_OUTPUTS = 3 };
 

@@ -5,6 +5,9 @@
 
 #include "base/rng.h"
 #include "graph/trial/trial.h"
+#include "ops/graph.h"
+#include "ops/op.h"
+#include "quant/weight.h"
 
 typedef struct tern_trial {
     const tern_graph *from;

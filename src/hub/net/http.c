@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/show.h"
 
 enum { CONNECT_SECONDS = 30, SILENT_SECONDS = 60, MAX_REDIRECTS = 10 };

@@ -2,8 +2,8 @@
 #ifndef TERN_HUB_NET_HTTP_H
 #define TERN_HUB_NET_HTTP_H
 
-#include "base/bytes.h"
 #include "hub/hub.h"
+#include "tern/bytes.h"
 
 /* Whether to go on. `fetched`: bytes of this answer so far. */
 typedef bool tern_http_progress(void *context, uint64_t fetched);

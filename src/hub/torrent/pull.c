@@ -13,6 +13,7 @@
 #include "base/show.h"
 #include "hub/lock.h"
 #include "hub/torrent/check.h"
+#include "tern/bytes.h"
 
 enum { MAX_TORRENT_BYTES = 64 << 20 };
 

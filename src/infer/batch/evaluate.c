@@ -4,6 +4,7 @@
 
 #include "infer/batch/batch_internal.h"
 #include "infer/sample/wanted.h"
+#include "tern/ranks.h"
 
 /* The rows of one run. */
 typedef struct rows {

@@ -8,7 +8,7 @@
 #define TERN_INFER_BATCH_PAGES_H
 
 #include "base/error.h"
-#include "ops/op.h"
+#include "ops/dtype.h"
 
 #define TERN_NO_PAGE UINT32_MAX
 

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "infer/session/session.h"
+#include "ops/op.h"
 
 static const double least_cosine = 0.999;
 

@@ -7,6 +7,7 @@
 #define TERN_INFER_COMPARE_COMPARE_H
 
 #include "infer/engine/engine.h"
+#include "ops/op_kind.h"
 
 typedef struct tern_compare_params {
     const int32_t

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "infer/compare/internal.h"
+#include "ops/op.h"
 
 /* With a tolerance that was given: an op that rounds to int8 on its way may round an element near a boundary the other
  * way, unseen. */

@@ -11,6 +11,8 @@
 #include "infer/follow/follow.h"
 #include "infer/session/session.h"
 #include "model/cut.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 typedef struct weight_slot {
     const tern_weight *weight;

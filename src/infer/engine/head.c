@@ -3,6 +3,8 @@
 
 #include "base/alloc.h"
 #include "base/pool.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 enum { SLICE_ROWS = 64 };
 

@@ -3,6 +3,9 @@
 
 #include <stdio.h>
 
+#include "backend/backend.h"
+#include "model/model.h"
+
 enum { SMALL_CACHE_BYTES = 64 << 20, VALUE_SHIFT = 8, TYPE_MASK = 255 };
 
 static tern_dtype automatic(tern_kv_type other, const tern_config *c, uint32_t n_ctx)

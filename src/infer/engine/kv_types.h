@@ -2,10 +2,11 @@
 #ifndef TERN_INFER_ENGINE_KV_TYPES_H
 #define TERN_INFER_ENGINE_KV_TYPES_H
 
-#include "backend/backend.h"
-#include "model/model.h"
-#include "ops/op.h"
+#include "ops/dtype.h"
 #include "tern/infer.h"
+
+typedef struct tern_backend tern_backend; /* backend/backend.h */
+typedef struct tern_config tern_config;   /* model/model.h */
 
 /* Whether a model on a backend (NULL: any) can have a cache of such types. Errors: UNSUPPORTED (heads that are no
  * multiple of a type's blocks, a backend without caches in blocks). */

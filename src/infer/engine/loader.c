@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "format/gguf_parts.h"
+#include "quant/encoding.h"
 
 struct tern_loader {
     tern_engine_params params;

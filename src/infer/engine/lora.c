@@ -10,6 +10,8 @@
 #include "base/half.h"
 #include "infer/follow/follow.h"
 #include "model/cut.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 enum { HALVES = 2 }; /* A and B */
 

@@ -6,6 +6,8 @@
 
 #include "base/alloc.h"
 #include "infer/engine/kv_types.h"
+#include "ops/op.h"
+#include "quant/weight.h"
 
 enum { LEAST_CTX = 64, LEAST_BATCH = 16 };
 

@@ -9,6 +9,7 @@
 #include "infer/experts/source.h"
 #include "infer/follow/follow.h"
 #include "model/package/package.h"
+#include "ranks/ranks.h"
 
 /* Stage by stage, ranks that follow each other have the same layers. */
 static tern_status take_place(tern_model_options *o, const tern_ranks *ranks, uint32_t n_stages, tern_error *err)

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/show.h"
 #include "infer/engine/memory_need.h"
+#include "quant/weight.h"
 
 static const tern_role roles[] = {TERN_ROLE_FFN_GATE_EXPS,    TERN_ROLE_FFN_UP_EXPS,
                                   TERN_ROLE_FFN_DOWN_EXPS,    TERN_ROLE_FFN_GATE_EXPS_BIAS,

@@ -5,10 +5,12 @@
 #endif
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/sha256.h"
 #include "base/show.h"
 #include "infer/follow/follow.h"
+#include "ranks/ranks.h"
 
 /* ---- one file for all */
 

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "infer/session/runner_pages.h"
+#include "ranks/ranks.h"
 
 enum { MAX_RUNNERS = 64, MAX_SETS = 1024 };
 

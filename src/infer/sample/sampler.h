@@ -3,7 +3,7 @@
 #define TERN_INFER_SAMPLE_SAMPLER_H
 
 #include "base/error.h"
-#include "ops/op.h"
+#include "ops/params.h"
 #include "tern/infer.h"
 
 typedef struct tern_sampler tern_sampler;

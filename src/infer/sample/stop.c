@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/bytes.h"
+
 enum { ORDINARY_PIECE = 512 };
 
 tern_status tern_stop_filter_init(tern_stop_filter *f, const char *const *stops, uint32_t n_stops, tern_error *err)

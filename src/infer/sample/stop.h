@@ -2,7 +2,10 @@
 #ifndef TERN_INFER_SAMPLE_STOP_H
 #define TERN_INFER_SAMPLE_STOP_H
 
-#include "base/bytes.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tern/bytes.h"
 
 typedef struct tern_stop_filter {
     const char *const *stops;

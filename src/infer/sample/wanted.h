@@ -1,8 +1,8 @@
-/* Which logits a sampler needs, for heads that can leave the others out (tern_wanted in ops/op.h). */
+/* Which logits a sampler needs, for heads that can leave the others out (tern_wanted in ops/params.h). */
 #ifndef TERN_INFER_SAMPLE_WANTED_H
 #define TERN_INFER_SAMPLE_WANTED_H
 
-#include "ops/op.h"
+#include "ops/params.h"
 #include "tern/infer.h"
 
 /* Zero-initialised: all of them. */

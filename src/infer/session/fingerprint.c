@@ -2,6 +2,8 @@
  * that of the files that there are, so that it is a list of its own; a test holds it against model/hyper.h. */
 #include "base/half.h"
 #include "infer/session/internal.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 enum { SAMPLE_BYTES = TERN_WEIGHT_END_BYTES };
 

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "backend/counters.h"
 #include "base/alloc.h"
 #include "infer/session/generate_internal.h"
 

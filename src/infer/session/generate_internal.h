@@ -8,6 +8,7 @@
 #include "infer/sample/sampler.h"
 #include "infer/sample/stop.h"
 #include "infer/session/internal.h"
+#include "text/tokenizer/tokenizer.h"
 
 struct tern_generation {
     tern_session *session;

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "graph/graph.h"
 #include "infer/session/runner.h"
+#include "ops/op.h"
 #include "ops/operands.h"
 #include "ops/ref/experts.h"
 

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/half.h"
+#include "ops/op.h"
 
 enum { RUN = 64 }; /* floats that are looked at together */
 

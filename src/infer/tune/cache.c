@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/show.h"
+#include "quant/encoding.h"
 
 enum { MAX_THREADS = 1024 };
 static const double max_microseconds = 1e9, max_rate = 1e9;

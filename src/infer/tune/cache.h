@@ -3,7 +3,7 @@
 #define TERN_INFER_TUNE_CACHE_H
 
 #include "backend/kernel_choice.h"
-#include "base/bytes.h"
+#include "tern/bytes.h"
 
 enum { TERN_TUNE_MAX_CHOICES = 4096, TERN_TUNE_MAX_DECODES = 256, TERN_TUNE_MAX_FILE = 4 << 20 };
 

@@ -2,9 +2,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/show.h"
 #include "format/json.h"
 #include "infer/tune/cache.h"
+#include "quant/encoding.h"
 
 enum { VERSION = 2 };
 static const char format_name[] = "tern-tune";

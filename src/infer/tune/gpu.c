@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "backend/counters.h"
 #include "base/alloc.h"
 #include "infer/session/session.h"
 

@@ -5,6 +5,8 @@
 
 #include "model/model.h"
 
+typedef struct tern_buf tern_buf; /* tern/bytes.h */
+
 enum { TERN_ADAPTER_MAX_RANK = 4096 };
 
 /* What is added to one linear layer: y += scale * B (A x). Experts have a pair each, one after the other: expert e has

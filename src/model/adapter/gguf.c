@@ -6,6 +6,7 @@
 #include "base/show.h"
 #include "format/gguf.h"
 #include "model/adapter/internal.h"
+#include "quant/encoding_id.h"
 
 static tern_status need_word(const tern_gguf *g, const char *key, const char *word, tern_error *err)
 {

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/half.h"
 #include "model/model_internal.h"
+#include "quant/encoding.h"
 
 bool tern_merge_has(const void *context, tern_role role, uint32_t layer)
 {

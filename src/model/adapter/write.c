@@ -9,6 +9,7 @@
 #include "base/show.h"
 #include "format/gguf.h"
 #include "model/adapter/internal.h"
+#include "quant/encoding_id.h"
 
 enum { NAME_BYTES = TERN_MODEL__NAME_BYTES + 32 };
 

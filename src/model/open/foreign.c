@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "format/gguf.h"
 #include "model/model_internal.h"
+#include "quant/encoding.h"
 #include "quant/foreign.h"
 
 static tern_status refuse(const tern_weight *w, const tern_foreign *f, tern_error *err)

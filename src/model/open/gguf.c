@@ -7,7 +7,9 @@
 #include "base/show.h"
 #include "format/gguf.h"
 #include "model/open/i2s_evidence.h"
+#include "quant/encoding.h"
 #include "quant/foreign.h"
+#include "text/tokenizer/tokenizer.h"
 
 static tern_status check_f32(const tern_gguf_tensor *t, const char *name, tern_error *err)
 {

@@ -5,6 +5,8 @@
 #include "base/alloc.h"
 #include "base/show.h"
 #include "model/open/hf_internal.h"
+#include "quant/encoding.h"
+#include "text/tokenizer/tokenizer.h"
 
 enum { MAX_CONFIG_BYTES = 1 << 24 };
 

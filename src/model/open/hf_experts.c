@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "model/open/hf_internal.h"
+#include "quant/encoding.h"
 #include "quant/mxfp4.h"
 
 /* One role's way from the tensors to the weight. */

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/show.h"
 #include "model/open/hf_internal.h"
+#include "quant/encoding.h"
 #include "quant/foreign.h"
 
 const tern_encoding *tern_hf__float_encoding(tern_st_dtype dtype)

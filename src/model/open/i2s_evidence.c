@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "quant/encoding.h"
+#include "quant/encoding_id.h"
 
 enum { LAYERS = 4, GROUPS = 64, KINDS = 4, LANE_BITS = 16, MAX_COUNT = 3 * 4 * GROUPS };
 

@@ -4,6 +4,8 @@
 #include "base/show.h"
 #include "format/gguf.h"
 #include "model/open/i2s_evidence.h"
+#include "quant/encoding.h"
+#include "quant/encoding_id.h"
 
 tern_status tern_model__read_i2s_order(tern_model *model, const tern_gguf *g, tern_error *err)
 {

@@ -4,6 +4,7 @@
 
 #include "format/gguf.h"
 #include "model/model_internal.h"
+#include "quant/encoding.h"
 
 /* Phi-3 has both, in both kinds of file: Hugging Face's names are its own, the others llama.cpp's. */
 static const struct {

@@ -1,6 +1,7 @@
 /* What training starts from: the values that a weight was made of, straight from the file. */
 #include "base/alloc.h"
 #include "model/model_internal.h"
+#include "quant/encoding.h"
 
 /* The floats that an HF folder has for a weight, in its mapped file; NULL when it has none. */
 static const tern_st_tensor *floats_of(const tern_model *model, const tern_weight *w)

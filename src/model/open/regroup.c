@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/half.h"
 #include "model/model_internal.h"
+#include "quant/encoding.h"
 
 /* A row's blocks, decoded. */
 typedef struct row {

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/half.h"
 #include "model/model_internal.h"
+#include "quant/encoding.h"
 
 /* tq1_0 and tq2_0 end every block with its scale, an f16. */
 static uint16_t block_scale(const tern_encoding *e, const uint8_t *block)

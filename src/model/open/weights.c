@@ -2,7 +2,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/pool.h"
 #include "model/model_internal.h"
+#include "quant/encoding.h"
+#include "text/tokenizer/tokenizer.h"
 
 tern_status tern_model__init_weights(tern_model *model, tern_error *err)
 {

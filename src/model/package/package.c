@@ -8,6 +8,8 @@
 #include "format/json.h"
 #include "model/hyper.h"
 #include "model/package/internal.h"
+#include "quant/encoding.h"
+#include "text/tokenizer/tokenizer.h"
 
 /* How people sample when the model does not say: TERN_SAMPLER_DEFAULTS of tern/infer.h. */
 static const double temperature = 0.8, top_p = 0.95, min_p = 0.05;

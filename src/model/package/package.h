@@ -8,6 +8,8 @@
 #include "model/adapter/adapter.h"
 #include "model/model.h"
 
+typedef struct tern_gguf tern_gguf; /* format/gguf.h */
+
 /* What a manifest of this version, of a file and shards of so many bytes, says of the model of a GGUF file, without its
  * shards. `json` is the caller's to json_decref. Errors: MALFORMED (a chat template that is not UTF-8), OUT_OF_MEMORY.
  */

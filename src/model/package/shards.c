@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "model/package/internal.h"
+#include "quant/encoding.h"
 
 static const tern_role roles[TERN_PACKAGE_MAX_PARTS] = {TERN_ROLE_FFN_GATE_EXPS,    TERN_ROLE_FFN_UP_EXPS,
                                                         TERN_ROLE_FFN_DOWN_EXPS,    TERN_ROLE_FFN_GATE_EXPS_BIAS,

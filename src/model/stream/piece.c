@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "model/open/i2s_evidence.h"
 #include "model/stream/internal.h"
+#include "quant/encoding.h"
 
 /* The fewest rows that begin and end at a byte: encodings that run on across row ends have blocks in several. */
 static uint32_t row_unit(const tern_weight *w)

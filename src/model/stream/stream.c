@@ -8,6 +8,7 @@
 #include "format/gguf.h"
 #include "model/package/package.h"
 #include "model/stream/internal.h"
+#include "quant/encoding.h"
 
 static item *add(tern_model_stream *s, const tern_gguf_tensor *t, size_t offset, size_t bytes)
 {

@@ -4,6 +4,9 @@
 
 #include "format/manifest.h"
 #include "model/model.h"
+#include "quant/weight.h"
+
+typedef struct tern_gguf tern_gguf; /* format/gguf.h */
 
 typedef struct tern_model_stream tern_model_stream;
 

@@ -8,6 +8,7 @@
 #include "format/gguf.h"
 #include "model/synth/internal.h"
 #include "model/write/export_internal.h"
+#include "quant/encoding.h"
 #include "quant/mix.h"
 
 enum { TABLE_SIZE = 1 << 14, SLICE_ROWS = 1024 };

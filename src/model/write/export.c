@@ -5,10 +5,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/pool.h"
 #include "format/gguf.h"
 #include "model/mix.h"
 #include "model/write/export_internal.h"
+#include "quant/encoding.h"
 #include "quant/rsr.h"
+#include "text/tokenizer/tokenizer.h"
 
 /* What llama.cpp asks for where there is no tokenizer. */
 #define NO_VOCAB "no_vocab"

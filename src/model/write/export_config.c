@@ -4,6 +4,7 @@
 
 #include "format/gguf.h"
 #include "model/write/export_internal.h"
+#include "quant/encoding.h"
 #include "quant/mix.h"
 
 /* Source: llama.cpp's llama_ftype; 40 is bitnet.cpp's for i2_s and llama.cpp's for q1_0; pq2_0's is of PrismML's

@@ -5,6 +5,7 @@
 #include "format/gguf.h"
 #include "model/imatrix.h"
 #include "model/write/export_internal.h"
+#include "quant/encoding.h"
 
 void tern_export__drop(tern_export_plan *plan)
 {

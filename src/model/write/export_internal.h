@@ -2,7 +2,6 @@
 #ifndef TERN_MODEL_WRITE_EXPORT_INTERNAL_H
 #define TERN_MODEL_WRITE_EXPORT_INTERNAL_H
 
-#include "base/pool.h"
 #include "model/model_internal.h"
 
 /* How one tensor will be stored. */

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "model/write/export_internal.h"
+#include "quant/encoding.h"
+#include "quant/encoding_id.h"
 
 static const char *const texts[TERN_OWN_KINDS] = {
     [TERN_OWN_ENCODING] =

@@ -7,6 +7,7 @@
 #include "base/half.h"
 #include "format/gguf.h"
 #include "model/write/export_internal.h"
+#include "quant/encoding.h"
 
 bool tern_export__by_row(const tern_export_plan *p)
 {

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "model/write/export_internal.h"
+#include "quant/encoding.h"
 
 /* The one magnitude of a row beside 0; 0 where all are 0. False where there are several, or it is not finite. */
 static bool row_scale(const float *row, uint32_t n, float *scale)

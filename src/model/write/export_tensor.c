@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/pool.h"
 #include "format/gguf.h"
 #include "model/write/export_internal.h"
 #include "quant/absmean.h"
+#include "quant/encoding.h"
 #include "quant/rsr.h"
 
 enum { SLICE_ELEMENTS = 1 << 20, TASK_ROWS = 16 };

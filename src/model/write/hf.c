@@ -7,6 +7,7 @@
 #include "base/half.h"
 #include "model/model_internal.h"
 #include "model/write/hf_internal.h"
+#include "text/tokenizer/tokenizer.h"
 
 enum { CHUNK_BYTES = 1 << 20 };
 

@@ -4,6 +4,7 @@
 #include "model/hyper.h"
 #include "model/model_internal.h"
 #include "model/write/hf_internal.h"
+#include "text/tokenizer/tokenizer.h"
 
 /* Weights and inputs of the linear layers are quantised. */
 static bool is_ternary(const tern_config *c)

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "quant/encoding.h"
+#include "quant/encoding_id.h"
 
 enum {
     TERN_GEMM_M = 256, /* the most rows of a and c */

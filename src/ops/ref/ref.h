@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "ops/dtype.h"
-#include "quant/encoding.h"
+#include "quant/encoding_id.h"
 
 enum { TERN_LANES = 16, TERN_PAGE_POSITIONS = 32, TERN_ATTENTION_CHUNK = 256 };
 

@@ -1,6 +1,8 @@
 /* Choosing experts and adding up what they made. */
 #include "ops/ref/experts.h"
 
+#include <stdbool.h>
+
 #include "ops/ref/ref.h"
 
 /* Whether logit a comes before logit b of a higher index. */

@@ -11,10 +11,12 @@
 #ifndef TERN_OPS_REF_UPDATE_H
 #define TERN_OPS_REF_UPDATE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ops/op.h"
+#include "ops/dtype.h"
+#include "ops/params.h"
 
 /* Stochastic gradient descent, with momentum when buffer is not NULL (it starts at zero; dampening 0, no Nesterov).
  *

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/show.h"
 #include "format/json.h"
 #include "serve/http/access.h"

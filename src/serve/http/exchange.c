@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "serve/http/route.h"
 
 enum { MAX_UNREAD_BYTES = 4 << 20 };

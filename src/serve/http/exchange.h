@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/bytes.h"
 #include "serve/serve.h"
+#include "tern/bytes.h"
 
 struct MHD_Connection;
 typedef struct tern_route tern_route;

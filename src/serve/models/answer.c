@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "serve/server.h"
 
 static tern_status make_id(char id[32], tern_error *err)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 
 static tern_status text_of(const tern_tokenizer *t, int32_t id, char **out, tern_error *err)
 {

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "text/chat/template_text.h"
 #include "text/jinja/parse.h"
 #include "text/jinja/render.h"

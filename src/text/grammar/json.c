@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "format/json.h"
 
 enum { MOST_DEPTH = 64 };

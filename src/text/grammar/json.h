@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 
+#include "base/bytes.h"
 #include "text/grammar/tree.h"
 
 /* One character of n ranges as it stands in a JSON string: as it is, or escaped where it must be. */

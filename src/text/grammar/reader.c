@@ -2,6 +2,7 @@
 #include "text/grammar/reader.h"
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/show.h"
 #include "text/utf8.h"
 

@@ -3,6 +3,7 @@
 #ifndef TERN_TEXT_GRAMMAR_READER_H
 #define TERN_TEXT_GRAMMAR_READER_H
 
+#include "base/bytes.h"
 #include "text/grammar/tree.h"
 
 typedef struct tern_grammar_reader {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "text/grammar/internal.h"
 #include "text/grammar/json.h"
 #include "text/grammar/reader.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "format/json.h"
 #include "text/grammar/internal.h"
 

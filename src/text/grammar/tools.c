@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/show.h"
 #include "format/json.h"
 #include "text/grammar/internal.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 
 void tern_grammar_tree__deinit(tern_grammar_tree *tree)
 {

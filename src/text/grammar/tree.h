@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/bytes.h"
 #include "base/error.h"
+#include "tern/bytes.h"
 
 enum {
     TERN_GRAMMAR_MAX_SOURCE = 1 << 20, /* bytes of a grammar, a schema or an expression */

@@ -6,10 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/bytes.h"
 #include "base/error.h"
 #include "tern/text.h"
 
+typedef struct tern_span tern_span; /* base/bytes.h */
 typedef struct tern_gguf tern_gguf; /* format/gguf.h, which few readers of this page need */
 typedef struct tern_gguf_writer tern_gguf_writer;
 

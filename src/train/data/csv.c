@@ -1,6 +1,7 @@
 /* Reading CSV (RFC 4180) and TSV: records of fields, of which some are a document. */
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/show.h"
 #include "format/json.h"
 #include "train/data/read_internal.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "format/json.h"
 
 void tern_train_document_deinit(tern_train_document *document)

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/bytes.h"
 #include "base/error.h"
+#include "tern/bytes.h"
 #include "text/chat/template.h"
 #include "text/tokenizer/tokenizer.h"
 

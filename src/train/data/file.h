@@ -8,9 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/bytes.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "tern/bytes.h"
 #include "text/tokenizer/tokenizer.h"
 
 /* What the header says. */

@@ -1,6 +1,7 @@
 /* Conversations as other programs write them, as lists of messages. */
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/show.h"
 #include "format/json.h"
 #include "train/data/document.h"

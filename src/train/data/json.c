@@ -1,6 +1,7 @@
 /* Reading JSON arrays of documents, one element at a time. */
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/show.h"
 #include "train/data/read_internal.h"
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "infer/engine/lora.h"
 #include "infer/session/session.h"
 #include "train/run/internal.h"

@@ -8,7 +8,9 @@
 #include "base/file.h"
 #include "base/show.h"
 #include "format/json.h"
+#include "quant/encoding.h"
 #include "quant/mix.h"
+#include "quant/weight.h"
 #include "train/data/layout.h"
 #include "train/run/internal.h"
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/counters.h"
 #include "base/alloc.h"
 #include "train/run/internal.h"
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/half.h"
 #include "train/run/internal.h"

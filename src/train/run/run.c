@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backend/counters.h"
 #include "base/alloc.h"
 #include "train/run/internal.h"
 

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "quant/weight.h"
 #include "train/run/internal.h"
 
 /* The base's masters, with other rows of the tables: those of new tokens are the mean of all before them, which is what

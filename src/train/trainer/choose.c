@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/show.h"
+#include "quant/encoding.h"
 #include "train/trainer/internal.h"
 
 /* One tensor of the model at a time, in the order of files: those outside the layers, then layer by layer. */

@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
+#include "ops/op.h"
 #include "train/trainer/internal.h"
 
 enum { LOGITS_BYTES = 64 << 20, MOST_LOGITS_BYTES = 256 << 20, LOGITS_SHARE = 512, BLOCK_ALIGNMENT = 256 };

@@ -4,6 +4,7 @@
 
 #include "graph/bound.h"
 #include "graph/training.h"
+#include "quant/weight.h"
 #include "train/collective.h"
 #include "train/trainer/trainer.h"
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "ops/op.h"
 #include "train/trainer/internal.h"
 
 /* A tensor, and the last op that touches its gradient. */

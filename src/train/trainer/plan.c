@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "quant/encoding.h"
 #include "train/trainer/internal.h"
 
 static void add_made(const tern_trainer *t, const tern_trainer_made *m, tern_trainer_plan *plan)

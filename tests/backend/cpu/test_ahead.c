@@ -2,7 +2,10 @@
 #include "support/test.h"
 
 #include "backend/cpu/ops.h"
+#include "ops/op.h"
 #include "ops/operands.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 enum { ROW_BYTES = 640, PARTS = 3, MOST_BYTES = 128 << 10 };
 static const uint32_t part_rows[PARTS] = {2560, 640, 640};

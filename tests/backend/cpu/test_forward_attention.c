@@ -1,6 +1,8 @@
 /* Attention on the CPU against its formula, with a scale, a soft cap, a window and sinks. */
 #include "support/test.h"
 
+#include "quant/weight.h"
+
 #include <math.h>
 
 #include "base/half.h"

@@ -2,6 +2,8 @@
  * and sinks, norms of groups of columns, biases; against double precision, and to the bit where two forms are one. */
 #include "support/test.h"
 
+#include "quant/weight.h"
+
 #include <math.h>
 
 #include "base/half.h"

@@ -4,6 +4,8 @@
 
 #include "backend/open.h"
 #include "ops/ref/backward.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 #include "support/op_case.h"
 
 enum { N_POOLS = 4 };

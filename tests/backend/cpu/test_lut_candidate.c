@@ -1,6 +1,9 @@
 /* The candidate lut: whole products against plain dot products, what it refuses, and its definitions. */
 #include "backend/cpu/lut_cases.h"
 
+#include "quant/encoding.h"
+#include "quant/weight.h"
+
 static const struct {
     uint32_t width;
     size_t table; /* bytes, of a group */

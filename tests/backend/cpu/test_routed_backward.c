@@ -5,6 +5,8 @@
 #include "backend/open.h"
 #include "ops/ref/backward.h"
 #include "ops/ref/experts.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 #include "support/op_case.h"
 
 enum { N_POOLS = 3, MAX_TOKENS = 40 };

@@ -2,6 +2,8 @@
 #include "support/test.h"
 
 #include "backend/cpu/candidates/candidates.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 #include "support/kernels.h"
 #include "support/rsr_matrix.h"
 

@@ -1,5 +1,6 @@
 /* A screened LINEAR: several tokens at once, and tables as no model has them: rows of zeros, spikes, one value, huge
  * and tiny ones, NaN and infinity. Whatever is given has the full product's bits, and what is left out cannot win. */
+#include "quant/weight.h"
 #include "support/op_case.h"
 #include "support/test.h"
 

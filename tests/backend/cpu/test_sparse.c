@@ -2,8 +2,11 @@
  * with several numbers of threads and tokens; and rows whose gate is closed are not looked at. */
 #include "support/test.h"
 
+#include "backend/counters.h"
 #include "backend/open.h"
 #include "base/cpu.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 #include "support/op_case.h"
 
 enum { MAX_TOKENS = 9, COLS = 512, ROWS = 300 };

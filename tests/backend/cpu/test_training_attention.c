@@ -2,6 +2,8 @@
  * with any number of threads. */
 #include "backend/cpu/training_rows_cases.h"
 
+#include "quant/weight.h"
+
 static void rope(void **state)
 {
     (void)state;

@@ -2,6 +2,8 @@
  * give the bits of ops/ref. */
 #include "backend/cpu/training_rows_cases.h"
 
+#include "quant/weight.h"
+
 static tern_train_params *training(trial *t)
 {
     return (tern_train_params *)(void *)test_case_param(&t->c, TERN_PARAM_TRAINING);

@@ -8,6 +8,8 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/tune/tune.h"
 #include "base/alloc.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 #include "support/kernels.h"
 
 static tern_rng rng;

@@ -2,6 +2,7 @@
  * is asked. */
 #include <stddef.h>
 
+#include "quant/encoding.h"
 #include "support/op_case.h"
 #include "support/test.h"
 

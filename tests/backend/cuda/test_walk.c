@@ -1,4 +1,5 @@
 /* Which ops a walk takes, and the steps that they become, on a made-up device. No device is asked. */
+#include "quant/weight.h"
 #include "support/op_case.h"
 #include "support/test.h"
 

@@ -1,6 +1,9 @@
 /* Products of gradients on a GPU, against sums in f64. */
 #include "backend/gpu/gradient_cases.h"
 
+#include "quant/encoding.h"
+#include "quant/weight.h"
+
 const gradient_format gradient_formats[N_FORMATS] = {
     {"i2_s", 128}, {"t160", 1},    {"f32", 1},    {"f16", 1},     {"bf16", 1},   {"q8_0", 32}, {"q6_k", 256},
     {"q4_k", 256}, {"q5_k", 256},  {"q3_k", 256}, {"q2_k", 256},  {"q5_1", 32},  {"q5_0", 32}, {"q4_1", 32},

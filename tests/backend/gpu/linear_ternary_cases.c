@@ -2,6 +2,7 @@
 #include "backend/gpu/linear_ternary_cases.h"
 
 #include "backend/gpu/choices.h"
+#include "quant/weight.h"
 
 const layer linear_ternary_layers[LINEAR_TERNARY_LAYERS] = {
     {.encoding = "i2_s", .cols = 128, .n_parts = 1, .rows = {1}},

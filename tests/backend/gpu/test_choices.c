@@ -6,6 +6,7 @@
 
 #include "backend/gpu/gpu_internal.h"
 #include "backend/gpu/linear/select.h"
+#include "quant/encoding.h"
 #include "support/test.h"
 
 static tern_gpu_caps device(uint32_t subgroup, bool cooperative)

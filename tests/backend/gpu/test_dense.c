@@ -1,5 +1,6 @@
 /* Linear layers of dense weights and the embedding lookup on a GPU, against the CPU. */
 #include "ops/operands.h"
+#include "quant/weight.h"
 #include "support/test.h"
 
 #include "backend/gpu/caps.h"

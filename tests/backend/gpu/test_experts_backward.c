@@ -1,6 +1,7 @@
 /* The gradients of layers with experts on a GPU, against the CPU: products by expert, biases, gates, the choice and the
  * sum, as the device is and as lesser ones. */
 #include "ops/operands.h"
+#include "quant/weight.h"
 #include "support/test.h"
 
 #include "backend/gpu/gradient_cases.h"

@@ -7,6 +7,8 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/half.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 #include "support/kernels.h"
 
 static const tern_gpu_caps roomy = {.max_binding = 128u << 20};

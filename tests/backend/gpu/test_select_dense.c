@@ -1,6 +1,8 @@
 /* The choice of pipelines for dense weights, on made-up devices. */
 #include "backend/gpu/gpu_internal.h"
 #include "backend/gpu/linear/select.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 #include "support/test.h"
 
 static const uint64_t mib = 1u << 20;

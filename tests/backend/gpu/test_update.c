@@ -7,6 +7,8 @@
 #include "backend/gpu/spirv.h"
 #include "base/alloc.h"
 #include "quant/absmean.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 #include "support/op_case.h"
 #include "support/simulated.h"
 #include "support/spirv.h"

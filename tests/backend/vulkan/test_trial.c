@@ -3,6 +3,7 @@
 #include "backend/vulkan/device.h"
 #include "backend/vulkan/vulkan.h"
 #include "graph/bound.h"
+#include "quant/weight.h"
 #include "support/test.h"
 #include "support/training_case.h"
 

@@ -3,6 +3,8 @@
 
 #include "backend/gpu/layout.h"
 #include "backend/vulkan/vulkan.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 #include "support/op_case.h"
 #include "support/test.h"
 

@@ -5,9 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/kernel_choice.h"
 #include "base/alloc.h"
+#include "base/pool.h"
 #include "base/show.h"
 #include "quant/rsr.h"
+#include "quant/weight.h"
 
 static const tern_cpu__candidate candidates[] = {
     {.name = "dot"},

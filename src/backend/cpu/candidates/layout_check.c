@@ -3,6 +3,7 @@
 #include "backend/cpu/candidates/candidates.h"
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "quant/weight.h"
 
 enum { N = 4 };
 

@@ -3,7 +3,9 @@
 
 #include "backend/cpu/candidates/candidates.h"
 #include "base/alloc.h"
+#include "quant/encoding.h"
 #include "quant/rsr.h"
+#include "quant/weight.h"
 
 typedef struct rsr {
     tern_cpu__layout base;

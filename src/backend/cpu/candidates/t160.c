@@ -4,6 +4,9 @@
 
 #include "backend/cpu/candidates/candidates.h"
 #include "base/alloc.h"
+#include "base/pool.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 enum { PACK_ROWS = 64 };
 

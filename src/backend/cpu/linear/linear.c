@@ -5,6 +5,7 @@
 #include "backend/cpu/linear/sparse.h"
 #include "backend/cpu/ops.h"
 #include "backend/cpu/rows/rows.h"
+#include "ops/op.h"
 
 enum {
     MIN_TASK_BYTES = 64 << 10, /* weights of one task when few tokens share them */

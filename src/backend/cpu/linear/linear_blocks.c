@@ -1,6 +1,7 @@
 /* The rows of a linear layer as int8 by blocks, once for all of its weights. */
 #include "backend/cpu/linear/linear_internal.h"
 #include "backend/cpu/rows/rows.h"
+#include "ops/op.h"
 
 static const uint32_t block_of_form[TERN_LINEAR__FORMS] = {32, 64, 128, TERN_BLOCKS_MAX};
 

@@ -3,6 +3,10 @@
 #define TERN_BACKEND_CPU_LINEAR_LINEAR_INTERNAL_H
 
 #include "backend/cpu/candidates/candidates.h"
+#include "backend/cpu/prepared.h"
+#include "backend/kernel_choice.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 enum {
     TERN_LINEAR__FEW_TOKENS = 8,

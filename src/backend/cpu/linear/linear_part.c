@@ -1,6 +1,7 @@
 /* Products of rows of one part of a linear layer: dense, ternary on int8 tokens (packed bytes or a layout), ternary on
  * f32 tokens. */
 #include "backend/cpu/linear/linear_internal.h"
+#include "ops/op.h"
 
 enum { TABLES_HEADER_BYTES = (TERN_LINEAR_MAX_PARTS * 8 + 63) / 64 * 64 };
 

@@ -2,6 +2,7 @@
  * multiplied as those of a layer of its own. */
 #include "backend/cpu/linear/linear_internal.h"
 #include "backend/cpu/rows/rows.h"
+#include "ops/op.h"
 
 /* Rows that have the same expert. */
 typedef struct group {

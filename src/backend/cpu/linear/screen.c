@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "backend/cpu/rows/rows.h"
+#include "ops/operands.h"
 
 enum {
     BLOCK_ROWS = 64, /* rows that stay in a cache for several tokens */

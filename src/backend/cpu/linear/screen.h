@@ -5,6 +5,9 @@
 
 #include "backend/cpu/cpu_internal.h"
 
+typedef struct tern_cpu_op tern_cpu_op; /* backend/cpu/prepared.h, like the next */
+typedef struct tern_cpu_step tern_cpu_step;
+
 /* The most logits that can be asked for by number; above it every row is computed. */
 enum { TERN_SCREEN_MAX_WANTED = 256, TERN_SCREEN_TASK_ROWS = 256 };
 

@@ -5,6 +5,9 @@
 #include "backend/cpu/linear/screen.h"
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/pool.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 enum { LANES = 16, MIDDLE = 32, SLICE_ROWS = 4096 };
 

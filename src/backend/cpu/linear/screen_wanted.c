@@ -1,6 +1,7 @@
 /* Which rows of a screened head are wanted: the highest ones, those near the highest, those that make up a sum, and
  * pinned ones. */
 #include "backend/cpu/linear/screen_internal.h"
+#include "base/pool.h"
 
 /* Puts e in the place of the least of a heap. */
 void tern_screen__replace_least(screen_estimate *heap, uint32_t n, screen_estimate e)

@@ -4,6 +4,7 @@
 #define TERN_BACKEND_CPU_LINEAR_SPARSE_H
 
 #include "backend/cpu/linear/linear_internal.h"
+#include "base/pool.h"
 
 /* A ternary weight by columns (ops/ref/columns.h): panels lie two and two, both halves of a column side by side. */
 typedef struct tern_columns {

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/linear/sparse.h"
 #include "base/alloc.h"
+#include "ops/op.h"
 
 enum {
     AT_ONCE = 32, /* columns that go through all panels while the next ones are fetched */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backend/cpu/linear/sparse.h"
+#include "ops/op.h"
 
 enum {
     TOGETHER = 8, /* rows that are multiplied at once */

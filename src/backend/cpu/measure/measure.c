@@ -8,6 +8,7 @@
 #include "backend/cpu/measure/peak.h"
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "base/pool.h"
 
 enum { PIECE = 1 << 20, STREAMS = 4, AHEAD = 2048 };
 static const size_t least_bytes = (size_t)256 << 20;

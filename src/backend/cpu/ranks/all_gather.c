@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "backend/cpu/ops.h"
+#include "ops/op.h"
+#include "ranks/ranks.h"
 
 /* Blocks of all ranks, one after the other, of the rows of a step. */
 size_t tern_cpu__all_gather_shared(const tern_graph *graph, const tern_op *op)

@@ -1,6 +1,8 @@
 /* The rows of a step, from stage to stage. */
 #include "backend/cpu/ops.h"
 #include "ops/crossing.h"
+#include "ops/operands.h"
+#include "ranks/ranks.h"
 
 /* The rank of that stage that has this one's part of it. */
 static uint32_t rank_of(const tern_ranks *ranks, uint32_t stage)

@@ -1,6 +1,7 @@
 /* Choosing the experts of a token and adding up what they made, and the backward of both. */
 #include "backend/cpu/ops.h"
 #include "backend/cpu/rows/rows.h"
+#include "ops/op.h"
 
 static tern_status check(const tern_graph *graph, const tern_op *op, uint32_t n_experts, tern_error *err)
 {

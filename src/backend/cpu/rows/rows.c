@@ -2,6 +2,9 @@
 #include "backend/cpu/rows/rows.h"
 
 #include "backend/cpu/ops.h"
+#include "ops/op.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 void tern_rows__for(tern_cpu_step *step, uint32_t n_rows, tern_task_fn fn, void *context)
 {

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-#include "backend/cpu/cpu_internal.h"
+#include "backend/cpu/prepared.h"
+#include "base/pool.h"
 
 typedef struct tern_rows_job {
     tern_cpu_step *step;

@@ -3,6 +3,7 @@
 
 #include "backend/cpu/selftest/selftest_internal.h"
 #include "base/rng.h"
+#include "quant/encoding.h"
 #include "quant/rsr.h"
 
 static void encode(tern_selftest__trial *t, tern_encoding_id id)

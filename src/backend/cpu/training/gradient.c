@@ -6,6 +6,9 @@
 
 #include "backend/cpu/ops.h"
 #include "backend/cpu/training/gradient.h"
+#include "ops/op.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 enum {
     TILE = TERN_GEMM_M, /* rows and columns of a task's tile at most */

@@ -5,6 +5,8 @@
 
 #include "backend/cpu/rows/rows.h"
 #include "backend/cpu/training/gradient.h"
+#include "ops/op.h"
+#include "quant/weight.h"
 
 /* Of the op, in the memory that all threads share. */
 typedef struct routed {

@@ -1,6 +1,7 @@
 /* Running the training ops that work row by row, and those that add rows up. */
 #include "backend/cpu/rows/rows.h"
 #include "backend/cpu/ops.h"
+#include "ops/op.h"
 
 enum { COLUMNS = 64 /* of a task that adds rows up */, EMBED_PARTS = 64 };
 

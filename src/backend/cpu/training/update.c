@@ -4,8 +4,10 @@
 
 #include "backend/cpu/ops.h"
 #include "base/flush.h"
+#include "ops/op.h"
 #include "ops/update_shape.h"
 #include "quant/absmean.h"
+#include "quant/weight.h"
 
 enum { PIECE = 8 * TERN_NORM_CHUNK }; /* elements; whole runs, blocks and groups */
 

@@ -5,6 +5,7 @@
 #include "backend/cpu/tune/tune_internal.h"
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "quant/weight.h"
 
 enum { MAX_COPIES = 4096 };
 

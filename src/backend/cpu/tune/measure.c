@@ -5,6 +5,8 @@
 
 #include "backend/cpu/tune/tune_internal.h"
 #include "base/alloc.h"
+#include "base/pool.h"
+#include "quant/weight.h"
 
 static const uint32_t row_splits[] = {0, 32, 64, 128, 256, 512, 1024};
 static const double near_best = 1.25;

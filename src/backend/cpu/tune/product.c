@@ -4,8 +4,10 @@
 #include "backend/cpu/tune/tune_internal.h"
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "base/pool.h"
 #include "base/rng.h"
 #include "ops/op.h"
+#include "quant/weight.h"
 
 /* Every thread makes its own tables, once for each product, as the engine does. */
 static void *tables_of_thread(tern_tune__job *t, uint32_t thread)

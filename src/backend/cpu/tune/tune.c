@@ -5,6 +5,8 @@
 
 #include "backend/cpu/tune/tune_internal.h"
 #include "base/alloc.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 enum { ROUNDS = 5 };
 

@@ -1,5 +1,7 @@
 /* Launches of rope, caches and attention. */
 #include "backend/cuda/cuda_internal.h"
+#include "ops/graph.h"
+#include "ops/op.h"
 
 enum { MOST_DIM = 512, TILED_DIM = 256 };
 enum { FEW_ROWS = 128, BRIEF_ROWS = 8, MOST_SPLITS = 32, SPLIT_POSITIONS = 64, ENOUGH_BLOCKS = 320 };

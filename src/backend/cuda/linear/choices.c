@@ -5,6 +5,8 @@
 #include "backend/cuda/cuda_internal.h"
 #include "backend/gpu/choices.h"
 #include "base/alloc.h"
+#include "ops/op.h"
+#include "quant/weight.h"
 
 static const char *const names[TERN_CUDA_PRODUCT_KERNELS] = {
 #define NAMED(id, name) [TERN_CUDA_PRODUCT_##id] = (name),

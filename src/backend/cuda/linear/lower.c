@@ -1,5 +1,9 @@
 /* Launches of LINEAR. */
 #include "backend/cuda/cuda_internal.h"
+#include "ops/graph.h"
+#include "ops/op.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 static cudaError_t run(const void *params, cudaStream_t stream)
 {

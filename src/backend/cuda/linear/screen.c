@@ -3,7 +3,10 @@
 #include <stddef.h>
 
 #include "backend/cuda/cuda_internal.h"
+#include "ops/graph.h"
+#include "ops/op.h"
 #include "quant/encoding.h"
+#include "quant/weight.h"
 
 static_assert(sizeof(tern_cuda_wanted) == sizeof(tern_wanted), "one struct in two languages");
 static_assert(offsetof(tern_cuda_wanted, pinned) == offsetof(tern_wanted, pinned), "one struct in two languages");

@@ -30,7 +30,7 @@ typedef struct tern_cuda_screen_table {
 /* Makes the copy and the errors. */
 cudaError_t tern_cuda_screen_build(const tern_cuda_screen_table *s, cudaStream_t stream);
 
-/* tern_wanted (ops/op.h). */
+/* tern_wanted (ops/params.h). */
 typedef struct tern_cuda_wanted {
     uint32_t n_pinned;
     float reach, sharpness, tail;

@@ -1,5 +1,7 @@
 /* ALL_GATHER among the devices of ranks: all rows that a graph may have, so that a recorded step is any step. */
 #include "backend/cuda/ranks/peers.h"
+#include "ops/graph.h"
+#include "ops/op.h"
 
 static bool is_even(const tern_cuda_place_blocks *place)
 {

@@ -1,5 +1,6 @@
 /* Launches of the ops on rows. */
 #include "backend/cuda/cuda_internal.h"
+#include "ops/op.h"
 
 /* Launch functions take their own struct; a launch knows only that it is one. */
 #define RUN(name, type)                                                                                                \

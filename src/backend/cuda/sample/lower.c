@@ -4,6 +4,8 @@
 
 #include "backend/cuda/cuda_internal.h"
 #include "backend/cuda/sample/sample.h"
+#include "ops/graph.h"
+#include "ops/op.h"
 
 static_assert(sizeof(tern_cuda_sampler) == sizeof(tern_sample_params), "one struct in two languages");
 static_assert(offsetof(tern_cuda_sampler, draws) == offsetof(tern_sample_params, draws), "one struct in two languages");

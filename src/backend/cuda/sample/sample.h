@@ -1,4 +1,4 @@
-/* tern_sample_params (ops/op.h) for CUDA's C++; sample_check.c holds them together. */
+/* tern_sample_params (ops/params.h) for CUDA's C++; sample_check.c holds them together. */
 #ifndef TERN_BACKEND_CUDA_SAMPLE_SAMPLE_H
 #define TERN_BACKEND_CUDA_SAMPLE_SAMPLE_H
 

@@ -2,7 +2,11 @@
 #include <string.h>
 
 #include "backend/cuda/cuda_internal.h"
+#include "ops/graph.h"
+#include "ops/op.h"
 #include "ops/ref/backward.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 enum { STREAM_SEED = (int)0x9e3779b9 };
 

@@ -1,5 +1,8 @@
 /* Launches of the backward of experts. */
 #include "backend/cuda/cuda_internal.h"
+#include "ops/graph.h"
+#include "ops/op.h"
+#include "quant/weight.h"
 
 /* Launch functions take their own struct; a launch knows only that it is one. */
 #define RUN(name, type)                                                                                                \

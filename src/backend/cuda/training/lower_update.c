@@ -2,8 +2,11 @@
 #include <stddef.h>
 
 #include "backend/cuda/cuda_internal.h"
+#include "ops/graph.h"
+#include "ops/op.h"
 #include "ops/ref/update.h"
 #include "ops/update_shape.h"
+#include "quant/weight.h"
 
 static cudaError_t sum_squares(const void *params, cudaStream_t stream)
 {

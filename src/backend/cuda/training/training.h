@@ -16,7 +16,7 @@ static inline size_t tern_cuda_rounded(size_t bytes)
     return (bytes + 255) / 256 * 256;
 }
 
-/* tern_train_params and tern_dtype of ops/op.h, which is no C++. */
+/* tern_train_params of ops/params.h and tern_dtype of ops/dtype.h, which are no C++. */
 typedef struct tern_cuda_train_params {
     float loss_weight, blend;
     uint32_t seed;

@@ -3,6 +3,7 @@
 
 #include "backend/cuda/cuda_internal.h"
 #include "base/alloc.h"
+#include "ops/op.h"
 #include "ops/ref/update.h"
 
 _Static_assert((int)TERN_CUDA_RUN == (int)TERN_NORM_CHUNK, "a block of threads has a run");

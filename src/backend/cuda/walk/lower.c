@@ -3,6 +3,9 @@
 
 #include "backend/cuda/cuda_internal.h"
 #include "base/alloc.h"
+#include "ops/graph.h"
+#include "ops/op.h"
+#include "quant/weight.h"
 
 enum { LEAST_POSITIONS = 16, MOST_PARTS = TERN_CUDA_MAX_PARTS, ROOM = 6144, GRANULE = TERN_CUDA_WALK_GRANULE };
 

@@ -1,5 +1,7 @@
 /* Lowering linear layers: ternary and dense weights go separate ways. */
 #include "backend/gpu/linear/linear_internal.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 const tern_weight *tern_gpu__weight_of_part(const tern_gpu_program *p, const tern_op *op, uint32_t part)
 {

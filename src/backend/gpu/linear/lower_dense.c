@@ -1,5 +1,7 @@
 /* Lowering linear layers of dense weights: each part, and each slice of it, is one dispatch. */
 #include "backend/gpu/linear/linear_internal.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 enum { FEW_TOKENS = 8 };
 

@@ -2,6 +2,8 @@
  * expert. */
 #include "backend/gpu/experts/experts_internal.h"
 #include "backend/gpu/linear/linear_internal.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 static const tern_gpu_pipeline dx_pipelines[TERN_GPU_FORMAT_COUNT] = {
     [TERN_GPU_TERNARY] = TERN_GPU_DX_GROUPED_TERNARY,

@@ -1,5 +1,7 @@
 /* Lowering products of floats: the rows they read, the product of one slice of a weight, the sum of its parts. */
 #include "backend/gpu/linear/linear_internal.h"
+#include "quant/encoding.h"
+#include "quant/weight.h"
 
 enum { VECTOR = 4 /* floats */ };
 

@@ -3,6 +3,7 @@
  * becomes times the other part. */
 #include "backend/gpu/experts/experts_internal.h"
 #include "backend/gpu/linear/linear_internal.h"
+#include "quant/weight.h"
 
 enum {
     VECTOR = 4,

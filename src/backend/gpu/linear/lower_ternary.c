@@ -1,5 +1,6 @@
 /* Lowering linear layers of ternary weights. */
 #include "backend/gpu/linear/linear_internal.h"
+#include "quant/weight.h"
 
 /* What one dispatch multiplies with: rows of up to three parts that follow each other in the output, or both parts of a
  * gated op. */

@@ -1,5 +1,6 @@
 /* Lowering the embedding lookup: one dispatch for each slice of the table. */
 #include "backend/gpu/gpu_internal.h"
+#include "quant/weight.h"
 
 enum { COLUMNS = 8 }; /* of an invocation */
 

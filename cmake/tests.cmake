@@ -86,7 +86,7 @@ endif()
 file(GLOB_RECURSE TERN_TESTS_FOUND CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/test_*.c)
 file(GLOB_RECURSE TERN_TEST_HELPERS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.c)
 list(FILTER TERN_TESTS_FOUND EXCLUDE REGEX "/node_modules/")
-list(FILTER TERN_TEST_HELPERS EXCLUDE REGEX "/tests/(main\\.c|support/|fuzz/|interop/)|/test_[^/]*$")
+list(FILTER TERN_TEST_HELPERS EXCLUDE REGEX "/tests/(main\\.c|support/|fuzz/|interop/|releases/)|/test_[^/]*$")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${TERN_TESTS_FOUND}) # their labels are read below
 
 # The groups of a test file as a list of GROUP:LABEL:LABEL...
@@ -398,6 +398,8 @@ if(NOT TERN_SANITIZE)
         tern_check(check_page_${name} ${docs} run ${PROJECT_SOURCE_DIR} $<TARGET_FILE:tern> ${page})
       endif()
     endforeach()
+    tern_check(check_releases ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/releases/check.py ${PROJECT_SOURCE_DIR}
+      ${CMAKE_C_COMPILER} $<TARGET_FILE:tern_shared> ${PROJECT_SOURCE_DIR}/models/stories.gguf)
     set(python ${PROJECT_SOURCE_DIR}/tests/python)
     tern_check(python_layout ${TERN_PYTHON} ${python}/test_layout.py ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER})
     tern_check(python_types ${python}/types.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})

@@ -17,8 +17,9 @@ int main(int argc, char **argv)
     tern_engine *engine = NULL;
     tern_session *session = NULL;
     tern_tokens tokens = {0};
-    tern_generate_params params = {.sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 100, .on_piece = print};
-    tern_generate_result result;
+    tern_generate_params params = {
+        .size = sizeof params, .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 100, .on_piece = print};
+    tern_generate_result result = {.size = sizeof result};
     tern_error err = {0};
 
     tern_status status = argc < 2 ? TERN_INVALID_ARGUMENT : tern_engine_load(&engine, argv[1], NULL, &err);

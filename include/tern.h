@@ -8,6 +8,9 @@
  *
  * Functions that may run something on a device, or read from it, take an engine or a session that is not const.
  *
+ * Structs of options and parameters, and most results, begin with their size, so that they can grow: tern/sized.h says
+ * how. "Sized" in a struct's comment means that.
+ *
  * Every function that can fail returns a tern_status and takes, last, a tern_error (or NULL) for the message, which
  * names the thing, the value found and the value expected. A pointer that must not be NULL and is NULL gives
  * INVALID_ARGUMENT; functions without a status need a valid session, except where they say that NULL is fine. The
@@ -17,8 +20,10 @@
 #define TERN_H
 
 #include "tern/batch.h"
+#include "tern/choices.h"
 #include "tern/infer.h"
 #include "tern/ranks.h"
+#include "tern/sized.h"
 #include "tern/status.h"
 #include "tern/text.h"
 #include "tern/train.h"
@@ -40,77 +45,82 @@ TERN_API tern_status tern_report_cut_files(tern_error *err);
 /* Called with 0 .. 1 while something takes long, from its first step to its last; false cancels it (CANCELLED). */
 typedef bool (*tern_progress_fn)(void *context, float done);
 
-/* How a model is loaded; zero-initialised means sensible defaults. All strings are borrowed for the call. */
+/* How a model is loaded. Sized (tern/sized.h); all other members zero means sensible defaults. All pointers are
+ * borrowed for the call. Choices are enums (tern/choices.h, which has their words); names from tables that grow, and
+ * lists of them, are strings. */
 typedef struct tern_engine_options {
-    /* "cpu", "vulkan", "cuda"; "auto": the first of cuda, a discrete GPU by vulkan, and the CPU that this machine has
-     * (tern_engine_describe says which); NULL: "cpu" */
-    const char *backend;
+    size_t size;               /* sizeof(tern_engine_options) */
+    tern_backend_kind backend; /* default: the CPU */
 
-    /* Of GPUs. The GPU, by its number in `tern devices` or a part of its name; NULL: the one that should be fastest.
-     */
-    const char *device;
-    /* Only the last gpu_layers layers run on the GPU, the others on the CPU; with more than the model has, or without
-     * `split`, everything runs on the GPU. */
-    bool split;
-    uint32_t gpu_layers;
-    bool validation; /* the validation layers watch, and what they say is an error */
+    /* The CPU: on its own, or beside a GPU for the layers and ops that stay on it. */
+    struct {
+        uint32_t n_threads;   /* 0: one for each physical core */
+        bool pin;             /* tie threads to cores */
+        tern_ffn_mode ffn;    /* rows and columns that a squared ReLU makes irrelevant */
+        const char *features; /* a level ("scalar", "avx2", "avx512-vnni", "neon", ...: it and all below), or
+                               * "-name,..." to take features away; NULL: all that the machine has */
+        uint64_t reserved[4]; /* 0: room for later members */
+    } cpu;
 
-    /* Of models with experts: how many are in the device's memory at once. Others are copied there when a token needs
-     * them, which takes time and never changes an answer. A number for each layer ("5"), bytes for all of them ("800M",
-     * "3.5G"; powers of 1024), or "all"; NULL: as many as fit, all where they do. At least those of one token
-     * (INVALID_ARGUMENT). Goes without `split` (UNSUPPORTED). */
-    const char *experts;
+    /* GPUs: Vulkan, CUDA. `device` and `validation` are INVALID_ARGUMENT with the CPU. */
+    struct {
+        const char *device; /* its number in `tern devices`, or a part of its name; NULL: the one that should be
+                             * fastest */
+        bool split;         /* only the last n_layers layers run on the GPU, the others on the CPU; otherwise, and with
+                             * more layers than the model has, everything runs on the GPU */
+        uint32_t n_layers;
+        bool validation; /* the validation layers of Vulkan watch, and what they report is an error */
+        bool profile;    /* for tern_engine_profile: every dispatch is timed, which takes time of its own */
+        uint64_t reserved[4];
+    } gpu;
 
-    /* Keys and values of a context for which the device has no room. kv_memory: bytes of the device for them ("800M",
-     * "3.5G"; powers of 1024), "all", or "auto" (NULL): all where they fit beside the rest, else as much as is free.
-     * Those that a layer needs are copied there before it runs, which takes time and never changes an answer; where
-     * those of a layer do not fit, its heads are read one after the other, and one's must (OUT_OF_MEMORY). All of them
-     * lie in memory of the host, or in files without a name in the folder kv_disk, whose room is taken when a session
-     * opens (IO). On a device whose memory is the host's, the CPU among them, kv_disk must be given (INVALID_ARGUMENT),
-     * else nothing is spilled. Goes without `split` (UNSUPPORTED). */
-    const char *kv_memory;
-    const char *kv_disk;
-
-    /* Of the CPU. */
-    uint32_t n_threads; /* 0: one for each physical core */
-    bool pin;           /* tie threads to cores */
-    /* A level ("scalar", "avx2", "avx512-vnni", "neon", ...: it and all below), or "-name,..." to take features away;
-     * NULL: all that the machine has. */
-    const char *cpu_features;
-    /* How ternary layers are multiplied with up to 8 tokens: "dot" products of the packed weights (NULL); "t160", the
-     * same once they are packed to 1.6 bits; "lut", tables of sums that strips of rows look up ("lut:2", "lut:3",
-     * "lut:5": of so many columns; UNSUPPORTED where the CPU has kernels for other widths alone), for up to 4 tokens;
-     * or "rsr", sorted column patterns in blocks of rows ("rsr:6": of 6), which are read from the file where `tern
-     * convert
-     * --rsr` has put them and else made when the engine opens. The results are the same.
-     *
-     * Of vulkan: names of pipelines with commas between ("q4_k_vec1_8x4_s8", docs/guides/tuning.md), each taken in the
-     * place of those that compute the same, where it fits; NULL: by tune_file, else by a table. With `split`, a name of
-     * the CPU or names of the GPU. Errors: INVALID_ARGUMENT (no such name), UNSUPPORTED (the device lacks what it
-     * needs). */
-    const char *kernel;
-    /* Of the CPU: whether rows and columns of a feed-forward network that its squared ReLU makes irrelevant are read:
-     * "auto" (NULL): not where that is quicker; "dense": always; "sparse": never, and weights of any size get a copy by
-     * columns. The results are the same. INVALID_ARGUMENT: something else. */
-    const char *ffn;
-    /* The path of what `tern tune` has measured, which chooses the kernel of each layer by its shape and the number of
-     * threads, or of tokens on a GPU of that name and driver (tern_tune_path says where it is; docs/guides/tuning.md);
-     * NULL: none is read. A file that is missing, damaged or of another CPU or build of Tern is an error (NOT_FOUND,
-     * MALFORMED, UNSUPPORTED), and the program's to decide: load again without it, or say that `tern tune` should run.
-     * Goes without `kernel` and `cpu_features` (INVALID_ARGUMENT). */
-    const char *tune_file;
+    /* The device's memory. Before weights are loaded, and when a session is opened, what they take is compared with
+     * what the device, or the machine, has free: the error is OUT_OF_MEMORY and says both, and what would fit. */
+    struct {
+        /* Of models with experts, on GPUs: how many are in the device's memory at once. Others are copied there when a
+         * token needs them, which takes time and never changes an answer. A number for each layer ("5"), bytes for all
+         * of them ("800M", "3.5G"; powers of 1024), or "all"; NULL: as many as fit, all where they do. At least those
+         * of one token (INVALID_ARGUMENT). Goes without gpu.split (UNSUPPORTED). */
+        const char *experts;
+        /* Bytes of the device for keys and values of a context ("800M", "3.5G"; powers of 1024), "all", or "auto"
+         * (NULL): all where they fit beside the rest, else as much as is free. Those that a layer needs are copied
+         * there before it runs, which takes time and never changes an answer; where those of a layer do not fit, its
+         * heads are read one after the other, and one's must (OUT_OF_MEMORY). All of them lie in memory of the host, or
+         * in files without a name in the folder kv_disk, whose room is taken when a session opens (IO). On a device
+         * whose memory is the host's, the CPU among them, kv_disk must be given (INVALID_ARGUMENT), else nothing is
+         * spilled. Goes without gpu.split (UNSUPPORTED). */
+        const char *kv;
+        const char *kv_disk;
+        /* What sessions will be opened with, so that they are counted before weights are loaded; NULL: the defaults. */
+        const tern_session_params *session;
+        bool no_check; /* nothing is compared: what does not fit fails where it is allocated, or is slow */
+        uint64_t reserved[4];
+    } memory;
 
     /* How the output table is read. NULL: as the file has it. An encoding ("q8_0", "q6_k", "q4_k", ...): converted to
      * it in memory. "exact" (on the CPU): the file's table, of which only rows that can be among the highest logits
      * wanted are read; the same tokens (docs/decisions/0011-exact-head.md). */
     const char *head;
-    /* What layers multiply. "auto" (NULL): ternary ones each token's activations in 8 bits, which BitNet models were
-     * trained with (W1.58A8), all others f32. "f32": ternary ones too (W1.58A32), for models that were trained so
-     * (docs/guides/fine-tuning.md says which to use when). "int8": as "auto", and layers in block encodings of models
-     * that are not ternary multiply activations that are int8 by blocks, on the CPU alone (UNSUPPORTED elsewhere):
-     * faster, less exact (docs/decisions/0028-int8-by-block.md). "f32" goes without `tune_file` and with no
-     * `kernel` but "dot", since those choose among int8 products (INVALID_ARGUMENT). */
-    const char *activations;
+    /* What layers multiply. INT8 is UNSUPPORTED on devices other than the CPU. F32 goes without tune_file and with no
+     * kernel but "dot", since those choose among int8 products (INVALID_ARGUMENT). */
+    tern_activation_mode activations;
+    /* CPU: how ternary layers are multiplied with up to 8 tokens: "dot" products of the packed weights (NULL); "t160",
+     * the same once they are packed to 1.6 bits; "lut", tables of sums that strips of rows look up ("lut:2", "lut:3",
+     * "lut:5": of so many columns; UNSUPPORTED where the CPU has kernels for other widths alone), for up to 4 tokens;
+     * or "rsr", sorted column patterns in blocks of rows ("rsr:6": of 6), which are read from the file where
+     * `tern convert --rsr` has put them and else made when the engine opens. The results are the same.
+     *
+     * Vulkan: names of pipelines with commas between ("q4_k_vec1_8x4_s8", docs/guides/tuning.md), each taken in the
+     * place of those that compute the same, where it fits; NULL: by tune_file, else by a table. With gpu.split, a name
+     * of the CPU or names of the GPU. Errors: INVALID_ARGUMENT (no such name), UNSUPPORTED (the device lacks what it
+     * needs). */
+    const char *kernel;
+    /* The path of what `tern tune` has measured, which chooses the kernel of each layer by its shape and the number of
+     * threads, or of tokens on a GPU of that name and driver (tern_tune_path says where it is; docs/guides/tuning.md);
+     * NULL: none is read. A file that is missing, damaged or of another CPU or build of Tern is an error (NOT_FOUND,
+     * MALFORMED, UNSUPPORTED), and the program's to decide: load again without it, or say that `tern tune` should run.
+     * Goes without `kernel` and cpu.features (INVALID_ARGUMENT). */
+    const char *tune_file;
     /* Passes of fusion that are left out, by their names with commas between (tern_fusion_at), or "all": the same text,
      * slower, to see what each is worth. NULL: none. */
     const char *no_fusion;
@@ -118,20 +128,14 @@ typedef struct tern_engine_options {
      * steps: kernels are chosen as for one number of rows, which costs speed (docs/internals/batch-invariance.md). The
      * CPU does so without it. Errors: UNSUPPORTED (a backend without such kernels: cuda). */
     bool batch_invariant;
-    /* Before weights are loaded, and when a session is opened, what they take is compared with what the device, or the
-     * machine, has free: the error is OUT_OF_MEMORY and says both, and what would fit. `session`: what sessions will be
-     * opened with, so that they are counted before weights are loaded; NULL: the defaults. */
-    const tern_session_params *session;
-    bool no_memory_check; /* nothing is compared: what does not fit fails where it is allocated, or is slow */
-    bool no_tokenizer;    /* it is not read: for programs that have ids */
-    bool profile;         /* for tern_engine_profile: every dispatch of a GPU is timed, which takes time of its own */
+    bool no_tokenizer;         /* it is not read: for programs that have ids */
     tern_progress_fn progress; /* may be NULL */
     void *progress_context;
     /* The other processes that run this model too, each with the rows of every matrix that are its own (tensor
      * parallel): all of them load the same file, with the same options, rank 0 uses the engine as ever, and the others
-     * call tern_engine_follow. The text is the same with any number of them. CPU alone. Borrowed; of one
-     * engine at a time. NULL: none. Errors: INVALID_ARGUMENT (another file, more ranks than heads), UNSUPPORTED (rows
-     * that do not begin at whole blocks), IO (a rank that is gone). */
+     * call tern_engine_follow. The text is the same with any number of them. CPU alone. Of one engine at a time. NULL:
+     * none. Errors: INVALID_ARGUMENT (another file, more ranks than heads), UNSUPPORTED (rows that do not begin at
+     * whole blocks), IO (a rank that is gone). */
     tern_ranks *ranks;
     /* With ranks: the layers are cut into so many runs, as even by bytes as may be, each for as many ranks that follow
      * each other, which share its layers as above (pipeline parallel). 0: 1. Errors: INVALID_ARGUMENT (ranks that do
@@ -155,8 +159,9 @@ typedef struct tern_fusion_info {
 /* The i-th pass, in the order in which they run, from 0; false, and *info as it was, behind the last. */
 TERN_API bool tern_fusion_at(uint32_t i, tern_fusion_info *info);
 
-/* What a model is, and what runs it. Strings are the engine's. */
+/* What a model is, and what runs it. Sized. Strings are the engine's. */
 typedef struct tern_engine_info {
+    size_t size;              /* sizeof(tern_engine_info) */
     const char *architecture; /* GGUF's word: "bitnet-b1.58", "llama", ... */
     const char *name;         /* what the file calls the model; may be "" */
     const char *encoding;     /* that most elements of the layers' matrices have, experts too: "i2_s", ... */
@@ -195,6 +200,7 @@ typedef struct tern_engine_info {
                            * host" with the reason; NULL: of one */
 } tern_engine_info;
 
+/* Writes at most info->size bytes. */
 TERN_API tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *info, tern_error *err);
 
 /* How text becomes tokens; combined with |. */
@@ -248,8 +254,9 @@ TERN_API tern_status tern_tokenizer_decode(const tern_tokenizer *tokenizer, cons
  * id outside the vocabulary. */
 TERN_API const char *tern_tokenizer_piece(const tern_tokenizer *tokenizer, int32_t id, size_t *n);
 
-/* What an engine has done since it was opened; a backend counts what it has. */
+/* What an engine has done since it was opened; a backend counts what it has. Sized. */
 typedef struct tern_engine_counters {
+    size_t size; /* sizeof(tern_engine_counters) */
     uint64_t runs, ops;
     uint64_t weight_bytes; /* of weights, read by the runs */
     /* Of devices that are not the host. */
@@ -262,7 +269,7 @@ typedef struct tern_engine_counters {
     /* Of the kernels that sessions use, those that could not be tried against the CPU before, for want of memory: their
      * results are trusted. */
     uint64_t untried_kernels;
-    uint64_t crossed_bytes; /* carried over between CPU and GPU, with `split` */
+    uint64_t crossed_bytes; /* carried over between CPU and GPU, with gpu.split */
     /* Of a device that has not all experts at once: those that a layer of a step needed, which were there or had to be
      * copied; those that made way for them; the bytes copied. */
     uint64_t expert_hits, expert_misses, expert_evictions, expert_bytes;
@@ -272,10 +279,11 @@ typedef struct tern_engine_counters {
      * to the device and back; and for how long layers waited. */
     uint64_t kv_hits, kv_misses, kv_prefetched, kv_evictions, kv_in_bytes, kv_out_bytes, kv_wait_ns;
     /* Of the CPU, in steps of one token: rows of `up` and columns of `down` that a squared ReLU may make irrelevant,
-     * and those of them that were read (tern_engine_options.ffn). */
+     * and those of them that were read (tern_engine_options.cpu.ffn). */
     uint64_t ffn_rows, ffn_rows_read, ffn_columns, ffn_columns_read;
 } tern_engine_counters;
 
+/* Writes at most counters->size bytes. */
 TERN_API tern_status tern_engine_count(const tern_engine *engine, tern_engine_counters *counters, tern_error *err);
 
 /* What one kind of dispatch has cost since the engine was opened. */
@@ -287,7 +295,7 @@ typedef struct tern_engine_profile_row {
 } tern_engine_profile_row;
 
 /* Up to cap rows, in the order in which they first ran; *n: how many there are. GPUs have times only with the option
- * `profile`. Errors: OUT_OF_MEMORY. */
+ * gpu.profile. Errors: OUT_OF_MEMORY. */
 TERN_API tern_status tern_engine_profile(const tern_engine *engine, tern_engine_profile_row *rows, size_t cap,
                                          size_t *n, tern_error *err);
 
@@ -297,8 +305,9 @@ TERN_API tern_status tern_engine_profile(const tern_engine *engine, tern_engine_
 TERN_API double tern_engine_read_bandwidth(tern_engine *engine, double seconds);
 TERN_API double tern_engine_dot_rate(tern_engine *engine, double seconds);
 
-/* How a model is converted; zero-initialised keeps every encoding. */
+/* How a model is converted. Sized; all other members zero keeps every encoding. */
 typedef struct tern_convert_options {
+    size_t size;       /* sizeof(tern_convert_options) */
     const char *type;  /* of the layers' matrices: "i2_s", "tq2_0", "tq1_0", "t160", "f16", "q8_0", "q6_k", "q4_k", ...;
                           or a mix of llama.cpp's, "Q4_K_M", "Q4_K_S", "Q5_K_M", "Q5_K_S"; NULL: as they are */
     const char *head;  /* of the embedding and output tables; NULL: as the mix has them, else as they are */
@@ -319,8 +328,9 @@ typedef struct tern_convert_options {
     void *progress_context;
 } tern_convert_options;
 
-/* What came of it. */
+/* What came of it. Sized. */
 typedef struct tern_convert_result {
+    size_t size;         /* sizeof(tern_convert_result) */
     uint64_t parameters; /* elements of all weights */
     /* What other engines cannot read in the file, and what they read instead: clauses about it ("its layers are t160,
      * ..."), which live for ever. */

@@ -83,10 +83,11 @@ static tern_generate_result write_text(tern_session *session, const tern_tokens 
 {
     static const double equal[MOST + 1] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
     tern_error err = {0};
-    tern_generate_result result;
+    tern_generate_result result = {.size = sizeof result};
     script s = {.ids = text->ids, .n = text->n < MAX_TEXT ? text->n : MAX_TEXT};
     const tern_token_filter filter = {allow, advance, &s};
-    const tern_generate_params params = {.sampler = {.repetition_penalty = 1, .top_p = 1, .typical_p = 1},
+    const tern_generate_params params = {.size = sizeof params,
+                                         .sampler = {.repetition_penalty = 1, .top_p = 1, .typical_p = 1},
                                          .max_tokens = (uint32_t)s.n,
                                          .ignore_eos = true,
                                          .draft_tokens = way ? MOST : 0,
@@ -151,11 +152,13 @@ int main(int argc, char **argv)
     tern_error err = {0};
     if (argc < 5 || argc % 2 == 0)
         return fprintf(stderr, "usage: bench_speculation MODEL TOKENIZER-MODEL THREADS HEAD [PROMPT TEXT]...\n"), 2;
-    const tern_engine_options options = {.n_threads = (uint32_t)strtoul(argv[3], NULL, 10),
+    const tern_engine_options options = {.size = sizeof options,
+                                         .cpu.n_threads = (uint32_t)strtoul(argv[3], NULL, 10),
                                          .head = *argv[4] ? argv[4] : NULL};
     check(tern_engine_load(&engine, argv[1], &options, &err), &err);
     check(tern_engine_load(&words, argv[2], NULL, &err), &err);
-    const tern_session_params params = {.n_ctx = CTX, .max_outputs = MOST + 1, .host_sampling = true};
+    const tern_session_params params = {
+        .size = sizeof params, .n_ctx = CTX, .max_outputs = MOST + 1, .host_sampling = true};
     check(tern_session_open(&session, engine, &params, &err), &err);
     measure_steps(engine, session);
     for (int i = 5; i + 1 < argc; i += 2) measure_text(engine, session, words, argv + i);

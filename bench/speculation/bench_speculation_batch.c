@@ -105,7 +105,8 @@ static void submit(tern_batch *batch, writer *w, uint32_t way)
 {
     w->n = 0;
     w->ended = false;
-    const tern_request_params params = {.prompt = w->prompt,
+    const tern_request_params params = {.size = sizeof params,
+                                        .prompt = w->prompt,
                                         .n_prompt = w->n_prompt,
                                         .sampler = {.repetition_penalty = 1, .top_p = 1, .typical_p = 1},
                                         .max_tokens = WRITTEN,
@@ -153,8 +154,11 @@ static tern_batch *open_batch(tern_engine *engine, uint32_t n, uint32_t way)
     static double equal[MAX_SEQUENCES * (MOST + 1)];
     tern_batch *batch;
     for (size_t i = 0; i < sizeof equal / sizeof *equal; i++) equal[i] = 1;
-    const tern_batch_params params = {
-        .n_parallel = n, .n_ctx = CTX, .max_outputs = n * (MOST + 1), .draft_costs = way == 2 ? equal : NULL};
+    const tern_batch_params params = {.size = sizeof params,
+                                      .n_parallel = n,
+                                      .n_ctx = CTX,
+                                      .max_outputs = n * (MOST + 1),
+                                      .draft_costs = way == 2 ? equal : NULL};
     check(tern_batch_open(&batch, engine, &params, &err));
     return batch;
 }
@@ -194,7 +198,8 @@ int main(int argc, char **argv)
         return fprintf(stderr, "usage: bench_speculation_batch MODEL TOKENIZER-MODEL THREADS HEAD SEQUENCES,... "
                                "PROMPT-FILE TEXT-FILE\n"),
                2;
-    const tern_engine_options options = {.n_threads = (uint32_t)strtoul(argv[3], NULL, 10),
+    const tern_engine_options options = {.size = sizeof options,
+                                         .cpu.n_threads = (uint32_t)strtoul(argv[3], NULL, 10),
                                          .head = *argv[4] ? argv[4] : NULL};
     check(tern_engine_load(&engine, argv[1], &options, &err));
     check(tern_tokenizer_load(&tokenizer, argv[2], &err));

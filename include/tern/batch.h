@@ -23,8 +23,9 @@ typedef struct tern_batch tern_batch;
 /* One prompt and its completions. The caller's until tern_request_free. */
 typedef struct tern_request tern_request;
 
-/* Zero-initialised means sensible defaults. */
+/* Sized (tern/sized.h); all other members zero means sensible defaults. */
 typedef struct tern_batch_params {
+    size_t size;          /* sizeof(tern_batch_params) */
     uint32_t n_parallel;  /* sequences that are evaluated in one step; 0: 8; at most TERN_BATCH_MAX_PARALLEL */
     uint32_t n_ctx;       /* positions of one sequence; 0: the model's, at most 4096 */
     uint32_t n_batch;     /* tokens of a step; 0: 512; at least n_parallel are taken */
@@ -96,9 +97,10 @@ typedef struct tern_request_result {
     const tern_error *error; /* NULL: none; else why it ended, and reason says nothing */
 } tern_request_result;
 
-/* Zero-initialised but for prompt and sampler. The prompt, the stop strings and the list of adapters are copied; what
- * else is pointed to is borrowed until the last on_end. */
+/* Sized; zero-initialised except prompt and sampler. The prompt, the stop strings and the list of adapters are copied;
+ * what else is pointed to is borrowed until the last on_end. */
 typedef struct tern_request_params {
+    size_t size;           /* sizeof(tern_request_params) */
     const int32_t *prompt; /* [n_prompt], at least 1 */
     uint32_t n_prompt;
     uint32_t n;                  /* completions; 0: 1; they share the pages of the prompt */
@@ -157,7 +159,9 @@ TERN_API tern_status tern_batch_save(tern_batch *batch, const char *path, uint32
  * no_prefix_reuse). */
 TERN_API tern_status tern_batch_restore(tern_batch *batch, const char *path, uint32_t *n_pages, tern_error *err);
 
+/* Sized. */
 typedef struct tern_batch_counters {
+    size_t size;                              /* sizeof(tern_batch_counters) */
     uint32_t running, waiting;                /* completions */
     uint64_t pages, pages_used, pages_cached; /* in the pool; of running sequences; kept for reuse */
     uint64_t prompt_tokens, cached_tokens;    /* of prompts that began; of them found in the pool */
@@ -168,8 +172,8 @@ typedef struct tern_batch_counters {
     uint64_t device_tokens; /* that a GPU chose itself: of the others logits came back to the host */
 } tern_batch_counters;
 
-/* Since opening, as of the last step. Thread-safe. */
-TERN_API void tern_batch_count(const tern_batch *batch, tern_batch_counters *counters);
+/* Since opening, as of the last step; at most counters->size bytes are written. Thread-safe. */
+TERN_API tern_status tern_batch_count(const tern_batch *batch, tern_batch_counters *counters, tern_error *err);
 
 #ifdef __cplusplus
 }

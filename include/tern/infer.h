@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tern/choices.h"
+#include "tern/sized.h"
 #include "tern/status.h"
 #include "tern/text.h"
 
@@ -75,21 +77,15 @@ typedef struct tern_lora_use {
     float scale; /* 1: as it was trained; 0: as if it were not there */
 } tern_lora_use;
 
-/* Numbers in the cache of keys and values, with llama.cpp's names. Q8_0 and Q4_0: int8 and 4-bit codes in blocks of 32
- * of a head, with an f16 scale each: 8.5 and 4.5 bits a number, on the CPU for heads of a multiple of 32, on Vulkan and
- * WebGPU of 64. Keys and values may differ; on GPUs only q8_0 and q4_0 go together. What they lose: docs/bench.md.
- * AUTO: f32 where those of all layers and positions take at most 64 MiB then, windows or not, so that small models lose
- * nothing, else f16; where only one of keys and values is AUTO and the other f16 or f32: the same as the other. */
-typedef enum tern_kv_type { TERN_KV_AUTO, TERN_KV_F16, TERN_KV_F32, TERN_KV_Q8_0, TERN_KV_Q4_0 } tern_kv_type;
-
 typedef struct tern_kv_types {
     tern_kv_type k, v;
 } tern_kv_types;
 
 enum { TERN_SESSION_MAX_STEPS = 128 };
 
-/* Zero-initialised means sensible defaults. */
+/* Sized (tern/sized.h); all other members zero means sensible defaults. */
 typedef struct tern_session_params {
+    size_t size;          /* sizeof(tern_session_params) */
     uint32_t n_ctx;       /* positions; 0: the model's, at most 2048 */
     uint32_t n_batch;     /* tokens of a prefill step; 0: 512 */
     uint32_t max_outputs; /* logits rows that one step can give (speculation, perplexity); 0: 1 */
@@ -156,9 +152,6 @@ TERN_API tern_status tern_session_logits(tern_session *session, uint32_t row, fl
 TERN_API tern_status tern_session_hidden(tern_session *session, uint32_t index, uint32_t n, float *out,
                                          tern_error *err);
 
-/* How the hidden states of a text become one vector: that of the last token, their mean, that of the first token. */
-typedef enum tern_pooling { TERN_POOLING_LAST, TERN_POOLING_MEAN, TERN_POOLING_CLS } tern_pooling;
-
 /* One vector for a text of n tokens, [n_embd] f32 into out: its hidden states after the final norm, pooled, and with
  * `normalize` divided by their length (at least 1e-12). Sums are in f64. The session must keep hidden states; what it
  * holds is forgotten first, and the text (of CLS its first token) is there afterwards. Errors: INVALID_ARGUMENT (n is
@@ -205,12 +198,13 @@ typedef struct tern_sampler_params {
     uint64_t seed;                 /* the same seed gives the same tokens on every machine */
     const tern_logit_bias *biases; /* [n_biases], borrowed for as long as the sampler is used */
     uint32_t n_biases;
+    uint64_t reserved[8]; /* 0: room for later members */
 } tern_sampler_params;
 
 /* An initialiser, in the order of the members: temperature 0.8, top-k 40, top-p 0.95, min-p 0.05, all else off;
  * penalties, once switched on, count the last 64 tokens. */
 /* clang-format off */
-#define TERN_SAMPLER_DEFAULTS {0.8f, 40, 0.95f, 0.05f, 1.0f, 1.0f, 0.0f, 0.0f, 64, 0, NULL, 0}
+#define TERN_SAMPLER_DEFAULTS {0.8f, 40, 0.95f, 0.05f, 1.0f, 1.0f, 0.0f, 0.0f, 64, 0, NULL, 0, {0}}
 /* clang-format on */
 
 typedef enum tern_stop_reason {
@@ -233,8 +227,10 @@ typedef struct tern_piece {
     size_t n_text;
 } tern_piece;
 
-/* Zero-initialised but for `sampler`. Everything it points to is borrowed for the call. */
+/* Sized; `sampler` has defaults of its own, all other members zero means sensible ones. Everything it points to is
+ * borrowed for the call. */
 typedef struct tern_generate_params {
+    size_t size; /* sizeof(tern_generate_params) */
     tern_sampler_params sampler;
     uint32_t max_tokens;      /* 0: until the context is full */
     const char *const *stops; /* [n_stops] stop strings; they are not shown */
@@ -259,7 +255,9 @@ typedef struct tern_generate_params {
     void *context;
 } tern_generate_params;
 
+/* Sized. */
 typedef struct tern_generate_result {
+    size_t size; /* sizeof(tern_generate_result) */
     tern_stop_reason reason;
     uint32_t n_prompt, n_generated;
     uint32_t n_drafted, n_accepted;
@@ -293,21 +291,25 @@ TERN_API tern_status tern_generation_step(tern_generation *generation, bool *don
 /* Ends as a callback that says false would, once what the device works on is done: a batch of the prompt, or tokens,
  * which are not shown. The steps up to then are to be made. */
 TERN_API void tern_generation_stop(tern_generation *generation);
-/* What it has come to so far, and when *done in the end. */
-TERN_API void tern_generation_describe(const tern_generation *generation, tern_generate_result *result);
+/* What it has come to so far, and when *done in the end; at most result->size bytes are written. */
+TERN_API tern_status tern_generation_describe(const tern_generation *generation, tern_generate_result *result,
+                                              tern_error *err);
 /* Gives the session back, at any time: it keeps the tokens that were shown, or what was evaluated of the prompt or of a
  * context shift under way. NULL is fine. */
 TERN_API void tern_generation_close(tern_generation *generation);
 
-/* How a text is scored; zero-initialised means sensible defaults. */
+/* How a text is scored. Sized; all other members zero means sensible defaults. */
 typedef struct tern_perplexity_params {
+    size_t size;           /* sizeof(tern_perplexity_params) */
     uint32_t window;       /* tokens; 0: 512, or the context where that is smaller */
     tern_session *against; /* another session, of the model to compare with, of the same vocabulary; may be NULL */
     bool (*progress)(void *context, double done); /* 0 .. 1, after each step; false cancels; may be NULL */
     void *context;
 } tern_perplexity_params;
 
+/* Sized. */
 typedef struct tern_perplexity_result {
+    size_t size; /* sizeof(tern_perplexity_result) */
     uint64_t n_scored;
     uint32_t n_windows;
     double nll;       /* mean of -log p(token), natural logarithm */

@@ -6,7 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tern/choices.h"
 #include "tern/ranks.h"
+#include "tern/sized.h"
 #include "tern/status.h"
 
 #ifdef __cplusplus
@@ -77,8 +79,10 @@ typedef struct tern_finetune_event {
     uint64_t n_profiled; /* steps */
 } tern_finetune_event;
 
-/* Start from tern_finetune_defaults; all strings and lists are borrowed for the call. */
+/* Sized (tern/sized.h). Start from tern_finetune_defaults; all strings and lists are borrowed for the call. */
 typedef struct tern_finetune_options {
+    size_t size; /* sizeof(tern_finetune_options) */
+
     /* Files. */
     const char *model;       /* GGUF file or Hugging Face folder to start from; or */
     const char *config;      /* a config.json (docs/guides/fine-tuning.md): a model from nothing */
@@ -88,7 +92,8 @@ typedef struct tern_finetune_options {
     const char *validation_data; /* the same kinds; NULL: a part of the data */
     /* That part; 0: no validation; below 0: a tenth, at most about 64 rows, where there are 20 rows or more. */
     double validation_split;
-    const char *split, *mark;  /* of text: where documents end: "file" (NULL), "blank", "line"; or at each mark */
+    tern_finetune_split split; /* of text: where documents end */
+    const char *mark;          /* of text: documents end at each mark instead; NULL: by `split` */
     const char *column;        /* of CSV: the one with the text; NULL: "text", or "prompt" and "completion" */
     bool skip_bad;             /* lines of data that cannot be used are left out and counted */
     const char *chat_template; /* for messages: Jinja text; NULL: the model's */
@@ -126,14 +131,14 @@ typedef struct tern_finetune_options {
     uint64_t seed;
 
     /* The optimiser. */
-    const char *optimizer; /* "adamw" (NULL), "sgd" */
-    double lr;             /* 0: chosen by what is trained and how wide the model is */
+    tern_finetune_optimizer optimizer;
+    double lr; /* 0: chosen by what is trained and how wide the model is */
     double beta1, beta2, eps, weight_decay, momentum;
-    double clip;            /* largest norm of all gradients; 0: no clipping */
-    const char *schedule;   /* "cosine" (NULL), "linear", "constant" */
-    double warmup;          /* steps; below 0: a twentieth of all, at most 100 */
-    const char *master;     /* "f32" (NULL), "bf16" */
-    const char *states;     /* "f32" (NULL), "bf16", "8bit" */
+    double clip; /* largest norm of all gradients; 0: no clipping */
+    tern_finetune_schedule schedule;
+    double warmup; /* steps; below 0: a twentieth of all, at most 100 */
+    tern_finetune_master master;
+    tern_finetune_states states;
     uint32_t sync_every;    /* ternary weights are made anew every so many steps */
     float threshold, clamp; /* 0: absmean */
     uint64_t blend_steps;   /* the quantisers come in over so many steps; makes ternary models of dense ones */
@@ -154,12 +159,20 @@ typedef struct tern_finetune_options {
     bool plot; /* loss.svg beside loss.csv */
 
     /* The device. */
-    const char *backend, *device; /* as in tern_engine_options */
-    uint32_t n_threads;
-    bool pin, validation;
+    tern_backend_kind backend;
+    struct { /* as in tern_engine_options */
+        uint32_t n_threads;
+        bool pin;
+        const char *features;
+        uint64_t reserved[4]; /* 0: room for later members */
+    } cpu;
+    struct { /* as in tern_engine_options */
+        const char *device;
+        bool validation;
+        uint64_t reserved[4];
+    } gpu;
     bool profile; /* time every dispatch of the steps, which makes them slower on a GPU */
-    const char *cpu_features;
-    const char *power;         /* "performance" (NULL), "balanced", "saver" */
+    tern_finetune_power power;
     double max_temp;           /* degrees Celsius above which it works less; 0: any */
     const char *thermal_trace; /* CSV of seconds,celsius instead of the machine's sensors */
 
@@ -173,10 +186,12 @@ typedef struct tern_finetune_options {
     tern_ranks *ranks;
 } tern_finetune_options;
 
-TERN_API tern_finetune_options tern_finetune_defaults(void);
+/* Sets all members but `size`, which the caller has set. Errors: INVALID_ARGUMENT (no such size). */
+TERN_API tern_status tern_finetune_defaults(tern_finetune_options *options, tern_error *err);
 
-/* What came of it. */
+/* What came of it. Sized. */
 typedef struct tern_finetune_result {
+    size_t size;                              /* sizeof(tern_finetune_result) */
     uint64_t n_steps;                         /* taken, those before a resume included */
     double loss;                              /* mean of the last tenth of the steps of this call; NAN without any */
     double first_validation, last_validation; /* NAN: none */

@@ -22,6 +22,13 @@ class Error(Structure):
     _fields_: Fields = [("code", c_int), ("message", c_char * 504)]
 
 
+class Sized(Structure):
+    """A struct that begins with its size (tern/sized.h), which is that of the class."""
+
+    def __init__(self, **members: Any) -> None:
+        super().__init__(size=ctypes.sizeof(type(self)), **members)
+
+
 class LoraUse(Structure):
     """tern_lora_use"""
 
@@ -34,10 +41,10 @@ class KvTypes(Structure):
     _fields_: Fields = [("k", c_int), ("v", c_int)]
 
 
-class SessionParams(Structure):
+class SessionParams(Sized):
     """tern_session_params"""
 
-    _fields_: Fields = [("n_ctx", c_uint32), ("n_batch", c_uint32), ("max_outputs", c_uint32), ("kv", KvTypes),
+    _fields_: Fields = [("size", c_size_t), ("n_ctx", c_uint32), ("n_batch", c_uint32), ("max_outputs", c_uint32), ("kv", KvTypes),
                         ("keep_hidden", c_bool), ("steps", c_uint32), ("host_sampling", c_bool),
                         ("loras", POINTER(LoraUse)), ("n_loras", c_uint32)]
 
@@ -45,24 +52,42 @@ class SessionParams(Structure):
 PROGRESS = CFUNCTYPE(c_bool, c_void_p, c_float)
 
 
-class EngineOptions(Structure):
+class EngineCpu(Structure):
+    """tern_engine_options.cpu"""
+
+    _fields_: Fields = [("n_threads", c_uint32), ("pin", c_bool), ("ffn", c_int), ("features", c_char_p),
+                        ("reserved", c_uint64 * 4)]
+
+
+class EngineGpu(Structure):
+    """tern_engine_options.gpu"""
+
+    _fields_: Fields = [("device", c_char_p), ("split", c_bool), ("n_layers", c_uint32), ("validation", c_bool),
+                        ("profile", c_bool), ("reserved", c_uint64 * 4)]
+
+
+class EngineMemory(Structure):
+    """tern_engine_options.memory"""
+
+    _fields_: Fields = [("experts", c_char_p), ("kv", c_char_p), ("kv_disk", c_char_p),
+                        ("session", POINTER(SessionParams)), ("no_check", c_bool), ("reserved", c_uint64 * 4)]
+
+
+class EngineOptions(Sized):
     """tern_engine_options"""
 
-    _fields_: Fields = [("backend", c_char_p), ("device", c_char_p), ("split", c_bool), ("gpu_layers", c_uint32),
-                        ("validation", c_bool), ("experts", c_char_p), ("kv_memory", c_char_p),
-                        ("kv_disk", c_char_p), ("n_threads", c_uint32), ("pin", c_bool),
-                        ("cpu_features", c_char_p), ("kernel", c_char_p), ("ffn", c_char_p), ("tune_file", c_char_p),
-                        ("head", c_char_p), ("activations", c_char_p), ("no_fusion", c_char_p),
-                        ("batch_invariant", c_bool), ("session", POINTER(SessionParams)), ("no_memory_check", c_bool), ("no_tokenizer", c_bool),
-                        ("profile", c_bool), ("progress", PROGRESS), ("progress_context", c_void_p),
+    _fields_: Fields = [("size", c_size_t), ("backend", c_int), ("cpu", EngineCpu), ("gpu", EngineGpu),
+                        ("memory", EngineMemory), ("head", c_char_p), ("activations", c_int), ("kernel", c_char_p),
+                        ("tune_file", c_char_p), ("no_fusion", c_char_p), ("batch_invariant", c_bool),
+                        ("no_tokenizer", c_bool), ("progress", PROGRESS), ("progress_context", c_void_p),
                         ("ranks", c_void_p), ("n_stages", c_uint32)]
 
 
-class EngineInfo(Structure):
+class EngineInfo(Sized):
     """tern_engine_info"""
 
-    _fields_: Fields = [("architecture", c_char_p), ("name", c_char_p), ("encoding", c_char_p), ("head", c_char_p),
-                        ("activations", c_char_p), ("n_vocab", c_uint32), ("n_ctx_train", c_uint32),
+    _fields_: Fields = [("size", c_size_t), ("architecture", c_char_p), ("name", c_char_p), ("encoding", c_char_p),
+                        ("head", c_char_p), ("activations", c_char_p), ("n_vocab", c_uint32), ("n_ctx_train", c_uint32),
                         ("n_embd", c_uint32), ("n_layers", c_uint32), ("parameters", c_uint64),
                         ("ternary_parameters", c_uint64), ("bytes", c_uint64), ("n_unused_tensors", c_uint64),
                         ("unused_tensors", c_char_p), ("bos", c_int32), ("eos", c_int32), ("adds_bos", c_bool),
@@ -111,7 +136,7 @@ class SamplerParams(Structure):
     _fields_: Fields = [("temperature", c_float), ("top_k", c_uint32), ("top_p", c_float), ("min_p", c_float),
                         ("typical_p", c_float), ("repetition_penalty", c_float), ("presence_penalty", c_float),
                         ("frequency_penalty", c_float), ("penalty_last_n", c_uint32), ("seed", c_uint64),
-                        ("biases", POINTER(LogitBias)), ("n_biases", c_uint32)]
+                        ("biases", POINTER(LogitBias)), ("n_biases", c_uint32), ("reserved", c_uint64 * 8)]
 
 
 class Piece(Structure):
@@ -129,34 +154,37 @@ class TokenFilter(Structure):
 ON_PIECE = CFUNCTYPE(c_bool, c_void_p, POINTER(Piece))
 
 
-class GenerateParams(Structure):
+class GenerateParams(Sized):
     """tern_generate_params"""
 
-    _fields_: Fields = [("sampler", SamplerParams), ("max_tokens", c_uint32), ("stops", POINTER(c_char_p)),
+    _fields_: Fields = [("size", c_size_t), ("sampler", SamplerParams), ("max_tokens", c_uint32),
+                        ("stops", POINTER(c_char_p)),
                         ("n_stops", c_uint32), ("ignore_eos", c_bool), ("show_special", c_bool),
                         ("context_shift", c_bool), ("n_keep", c_uint32), ("draft_tokens", c_uint32),
                         ("draft", c_void_p), ("draft_costs", POINTER(c_double)), ("filter", POINTER(TokenFilter)),
                         ("on_piece", ON_PIECE), ("context", c_void_p)]
 
 
-class GenerateResult(Structure):
+class GenerateResult(Sized):
     """tern_generate_result"""
 
-    _fields_: Fields = [("reason", c_int), ("n_prompt", c_uint32), ("n_generated", c_uint32), ("n_drafted", c_uint32),
+    _fields_: Fields = [("size", c_size_t), ("reason", c_int), ("n_prompt", c_uint32), ("n_generated", c_uint32),
+                        ("n_drafted", c_uint32),
                         ("n_accepted", c_uint32), ("steps", c_uint32), ("prefill_ms", c_double),
                         ("decode_ms", c_double), ("weight_bytes", c_uint64)]
 
 
-class PerplexityParams(Structure):
+class PerplexityParams(Sized):
     """tern_perplexity_params"""
 
-    _fields_: Fields = [("window", c_uint32), ("against", c_void_p), ("progress", c_void_p), ("context", c_void_p)]
+    _fields_: Fields = [("size", c_size_t), ("window", c_uint32), ("against", c_void_p), ("progress", c_void_p),
+                        ("context", c_void_p)]
 
 
-class PerplexityResult(Structure):
+class PerplexityResult(Sized):
     """tern_perplexity_result"""
 
-    _fields_: Fields = [("n_scored", c_uint64), ("n_windows", c_uint32), ("nll", c_double), ("ppl", c_double),
+    _fields_: Fields = [("size", c_size_t), ("n_scored", c_uint64), ("n_windows", c_uint32), ("nll", c_double), ("ppl", c_double),
                         ("top1", c_double), ("kl", c_double), ("same_top1", c_double)]
 
 
@@ -196,12 +224,25 @@ GO_ON = CFUNCTYPE(c_bool, c_void_p)
 Strings = POINTER(c_char_p)
 
 
-class FinetuneOptions(Structure):
+class FinetuneCpu(Structure):
+    """tern_finetune_options.cpu"""
+
+    _fields_: Fields = [("n_threads", c_uint32), ("pin", c_bool), ("features", c_char_p), ("reserved", c_uint64 * 4)]
+
+
+class FinetuneGpu(Structure):
+    """tern_finetune_options.gpu"""
+
+    _fields_: Fields = [("device", c_char_p), ("validation", c_bool), ("reserved", c_uint64 * 4)]
+
+
+class FinetuneOptions(Sized):
     """tern_finetune_options"""
 
     _fields_: Fields = [
-        ("model", c_char_p), ("config", c_char_p), ("tokenizer", c_char_p), ("data", Strings), ("n_data", c_size_t),
-        ("validation_data", c_char_p), ("validation_split", c_double), ("split", c_char_p), ("mark", c_char_p),
+        ("size", c_size_t), ("model", c_char_p), ("config", c_char_p), ("tokenizer", c_char_p), ("data", Strings),
+        ("n_data", c_size_t),
+        ("validation_data", c_char_p), ("validation_split", c_double), ("split", c_int), ("mark", c_char_p),
         ("column", c_char_p), ("skip_bad", c_bool), ("chat_template", c_char_p), ("output", c_char_p),
         ("type", c_char_p), ("resume", c_bool), ("overwrite", c_bool), ("dry_run", c_bool), ("temp_dir", c_char_p),
         ("lora_rank", c_uint32),
@@ -209,27 +250,32 @@ class FinetuneOptions(Structure):
         ("lora_start", c_char_p), ("add_tokens", Strings), ("n_add_tokens", c_size_t), ("freeze", Strings),
         ("n_freeze", c_size_t), ("steps", c_uint64),
         ("epochs", c_double), ("batch", c_uint32), ("seq", c_uint32), ("accumulate", c_uint32), ("sequential", c_bool),
-        ("seed", c_uint64), ("optimizer", c_char_p), ("lr", c_double), ("beta1", c_double), ("beta2", c_double),
+        ("seed", c_uint64), ("optimizer", c_int), ("lr", c_double), ("beta1", c_double), ("beta2", c_double),
         ("eps", c_double), ("weight_decay", c_double), ("momentum", c_double), ("clip", c_double),
-        ("schedule", c_char_p), ("warmup", c_double), ("master", c_char_p), ("states", c_char_p),
+        ("schedule", c_int), ("warmup", c_double), ("master", c_int), ("states", c_int),
         ("sync_every", c_uint32), ("threshold", c_float), ("clamp", c_float), ("blend_steps", c_uint64),
         ("checkpoint", c_bool), ("optimizer_in_backward", c_bool), ("f32_activations", c_bool),
         ("memory_limit", c_uint64), ("evaluate_every", c_uint64), ("patience", c_uint32), ("save_every", c_uint64),
-        ("sample_every", c_uint64), ("sample_prompt", c_char_p), ("sample_tokens", c_uint32), ("plot", c_bool), ("backend", c_char_p), ("device", c_char_p),
-        ("n_threads", c_uint32), ("pin", c_bool), ("validation", c_bool), ("profile", c_bool),
-        ("cpu_features", c_char_p), ("power", c_char_p), ("max_temp", c_double), ("thermal_trace", c_char_p), ("on_event", ON_EVENT),
+        ("sample_every", c_uint64), ("sample_prompt", c_char_p), ("sample_tokens", c_uint32), ("plot", c_bool), ("backend", c_int),
+        ("cpu", FinetuneCpu), ("gpu", FinetuneGpu), ("profile", c_bool), ("power", c_int), ("max_temp", c_double),
+        ("thermal_trace", c_char_p), ("on_event", ON_EVENT),
         ("go_on", GO_ON), ("context", c_void_p), ("ranks", c_void_p)]
 
 
-class FinetuneResult(Structure):
+class FinetuneResult(Sized):
     """tern_finetune_result"""
 
-    _fields_: Fields = [("n_steps", c_uint64), ("loss", c_double), ("first_validation", c_double),
+    _fields_: Fields = [("size", c_size_t), ("n_steps", c_uint64), ("loss", c_double), ("first_validation", c_double),
                         ("last_validation", c_double), ("best_validation", c_double), ("best_step", c_uint64),
                         ("stopped_early", c_bool), ("n_tokens", c_uint64), ("seconds", c_double), ("step_ms", c_double),
                         ("tokens_per_second", c_double), ("examples_per_second", c_double),
                         ("planned_bytes", c_uint64), ("resident_bytes", c_uint64), ("dispatches", c_uint64)]
 
+
+# The enum tern_choice.
+CHOICES = {name: i for i, name in enumerate(
+    ("backend", "ffn", "activations", "kv_type", "pooling", "split", "optimizer", "schedule", "master", "states",
+     "power"))}
 
 # The struct of the header that each class is.
 STRUCTS = {
@@ -251,6 +297,8 @@ _IDS = POINTER(c_int32)
 # name: (result, arguments). Statuses are c_int and become exceptions in errors.check.
 _FUNCTIONS = {
     "tern_version": (c_char_p, []),
+    "tern_choice_word": (c_char_p, [c_int, c_uint32]),
+    "tern_choice_parse": (c_int, [c_int, c_char_p, POINTER(c_uint32), _E]),
     "tern_engine_load": (c_int, [POINTER(_P), c_char_p, POINTER(EngineOptions), _E]),
     "tern_engine_close": (None, [_P]),
     "tern_engine_describe": (c_int, [_P, POINTER(EngineInfo), _E]),
@@ -282,7 +330,7 @@ _FUNCTIONS = {
     "tern_session_restore": (c_int, [_P, c_char_p, _E]),
     "tern_generation_open": (c_int, [POINTER(_P), _P, _IDS, c_uint32, POINTER(GenerateParams), _E]),
     "tern_generation_step": (c_int, [_P, POINTER(c_bool), _E]),
-    "tern_generation_describe": (None, [_P, POINTER(GenerateResult)]),
+    "tern_generation_describe": (c_int, [_P, POINTER(GenerateResult), _E]),
     "tern_generation_close": (None, [_P]),
     "tern_stop_reason_name": (c_char_p, [c_int]),
     "tern_perplexity": (c_int, [_P, _IDS, c_size_t, POINTER(PerplexityParams), POINTER(PerplexityResult), _E]),
@@ -293,7 +341,7 @@ _FUNCTIONS = {
     "tern_grammar_state_open": (c_int, [POINTER(_P), _P, _E]),
     "tern_grammar_state_close": (None, [_P]),
     "tern_grammar_state_filter": (TokenFilter, [_P]),
-    "tern_finetune_defaults": (FinetuneOptions, []),
+    "tern_finetune_defaults": (c_int, [POINTER(FinetuneOptions), _E]),
     "tern_finetune": (c_int, [POINTER(FinetuneOptions), POINTER(FinetuneResult), _E]),
 }
 

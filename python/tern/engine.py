@@ -11,14 +11,13 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Seque
 
 from . import _native as n
 from .errors import check
+from .options import assign, choice, names, plain, words
 
 PathLike = Union[str, "os.PathLike[str]"]
 Prompt = Union[str, Sequence[int]]
 Message = Mapping[str, str]
 lib = n.lib
 
-_KV = {"auto": 0, "f16": 1, "f32": 2, "q8_0": 3, "q4_0": 4}
-_POOLING = {"last": 0, "mean": 1, "cls": 2}
 _GRAMMARS = {"gbnf": 0, "json_schema": 1, "regex": 2, "json": 3}
 
 
@@ -116,20 +115,23 @@ class Sampler:
 class Engine(_Handle):
     """An opened model, shared by threads: a GGUF file, a Hugging Face folder or a package.
 
-    Options are those of tern_engine_options: backend ("cpu", "vulkan", "cuda"), device, n_threads, head, activations,
-    ... A model that is not there or cannot be read raises the class of its status (errors.py).
+    Options are those of tern_engine_options: backend ("cpu", "vulkan", "cuda", "auto"), head, activations ("f32"), ...;
+    those of a group begin with its name: cpu_n_threads, gpu_device, memory_kv. A model that is not there or cannot be
+    read raises the class of its status (errors.py).
     """
 
     _close = lib.tern_engine_close
 
     def __init__(self, path: PathLike, **options: Any) -> None:
         super().__init__()
-        known = {name for name, _ in n.EngineOptions._fields_} - {"session", "progress", "progress_context"}
-        wrong = sorted(set(options) - known)
-        if wrong:
-            raise TypeError(f"Engine has no option {wrong[0]!r}: one of {', '.join(sorted(known))} expected")
-        values = {k: v.encode() if isinstance(v, str) else v for k, v in options.items() if v is not None}
-        check(lib.tern_engine_load, byref(self._handle), os.fsencode(path), byref(n.EngineOptions(**values)))
+        made = n.EngineOptions()
+        known = {k: v for k, v in names(made).items() if k not in ("memory_session", "progress", "progress_context")}
+        for name, value in options.items():
+            if name not in known:
+                raise TypeError(f"Engine has no option {name!r}: one of {', '.join(sorted(known))} expected")
+            if value is not None:
+                assign(made, known, name, value)
+        check(lib.tern_engine_load, byref(self._handle), os.fsencode(path), byref(made))
         self._grammar_vocab = c_void_p()
 
     def close(self) -> None:
@@ -143,8 +145,7 @@ class Engine(_Handle):
         """What the model is and what runs it: the members of tern_engine_info."""
         info = n.EngineInfo()
         check(lib.tern_engine_describe, self._open, byref(info))
-        found = {name: getattr(info, name) for name, _ in info._fields_}
-        return {k: v.decode("utf-8", "replace") if isinstance(v, bytes) else v for k, v in found.items()}
+        return plain(info)
 
     def tokenize(self, text: str, *, bos: bool = True, special: bool = False) -> List[int]:
         """The ids of a text; `bos`: begin as the model's texts do; `special`: text that spells a token becomes it."""
@@ -205,7 +206,7 @@ class Engine(_Handle):
 
     def embed(self, text: str, *, pooling: Optional[str] = None, normalize: bool = True) -> List[float]:
         """The vector of a text; pooling "last", "mean" or "cls", when not given as the model's files say."""
-        how = self.describe()["pooling"] if pooling is None else _POOLING[pooling]
+        how = self.describe()["pooling"] if pooling is None else choice("pooling", pooling)
         data, tokens = _bytes("text", text), n.Tokens()
         check(lib.tern_engine_tokenize, self._open, data, len(data), 1 | 4, byref(tokens))
         ids = _take_tokens(tokens)
@@ -270,13 +271,13 @@ class Session(_Handle):
                  max_outputs: int = 0, keep_hidden: bool = False) -> None:
         super().__init__()
         types = (kv, kv) if isinstance(kv, str) else kv
-        if len(types) != 2 or not all(t in _KV for t in types):
-            raise ValueError(f"kv {kv!r}: one of {', '.join(_KV)} expected, or two")
+        if len(types) != 2 or not all(t in words("kv_type") for t in types):
+            raise ValueError(f"kv {kv!r}: one of {', '.join(words('kv_type'))} expected, or two")
         self.engine = engine
         self.result: Dict[str, Any] = {}  # of the last generation
         self._adapters: List[Adapter] = []
-        params = n.SessionParams(n_ctx=n_ctx, n_batch=n_batch, max_outputs=max_outputs, kv=n.KvTypes(*(_KV[t] for t in types)),
-                                 keep_hidden=keep_hidden)
+        params = n.SessionParams(n_ctx=n_ctx, n_batch=n_batch, max_outputs=max_outputs, keep_hidden=keep_hidden,
+                                 kv=n.KvTypes(*(choice("kv_type", t) for t in types)))
         check(lib.tern_session_open, byref(self._handle), engine._open, byref(params))
 
     @property
@@ -329,7 +330,7 @@ class Session(_Handle):
         result = n.PerplexityResult()
         check(lib.tern_perplexity, self._open, _ids(ids), len(ids), byref(n.PerplexityParams(window=window)),
               byref(result))
-        return {name: getattr(result, name) for name, _ in result._fields_}
+        return plain(result)
 
     def generate(self, prompt: Prompt = (), *, max_tokens: int = 0, sampler: Optional[Sampler] = None,
                  stop: Union[str, Sequence[str]] = (), grammar: Optional[Grammar] = None, ignore_eos: bool = False,
@@ -370,7 +371,7 @@ class Session(_Handle):
                         yield piece.decode("utf-8", "replace")
                 pieces.clear()
         finally:
-            lib.tern_generation_describe(generation, byref(result))
+            check(lib.tern_generation_describe, generation, byref(result))
             lib.tern_generation_close(generation)
-            self.result = {name: getattr(result, name) for name, _ in result._fields_ if name != "reason"}
+            self.result = plain(result, "reason")
             self.result["stop_reason"] = lib.tern_stop_reason_name(result.reason).decode()

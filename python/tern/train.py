@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 from . import _native as n
 from .errors import check
+from .options import assign, names, plain
 
 lib = n.lib
 
@@ -17,24 +18,20 @@ _LISTS = {"data": "n_data", "lora_targets": "n_lora_targets", "freeze": "n_freez
 Event = Dict[str, Any]
 
 
-def _plain(struct: Any) -> Dict[str, Any]:
-    found = {name: getattr(struct, name) for name, _ in struct._fields_ if name not in ("plan", "expert_rows", "profile")}
-    return {k: v.decode("utf-8", "replace") if isinstance(v, bytes) else v for k, v in found.items()}
-
-
 def _event(pointer: Any) -> Event:
     event = pointer.contents
-    found = _plain(event)
+    found = plain(event, "plan", "expert_rows", "profile")
     found["kind"] = _KINDS[event.kind] if event.kind < len(_KINDS) else str(event.kind)
     if event.plan:
-        found["plan"] = _plain(event.plan.contents)
+        found["plan"] = plain(event.plan.contents)
     if event.profile:
-        found["profile"] = [_plain(event.profile[i]) for i in range(event.n_profile)]
+        found["profile"] = [plain(event.profile[i]) for i in range(event.n_profile)]
     return found
 
 
 def _fill(options: n.FinetuneOptions, given: Dict[str, Any], kept: List[Any]) -> None:
-    known = {name for name, _ in options._fields_} - {"on_event", "go_on", "context"} - set(_LISTS.values())
+    reserved = {"on_event", "go_on", "context", *_LISTS.values()}
+    known = {k: v for k, v in names(options).items() if k not in reserved}
     for name, value in given.items():
         if name not in known:
             raise TypeError(f"finetune has no option {name!r}: one of {', '.join(sorted(known))} expected")
@@ -45,7 +42,7 @@ def _fill(options: n.FinetuneOptions, given: Dict[str, Any], kept: List[Any]) ->
             setattr(options, name, strings)
             setattr(options, _LISTS[name], len(items))
         else:
-            setattr(options, name, os.fsencode(value) if isinstance(value, (str, os.PathLike)) else value)
+            assign(options, known, name, value)
 
 
 def finetune(*, data: Union[str, Sequence[str]], output: str,
@@ -56,7 +53,8 @@ def finetune(*, data: Union[str, Sequence[str]], output: str,
     on_event gets each event as a dict ("kind": "planned", "step", "evaluated", ...); when it returns False, or raises,
     a checkpoint is saved and the call raises Cancelled, or what it raised. resume=True goes on from there.
     """
-    made: n.FinetuneOptions = lib.tern_finetune_defaults()
+    made = n.FinetuneOptions()
+    check(lib.tern_finetune_defaults, byref(made))
     kept: List[Any] = []
     raised: List[BaseException] = []
     stop: List[bool] = []
@@ -77,4 +75,4 @@ def finetune(*, data: Union[str, Sequence[str]], output: str,
     finally:
         if raised:
             raise raised[0]
-    return _plain(result)
+    return plain(result)

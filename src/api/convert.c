@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/output.h"
 #include "base/progress.h"
+#include "base/sized.h"
 #include "model/imatrix.h"
 #include "model/model.h"
 #include "quant/encoding.h"
@@ -67,8 +68,10 @@ static void describe(const tern_model *model, const tern_export_report *report, 
 tern_status tern_convert(const char *in_path, const char *out_path, const tern_convert_options *options,
                          tern_convert_result *result, tern_error *err)
 {
-    if (result) *result = (tern_convert_result){0};
-    const tern_convert_options o = options ? *options : (tern_convert_options){0};
+    tern_convert_options o;
+    tern_convert_result found = {0};
+    if (result) TERN_TRY(TERN_SIZED_WRITE(result, &found, err));
+    TERN_TRY(TERN_SIZED_READ(&o, options, err));
     TERN_TRY(check_paths(in_path, out_path, &o, err));
     tern_progress_part half = {.whole = o.progress, .context = o.progress_context, .share = 0.5f};
     tern_export_options how = {.force = o.force,
@@ -96,7 +99,7 @@ tern_status tern_convert(const char *in_path, const char *out_path, const tern_c
     if (status == TERN_OK) status = tern_model_write_gguf(model, out_path, &how, err);
     tern_imatrix_close(imatrix);
     if (status == TERN_UNSUPPORTED && how.linear && how.linear->ternary && !o.force) hint_at_force(err);
-    if (result && status == TERN_OK) describe(model, &report, result);
+    if (status == TERN_OK) describe(model, &report, &found);
     tern_model_close(model);
-    return status;
+    return result && status == TERN_OK ? TERN_SIZED_WRITE(result, &found, err) : status;
 }

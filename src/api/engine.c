@@ -3,8 +3,9 @@
 
 #include "backend/counters.h"
 #include "base/alloc.h"
+#include "base/choice.h"
 #include "base/mapped.h"
-#include "base/show.h"
+#include "base/sized.h"
 #include "graph/fusions.h"
 #include "infer/engine/tiers.h"
 #include "infer/experts/cache.h"
@@ -32,12 +33,8 @@ static tern_status read_head(const char *head, tern_engine_params *params, tern_
 
 static tern_status read_activations(const tern_engine_options *o, tern_engine_params *params, tern_error *err)
 {
-    const char *name = o->activations ? o->activations : "auto";
-    params->f32_activations = strcmp(name, "f32") == 0;
-    params->int8_blocks = strcmp(name, "int8") == 0;
-    if (!params->f32_activations && !params->int8_blocks && strcmp(name, "auto") != 0)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "activations \"%s\": \"auto\", \"int8\" or \"f32\" expected",
-                         tern_show_z(name).text);
+    params->f32_activations = o->activations == TERN_ACTIVATIONS_F32;
+    params->int8_blocks = o->activations == TERN_ACTIVATIONS_INT8;
     if (!params->f32_activations || !o->tune_file) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT, "option tune_file: it goes without activations \"f32\"");
 }
@@ -54,10 +51,22 @@ static tern_status read_choices(const tern_engine_options *o, tern_tune_cache *o
 {
     *out = (tern_tune_cache){0};
     if (!o->tune_file) return TERN_OK;
-    if (o->kernel || o->cpu_features)
+    if (o->kernel || o->cpu.features)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "option tune_file: it goes without %s",
-                         o->kernel ? "kernel" : "cpu_features");
+                         o->kernel ? "kernel" : "cpu.features");
     return tern_tune_file_read(out, o->tune_file, err);
+}
+
+/* The caller's options as this library has them, with values that exist. */
+static tern_status read_options(const tern_engine_options *options, tern_engine_options *o, tern_error *err)
+{
+    TERN_TRY(TERN_SIZED_READ(o, options, err));
+    TERN_TRY(tern_sized_reserved(o->cpu.reserved, sizeof o->cpu.reserved, "options.cpu", err));
+    TERN_TRY(tern_sized_reserved(o->gpu.reserved, sizeof o->gpu.reserved, "options.gpu", err));
+    TERN_TRY(tern_sized_reserved(o->memory.reserved, sizeof o->memory.reserved, "options.memory", err));
+    TERN_TRY(tern_choice_check(TERN_CHOICE_BACKEND, o->backend, err));
+    TERN_TRY(tern_choice_check(TERN_CHOICE_FFN, o->cpu.ffn, err));
+    return tern_choice_check(TERN_CHOICE_ACTIVATIONS, o->activations, err);
 }
 
 tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_engine_options *options,
@@ -66,30 +75,31 @@ tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_
     TERN_NEED(engine, err);
     *engine = NULL;
     TERN_NEED(path, err);
-    const tern_engine_options o = options ? *options : (tern_engine_options){0};
-    tern_engine_params params = {.backend = {.name = o.backend,
-                                             .n_threads = o.n_threads,
-                                             .pin = o.pin,
-                                             .cpu_features = o.cpu_features,
+    tern_engine_options o;
+    TERN_TRY(read_options(options, &o, err));
+    tern_engine_params params = {.backend = {.name = tern_choice_word(TERN_CHOICE_BACKEND, o.backend),
+                                             .n_threads = o.cpu.n_threads,
+                                             .pin = o.cpu.pin,
+                                             .cpu_features = o.cpu.features,
                                              .kernel = o.kernel,
-                                             .ffn = o.ffn,
-                                             .device = o.device,
-                                             .split = o.split,
-                                             .gpu_layers = o.gpu_layers,
-                                             .validation = o.validation,
-                                             .profile = o.profile},
+                                             .ffn = o.cpu.ffn,
+                                             .device = o.gpu.device,
+                                             .split = o.gpu.split,
+                                             .gpu_layers = o.gpu.n_layers,
+                                             .validation = o.gpu.validation,
+                                             .profile = o.gpu.profile},
                                  .batch_invariant = o.batch_invariant,
-                                 .session = o.session,
+                                 .session = o.memory.session,
                                  .ranks = o.ranks,
-                                 .kv_disk = o.kv_disk,
+                                 .kv_disk = o.memory.kv_disk,
                                  .n_stages = o.n_stages,
-                                 .no_memory_check = o.no_memory_check};
+                                 .no_memory_check = o.memory.no_check};
     const tern_model_options how = {
         .no_tokenizer = o.no_tokenizer, .progress = o.progress, .progress_context = o.progress_context};
     tern_tune_cache choices;
     TERN_TRY(read_head(o.head, &params, err));
-    TERN_TRY(tern_experts_parse(o.experts, &params.experts, err));
-    TERN_TRY(tern_kv_room_parse(o.kv_memory, &params.kv_memory, err));
+    TERN_TRY(tern_experts_parse(o.memory.experts, &params.experts, err));
+    TERN_TRY(tern_kv_room_parse(o.memory.kv, &params.kv_memory, err));
     TERN_TRY(read_activations(&o, &params, err));
     TERN_TRY(tern_graph_fusions_parse(o.no_fusion, &params.no_fusion, err));
     TERN_TRY(read_choices(&o, &choices, err));
@@ -159,95 +169,99 @@ static tern_pooling pooling(const tern_config *c)
     }
 }
 
+/* What is not all on the device at once. */
+static void describe_tiers(const tern_backend *b, tern_engine_info *info)
+{
+    const tern_spill_info *spill = b->info.spill;
+    const tern_paged_info *paged = b->info.paged;
+    if (spill) info->kv_memory = spill->room;
+    if (spill) info->kv_disk = spill->disk;
+    if (!paged) return;
+    info->experts = paged->n_all;
+    info->experts_held = paged->n_slots;
+    info->experts_bytes = paged->all_bytes;
+    info->experts_held_bytes = paged->slot_bytes;
+}
+
 tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *info, tern_error *err)
 {
     TERN_NEED(engine, err);
-    TERN_NEED(info, err);
     const tern_model *model = tern_engine_model(engine);
     const tern_config *c = tern_model_config(model);
     const tern_tokenizer *t = tern_model_tokenizer(model);
     const tern_backend *b = tern_engine_backend(engine);
     const tern_encoding *layers = tern_model_main_encoding(model);
-    *info =
-        (tern_engine_info){.architecture = c->architecture,
-                           .name = c->name,
-                           .encoding = layers ? layers->name : "",
-                           .head = tern_engine_head_exact(engine) ? "exact" : tern_engine_head(engine)->encoding->name,
-                           .activations = activations(engine),
-                           .n_vocab = c->n_vocab,
-                           .n_ctx_train = c->n_ctx_train,
-                           .n_embd = c->n_embd,
-                           .n_layers = c->n_layers,
-                           .parameters = tern_model_parameters(model),
-                           .ternary_parameters = ternary_parameters(model),
-                           .bytes = tern_model_bytes(model),
-                           .n_unused_tensors = tern_model_unused(model)->n,
-                           .unused_tensors = tern_model_unused(model)->names,
-                           .bos = t ? tern_tokenizer_bos(t) : -1,
-                           .eos = t ? tern_tokenizer_eos(t) : -1,
-                           .adds_bos = t && tern_tokenizer_adds_bos(t),
-                           .has_tokenizer = t != NULL,
-                           .pooling = pooling(c),
-                           .chat_template = t ? tern_tokenizer_chat_template(t) : NULL,
-                           .backend = b->info.name,
-                           .device = b->info.device,
-                           .driver = b->info.driver,
-                           .exchange = b->info.exchange[0] ? b->info.exchange : NULL,
-                           .max_steps = b->info.max_steps};
-    describe_experts(model, info);
-    const tern_spill_info *spill = b->info.spill;
-    if (spill) info->kv_memory = spill->room;
-    if (spill) info->kv_disk = spill->disk;
-    const tern_paged_info *paged = b->info.paged;
-    if (!paged) return TERN_OK;
-    info->experts = paged->n_all;
-    info->experts_held = paged->n_slots;
-    info->experts_bytes = paged->all_bytes;
-    info->experts_held_bytes = paged->slot_bytes;
-    return TERN_OK;
+    tern_engine_info found = {.architecture = c->architecture,
+                              .name = c->name,
+                              .encoding = layers ? layers->name : "",
+                              .head =
+                                  tern_engine_head_exact(engine) ? "exact" : tern_engine_head(engine)->encoding->name,
+                              .activations = activations(engine),
+                              .n_vocab = c->n_vocab,
+                              .n_ctx_train = c->n_ctx_train,
+                              .n_embd = c->n_embd,
+                              .n_layers = c->n_layers,
+                              .parameters = tern_model_parameters(model),
+                              .ternary_parameters = ternary_parameters(model),
+                              .bytes = tern_model_bytes(model),
+                              .n_unused_tensors = tern_model_unused(model)->n,
+                              .unused_tensors = tern_model_unused(model)->names,
+                              .bos = t ? tern_tokenizer_bos(t) : -1,
+                              .eos = t ? tern_tokenizer_eos(t) : -1,
+                              .adds_bos = t && tern_tokenizer_adds_bos(t),
+                              .has_tokenizer = t != NULL,
+                              .pooling = pooling(c),
+                              .chat_template = t ? tern_tokenizer_chat_template(t) : NULL,
+                              .backend = b->info.name,
+                              .device = b->info.device,
+                              .driver = b->info.driver,
+                              .exchange = b->info.exchange[0] ? b->info.exchange : NULL,
+                              .max_steps = b->info.max_steps};
+    describe_experts(model, &found);
+    describe_tiers(b, &found);
+    return TERN_SIZED_WRITE(info, &found, err);
 }
 
 tern_status tern_engine_count(const tern_engine *engine, tern_engine_counters *counters, tern_error *err)
 {
     tern_backend_counters c = {0};
     TERN_NEED(engine, err);
-    TERN_NEED(counters, err);
     const tern_backend *b = tern_engine_backend(engine);
     b->counters(b, &c);
-    *counters = (tern_engine_counters){.runs = c.runs,
-                                       .ops = c.ops,
-                                       .weight_bytes = c.weight_bytes,
-                                       .dispatches = c.dispatches,
-                                       .barriers = c.barriers,
-                                       .submits = c.submits,
-                                       .layer_dispatches = c.layer_dispatches,
-                                       .layer_barriers = c.layer_barriers,
-                                       .uploaded_bytes = c.uploaded_bytes,
-                                       .downloaded_bytes = c.downloaded_bytes,
-                                       .buffers = c.buffers,
-                                       .reused_buffers = c.reused,
-                                       .allocations = c.allocations,
-                                       .pipelines = c.pipelines,
-                                       .pipeline_hits = c.pipeline_hits,
-                                       .untried_kernels = c.untried,
-                                       .crossed_bytes = c.crossed_bytes,
-                                       .expert_hits = c.expert_hits,
-                                       .expert_misses = c.expert_misses,
-                                       .expert_evictions = c.expert_evictions,
-                                       .expert_prefetched = c.expert_prefetched,
-                                       .expert_bytes = c.expert_bytes,
-                                       .kv_hits = c.kv_hits,
-                                       .kv_misses = c.kv_misses,
-                                       .kv_prefetched = c.kv_prefetched,
-                                       .kv_evictions = c.kv_evictions,
-                                       .kv_in_bytes = c.kv_in_bytes,
-                                       .kv_out_bytes = c.kv_out_bytes,
-                                       .kv_wait_ns = c.kv_wait_ns,
-                                       .ffn_rows = c.ffn_rows,
-                                       .ffn_rows_read = c.ffn_rows_read,
-                                       .ffn_columns = c.ffn_columns,
-                                       .ffn_columns_read = c.ffn_columns_read};
-    return TERN_OK;
+    const tern_engine_counters found = {.runs = c.runs,
+                                        .ops = c.ops,
+                                        .weight_bytes = c.weight_bytes,
+                                        .dispatches = c.dispatches,
+                                        .barriers = c.barriers,
+                                        .submits = c.submits,
+                                        .layer_dispatches = c.layer_dispatches,
+                                        .layer_barriers = c.layer_barriers,
+                                        .uploaded_bytes = c.uploaded_bytes,
+                                        .downloaded_bytes = c.downloaded_bytes,
+                                        .buffers = c.buffers,
+                                        .reused_buffers = c.reused,
+                                        .allocations = c.allocations,
+                                        .pipelines = c.pipelines,
+                                        .pipeline_hits = c.pipeline_hits,
+                                        .untried_kernels = c.untried,
+                                        .crossed_bytes = c.crossed_bytes,
+                                        .expert_hits = c.expert_hits,
+                                        .expert_misses = c.expert_misses,
+                                        .expert_evictions = c.expert_evictions,
+                                        .expert_prefetched = c.expert_prefetched,
+                                        .expert_bytes = c.expert_bytes,
+                                        .kv_hits = c.kv_hits,
+                                        .kv_misses = c.kv_misses,
+                                        .kv_prefetched = c.kv_prefetched,
+                                        .kv_evictions = c.kv_evictions,
+                                        .kv_in_bytes = c.kv_in_bytes,
+                                        .kv_out_bytes = c.kv_out_bytes,
+                                        .kv_wait_ns = c.kv_wait_ns,
+                                        .ffn_rows = c.ffn_rows,
+                                        .ffn_rows_read = c.ffn_rows_read,
+                                        .ffn_columns = c.ffn_columns,
+                                        .ffn_columns_read = c.ffn_columns_read};
+    return TERN_SIZED_WRITE(counters, &found, err);
 }
 
 tern_status tern_engine_profile(const tern_engine *engine, tern_engine_profile_row *rows, size_t cap, size_t *n,

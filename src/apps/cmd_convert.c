@@ -47,8 +47,9 @@ static tern_status run(const tern_options *o, tern_error *err)
     const tern_encoding *unused;
     const tern_mix *unused_mix;
     tern_progress progress = {.label = "Converting"};
-    tern_convert_result result;
-    const tern_convert_options how = {.type = o->type,
+    tern_convert_result result = {.size = sizeof result};
+    const tern_convert_options how = {.size = sizeof how,
+                                      .type = o->type,
                                       .head = o->head,
                                       .force = o->force,
                                       .rsr = o->rsr,

@@ -39,14 +39,11 @@ typedef struct embedding {
     json_t *list; /* NULL: text */
 } embedding;
 
-static const char *const poolings[] = {
-    [TERN_POOLING_LAST] = "last", [TERN_POOLING_MEAN] = "mean", [TERN_POOLING_CLS] = "cls"};
-
 static tern_pooling pooling_of(const tern_options *o, tern_pooling own)
 {
-    if (!o->pooling) return own;
-    if (strcmp(o->pooling, "mean") == 0) return TERN_POOLING_MEAN;
-    return strcmp(o->pooling, "cls") == 0 ? TERN_POOLING_CLS : TERN_POOLING_LAST;
+    uint32_t pooling;
+    tern_choice_parse(TERN_CHOICE_POOLING, o->pooling, &pooling, NULL); /* the flag takes no other words */
+    return o->pooling ? (tern_pooling)pooling : own;
 }
 
 /* BOS first and EOS last where the tokenizer has it so. */
@@ -119,13 +116,14 @@ fail:
 
 static tern_status open_all(embedding *e, const tern_app_loras *loras, tern_error *err)
 {
-    tern_engine_info model;
+    tern_engine_info model = {.size = sizeof model};
     TERN_TRY(tern_engine_describe(e->engine, &model, err));
     e->n_embd = model.n_embd;
     e->pooling = pooling_of(e->options, model.pooling);
     e->vector = tern_calloc(model.n_embd, sizeof *e->vector);
     if (!e->vector) return tern_fail_alloc(err, model.n_embd * sizeof *e->vector);
-    tern_session_params params = {.n_ctx = model.n_ctx_train < MOST_POSITIONS ? model.n_ctx_train : MOST_POSITIONS,
+    tern_session_params params = {.size = sizeof params,
+                                  .n_ctx = model.n_ctx_train < MOST_POSITIONS ? model.n_ctx_train : MOST_POSITIONS,
                                   .max_outputs = PIECE_TOKENS,
                                   .keep_hidden = true,
                                   .host_sampling = true,
@@ -145,8 +143,8 @@ static tern_status run(const tern_options *o, tern_error *err)
     TERN_GOTO(open_all(&e, &loras, err));
     TERN_GOTO(embed_all(&e, err));
     if (o->json) {
-        json_t *document = json_pack("{s:s, s:b, s:O}", "pooling", poolings[e.pooling], "normalized", (int)o->normalize,
-                                     "embeddings", e.list);
+        json_t *document = json_pack("{s:s, s:b, s:O}", "pooling", tern_choice_word(TERN_CHOICE_POOLING, e.pooling),
+                                     "normalized", (int)o->normalize, "embeddings", e.list);
         status = tern_app_print_json(document, err);
     }
 fail:

@@ -46,9 +46,12 @@ static tern_status convert(const tern_options *o, const char *in, char **gguf, t
     TERN_TRY(tern_temp_folder(temp, o->output, err));
     *gguf = tern_path_join(temp->path, "model.gguf");
     if (!*gguf) return tern_fail_alloc(err, strlen(temp->path) + 16);
-    const tern_convert_options how = {
-        .type = o->type, .head = o->head, .progress = tern_progress_update, .progress_context = &progress};
-    tern_convert_result result;
+    const tern_convert_options how = {.size = sizeof how,
+                                      .type = o->type,
+                                      .head = o->head,
+                                      .progress = tern_progress_update,
+                                      .progress_context = &progress};
+    tern_convert_result result = {.size = sizeof result};
     const tern_status status = tern_convert(in, *gguf, &how, &result, err);
     tern_progress_end(&progress);
     for (uint32_t i = 0; i < result.n_fallbacks; i++) tern_app_say("%s: %s\n", o->output, result.fallbacks[i]);

@@ -112,7 +112,7 @@ static tern_status read_prompt(story *s, tern_error *err)
 /* A prompt of /apply-template, or copied from a log, begins with the token that is added anyway. */
 static tern_status say_spelled_bos(const story *s, tern_error *err)
 {
-    tern_engine_info info;
+    tern_engine_info info = {.size = sizeof info};
     tern_buf bos = {0};
     TERN_TRY(tern_engine_describe(s->engine, &info, err));
     if (!info.adds_bos || info.bos < 0) return TERN_OK;
@@ -130,7 +130,7 @@ static tern_status tokenize_prompt(story *s, tern_error *err)
     const tern_options *o = s->options;
     const bool starts = tern_session_n_tokens(s->session) == 0;
     const unsigned how = (starts && !o->no_bos ? TERN_TOKENIZE_BOS : 0u) | (o->no_special ? 0u : TERN_TOKENIZE_SPECIAL);
-    tern_engine_info info;
+    tern_engine_info info = {.size = sizeof info};
     TERN_TRY(tern_engine_tokenize(s->engine, s->prompt.data, s->prompt.size, how, &s->ids, err));
     if (how & TERN_TOKENIZE_BOS && how & TERN_TOKENIZE_SPECIAL && !o->quiet) TERN_TRY(say_spelled_bos(s, err));
     if (s->ids.n || !starts) return TERN_OK;
@@ -178,7 +178,8 @@ static bool on_piece(void *context, const tern_piece *piece)
 static tern_status open_session(story *s, const tern_app_generation *g, tern_error *err)
 {
     const tern_options *o = s->options;
-    tern_session_params params = {.max_outputs = g->params.draft_tokens + 1,
+    tern_session_params params = {.size = sizeof params,
+                                  .max_outputs = g->params.draft_tokens + 1,
                                   .host_sampling = g->params.draft_tokens > 0 || g->params.filter,
                                   .loras = s->loras.uses,
                                   .n_loras = s->loras.n};
@@ -229,7 +230,7 @@ static tern_status generate_text(story *s, tern_app_generation *g, tern_generate
 
 static tern_status generate(story *s, tern_app_generation *g, tern_error *err)
 {
-    tern_app_cost cost = {.seed = g->params.sampler.seed};
+    tern_app_cost cost = {.seed = g->params.sampler.seed, .result.size = sizeof cost.result};
     g->params.on_piece = on_piece;
     g->params.context = s;
     g->params.show_special = s->options->special;

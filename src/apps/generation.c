@@ -69,7 +69,8 @@ tern_status tern_app_generation_init(tern_app_generation *g, const tern_options 
     g->biases = tern_calloc(o->biases.n + 1, sizeof *g->biases);
     if (!g->biases) return tern_fail_alloc(err, o->biases.n * sizeof *g->biases);
     for (size_t i = 0; i < o->biases.n; i++) TERN_TRY(parse_bias(o->biases.items[i], &g->biases[i], err));
-    g->params = (tern_generate_params){.sampler = sampler_of(o),
+    g->params = (tern_generate_params){.size = sizeof(tern_generate_params),
+                                       .sampler = sampler_of(o),
                                        .max_tokens = o->n_tokens,
                                        .stops = o->stops.items,
                                        .n_stops = (uint32_t)o->stops.n,
@@ -90,7 +91,7 @@ uint32_t tern_app_draft_tokens(const tern_options *o)
 tern_status tern_app_draft_open(tern_app_draft *draft, const tern_options *o, uint32_t n_ctx, tern_error *err)
 {
     tern_options own = *o;
-    tern_engine_info info;
+    tern_engine_info info = {.size = sizeof info};
     *draft = (tern_app_draft){0};
     if (!o->draft_model) return TERN_OK;
     own.model = o->draft_model;
@@ -98,8 +99,8 @@ tern_status tern_app_draft_open(tern_app_draft *draft, const tern_options *o, ui
     TERN_TRY(tern_app_open_engine(&draft->engine, &own, false, err));
     TERN_TRY(tern_engine_describe(draft->engine, &info, err));
     own.ctx = n_ctx < info.n_ctx_train ? n_ctx : info.n_ctx_train;
-    return tern_app_open_session(&draft->session, draft->engine, &own, (tern_session_params){.host_sampling = true},
-                                 err);
+    return tern_app_open_session(&draft->session, draft->engine, &own,
+                                 TERN_SIZED(tern_session_params, .host_sampling = true), err);
 }
 
 void tern_app_draft_close(tern_app_draft *draft)
@@ -120,12 +121,13 @@ void tern_app_generation_deinit(tern_app_generation *g)
 
 void tern_app_count_cost(tern_app_cost *cost, const tern_engine *engine)
 {
+    cost->counted.size = sizeof cost->counted;
     tern_engine_count(engine, &cost->counted, NULL); /* fails on NULL alone */
 }
 
 void tern_app_measure_cost(tern_app_cost *cost, tern_engine *engine)
 {
-    tern_engine_info info = {0};
+    tern_engine_info info = {.size = sizeof info};
     tern_engine_describe(engine, &info, NULL); /* fails on NULL alone */
     cost->gpu = info.device != NULL;
     cost->in_cache = !cost->gpu && info.bytes < cache_bytes;

@@ -143,7 +143,7 @@ const char *tern_app_tune_file(const tern_options *o)
  */
 static void note_unused(const char *path, const tern_engine *engine)
 {
-    tern_engine_info info = {0};
+    tern_engine_info info = {.size = sizeof info};
     static bool said;
     if (said || tern_engine_describe(engine, &info, NULL) != TERN_OK || !info.n_unused_tensors) return;
     said = true;
@@ -155,7 +155,7 @@ static void note_unused(const char *path, const tern_engine *engine)
 /* A model that is larger than the device's memory is said to be so. */
 static void note_experts(const tern_engine *engine)
 {
-    tern_engine_info info = {0};
+    tern_engine_info info = {.size = sizeof info};
     char some[16], all[16];
     if (tern_engine_describe(engine, &info, NULL) != TERN_OK || !info.experts) return;
     fprintf(stderr,
@@ -168,7 +168,7 @@ static void note_experts(const tern_engine *engine)
 /* Nor do all keys and values of a long context fit, perhaps. */
 static void note_kv(const tern_engine *engine)
 {
-    tern_engine_info info = {0};
+    tern_engine_info info = {.size = sizeof info};
     char some[16];
     if (tern_engine_describe(engine, &info, NULL) != TERN_OK || !info.kv_memory) return;
     fprintf(stderr,
@@ -179,9 +179,28 @@ static void note_kv(const tern_engine *engine)
 
 static void note_exchange(tern_engine *engine)
 {
-    tern_engine_info info = {0};
+    tern_engine_info info = {.size = sizeof info};
     if (!tern_app_is_first() || tern_engine_describe(engine, &info, NULL) != TERN_OK) return;
     if (info.device && info.exchange) fprintf(stderr, "tern: GPUs exchange by %s\n", info.exchange);
+}
+
+tern_status tern_app_backend(const tern_options *o, tern_backend_kind *backend, tern_error *err)
+{
+    uint32_t kind;
+    TERN_TRY(tern_choice_parse(TERN_CHOICE_BACKEND, o->backend, &kind, err));
+    *backend = (tern_backend_kind)kind;
+    return TERN_OK;
+}
+
+static tern_status read_choices(const tern_options *o, tern_engine_options *how, tern_error *err)
+{
+    uint32_t ffn, activations;
+    TERN_TRY(tern_app_backend(o, &how->backend, err));
+    TERN_TRY(tern_choice_parse(TERN_CHOICE_FFN, o->ffn, &ffn, err));
+    TERN_TRY(tern_choice_parse(TERN_CHOICE_ACTIVATIONS, o->activations, &activations, err));
+    how->cpu.ffn = (tern_ffn_mode)ffn;
+    how->activations = (tern_activation_mode)activations;
+    return TERN_OK;
 }
 
 tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *o, bool tokenizer, uint32_t n_threads,
@@ -190,32 +209,27 @@ tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *
     tern_app_path path;
     const tern_encoding *unused;
     tern_progress progress = {.label = "Opening"};
-    const tern_session_params session = session_params(o, (tern_session_params){0});
-    tern_engine_options how = {.backend = o->backend,
-                               .device = o->device,
-                               .validation = o->gpu_validate,
-                               .n_threads = n_threads,
-                               .pin = o->pin,
-                               .cpu_features = o->cpu_features,
+    const tern_session_params session = session_params(o, (tern_session_params){.size = sizeof(tern_session_params)});
+    tern_engine_options how = {.size = sizeof how,
+                               .cpu = {.n_threads = n_threads, .pin = o->pin, .features = o->cpu_features},
+                               .gpu = {.device = o->device, .validation = o->gpu_validate, .profile = o->profile},
+                               .memory = {.session = &session,
+                                          .experts = o->experts,
+                                          .kv = o->kv_memory,
+                                          .kv_disk = o->kv_disk,
+                                          .no_check = o->no_memory_check},
                                .kernel = o->kernel,
-                               .ffn = o->ffn,
                                .tune_file = tern_app_tune_file(o),
                                .head = o->head,
                                .no_fusion = o->no_fusion,
                                .batch_invariant = o->batch_invariant,
-                               .session = &session,
-                               .experts = o->experts,
-                               .kv_memory = o->kv_memory,
-                               .kv_disk = o->kv_disk,
-                               .no_memory_check = o->no_memory_check,
-                               .activations = o->activations,
                                .no_tokenizer = !tokenizer,
-                               .profile = o->profile,
                                .progress = tern_progress_update,
                                .progress_context = &progress};
     *engine = NULL;
     TERN_TRY(tern_app_check_device(o, err));
-    if (!runs_on_cpu(o)) TERN_TRY(read_gpu_layers(o->gpu_layers, &how.split, &how.gpu_layers, err));
+    TERN_TRY(read_choices(o, &how, err));
+    if (!runs_on_cpu(o)) TERN_TRY(read_gpu_layers(o->gpu_layers, &how.gpu.split, &how.gpu.n_layers, err));
     if (o->head && strcmp(o->head, "exact") != 0) TERN_TRY(tern_encoding_parse("--head", o->head, &unused, err));
     TERN_TRY(tern_app_find_model(o, &path, err));
     TERN_TRY(tern_app_engine_ranks(&how.ranks, err));
@@ -223,7 +237,7 @@ tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *
     if (!how.ranks && o->stages > 1)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "--pp %u in one process: mpirun -n %u, or a multiple, expected",
                          o->stages, o->stages);
-    if (!n_threads) how.n_threads = tern_app_rank_threads();
+    if (!n_threads) how.cpu.n_threads = tern_app_rank_threads();
     const tern_status status = tern_engine_load(engine, path.text, &how, err);
     tern_progress_end(&progress);
     if (status == TERN_OK) note_unused(path.text, *engine);
@@ -252,14 +266,11 @@ tern_status tern_app_open_reader(tern_engine **engine, const tern_options *optio
                      tern_show_z(path.text).text);
 }
 
-/* Words of the flags, so that one is found. */
 static tern_kv_type kv_type(const char *word)
 {
-    static const char *const words[] = {
-        [TERN_KV_F16] = "f16", [TERN_KV_F32] = "f32", [TERN_KV_Q8_0] = "q8_0", [TERN_KV_Q4_0] = "q4_0"};
-    for (int i = TERN_KV_F16; i <= TERN_KV_Q4_0; i++)
-        if (word && strcmp(word, words[i]) == 0) return (tern_kv_type)i;
-    return TERN_KV_AUTO;
+    uint32_t type;
+    tern_choice_parse(TERN_CHOICE_KV_TYPE, word, &type, NULL); /* the flag takes no other words */
+    return (tern_kv_type)type;
 }
 
 tern_kv_types tern_app_kv(const tern_options *o)
@@ -271,7 +282,7 @@ tern_kv_types tern_app_kv(const tern_options *o)
 /* Kernels that are trusted because nothing could be told about them, once for each number of them. */
 static void note_untried(const tern_engine *engine)
 {
-    tern_engine_counters c = {0};
+    tern_engine_counters c = {.size = sizeof c};
     static uint64_t said;
     if (tern_engine_count(engine, &c, NULL) != TERN_OK || c.untried_kernels <= said) return;
     said = c.untried_kernels;

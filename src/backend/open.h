@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "backend/kernel_choice.h"
+#include "tern/choices.h"
 
 typedef struct tern_ranks tern_ranks; /* tern/ranks.h */
 
@@ -19,7 +20,7 @@ typedef struct tern_backend_options {
      * rows). GPU: names of pipelines with commas between, each in the place of those that compute the same
      * (gpu/choices.h). NULL: by `choices`, else the default. */
     const char *kernel;
-    const char *ffn;                   /* CPU: "auto" (NULL), "dense" or "sparse": backend/cpu/linear/sparse.h */
+    tern_ffn_mode ffn;                 /* CPU: backend/cpu/linear/sparse.h */
     const tern_kernel_choice *choices; /* [n_choices], borrowed for the call; those of other numbers of threads, and of
                                         * other devices, do not count */
     size_t n_choices;

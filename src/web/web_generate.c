@@ -100,7 +100,7 @@ static tern_status read_params(web_generation *g, tern_session *session, const c
     tern_sampler_params *s = &p->sampler;
     const uint32_t n_vocab = tern_engine_config(tern_session_engine(session))->n_vocab;
     json_t *root, *stop = NULL, *biases = NULL, *grammar = NULL, *tools = NULL;
-    *p = (tern_generate_params){.sampler = defaults, .on_piece = gather, .context = g};
+    *p = TERN_SIZED(tern_generate_params, .sampler = defaults, .on_piece = gather, .context = g);
     const tern_web_option known[] = {
         {"maxTokens", TERN_WEB_U32, &p->max_tokens},
         {"temperature", TERN_WEB_F32, &s->temperature},
@@ -148,7 +148,7 @@ tern_status tern_web_generation_open(web_generation **out, tern_session *session
                                      const char *options)
 {
     tern_error *err = tern_web__error();
-    tern_generate_params params;
+    tern_generate_params params = {.size = sizeof params};
     *out = NULL;
     if (n == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "no tokens to go on from");
     web_generation *g = tern_calloc(1, sizeof *g);
@@ -193,8 +193,8 @@ void tern_web_generation_stop(web_generation *g)
 tern_status tern_web_generation_result(const web_generation *g)
 {
     tern_error *err = tern_web__error();
-    tern_generate_result r;
-    tern_generation_describe(g->generation, &r);
+    tern_generate_result r = {.size = sizeof r};
+    TERN_TRY(tern_generation_describe(g->generation, &r, err));
     const double rate = r.decode_ms > 0 ? r.n_generated * 1e3 / r.decode_ms : 0;
     return tern_web__answer(
         json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:I}", "reason", tern_stop_reason_name(r.reason),

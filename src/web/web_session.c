@@ -14,7 +14,7 @@ TERN_WEB tern_status tern_web_session_set_loras(tern_session *session, const ter
 tern_status tern_web_session_open(tern_session **session, tern_engine *engine, const char *options)
 {
     tern_error *err = tern_web__error();
-    tern_session_params params = {0};
+    tern_session_params params = {.size = sizeof params};
     uint32_t kv = TERN_KV_AUTO;
     const tern_web_option known[] = {{"contextLength", TERN_WEB_U32, &params.n_ctx},
                                      {"batch", TERN_WEB_U32, &params.n_batch},

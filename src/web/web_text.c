@@ -79,7 +79,7 @@ tern_status tern_web_chat_prompt(const tern_engine *engine, const char *variable
 tern_status tern_web_embed(tern_engine *engine, const int32_t *ids, uint32_t n, int pooling, int normalize, float *out)
 {
     tern_error *err = tern_web__error();
-    const tern_session_params params = {.n_ctx = n ? n : 1, .keep_hidden = true};
+    const tern_session_params params = {.size = sizeof params, .n_ctx = n ? n : 1, .keep_hidden = true};
     tern_session *session = NULL;
     tern_status status;
     TERN_GOTO(tern_session_open(&session, engine, &params, err));

@@ -10,6 +10,8 @@ int main()
 {
     tern_generate_params params = {};
     tern_engine_options options = {};
+    params.size = sizeof params;
+    options.size = sizeof options;
     const tern_sampler_params sampler = TERN_SAMPLER_DEFAULTS;
     tern_engine *engine = nullptr;
     params.sampler = sampler;

@@ -51,8 +51,11 @@ static inline bool show(void *context, const tern_piece *piece)
 
 static inline tern_generate_params greedy(shown *s, uint32_t max_tokens)
 {
-    tern_generate_params params = {
-        .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = max_tokens, .on_piece = show, .context = s};
+    tern_generate_params params = {.size = sizeof params,
+                                   .sampler = TERN_SAMPLER_DEFAULTS,
+                                   .max_tokens = max_tokens,
+                                   .on_piece = show,
+                                   .context = s};
     params.sampler.temperature = 0;
     return params;
 }

@@ -22,7 +22,7 @@ static void version(void **state)
 static void description(void **state)
 {
     tern_error err = {0};
-    tern_engine_info info;
+    tern_engine_info info = {.size = sizeof info};
     assert_ok(tern_engine_describe(*state, &info, &err), err);
     assert_string_equal(info.architecture, "bitnet-b1.58");
     assert_string_equal(info.name, "tiny-stories-bitnet");
@@ -46,7 +46,7 @@ static void check_golden(tern_session *session, tern_engine *engine, const char 
     shown s = {0};
     tern_tokens tokens = tokens_of(engine, prompt, TERN_TOKENIZE_BOS);
     tern_generate_params params = greedy(&s, (uint32_t)(json_array_size(ids) - tokens.n));
-    tern_generate_result result;
+    tern_generate_result result = {.size = sizeof result};
     tern_session_truncate(session, 0);
     assert_ok(tern_generate(session, tokens.ids, (uint32_t)tokens.n, &params, &result, &err), err);
     assert_string_equal(s.text, text + strlen(prompt));
@@ -63,7 +63,8 @@ static void golden_text_of(tern_engine *engine)
     json_t *root, *golden;
     const char *prompt;
     assert_ok(tern_json_read(&root, test_model("tiny-stories-bitnet/golden_greedy.json"), MAX_JSON, &err), err);
-    tern_session *session = open_session(engine, (tern_session_params){.n_ctx = 256, .kv = {TERN_KV_F32, TERN_KV_F32}});
+    tern_session *session =
+        open_session(engine, TERN_SIZED(tern_session_params, .n_ctx = 256, .kv = {TERN_KV_F32, TERN_KV_F32}));
     assert_true(json_object_size(root) > 0);
     json_object_foreach(root, prompt, golden) check_golden(session, engine, prompt, golden);
     tern_session_close(session);
@@ -86,10 +87,11 @@ static void engine_options(void **state)
 {
     (void)state;
     float done = -1;
-    const tern_engine_options options = {.backend = "cpu",
-                                         .n_threads = 2,
-                                         .pin = true,
-                                         .cpu_features = "scalar",
+    const tern_engine_options options = {.size = sizeof options,
+                                         .backend = TERN_BACKEND_CPU,
+                                         .cpu.n_threads = 2,
+                                         .cpu.pin = true,
+                                         .cpu.features = "scalar",
                                          .head = "exact",
                                          .progress = count,
                                          .progress_context = &done};
@@ -97,11 +99,11 @@ static void engine_options(void **state)
     golden_text_of(engine);
     tern_engine_close(engine);
     assert_true(done > 0.5f && done <= 1);
-    engine = load(BUNDLED, &(tern_engine_options){.head = "Q8_0"});
+    engine = load(BUNDLED, &TERN_SIZED(tern_engine_options, .head = "Q8_0"));
     shown s = {0};
-    tern_session *session = open_session(engine, (tern_session_params){0});
+    tern_session *session = open_session(engine, (tern_session_params){.size = sizeof(tern_session_params)});
     tern_generate_params params = greedy(&s, 4);
-    tern_generate_result result;
+    tern_generate_result result = {.size = sizeof result};
     tern_error err = {0};
     assert_ok(tern_generate(session, (int32_t[]){4091}, 1, &params, &result, &err), err);
     assert_int_equal(result.n_generated, 4);
@@ -122,7 +124,7 @@ static void *write_story(void *context)
     tern_session *session = NULL;
     tern_tokens tokens = {0};
     tern_generate_params params = greedy(&w->shown, 60);
-    tern_generate_result result;
+    tern_generate_result result = {.size = sizeof result};
     w->status = tern_session_open(&session, w->engine, NULL, NULL);
     if (!w->status)
         w->status = tern_engine_tokenize(w->engine, w->prompt, strlen(w->prompt), TERN_TOKENIZE_BOS, &tokens, NULL);
@@ -153,7 +155,8 @@ static void threads(void **state)
 static void *load_and_close(void *context)
 {
     tern_engine *engine = NULL;
-    *(tern_status *)context = tern_engine_load(&engine, BUNDLED, &(tern_engine_options){.n_threads = 1}, NULL);
+    *(tern_status *)context =
+        tern_engine_load(&engine, BUNDLED, &TERN_SIZED(tern_engine_options, .cpu.n_threads = 1), NULL);
     tern_engine_close(engine);
     return NULL;
 }
@@ -182,8 +185,8 @@ static void sessions(void **state)
 {
     enum { N_VOCAB = 4096 };
     tern_error err = {0};
-    tern_session *s =
-        open_session(*state, (tern_session_params){.n_ctx = 64, .max_outputs = 4, .kv = {TERN_KV_F32, TERN_KV_F32}});
+    tern_session *s = open_session(
+        *state, TERN_SIZED(tern_session_params, .n_ctx = 64, .max_outputs = 4, .kv = {TERN_KV_F32, TERN_KV_F32}));
     const int32_t ids[] = {4091, 552, 498, 258};
     static float first[N_VOCAB];
     assert_int_equal(tern_session_n_ctx(s), 64);
@@ -204,12 +207,12 @@ static void saved_sessions(void **state)
 {
     tern_error err = {0};
     const char *path = test_scratch("api-session");
-    tern_session *s = open_session(*state, (tern_session_params){0}),
-                 *t = open_session(*state, (tern_session_params){0});
+    tern_session *s = open_session(*state, (tern_session_params){.size = sizeof(tern_session_params)}),
+                 *t = open_session(*state, (tern_session_params){.size = sizeof(tern_session_params)});
     tern_tokens tokens = tokens_of(*state, "The dog and", TERN_TOKENIZE_BOS);
     shown whole = {0}, rest = {0};
     tern_generate_params params = greedy(&whole, 20);
-    tern_generate_result result;
+    tern_generate_result result = {.size = sizeof result};
     assert_ok(tern_session_append(s, tokens.ids, (uint32_t)tokens.n, &err), err);
     assert_ok(tern_session_save(s, path, &err), err);
     assert_ok(tern_generate(s, NULL, 0, &params, &result, &err), err);
@@ -227,7 +230,7 @@ static void tokens_and_text(void **state)
 {
     tern_error err = {0};
     const char text[] = "A caf\xC3\xA9, two ducks <|endoftext|>";
-    tern_engine_info info;
+    tern_engine_info info = {.size = sizeof info};
     tern_buf back = {0};
     assert_ok(tern_engine_describe(*state, &info, &err), err);
     tern_tokens plain = tokens_of(*state, text, 0), bos = tokens_of(*state, text, TERN_TOKENIZE_BOS);
@@ -287,7 +290,7 @@ static void chat_prompt(void **state)
     const tern_chat_message messages[] = {{"user", bad, strlen(bad)}};
     tern_tokens tokens = {0};
     tern_buf text = {0};
-    tern_engine_info info;
+    tern_engine_info info = {.size = sizeof info};
     tern_engine *engine = load(chat_folder(), NULL);
     assert_ok(tern_engine_describe(engine, &info, &err), err);
     assert_true(info.chat_template);
@@ -308,8 +311,12 @@ static void conversion(void **state)
     tern_error err = {0};
     float done = -1;
     const char *path = test_scratch("api-converted.gguf");
-    tern_convert_options options = {
-        .type = "tq2_0", .head = "f32", .overwrite = true, .progress = count, .progress_context = &done};
+    tern_convert_options options = {.size = sizeof options,
+                                    .type = "tq2_0",
+                                    .head = "f32",
+                                    .overwrite = true,
+                                    .progress = count,
+                                    .progress_context = &done};
     assert_ok(tern_convert(BUNDLED, path, &options, NULL, &err), err);
     assert_true(done > 0.9f && done <= 1);
     tern_engine *engine = load(path, NULL);

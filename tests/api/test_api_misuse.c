@@ -35,25 +35,36 @@ static void loading(void **state)
 {
     (void)state;
     assert_fails(TERN_INVALID_ARGUMENT, "engine is NULL", tern_engine_load(NULL, BUNDLED, NULL, &err));
-    assert_load_fails(TERN_INVALID_ARGUMENT, "path is NULL", NULL, (tern_engine_options){0});
-    assert_load_fails(TERN_NOT_FOUND, "no-such-model.gguf", "no-such-model.gguf", (tern_engine_options){0});
-    assert_load_fails(TERN_MALFORMED, "test_api_misuse.c", __FILE__, (tern_engine_options){0});
-    assert_load_fails(TERN_INVALID_ARGUMENT, "head q9: no such encoding", BUNDLED, (tern_engine_options){.head = "q9"});
-    assert_load_fails(TERN_UNSUPPORTED, "head in i2_s", BUNDLED, (tern_engine_options){.head = "i2_s"});
-    assert_load_fails(TERN_INVALID_ARGUMENT, "activations \"f16\": \"auto\", \"int8\" or \"f32\" expected", BUNDLED,
-                      (tern_engine_options){.activations = "f16"});
+    assert_load_fails(TERN_INVALID_ARGUMENT, "path is NULL", NULL,
+                      (tern_engine_options){.size = sizeof(tern_engine_options)});
+    assert_load_fails(TERN_NOT_FOUND, "no-such-model.gguf", "no-such-model.gguf",
+                      (tern_engine_options){.size = sizeof(tern_engine_options)});
+    assert_load_fails(TERN_MALFORMED, "test_api_misuse.c", __FILE__,
+                      (tern_engine_options){.size = sizeof(tern_engine_options)});
+    assert_load_fails(TERN_INVALID_ARGUMENT, "head q9: no such encoding", BUNDLED,
+                      TERN_SIZED(tern_engine_options, .head = "q9"));
+    assert_load_fails(TERN_UNSUPPORTED, "head in i2_s", BUNDLED, TERN_SIZED(tern_engine_options, .head = "i2_s"));
+    assert_load_fails(TERN_INVALID_ARGUMENT, "option activations is 3: 0 to 2 expected", BUNDLED,
+                      TERN_SIZED(tern_engine_options, .activations = 3));
+    assert_load_fails(TERN_INVALID_ARGUMENT, "option ffn is 3: 0 to 2 expected", BUNDLED,
+                      TERN_SIZED(tern_engine_options, .cpu.ffn = 3));
     assert_load_fails(TERN_INVALID_ARGUMENT, "kernel lut multiplies int8 activations", BUNDLED,
-                      (tern_engine_options){.activations = "f32", .kernel = "lut"});
+                      TERN_SIZED(tern_engine_options, .activations = TERN_ACTIVATIONS_F32, .kernel = "lut"));
     assert_load_fails(TERN_INVALID_ARGUMENT, "option tune_file: it goes without activations \"f32\"", BUNDLED,
-                      (tern_engine_options){.activations = "f32", .tune_file = "tune.json"});
+                      TERN_SIZED(tern_engine_options, .activations = TERN_ACTIVATIONS_F32, .tune_file = "tune.json"));
     assert_load_fails(TERN_INVALID_ARGUMENT, "fusion \"gates\" is unknown: did you mean \"gate\"?", BUNDLED,
-                      (tern_engine_options){.no_fusion = "norm_quant,gates"});
-    assert_load_fails(TERN_UNSUPPORTED, "backend \"abacus\"", BUNDLED, (tern_engine_options){.backend = "abacus"});
-    assert_load_fails(TERN_INVALID_ARGUMENT, "option device", BUNDLED, (tern_engine_options){.device = "0"});
-    assert_load_fails(TERN_INVALID_ARGUMENT, "option validation", BUNDLED, (tern_engine_options){.validation = true});
-    assert_load_fails(TERN_INVALID_ARGUMENT, "mmx", BUNDLED, (tern_engine_options){.cpu_features = "mmx"});
-    assert_load_fails(TERN_INVALID_ARGUMENT, "5000", BUNDLED, (tern_engine_options){.n_threads = 5000});
-    assert_load_fails(TERN_CANCELLED, "", BUNDLED, (tern_engine_options){.progress = never});
+                      TERN_SIZED(tern_engine_options, .no_fusion = "norm_quant,gates"));
+    assert_load_fails(TERN_INVALID_ARGUMENT, "option backend is 5: 0 to 4 expected", BUNDLED,
+                      TERN_SIZED(tern_engine_options, .backend = 5));
+    assert_load_fails(TERN_UNSUPPORTED, "backend \"webgpu\"", BUNDLED,
+                      TERN_SIZED(tern_engine_options, .backend = TERN_BACKEND_WEBGPU));
+    assert_load_fails(TERN_INVALID_ARGUMENT, "option device", BUNDLED,
+                      TERN_SIZED(tern_engine_options, .gpu.device = "0"));
+    assert_load_fails(TERN_INVALID_ARGUMENT, "option validation", BUNDLED,
+                      TERN_SIZED(tern_engine_options, .gpu.validation = true));
+    assert_load_fails(TERN_INVALID_ARGUMENT, "mmx", BUNDLED, TERN_SIZED(tern_engine_options, .cpu.features = "mmx"));
+    assert_load_fails(TERN_INVALID_ARGUMENT, "5000", BUNDLED, TERN_SIZED(tern_engine_options, .cpu.n_threads = 5000));
+    assert_load_fails(TERN_CANCELLED, "", BUNDLED, TERN_SIZED(tern_engine_options, .progress = never));
     assert_fails(TERN_INVALID_ARGUMENT, "in_path is NULL", tern_convert(NULL, "x", NULL, NULL, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "out_path is NULL", tern_convert(BUNDLED, NULL, NULL, NULL, &err));
     assert_fails(TERN_NOT_FOUND, "missing", tern_convert("missing", test_scratch("unused.gguf"), NULL, NULL, &err));
@@ -78,8 +89,8 @@ static void sessions(void **state)
     assert_fails(TERN_INVALID_ARGUMENT, "engine is NULL", tern_session_open(&s, NULL, NULL, &err));
     assert_null(s);
     assert_fails(TERN_INVALID_ARGUMENT, "2000",
-                 tern_session_open(&s, *state, &(tern_session_params){.n_ctx = 2000}, &err));
-    s = open_session(*state, (tern_session_params){.n_ctx = 8, .max_outputs = 2});
+                 tern_session_open(&s, *state, &TERN_SIZED(tern_session_params, .n_ctx = 2000), &err));
+    s = open_session(*state, TERN_SIZED(tern_session_params, .n_ctx = 8, .max_outputs = 2));
     assert_fails(TERN_INVALID_ARGUMENT, "session is NULL", tern_session_append(NULL, ids, 1, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "ids is NULL", tern_session_append(s, NULL, 1, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "token 2 is id 4096: 0 to 4095", tern_session_append(s, ids, 3, &err));
@@ -128,7 +139,7 @@ static void adapters(void **state)
     assert_null(lora);
     assert_fails(TERN_INVALID_ARGUMENT, "lora is NULL", tern_lora_describe(NULL, &info, &err));
     tern_lora_close(NULL);
-    tern_session *s = open_session(*state, (tern_session_params){.n_ctx = 8});
+    tern_session *s = open_session(*state, TERN_SIZED(tern_session_params, .n_ctx = 8));
     assert_fails(TERN_INVALID_ARGUMENT, "session is NULL", tern_session_set_loras(NULL, NULL, 0, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "is NULL", tern_session_set_loras(s, NULL, 1, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "adapter 0: none found", tern_session_set_loras(s, &none, 1, &err));
@@ -140,7 +151,7 @@ static void text(void **state)
 {
     tern_tokens tokens = {0};
     tern_buf out = {0};
-    tern_engine_info info;
+    tern_engine_info info = {.size = sizeof info};
     const tern_chat_message message = {"user", "hello", 5}, no_role = {NULL, "hello", 5},
                             no_content = {"user", NULL, 5};
     const int32_t ids[] = {5, -7};
@@ -170,9 +181,9 @@ static void text(void **state)
 
 static void generating(void **state)
 {
-    tern_session *s = open_session(*state, (tern_session_params){.n_ctx = 8});
-    tern_generate_params params = {.sampler = TERN_SAMPLER_DEFAULTS};
-    tern_generate_result result;
+    tern_session *s = open_session(*state, TERN_SIZED(tern_session_params, .n_ctx = 8));
+    tern_generate_params params = {.size = sizeof params, .sampler = TERN_SAMPLER_DEFAULTS};
+    tern_generate_result result = {.size = sizeof result};
     const int32_t many[9] = {0}, bad = 5000;
     assert_fails(TERN_INVALID_ARGUMENT, "session is NULL", tern_generate(NULL, many, 1, &params, &result, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "params is NULL", tern_generate(s, many, 1, NULL, &result, &err));
@@ -183,7 +194,7 @@ static void generating(void **state)
     assert_fails(TERN_CONTEXT_FULL, "context full", tern_generate(s, many, 9, &params, &result, &err));
     params.draft_tokens = 1;
     assert_fails(TERN_INVALID_ARGUMENT, "1 drafted tokens", tern_generate(s, many, 1, &params, &result, &err));
-    params = (tern_generate_params){.sampler = TERN_SAMPLER_DEFAULTS};
+    params = TERN_SIZED(tern_generate_params, .sampler = TERN_SAMPLER_DEFAULTS);
     params.sampler.top_p = 2;
     assert_fails(TERN_INVALID_ARGUMENT, "top-p is 2: 0 to 1 expected",
                  tern_generate(s, many, 1, &params, &result, &err));
@@ -192,9 +203,9 @@ static void generating(void **state)
 
 static void generating_in_steps(void **state)
 {
-    tern_session *s = open_session(*state, (tern_session_params){.n_ctx = 8});
-    tern_generate_params params = {.sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 2};
-    tern_generate_result result;
+    tern_session *s = open_session(*state, TERN_SIZED(tern_session_params, .n_ctx = 8));
+    tern_generate_params params = {.size = sizeof params, .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 2};
+    tern_generate_result result = {.size = sizeof result};
     tern_generation *g = NULL;
     const int32_t many[9] = {0};
     bool done = false;
@@ -208,7 +219,9 @@ static void generating_in_steps(void **state)
     assert_ok(tern_generation_open(&g, s, many, 2, &params, &err), err);
     assert_fails(TERN_INVALID_ARGUMENT, "done is NULL", tern_generation_step(g, NULL, &err));
     while (!done) assert_ok(tern_generation_step(g, &done, &err), err);
-    tern_generation_describe(g, &result);
+    assert_fails(TERN_INVALID_ARGUMENT, "generation is NULL", tern_generation_describe(NULL, &result, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "result is NULL", tern_generation_describe(g, NULL, &err));
+    assert_ok(tern_generation_describe(g, &result, &err), err);
     assert_int_equal(result.n_generated, 2);
     tern_generation_close(g);
     assert_int_equal(tern_session_n_tokens(s), 4);
@@ -230,7 +243,7 @@ static void loading_without_memory(void **state)
     (void)state;
     const char *path = micro_path();
     tern_engine *engine;
-    const tern_engine_options options = {.n_threads = 2, .head = "f16"};
+    const tern_engine_options options = {.size = sizeof options, .cpu.n_threads = 2, .head = "f16"};
     uint64_t before = tern_alloc_count();
     int64_t live = tern_alloc_live();
     assert_ok(tern_engine_load(&engine, path, &options, &err), err);
@@ -253,11 +266,15 @@ static tern_status write_three(tern_engine *engine)
 {
     tern_session *s;
     const char *stops[] = {"never"};
-    tern_generate_params params = {
-        .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 3, .stops = stops, .n_stops = 1, .draft_tokens = 2};
-    tern_generate_result result;
+    tern_generate_params params = {.size = sizeof params,
+                                   .sampler = TERN_SAMPLER_DEFAULTS,
+                                   .max_tokens = 3,
+                                   .stops = stops,
+                                   .n_stops = 1,
+                                   .draft_tokens = 2};
+    tern_generate_result result = {.size = sizeof result};
     params.sampler.presence_penalty = 0.5f;
-    TERN_TRY(tern_session_open(&s, engine, &(tern_session_params){.n_ctx = 16, .max_outputs = 3}, &err));
+    TERN_TRY(tern_session_open(&s, engine, &TERN_SIZED(tern_session_params, .n_ctx = 16, .max_outputs = 3), &err));
     tern_status status = tern_generate(s, (int32_t[]){1, 2, 1}, 3, &params, &result, &err);
     if (status == TERN_OK) assert_int_equal(result.n_generated, 3);
     tern_session_close(s);
@@ -267,7 +284,7 @@ static tern_status write_three(tern_engine *engine)
 static void generating_without_memory(void **state)
 {
     (void)state;
-    tern_engine *engine = load(micro_path(), &(tern_engine_options){.n_threads = 1});
+    tern_engine *engine = load(micro_path(), &TERN_SIZED(tern_engine_options, .cpu.n_threads = 1));
     uint64_t before = tern_alloc_count();
     assert_ok(write_three(engine), err);
     uint64_t n = tern_alloc_count() - before;

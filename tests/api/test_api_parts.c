@@ -15,14 +15,14 @@ static const uint64_t ternary = 8 * (2 * 256 * 256 + 2 * 128 * 256 + 3 * 256 * 7
 static void description(void **state)
 {
     tern_error err = {0};
-    tern_engine_info info;
+    tern_engine_info info = {.size = sizeof info};
     assert_ok(tern_engine_describe(*state, &info, &err), err);
     assert_string_equal(info.backend, "cpu");
     assert_null(info.device);
     assert_int_equal(info.max_steps, 1);
     assert_int_equal(info.ternary_parameters, ternary);
     assert_true(info.encoding[0] && info.head[0]);
-    tern_engine *exact = load(BUNDLED, &(tern_engine_options){.head = "exact", .no_tokenizer = true});
+    tern_engine *exact = load(BUNDLED, &TERN_SIZED(tern_engine_options, .head = "exact", .no_tokenizer = true));
     assert_ok(tern_engine_describe(exact, &info, &err), err);
     assert_string_equal(info.head, "exact");
     assert_false(info.has_tokenizer);
@@ -37,17 +37,17 @@ static void description(void **state)
 static void activations(void **state)
 {
     tern_error err = {0};
-    tern_engine_info info;
+    tern_engine_info info = {.size = sizeof info};
     const int32_t ids[] = {1, 40, 7, 99};
     float *a, *b;
     double error = 0, size = 0;
-    tern_engine *f32 = load(BUNDLED, &(tern_engine_options){.activations = "f32"});
+    tern_engine *f32 = load(BUNDLED, &TERN_SIZED(tern_engine_options, .activations = TERN_ACTIVATIONS_F32));
     assert_ok(tern_engine_describe(f32, &info, &err), err);
     assert_string_equal(info.activations, "f32");
     assert_ok(tern_engine_describe(*state, &info, &err), err);
     assert_string_equal(info.activations, "int8");
-    tern_session *one = open_session(*state, (tern_session_params){.n_ctx = 16}),
-                 *other = open_session(f32, (tern_session_params){.n_ctx = 16});
+    tern_session *one = open_session(*state, TERN_SIZED(tern_session_params, .n_ctx = 16)),
+                 *other = open_session(f32, TERN_SIZED(tern_session_params, .n_ctx = 16));
     assert_ok(tern_session_append(one, ids, 4, &err), err);
     assert_ok(tern_session_append(other, ids, 4, &err), err);
     assert_ok(tern_session_logits(one, 0, &a, &err), err);
@@ -65,11 +65,11 @@ static void activations(void **state)
 static void counters(void **state)
 {
     tern_error err = {0};
-    tern_engine_counters before, after;
+    tern_engine_counters before = {.size = sizeof before}, after = {.size = sizeof after};
     tern_engine_profile_row rows[64];
     size_t n = 0, all = 0;
     const int32_t ids[] = {1, 2, 3};
-    tern_session *session = open_session(*state, (tern_session_params){.n_ctx = 16});
+    tern_session *session = open_session(*state, TERN_SIZED(tern_session_params, .n_ctx = 16));
     assert_ok(tern_engine_count(*state, &before, &err), err);
     assert_ok(tern_session_append(session, ids, 3, &err), err);
     assert_ok(tern_engine_count(*state, &after, &err), err);
@@ -182,9 +182,9 @@ static void templates(void **state)
 static void scores(void **state)
 {
     tern_error err = {0};
-    tern_perplexity_result r;
+    tern_perplexity_result r = {.size = sizeof r};
     tern_tokens tokens = tokens_of(*state, text, 0);
-    tern_session *session = open_session(*state, (tern_session_params){.n_ctx = 64});
+    tern_session *session = open_session(*state, TERN_SIZED(tern_session_params, .n_ctx = 64));
     double nll = 0;
     for (size_t i = 0; i + 1 < tokens.n; i++) {
         float *logits;
@@ -207,8 +207,8 @@ static void scores(void **state)
 static void conversions(void **state)
 {
     tern_error err = {0};
-    tern_convert_result result;
-    tern_engine_info info;
+    tern_convert_result result = {.size = sizeof result};
+    tern_engine_info info = {.size = sizeof info};
     const char *path = test_scratch("api-parts.gguf");
     assert_ok(tern_engine_describe(*state, &info, &err), err);
     unlink(path);
@@ -224,10 +224,10 @@ static void conversions(void **state)
 static void experts(void **state)
 {
     tern_error err = {0};
-    tern_engine_info info;
+    tern_engine_info info = {.size = sizeof info};
     assert_ok(tern_engine_describe(*state, &info, &err), err);
     assert_true(info.layer_experts == 0 && info.token_experts == 0 && info.token_expert_bytes == 0);
-    tern_engine *engine = load(test_fixture("mixtral"), &(tern_engine_options){.no_tokenizer = true});
+    tern_engine *engine = load(test_fixture("mixtral"), &TERN_SIZED(tern_engine_options, .no_tokenizer = true));
     assert_ok(tern_engine_describe(engine, &info, &err), err);
     assert_int_equal(info.layer_experts, 8);
     assert_int_equal(info.token_experts, 2);
@@ -249,7 +249,7 @@ static void choices(void **state)
 
 static int setup(void **state)
 {
-    *state = load(BUNDLED, &(tern_engine_options){.n_threads = 1});
+    *state = load(BUNDLED, &TERN_SIZED(tern_engine_options, .cpu.n_threads = 1));
     return 0;
 }
 

@@ -20,10 +20,10 @@ static void tell(tern_engine *engine, const char *name, const char *thing)
     shown s = {0};
     snprintf(prompt, sizeof prompt, "Once upon a time there was a little girl named %s. %s had a %s,", name, name,
              thing);
-    tern_session *session = open_session(engine, (tern_session_params){0});
+    tern_session *session = open_session(engine, (tern_session_params){.size = sizeof(tern_session_params)});
     tern_tokens tokens = tokens_of(engine, prompt, TERN_TOKENIZE_BOS);
     tern_generate_params params = greedy(&s, 300);
-    tern_generate_result result;
+    tern_generate_result result = {.size = sizeof result};
     assert_ok(tern_generate(session, tokens.ids, (uint32_t)tokens.n, &params, &result, &err), err);
     if (result.reason != TERN_STOP_END_TOKEN || times(s.text, name) < 3 || times(s.text, thing) < 2 ||
         times(s.text, ".") < 6)

@@ -11,11 +11,12 @@ static const char *const data[] = {TERN_SOURCE_DIR "/examples/finetune/logbook.t
 
 static tern_finetune_options quick(const char *output)
 {
-    tern_finetune_options o = tern_finetune_defaults();
+    tern_finetune_options o = {.size = sizeof o};
+    tern_finetune_defaults(&o, NULL);
     o.model = BUNDLED;
     o.data = data;
     o.n_data = 1;
-    o.split = "blank";
+    o.split = TERN_FINETUNE_SPLIT_BLANK;
     o.output = output;
     o.overwrite = true;
     o.validation_split = 0.02;
@@ -23,7 +24,7 @@ static tern_finetune_options quick(const char *output)
     o.batch = 2;
     o.steps = 8;
     o.evaluate_every = 8;
-    o.n_threads = 2;
+    o.cpu.n_threads = 2;
     return o;
 }
 
@@ -31,7 +32,7 @@ static void a_model_learns_and_runs(void **state)
 {
     (void)state;
     tern_error err = {0};
-    tern_finetune_result result;
+    tern_finetune_result result = {.size = sizeof result};
     char *path = strdup(test_scratch("api-tuned.gguf"));
     const tern_finetune_options o = quick(path);
     assert_ok(tern_finetune(&o, &result, &err), err);
@@ -41,10 +42,10 @@ static void a_model_learns_and_runs(void **state)
     assert_true(result.seconds > 0 && result.step_ms > 0 && result.dispatches == 0);
     shown s = {0};
     tern_engine *engine = load(path, NULL);
-    tern_session *session = open_session(engine, (tern_session_params){.n_ctx = 64});
+    tern_session *session = open_session(engine, TERN_SIZED(tern_session_params, .n_ctx = 64));
     tern_tokens tokens = tokens_of(engine, "1 March.", TERN_TOKENIZE_BOS);
     tern_generate_params params = greedy(&s, 8);
-    tern_generate_result generated;
+    tern_generate_result generated = {.size = sizeof generated};
     assert_ok(tern_generate(session, tokens.ids, (uint32_t)tokens.n, &params, &generated, &err), err);
     assert_true(s.n > 0);
     tern_tokens_deinit(&tokens);
@@ -79,11 +80,12 @@ static void adapters_show_samples(void **state)
     tern_engine *engine = load(BUNDLED, NULL);
     assert_ok(tern_lora_load(&lora, engine, path, &err), err);
     tern_session *session =
-        open_session(engine, (tern_session_params){.loras = &(tern_lora_use){lora, 1}, .n_loras = 1});
+        open_session(engine, TERN_SIZED(tern_session_params, .loras = &(tern_lora_use){lora, 1}, .n_loras = 1));
     tern_tokens tokens = tokens_of(engine, "1 March.", TERN_TOKENIZE_BOS);
-    tern_generate_params params = {.sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 12, .on_piece = show, .context = &s};
+    tern_generate_params params = {
+        .size = sizeof params, .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 12, .on_piece = show, .context = &s};
     params.sampler.seed = o.seed;
-    tern_generate_result generated;
+    tern_generate_result generated = {.size = sizeof generated};
     assert_ok(tern_generate(session, tokens.ids, (uint32_t)tokens.n, &params, &generated, &err), err);
     assert_true(strncmp(text, "1 March.", 8) == 0 && s.n > 0);
     assert_string_equal(text + 8, s.text);
@@ -101,9 +103,12 @@ static void mistakes_have_words(void **state)
     assert_int_equal(tern_finetune(NULL, NULL, &err), TERN_INVALID_ARGUMENT);
     assert_string_equal(err.message, "options is NULL");
     assert_int_equal(tern_finetune(NULL, NULL, NULL), TERN_INVALID_ARGUMENT);
-    const tern_finetune_options none = {0};
+    const tern_finetune_options none = {.size = sizeof none};
     assert_int_equal(tern_finetune(&none, NULL, &err), TERN_INVALID_ARGUMENT);
-    tern_finetune_options o = tern_finetune_defaults();
+    tern_finetune_options o = {0};
+    assert_int_equal(tern_finetune_defaults(&o, &err), TERN_INVALID_ARGUMENT);
+    o.size = sizeof o;
+    assert_ok(tern_finetune_defaults(&o, &err), err);
     assert_int_equal(tern_finetune(&o, NULL, &err), TERN_INVALID_ARGUMENT);
     assert_non_null(strstr(err.message, "neither a model nor a config"));
     o = quick(test_scratch("unused.gguf"));
@@ -137,7 +142,7 @@ static void no_memory_is_an_error_without_a_leak(void **state)
     o.seq = 16;
     o.steps = 1;
     o.validation_split = 0;
-    o.n_threads = 1;
+    o.cpu.n_threads = 1;
     o.lora_rank = 2;
     const int64_t live = tern_alloc_live();
     unsigned n_failed = 0, n_tried = 0;

@@ -51,10 +51,10 @@ static void replace(const char *path, const char *from, char to)
 static uint64_t talk(const tern_engine_options *options, shown *s)
 {
     tern_engine *engine = load(BUNDLED, options);
-    tern_session *session = open_session(engine, (tern_session_params){.n_ctx = 64});
+    tern_session *session = open_session(engine, TERN_SIZED(tern_session_params, .n_ctx = 64));
     tern_tokens tokens = tokens_of(engine, "Once upon a time", TERN_TOKENIZE_BOS);
     const tern_generate_params params = greedy(s, 24);
-    tern_generate_result result;
+    tern_generate_result result = {.size = sizeof result};
     tern_error err = {0};
     assert_ok(tern_generate(session, tokens.ids, (uint32_t)tokens.n, &params, &result, &err), err);
     tern_backend_counters counters = {0};
@@ -71,10 +71,11 @@ static void the_file_is_used(void **state)
     (void)state;
     const char *path = make_file("tune-api.json", "rsr:4");
     shown want = {0}, tuned = {0}, other = {0};
-    const uint64_t bytes = talk(&(tern_engine_options){.n_threads = 2}, &want);
-    assert_true(talk(&(tern_engine_options){.n_threads = 2, .tune_file = path}, &tuned) > bytes);
+    const uint64_t bytes = talk(&TERN_SIZED(tern_engine_options, .cpu.n_threads = 2), &want);
+    assert_true(talk(&TERN_SIZED(tern_engine_options, .cpu.n_threads = 2, .tune_file = path), &tuned) > bytes);
     assert_string_equal(tuned.text, want.text);
-    assert_true(talk(&(tern_engine_options){.n_threads = 1, .tune_file = path}, &other) == bytes); /* not for one */
+    assert_true(talk(&TERN_SIZED(tern_engine_options, .cpu.n_threads = 1, .tune_file = path), &other) ==
+                bytes); /* not for one */
     assert_string_equal(other.text, want.text);
 }
 
@@ -94,7 +95,7 @@ static void a_file_that_does_not_hold_is_an_error(void **state)
         const char *path = make_file("tune-api-wrong.json", "dot");
         tern_engine *engine = NULL;
         tern_error err = {0};
-        const tern_engine_options options = {.tune_file = path};
+        const tern_engine_options options = {.size = sizeof options, .tune_file = path};
         replace(path, cases[i].from, cases[i].to);
         assert_int_equal(tern_engine_load(&engine, BUNDLED, &options, &err), cases[i].status);
         assert_null(engine);
@@ -113,9 +114,11 @@ static void wrong_options_are_refused(void **state)
         tern_status status;
         const char *message;
     } cases[] = {
-        {{.tune_file = "no-such-file.json"}, TERN_NOT_FOUND, "no-such-file.json"},
-        {{.tune_file = path, .kernel = "dot"}, TERN_INVALID_ARGUMENT, "goes without kernel"},
-        {{.tune_file = path, .cpu_features = "scalar"}, TERN_INVALID_ARGUMENT, "goes without cpu_features"},
+        {TERN_SIZED(tern_engine_options, .tune_file = "no-such-file.json"), TERN_NOT_FOUND, "no-such-file.json"},
+        {TERN_SIZED(tern_engine_options, .tune_file = path, .kernel = "dot"), TERN_INVALID_ARGUMENT,
+         "goes without kernel"},
+        {TERN_SIZED(tern_engine_options, .tune_file = path, .cpu.features = "scalar"), TERN_INVALID_ARGUMENT,
+         "goes without cpu.features"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tern_engine *engine = NULL;

@@ -114,7 +114,7 @@ static void a_mixture_is_named_by_its_experts(void **state)
     assert_string_equal(json_string_value(json_object_get(quantization, "layers")), "mixed");
     json_decref(o);
     tern_engine *engine;
-    tern_engine_info info;
+    tern_engine_info info = {.size = sizeof info};
     tern_error err = {0};
     assert_ok(tern_engine_load(&engine, gguf, NULL, &err), err);
     assert_ok(tern_engine_describe(engine, &info, &err), err);

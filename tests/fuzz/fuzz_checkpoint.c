@@ -13,7 +13,7 @@
 /* With no settings, and with one: as far as the run's progress, or to the refusal. */
 static void go_on(const json_t *about)
 {
-    const tern_finetune_options options = {.warmup = -1};
+    const tern_finetune_options options = {.size = sizeof options, .warmup = -1};
     for (int n_settings = 0; n_settings < 2; n_settings++) {
         tern_backend backend = {.info = {.name = "cpu"}};
         tern_run run = {.o = &options, .backend = &backend, .state_path = (char[]){"state"}, .settings = json_object()};

@@ -24,7 +24,8 @@ static void open_batch(void)
     tern_buf sound = {0};
     uint32_t n;
     const tern_engine_params params = {.backend = {.n_threads = 1}};
-    const tern_batch_params how = {.n_parallel = 1, .n_ctx = CTX, .n_batch = WINDOW, .kv = {TERN_KV_F16, TERN_KV_F16}};
+    const tern_batch_params how = {
+        .size = sizeof how, .n_parallel = 1, .n_ctx = CTX, .n_batch = WINDOW, .kv = {TERN_KV_F16, TERN_KV_F16}};
     file = write_model();
     NEED(tern_model_open_memory(&model, file.data, file.size, NULL, &setup));
     NEED(tern_engine_open(&engine, model, &params, &setup));

@@ -33,7 +33,8 @@ static const float *expected;
 
 static void open_session(struct kind *k, float *logits_of_1)
 {
-    const tern_session_params how = {.n_ctx = CTX, .n_batch = WINDOW, .kv = k->kv}; /* rings of two pages */
+    const tern_session_params how = {
+        .size = sizeof how, .n_ctx = CTX, .n_batch = WINDOW, .kv = k->kv}; /* rings of two pages */
     tern_buf sound = {0};
     float *logits;
     NEED(tern_session_open(&k->session, engine, &how, &setup));

@@ -72,9 +72,10 @@ void batch_run_alone(tern_session *session, batch_case *cases, uint32_t n)
         batch_case *c = &cases[i];
         for (uint32_t k = 0; k < (c->params.n ? c->params.n : 1); k++) {
             tern_error err = {0};
-            tern_generate_result result;
+            tern_generate_result result = {.size = sizeof result};
             listener l = {.c = c, .t = &c->alone[k]};
-            tern_generate_params params = {.sampler = c->params.sampler,
+            tern_generate_params params = {.size = sizeof params,
+                                           .sampler = c->params.sampler,
                                            .max_tokens = c->params.max_tokens,
                                            .stops = c->params.stops,
                                            .n_stops = c->params.n_stops,
@@ -124,6 +125,7 @@ void batch_submit(tern_batch *batch, batch_case *c)
 {
     tern_error err = {0};
     memset(c->together, 0, sizeof c->together);
+    c->params.size = sizeof c->params;
     c->params.on_piece = take_piece;
     c->params.on_end = take_end;
     c->params.context = c;

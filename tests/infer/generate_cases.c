@@ -5,8 +5,8 @@ int generate_setup(void **state)
 {
     fixture *f = calloc(1, sizeof *f);
     f->engine = open_trained(1);
-    f->session = open_session(f->engine,
-                              (tern_session_params){.n_ctx = 512, .kv = {TERN_KV_F32, TERN_KV_F32}, .max_outputs = 9});
+    f->session = open_session(
+        f->engine, TERN_SIZED(tern_session_params, .n_ctx = 512, .kv = {TERN_KV_F32, TERN_KV_F32}, .max_outputs = 9));
     *state = f;
     return 0;
 }

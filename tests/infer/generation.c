@@ -33,7 +33,8 @@ tern_backend *generation_backend(const generation_fixture *f)
 
 tern_session *generation_session(const generation_fixture *f, uint32_t n_ctx)
 {
-    return open_session(f->engine, (tern_session_params){.n_ctx = n_ctx,
+    return open_session(f->engine, (tern_session_params){.size = sizeof(tern_session_params),
+                                                         .n_ctx = n_ctx,
                                                          .n_batch = GENERATION_BATCH,
                                                          .max_outputs = 5,
                                                          .kv = {TERN_KV_F32, TERN_KV_F32},
@@ -47,8 +48,10 @@ static uint32_t generation_length(const generation_fixture *f)
 
 tern_generate_params generation_params(const generation_fixture *f)
 {
-    return (tern_generate_params){
-        .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = generation_length(f), .draft_costs = equal_costs};
+    return (tern_generate_params){.size = sizeof(tern_generate_params),
+                                  .sampler = TERN_SAMPLER_DEFAULTS,
+                                  .max_tokens = generation_length(f),
+                                  .draft_costs = equal_costs};
 }
 
 static void keep_tokens(generated *out, const tern_session *session)
@@ -89,7 +92,8 @@ void by_steps(tern_session *session, const char *prompt, tern_generate_params pa
     assert_true(done);
     assert_ok(tern_generation_step(g, &done, &err), err); /* changes nothing */
     assert_true(done);
-    tern_generation_describe(g, &out->result);
+    out->result.size = sizeof out->result;
+    assert_ok(tern_generation_describe(g, &out->result, &err), err);
     tern_generation_close(g);
     assert_false(test_pending_reading());
     keep_tokens(out, session);

@@ -104,8 +104,8 @@ void assert_same(tern_engine *a, tern_engine *b, bool bits)
     tern_error err = {0};
     const uint32_t n_vocab = tern_engine_config(a)->n_vocab;
     for (int i = 0; i < N; i++) ids[i] = (int32_t)((uint32_t)(i * 37 + 1) % n_vocab);
-    tern_session *x = open_session(a, (tern_session_params){.n_ctx = 64}),
-                 *y = open_session(b, (tern_session_params){.n_ctx = 64});
+    tern_session *x = open_session(a, TERN_SIZED(tern_session_params, .n_ctx = 64)),
+                 *y = open_session(b, TERN_SIZED(tern_session_params, .n_ctx = 64));
     const int32_t *next = ids;
     int32_t best = 0;
     for (uint32_t n = N, i = 0; i < MORE; i++, n = 1, next = &best) {

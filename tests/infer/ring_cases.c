@@ -7,7 +7,8 @@
 
 tern_session *ring_session(tern_engine *engine, uint32_t n_batch)
 {
-    const tern_session_params params = {.n_ctx = RING_CTX,
+    const tern_session_params params = {.size = sizeof params,
+                                        .n_ctx = RING_CTX,
                                         .n_batch = n_batch,
                                         .max_outputs = 5,
                                         .kv = {TERN_KV_F32, TERN_KV_F32},

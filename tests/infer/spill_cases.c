@@ -28,7 +28,8 @@ static int32_t id_at(const tern_engine *engine, uint32_t i)
 
 tern_session_params spill_params(tern_kv_types kv)
 {
-    return (tern_session_params){.n_ctx = N_CTX, .n_batch = 48, .max_outputs = 4, .host_sampling = true, .kv = kv};
+    return TERN_SIZED(tern_session_params, .n_ctx = N_CTX, .n_batch = 48, .max_outputs = 4, .host_sampling = true,
+                      .kv = kv);
 }
 
 tern_session *spill_session(tern_engine *engine, tern_kv_types kv)

@@ -8,6 +8,7 @@ int steps_open(void **state)
 {
     static steps_fixture f;
     f = (steps_fixture){.engine = open_trained_here(), .slow = test_on_gpu()};
+    f.reference.size = sizeof f.reference;
     if (f.slow) f.reference.steps = 1;
     else f.reference.host_sampling = true;
     if (!f.slow) test_make_stepping(tern_engine_backend(f.engine));
@@ -23,9 +24,8 @@ int steps_close(void **state)
 
 tern_session *steps_session(const steps_fixture *f, uint32_t n_ctx, uint32_t steps)
 {
-    return open_session(
-        f->engine,
-        (tern_session_params){.n_ctx = n_ctx, .kv = {TERN_KV_F32, TERN_KV_F32}, .steps = steps, .n_batch = 64});
+    return open_session(f->engine, TERN_SIZED(tern_session_params, .n_ctx = n_ctx, .kv = {TERN_KV_F32, TERN_KV_F32},
+                                              .steps = steps, .n_batch = 64));
 }
 
 tern_session *steps_reference(const steps_fixture *f, uint32_t n_ctx)

@@ -61,7 +61,8 @@ bool see(void *context, const tern_piece *piece)
 
 tern_generate_params greedy_params(seen *s, uint32_t max_tokens)
 {
-    tern_generate_params p = {.sampler = TERN_SAMPLER_DEFAULTS,
+    tern_generate_params p = {.size = sizeof p,
+                              .sampler = TERN_SAMPLER_DEFAULTS,
                               .max_tokens = max_tokens,
                               .draft_costs = equal_costs,
                               .on_piece = see,
@@ -73,7 +74,7 @@ tern_generate_params greedy_params(seen *s, uint32_t max_tokens)
 tern_generate_result generate(tern_session *session, const char *prompt, const tern_generate_params *params)
 {
     tern_error err = {0};
-    tern_generate_result result;
+    tern_generate_result result = {.size = sizeof result};
     tern_tokens ids = ids_of(tern_session_engine(session), prompt);
     tern_session_truncate(session, 0);
     assert_ok(tern_generate(session, ids.ids, (uint32_t)ids.n, params, &result, &err), err);

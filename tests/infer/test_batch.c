@@ -27,7 +27,7 @@ static int setup(void **state)
     here = calloc(1, sizeof *here);
     here->engine = open_trained(2);
     tern_session *session =
-        open_session(here->engine, (tern_session_params){.n_ctx = N_CTX, .kv = {TERN_KV_F32, TERN_KV_F32}});
+        open_session(here->engine, TERN_SIZED(tern_session_params, .n_ctx = N_CTX, .kv = {TERN_KV_F32, TERN_KV_F32}));
     batch_fill(here->cases, n_cases(), 4000, 17);
     batch_run_alone(session, here->cases, n_cases());
     tern_session_close(session);
@@ -44,7 +44,8 @@ static int teardown(void **state)
 
 static tern_batch_params with(uint32_t n_parallel, uint32_t n_batch, uint32_t n_chunk)
 {
-    return (tern_batch_params){.n_parallel = n_parallel,
+    return (tern_batch_params){.size = sizeof(tern_batch_params),
+                               .n_parallel = n_parallel,
                                .n_ctx = N_CTX,
                                .n_batch = n_batch,
                                .n_chunk = n_chunk,
@@ -54,10 +55,10 @@ static tern_batch_params with(uint32_t n_parallel, uint32_t n_batch, uint32_t n_
 static tern_batch_counters run(tern_batch_params params, uint32_t between, const char *what)
 {
     tern_batch *batch = batch_open(here->engine, params);
-    tern_batch_counters counts;
+    tern_batch_counters counts = {.size = sizeof counts};
     batch_run_together(batch, here->cases, n_cases(), between);
     batch_check(here->cases, n_cases(), what);
-    tern_batch_count(batch, &counts);
+    tern_batch_count(batch, &counts, NULL);
     assert_int_equal(counts.running + counts.waiting + counts.pages_used, 0);
     tern_batch_close(batch);
     return counts;
@@ -120,7 +121,8 @@ static void wishes(void **state)
     tern_batch *batch = batch_open(here->engine, with(4, 0, 8));
     batch_case *c = calloc(4, sizeof *c);
     for (uint32_t i = 0; i < 4; i++) {
-        c[i].params = (tern_request_params){.prompt = c[i].prompt,
+        c[i].params = (tern_request_params){.size = sizeof(tern_request_params),
+                                            .prompt = c[i].prompt,
                                             .n_prompt = 70,
                                             .n = 2,
                                             .sampler = TERN_SAMPLER_DEFAULTS,
@@ -179,7 +181,8 @@ static tern_request *submit_scored(tern_batch *batch, const int32_t *prompt, sco
 {
     tern_error err = {0};
     tern_request *request;
-    const tern_request_params params = {.prompt = prompt,
+    const tern_request_params params = {.size = sizeof params,
+                                        .prompt = prompt,
                                         .n_prompt = 70,
                                         .sampler = TERN_SAMPLER_DEFAULTS,
                                         .echo = true,
@@ -305,9 +308,9 @@ static void saved_pages(void **state)
         tern_batch_params params = with(small ? 8 : 64, 0, 0);
         if (small) params.cache_bytes = bytes_of_pages(N_CTX / TERN_PAGE_SIZE);
         tern_batch *batch = batch_open(here->engine, params);
-        tern_batch_counters before;
+        tern_batch_counters before = {.size = sizeof before};
         assert_int_equal(restore(batch, path, NULL), small ? N_CTX / TERN_PAGE_SIZE : n);
-        tern_batch_count(batch, &before);
+        tern_batch_count(batch, &before, NULL);
         assert_int_equal(before.pages_cached, small ? N_CTX / TERN_PAGE_SIZE : n);
         restore(batch, path, "before the first step");
         batch_run_together(batch, here->cases, cases, 0);

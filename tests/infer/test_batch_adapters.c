@@ -59,7 +59,8 @@ static void fill_texts(fixture *f)
         text_case *t = &f->texts[i];
         t->n_embd = tern_engine_config(f->engine)->n_embd;
         assert_in_range(t->n_embd, 1, MAX_EMBD);
-        t->params = (tern_request_params){.prompt = f->cases[i].prompt,
+        t->params = (tern_request_params){.size = sizeof(tern_request_params),
+                                          .prompt = f->cases[i].prompt,
                                           .n_prompt = f->cases[i].params.n_prompt,
                                           .loras = f->uses[i % N_SETS],
                                           .n_loras = set_sizes[i % N_SETS],
@@ -74,9 +75,11 @@ static void fill_texts(fixture *f)
 static void run_alone(fixture *f)
 {
     tern_error err = {0};
-    tern_session *s = open_session(
-        f->engine, (tern_session_params){
-                       .n_ctx = N_CTX, .kv = {TERN_KV_F32, TERN_KV_F32}, .keep_hidden = true, .max_outputs = 32});
+    tern_session *s = open_session(f->engine, (tern_session_params){.size = sizeof(tern_session_params),
+                                                                    .n_ctx = N_CTX,
+                                                                    .kv = {TERN_KV_F32, TERN_KV_F32},
+                                                                    .keep_hidden = true,
+                                                                    .max_outputs = 32});
     for (uint32_t i = 0; i < f->n_cases; i++) {
         const tern_request_params *p = &f->cases[i].params;
         assert_ok(tern_session_set_loras(s, p->loras, p->n_loras, &err), err);
@@ -186,7 +189,7 @@ static void check_texts(fixture *f, const char *what)
 static tern_batch_counters run(fixture *f, tern_batch_params params, uint32_t between, const char *what)
 {
     tern_error err = {0};
-    tern_batch_counters counts;
+    tern_batch_counters counts = {.size = sizeof counts};
     tern_batch *batch = batch_open(f->engine, params);
     bool busy = true;
     const uint64_t runs = runs_of(f);
@@ -202,7 +205,7 @@ static tern_batch_counters run(fixture *f, tern_batch_params params, uint32_t be
     batch_finish(batch);
     check_cases(f, what);
     check_texts(f, what);
-    tern_batch_count(batch, &counts);
+    tern_batch_count(batch, &counts, NULL);
     if (!f->tries) assert_int_equal(runs_of(f) - runs, counts.steps);
     tern_batch_close(batch);
     return counts;
@@ -212,7 +215,8 @@ static void check(const char *model, uint32_t n_experts)
 {
     fixture *f = open_fixture(model, false, n_experts);
     const tern_config *c = tern_engine_config(f->engine);
-    tern_batch_params params = {.n_parallel = 8, .n_ctx = N_CTX, .n_chunk = 9, .kv = {TERN_KV_F32, TERN_KV_F32}};
+    tern_batch_params params = {
+        .size = sizeof params, .n_parallel = 8, .n_ctx = N_CTX, .n_chunk = 9, .kv = {TERN_KV_F32, TERN_KV_F32}};
     assert_true(run(f, params, 0, "chunks of 9").device_tokens == 0);
     params.n_parallel = 24;
     params.n_chunk = 0;
@@ -228,7 +232,8 @@ static void check(const char *model, uint32_t n_experts)
 static void check_gpu(const char *model)
 {
     fixture *f = open_fixture(model, true, 0);
-    tern_batch_params params = {.n_parallel = 6, .n_ctx = N_CTX, .n_chunk = 9, .kv = {TERN_KV_F32, TERN_KV_F32}};
+    tern_batch_params params = {
+        .size = sizeof params, .n_parallel = 6, .n_ctx = N_CTX, .n_chunk = 9, .kv = {TERN_KV_F32, TERN_KV_F32}};
     f->tries = true;
     run(f, params, 1, "arriving step by step");
     f->tries = false;
@@ -268,9 +273,9 @@ static void refusals(void **state)
     tern_error err = {0};
     tern_request *request;
     tern_engine *engine = test_engine(test_fixture("bitnet"), NULL);
-    tern_batch *batch = batch_open(engine, (tern_batch_params){.n_ctx = 32});
+    tern_batch *batch = batch_open(engine, TERN_SIZED(tern_batch_params, .n_ctx = 32));
     int32_t prompt[33] = {0};
-    tern_request_params p = {.prompt = prompt, .n_prompt = 33, .embed = true};
+    tern_request_params p = {.size = sizeof p, .prompt = prompt, .n_prompt = 33, .embed = true};
     assert_int_equal(tern_batch_submit(batch, &p, &request, &err), TERN_CONTEXT_FULL);
     assert_string_equal(err.message, "prompt of 33 tokens: at most 32, the context, expected");
     p.n_prompt = 32;
@@ -280,7 +285,7 @@ static void refusals(void **state)
     p.n = 1;
     p.pooling = (tern_pooling)7;
     assert_int_equal(tern_batch_submit(batch, &p, &request, &err), TERN_INVALID_ARGUMENT);
-    assert_string_equal(err.message, "pooling 7: 0 to 2 expected");
+    assert_string_equal(err.message, "option pooling is 7: 0 to 2 expected");
     tern_batch_close(batch);
     tern_engine_close(engine);
 }

@@ -39,13 +39,13 @@ static void fill(batch_case cases[N_CASES], uint32_t draft_tokens)
 /* Runs them together; their text is what each gives alone. */
 static tern_batch_counters run(batch_case cases[N_CASES], const double *costs, uint32_t draft_tokens, const char *what)
 {
-    tern_batch_counters counts;
+    tern_batch_counters counts = {.size = sizeof counts};
     fill(cases, draft_tokens);
-    tern_batch *batch =
-        batch_open(engine, (tern_batch_params){.n_parallel = 8, .n_ctx = 256, .kv = f32, .draft_costs = costs});
+    tern_batch *batch = batch_open(
+        engine, TERN_SIZED(tern_batch_params, .n_parallel = 8, .n_ctx = 256, .kv = f32, .draft_costs = costs));
     batch_run_together(batch, cases, N_CASES, 0);
     batch_check(cases, N_CASES, what);
-    tern_batch_count(batch, &counts);
+    tern_batch_count(batch, &counts, NULL);
     tern_batch_close(batch);
     return counts;
 }
@@ -60,7 +60,7 @@ static void as_many_as_pay(void **state)
     for (uint32_t i = 0; i < N_COSTS; i++) dear[i] = i + 1;
     for (uint32_t i = 0; i < N_COSTS; i++) cliff[i] = i < 6 ? 1 : 100;
     fill(cases, 0);
-    tern_session *session = open_session(engine, (tern_session_params){.n_ctx = 256, .kv = f32});
+    tern_session *session = open_session(engine, TERN_SIZED(tern_session_params, .n_ctx = 256, .kv = f32));
     batch_run_alone(session, cases, N_CASES);
     tern_session_close(session);
     const tern_batch_counters without = run(cases, NULL, 0, "without guesses"), none = run(cases, dear, 6, "dear"),
@@ -80,7 +80,7 @@ static void measured(void **state)
     (void)state;
     static batch_case cases[N_CASES];
     fill(cases, 0);
-    tern_session *session = open_session(engine, (tern_session_params){.n_ctx = 256, .kv = f32});
+    tern_session *session = open_session(engine, TERN_SIZED(tern_session_params, .n_ctx = 256, .kv = f32));
     batch_run_alone(session, cases, N_CASES);
     tern_session_close(session);
     const tern_batch_counters counts = run(cases, NULL, 6, "measured");

@@ -31,7 +31,8 @@ static tern_engine *open_invariant(const char *path)
 /* n cases from `from` on, each alone. */
 static void run_alone(tern_engine *engine, batch_case *from, uint32_t n, const tern_lora_use *lora)
 {
-    const tern_session_params params = {.n_ctx = N_CTX, .kv = kv, .loras = lora, .n_loras = lora != NULL};
+    const tern_session_params params = {
+        .size = sizeof params, .n_ctx = N_CTX, .kv = kv, .loras = lora, .n_loras = lora != NULL};
     tern_session *session = open_session(engine, params);
     for (uint32_t i = 0; i < n; i++) memset(from[i].alone, 0, sizeof from[i].alone);
     batch_run_alone(session, from, n);
@@ -41,13 +42,13 @@ static void run_alone(tern_engine *engine, batch_case *from, uint32_t n, const t
 static tern_batch_counters run(tern_engine *engine, uint32_t n, tern_batch_params params, uint32_t between,
                                const char *what)
 {
-    tern_batch_counters counts;
+    tern_batch_counters counts = {.size = sizeof counts};
     params.n_ctx = N_CTX;
     params.kv = kv;
     tern_batch *batch = batch_open(engine, params);
     batch_run_together(batch, cases, n, between);
     batch_check(cases, n, what);
-    tern_batch_count(batch, &counts);
+    tern_batch_count(batch, &counts, NULL);
     assert_int_equal(counts.running + counts.waiting + counts.pages_used, 0);
     tern_batch_close(batch);
     return counts;
@@ -80,9 +81,9 @@ static void check_model(const char *name, uint32_t n, bool adapted)
         cases[i].params.n_loras = 1;
     }
     if (adapted) run_alone(engine, &cases[n - n / 4], n / 4, &use);
-    if (!test_quick()) run(engine, n, (tern_batch_params){.n_parallel = PARALLEL}, 0, "together");
+    if (!test_quick()) run(engine, n, TERN_SIZED(tern_batch_params, .n_parallel = PARALLEL), 0, "together");
     const tern_batch_params small = {
-        .n_parallel = PARALLEL, .n_batch = 40, .n_chunk = 7, .cache_bytes = bytes_of_one(c)};
+        .size = sizeof small, .n_parallel = PARALLEL, .n_batch = 40, .n_chunk = 7, .cache_bytes = bytes_of_one(c)};
     const tern_batch_counters counts = run(engine, n, small, 1, "chunks of 7 and a pool for one");
     assert_true(counts.preemptions > 0 || n < N_CASES);
     assert_in_range(counts.device_tokens, 1, counts.generated_tokens - 1); /* some have penalties */

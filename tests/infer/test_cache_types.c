@@ -40,7 +40,7 @@ static int teardown(void **state)
 
 static tern_session *session_with(tern_kv_types kv, uint32_t n_batch)
 {
-    return open_session(engine, (tern_session_params){.n_ctx = N_CTX, .kv = kv, .n_batch = n_batch});
+    return open_session(engine, TERN_SIZED(tern_session_params, .n_ctx = N_CTX, .kv = kv, .n_batch = n_batch));
 }
 
 static void append(tern_session *s, uint32_t first, uint32_t n)
@@ -109,7 +109,7 @@ static void any_company(void **state)
 static double divergence(tern_kv_types kv)
 {
     const uint32_t n_vocab = tern_engine_config(engine)->n_vocab;
-    const tern_session_params how = {.n_ctx = N_CTX, .max_outputs = N_IDS};
+    const tern_session_params how = {.size = sizeof how, .n_ctx = N_CTX, .max_outputs = N_IDS};
     tern_session_params f32 = how, tested = how;
     tern_error err = {0};
     double sum = 0;
@@ -198,7 +198,7 @@ static void pages_in_files(void **state)
     tern_error err = {0};
     batch_case *cases = calloc(N_CASES, sizeof *cases);
     assert_non_null(cases);
-    tern_batch_params params = {.n_parallel = 4, .n_ctx = N_CTX, .kv = pairs[2]};
+    tern_batch_params params = {.size = sizeof params, .n_parallel = 4, .n_ctx = N_CTX, .kv = pairs[2]};
     tern_session *alone = session_with(pairs[2], 0);
     uint32_t saved, restored;
     batch_fill(cases, N_CASES, 4000, 23);

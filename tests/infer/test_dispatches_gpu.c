@@ -32,7 +32,7 @@ static void of_a_token(void **state)
         tern_error err = {0};
         tern_backend_counters before, after;
         static const int32_t ids[] = {5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
-        assert_ok(tern_session_open(&session, engine, &(tern_session_params){.n_ctx = 64}, &err), err);
+        assert_ok(tern_session_open(&session, engine, &TERN_SIZED(tern_session_params, .n_ctx = 64), &err), err);
         assert_ok(tern_session_append(session, ids, 10, &err), err);
         test_logits(session, 0);
         assert_ok(tern_session_append(session, ids, 1, &err), err);

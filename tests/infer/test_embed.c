@@ -27,8 +27,11 @@ static void check_model(const char *model, const char *golden_path, uint32_t max
     test_golden_open(&golden, golden_path);
     tern_engine *engine = test_engine(model, NULL);
     tern_session *session;
-    const tern_session_params params = {
-        .n_ctx = 128, .max_outputs = max_outputs, .kv = {TERN_KV_F32, TERN_KV_F32}, .keep_hidden = true};
+    const tern_session_params params = {.size = sizeof params,
+                                        .n_ctx = 128,
+                                        .max_outputs = max_outputs,
+                                        .kv = {TERN_KV_F32, TERN_KV_F32},
+                                        .keep_hidden = true};
     assert_ok(tern_session_open(&session, engine, &params, &err), err);
     const int32_t *ids = test_golden_ids(&golden, 0, &n);
     const tern_st_tensor *hidden = tern_safetensors_find(golden.file, "0.hidden");

@@ -124,7 +124,7 @@ static void several_tokens(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         engines[i] = open_engine(test_model("tiny-stories-bitnet"), NULL, i);
-        const tern_session_params params = {.n_ctx = 64, .max_outputs = N};
+        const tern_session_params params = {.size = sizeof params, .n_ctx = 64, .max_outputs = N};
         assert_ok(tern_session_open(&sessions[i], engines[i], &params, &err), err);
     }
     const uint32_t n_vocab = tern_engine_config(engines[0])->n_vocab;
@@ -161,9 +161,10 @@ static uint64_t write_text(tern_engine *engine, const tern_sampler_params *sampl
     static const int32_t prompt[] = {1, 300, 20, 7, 300, 20};
     tern_error err = {0};
     tern_session *session;
-    tern_generate_result result;
-    const tern_session_params params = {.n_ctx = 128, .max_outputs = 1 + draft};
-    const tern_generate_params how = {.sampler = *sampler,
+    tern_generate_result result = {.size = sizeof result};
+    const tern_session_params params = {.size = sizeof params, .n_ctx = 128, .max_outputs = 1 + draft};
+    const tern_generate_params how = {.size = sizeof how,
+                                      .sampler = *sampler,
                                       .max_tokens = N_TEXT,
                                       .ignore_eos = true,
                                       .draft_tokens = draft,
@@ -214,7 +215,7 @@ static void samplers(void **state)
 /* What they give in a batch, in the place of what each gives alone. */
 static void run_with_the_full_head(tern_engine *full, batch_case *cases, uint32_t n)
 {
-    tern_batch *batch = batch_open(full, (tern_batch_params){.n_parallel = 5, .n_ctx = 256});
+    tern_batch *batch = batch_open(full, TERN_SIZED(tern_batch_params, .n_parallel = 5, .n_ctx = 256));
     batch_run_together(batch, cases, n, 2);
     for (uint32_t i = 0; i < n; i++) {
         memcpy(cases[i].alone, cases[i].together, sizeof cases[i].alone);
@@ -234,7 +235,7 @@ static void batches(void **state)
                 *exact = open_engine(test_model("tiny-stories-bitnet"), NULL, true);
     tern_session *session;
     (void)state;
-    assert_ok(tern_session_open(&session, full, &(tern_session_params){.n_ctx = 256}, &err), err);
+    assert_ok(tern_session_open(&session, full, &TERN_SIZED(tern_session_params, .n_ctx = 256), &err), err);
     for (uint64_t seed = 1; seed <= 3; seed++) {
         batch_fill(cases, N, tern_engine_config(full)->n_vocab, seed);
         for (uint32_t i = 0; i < N; i++) {
@@ -243,7 +244,7 @@ static void batches(void **state)
         }
         if (backend_name) run_with_the_full_head(full, cases, N);
         else batch_run_alone(session, cases, N);
-        tern_batch *batch = batch_open(exact, (tern_batch_params){.n_parallel = 5, .n_ctx = 256});
+        tern_batch *batch = batch_open(exact, TERN_SIZED(tern_batch_params, .n_parallel = 5, .n_ctx = 256));
         batch_run_together(batch, cases, N, seed == 1 && !backend_name ? 0 : 2);
         uint32_t n_same = 0;
         for (uint32_t i = 0; i < N && backend_name; i++) n_same += batch_same_tokens(&cases[i]);
@@ -290,7 +291,8 @@ static void refusals(void **state)
     tern_session *session = NULL;
     (void)state;
     tern_status status = open_status(&engine, test_model("tiny-stories-bitnet"), "q8_0", true, &err);
-    if (status == TERN_OK) status = tern_session_open(&session, engine, &(tern_session_params){.n_ctx = 32}, &err);
+    if (status == TERN_OK)
+        status = tern_session_open(&session, engine, &TERN_SIZED(tern_session_params, .n_ctx = 32), &err);
     assert_int_equal(status, TERN_UNSUPPORTED);
     assert_non_null(strstr(err.message, strcmp(backend_name, "cuda") == 0 ? "q8_0" : "it computes the whole table"));
     tern_engine_close(engine);

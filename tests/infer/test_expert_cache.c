@@ -39,8 +39,8 @@ static run_of run_with(tern_engine *engine, tern_lora *lora)
     run_of r = {0};
     const tern_config *c = tern_engine_config(engine);
     const tern_lora_use use = {lora, 0.7f};
-    tern_session *s = open_session(
-        engine, (tern_session_params){.n_ctx = 64, .max_outputs = N_PROMPT, .loras = &use, .n_loras = lora ? 1 : 0});
+    tern_session *s = open_session(engine, TERN_SIZED(tern_session_params, .n_ctx = 64, .max_outputs = N_PROMPT,
+                                                      .loras = &use, .n_loras = lora ? 1 : 0));
     tern_backend *b = tern_engine_backend(engine);
     tern_backend_counters before, after;
     r.logits = malloc((size_t)MAX_TOKENS * c->n_vocab * sizeof *r.logits);
@@ -196,7 +196,7 @@ static void by_free_memory(void **state)
 {
     (void)state;
     tern_error err = {0};
-    const tern_session_params how = {.n_ctx = 64, .n_batch = 4};
+    const tern_session_params how = {.size = sizeof how, .n_ctx = 64, .n_batch = 4};
     tern_runner_params session;
     tern_memory_needs needs;
     uint32_t steps, last = UINT32_MAX;
@@ -233,8 +233,8 @@ static void faults(void **state)
     if (test_on_gpu())
         how.backend = (tern_backend_options){.name = test_gpu_name(), .device = getenv("TERN_TEST_DEVICE")};
     assert_ok(tern_engine_open_path(&engine, dir, NULL, &how, &err), err);
-    tern_session *s = open_session(engine, (tern_session_params){.n_ctx = 64}),
-                 *want = open_session(whole, (tern_session_params){.n_ctx = 64});
+    tern_session *s = open_session(engine, TERN_SIZED(tern_session_params, .n_ctx = 64)),
+                 *want = open_session(whole, TERN_SIZED(tern_session_params, .n_ctx = 64));
     const size_t n_bytes = tern_engine_config(engine)->n_vocab * sizeof(float);
     uint32_t n_failed = 0;
     for (int32_t t = 0; t < 20; t++) {
@@ -286,7 +286,7 @@ static void smaller_budget(void **state)
     tern_engine *engine = open_with(path, (tern_experts_size){.per_layer = 7}),
                 *whole = open_with(path, (tern_experts_size){0});
     tern_backend *b = tern_engine_backend(engine), *inner = tern_wrap__inner(b);
-    const tern_session_params how = {.n_ctx = 64};
+    const tern_session_params how = {.size = sizeof how, .n_ctx = 64};
     tern_session *s[2] = {open_session(engine, how), open_session(engine, how)}, *want = open_session(whole, how);
     const size_t n_bytes = tern_engine_config(engine)->n_vocab * sizeof(float);
     uint32_t n_slots = b->info.paged->n_slots, n_shrunk = 0;
@@ -338,7 +338,7 @@ static void never_waits(void **state)
 {
     (void)state;
     tern_error err = {0};
-    const tern_session_params how = {.n_ctx = 64, .n_batch = 5};
+    const tern_session_params how = {.size = sizeof how, .n_ctx = 64, .n_batch = 5};
     tern_engine *whole = open_with(test_fixture("mixtral"), (tern_experts_size){0});
     tern_session *want = open_session(whole, how);
     assert_ok(append_some(want, 1, &err), err);
@@ -375,7 +375,7 @@ static void one_step_at_a_time(void **state)
     (void)state;
     tern_error err = {0};
     tern_engine *engine = open_pending(3, 1);
-    const tern_session_params how = {.n_ctx = 64};
+    const tern_session_params how = {.size = sizeof how, .n_ctx = 64};
     tern_session *first = open_session(engine, how), *other = open_session(engine, how);
     uint32_t n_refused = 0;
     for (uint32_t i = 0; i < 20; i++) {

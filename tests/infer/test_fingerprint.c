@@ -48,7 +48,7 @@ static void knows_inputs(void **state)
     (void)state;
     for (int dense = 0; dense < 2; dense++) {
         tern_engine *engine = map_file(test_converted(test_fixture("bitnet"), dense ? "f32" : "tq2_0", NULL), &cpu);
-        tern_session *session = open_session(engine, (tern_session_params){.n_ctx = CTX});
+        tern_session *session = open_session(engine, TERN_SIZED(tern_session_params, .n_ctx = CTX));
         tern_config *c = (tern_config *)(uintptr_t)tern_engine_config(engine);
         const uint64_t same = tern_session__fingerprint(&session->runner);
         c->bit_linear = !c->bit_linear;

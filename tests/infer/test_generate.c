@@ -151,7 +151,7 @@ static void no_allocation(void **state)
 {
     fixture *f = *state;
     const char *const stops[] = {"\n\n\n", "cat liked to swim"};
-    tern_session *session = open_session(f->engine, (tern_session_params){.n_ctx = 64, .max_outputs = 5});
+    tern_session *session = open_session(f->engine, TERN_SIZED(tern_session_params, .n_ctx = 64, .max_outputs = 5));
     for (uint32_t n_drafted = 0; n_drafted <= 4; n_drafted += 4) {
         watched w = {.n = 0};
         tern_generate_params params = greedy_params(NULL, 60); /* with a context shift on the way */
@@ -175,7 +175,7 @@ static void refusals(void **state)
 {
     fixture *f = *state;
     tern_error err = {0};
-    tern_generate_result result;
+    tern_generate_result result = {.size = sizeof result};
     int32_t ids[] = {5, 7, 4096};
     tern_generate_params params = greedy_params(NULL, 1);
     params.on_piece = NULL;
@@ -220,7 +220,7 @@ static void out_of_memory(void **state)
     tern_status status = TERN_OUT_OF_MEMORY;
     uint64_t n = 0;
     while (status != TERN_OK) {
-        tern_generate_result result;
+        tern_generate_result result = {.size = sizeof result};
         tern_session_truncate(f->session, 0);
         tern_alloc_fail_after(++n, false);
         status = tern_generate(f->session, ids, 2, &params, &result, &err);
@@ -240,10 +240,10 @@ static void no_tokenizer(void **state)
     tern_engine *engine;
     assert_ok(tern_model_open(&model, test_fixture("llama"), &(tern_model_options){.no_tokenizer = true}, &err), err);
     assert_ok(tern_engine_open(&engine, model, &(tern_engine_params){.backend = {.n_threads = 1}}, &err), err);
-    tern_session *session = open_session(engine, (tern_session_params){.n_ctx = 64});
+    tern_session *session = open_session(engine, TERN_SIZED(tern_session_params, .n_ctx = 64));
     seen s = {0};
     tern_generate_params params = greedy_params(&s, 10);
-    tern_generate_result result;
+    tern_generate_result result = {.size = sizeof result};
     const int32_t prompt[] = {1, 2, 3};
     assert_ok(tern_generate(session, prompt, 3, &params, &result, &err), err);
     assert_int_equal(s.n_ids, 10);

@@ -9,8 +9,8 @@ static void context_full(void **state)
     tern_error err = {0};
     seen whole, s = {0};
     generate_plain_text(f, &whole, 60);
-    tern_session *session =
-        open_session(f->engine, (tern_session_params){.n_ctx = 40, .kv = {TERN_KV_F32, TERN_KV_F32}, .max_outputs = 5});
+    tern_session *session = open_session(
+        f->engine, TERN_SIZED(tern_session_params, .n_ctx = 40, .kv = {TERN_KV_F32, TERN_KV_F32}, .max_outputs = 5));
     tern_generate_params params = greedy_params(&s, 0);
     for (params.draft_tokens = 0; params.draft_tokens <= 4; params.draft_tokens += 4) {
         tern_generate_result result = generate(session, generate_story, &params);
@@ -22,7 +22,7 @@ static void context_full(void **state)
     }
     params.draft_tokens = 0;
     int32_t ids[41] = {0};
-    tern_generate_result result;
+    tern_generate_result result = {.size = sizeof result};
     tern_session_truncate(session, 0);
     assert_int_equal(tern_generate(session, ids, 41, &params, &result, &err), TERN_CONTEXT_FULL);
     assert_string_equal(err.message, "context full: 0 tokens and 41 more, of 40");
@@ -39,9 +39,9 @@ static void context_shift(void **state)
     enum { CTX = 32, KEEP = 3, LENGTH = 80 };
     tern_error err = {0};
     tern_session *session = open_session(
-        f->engine, (tern_session_params){.n_ctx = CTX, .kv = {TERN_KV_F32, TERN_KV_F32}, .max_outputs = 6});
+        f->engine, TERN_SIZED(tern_session_params, .n_ctx = CTX, .kv = {TERN_KV_F32, TERN_KV_F32}, .max_outputs = 6));
     tern_session *other =
-        open_session(f->engine, (tern_session_params){.n_ctx = CTX, .kv = {TERN_KV_F32, TERN_KV_F32}});
+        open_session(f->engine, TERN_SIZED(tern_session_params, .n_ctx = CTX, .kv = {TERN_KV_F32, TERN_KV_F32}));
     tern_tokens prompt = ids_of(f->engine, generate_story);
     int32_t kept[CTX], want[LENGTH];
     uint32_t n = (uint32_t)prompt.n, n_vocab = tern_engine_config(f->engine)->n_vocab;
@@ -86,9 +86,11 @@ static void context_shift(void **state)
 static void draft_models_change_nothing(void **state)
 {
     fixture *f = *state;
-    const tern_session_params shape = {.n_ctx = 64, .kv = {TERN_KV_F32, TERN_KV_F32}, .max_outputs = 5};
+    const tern_session_params shape = {
+        .size = sizeof shape, .n_ctx = 64, .kv = {TERN_KV_F32, TERN_KV_F32}, .max_outputs = 5};
     tern_session *session = open_session(f->engine, shape),
-                 *small = open_session(f->engine, (tern_session_params){.n_ctx = 60, .kv = {TERN_KV_F32, TERN_KV_F32}});
+                 *small = open_session(f->engine,
+                                       TERN_SIZED(tern_session_params, .n_ctx = 60, .kv = {TERN_KV_F32, TERN_KV_F32}));
     uint32_t n_accepted = 0, n_found = 0;
     for (uint32_t i = 0; i < 3; i++) {
         seen plain = {0}, s = {0};
@@ -126,10 +128,10 @@ static void draft_models_are_checked(void **state)
     tern_error err = {0};
     tern_model *model;
     tern_engine *engine;
-    tern_generate_result result;
+    tern_generate_result result = {.size = sizeof result};
     assert_ok(tern_model_open(&model, test_fixture("llama"), &(tern_model_options){.no_tokenizer = true}, &err), err);
     assert_ok(tern_engine_open(&engine, model, &(tern_engine_params){.backend = {.n_threads = 1}}, &err), err);
-    tern_session *other = open_session(engine, (tern_session_params){.n_ctx = 64});
+    tern_session *other = open_session(engine, TERN_SIZED(tern_session_params, .n_ctx = 64));
     tern_generate_params params = greedy_params(NULL, 1);
     params.on_piece = NULL;
     params.draft_tokens = 4;
@@ -154,7 +156,8 @@ static void drafts_change_nothing(void **state)
     uint32_t n_drafted = 0, n_accepted = 0;
     for (uint32_t i = 0; i < 8; i++) {
         seen plain = {0}, s = {0};
-        tern_generate_params params = {.sampler = TERN_SAMPLER_DEFAULTS,
+        tern_generate_params params = {.size = sizeof params,
+                                       .sampler = TERN_SAMPLER_DEFAULTS,
                                        .max_tokens = 60,
                                        .draft_costs = equal_costs,
                                        .on_piece = see,
@@ -216,8 +219,8 @@ static void exact_head(void **state)
     assert_ok(
         tern_engine_open(&engine, model, &(tern_engine_params){.backend = {.n_threads = 1}, .head_exact = true}, &err),
         err);
-    tern_session *session =
-        open_session(engine, (tern_session_params){.n_ctx = 512, .kv = {TERN_KV_F32, TERN_KV_F32}, .max_outputs = 9});
+    tern_session *session = open_session(
+        engine, TERN_SIZED(tern_session_params, .n_ctx = 512, .kv = {TERN_KV_F32, TERN_KV_F32}, .max_outputs = 9));
     for (uint32_t i = 0; i < 6; i++) {
         seen full = {0}, exact = {0};
         tern_generate_params params = greedy_params(&full, 50);

@@ -13,7 +13,7 @@ static void failures(void **state)
         tern_error err = {0};
         tern_tokens ids = ids_of(f->engine, steps_story);
         tern_generate_params params = greedy_params(&s, 30);
-        tern_generate_result result;
+        tern_generate_result result = {.size = sizeof result};
         tern_session_truncate(session, 0);
         test_stepping_fail_after(after);
         assert_int_equal(tern_generate(session, ids.ids, (uint32_t)ids.n, &params, &result, &err), TERN_INTERNAL);

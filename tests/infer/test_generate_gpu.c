@@ -5,7 +5,8 @@
 
 static tern_session *session_with(tern_engine *engine, tern_kv_type kv, uint32_t steps)
 {
-    return open_session(engine, (tern_session_params){.n_ctx = 128, .kv = {kv, kv}, .steps = steps, .n_batch = 64});
+    return open_session(engine,
+                        TERN_SIZED(tern_session_params, .n_ctx = 128, .kv = {kv, kv}, .steps = steps, .n_batch = 64));
 }
 
 /* How many tokens of the GPU's greedy text are the CPU's, which follows it. */
@@ -67,7 +68,7 @@ static void dispatches(void **state)
     seen s = {0};
     tern_error err = {0};
     tern_generate_params params = greedy_params(&s, STEPS);
-    tern_generate_result result;
+    tern_generate_result result = {.size = sizeof result};
     tern_backend_counters before, after;
     params.ignore_eos = true;
     generate(session, steps_story, &params);

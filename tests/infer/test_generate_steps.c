@@ -73,7 +73,8 @@ static void sampled(void **state)
 {
     const steps_fixture *f = *state;
     for (uint32_t i = 0; i < (f->slow ? 2 : 6); i++) {
-        tern_generate_params params = {.sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = f->slow ? 10 : 50};
+        tern_generate_params params = {
+            .size = sizeof params, .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = f->slow ? 10 : 50};
         params.sampler.seed = 100 + i;
         params.sampler.temperature = 0.5f + 0.25f * (float)i;
         if (i & 1) params.sampler.top_k = 64, params.sampler.min_p = 0, params.sampler.top_p = 1;
@@ -135,7 +136,7 @@ static void afterwards(void **state)
     const uint32_t half = f->slow ? 6 : 20;
     seen s = {0}, whole = {0};
     tern_generate_params params = greedy_params(&whole, 2 * half);
-    tern_generate_result result;
+    tern_generate_result result = {.size = sizeof result};
     generate(b, steps_story, &params);
     params = greedy_params(&s, half);
     generate(a, steps_story, &params);
@@ -178,7 +179,7 @@ static void counted(void **state)
         params.ignore_eos = true;
         generate(session, steps_story, &params);
         params.max_tokens = 3 * steps;
-        tern_generate_result result;
+        tern_generate_result result = {.size = sizeof result};
         tern_backend_counters before, after;
         b->counters(b, &before);
         assert_ok(tern_generate(session, NULL, 0, &params, &result, &err), err);
@@ -211,7 +212,8 @@ static void no_allocation(void **state)
     tern_session *session = steps_session(f, f->slow ? 14 : 64, 8);
     const uint32_t n = f->slow ? 17 : 160;
     watched w = {.n = 0};
-    tern_generate_params params = {.sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = n, .on_piece = watch, .context = &w};
+    tern_generate_params params = {
+        .size = sizeof params, .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = n, .on_piece = watch, .context = &w};
     params.context_shift = params.ignore_eos = true; /* with shifts on the way */
     generate(session, steps_story, &params);
     assert_in_range(w.n, n, n + 1);
@@ -223,7 +225,8 @@ static void no_allocation(void **state)
 static void on_host(void **state)
 {
     steps_fixture *f = *state;
-    tern_session *session = open_session(f->engine, (tern_session_params){.n_ctx = 128, .max_outputs = 5, .steps = 8});
+    tern_session *session =
+        open_session(f->engine, TERN_SIZED(tern_session_params, .n_ctx = 128, .max_outputs = 5, .steps = 8));
     const tern_logit_bias bias = {300, 1e6f};
     for (uint32_t i = 0; i < 5; i++) {
         const uint32_t n = f->slow ? 2 : 5;
@@ -247,7 +250,7 @@ static void refused(void **state)
     steps_fixture *f = *state;
     tern_session *session = NULL;
     tern_error err = {0};
-    tern_session_params params = {.steps = 129};
+    tern_session_params params = {.size = sizeof params, .steps = 129};
     assert_int_equal(tern_session_open(&session, f->engine, &params, &err), TERN_INVALID_ARGUMENT);
     assert_string_equal(err.message, "129 tokens at once: at most 128 expected");
     assert_null(session);

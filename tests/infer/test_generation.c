@@ -91,7 +91,7 @@ static bool leave(const generation_fixture *f, tern_session *session, const gene
     tern_error err = {0};
     bool done = false;
     seen s = {0};
-    tern_generate_result result;
+    tern_generate_result result = {.size = sizeof result};
     tern_generate_params own = *params;
     own.on_piece = see;
     own.context = &s;
@@ -113,7 +113,7 @@ static bool leave(const generation_fixture *f, tern_session *session, const gene
         assert_true(done);
         assert_int_equal(s.n_ids, n_before);
     }
-    tern_generation_describe(g, &result);
+    tern_generation_describe(g, &result, NULL);
     if (how == LEFT_STOP && left && s.n_ids < params->max_tokens) assert_int_equal(result.reason, TERN_STOP_CALLER);
     assert_int_equal(result.n_generated, s.n_ids);
     tern_generation_close(g);
@@ -175,7 +175,8 @@ static void adapts(void **state)
     tern_session *session = generation_session(f, 128);
     at_once(session, generation_story, params, &want);
     const bool on_device = want.result.steps > 0;
-    const tern_session_params how = {.n_ctx = 128, .n_batch = GENERATION_BATCH, .kv = {TERN_KV_F32, TERN_KV_F32}};
+    const tern_session_params how = {
+        .size = sizeof how, .n_ctx = 128, .n_batch = GENERATION_BATCH, .kv = {TERN_KV_F32, TERN_KV_F32}};
     tern_session_close(session);
     tern_session_close(open_session(f->engine, how)); /* Vulkan tries new kernels, which it waits for */
     test_make_pending(generation_backend(f), GENERATION_SEED);

@@ -11,7 +11,7 @@ static void refused(void **state)
 {
     const generation_fixture *f = *state;
     tern_error err = {0};
-    tern_generate_result result;
+    tern_generate_result result = {.size = sizeof result};
     tern_session *session = generation_session(f, 64);
     tern_generate_params params = generation_params(f);
     const int32_t ids[] = {1, 2, 3};
@@ -20,7 +20,8 @@ static void refused(void **state)
     assert_string_equal(err.message, "generating all at once on cpu: it cannot be waited for");
     assert_int_equal(tern_session_save(session, test_scratch("pending"), &err), TERN_UNSUPPORTED);
     assert_int_equal(tern_session_restore(session, test_scratch("pending"), &err), TERN_UNSUPPORTED);
-    assert_int_equal(tern_perplexity(session, ids, 3, &(tern_perplexity_params){0}, &(tern_perplexity_result){0}, &err),
+    assert_int_equal(tern_perplexity(session, ids, 3, &(tern_perplexity_params){.size = sizeof(tern_perplexity_params)},
+                                     &(tern_perplexity_result){.size = sizeof(tern_perplexity_result)}, &err),
                      TERN_UNSUPPORTED);
     tern_compare_params how = {.ids = ids, .n_ids = 3};
     tern_compare_result compared = {0};
@@ -85,9 +86,9 @@ static void calls_go_on(void **state)
     tern_tokens ids =
         ids_of(f->engine, "Once upon a time there was a little girl who liked to play in the garden all day. "
                           "One day she saw a big red ball and ran to get it.");
-    tern_session *session = open_session(
-        f->engine,
-        (tern_session_params){.n_ctx = 64, .n_batch = GENERATION_BATCH, .max_outputs = 3, .keep_hidden = true});
+    tern_session *session =
+        open_session(f->engine, TERN_SIZED(tern_session_params, .n_ctx = 64, .n_batch = GENERATION_BATCH,
+                                           .max_outputs = 3, .keep_hidden = true));
     assert_true(ids.n >= 23);
     call_all(session, ids.ids, want, false);
     for (uint64_t seed = 1; seed < 6; seed++) {
@@ -161,7 +162,7 @@ static void no_allocation(void **state)
     bool done;
     tern_error err = {0};
     tern_generate_params params = {
-        .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 60, .on_piece = watch, .context = &w};
+        .size = sizeof params, .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 60, .on_piece = watch, .context = &w};
     params.context_shift = params.ignore_eos = true;
     test_make_pending(generation_backend(f), 4);
     tern_generation *g = open_generation(session, "Once", &params);

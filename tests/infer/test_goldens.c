@@ -111,7 +111,8 @@ static void short_context(void **state)
     test_golden_open(&golden, test_made("phi3/golden_short.safetensors"));
     tern_engine *engine = test_engine(test_made("phi3"), NULL);
     tern_session *session;
-    const tern_session_params params = {.n_ctx = 64, .max_outputs = 64, .kv = {TERN_KV_F32, TERN_KV_F32}};
+    const tern_session_params params = {
+        .size = sizeof params, .n_ctx = 64, .max_outputs = 64, .kv = {TERN_KV_F32, TERN_KV_F32}};
     assert_ok(tern_session_open(&session, engine, &params, &err), err);
     for (uint32_t i = 0; i < golden.n_inputs; i++) {
         uint32_t n, n_vocab = tern_engine_config(engine)->n_vocab;

@@ -154,11 +154,11 @@ static void perplexity(void **state)
     tern_error err = {0};
     tern_engine *gpu = test_gpu_engine(test_model("tiny-stories-bitnet"), test_all_layers, NULL),
                 *cpu = open_trained(0);
-    tern_session *a = open_session(gpu, (tern_session_params){.n_ctx = 512, .max_outputs = 128});
-    tern_session *b = open_session(cpu, (tern_session_params){.n_ctx = 512, .max_outputs = 128});
+    tern_session *a = open_session(gpu, TERN_SIZED(tern_session_params, .n_ctx = 512, .max_outputs = 128));
+    tern_session *b = open_session(cpu, TERN_SIZED(tern_session_params, .n_ctx = 512, .max_outputs = 128));
     tern_tokens ids = test_heldout(cpu);
-    tern_perplexity_result result;
-    tern_perplexity_params params = {.window = 512, .against = b};
+    tern_perplexity_result result = {.size = sizeof result};
+    tern_perplexity_params params = {.size = sizeof params, .window = 512, .against = b};
     assert_ok(tern_perplexity(a, ids.ids, test_quick() ? 128 : N_PERPLEXITY, &params, &result, &err), err);
     print_message("perplexity %g, KL divergence from the CPU %g, same top token %g\n", result.ppl, result.kl,
                   result.same_top1);

@@ -82,8 +82,8 @@ static void session_moves(const char *path)
     const char *saved = test_scratch("loader.session");
     const int32_t ids[] = {5, 42, 79};
     tern_engine *a = map_file(path, &params), *b = load_file(path, &params, &log);
-    tern_session *x = open_session(a, (tern_session_params){.n_ctx = 64}),
-                 *y = open_session(b, (tern_session_params){.n_ctx = 64});
+    tern_session *x = open_session(a, TERN_SIZED(tern_session_params, .n_ctx = 64)),
+                 *y = open_session(b, TERN_SIZED(tern_session_params, .n_ctx = 64));
     assert_ok(tern_session_append(y, ids, 3, &err), err);
     assert_ok(tern_session_save(y, saved, &err), err);
     assert_ok(tern_session_restore(x, saved, &err), err);

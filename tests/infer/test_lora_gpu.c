@@ -176,8 +176,12 @@ static void swapped(void **state)
         tern_engine *engine = test_gpu_engine(test_fixture("bitnet"), split ? 2 : test_all_layers, NULL);
         tern_lora *a = test_lora(engine, 4, 1, false), *b = test_lora(engine, 8, 2, true);
         const tern_lora_use both[] = {{a, 1}, {b, 0.5f}}, off = {a, 0};
-        const tern_session_params params = {
-            .n_ctx = 128, .max_outputs = 128, .kv = {TERN_KV_F32, TERN_KV_F32}, .loras = both, .n_loras = 2};
+        const tern_session_params params = {.size = sizeof params,
+                                            .n_ctx = 128,
+                                            .max_outputs = 128,
+                                            .kv = {TERN_KV_F32, TERN_KV_F32},
+                                            .loras = both,
+                                            .n_loras = 2};
         tern_session *s = test_session(engine, false), *fresh;
         assert_ok(tern_session_open(&fresh, engine, &params, &err), err);
         size_t n = LENGTH * tern_engine_config(engine)->n_vocab, bytes = n * sizeof(float);
@@ -207,7 +211,7 @@ static void generate_ids(tern_session *s, seen *out)
 {
     tern_generate_params params = greedy_params(out, 20);
     tern_error err = {0};
-    tern_generate_result result;
+    tern_generate_result result = {.size = sizeof result};
     tern_session_truncate(s, 0);
     assert_ok(tern_generate(s, ids, 8, &params, &result, &err), err);
     assert_int_equal(result.steps, tern_session_n_ctx(s) == 96 ? 8 : 1);
@@ -220,9 +224,9 @@ static void chosen_on_the_device(void **state)
     tern_engine *engine = test_gpu_engine(test_fixture("llama"), test_all_layers, NULL);
     tern_lora *lora = test_lora(engine, 8, 4, true);
     const tern_lora_use use = {lora, 2};
-    tern_session *many = open_session(engine, (tern_session_params){.n_ctx = 96, .steps = 8}),
-                 *single =
-                     open_session(engine, (tern_session_params){.n_ctx = 95, .steps = 1, .loras = &use, .n_loras = 1});
+    tern_session *many = open_session(engine, TERN_SIZED(tern_session_params, .n_ctx = 96, .steps = 8)),
+                 *single = open_session(
+                     engine, TERN_SIZED(tern_session_params, .n_ctx = 95, .steps = 1, .loras = &use, .n_loras = 1));
     seen texts[3] = {0};
     generate_ids(many, &texts[0]);
     set(many, &use, 1);

@@ -11,8 +11,12 @@ static void swapped_in_a_session(void **state)
     tern_session *s = test_session(engine, false), *fresh;
     tern_lora *a = test_lora(engine, 4, 1, false), *b = test_lora(engine, 8, 2, true);
     const tern_lora_use use_a = {a, 1}, use_b = {b, 0.5f};
-    const tern_session_params params = {
-        .n_ctx = 128, .max_outputs = 128, .kv = {TERN_KV_F32, TERN_KV_F32}, .loras = &use_b, .n_loras = 1};
+    const tern_session_params params = {.size = sizeof params,
+                                        .n_ctx = 128,
+                                        .max_outputs = 128,
+                                        .kv = {TERN_KV_F32, TERN_KV_F32},
+                                        .loras = &use_b,
+                                        .n_loras = 1};
     assert_ok(tern_session_open(&fresh, engine, &params, &err), err);
     size_t row = lora_vocabulary(s) * sizeof(float);
     float *of_b = lora_logits_of(fresh), *before = malloc(row);
@@ -101,7 +105,7 @@ static void from_memory(void **state)
     assert_ok(tern_lora_load_memory(&loras[1], engine, peft, 2, &err), err);
     assert_ok(tern_lora_load_memory(&loras[2], engine, &one, 1, &err), err);
     for (int i = 0; i < 3; i++) tern_file_map_close(&maps[i]);
-    tern_session *s = open_session(engine, (tern_session_params){.n_ctx = 64, .max_outputs = N_IDS});
+    tern_session *s = open_session(engine, TERN_SIZED(tern_session_params, .n_ctx = 64, .max_outputs = N_IDS));
     float *plain = lora_logits_of(s), *want = lora_logits_with(s, &(tern_lora_use){loras[0], 1}, 1);
     assert_true(lora_distance(want, plain, s) > 1e-3);
     for (int i = 1; i < 3; i++) {
@@ -134,7 +138,7 @@ static void refusals(void **state)
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(tern_session_set_loras(s, bad[i], 2, &err), TERN_INVALID_ARGUMENT);
         assert_string_equal(err.message, messages[i]);
-        const tern_session_params params = {.loras = bad[i], .n_loras = 2};
+        const tern_session_params params = {.size = sizeof params, .loras = bad[i], .n_loras = 2};
         assert_int_equal(tern_session_open(&none, engine, &params, &err), TERN_INVALID_ARGUMENT);
         assert_null(none);
     }
@@ -221,7 +225,8 @@ static void exact_head(void **state)
     for (int i = 0; i < 2; i++) {
         tern_lora *lora = test_lora(engines[i], 4, 7, false);
         tern_lora_use use = {lora, 0.3f};
-        tern_session *s = open_session(engines[i], (tern_session_params){.n_ctx = 128, .loras = &use, .n_loras = 1});
+        tern_session *s =
+            open_session(engines[i], TERN_SIZED(tern_session_params, .n_ctx = 128, .loras = &use, .n_loras = 1));
         tern_generate_params params = greedy_params(&texts[i], 24);
         generate(s, "Once upon a time", &params);
         tern_session_close(s);

@@ -29,7 +29,7 @@ static tern_status counting_create(tern_backend *b, uint64_t bytes, tern_buffer 
 
 static tern_session_params session_params(tern_kv_type kv)
 {
-    return (tern_session_params){.n_ctx = CONTEXT, .n_batch = BATCH, .max_outputs = 4, .kv = {kv, kv}};
+    return TERN_SIZED(tern_session_params, .n_ctx = CONTEXT, .n_batch = BATCH, .max_outputs = 4, .kv = {kv, kv});
 }
 
 static void counts_what_is_allocated(void **state)

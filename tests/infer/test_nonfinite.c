@@ -65,7 +65,8 @@ static void check_named(tern_engine *engine, tern_kv_type kv, const char *words)
     static const uint32_t batches[] = {64, 4, 1};
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
         tern_error err = {0};
-        tern_session *session = open_session(engine, (tern_session_params){.n_batch = batches[i], .kv = {kv, kv}});
+        tern_session *session =
+            open_session(engine, TERN_SIZED(tern_session_params, .n_batch = batches[i], .kv = {kv, kv}));
         assert_int_equal(tern_session_append(session, ids, N_IDS, &err), TERN_NOT_FINITE);
         assert_names(&err, words);
         assert_int_equal(tern_session_n_tokens(session), (N_IDS - 1) / batches[i] * batches[i]);
@@ -103,7 +104,7 @@ static void caches_are_looked_at(void **state)
     check_named(open_changed("blk.0.attn_v.weight", v_scale, 1e7f, 4, true), TERN_KV_F16,
                 "is rope_kv, which makes v_cache-0 in layer 0 (element ");
     tern_engine *engine = open_changed("blk.0.attn_v.weight", v_scale, 1e7f, 4, true);
-    tern_session *session = open_session(engine, (tern_session_params){.kv = {TERN_KV_F32, TERN_KV_F32}});
+    tern_session *session = open_session(engine, TERN_SIZED(tern_session_params, .kv = {TERN_KV_F32, TERN_KV_F32}));
     assert_ok(tern_session_append(session, ids, N_IDS, &err), err);
     tern_session_close(session);
     tern_engine_close(engine);
@@ -118,9 +119,10 @@ static void generating_ends(void **state)
     if (!test_on_gpu()) test_make_stepping(tern_engine_backend(engine));
     for (uint32_t i = 0; i < 4; i++) {
         tern_error err = {0};
-        tern_session *session = open_session(engine, (tern_session_params){.steps = 4, .host_sampling = i & 1});
-        tern_generate_params params = {.sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 8};
-        tern_generate_result result;
+        tern_session *session =
+            open_session(engine, TERN_SIZED(tern_session_params, .steps = 4, .host_sampling = i & 1));
+        tern_generate_params params = {.size = sizeof params, .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 8};
+        tern_generate_result result = {.size = sizeof result};
         if (i & 2) params.sampler.temperature = 0;
         assert_int_equal(tern_generate(session, ids, N_IDS, &params, &result, &err), TERN_NOT_FINITE);
         assert_names(&err, "which makes result_norm (");
@@ -134,9 +136,9 @@ static void scoring_ends(void **state)
 {
     (void)state;
     tern_error err = {0};
-    tern_perplexity_result result;
+    tern_perplexity_result result = {.size = sizeof result};
     tern_engine *engine = open_norm();
-    tern_session *session = open_session(engine, (tern_session_params){.max_outputs = 4});
+    tern_session *session = open_session(engine, TERN_SIZED(tern_session_params, .max_outputs = 4));
     assert_int_equal(tern_perplexity(session, ids, N_IDS, NULL, &result, &err), TERN_NOT_FINITE);
     assert_names(&err, "which makes result_norm (column ");
     tern_session_close(session);
@@ -148,7 +150,7 @@ static void searches_have_steps(void **state)
 {
     (void)state;
     tern_engine *engine = open_changed("blk.0.ffn_down.weight", down_scale, FLT_MAX, 4, false);
-    tern_session *session = open_session(engine, (tern_session_params){.n_batch = 4});
+    tern_session *session = open_session(engine, TERN_SIZED(tern_session_params, .n_batch = 4));
     test_make_pending(tern_engine_backend(engine), 5);
     for (uint32_t most = 1; most < 200; most += 7) {
         tern_error err = {0};
@@ -169,7 +171,7 @@ static void without_memory(void **state)
 {
     (void)state;
     tern_engine *engine = open_norm();
-    tern_session *session = open_session(engine, (tern_session_params){0});
+    tern_session *session = open_session(engine, (tern_session_params){.size = sizeof(tern_session_params)});
     tern_error err = {0};
     bool named = false, not_named = false;
     for (uint64_t i = 1; !named; i++) {

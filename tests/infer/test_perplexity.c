@@ -45,9 +45,10 @@ static void golden(void **state)
     tern_error err = {0};
     uint32_t n_calls = 0;
     tern_tokens ids = heldout();
-    tern_perplexity_result result;
-    tern_perplexity_params params = {.window = WINDOW, .progress = count_calls, .context = &n_calls};
-    tern_session *session = open_session(engine, (tern_session_params){.n_ctx = WINDOW, .max_outputs = STEP});
+    tern_perplexity_result result = {.size = sizeof result};
+    tern_perplexity_params params = {
+        .size = sizeof params, .window = WINDOW, .progress = count_calls, .context = &n_calls};
+    tern_session *session = open_session(engine, TERN_SIZED(tern_session_params, .n_ctx = WINDOW, .max_outputs = STEP));
     assert_ok(tern_perplexity(session, ids.ids, N_TOKENS, &params, &result, &err), err);
     double want = test_heldout_nll();
     if (!(fabs(exp(want - result.nll) - 1) <= 0.005)) fail_msg("ppl %g, %g expected", result.ppl, exp(want));
@@ -66,7 +67,7 @@ static void definition(void **state)
     enum { N = 101, SMALL = 30 };
     tern_error err = {0};
     tern_tokens ids = heldout();
-    tern_session *session = open_session(engine, (tern_session_params){.n_ctx = 64, .max_outputs = 7});
+    tern_session *session = open_session(engine, TERN_SIZED(tern_session_params, .n_ctx = 64, .max_outputs = 7));
     uint32_t n_vocab = tern_engine_config(engine)->n_vocab, n_scored = 0, n_right = 0;
     double nll = 0;
     for (uint32_t i = 0; i < N; i++) {
@@ -84,8 +85,9 @@ static void definition(void **state)
         n_right += right;
         n_scored++;
     }
-    tern_perplexity_result result;
-    assert_ok(tern_perplexity(session, ids.ids, N, &(tern_perplexity_params){.window = SMALL}, &result, &err), err);
+    tern_perplexity_result result = {.size = sizeof result};
+    assert_ok(tern_perplexity(session, ids.ids, N, &TERN_SIZED(tern_perplexity_params, .window = SMALL), &result, &err),
+              err);
     assert_int_equal(result.n_scored, n_scored);
     assert_int_equal(result.n_windows, 4);
     assert_true(fabs(result.nll - nll / n_scored) < 1e-6);
@@ -107,12 +109,12 @@ static void comparison(void **state)
     tern_engine_params coarse_params = {.backend = {.n_threads = 1}, .head = tern_encoding_by_name("q4_k")};
     assert_ok(tern_engine_open(&coarse, model, &coarse_params, &err), err);
     tern_tokens ids = heldout();
-    tern_session *a = open_session(coarse, (tern_session_params){.n_ctx = 64, .max_outputs = N});
-    tern_session *b = open_session(engine, (tern_session_params){.n_ctx = 64, .max_outputs = N});
-    tern_session *same = open_session(engine, (tern_session_params){.n_ctx = 40, .max_outputs = 7});
-    tern_perplexity_result result, itself;
-    assert_ok(tern_perplexity(a, ids.ids, N, &(tern_perplexity_params){.against = b}, &result, &err), err);
-    assert_ok(tern_perplexity(same, ids.ids, N, &(tern_perplexity_params){.against = b}, &itself, &err), err);
+    tern_session *a = open_session(coarse, TERN_SIZED(tern_session_params, .n_ctx = 64, .max_outputs = N));
+    tern_session *b = open_session(engine, TERN_SIZED(tern_session_params, .n_ctx = 64, .max_outputs = N));
+    tern_session *same = open_session(engine, TERN_SIZED(tern_session_params, .n_ctx = 40, .max_outputs = 7));
+    tern_perplexity_result result = {.size = sizeof result}, itself = {.size = sizeof itself};
+    assert_ok(tern_perplexity(a, ids.ids, N, &TERN_SIZED(tern_perplexity_params, .against = b), &result, &err), err);
+    assert_ok(tern_perplexity(same, ids.ids, N, &TERN_SIZED(tern_perplexity_params, .against = b), &itself, &err), err);
     assert_true(itself.kl == 0 && itself.same_top1 == 1);
     uint32_t n_vocab = tern_engine_config(engine)->n_vocab;
     tern_session_truncate(a, 0);
@@ -148,18 +150,21 @@ static void refusals(void **state)
     (void)state;
     tern_error err = {0};
     tern_tokens ids = heldout();
-    tern_perplexity_result result;
-    tern_session *session = open_session(engine, (tern_session_params){.n_ctx = 64, .max_outputs = 16});
-    assert_int_equal(tern_perplexity(session, ids.ids, 1, &(tern_perplexity_params){0}, &result, &err),
+    tern_perplexity_result result = {.size = sizeof result};
+    tern_session *session = open_session(engine, TERN_SIZED(tern_session_params, .n_ctx = 64, .max_outputs = 16));
+    assert_int_equal(tern_perplexity(session, ids.ids, 1,
+                                     &(tern_perplexity_params){.size = sizeof(tern_perplexity_params)}, &result, &err),
                      TERN_INVALID_ARGUMENT);
     assert_string_equal(err.message, "text of 1 tokens: at least 2 expected");
-    assert_int_equal(tern_perplexity(session, ids.ids, 10, &(tern_perplexity_params){.window = 65}, &result, &err),
-                     TERN_INVALID_ARGUMENT);
-    assert_string_equal(err.message, "window of 65 tokens: 2 to 64, the context, expected");
-    assert_int_equal(tern_perplexity(session, ids.ids, 10, &(tern_perplexity_params){.window = 1}, &result, &err),
-                     TERN_INVALID_ARGUMENT);
     assert_int_equal(
-        tern_perplexity(session, ids.ids, 160, &(tern_perplexity_params){.progress = cancel}, &result, &err),
+        tern_perplexity(session, ids.ids, 10, &TERN_SIZED(tern_perplexity_params, .window = 65), &result, &err),
+        TERN_INVALID_ARGUMENT);
+    assert_string_equal(err.message, "window of 65 tokens: 2 to 64, the context, expected");
+    assert_int_equal(
+        tern_perplexity(session, ids.ids, 10, &TERN_SIZED(tern_perplexity_params, .window = 1), &result, &err),
+        TERN_INVALID_ARGUMENT);
+    assert_int_equal(
+        tern_perplexity(session, ids.ids, 160, &TERN_SIZED(tern_perplexity_params, .progress = cancel), &result, &err),
         TERN_CANCELLED);
     assert_string_equal(err.message, "cancelled after 48 of 160 tokens");
     assert_true(result.n_scored == 0);

@@ -163,12 +163,15 @@ static void drafts(void **state)
     ring_pair p;
     int32_t ids[40];
     tern_error err = {0};
-    tern_generate_result result;
+    tern_generate_result result = {.size = sizeof result};
     ring_open(&p, "gemma3");
     ring_fill_ids(&rng, &p, ids, 20);
     memcpy(ids + 20, ids, 20 * sizeof *ids);
-    tern_generate_params params = {
-        .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 120, .draft_tokens = 4, .draft_costs = equal_costs};
+    tern_generate_params params = {.size = sizeof params,
+                                   .sampler = TERN_SAMPLER_DEFAULTS,
+                                   .max_tokens = 120,
+                                   .draft_tokens = 4,
+                                   .draft_costs = equal_costs};
     params.sampler.temperature = 2;
     params.sampler.seed = 3;
     assert_ok(tern_generate(p.ring, ids, 40, &params, &result, &err), err);
@@ -191,15 +194,15 @@ static void long_text(void **state)
     ring_pair p;
     int32_t ids[PROMPT];
     tern_error err = {0};
-    tern_generate_result result;
+    tern_generate_result result = {.size = sizeof result};
     ring_open(&p, "gemma3");
     ring_fill_ids(&rng, &p, ids, PROMPT);
-    tern_session *ring =
-        open_session(p.engine, (tern_session_params){.n_ctx = CTX, .n_batch = 8, .kv = {TERN_KV_F32, TERN_KV_F32}});
-    tern_session *whole =
-        open_session(p.cpu, (tern_session_params){.n_ctx = CTX, .max_outputs = CTX, .kv = {TERN_KV_F32, TERN_KV_F32}});
+    tern_session *ring = open_session(
+        p.engine, TERN_SIZED(tern_session_params, .n_ctx = CTX, .n_batch = 8, .kv = {TERN_KV_F32, TERN_KV_F32}));
+    tern_session *whole = open_session(
+        p.cpu, TERN_SIZED(tern_session_params, .n_ctx = CTX, .max_outputs = CTX, .kv = {TERN_KV_F32, TERN_KV_F32}));
     assert_true(tern_session_kv_bytes(ring) < tern_session_kv_bytes(whole) * 3 / 4);
-    tern_generate_params params = {.sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = MORE};
+    tern_generate_params params = {.size = sizeof params, .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = MORE};
     params.sampler.temperature = 0;
     assert_ok(tern_generate(ring, ids, PROMPT, &params, &result, &err), err);
     assert_int_equal(tern_session_n_tokens(ring), PROMPT + MORE);
@@ -236,8 +239,8 @@ static void all_layers_in_rings(void **state)
     tern_engine *engine = open_micro(&file, &model);
     int32_t ids[128];
     for (int32_t i = 0; i < 128; i++) ids[i] = (i * i + 3 * i) % 8;
-    const tern_session_params few = {.n_ctx = 96, .n_batch = 4}, many = {.n_ctx = 128, .n_batch = 4},
-                              all = {.n_ctx = 128, .n_batch = 128};
+    const tern_session_params few = {.size = sizeof few, .n_ctx = 96, .n_batch = 4},
+                              many = {.n_ctx = 128, .n_batch = 4}, all = {.n_ctx = 128, .n_batch = 128};
     tern_session *a = open_session(engine, few), *b = open_session(engine, many), *c = open_session(engine, all);
     assert_int_equal(tern_session_kv_bytes(a), tern_session_kv_bytes(b));
     assert_int_equal(tern_session_kv_bytes(c), 2 * tern_session_kv_bytes(b));

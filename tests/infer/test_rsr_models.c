@@ -30,7 +30,7 @@ static outcome run(const char *path, const char *kernel, uint32_t n_threads, con
 {
     outcome o = {0};
     tern_engine *engine = open_kernel(path, kernel, n_threads, features);
-    tern_session *session = open_session(engine, (tern_session_params){.n_ctx = 160});
+    tern_session *session = open_session(engine, TERN_SIZED(tern_session_params, .n_ctx = 160));
     const tern_generate_params params = greedy_params(&o.seen, 48);
     generate(session, "Once upon a time", &params);
     o.n = tern_engine_config(engine)->n_vocab;
@@ -120,7 +120,7 @@ static float *in_steps(const char *kernel, const char *file, uint32_t *n_vocab)
     tern_engine *engine = open_kernel(test_model("tiny-stories-bitnet"), kernel, 2, NULL);
     tern_lora *lora = test_lora(engine, 4, 3, false);
     const tern_lora_use use = {lora, 1};
-    tern_session *s = open_session(engine, (tern_session_params){.n_ctx = 96, .loras = &use, .n_loras = 1});
+    tern_session *s = open_session(engine, TERN_SIZED(tern_session_params, .n_ctx = 96, .loras = &use, .n_loras = 1));
     tern_tokens ids = ids_of(
         engine,
         "Once upon a time, a young cat lived in the park. Every morning the cat liked to run. One foggy morning, "

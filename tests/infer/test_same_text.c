@@ -34,8 +34,8 @@ static void check_text(tern_engine *engine, const char *what)
 {
     seen s = {0};
     tern_error err = {0};
-    tern_generate_result result;
-    tern_session *session = open_session(engine, (tern_session_params){.n_ctx = 64});
+    tern_generate_result result = {.size = sizeof result};
+    tern_session *session = open_session(engine, TERN_SIZED(tern_session_params, .n_ctx = 64));
     const tern_generate_params params = greedy_params(&s, N_GOLDEN - N_PROMPT);
     assert_ok(tern_generate(session, golden, N_PROMPT, &params, &result, &err), err);
     if (s.n_ids != N_GOLDEN - N_PROMPT)
@@ -142,7 +142,7 @@ static void training_forward(void **state)
     params.seq = SEQ;
     params.n_steps = 1;
     tern_trainer *trainer = test_trainer(tern_engine_backend(engine), tern_engine_model(engine), &params);
-    tern_session *session = open_session(engine, (tern_session_params){.n_ctx = 64});
+    tern_session *session = open_session(engine, TERN_SIZED(tern_session_params, .n_ctx = 64));
     float *logits = malloc(n_vocab * sizeof *logits);
     for (uint32_t at = 0; at + 1 < N_GOLDEN; at++) {
         assert_ok(tern_session_append(session, &golden[at], 1, &err), err);

@@ -61,7 +61,7 @@ static void refusals(void **state)
     session_append(session_session, many, CTX - 3);
     assert_int_equal(tern_session_append(session_session, many, 1, &err), TERN_CONTEXT_FULL);
     tern_session *none;
-    assert_int_equal(tern_session_open(&none, session_engine, &(tern_session_params){.n_ctx = 1025}, &err),
+    assert_int_equal(tern_session_open(&none, session_engine, &TERN_SIZED(tern_session_params, .n_ctx = 1025), &err),
                      TERN_INVALID_ARGUMENT);
     assert_string_equal(err.message, "context of 1025 tokens: the model was trained for at most 1024");
     assert_null(none);
@@ -75,8 +75,8 @@ static void allocations_fail(void **state)
     for (uint64_t n = 1;; n++) {
         tern_session *s;
         tern_alloc_fail_after(n, false);
-        tern_status status =
-            tern_session_open(&s, session_engine, &(tern_session_params){.n_ctx = 64, .max_outputs = 2}, &err);
+        tern_status status = tern_session_open(&s, session_engine,
+                                               &TERN_SIZED(tern_session_params, .n_ctx = 64, .max_outputs = 2), &err);
         tern_alloc_fail_after(0, false);
         if (status == TERN_OK) {
             assert_true(n > 40);
@@ -111,10 +111,14 @@ typedef struct speaker {
 static void *speak(void *argument)
 {
     speaker *me = argument;
-    tern_session *s = open_session(
-        session_engine, (tern_session_params){.n_ctx = CTX, .kv = {TERN_KV_F16, TERN_KV_F16}, .max_outputs = 4});
-    tern_generate_params params = {
-        .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 40, .draft_tokens = 3, .on_piece = see, .context = &me->heard};
+    tern_session *s = open_session(session_engine, TERN_SIZED(tern_session_params, .n_ctx = CTX,
+                                                              .kv = {TERN_KV_F16, TERN_KV_F16}, .max_outputs = 4));
+    tern_generate_params params = {.size = sizeof params,
+                                   .sampler = TERN_SAMPLER_DEFAULTS,
+                                   .max_tokens = 40,
+                                   .draft_tokens = 3,
+                                   .on_piece = see,
+                                   .context = &me->heard};
     params.sampler.seed = me->seed;
     generate(s, me->seed ? "ROMEO:" : "Once upon a time", &params);
     tern_session_close(s);
@@ -155,8 +159,8 @@ static void split(void **state)
         assert_ok(tern_model_open(&model, test_model("tiny-stories-bitnet"), &(tern_model_options){0}, &err), err);
         assert_ok(tern_engine_open(&cut, model, &params, &err), err);
         assert_string_equal(tern_engine_backend(cut)->info.name, n > N_LAYERS ? "cpu" : "cpu+cpu");
-        tern_session *a =
-            open_session(cut, (tern_session_params){.n_ctx = CTX, .kv = {TERN_KV_F16, TERN_KV_F16}, .n_batch = 33});
+        tern_session *a = open_session(
+            cut, TERN_SIZED(tern_session_params, .n_ctx = CTX, .kv = {TERN_KV_F16, TERN_KV_F16}, .n_batch = 33));
         tern_session_truncate(session_session, 0);
         session_append(a, session_ids, N_IDS);
         session_append(session_session, session_ids, N_IDS);

@@ -117,7 +117,8 @@ static void other_model(void **state)
     const char *path = test_scratch("session-other");
     assert_ok(tern_model_open(&model, test_fixture("llama"), &(tern_model_options){.no_tokenizer = true}, &err), err);
     assert_ok(tern_engine_open(&llama, model, &(tern_engine_params){.backend = {.n_threads = 1}}, &err), err);
-    tern_session *s = open_session(llama, (tern_session_params){.n_ctx = 32, .kv = {TERN_KV_F16, TERN_KV_F16}});
+    tern_session *s =
+        open_session(llama, TERN_SIZED(tern_session_params, .n_ctx = 32, .kv = {TERN_KV_F16, TERN_KV_F16}));
     session_append(s, (const int32_t[]){1, 2, 3}, 3);
     assert_ok(tern_session_save(s, path, &err), err);
     assert_refused(path, "another model wrote it");

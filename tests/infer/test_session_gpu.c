@@ -41,8 +41,8 @@ static void open_engines(void)
 
 static tern_session *open_on(tern_engine *engine, uint32_t n_batch, tern_kv_type kv)
 {
-    return open_session(engine,
-                        (tern_session_params){.n_ctx = CTX, .kv = {kv, kv}, .n_batch = n_batch, .max_outputs = N_IDS});
+    return open_session(engine, TERN_SIZED(tern_session_params, .n_ctx = CTX, .kv = {kv, kv}, .n_batch = n_batch,
+                                           .max_outputs = N_IDS));
 }
 
 static void append(tern_session *s, const int32_t *from, uint32_t n)

@@ -13,7 +13,7 @@ enum { N_IDS = 24 };
 static tern_error err;
 
 /* Logits of all ids, in steps of 1, 2, 3, 5 and 8. */
-static float *logits_of(const char *path, const char *ffn, uint32_t n_threads, uint32_t *n_vocab,
+static float *logits_of(const char *path, tern_ffn_mode ffn, uint32_t n_threads, uint32_t *n_vocab,
                         tern_backend_counters *counters)
 {
     static const uint32_t steps[] = {1, 1, 2, 3, 5, 8, 1, 1, 1, 1};
@@ -44,12 +44,12 @@ static void the_same_logits(void **state)
         const char *path = test_converted(test_small_model(), encodings[e], "f16");
         tern_backend_counters all, some;
         uint32_t n_vocab;
-        float *want = logits_of(path, "dense", 1, &n_vocab, &all);
+        float *want = logits_of(path, TERN_FFN_DENSE, 1, &n_vocab, &all);
         assert_true(all.ffn_rows > 0 && all.ffn_columns > 0);
         assert_int_equal(all.ffn_rows_read, all.ffn_rows);
         assert_int_equal(all.ffn_columns_read, all.ffn_columns);
         for (uint32_t n_threads = 1; n_threads <= 3; n_threads += 2) {
-            float *got = logits_of(path, "sparse", n_threads, &n_vocab, &some);
+            float *got = logits_of(path, TERN_FFN_SPARSE, n_threads, &n_vocab, &some);
             assert_memory_equal(want, got, (size_t)N_IDS * n_vocab * sizeof *got);
             assert_true(some.ffn_rows_read < some.ffn_rows / 2 && some.ffn_columns_read < some.ffn_columns / 3);
             assert_true(some.weight_bytes < all.weight_bytes);

@@ -144,7 +144,7 @@ static void check_batch(const char *path, uint64_t room, tern_kv_types kv, batch
 {
     tern_engine *spilling = spill_open(path, room, NULL);
     tern_batch *batch =
-        batch_open(spilling, (tern_batch_params){.n_parallel = 4, .n_ctx = 256, .n_chunk = 40, .kv = kv});
+        batch_open(spilling, TERN_SIZED(tern_batch_params, .n_parallel = 4, .n_ctx = 256, .n_chunk = 40, .kv = kv));
     batch_run_together(batch, cases, N_CASES, 1);
     batch_check(cases, N_CASES, "a batch that spills");
     const tern_backend_counters c = spill_counters(spilling);
@@ -164,7 +164,7 @@ static void batches(void **state)
     batch_case *cases = calloc(N_CASES, sizeof *cases);
     assert_non_null(cases);
     tern_engine *whole = spill_open(path, 0, NULL);
-    tern_session *alone = open_session(whole, (tern_session_params){.n_ctx = 256, .kv = kv});
+    tern_session *alone = open_session(whole, TERN_SIZED(tern_session_params, .n_ctx = 256, .kv = kv));
     const uint64_t each = tern_session_kv_bytes(alone) / tern_engine_config(whole)->n_layers;
     batch_fill(cases, N_CASES, 4000, 23);
     batch_run_alone(alone, cases, N_CASES);

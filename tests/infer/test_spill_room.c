@@ -52,7 +52,7 @@ static void written_by_the_host(void **state)
 static tern_status try_session(tern_engine *engine, tern_error *err)
 {
     tern_session *s = NULL;
-    const tern_session_params params = {.n_ctx = N_CTX, .kv = {TERN_KV_F32, TERN_KV_F32}};
+    const tern_session_params params = {.size = sizeof params, .n_ctx = N_CTX, .kv = {TERN_KV_F32, TERN_KV_F32}};
     const tern_status status = tern_session_open(&s, engine, &params, err);
     tern_session_close(s);
     return status;

@@ -186,8 +186,9 @@ static void no_model(void **state)
     static const char *const experts[] = {NULL, "2"};
     for (size_t i = 0; i < 2; i++) {
         err = (tern_error){0};
-        assert_int_equal(tern_engine_load(&engine, dir, &(tern_engine_options){.experts = experts[i]}, &err),
-                         TERN_UNSUPPORTED);
+        assert_int_equal(
+            tern_engine_load(&engine, dir, &TERN_SIZED(tern_engine_options, .memory.experts = experts[i]), &err),
+            TERN_UNSUPPORTED);
         assert_non_null(strstr(err.message, words));
     }
 }

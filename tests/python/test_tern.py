@@ -21,7 +21,7 @@ FOX = [{"role": "user", "content": "Tell me a story about a fox."}]
 class Engines(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.engine = tern.Engine(CHAT, n_threads=1)
+        cls.engine = tern.Engine(CHAT, cpu_n_threads=1)
 
     @classmethod
     def tearDownClass(cls):

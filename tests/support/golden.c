@@ -80,8 +80,11 @@ tern_session *test_session(tern_engine *engine, bool keep_hidden)
 {
     tern_error err = {0};
     tern_session *session;
-    tern_session_params params = {
-        .n_ctx = CONTEXT, .max_outputs = CONTEXT, .kv = {TERN_KV_F32, TERN_KV_F32}, .keep_hidden = keep_hidden};
+    tern_session_params params = {.size = sizeof params,
+                                  .n_ctx = CONTEXT,
+                                  .max_outputs = CONTEXT,
+                                  .kv = {TERN_KV_F32, TERN_KV_F32},
+                                  .keep_hidden = keep_hidden};
     assert_ok(tern_session_open(&session, engine, &params, &err), err);
     return session;
 }
@@ -144,9 +147,13 @@ static void check_text(tern_session *session, const int32_t *ids, uint32_t n_pro
 {
     chosen got = {.n = 0};
     tern_error err = {0};
-    tern_generate_result result;
-    tern_generate_params params = {
-        .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = n, .ignore_eos = true, .on_piece = take, .context = &got};
+    tern_generate_result result = {.size = sizeof result};
+    tern_generate_params params = {.size = sizeof params,
+                                   .sampler = TERN_SAMPLER_DEFAULTS,
+                                   .max_tokens = n,
+                                   .ignore_eos = true,
+                                   .on_piece = take,
+                                   .context = &got};
     params.sampler.temperature = 0;
     tern_session_truncate(session, 0);
     assert_ok(tern_generate(session, ids, n_prompt, &params, &result, &err), err);

@@ -64,7 +64,7 @@ void run_case_hear(void *context, const tern_finetune_event *e)
 tern_finetune_result run_case_run(tern_finetune_options o, said *s)
 {
     tern_error err = {0};
-    tern_finetune_result result;
+    tern_finetune_result result = {.size = sizeof result};
     memset(s, 0, sizeof *s);
     o.on_event = run_case_hear;
     o.context = s;

@@ -75,7 +75,8 @@ static inline run_path put_model(const char *name)
 /* What every run of these tests begins with; model and data are those of put_model and put_sequences. */
 static inline tern_finetune_options run_options(const char *model, const char *const *data, const char *output)
 {
-    tern_finetune_options o = tern_finetune_defaults();
+    tern_finetune_options o = {.size = sizeof o};
+    tern_finetune_defaults(&o, NULL);
     o.model = model;
     o.data = data;
     o.n_data = 1;
@@ -85,7 +86,7 @@ static inline tern_finetune_options run_options(const char *model, const char *c
     o.seq = RUN_SEQ - 1;
     o.batch = 2;
     o.steps = 10;
-    o.n_threads = 1;
+    o.cpu.n_threads = 1;
     return o;
 }
 

@@ -11,8 +11,9 @@ static double loss_of(const char *path, const char *jsonl)
     tern_error err = {0};
     tern_engine *engine = NULL;
     tern_session *session = NULL;
-    const tern_engine_options how = {.n_threads = 1};
-    const tern_session_params params = {.n_ctx = 64, .max_outputs = RUN_SEQ, .kv = {TERN_KV_F32, TERN_KV_F32}};
+    const tern_engine_options how = {.size = sizeof how, .cpu.n_threads = 1};
+    const tern_session_params params = {
+        .size = sizeof params, .n_ctx = 64, .max_outputs = RUN_SEQ, .kv = {TERN_KV_F32, TERN_KV_F32}};
     assert_ok(tern_engine_load(&engine, path, &how, &err), err);
     assert_ok(tern_session_open(&session, engine, &params, &err), err);
     tern_buf text = bytes_of(jsonl);
@@ -250,7 +251,7 @@ static void models_come_from_nothing(void **state)
     said s;
     tern_finetune_options o = run_options(NULL, list, out.text);
     o.config = json;
-    o.split = "blank";
+    o.split = TERN_FINETUNE_SPLIT_BLANK;
     o.seq = 32;
     o.steps = 60;
     o.sample_every = 60;

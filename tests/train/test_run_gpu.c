@@ -15,6 +15,14 @@ static int make_files(void **state)
     return 0;
 }
 
+static tern_backend_kind backend(void)
+{
+    uint32_t kind;
+    tern_error err = {0};
+    assert_ok(tern_choice_parse(TERN_CHOICE_BACKEND, test_gpu_name(), &kind, &err), err);
+    return (tern_backend_kind)kind;
+}
+
 static tern_finetune_options options(const char *output, uint32_t lora)
 {
     tern_finetune_options o = run_options(model.text, data_list, output);
@@ -31,10 +39,10 @@ static void the_gpu_learns_what_the_cpu_learns(void **state)
     test_gpu_backend();
     for (uint32_t lora = 0; lora <= 4; lora += 4) {
         tern_error err = {0};
-        tern_finetune_result cpu, gpu;
+        tern_finetune_result cpu = {.size = sizeof cpu}, gpu = {.size = sizeof gpu};
         tern_finetune_options o = options(scratch("gpu-learns").text, lora);
         assert_ok(tern_finetune(&o, &cpu, &err), err);
-        o.backend = test_gpu_name();
+        o.backend = backend();
         assert_ok(tern_finetune(&o, &gpu, &err), err);
         assert_true(cpu.dispatches == 0 && gpu.dispatches > 1000);
         const double before = fabs(gpu.first_validation - cpu.first_validation), after = fabs(gpu.loss - cpu.loss);
@@ -67,7 +75,7 @@ static void stopped_runs_go_on(void **state)
     tern_error err = {0};
     const run_path whole = scratch("gpu-whole"), parts = scratch("gpu-parts");
     tern_finetune_options o = options(whole.text, 0);
-    o.backend = test_gpu_name();
+    o.backend = backend();
     assert_ok(tern_finetune(&o, NULL, &err), err);
     o.output = parts.text;
     stopper s = {.stop_at = 2};

@@ -16,7 +16,7 @@ static void other_settings_are_refused(void **state)
     run_resume_assert_refused(p, TERN_INVALID_ARGUMENT, "made with --batch 2, 4 found");
     p = o, p.seed = 99;
     run_resume_assert_refused(p, TERN_INVALID_ARGUMENT, "made with --seed 1, 99 found");
-    p = o, p.optimizer = "sgd";
+    p = o, p.optimizer = TERN_FINETUNE_OPTIMIZER_SGD;
     run_resume_assert_refused(p, TERN_INVALID_ARGUMENT, "made with --optimizer adamw, sgd found");
     p = o, p.lr = 3e-4;
     run_resume_assert_refused(p, TERN_INVALID_ARGUMENT, "made with --lr 0.002, 0.00029999999999999997 found");
@@ -63,7 +63,7 @@ static void runs_may_become_longer(void **state)
     (void)state;
     const run_path out = scratch("longer");
     tern_finetune_options o = run_resume_options(out.text);
-    tern_finetune_result result;
+    tern_finetune_result result = {.size = sizeof result};
     tern_error err = {0};
     run_resume_run_to_end(o);
     o.overwrite = false;

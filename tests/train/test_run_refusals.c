@@ -14,14 +14,14 @@ static void heat_slows_it_down(void **state)
     run_case_run(o, &s);
     assert_true(s.least_duty == 1);
     assert_int_equal(s.batch, 2);
-    o.power = "balanced";
+    o.power = TERN_FINETUNE_POWER_BALANCED;
     run_case_run(o, &s);
     assert_true(s.least_duty == 0.9);
-    o.power = "saver";
+    o.power = TERN_FINETUNE_POWER_SAVER;
     o.batch = 0;
     run_case_run(o, &s);
     assert_true(s.least_duty == 0.6 && s.batch == 1 && s.accumulate == 4);
-    o.power = NULL;
+    o.power = TERN_FINETUNE_POWER_PERFORMANCE;
     o.max_temp = 89;
     o.thermal_trace = path;
     run_case_run(o, &s);
@@ -67,7 +67,7 @@ static void plans_come_before_memory(void **state)
     o.output = NULL;
     run_case_run(o, &s);
     assert_true(s.n_planned == 1 && s.n_steps == 0 && s.n_written == 0 && s.planned > 1 << 20);
-    o.states = "8bit";
+    o.states = TERN_FINETUNE_STATES_8BIT;
     run_case_run(o, &less);
     assert_true(less.planned < s.planned);
     o = run_case_options(out.text);
@@ -87,7 +87,7 @@ static void plans_come_before_memory(void **state)
 static void assert_refused(tern_finetune_options o, tern_status code, const char *words)
 {
     tern_error err = {0};
-    tern_finetune_result result;
+    tern_finetune_result result = {.size = sizeof result};
     const tern_status status = tern_finetune(&o, &result, &err);
     if (status != code || !strstr(err.message, words))
         fail_msg("status %d, \"%s\": status %d and \"%s\" expected", status, err.message, code, words);
@@ -108,11 +108,15 @@ static void mistakes_have_words(void **state)
     static const char *patterns[] = {"model.layers.9.*"};
     static const char *bad_target[] = {"z_proj"};
     static const char *missing[] = {"no-such-file.txt"};
-    REFUSE(INVALID_ARGUMENT, "optimizer adam: adamw or sgd expected", o.optimizer = "adam");
-    REFUSE(INVALID_ARGUMENT, "schedule flat: cosine, linear or constant expected", o.schedule = "flat");
-    REFUSE(INVALID_ARGUMENT, "master f16: f32 or bf16 expected", o.master = "f16");
-    REFUSE(INVALID_ARGUMENT, "states 4bit: f32, bf16 or 8bit expected", o.states = "4bit");
-    REFUSE(INVALID_ARGUMENT, "power turbo: performance, balanced or saver expected", o.power = "turbo");
+    REFUSE(INVALID_ARGUMENT, "option optimizer is 2: 0 to 1 expected", o.optimizer = 2);
+    REFUSE(INVALID_ARGUMENT, "option schedule is 3: 0 to 2 expected", o.schedule = 3);
+    REFUSE(INVALID_ARGUMENT, "option master is 2: 0 to 1 expected", o.master = 2);
+    REFUSE(INVALID_ARGUMENT, "option states is 3: 0 to 2 expected", o.states = 3);
+    REFUSE(INVALID_ARGUMENT, "option power is 3: 0 to 2 expected", o.power = 3);
+    REFUSE(INVALID_ARGUMENT, "option split is 3: 0 to 2 expected", o.split = 3);
+    REFUSE(INVALID_ARGUMENT, "option backend is 5: 0 to 4 expected", o.backend = 5);
+    REFUSE(INVALID_ARGUMENT, "options.cpu: a member is set", o.cpu.reserved[0] = 1);
+    REFUSE(INVALID_ARGUMENT, "options: its size is 0", o.size = 0);
     REFUSE(INVALID_ARGUMENT, "type q9", o.type = "q9");
     REFUSE(INVALID_ARGUMENT, "goes with an output NAME.gguf", o.type = "i2_s");
     REFUSE(INVALID_ARGUMENT, "validation split 1: 0 up to", o.validation_split = 1);
@@ -132,15 +136,16 @@ static void mistakes_have_words(void **state)
     REFUSE(INVALID_ARGUMENT, "no output given", o.output = NULL);
     REFUSE(INVALID_ARGUMENT, "input and output are the same folder", o.output = run_case_model.text);
     REFUSE(INVALID_ARGUMENT, "to resume and to overwrite", o.resume = true);
-    REFUSE(INVALID_ARGUMENT, "split and mark", (o.split = "line", o.mark = "x"));
+    REFUSE(INVALID_ARGUMENT, "split and mark", (o.split = TERN_FINETUNE_SPLIT_LINE, o.mark = "x"));
     const char *a_model[] = {test_small_model()};
     REFUSE(INVALID_ARGUMENT, ".gguf is a model: text, JSONL", o.data = a_model);
     REFUSE(INVALID_ARGUMENT, "run.jsonl: input and output are the same file", o.output = run_case_data.text);
     REFUSE(NOT_FOUND, "no-such-file.txt", o.data = missing);
     REFUSE(NOT_FOUND, "no-such-model", o.model = "no-such-model");
     REFUSE(NOT_FOUND, "no-such-adapter", o.lora_start = "no-such-adapter");
-    REFUSE(UNSUPPORTED, "backend \"abacus\"", o.backend = "abacus");
-    REFUSE(INVALID_ARGUMENT, "step ", (o.lr = 1e30, o.clip = 0, o.warmup = 0, o.optimizer = "sgd"));
+    REFUSE(UNSUPPORTED, "backend \"webgpu\"", o.backend = TERN_BACKEND_WEBGPU);
+    REFUSE(INVALID_ARGUMENT, "step ",
+           (o.lr = 1e30, o.clip = 0, o.warmup = 0, o.optimizer = TERN_FINETUNE_OPTIMIZER_SGD));
 }
 
 /* A tokenizer that a folder cannot hold, and an encoding that the matrices do not fit, are found before the first step.

@@ -28,16 +28,18 @@ static void assert_same_adapters(const char *a, const char *b)
 /* What may go wrong in a resume: each state, and each thing that goes by the number of the step. */
 static const struct {
     const char *name;
-    const char *optimizer, *master, *states;
+    tern_finetune_optimizer optimizer;
+    tern_finetune_master master;
+    tern_finetune_states states;
     uint32_t lora, sync_every, accumulate;
     float clamp, threshold;
     uint64_t blend;
     bool validate;
 } kinds[] = {
     {.name = "adamw"},
-    {.name = "sgd", .optimizer = "sgd"},
-    {.name = "bf16", .master = "bf16", .states = "bf16"},
-    {.name = "8bit", .states = "8bit", .accumulate = 3},
+    {.name = "sgd", .optimizer = TERN_FINETUNE_OPTIMIZER_SGD},
+    {.name = "bf16", .master = TERN_FINETUNE_MASTER_BF16, .states = TERN_FINETUNE_STATES_BF16},
+    {.name = "8bit", .states = TERN_FINETUNE_STATES_8BIT, .accumulate = 3},
     {.name = "lora", .lora = 4},
     {.name = "sync", .sync_every = 3},
     {.name = "clamp", .clamp = 1.2f, .threshold = 0.7f},
@@ -201,7 +203,7 @@ static void models_from_nothing_go_on(void **state)
     const char *list[] = {corpus.text};
     tern_finetune_options o = run_options(NULL, list, whole.text);
     o.config = shapes.text;
-    o.split = "blank";
+    o.split = TERN_FINETUNE_SPLIT_BLANK;
     run_resume_run_to_end(o);
     o.output = parts.text;
     run_resume_run_some(o, 4);

@@ -22,7 +22,7 @@ static void tell(tern_engine *engine, const tern_session_params *params, const t
     tern_error err = {0};
     tern_session *session;
     shown s = {0};
-    tern_generate_result result;
+    tern_generate_result result = {.size = sizeof result};
     tern_tokens ids = tokens_of(engine, o->sample_prompt, TERN_TOKENIZE_BOS);
     assert_ok(tern_session_open(&session, engine, params, &err), err);
     tern_generate_params how = greedy(&s, o->sample_tokens);
@@ -46,7 +46,7 @@ static void the_adapter_speaks(void **state)
     const run_path out = scratch("sample-adapter.gguf");
     told t = {0};
     tern_finetune_options o = run_options(BUNDLED, list, out.text);
-    o.split = "line";
+    o.split = TERN_FINETUNE_SPLIT_LINE;
     o.seq = 24;
     o.batch = 1;
     o.steps = 4;
@@ -66,8 +66,8 @@ static void the_adapter_speaks(void **state)
     assert_ok(tern_engine_load(&engine, BUNDLED, NULL, &err), err);
     assert_ok(tern_lora_load(&lora, engine, out.text, &err), err);
     const tern_lora_use use = {lora, 1};
-    tell(engine, &(tern_session_params){0}, &o, plain);
-    tell(engine, &(tern_session_params){.loras = &use, .n_loras = 1}, &o, adapted);
+    tell(engine, &(tern_session_params){.size = sizeof(tern_session_params)}, &o, plain);
+    tell(engine, &TERN_SIZED(tern_session_params, .loras = &use, .n_loras = 1), &o, adapted);
     assert_string_equal(t.sample, adapted);
     assert_string_not_equal(t.sample, plain);
     tern_lora_close(lora);

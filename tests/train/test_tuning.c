@@ -60,7 +60,8 @@ static void finetune(size_t n_text, losses *out, tern_buf *adapter)
     snprintf(data, sizeof data, "%s", put_file("tuning.txt", text.data, text.size));
     snprintf(output, sizeof output, "%s", test_scratch("tuning.gguf"));
     const char *const inputs[] = {data};
-    tern_finetune_options o = tern_finetune_defaults();
+    tern_finetune_options o = {.size = sizeof o};
+    tern_finetune_defaults(&o, NULL);
     o.model = model_path;
     o.data = inputs;
     o.n_data = 1;
@@ -71,7 +72,7 @@ static void finetune(size_t n_text, losses *out, tern_buf *adapter)
     o.batch = BATCH;
     o.seq = SEQ;
     o.seed = 3;
-    o.n_threads = 1;
+    o.cpu.n_threads = 1;
     o.on_event = note;
     o.context = out;
     assert_ok(tern_finetune(&o, NULL, &err), err);
@@ -183,15 +184,16 @@ static tern_tokens answer(tern_engine *engine, const tern_lora *lora)
     enum { LENGTH = 40 };
     tern_session *session;
     tern_tokens ids = {0};
-    tern_generate_result result;
-    tern_generate_params params = {.sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = LENGTH};
+    tern_generate_result result = {.size = sizeof result};
+    tern_generate_params params = {.size = sizeof params, .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = LENGTH};
     const tern_lora_use use = {.lora = lora, .scale = 1};
     const tern_tokenizer *t = tern_model_tokenizer(tern_engine_model(engine));
     params.sampler.temperature = 0;
     assert_ok(tern_tokens_add(&ids, tern_tokenizer_bos(t), &err), err);
     assert_ok(tern_tokenize(t, "The lamp", 8, false, &ids, &err), err);
     assert_ok(tern_session_open(&session, engine,
-                                &(tern_session_params){.n_ctx = 64, .loras = &use, .n_loras = lora != NULL}, &err),
+                                &TERN_SIZED(tern_session_params, .n_ctx = 64, .loras = &use, .n_loras = lora != NULL),
+                                &err),
               err);
     assert_ok(tern_generate(session, ids.ids, (uint32_t)ids.n, &params, &result, &err), err);
     ids.n = 0;

@@ -92,9 +92,13 @@ static bool chooses(const tern_bench *b)
 static tern_status generate(tern_bench *b, uint32_t n, double *seconds, uint64_t *allocations, tern_error *err)
 {
     watched w = {UINT64_MAX, 0};
-    tern_generate_params params = {
-        .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = n, .ignore_eos = true, .on_piece = watch, .context = &w};
-    tern_generate_result result;
+    tern_generate_params params = {.size = sizeof params,
+                                   .sampler = TERN_SAMPLER_DEFAULTS,
+                                   .max_tokens = n,
+                                   .ignore_eos = true,
+                                   .on_piece = watch,
+                                   .context = &w};
+    tern_generate_result result = {.size = sizeof result};
     params.sampler.temperature = 0;
     TERN_TRY(tern_generate(b->session, NULL, 0, &params, &result, err));
     *seconds = result.decode_ms * 1e-3;
@@ -121,7 +125,7 @@ tern_status tern_bench_decode(tern_bench *b, uint32_t n, double *seconds, uint64
 
 static tern_engine_counters counters_of(const tern_bench *b)
 {
-    tern_engine_counters c = {0};
+    tern_engine_counters c = {.size = sizeof c};
     tern_engine_count(b->engine, &c, NULL); /* fails on NULL alone */
     return c;
 }
@@ -185,11 +189,12 @@ tern_status tern_bench_open(tern_bench *b, const tern_bench_row *row, bool profi
 {
     tern_options o = *b->options;
     uint32_t after = o.n_tokens ? o.depth + o.n_tokens : 1;
-    tern_session_params params = {.n_ctx = o.n_prompt > after ? o.n_prompt : after};
+    tern_session_params params = {.size = sizeof params, .n_ctx = o.n_prompt > after ? o.n_prompt : after};
     o.profile = profile;
     o.ctx = params.n_ctx; /* what the device's memory is divided for */
     o.gpu_steps = row->n_steps;
     TERN_TRY(tern_app_open_engine_with(&b->engine, &o, true, row->n_threads, err));
+    b->info.size = sizeof b->info;
     TERN_TRY(tern_engine_describe(b->engine, &b->info, err));
     TERN_TRY(tern_app_load_loras(&b->loras, &o, b->engine, err));
     params.loras = b->loras.uses;

@@ -40,7 +40,8 @@ static tern_status submit(tern_batch *batch, const int32_t *ids, uint32_t n, uin
                           tern_request **request, tern_error *err)
 {
     *h = (heard){.submitted = tern_app_seconds()};
-    tern_request_params params = {.prompt = ids,
+    tern_request_params params = {.size = sizeof params,
+                                  .prompt = ids,
                                   .n_prompt = n,
                                   .sampler = TERN_SAMPLER_DEFAULTS,
                                   .max_tokens = max_tokens,
@@ -133,7 +134,7 @@ static tern_status decode_rate(parallel *p, double *rate, tern_error *err)
 
 static tern_status open_parallel(parallel *p, tern_engine *engine, uint32_t n, uint32_t n_ctx, tern_error *err)
 {
-    const tern_batch_params params = {.n_parallel = n, .n_ctx = n_ctx};
+    const tern_batch_params params = {.size = sizeof params, .n_parallel = n, .n_ctx = n_ctx};
     p->n = n;
     p->engine = engine;
     p->heard = tern_calloc(n, sizeof *p->heard);
@@ -237,7 +238,7 @@ static tern_status time_stall(parallel *p, stall *s, tern_error *err)
 static tern_status measure_stall(const tern_options *o, tern_engine *engine, stall *s, tern_error *err)
 {
     parallel p = {.o = o};
-    tern_engine_info info;
+    tern_engine_info info = {.size = sizeof info};
     TERN_TRY(tern_engine_describe(engine, &info, err));
     s->n_prompt = info.n_ctx_train < LONG_PROMPT + SPARE ? info.n_ctx_train - SPARE : LONG_PROMPT;
     tern_status status = open_parallel(&p, engine, STREAMS + 1, s->n_prompt + SPARE, err);

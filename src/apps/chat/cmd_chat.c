@@ -297,7 +297,7 @@ static void defaults(tern_options *o)
 /* What is talked to, and how one leaves. */
 static void greet(const tern_chat_talk *talk)
 {
-    tern_engine_info info = {0};
+    tern_engine_info info = {.size = sizeof info};
     tern_app_path path;
     tern_error ignored;
     if (tern_engine_describe(talk->engine, &info, NULL) != TERN_OK) return;

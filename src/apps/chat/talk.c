@@ -16,8 +16,11 @@ tern_status tern_chat_talk_open(tern_chat_talk *t, tern_options *options, tern_e
     TERN_TRY(tern_app_open_reader(&t->engine, options, err));
     TERN_TRY(tern_chat_template_choose(&t->template, t->engine, options->template, err));
     TERN_TRY(tern_app_load_loras(&t->loras, options, t->engine, err));
-    tern_session_params params = {
-        .max_outputs = n_drafted + 1, .host_sampling = n_drafted > 0, .loras = t->loras.uses, .n_loras = t->loras.n};
+    tern_session_params params = {.size = sizeof params,
+                                  .max_outputs = n_drafted + 1,
+                                  .host_sampling = n_drafted > 0,
+                                  .loras = t->loras.uses,
+                                  .n_loras = t->loras.n};
     TERN_TRY(tern_app_open_session(&t->session, t->engine, options, params, err));
     TERN_TRY(tern_app_draft_open(&t->draft, options, tern_session_n_ctx(t->session), err));
     return options->system ? tern_chat_talk_set_system(t, options->system, strlen(options->system), err) : TERN_OK;
@@ -137,7 +140,7 @@ static tern_status generate(tern_chat_talk *t, tern_error *err)
     g.params.context = t;
     g.params.draft = t->draft.session;
     g.params.context_shift = false;
-    t->cost = (tern_app_cost){.seed = g.params.sampler.seed};
+    t->cost = (tern_app_cost){.seed = g.params.sampler.seed, .result.size = sizeof t->cost.result};
     t->failed = false;
     t->answer.size = 0;
     tern_session_truncate(t->session, common);

@@ -71,7 +71,7 @@ void tern_chat_template_note_family(const char *name, const char *architecture)
 tern_status tern_chat_template_choose(tern_chat_template **out, const tern_engine *engine, const char *name,
                                       tern_error *err)
 {
-    tern_engine_info info;
+    tern_engine_info info = {.size = sizeof info};
     *out = NULL;
     TERN_TRY(tern_engine_describe(engine, &info, err));
     if (info.chat_template || name) return tern_chat_template_find(out, info.chat_template, name, err);

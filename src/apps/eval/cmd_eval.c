@@ -55,7 +55,8 @@ static tern_status open_evaluation(evaluation *e, tern_error *err)
     TERN_TRY(tern_app_open_reader(&e->engine, o, err));
     TERN_TRY(tern_app_load_loras(&e->loras, o, e->engine, err));
     const tern_eval_asking how = {.engine = e->engine,
-                                  .batch = {.n_parallel = o->n_parallel,
+                                  .batch = {.size = sizeof(tern_batch_params),
+                                            .n_parallel = o->n_parallel,
                                             .n_ctx = o->ctx,
                                             .n_batch = o->batch,
                                             .max_outputs = OUTPUTS,

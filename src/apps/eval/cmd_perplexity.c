@@ -46,7 +46,7 @@ typedef struct reader {
 /* The window asked for, or 512 where the model's context is not smaller. */
 static uint32_t window_of(const tern_engine *engine, const tern_options *o)
 {
-    tern_engine_info model = {0};
+    tern_engine_info model = {.size = sizeof model};
     tern_engine_describe(engine, &model, NULL); /* fails on NULL alone */
     if (o->window) return o->window;
     return model.n_ctx_train < DEFAULT_WINDOW ? model.n_ctx_train : DEFAULT_WINDOW;
@@ -59,7 +59,8 @@ static tern_status open_reader(reader *r, const tern_options *o, const char *pat
     if (path) input.loras.n = 0; /* adapters belong to the model of -m */
     TERN_TRY(tern_app_open_engine(&r->engine, &input, true, err));
     TERN_TRY(tern_app_load_loras(&r->loras, &input, r->engine, err));
-    tern_session_params params = {.n_ctx = window_of(r->engine, o),
+    tern_session_params params = {.size = sizeof params,
+                                  .n_ctx = window_of(r->engine, o),
                                   .n_batch = OUTPUTS,
                                   .max_outputs = OUTPUTS,
                                   .host_sampling = true,
@@ -113,10 +114,10 @@ static tern_status score(const reader *r, const reader *other, const tern_option
 {
     tern_tokens ids = {0};
     tern_progress progress = {.label = "Reading"};
-    tern_perplexity_result result;
+    tern_perplexity_result result = {.size = sizeof result};
     const uint32_t window = window_of(r->engine, o);
     tern_perplexity_params how = {
-        .window = window, .against = other->session, .progress = update, .context = &progress};
+        .size = sizeof how, .window = window, .against = other->session, .progress = update, .context = &progress};
     tern_status status;
     TERN_GOTO(tokenize_file(r, o->args.items[0], &ids, err));
     status = tern_perplexity(r->session, ids.ids, ids.n, &how, &result, err);
@@ -177,7 +178,7 @@ static tern_status run_compare(const tern_options *options, tern_error *err)
     tern_file_map map = {0};
     tern_kl_base base;
     reader r = {0};
-    tern_engine_info model;
+    tern_engine_info model = {.size = sizeof model};
     tern_progress progress = {.label = "Reading"};
     const tern_kl_reader how = {.model = &model, .progress = &progress};
     tern_kl_reader with_session = how;
@@ -198,7 +199,7 @@ fail:
 
 static tern_status run_save(const reader *r, const tern_options *o, tern_error *err)
 {
-    tern_engine_info model;
+    tern_engine_info model = {.size = sizeof model};
     tern_app_path path;
     tern_progress progress = {.label = "Reading"};
     const tern_kl_reader how = {.session = r->session, .model = &model, .progress = &progress};

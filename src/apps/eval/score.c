@@ -46,7 +46,8 @@ static tern_status submit(tern_eval_question *q, uint32_t choice, tern_error *er
 {
     spelled s = {0};
     tern_eval_part *part = &q->parts[choice];
-    tern_request_params how = {.sampler = TERN_SAMPLER_DEFAULTS,
+    tern_request_params how = {.size = sizeof how,
+                               .sampler = TERN_SAMPLER_DEFAULTS,
                                .echo = true,
                                .logprobs = true,
                                .loras = q->loras,

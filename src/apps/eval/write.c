@@ -63,7 +63,8 @@ tern_status tern_eval_write(tern_eval_question *q, tern_error *err)
 {
     static const char *const of_number[] = {"Question:"}, *const of_text[] = {"\n"};
     tern_tokens ids = {0};
-    tern_request_params how = {.sampler = TERN_SAMPLER_DEFAULTS,
+    tern_request_params how = {.size = sizeof how,
+                               .sampler = TERN_SAMPLER_DEFAULTS,
                                .max_tokens = q->max_tokens,
                                .stops = q->item.number ? of_number : of_text,
                                .n_stops = 1,

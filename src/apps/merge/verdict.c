@@ -76,7 +76,8 @@ static tern_status open_reader(reader *r, const tern_model *model, const tern_me
         TERN_TRY(tern_lora_open(&r->loras[i], r->engine, merge->items[i].adapter, err));
         r->uses[r->n++] = (tern_lora_use){r->loras[i], merge->items[i].scale};
     }
-    const tern_session_params params = {.n_ctx = TOKENS + 1,
+    const tern_session_params params = {.size = sizeof params,
+                                        .n_ctx = TOKENS + 1,
                                         .n_batch = TOKENS + 1,
                                         .max_outputs = TOKENS + 1,
                                         .host_sampling = true,
@@ -141,8 +142,9 @@ static tern_status write_and_compare(readers *r, int32_t first, uint64_t seed, t
                                      tern_error *err)
 {
     int32_t ids[TOKENS + 1];
-    tern_generate_params how = {.sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = TOKENS - 1, .ignore_eos = true};
-    tern_generate_result result;
+    tern_generate_params how = {
+        .size = sizeof how, .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = TOKENS - 1, .ignore_eos = true};
+    tern_generate_result result = {.size = sizeof result};
     how.sampler.seed = seed;
     tern_session_truncate(r->beside.session, 0);
     TERN_TRY(tern_generate(r->beside.session, &first, 1, &how, &result, err));

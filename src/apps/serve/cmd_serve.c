@@ -232,7 +232,8 @@ static tern_status prepare(serving *s, tern_error *err)
     const tern_options *o = s->options;
     s->how = (tern_serve_options){
         .max_models = o->serve.max_models,
-        .batch = {.n_parallel = o->serve.parallel,
+        .batch = {.size = sizeof(tern_batch_params),
+                  .n_parallel = o->serve.parallel,
                   .n_ctx = o->ctx,
                   .n_batch = o->batch,
                   .n_chunk = o->serve.chunk,

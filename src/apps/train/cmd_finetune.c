@@ -13,13 +13,13 @@ static bool go_on(void *context)
 
 static tern_status train(const tern_options *options, const char *model, tern_train_words *words, tern_error *err)
 {
-    tern_finetune_options how;
-    tern_finetune_result result;
+    tern_finetune_options how = {.size = sizeof how};
+    tern_finetune_result result = {.size = sizeof result};
     TERN_TRY(tern_train_read_flags(options, words, &how, err));
     tern_train_show show = {.json = options->json, .log_every = options->log_every};
     how.model = model;
     how.ranks = tern_app_ranks();
-    if (how.n_threads == 0) how.n_threads = tern_app_rank_threads();
+    if (how.cpu.n_threads == 0) how.cpu.n_threads = tern_app_rank_threads();
     if (tern_app_is_first()) {
         how.on_event = tern_train_show_event;
         how.go_on = go_on;

@@ -26,7 +26,7 @@ const tern_flag tern_flags_train_data[] = {
     {"type", 0, TERN_FLAG_TEXT, "TYPE", TRAINING(type), 0, 0,
      "Encoding of the matrices in NAME.gguf: i2_s, tq1_0, tq2_0, t160; as the model has them when not given",
      .more = true},
-    {"split", 0, TERN_FLAG_CHOICE, "file|blank|line", TRAINING(split), 0, 0,
+    {"split", 0, TERN_FLAG_CHOICE, "file|blank|line", FIELD(train_split), 0, 0,
      "Where documents end in plain text: at the end of the file, at empty lines, at each line"},
     {"mark", 0, TERN_FLAG_TEXT, "TEXT", TRAINING(mark), 0, 0,
      "Documents in plain text end where this stands, as <|endoftext|>", .more = true},
@@ -79,7 +79,7 @@ const tern_flag tern_flags_train_length[] = {
 };
 
 const tern_flag tern_flags_train_optimizer[] = {
-    {"optimizer", 0, TERN_FLAG_CHOICE, "adamw|sgd", TRAINING(optimizer), 0, 0, "adamw when not given", .more = true},
+    {"optimizer", 0, TERN_FLAG_CHOICE, "adamw|sgd", FIELD(optimizer), 0, 0, "adamw when not given", .more = true},
     {"lr", 0, TERN_FLAG_F64, "LR", TRAINING(lr), 1e-12, 1e6,
      "Highest learning rate; by the width when not given: 2e-3 up to 256, less above; LoRA: 5e-3"},
     {"betas", 0, TERN_FLAG_TEXT, "B1,B2", FIELD(betas), 0, 0, "AdamW's decay of moments; 0.9,0.999", .more = true},
@@ -87,7 +87,7 @@ const tern_flag tern_flags_train_optimizer[] = {
     {"weight-decay", 0, TERN_FLAG_F64, "D", TRAINING(weight_decay), 0, 1e6, "Of matrices", .more = true},
     {"momentum", 0, TERN_FLAG_F64, "M", TRAINING(momentum), 0, 0.999999, "Of sgd", .more = true},
     {"clip", 0, TERN_FLAG_F64, "N", TRAINING(clip), 0, 1e12, "Largest norm of all gradients; 0 is off", .more = true},
-    {"schedule", 0, TERN_FLAG_CHOICE, "cosine|linear|constant", TRAINING(schedule), 0, 0,
+    {"schedule", 0, TERN_FLAG_CHOICE, "cosine|linear|constant", FIELD(schedule), 0, 0,
      "How the learning rate falls; cosine when not given", .more = true},
     {"warmup", 0, TERN_FLAG_F64, "N", TRAINING(warmup), 0, 1e15,
      "Steps in which it rises; a twentieth of all, at most 100, when not given", .more = true},
@@ -110,8 +110,8 @@ const tern_flag tern_flags_train_memory[] = {
     {"optimizer-in-backward", 0, TERN_FLAG_BOOL, NULL, TRAINING(optimizer_in_backward), 0, 0,
      "Updates each weight as soon as its gradient is there: a layer's gradients in memory, the same result; twice the "
      "work but with --clip 0"},
-    {"master", 0, TERN_FLAG_CHOICE, "f32|bf16", TRAINING(master), 0, 0, "Master weights; bf16 is rounded at random"},
-    {"states", 0, TERN_FLAG_CHOICE, "f32|bf16|8bit", TRAINING(states), 0, 0, "The optimiser's moments"},
+    {"master", 0, TERN_FLAG_CHOICE, "f32|bf16", FIELD(master), 0, 0, "Master weights; bf16 is rounded at random"},
+    {"states", 0, TERN_FLAG_CHOICE, "f32|bf16|8bit", FIELD(states), 0, 0, "The optimiser's moments"},
     {"memory-limit", 0, TERN_FLAG_TEXT, "SIZE", FIELD(memory_limit), 0, 0,
      "Bytes on the device at most, as 4G or 512M; a larger plan is refused", .more = true},
     {0},
@@ -142,7 +142,7 @@ const tern_flag tern_flags_train_quality[] = {
 };
 
 const tern_flag tern_flags_train_power[] = {
-    {"power", 0, TERN_FLAG_CHOICE, "performance|balanced|saver", TRAINING(power), 0, 0,
+    {"power", 0, TERN_FLAG_CHOICE, "performance|balanced|saver", FIELD(power), 0, 0,
      "How much of the time is worked: all, 90 %, 60 % (and batches of one row)"},
     {"max-temp", 0, TERN_FLAG_F64, "C", TRAINING(max_temp), 1, 999,
      "Works less while the hottest sensor is above so many degrees Celsius"},
@@ -159,7 +159,8 @@ void tern_train_words_deinit(tern_train_words *words)
 
 void tern_train_defaults(tern_options *options)
 {
-    options->training = tern_finetune_defaults();
+    options->training.size = sizeof options->training;
+    tern_finetune_defaults(&options->training, NULL); /* fails without a size alone */
 }
 
 /* A path, or the name of an adapter of the cache. */
@@ -245,12 +246,32 @@ static tern_status read_device(const tern_options *o, tern_finetune_options *out
     if (o->gpu_layers)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "--gpu-layers: training is on one device as a whole");
     TERN_TRY(tern_app_check_device(o, err));
-    if (o->threads) TERN_TRY(tern_app_parse_list("threads", o->threads, 1024, &out->n_threads, 1, &n, err));
-    out->backend = o->backend;
-    out->device = o->device;
-    out->pin = o->pin;
-    out->cpu_features = o->cpu_features;
-    out->validation = o->gpu_validate;
+    if (o->threads) TERN_TRY(tern_app_parse_list("threads", o->threads, 1024, &out->cpu.n_threads, 1, &n, err));
+    TERN_TRY(tern_app_backend(o, &out->backend, err));
+    out->cpu.pin = o->pin;
+    out->cpu.features = o->cpu_features;
+    out->gpu.device = o->device;
+    out->gpu.validation = o->gpu_validate;
+    return TERN_OK;
+}
+
+static tern_status read_choices(const tern_options *o, tern_finetune_options *out, tern_error *err)
+{
+    uint32_t split, optimizer, schedule, master, states, power;
+    if (o->train_split && out->mark)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--split and --mark: one of them expected");
+    TERN_TRY(tern_choice_parse(TERN_CHOICE_SPLIT, o->train_split, &split, err));
+    TERN_TRY(tern_choice_parse(TERN_CHOICE_OPTIMIZER, o->optimizer, &optimizer, err));
+    TERN_TRY(tern_choice_parse(TERN_CHOICE_SCHEDULE, o->schedule, &schedule, err));
+    TERN_TRY(tern_choice_parse(TERN_CHOICE_MASTER, o->master, &master, err));
+    TERN_TRY(tern_choice_parse(TERN_CHOICE_STATES, o->states, &states, err));
+    TERN_TRY(tern_choice_parse(TERN_CHOICE_POWER, o->power, &power, err));
+    out->split = (tern_finetune_split)split;
+    out->optimizer = (tern_finetune_optimizer)optimizer;
+    out->schedule = (tern_finetune_schedule)schedule;
+    out->master = (tern_finetune_master)master;
+    out->states = (tern_finetune_states)states;
+    out->power = (tern_finetune_power)power;
     return TERN_OK;
 }
 
@@ -270,6 +291,7 @@ tern_status tern_train_read_flags(const tern_options *options, tern_train_words 
         return tern_fail(err, TERN_INVALID_ARGUMENT, "no data: files of text expected with --data");
     if (!out->dry_run && !out->output)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "no output: NAME.gguf or a folder expected with -o");
+    TERN_TRY(read_choices(options, out, err));
     TERN_TRY(read_betas(options->betas, out, err));
     TERN_TRY(read_size(options->memory_limit, &out->memory_limit, err));
     TERN_TRY(read_lora_start(words, out, err));

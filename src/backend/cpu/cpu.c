@@ -13,7 +13,6 @@
 #include "backend/range.h"
 #include "base/alloc.h"
 #include "base/cpu.h"
-#include "base/show.h"
 #include "ops/op.h"
 
 static tern_cpu *self(tern_backend *b)
@@ -236,18 +235,6 @@ const tern_cpu_kernels *tern_cpu_kernels_of(const tern_backend *backend)
     return &((const tern_cpu *)backend)->kernels;
 }
 
-static tern_status parse_ffn(const char *text, tern_cpu__ffn *out, tern_error *err)
-{
-    static const char *const names[] = {
-        [TERN_CPU__FFN_AUTO] = "auto", [TERN_CPU__FFN_DENSE] = "dense", [TERN_CPU__FFN_SPARSE] = "sparse"};
-    for (int i = 0; i < 3; i++) {
-        *out = (tern_cpu__ffn)i;
-        if (!text || strcmp(text, names[i]) == 0) return TERN_OK;
-    }
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "ffn \"%s\": \"auto\", \"dense\" or \"sparse\" expected",
-                     tern_show_z(text).text);
-}
-
 tern_status tern_cpu_open(tern_backend **backend, const tern_cpu_options *options, tern_error *err)
 {
     *backend = NULL;
@@ -283,9 +270,9 @@ tern_status tern_cpu_open(tern_backend **backend, const tern_cpu_options *option
                                .measure = tern_cpu__measure,
                                .profile = profile};
     cpu->ranks = options->ranks;
+    cpu->ffn = options->ffn;
     tern_cpu_kernels_choose(options->features_set ? options->features : tern_cpu_features(), &cpu->kernels);
     tern_status status = tern_cpu__choice_parse(options->kernel, &cpu->choice, err);
-    if (status == TERN_OK) status = parse_ffn(options->ffn, &cpu->ffn, err);
     if (status == TERN_OK) status = tern_cpu__self_test(&cpu->kernels, err);
     if (status == TERN_OK) status = tern_pool_open(&cpu->pool, options->n_threads, options->pin, err);
     if (status == TERN_OK && !options->kernel)

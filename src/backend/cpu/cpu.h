@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "tern/choices.h"
 
 typedef struct tern_backend tern_backend;             /* backend/backend.h */
 typedef struct tern_cpu_kernels tern_cpu_kernels;     /* backend/cpu/kernels.h */
@@ -19,7 +20,7 @@ typedef struct tern_cpu_options {
     uint32_t features;  /* tern_cpu_feature bits; used when features_set */
     bool features_set;  /* false: all that the machine has */
     const char *kernel; /* of ternary weights: "dot", "t160", "lut", "rsr", "rsr:6"; NULL: by `choices`, else "dot" */
-    const char *ffn;    /* "auto" (NULL), "dense" or "sparse": docs/decisions/0038-sparse-ffn.md */
+    tern_ffn_mode ffn;  /* docs/decisions/0038-sparse-ffn.md */
     const tern_kernel_choice
         *choices; /* [n_choices], borrowed for the call; those of other numbers of threads do not count */
     size_t n_choices;

@@ -32,13 +32,12 @@ typedef struct tern_cpu__shape_choice {
 } tern_cpu__shape_choice;
 
 /* Whether what a squared ReLU makes irrelevant is read all the same (linear/sparse.h). */
-typedef enum tern_cpu__ffn { TERN_CPU__FFN_AUTO, TERN_CPU__FFN_DENSE, TERN_CPU__FFN_SPARSE } tern_cpu__ffn;
 
 typedef struct tern_cpu {
     tern_backend base;
     tern_pool *pool;
     tern_cpu_kernels kernels;
-    tern_cpu__ffn ffn;
+    tern_ffn_mode ffn;
     tern_cpu__choice choice;               /* of shapes that have none of their own */
     tern_cpu__shape_choice *shape_choices; /* [n_shape_choices] */
     size_t n_shape_choices;

@@ -2,6 +2,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/sized.h"
 #include "infer/batch/batch_internal.h"
 #include "infer/engine/memory_need.h"
 #include "infer/session/session.h"
@@ -108,13 +109,13 @@ tern_status tern_batch_open(tern_batch **batch, tern_engine *engine, const tern_
     TERN_TRY(tern_engine__needs_waiting(engine, "a batch", err));
     tern_batch *b = tern_calloc(1, sizeof *b);
     if (!b) return tern_fail_alloc(err, sizeof *b);
-    if (params) b->params = *params;
     b->engine = engine;
     b->tokenizer = tern_model_tokenizer(tern_engine_model(engine));
     b->n_vocab = tern_engine_config(engine)->n_vocab;
     b->last_arrived = &b->arrived;
     pthread_mutex_init(&b->lock, NULL);
     tern_status status;
+    TERN_GOTO(TERN_SIZED_READ(&b->params, params, err));
     TERN_GOTO(resolve(&b->params, tern_engine_config(engine), err));
     TERN_GOTO(open_runner(b, err));
     TERN_GOTO(allocate(b, err));
@@ -183,10 +184,12 @@ uint32_t tern_batch_n_parallel(const tern_batch *batch)
     return batch->params.n_parallel;
 }
 
-void tern_batch_count(const tern_batch *batch, tern_batch_counters *counters)
+tern_status tern_batch_count(const tern_batch *batch, tern_batch_counters *counters, tern_error *err)
 {
+    TERN_NEED(batch, err);
     tern_batch *b = (tern_batch *)(uintptr_t)batch; /* the lock is not part of what it is */
     pthread_mutex_lock(&b->lock);
-    *counters = b->shown;
+    const tern_batch_counters shown = b->shown;
     pthread_mutex_unlock(&b->lock);
+    return TERN_SIZED_WRITE(counters, &shown, err);
 }

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/choice.h"
+#include "base/sized.h"
 #include "infer/batch/batch_internal.h"
 
 static tern_status check_prompt(const tern_batch *b, const tern_request_params *p, tern_error *err)
@@ -22,9 +24,7 @@ static tern_status check_prompt(const tern_batch *b, const tern_request_params *
 static tern_status check_embedding(const tern_request_params *p, tern_error *err)
 {
     if (p->n > 1) return tern_fail(err, TERN_INVALID_ARGUMENT, "%u vectors of a text: 1 expected", p->n);
-    if (p->pooling > TERN_POOLING_CLS)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "pooling %d: 0 to %d expected", (int)p->pooling, TERN_POOLING_CLS);
-    return TERN_OK;
+    return tern_choice_check(TERN_CHOICE_POOLING, p->pooling, err);
 }
 
 static tern_status check(const tern_batch *b, const tern_request_params *p, tern_error *err)
@@ -133,12 +133,14 @@ tern_status tern_batch_submit(tern_batch *batch, const tern_request_params *para
     *request = NULL;
     TERN_NEED(batch, err);
     TERN_NEED(params, err);
-    TERN_TRY(check(batch, params, err));
+    tern_request_params own;
+    TERN_TRY(TERN_SIZED_READ(&own, params, err));
+    TERN_TRY(check(batch, &own, err));
     tern_request *r = tern_calloc(1, sizeof *r);
     if (!r) return tern_fail_alloc(err, sizeof *r);
     atomic_init(&r->n_holders, 2);
     const tern_status status =
-        copy(r, params) ? enqueue(batch, r, err) : tern_fail_alloc(err, params->n_prompt * sizeof(int32_t));
+        copy(r, &own) ? enqueue(batch, r, err) : tern_fail_alloc(err, own.n_prompt * sizeof(int32_t));
     if (status == TERN_OK) *request = r;
     else request_free(r);
     return status;

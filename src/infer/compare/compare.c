@@ -95,7 +95,8 @@ static tern_status append_all(tern_session *s, const tern_compare_params *p, uin
 static tern_status compare_cached(tern_comparison *c)
 {
     const uint32_t n = c->params->n_ids, n_vocab = tern_engine_config(c->tested.engine)->n_vocab;
-    const tern_session_params params = {.n_ctx = n,
+    const tern_session_params params = {.size = sizeof params,
+                                        .n_ctx = n,
                                         .n_batch = n,
                                         .kv = c->params->kv,
                                         .host_sampling = true,

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "base/sized.h"
 #include "infer/sample/internal.h"
 
 struct tern_sampler {
@@ -70,6 +71,7 @@ static tern_status check_biases(const tern_sampler_params *p, uint32_t n_vocab, 
 
 static tern_status check(const tern_sampler_params *p, uint32_t n_vocab, tern_error *err)
 {
+    TERN_TRY(tern_sized_reserved(p->reserved, sizeof p->reserved, "sampler", err));
     if (n_vocab == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "vocabulary of 0 tokens: at least 1 expected");
     TERN_TRY(check_range("temperature", p->temperature, 0, 1e6f, err));
     TERN_TRY(check_range("top-p", p->top_p, 0, 1, err));

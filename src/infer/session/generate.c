@@ -4,6 +4,7 @@
 
 #include "backend/counters.h"
 #include "base/alloc.h"
+#include "base/sized.h"
 #include "infer/session/generate_internal.h"
 
 double tern_generation__now_ms(void)
@@ -114,11 +115,13 @@ tern_status tern_generation_open(tern_generation **generation, tern_session *ses
     *generation = NULL;
     TERN_NEED(session, err);
     TERN_NEED(params, err);
-    TERN_TRY(check(session, n_prompt, params, err));
+    tern_generate_params own;
+    TERN_TRY(TERN_SIZED_READ(&own, params, err));
+    TERN_TRY(check(session, n_prompt, &own, err));
     tern_generation *g = tern_calloc(1, sizeof *g);
     if (!g) return tern_fail_alloc(err, sizeof *g);
     *g = (tern_generation){.session = session,
-                           .params = *params,
+                           .params = own,
                            .result = {.n_prompt = n_prompt},
                            .tokenizer = tern_model_tokenizer(tern_engine_model(tern_session_engine(session))),
                            .needed_before = session->needed,
@@ -128,7 +131,7 @@ tern_status tern_generation_open(tern_generation **generation, tern_session *ses
         generation_free(g);
         return status;
     }
-    if (!params->filter) g->needed = tern_logits_needed_by(&g->params.sampler);
+    if (!own.filter) g->needed = tern_logits_needed_by(&g->params.sampler);
     session->needed = g->needed;
     *generation = g;
     return TERN_OK;
@@ -199,11 +202,12 @@ void tern_generation_stop(tern_generation *generation)
     generation->stop_asked = true;
 }
 
-void tern_generation_describe(const tern_generation *generation, tern_generate_result *result)
+tern_status tern_generation_describe(const tern_generation *generation, tern_generate_result *result, tern_error *err)
 {
+    TERN_NEED(generation, err);
     tern_generation now = *generation;
     if (!now.over) measure(&now);
-    *result = now.result;
+    return TERN_SIZED_WRITE(result, &now.result, err);
 }
 
 void tern_generation_close(tern_generation *generation)
@@ -219,14 +223,14 @@ tern_status tern_generate(tern_session *session, const int32_t *prompt, uint32_t
 {
     TERN_NEED(session, err);
     TERN_NEED(params, err);
-    TERN_NEED(result, err);
     tern_generation *g;
-    *result = (tern_generate_result){0};
+    const tern_generate_result nothing = {0};
+    TERN_TRY(TERN_SIZED_WRITE(result, &nothing, err));
     TERN_TRY(tern_engine__needs_waiting(tern_session_engine(session), "generating all at once", err));
     TERN_TRY(tern_generation_open(&g, session, prompt, n_prompt, params, err));
     tern_status status = TERN_OK;
     for (bool done = false; status == TERN_OK && !done;) status = tern_generation_step(g, &done, err);
-    tern_generation_describe(g, result);
+    tern_generation_describe(g, result, NULL); /* its size was looked at */
     tern_generation_close(g);
     return status;
 }

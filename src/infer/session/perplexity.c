@@ -1,6 +1,7 @@
 /* Scoring a text, a window at a time. */
 #include <math.h>
 
+#include "base/sized.h"
 #include "infer/sample/internal.h"
 #include "infer/session/session.h"
 
@@ -115,17 +116,16 @@ static void finish(tern_perplexity_result *r)
 tern_status tern_perplexity(tern_session *session, const int32_t *ids, size_t n, const tern_perplexity_params *params,
                             tern_perplexity_result *result, tern_error *err)
 {
-    const tern_perplexity_params defaults = {0};
+    tern_perplexity_params own;
     tern_perplexity_result sums = {0};
-    scoring s = {.session = session, .params = params ? params : &defaults, .result = &sums, .ids = ids, .n = n};
-    TERN_NEED(result, err);
-    *result = sums;
+    scoring s = {.session = session, .params = &own, .result = &sums, .ids = ids, .n = n};
+    TERN_TRY(TERN_SIZED_WRITE(result, &sums, err));
     TERN_NEED(session, err);
+    TERN_TRY(TERN_SIZED_READ(&own, params, err));
     if (n) TERN_NEED(ids, err);
     TERN_TRY(tern_engine__needs_waiting(tern_session_engine(session), "perplexity", err));
     TERN_TRY(check(&s, err));
     for (size_t at = 0; at + 1 < n; at += s.window) TERN_TRY(run_window(&s, ids + at, smaller(n - at, s.window), err));
     finish(&sums);
-    *result = sums;
-    return TERN_OK;
+    return TERN_SIZED_WRITE(result, &sums, err);
 }

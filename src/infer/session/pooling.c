@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/choice.h"
 
 tern_status tern_pool_states_init(tern_pool_states *pool, tern_pooling pooling, uint32_t n_embd, tern_error *err)
 {
     *pool = (tern_pool_states){.pooling = pooling, .n_embd = n_embd};
-    if (pooling > TERN_POOLING_CLS)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "pooling %d: 0 to %d expected", (int)pooling, TERN_POOLING_CLS);
+    TERN_TRY(tern_choice_check(TERN_CHOICE_POOLING, pooling, err));
     pool->sum = tern_calloc(n_embd, sizeof *pool->sum);
     return pool->sum ? TERN_OK : tern_fail_alloc(err, n_embd * sizeof *pool->sum);
 }

@@ -2,6 +2,7 @@
 #include "infer/session/session.h"
 
 #include "base/alloc.h"
+#include "base/sized.h"
 #include "infer/engine/memory_need.h"
 #include "infer/session/internal.h"
 
@@ -46,10 +47,10 @@ static tern_status resolve_params(const tern_engine *engine, const tern_session_
 tern_status tern_session_resolve(const tern_engine *engine, const tern_session_params *params, tern_runner_params *out,
                                  uint32_t *steps, tern_error *err)
 {
-    const tern_session_params defaults = {0};
-    if (!params) params = &defaults;
-    TERN_TRY(resolve_params(engine, params, out, err));
-    TERN_TRY(resolve_steps(tern_engine_backend(engine), params, steps, err));
+    tern_session_params own;
+    TERN_TRY(TERN_SIZED_READ(&own, params, err));
+    TERN_TRY(resolve_params(engine, &own, out, err));
+    TERN_TRY(resolve_steps(tern_engine_backend(engine), &own, steps, err));
     out->steps = *steps > 0;
     return TERN_OK;
 }
@@ -62,14 +63,16 @@ tern_status tern_session_open(tern_session **session, tern_engine *engine, const
     TERN_NEED(engine, err);
     const tern_config *c = tern_engine_config(engine);
     tern_runner_params resolved;
+    tern_session_params own;
     uint32_t steps;
-    TERN_TRY(tern_session_resolve(engine, params, &resolved, &steps, err));
+    TERN_TRY(TERN_SIZED_READ(&own, params, err));
+    TERN_TRY(tern_session_resolve(engine, &own, &resolved, &steps, err));
     TERN_TRY(tern_lora__check(engine, resolved.loras, resolved.n_loras, err));
     TERN_TRY(tern_memory_check(engine, &resolved, false, err));
     tern_session *s = tern_calloc(1, sizeof *s);
     if (!s) return tern_fail_alloc(err, sizeof *s);
     s->steps = steps;
-    s->steps_chosen = params && params->steps > 0;
+    s->steps_chosen = own.steps > 0;
     tern_status status;
     TERN_GOTO(tern_runner_open(&s->runner, engine, &resolved, err));
     s->tokens = tern_calloc(resolved.n_ctx, sizeof *s->tokens);

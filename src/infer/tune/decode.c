@@ -59,7 +59,7 @@ static tern_status open_side(contest *c, side *s, const tern_kernel_choice *choi
     const uint32_t most = tern_engine_config(s->engine)->n_ctx_train;
     c->n_ctx = most && most < POSITIONS ? most : POSITIONS;
     c->n_prompt = c->n_ctx / 4;
-    TERN_TRY(tern_session_open(&s->session, s->engine, &(tern_session_params){.n_ctx = c->n_ctx}, err));
+    TERN_TRY(tern_session_open(&s->session, s->engine, &TERN_SIZED(tern_session_params, .n_ctx = c->n_ctx), err));
     for (uint32_t i = 0; i < c->n_prompt; i++) TERN_TRY(append(s, err));
     return TERN_OK;
 }

@@ -46,7 +46,7 @@ static tern_status step(tuner *t, tern_session *s)
 static tern_status run(tuner *t, size_t *n_before, size_t *n_after)
 {
     tern_backend *b = tern_engine_backend(t->engine);
-    const tern_session_params how = {.n_ctx = t->n_batch + DECODED, .n_batch = t->n_batch};
+    const tern_session_params how = {.size = sizeof how, .n_ctx = t->n_batch + DECODED, .n_batch = t->n_batch};
     tern_session *s;
     TERN_TRY(tern_session_open(&s, t->engine, &how, t->err));
     tern_status status = step(t, s);

@@ -61,7 +61,8 @@ static tern_status submit(tern_answer *a, tern_error *err)
     TERN_GOTO(tern_answer_tokens(a, h, i, &ids, err));
     if (ids.n > most)
         TERN_GOTO(tern_fail(err, TERN_CONTEXT_FULL, "text %u: %zu tokens found, at most %u expected", i, ids.n, most));
-    const tern_request_params params = {.prompt = ids.ids,
+    const tern_request_params params = {.size = sizeof params,
+                                        .prompt = ids.ids,
                                         .n_prompt = (uint32_t)ids.n,
                                         .loras = a->loras,
                                         .n_loras = a->n_loras,

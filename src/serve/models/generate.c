@@ -144,6 +144,7 @@ static tern_request_params params_of(const tern_answer *a, const tern_host *host
     const tern_ask *ask = &a->ask;
     const uint32_t most = host->server->limits.tokens;
     return (tern_request_params){
+        .size = sizeof(tern_request_params),
         .n = ask->best_of,
         .sampler = ask->sampler,
         .max_tokens = most && (!ask->max_tokens || ask->max_tokens > most) ? most : ask->max_tokens,

@@ -69,7 +69,7 @@ static void step(tern_host *h)
     sweep(h);
     if (h->at == 0) tern_loras_reap(&h->server->loras);
     pthread_mutex_lock(&h->lock);
-    tern_batch_count(h->batch, &h->counted);
+    tern_batch_count(h->batch, &h->counted, NULL); /* fails without a size alone */
     pthread_mutex_unlock(&h->lock);
 }
 

@@ -82,9 +82,8 @@ tern_status tern_native__slots(tern_answer *a, tern_host *host, tern_error *err)
 {
     const uint32_t n = tern_batch_n_parallel(host->batch);
     json_t *slots = json_array();
-    tern_batch_counters c = {0};
-    (void)err;
-    tern_batch_count(host->batch, &c);
+    tern_batch_counters c = {.size = sizeof c};
+    TERN_TRY(tern_batch_count(host->batch, &c, err));
     for (uint32_t i = 0; i < n; i++)
         json_array_append_new(slots,
                               json_pack("{s:I, s:I, s:b}", "id", (json_int_t)i, "n_ctx",

@@ -17,16 +17,14 @@ static tern_status read_form(void *into, const json_t *value, tern_error *err)
 
 static tern_status read_pooling(void *into, const json_t *value, tern_error *err)
 {
-    static const char *const names[] = {"last", "mean", "cls"};
-    static const tern_pooling poolings[] = {TERN_POOLING_LAST, TERN_POOLING_MEAN, TERN_POOLING_CLS};
     tern_ask *ask = into;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (!json_is_string(value) || strcmp(json_string_value(value), names[i]) != 0) continue;
-        ask->pooling = poolings[i];
-        ask->own_pooling = false;
-        return TERN_OK;
-    }
-    return tern_fields_fail("pooling", value, "\"last\", \"mean\" or \"cls\"", err);
+    uint32_t pooling;
+    if (!json_is_string(value) ||
+        tern_choice_parse(TERN_CHOICE_POOLING, json_string_value(value), &pooling, NULL) != TERN_OK)
+        return tern_fields_fail("pooling", value, "\"last\", \"mean\" or \"cls\"", err);
+    ask->pooling = (tern_pooling)pooling;
+    ask->own_pooling = false;
+    return TERN_OK;
 }
 
 static const tern_field fields[] = {

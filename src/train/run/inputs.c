@@ -52,8 +52,11 @@ static tern_status open_template(const tern_run *run, tern_chat_template **out, 
 static tern_train_split split_of(const tern_finetune_options *o)
 {
     if (o->mark) return TERN_TRAIN_SPLIT_MARK;
-    if (!o->split || strcmp(o->split, "file") == 0) return TERN_TRAIN_SPLIT_FILE;
-    return strcmp(o->split, "blank") == 0 ? TERN_TRAIN_SPLIT_BLANK : TERN_TRAIN_SPLIT_LINE;
+    switch (o->split) {
+    case TERN_FINETUNE_SPLIT_BLANK: return TERN_TRAIN_SPLIT_BLANK;
+    case TERN_FINETUNE_SPLIT_LINE: return TERN_TRAIN_SPLIT_LINE;
+    default: return TERN_TRAIN_SPLIT_FILE;
+    }
 }
 
 static void note_skipped(const tern_run *run, const tern_train_data_report *report)

@@ -37,9 +37,12 @@ static tern_status generate(const tern_run *run, tern_session *session, const ch
 {
     sample s = {.err = err};
     tern_tokens ids = {0};
-    tern_generate_result result;
-    tern_generate_params params = {
-        .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = run->o->sample_tokens, .on_piece = take, .context = &s};
+    tern_generate_result result = {.size = sizeof result};
+    tern_generate_params params = {.size = sizeof params,
+                                   .sampler = TERN_SAMPLER_DEFAULTS,
+                                   .max_tokens = run->o->sample_tokens,
+                                   .on_piece = take,
+                                   .context = &s};
     params.sampler.seed = run->o->seed;
     tern_status status;
     TERN_GOTO(tern_buf_addf(&s.text, err, "%s", prompt));
@@ -70,7 +73,7 @@ fail:
 static tern_status open_engine(tern_run *run, tern_engine **engine, tern_error *err)
 {
     const tern_engine_params params = {
-        .backend = {.name = "cpu", .n_threads = run->o->n_threads, .cpu_features = run->o->cpu_features},
+        .backend = {.name = "cpu", .n_threads = run->o->cpu.n_threads, .cpu_features = run->o->cpu.features},
         .f32_activations = run->params.f32_activations};
     tern_model *model = NULL;
     *engine = NULL;
@@ -95,7 +98,7 @@ static tern_status show_sample(tern_run *run, tern_error *err)
     tern_engine *engine;
     tern_session *session = NULL;
     tern_lora_use use = {.scale = 1};
-    tern_session_params params = {.loras = &use};
+    tern_session_params params = {.size = sizeof params, .loras = &use};
     tern_lora *lora = NULL;
     tern_status status;
     TERN_GOTO(open_engine(run, &engine, err));

@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/choice.h"
 #include "base/file.h"
-#include "base/show.h"
+#include "base/sized.h"
 #include "format/json.h"
 #include "quant/encoding.h"
 #include "quant/mix.h"
@@ -16,71 +17,67 @@
 
 enum { DEFAULT_BATCH = 4 };
 
-tern_finetune_options tern_finetune_defaults(void)
+tern_status tern_finetune_defaults(tern_finetune_options *options, tern_error *err)
 {
     const tern_trainer_params p = tern_trainer_defaults();
-    return (tern_finetune_options){.validation_split = -1,
-                                   .lora_alpha = 0,
-                                   .epochs = 3,
-                                   .accumulate = 1,
-                                   .seed = p.seed,
-                                   .beta1 = p.beta1,
-                                   .beta2 = p.beta2,
-                                   .eps = p.eps,
-                                   .weight_decay = p.decay,
-                                   .momentum = p.momentum,
-                                   .clip = p.clip,
-                                   .warmup = -1,
-                                   .sync_every = 1,
-                                   .sample_tokens = 60};
+    const tern_finetune_options defaults = {.validation_split = -1,
+                                            .lora_alpha = 0,
+                                            .epochs = 3,
+                                            .accumulate = 1,
+                                            .seed = p.seed,
+                                            .beta1 = p.beta1,
+                                            .beta2 = p.beta2,
+                                            .eps = p.eps,
+                                            .weight_decay = p.decay,
+                                            .momentum = p.momentum,
+                                            .clip = p.clip,
+                                            .warmup = -1,
+                                            .sync_every = 1,
+                                            .sample_tokens = 60};
+    return TERN_SIZED_WRITE(options, &defaults, err);
 }
 
-/* The place of `given` among the words, the first for NULL. */
-static tern_status pick(const char *option, const char *given, const char *const *words, size_t n, unsigned *out,
-                        tern_error *err)
+/* The caller's choices, each of which exists. */
+static tern_status check_choices(const tern_finetune_options *o, tern_error *err)
 {
-    char list[96] = "";
-    *out = 0;
-    if (!given) return TERN_OK;
-    for (unsigned i = 0; i < n; i++) {
-        if (strcmp(given, words[i]) == 0) {
-            *out = i;
-            return TERN_OK;
-        }
-        const size_t at = strlen(list);
-        snprintf(list + at, sizeof list - at, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " or ", words[i]);
-    }
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s %s: %s expected", option, tern_show_z(given).text, list);
+    TERN_TRY(tern_sized_reserved(o->cpu.reserved, sizeof o->cpu.reserved, "options.cpu", err));
+    TERN_TRY(tern_sized_reserved(o->gpu.reserved, sizeof o->gpu.reserved, "options.gpu", err));
+    TERN_TRY(tern_choice_check(TERN_CHOICE_BACKEND, o->backend, err));
+    TERN_TRY(tern_choice_check(TERN_CHOICE_OPTIMIZER, o->optimizer, err));
+    TERN_TRY(tern_choice_check(TERN_CHOICE_SCHEDULE, o->schedule, err));
+    TERN_TRY(tern_choice_check(TERN_CHOICE_MASTER, o->master, err));
+    TERN_TRY(tern_choice_check(TERN_CHOICE_STATES, o->states, err));
+    TERN_TRY(tern_choice_check(TERN_CHOICE_POWER, o->power, err));
+    return tern_choice_check(TERN_CHOICE_SPLIT, o->split, err);
 }
 
-#define PICK(option, given, out, ...)                                                                                  \
-    do {                                                                                                               \
-        static const char *const words_[] = {__VA_ARGS__};                                                             \
-        TERN_TRY(pick(option, given, words_, sizeof words_ / sizeof *words_, out, err));                               \
-    } while (0)
-
-static tern_status read_words(tern_run *run, tern_error *err)
+static tern_status read_choices(tern_run *run, tern_error *err)
 {
-    static const tern_optimizer optimizers[] = {TERN_OPTIMIZER_ADAMW, TERN_OPTIMIZER_SGD};
-    static const tern_schedule schedules[] = {TERN_SCHEDULE_COSINE, TERN_SCHEDULE_LINEAR, TERN_SCHEDULE_CONSTANT};
-    static const tern_dtype masters[] = {TERN_DTYPE_F32, TERN_DTYPE_BF16};
-    static const tern_dtype m[] = {TERN_DTYPE_F32, TERN_DTYPE_BF16, TERN_DTYPE_M8};
-    static const tern_dtype v[] = {TERN_DTYPE_F32, TERN_DTYPE_BF16, TERN_DTYPE_V8};
+    static const tern_optimizer optimizers[] = {
+        [TERN_FINETUNE_OPTIMIZER_ADAMW] = TERN_OPTIMIZER_ADAMW, [TERN_FINETUNE_OPTIMIZER_SGD] = TERN_OPTIMIZER_SGD};
+    static const tern_schedule schedules[] = {[TERN_FINETUNE_SCHEDULE_COSINE] = TERN_SCHEDULE_COSINE,
+                                              [TERN_FINETUNE_SCHEDULE_LINEAR] = TERN_SCHEDULE_LINEAR,
+                                              [TERN_FINETUNE_SCHEDULE_CONSTANT] = TERN_SCHEDULE_CONSTANT};
+    static const tern_dtype masters[] = {
+        [TERN_FINETUNE_MASTER_F32] = TERN_DTYPE_F32, [TERN_FINETUNE_MASTER_BF16] = TERN_DTYPE_BF16};
+    static const tern_dtype m[] = {[TERN_FINETUNE_STATES_F32] = TERN_DTYPE_F32,
+                                   [TERN_FINETUNE_STATES_BF16] = TERN_DTYPE_BF16,
+                                   [TERN_FINETUNE_STATES_8BIT] = TERN_DTYPE_M8};
+    static const tern_dtype v[] = {[TERN_FINETUNE_STATES_F32] = TERN_DTYPE_F32,
+                                   [TERN_FINETUNE_STATES_BF16] = TERN_DTYPE_BF16,
+                                   [TERN_FINETUNE_STATES_8BIT] = TERN_DTYPE_V8};
+    static const tern_power_mode powers[] = {[TERN_FINETUNE_POWER_PERFORMANCE] = TERN_POWER_PERFORMANCE,
+                                             [TERN_FINETUNE_POWER_BALANCED] = TERN_POWER_BALANCED,
+                                             [TERN_FINETUNE_POWER_SAVER] = TERN_POWER_SAVER};
     const tern_finetune_options *o = run->o;
     tern_trainer_params *p = &run->params;
-    unsigned i;
-    PICK("optimizer", o->optimizer, &i, "adamw", "sgd");
-    p->optimizer = optimizers[i];
-    PICK("schedule", o->schedule, &i, "cosine", "linear", "constant");
-    p->schedule = schedules[i];
-    PICK("master", o->master, &i, "f32", "bf16");
-    p->master = masters[i];
-    PICK("states", o->states, &i, "f32", "bf16", "8bit");
-    p->m = m[i];
-    p->v = v[i];
-    PICK("power", o->power, &i, "performance", "balanced", "saver");
-    run->power.mode = (tern_power_mode)i;
-    PICK("split", o->split, &i, "file", "blank", "line");
+    TERN_TRY(check_choices(o, err));
+    p->optimizer = optimizers[o->optimizer];
+    p->schedule = schedules[o->schedule];
+    p->master = masters[o->master];
+    p->m = m[o->states];
+    p->v = v[o->states];
+    run->power.mode = powers[o->power];
     return tern_type_parse("type", o->type, &run->type, &run->mix, err);
 }
 
@@ -122,7 +119,7 @@ tern_status tern_run__read_options(tern_run *run, tern_error *err)
     *p = tern_trainer_defaults();
     TERN_TRY(check_numbers(o, err));
     TERN_TRY(tern_run__check_ranks(run, err));
-    TERN_TRY(read_words(run, err));
+    TERN_TRY(read_choices(run, err));
     p->ranks = o->ranks;
     p->accumulate = o->accumulate;
     p->checkpoint = o->checkpoint;
@@ -262,19 +259,18 @@ static tern_status list_files(tern_run *run, tern_error *err)
 
 static tern_status list_optimizer(tern_run *run, tern_error *err)
 {
-    static const char *const schedules[] = {"constant", "linear", "cosine"};
     const tern_trainer_params *p = &run->params;
-    TERN_TRY(set(run, err, "optimizer", "%s", p->optimizer == TERN_OPTIMIZER_SGD ? "sgd" : "adamw"));
+    TERN_TRY(set(run, err, "optimizer", "%s", tern_choice_word(TERN_CHOICE_OPTIMIZER, run->o->optimizer)));
     TERN_TRY(set(run, err, "lr", "%.17g", p->lr));
     TERN_TRY(set(run, err, "betas", "%.17g,%.17g", p->beta1, p->beta2));
     TERN_TRY(set(run, err, "eps", "%.17g", p->eps));
     TERN_TRY(set(run, err, "weight-decay", "%.17g", p->decay));
     TERN_TRY(set(run, err, "momentum", "%.17g", p->momentum));
     TERN_TRY(set(run, err, "clip", "%.17g", p->clip));
-    TERN_TRY(set(run, err, "schedule", "%s", schedules[p->schedule]));
+    TERN_TRY(set(run, err, "schedule", "%s", tern_choice_word(TERN_CHOICE_SCHEDULE, run->o->schedule)));
     TERN_TRY(set(run, err, "warmup", run->o->warmup < 0 ? "auto" : "%.17g", run->o->warmup));
-    TERN_TRY(set(run, err, "master", "%s", p->master == TERN_DTYPE_F32 ? "f32" : "bf16"));
-    TERN_TRY(set(run, err, "states", "%s", p->m == TERN_DTYPE_F32 ? "f32" : p->m == TERN_DTYPE_BF16 ? "bf16" : "8bit"));
+    TERN_TRY(set(run, err, "master", "%s", tern_choice_word(TERN_CHOICE_MASTER, run->o->master)));
+    TERN_TRY(set(run, err, "states", "%s", tern_choice_word(TERN_CHOICE_STATES, run->o->states)));
     TERN_TRY(set(run, err, "sync-every", "%u", p->sync_every));
     TERN_TRY(set(run, err, "threshold", "%g", (double)p->threshold));
     TERN_TRY(set(run, err, "clamp", "%g", (double)p->clamp));

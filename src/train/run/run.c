@@ -8,6 +8,7 @@
 
 #include "backend/counters.h"
 #include "base/alloc.h"
+#include "base/sized.h"
 #include "train/run/internal.h"
 
 double tern_run__seconds(void)
@@ -81,13 +82,13 @@ fail:
 static tern_status open_backend(tern_run *run, tern_error *err)
 {
     const tern_finetune_options *o = run->o;
-    const tern_backend_options how = {.name = o->backend,
-                                      .n_threads = o->n_threads,
-                                      .pin = o->pin,
-                                      .cpu_features = o->cpu_features,
+    const tern_backend_options how = {.name = tern_choice_word(TERN_CHOICE_BACKEND, o->backend),
+                                      .n_threads = o->cpu.n_threads,
+                                      .pin = o->cpu.pin,
+                                      .cpu_features = o->cpu.features,
                                       .turn = o->ranks ? o->ranks->local + 1 : 0,
-                                      .device = o->device,
-                                      .validation = o->validation,
+                                      .device = o->gpu.device,
+                                      .validation = o->gpu.validation,
                                       .profile = o->profile};
     TERN_TRY(tern_backend_open(&run->backend, &how, err));
     return tern_run__open_profile(run, err);
@@ -275,16 +276,20 @@ tern_status tern_finetune(const tern_finetune_options *options, tern_finetune_re
 {
     tern_error local = {0};
     tern_error *e = err ? err : &local;
+    const tern_finetune_result nothing = {0};
+    tern_finetune_options o;
     TERN_NEED(options, e);
-    tern_run run = {.o = options,
+    TERN_TRY(TERN_SIZED_READ(&o, options, e));
+    if (result) TERN_TRY(TERN_SIZED_WRITE(result, &nothing, e));
+    tern_run run = {.o = &o,
                     .lock = -1,
                     .started = tern_run__seconds(),
                     .best_loss = INFINITY,
                     .reading = {NAN, NAN, NAN},
                     .result = {.loss = NAN, .first_validation = NAN, .last_validation = NAN, .best_validation = NAN}};
     tern_status status = open_all(&run, e);
-    if (status == TERN_OK) status = options->dry_run ? tern_run__estimate(&run, e) : train(&run, e);
-    if (result) *result = run.result;
+    if (status == TERN_OK) status = o.dry_run ? tern_run__estimate(&run, e) : train(&run, e);
+    if (result) TERN_SIZED_WRITE(result, &run.result, NULL); /* its size was looked at */
     close_all(&run);
     return status;
 }

@@ -138,7 +138,8 @@ static void decode(steps *out, bool waits, tern_kv_type kv)
     out->n_vocab = tern_engine_config(engine)->n_vocab;
     out->n_layers = tern_engine_config(engine)->n_layers;
     assert_true(out->n_vocab <= ROOM);
-    assert_ok(tern_session_open(&session, engine, &(tern_session_params){.n_ctx = 64, .kv = {kv, kv}}, &err), err);
+    assert_ok(tern_session_open(&session, engine, &TERN_SIZED(tern_session_params, .n_ctx = 64, .kv = {kv, kv}), &err),
+              err);
     assert_ok(tern_session_append(session, ids, N_PROMPT, &err), err);
     test_logits(session, 0);
     b->counters(b, &before);

@@ -21,7 +21,7 @@ void tern_columns__free(tern_columns *columns);
 static inline bool tern_sparse__worth(const tern_cpu *cpu, const tern_buffer *w)
 {
     enum { LEAST = 256 << 10 };
-    return cpu->ffn == TERN_CPU__FFN_SPARSE || (cpu->ffn == TERN_CPU__FFN_AUTO && w->bytes >= LEAST);
+    return cpu->ffn == TERN_FFN_SPARSE || (cpu->ffn == TERN_FFN_AUTO && w->bytes >= LEAST);
 }
 
 /* Whether n of `all` are so few that reading them alone is quicker: up to `percent` with up to 4 threads, half of that
@@ -30,7 +30,7 @@ static inline bool tern_sparse__pays(const tern_cpu *cpu, uint32_t n, uint32_t a
 {
     enum { FEW_THREADS = 4 };
     const uint32_t most = tern_pool_threads(cpu->pool) > FEW_THREADS ? percent / 2 : percent;
-    return cpu->ffn == TERN_CPU__FFN_SPARSE || (uint64_t)n * 100 <= (uint64_t)all * most;
+    return cpu->ffn == TERN_FFN_SPARSE || (uint64_t)n * 100 <= (uint64_t)all * most;
 }
 
 /* Whether an op multiplies by columns where its input has few numbers that are not 0; asked when it is bound. */

@@ -158,14 +158,14 @@ static bool is_elsewhere(const tern_bound_graph *bound, uint32_t value)
     return bound->graph->n_stages > 1 && bound->graph->values[value].stage != bound->graph->stage;
 }
 
-tern_status tern_bound_ask(const tern_bound_graph *bound, uint32_t value, uint64_t bytes, tern_error *err)
+tern_status tern_bound_start_read(const tern_bound_graph *bound, uint32_t value, uint64_t bytes, tern_error *err)
 {
     const tern_bound_message message = {.what = TERN_TOLD_VALUE, .number = bound->number, .n = value};
     if (!is_elsewhere(bound, value)) return TERN_OK;
     return bound->ranks->tell(bound->ranks, &message, sizeof message, &bytes, sizeof bytes, err);
 }
 
-tern_status tern_bound_take(tern_bound_graph *bound, uint32_t value, void *out, uint64_t bytes, tern_error *err)
+tern_status tern_bound_finish_read(tern_bound_graph *bound, uint32_t value, void *out, uint64_t bytes, tern_error *err)
 {
     const tern_graph *g = bound->graph;
     if (is_elsewhere(bound, value))
@@ -180,8 +180,8 @@ tern_status tern_bound_take(tern_bound_graph *bound, uint32_t value, void *out, 
 
 tern_status tern_bound_read(tern_bound_graph *bound, uint32_t value, void *out, uint64_t bytes, tern_error *err)
 {
-    TERN_TRY(tern_bound_ask(bound, value, bytes, err));
-    return tern_bound_take(bound, value, out, bytes, err);
+    TERN_TRY(tern_bound_start_read(bound, value, bytes, err));
+    return tern_bound_finish_read(bound, value, out, bytes, err);
 }
 
 tern_status tern_bound_wait(tern_bound_graph *bound, tern_error *err)

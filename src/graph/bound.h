@@ -94,10 +94,10 @@ void tern_bound__free_parts(tern_bound_graph *bound);
 /* Runs ops [first, end) alone and waits, with the parameters that were written last. */
 tern_status tern_bound_run_ops(const tern_bound_graph *bound, size_t first, size_t end, tern_error *err);
 
-/* The same in two steps, for values that another stage makes: asks for what the step has made that was started last,
- * and takes what was asked for first. Others are read when they are taken. */
-tern_status tern_bound_ask(const tern_bound_graph *bound, uint32_t value, uint64_t bytes, tern_error *err);
-tern_status tern_bound_take(tern_bound_graph *bound, uint32_t value, void *out, uint64_t bytes, tern_error *err);
+/* A read in two steps, for values that another stage makes: the first asks for a value of the step started last, the
+ * second returns the oldest one asked for. All other values are read by the second alone. */
+tern_status tern_bound_start_read(const tern_bound_graph *bound, uint32_t value, uint64_t bytes, tern_error *err);
+tern_status tern_bound_finish_read(tern_bound_graph *bound, uint32_t value, void *out, uint64_t bytes, tern_error *err);
 /* The first `bytes` of a value. Reading waits for what was started. PENDING as buffer_read of the backend. */
 tern_status tern_bound_read(tern_bound_graph *bound, uint32_t value, void *out, uint64_t bytes, tern_error *err);
 /* Waits for what was started. PENDING as wait of the backend. */

@@ -12,13 +12,13 @@ tern_status tern_sequence__open_embedding(const tern_batch *b, tern_sequence *s,
     return tern_pool_states_init(&s->pool, s->request->params.pooling, n_embd, err);
 }
 
-void tern_sequence__gather(const tern_batch *b, tern_sequence *s)
+void tern_sequence__pool_states(const tern_batch *b, tern_sequence *s)
 {
     const float *states = b->states + (size_t)s->first_row * s->pool.n_embd;
     tern_pool_states_add(&s->pool, states, s->n_evaluated, s->n_rows, s->n_tokens);
 }
 
-tern_status tern_sequence__embed(tern_sequence *s, tern_error *err)
+tern_status tern_sequence__finish_embedding(tern_sequence *s, tern_error *err)
 {
     tern_pool_states_finish(&s->pool, s->request->params.normalize, s->embedding);
     for (uint32_t i = 0; i < s->pool.n_embd; i++)

@@ -5,11 +5,11 @@
 #include "infer/batch/batch_internal.h"
 
 /* What is known of a token's probability. */
-typedef struct odds {
+typedef struct token_logprobs {
     float logprob;
     uint32_t n_top;
     tern_token_logprob top[TERN_BATCH_MAX_TOP_LOGPROBS];
-} odds;
+} token_logprobs;
 
 void tern_sequence__stop(tern_sequence *s, tern_stop_reason reason)
 {
@@ -24,7 +24,7 @@ static void show(tern_sequence *s, const tern_request_piece *piece)
 }
 
 /* The highest ones, before the sampler changes the logits. */
-static void find_top(const tern_batch *b, const tern_sequence *s, const float *logits, odds *out)
+static void find_top(const tern_batch *b, const tern_sequence *s, const float *logits, token_logprobs *out)
 {
     const tern_request_params *p = &s->request->params;
     out->logprob = NAN;
@@ -34,7 +34,7 @@ static void find_top(const tern_batch *b, const tern_sequence *s, const float *l
     tern_logprob__top(logits, b->n_vocab, out->n_top, out->top);
 }
 
-static tern_request_piece piece_of(const tern_sequence *s, int32_t id, const odds *o)
+static tern_request_piece piece_of(const tern_sequence *s, int32_t id, const token_logprobs *o)
 {
     return (tern_request_piece){.index = s->index,
                                 .id = id,
@@ -50,7 +50,7 @@ tern_status tern_sequence__echo(tern_batch *b, tern_sequence *s, uint32_t first,
     tern_status status = TERN_OK;
     for (uint32_t i = first; i < end && !s->stopped && status == TERN_OK; i++) {
         if (i < s->n_echoed) continue; /* before it was put back */
-        odds o;
+        token_logprobs o;
         const float *before = logits && i ? logits + (size_t)(i - first) * b->n_vocab : NULL;
         find_top(b, s, before, &o);
         if (before) o.logprob = tern_logprob__of(before, b->n_vocab, s->tokens[i]);
@@ -81,15 +81,15 @@ static tern_status restrict_to_grammar(tern_batch *b, tern_sequence *s, float *l
 {
     uint32_t any = 0;
     if (!s->grammar) return TERN_OK;
-    TERN_TRY(tern_grammar_state_mask(s->grammar, b->allowed, b->n_allowed, err));
-    for (size_t i = 0; i < b->n_allowed; i++) any |= b->allowed[i];
+    TERN_TRY(tern_grammar_state_mask(s->grammar, b->grammar_mask, b->n_mask_words, err));
+    for (size_t i = 0; i < b->n_mask_words; i++) any |= b->grammar_mask[i];
     for (uint32_t i = 0; i < b->n_vocab; i++)
-        if (!(b->allowed[i / 32] >> i % 32 & 1)) logits[i] = -INFINITY;
+        if (!(b->grammar_mask[i / 32] >> i % 32 & 1)) logits[i] = -INFINITY;
     if (!any) tern_sequence__stop(s, TERN_STOP_END_TOKEN);
     return TERN_OK;
 }
 
-static tern_status emit(tern_batch *b, tern_sequence *s, int32_t id, const odds *o, tern_error *err)
+static tern_status emit(tern_batch *b, tern_sequence *s, int32_t id, const token_logprobs *o, tern_error *err)
 {
     const tern_request_params *p = &s->request->params;
     if (++s->result.n_generated == p->max_tokens) tern_sequence__stop(s, TERN_STOP_LENGTH);
@@ -105,11 +105,11 @@ static tern_status emit(tern_batch *b, tern_sequence *s, int32_t id, const odds 
     return TERN_OK;
 }
 
-tern_status tern_sequence__choose(tern_batch *b, tern_sequence *s, float *logits, uint32_t chosen, int32_t *id,
+tern_status tern_sequence__sample(tern_batch *b, tern_sequence *s, float *logits, uint32_t chosen, int32_t *id,
                                   tern_error *err)
 {
     const tern_request_params *p = &s->request->params;
-    odds o;
+    token_logprobs o;
     *id = -1;
     if (p->no_tokens) {
         tern_sequence__stop(s, TERN_STOP_LENGTH);
@@ -120,7 +120,7 @@ tern_status tern_sequence__choose(tern_batch *b, tern_sequence *s, float *logits
         return TERN_OK;
     }
     find_top(b, s, logits, &o);
-    if (p->logprobs) memcpy(b->kept, logits, b->n_vocab * sizeof *logits);
+    if (p->logprobs) memcpy(b->raw_logits, logits, b->n_vocab * sizeof *logits);
     TERN_TRY(restrict_to_grammar(b, s, logits, err));
     if (s->stopped) return TERN_OK;
     if (!logits) tern_sampler_consume(s->sampler, 1);
@@ -128,13 +128,13 @@ tern_status tern_sequence__choose(tern_batch *b, tern_sequence *s, float *logits
         logits ? tern_sampler_try(s->sampler, logits, s->tokens, s->n_tokens, s->tail) : (int32_t)chosen;
     s->redo = next == TERN_SAMPLER_UNDECIDED;
     if (s->redo) return TERN_OK;
-    if (!logits) b->counts.device_tokens++;
+    if (!logits) b->counters.device_tokens++;
     if (s->grammar) TERN_TRY(tern_grammar_state_accept(s->grammar, next, err));
     if (is_end(b, s, next)) {
         tern_sequence__stop(s, TERN_STOP_END_TOKEN);
         return TERN_OK;
     }
-    if (p->logprobs) o.logprob = tern_logprob__of(b->kept, b->n_vocab, next);
+    if (p->logprobs) o.logprob = tern_logprob__of(b->raw_logits, b->n_vocab, next);
     *id = next;
     return emit(b, s, next, &o, err);
 }

@@ -28,7 +28,7 @@ static bool is_selected(const run_filter *filter, const tern_sequence *s)
 static bool fits_device(const tern_batch *b, const tern_sequence *s)
 {
     const tern_request_params *p = &s->request->params;
-    return b->runner.params.sample_rows && !p->logprobs && !p->grammar && !tern_sequence__is_awaited(s) &&
+    return b->runner.params.sample_rows && !p->logprobs && !p->grammar && !tern_sequence__has_waiting_forks(s) &&
            s->n_outputs <= TERN_SAMPLE_MAX_STEPS && tern_sampler_fits_gpu(&p->sampler);
 }
 
@@ -55,7 +55,7 @@ static tern_logits_needed needed_by(tern_sequence *s)
     const tern_request_params *p = &s->request->params;
     tern_logits_needed needed = {0};
     if (!p->logprobs && !p->grammar && !s->redo) needed = tern_logits_needed_by(&p->sampler);
-    if (needed.tail > 0 && tern_sequence__is_awaited(s)) needed = (tern_logits_needed){0};
+    if (needed.tail > 0 && tern_sequence__has_waiting_forks(s)) needed = (tern_logits_needed){0};
     s->tail = needed.tail;
     return needed;
 }
@@ -123,7 +123,7 @@ typedef struct run_offsets {
 
 static uint32_t group_of(const tern_sequence *s)
 {
-    return s->set ? s->set->group : 0;
+    return s->adapters ? s->adapters->group : 0;
 }
 
 /* The rows of a group's sequences whose tokens the device samples, or of those that the host samples. */
@@ -242,7 +242,8 @@ static tern_status finish_run(tern_batch *b, const batch_run *run, tern_error *e
         TERN_TRY(tern_bound_finish_read(g, graph->logits, logits_of(b, run),
                                         bytes_of(run, graph->logits, run->put.n_logits), err));
     if (run->put.n_chosen == 0) return TERN_OK;
-    return tern_bound_finish_read(g, graph->row_tokens, b->chosen + run->offsets.first_output, chosen_bytes(run), err);
+    return tern_bound_finish_read(g, graph->row_tokens, b->device_tokens + run->offsets.first_output, chosen_bytes(run),
+                                  err);
 }
 
 static uint32_t n_stages(const tern_batch *b)
@@ -300,7 +301,7 @@ static tern_status evaluate_graphs(tern_batch *b, const tern_batch_graphs *graph
         if (n_stages(b) == 1) TERN_TRY(drain_runs(b, f, 0, err));
         at->first_row += r.n;
         at->first_output += r.n_outputs;
-        b->counts.step_tokens += r.n;
+        b->counters.step_tokens += r.n;
     }
     return TERN_OK;
 }
@@ -310,7 +311,7 @@ tern_status tern_batch__evaluate(tern_batch *b, tern_error *err)
     run_offsets at = {0};
     in_flight f = {.n = 0};
     tern_batch__choose_graphs(b);
-    for (const tern_batch_graphs *g = &b->plain; g; g = g == &b->plain ? b->beside : g->next)
+    for (const tern_batch_graphs *g = &b->plain_graphs; g; g = g == &b->plain_graphs ? b->adapter_graphs : g->next)
         TERN_TRY(evaluate_graphs(b, g, &f, &at, err));
     return drain_runs(b, &f, 0, err);
 }

@@ -5,26 +5,26 @@
 #include "infer/sample/internal.h"
 
 /* What a softmax subtracts from logits. */
-typedef struct base {
+typedef struct softmax_stats {
     double highest, log_sum;
-} base;
+} softmax_stats;
 
-static base base_of(const float *logits, uint32_t n_vocab)
+static softmax_stats softmax_stats_of(const float *logits, uint32_t n_vocab)
 {
     const double highest = (double)tern_logits__max(logits, n_vocab);
     double sum = 0;
     for (uint32_t i = 0; i < n_vocab; i++) sum += exp((double)logits[i] - highest);
-    return (base){highest, log(sum)};
+    return (softmax_stats){highest, log(sum)};
 }
 
-static float logprob_of(float logit, base b)
+static float logprob_of(float logit, softmax_stats b)
 {
     return (float)((double)logit - b.highest - b.log_sum);
 }
 
 float tern_logprob__of(const float *logits, uint32_t n_vocab, int32_t id)
 {
-    return logprob_of(logits[id], base_of(logits, n_vocab));
+    return logprob_of(logits[id], softmax_stats_of(logits, n_vocab));
 }
 
 void tern_logprob__top(const float *logits, uint32_t n_vocab, uint32_t n, tern_token_logprob *top)
@@ -37,6 +37,6 @@ void tern_logprob__top(const float *logits, uint32_t n_vocab, uint32_t n, tern_t
         top[at] = (tern_token_logprob){(int32_t)id, logits[id]};
     }
     if (n_found == 0) return;
-    const base b = base_of(logits, n_vocab);
+    const softmax_stats b = softmax_stats_of(logits, n_vocab);
     for (uint32_t i = 0; i < n_found; i++) top[i].logprob = logprob_of(top[i].logprob, b);
 }

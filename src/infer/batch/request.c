@@ -27,7 +27,7 @@ static tern_status check_embedding(const tern_request_params *p, tern_error *err
     return TERN_OK;
 }
 
-static tern_status check(const tern_batch *b, const tern_request_params *p, tern_error *err)
+static tern_status check_params(const tern_batch *b, const tern_request_params *p, tern_error *err)
 {
     TERN_TRY(check_prompt(b, p, err));
     if (p->echo_from > p->n_prompt)
@@ -56,7 +56,7 @@ static void request_free(tern_request *r)
     tern_free(r);
 }
 
-static void let_go(tern_request *r)
+static void release_request(tern_request *r)
 {
     if (atomic_fetch_sub(&r->n_holders, 1) == 1) request_free(r);
 }
@@ -65,7 +65,7 @@ void tern_request_free(tern_request *request)
 {
     if (!request) return;
     atomic_store(&request->cancelled, true);
-    let_go(request);
+    release_request(request);
 }
 
 void tern_request_cancel(tern_request *request)
@@ -82,7 +82,7 @@ static bool copy_stops(tern_request *r, const tern_request_params *p)
 }
 
 /* Copies what the caller may take back. */
-static bool copy(tern_request *r, const tern_request_params *p)
+static bool copy_params(tern_request *r, const tern_request_params *p)
 {
     const uint32_t n = p->n ? p->n : 1;
     r->params = *p;
@@ -101,7 +101,7 @@ static bool copy(tern_request *r, const tern_request_params *p)
     for (uint32_t i = 0; i < n; i++)
         r->sequences[i] = (tern_sequence){.request = r,
                                           .index = i,
-                                          .waits = i > 0,
+                                          .awaits_prompt = i > 0,
                                           .result = {.index = i, .n_prompt = p->n_prompt},
                                           .submitted_ms = tern_batch__now_ms()};
     return true;
@@ -114,12 +114,12 @@ static tern_status enqueue(tern_batch *b, tern_request *r, tern_error *err)
     const bool fits = !b->params.max_queue || b->n_queued < b->params.max_queue;
     for (uint32_t i = 0; fits && i < r->params.n; i++) {
         r->sequences[i].age = b->n_submitted++;
-        *b->last_arrived = &r->sequences[i];
-        b->last_arrived = &r->sequences[i].next;
+        *b->last_submitted = &r->sequences[i];
+        b->last_submitted = &r->sequences[i].next;
     }
     if (fits) {
         b->n_queued++;
-        b->shown.waiting += r->params.n;
+        b->published.waiting += r->params.n;
     }
     pthread_mutex_unlock(&b->lock);
     if (fits) return TERN_OK;
@@ -133,19 +133,19 @@ tern_status tern_batch_submit(tern_batch *batch, const tern_request_params *para
     *request = NULL;
     TERN_NEED(batch, err);
     TERN_NEED(params, err);
-    TERN_TRY(check(batch, params, err));
+    TERN_TRY(check_params(batch, params, err));
     tern_request *r = tern_calloc(1, sizeof *r);
     if (!r) return tern_fail_alloc(err, sizeof *r);
     atomic_init(&r->n_holders, 2);
     const tern_status status =
-        copy(r, params) ? enqueue(batch, r, err) : tern_fail_alloc(err, params->n_prompt * sizeof(int32_t));
+        copy_params(r, params) ? enqueue(batch, r, err) : tern_fail_alloc(err, params->n_prompt * sizeof(int32_t));
     if (status == TERN_OK) *request = r;
     else request_free(r);
     return status;
 }
 
 /* Tokens that the keys and values of one set of adapters stand for. */
-static uint64_t salt_of(const tern_request_params *p)
+static uint64_t adapter_salt(const tern_request_params *p)
 {
     uint64_t salt = 0;
     for (uint32_t i = 0; i < p->n_loras; i++) {
@@ -156,7 +156,7 @@ static uint64_t salt_of(const tern_request_params *p)
     return salt;
 }
 
-static tern_status allocate(const tern_batch *b, tern_sequence *s, tern_error *err)
+static tern_status allocate_sequence(const tern_batch *b, tern_sequence *s, tern_error *err)
 {
     const tern_request_params *p = &s->request->params;
     tern_sampler_params sampler = p->sampler;
@@ -175,8 +175,8 @@ tern_status tern_sequence__start(tern_batch *b, tern_sequence *s, tern_error *er
 {
     const tern_request_params *p = &s->request->params;
     if (s->started) return TERN_OK;
-    TERN_TRY(allocate(b, s, err));
-    TERN_TRY(tern_batch__use_set(b, p->loras, p->n_loras, p->embed, &s->set, err));
+    TERN_TRY(allocate_sequence(b, s, err));
+    TERN_TRY(tern_batch__acquire_adapters(b, p->loras, p->n_loras, p->embed, &s->adapters, err));
     memcpy(s->tokens, p->prompt, p->n_prompt * sizeof *s->tokens);
     tern_guess_rates_init(&s->rates);
     if (s->draft.tokens) {
@@ -185,16 +185,16 @@ tern_status tern_sequence__start(tern_batch *b, tern_sequence *s, tern_error *er
     }
     s->n_tokens = p->embed && p->pooling == TERN_POOLING_CLS ? 1 : p->n_prompt; /* the others change nothing */
     s->n_echoed = p->echo_from;
-    s->salt = salt_of(p);
+    s->salt = adapter_salt(p);
     s->started = true;
     s->started_ms = tern_batch__now_ms();
     s->result.queued_ms = s->started_ms - s->submitted_ms;
     return TERN_OK;
 }
 
-static void deinit(tern_batch *b, tern_sequence *s)
+static void deinit_sequence(tern_batch *b, tern_sequence *s)
 {
-    tern_batch__drop_set(b, s->set);
+    tern_batch__release_adapters(b, s->adapters);
     tern_pool_states_deinit(&s->pool);
     tern_free(s->embedding);
     tern_sampler_close(s->sampler);
@@ -203,14 +203,14 @@ static void deinit(tern_batch *b, tern_sequence *s)
     tern_draft_deinit(&s->draft);
     tern_free(s->tokens);
     tern_free(s->drafted);
-    s->set = NULL;
+    s->adapters = NULL;
     s->embedding = NULL;
     s->sampler = NULL;
     s->grammar = NULL;
     s->tokens = s->drafted = NULL;
 }
 
-static void measure(tern_sequence *s)
+static void set_times(tern_sequence *s)
 {
     const double now = tern_batch__now_ms(), first = s->first_ms > 0 ? s->first_ms : now;
     if (!s->started) s->result.queued_ms = now - s->submitted_ms;
@@ -218,32 +218,27 @@ static void measure(tern_sequence *s)
     s->result.decode_ms = s->started ? now - first : 0;
 }
 
-static void count_begun(tern_batch *b, tern_request *r)
+void tern_request__leave_queue(tern_batch *b, tern_request *r)
 {
-    if (r->begun) return;
-    r->begun = true;
+    if (r->admitted) return;
+    r->admitted = true;
     pthread_mutex_lock(&b->lock);
     b->n_queued--;
     pthread_mutex_unlock(&b->lock);
-}
-
-void tern_request__begin(tern_batch *b, tern_request *r)
-{
-    count_begun(b, r);
 }
 
 void tern_sequence__finish(tern_batch *b, tern_sequence *s, const tern_error *error)
 {
     tern_request *r = s->request;
     tern_error own = {0};
-    measure(s);
-    count_begun(b, r);
+    set_times(s);
+    tern_request__leave_queue(b, r);
     s->result.error = error;
     if (!error && s->started && !r->params.embed && tern_sequence__flush(s, &own) != TERN_OK) s->result.error = &own;
     s->result.stop = s->result.reason == TERN_STOP_STRING ? s->filter.met : NULL;
     if (s->index == 0)
-        for (uint32_t i = 1; i < r->params.n; i++) r->sequences[i].waits = false;
+        for (uint32_t i = 1; i < r->params.n; i++) r->sequences[i].awaits_prompt = false;
     if (r->params.on_end) r->params.on_end(r->params.context, &s->result);
-    deinit(b, s);
-    if (++r->n_ended == r->params.n) let_go(r);
+    deinit_sequence(b, s);
+    if (++r->n_ended == r->params.n) release_request(r);
 }

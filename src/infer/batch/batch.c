@@ -94,10 +94,10 @@ static tern_status allocate_buffers(tern_batch *b, tern_error *err)
     b->running = tern_calloc(n, sizeof(tern_sequence *));
     b->slots = tern_calloc(n, sizeof(tern_sequence *));
     b->in_step = tern_calloc(n, sizeof(tern_sequence *));
-    b->guesses = tern_calloc(n, sizeof *b->guesses);
+    b->draft_requests = tern_calloc(n, sizeof *b->draft_requests);
     const bool rows = b->logits && b->device_tokens && b->prompt_logits && b->fork_logits && b->raw_logits &&
                       b->grammar_mask && b->page_copy;
-    if (rows && b->tables && b->running && b->slots && b->in_step && b->guesses) return TERN_OK;
+    if (rows && b->tables && b->running && b->slots && b->in_step && b->draft_requests) return TERN_OK;
     return tern_fail_alloc(err, (uint64_t)b->max_outputs * b->n_vocab * sizeof *b->logits);
 }
 
@@ -168,7 +168,7 @@ void tern_batch_close(tern_batch *batch)
     tern_free(batch->running);
     tern_free(batch->slots);
     tern_free(batch->in_step);
-    tern_free(batch->guesses);
+    tern_free(batch->draft_requests);
     tern_drafter_close(batch->drafter);
     pthread_mutex_destroy(&batch->lock);
     tern_free(batch);

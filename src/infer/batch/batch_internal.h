@@ -61,11 +61,11 @@ typedef struct tern_sequence {
     tern_text_stream stream;
     tern_stop_filter filter;
     tern_draft draft;
-    int32_t *drafted;   /* [draft_tokens] */
-    uint32_t n_guessed; /* of them by the small model, for this step */
-    uint32_t match;     /* so many of the last tokens came before looked_up as well; 0: nothing is looked up */
-    int32_t looked_up;
-    tern_guess_rates rates;
+    int32_t *draft_ids;       /* [draft_tokens] */
+    uint32_t n_model_drafted; /* of them by the small model, for this step */
+    uint32_t match;           /* so many of the last tokens came before looked_up as well; 0: nothing is looked up */
+    int32_t lookup_id;
+    tern_accept_rates rates;
     uint32_t n_echoed; /* tokens of the prompt that were shown, or need not be */
     tern_text_stream echo;
     bool stopped;
@@ -105,9 +105,9 @@ struct tern_batch {
     tern_engine *engine;
     const tern_tokenizer *tokenizer;
     tern_runner runner;
-    tern_drafter *drafter;    /* NULL: guesses are looked up in a sequence's own text */
-    tern_guess *guesses;      /* [n_parallel] */
-    tern_batch_params params; /* resolved */
+    tern_drafter *drafter;              /* NULL: guesses are looked up in a sequence's own text */
+    tern_draft_request *draft_requests; /* [n_parallel] */
+    tern_batch_params params;           /* resolved */
     uint32_t n_vocab, max_pages, max_outputs;
     tern_pages pages;
     uint32_t *tables; /* [n_parallel][max_pages] */
@@ -132,9 +132,9 @@ struct tern_batch {
     tern_sequence *queue; /* waiting, in order */
     uint32_t n_waiting;
     tern_batch_counters counters;
-    tern_pace pace;               /* for tokens of prompts in steps that decode */
-    tern_step_costs decode_costs; /* of steps that only decode, for guesses */
-    double guess_ms, guessed_ms;  /* of a token that the small model evaluates; of all of them in this step */
+    tern_pace pace;                  /* for tokens of prompts in steps that decode */
+    tern_step_costs decode_costs;    /* of steps that only decode, for guesses */
+    double draft_token_ms, draft_ms; /* of a token that the small model evaluates; of all of them in this step */
 
     pthread_mutex_t lock;
     tern_sequence *submitted, **last_submitted; /* submitted since the last step */

@@ -73,7 +73,7 @@ static uint32_t put_needed_logits(tern_batch *b, const run_filter *filter, const
         tern_logits_needed needed = needed_by(s);
         tern_wanted_add(wanted, &n_top, &needed, s->tokens, s->n_tokens, s->n_outputs);
         needed.n_biases = 0;
-        tern_wanted_add(wanted, &n_top, &needed, s->drafted, s->n_drafted, s->n_drafted);
+        tern_wanted_add(wanted, &n_top, &needed, s->draft_ids, s->n_drafted, s->n_drafted);
     }
     return n_top;
 }
@@ -93,7 +93,7 @@ static void put_rows(const tern_bound_graph *g, const tern_sequence *s, uint32_t
     uint32_t *sequences = (uint32_t *)tern_bound_param(g, TERN_PARAM_SEQUENCES) + n;
     uint32_t *outputs = (uint32_t *)tern_bound_param(g, TERN_PARAM_OUTPUTS) + n_outputs;
     memcpy(ids, s->tokens + s->n_evaluated, s->n_rows * sizeof *ids);
-    memcpy(ids + s->n_rows, s->drafted, s->n_drafted * sizeof *ids);
+    memcpy(ids + s->n_rows, s->draft_ids, s->n_drafted * sizeof *ids);
     for (uint32_t i = 0; i < n_rows; i++) {
         positions[i] = s->n_evaluated + i;
         sequences[i] = s->slot;

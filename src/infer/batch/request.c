@@ -162,8 +162,8 @@ static tern_status allocate_sequence(const tern_batch *b, tern_sequence *s, tern
     tern_sampler_params sampler = p->sampler;
     sampler.seed += s->index;
     s->tokens = tern_calloc(b->params.n_ctx, sizeof *s->tokens);
-    s->drafted = tern_calloc((size_t)p->draft_tokens + 1, sizeof *s->drafted);
-    if (!s->tokens || !s->drafted) return tern_fail_alloc(err, b->params.n_ctx * sizeof *s->tokens);
+    s->draft_ids = tern_calloc((size_t)p->draft_tokens + 1, sizeof *s->draft_ids);
+    if (!s->tokens || !s->draft_ids) return tern_fail_alloc(err, b->params.n_ctx * sizeof *s->tokens);
     if (p->embed) return tern_sequence__open_embedding(b, s, err);
     TERN_TRY(tern_sampler_open(&s->sampler, b->n_vocab, &sampler, err));
     if (p->grammar) TERN_TRY(tern_grammar_state_open(&s->grammar, p->grammar, err));
@@ -178,10 +178,10 @@ tern_status tern_sequence__start(tern_batch *b, tern_sequence *s, tern_error *er
     TERN_TRY(allocate_sequence(b, s, err));
     TERN_TRY(tern_batch__acquire_adapters(b, p->loras, p->n_loras, p->embed, &s->adapters, err));
     memcpy(s->tokens, p->prompt, p->n_prompt * sizeof *s->tokens);
-    tern_guess_rates_init(&s->rates);
+    tern_accept_rates_init(&s->rates);
     if (s->draft.tokens) {
         tern_draft_reset(&s->draft, s->tokens, p->n_prompt);
-        s->match = tern_draft_match(&s->draft, 1, &s->looked_up);
+        s->match = tern_draft_match(&s->draft, 1, &s->lookup_id);
     }
     s->n_tokens = p->embed && p->pooling == TERN_POOLING_CLS ? 1 : p->n_prompt; /* the others change nothing */
     s->n_echoed = p->echo_from;
@@ -202,12 +202,12 @@ static void deinit_sequence(tern_batch *b, tern_sequence *s)
     tern_stop_filter_deinit(&s->filter);
     tern_draft_deinit(&s->draft);
     tern_free(s->tokens);
-    tern_free(s->drafted);
+    tern_free(s->draft_ids);
     s->adapters = NULL;
     s->embedding = NULL;
     s->sampler = NULL;
     s->grammar = NULL;
-    s->tokens = s->drafted = NULL;
+    s->tokens = s->draft_ids = NULL;
 }
 
 static void set_times(tern_sequence *s)

@@ -115,58 +115,58 @@ static bool is_decoding(const tern_sequence *s)
 }
 
 /* How many tokens are to be guessed after the last one, of at most `most`: as many as pay beside what is planned. */
-static uint32_t speculate(tern_batch *b, tern_sequence *s, tern_step_plan *plan, uint32_t most)
+static uint32_t draft_length(tern_batch *b, tern_sequence *s, tern_step_plan *plan, uint32_t most)
 {
     const tern_request_params *p = &s->request->params;
-    const uint32_t match = b->drafter ? TERN_GUESS_BY_MODEL : s->match;
+    const uint32_t match = b->drafter ? TERN_DRAFT_BY_MODEL : s->match;
     uint32_t n = smaller(smaller(p->draft_tokens, most), b->params.n_ctx - s->n_tokens);
     if (p->max_tokens) n = smaller(n, p->max_tokens - s->result.n_generated);
     if (n == 0 || (!b->drafter && !match)) return 0;
-    s->rates.model_ms = b->guess_ms;
+    s->rates.model_ms = b->draft_token_ms;
     n = tern_speculate(&b->decode_costs, &s->rates, plan, match, n);
     plan->n_rows += n;
-    plan->n_tokens += tern_guess_rates_expect(&s->rates, match, n);
+    plan->n_tokens += tern_accept_rates_expect(&s->rates, match, n);
     return n;
 }
 
-static uint32_t draft(tern_batch *b, tern_sequence *s, tern_step_plan *plan, uint32_t most)
+static uint32_t plan_draft(tern_batch *b, tern_sequence *s, tern_step_plan *plan, uint32_t most)
 {
-    uint32_t n = b->drafter ? smaller(most, s->n_guessed) : speculate(b, s, plan, most);
+    uint32_t n = b->drafter ? smaller(most, s->n_model_drafted) : draft_length(b, s, plan, most);
     if (n == 0) return 0;
-    if (!b->drafter) n = tern_draft_propose(&s->draft, 1, s->drafted, n);
+    if (!b->drafter) n = tern_draft_propose(&s->draft, 1, s->draft_ids, n);
     s->result.n_drafted += n;
     b->counters.drafted_tokens += n;
     return n;
 }
 
 /* Lets the small model guess for the sequences that decode, where that pays; what a token of it takes is learnt. */
-static tern_status guess(tern_batch *b, tern_step_plan *plan, uint32_t most, tern_error *err)
+static tern_status draft_by_model(tern_batch *b, tern_step_plan *plan, uint32_t most, tern_error *err)
 {
     const double start = tern_batch__now_ms();
     tern_sequence *whose[TERN_BATCH_MAX_PARALLEL];
     uint32_t n = 0, n_rows;
     for (uint32_t i = 0; i < b->n_running; i++) {
         tern_sequence *s = b->running[i];
-        const uint32_t wanted = is_decoding(s) ? speculate(b, s, plan, most) : 0;
-        s->n_guessed = 0;
+        const uint32_t wanted = is_decoding(s) ? draft_length(b, s, plan, most) : 0;
+        s->n_model_drafted = 0;
         if (!wanted) continue;
         most -= wanted;
         whose[n] = s;
-        b->guesses[n++] = (tern_guess){
-            .slot = s->slot, .tokens = s->tokens, .n_tokens = s->n_tokens, .out = s->drafted, .most = wanted};
+        b->draft_requests[n++] = (tern_draft_request){
+            .slot = s->slot, .tokens = s->tokens, .n_tokens = s->n_tokens, .out = s->draft_ids, .most = wanted};
     }
     if (n == 0) return TERN_OK;
-    TERN_TRY(tern_drafter_propose(b->drafter, b->guesses, n, &n_rows, err));
-    for (uint32_t i = 0; i < n; i++) whose[i]->n_guessed = b->guesses[i].n;
-    b->guessed_ms = tern_batch__now_ms() - start;
-    if (!b->params.draft_costs && n_rows) b->guess_ms = b->guessed_ms / n_rows;
+    TERN_TRY(tern_drafter_propose(b->drafter, b->draft_requests, n, &n_rows, err));
+    for (uint32_t i = 0; i < n; i++) whose[i]->n_model_drafted = b->draft_requests[i].n;
+    b->draft_ms = tern_batch__now_ms() - start;
+    if (!b->params.draft_costs && n_rows) b->draft_token_ms = b->draft_ms / n_rows;
     return TERN_OK;
 }
 
 static tern_status plan_decode(tern_batch *b, tern_sequence *s, budget *left, tern_error *err)
 {
-    s->n_drafted =
-        draft(b, s, &left->plan, smaller(left->outputs, left->rows > b->n_running ? left->rows - b->n_running : 0));
+    s->n_drafted = plan_draft(b, s, &left->plan,
+                              smaller(left->outputs, left->rows > b->n_running ? left->rows - b->n_running : 0));
     TERN_TRY(reserve_or_preempt(b, s, s->n_tokens + s->n_drafted, err));
     if (b->slots[s->slot] != s) return TERN_OK; /* it was put back */
     s->n_rows = 1;
@@ -209,13 +209,13 @@ static uint32_t prefill_chunk(const tern_batch *b, uint32_t n_rows)
 tern_status tern_batch__plan(tern_batch *b, tern_error *err)
 {
     budget left = {.rows = b->params.n_batch, .outputs = b->max_outputs - b->n_running};
-    b->guessed_ms = 0;
+    b->draft_ms = 0;
     for (uint32_t i = 0; i < b->n_running; i++) {
         b->running[i]->n_rows = b->running[i]->n_drafted = 0;
         left.plan.n_rows += is_decoding(b->running[i]);
     }
     left.plan.n_tokens = left.plan.n_rows;
-    if (b->drafter) TERN_TRY(guess(b, &left.plan, left.outputs, err));
+    if (b->drafter) TERN_TRY(draft_by_model(b, &left.plan, left.outputs, err));
     for (uint32_t i = 0; i < b->n_running; i++)
         if (is_decoding(b->running[i])) TERN_TRY(plan_decode(b, b->running[i], &left, err));
     if (left.n_decoding) left.rows = smaller(left.rows, prefill_chunk(b, b->params.n_batch - left.rows));

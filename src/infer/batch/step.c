@@ -82,13 +82,13 @@ static tern_status echo_prompt(tern_batch *b, tern_sequence *s, tern_error *err)
 }
 
 /* Whether what was guessed for token `id`, the one after i right guesses, was right; what is looked up for the next. */
-static void learn(const tern_batch *b, tern_sequence *s, uint32_t i, int32_t id)
+static void learn_drafts(const tern_batch *b, tern_sequence *s, uint32_t i, int32_t id)
 {
-    if (b->drafter && i < s->n_drafted) tern_guess_rates_learn(&s->rates, TERN_GUESS_BY_MODEL, s->drafted[i] == id);
+    if (b->drafter && i < s->n_drafted) tern_accept_rates_learn(&s->rates, TERN_DRAFT_BY_MODEL, s->draft_ids[i] == id);
     if (!s->draft.tokens) return;
-    if (s->match) tern_guess_rates_learn(&s->rates, s->match, s->looked_up == id);
+    if (s->match) tern_accept_rates_learn(&s->rates, s->match, s->lookup_id == id);
     tern_draft_add(&s->draft, id);
-    s->match = tern_draft_match(&s->draft, 1, &s->looked_up);
+    s->match = tern_draft_match(&s->draft, 1, &s->lookup_id);
 }
 
 /* Tokens from the logits of the last decided one on, or with NULL those that the device has chosen: the next, and more
@@ -104,8 +104,8 @@ static tern_status sample_tokens(tern_batch *b, tern_sequence *s, float *logits,
         if (id < 0) break;
         s->tokens[s->n_tokens++] = id;
         b->counters.generated_tokens++;
-        learn(b, s, i, id);
-        if (i == n_drafted || s->drafted[i] != id) break;
+        learn_drafts(b, s, i, id);
+        if (i == n_drafted || s->draft_ids[i] != id) break;
         s->n_evaluated = s->n_tokens;
         s->result.n_accepted++;
         b->counters.accepted_tokens++;
@@ -218,7 +218,7 @@ static tern_status run_step(tern_batch *b, tern_error *err)
     advance_all(b);
     const double ms = tern_batch__now_ms() - start;
     tern_pace_learn(&b->pace, n_decoding, n_prompt, ms);
-    if (!n_prompt) tern_step_costs_learn(&b->decode_costs, n_decoding, ms - b->guessed_ms);
+    if (!n_prompt) tern_step_costs_learn(&b->decode_costs, n_decoding, ms - b->draft_ms);
     b->counters.steps++;
     b->counters.step_ms += ms;
     return TERN_OK;

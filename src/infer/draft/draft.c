@@ -85,7 +85,7 @@ uint32_t tern_draft_match(tern_draft *draft, uint32_t shortest, int32_t *next)
     uint32_t n = 0;
     if (at == 0) return 0;
     *next = draft->tokens[at];
-    while (n < TERN_GUESS_LONGEST && n < at && draft->tokens[at - 1 - n] == draft->tokens[end - 1 - n]) n++;
+    while (n < TERN_DRAFT_LONGEST_MATCH && n < at && draft->tokens[at - 1 - n] == draft->tokens[end - 1 - n]) n++;
     return n;
 }
 

@@ -9,9 +9,9 @@ enum {
     MEMORY = 24      /* guesses of one source that count */
 };
 
-static const double pays = 1.02;      /* times the tokens per time without guesses */
-static const double hope = 1.0 / 512; /* of the way back to 1 for each step without guesses of the model */
-static const double at_first = 0.5;   /* the share before anything is known */
+static const double least_gain = 1.02;    /* times the tokens per time without guesses */
+static const double recovery = 1.0 / 512; /* of the way back to 1 for each step without guesses of the model */
+static const double initial_rate = 0.5;   /* the share before anything is known */
 
 tern_status tern_step_costs_init(tern_step_costs *costs, uint32_t n_rows, const double *given, tern_error *err)
 {
@@ -79,18 +79,18 @@ static uint32_t reach(const tern_step_costs *c)
     return 2 * n < c->n_rows ? 2 * n : c->n_rows;
 }
 
-void tern_guess_rates_init(tern_guess_rates *rates)
+void tern_accept_rates_init(tern_accept_rates *rates)
 {
-    *rates = (tern_guess_rates){0};
-    for (uint32_t i = 0; i < TERN_GUESS_SOURCES; i++) rates->rate[i] = at_first;
+    *rates = (tern_accept_rates){0};
+    for (uint32_t i = 0; i < TERN_DRAFT_SOURCES; i++) rates->rate[i] = initial_rate;
 }
 
 static uint32_t source_of(uint32_t match)
 {
-    return match < 4 ? match : match < TERN_GUESS_LONGEST ? 4 : 5;
+    return match < 4 ? match : match < TERN_DRAFT_LONGEST_MATCH ? 4 : 5;
 }
 
-void tern_guess_rates_learn(tern_guess_rates *rates, uint32_t match, bool right)
+void tern_accept_rates_learn(tern_accept_rates *rates, uint32_t match, bool right)
 {
     const uint32_t i = source_of(match);
     if (rates->n[i] < MEMORY) rates->n[i]++;
@@ -98,33 +98,33 @@ void tern_guess_rates_learn(tern_guess_rates *rates, uint32_t match, bool right)
 }
 
 /* Of the guess after i right ones: each of them is one more token that matches. */
-static double rate_of(const tern_guess_rates *rates, uint32_t match, uint32_t i)
+static double rate_of(const tern_accept_rates *rates, uint32_t match, uint32_t i)
 {
-    return rates->rate[match == TERN_GUESS_BY_MODEL ? 0 : source_of(match + i)];
+    return rates->rate[match == TERN_DRAFT_BY_MODEL ? 0 : source_of(match + i)];
 }
 
-double tern_guess_rates_expect(const tern_guess_rates *rates, uint32_t match, uint32_t n)
+double tern_accept_rates_expect(const tern_accept_rates *rates, uint32_t match, uint32_t n)
 {
     double all_right = 1, sum = 0;
     for (uint32_t i = 0; i < n; i++) sum += all_right *= rate_of(rates, match, i);
     return sum;
 }
 
-uint32_t tern_speculate(const tern_step_costs *costs, tern_guess_rates *rates, const tern_step_plan *plan,
+uint32_t tern_speculate(const tern_step_costs *costs, tern_accept_rates *rates, const tern_step_plan *plan,
                         uint32_t match, uint32_t most)
 {
     const double alone = plan->n_rows <= costs->n_rows ? cost_of(costs, plan->n_rows) : 0;
-    const double guess_ms = match == TERN_GUESS_BY_MODEL ? rates->model_ms : 0;
+    const double draft_token_ms = match == TERN_DRAFT_BY_MODEL ? rates->model_ms : 0;
     const uint32_t limit = reach(costs);
-    double all_right = 1, n_tokens = plan->n_tokens, best = alone > 0 ? pays * n_tokens / alone : 0;
+    double all_right = 1, n_tokens = plan->n_tokens, best = alone > 0 ? least_gain * n_tokens / alone : 0;
     uint32_t n = 0;
     for (uint32_t i = 0; i < most && alone > 0 && plan->n_rows + i < limit; i++) {
         n_tokens += all_right *= rate_of(rates, match, i);
-        const double rate = n_tokens / (cost_of(costs, plan->n_rows + i + 1) + (i + 1) * guess_ms);
+        const double rate = n_tokens / (cost_of(costs, plan->n_rows + i + 1) + (i + 1) * draft_token_ms);
         if (!(rate > best)) continue;
         best = rate;
         n = i + 1;
     }
-    if (n == 0 && match == TERN_GUESS_BY_MODEL) rates->rate[0] += hope * (1 - rates->rate[0]);
+    if (n == 0 && match == TERN_DRAFT_BY_MODEL) rates->rate[0] += recovery * (1 - rates->rate[0]);
     return n;
 }

@@ -15,7 +15,7 @@ tern_status tern_generation__host_init(tern_generation *g, tern_error *err)
         if (!g->allowed) return tern_fail_alloc(err, g->n_allowed * sizeof *g->allowed);
     }
     if (!g->params.draft_tokens) return TERN_OK;
-    tern_guess_rates_init(&g->rates);
+    tern_accept_rates_init(&g->rates);
     TERN_TRY(tern_step_costs_init(&g->costs, g->params.draft_tokens + 1, g->params.draft_costs, err));
     return tern_draft_init(&g->draft, tern_session_n_ctx(g->session), err);
 }
@@ -45,7 +45,7 @@ static uint32_t shortest_match(const tern_generation *g)
 /* What would follow the last decided token. */
 static void look_up(tern_generation *g)
 {
-    g->match = tern_draft_match(&g->draft, shortest_match(g), &g->looked_up);
+    g->match = tern_draft_match(&g->draft, shortest_match(g), &g->lookup_id);
 }
 
 /* Takes what the session holds as decided, with the logits of its last token in row 0. */
@@ -53,7 +53,7 @@ static void decide_all(tern_generation *g)
 {
     g->position = tern_session_n_tokens(g->session);
     g->row = 0;
-    g->n_guessed = 0;
+    g->n_model_drafted = 0;
     if (!g->params.draft_tokens) return;
     tern_draft_reset(&g->draft, tern_session_tokens(g->session), g->position);
     look_up(g);
@@ -108,14 +108,14 @@ static tern_status ask_model(tern_generation *g, uint32_t n, uint32_t *n_out, te
     s->tokens[g->position] = g->batch[0]; /* where it will be */
     TERN_TRY(tern_draft_model_propose(g->params.draft, s->tokens, g->position + 1, g->batch + 1, n, n_out, err));
     if (!g->params.draft_costs) g->rates.model_ms = (tern_generation__now_ms() - start) / (*n_out ? *n_out : 1);
-    g->n_guessed = *n_out;
+    g->n_model_drafted = *n_out;
     return TERN_OK;
 }
 
 /* Drafts tokens after batch[0], as many as fit and pay: by look-up, and where it finds little by the draft model. */
 static tern_status draft(tern_generation *g, uint32_t *n_out, tern_error *err)
 {
-    *n_out = g->n_guessed = 0;
+    *n_out = g->n_model_drafted = 0;
     const tern_generate_params *p = &g->params;
     const tern_step_plan plan = {1, 1};
     uint32_t n = smaller(p->draft_tokens, tern_session_n_ctx(g->session) - g->position - 1);
@@ -133,11 +133,11 @@ static tern_status draft(tern_generation *g, uint32_t *n_out, tern_error *err)
 static void learn(tern_generation *g, int32_t id)
 {
     if (!g->params.draft_tokens) return;
-    if (g->match) tern_guess_rates_learn(&g->rates, g->match, g->looked_up == id);
-    if (g->n_guessed) {
+    if (g->match) tern_accept_rates_learn(&g->rates, g->match, g->lookup_id == id);
+    if (g->n_model_drafted) {
         const bool right = g->session->tokens[g->position] == id;
-        tern_guess_rates_learn(&g->rates, TERN_GUESS_BY_MODEL, right);
-        g->n_guessed = right ? g->n_guessed - 1 : 0;
+        tern_accept_rates_learn(&g->rates, TERN_DRAFT_BY_MODEL, right);
+        g->n_model_drafted = right ? g->n_model_drafted - 1 : 0;
     }
     tern_draft_add(&g->draft, id);
     look_up(g);

@@ -36,11 +36,11 @@ struct tern_generation {
     tern_draft draft;
     int32_t *batch; /* a token and what is drafted after it */
     tern_step_costs costs;
-    tern_guess_rates rates;
-    uint32_t match;     /* of the look-up after the last decided token */
-    int32_t looked_up;  /* what it would be followed by; with match above 0 */
-    uint32_t n_guessed; /* by the draft model, of the tokens that the session holds beyond the decided ones */
-    uint32_t n_rows;    /* of the step under way, and when it began */
+    tern_accept_rates rates;
+    uint32_t match;           /* of the look-up after the last decided token */
+    int32_t lookup_id;        /* what it would be followed by; with match above 0 */
+    uint32_t n_model_drafted; /* by the draft model, of the tokens that the session holds beyond the decided ones */
+    uint32_t n_rows;          /* of the step under way, and when it began */
     double step_start_ms;
     uint32_t *allowed; /* the mask of the filter, n_allowed words; NULL without one */
     size_t n_allowed;

@@ -127,7 +127,7 @@ static tern_status tell(const tern_bound_graph *bound, uint32_t n_steps, tern_er
 {
     tern_ranks *ranks = bound->ranks;
     if (!ranks || ranks->rank != 0) return TERN_OK;
-    const tern_bound_message message = {.what = TERN_TOLD_START, .number = bound->number, .n = n_steps};
+    const tern_bound_message message = {.kind = TERN_MESSAGE_START, .number = bound->number, .n = n_steps};
     return ranks->tell(ranks, &message, sizeof message, bound->staging, tern_size_of(bound->graph->param_bytes), err);
 }
 
@@ -160,7 +160,7 @@ static bool is_elsewhere(const tern_bound_graph *bound, uint32_t value)
 
 tern_status tern_bound_start_read(const tern_bound_graph *bound, uint32_t value, uint64_t bytes, tern_error *err)
 {
-    const tern_bound_message message = {.what = TERN_TOLD_VALUE, .number = bound->number, .n = value};
+    const tern_bound_message message = {.kind = TERN_MESSAGE_READ_VALUE, .number = bound->number, .n = value};
     if (!is_elsewhere(bound, value)) return TERN_OK;
     return bound->ranks->tell(bound->ranks, &message, sizeof message, &bytes, sizeof bytes, err);
 }

@@ -36,28 +36,28 @@ typedef struct tern_bound_graph {
 typedef tern_status (*tern_bound_find)(void *context, const tern_graph *graph, uint32_t value, tern_binding *out,
                                        tern_error *err);
 
-/* What rank 0 tells the others (infer/follow/follow.h): what is to be done, and with which of what they have. */
+/* A message of rank 0 to the others (infer/follow/follow.h): its kind, and the number of what it is about. */
 typedef struct tern_bound_message {
-    uint32_t what, number;
+    uint32_t kind, number;
     uint32_t n, at; /* START: n steps; else as infer/follow says of each */
 } tern_bound_message;
 
 /* START: the graph's parameters follow. */
 enum {
-    TERN_TOLD_END,
-    TERN_TOLD_OPEN,
-    TERN_TOLD_CLOSE,
-    TERN_TOLD_USAGE,
-    TERN_TOLD_START,
-    TERN_TOLD_VALUE,
-    TERN_TOLD_GRAPHS,
-    TERN_TOLD_DROP,
-    TERN_TOLD_LORA,
-    TERN_TOLD_LORA_PAIR,
-    TERN_TOLD_LORA_CLOSE,
-    TERN_TOLD_PAGE_READ,
-    TERN_TOLD_PAGE_WRITE,
-    TERN_TOLD_PAGE_COPY
+    TERN_MESSAGE_END,
+    TERN_MESSAGE_OPEN_RUNNER,
+    TERN_MESSAGE_CLOSE_RUNNER,
+    TERN_MESSAGE_USAGE,
+    TERN_MESSAGE_START,
+    TERN_MESSAGE_READ_VALUE,
+    TERN_MESSAGE_ADD_GRAPHS,
+    TERN_MESSAGE_DROP_GRAPHS,
+    TERN_MESSAGE_LOAD_LORA,
+    TERN_MESSAGE_ADD_LORA_PAIR,
+    TERN_MESSAGE_UNLOAD_LORA,
+    TERN_MESSAGE_READ_PAGE,
+    TERN_MESSAGE_WRITE_PAGE,
+    TERN_MESSAGE_COPY_PAGE
 };
 
 /* Zero-initialised: all memory is the graph's own. */

@@ -234,7 +234,7 @@ tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const ter
 {
     *runner = (tern_runner){.engine = engine, .params = *params};
     size_caches(runner);
-    TERN_TRY(tern_follow__opens(runner, err));
+    TERN_TRY(tern_follow__open_runner(runner, err));
     const tern_lora_set all = {params->loras, params->n_loras};
     tern_status status = tern_runner__make_graphs(runner, &all, 1, false, &runner->graphs, err);
     runner->params.loras = NULL; /* the caller's */
@@ -243,14 +243,14 @@ tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const ter
 }
 
 /* On all ranks. */
-static tern_status make_told(tern_runner *runner, const tern_lora_set *sets, uint32_t n_sets, bool beside,
-                             tern_runner_graphs **out, tern_error *err)
+static tern_status make_graphs_on_all_ranks(tern_runner *runner, const tern_lora_set *sets, uint32_t n_sets,
+                                            bool beside, tern_runner_graphs **out, tern_error *err)
 {
     const uint32_t number = tern_engine__next_number(runner->engine);
-    TERN_TRY(tern_follow__makes(runner, number, sets, n_sets, beside, err));
+    TERN_TRY(tern_follow__add_graphs(runner, number, sets, n_sets, beside, err));
     tern_engine__expect_number(runner->engine, number);
     const tern_status status = tern_runner__make_graphs(runner, sets, n_sets, beside, out, err);
-    if (status != TERN_OK) tern_follow__drops(runner->engine, number);
+    if (status != TERN_OK) tern_follow__drop_graphs(runner->engine, number);
     return status;
 }
 
@@ -259,7 +259,7 @@ tern_status tern_runner_set_loras(tern_runner *runner, const tern_lora_use *lora
     tern_runner_graphs *set = NULL;
     const tern_lora_set all = {loras, n};
     TERN_TRY(tern_lora__check(runner->engine, loras, n, err));
-    TERN_TRY(make_told(runner, &all, 1, false, &set, err));
+    TERN_TRY(make_graphs_on_all_ranks(runner, &all, 1, false, &set, err));
     tern_runner_drop_graphs(runner, runner->graphs);
     runner->graphs = set;
     return TERN_OK;
@@ -269,12 +269,12 @@ tern_status tern_runner_add_graphs(tern_runner *runner, const tern_lora_set *set
                                    tern_runner_graphs **graphs, tern_error *err)
 {
     *graphs = NULL;
-    return make_told(runner, sets, n_sets, true, graphs, err);
+    return make_graphs_on_all_ranks(runner, sets, n_sets, true, graphs, err);
 }
 
 void tern_runner_drop_graphs(tern_runner *runner, tern_runner_graphs *graphs)
 {
-    if (graphs) tern_follow__drops(runner->engine, graphs->number);
+    if (graphs) tern_follow__drop_graphs(runner->engine, graphs->number);
     graphs_free(backend_of(runner), graphs);
 }
 
@@ -282,7 +282,7 @@ void tern_runner_deinit(tern_runner *runner)
 {
     if (!runner->engine) return;
     tern_backend *b = backend_of(runner);
-    tern_follow__closes(runner);
+    tern_follow__close_runner(runner);
     graphs_free(b, runner->graphs);
     tern_graph_buffers_free(&runner->constants, b);
     tern_graph_buffers_free(&runner->caches, b);

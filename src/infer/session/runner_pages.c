@@ -67,13 +67,13 @@ static tern_status gather(const tern_runner *r, uint32_t cache, uint32_t page, u
 
 tern_status tern_runner_read_page(const tern_runner *r, uint32_t cache, uint32_t page, void *out, tern_error *err)
 {
-    const tern_bound_message message = {TERN_TOLD_PAGE_READ, r->number, cache, page};
+    const tern_bound_message message = {TERN_MESSAGE_READ_PAGE, r->number, cache, page};
     if (!tern_engine_ranks(r->engine)) return read_own(r, cache, page, out, err);
-    TERN_TRY(tern_follow__tell(r->engine, message, NULL, 0, err));
+    TERN_TRY(tern_follow__send(r->engine, message, NULL, 0, err));
     return gather(r, cache, page, out, err);
 }
 
-tern_status tern_runner__give_page(const tern_runner *r, uint32_t cache, uint32_t page, tern_error *err)
+tern_status tern_runner__send_page(const tern_runner *r, uint32_t cache, uint32_t page, tern_error *err)
 {
     const uint64_t bytes = page_bytes(r, cache);
     uint8_t *all = tern_alloc(tern_size_of(bytes));
@@ -88,8 +88,8 @@ tern_status tern_runner_write_page(const tern_runner *r, uint32_t cache, uint32_
 {
     tern_backend *b = tern_engine_backend(r->engine);
     const part own = own_part(r, cache);
-    const tern_bound_message message = {TERN_TOLD_PAGE_WRITE, r->number, cache, page};
-    TERN_TRY(tern_follow__tell(r->engine, message, bytes, tern_size_of(page_bytes(r, cache)), err));
+    const tern_bound_message message = {TERN_MESSAGE_WRITE_PAGE, r->number, cache, page};
+    TERN_TRY(tern_follow__send(r->engine, message, bytes, tern_size_of(page_bytes(r, cache)), err));
     if (!r->caches.buffers[cache]) return TERN_OK;
     return b->buffer_write(b, r->caches.buffers[cache], page * own.bytes, (const uint8_t *)bytes + own.first, own.bytes,
                            err);
@@ -107,8 +107,8 @@ static tern_status copy_in(const tern_runner *r, uint32_t cache, uint32_t from, 
 
 tern_status tern_runner_copy_page(const tern_runner *r, uint32_t from, uint32_t to, void *room, tern_error *err)
 {
-    const tern_bound_message message = {TERN_TOLD_PAGE_COPY, r->number, from, to};
-    TERN_TRY(tern_follow__tell(r->engine, message, NULL, 0, err));
+    const tern_bound_message message = {TERN_MESSAGE_COPY_PAGE, r->number, from, to};
+    TERN_TRY(tern_follow__send(r->engine, message, NULL, 0, err));
     for (uint32_t i = 0; i < r->caches.n; i++) TERN_TRY(copy_in(r, i, from, to, room, err));
     return TERN_OK;
 }

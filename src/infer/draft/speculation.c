@@ -41,7 +41,7 @@ void tern_step_costs_learn(tern_step_costs *costs, uint32_t n, double ms)
 }
 
 /* Of exactly so many tokens; 0: not known, or too long ago. One token alone is never forgotten. */
-static double known(const tern_step_costs *c, uint32_t n)
+static double known_cost(const tern_step_costs *c, uint32_t n)
 {
     const double *times = c->ms + 2 * ((size_t)n - 1);
     if (c->given) return c->given[n - 1];
@@ -52,7 +52,7 @@ static double known(const tern_step_costs *c, uint32_t n)
 /* The next fewer that is known; 0: none. */
 static uint32_t known_below(const tern_step_costs *c, uint32_t n)
 {
-    while (n > 0 && !(known(c, n) > 0)) n--;
+    while (n > 0 && !(known_cost(c, n) > 0)) n--;
     return n;
 }
 
@@ -61,19 +61,19 @@ static uint32_t known_below(const tern_step_costs *c, uint32_t n)
 static double cost_of(const tern_step_costs *c, uint32_t n)
 {
     uint32_t below = known_below(c, n), above = n;
-    while (above <= c->n_rows && !(known(c, above) > 0)) above++;
+    while (above <= c->n_rows && !(known_cost(c, above) > 0)) above++;
     if (below == 0) return 0;
-    if (below == n) return known(c, n);
+    if (below == n) return known_cost(c, n);
     const bool beyond = above > c->n_rows;
     if (beyond) above = known_below(c, below - 1);
-    if (above == 0) return known(c, below);
-    const double here = known(c, below);
-    const double slope = (known(c, above) - here) / ((double)above - (double)below);
+    if (above == 0) return known_cost(c, below);
+    const double here = known_cost(c, below);
+    const double slope = (known_cost(c, above) - here) / ((double)above - (double)below);
     return beyond && !(slope > 0) ? here : here + slope * (n - below);
 }
 
 /* The most tokens that a step may try. */
-static uint32_t reach(const tern_step_costs *c)
+static uint32_t max_tokens(const tern_step_costs *c)
 {
     const uint32_t n = known_below(c, c->n_rows);
     return 2 * n < c->n_rows ? 2 * n : c->n_rows;
@@ -115,7 +115,7 @@ uint32_t tern_speculate(const tern_step_costs *costs, tern_accept_rates *rates, 
 {
     const double alone = plan->n_rows <= costs->n_rows ? cost_of(costs, plan->n_rows) : 0;
     const double draft_token_ms = match == TERN_DRAFT_BY_MODEL ? rates->model_ms : 0;
-    const uint32_t limit = reach(costs);
+    const uint32_t limit = max_tokens(costs);
     double all_right = 1, n_tokens = plan->n_tokens, best = alone > 0 ? least_gain * n_tokens / alone : 0;
     uint32_t n = 0;
     for (uint32_t i = 0; i < most && alone > 0 && plan->n_rows + i < limit; i++) {

@@ -147,7 +147,7 @@ static tern_status add_graphs(follower *f, const received *t, tern_error *err)
     tern_runner *runner = runner_of(f, t->message.number);
     const uint32_t n_sets = t->message.n;
     tern_cursor c = tern_cursor_open(t->data, t->bytes);
-    const bool beside = tern_cursor_u32(&c) != 0;
+    const bool additional = tern_cursor_u32(&c) != 0;
     if (!runner) return unknown_number("session", t->message.number, err);
     if (n_sets > MAX_SETS) return tern_fail(err, TERN_LIMIT, "%u sets of adapters", n_sets);
     follower_graphs *entry = tern_calloc(1, sizeof *entry);
@@ -156,7 +156,7 @@ static tern_status add_graphs(follower *f, const received *t, tern_error *err)
     tern_status status = entry && sets && uses ? TERN_OK : tern_fail_alloc(err, n_sets * sizeof *sets);
     for (uint32_t i = 0; i < n_sets && status == TERN_OK; i++) status = read_uses(f, &c, &sets[i], &uses[i], err);
     tern_engine__expect_number(f->engine, t->message.at);
-    if (status == TERN_OK) status = tern_runner__make_graphs(runner, sets, n_sets, beside, &entry->graphs, err);
+    if (status == TERN_OK) status = tern_runner__make_graphs(runner, sets, n_sets, additional, &entry->graphs, err);
     for (uint32_t i = 0; uses && i < n_sets; i++) tern_free(uses[i]);
     tern_free(uses);
     tern_free(sets);

@@ -20,7 +20,7 @@ tern_status tern_follow__open_runner(tern_runner *runner, tern_error *err);
 void tern_follow__close_runner(const tern_runner *runner);
 /* More graphs of a runner: whether they are beside its own, then the uses of each of n sets; at: their number. */
 tern_status tern_follow__add_graphs(const tern_runner *runner, uint32_t number, const tern_lora_set *sets,
-                                    uint32_t n_sets, bool beside, tern_error *err);
+                                    uint32_t n_sets, bool additional, tern_error *err);
 /* Graphs of that number; 0: they were never told of. */
 void tern_follow__drop_graphs(const tern_engine *engine, uint32_t number);
 /* An adapter, then its pairs one by one: the other ranks have no file of it. role, layer, in, out, n_experts, rank; A

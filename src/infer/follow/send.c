@@ -61,11 +61,11 @@ void tern_follow__close_runner(const tern_runner *runner)
 }
 
 tern_status tern_follow__add_graphs(const tern_runner *runner, uint32_t number, const tern_lora_set *sets,
-                                    uint32_t n_sets, bool beside, tern_error *err)
+                                    uint32_t n_sets, bool additional, tern_error *err)
 {
     tern_buf data = {0};
     if (!is_sender(runner->engine)) return TERN_OK;
-    const uint32_t first = beside;
+    const uint32_t first = additional;
     tern_status status;
     TERN_GOTO(tern_buf_add(&data, &first, sizeof first, err));
     for (uint32_t i = 0; i < n_sets; i++) TERN_GOTO(add_uses(&data, sets[i].loras, sets[i].n_loras, err));

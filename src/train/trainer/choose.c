@@ -8,21 +8,21 @@
 #include "train/trainer/internal.h"
 
 /* One tensor of the model at a time, in the order of files: those outside the layers, then layer by layer. */
-typedef struct walk {
+typedef struct tensor_walk {
     const tern_trainer *t;
     uint32_t at;
     tern_role role;
     uint32_t layer;
     const tern_weight *weight;
     char name[TERN_ROLE_NAME_BYTES];
-} walk;
+} tensor_walk;
 
 static bool outside_layers(tern_role role)
 {
     return role == TERN_ROLE_TOKEN_EMBD || role == TERN_ROLE_OUTPUT_NORM || role == TERN_ROLE_OUTPUT;
 }
 
-static bool next(walk *w)
+static bool next_tensor(tensor_walk *w)
 {
     const tern_config *c = w->t->config;
     for (uint32_t end = (c->n_layers + 1) * TERN_ROLE_COUNT; w->at < end;) {
@@ -38,7 +38,7 @@ static bool next(walk *w)
     return false;
 }
 
-static bool frozen(const tern_trainer *t, const char *name)
+static bool is_frozen(const tern_trainer *t, const char *name)
 {
     for (size_t i = 0; i < t->params.n_freeze; i++)
         if (fnmatch(t->params.freeze[i], name, 0) == 0) return true;
@@ -50,7 +50,7 @@ static tern_status check_patterns(const tern_trainer *t, tern_error *err)
 {
     for (size_t i = 0; i < t->params.n_freeze; i++) {
         bool found = false;
-        for (walk w = {.t = t}; !found && next(&w);) found = fnmatch(t->params.freeze[i], w.name, 0) == 0;
+        for (tensor_walk w = {.t = t}; !found && next_tensor(&w);) found = fnmatch(t->params.freeze[i], w.name, 0) == 0;
         if (!found)
             return tern_fail(
                 err, TERN_INVALID_ARGUMENT,
@@ -66,13 +66,13 @@ static bool uses_lora(const tern_trainer *t)
     return t->params.lora.rank || t->params.lora.start;
 }
 
-static const tern_adapter_pair *start_of(const tern_trainer *t, const walk *w)
+static const tern_adapter_pair *start_of(const tern_trainer *t, const tensor_walk *w)
 {
     return t->params.lora.start ? tern_adapter_find(t->params.lora.start, w->role, w->layer) : NULL;
 }
 
 /* Whether the tensor gets an adapter: those of one to go on from, else the targets. */
-static bool targeted(const tern_trainer *t, const walk *w)
+static bool gets_adapter(const tern_trainer *t, const tensor_walk *w)
 {
     const tern_trainer_lora *lora = &t->params.lora;
     if (!uses_lora(t) || !tern_adapter_target(w->role)) return false;
@@ -80,10 +80,10 @@ static bool targeted(const tern_trainer *t, const walk *w)
     bool found = lora->n_targets == 0 && tern_role_is_linear(w->role); /* experts get one when they are named */
     for (size_t i = 0; i < lora->n_targets; i++)
         found = found || strcmp(lora->targets[i], tern_adapter_target(w->role)) == 0;
-    return found && !frozen(t, w->name);
+    return found && !is_frozen(t, w->name);
 }
 
-static void set_states(const tern_trainer *t, tern_trainer_made *m, tern_dtype master)
+static void set_states(const tern_trainer *t, tern_trainer_weight *m, tern_dtype master)
 {
     const tern_trainer_params *p = &t->params;
     bool adamw = p->optimizer == TERN_OPTIMIZER_ADAMW;
@@ -95,9 +95,9 @@ static void set_states(const tern_trainer *t, tern_trainer_made *m, tern_dtype m
     if (adamw) m->shown.dtype[TERN_STATE_V] = p->v;
 }
 
-static tern_trainer_made *add_made(tern_trainer *t, const walk *w, bool learns)
+static tern_trainer_weight *add_weight(tern_trainer *t, const tensor_walk *w, bool learns)
 {
-    tern_trainer_made *m = &t->made[t->n_made++];
+    tern_trainer_weight *m = &t->made[t->n_made++];
     m->learns = learns;
     m->shown.name = m->name;
     m->shown.role = w->role;
@@ -106,9 +106,9 @@ static tern_trainer_made *add_made(tern_trainer *t, const walk *w, bool learns)
     return m;
 }
 
-static void add_tensor(tern_trainer *t, const walk *w)
+static void add_tensor(tern_trainer *t, const tensor_walk *w)
 {
-    tern_trainer_made *m = add_made(t, w, true);
+    tern_trainer_weight *m = add_weight(t, w, true);
     bool linear = tern_role_is_linear(w->role), vector = tern_role_is_vector(w->role);
     m->source = w->weight;
     m->shown.rows = w->weight->rows;
@@ -130,11 +130,11 @@ static uint32_t padded_rank(const tern_trainer *t)
     return (t->lora_rank + 3) / 4 * 4;
 }
 
-static tern_trainer_made *add_half(tern_trainer *t, const walk *w, bool is_b)
+static tern_trainer_weight *add_half(tern_trainer *t, const tensor_walk *w, bool is_b)
 {
     uint32_t rank = padded_rank(t);
     const tern_adapter_pair *start = start_of(t, w);
-    tern_trainer_made *m = add_made(t, w, !frozen(t, w->name));
+    tern_trainer_weight *m = add_weight(t, w, !is_frozen(t, w->name));
     m->is_b = is_b;
     m->n_experts = tern_role_is_linear(w->role) ? 1 : t->config->n_experts;
     m->shown.rows = is_b ? w->weight->rows : rank * m->n_experts;
@@ -146,14 +146,14 @@ static tern_trainer_made *add_half(tern_trainer *t, const walk *w, bool is_b)
     return m;
 }
 
-static tern_status add_adapter(tern_trainer *t, const walk *w, tern_error *err)
+static tern_status add_adapter(tern_trainer *t, const tensor_walk *w, tern_error *err)
 {
     const tern_trainer_lora *lora = &t->params.lora;
     const tern_adapter_pair *start = start_of(t, w);
     if (start && (start->in != w->weight->cols || start->out != w->weight->rows))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "adapter of %s: %u x %u found, %u x %u expected", w->name,
                          start->out, start->in, w->weight->rows, w->weight->cols);
-    const tern_trainer_made *a = add_half(t, w, false), *b = add_half(t, w, true);
+    const tern_trainer_weight *a = add_half(t, w, false), *b = add_half(t, w, true);
     size_t at = (size_t)w->layer * TERN_ROLE_COUNT + w->role;
     for (int i = 0; i < 2; i++) {
         t->loras[i][at] = (tern_graph_lora){
@@ -164,12 +164,12 @@ static tern_status add_adapter(tern_trainer *t, const walk *w, tern_error *err)
     return TERN_OK;
 }
 
-static tern_status choose(tern_trainer *t, walk *w, tern_error *err)
+static tern_status add_chosen(tern_trainer *t, tensor_walk *w, tern_error *err)
 {
-    bool tuned = !uses_lora(t) && !frozen(t, w->name);
+    bool tuned = !uses_lora(t) && !is_frozen(t, w->name);
     if (tuned) add_tensor(t, w);
     else t->fixed[t->n_fixed++].weight = w->weight;
-    return targeted(t, w) ? add_adapter(t, w, err) : TERN_OK;
+    return gets_adapter(t, w) ? add_adapter(t, w, err) : TERN_OK;
 }
 
 static tern_status allocate(tern_trainer *t, tern_error *err)
@@ -188,7 +188,7 @@ static tern_status allocate(tern_trainer *t, tern_error *err)
     return ok ? TERN_OK : tern_fail_alloc(err, 4 * n * sizeof *t->made);
 }
 
-tern_status tern_trainer__choose(tern_trainer *t, tern_error *err)
+tern_status tern_trainer__choose_tensors(tern_trainer *t, tern_error *err)
 {
     const tern_trainer_lora *lora = &t->params.lora;
     TERN_TRY(allocate(t, err));
@@ -197,7 +197,7 @@ tern_status tern_trainer__choose(tern_trainer *t, tern_error *err)
     t->lora_scale = lora->start  ? tern_adapter_describe(lora->start)->scale
                     : lora->rank ? lora->alpha / (float)lora->rank
                                  : 0;
-    for (walk w = {.t = t}; next(&w);) TERN_TRY(choose(t, &w, err));
+    for (tensor_walk w = {.t = t}; next_tensor(&w);) TERN_TRY(add_chosen(t, &w, err));
     if (t->n_learning == 0)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "nothing to train: all %zu tensors are frozen", t->n_fixed);
     return tern_trainer__shape_weights(t, err);

@@ -11,7 +11,7 @@ void tern_trainer__keep_routes(tern_graph *graph)
         if (tern_value_is_routes(&graph->values[i])) graph->values[i].kind = TERN_VALUE_OUTPUT;
 }
 
-tern_status tern_trainer__make_counts(tern_trainer *t, tern_error *err)
+tern_status tern_trainer__open_expert_counts(tern_trainer *t, tern_error *err)
 {
     const tern_config *c = t->config;
     const size_t n = (size_t)t->plan.n_tokens * c->n_experts_used;
@@ -29,7 +29,7 @@ static void count_layer(tern_trainer *t, const tern_train_row *rows, size_t n_ro
         for (size_t i = 0; i < (size_t)rows[r].n_used * k; i++) counts[t->routes[r * t->params.seq * k + i].expert]++;
 }
 
-void tern_trainer__clear_counts(tern_trainer *t)
+void tern_trainer__clear_expert_counts(tern_trainer *t)
 {
     const size_t n = (size_t)t->config->n_layers * t->config->n_experts;
     if (t->expert_rows) memset(t->expert_rows, 0, n * sizeof *t->expert_rows);
@@ -39,14 +39,14 @@ tern_status tern_trainer__count_experts(tern_trainer *t, const tern_trainer_grap
                                         size_t n_rows, tern_error *err)
 {
     const tern_config *c = t->config;
-    tern_trainer_work *w = &t->work;
+    tern_trainer_pending *w = &t->work;
     const uint64_t bytes = (uint64_t)t->plan.n_tokens * c->n_experts_used * sizeof *t->routes;
     if (!t->expert_rows) return TERN_OK;
-    if (w->n_runs == 0 && w->n_reads == 1) tern_trainer__clear_counts(t);
+    if (w->n_runs == 0 && w->n_reads == 1) tern_trainer__clear_expert_counts(t);
     uint32_t layer = 0;
     for (size_t i = 0; i < g->graph.n_values; i++) {
         if (!tern_value_is_routes(&g->graph.values[i]) || layer++ < w->n_reads - 1) continue;
-        TERN_TRY(tern_trainer__fetch(t, g->bound.bindings[i].buffer, t->routes, bytes, err));
+        TERN_TRY(tern_trainer__read_buffer(t, g->bound.bindings[i].buffer, t->routes, bytes, err));
         count_layer(t, rows, n_rows, t->expert_rows + (size_t)(w->n_reads - 1) * c->n_experts);
         w->n_reads++;
     }

@@ -83,7 +83,7 @@ static bool describe_updates(tern_trainer *t)
     const tern_trainer_params *p = &t->params;
     bool masters = false;
     for (size_t i = 0; i < t->n_learning; i++) {
-        const tern_trainer_made *m = t->learning[i];
+        const tern_trainer_weight *m = t->learning[i];
         t->updates[0][i] = (tern_graph_update){.weight = &m->weight,
                                                .master = m->shown.dtype[TERN_STATE_MASTER],
                                                .optimizer = p->optimizer,
@@ -103,7 +103,7 @@ static bool describe_updates(tern_trainer *t)
 }
 
 /* Each rank takes the steps of its own tensors; all make the codes of all, once they have the masters. */
-static tern_status build_shared(tern_trainer *t, bool masters, tern_error *err)
+static tern_status build_updates_on_ranks(tern_trainer *t, bool masters, tern_error *err)
 {
     bool any = false;
     for (size_t i = 0; i < t->n_learning; i++) any = any || tern_trainer__owns(t, t->learning[i]);
@@ -113,7 +113,7 @@ static tern_status build_shared(tern_trainer *t, bool masters, tern_error *err)
     return masters ? build_updates(t, TERN_TRAINER_SYNC, TERN_GRAPH_REQUANTIZE, true, err) : TERN_OK;
 }
 
-tern_status tern_trainer__build(tern_trainer *t, tern_error *err)
+tern_status tern_trainer__build_graphs(tern_trainer *t, tern_error *err)
 {
     const tern_trainer_params *p = &t->params;
     const bool masters = describe_updates(t), alone = masters && p->sync_every > 1;
@@ -123,7 +123,7 @@ tern_status tern_trainer__build(tern_trainer *t, tern_error *err)
         TERN_TRY(build_training(t, TERN_TRAINER_UPDATE, err));
         if (alone) TERN_TRY(build_training(t, TERN_TRAINER_UPDATE_ALONE, err));
     } else if (p->ranks) {
-        TERN_TRY(build_shared(t, masters, err));
+        TERN_TRY(build_updates_on_ranks(t, masters, err));
     } else {
         TERN_TRY(build_updates(t, TERN_TRAINER_NORMS, TERN_GRAPH_NORMS, false, err));
         TERN_TRY(build_updates(t, TERN_TRAINER_UPDATE, TERN_GRAPH_UPDATE, true, err));
@@ -165,7 +165,7 @@ uint64_t tern_trainer__activation_block(const tern_trainer *t)
     return t->backend->info.max_buffer / BLOCK_ALIGNMENT * BLOCK_ALIGNMENT;
 }
 
-static tern_status find_weight(const tern_trainer *t, const tern_value *v, const tern_trainer_made **made,
+static tern_status find_weight(const tern_trainer *t, const tern_value *v, const tern_trainer_weight **made,
                                tern_buffer **buffer, tern_error *err)
 {
     *made = NULL;
@@ -180,7 +180,7 @@ static tern_status find_weight(const tern_trainer *t, const tern_value *v, const
 
 /* What is the master of the graph that adds up passes is what all others call the gradient. With ranks it has the
  * gradient of one pass. */
-static tern_buffer *state_of(const tern_trainer *t, const tern_graph *graph, const tern_trainer_made *made,
+static tern_buffer *state_of(const tern_trainer *t, const tern_graph *graph, const tern_trainer_weight *made,
                              tern_state state)
 {
     const bool sum = tern_trainer__sums(t) && graph == &t->graphs[TERN_TRAINER_STEP].graph;
@@ -191,11 +191,12 @@ static tern_buffer *state_of(const tern_trainer *t, const tern_graph *graph, con
 }
 
 /* Outputs are each graph's own. */
-static tern_status find(void *context, const tern_graph *graph, uint32_t value, tern_binding *out, tern_error *err)
+static tern_status find_value(void *context, const tern_graph *graph, uint32_t value, tern_binding *out,
+                              tern_error *err)
 {
     const tern_trainer *t = context;
     const tern_value *v = &graph->values[value];
-    const tern_trainer_made *made = NULL;
+    const tern_trainer_weight *made = NULL;
     switch (v->kind) {
     case TERN_VALUE_WEIGHT: return find_weight(t, v, &made, &out->buffer, err);
     case TERN_VALUE_CONSTANT: out->buffer = tern_graph_buffers_at(&t->constants, graph, value); break;
@@ -212,14 +213,14 @@ static tern_status find(void *context, const tern_graph *graph, uint32_t value, 
     return out->buffer ? TERN_OK : tern_fail(err, TERN_INTERNAL, "%s: a value that is not kept", v->name);
 }
 
-static tern_status prepare(tern_trainer *t, tern_trainer_graph *g, tern_error *err)
+static tern_status prepare_graph(tern_trainer *t, tern_trainer_graph *g, tern_error *err)
 {
-    const tern_bound_options options = {.find = find, .context = t, .activations = &t->activations};
+    const tern_bound_options options = {.find = find_value, .context = t, .activations = &t->activations};
     TERN_TRY(tern_bound_open(&g->bound, t->backend, &g->graph, &options, err));
     return tern_bound_prepare(&g->bound, err);
 }
 
-tern_status tern_trainer__prepare(tern_trainer *t, tern_error *err)
+tern_status tern_trainer__prepare_graphs(tern_trainer *t, tern_error *err)
 {
     const tern_graph *g = &t->graphs[TERN_TRAINER_EVALUATE].graph;
     tern_backend *b = t->backend;
@@ -229,9 +230,9 @@ tern_status tern_trainer__prepare(tern_trainer *t, tern_error *err)
     if (gradients) TERN_TRY(tern_activations_make(&t->gradients, b, gradients, tern_trainer__activation_block(t), err));
     TERN_TRY(tern_graph_buffers_make(&t->constants, b, g, TERN_VALUE_CONSTANT, err));
     for (int i = 0; i < TERN_TRAINER_N_GRAPHS; i++)
-        if (t->graphs[i].used) TERN_TRY(prepare(t, &t->graphs[i], err));
+        if (t->graphs[i].used) TERN_TRY(prepare_graph(t, &t->graphs[i], err));
     TERN_TRY(tern_trainer__cut_backward(t, err));
-    tern_trainer__drop_data(t);
+    tern_trainer__free_host_copies(t);
     return TERN_OK;
 }
 
@@ -248,15 +249,15 @@ void tern_trainer__free_graphs(tern_trainer *t)
     tern_graph_buffers_free(&t->constants, t->backend);
 }
 
-tern_status tern_trainer__run(tern_trainer *t, tern_trainer_graph_kind kind, const tern_train_params *training,
-                              tern_error *err)
+tern_status tern_trainer__run_graph(tern_trainer *t, tern_trainer_graph_kind kind, const tern_train_params *training,
+                                    tern_error *err)
 {
     const tern_trainer_graph *g = &t->graphs[kind];
     const uint32_t counts[3] = {g->graph.max_tokens, g->graph.max_outputs, 0};
     void *at = tern_bound_param(&g->bound, TERN_PARAM_TRAINING);
     memcpy(tern_bound_param(&g->bound, TERN_PARAM_COUNTS), counts, sizeof counts);
     if (at) memcpy(at, training, sizeof *training);
-    return g->bound.n_parts ? tern_trainer__run_parts(t, &g->bound, err) : tern_bound_start(&g->bound, 1, err);
+    return g->bound.n_parts ? tern_trainer__run_backward_parts(t, &g->bound, err) : tern_bound_start(&g->bound, 1, err);
 }
 
 tern_status tern_trainer__wait(tern_trainer *t, tern_error *err)
@@ -269,7 +270,7 @@ tern_status tern_trainer__requantize(tern_trainer *t, tern_error *err)
 {
     const tern_train_params training = {.next_blend = tern_trainer__blend(t, t->n_steps)};
     if (!t->graphs[TERN_TRAINER_REQUANTIZE].used) return TERN_OK;
-    TERN_TRY(tern_trainer__run(t, TERN_TRAINER_REQUANTIZE, &training, err));
+    TERN_TRY(tern_trainer__run_graph(t, TERN_TRAINER_REQUANTIZE, &training, err));
     return tern_trainer__wait(t, err);
 }
 
@@ -283,8 +284,8 @@ tern_status tern_trainer__change_phase(tern_trainer *t, tern_error *err)
     for (size_t i = 0; i < t->n_made; i++)
         if (t->made[i].shown.ternary) tern_trainer__free_weight(t, &t->made[i]);
     TERN_TRY(tern_trainer__shape_weights(t, err));
-    TERN_TRY(tern_trainer__build(t, err));
+    TERN_TRY(tern_trainer__build_graphs(t, err));
     for (size_t i = 0; i < t->n_made; i++)
         if (t->made[i].shown.ternary) TERN_TRY(tern_trainer__allocate_weight(t, &t->made[i], err));
-    return tern_trainer__prepare(t, err);
+    return tern_trainer__prepare_graphs(t, err);
 }

@@ -5,14 +5,14 @@
 #include "train/trainer/internal.h"
 
 /* A tensor, and the last op that touches its gradient. */
-typedef struct whole {
+typedef struct gradient_end {
     size_t last;
     uint32_t tensor;
-} whole;
+} gradient_end;
 
-static int compare(const void *a, const void *b)
+static int compare_ends(const void *a, const void *b)
 {
-    const whole *x = a, *y = b;
+    const gradient_end *x = a, *y = b;
     if (x->last != y->last) return x->last < y->last ? -1 : 1;
     return x->tensor < y->tensor ? -1 : x->tensor > y->tensor;
 }
@@ -36,7 +36,7 @@ static size_t last_op(const tern_graph *g, const tern_weight *weight)
 }
 
 /* Parts of about as many bytes of gradients; tensors whose gradients one op makes whole are in one. */
-static size_t cut(tern_trainer *t, const whole *all, size_t *ends)
+static size_t choose_parts(tern_trainer *t, const gradient_end *all, size_t *ends)
 {
     uint64_t total = 0, sum = 0;
     size_t n = 0;
@@ -53,7 +53,7 @@ static size_t cut(tern_trainer *t, const whole *all, size_t *ends)
 }
 
 /* What the others must have as well: a sum of where the parts end and what is in them. */
-static uint64_t sum_of(const tern_trainer *t)
+static uint64_t hash_parts(const tern_trainer *t)
 {
     uint64_t sum = 0xcbf29ce484222325u + t->n_parts;
     for (size_t i = 0; i < t->n_parts; i++) sum = (sum ^ t->part_ends[i]) * 0x100000001b3u;
@@ -64,7 +64,7 @@ static uint64_t sum_of(const tern_trainer *t)
 static tern_status compare_ranks(const tern_trainer *t, tern_error *err)
 {
     tern_ranks *ranks = t->params.ranks;
-    const uint64_t mine = sum_of(t);
+    const uint64_t mine = hash_parts(t);
     uint64_t all[TERN_MAX_RANKS];
     size_t bytes[TERN_MAX_RANKS];
     for (uint32_t r = 0; r < ranks->n; r++) bytes[r] = sizeof mine;
@@ -82,12 +82,13 @@ tern_status tern_trainer__cut_backward(tern_trainer *t, tern_error *err)
     tern_trainer_graph *g = &t->graphs[TERN_TRAINER_STEP];
     size_t ends[TERN_TRAINER_PARTS];
     if (!t->params.ranks) return TERN_OK;
-    whole *all = tern_calloc(t->n_learning, sizeof *all);
+    gradient_end *all = tern_calloc(t->n_learning, sizeof *all);
     if (!all) return tern_fail_alloc(err, t->n_learning * sizeof *all);
-    for (uint32_t i = 0; i < t->n_learning; i++) all[i] = (whole){last_op(&g->graph, &t->learning[i]->weight), i};
-    qsort(all, t->n_learning, sizeof *all, compare);
+    for (uint32_t i = 0; i < t->n_learning; i++)
+        all[i] = (gradient_end){last_op(&g->graph, &t->learning[i]->weight), i};
+    qsort(all, t->n_learning, sizeof *all, compare_ends);
     for (size_t i = 0; i < t->n_learning; i++) t->order[i] = all[i].tensor;
-    t->n_parts = cut(t, all, ends);
+    t->n_parts = choose_parts(t, all, ends);
     tern_free(all);
     TERN_TRY(compare_ranks(t, err));
     return tern_bound_cut(&g->bound, ends, t->n_parts, err);

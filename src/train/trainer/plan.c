@@ -4,7 +4,7 @@
 
 #include "train/trainer/internal.h"
 
-static void add_made(const tern_trainer *t, const tern_trainer_made *m, tern_trainer_plan *plan)
+static void add_weight(const tern_trainer *t, const tern_trainer_weight *m, tern_trainer_plan *plan)
 {
     const tern_weight *w = &m->weight;
     uint64_t weight = w->bytes + (w->encoding->ternary ? w->rows * sizeof(float) : 0);
@@ -30,7 +30,7 @@ static void measure(tern_trainer *t)
     const tern_graph *g = &t->graphs[TERN_TRAINER_EVALUATE].graph;
     p->n_parameters = tern_model_parameters(t->model);
     for (size_t i = 0; i < t->n_fixed && !t->params.engine; i++) p->weights += t->fixed[i].weight->bytes;
-    for (size_t i = 0; i < t->n_made; i++) add_made(t, &t->made[i], p);
+    for (size_t i = 0; i < t->n_made; i++) add_weight(t, &t->made[i], p);
     for (int i = 0; i < TERN_TRAINER_N_GRAPHS; i++)
         if (t->graphs[i].used) add_graph(&t->graphs[i], p);
     p->other += tern_graph_bytes_of(g, TERN_VALUE_CONSTANT);
@@ -47,19 +47,19 @@ static tern_status check_engine(const tern_trainer *t, tern_error *err)
     return tern_fail(err, TERN_INVALID_ARGUMENT, "an engine of another model or backend: the trainer's expected");
 }
 
-tern_status tern_trainer__begin(tern_trainer *t, tern_backend *backend, const tern_model *model,
-                                const tern_trainer_params *params, tern_error *err)
+tern_status tern_trainer__init(tern_trainer *t, tern_backend *backend, const tern_model *model,
+                               const tern_trainer_params *params, tern_error *err)
 {
     *t = (tern_trainer){.backend = backend, .model = model, .config = tern_model_config(model), .params = *params};
-    TERN_TRY(tern_trainer__check(params, t->config, err));
+    TERN_TRY(tern_trainer__check_params(params, t->config, err));
     TERN_TRY(check_engine(t, err));
     TERN_TRY(tern_trainer__check_ranks(t, err));
     t->blended = params->blend_steps > 0;
     tern_trainer__count_rows(&t->plan, t->config, params,
                              params->memory_limit ? params->memory_limit : backend->info.memory);
-    TERN_TRY(tern_trainer__choose(t, err));
-    tern_trainer__share(t);
-    TERN_TRY(tern_trainer__build(t, err));
+    TERN_TRY(tern_trainer__choose_tensors(t, err));
+    tern_trainer__assign_owners(t);
+    TERN_TRY(tern_trainer__build_graphs(t, err));
     measure(t);
     return TERN_OK;
 }
@@ -68,7 +68,7 @@ tern_status tern_trainer_make_plan(tern_trainer_plan *plan, tern_backend *backen
                                    const tern_trainer_params *params, tern_error *err)
 {
     tern_trainer t;
-    tern_status status = tern_trainer__begin(&t, backend, model, params, err);
+    tern_status status = tern_trainer__init(&t, backend, model, params, err);
     *plan = status == TERN_OK ? t.plan : (tern_trainer_plan){0};
     tern_trainer__deinit(&t);
     return status;
@@ -79,7 +79,7 @@ static double gib(uint64_t bytes)
     return (double)bytes / (1 << 30);
 }
 
-tern_status tern_trainer__check_plan(const tern_trainer *t, tern_error *err)
+tern_status tern_trainer__check_memory(const tern_trainer *t, tern_error *err)
 {
     const tern_trainer_plan *p = &t->plan;
     char help[256];

@@ -15,16 +15,16 @@ uint32_t tern_trainer__n_ranks(const tern_trainer *t)
     return ranks_of(t) ? ranks_of(t)->n : 1;
 }
 
-bool tern_trainer__owns(const tern_trainer *t, const tern_trainer_made *m)
+bool tern_trainer__owns(const tern_trainer *t, const tern_trainer_weight *m)
 {
     return !ranks_of(t) || m->owner == ranks_of(t)->rank;
 }
 
-void tern_trainer__share(tern_trainer *t)
+void tern_trainer__assign_owners(tern_trainer *t)
 {
     uint64_t taken[TERN_MAX_RANKS] = {0};
     for (size_t i = 0; ranks_of(t) && i < t->n_learning; i++) {
-        tern_trainer_made *m = t->learning[i];
+        tern_trainer_weight *m = t->learning[i];
         for (uint32_t r = 1; r < ranks_of(t)->n; r++)
             if (taken[r] < taken[m->owner]) m->owner = r;
         taken[m->owner] += (uint64_t)m->shown.rows * m->shown.cols;
@@ -46,7 +46,7 @@ tern_status tern_trainer__check_ranks(const tern_trainer *t, tern_error *err)
                      p->accumulate, p->ranks->n, p->ranks->n);
 }
 
-static tern_buffer *master_of(const tern_trainer_made *m)
+static tern_buffer *master_of(const tern_trainer_weight *m)
 {
     return m->shown.ternary ? m->states[TERN_STATE_MASTER] : m->buffer;
 }
@@ -55,7 +55,7 @@ static tern_buffer *master_of(const tern_trainer_made *m)
 static void list_tensors(tern_trainer *t, tern_state state)
 {
     for (size_t i = 0; i < t->n_learning; i++) {
-        tern_trainer_made *m = t->learning[t->order[i]];
+        tern_trainer_weight *m = t->learning[t->order[i]];
         const bool gradients = state == TERN_STATE_GRADIENT;
         t->exchanged[i] = (tern_collective_tensor){.buffer = gradients ? m->pass : master_of(m),
                                                    .sum = gradients ? m->states[state] : NULL,
@@ -69,14 +69,14 @@ static uint64_t most_of_one_owner(const tern_trainer *t)
 {
     uint64_t bytes[TERN_MAX_RANKS] = {0}, most = 1;
     for (size_t i = 0; i < t->n_learning; i++) {
-        const tern_trainer_made *m = t->learning[i];
+        const tern_trainer_weight *m = t->learning[i];
         bytes[m->owner] += tern_trainer__state_bytes(m, TERN_STATE_GRADIENT); /* f32: no state is larger */
         most = bytes[m->owner] > most ? bytes[m->owner] : most;
     }
     return most;
 }
 
-tern_status tern_trainer__make_exchange(tern_trainer *t, tern_error *err)
+tern_status tern_trainer__open_exchange(tern_trainer *t, tern_error *err)
 {
     const size_t n = tern_trainer__n_ranks(t);
     const size_t losses = n * t->plan.n_tokens * sizeof(float), norms = n * (t->n_learning + 1) * sizeof(float),
@@ -93,14 +93,14 @@ tern_status tern_trainer__make_exchange(tern_trainer *t, tern_error *err)
     return tern_collective_open(&t->collective, t->backend, t->params.ranks, most_of_one_owner(t), err);
 }
 
-tern_status tern_trainer__begin_pass(tern_trainer *t, tern_error *err)
+tern_status tern_trainer__clear_pass_gradients(tern_trainer *t, tern_error *err)
 {
     const tern_train_params none = {0};
-    return ranks_of(t) ? tern_trainer__run(t, TERN_TRAINER_CLEAR, &none, err) : TERN_OK;
+    return ranks_of(t) ? tern_trainer__run_graph(t, TERN_TRAINER_CLEAR, &none, err) : TERN_OK;
 }
 
 /* What part i has made whole. */
-static tern_status add_part(tern_trainer *t, size_t i, const tern_collective_passes *passes, tern_error *err)
+static tern_status exchange_part(tern_trainer *t, size_t i, const tern_collective_passes *passes, tern_error *err)
 {
     const size_t first = i ? t->part_ends[i - 1] : 0;
     return tern_collective_add(t->collective, t->exchanged + first, t->part_ends[i] - first, passes, err);
@@ -108,7 +108,7 @@ static tern_status add_part(tern_trainer *t, size_t i, const tern_collective_pas
 
 /* Where copies go on while the device computes, a part is read once the next one has begun; elsewhere, as soon as it is
  * done, and only what is on its way between the ranks goes on meanwhile. */
-tern_status tern_trainer__run_parts(tern_trainer *t, const tern_bound_graph *pass, tern_error *err)
+tern_status tern_trainer__run_backward_parts(tern_trainer *t, const tern_bound_graph *pass, tern_error *err)
 {
     tern_collective_passes passes = {.n = t->n_active, .first = t->no_sums, .infinite = &t->work.infinite};
     const size_t behind = pass && t->backend->copies ? 1 : 0;
@@ -118,19 +118,19 @@ tern_status tern_trainer__run_parts(tern_trainer *t, const tern_bound_graph *pas
         const bool runs = i < t->n_parts;
         if (pass && runs) TERN_TRY(tern_bound_start_part(pass, i, err));
         passes.beside = behind && runs;
-        if (i >= behind) TERN_TRY(add_part(t, i - behind, &passes, err));
+        if (i >= behind) TERN_TRY(exchange_part(t, i - behind, &passes, err));
     }
     return TERN_OK;
 }
 
-tern_status tern_trainer__end_round(tern_trainer *t, tern_error *err)
+tern_status tern_trainer__finish_exchange(tern_trainer *t, tern_error *err)
 {
     return tern_collective_end(t->collective, err);
 }
 
 /* ---- losses, norms, counts: all have those of all */
 
-tern_status tern_trainer__add_losses(tern_trainer *t, uint32_t n_active, tern_error *err)
+tern_status tern_trainer__gather_losses(tern_trainer *t, uint32_t n_active, tern_error *err)
 {
     tern_ranks *ranks = t->params.ranks;
     const size_t n = t->plan.n_tokens;
@@ -157,7 +157,7 @@ tern_status tern_trainer__gather_norms(tern_trainer *t, tern_error *err)
     return TERN_OK;
 }
 
-tern_status tern_trainer__add_counts(tern_trainer *t, tern_error *err)
+tern_status tern_trainer__gather_expert_counts(tern_trainer *t, tern_error *err)
 {
     tern_ranks *ranks = t->params.ranks;
     const size_t n = (size_t)t->config->n_layers * t->config->n_experts;
@@ -173,7 +173,7 @@ tern_status tern_trainer__add_counts(tern_trainer *t, tern_error *err)
 
 /* ---- states */
 
-tern_status tern_trainer__send_masters(tern_trainer *t, tern_error *err)
+tern_status tern_trainer__broadcast_masters(tern_trainer *t, tern_error *err)
 {
     list_tensors(t, TERN_STATE_MASTER);
     TERN_TRY(tern_collective_spread(t->collective, t->exchanged, t->n_learning, err));
@@ -182,8 +182,8 @@ tern_status tern_trainer__send_masters(tern_trainer *t, tern_error *err)
 
 enum { READ_BYTES = 64 << 20 };
 
-tern_status tern_trainer__read_shared(tern_trainer *t, const tern_trainer_made *m, tern_state state, uint8_t *bytes,
-                                      tern_error *err)
+tern_status tern_trainer__read_from_owner(tern_trainer *t, const tern_trainer_weight *m, tern_state state,
+                                          uint8_t *bytes, tern_error *err)
 {
     tern_ranks *ranks = t->params.ranks;
     const uint64_t whole = tern_trainer__state_bytes(m, state);

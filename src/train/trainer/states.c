@@ -11,7 +11,7 @@ static tern_status locate(const tern_trainer *t, size_t i, tern_state state, ter
     if (i >= t->n_learning || (unsigned)state >= TERN_STATE_COUNT)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "state %d of tensor %zu: %d states of %zu tensors expected",
                          (int)state, i, TERN_STATE_COUNT, t->n_learning);
-    const tern_trainer_made *m = t->learning[i];
+    const tern_trainer_weight *m = t->learning[i];
     bool own_master = state == TERN_STATE_MASTER && !m->shown.ternary;
     *buffer = own_master ? m->buffer : m->states[state];
     *bytes = tern_trainer__state_bytes(m, state);
@@ -24,12 +24,12 @@ tern_status tern_trainer_read(tern_trainer *trainer, size_t i, tern_state state,
     tern_buffer *buffer = NULL;
     uint64_t n = 0;
     TERN_TRY(locate(trainer, i, state, &buffer, &n, err));
-    TERN_TRY(tern_trainer__enter(trainer, TERN_TRAINER_CALL_READ, i * TERN_STATE_COUNT + state, err));
+    TERN_TRY(tern_trainer__enter_call(trainer, TERN_TRAINER_CALL_READ, i * TERN_STATE_COUNT + state, err));
     if (trainer->params.ranks && state != TERN_STATE_MASTER) {
-        const tern_status status = tern_trainer__read_shared(trainer, trainer->learning[i], state, bytes, err);
-        return tern_trainer__leave(trainer, status);
+        const tern_status status = tern_trainer__read_from_owner(trainer, trainer->learning[i], state, bytes, err);
+        return tern_trainer__leave_call(trainer, status);
     }
-    return tern_trainer__leave(trainer, tern_trainer__fetch(trainer, buffer, bytes, n, err));
+    return tern_trainer__leave_call(trainer, tern_trainer__read_buffer(trainer, buffer, bytes, n, err));
 }
 
 tern_status tern_trainer_write(tern_trainer *trainer, size_t i, tern_state state, const void *bytes, tern_error *err)
@@ -49,14 +49,14 @@ tern_status tern_trainer_sync(tern_trainer *trainer, uint64_t n_steps, tern_erro
     return tern_trainer__requantize(trainer, err);
 }
 
-static tern_status read_padded(tern_trainer *t, const tern_trainer_made *m, float *out, tern_error *err)
+static tern_status read_padded(tern_trainer *t, const tern_trainer_weight *m, float *out, tern_error *err)
 {
-    if (!m->learns) return tern_trainer__initial(t, m, 0, m->shown.rows, out, err);
-    return tern_trainer__fetch(t, m->buffer, out, tern_trainer__state_bytes(m, TERN_STATE_MASTER), err);
+    if (!m->learns) return tern_trainer__initial_rows(t, m, 0, m->shown.rows, out, err);
+    return tern_trainer__read_buffer(t, m->buffer, out, tern_trainer__state_bytes(m, TERN_STATE_MASTER), err);
 }
 
 /* Without what the rank was rounded up by. */
-static tern_status read_half(tern_trainer *t, const tern_trainer_made *m, float *out, tern_error *err)
+static tern_status read_half(tern_trainer *t, const tern_trainer_weight *m, float *out, tern_error *err)
 {
     uint32_t padded_rows = m->shown.rows / m->n_experts, rows = m->is_b ? padded_rows : t->lora_rank,
              cols = m->is_b ? t->lora_rank : m->shown.cols;
@@ -76,9 +76,9 @@ static tern_status read_half(tern_trainer *t, const tern_trainer_made *m, float 
 
 static tern_status read_adapter(tern_trainer *t, tern_error *err)
 {
-    tern_trainer_work *w = &t->work;
+    tern_trainer_pending *w = &t->work;
     for (; w->n_halves < t->n_made; w->n_halves++) {
-        const tern_trainer_made *m = &t->made[w->n_halves];
+        const tern_trainer_weight *m = &t->made[w->n_halves];
         const tern_adapter_pair *pair = tern_adapter_find(w->adapter, m->shown.role, m->shown.layer);
         TERN_TRY(read_half(t, m, m->is_b ? pair->b : pair->a, err));
     }
@@ -116,6 +116,6 @@ tern_status tern_trainer_adapter(tern_trainer *trainer, tern_adapter **adapter, 
     *adapter = NULL;
     if (!trainer->params.lora.rank && !trainer->params.lora.start)
         return tern_fail(err, TERN_UNSUPPORTED, "all weights are tuned: no adapter to write");
-    TERN_TRY(tern_trainer__enter(trainer, TERN_TRAINER_CALL_ADAPTER, 0, err));
-    return tern_trainer__leave(trainer, read_all(trainer, adapter, err));
+    TERN_TRY(tern_trainer__enter_call(trainer, TERN_TRAINER_CALL_ADAPTER, 0, err));
+    return tern_trainer__leave_call(trainer, read_all(trainer, adapter, err));
 }

@@ -7,14 +7,14 @@
  * with a bit for each, so that a smaller number costs less. */
 enum { CHECKPOINT, ONE_ROW, IN_BACKWARD, STATES, MASTER, ADAPTER, N_SAVINGS };
 
-typedef struct choice {
+typedef struct saving_set {
     unsigned set;
     uint32_t accumulate; /* of ONE_ROW */
     uint64_t total;      /* UINT64_MAX: none */
-} choice;
+} saving_set;
 
 /* False: it is so already, or does not go with what is wanted. */
-static bool save(tern_trainer_params *p, int how)
+static bool apply_saving(tern_trainer_params *p, int how)
 {
     const tern_trainer_params before = *p;
     switch (how) {
@@ -35,15 +35,15 @@ static bool save(tern_trainer_params *p, int how)
 }
 
 /* Bytes with these savings; UINT64_MAX: they do not go together, or the backend lacks an op that they need. */
-static choice plan_with(const tern_trainer *t, unsigned set)
+static saving_set plan_with(const tern_trainer *t, unsigned set)
 {
     tern_trainer_params p = t->params;
     tern_trainer with;
-    choice c = {.set = set, .total = UINT64_MAX};
+    saving_set c = {.set = set, .total = UINT64_MAX};
     for (int i = 0; i < N_SAVINGS; i++)
-        if (set >> i & 1 && !save(&p, i)) return c;
+        if (set >> i & 1 && !apply_saving(&p, i)) return c;
     c.accumulate = p.accumulate;
-    tern_status status = tern_trainer__begin(&with, t->backend, t->model, &p, NULL);
+    tern_status status = tern_trainer__init(&with, t->backend, t->model, &p, NULL);
     if (status == TERN_OK) status = tern_trainer__check_graphs(&with, NULL);
     if (status == TERN_OK) c.total = with.plan.total;
     tern_trainer__deinit(&with);
@@ -51,18 +51,18 @@ static choice plan_with(const tern_trainer *t, unsigned set)
 }
 
 /* The first set of first .. end - 1 that fits, else the one that takes the least. */
-static choice find(const tern_trainer *t, unsigned first, unsigned end)
+static saving_set find_fitting(const tern_trainer *t, unsigned first, unsigned end)
 {
-    choice least = {.total = UINT64_MAX};
+    saving_set least = {.total = UINT64_MAX};
     for (unsigned set = first; set < end; set++) {
-        const choice c = plan_with(t, set);
+        const saving_set c = plan_with(t, set);
         if (c.total < least.total) least = c;
         if (c.total <= t->plan.limit) return c;
     }
     return least;
 }
 
-static size_t put(const choice *c, const char *verb, char *out, size_t out_bytes)
+static size_t append_set(const saving_set *c, const char *verb, char *out, size_t out_bytes)
 {
     static const char *const words[N_SAVINGS] = {
         " --checkpoint", NULL, " --optimizer-in-backward", " --states 8bit", " --master bf16", " --lora 16"};
@@ -80,18 +80,19 @@ static size_t put(const choice *c, const char *verb, char *out, size_t out_bytes
 void tern_trainer__suggest(const tern_trainer *t, char *out, size_t out_bytes)
 {
     const uint64_t limit = t->plan.limit;
-    const choice whole = find(t, 1, 1u << ADAPTER), adapter = find(t, 1u << ADAPTER, 1u << N_SAVINGS);
-    const choice *least = adapter.total < whole.total ? &adapter : &whole;
+    const saving_set whole = find_fitting(t, 1, 1u << ADAPTER),
+                     adapter = find_fitting(t, 1u << ADAPTER, 1u << N_SAVINGS);
+    const saving_set *least = adapter.total < whole.total ? &adapter : &whole;
     if (whole.total <= limit) {
-        const size_t n = put(&whole, " takes", out, out_bytes);
+        const size_t n = append_set(&whole, " takes", out, out_bytes);
         if (adapter.total > limit) return;
         out[n] = ',';
-        put(&adapter, "", out + n + 1, out_bytes - n - 1);
+        append_set(&adapter, "", out + n + 1, out_bytes - n - 1);
     } else if (least->total <= limit) {
-        put(least, " takes", out, out_bytes);
+        append_set(least, " takes", out, out_bytes);
     } else if (least->total < t->plan.total) {
         const size_t n = (size_t)snprintf(out, out_bytes, " even");
-        put(least, " takes", out + n, out_bytes - n);
+        append_set(least, " takes", out + n, out_bytes - n);
     } else {
         snprintf(out, out_bytes, " nothing takes less (%.2f GiB)", (double)t->plan.total / (1 << 30));
     }

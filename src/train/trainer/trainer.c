@@ -5,7 +5,7 @@
 void tern_trainer__deinit(tern_trainer *t)
 {
     tern_backend *b = t->backend;
-    tern_trainer__leave(t, TERN_OK);
+    tern_trainer__leave_call(t, TERN_OK);
     tern_trainer__free_graphs(t);
     for (size_t i = 0; i < t->n_made; i++) {
         tern_trainer__free_weight(t, &t->made[i]);
@@ -34,15 +34,15 @@ void tern_trainer__deinit(tern_trainer *t)
 
 static tern_status open_parts(tern_trainer *t, tern_error *err)
 {
-    TERN_TRY(tern_trainer__check_plan(t, err));
+    TERN_TRY(tern_trainer__check_memory(t, err));
     TERN_TRY(tern_trainer__check_graphs(t, err));
     t->losses = tern_calloc(t->plan.n_tokens, sizeof *t->losses);
     t->norms = tern_calloc(t->n_learning + 1, sizeof *t->norms);
     if (!t->losses || !t->norms) return tern_fail_alloc(err, (t->plan.n_tokens + t->n_learning) * sizeof(float));
-    TERN_TRY(tern_trainer__make_exchange(t, err));
-    TERN_TRY(tern_trainer__make_counts(t, err));
-    TERN_TRY(tern_trainer__allocate(t, err));
-    TERN_TRY(tern_trainer__prepare(t, err));
+    TERN_TRY(tern_trainer__open_exchange(t, err));
+    TERN_TRY(tern_trainer__open_expert_counts(t, err));
+    TERN_TRY(tern_trainer__allocate_tensors(t, err));
+    TERN_TRY(tern_trainer__prepare_graphs(t, err));
     return tern_trainer__requantize(t, err);
 }
 
@@ -52,7 +52,7 @@ tern_status tern_trainer_open(tern_trainer **trainer, tern_backend *backend, con
     *trainer = NULL;
     tern_trainer *t = tern_calloc(1, sizeof *t);
     if (!t) return tern_fail_alloc(err, sizeof *t);
-    tern_status status = tern_trainer__begin(t, backend, model, params, err);
+    tern_status status = tern_trainer__init(t, backend, model, params, err);
     if (status == TERN_OK) status = open_parts(t, err);
     if (status == TERN_OK) *trainer = t;
     else tern_trainer_close(t);
@@ -62,7 +62,7 @@ tern_status tern_trainer_open(tern_trainer **trainer, tern_backend *backend, con
 tern_status tern_trainer_finish(tern_trainer *trainer, tern_error *err)
 {
     tern_trainer *t = trainer;
-    tern_trainer__leave(t, TERN_OK);
+    tern_trainer__leave_call(t, TERN_OK);
     TERN_TRY(tern_trainer__wait(t, err));
     t->finished = true;
     tern_trainer__free_graphs(t);

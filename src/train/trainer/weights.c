@@ -10,13 +10,13 @@
 
 enum { SLICE_FLOATS = 1 << 20 };
 
-static const tern_encoding *encoding_of(const tern_trainer *t, const tern_trainer_made *m)
+static const tern_encoding *encoding_of(const tern_trainer *t, const tern_trainer_weight *m)
 {
     if (m->shown.ternary) return tern_encoding_find(t->blended ? TERN_ENC_F32 : TERN_ENC_I2_S);
     return tern_encoding_find(m->shown.dtype[TERN_STATE_MASTER] == TERN_DTYPE_BF16 ? TERN_ENC_BF16 : TERN_ENC_F32);
 }
 
-static tern_status shape(const tern_trainer *t, tern_trainer_made *m, tern_error *err)
+static tern_status shape_weight(const tern_trainer *t, tern_trainer_weight *m, tern_error *err)
 {
     tern_weight *w = &m->weight;
     *w = (tern_weight){.encoding = encoding_of(t, m),
@@ -35,14 +35,14 @@ static tern_status shape(const tern_trainer *t, tern_trainer_made *m, tern_error
 tern_status tern_trainer__shape_weights(tern_trainer *t, tern_error *err)
 {
     for (size_t i = 0; i < t->n_made; i++) {
-        tern_trainer_made *m = &t->made[i];
-        if (!m->buffer) TERN_TRY(shape(t, m, err));
+        tern_trainer_weight *m = &t->made[i];
+        if (!m->buffer) TERN_TRY(shape_weight(t, m, err));
     }
     return TERN_OK;
 }
 
 /* Uniform in +- 1 / sqrt(cols): Kaiming's rule with a = sqrt(5), as PEFT has it. */
-static void random_row(const tern_trainer *t, const tern_trainer_made *m, uint32_t row, float *out)
+static void random_row(const tern_trainer *t, const tern_trainer_weight *m, uint32_t row, float *out)
 {
     uint32_t cols = m->shown.cols, stream = m->shown.layer * TERN_ROLE_COUNT + m->shown.role;
     float bound = 1.0f / sqrtf((float)cols);
@@ -52,7 +52,7 @@ static void random_row(const tern_trainer *t, const tern_trainer_made *m, uint32
 }
 
 /* One row of half an adapter, with zeros where the rank was rounded up. */
-static void half_row(const tern_trainer *t, const tern_trainer_made *m, uint32_t row, float *out)
+static void half_row(const tern_trainer *t, const tern_trainer_weight *m, uint32_t row, float *out)
 {
     uint32_t n = m->is_b ? t->lora_rank : m->shown.cols; /* of the row as it is without them */
     memset(out, 0, m->shown.cols * sizeof *out);
@@ -65,15 +65,15 @@ static void half_row(const tern_trainer *t, const tern_trainer_made *m, uint32_t
     else if (!m->is_b) random_row(t, m, row, out);
 }
 
-tern_status tern_trainer__initial(const tern_trainer *t, const tern_trainer_made *m, uint32_t first, uint32_t n,
-                                  float *out, tern_error *err)
+tern_status tern_trainer__initial_rows(const tern_trainer *t, const tern_trainer_weight *m, uint32_t first, uint32_t n,
+                                       float *out, tern_error *err)
 {
     if (m->source) return tern_model_master(t->model, m->shown.role, m->shown.layer, first, n, out, err);
     for (uint32_t r = 0; r < n; r++) half_row(t, m, first + r, out + (size_t)r * m->shown.cols);
     return TERN_OK;
 }
 
-void tern_trainer__store(tern_dtype dtype, const float *x, size_t n, void *out)
+void tern_trainer__store_floats(tern_dtype dtype, const float *x, size_t n, void *out)
 {
     if (dtype == TERN_DTYPE_F32) {
         memcpy(out, x, n * sizeof *x);
@@ -84,10 +84,10 @@ void tern_trainer__store(tern_dtype dtype, const float *x, size_t n, void *out)
 }
 
 /* Rows at a time, so that no tensor is ever whole as f32. Behind the values of x is room for as many. */
-typedef tern_status (*slice_fn)(tern_trainer *t, tern_trainer_made *m, uint32_t first, uint32_t n, float *x,
+typedef tern_status (*slice_fn)(tern_trainer *t, tern_trainer_weight *m, uint32_t first, uint32_t n, float *x,
                                 void *context, tern_error *err);
 
-static tern_status for_slices(tern_trainer *t, tern_trainer_made *m, slice_fn fn, void *context, tern_error *err)
+static tern_status for_slices(tern_trainer *t, tern_trainer_weight *m, slice_fn fn, void *context, tern_error *err)
 {
     uint32_t rows = m->shown.rows, cols = m->shown.cols, most = SLICE_FLOATS / cols ? SLICE_FLOATS / cols : 1;
     if (most > rows) most = rows;
@@ -95,14 +95,14 @@ static tern_status for_slices(tern_trainer *t, tern_trainer_made *m, slice_fn fn
     tern_status status = x ? TERN_OK : tern_fail_alloc(err, (size_t)most * cols * 2 * sizeof *x);
     for (uint32_t first = 0; first < rows && status == TERN_OK; first += most) {
         uint32_t n = rows - first < most ? rows - first : most;
-        status = tern_trainer__initial(t, m, first, n, x, err);
+        status = tern_trainer__initial_rows(t, m, first, n, x, err);
         if (status == TERN_OK) status = fn(t, m, first, n, x, context, err);
     }
     tern_free(x);
     return status;
 }
 
-static tern_status count_nonzero(tern_trainer *t, tern_trainer_made *m, uint32_t first, uint32_t n, float *x,
+static tern_status count_nonzero(tern_trainer *t, tern_trainer_weight *m, uint32_t first, uint32_t n, float *x,
                                  void *context, tern_error *err)
 {
     (void)t, (void)first, (void)err;
@@ -113,7 +113,7 @@ static tern_status count_nonzero(tern_trainer *t, tern_trainer_made *m, uint32_t
 /* Codes alone say nothing of their masters. code * scale has a mean magnitude below the scale, as there are zeros, and
  * would be quantised to the same codes with a smaller scale: another model. Masters larger by n / (codes not 0) give
  * codes and scale back. */
-static tern_status find_lift(tern_trainer *t, tern_trainer_made *m, float *lift, tern_error *err)
+static tern_status find_lift(tern_trainer *t, tern_trainer_weight *m, float *lift, tern_error *err)
 {
     uint64_t n_nonzero = 0, n = (uint64_t)m->shown.rows * m->shown.cols;
     *lift = 1;
@@ -130,48 +130,48 @@ static tern_status find_lift(tern_trainer *t, tern_trainer_made *m, float *lift,
 }
 
 /* Where the first values go: to a buffer, or to memory that a weight is made of. */
-typedef struct target {
+typedef struct destination {
     tern_dtype dtype;
     tern_buffer *buffer;
     uint8_t *memory;
     float lift;
-} target;
+} destination;
 
-static tern_status put_slice(tern_trainer *t, tern_trainer_made *m, uint32_t first, uint32_t n, float *x, void *context,
-                             tern_error *err)
+static tern_status store_slice(tern_trainer *t, tern_trainer_weight *m, uint32_t first, uint32_t n, float *x,
+                               void *context, tern_error *err)
 {
-    const target *to = context;
+    const destination *to = context;
     size_t n_floats = (size_t)n * m->shown.cols;
     uint64_t at = tern_row_bytes(to->dtype, m->shown.cols, first), bytes = tern_row_bytes(to->dtype, m->shown.cols, n);
     for (size_t i = 0; i < n_floats; i++) x[i] *= to->lift;
-    if (to->memory) tern_trainer__store(to->dtype, x, n_floats, to->memory + at);
+    if (to->memory) tern_trainer__store_floats(to->dtype, x, n_floats, to->memory + at);
     if (to->memory) return TERN_OK;
-    tern_trainer__store(to->dtype, x, n_floats, x + n_floats);
+    tern_trainer__store_floats(to->dtype, x, n_floats, x + n_floats);
     return t->backend->buffer_write(t->backend, to->buffer, at, x + n_floats, bytes, err);
 }
 
-tern_status tern_trainer__allocate_weight(tern_trainer *t, tern_trainer_made *m, tern_error *err)
+tern_status tern_trainer__allocate_weight(tern_trainer *t, tern_trainer_weight *m, tern_error *err)
 {
     tern_weight *w = &m->weight;
     m->data = tern_alloc_aligned(w->bytes, 64);
     if (!m->data) return tern_fail_alloc(err, w->bytes);
     w->data = m->data;
-    target to = {.dtype = m->shown.dtype[TERN_STATE_MASTER], .memory = m->data, .lift = 1};
-    if (!m->shown.ternary) TERN_TRY(for_slices(t, m, put_slice, &to, err));
+    destination to = {.dtype = m->shown.dtype[TERN_STATE_MASTER], .memory = m->data, .lift = 1};
+    if (!m->shown.ternary) TERN_TRY(for_slices(t, m, store_slice, &to, err));
     return t->backend->weight_create(t->backend, w, &m->buffer, err);
 }
 
-void tern_trainer__drop_data(tern_trainer *t)
+void tern_trainer__free_host_copies(tern_trainer *t)
 {
     for (size_t i = 0; t->backend->info.copies_weights && i < t->n_made; i++) {
-        tern_trainer_made *m = &t->made[i];
+        tern_trainer_weight *m = &t->made[i];
         tern_free_aligned(m->data);
         m->data = NULL;
         m->weight.data = NULL;
     }
 }
 
-void tern_trainer__free_weight(tern_trainer *t, tern_trainer_made *m)
+void tern_trainer__free_weight(tern_trainer *t, tern_trainer_weight *m)
 {
     t->backend->buffer_free(t->backend, m->buffer);
     tern_free_aligned(m->data);
@@ -181,7 +181,7 @@ void tern_trainer__free_weight(tern_trainer *t, tern_trainer_made *m)
     m->row_scales = NULL;
 }
 
-static tern_status allocate_states(tern_trainer *t, tern_trainer_made *m, tern_error *err)
+static tern_status allocate_states(tern_trainer *t, tern_trainer_weight *m, tern_error *err)
 {
     for (int state = 0; state < TERN_STATE_COUNT; state++) {
         uint64_t bytes = tern_trainer__state_bytes(m, (tern_state)state);
@@ -192,12 +192,12 @@ static tern_status allocate_states(tern_trainer *t, tern_trainer_made *m, tern_e
         TERN_TRY(t->backend->buffer_create(t->backend, bytes, &m->states[state], err));
     }
     if (!m->shown.ternary) return TERN_OK;
-    target to = {.dtype = m->shown.dtype[TERN_STATE_MASTER], .buffer = m->states[TERN_STATE_MASTER]};
+    destination to = {.dtype = m->shown.dtype[TERN_STATE_MASTER], .buffer = m->states[TERN_STATE_MASTER]};
     TERN_TRY(find_lift(t, m, &to.lift, err));
-    return for_slices(t, m, put_slice, &to, err);
+    return for_slices(t, m, store_slice, &to, err);
 }
 
-static tern_status find_fixed(const tern_trainer *t, tern_trainer_fixed *f, tern_error *err)
+static tern_status find_fixed(const tern_trainer *t, tern_trainer_frozen *f, tern_error *err)
 {
     f->buffer = t->params.engine ? tern_engine__weight_buffer(t->params.engine, f->weight) : NULL;
     f->borrowed = f->buffer != NULL;
@@ -208,7 +208,7 @@ static tern_status find_fixed(const tern_trainer *t, tern_trainer_fixed *f, tern
     return t->backend->weight_create(t->backend, f->weight, &f->buffer, err);
 }
 
-tern_status tern_trainer__allocate(tern_trainer *t, tern_error *err)
+tern_status tern_trainer__allocate_tensors(tern_trainer *t, tern_error *err)
 {
     for (size_t i = 0; i < t->n_fixed; i++) TERN_TRY(find_fixed(t, &t->fixed[i], err));
     for (size_t i = 0; i < t->n_made; i++) {

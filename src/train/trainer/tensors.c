@@ -87,22 +87,22 @@ static void set_states(const tern_trainer *t, tern_trainer_weight *m, tern_dtype
 {
     const tern_trainer_params *p = &t->params;
     bool adamw = p->optimizer == TERN_OPTIMIZER_ADAMW;
-    for (int i = 0; i < TERN_STATE_COUNT; i++) m->shown.dtype[i] = TERN_DTYPE_U32;
-    m->shown.dtype[TERN_STATE_MASTER] = master;
+    for (int i = 0; i < TERN_STATE_COUNT; i++) m->info.dtype[i] = TERN_DTYPE_U32;
+    m->info.dtype[TERN_STATE_MASTER] = master;
     if (!m->learns) return;
-    if (!p->optimizer_in_backward) m->shown.dtype[TERN_STATE_GRADIENT] = TERN_DTYPE_F32; /* else it is brief */
-    if (adamw || p->momentum > 0) m->shown.dtype[TERN_STATE_M] = p->m;
-    if (adamw) m->shown.dtype[TERN_STATE_V] = p->v;
+    if (!p->optimizer_in_backward) m->info.dtype[TERN_STATE_GRADIENT] = TERN_DTYPE_F32; /* else it is brief */
+    if (adamw || p->momentum > 0) m->info.dtype[TERN_STATE_M] = p->m;
+    if (adamw) m->info.dtype[TERN_STATE_V] = p->v;
 }
 
 static tern_trainer_weight *add_weight(tern_trainer *t, const tensor_walk *w, bool learns)
 {
-    tern_trainer_weight *m = &t->made[t->n_made++];
+    tern_trainer_weight *m = &t->tensors.weights[t->tensors.n_weights++];
     m->learns = learns;
-    m->shown.name = m->name;
-    m->shown.role = w->role;
-    m->shown.layer = w->layer;
-    if (learns) t->learning[t->n_learning++] = m;
+    m->info.name = m->name;
+    m->info.role = w->role;
+    m->info.layer = w->layer;
+    if (learns) t->tensors.trainable[t->tensors.n_trainable++] = m;
     return m;
 }
 
@@ -111,13 +111,13 @@ static void add_tensor(tern_trainer *t, const tensor_walk *w)
     tern_trainer_weight *m = add_weight(t, w, true);
     bool linear = tern_role_is_linear(w->role), vector = tern_role_is_vector(w->role);
     m->source = w->weight;
-    m->shown.rows = w->weight->rows;
-    m->shown.cols = w->weight->cols;
-    m->shown.ternary = linear && (w->weight->encoding->ternary || t->params.blend_steps);
+    m->info.rows = w->weight->rows;
+    m->info.cols = w->weight->cols;
+    m->info.ternary = linear && (w->weight->encoding->ternary || t->params.blend_steps);
     snprintf(m->name, sizeof m->name, "%s", w->name);
     set_states(t, m, vector ? TERN_DTYPE_F32 : t->params.master);
     for (int i = 0; i < 2; i++) {
-        tern_graph_weight *weights = t->weights[i];
+        tern_graph_weight *weights = t->tensors.graph_weights[i];
         weights[(size_t)w->layer * TERN_ROLE_COUNT + w->role].weight = &m->weight;
         if (w->role == TERN_ROLE_TOKEN_EMBD && t->config->tied_head) weights[TERN_ROLE_OUTPUT].weight = &m->weight;
     }
@@ -127,7 +127,7 @@ static void add_tensor(tern_trainer *t, const tensor_walk *w)
  * of B that are zero get gradients of zero, and stay. */
 static uint32_t padded_rank(const tern_trainer *t)
 {
-    return (t->lora_rank + 3) / 4 * 4;
+    return (t->tensors.lora_rank + 3) / 4 * 4;
 }
 
 static tern_trainer_weight *add_half(tern_trainer *t, const tensor_walk *w, bool is_b)
@@ -137,8 +137,8 @@ static tern_trainer_weight *add_half(tern_trainer *t, const tensor_walk *w, bool
     tern_trainer_weight *m = add_weight(t, w, !is_frozen(t, w->name));
     m->is_b = is_b;
     m->n_experts = tern_role_is_linear(w->role) ? 1 : t->config->n_experts;
-    m->shown.rows = is_b ? w->weight->rows : rank * m->n_experts;
-    m->shown.cols = is_b ? rank : w->weight->cols;
+    m->info.rows = is_b ? w->weight->rows : rank * m->n_experts;
+    m->info.cols = is_b ? rank : w->weight->cols;
     m->start = !start ? NULL : is_b ? start->b : start->a;
     snprintf(m->name, sizeof m->name, "base_model.model.%.*s.lora_%c.weight",
              (int)(strlen(w->name) - strlen(".weight")), w->name, is_b ? 'B' : 'A');
@@ -156,10 +156,10 @@ static tern_status add_adapter(tern_trainer *t, const tensor_walk *w, tern_error
     const tern_trainer_weight *a = add_half(t, w, false), *b = add_half(t, w, true);
     size_t at = (size_t)w->layer * TERN_ROLE_COUNT + w->role;
     for (int i = 0; i < 2; i++) {
-        t->loras[i][at] = (tern_graph_lora){
-            .a = &a->weight, .b = &b->weight, .scale = t->lora_scale, .dropout = i == 0 ? lora->dropout : 0};
-        t->weights[i][at].loras = &t->loras[i][at];
-        t->weights[i][at].n_loras = 1;
+        t->tensors.graph_loras[i][at] = (tern_graph_lora){
+            .a = &a->weight, .b = &b->weight, .scale = t->tensors.lora_scale, .dropout = i == 0 ? lora->dropout : 0};
+        t->tensors.graph_weights[i][at].loras = &t->tensors.graph_loras[i][at];
+        t->tensors.graph_weights[i][at].n_loras = 1;
     }
     return TERN_OK;
 }
@@ -168,24 +168,24 @@ static tern_status add_chosen(tern_trainer *t, tensor_walk *w, tern_error *err)
 {
     bool tuned = !uses_lora(t) && !is_frozen(t, w->name);
     if (tuned) add_tensor(t, w);
-    else t->fixed[t->n_fixed++].weight = w->weight;
+    else t->tensors.frozen[t->tensors.n_frozen++].weight = w->weight;
     return gets_adapter(t, w) ? add_adapter(t, w, err) : TERN_OK;
 }
 
 static tern_status allocate(tern_trainer *t, tern_error *err)
 {
     size_t n_weights = (size_t)t->config->n_layers * TERN_ROLE_COUNT, n = n_weights + TERN_ROLE_COUNT;
-    t->made = tern_calloc(2 * n, sizeof *t->made);
-    t->learning = tern_calloc(2 * n, sizeof *t->learning);
-    t->fixed = tern_calloc(n, sizeof *t->fixed);
-    bool ok = t->made && t->learning && t->fixed;
+    t->tensors.weights = tern_calloc(2 * n, sizeof *t->tensors.weights);
+    t->tensors.trainable = tern_calloc(2 * n, sizeof *t->tensors.trainable);
+    t->tensors.frozen = tern_calloc(n, sizeof *t->tensors.frozen);
+    bool ok = t->tensors.weights && t->tensors.trainable && t->tensors.frozen;
     for (int i = 0; i < 2; i++) {
-        t->loras[i] = tern_calloc(n_weights, sizeof *t->loras[i]);
-        t->weights[i] = tern_calloc(n_weights, sizeof *t->weights[i]);
-        t->updates[i] = tern_calloc(2 * n, sizeof *t->updates[i]);
-        ok = ok && t->loras[i] && t->weights[i] && t->updates[i];
+        t->tensors.graph_loras[i] = tern_calloc(n_weights, sizeof *t->tensors.graph_loras[i]);
+        t->tensors.graph_weights[i] = tern_calloc(n_weights, sizeof *t->tensors.graph_weights[i]);
+        t->tensors.updates[i] = tern_calloc(2 * n, sizeof *t->tensors.updates[i]);
+        ok = ok && t->tensors.graph_loras[i] && t->tensors.graph_weights[i] && t->tensors.updates[i];
     }
-    return ok ? TERN_OK : tern_fail_alloc(err, 4 * n * sizeof *t->made);
+    return ok ? TERN_OK : tern_fail_alloc(err, 4 * n * sizeof *t->tensors.weights);
 }
 
 tern_status tern_trainer__choose_tensors(tern_trainer *t, tern_error *err)
@@ -193,12 +193,30 @@ tern_status tern_trainer__choose_tensors(tern_trainer *t, tern_error *err)
     const tern_trainer_lora *lora = &t->params.lora;
     TERN_TRY(allocate(t, err));
     TERN_TRY(check_patterns(t, err));
-    t->lora_rank = lora->start ? tern_adapter_describe(lora->start)->rank : lora->rank;
-    t->lora_scale = lora->start  ? tern_adapter_describe(lora->start)->scale
-                    : lora->rank ? lora->alpha / (float)lora->rank
-                                 : 0;
+    t->tensors.lora_rank = lora->start ? tern_adapter_describe(lora->start)->rank : lora->rank;
+    t->tensors.lora_scale = lora->start  ? tern_adapter_describe(lora->start)->scale
+                            : lora->rank ? lora->alpha / (float)lora->rank
+                                         : 0;
     for (tensor_walk w = {.t = t}; next_tensor(&w);) TERN_TRY(add_chosen(t, &w, err));
-    if (t->n_learning == 0)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "nothing to train: all %zu tensors are frozen", t->n_fixed);
+    if (t->tensors.n_trainable == 0)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "nothing to train: all %zu tensors are frozen",
+                         t->tensors.n_frozen);
     return tern_trainer__shape_weights(t, err);
+}
+
+void tern_trainer__free_tensors(tern_trainer *t)
+{
+    tern_trainer_tensors *x = &t->tensors;
+    tern_trainer__free_states(t, true);
+    for (size_t i = 0; i < x->n_weights; i++) tern_trainer__free_weight(t, &x->weights[i]);
+    for (size_t i = 0; i < x->n_frozen; i++)
+        if (!x->frozen[i].borrowed) t->backend->buffer_free(t->backend, x->frozen[i].buffer);
+    for (int i = 0; i < 2; i++) {
+        tern_free(x->graph_loras[i]);
+        tern_free(x->graph_weights[i]);
+        tern_free(x->updates[i]);
+    }
+    tern_free(x->weights);
+    tern_free(x->trainable);
+    tern_free(x->frozen);
 }

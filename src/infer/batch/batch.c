@@ -41,19 +41,19 @@ static tern_status resolve_params(tern_batch_params *p, const tern_config *c, te
 static void size_pages(tern_batch *b, tern_cache_types types)
 {
     const tern_config *c = tern_engine_config(b->engine);
-    for (size_t i = 0; i < 2; i++) b->page_bytes[i] = tern_kv_page_bytes(c, tern_kv_type_at(types, i));
-    b->total_page_bytes = c->n_layers * (b->page_bytes[0] + b->page_bytes[1]);
+    for (size_t i = 0; i < 2; i++) b->kv.page_bytes[i] = tern_kv_page_bytes(c, tern_kv_type_at(types, i));
+    b->kv.total_page_bytes = c->n_layers * (b->kv.page_bytes[0] + b->kv.page_bytes[1]);
 }
 
 static tern_status count_pages(const tern_batch *b, uint32_t *out, tern_error *err)
 {
     const tern_batch_params *p = &b->params;
-    const uint64_t each = b->total_page_bytes;
-    const uint64_t n = p->cache_bytes ? p->cache_bytes / each : (uint64_t)p->n_parallel * b->max_pages;
-    if (n < b->max_pages)
+    const uint64_t each = b->kv.total_page_bytes;
+    const uint64_t n = p->cache_bytes ? p->cache_bytes / each : (uint64_t)p->n_parallel * b->kv.max_pages;
+    if (n < b->kv.max_pages)
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "cache of %llu bytes: at least %llu, one sequence of %u positions, expected",
-                         (unsigned long long)p->cache_bytes, (unsigned long long)(each * b->max_pages), p->n_ctx);
+                         (unsigned long long)p->cache_bytes, (unsigned long long)(each * b->kv.max_pages), p->n_ctx);
     if (n >= INT32_MAX) return tern_fail(err, TERN_LIMIT, "%llu pages", (unsigned long long)n);
     *out = (uint32_t)n;
     return TERN_OK;
@@ -68,37 +68,37 @@ static tern_status open_runner(tern_batch *b, tern_error *err)
                             .n_sequences = p->n_parallel,
                             .sample_rows = tern_engine_backend(b->engine)->info.samples_rows};
     b->max_outputs = r.max_outputs;
-    b->max_pages = (p->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE;
+    b->kv.max_pages = (p->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE;
     TERN_TRY(
         tern_kv_resolve(p->kv, tern_engine_config(b->engine), p->n_ctx, tern_engine_backend(b->engine), &r.kv, err));
     size_pages(b, r.kv);
     TERN_TRY(count_pages(b, &r.n_pages, err));
     TERN_TRY(tern_memory_check(b->engine, &r, false, err));
     TERN_TRY(tern_runner_open(&b->runner, b->engine, &r, err));
-    b->plain_graphs = (tern_batch_graphs){.graphs = b->runner.graphs};
-    return tern_pages_init(&b->pages, r.n_pages, err);
+    b->adapters.plain_graphs = (tern_batch_graphs){.graphs = b->runner.graphs};
+    return tern_pages_init(&b->kv.pages, r.n_pages, err);
 }
 
 static tern_status allocate_buffers(tern_batch *b, tern_error *err)
 {
     const uint32_t n = b->params.n_parallel;
-    b->tables = tern_calloc((size_t)n * b->max_pages, sizeof *b->tables);
-    b->logits = tern_calloc((size_t)b->max_outputs * b->n_vocab, sizeof *b->logits);
-    b->device_tokens = tern_calloc(b->max_outputs, sizeof *b->device_tokens);
-    b->prompt_logits = tern_calloc(b->n_vocab, sizeof *b->prompt_logits);
-    b->fork_logits = tern_calloc(b->n_vocab, sizeof *b->fork_logits);
-    b->raw_logits = tern_calloc(b->n_vocab, sizeof *b->raw_logits);
-    b->n_mask_words = ((size_t)b->n_vocab + 31) / 32;
-    b->grammar_mask = tern_calloc(b->n_mask_words, sizeof *b->grammar_mask);
-    b->page_copy = tern_alloc(tern_size_of(b->page_bytes[b->page_bytes[1] > b->page_bytes[0]]));
+    b->kv.tables = tern_calloc((size_t)n * b->kv.max_pages, sizeof *b->kv.tables);
+    b->outputs.logits = tern_calloc((size_t)b->max_outputs * b->n_vocab, sizeof *b->outputs.logits);
+    b->outputs.device_tokens = tern_calloc(b->max_outputs, sizeof *b->outputs.device_tokens);
+    b->sampling.prompt_logits = tern_calloc(b->n_vocab, sizeof *b->sampling.prompt_logits);
+    b->sampling.fork_logits = tern_calloc(b->n_vocab, sizeof *b->sampling.fork_logits);
+    b->sampling.raw_logits = tern_calloc(b->n_vocab, sizeof *b->sampling.raw_logits);
+    b->sampling.n_mask_words = ((size_t)b->n_vocab + 31) / 32;
+    b->sampling.grammar_mask = tern_calloc(b->sampling.n_mask_words, sizeof *b->sampling.grammar_mask);
+    b->kv.page_copy = tern_alloc(tern_size_of(b->kv.page_bytes[b->kv.page_bytes[1] > b->kv.page_bytes[0]]));
     b->running = tern_calloc(n, sizeof(tern_sequence *));
     b->slots = tern_calloc(n, sizeof(tern_sequence *));
     b->in_step = tern_calloc(n, sizeof(tern_sequence *));
-    b->draft_requests = tern_calloc(n, sizeof *b->draft_requests);
-    const bool rows = b->logits && b->device_tokens && b->prompt_logits && b->fork_logits && b->raw_logits &&
-                      b->grammar_mask && b->page_copy;
-    if (rows && b->tables && b->running && b->slots && b->in_step && b->draft_requests) return TERN_OK;
-    return tern_fail_alloc(err, (uint64_t)b->max_outputs * b->n_vocab * sizeof *b->logits);
+    b->drafts.requests = tern_calloc(n, sizeof *b->drafts.requests);
+    const bool rows = b->outputs.logits && b->outputs.device_tokens && b->sampling.prompt_logits &&
+                      b->sampling.fork_logits && b->sampling.raw_logits && b->sampling.grammar_mask && b->kv.page_copy;
+    if (rows && b->kv.tables && b->running && b->slots && b->in_step && b->drafts.requests) return TERN_OK;
+    return tern_fail_alloc(err, (uint64_t)b->max_outputs * b->n_vocab * sizeof *b->outputs.logits);
 }
 
 tern_status tern_batch_open(tern_batch **batch, tern_engine *engine, const tern_batch_params *params, tern_error *err)
@@ -113,18 +113,18 @@ tern_status tern_batch_open(tern_batch **batch, tern_engine *engine, const tern_
     b->engine = engine;
     b->tokenizer = tern_model_tokenizer(tern_engine_model(engine));
     b->n_vocab = tern_engine_config(engine)->n_vocab;
-    b->last_submitted = &b->submitted;
-    pthread_mutex_init(&b->lock, NULL);
+    b->inbox.last = &b->inbox.first;
+    pthread_mutex_init(&b->inbox.lock, NULL);
     tern_status status;
     TERN_GOTO(resolve_params(&b->params, tern_engine_config(engine), err));
     TERN_GOTO(open_runner(b, err));
     TERN_GOTO(allocate_buffers(b, err));
     TERN_GOTO(tern_pace_init(&b->pace, b->params.n_batch, b->params.max_step_ms, err));
-    TERN_GOTO(tern_step_costs_init(&b->decode_costs, b->max_outputs, b->params.draft_costs, err));
+    TERN_GOTO(tern_step_costs_init(&b->drafts.costs, b->max_outputs, b->params.draft_costs, err));
     if (b->params.draft)
-        TERN_GOTO(
-            tern_drafter_open(&b->drafter, b->params.draft, b->n_vocab, b->params.n_ctx, b->params.n_parallel, err));
-    b->published.pages = b->counters.pages = b->pages.n;
+        TERN_GOTO(tern_drafter_open(&b->drafts.drafter, b->params.draft, b->n_vocab, b->params.n_ctx,
+                                    b->params.n_parallel, err));
+    b->inbox.published.pages = b->counters.pages = b->kv.pages.n;
     *batch = b;
     return TERN_OK;
 fail:
@@ -136,7 +136,7 @@ static void cancel_all(tern_batch *b)
 {
     for (uint32_t i = 0; i < b->n_running; i++) atomic_store(&b->running[i]->request->cancelled, true);
     for (tern_sequence *s = b->queue; s; s = s->next) atomic_store(&s->request->cancelled, true);
-    for (tern_sequence *s = b->submitted; s; s = s->next) atomic_store(&s->request->cancelled, true);
+    for (tern_sequence *s = b->inbox.first; s; s = s->next) atomic_store(&s->request->cancelled, true);
 }
 
 /* Also what callbacks submit meanwhile. */
@@ -153,24 +153,24 @@ void tern_batch_close(tern_batch *batch)
     if (!batch) return;
     if (batch->in_step) end_all(batch);
     tern_runner_deinit(&batch->runner);
-    tern_pages_deinit(&batch->pages);
+    tern_pages_deinit(&batch->kv.pages);
     tern_pace_deinit(&batch->pace);
-    tern_step_costs_deinit(&batch->decode_costs);
-    tern_free(batch->tables);
-    tern_free(batch->logits);
-    tern_free(batch->states);
-    tern_free(batch->device_tokens);
-    tern_free(batch->prompt_logits);
-    tern_free(batch->fork_logits);
-    tern_free(batch->raw_logits);
-    tern_free(batch->grammar_mask);
-    tern_free(batch->page_copy);
+    tern_step_costs_deinit(&batch->drafts.costs);
+    tern_free(batch->kv.tables);
+    tern_free(batch->outputs.logits);
+    tern_free(batch->outputs.states);
+    tern_free(batch->outputs.device_tokens);
+    tern_free(batch->sampling.prompt_logits);
+    tern_free(batch->sampling.fork_logits);
+    tern_free(batch->sampling.raw_logits);
+    tern_free(batch->sampling.grammar_mask);
+    tern_free(batch->kv.page_copy);
     tern_free(batch->running);
     tern_free(batch->slots);
     tern_free(batch->in_step);
-    tern_free(batch->draft_requests);
-    tern_drafter_close(batch->drafter);
-    pthread_mutex_destroy(&batch->lock);
+    tern_free(batch->drafts.requests);
+    tern_drafter_close(batch->drafts.drafter);
+    pthread_mutex_destroy(&batch->inbox.lock);
     tern_free(batch);
 }
 
@@ -187,7 +187,7 @@ uint32_t tern_batch_n_parallel(const tern_batch *batch)
 void tern_batch_count(const tern_batch *batch, tern_batch_counters *counters)
 {
     tern_batch *b = (tern_batch *)(uintptr_t)batch; /* the lock is not part of what it is */
-    pthread_mutex_lock(&b->lock);
-    *counters = b->published;
-    pthread_mutex_unlock(&b->lock);
+    pthread_mutex_lock(&b->inbox.lock);
+    *counters = b->inbox.published;
+    pthread_mutex_unlock(&b->inbox.lock);
 }

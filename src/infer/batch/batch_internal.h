@@ -1,7 +1,7 @@
 /* What a batch holds; for the files of this folder.
  *
  * A request has n completions, each a sequence. Sequences wait in a queue, run in a slot (a row of the page tables),
- * and end. Everything but what `lock` guards belongs to the thread of tern_batch_step. */
+ * and end. All but the inbox belongs to the thread of tern_batch_step. */
 #ifndef TERN_INFER_BATCH_BATCH_INTERNAL_H
 #define TERN_INFER_BATCH_BATCH_INTERNAL_H
 
@@ -101,46 +101,76 @@ struct tern_request {
     atomic_uint n_holders; /* the caller, the batch */
 };
 
+/* What other threads touch: requests that were submitted, and counters as of the last step. */
+typedef struct tern_batch_inbox {
+    pthread_mutex_t lock;         /* of the rest */
+    tern_sequence *first, **last; /* submitted since the last step */
+    uint32_t n_queued;            /* requests of which no sequence has started */
+    uint64_t n_submitted;
+    tern_batch_counters published;
+} tern_batch_inbox;
+
+/* The pool of KV pages, and which of them each slot has. */
+typedef struct tern_batch_kv {
+    tern_pages pages;
+    uint32_t max_pages;        /* of a sequence */
+    uint32_t *tables;          /* [n_parallel][max_pages] */
+    uint8_t *page_copy;        /* room for a page that is copied or saved */
+    uint64_t page_bytes[2];    /* of keys and of values, in one layer */
+    uint64_t total_page_bytes; /* in all caches together */
+} tern_batch_kv;
+
+/* Graphs without adapters, and those for the adapters that sequences have. */
+typedef struct tern_batch_adapter_sets {
+    tern_batch_graphs plain_graphs, *graphs;
+    tern_batch_adapters *sets;
+    uint32_t n_sets;
+} tern_batch_adapter_sets;
+
+/* What the forward pass of a step gives. */
+typedef struct tern_batch_outputs {
+    float *logits;           /* [max_outputs][n_vocab] */
+    float *states;           /* [n_batch][n_embd] hidden states of the step's rows; NULL until a request wants them */
+    uint32_t *device_tokens; /* [max_outputs] sampled by the device, for sequences that are on_device */
+} tern_batch_outputs;
+
+/* Room for sampling. */
+typedef struct tern_batch_sampling {
+    float *prompt_logits;   /* [n_vocab] logits that several completions begin with */
+    float *fork_logits;     /* [n_vocab] the same for one of them */
+    float *raw_logits;      /* [n_vocab] logits as they were before a sampler changed them */
+    uint32_t *grammar_mask; /* [n_mask_words] a bit for each token that a grammar allows */
+    size_t n_mask_words;
+} tern_batch_sampling;
+
+/* Speculative decoding. */
+typedef struct tern_batch_drafts {
+    tern_drafter *drafter;        /* NULL: drafts are looked up in a sequence's own text */
+    tern_draft_request *requests; /* [n_parallel] */
+    tern_step_costs costs;        /* of steps that only decode */
+    double token_ms, step_ms;     /* of a token that the draft model evaluates; of all of them in this step */
+} tern_batch_drafts;
+
 struct tern_batch {
     tern_engine *engine;
     const tern_tokenizer *tokenizer;
     tern_runner runner;
-    tern_drafter *drafter;              /* NULL: guesses are looked up in a sequence's own text */
-    tern_draft_request *draft_requests; /* [n_parallel] */
-    tern_batch_params params;           /* resolved */
-    uint32_t n_vocab, max_pages, max_outputs;
-    tern_pages pages;
-    uint32_t *tables; /* [n_parallel][max_pages] */
-    tern_batch_graphs plain_graphs, *adapter_graphs;
-    tern_batch_adapters *adapter_sets;
-    uint32_t n_adapter_sets;
-    float *logits; /* [max_outputs][n_vocab] */
-    float *states; /* [n_batch][n_embd] of a step's rows, where somebody wants them; NULL: nobody did so far */
-    uint32_t *device_tokens; /* [max_outputs] by the device, for sequences that are on_device */
-    float *prompt_logits;    /* [n_vocab] logits that several completions begin with */
-    float *fork_logits;      /* [n_vocab] the same for one of them */
-    float *raw_logits;       /* [n_vocab] logits as they were before a sampler changed them */
-    uint32_t *grammar_mask;  /* [n_mask_words] a bit for each token that a grammar allows */
-    size_t n_mask_words;
-    uint8_t *page_copy;        /* a page on its way */
-    uint64_t page_bytes[2];    /* of keys and of values, in one layer */
-    uint64_t total_page_bytes; /* in all caches together */
-    tern_sequence **running;   /* [n_parallel], oldest first */
-    tern_sequence **slots;     /* [n_parallel]; NULL: free */
-    tern_sequence **in_step;   /* [n_parallel] those of the step under way */
-    uint32_t n_running;
+    tern_batch_params params; /* resolved */
+    uint32_t n_vocab, max_outputs;
     tern_sequence *queue; /* waiting, in order */
     uint32_t n_waiting;
+    tern_sequence **running; /* [n_parallel], oldest first */
+    tern_sequence **slots;   /* [n_parallel]; NULL: free */
+    tern_sequence **in_step; /* [n_parallel] those of the step under way */
+    uint32_t n_running;
+    tern_batch_kv kv;
+    tern_batch_adapter_sets adapters;
+    tern_batch_outputs outputs;
+    tern_batch_sampling sampling;
+    tern_batch_drafts drafts;
+    tern_pace pace; /* tokens of prompts in steps that decode */
     tern_batch_counters counters;
-    tern_pace pace;                  /* for tokens of prompts in steps that decode */
-    tern_step_costs decode_costs;    /* of steps that only decode, for guesses */
-    double draft_token_ms, draft_ms; /* of a token that the small model evaluates; of all of them in this step */
-
-    pthread_mutex_t lock;
-    tern_sequence *submitted, **last_submitted; /* submitted since the last step */
-    uint32_t n_queued;                          /* requests of which nothing has begun */
-    uint64_t n_submitted;
-    tern_batch_counters published;
+    tern_batch_inbox inbox;
 };
 
 double tern_batch__now_ms(void);
@@ -170,20 +200,12 @@ tern_status tern_sequence__sample(tern_batch *b, tern_sequence *s, float *logits
 /* Shows what was held back. */
 tern_status tern_sequence__flush(tern_sequence *s, tern_error *err);
 
-/* ---- embeddings (embedding.c) */
-
+/* The vector of a prompt in place of text. */
 tern_status tern_sequence__open_embedding(const tern_batch *b, tern_sequence *s, tern_error *err);
 /* Adds the states of the step's rows, before they count as evaluated. */
 void tern_sequence__pool_states(const tern_batch *b, tern_sequence *s);
 /* All is gathered: the result has its vector, and the sequence ends. Errors: NOT_FINITE. */
 tern_status tern_sequence__finish_embedding(tern_sequence *s, tern_error *err);
-
-/* ---- log-probabilities (logprobs.c) */
-
-/* log softmax of the logits at id; sums in f64 around the highest. */
-float tern_logprob__of(const float *logits, uint32_t n_vocab, int32_t id);
-/* The n highest, highest first, ties by the lower id. */
-void tern_logprob__top(const float *logits, uint32_t n_vocab, uint32_t n, tern_token_logprob *top);
 
 /* ---- pages and slots (slots.c) */
 
@@ -219,16 +241,14 @@ tern_status tern_batch__plan(tern_batch *b, tern_error *err);
 void tern_batch__preempt(tern_batch *b, tern_sequence *s);
 /* Whether other completions wait for this one's prompt (step.c). */
 bool tern_sequence__has_waiting_forks(const tern_sequence *s);
-/* The graph for a step of n tokens. */
-tern_runner_graph *tern_batch__graph_for(tern_runner_graphs *set, uint32_t n);
-/* Runs the planned rows; the logits lie in b->logits, what the device chose in b->device_tokens. */
+/* Runs the planned rows; the logits lie in b->outputs, what the device chose in b->device_tokens. */
 tern_status tern_batch__evaluate(tern_batch *b, tern_error *err);
 /* Brings what tern_batch_count tells up to date. */
 void tern_batch__publish(tern_batch *b);
 /* Ends a running sequence. error: NULL, or why. */
 void tern_batch__end(tern_batch *b, tern_sequence *s, const tern_error *error);
 
-/* ---- graphs (graphs.c) */
+/* ---- graphs (adapters.c) */
 
 /* Takes a set of adapters, with the graphs for it, made when nobody has it yet; and gives it back. *adapters is NULL
  * where the plain graphs do: no adapters and no states. */

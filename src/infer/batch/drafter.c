@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "infer/batch/batch_internal.h"
 #include "infer/draft/model.h"
 #include "infer/engine/memory_need.h"
 #include "infer/session/session.h"
@@ -148,7 +147,7 @@ static void forget_slots(tern_drafter *d)
 
 static tern_status run_step(tern_drafter *d, tern_draft_request *requests, uint32_t n, drafter_step *s, tern_error *err)
 {
-    tern_runner_graph *graph = tern_batch__graph_for(d->runner.graphs, count_rows(d, requests, n));
+    tern_runner_graph *graph = tern_runner_graph_for(d->runner.graphs, count_rows(d, requests, n));
     *s = (drafter_step){0};
     for (uint32_t i = 0; i < n; i++)
         if (requests[i].active) put_rows(d, &graph->bound, &requests[i], s);

@@ -78,12 +78,6 @@ static uint32_t put_needed_logits(tern_batch *b, const run_filter *filter, const
     return n_top;
 }
 
-tern_runner_graph *tern_batch__graph_for(tern_runner_graphs *set, uint32_t n)
-{
-    if (n == 1) return &set->decode;
-    return n <= set->few.graph.max_tokens ? &set->few : &set->prefill;
-}
-
 /* Puts a sequence's rows after the first n. */
 static void put_rows(const tern_bound_graph *g, const tern_sequence *s, uint32_t n, uint32_t n_outputs)
 {
@@ -116,7 +110,7 @@ static void put_samplers(const tern_bound_graph *g, const tern_sequence *s, uint
                                           .draw = s->on_device ? p.draws[i] : 0};
 }
 
-/* Where a run's results begin in b->states and in b->logits. */
+/* Where a run's results begin in b->outputs.states and in b->outputs.logits. */
 typedef struct run_offsets {
     uint32_t first_row, first_output;
 } run_offsets;
@@ -189,7 +183,7 @@ typedef struct batch_run {
 
 static float *logits_of(const tern_batch *b, const batch_run *run)
 {
-    return b->logits + (size_t)run->offsets.first_output * b->n_vocab;
+    return b->outputs.logits + (size_t)run->offsets.first_output * b->n_vocab;
 }
 
 static uint64_t bytes_of(const batch_run *run, uint32_t value, uint32_t n_rows)
@@ -217,12 +211,12 @@ static tern_status start_reads(const batch_run *run, tern_error *err)
 static tern_status start_run(tern_batch *b, const run_filter *filter, const row_counts *r, run_offsets at,
                              batch_run *out, tern_error *err)
 {
-    tern_runner_graph *graph = tern_batch__graph_for(filter->graphs->graphs, r->n);
+    tern_runner_graph *graph = tern_runner_graph_for(filter->graphs->graphs, r->n);
     const tern_bound_graph *g = &graph->bound;
     const uint32_t counts[3] = {r->n, r->n_outputs, put_needed_logits(b, filter, g)};
     memcpy(tern_bound_param(g, TERN_PARAM_COUNTS), counts, sizeof counts);
-    memcpy(tern_bound_param(g, TERN_PARAM_PAGES), b->tables,
-           (size_t)b->params.n_parallel * b->max_pages * sizeof *b->tables);
+    memcpy(tern_bound_param(g, TERN_PARAM_PAGES), b->kv.tables,
+           (size_t)b->params.n_parallel * b->kv.max_pages * sizeof *b->kv.tables);
     *out = (batch_run){.graph = graph, .counts = *r, .offsets = at, .put = put_groups(b, filter, g, at)};
     TERN_TRY(tern_bound_start(g, 1, err));
     return start_reads(out, err);
@@ -235,15 +229,15 @@ static tern_status finish_run(tern_batch *b, const batch_run *run, tern_error *e
     tern_backend *backend = tern_engine_backend(b->engine);
     const size_t first_state = (size_t)run->offsets.first_row * tern_engine_config(b->engine)->n_embd;
     if (run->counts.states)
-        TERN_TRY(tern_bound_finish_read(g, graph->states, b->states + first_state,
+        TERN_TRY(tern_bound_finish_read(g, graph->states, b->outputs.states + first_state,
                                         bytes_of(run, graph->states, run->counts.n), err));
     if (run->counts.n_outputs == 0) return backend->wait(backend, err);
     if (run->put.n_logits)
         TERN_TRY(tern_bound_finish_read(g, graph->logits, logits_of(b, run),
                                         bytes_of(run, graph->logits, run->put.n_logits), err));
     if (run->put.n_chosen == 0) return TERN_OK;
-    return tern_bound_finish_read(g, graph->row_tokens, b->device_tokens + run->offsets.first_output, chosen_bytes(run),
-                                  err);
+    return tern_bound_finish_read(g, graph->row_tokens, b->outputs.device_tokens + run->offsets.first_output,
+                                  chosen_bytes(run), err);
 }
 
 static uint32_t n_stages(const tern_batch *b)
@@ -311,7 +305,8 @@ tern_status tern_batch__evaluate(tern_batch *b, tern_error *err)
     run_offsets at = {0};
     in_flight f = {.n = 0};
     tern_batch__choose_graphs(b);
-    for (const tern_batch_graphs *g = &b->plain_graphs; g; g = g == &b->plain_graphs ? b->adapter_graphs : g->next)
+    for (const tern_batch_graphs *g = &b->adapters.plain_graphs; g;
+         g = g == &b->adapters.plain_graphs ? b->adapters.graphs : g->next)
         TERN_TRY(evaluate_graphs(b, g, &f, &at, err));
     return drain_runs(b, &f, 0, err);
 }

@@ -110,18 +110,18 @@ static bool copy_params(tern_request *r, const tern_request_params *p)
 /* Room for one more request, and its completions at the end of those that arrived. */
 static tern_status enqueue(tern_batch *b, tern_request *r, tern_error *err)
 {
-    pthread_mutex_lock(&b->lock);
-    const bool fits = !b->params.max_queue || b->n_queued < b->params.max_queue;
+    pthread_mutex_lock(&b->inbox.lock);
+    const bool fits = !b->params.max_queue || b->inbox.n_queued < b->params.max_queue;
     for (uint32_t i = 0; fits && i < r->params.n; i++) {
-        r->sequences[i].age = b->n_submitted++;
-        *b->last_submitted = &r->sequences[i];
-        b->last_submitted = &r->sequences[i].next;
+        r->sequences[i].age = b->inbox.n_submitted++;
+        *b->inbox.last = &r->sequences[i];
+        b->inbox.last = &r->sequences[i].next;
     }
     if (fits) {
-        b->n_queued++;
-        b->published.waiting += r->params.n;
+        b->inbox.n_queued++;
+        b->inbox.published.waiting += r->params.n;
     }
-    pthread_mutex_unlock(&b->lock);
+    pthread_mutex_unlock(&b->inbox.lock);
     if (fits) return TERN_OK;
     return tern_fail(err, TERN_BUSY, "the queue is full: %u requests wait", b->params.max_queue);
 }
@@ -167,7 +167,7 @@ static tern_status allocate_sequence(const tern_batch *b, tern_sequence *s, tern
     if (p->embed) return tern_sequence__open_embedding(b, s, err);
     TERN_TRY(tern_sampler_open(&s->sampler, b->n_vocab, &sampler, err));
     if (p->grammar) TERN_TRY(tern_grammar_state_open(&s->grammar, p->grammar, err));
-    if (p->draft_tokens && !b->drafter) TERN_TRY(tern_draft_init(&s->draft, b->params.n_ctx, err));
+    if (p->draft_tokens && !b->drafts.drafter) TERN_TRY(tern_draft_init(&s->draft, b->params.n_ctx, err));
     return tern_stop_filter_init(&s->filter, p->stops, p->n_stops, err);
 }
 
@@ -222,9 +222,9 @@ void tern_request__leave_queue(tern_batch *b, tern_request *r)
 {
     if (r->admitted) return;
     r->admitted = true;
-    pthread_mutex_lock(&b->lock);
-    b->n_queued--;
-    pthread_mutex_unlock(&b->lock);
+    pthread_mutex_lock(&b->inbox.lock);
+    b->inbox.n_queued--;
+    pthread_mutex_unlock(&b->inbox.lock);
 }
 
 void tern_sequence__finish(tern_batch *b, tern_sequence *s, const tern_error *error)

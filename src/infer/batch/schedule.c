@@ -23,7 +23,7 @@ static tern_sequence **find_ready(tern_batch *b)
 static bool fits_pool(const tern_batch *b, const tern_sequence *s)
 {
     const uint32_t n_tokens = s->started ? s->n_tokens : s->result.n_prompt;
-    return b->n_running == 0 || tern_pages_available(&b->pages) >= pages_for(n_tokens + 1) + b->n_running;
+    return b->n_running == 0 || tern_pages_available(&b->kv.pages) >= pages_for(n_tokens + 1) + b->n_running;
 }
 
 static void count_cached(tern_batch *b, tern_sequence *s, bool first)
@@ -65,7 +65,7 @@ void tern_batch__fork(tern_batch *b, tern_sequence *first)
             continue;
         }
         s->awaits_prompt = false;
-        if (alone || b->n_running == b->params.n_parallel || tern_pages_available(&b->pages) <= b->n_running) {
+        if (alone || b->n_running == b->params.n_parallel || tern_pages_available(&b->kv.pages) <= b->n_running) {
             at = &s->next;
             continue;
         }
@@ -118,12 +118,12 @@ static bool is_decoding(const tern_sequence *s)
 static uint32_t draft_length(tern_batch *b, tern_sequence *s, tern_step_plan *plan, uint32_t most)
 {
     const tern_request_params *p = &s->request->params;
-    const uint32_t match = b->drafter ? TERN_DRAFT_BY_MODEL : s->match;
+    const uint32_t match = b->drafts.drafter ? TERN_DRAFT_BY_MODEL : s->match;
     uint32_t n = smaller(smaller(p->draft_tokens, most), b->params.n_ctx - s->n_tokens);
     if (p->max_tokens) n = smaller(n, p->max_tokens - s->result.n_generated);
-    if (n == 0 || (!b->drafter && !match)) return 0;
-    s->rates.model_ms = b->draft_token_ms;
-    n = tern_speculate(&b->decode_costs, &s->rates, plan, match, n);
+    if (n == 0 || (!b->drafts.drafter && !match)) return 0;
+    s->rates.model_ms = b->drafts.token_ms;
+    n = tern_speculate(&b->drafts.costs, &s->rates, plan, match, n);
     plan->n_rows += n;
     plan->n_tokens += tern_accept_rates_expect(&s->rates, match, n);
     return n;
@@ -131,9 +131,9 @@ static uint32_t draft_length(tern_batch *b, tern_sequence *s, tern_step_plan *pl
 
 static uint32_t plan_draft(tern_batch *b, tern_sequence *s, tern_step_plan *plan, uint32_t most)
 {
-    uint32_t n = b->drafter ? smaller(most, s->n_model_drafted) : draft_length(b, s, plan, most);
+    uint32_t n = b->drafts.drafter ? smaller(most, s->n_model_drafted) : draft_length(b, s, plan, most);
     if (n == 0) return 0;
-    if (!b->drafter) n = tern_draft_propose(&s->draft, 1, s->draft_ids, n);
+    if (!b->drafts.drafter) n = tern_draft_propose(&s->draft, 1, s->draft_ids, n);
     s->result.n_drafted += n;
     b->counters.drafted_tokens += n;
     return n;
@@ -152,14 +152,14 @@ static tern_status draft_by_model(tern_batch *b, tern_step_plan *plan, uint32_t 
         if (!wanted) continue;
         most -= wanted;
         whose[n] = s;
-        b->draft_requests[n++] = (tern_draft_request){
+        b->drafts.requests[n++] = (tern_draft_request){
             .slot = s->slot, .tokens = s->tokens, .n_tokens = s->n_tokens, .out = s->draft_ids, .most = wanted};
     }
     if (n == 0) return TERN_OK;
-    TERN_TRY(tern_drafter_propose(b->drafter, b->draft_requests, n, &n_rows, err));
-    for (uint32_t i = 0; i < n; i++) whose[i]->n_model_drafted = b->draft_requests[i].n;
-    b->draft_ms = tern_batch__now_ms() - start;
-    if (!b->params.draft_costs && n_rows) b->draft_token_ms = b->draft_ms / n_rows;
+    TERN_TRY(tern_drafter_propose(b->drafts.drafter, b->drafts.requests, n, &n_rows, err));
+    for (uint32_t i = 0; i < n; i++) whose[i]->n_model_drafted = b->drafts.requests[i].n;
+    b->drafts.step_ms = tern_batch__now_ms() - start;
+    if (!b->params.draft_costs && n_rows) b->drafts.token_ms = b->drafts.step_ms / n_rows;
     return TERN_OK;
 }
 
@@ -209,13 +209,13 @@ static uint32_t prefill_chunk(const tern_batch *b, uint32_t n_rows)
 tern_status tern_batch__plan(tern_batch *b, tern_error *err)
 {
     budget left = {.rows = b->params.n_batch, .outputs = b->max_outputs - b->n_running};
-    b->draft_ms = 0;
+    b->drafts.step_ms = 0;
     for (uint32_t i = 0; i < b->n_running; i++) {
         b->running[i]->n_rows = b->running[i]->n_drafted = 0;
         left.plan.n_rows += is_decoding(b->running[i]);
     }
     left.plan.n_tokens = left.plan.n_rows;
-    if (b->drafter) TERN_TRY(draft_by_model(b, &left.plan, left.outputs, err));
+    if (b->drafts.drafter) TERN_TRY(draft_by_model(b, &left.plan, left.outputs, err));
     for (uint32_t i = 0; i < b->n_running; i++)
         if (is_decoding(b->running[i])) TERN_TRY(plan_decode(b, b->running[i], &left, err));
     if (left.n_decoding) left.rows = smaller(left.rows, prefill_chunk(b, b->params.n_batch - left.rows));

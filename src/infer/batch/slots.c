@@ -6,7 +6,7 @@ enum { LEAST_COPIED = 8 }; /* positions for which copying a page is worth it */
 
 static tern_status copy_page(tern_batch *b, uint32_t from, uint32_t to, tern_error *err)
 {
-    return tern_runner_copy_page(&b->runner, from, to, b->page_copy, err);
+    return tern_runner_copy_page(&b->runner, from, to, b->kv.page_copy, err);
 }
 
 static void take_slot(tern_batch *b, tern_sequence *s)
@@ -15,7 +15,7 @@ static void take_slot(tern_batch *b, tern_sequence *s)
     while (b->slots[slot]) slot++;
     b->slots[slot] = s;
     s->slot = slot;
-    s->pages = b->tables + (size_t)slot * b->max_pages;
+    s->pages = b->kv.tables + (size_t)slot * b->kv.max_pages;
     s->n_pages = s->n_indexed = s->n_evaluated = 0;
     for (; at > 0 && b->running[at - 1]->age > s->age; at--) b->running[at] = b->running[at - 1];
     b->running[at] = s;
@@ -39,9 +39,9 @@ static void share_pages(tern_batch *b, tern_sequence *s, uint32_t most)
 {
     while ((s->n_pages + 1) * TERN_PAGE_SIZE <= most) {
         const uint32_t page =
-            tern_pages_find(&b->pages, parent_of(s, s->n_pages), s->salt, s->tokens + s->n_pages * TERN_PAGE_SIZE);
+            tern_pages_find(&b->kv.pages, parent_of(s, s->n_pages), s->salt, s->tokens + s->n_pages * TERN_PAGE_SIZE);
         if (page == TERN_NO_PAGE) break;
-        tern_pages_hold(&b->pages, page);
+        tern_pages_hold(&b->kv.pages, page);
         s->pages[s->n_pages++] = page;
     }
     s->n_indexed = s->n_pages;
@@ -53,13 +53,13 @@ static tern_status copy_partial_page(tern_batch *b, tern_sequence *s, uint32_t m
 {
     uint32_t n_same;
     const uint32_t left = most - s->n_evaluated;
-    const uint32_t like = tern_pages_find_beginning(&b->pages, parent_of(s, s->n_pages), s->salt,
+    const uint32_t like = tern_pages_find_beginning(&b->kv.pages, parent_of(s, s->n_pages), s->salt,
                                                     s->tokens + s->n_evaluated, left, &n_same);
     if (n_same < LEAST_COPIED) return TERN_OK;
-    tern_pages_hold(&b->pages, like);
-    const uint32_t page = tern_pages_take(&b->pages);
+    tern_pages_hold(&b->kv.pages, like);
+    const uint32_t page = tern_pages_take(&b->kv.pages);
     const tern_status status = page == TERN_NO_PAGE ? TERN_OK : copy_page(b, like, page, err);
-    tern_pages_release(&b->pages, like);
+    tern_pages_release(&b->kv.pages, like);
     if (page == TERN_NO_PAGE) return TERN_OK;
     s->pages[s->n_pages++] = page;
     if (status == TERN_OK) s->n_evaluated += n_same;
@@ -79,7 +79,7 @@ void tern_batch__fork_slot(tern_batch *b, tern_sequence *s, const tern_sequence 
 {
     take_slot(b, s);
     for (uint32_t i = 0; i < other->n_pages; i++) {
-        tern_pages_hold(&b->pages, other->pages[i]);
+        tern_pages_hold(&b->kv.pages, other->pages[i]);
         s->pages[i] = other->pages[i];
     }
     s->n_pages = other->n_pages;
@@ -93,14 +93,14 @@ void tern_batch__index_pages(tern_batch *b, tern_sequence *s)
     for (; (s->n_indexed + 1) * TERN_PAGE_SIZE <= s->n_evaluated; s->n_indexed++) {
         const int32_t *ids = s->tokens + s->n_indexed * TERN_PAGE_SIZE;
         const uint32_t parent = parent_of(s, s->n_indexed), own = s->pages[s->n_indexed];
-        const uint32_t same = tern_pages_find(&b->pages, parent, s->salt, ids);
+        const uint32_t same = tern_pages_find(&b->kv.pages, parent, s->salt, ids);
         if (same == own) continue; /* a completion of the same prompt has put it there */
         if (same == TERN_NO_PAGE) {
-            tern_pages_add(&b->pages, own, parent, s->salt, ids, TERN_PAGE_SIZE);
+            tern_pages_add(&b->kv.pages, own, parent, s->salt, ids, TERN_PAGE_SIZE);
             continue;
         }
-        tern_pages_hold(&b->pages, same);
-        tern_pages_release(&b->pages, own);
+        tern_pages_hold(&b->kv.pages, same);
+        tern_pages_release(&b->kv.pages, own);
         s->pages[s->n_indexed] = same;
     }
 }
@@ -111,11 +111,11 @@ static void index_last_page(tern_batch *b, tern_sequence *s)
     const uint32_t first = s->n_indexed * TERN_PAGE_SIZE;
     uint32_t n_same;
     if (b->params.no_prefix_reuse || s->n_evaluated < first + LEAST_COPIED) return;
-    if (b->pages.items[s->pages[s->n_indexed]].n_holders > 1) return;
+    if (b->kv.pages.items[s->pages[s->n_indexed]].n_holders > 1) return;
     const uint32_t parent = parent_of(s, s->n_indexed), n = s->n_evaluated - first;
-    tern_pages_find_beginning(&b->pages, parent, s->salt, s->tokens + first, n, &n_same);
+    tern_pages_find_beginning(&b->kv.pages, parent, s->salt, s->tokens + first, n, &n_same);
     if (n_same == n) return;
-    tern_pages_add(&b->pages, s->pages[s->n_indexed], parent, s->salt, s->tokens + first, n);
+    tern_pages_add(&b->kv.pages, s->pages[s->n_indexed], parent, s->salt, s->tokens + first, n);
 }
 
 void tern_batch__release_slot(tern_batch *b, tern_sequence *s)
@@ -123,7 +123,7 @@ void tern_batch__release_slot(tern_batch *b, tern_sequence *s)
     uint32_t at = 0;
     tern_batch__index_pages(b, s);
     index_last_page(b, s);
-    while (s->n_pages) tern_pages_release(&b->pages, s->pages[--s->n_pages]);
+    while (s->n_pages) tern_pages_release(&b->kv.pages, s->pages[--s->n_pages]);
     while (b->running[at] != s) at++;
     for (b->n_running--; at < b->n_running; at++) b->running[at] = b->running[at + 1];
     b->slots[s->slot] = NULL;
@@ -134,13 +134,13 @@ void tern_batch__release_slot(tern_batch *b, tern_sequence *s)
 static tern_status copy_on_write(tern_batch *b, tern_sequence *s, uint32_t at, bool *ok, tern_error *err)
 {
     const uint32_t shared = s->pages[at];
-    if (b->pages.items[shared].n_holders == 1) return TERN_OK;
-    const uint32_t page = tern_pages_take(&b->pages);
+    if (b->kv.pages.items[shared].n_holders == 1) return TERN_OK;
+    const uint32_t page = tern_pages_take(&b->kv.pages);
     *ok = page != TERN_NO_PAGE;
     if (!*ok) return TERN_OK;
     const tern_status status = copy_page(b, shared, page, err);
     s->pages[at] = page;
-    tern_pages_release(&b->pages, shared);
+    tern_pages_release(&b->kv.pages, shared);
     return status;
 }
 
@@ -153,7 +153,7 @@ tern_status tern_batch__reserve_pages(tern_batch *b, tern_sequence *s, uint32_t 
             TERN_TRY(copy_on_write(b, s, i, ok, err));
             continue;
         }
-        const uint32_t page = tern_pages_take(&b->pages);
+        const uint32_t page = tern_pages_take(&b->kv.pages);
         *ok = page != TERN_NO_PAGE;
         if (*ok) s->pages[s->n_pages++] = page;
     }

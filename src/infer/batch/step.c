@@ -8,11 +8,11 @@ static void take_submitted(tern_batch *b)
 {
     tern_sequence **end = &b->queue;
     while (*end) end = &(*end)->next;
-    pthread_mutex_lock(&b->lock);
-    *end = b->submitted;
-    b->submitted = NULL;
-    b->last_submitted = &b->submitted;
-    pthread_mutex_unlock(&b->lock);
+    pthread_mutex_lock(&b->inbox.lock);
+    *end = b->inbox.first;
+    b->inbox.first = NULL;
+    b->inbox.last = &b->inbox.first;
+    pthread_mutex_unlock(&b->inbox.lock);
     for (; *end; end = &(*end)->next) b->n_waiting++;
 }
 
@@ -51,7 +51,7 @@ static void end_cancelled(tern_batch *b)
 
 static float *logits_at(const tern_batch *b, const tern_sequence *s, uint32_t output)
 {
-    return b->logits + (size_t)(s->first_output + output) * b->n_vocab;
+    return b->outputs.logits + (size_t)(s->first_output + output) * b->n_vocab;
 }
 
 static tern_status check_finite(const tern_batch *b, const tern_sequence *s, tern_error *err)
@@ -59,7 +59,7 @@ static tern_status check_finite(const tern_batch *b, const tern_sequence *s, ter
     const bool screened = tern_engine_head_exact(b->engine);
     const uint32_t end = s->n_evaluated + s->n_rows + s->n_drafted;
     for (uint32_t i = 0; i < s->n_outputs; i++) {
-        const uint32_t chosen = b->device_tokens[s->first_output + i];
+        const uint32_t chosen = b->outputs.device_tokens[s->first_output + i];
         if (s->on_device && chosen != TERN_SAMPLE_NOT_FINITE && chosen >= b->n_vocab)
             return tern_fail(err, TERN_INTERNAL, "the device chose token %u of a vocabulary of %u", chosen, b->n_vocab);
         if (s->on_device ? chosen == TERN_SAMPLE_NOT_FINITE
@@ -84,7 +84,8 @@ static tern_status echo_prompt(tern_batch *b, tern_sequence *s, tern_error *err)
 /* Whether what was guessed for token `id`, the one after i right guesses, was right; what is looked up for the next. */
 static void learn_drafts(const tern_batch *b, tern_sequence *s, uint32_t i, int32_t id)
 {
-    if (b->drafter && i < s->n_drafted) tern_accept_rates_learn(&s->rates, TERN_DRAFT_BY_MODEL, s->draft_ids[i] == id);
+    if (b->drafts.drafter && i < s->n_drafted)
+        tern_accept_rates_learn(&s->rates, TERN_DRAFT_BY_MODEL, s->draft_ids[i] == id);
     if (!s->draft.tokens) return;
     if (s->match) tern_accept_rates_learn(&s->rates, s->match, s->lookup_id == id);
     tern_draft_add(&s->draft, id);
@@ -96,7 +97,7 @@ static void learn_drafts(const tern_batch *b, tern_sequence *s, uint32_t i, int3
 static tern_status sample_tokens(tern_batch *b, tern_sequence *s, float *logits, tern_error *err)
 {
     const uint32_t n_drafted = s->n_drafted;
-    const uint32_t *chosen = logits ? NULL : b->device_tokens + s->first_output + s->n_outputs - 1 - n_drafted;
+    const uint32_t *chosen = logits ? NULL : b->outputs.device_tokens + s->first_output + s->n_outputs - 1 - n_drafted;
     for (uint32_t i = 0; i <= n_drafted && !s->stopped; i++) {
         int32_t id;
         float *own = logits ? logits + (size_t)i * b->n_vocab : NULL;
@@ -127,8 +128,8 @@ static void sample_forks(tern_batch *b, tern_request *r)
         s->first_ms = tern_batch__now_ms();
         tern_status status = TERN_OK;
         if (s->request->params.echo) status = tern_sequence__echo(b, s, 0, s->result.n_prompt, NULL, &error);
-        memcpy(b->fork_logits, b->prompt_logits, b->n_vocab * sizeof *b->fork_logits);
-        if (status == TERN_OK) status = sample_tokens(b, s, b->fork_logits, &error);
+        memcpy(b->sampling.fork_logits, b->sampling.prompt_logits, b->n_vocab * sizeof *b->sampling.fork_logits);
+        if (status == TERN_OK) status = sample_tokens(b, s, b->sampling.fork_logits, &error);
         if (s->stopped || status != TERN_OK) tern_batch__end(b, s, status == TERN_OK ? NULL : &error);
     }
 }
@@ -147,7 +148,7 @@ static tern_status commit_tokens(tern_batch *b, tern_sequence *s, tern_error *er
     if (!(s->first_ms > 0)) s->first_ms = tern_batch__now_ms();
     TERN_TRY(echo_prompt(b, s, err));
     if (awaited) {
-        memcpy(b->prompt_logits, logits, b->n_vocab * sizeof *logits);
+        memcpy(b->sampling.prompt_logits, logits, b->n_vocab * sizeof *logits);
         tern_batch__fork(b, s);
     }
     if (s->stopped) return TERN_OK;
@@ -199,13 +200,13 @@ void tern_batch__publish(tern_batch *b)
 {
     tern_batch_counters *c = &b->counters;
     c->running = b->n_running;
-    c->pages_cached = b->pages.n_idle;
-    c->pages_used = b->pages.n - tern_pages_available(&b->pages);
-    pthread_mutex_lock(&b->lock);
+    c->pages_cached = b->kv.pages.n_idle;
+    c->pages_used = b->kv.pages.n - tern_pages_available(&b->kv.pages);
+    pthread_mutex_lock(&b->inbox.lock);
     c->waiting = b->n_waiting;
-    for (const tern_sequence *s = b->submitted; s; s = s->next) c->waiting++;
-    b->published = *c;
-    pthread_mutex_unlock(&b->lock);
+    for (const tern_sequence *s = b->inbox.first; s; s = s->next) c->waiting++;
+    b->inbox.published = *c;
+    pthread_mutex_unlock(&b->inbox.lock);
 }
 
 static tern_status run_step(tern_batch *b, tern_error *err)
@@ -218,7 +219,7 @@ static tern_status run_step(tern_batch *b, tern_error *err)
     advance_all(b);
     const double ms = tern_batch__now_ms() - start;
     tern_pace_learn(&b->pace, n_decoding, n_prompt, ms);
-    if (!n_prompt) tern_step_costs_learn(&b->decode_costs, n_decoding, ms - b->draft_ms);
+    if (!n_prompt) tern_step_costs_learn(&b->drafts.costs, n_decoding, ms - b->drafts.step_ms);
     b->counters.steps++;
     b->counters.step_ms += ms;
     return TERN_OK;
@@ -234,6 +235,6 @@ tern_status tern_batch_step(tern_batch *batch, bool *busy, tern_error *err)
     tern_batch__admit(b);
     const tern_status status = b->n_running ? run_step(b, err) : TERN_OK;
     tern_batch__publish(b);
-    *busy = b->published.running || b->published.waiting;
+    *busy = b->inbox.published.running || b->inbox.published.waiting;
     return status;
 }

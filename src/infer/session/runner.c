@@ -290,6 +290,12 @@ void tern_runner_deinit(tern_runner *runner)
     *runner = (tern_runner){0};
 }
 
+tern_runner_graph *tern_runner_graph_for(tern_runner_graphs *set, uint32_t n)
+{
+    if (n == 1) return &set->decode;
+    return n <= set->few.graph.max_tokens ? &set->few : &set->prefill;
+}
+
 void tern_runner_set_step(const tern_runner_graph *graph, const tern_runner_step *step)
 {
     const tern_bound_graph *g = &graph->bound;

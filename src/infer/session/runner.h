@@ -100,6 +100,8 @@ tern_status tern_runner_add_graphs(tern_runner *runner, const tern_lora_set *set
 tern_status tern_runner__make_graphs(tern_runner *runner, const tern_lora_set *sets, uint32_t n_sets, bool additional,
                                      tern_runner_graphs **graphs, tern_error *err);
 void tern_runner_drop_graphs(tern_runner *runner, tern_runner_graphs *graphs); /* NULL is fine */
+/* The graph for a step of n tokens of many sequences. */
+tern_runner_graph *tern_runner_graph_for(tern_runner_graphs *set, uint32_t n);
 /* Puts what a step is into the parameters of one of the graphs. */
 void tern_runner_set_step(const tern_runner_graph *graph, const tern_runner_step *step);
 /* Starts a step of at most n_batch tokens. No allocation. */

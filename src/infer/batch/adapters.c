@@ -39,7 +39,7 @@ static void free_adapters(tern_batch_adapters *set)
 
 static void free_graphs(tern_batch *b, tern_batch_graphs *graphs)
 {
-    tern_batch_graphs **at = &b->adapter_graphs;
+    tern_batch_graphs **at = &b->adapters.graphs;
     while (*at && *at != graphs) at = &(*at)->next;
     if (!*at) return;
     *at = graphs->next;
@@ -51,7 +51,7 @@ static void free_graphs(tern_batch *b, tern_batch_graphs *graphs)
 static tern_status add_graphs(tern_batch *b, tern_batch_adapters *first, bool alone, tern_batch_graphs **out,
                               tern_error *err)
 {
-    tern_lora_set *sets = tern_calloc(b->n_adapter_sets + 1, sizeof *sets);
+    tern_lora_set *sets = tern_calloc(b->adapters.n_sets + 1, sizeof *sets);
     tern_batch_graphs *g = *out = tern_calloc(1, sizeof *g);
     tern_status status = sets && g ? TERN_OK : tern_fail_alloc(err, sizeof *g);
     for (tern_batch_adapters *s = first; s && status == TERN_OK; s = alone ? NULL : s->next)
@@ -64,22 +64,22 @@ static tern_status add_graphs(tern_batch *b, tern_batch_adapters *first, bool al
     }
     g->takes_all = groups_rows(b) || !g->n_groups;
     if (!groups_rows(b)) g->n_groups = 0;
-    g->next = b->adapter_graphs;
-    b->adapter_graphs = g;
+    g->next = b->adapters.graphs;
+    b->adapters.graphs = g;
     return TERN_OK;
 }
 
 /* One set of graphs for all adapters, made anew; that of the sets before goes. */
 static tern_status rebuild_shared_graphs(tern_batch *b, tern_batch_adapters *added, tern_error *err)
 {
-    tern_batch_graphs *before = b->adapter_graphs, *graphs;
+    tern_batch_graphs *before = b->adapters.graphs, *graphs;
     if (before && !added->n_loras) {
         added->graphs = before;
         return TERN_OK;
     }
-    TERN_TRY(add_graphs(b, b->adapter_sets, false, &graphs, err));
+    TERN_TRY(add_graphs(b, b->adapters.sets, false, &graphs, err));
     uint32_t group = 0;
-    for (tern_batch_adapters *s = b->adapter_sets; s; s = s->next) {
+    for (tern_batch_adapters *s = b->adapters.sets; s; s = s->next) {
         s->graphs = graphs;
         s->group = s->n_loras ? ++group : 0;
     }
@@ -91,8 +91,8 @@ static tern_status rebuild_shared_graphs(tern_batch *b, tern_batch_adapters *add
 static tern_status allocate_states(tern_batch *b, tern_error *err)
 {
     const size_t n = (size_t)b->params.n_batch * tern_engine_config(b->engine)->n_embd;
-    if (!b->states) b->states = tern_calloc(n, sizeof *b->states);
-    return b->states ? TERN_OK : tern_fail_alloc(err, n * sizeof *b->states);
+    if (!b->outputs.states) b->outputs.states = tern_calloc(n, sizeof *b->outputs.states);
+    return b->outputs.states ? TERN_OK : tern_fail_alloc(err, n * sizeof *b->outputs.states);
 }
 
 static tern_status add_adapters(tern_batch *b, const tern_lora_use *loras, uint32_t n, tern_batch_adapters **out,
@@ -100,17 +100,17 @@ static tern_status add_adapters(tern_batch *b, const tern_lora_use *loras, uint3
 {
     tern_batch_adapters *set;
     TERN_TRY(open_adapters(&set, loras, n, err));
-    set->next = b->adapter_sets;
-    b->adapter_sets = set;
-    b->n_adapter_sets++;
+    set->next = b->adapters.sets;
+    b->adapters.sets = set;
+    b->adapters.n_sets++;
     const tern_status status =
         groups_rows(b) ? rebuild_shared_graphs(b, set, err) : add_graphs(b, set, true, &set->graphs, err);
     if (status == TERN_OK) {
         *out = set;
         return TERN_OK;
     }
-    b->adapter_sets = set->next;
-    b->n_adapter_sets--;
+    b->adapters.sets = set->next;
+    b->adapters.n_sets--;
     free_adapters(set);
     return status;
 }
@@ -121,7 +121,7 @@ tern_status tern_batch__acquire_adapters(tern_batch *b, const tern_lora_use *lor
     *out = NULL;
     if (states) TERN_TRY(allocate_states(b, err));
     if (n == 0 && !states) return TERN_OK;
-    tern_batch_adapters *set = b->adapter_sets;
+    tern_batch_adapters *set = b->adapters.sets;
     while (set && !same_loras(set, loras, n)) set = set->next;
     if (!set) TERN_TRY(add_adapters(b, loras, n, &set, err));
     set->n_users++;
@@ -132,17 +132,17 @@ tern_status tern_batch__acquire_adapters(tern_batch *b, const tern_lora_use *lor
 void tern_batch__release_adapters(tern_batch *b, tern_batch_adapters *set)
 {
     if (!set || --set->n_users) return;
-    tern_batch_adapters **at = &b->adapter_sets;
+    tern_batch_adapters **at = &b->adapters.sets;
     while (*at != set) at = &(*at)->next;
     *at = set->next;
-    b->n_adapter_sets--;
-    if (!groups_rows(b) || !b->adapter_sets) free_graphs(b, set->graphs);
+    b->adapters.n_sets--;
+    if (!groups_rows(b) || !b->adapters.sets) free_graphs(b, set->graphs);
     free_adapters(set);
 }
 
 void tern_batch__choose_graphs(tern_batch *b)
 {
-    tern_batch_graphs *host = &b->plain_graphs;
+    tern_batch_graphs *host = &b->adapters.plain_graphs;
     for (uint32_t i = 0; i < b->n_running; i++) {
         const tern_sequence *s = b->running[i];
         if (s->n_rows && s->adapters && s->adapters->graphs->takes_all) host = s->adapters->graphs;

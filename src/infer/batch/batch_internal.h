@@ -20,7 +20,7 @@
 #include "tern/batch.h"
 #include "text/tokenizer/tokenizer.h"
 
-/* Graphs, and whose rows run in them. */
+/* Graphs, and the sequences whose rows run in them. */
 typedef struct tern_batch_graphs {
     tern_runner_graphs *graphs;
     uint32_t n_groups; /* sets of adapters, each for the rows of its group */
@@ -44,7 +44,7 @@ typedef struct tern_sequence {
     uint64_t age;               /* order of submission: less is older */
     struct tern_sequence *next; /* in the queue */
     bool awaits_prompt;         /* for the first completion, whose prompt's pages it will share */
-    bool must_fork;             /* it shares them, and its first token is to be chosen */
+    bool must_fork;             /* it shares them, and its first token is to be sampled */
     bool started;
     tern_request_result result;
     double submitted_ms, started_ms, first_ms;
@@ -200,11 +200,12 @@ tern_status tern_sequence__sample(tern_batch *b, tern_sequence *s, float *logits
 /* Shows what was held back. */
 tern_status tern_sequence__flush(tern_sequence *s, tern_error *err);
 
-/* The vector of a prompt in place of text. */
+/* ---- the vector of a prompt in place of text (emit.c) */
+
 tern_status tern_sequence__open_embedding(const tern_batch *b, tern_sequence *s, tern_error *err);
 /* Adds the states of the step's rows, before they count as evaluated. */
 void tern_sequence__pool_states(const tern_batch *b, tern_sequence *s);
-/* All is gathered: the result has its vector, and the sequence ends. Errors: NOT_FINITE. */
+/* All states are pooled: the result has its vector, and the sequence ends. Errors: NOT_FINITE. */
 tern_status tern_sequence__finish_embedding(tern_sequence *s, tern_error *err);
 
 /* ---- pages and slots (slots.c) */
@@ -235,20 +236,20 @@ void tern_batch__admit(tern_batch *b);
 /* Starts those that wait for this one, whose prompt is evaluated, beside it as far as they fit; the others wait for
  * nothing any more. */
 void tern_batch__fork(tern_batch *b, tern_sequence *first);
-/* Decides how many rows each running sequence has in this step; puts the youngest back where pages run out. */
+/* Decides how many rows each running sequence has in this step; preempts the youngest where pages run out. */
 tern_status tern_batch__plan(tern_batch *b, tern_error *err);
-/* Back to the head of the queue. */
+/* Puts a running sequence back at the head of the queue; its tokens are evaluated again later. */
 void tern_batch__preempt(tern_batch *b, tern_sequence *s);
 /* Whether other completions wait for this one's prompt (step.c). */
 bool tern_sequence__has_waiting_forks(const tern_sequence *s);
-/* Runs the planned rows; the logits lie in b->outputs, what the device chose in b->device_tokens. */
+/* Runs the planned rows; b->outputs has what they gave. */
 tern_status tern_batch__evaluate(tern_batch *b, tern_error *err);
 /* Brings what tern_batch_count tells up to date. */
 void tern_batch__publish(tern_batch *b);
 /* Ends a running sequence. error: NULL, or why. */
 void tern_batch__end(tern_batch *b, tern_sequence *s, const tern_error *error);
 
-/* ---- graphs (adapters.c) */
+/* ---- adapters and graphs (adapters.c) */
 
 /* Takes a set of adapters, with the graphs for it, made when nobody has it yet; and gives it back. *adapters is NULL
  * where the plain graphs do: no adapters and no states. */

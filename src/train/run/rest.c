@@ -1,4 +1,4 @@
-/* Rests: as the power mode and the machine's heat want. */
+/* Rests between steps, as the power mode and the heat of the machine ask for. */
 #include <math.h>
 #include <time.h>
 

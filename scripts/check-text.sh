@@ -1,6 +1,7 @@
 #!/bin/sh
 # Checks the layout of the text: no line of code, script or Markdown over 120 columns (Markdown: tables, code blocks and
-# links may be longer), and C as clang-format 14 leaves it.
+# links may be longer), no source written by hand over 500 lines, no folder of src with more than 40 files (what is
+# larger today is in scripts/text-limits.txt), and C as clang-format 14 leaves it.
 # Usage: check-text.sh [REPOSITORY]
 set -eu
 root=${1:-$(dirname "$0")/..}
@@ -9,7 +10,8 @@ cd "$root"
 export LC_ALL=C
 
 list=$(mktemp)
-trap 'rm -f "$list"' EXIT
+sources=$(mktemp)
+trap 'rm -f "$list" "$sources"' EXIT
 find . \( -name .git -o -name build -o -name .cache -o -name node_modules -o -name generated -o -path ./tests/data \
     -o -path ./web/lib/kernels.js -o -path ./web/lib/wasm \) -prune -o -type f \
     \( -name '*.c' -o -name '*.h' -o -name '*.inc' -o -name '*.md' -o -name '*.sh' -o -name '*.js' -o -name '*.mjs' \
@@ -37,6 +39,53 @@ END {
     printf "%d files, %d lines too long\n", NR, n_bad
     exit n_bad > 0 || NR == 0
 }' "$list"
+
+for folder in src include tests web tools scripts python cmake bench examples; do
+    [ -d "$folder" ] || continue
+    find "$folder" \( -name build -o -name node_modules -o -name generated -o -path tests/data -o -path web/lib/wasm \
+        -o -path web/lib/kernels.js \) -prune -o -type f -print
+done | sort >"$sources"
+limits=scripts/text-limits.txt
+[ -f "$limits" ] || limits=/dev/null
+
+# Lines of each file and files of each folder. A table says in its first line which script has written it.
+awk -v limits="$limits" '
+function check(name, n, most, what) {
+    if (name in allowed) {
+        used[name] = 1
+        if (n <= most) printf "%s: %d %s found: it needs no row in %s\n", name, n, what, limits
+        if (n > most && n <= allowed[name]) return
+        most = allowed[name]
+        if (n <= most) { n_bad++; return }
+    }
+    if (n <= most) return
+    printf "%s: %d %s found, at most %d expected: cut it by what it does\n", name, n, what, most
+    n_bad++
+}
+BEGIN {
+    while ((getline text < limits) > 0) if (text !~ /^#/ && split(text, row, " ") == 2) allowed[row[1]] = row[2]
+}
+{
+    file = $0
+    if (file ~ /^src\//) {
+        folder = file
+        sub(/\/[^\/]*$/, "", folder)
+        n_files[folder]++
+    }
+    if (file !~ /\.(c|h|cu|cuh|wgsl|wesl|js|mjs|py|sh)$/) next
+    is_table = 0
+    for (n = 0; (getline text < file) > 0; n++) if (n == 0 && text ~ /written by scripts\//) is_table = 1
+    close(file)
+    if (!is_table) check(file, n, 500, "lines")
+}
+END {
+    for (folder in n_files) check(folder, n_files[folder], 40, "files")
+    for (name in allowed) if (!(name in used)) {
+        printf "%s: not found: it needs no row in %s\n", name, limits
+        n_bad++
+    }
+    exit n_bad > 0
+}' "$sources"
 
 for format in clang-format-14 clang-format none; do
     if [ "$format" = none ]; then

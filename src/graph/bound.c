@@ -129,7 +129,7 @@ static tern_status tell(const tern_bound_graph *bound, uint32_t n_steps, tern_er
 {
     tern_ranks *ranks = bound->ranks;
     if (!ranks || ranks->rank != 0) return TERN_OK;
-    const tern_bound_message message = {.what = TERN_TOLD_START, .number = bound->number, .n = n_steps};
+    const tern_bound_message message = {.kind = TERN_MESSAGE_START, .number = bound->number, .n = n_steps};
     return ranks->tell(ranks, &message, sizeof message, bound->staging, tern_size_of(bound->graph->param_bytes), err);
 }
 
@@ -160,14 +160,14 @@ static bool is_elsewhere(const tern_bound_graph *bound, uint32_t value)
     return bound->graph->n_stages > 1 && bound->graph->values[value].stage != bound->graph->stage;
 }
 
-tern_status tern_bound_ask(const tern_bound_graph *bound, uint32_t value, uint64_t bytes, tern_error *err)
+tern_status tern_bound_start_read(const tern_bound_graph *bound, uint32_t value, uint64_t bytes, tern_error *err)
 {
-    const tern_bound_message message = {.what = TERN_TOLD_VALUE, .number = bound->number, .n = value};
+    const tern_bound_message message = {.kind = TERN_MESSAGE_READ_VALUE, .number = bound->number, .n = value};
     if (!is_elsewhere(bound, value)) return TERN_OK;
     return bound->ranks->tell(bound->ranks, &message, sizeof message, &bytes, sizeof bytes, err);
 }
 
-tern_status tern_bound_take(tern_bound_graph *bound, uint32_t value, void *out, uint64_t bytes, tern_error *err)
+tern_status tern_bound_finish_read(tern_bound_graph *bound, uint32_t value, void *out, uint64_t bytes, tern_error *err)
 {
     const tern_graph *g = bound->graph;
     if (is_elsewhere(bound, value))
@@ -182,8 +182,8 @@ tern_status tern_bound_take(tern_bound_graph *bound, uint32_t value, void *out, 
 
 tern_status tern_bound_read(tern_bound_graph *bound, uint32_t value, void *out, uint64_t bytes, tern_error *err)
 {
-    TERN_TRY(tern_bound_ask(bound, value, bytes, err));
-    return tern_bound_take(bound, value, out, bytes, err);
+    TERN_TRY(tern_bound_start_read(bound, value, bytes, err));
+    return tern_bound_finish_read(bound, value, out, bytes, err);
 }
 
 tern_status tern_bound_wait(tern_bound_graph *bound, tern_error *err)

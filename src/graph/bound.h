@@ -38,28 +38,28 @@ typedef struct tern_bound_graph {
 typedef tern_status (*tern_bound_find)(void *context, const tern_graph *graph, uint32_t value, tern_binding *out,
                                        tern_error *err);
 
-/* What rank 0 tells the others (infer/follow/follow.h): what is to be done, and with which of what they have. */
+/* A message of rank 0 to the others (infer/follow/follow.h): its kind, and the number of what it is about. */
 typedef struct tern_bound_message {
-    uint32_t what, number;
+    uint32_t kind, number;
     uint32_t n, at; /* START: n steps; else as infer/follow says of each */
 } tern_bound_message;
 
 /* START: the graph's parameters follow. */
 enum {
-    TERN_TOLD_END,
-    TERN_TOLD_OPEN,
-    TERN_TOLD_CLOSE,
-    TERN_TOLD_USAGE,
-    TERN_TOLD_START,
-    TERN_TOLD_VALUE,
-    TERN_TOLD_GRAPHS,
-    TERN_TOLD_DROP,
-    TERN_TOLD_LORA,
-    TERN_TOLD_LORA_PAIR,
-    TERN_TOLD_LORA_CLOSE,
-    TERN_TOLD_PAGE_READ,
-    TERN_TOLD_PAGE_WRITE,
-    TERN_TOLD_PAGE_COPY
+    TERN_MESSAGE_END,
+    TERN_MESSAGE_OPEN_RUNNER,
+    TERN_MESSAGE_CLOSE_RUNNER,
+    TERN_MESSAGE_USAGE,
+    TERN_MESSAGE_START,
+    TERN_MESSAGE_READ_VALUE,
+    TERN_MESSAGE_ADD_GRAPHS,
+    TERN_MESSAGE_DROP_GRAPHS,
+    TERN_MESSAGE_LOAD_LORA,
+    TERN_MESSAGE_ADD_LORA_PAIR,
+    TERN_MESSAGE_UNLOAD_LORA,
+    TERN_MESSAGE_READ_PAGE,
+    TERN_MESSAGE_WRITE_PAGE,
+    TERN_MESSAGE_COPY_PAGE
 };
 
 /* Zero-initialised: all memory is the graph's own. */
@@ -96,10 +96,10 @@ void tern_bound__free_parts(tern_bound_graph *bound);
 /* Runs ops [first, end) alone and waits, with the parameters that were written last. */
 tern_status tern_bound_run_ops(const tern_bound_graph *bound, size_t first, size_t end, tern_error *err);
 
-/* The same in two steps, for values that another stage makes: asks for what the step has made that was started last,
- * and takes what was asked for first. Others are read when they are taken. */
-tern_status tern_bound_ask(const tern_bound_graph *bound, uint32_t value, uint64_t bytes, tern_error *err);
-tern_status tern_bound_take(tern_bound_graph *bound, uint32_t value, void *out, uint64_t bytes, tern_error *err);
+/* A read in two steps, for values that another stage makes: the first asks for a value of the step started last, the
+ * second returns the oldest one asked for. All other values are read by the second alone. */
+tern_status tern_bound_start_read(const tern_bound_graph *bound, uint32_t value, uint64_t bytes, tern_error *err);
+tern_status tern_bound_finish_read(tern_bound_graph *bound, uint32_t value, void *out, uint64_t bytes, tern_error *err);
 /* The first `bytes` of a value. Reading waits for what was started. PENDING as buffer_read of the backend. */
 tern_status tern_bound_read(tern_bound_graph *bound, uint32_t value, void *out, uint64_t bytes, tern_error *err);
 /* Waits for what was started. PENDING as wait of the backend. */

@@ -41,7 +41,7 @@ static size_t slot_bytes(const tern_collective *x)
     return 2 * x->ranks->n * x->block;
 }
 
-static void pin(tern_collective *x, bool pinned)
+static void pin_buffers(tern_collective *x, bool pinned)
 {
     tern_backend *b = x->backend;
     for (uint32_t i = 0; i < x->n_slots && b->copies; i++)
@@ -65,7 +65,7 @@ static tern_status make_slots(tern_collective *x, uint64_t most_bytes, tern_erro
         uint8_t *memory = x->slots[x->n_slots].memory = tern_alloc_aligned(slot_bytes(x), ALIGNMENT);
         if (!memory) return tern_fail_alloc(err, slot_bytes(x));
     }
-    pin(x, true);
+    pin_buffers(x, true);
     return TERN_OK;
 }
 
@@ -89,7 +89,7 @@ void tern_collective_close(tern_collective *collective)
     tern_error ignored;
     if (!collective || collective->n) return;
     if (collective->written) collective->backend->wait(collective->backend, &ignored);
-    pin(collective, false);
+    pin_buffers(collective, false);
     for (uint32_t i = 0; i < collective->n_slots; i++) tern_free_aligned(collective->slots[i].memory);
     tern_free(collective);
 }
@@ -175,8 +175,8 @@ tern_status tern_collective_end(tern_collective *x, tern_error *err)
 
 /* ---- what is sent */
 
-static tern_status start(tern_collective *x, slot *s, const tern_ranks_block *out, const tern_ranks_block *in,
-                         tern_error *err)
+static tern_status start_slot(tern_collective *x, slot *s, const tern_ranks_block *out, const tern_ranks_block *in,
+                              tern_error *err)
 {
     if (x->written) TERN_TRY(x->backend->wait(x->backend, err)); /* the memory that `in` fills may still be read */
     x->written = false;
@@ -196,7 +196,7 @@ static tern_status send_gradients(tern_collective *x, slot *s, tern_error *err)
         }
         if (r < passes->n) in[r] = (tern_ranks_block){in_block(x, s, r), s->pieces[me].bytes};
     }
-    return start(x, s, out, in, err);
+    return start_slot(x, s, out, in, err);
 }
 
 static tern_status send_own(tern_collective *x, slot *s, tern_error *err)
@@ -208,7 +208,7 @@ static tern_status send_own(tern_collective *x, slot *s, tern_error *err)
         out[r] = (tern_ranks_block){out_block(x, s, 0), mine->bytes};
         in[r] = (tern_ranks_block){in_block(x, s, r), s->pieces[r].bytes};
     }
-    return start(x, s, out, in, err);
+    return start_slot(x, s, out, in, err);
 }
 
 static tern_status send_all(tern_collective *x, const tern_collective_tensor *tensors, size_t n,

@@ -7,7 +7,7 @@ static uint32_t exponent(float x)
     return tern_f32_bits(x) & 0x7f800000u;
 }
 
-static uint32_t add(const float *was, const float *restrict g, size_t n, float *sum)
+static uint32_t add_floats(const float *was, const float *restrict g, size_t n, float *sum)
 {
     uint32_t infinite = 0;
     for (size_t i = 0; i < n; i++) {
@@ -17,7 +17,7 @@ static uint32_t add(const float *was, const float *restrict g, size_t n, float *
     return infinite;
 }
 
-static uint32_t begin(const float *restrict g, size_t n, float *restrict sum)
+static uint32_t first_sum(const float *restrict g, size_t n, float *restrict sum)
 {
     uint32_t infinite = 0;
     for (size_t i = 0; i < n; i++) {
@@ -29,5 +29,5 @@ static uint32_t begin(const float *restrict g, size_t n, float *restrict sum)
 
 bool tern_collective_add_pass(const float *was, const float *g, size_t n, float *sum)
 {
-    return (was ? add(was, g, n, sum) : begin(g, n, sum)) == 0;
+    return (was ? add_floats(was, g, n, sum) : first_sum(g, n, sum)) == 0;
 }

@@ -1,9 +1,8 @@
 /* tern finetune and tern train as a person uses them. */
 #include <math.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "apps/train_quick.h"
 #include "base/bytes.h"
 #include "base/file.h"
 #include "support/command.h"
@@ -11,13 +10,6 @@
 #include "support/places.h"
 #include "support/test.h"
 #include "tern/text.h"
-
-static const char logbook[] = TERN_SOURCE_DIR "/examples/finetune/logbook.txt";
-
-/* A few quick steps on the bundled model. */
-#define QUICK                                                                                                          \
-    "finetune", "-m", test_small_model(), "--data", logbook, "--split", "blank", "--seq", "32", "--batch", "1", "-t",  \
-        "1", "--val-split", "0"
 
 /* step 3/4  loss 2.345  ppl 10.4  grad 0.81  lr 1e-3  1234 tok/s  eta 0:12 */
 static void check_line(const char *line)
@@ -34,7 +26,7 @@ static void steps_are_told_line_by_line(void **state)
     (void)state;
     char *out = strdup(test_scratch("told.gguf"));
     test_output o =
-        TERN(QUICK, "--steps", "4", "-o", out, "--overwrite", "--lr", "1e-3", "--schedule", "constant", "--plot");
+        TERN(TRAIN_QUICK, "--steps", "4", "-o", out, "--overwrite", "--lr", "1e-3", "--schedule", "constant", "--plot");
     if (o.code != 0) fail_msg("%s", o.err);
     assert_non_null(strstr(o.out, "memory on cpu: "));
     assert_non_null(strstr(o.out, "\nlearns: 7352576 of 7352576 parameters; rows of 32 tokens, 1 a pass"));
@@ -181,7 +173,7 @@ static void json_has_a_line_for_each_event(void **state)
     static const char *const wanted[] = {"plan",       "evaluation", "step",    "step",
                                          "evaluation", "saved",      "written", "done"};
     (void)state;
-    test_output o = TERN(QUICK, "--val-split", "0.02", "--steps", "2", "--eval-every", "2", "-o",
+    test_output o = TERN(TRAIN_QUICK, "--val-split", "0.02", "--steps", "2", "--eval-every", "2", "-o",
                          test_scratch("json.gguf"), "--overwrite", "--json", "--lora", "2");
     if (o.code != 0) fail_msg("%s", o.err);
     size_t n = 0;
@@ -200,86 +192,6 @@ static void json_has_a_line_for_each_event(void **state)
     }
     assert_int_equal(n, sizeof wanted / sizeof *wanted);
     test_output_free(&o);
-}
-
-static tern_buf read_file(const char *path)
-{
-    tern_buf file = {0};
-    tern_error err = {0};
-    assert_ok(tern_file_read(&file, path, 1 << 28, &err), err);
-    return file;
-}
-
-/* Stopped by these signals, which come one right after the other, and gone on with. */
-static void stop_and_go_on(const int *signals, size_t n)
-{
-    char *whole = strdup(test_scratch("whole.gguf")), *parts = strdup(test_scratch("parts.gguf"));
-    unlink(parts); /* of an earlier run of this test */
-    int out, status;
-    char byte;
-    test_output o = TERN(QUICK, "--steps", "12", "-o", whole, "--overwrite");
-    assert_int_equal(o.code, 0);
-    test_output_free(&o);
-    pid_t pid =
-        test_tern_start(TERN_WORDS(QUICK, "--steps", "12", "-o", parts, "--overwrite", "--log-every", "1"), &out);
-    for (int lines = 0; lines < 13;) { /* the plan, and two or three steps */
-        assert_int_equal(read(out, &byte, 1), 1);
-        lines += byte == '\n';
-    }
-    for (size_t i = 0; i < n; i++) kill(pid, signals[i]);
-    while (read(out, &byte, 1) == 1)
-        ;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 130);
-    close(out);
-    assert_false(tern_file_exists(parts));
-    o = TERN(QUICK, "--steps", "12", "-o", parts, "--resume");
-    if (o.code != 0) fail_msg("%s", o.err);
-    test_output_free(&o);
-    tern_buf a = read_file(whole), b = read_file(parts);
-    assert_int_equal(a.size, b.size);
-    assert_memory_equal(a.data, b.data, a.size);
-    tern_buf_deinit(&a);
-    tern_buf_deinit(&b);
-    a = read_file(test_scratch("whole.train/loss.csv"));
-    b = read_file(test_scratch("parts.train/loss.csv"));
-    assert_string_equal(a.data, b.data);
-    tern_buf_deinit(&a);
-    tern_buf_deinit(&b);
-    free(whole);
-    free(parts);
-}
-
-static void ctrl_c_saves_and_resume_goes_on(void **state)
-{
-    (void)state;
-    stop_and_go_on((const int[]){SIGINT}, 1);
-}
-
-/* A terminal that is closed; the end of a session sends both. */
-static void hanging_up_saves_too(void **state)
-{
-    (void)state;
-    stop_and_go_on((const int[]){SIGHUP, SIGTERM, SIGHUP}, 3);
-}
-
-/* What is to outlive its terminal does. */
-static void nohup_is_obeyed(void **state)
-{
-    (void)state;
-    int out, status;
-    char byte;
-    signal(SIGHUP, SIG_IGN);
-    pid_t pid = test_tern_start(TERN_WORDS(QUICK, "--steps", "3", "-o", test_scratch("nohup.gguf"), "-f"), &out);
-    signal(SIGHUP, SIG_DFL);
-    assert_int_equal(read(out, &byte, 1), 1);
-    kill(pid, SIGHUP);
-    while (read(out, &byte, 1) == 1)
-        ;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    close(out);
 }
 
 static void dry_runs_need_neither_data_nor_output(void **state)
@@ -310,8 +222,8 @@ static void dry_runs_estimate(void **state)
     (void)state;
     char *out = strdup(test_scratch("estimated.gguf"));
     unlink(out);
-    const char *const call[] = {QUICK, "--val-split", "0.1",    "--epochs", "2",     "-o",
-                                out,   "--dry-run",   "--json", "--power",  "saver", NULL};
+    const char *const call[] = {TRAIN_QUICK, "--val-split", "0.1",    "--epochs", "2",     "-o",
+                                out,         "--dry-run",   "--json", "--power",  "saver", NULL};
     test_output o = test_tern(NULL, call);
     if (o.code != 0) fail_msg("%s", o.err);
     json_t *plan = event_of(o.out, "plan"), *estimate = event_of(o.out, "estimate");
@@ -335,7 +247,7 @@ static void dry_runs_estimate(void **state)
 static void profiles_add_up(void **state)
 {
     (void)state;
-    test_output o = TERN(QUICK, "--steps", "3", "--val-split", "0.1", "--eval-every", "1", "-o",
+    test_output o = TERN(TRAIN_QUICK, "--steps", "3", "--val-split", "0.1", "--eval-every", "1", "-o",
                          test_scratch("profiled.gguf"), "-f", "--json", "--profile");
     if (o.code != 0) fail_msg("%s", o.err);
     json_t *profile = event_of(o.out, "profile"), *done = event_of(o.out, "done");
@@ -362,8 +274,9 @@ static void train_makes_a_model(void **state)
     (void)state;
     char *json = strdup(test_scratch("made.json")), *out = strdup(test_scratch("made.gguf"));
     test_write_text(json, config);
-    test_output o = TERN("train", "--config", json, "--data", logbook, "--split", "blank", "-o", out, "--overwrite",
-                         "--seq", "64", "--steps", "6", "-t", "1", "--sample-every", "6", "--sample-prompt", "2 March");
+    test_output o =
+        TERN("train", "--config", json, "--data", TRAIN_LOGBOOK, "--split", "blank", "-o", out, "--overwrite", "--seq",
+             "64", "--steps", "6", "-t", "1", "--sample-every", "6", "--sample-prompt", "2 March");
     if (o.code != 0) fail_msg("%s", o.err);
     assert_non_null(strstr(o.out, "sample: 2 March"));
     assert_non_null(strstr(o.out, "validation loss "));
@@ -389,19 +302,23 @@ static void mistakes_are_named(void **state)
     (void)state;
     const char *out = test_scratch("mistakes.gguf");
     assert_refused("no data: files of text expected with --data", TERN_WORDS("finetune", "-o", out), 2);
-    assert_refused("no output: NAME.gguf or a folder expected with -o", TERN_WORDS("finetune", "--data", logbook), 2);
-    assert_refused("--betas 0.9: two numbers", TERN_WORDS(QUICK, "-o", out, "--betas", "0.9"), 2);
-    assert_refused("--betas 0.9,1: two numbers", TERN_WORDS(QUICK, "-o", out, "--betas", "0.9,1"), 2);
-    assert_refused("--memory-limit 4X: a number of bytes", TERN_WORDS(QUICK, "-o", out, "--memory-limit", "4X"), 2);
-    assert_refused("--lora-targets q_proj,: names", TERN_WORDS(QUICK, "-o", out, "--lora-targets", "q_proj,"), 2);
-    assert_refused("--lr -1: a number from", TERN_WORDS(QUICK, "-o", out, "--lr", "-1"), 2);
-    assert_refused("--gpu-layers: training is on one device", TERN_WORDS(QUICK, "-o", out, "--gpu-layers", "1"), 2);
-    assert_refused("--device goes with the --backend of a GPU", TERN_WORDS(QUICK, "-o", out, "--device", "0"), 2);
+    assert_refused("no output: NAME.gguf or a folder expected with -o", TERN_WORDS("finetune", "--data", TRAIN_LOGBOOK),
+                   2);
+    assert_refused("--betas 0.9: two numbers", TERN_WORDS(TRAIN_QUICK, "-o", out, "--betas", "0.9"), 2);
+    assert_refused("--betas 0.9,1: two numbers", TERN_WORDS(TRAIN_QUICK, "-o", out, "--betas", "0.9,1"), 2);
+    assert_refused("--memory-limit 4X: a number of bytes", TERN_WORDS(TRAIN_QUICK, "-o", out, "--memory-limit", "4X"),
+                   2);
+    assert_refused("--lora-targets q_proj,: names", TERN_WORDS(TRAIN_QUICK, "-o", out, "--lora-targets", "q_proj,"), 2);
+    assert_refused("--lr -1: a number from", TERN_WORDS(TRAIN_QUICK, "-o", out, "--lr", "-1"), 2);
+    assert_refused("--gpu-layers: training is on one device", TERN_WORDS(TRAIN_QUICK, "-o", out, "--gpu-layers", "1"),
+                   2);
+    assert_refused("--device goes with the --backend of a GPU", TERN_WORDS(TRAIN_QUICK, "-o", out, "--device", "0"), 2);
     assert_refused("--optimizer adam: adamw|sgd expected; did you mean adamw?",
-                   TERN_WORDS(QUICK, "-o", out, "--optimizer", "adam"), 2);
-    assert_refused("GiB expected; --", TERN_WORDS(QUICK, "-o", out, "--memory-limit", "20M"), 1);
-    assert_refused("no shapes of the model", TERN_WORDS("train", "--data", logbook, "-o", out), 2);
-    assert_refused("no-such.json", TERN_WORDS("train", "--config", "no-such.json", "--data", logbook, "-o", out), 1);
+                   TERN_WORDS(TRAIN_QUICK, "-o", out, "--optimizer", "adam"), 2);
+    assert_refused("GiB expected; --", TERN_WORDS(TRAIN_QUICK, "-o", out, "--memory-limit", "20M"), 1);
+    assert_refused("no shapes of the model", TERN_WORDS("train", "--data", TRAIN_LOGBOOK, "-o", out), 2);
+    assert_refused("no-such.json", TERN_WORDS("train", "--config", "no-such.json", "--data", TRAIN_LOGBOOK, "-o", out),
+                   1);
 }
 
 /* "--checkpoint --states 8bit takes 0.05 GiB": as it stands, but for its last words, it is the rest of a call that
@@ -487,9 +404,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(steps_are_told_line_by_line),
     cmocka_unit_test(the_template_is_stored),
     cmocka_unit_test(json_has_a_line_for_each_event),
-    cmocka_unit_test(ctrl_c_saves_and_resume_goes_on),
-    cmocka_unit_test(hanging_up_saves_too),
-    cmocka_unit_test(nohup_is_obeyed),
     cmocka_unit_test(dry_runs_need_neither_data_nor_output),
     cmocka_unit_test(tokens_are_added),
     cmocka_unit_test(dry_runs_estimate),

@@ -35,6 +35,30 @@ a $long
 try 0 '0 lines too long' a.md "https://$long"
 try 1 'a.c:1: 122 columns found' a.c "/* $long"
 try 0 '0 lines too long' a.c 'int a;'
+mkdir -p "$tree/src/base" "$tree/scripts"
+lines=$(yes 'int a;' | head -n 500)
+try 0 '0 lines too long' src/base/a.c "$lines"
+try 1 'src/base/a.c: 501 lines found, at most 500 expected' src/base/a.c "$lines
+int b;"
+try 1 'src/base/a.wesl: 501 lines found, at most 500 expected' src/base/a.wesl "$lines
+int b;"
+try 0 '0 lines too long' src/base/a.c "/* A table, written by scripts/a.py. */
+$lines"
+echo 'src/base/a.c 501' >"$tree/scripts/text-limits.txt"
+try 0 '0 lines too long' src/base/a.c "$lines
+int b;"
+try 1 'src/base/a.c: 502 lines found, at most 501 expected' src/base/a.c "$lines
+int b;
+int c;"
+try 1 'src/base/a.c: 500 lines found: it needs no row' src/base/a.c "$lines"
+try 1 'src/base/a.c: not found: it needs no row' src/base/b.c 'int a;'
+rm "$tree/scripts/text-limits.txt"
+for i in $(seq 40); do echo 'int a;' >"$tree/src/base/$i.h"; done
+try 0 '0 lines too long' a.c 'int a;'
+try 1 'src/base: 41 files found, at most 40 expected' src/base/a.c 'int a;'
+echo 'src/base 41' >"$tree/scripts/text-limits.txt"
+try 0 '0 lines too long' src/base/a.c 'int a;'
+rm -r "$tree/src" "$tree/scripts"
 case $output in
 *'not checked'*) echo 'clang-format 14 was not found' ;;
 *) try 1 'clang-format' a.c 'int  a;' ;;

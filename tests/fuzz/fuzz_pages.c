@@ -50,15 +50,15 @@ static void restore(const uint8_t *bytes, size_t size)
     uint32_t n;
     const tern_status status = tern_batch__restore_bytes(batch, bytes, size, &n, &err);
     FUZZ_CHECK(status == TERN_OK || (err.code == status && err.message[0] && n == 0));
-    FUZZ_CHECK(batch->pages.n_idle == n && batch->pages.n_free == batch->pages.n - n);
+    FUZZ_CHECK(batch->kv.pages.n_idle == n && batch->kv.pages.n_free == batch->kv.pages.n - n);
     if (status == TERN_OK && n == tern_load_u32(bytes + N_PAGES_AT)) check_saved(bytes, size);
-    while (batch->pages.n_idle) { /* the oldest first, as requests take them; none has a child */
-        batch->pages.n_free = 0;
-        FUZZ_CHECK(tern_pages_take(&batch->pages) != TERN_NO_PAGE);
+    while (batch->kv.pages.n_idle) { /* the oldest first, as requests take them; none has a child */
+        batch->kv.pages.n_free = 0;
+        FUZZ_CHECK(tern_pages_take(&batch->kv.pages) != TERN_NO_PAGE);
     }
-    n = batch->pages.n;
-    tern_pages_deinit(&batch->pages);
-    NEED(tern_pages_init(&batch->pages, n, &setup));
+    n = batch->kv.pages.n;
+    tern_pages_deinit(&batch->kv.pages);
+    NEED(tern_pages_init(&batch->kv.pages, n, &setup));
 }
 
 /* The input as records; after it, zeros. */

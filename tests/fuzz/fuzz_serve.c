@@ -24,16 +24,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int64_t live = tern_alloc_live();
     json_t *body = NULL;
     tern_error err = {0};
-    tern_ask ask;
+    tern_api_request request;
     if (size == 0 || tern_json_parse(&body, data + 1, size - 1, "the body", &err) != TERN_OK) return 0;
-    tern_ask_init(&ask);
-    tern_status status = pick(data[0])->read(&ask, body, &err);
-    if (status == TERN_OK) status = tern_ask_finish(&ask, &err);
+    tern_api_request_init(&request);
+    tern_status status = pick(data[0])->read(&request, body, &err);
+    if (status == TERN_OK) status = tern_api_request_finish(&request, &err);
     FUZZ_CHECK(status == TERN_OK || (err.code == status && err.message[0]));
-    FUZZ_CHECK(ask.n_stops <= TERN_ASK_MAX_STOPS && ask.n_prompts <= TERN_ASK_MAX_PROMPTS);
-    if (status == TERN_OK && ask.n_messages) {
+    FUZZ_CHECK(request.n_stops <= TERN_API_MAX_STOPS && request.n_prompts <= TERN_API_MAX_PROMPTS);
+    if (status == TERN_OK && request.n_messages) {
         json_t *again = NULL;
-        char *text = tern_ask_conversation(&ask);
+        char *text = tern_api_request_template_variables(&request);
         FUZZ_CHECK(text);
         /* What was read from JSON of a depth is written a little deeper. */
         const tern_status parsed = tern_json_parse(&again, text, strlen(text), "the conversation", &err);
@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         tern_json_free(again);
         tern_free(text);
     }
-    tern_ask_deinit(&ask);
+    tern_api_request_deinit(&request);
     tern_json_free(body);
     FUZZ_CHECK(tern_alloc_live() == live);
     return 0;

@@ -68,14 +68,14 @@ static outcome run(text t, device d, uint32_t slow, const double *given)
     tern_error err = {0};
     tern_draft draft;
     tern_step_costs costs;
-    tern_guess_rates rates;
+    tern_accept_rates rates;
     tern_rng rng = {.state = 19};
     static int32_t tokens[N];
     outcome o = {0};
     for (uint32_t i = 0; i < N; i++) tokens[i] = t(tokens, i, &rng);
     assert_ok(tern_draft_init(&draft, N, &err), err);
     assert_ok(tern_step_costs_init(&costs, ROWS, given, &err), err);
-    tern_guess_rates_init(&rates);
+    tern_accept_rates_init(&rates);
     tern_draft_reset(&draft, tokens, 1);
     for (uint32_t at = 1; at < N; o.n_steps++) {
         int32_t guesses[MOST], next;
@@ -86,7 +86,7 @@ static outcome run(text t, device d, uint32_t slow, const double *given)
         while (n_right < n && guesses[n_right] == tokens[at + n_right]) n_right++;
         for (uint32_t end = at + n_right + 1; at < end; at++) {
             const uint32_t found = tern_draft_match(&draft, 1, &next);
-            if (found) tern_guess_rates_learn(&rates, found, next == tokens[at]);
+            if (found) tern_accept_rates_learn(&rates, found, next == tokens[at]);
             tern_draft_add(&draft, tokens[at]);
         }
         o.n_drafted += n;
@@ -172,21 +172,21 @@ static void guesses_of_a_model(void **state)
     const tern_step_plan plan = {1, 1};
     tern_error err = {0};
     tern_step_costs costs;
-    tern_guess_rates rates;
+    tern_accept_rates rates;
     uint32_t n_asked = 0;
     assert_ok(tern_step_costs_init(&costs, ROWS, same, &err), err);
-    tern_guess_rates_init(&rates);
-    for (uint32_t i = 0; i < 20; i++) tern_guess_rates_learn(&rates, TERN_GUESS_BY_MODEL, true);
-    assert_int_equal(tern_speculate(&costs, &rates, &plan, TERN_GUESS_BY_MODEL, MOST), MOST);
+    tern_accept_rates_init(&rates);
+    for (uint32_t i = 0; i < 20; i++) tern_accept_rates_learn(&rates, TERN_DRAFT_BY_MODEL, true);
+    assert_int_equal(tern_speculate(&costs, &rates, &plan, TERN_DRAFT_BY_MODEL, MOST), MOST);
     rates.model_ms = 0.2;
-    assert_in_range(tern_speculate(&costs, &rates, &plan, TERN_GUESS_BY_MODEL, MOST), 2, MOST);
+    assert_in_range(tern_speculate(&costs, &rates, &plan, TERN_DRAFT_BY_MODEL, MOST), 2, MOST);
     rates.model_ms = 1.1;
-    assert_int_equal(tern_speculate(&costs, &rates, &plan, TERN_GUESS_BY_MODEL, MOST), 0);
+    assert_int_equal(tern_speculate(&costs, &rates, &plan, TERN_DRAFT_BY_MODEL, MOST), 0);
     rates.model_ms = 0.2;
     for (uint32_t i = 0; i < 200; i++) {
-        const uint32_t n = tern_speculate(&costs, &rates, &plan, TERN_GUESS_BY_MODEL, MOST);
+        const uint32_t n = tern_speculate(&costs, &rates, &plan, TERN_DRAFT_BY_MODEL, MOST);
         n_asked += n > 0;
-        if (n) tern_guess_rates_learn(&rates, TERN_GUESS_BY_MODEL, false);
+        if (n) tern_accept_rates_learn(&rates, TERN_DRAFT_BY_MODEL, false);
     }
     assert_in_range(n_asked, 2, 60);
     tern_step_costs_deinit(&costs);
@@ -200,18 +200,18 @@ static void beside_others(void **state)
     const tern_step_plan plan = {2 * ROWS, 2 * ROWS};
     tern_error err = {0};
     tern_step_costs costs;
-    tern_guess_rates rates;
+    tern_accept_rates rates;
     for (uint32_t i = 0; i < 3 * ROWS; i++) {
         same[i] = 1;
         dear[i] = i < 2 * ROWS ? 1 : i;
     }
-    tern_guess_rates_init(&rates);
-    for (uint32_t i = 0; i < 20; i++) tern_guess_rates_learn(&rates, TERN_GUESS_LONGEST, true);
+    tern_accept_rates_init(&rates);
+    for (uint32_t i = 0; i < 20; i++) tern_accept_rates_learn(&rates, TERN_DRAFT_LONGEST_MATCH, true);
     assert_ok(tern_step_costs_init(&costs, 3 * ROWS, same, &err), err);
-    assert_int_equal(tern_speculate(&costs, &rates, &plan, TERN_GUESS_LONGEST, MOST), MOST);
-    assert_true(tern_guess_rates_expect(&rates, TERN_GUESS_LONGEST, MOST) > MOST / 2.0);
+    assert_int_equal(tern_speculate(&costs, &rates, &plan, TERN_DRAFT_LONGEST_MATCH, MOST), MOST);
+    assert_true(tern_accept_rates_expect(&rates, TERN_DRAFT_LONGEST_MATCH, MOST) > MOST / 2.0);
     costs.given = dear;
-    assert_int_equal(tern_speculate(&costs, &rates, &plan, TERN_GUESS_LONGEST, MOST), 0);
+    assert_int_equal(tern_speculate(&costs, &rates, &plan, TERN_DRAFT_LONGEST_MATCH, MOST), 0);
     tern_step_costs_deinit(&costs);
 }
 

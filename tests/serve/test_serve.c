@@ -90,66 +90,66 @@ static void test_refusals(void **state)
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         const refusal *r = &refusals[i];
         json_t *body = parse(r->body);
-        tern_ask ask;
+        tern_api_request request;
         tern_error err = {0};
-        tern_ask_init(&ask);
-        tern_status status = route_of(r->path)->read(&ask, body, &err);
+        tern_api_request_init(&request);
+        tern_status status = route_of(r->path)->read(&request, body, &err);
         if (status != TERN_INVALID_ARGUMENT || !strstr(err.message, r->message))
             fail_msg("%s %s: \"%s\" found, \"%s\" expected", r->path, r->body, err.message, r->message);
-        tern_ask_deinit(&ask);
+        tern_api_request_deinit(&request);
         tern_json_free(body);
     }
 }
 
-static void read(const char *path, const char *text, tern_ask *ask, json_t **body)
+static void read(const char *path, const char *text, tern_api_request *request, json_t **body)
 {
     tern_error err = {0};
     *body = parse(text);
-    tern_ask_init(ask);
-    if (route_of(path)->read(ask, *body, &err) != TERN_OK || tern_ask_finish(ask, &err) != TERN_OK)
+    tern_api_request_init(request);
+    if (route_of(path)->read(request, *body, &err) != TERN_OK || tern_api_request_finish(request, &err) != TERN_OK)
         fail_msg("%s: %s", text, err.message);
 }
 
 static void test_chat(void **state)
 {
-    tern_ask ask;
+    tern_api_request request;
     json_t *body;
     (void)state;
     read("/v1/chat/completions",
          "{\"messages\": [{\"role\": \"developer\", \"content\": \"a\"}, {\"role\": \"user\", \"content\": [{\"type\": "
          "\"text\", \"text\": \"b\"}, {\"type\": \"text\", \"text\": \"c\"}]}], \"temperature\": 0.5, \"seed\": 7, "
          "\"stop\": \"x\", \"logit_bias\": {\"5\": -100, \"6\": 1.5}, \"tools\": [], \"user\": \"me\", \"n\": null}",
-         &ask, &body);
-    assert_int_equal(ask.n_messages, 2);
-    assert_string_equal(ask.messages[0].role, "system");
-    assert_int_equal(ask.messages[1].n_content, 2);
-    assert_memory_equal(ask.messages[1].content, "bc", 2);
-    assert_true(ask.sampler.temperature == 0.5f && ask.sampler.top_p == 1 && ask.sampler.top_k == 0);
-    assert_int_equal(ask.sampler.seed, 7);
-    assert_int_equal(ask.n, 1);
-    assert_string_equal(ask.stops[0], "x");
-    assert_int_equal(ask.sampler.n_biases, 2);
-    assert_true(isinf(ask.sampler.biases[0].bias) && ask.sampler.biases[1].bias == 1.5f);
-    tern_ask_deinit(&ask);
+         &request, &body);
+    assert_int_equal(request.n_messages, 2);
+    assert_string_equal(request.messages[0].role, "system");
+    assert_int_equal(request.messages[1].n_content, 2);
+    assert_memory_equal(request.messages[1].content, "bc", 2);
+    assert_true(request.sampler.temperature == 0.5f && request.sampler.top_p == 1 && request.sampler.top_k == 0);
+    assert_int_equal(request.sampler.seed, 7);
+    assert_int_equal(request.n, 1);
+    assert_string_equal(request.stops[0], "x");
+    assert_int_equal(request.sampler.n_biases, 2);
+    assert_true(isinf(request.sampler.biases[0].bias) && request.sampler.biases[1].bias == 1.5f);
+    tern_api_request_deinit(&request);
     tern_json_free(body);
 }
 
 static void test_systems(void **state)
 {
-    tern_ask ask;
+    tern_api_request request;
     json_t *body;
     (void)state;
     read("/v1/messages",
-         "{\"max_tokens\": 5, \"system\": \"s\", \"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}", &ask,
+         "{\"max_tokens\": 5, \"system\": \"s\", \"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}", &request,
          &body);
-    assert_string_equal(ask.messages[0].role, "system");
-    assert_string_equal(ask.messages[1].role, "user");
-    tern_ask_deinit(&ask);
+    assert_string_equal(request.messages[0].role, "system");
+    assert_string_equal(request.messages[1].role, "user");
+    tern_api_request_deinit(&request);
     tern_json_free(body);
-    read("/v1/responses", "{\"instructions\": \"s\", \"input\": \"a\"}", &ask, &body);
-    assert_int_equal(ask.n_messages, 2);
-    assert_memory_equal(ask.messages[0].content, "s", 1);
-    tern_ask_deinit(&ask);
+    read("/v1/responses", "{\"instructions\": \"s\", \"input\": \"a\"}", &request, &body);
+    assert_int_equal(request.n_messages, 2);
+    assert_memory_equal(request.messages[0].content, "s", 1);
+    tern_api_request_deinit(&request);
     tern_json_free(body);
 }
 
@@ -184,31 +184,31 @@ static void test_tools(void **state)
         "\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\"}}}]}";
     (void)state;
     for (size_t i = 0; i < 3; i++) {
-        tern_ask ask;
+        tern_api_request request;
         json_t *body;
-        read(paths[i], bodies[i], &ask, &body);
-        char *text = tern_ask_conversation(&ask);
+        read(paths[i], bodies[i], &request, &body);
+        char *text = tern_api_request_template_variables(&request);
         assert_string_equal(text, expected);
-        assert_true(tern_ask_wants_calls(&ask) && ask.serial && ask.calls == TERN_CALLS_REQUIRED);
-        assert_string_equal(json_string_value(ask.tool_choice), "f");
+        assert_true(tern_api_request_wants_calls(&request) && request.serial && request.calls == TERN_CALLS_REQUIRED);
+        assert_string_equal(json_string_value(request.tool_choice), "f");
         tern_free(text);
-        tern_ask_deinit(&ask);
+        tern_api_request_deinit(&request);
         tern_json_free(body);
     }
 }
 
 static void test_prompts(void **state)
 {
-    tern_ask ask;
+    tern_api_request request;
     json_t *body;
     (void)state;
-    read("/v1/completions", "{\"prompt\": [[1, 2], \"b\"], \"best_of\": 3}", &ask, &body);
-    assert_int_equal(ask.n_prompts, 2);
-    assert_int_equal(json_array_size(ask.prompts[0].ids), 2);
-    assert_string_equal(ask.prompts[1].text, "b");
-    assert_int_equal(ask.best_of, 3);
-    assert_int_equal(ask.max_tokens, 16);
-    tern_ask_deinit(&ask);
+    read("/v1/completions", "{\"prompt\": [[1, 2], \"b\"], \"best_of\": 3}", &request, &body);
+    assert_int_equal(request.n_prompts, 2);
+    assert_int_equal(json_array_size(request.prompts[0].ids), 2);
+    assert_string_equal(request.prompts[1].text, "b");
+    assert_int_equal(request.best_of, 3);
+    assert_int_equal(request.max_tokens, 16);
+    tern_api_request_deinit(&request);
     tern_json_free(body);
 }
 

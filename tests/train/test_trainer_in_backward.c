@@ -77,9 +77,9 @@ static void memory(void **state)
         assert_int_equal(plan->gradients, tern_trainer__gradient_bytes(trainer));
         steps(trainer, 0, 2, NULL);
         uint8_t *bytes = malloc(plan->gradients), *zeros = calloc(1, plan->gradients);
-        assert_ok(
-            counting.base.buffer_read(&counting.base, trainer->gradients.buffers[0], 0, bytes, plan->gradients, &err),
-            err);
+        assert_ok(counting.base.buffer_read(&counting.base, trainer->graphs.gradients.buffers[0], 0, bytes,
+                                            plan->gradients, &err),
+                  err);
         assert_memory_equal(bytes, zeros, plan->gradients);
         free(bytes);
         free(zeros);

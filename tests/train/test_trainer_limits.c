@@ -47,12 +47,12 @@ static void small_buffers(void **state)
     assert_ok(tern_cpu_open(&small, &(tern_cpu_options){.n_threads = 1}, &err), err);
     tern_trainer *a = test_trainer(whole, m.model, &p);
     uint64_t most = 0;
-    const tern_graph *g = &a->graphs[TERN_TRAINER_STEP].graph;
+    const tern_graph *g = &a->graphs.all[TERN_TRAINER_STEP].graph;
     for (size_t i = 0; i < g->n_values; i++)
         if (g->values[i].kind == TERN_VALUE_ACTIVATION && g->values[i].bytes > most) most = g->values[i].bytes;
     small->info.max_buffer = most + 300;
     tern_trainer *b = test_trainer(small, m.model, &p);
-    assert_non_null(b->activations.buffers[2]);
+    assert_non_null(b->graphs.activations.buffers[2]);
     steps(a, 0, 8, x);
     steps(b, 0, 8, y);
     assert_memory_equal(x, y, sizeof x);

@@ -21,7 +21,7 @@ static uint32_t or_default(uint32_t value, uint32_t otherwise)
     return value ? value : otherwise;
 }
 
-static tern_status resolve(tern_batch_params *p, const tern_config *c, tern_error *err)
+static tern_status resolve_params(tern_batch_params *p, const tern_config *c, tern_error *err)
 {
     p->n_parallel = or_default(p->n_parallel, DEFAULT_PARALLEL);
     if (p->n_parallel > TERN_BATCH_MAX_PARALLEL)
@@ -42,19 +42,19 @@ static tern_status resolve(tern_batch_params *p, const tern_config *c, tern_erro
 static void size_pages(tern_batch *b, tern_cache_types types)
 {
     const tern_config *c = tern_engine_config(b->engine);
-    for (size_t i = 0; i < 2; i++) b->page_bytes[i] = tern_kv_page_bytes(c, tern_kv_type_at(types, i));
-    b->bytes_of_page = c->n_layers * (b->page_bytes[0] + b->page_bytes[1]);
+    for (size_t i = 0; i < 2; i++) b->kv.page_bytes[i] = tern_kv_page_bytes(c, tern_kv_type_at(types, i));
+    b->kv.total_page_bytes = c->n_layers * (b->kv.page_bytes[0] + b->kv.page_bytes[1]);
 }
 
 static tern_status count_pages(const tern_batch *b, uint32_t *out, tern_error *err)
 {
     const tern_batch_params *p = &b->params;
-    const uint64_t each = b->bytes_of_page;
-    const uint64_t n = p->cache_bytes ? p->cache_bytes / each : (uint64_t)p->n_parallel * b->max_pages;
-    if (n < b->max_pages)
+    const uint64_t each = b->kv.total_page_bytes;
+    const uint64_t n = p->cache_bytes ? p->cache_bytes / each : (uint64_t)p->n_parallel * b->kv.max_pages;
+    if (n < b->kv.max_pages)
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "cache of %llu bytes: at least %llu, one sequence of %u positions, expected",
-                         (unsigned long long)p->cache_bytes, (unsigned long long)(each * b->max_pages), p->n_ctx);
+                         (unsigned long long)p->cache_bytes, (unsigned long long)(each * b->kv.max_pages), p->n_ctx);
     if (n >= INT32_MAX) return tern_fail(err, TERN_LIMIT, "%llu pages", (unsigned long long)n);
     *out = (uint32_t)n;
     return TERN_OK;
@@ -69,36 +69,37 @@ static tern_status open_runner(tern_batch *b, tern_error *err)
                             .n_sequences = p->n_parallel,
                             .sample_rows = tern_engine_backend(b->engine)->info.samples_rows};
     b->max_outputs = r.max_outputs;
-    b->max_pages = (p->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE;
+    b->kv.max_pages = (p->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE;
     TERN_TRY(
         tern_kv_resolve(p->kv, tern_engine_config(b->engine), p->n_ctx, tern_engine_backend(b->engine), &r.kv, err));
     size_pages(b, r.kv);
     TERN_TRY(count_pages(b, &r.n_pages, err));
     TERN_TRY(tern_memory_check(b->engine, &r, false, err));
     TERN_TRY(tern_runner_open(&b->runner, b->engine, &r, err));
-    b->plain = (tern_batch_graphs){.graphs = b->runner.graphs};
-    return tern_pages_init(&b->pages, r.n_pages, err);
+    b->adapters.plain_graphs = (tern_batch_graphs){.graphs = b->runner.graphs};
+    return tern_pages_init(&b->kv.pages, r.n_pages, err);
 }
 
-static tern_status allocate(tern_batch *b, tern_error *err)
+static tern_status allocate_buffers(tern_batch *b, tern_error *err)
 {
     const uint32_t n = b->params.n_parallel;
-    b->tables = tern_calloc((size_t)n * b->max_pages, sizeof *b->tables);
-    b->logits = tern_calloc((size_t)b->max_outputs * b->n_vocab, sizeof *b->logits);
-    b->chosen = tern_calloc(b->max_outputs, sizeof *b->chosen);
-    b->shared = tern_calloc(b->n_vocab, sizeof *b->shared);
-    b->turn = tern_calloc(b->n_vocab, sizeof *b->turn);
-    b->kept = tern_calloc(b->n_vocab, sizeof *b->kept);
-    b->n_allowed = ((size_t)b->n_vocab + 31) / 32;
-    b->allowed = tern_calloc(b->n_allowed, sizeof *b->allowed);
-    b->copied = tern_alloc(tern_size_of(b->page_bytes[b->page_bytes[1] > b->page_bytes[0]]));
+    b->kv.tables = tern_calloc((size_t)n * b->kv.max_pages, sizeof *b->kv.tables);
+    b->outputs.logits = tern_calloc((size_t)b->max_outputs * b->n_vocab, sizeof *b->outputs.logits);
+    b->outputs.device_tokens = tern_calloc(b->max_outputs, sizeof *b->outputs.device_tokens);
+    b->sampling.prompt_logits = tern_calloc(b->n_vocab, sizeof *b->sampling.prompt_logits);
+    b->sampling.fork_logits = tern_calloc(b->n_vocab, sizeof *b->sampling.fork_logits);
+    b->sampling.raw_logits = tern_calloc(b->n_vocab, sizeof *b->sampling.raw_logits);
+    b->sampling.n_mask_words = ((size_t)b->n_vocab + 31) / 32;
+    b->sampling.grammar_mask = tern_calloc(b->sampling.n_mask_words, sizeof *b->sampling.grammar_mask);
+    b->kv.page_copy = tern_alloc(tern_size_of(b->kv.page_bytes[b->kv.page_bytes[1] > b->kv.page_bytes[0]]));
     b->running = tern_calloc(n, sizeof(tern_sequence *));
     b->slots = tern_calloc(n, sizeof(tern_sequence *));
-    b->stepped = tern_calloc(n, sizeof(tern_sequence *));
-    b->guesses = tern_calloc(n, sizeof *b->guesses);
-    const bool rows = b->logits && b->chosen && b->shared && b->turn && b->kept && b->allowed && b->copied;
-    if (rows && b->tables && b->running && b->slots && b->stepped && b->guesses) return TERN_OK;
-    return tern_fail_alloc(err, (uint64_t)b->max_outputs * b->n_vocab * sizeof *b->logits);
+    b->in_step = tern_calloc(n, sizeof(tern_sequence *));
+    b->drafts.requests = tern_calloc(n, sizeof *b->drafts.requests);
+    const bool rows = b->outputs.logits && b->outputs.device_tokens && b->sampling.prompt_logits &&
+                      b->sampling.fork_logits && b->sampling.raw_logits && b->sampling.grammar_mask && b->kv.page_copy;
+    if (rows && b->kv.tables && b->running && b->slots && b->in_step && b->drafts.requests) return TERN_OK;
+    return tern_fail_alloc(err, (uint64_t)b->max_outputs * b->n_vocab * sizeof *b->outputs.logits);
 }
 
 tern_status tern_batch_open(tern_batch **batch, tern_engine *engine, const tern_batch_params *params, tern_error *err)
@@ -112,19 +113,19 @@ tern_status tern_batch_open(tern_batch **batch, tern_engine *engine, const tern_
     b->engine = engine;
     b->tokenizer = tern_model_tokenizer(tern_engine_model(engine));
     b->n_vocab = tern_engine_config(engine)->n_vocab;
-    b->last_arrived = &b->arrived;
-    pthread_mutex_init(&b->lock, NULL);
+    b->inbox.last = &b->inbox.first;
+    pthread_mutex_init(&b->inbox.lock, NULL);
     tern_status status;
     TERN_GOTO(TERN_SIZED_READ(&b->params, params, err));
-    TERN_GOTO(resolve(&b->params, tern_engine_config(engine), err));
+    TERN_GOTO(resolve_params(&b->params, tern_engine_config(engine), err));
     TERN_GOTO(open_runner(b, err));
-    TERN_GOTO(allocate(b, err));
+    TERN_GOTO(allocate_buffers(b, err));
     TERN_GOTO(tern_pace_init(&b->pace, b->params.n_batch, b->params.max_step_ms, err));
-    TERN_GOTO(tern_step_costs_init(&b->costs, b->max_outputs, b->params.draft_costs, err));
+    TERN_GOTO(tern_step_costs_init(&b->drafts.costs, b->max_outputs, b->params.draft_costs, err));
     if (b->params.draft)
-        TERN_GOTO(
-            tern_drafter_open(&b->drafter, b->params.draft, b->n_vocab, b->params.n_ctx, b->params.n_parallel, err));
-    b->shown.pages = b->counts.pages = b->pages.n;
+        TERN_GOTO(tern_drafter_open(&b->drafts.drafter, b->params.draft, b->n_vocab, b->params.n_ctx,
+                                    b->params.n_parallel, err));
+    b->inbox.published.pages = b->counters.pages = b->kv.pages.n;
     *batch = b;
     return TERN_OK;
 fail:
@@ -136,7 +137,7 @@ static void cancel_all(tern_batch *b)
 {
     for (uint32_t i = 0; i < b->n_running; i++) atomic_store(&b->running[i]->request->cancelled, true);
     for (tern_sequence *s = b->queue; s; s = s->next) atomic_store(&s->request->cancelled, true);
-    for (tern_sequence *s = b->arrived; s; s = s->next) atomic_store(&s->request->cancelled, true);
+    for (tern_sequence *s = b->inbox.first; s; s = s->next) atomic_store(&s->request->cancelled, true);
 }
 
 /* Also what callbacks submit meanwhile. */
@@ -151,26 +152,26 @@ static void end_all(tern_batch *b)
 void tern_batch_close(tern_batch *batch)
 {
     if (!batch) return;
-    if (batch->stepped) end_all(batch);
+    if (batch->in_step) end_all(batch);
     tern_runner_deinit(&batch->runner);
-    tern_pages_deinit(&batch->pages);
+    tern_pages_deinit(&batch->kv.pages);
     tern_pace_deinit(&batch->pace);
-    tern_step_costs_deinit(&batch->costs);
-    tern_free(batch->tables);
-    tern_free(batch->logits);
-    tern_free(batch->states);
-    tern_free(batch->chosen);
-    tern_free(batch->shared);
-    tern_free(batch->turn);
-    tern_free(batch->kept);
-    tern_free(batch->allowed);
-    tern_free(batch->copied);
+    tern_step_costs_deinit(&batch->drafts.costs);
+    tern_free(batch->kv.tables);
+    tern_free(batch->outputs.logits);
+    tern_free(batch->outputs.states);
+    tern_free(batch->outputs.device_tokens);
+    tern_free(batch->sampling.prompt_logits);
+    tern_free(batch->sampling.fork_logits);
+    tern_free(batch->sampling.raw_logits);
+    tern_free(batch->sampling.grammar_mask);
+    tern_free(batch->kv.page_copy);
     tern_free(batch->running);
     tern_free(batch->slots);
-    tern_free(batch->stepped);
-    tern_free(batch->guesses);
-    tern_drafter_close(batch->drafter);
-    pthread_mutex_destroy(&batch->lock);
+    tern_free(batch->in_step);
+    tern_free(batch->drafts.requests);
+    tern_drafter_close(batch->drafts.drafter);
+    pthread_mutex_destroy(&batch->inbox.lock);
     tern_free(batch);
 }
 
@@ -188,8 +189,8 @@ tern_status tern_batch_count(const tern_batch *batch, tern_batch_counters *count
 {
     TERN_NEED(batch, err);
     tern_batch *b = (tern_batch *)(uintptr_t)batch; /* the lock is not part of what it is */
-    pthread_mutex_lock(&b->lock);
-    const tern_batch_counters shown = b->shown;
-    pthread_mutex_unlock(&b->lock);
+    pthread_mutex_lock(&b->inbox.lock);
+    const tern_batch_counters shown = b->inbox.published;
+    pthread_mutex_unlock(&b->inbox.lock);
     return TERN_SIZED_WRITE(counters, &shown, err);
 }

@@ -1,7 +1,7 @@
 /* What a batch holds; for the files of this folder.
  *
  * A request has n completions, each a sequence. Sequences wait in a queue, run in a slot (a row of the page tables),
- * and end. Everything but what `lock` guards belongs to the thread of tern_batch_step. */
+ * and end. All but the inbox belongs to the thread of tern_batch_step. */
 #ifndef TERN_INFER_BATCH_BATCH_INTERNAL_H
 #define TERN_INFER_BATCH_BATCH_INTERNAL_H
 
@@ -20,7 +20,7 @@
 #include "tern/batch.h"
 #include "text/tokenizer/tokenizer.h"
 
-/* Graphs, and whose rows run in them. */
+/* Graphs, and the sequences whose rows run in them. */
 typedef struct tern_batch_graphs {
     tern_runner_graphs *graphs;
     uint32_t n_groups; /* sets of adapters, each for the rows of its group */
@@ -28,22 +28,23 @@ typedef struct tern_batch_graphs {
     struct tern_batch_graphs *next;
 } tern_batch_graphs;
 
-/* The adapters of started sequences, for as long as one has them; none of those whose states alone are wanted. */
-typedef struct tern_batch_set {
+/* The adapters of one or more started sequences; n_loras is 0 for sequences that have none but whose hidden states are
+ * wanted. */
+typedef struct tern_batch_adapters {
     tern_lora_use *loras; /* [n_loras] */
     uint32_t n_loras, n_users;
-    tern_batch_graphs *graphs; /* where the backend groups_rows those of all sets, else its own */
+    tern_batch_graphs *graphs; /* shared by all sets where the backend groups_rows, else its own */
     uint32_t group;            /* of its rows in them; 0: those of no adapter */
-    struct tern_batch_set *next;
-} tern_batch_set;
+    struct tern_batch_adapters *next;
+} tern_batch_adapters;
 
 typedef struct tern_sequence {
     tern_request *request;
     uint32_t index;
     uint64_t age;               /* order of submission: less is older */
     struct tern_sequence *next; /* in the queue */
-    bool waits;                 /* for the first completion, whose prompt's pages it will share */
-    bool forked;                /* it shares them, and its first token is to be chosen */
+    bool awaits_prompt;         /* for the first completion, whose prompt's pages it will share */
+    bool must_fork;             /* it shares them, and its first token is to be sampled */
     bool started;
     tern_request_result result;
     double submitted_ms, started_ms, first_ms;
@@ -51,20 +52,20 @@ typedef struct tern_sequence {
     /* From its start on. */
     int32_t *tokens; /* [n_ctx] the prompt, and what was chosen */
     uint32_t n_tokens;
-    uint64_t salt;         /* of its adapters */
-    tern_batch_set *set;   /* NULL: neither adapters nor states */
-    tern_pool_states pool; /* of an embedding */
-    float *embedding;      /* [n_embd] */
+    uint64_t salt;                 /* of its adapters */
+    tern_batch_adapters *adapters; /* NULL: neither adapters nor states */
+    tern_pool_states pool;         /* of an embedding */
+    float *embedding;              /* [n_embd] */
     tern_sampler *sampler;
     tern_grammar_state *grammar; /* NULL: any text */
     tern_text_stream stream;
     tern_stop_filter filter;
     tern_draft draft;
-    int32_t *drafted;   /* [draft_tokens] */
-    uint32_t n_guessed; /* of them by the small model, for this step */
-    uint32_t match;     /* so many of the last tokens came before looked_up as well; 0: nothing is looked up */
-    int32_t looked_up;
-    tern_guess_rates rates;
+    int32_t *draft_ids;       /* [draft_tokens] */
+    uint32_t n_model_drafted; /* of them by the small model, for this step */
+    uint32_t match;           /* so many of the last tokens came before looked_up as well; 0: nothing is looked up */
+    int32_t lookup_id;
+    tern_accept_rates rates;
     uint32_t n_echoed; /* tokens of the prompt that were shown, or need not be */
     tern_text_stream echo;
     bool stopped;
@@ -73,7 +74,7 @@ typedef struct tern_sequence {
     uint32_t slot;
     uint32_t *pages; /* [n_pages], the row of the slot */
     uint32_t n_pages;
-    uint32_t n_known; /* of them, pages that are in the tree */
+    uint32_t n_indexed; /* of them, pages that are in the tree */
     uint32_t n_evaluated;
 
     /* In the step under way. */
@@ -95,51 +96,81 @@ struct tern_request {
     tern_lora_use *loras;     /* those that do something */
     tern_sequence *sequences; /* [params.n] */
     uint32_t n_ended;
-    bool begun; /* one of its sequences has started */
+    bool admitted; /* one of its sequences has started */
     atomic_bool cancelled;
     atomic_uint n_holders; /* the caller, the batch */
 };
+
+/* What other threads touch: requests that were submitted, and counters as of the last step. */
+typedef struct tern_batch_inbox {
+    pthread_mutex_t lock;         /* of the rest */
+    tern_sequence *first, **last; /* submitted since the last step */
+    uint32_t n_queued;            /* requests of which no sequence has started */
+    uint64_t n_submitted;
+    tern_batch_counters published;
+} tern_batch_inbox;
+
+/* The pool of KV pages, and which of them each slot has. */
+typedef struct tern_batch_kv {
+    tern_pages pages;
+    uint32_t max_pages;        /* of a sequence */
+    uint32_t *tables;          /* [n_parallel][max_pages] */
+    uint8_t *page_copy;        /* room for a page that is copied or saved */
+    uint64_t page_bytes[2];    /* of keys and of values, in one layer */
+    uint64_t total_page_bytes; /* in all caches together */
+} tern_batch_kv;
+
+/* Graphs without adapters, and those for the adapters that sequences have. */
+typedef struct tern_batch_adapter_sets {
+    tern_batch_graphs plain_graphs, *graphs;
+    tern_batch_adapters *sets;
+    uint32_t n_sets;
+} tern_batch_adapter_sets;
+
+/* What the forward pass of a step gives. */
+typedef struct tern_batch_outputs {
+    float *logits;           /* [max_outputs][n_vocab] */
+    float *states;           /* [n_batch][n_embd] hidden states of the step's rows; NULL until a request wants them */
+    uint32_t *device_tokens; /* [max_outputs] sampled by the device, for sequences that are on_device */
+} tern_batch_outputs;
+
+/* Room for sampling. */
+typedef struct tern_batch_sampling {
+    float *prompt_logits;   /* [n_vocab] logits that several completions begin with */
+    float *fork_logits;     /* [n_vocab] the same for one of them */
+    float *raw_logits;      /* [n_vocab] logits as they were before a sampler changed them */
+    uint32_t *grammar_mask; /* [n_mask_words] a bit for each token that a grammar allows */
+    size_t n_mask_words;
+} tern_batch_sampling;
+
+/* Speculative decoding. */
+typedef struct tern_batch_drafts {
+    tern_drafter *drafter;        /* NULL: drafts are looked up in a sequence's own text */
+    tern_draft_request *requests; /* [n_parallel] */
+    tern_step_costs costs;        /* of steps that only decode */
+    double token_ms, step_ms;     /* of a token that the draft model evaluates; of all of them in this step */
+} tern_batch_drafts;
 
 struct tern_batch {
     tern_engine *engine;
     const tern_tokenizer *tokenizer;
     tern_runner runner;
-    tern_drafter *drafter;    /* NULL: guesses are looked up in a sequence's own text */
-    tern_guess *guesses;      /* [n_parallel] */
     tern_batch_params params; /* resolved */
-    uint32_t n_vocab, max_pages, max_outputs;
-    tern_pages pages;
-    uint32_t *tables; /* [n_parallel][max_pages] */
-    tern_batch_graphs plain, *beside;
-    tern_batch_set *sets;
-    uint32_t n_sets;
-    float *logits;     /* [max_outputs][n_vocab] */
-    float *states;     /* [n_batch][n_embd] of a step's rows, where somebody wants them; NULL: nobody did so far */
-    uint32_t *chosen;  /* [max_outputs] by the device, for sequences that are on_device */
-    float *shared;     /* [n_vocab] logits that several completions begin with */
-    float *turn;       /* [n_vocab] the same for one of them */
-    float *kept;       /* [n_vocab] logits as they were before a sampler changed them */
-    uint32_t *allowed; /* [n_allowed] a bit for each token that a grammar allows */
-    size_t n_allowed;
-    uint8_t *copied;         /* a page on its way */
-    uint64_t page_bytes[2];  /* of keys and of values, in one layer */
-    uint64_t bytes_of_page;  /* in all caches together */
-    tern_sequence **running; /* [n_parallel], oldest first */
-    tern_sequence **slots;   /* [n_parallel]; NULL: free */
-    tern_sequence **stepped; /* [n_parallel] those of the step under way */
-    uint32_t n_running;
+    uint32_t n_vocab, max_outputs;
     tern_sequence *queue; /* waiting, in order */
     uint32_t n_waiting;
-    tern_batch_counters counts;
-    tern_pace pace;              /* for tokens of prompts in steps that decode */
-    tern_step_costs costs;       /* of steps that only decode, for guesses */
-    double guess_ms, guessed_ms; /* of a token that the small model evaluates; of all of them in this step */
-
-    pthread_mutex_t lock;
-    tern_sequence *arrived, **last_arrived; /* submitted since the last step */
-    uint32_t n_queued;                      /* requests of which nothing has begun */
-    uint64_t n_submitted;
-    tern_batch_counters shown;
+    tern_sequence **running; /* [n_parallel], oldest first */
+    tern_sequence **slots;   /* [n_parallel]; NULL: free */
+    tern_sequence **in_step; /* [n_parallel] those of the step under way */
+    uint32_t n_running;
+    tern_batch_kv kv;
+    tern_batch_adapter_sets adapters;
+    tern_batch_outputs outputs;
+    tern_batch_sampling sampling;
+    tern_batch_drafts drafts;
+    tern_pace pace; /* tokens of prompts in steps that decode */
+    tern_batch_counters counters;
+    tern_batch_inbox inbox;
 };
 
 double tern_batch__now_ms(void);
@@ -152,8 +183,8 @@ void tern_sequence__finish(tern_batch *b, tern_sequence *s, const tern_error *er
 /* Takes what a sequence needs from its start on. Errors: OUT_OF_MEMORY, those of the backend. */
 tern_status tern_sequence__start(tern_batch *b, tern_sequence *s, tern_error *err);
 
-/* A sequence of it has begun, or will not: it no longer counts as waiting. */
-void tern_request__begin(tern_batch *b, tern_request *request);
+/* One of its sequences starts, or none will: the request no longer counts against max_queue. */
+void tern_request__leave_queue(tern_batch *b, tern_request *request);
 
 /* ---- text (emit.c) */
 
@@ -164,40 +195,33 @@ tern_status tern_sequence__echo(tern_batch *b, tern_sequence *s, uint32_t first,
                                 tern_error *err);
 /* The next token, from logits [n_vocab], which are changed, or, with logits NULL, as the device has chosen it: counted,
  * shown. *id: -1: the sequence ends before it. s->stopped: it ends, here or after the token. */
-tern_status tern_sequence__choose(tern_batch *b, tern_sequence *s, float *logits, uint32_t chosen, int32_t *id,
+tern_status tern_sequence__sample(tern_batch *b, tern_sequence *s, float *logits, uint32_t chosen, int32_t *id,
                                   tern_error *err);
 /* Shows what was held back. */
 tern_status tern_sequence__flush(tern_sequence *s, tern_error *err);
 
-/* ---- embeddings (embedding.c) */
+/* ---- the vector of a prompt in place of text (emit.c) */
 
 tern_status tern_sequence__open_embedding(const tern_batch *b, tern_sequence *s, tern_error *err);
 /* Adds the states of the step's rows, before they count as evaluated. */
-void tern_sequence__gather(const tern_batch *b, tern_sequence *s);
-/* All is gathered: the result has its vector, and the sequence ends. Errors: NOT_FINITE. */
-tern_status tern_sequence__embed(tern_sequence *s, tern_error *err);
+void tern_sequence__pool_states(const tern_batch *b, tern_sequence *s);
+/* All states are pooled: the result has its vector, and the sequence ends. Errors: NOT_FINITE. */
+tern_status tern_sequence__finish_embedding(tern_sequence *s, tern_error *err);
 
-/* ---- log-probabilities (logprobs.c) */
-
-/* log softmax of the logits at id; sums in f64 around the highest. */
-float tern_logprob__of(const float *logits, uint32_t n_vocab, int32_t id);
-/* The n highest, highest first, ties by the lower id. */
-void tern_logprob__top(const float *logits, uint32_t n_vocab, uint32_t n, tern_token_logprob *top);
-
-/* ---- pages and slots (place.c) */
+/* ---- pages and slots (slots.c) */
 
 /* The first of a started sequence's tokens of which its step gives something: logits, or states that are gathered. */
 uint32_t tern_sequence__first_wanted(const tern_sequence *s);
 /* Gives a started sequence a slot, and the pages of the pool that hold the beginning of its tokens. */
-tern_status tern_batch__place(tern_batch *b, tern_sequence *s, tern_error *err);
-/* The same with all of another's pages, which are evaluated as far. */
-void tern_batch__place_beside(tern_batch *b, tern_sequence *s, const tern_sequence *other);
-/* Takes it out of its slot; its pages stay in the tree, where they are kept. */
-void tern_batch__displace(tern_batch *b, tern_sequence *s);
-/* Sees to pages for positions n_evaluated .. end - 1, which nobody else holds. *ok: there are enough. */
-tern_status tern_batch__reserve(tern_batch *b, tern_sequence *s, uint32_t end, bool *ok, tern_error *err);
-/* Puts pages that became full into the tree. */
-void tern_batch__know(tern_batch *b, tern_sequence *s);
+tern_status tern_batch__assign_slot(tern_batch *b, tern_sequence *s, tern_error *err);
+/* The same with all pages of another one, evaluated as far as that is. */
+void tern_batch__fork_slot(tern_batch *b, tern_sequence *s, const tern_sequence *other);
+/* Frees its slot; full pages stay in the tree while the pool has room. */
+void tern_batch__release_slot(tern_batch *b, tern_sequence *s);
+/* Pages for positions n_evaluated .. end - 1 that no other sequence holds. *ok false: the pool has too few. */
+tern_status tern_batch__reserve_pages(tern_batch *b, tern_sequence *s, uint32_t end, bool *ok, tern_error *err);
+/* Adds pages that became full to the tree. */
+void tern_batch__index_pages(tern_batch *b, tern_sequence *s);
 
 /* ---- kept pages as bytes (pages_file.c): what tern_batch_save and tern_batch_restore do */
 
@@ -212,28 +236,26 @@ void tern_batch__admit(tern_batch *b);
 /* Starts those that wait for this one, whose prompt is evaluated, beside it as far as they fit; the others wait for
  * nothing any more. */
 void tern_batch__fork(tern_batch *b, tern_sequence *first);
-/* Decides how many rows each running sequence has in this step; puts the youngest back where pages run out. */
+/* Decides how many rows each running sequence has in this step; preempts the youngest where pages run out. */
 tern_status tern_batch__plan(tern_batch *b, tern_error *err);
-/* Back to the head of the queue. */
-void tern_batch__put_back(tern_batch *b, tern_sequence *s);
+/* Puts a running sequence back at the head of the queue; its tokens are evaluated again later. */
+void tern_batch__preempt(tern_batch *b, tern_sequence *s);
 /* Whether other completions wait for this one's prompt (step.c). */
-bool tern_sequence__is_awaited(const tern_sequence *s);
-/* The graph for a step of n tokens. */
-tern_runner_graph *tern_batch__graph_for(tern_runner_graphs *set, uint32_t n);
-/* Runs the planned rows; the logits lie in b->logits, what the device chose in b->chosen. */
+bool tern_sequence__has_waiting_forks(const tern_sequence *s);
+/* Runs the planned rows; b->outputs has what they gave. */
 tern_status tern_batch__evaluate(tern_batch *b, tern_error *err);
 /* Brings what tern_batch_count tells up to date. */
 void tern_batch__publish(tern_batch *b);
 /* Ends a running sequence. error: NULL, or why. */
 void tern_batch__end(tern_batch *b, tern_sequence *s, const tern_error *error);
 
-/* ---- graphs (graphs.c) */
+/* ---- adapters and graphs (adapters.c) */
 
-/* Takes a set of adapters, with the graphs for it, made when nobody has it yet; and gives it back. *set is NULL where
- * the plain graphs do: no adapters and no states. */
-tern_status tern_batch__use_set(tern_batch *b, const tern_lora_use *loras, uint32_t n, bool states,
-                                tern_batch_set **set, tern_error *err);
-void tern_batch__drop_set(tern_batch *b, tern_batch_set *set);
+/* Takes a set of adapters, with the graphs for it, made when nobody has it yet; and gives it back. *adapters is NULL
+ * where the plain graphs do: no adapters and no states. */
+tern_status tern_batch__acquire_adapters(tern_batch *b, const tern_lora_use *loras, uint32_t n, bool states,
+                                         tern_batch_adapters **adapters, tern_error *err);
+void tern_batch__release_adapters(tern_batch *b, tern_batch_adapters *adapters);
 /* In which graphs each running sequence's rows run in this step: all in the same, where they can. */
 void tern_batch__choose_graphs(tern_batch *b);
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "infer/batch/batch_internal.h"
 #include "infer/draft/model.h"
 #include "infer/engine/memory_need.h"
 #include "infer/session/session.h"
@@ -12,17 +11,17 @@
 enum { LEAST_BATCH = 128 /* tokens of a step, that is of texts which are new to the model */ };
 
 /* What the small model has evaluated of a slot. */
-typedef struct held {
+typedef struct evaluated_text {
     int32_t *tokens; /* [n_ctx] */
     uint32_t n;
-} held;
+} evaluated_text;
 
 struct tern_drafter {
     tern_engine *engine;
     tern_runner runner;
     uint32_t n_vocab, n_ctx, n_slots, n_batch;
-    held *slots;   /* [n_slots] */
-    float *logits; /* [n_slots][n_vocab] */
+    evaluated_text *slots; /* [n_slots] */
+    float *logits;         /* [n_slots][n_vocab] */
 };
 
 static void order_pages(const tern_bound_graph *g, uint32_t n_pages)
@@ -94,64 +93,64 @@ void tern_drafter_close(tern_drafter *d)
 }
 
 /* Forgets what the slot has evaluated of another text; the last token is evaluated in any case. */
-static void follow(tern_drafter *d, tern_guess *g)
+static void match_slot(tern_drafter *d, tern_draft_request *g)
 {
-    held *h = &d->slots[g->slot];
+    evaluated_text *h = &d->slots[g->slot];
     uint32_t same = 0;
     const uint32_t most = h->n < g->n_tokens - 1 ? h->n : g->n_tokens - 1;
     while (same < most && h->tokens[same] == g->tokens[same]) same++;
     h->n = same;
     g->n = 0;
-    g->goes_on = g->n_tokens < d->n_ctx;
-    if (g->goes_on && g->most > d->n_ctx - g->n_tokens) g->most = d->n_ctx - g->n_tokens;
+    g->active = g->n_tokens < d->n_ctx;
+    if (g->active && g->most > d->n_ctx - g->n_tokens) g->most = d->n_ctx - g->n_tokens;
 }
 
-static int32_t token_at(const tern_guess *g, uint32_t i)
+static int32_t token_at(const tern_draft_request *g, uint32_t i)
 {
     return i < g->n_tokens ? g->tokens[i] : g->out[i - g->n_tokens];
 }
 
 /* The rows of a step. */
-typedef struct step {
+typedef struct drafter_step {
     uint32_t n, n_outputs;
-} step;
+} drafter_step;
 
 /* As many tokens of a sequence as the step still takes; those that do not get as far as the last one wait. */
-static void put(const tern_drafter *d, const tern_bound_graph *g, tern_guess *guess, step *s)
+static void put_rows(const tern_drafter *d, const tern_bound_graph *g, tern_draft_request *request, drafter_step *s)
 {
     int32_t *ids = tern_bound_param(g, TERN_PARAM_IDS);
     uint32_t *positions = tern_bound_param(g, TERN_PARAM_POSITIONS);
     uint32_t *sequences = tern_bound_param(g, TERN_PARAM_SEQUENCES), *outputs = tern_bound_param(g, TERN_PARAM_OUTPUTS);
-    held *h = &d->slots[guess->slot];
-    const uint32_t end = guess->n_tokens + guess->n;
+    evaluated_text *h = &d->slots[request->slot];
+    const uint32_t end = request->n_tokens + request->n;
     for (; h->n < end && s->n < d->n_batch; s->n++, h->n++) {
-        ids[s->n] = h->tokens[h->n] = token_at(guess, h->n);
+        ids[s->n] = h->tokens[h->n] = token_at(request, h->n);
         positions[s->n] = h->n;
-        sequences[s->n] = guess->slot;
+        sequences[s->n] = request->slot;
     }
-    guess->goes_on = h->n == end;
-    if (guess->goes_on) outputs[s->n_outputs++] = s->n - 1;
+    request->active = h->n == end;
+    if (request->active) outputs[s->n_outputs++] = s->n - 1;
 }
 
-static uint32_t count_rows(const tern_drafter *d, const tern_guess *guesses, uint32_t n)
+static uint32_t count_rows(const tern_drafter *d, const tern_draft_request *requests, uint32_t n)
 {
     uint32_t rows = 0;
     for (uint32_t i = 0; i < n && rows < d->n_batch; i++)
-        if (guesses[i].goes_on) rows += guesses[i].n_tokens + guesses[i].n - d->slots[guesses[i].slot].n;
+        if (requests[i].active) rows += requests[i].n_tokens + requests[i].n - d->slots[requests[i].slot].n;
     return rows < d->n_batch ? rows : d->n_batch;
 }
 
-static void forget(tern_drafter *d)
+static void forget_slots(tern_drafter *d)
 {
     for (uint32_t i = 0; i < d->n_slots; i++) d->slots[i].n = 0;
 }
 
-static tern_status run(tern_drafter *d, tern_guess *guesses, uint32_t n, step *s, tern_error *err)
+static tern_status run_step(tern_drafter *d, tern_draft_request *requests, uint32_t n, drafter_step *s, tern_error *err)
 {
-    tern_runner_graph *graph = tern_batch__graph_for(d->runner.graphs, count_rows(d, guesses, n));
-    *s = (step){0};
+    tern_runner_graph *graph = tern_runner_graph_for(d->runner.graphs, count_rows(d, requests, n));
+    *s = (drafter_step){0};
     for (uint32_t i = 0; i < n; i++)
-        if (guesses[i].goes_on) put(d, &graph->bound, &guesses[i], s);
+        if (requests[i].active) put_rows(d, &graph->bound, &requests[i], s);
     const uint32_t counts[3] = {s->n, s->n_outputs, 0};
     memcpy(tern_bound_param(&graph->bound, TERN_PARAM_COUNTS), counts, sizeof counts);
     TERN_TRY(tern_bound_start(&graph->bound, 1, err));
@@ -161,41 +160,42 @@ static tern_status run(tern_drafter *d, tern_guess *guesses, uint32_t n, step *s
 }
 
 /* The next token of those that have logits; whether any goes on. */
-static bool choose(const tern_drafter *d, tern_guess *guesses, uint32_t n)
+static bool sample_drafts(const tern_drafter *d, tern_draft_request *requests, uint32_t n)
 {
     uint32_t output = 0;
     bool any = false;
     for (uint32_t i = 0; i < n; i++) {
-        tern_guess *g = &guesses[i];
+        tern_draft_request *g = &requests[i];
         double share;
-        if (!g->goes_on) continue;
+        if (!g->active) continue;
         const int32_t id = tern_draft_model__likeliest(d->logits + (size_t)output++ * d->n_vocab, d->n_vocab, &share);
-        g->goes_on = share >= 0.5;
-        if (!g->goes_on) continue;
+        g->active = share >= 0.5;
+        if (!g->active) continue;
         g->out[g->n++] = id;
-        g->goes_on = g->n < g->most;
-        any |= g->goes_on;
+        g->active = g->n < g->most;
+        any |= g->active;
     }
     return any;
 }
 
-tern_status tern_drafter_propose(tern_drafter *d, tern_guess *guesses, uint32_t n, uint32_t *n_rows, tern_error *err)
+tern_status tern_drafter_propose(tern_drafter *d, tern_draft_request *requests, uint32_t n, uint32_t *n_rows,
+                                 tern_error *err)
 {
     bool any = false;
     *n_rows = 0;
     for (uint32_t i = 0; i < n; i++) {
-        follow(d, &guesses[i]);
-        any |= guesses[i].goes_on;
+        match_slot(d, &requests[i]);
+        any |= requests[i].active;
     }
     while (any) {
-        step s;
-        const tern_status status = run(d, guesses, n, &s, err);
+        drafter_step s;
+        const tern_status status = run_step(d, requests, n, &s, err);
         if (status != TERN_OK) {
-            forget(d);
+            forget_slots(d);
             return status;
         }
         *n_rows += s.n;
-        any = choose(d, guesses, n);
+        any = sample_drafts(d, requests, n);
     }
     return TERN_OK;
 }

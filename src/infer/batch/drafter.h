@@ -14,21 +14,21 @@ tern_status tern_drafter_open(tern_drafter **drafter, tern_engine *engine, uint3
 void tern_drafter_close(tern_drafter *drafter); /* NULL is fine */
 
 /* What is wanted for one sequence, and what came of it. */
-typedef struct tern_guess {
+typedef struct tern_draft_request {
     uint32_t slot;         /* of whose tokens those that it had before are not evaluated again */
     const int32_t *tokens; /* [n_tokens], at least 1 */
     uint32_t n_tokens;
     int32_t *out;  /* [most] */
     uint32_t most; /* at least 1 */
     uint32_t n;    /* set: tokens guessed */
-    bool goes_on;  /* while they are */
-} tern_guess;
+    bool active;   /* while they are */
+} tern_draft_request;
 
 /* Guesses what follows the tokens of n sequences, each in a slot of its own: the likeliest token after each other, up
  * to the first that the small model thinks less likely than not. One call evaluates a bounded number of tokens, so that
  * a sequence whose text is new gets its first guesses some calls later. *n_rows: tokens evaluated. No allocation.
  * Errors: those of the backend. */
-tern_status tern_drafter_propose(tern_drafter *drafter, tern_guess *guesses, uint32_t n, uint32_t *n_rows,
+tern_status tern_drafter_propose(tern_drafter *drafter, tern_draft_request *requests, uint32_t n, uint32_t *n_rows,
                                  tern_error *err);
 
 #endif

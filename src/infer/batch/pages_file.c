@@ -56,10 +56,10 @@ static file_shape shape_of(const tern_batch *b, uint32_t n_pages)
                         .fingerprint = fingerprint_of(b),
                         .n_pages = n_pages,
                         .n_caches = (uint32_t)b->runner.caches.n,
-                        .page_bytes = b->page_bytes[0]};
+                        .page_bytes = b->kv.page_bytes[0]};
 }
 
-static tern_status check_keeps(const tern_batch *b, tern_error *err)
+static tern_status check_keeps_pages(const tern_batch *b, tern_error *err)
 {
     if (!b->params.no_prefix_reuse) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT, "this batch keeps no pages: one with reuse of prefixes expected");
@@ -80,7 +80,7 @@ static uint32_t next_held(const tern_pages *t, uint32_t at)
 }
 
 /* All pages of the tree in the order of the file; returns how many. order: [pages->n]. */
-static uint32_t put_in_order(const tern_pages *t, uint32_t *order)
+static uint32_t list_pages(const tern_pages *t, uint32_t *order)
 {
     uint32_t n = 0;
     for (uint32_t i = next_held(t, t->n); i != TERN_NO_PAGE; i = next_held(t, i)) order[n++] = i;
@@ -94,7 +94,7 @@ typedef struct hashed_writer {
     uint64_t hash;
 } hashed_writer;
 
-static void add(hashed_writer *w, const void *bytes, size_t n)
+static void add_bytes(hashed_writer *w, const void *bytes, size_t n)
 {
     w->hash = tern_hash(w->hash, bytes, n);
     tern_file_writer_add(&w->file, bytes, n);
@@ -110,40 +110,40 @@ static void add_header(hashed_writer *w, const file_shape *shape)
     tern_store_u32(h + 24, shape->n_pages);
     tern_store_u32(h + 28, shape->n_caches);
     tern_store_u64(h + 32, shape->page_bytes);
-    add(w, h, sizeof h);
+    add_bytes(w, h, sizeof h);
 }
 
 /* place: of each page in the file. */
-static void add_record(hashed_writer *w, const tern_pages *t, uint32_t page, const uint32_t *place)
+static void add_record(hashed_writer *w, const tern_pages *t, uint32_t page, const uint32_t *file_index)
 {
     const tern_page *p = &t->items[page];
     uint8_t r[RECORD_BYTES] = {0};
-    tern_store_u32(r, p->parent == t->n ? TERN_NO_PAGE : place[p->parent]);
+    tern_store_u32(r, p->parent == t->n ? TERN_NO_PAGE : file_index[p->parent]);
     tern_store_u32(r + 4, p->n_ids);
     tern_store_u64(r + 8, p->salt);
     for (uint32_t i = 0; i < p->n_ids; i++) tern_store_u32(r + 16 + 4 * (size_t)i, (uint32_t)p->ids[i]);
-    add(w, r, sizeof r);
+    add_bytes(w, r, sizeof r);
 }
 
 static tern_status add_page(hashed_writer *w, tern_batch *b, uint32_t page, tern_error *err)
 {
     for (uint32_t i = 0; i < b->runner.caches.n; i++) {
-        TERN_TRY(tern_runner_read_page(&b->runner, i, page, b->copied, err));
-        add(w, b->copied, tern_size_of(b->page_bytes[i % 2]));
+        TERN_TRY(tern_runner_read_page(&b->runner, i, page, b->kv.page_copy, err));
+        add_bytes(w, b->kv.page_copy, tern_size_of(b->kv.page_bytes[i % 2]));
     }
     return TERN_OK;
 }
 
 /* order, place: [pages.n] */
-static tern_status write_all(hashed_writer *w, tern_batch *b, uint32_t *order, uint32_t *place, uint32_t *n_pages,
+static tern_status write_all(hashed_writer *w, tern_batch *b, uint32_t *order, uint32_t *file_index, uint32_t *n_pages,
                              tern_error *err)
 {
-    const uint32_t n = put_in_order(&b->pages, order);
+    const uint32_t n = list_pages(&b->kv.pages, order);
     const file_shape shape = shape_of(b, n);
     uint8_t hash[HASH_BYTES];
-    for (uint32_t i = 0; i < n; i++) place[order[i]] = i;
+    for (uint32_t i = 0; i < n; i++) file_index[order[i]] = i;
     add_header(w, &shape);
-    for (uint32_t i = 0; i < n; i++) add_record(w, &b->pages, order[i], place);
+    for (uint32_t i = 0; i < n; i++) add_record(w, &b->kv.pages, order[i], file_index);
     for (uint32_t i = 0; i < n; i++) TERN_TRY(add_page(w, b, order[i], err));
     tern_store_u64(hash, w->hash);
     tern_file_writer_add(&w->file, hash, sizeof hash);
@@ -154,9 +154,9 @@ static tern_status write_all(hashed_writer *w, tern_batch *b, uint32_t *order, u
 
 static tern_status save_to(hashed_writer *w, tern_batch *b, uint32_t *n_pages, tern_error *err)
 {
-    uint32_t *order = tern_calloc(2 * (size_t)b->pages.n, sizeof *order);
-    if (!order) return tern_fail_alloc(err, 2 * (uint64_t)b->pages.n * sizeof *order);
-    const tern_status status = write_all(w, b, order, order + b->pages.n, n_pages, err);
+    uint32_t *order = tern_calloc(2 * (size_t)b->kv.pages.n, sizeof *order);
+    if (!order) return tern_fail_alloc(err, 2 * (uint64_t)b->kv.pages.n * sizeof *order);
+    const tern_status status = write_all(w, b, order, order + b->kv.pages.n, n_pages, err);
     tern_free(order);
     return status;
 }
@@ -181,7 +181,7 @@ tern_status tern_batch_save(tern_batch *batch, const char *path, uint32_t *n_pag
     TERN_NEED(n_pages, err);
     *n_pages = 0;
     hashed_writer w = {.hash = TERN_HASH_START};
-    TERN_TRY(check_keeps(batch, err));
+    TERN_TRY(check_keeps_pages(batch, err));
     TERN_TRY(check_replaceable(path, err));
     const bool is_new = !tern_file_exists(path);
     TERN_TRY(tern_file_writer_open(&w.file, path, err));
@@ -236,7 +236,7 @@ static tern_status check_shape(const file_shape *found, const file_shape *want, 
 /* The file is as long as its pages are, and its hash is right. */
 static tern_status check_bytes(const tern_batch *b, const tern_cursor *c, const file_shape *shape, tern_error *err)
 {
-    const uint64_t left = tern_cursor_left(c), each = RECORD_BYTES + b->bytes_of_page;
+    const uint64_t left = tern_cursor_left(c), each = RECORD_BYTES + b->kv.total_page_bytes;
     if (left < HASH_BYTES || (left - HASH_BYTES) % each || (left - HASH_BYTES) / each != shape->n_pages)
         return tern_fail(err, TERN_MALFORMED, "%llu bytes behind the header: %u pages of %llu, and %d, expected",
                          (unsigned long long)left, shape->n_pages, (unsigned long long)each, HASH_BYTES);
@@ -272,11 +272,11 @@ static tern_status read_records(tern_batch *b, tern_cursor *c, uint32_t n_pages,
         tern_page p;
         TERN_TRY(read_record(c, i, b->n_vocab, &p, err));
         if (i >= n) continue;
-        const tern_page *parent = p.parent == TERN_NO_PAGE ? NULL : &b->pages.items[p.parent];
+        const tern_page *parent = p.parent == TERN_NO_PAGE ? NULL : &b->kv.pages.items[p.parent];
         if (parent && (parent->n_ids < TERN_PAGE_SIZE || parent->salt != p.salt))
             return tern_fail(err, TERN_MALFORMED, "page %u follows page %u, which is not full or has other adapters", i,
                              p.parent);
-        tern_pages_add(&b->pages, tern_pages_take(&b->pages), p.parent, p.salt, p.ids, p.n_ids);
+        tern_pages_add(&b->kv.pages, tern_pages_take(&b->kv.pages), p.parent, p.salt, p.ids, p.n_ids);
     }
     return TERN_OK;
 }
@@ -285,18 +285,18 @@ static tern_status read_pages(tern_batch *b, tern_cursor *c, uint32_t n, tern_er
 {
     for (uint32_t page = 0; page < n; page++)
         for (uint32_t i = 0; i < b->runner.caches.n; i++) {
-            const uint8_t *bytes = tern_cursor_take(c, tern_size_of(b->page_bytes[i % 2]));
+            const uint8_t *bytes = tern_cursor_take(c, tern_size_of(b->kv.page_bytes[i % 2]));
             TERN_TRY(tern_runner_write_page(&b->runner, i, page, bytes, err));
         }
     return TERN_OK;
 }
 
-static tern_status forget_all(tern_batch *b, tern_status status, tern_error *err)
+static tern_status reset_pool(tern_batch *b, tern_status status, tern_error *err)
 {
     tern_error own = {0};
-    const uint32_t n = b->pages.n;
-    tern_pages_deinit(&b->pages);
-    if (tern_pages_init(&b->pages, n, &own) == TERN_OK) return status;
+    const uint32_t n = b->kv.pages.n;
+    tern_pages_deinit(&b->kv.pages);
+    if (tern_pages_init(&b->kv.pages, n, &own) == TERN_OK) return status;
     if (err) *err = own;
     return own.code;
 }
@@ -307,17 +307,17 @@ tern_status tern_batch__restore_bytes(tern_batch *b, const void *bytes, size_t s
     const file_shape want = shape_of(b, 0);
     tern_cursor c = tern_cursor_open(bytes, size);
     *n_pages = 0;
-    TERN_TRY(check_keeps(b, err));
-    if (b->pages.n_free != b->pages.n)
+    TERN_TRY(check_keeps_pages(b, err));
+    if (b->kv.pages.n_free != b->kv.pages.n)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "pages can be restored before the first step alone");
     TERN_TRY(read_header(&c, &found, err));
     TERN_TRY(check_shape(&found, &want, err));
     TERN_TRY(check_bytes(b, &c, &found, err));
-    const uint32_t n = found.n_pages < b->pages.n ? found.n_pages : b->pages.n;
+    const uint32_t n = found.n_pages < b->kv.pages.n ? found.n_pages : b->kv.pages.n;
     tern_status status = read_records(b, &c, found.n_pages, n, err);
     if (status == TERN_OK) status = read_pages(b, &c, n, err);
-    if (status != TERN_OK) return forget_all(b, status, err);
-    for (uint32_t i = n; i > 0; i--) tern_pages_release(&b->pages, i - 1);
+    if (status != TERN_OK) return reset_pool(b, status, err);
+    for (uint32_t i = n; i > 0; i--) tern_pages_release(&b->kv.pages, i - 1);
     *n_pages = n;
     tern_batch__publish(b);
     return TERN_OK;

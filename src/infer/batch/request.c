@@ -27,7 +27,7 @@ static tern_status check_embedding(const tern_request_params *p, tern_error *err
     return tern_choice_check(TERN_CHOICE_POOLING, p->pooling, err);
 }
 
-static tern_status check(const tern_batch *b, const tern_request_params *p, tern_error *err)
+static tern_status check_params(const tern_batch *b, const tern_request_params *p, tern_error *err)
 {
     TERN_TRY(check_prompt(b, p, err));
     if (p->echo_from > p->n_prompt)
@@ -56,7 +56,7 @@ static void request_free(tern_request *r)
     tern_free(r);
 }
 
-static void let_go(tern_request *r)
+static void release_request(tern_request *r)
 {
     if (atomic_fetch_sub(&r->n_holders, 1) == 1) request_free(r);
 }
@@ -65,7 +65,7 @@ void tern_request_free(tern_request *request)
 {
     if (!request) return;
     atomic_store(&request->cancelled, true);
-    let_go(request);
+    release_request(request);
 }
 
 void tern_request_cancel(tern_request *request)
@@ -82,7 +82,7 @@ static bool copy_stops(tern_request *r, const tern_request_params *p)
 }
 
 /* Copies what the caller may take back. */
-static bool copy(tern_request *r, const tern_request_params *p)
+static bool copy_params(tern_request *r, const tern_request_params *p)
 {
     const uint32_t n = p->n ? p->n : 1;
     r->params = *p;
@@ -101,7 +101,7 @@ static bool copy(tern_request *r, const tern_request_params *p)
     for (uint32_t i = 0; i < n; i++)
         r->sequences[i] = (tern_sequence){.request = r,
                                           .index = i,
-                                          .waits = i > 0,
+                                          .awaits_prompt = i > 0,
                                           .result = {.index = i, .n_prompt = p->n_prompt},
                                           .submitted_ms = tern_batch__now_ms()};
     return true;
@@ -110,18 +110,18 @@ static bool copy(tern_request *r, const tern_request_params *p)
 /* Room for one more request, and its completions at the end of those that arrived. */
 static tern_status enqueue(tern_batch *b, tern_request *r, tern_error *err)
 {
-    pthread_mutex_lock(&b->lock);
-    const bool fits = !b->params.max_queue || b->n_queued < b->params.max_queue;
+    pthread_mutex_lock(&b->inbox.lock);
+    const bool fits = !b->params.max_queue || b->inbox.n_queued < b->params.max_queue;
     for (uint32_t i = 0; fits && i < r->params.n; i++) {
-        r->sequences[i].age = b->n_submitted++;
-        *b->last_arrived = &r->sequences[i];
-        b->last_arrived = &r->sequences[i].next;
+        r->sequences[i].age = b->inbox.n_submitted++;
+        *b->inbox.last = &r->sequences[i];
+        b->inbox.last = &r->sequences[i].next;
     }
     if (fits) {
-        b->n_queued++;
-        b->shown.waiting += r->params.n;
+        b->inbox.n_queued++;
+        b->inbox.published.waiting += r->params.n;
     }
-    pthread_mutex_unlock(&b->lock);
+    pthread_mutex_unlock(&b->inbox.lock);
     if (fits) return TERN_OK;
     return tern_fail(err, TERN_BUSY, "the queue is full: %u requests wait", b->params.max_queue);
 }
@@ -135,19 +135,19 @@ tern_status tern_batch_submit(tern_batch *batch, const tern_request_params *para
     TERN_NEED(params, err);
     tern_request_params own;
     TERN_TRY(TERN_SIZED_READ(&own, params, err));
-    TERN_TRY(check(batch, &own, err));
+    TERN_TRY(check_params(batch, &own, err));
     tern_request *r = tern_calloc(1, sizeof *r);
     if (!r) return tern_fail_alloc(err, sizeof *r);
     atomic_init(&r->n_holders, 2);
     const tern_status status =
-        copy(r, &own) ? enqueue(batch, r, err) : tern_fail_alloc(err, own.n_prompt * sizeof(int32_t));
+        copy_params(r, &own) ? enqueue(batch, r, err) : tern_fail_alloc(err, own.n_prompt * sizeof(int32_t));
     if (status == TERN_OK) *request = r;
     else request_free(r);
     return status;
 }
 
 /* Tokens that the keys and values of one set of adapters stand for. */
-static uint64_t salt_of(const tern_request_params *p)
+static uint64_t adapter_salt(const tern_request_params *p)
 {
     uint64_t salt = 0;
     for (uint32_t i = 0; i < p->n_loras; i++) {
@@ -158,18 +158,18 @@ static uint64_t salt_of(const tern_request_params *p)
     return salt;
 }
 
-static tern_status allocate(const tern_batch *b, tern_sequence *s, tern_error *err)
+static tern_status allocate_sequence(const tern_batch *b, tern_sequence *s, tern_error *err)
 {
     const tern_request_params *p = &s->request->params;
     tern_sampler_params sampler = p->sampler;
     sampler.seed += s->index;
     s->tokens = tern_calloc(b->params.n_ctx, sizeof *s->tokens);
-    s->drafted = tern_calloc((size_t)p->draft_tokens + 1, sizeof *s->drafted);
-    if (!s->tokens || !s->drafted) return tern_fail_alloc(err, b->params.n_ctx * sizeof *s->tokens);
+    s->draft_ids = tern_calloc((size_t)p->draft_tokens + 1, sizeof *s->draft_ids);
+    if (!s->tokens || !s->draft_ids) return tern_fail_alloc(err, b->params.n_ctx * sizeof *s->tokens);
     if (p->embed) return tern_sequence__open_embedding(b, s, err);
     TERN_TRY(tern_sampler_open(&s->sampler, b->n_vocab, &sampler, err));
     if (p->grammar) TERN_TRY(tern_grammar_state_open(&s->grammar, p->grammar, err));
-    if (p->draft_tokens && !b->drafter) TERN_TRY(tern_draft_init(&s->draft, b->params.n_ctx, err));
+    if (p->draft_tokens && !b->drafts.drafter) TERN_TRY(tern_draft_init(&s->draft, b->params.n_ctx, err));
     return tern_stop_filter_init(&s->filter, p->stops, p->n_stops, err);
 }
 
@@ -177,26 +177,26 @@ tern_status tern_sequence__start(tern_batch *b, tern_sequence *s, tern_error *er
 {
     const tern_request_params *p = &s->request->params;
     if (s->started) return TERN_OK;
-    TERN_TRY(allocate(b, s, err));
-    TERN_TRY(tern_batch__use_set(b, p->loras, p->n_loras, p->embed, &s->set, err));
+    TERN_TRY(allocate_sequence(b, s, err));
+    TERN_TRY(tern_batch__acquire_adapters(b, p->loras, p->n_loras, p->embed, &s->adapters, err));
     memcpy(s->tokens, p->prompt, p->n_prompt * sizeof *s->tokens);
-    tern_guess_rates_init(&s->rates);
+    tern_accept_rates_init(&s->rates);
     if (s->draft.tokens) {
         tern_draft_reset(&s->draft, s->tokens, p->n_prompt);
-        s->match = tern_draft_match(&s->draft, 1, &s->looked_up);
+        s->match = tern_draft_match(&s->draft, 1, &s->lookup_id);
     }
     s->n_tokens = p->embed && p->pooling == TERN_POOLING_CLS ? 1 : p->n_prompt; /* the others change nothing */
     s->n_echoed = p->echo_from;
-    s->salt = salt_of(p);
+    s->salt = adapter_salt(p);
     s->started = true;
     s->started_ms = tern_batch__now_ms();
     s->result.queued_ms = s->started_ms - s->submitted_ms;
     return TERN_OK;
 }
 
-static void deinit(tern_batch *b, tern_sequence *s)
+static void deinit_sequence(tern_batch *b, tern_sequence *s)
 {
-    tern_batch__drop_set(b, s->set);
+    tern_batch__release_adapters(b, s->adapters);
     tern_pool_states_deinit(&s->pool);
     tern_free(s->embedding);
     tern_sampler_close(s->sampler);
@@ -204,15 +204,15 @@ static void deinit(tern_batch *b, tern_sequence *s)
     tern_stop_filter_deinit(&s->filter);
     tern_draft_deinit(&s->draft);
     tern_free(s->tokens);
-    tern_free(s->drafted);
-    s->set = NULL;
+    tern_free(s->draft_ids);
+    s->adapters = NULL;
     s->embedding = NULL;
     s->sampler = NULL;
     s->grammar = NULL;
-    s->tokens = s->drafted = NULL;
+    s->tokens = s->draft_ids = NULL;
 }
 
-static void measure(tern_sequence *s)
+static void set_times(tern_sequence *s)
 {
     const double now = tern_batch__now_ms(), first = s->first_ms > 0 ? s->first_ms : now;
     if (!s->started) s->result.queued_ms = now - s->submitted_ms;
@@ -220,32 +220,27 @@ static void measure(tern_sequence *s)
     s->result.decode_ms = s->started ? now - first : 0;
 }
 
-static void count_begun(tern_batch *b, tern_request *r)
+void tern_request__leave_queue(tern_batch *b, tern_request *r)
 {
-    if (r->begun) return;
-    r->begun = true;
-    pthread_mutex_lock(&b->lock);
-    b->n_queued--;
-    pthread_mutex_unlock(&b->lock);
-}
-
-void tern_request__begin(tern_batch *b, tern_request *r)
-{
-    count_begun(b, r);
+    if (r->admitted) return;
+    r->admitted = true;
+    pthread_mutex_lock(&b->inbox.lock);
+    b->inbox.n_queued--;
+    pthread_mutex_unlock(&b->inbox.lock);
 }
 
 void tern_sequence__finish(tern_batch *b, tern_sequence *s, const tern_error *error)
 {
     tern_request *r = s->request;
     tern_error own = {0};
-    measure(s);
-    count_begun(b, r);
+    set_times(s);
+    tern_request__leave_queue(b, r);
     s->result.error = error;
     if (!error && s->started && !r->params.embed && tern_sequence__flush(s, &own) != TERN_OK) s->result.error = &own;
     s->result.stop = s->result.reason == TERN_STOP_STRING ? s->filter.met : NULL;
     if (s->index == 0)
-        for (uint32_t i = 1; i < r->params.n; i++) r->sequences[i].waits = false;
+        for (uint32_t i = 1; i < r->params.n; i++) r->sequences[i].awaits_prompt = false;
     if (r->params.on_end) r->params.on_end(r->params.context, &s->result);
-    deinit(b, s);
-    if (++r->n_ended == r->params.n) let_go(r);
+    deinit_sequence(b, s);
+    if (++r->n_ended == r->params.n) release_request(r);
 }

@@ -15,23 +15,23 @@ static uint32_t pages_for(uint32_t n_tokens)
 static tern_sequence **find_ready(tern_batch *b)
 {
     tern_sequence **at = &b->queue;
-    while (*at && (*at)->waits) at = &(*at)->next;
+    while (*at && (*at)->awaits_prompt) at = &(*at)->next;
     return at;
 }
 
 /* Room for its tokens and the next one, and for a page of each that runs, so that it is not put back at once. */
-static bool fits(const tern_batch *b, const tern_sequence *s)
+static bool fits_pool(const tern_batch *b, const tern_sequence *s)
 {
     const uint32_t n_tokens = s->started ? s->n_tokens : s->result.n_prompt;
-    return b->n_running == 0 || tern_pages_available(&b->pages) >= pages_for(n_tokens + 1) + b->n_running;
+    return b->n_running == 0 || tern_pages_available(&b->kv.pages) >= pages_for(n_tokens + 1) + b->n_running;
 }
 
-static void count_placed(tern_batch *b, tern_sequence *s, bool first)
+static void count_cached(tern_batch *b, tern_sequence *s, bool first)
 {
     if (!first) return;
     s->result.n_cached = s->n_evaluated;
-    b->counts.prompt_tokens += s->result.n_prompt;
-    b->counts.cached_tokens += s->n_evaluated;
+    b->counters.prompt_tokens += s->result.n_prompt;
+    b->counters.cached_tokens += s->n_evaluated;
 }
 
 void tern_batch__admit(tern_batch *b)
@@ -39,7 +39,7 @@ void tern_batch__admit(tern_batch *b)
     for (tern_sequence **at = find_ready(b); *at && b->n_running < b->params.n_parallel; at = find_ready(b)) {
         tern_sequence *s = *at;
         tern_error error = {0};
-        if (!fits(b, s)) return;
+        if (!fits_pool(b, s)) return;
         const bool first = !s->started;
         *at = s->next;
         b->n_waiting--;
@@ -47,9 +47,9 @@ void tern_batch__admit(tern_batch *b)
             tern_sequence__finish(b, s, &error);
             continue;
         }
-        tern_request__begin(b, s->request);
-        if (tern_batch__place(b, s, &error) != TERN_OK) tern_batch__end(b, s, &error);
-        else count_placed(b, s, first);
+        tern_request__leave_queue(b, s->request);
+        if (tern_batch__assign_slot(b, s, &error) != TERN_OK) tern_batch__end(b, s, &error);
+        else count_cached(b, s, first);
     }
 }
 
@@ -60,12 +60,12 @@ void tern_batch__fork(tern_batch *b, tern_sequence *first)
     for (tern_sequence **at = &b->queue; *at;) {
         tern_sequence *s = *at;
         tern_error error = {0};
-        if (s->request != r || !s->waits) {
+        if (s->request != r || !s->awaits_prompt) {
             at = &s->next;
             continue;
         }
-        s->waits = false;
-        if (alone || b->n_running == b->params.n_parallel || tern_pages_available(&b->pages) <= b->n_running) {
+        s->awaits_prompt = false;
+        if (alone || b->n_running == b->params.n_parallel || tern_pages_available(&b->kv.pages) <= b->n_running) {
             at = &s->next;
             continue;
         }
@@ -75,28 +75,28 @@ void tern_batch__fork(tern_batch *b, tern_sequence *first)
             tern_sequence__finish(b, s, &error);
             continue;
         }
-        tern_batch__place_beside(b, s, first);
-        count_placed(b, s, true);
-        s->forked = true;
+        tern_batch__fork_slot(b, s, first);
+        count_cached(b, s, true);
+        s->must_fork = true;
     }
 }
 
-void tern_batch__put_back(tern_batch *b, tern_sequence *s)
+void tern_batch__preempt(tern_batch *b, tern_sequence *s)
 {
-    tern_batch__displace(b, s);
+    tern_batch__release_slot(b, s);
     s->next = b->queue;
     b->queue = s;
     b->n_waiting++;
-    b->counts.preemptions++;
+    b->counters.preemptions++;
 }
 
 /* Pages up to position `end`, from those that are younger if need be; else the sequence itself is put back. */
-static tern_status make_room(tern_batch *b, tern_sequence *s, uint32_t end, tern_error *err)
+static tern_status reserve_or_preempt(tern_batch *b, tern_sequence *s, uint32_t end, tern_error *err)
 {
     for (bool ok = false; !ok;) {
-        TERN_TRY(tern_batch__reserve(b, s, end, &ok, err));
+        TERN_TRY(tern_batch__reserve_pages(b, s, end, &ok, err));
         tern_sequence *youngest = b->running[b->n_running - 1];
-        if (!ok) tern_batch__put_back(b, youngest);
+        if (!ok) tern_batch__preempt(b, youngest);
         if (!ok && youngest == s) break;
     }
     return TERN_OK;
@@ -109,65 +109,65 @@ typedef struct budget {
     tern_step_plan plan; /* of all that decode, with the guesses so far */
 } budget;
 
-static bool decodes(const tern_sequence *s)
+static bool is_decoding(const tern_sequence *s)
 {
     return s->n_evaluated + 1 == s->n_tokens && s->result.n_generated > 0;
 }
 
 /* How many tokens are to be guessed after the last one, of at most `most`: as many as pay beside what is planned. */
-static uint32_t speculate(tern_batch *b, tern_sequence *s, tern_step_plan *plan, uint32_t most)
+static uint32_t draft_length(tern_batch *b, tern_sequence *s, tern_step_plan *plan, uint32_t most)
 {
     const tern_request_params *p = &s->request->params;
-    const uint32_t match = b->drafter ? TERN_GUESS_BY_MODEL : s->match;
+    const uint32_t match = b->drafts.drafter ? TERN_DRAFT_BY_MODEL : s->match;
     uint32_t n = smaller(smaller(p->draft_tokens, most), b->params.n_ctx - s->n_tokens);
     if (p->max_tokens) n = smaller(n, p->max_tokens - s->result.n_generated);
-    if (n == 0 || (!b->drafter && !match)) return 0;
-    s->rates.model_ms = b->guess_ms;
-    n = tern_speculate(&b->costs, &s->rates, plan, match, n);
+    if (n == 0 || (!b->drafts.drafter && !match)) return 0;
+    s->rates.model_ms = b->drafts.token_ms;
+    n = tern_speculate(&b->drafts.costs, &s->rates, plan, match, n);
     plan->n_rows += n;
-    plan->n_tokens += tern_guess_rates_expect(&s->rates, match, n);
+    plan->n_tokens += tern_accept_rates_expect(&s->rates, match, n);
     return n;
 }
 
-static uint32_t draft(tern_batch *b, tern_sequence *s, tern_step_plan *plan, uint32_t most)
+static uint32_t plan_draft(tern_batch *b, tern_sequence *s, tern_step_plan *plan, uint32_t most)
 {
-    uint32_t n = b->drafter ? smaller(most, s->n_guessed) : speculate(b, s, plan, most);
+    uint32_t n = b->drafts.drafter ? smaller(most, s->n_model_drafted) : draft_length(b, s, plan, most);
     if (n == 0) return 0;
-    if (!b->drafter) n = tern_draft_propose(&s->draft, 1, s->drafted, n);
+    if (!b->drafts.drafter) n = tern_draft_propose(&s->draft, 1, s->draft_ids, n);
     s->result.n_drafted += n;
-    b->counts.drafted_tokens += n;
+    b->counters.drafted_tokens += n;
     return n;
 }
 
 /* Lets the small model guess for the sequences that decode, where that pays; what a token of it takes is learnt. */
-static tern_status guess(tern_batch *b, tern_step_plan *plan, uint32_t most, tern_error *err)
+static tern_status draft_by_model(tern_batch *b, tern_step_plan *plan, uint32_t most, tern_error *err)
 {
     const double start = tern_batch__now_ms();
     tern_sequence *whose[TERN_BATCH_MAX_PARALLEL];
     uint32_t n = 0, n_rows;
     for (uint32_t i = 0; i < b->n_running; i++) {
         tern_sequence *s = b->running[i];
-        const uint32_t wanted = decodes(s) ? speculate(b, s, plan, most) : 0;
-        s->n_guessed = 0;
+        const uint32_t wanted = is_decoding(s) ? draft_length(b, s, plan, most) : 0;
+        s->n_model_drafted = 0;
         if (!wanted) continue;
         most -= wanted;
         whose[n] = s;
-        b->guesses[n++] = (tern_guess){
-            .slot = s->slot, .tokens = s->tokens, .n_tokens = s->n_tokens, .out = s->drafted, .most = wanted};
+        b->drafts.requests[n++] = (tern_draft_request){
+            .slot = s->slot, .tokens = s->tokens, .n_tokens = s->n_tokens, .out = s->draft_ids, .most = wanted};
     }
     if (n == 0) return TERN_OK;
-    TERN_TRY(tern_drafter_propose(b->drafter, b->guesses, n, &n_rows, err));
-    for (uint32_t i = 0; i < n; i++) whose[i]->n_guessed = b->guesses[i].n;
-    b->guessed_ms = tern_batch__now_ms() - start;
-    if (!b->params.draft_costs && n_rows) b->guess_ms = b->guessed_ms / n_rows;
+    TERN_TRY(tern_drafter_propose(b->drafts.drafter, b->drafts.requests, n, &n_rows, err));
+    for (uint32_t i = 0; i < n; i++) whose[i]->n_model_drafted = b->drafts.requests[i].n;
+    b->drafts.step_ms = tern_batch__now_ms() - start;
+    if (!b->params.draft_costs && n_rows) b->drafts.token_ms = b->drafts.step_ms / n_rows;
     return TERN_OK;
 }
 
 static tern_status plan_decode(tern_batch *b, tern_sequence *s, budget *left, tern_error *err)
 {
-    s->n_drafted =
-        draft(b, s, &left->plan, smaller(left->outputs, left->rows > b->n_running ? left->rows - b->n_running : 0));
-    TERN_TRY(make_room(b, s, s->n_tokens + s->n_drafted, err));
+    s->n_drafted = plan_draft(b, s, &left->plan,
+                              smaller(left->outputs, left->rows > b->n_running ? left->rows - b->n_running : 0));
+    TERN_TRY(reserve_or_preempt(b, s, s->n_tokens + s->n_drafted, err));
     if (b->slots[s->slot] != s) return TERN_OK; /* it was put back */
     s->n_rows = 1;
     s->n_outputs = 1 + s->n_drafted;
@@ -179,28 +179,28 @@ static tern_status plan_decode(tern_batch *b, tern_sequence *s, budget *left, te
 
 /* Rows before the first whose logits are wanted: of all tokens that are echoed with their log-probabilities, and of the
  * last one. */
-static uint32_t silent_rows(const tern_sequence *s)
+static uint32_t rows_without_logits(const tern_sequence *s)
 {
     const uint32_t first = s->request->params.embed ? s->n_tokens : tern_sequence__first_wanted(s);
     return first > s->n_evaluated ? first - s->n_evaluated : 0;
 }
 
-static tern_status plan_prompt(tern_batch *b, tern_sequence *s, budget *left, tern_error *err)
+static tern_status plan_prefill(tern_batch *b, tern_sequence *s, budget *left, tern_error *err)
 {
-    const uint32_t silent = silent_rows(s);
-    const uint32_t n = smaller(smaller(s->n_tokens - s->n_evaluated, left->rows), silent + 1 + left->outputs);
+    const uint32_t without_logits = rows_without_logits(s);
+    const uint32_t n = smaller(smaller(s->n_tokens - s->n_evaluated, left->rows), without_logits + 1 + left->outputs);
     if (n == 0) return TERN_OK;
-    TERN_TRY(make_room(b, s, s->n_evaluated + n, err));
+    TERN_TRY(reserve_or_preempt(b, s, s->n_evaluated + n, err));
     if (b->slots[s->slot] != s) return TERN_OK; /* it was put back */
     s->n_rows = n;
-    s->n_outputs = n > silent ? n - silent : 0;
+    s->n_outputs = n > without_logits ? n - without_logits : 0;
     left->rows -= n;
     left->outputs -= s->n_outputs ? s->n_outputs - 1 : 0;
     return TERN_OK;
 }
 
 /* Tokens of prompts beside so many rows that decode. */
-static uint32_t chunk(const tern_batch *b, uint32_t n_rows)
+static uint32_t prefill_chunk(const tern_batch *b, uint32_t n_rows)
 {
     if (b->params.n_chunk) return b->params.n_chunk;
     return n_rows < b->params.n_batch ? tern_pace_chunk(&b->pace, n_rows) : 0;
@@ -209,17 +209,17 @@ static uint32_t chunk(const tern_batch *b, uint32_t n_rows)
 tern_status tern_batch__plan(tern_batch *b, tern_error *err)
 {
     budget left = {.rows = b->params.n_batch, .outputs = b->max_outputs - b->n_running};
-    b->guessed_ms = 0;
+    b->drafts.step_ms = 0;
     for (uint32_t i = 0; i < b->n_running; i++) {
         b->running[i]->n_rows = b->running[i]->n_drafted = 0;
-        left.plan.n_rows += decodes(b->running[i]);
+        left.plan.n_rows += is_decoding(b->running[i]);
     }
     left.plan.n_tokens = left.plan.n_rows;
-    if (b->drafter) TERN_TRY(guess(b, &left.plan, left.outputs, err));
+    if (b->drafts.drafter) TERN_TRY(draft_by_model(b, &left.plan, left.outputs, err));
     for (uint32_t i = 0; i < b->n_running; i++)
-        if (decodes(b->running[i])) TERN_TRY(plan_decode(b, b->running[i], &left, err));
-    if (left.n_decoding) left.rows = smaller(left.rows, chunk(b, b->params.n_batch - left.rows));
+        if (is_decoding(b->running[i])) TERN_TRY(plan_decode(b, b->running[i], &left, err));
+    if (left.n_decoding) left.rows = smaller(left.rows, prefill_chunk(b, b->params.n_batch - left.rows));
     for (uint32_t i = 0; i < b->n_running; i++)
-        if (!b->running[i]->n_rows) TERN_TRY(plan_prompt(b, b->running[i], &left, err));
+        if (!b->running[i]->n_rows) TERN_TRY(plan_prefill(b, b->running[i], &left, err));
     return TERN_OK;
 }

@@ -4,15 +4,15 @@
 #include "infer/batch/batch_internal.h"
 #include "infer/session/nonfinite.h"
 
-static void take_arrived(tern_batch *b)
+static void take_submitted(tern_batch *b)
 {
     tern_sequence **end = &b->queue;
     while (*end) end = &(*end)->next;
-    pthread_mutex_lock(&b->lock);
-    *end = b->arrived;
-    b->arrived = NULL;
-    b->last_arrived = &b->arrived;
-    pthread_mutex_unlock(&b->lock);
+    pthread_mutex_lock(&b->inbox.lock);
+    *end = b->inbox.first;
+    b->inbox.first = NULL;
+    b->inbox.last = &b->inbox.first;
+    pthread_mutex_unlock(&b->inbox.lock);
     for (; *end; end = &(*end)->next) b->n_waiting++;
 }
 
@@ -23,7 +23,7 @@ static bool is_cancelled(const tern_sequence *s)
 
 void tern_batch__end(tern_batch *b, tern_sequence *s, const tern_error *error)
 {
-    tern_batch__displace(b, s);
+    tern_batch__release_slot(b, s);
     tern_sequence__finish(b, s, error);
 }
 
@@ -51,7 +51,7 @@ static void end_cancelled(tern_batch *b)
 
 static float *logits_at(const tern_batch *b, const tern_sequence *s, uint32_t output)
 {
-    return b->logits + (size_t)(s->first_output + output) * b->n_vocab;
+    return b->outputs.logits + (size_t)(s->first_output + output) * b->n_vocab;
 }
 
 static tern_status check_finite(const tern_batch *b, const tern_sequence *s, tern_error *err)
@@ -59,7 +59,7 @@ static tern_status check_finite(const tern_batch *b, const tern_sequence *s, ter
     const bool screened = tern_engine_head_exact(b->engine);
     const uint32_t end = s->n_evaluated + s->n_rows + s->n_drafted;
     for (uint32_t i = 0; i < s->n_outputs; i++) {
-        const uint32_t chosen = b->chosen[s->first_output + i];
+        const uint32_t chosen = b->outputs.device_tokens[s->first_output + i];
         if (s->on_device && chosen != TERN_SAMPLE_NOT_FINITE && chosen >= b->n_vocab)
             return tern_fail(err, TERN_INTERNAL, "the device chose token %u of a vocabulary of %u", chosen, b->n_vocab);
         if (s->on_device ? chosen == TERN_SAMPLE_NOT_FINITE
@@ -71,7 +71,7 @@ static tern_status check_finite(const tern_batch *b, const tern_sequence *s, ter
 }
 
 /* Shows the prompt's tokens, or with their probabilities those after the step's logits. */
-static tern_status echo(tern_batch *b, tern_sequence *s, tern_error *err)
+static tern_status echo_prompt(tern_batch *b, tern_sequence *s, tern_error *err)
 {
     const tern_request_params *p = &s->request->params;
     const uint32_t n = s->result.n_prompt, end = s->n_evaluated, first = end - s->n_outputs;
@@ -82,77 +82,78 @@ static tern_status echo(tern_batch *b, tern_sequence *s, tern_error *err)
 }
 
 /* Whether what was guessed for token `id`, the one after i right guesses, was right; what is looked up for the next. */
-static void learn(const tern_batch *b, tern_sequence *s, uint32_t i, int32_t id)
+static void learn_drafts(const tern_batch *b, tern_sequence *s, uint32_t i, int32_t id)
 {
-    if (b->drafter && i < s->n_drafted) tern_guess_rates_learn(&s->rates, TERN_GUESS_BY_MODEL, s->drafted[i] == id);
+    if (b->drafts.drafter && i < s->n_drafted)
+        tern_accept_rates_learn(&s->rates, TERN_DRAFT_BY_MODEL, s->draft_ids[i] == id);
     if (!s->draft.tokens) return;
-    if (s->match) tern_guess_rates_learn(&s->rates, s->match, s->looked_up == id);
+    if (s->match) tern_accept_rates_learn(&s->rates, s->match, s->lookup_id == id);
     tern_draft_add(&s->draft, id);
-    s->match = tern_draft_match(&s->draft, 1, &s->looked_up);
+    s->match = tern_draft_match(&s->draft, 1, &s->lookup_id);
 }
 
 /* Tokens from the logits of the last decided one on, or with NULL those that the device has chosen: the next, and more
  * while they were guessed rightly. */
-static tern_status choose(tern_batch *b, tern_sequence *s, float *logits, tern_error *err)
+static tern_status sample_tokens(tern_batch *b, tern_sequence *s, float *logits, tern_error *err)
 {
     const uint32_t n_drafted = s->n_drafted;
-    const uint32_t *chosen = logits ? NULL : b->chosen + s->first_output + s->n_outputs - 1 - n_drafted;
+    const uint32_t *chosen = logits ? NULL : b->outputs.device_tokens + s->first_output + s->n_outputs - 1 - n_drafted;
     for (uint32_t i = 0; i <= n_drafted && !s->stopped; i++) {
         int32_t id;
         float *own = logits ? logits + (size_t)i * b->n_vocab : NULL;
-        TERN_TRY(tern_sequence__choose(b, s, own, chosen ? chosen[i] : 0, &id, err));
+        TERN_TRY(tern_sequence__sample(b, s, own, chosen ? chosen[i] : 0, &id, err));
         if (id < 0) break;
         s->tokens[s->n_tokens++] = id;
-        b->counts.generated_tokens++;
-        learn(b, s, i, id);
-        if (i == n_drafted || s->drafted[i] != id) break;
+        b->counters.generated_tokens++;
+        learn_drafts(b, s, i, id);
+        if (i == n_drafted || s->draft_ids[i] != id) break;
         s->n_evaluated = s->n_tokens;
         s->result.n_accepted++;
-        b->counts.accepted_tokens++;
+        b->counters.accepted_tokens++;
     }
     if (s->redo) s->n_evaluated = s->n_tokens - 1;
     if (!s->stopped && s->n_tokens == b->params.n_ctx) tern_sequence__stop(s, TERN_STOP_CONTEXT);
-    tern_batch__know(b, s);
+    tern_batch__index_pages(b, s);
     return TERN_OK;
 }
 
 /* The other completions that share the prompt go on from the same logits. */
-static void choose_forked(tern_batch *b, tern_request *r)
+static void sample_forks(tern_batch *b, tern_request *r)
 {
     for (uint32_t i = 1; i < r->params.n; i++) {
         tern_sequence *s = &r->sequences[i];
         tern_error error = {0};
-        if (!s->forked) continue;
-        s->forked = false;
+        if (!s->must_fork) continue;
+        s->must_fork = false;
         s->first_ms = tern_batch__now_ms();
         tern_status status = TERN_OK;
         if (s->request->params.echo) status = tern_sequence__echo(b, s, 0, s->result.n_prompt, NULL, &error);
-        memcpy(b->turn, b->shared, b->n_vocab * sizeof *b->turn);
-        if (status == TERN_OK) status = choose(b, s, b->turn, &error);
+        memcpy(b->sampling.fork_logits, b->sampling.prompt_logits, b->n_vocab * sizeof *b->sampling.fork_logits);
+        if (status == TERN_OK) status = sample_tokens(b, s, b->sampling.fork_logits, &error);
         if (s->stopped || status != TERN_OK) tern_batch__end(b, s, status == TERN_OK ? NULL : &error);
     }
 }
 
-bool tern_sequence__is_awaited(const tern_sequence *s)
+bool tern_sequence__has_waiting_forks(const tern_sequence *s)
 {
     const tern_request *r = s->request;
-    return s->index == 0 && r->params.n > 1 && r->sequences[1].waits;
+    return s->index == 0 && r->params.n > 1 && r->sequences[1].awaits_prompt;
 }
 
 /* All decided tokens are evaluated: the next ones are chosen. */
-static tern_status go_on(tern_batch *b, tern_sequence *s, tern_error *err)
+static tern_status commit_tokens(tern_batch *b, tern_sequence *s, tern_error *err)
 {
     float *logits = logits_at(b, s, s->n_outputs - 1 - s->n_drafted);
-    const bool awaited = tern_sequence__is_awaited(s);
+    const bool awaited = tern_sequence__has_waiting_forks(s);
     if (!(s->first_ms > 0)) s->first_ms = tern_batch__now_ms();
-    TERN_TRY(echo(b, s, err));
+    TERN_TRY(echo_prompt(b, s, err));
     if (awaited) {
-        memcpy(b->shared, logits, b->n_vocab * sizeof *logits);
+        memcpy(b->sampling.prompt_logits, logits, b->n_vocab * sizeof *logits);
         tern_batch__fork(b, s);
     }
     if (s->stopped) return TERN_OK;
-    const tern_status status = choose(b, s, s->on_device ? NULL : logits, err);
-    if (awaited) choose_forked(b, s->request);
+    const tern_status status = sample_tokens(b, s, s->on_device ? NULL : logits, err);
+    if (awaited) sample_forks(b, s->request);
     return status;
 }
 
@@ -161,20 +162,20 @@ static tern_status advance(tern_batch *b, tern_sequence *s, tern_error *err)
 {
     TERN_TRY(check_finite(b, s, err));
     const tern_request_params *p = &s->request->params;
-    if (p->embed) tern_sequence__gather(b, s);
+    if (p->embed) tern_sequence__pool_states(b, s);
     s->n_evaluated += s->n_rows;
-    tern_batch__know(b, s);
-    if (p->embed) return s->n_evaluated == s->n_tokens ? tern_sequence__embed(s, err) : TERN_OK;
-    return s->n_evaluated == s->n_tokens ? go_on(b, s, err) : echo(b, s, err);
+    tern_batch__index_pages(b, s);
+    if (p->embed) return s->n_evaluated == s->n_tokens ? tern_sequence__finish_embedding(s, err) : TERN_OK;
+    return s->n_evaluated == s->n_tokens ? commit_tokens(b, s, err) : echo_prompt(b, s, err);
 }
 
 static void advance_all(tern_batch *b)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < b->n_running; i++)
-        if (b->running[i]->n_rows) b->stepped[n++] = b->running[i];
+        if (b->running[i]->n_rows) b->in_step[n++] = b->running[i];
     for (uint32_t i = 0; i < n; i++) {
-        tern_sequence *s = b->stepped[i];
+        tern_sequence *s = b->in_step[i];
         tern_error error = {0};
         const tern_status status = advance(b, s, &error);
         if (status != TERN_OK || s->stopped) tern_batch__end(b, s, status == TERN_OK ? NULL : &error);
@@ -197,15 +198,15 @@ static uint32_t count_planned(const tern_batch *b, uint32_t *n_decoding)
 
 void tern_batch__publish(tern_batch *b)
 {
-    tern_batch_counters *c = &b->counts;
+    tern_batch_counters *c = &b->counters;
     c->running = b->n_running;
-    c->pages_cached = b->pages.n_idle;
-    c->pages_used = b->pages.n - tern_pages_available(&b->pages);
-    pthread_mutex_lock(&b->lock);
+    c->pages_cached = b->kv.pages.n_idle;
+    c->pages_used = b->kv.pages.n - tern_pages_available(&b->kv.pages);
+    pthread_mutex_lock(&b->inbox.lock);
     c->waiting = b->n_waiting;
-    for (const tern_sequence *s = b->arrived; s; s = s->next) c->waiting++;
-    b->shown = *c;
-    pthread_mutex_unlock(&b->lock);
+    for (const tern_sequence *s = b->inbox.first; s; s = s->next) c->waiting++;
+    b->inbox.published = *c;
+    pthread_mutex_unlock(&b->inbox.lock);
 }
 
 static tern_status run_step(tern_batch *b, tern_error *err)
@@ -218,9 +219,9 @@ static tern_status run_step(tern_batch *b, tern_error *err)
     advance_all(b);
     const double ms = tern_batch__now_ms() - start;
     tern_pace_learn(&b->pace, n_decoding, n_prompt, ms);
-    if (!n_prompt) tern_step_costs_learn(&b->costs, n_decoding, ms - b->guessed_ms);
-    b->counts.steps++;
-    b->counts.step_ms += ms;
+    if (!n_prompt) tern_step_costs_learn(&b->drafts.costs, n_decoding, ms - b->drafts.step_ms);
+    b->counters.steps++;
+    b->counters.step_ms += ms;
     return TERN_OK;
 }
 
@@ -229,11 +230,11 @@ tern_status tern_batch_step(tern_batch *batch, bool *busy, tern_error *err)
     TERN_NEED(batch, err);
     TERN_NEED(busy, err);
     tern_batch *b = batch;
-    take_arrived(b);
+    take_submitted(b);
     end_cancelled(b);
     tern_batch__admit(b);
     const tern_status status = b->n_running ? run_step(b, err) : TERN_OK;
     tern_batch__publish(b);
-    *busy = b->shown.running || b->shown.waiting;
+    *busy = b->inbox.published.running || b->inbox.published.waiting;
     return status;
 }

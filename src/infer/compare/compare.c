@@ -31,11 +31,11 @@ static uint32_t n_writers(const tern_graph *g, uint32_t value)
 }
 
 /* After a run of whole graphs the caches differ as what they hold does; the next phase starts from the reference's. */
-static tern_status hand_over_caches(const tern_comparison *c)
+static tern_status copy_caches_to_tested(const tern_comparison *c)
 {
     const tern_graph *g = &c->tested.graph->graph;
     for (uint32_t i = 0; i < g->n_values; i++)
-        if (g->values[i].kind == TERN_VALUE_CACHE) TERN_TRY(tern_compare__hand_over(c, i));
+        if (g->values[i].kind == TERN_VALUE_CACHE) TERN_TRY(tern_compare__copy_to_tested(c, i));
     return TERN_OK;
 }
 
@@ -52,7 +52,7 @@ static tern_status compare_run(tern_comparison *c, size_t first_op)
         TERN_TRY(tern_compare__measure(c, out, NULL, &(tern_tolerance){0}, &d));
         c->result->ops[first_op + i].run_error = d.worst;
     }
-    return hand_over_caches(c);
+    return copy_caches_to_tested(c);
 }
 
 static tern_status compare_phase(tern_comparison *c, bool decode)
@@ -151,7 +151,7 @@ static tern_status open_side(tern_compare_side *s, tern_engine *engine, const te
     return tern_runner_open(&s->runner, engine, &params, err);
 }
 
-static bool good(const tern_compare_logits *l)
+static bool is_within_bounds(const tern_compare_logits *l)
 {
     return l->cosine > least_cosine && (l->same_top || l->tied_top);
 }
@@ -166,7 +166,7 @@ static tern_status compare(tern_comparison *c)
     TERN_TRY(compare_phase(c, true));
     TERN_TRY(compare_logits(c));
     TERN_TRY(compare_cached(c));
-    r->ok = r->first_bad == SIZE_MAX && good(&r->run) && good(&r->cached);
+    r->ok = r->first_bad == SIZE_MAX && is_within_bounds(&r->run) && is_within_bounds(&r->cached);
     if (r->first_bad == SIZE_MAX) r->first_bad = r->n_ops;
     return TERN_OK;
 }

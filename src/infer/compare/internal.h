@@ -28,7 +28,7 @@ typedef struct tern_comparison {
 tern_status tern_compare__counterparts(tern_comparison *c);
 tern_status tern_compare__read(const tern_comparison *c, const tern_compare_side *s, uint32_t value, uint8_t *out);
 /* Gives the tested side what the reference holds. */
-tern_status tern_compare__hand_over(const tern_comparison *c, uint32_t value);
+tern_status tern_compare__copy_to_tested(const tern_comparison *c, uint32_t value);
 /* Both sides' bytes of a value, compared; `op`, which has made it of what the reference holds, knows its terms. NULL:
  * nobody asks for them. */
 tern_status tern_compare__measure(const tern_comparison *c, uint32_t value, const tern_op *op,

@@ -3,7 +3,7 @@
 
 #include "infer/compare/compare.h"
 
-static uint32_t top(const float *x, uint32_t n)
+static uint32_t argmax(const float *x, uint32_t n)
 {
     uint32_t best = 0;
     for (uint32_t i = 1; i < n; i++)
@@ -22,7 +22,7 @@ tern_compare_logits tern_compare__logits(const float *want, const float *got, ui
         error += (x - y) * (x - y);
     }
     tern_compare_logits out = {.error = sqrt(error / a), .cosine = dot / sqrt(a * b)};
-    uint32_t best = top(want, n), other = top(got, n);
+    uint32_t best = argmax(want, n), other = argmax(got, n);
     out.same_top = best == other;
     out.tied_top = best != other && (double)want[best] - (double)want[other] <= 4 * sqrt(error / n);
     return out;

@@ -51,7 +51,7 @@ tern_status tern_compare__read(const tern_comparison *c, const tern_compare_side
     return tern_bound_read(&s->graph->bound, value, out, s->graph->graph.values[value].bytes, c->err);
 }
 
-tern_status tern_compare__hand_over(const tern_comparison *c, uint32_t value)
+tern_status tern_compare__copy_to_tested(const tern_comparison *c, uint32_t value)
 {
     const uint64_t bytes = c->tested.graph->graph.values[value].bytes;
     TERN_TRY(tern_compare__read(c, &c->reference, c->counterparts[value], c->want));
@@ -81,7 +81,7 @@ static tern_status read_inputs(terms_source *s, tern_error *err)
     return TERN_OK;
 }
 
-static bool terms(void *context, uint64_t row, uint32_t cols, double *out)
+static bool sum_terms(void *context, uint64_t row, uint32_t cols, double *out)
 {
     terms_source *s = context;
     const tern_graph *g = &s->c->tested.graph->graph;
@@ -112,7 +112,7 @@ tern_status tern_compare__measure(const tern_comparison *c, uint32_t value, cons
                               .n_rows = max_rows,
                               .cols = v->cols,
                               .max_rows = max_rows,
-                              .terms = op ? terms : NULL,
+                              .terms = op ? sum_terms : NULL,
                               .context = &source};
     if (v->kind == TERN_VALUE_CACHE) compared.n_rows = v->bytes / tern_row_bytes(v->dtype, v->cols, 1);
     const tern_status status = tern_difference_find(&compared, tolerance, d, c->err);
@@ -132,7 +132,7 @@ static bool works_in_place(const tern_op *op)
 
 /* Whether the reference's op makes what the tested one does; ops that make no rows of their own are known by their
  * kind. */
-static bool makes_the_same(const tern_comparison *c, const tern_op *tested, const tern_op *reference)
+static bool has_same_output(const tern_comparison *c, const tern_op *tested, const tern_op *reference)
 {
     if (tested->out.value == TERN_NO_VALUE) return tested->kind == reference->kind;
     const bool in_place = works_in_place(tested);
@@ -144,7 +144,7 @@ static tern_status advance_reference(tern_comparison *c, const tern_op *op, cons
 {
     const tern_graph *g = &c->reference.graph->graph;
     size_t end = c->reference_at;
-    while (end < g->n_ops && !makes_the_same(c, op, &g->ops[end])) end++;
+    while (end < g->n_ops && !has_same_output(c, op, &g->ops[end])) end++;
     if (end == g->n_ops)
         return tern_fail(c->err, TERN_INTERNAL, "op %s (%s): the reference has none that makes the same",
                          tern_op_name(op->kind), name);
@@ -179,10 +179,10 @@ static tern_status for_values(tern_comparison *c, const tern_op *op, bool writte
     return TERN_OK;
 }
 
-static tern_status give_input(tern_comparison *c, const tern_op *op, uint32_t value, tern_compare_op *out)
+static tern_status copy_input(tern_comparison *c, const tern_op *op, uint32_t value, tern_compare_op *out)
 {
     (void)op;
-    if (c->counterparts[value] != TERN_NO_VALUE) return tern_compare__hand_over(c, value);
+    if (c->counterparts[value] != TERN_NO_VALUE) return tern_compare__copy_to_tested(c, value);
     return tern_fail(c->err, TERN_INTERNAL, "%s, which makes %s: the reference has no %s", tern_op_name(out->kind),
                      out->name, c->tested.graph->graph.values[value].name);
 }
@@ -195,7 +195,7 @@ static tern_tolerance tolerance_of(const tern_comparison *c, const tern_op *op)
     return (tern_tolerance){.of_row = share, .of_terms = share, .of_int8 = 1, .few_int8 = true};
 }
 
-static tern_status judge(tern_comparison *c, const tern_op *op, uint32_t value, tern_compare_op *out)
+static tern_status compare_output(tern_comparison *c, const tern_op *op, uint32_t value, tern_compare_op *out)
 {
     const tern_tolerance tolerance = tolerance_of(c, op);
     tern_difference d;
@@ -203,7 +203,8 @@ static tern_status judge(tern_comparison *c, const tern_op *op, uint32_t value, 
     if (!d.ok) out->ok = false;
     if (!isnan(out->error) && !(d.worst <= out->error)) out->error = d.worst;
     out->n_flips += d.n_flips;
-    return c->tested.graph->graph.values[value].kind == TERN_VALUE_CACHE ? tern_compare__hand_over(c, value) : TERN_OK;
+    return c->tested.graph->graph.values[value].kind == TERN_VALUE_CACHE ? tern_compare__copy_to_tested(c, value)
+                                                                         : TERN_OK;
 }
 
 /* The name of what an op makes; ops without rows of their own take the name of what they read. */
@@ -227,10 +228,10 @@ tern_status tern_compare__op(tern_comparison *c, const tern_op *op, bool decode)
                              .tolerance = tolerance_of(c, op).of_row};
     memcpy(out->name, name_of(&c->tested.graph->graph, op), sizeof out->name);
     const size_t at = (size_t)(op - c->tested.graph->graph.ops);
-    TERN_TRY(for_values(c, op, false, out, give_input));
+    TERN_TRY(for_values(c, op, false, out, copy_input));
     TERN_TRY(advance_reference(c, op, out->name));
     TERN_TRY(tern_bound_run_ops(&c->tested.graph->bound, at, at + 1, c->err));
-    TERN_TRY(for_values(c, op, true, out, judge));
+    TERN_TRY(for_values(c, op, true, out, compare_output));
     if (!out->ok && r->first_bad == SIZE_MAX) r->first_bad = r->n_ops;
     r->n_ops++;
     if (c->params->progress && !c->params->progress(c->params->context, (double)r->n_ops / (double)c->n_all))

@@ -41,7 +41,7 @@ void tern_draft_add(tern_draft *draft, int32_t token)
 }
 
 /* The table's entry for the n-gram that ends at token `last`. */
-static uint32_t *entry(const tern_draft *draft, uint32_t last, uint32_t n)
+static uint32_t *ngram_entry(const tern_draft *draft, uint32_t last, uint32_t n)
 {
     uint64_t hash = n;
     for (uint32_t i = 0; i < n; i++) hash = (hash ^ (uint32_t)draft->tokens[last - i]) * 0x9e3779b97f4a7c15u;
@@ -53,45 +53,46 @@ static void index_tokens(tern_draft *draft)
 {
     for (; draft->n_indexed + 1 < draft->n_tokens; draft->n_indexed++)
         for (uint32_t n = 1; n <= TERN_DRAFT_LONGEST && n <= draft->n_indexed + 1; n++)
-            *entry(draft, draft->n_indexed, n) = draft->n_indexed + 1;
+            *ngram_entry(draft, draft->n_indexed, n) = draft->n_indexed + 1;
 }
 
-static bool same(const int32_t *a, const int32_t *b, uint32_t n)
+static bool same_tokens(const int32_t *a, const int32_t *b, uint32_t n)
 {
     return memcmp(a, b, n * sizeof *a) == 0;
 }
 
 /* The place after the latest earlier occurrence of the last n tokens; 0 when there is none. */
-static uint32_t find(const tern_draft *draft, uint32_t n)
+static uint32_t find_ngram(const tern_draft *draft, uint32_t n)
 {
     if (draft->n_tokens <= n) return 0;
-    uint32_t next = *entry(draft, draft->n_tokens - 1, n); /* entries that share a hash overwrite each other */
-    if (next < n || !same(draft->tokens + next - n, draft->tokens + draft->n_tokens - n, n)) return 0;
+    uint32_t next = *ngram_entry(draft, draft->n_tokens - 1, n); /* entries that share a hash overwrite each other */
+    if (next < n || !same_tokens(draft->tokens + next - n, draft->tokens + draft->n_tokens - n, n)) return 0;
     return next;
 }
 
 /* Of the longest n-gram that is found. */
-static uint32_t find_longest(tern_draft *draft, uint32_t shortest)
+static uint32_t find_longest_ngram(tern_draft *draft, uint32_t shortest)
 {
     uint32_t next = 0;
     index_tokens(draft);
-    for (uint32_t length = TERN_DRAFT_LONGEST; length >= shortest && next == 0; length--) next = find(draft, length);
+    for (uint32_t length = TERN_DRAFT_LONGEST; length >= shortest && next == 0; length--)
+        next = find_ngram(draft, length);
     return next;
 }
 
 uint32_t tern_draft_match(tern_draft *draft, uint32_t shortest, int32_t *next)
 {
-    const uint32_t at = find_longest(draft, shortest), end = draft->n_tokens;
+    const uint32_t at = find_longest_ngram(draft, shortest), end = draft->n_tokens;
     uint32_t n = 0;
     if (at == 0) return 0;
     *next = draft->tokens[at];
-    while (n < TERN_GUESS_LONGEST && n < at && draft->tokens[at - 1 - n] == draft->tokens[end - 1 - n]) n++;
+    while (n < TERN_DRAFT_LONGEST_MATCH && n < at && draft->tokens[at - 1 - n] == draft->tokens[end - 1 - n]) n++;
     return n;
 }
 
 uint32_t tern_draft_propose(tern_draft *draft, uint32_t shortest, int32_t *out, uint32_t n)
 {
-    const uint32_t next = find_longest(draft, shortest);
+    const uint32_t next = find_longest_ngram(draft, shortest);
     if (next == 0) return 0;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t at = next + i;

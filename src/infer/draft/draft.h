@@ -24,8 +24,8 @@ void tern_draft_reset(tern_draft *draft, const int32_t *tokens, uint32_t n);
 /* At most capacity tokens in all. */
 void tern_draft_add(tern_draft *draft, int32_t token);
 
-/* How many of the last tokens, up to TERN_GUESS_LONGEST, came before what is proposed as well, at least `shortest`; 0:
- * nothing is proposed. *next: the first proposed token. Constant time. */
+/* How many of the last tokens, up to TERN_DRAFT_LONGEST_MATCH, came before what is proposed as well, at least
+ * `shortest`; 0: nothing is proposed. *next: the first proposed token. Constant time. */
 uint32_t tern_draft_match(tern_draft *draft, uint32_t shortest, int32_t *next);
 
 /* Proposes up to n tokens: those that followed the latest earlier occurrence of the last three tokens, else of the last

@@ -30,7 +30,7 @@ int32_t tern_draft_model__likeliest(const float *logits, uint32_t n_vocab, doubl
 }
 
 /* Sees to it that the session holds these tokens, with the logits of the last one. */
-static tern_status follow(tern_session *draft, const int32_t *tokens, uint32_t n, tern_error *err)
+static tern_status evaluate_text(tern_session *draft, const int32_t *tokens, uint32_t n, tern_error *err)
 {
     const int32_t *held = tern_session_tokens(draft);
     uint32_t same = 0, most = tern_session_n_tokens(draft);
@@ -47,7 +47,7 @@ tern_status tern_draft_model_propose(tern_session *draft, const int32_t *tokens,
     *n_out = 0;
     if (n == 0 || n_tokens >= n_ctx) return TERN_OK;
     if (n > n_ctx - n_tokens) n = n_ctx - n_tokens;
-    TERN_TRY(follow(draft, tokens, n_tokens, err));
+    TERN_TRY(evaluate_text(draft, tokens, n_tokens, err));
     for (uint32_t i = 0; i < n; i++) {
         float *logits;
         double share;

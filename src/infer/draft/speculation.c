@@ -9,9 +9,9 @@ enum {
     MEMORY = 24      /* guesses of one source that count */
 };
 
-static const double pays = 1.02;      /* times the tokens per time without guesses */
-static const double hope = 1.0 / 512; /* of the way back to 1 for each step without guesses of the model */
-static const double at_first = 0.5;   /* the share before anything is known */
+static const double least_gain = 1.02;    /* times the tokens per time without guesses */
+static const double recovery = 1.0 / 512; /* of the way back to 1 for each step without guesses of the model */
+static const double initial_rate = 0.5;   /* the share before anything is known */
 
 tern_status tern_step_costs_init(tern_step_costs *costs, uint32_t n_rows, const double *given, tern_error *err)
 {
@@ -41,7 +41,7 @@ void tern_step_costs_learn(tern_step_costs *costs, uint32_t n, double ms)
 }
 
 /* Of exactly so many tokens; 0: not known, or too long ago. One token alone is never forgotten. */
-static double known(const tern_step_costs *c, uint32_t n)
+static double known_cost(const tern_step_costs *c, uint32_t n)
 {
     const double *times = c->ms + 2 * ((size_t)n - 1);
     if (c->given) return c->given[n - 1];
@@ -52,7 +52,7 @@ static double known(const tern_step_costs *c, uint32_t n)
 /* The next fewer that is known; 0: none. */
 static uint32_t known_below(const tern_step_costs *c, uint32_t n)
 {
-    while (n > 0 && !(known(c, n) > 0)) n--;
+    while (n > 0 && !(known_cost(c, n) > 0)) n--;
     return n;
 }
 
@@ -61,36 +61,36 @@ static uint32_t known_below(const tern_step_costs *c, uint32_t n)
 static double cost_of(const tern_step_costs *c, uint32_t n)
 {
     uint32_t below = known_below(c, n), above = n;
-    while (above <= c->n_rows && !(known(c, above) > 0)) above++;
+    while (above <= c->n_rows && !(known_cost(c, above) > 0)) above++;
     if (below == 0) return 0;
-    if (below == n) return known(c, n);
+    if (below == n) return known_cost(c, n);
     const bool beyond = above > c->n_rows;
     if (beyond) above = known_below(c, below - 1);
-    if (above == 0) return known(c, below);
-    const double here = known(c, below);
-    const double slope = (known(c, above) - here) / ((double)above - (double)below);
+    if (above == 0) return known_cost(c, below);
+    const double here = known_cost(c, below);
+    const double slope = (known_cost(c, above) - here) / ((double)above - (double)below);
     return beyond && !(slope > 0) ? here : here + slope * (n - below);
 }
 
 /* The most tokens that a step may try. */
-static uint32_t reach(const tern_step_costs *c)
+static uint32_t max_tokens(const tern_step_costs *c)
 {
     const uint32_t n = known_below(c, c->n_rows);
     return 2 * n < c->n_rows ? 2 * n : c->n_rows;
 }
 
-void tern_guess_rates_init(tern_guess_rates *rates)
+void tern_accept_rates_init(tern_accept_rates *rates)
 {
-    *rates = (tern_guess_rates){0};
-    for (uint32_t i = 0; i < TERN_GUESS_SOURCES; i++) rates->rate[i] = at_first;
+    *rates = (tern_accept_rates){0};
+    for (uint32_t i = 0; i < TERN_DRAFT_SOURCES; i++) rates->rate[i] = initial_rate;
 }
 
 static uint32_t source_of(uint32_t match)
 {
-    return match < 4 ? match : match < TERN_GUESS_LONGEST ? 4 : 5;
+    return match < 4 ? match : match < TERN_DRAFT_LONGEST_MATCH ? 4 : 5;
 }
 
-void tern_guess_rates_learn(tern_guess_rates *rates, uint32_t match, bool right)
+void tern_accept_rates_learn(tern_accept_rates *rates, uint32_t match, bool right)
 {
     const uint32_t i = source_of(match);
     if (rates->n[i] < MEMORY) rates->n[i]++;
@@ -98,33 +98,33 @@ void tern_guess_rates_learn(tern_guess_rates *rates, uint32_t match, bool right)
 }
 
 /* Of the guess after i right ones: each of them is one more token that matches. */
-static double rate_of(const tern_guess_rates *rates, uint32_t match, uint32_t i)
+static double rate_of(const tern_accept_rates *rates, uint32_t match, uint32_t i)
 {
-    return rates->rate[match == TERN_GUESS_BY_MODEL ? 0 : source_of(match + i)];
+    return rates->rate[match == TERN_DRAFT_BY_MODEL ? 0 : source_of(match + i)];
 }
 
-double tern_guess_rates_expect(const tern_guess_rates *rates, uint32_t match, uint32_t n)
+double tern_accept_rates_expect(const tern_accept_rates *rates, uint32_t match, uint32_t n)
 {
     double all_right = 1, sum = 0;
     for (uint32_t i = 0; i < n; i++) sum += all_right *= rate_of(rates, match, i);
     return sum;
 }
 
-uint32_t tern_speculate(const tern_step_costs *costs, tern_guess_rates *rates, const tern_step_plan *plan,
+uint32_t tern_speculate(const tern_step_costs *costs, tern_accept_rates *rates, const tern_step_plan *plan,
                         uint32_t match, uint32_t most)
 {
     const double alone = plan->n_rows <= costs->n_rows ? cost_of(costs, plan->n_rows) : 0;
-    const double guess_ms = match == TERN_GUESS_BY_MODEL ? rates->model_ms : 0;
-    const uint32_t limit = reach(costs);
-    double all_right = 1, n_tokens = plan->n_tokens, best = alone > 0 ? pays * n_tokens / alone : 0;
+    const double draft_token_ms = match == TERN_DRAFT_BY_MODEL ? rates->model_ms : 0;
+    const uint32_t limit = max_tokens(costs);
+    double all_right = 1, n_tokens = plan->n_tokens, best = alone > 0 ? least_gain * n_tokens / alone : 0;
     uint32_t n = 0;
     for (uint32_t i = 0; i < most && alone > 0 && plan->n_rows + i < limit; i++) {
         n_tokens += all_right *= rate_of(rates, match, i);
-        const double rate = n_tokens / (cost_of(costs, plan->n_rows + i + 1) + (i + 1) * guess_ms);
+        const double rate = n_tokens / (cost_of(costs, plan->n_rows + i + 1) + (i + 1) * draft_token_ms);
         if (!(rate > best)) continue;
         best = rate;
         n = i + 1;
     }
-    if (n == 0 && match == TERN_GUESS_BY_MODEL) rates->rate[0] += hope * (1 - rates->rate[0]);
+    if (n == 0 && match == TERN_DRAFT_BY_MODEL) rates->rate[0] += recovery * (1 - rates->rate[0]);
     return n;
 }

@@ -9,9 +9,9 @@
 #include "base/error.h"
 
 enum {
-    TERN_GUESS_LONGEST = 8,  /* matching tokens beyond which more say nothing more */
-    TERN_GUESS_BY_MODEL = 0, /* instead of a number of matching tokens */
-    TERN_GUESS_SOURCES = 6   /* a model; 1, 2, 3, 4 to 7, 8 and more tokens that match */
+    TERN_DRAFT_LONGEST_MATCH = 8, /* matching tokens beyond which more say nothing more */
+    TERN_DRAFT_BY_MODEL = 0,      /* instead of a number of matching tokens */
+    TERN_DRAFT_SOURCES = 6        /* a model; 1, 2, 3, 4 to 7, 8 and more tokens that match */
 };
 
 /* What steps of so many tokens took, each with its logits: the lower of the last two times, as one slow step says
@@ -31,17 +31,17 @@ void tern_step_costs_deinit(tern_step_costs *costs);
 void tern_step_costs_learn(tern_step_costs *costs, uint32_t n, double ms);
 
 /* The share of guesses that were right lately, by where they come from. */
-typedef struct tern_guess_rates {
-    double rate[TERN_GUESS_SOURCES];
-    uint32_t n[TERN_GUESS_SOURCES];
+typedef struct tern_accept_rates {
+    double rate[TERN_DRAFT_SOURCES];
+    uint32_t n[TERN_DRAFT_SOURCES];
     double model_ms; /* that one guess of the model takes */
-} tern_guess_rates;
+} tern_accept_rates;
 
-void tern_guess_rates_init(tern_guess_rates *rates);
+void tern_accept_rates_init(tern_accept_rates *rates);
 /* A guess made with `match` matching tokens, or BY_MODEL, was right or not, provided that all before it were. */
-void tern_guess_rates_learn(tern_guess_rates *rates, uint32_t match, bool right);
+void tern_accept_rates_learn(tern_accept_rates *rates, uint32_t match, bool right);
 /* Tokens that n guesses in a row are expected to give, the first one made with `match`. */
-double tern_guess_rates_expect(const tern_guess_rates *rates, uint32_t match, uint32_t n);
+double tern_accept_rates_expect(const tern_accept_rates *rates, uint32_t match, uint32_t n);
 
 /* What a step has without these guesses: tokens that it evaluates, and that it is expected to give. */
 typedef struct tern_step_plan {
@@ -52,7 +52,7 @@ typedef struct tern_step_plan {
 /* Of at most `most` guesses, how many make tokens per time the most; 0: none pays. Numbers of tokens that nothing is
  * known of are approached from below, at most twice as many as are known, with times on the line of those known. What a
  * model was not asked for is slowly hoped for again. */
-uint32_t tern_speculate(const tern_step_costs *costs, tern_guess_rates *rates, const tern_step_plan *plan,
+uint32_t tern_speculate(const tern_step_costs *costs, tern_accept_rates *rates, const tern_step_plan *plan,
                         uint32_t match, uint32_t most);
 
 #endif

@@ -85,7 +85,7 @@ static tern_status add_weight(tern_engine *e, const tern_weight *w, tern_error *
     return TERN_OK;
 }
 
-tern_status tern_engine__room(tern_engine *e, const tern_weight *w, tern_error *err)
+tern_status tern_engine__reserve_weight(tern_engine *e, const tern_weight *w, tern_error *err)
 {
     weight_slot *slot = &e->slots[e->n_slots];
     if (tern_engine__weight_buffer(e, w)) return TERN_OK;
@@ -156,7 +156,7 @@ tern_status tern_engine__open_backend(tern_engine *e, const tern_backend_options
     return check_exact(e, err);
 }
 
-tern_status tern_engine__reserve(tern_engine *e, uint32_t n_layers, tern_error *err)
+tern_status tern_engine__reserve_slots(tern_engine *e, uint32_t n_layers, tern_error *err)
 {
     size_t max = ((size_t)n_layers + 1) * TERN_ROLE_COUNT + 1;
     e->slots = tern_calloc(max, sizeof *e->slots);
@@ -176,7 +176,8 @@ tern_status tern_engine__check_memory(tern_engine *e, tern_model *model, const t
     return status;
 }
 
-tern_status tern_engine__page(tern_engine *e, tern_model *model, const tern_engine_params *params, tern_error *err)
+tern_status tern_engine__open_tiers(tern_engine *e, tern_model *model, const tern_engine_params *params,
+                                    tern_error *err)
 {
     tern_runner_params session;
     uint32_t steps;
@@ -209,9 +210,9 @@ tern_status tern_engine_open(tern_engine **engine, tern_model *model, const tern
     e->params = params;
     if (e->ranks) backend.ranks = &e->group;
     TERN_GOTO(tern_engine__open_backend(e, &backend, err));
-    TERN_GOTO(tern_engine__page(e, model, params, err));
+    TERN_GOTO(tern_engine__open_tiers(e, model, params, err));
     TERN_GOTO(tern_engine__check_memory(e, model, params->session, err));
-    TERN_GOTO(tern_engine__reserve(e, n_layers, err));
+    TERN_GOTO(tern_engine__reserve_slots(e, n_layers, err));
     TERN_GOTO(tern_engine__end(e, model, params->head, backend.n_threads, err));
     e->params = NULL;
     *engine = e;
@@ -235,7 +236,7 @@ void tern_engine_close(tern_engine *engine)
     tern_free(engine);
 }
 
-void tern_engine__own(tern_engine *engine, void *thing, void (*close)(void *thing))
+void tern_engine__close_with(tern_engine *engine, void *thing, void (*close)(void *thing))
 {
     engine->thing = thing;
     engine->close_thing = close;

@@ -89,7 +89,7 @@ double tern_engine_measure(const tern_engine *engine, tern_measure what, double 
 tern_buffer *tern_engine__weight_buffer(const tern_engine *engine, const tern_weight *weight);
 
 /* The engine closes `thing` when it is closed itself, behind all else. Once. */
-void tern_engine__own(tern_engine *engine, void *thing, void (*close)(void *thing));
+void tern_engine__close_with(tern_engine *engine, void *thing, void (*close)(void *thing));
 
 /* ---- the steps of opening, for infer/engine/loader.c; tern_engine_close takes what any of them left */
 
@@ -97,12 +97,12 @@ tern_status tern_engine__begin(tern_engine **engine, const tern_engine_params *p
 tern_status tern_engine__open_backend(tern_engine *engine, const tern_backend_options *options, tern_error *err);
 /* Puts backends around the engine's where a model, which stays the caller's, and params say so (infer/engine/tiers.h).
  * After the backend is open. */
-tern_status tern_engine__page(tern_engine *engine, tern_model *model, const tern_engine_params *params,
-                              tern_error *err);
+tern_status tern_engine__open_tiers(tern_engine *engine, tern_model *model, const tern_engine_params *params,
+                                    tern_error *err);
 /* Slots for the weights of so many layers. */
-tern_status tern_engine__reserve(tern_engine *engine, uint32_t n_layers, tern_error *err);
+tern_status tern_engine__reserve_slots(tern_engine *engine, uint32_t n_layers, tern_error *err);
 /* Room in the backend for a weight without data, unless there is some. */
-tern_status tern_engine__room(tern_engine *engine, const tern_weight *weight, tern_error *err);
+tern_status tern_engine__reserve_weight(tern_engine *engine, const tern_weight *weight, tern_error *err);
 /* OUT_OF_MEMORY or LIMIT where the weights of a model, which stays the caller's, and a session of the engine's params
  * do not fit (tern_memory_check). After the backend is open. */
 tern_status tern_engine__check_memory(tern_engine *engine, tern_model *model, const tern_session_params *session,

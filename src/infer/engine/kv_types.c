@@ -8,7 +8,7 @@
 
 enum { SMALL_CACHE_BYTES = 64 << 20, VALUE_SHIFT = 8, TYPE_MASK = 255 };
 
-static tern_dtype automatic(tern_kv_type other, const tern_config *c, uint32_t n_ctx)
+static tern_dtype default_type(tern_kv_type other, const tern_config *c, uint32_t n_ctx)
 {
     const uint64_t bytes = 2ull * sizeof(float) * c->n_layers * c->n_kv_heads * c->head_dim * n_ctx;
     if (other == TERN_KV_F16) return TERN_DTYPE_F16;
@@ -25,7 +25,7 @@ static tern_status resolve(tern_kv_type wanted, tern_kv_type other, const tern_c
     if ((uint32_t)wanted >= sizeof dtypes / sizeof *dtypes)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "cache type %d: %d to %d expected", (int)wanted, TERN_KV_AUTO,
                          TERN_KV_Q4_0);
-    *out = wanted == TERN_KV_AUTO ? automatic(other, c, n_ctx) : dtypes[wanted];
+    *out = wanted == TERN_KV_AUTO ? default_type(other, c, n_ctx) : dtypes[wanted];
     return TERN_OK;
 }
 

@@ -17,7 +17,7 @@ struct tern_loader {
 };
 
 /* A backend with memory of its own takes weights piece by piece; others read them where they lie. */
-static bool passes_on(const tern_loader *l)
+static bool streams_weights(const tern_loader *l)
 {
     return tern_engine_backend(l->engine)->weight_write != NULL;
 }
@@ -25,7 +25,7 @@ static bool passes_on(const tern_loader *l)
 static tern_status open_backend(tern_loader *l, tern_error *err)
 {
     TERN_TRY(tern_engine__open_backend(l->engine, &l->params.backend, err));
-    if (!l->params.head || !passes_on(l)) return TERN_OK;
+    if (!l->params.head || !streams_weights(l)) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED,
                      "head in %s on %s, from a file that is not whole: convert the file, or use the CPU",
                      l->params.head->name, tern_engine_backend(l->engine)->info.name);
@@ -98,7 +98,7 @@ static tern_status open_parts(tern_loader *l, const void *bytes, size_t n, const
 }
 
 /* Its layers are known: what is left is to find out where they go. */
-static tern_status plan(tern_loader *l, tern_error *err)
+static tern_status plan_destinations(tern_loader *l, tern_error *err)
 {
     const uint32_t n_layers = tern_model_config(tern_loader_model(l))->n_layers;
     if (l->params.backend.split) {
@@ -108,9 +108,9 @@ static tern_status plan(tern_loader *l, tern_error *err)
     tern_model *model = (tern_model *)(uintptr_t)tern_loader_model(l); /* it is only looked at */
     tern_engine_params params = l->params;
     if (!l->source) params.experts = (tern_experts_size){.all = true}; /* nothing could bring them later */
-    TERN_TRY(tern_engine__page(l->engine, model, &params, err));
+    TERN_TRY(tern_engine__open_tiers(l->engine, model, &params, err));
     TERN_TRY(tern_engine__check_memory(l->engine, model, l->params.session, err));
-    return tern_engine__reserve(l->engine, n_layers, err);
+    return tern_engine__reserve_slots(l->engine, n_layers, err);
 }
 
 /* Of a file that is read through, all experts are in memory. */
@@ -127,10 +127,10 @@ tern_status tern_loader_head(tern_loader *l, const void *bytes, size_t n, uint64
     TERN_TRY(check_experts(l, err));
     tern_model_stream_options options = {
         .file_bytes = l->file_bytes, .manifest = l->manifest, .no_experts = l->source != NULL};
-    options.keep = l->params.backend.split || !passes_on(l);
+    options.keep = l->params.backend.split || !streams_weights(l);
     if (l->heads.n) TERN_TRY(open_parts(l, bytes, n, &options, wanted, err));
     else TERN_TRY(tern_model_stream_open(&l->stream, bytes, n, &options, wanted, err));
-    return l->stream ? plan(l, err) : TERN_OK;
+    return l->stream ? plan_destinations(l, err) : TERN_OK;
 }
 
 const tern_model *tern_loader_model(const tern_loader *l)
@@ -154,11 +154,11 @@ tern_status tern_loader_next(tern_loader *l, tern_loader_piece *piece, tern_erro
     return tern_model_stream_next(l->stream, piece, err);
 }
 
-static tern_status pass_on(tern_loader *l, const tern_weight *w, const tern_weight *part, uint32_t first,
-                           tern_error *err)
+static tern_status stream_weight(tern_loader *l, const tern_weight *w, const tern_weight *part, uint32_t first,
+                                 tern_error *err)
 {
     tern_backend *b = tern_engine_backend(l->engine);
-    TERN_TRY(tern_engine__room(l->engine, w, err));
+    TERN_TRY(tern_engine__reserve_weight(l->engine, w, err));
     return b->weight_write(b, tern_engine__weight_buffer(l->engine, w), part, first, err);
 }
 
@@ -167,7 +167,7 @@ tern_status tern_loader_accept(tern_loader *l, tern_error *err)
     tern_model_part part;
     TERN_TRY(need_head(l, err));
     TERN_TRY(tern_model_stream_accept(l->stream, &part, err));
-    return part.weight ? pass_on(l, part.weight, &part.rows, part.first, err) : TERN_OK;
+    return part.weight ? stream_weight(l, part.weight, &part.rows, part.first, err) : TERN_OK;
 }
 
 /* Only now are all factors of a row's scale known. */
@@ -178,7 +178,7 @@ static tern_status write_scales(tern_loader *l, tern_error *err)
     for (uint32_t layer = 0; layer < n_layers; layer++)
         for (int role = 0; role < TERN_ROLE_COUNT; role++) {
             const tern_weight *w = tern_model_weight(model, (tern_role)role, layer);
-            if (w->encoding && !w->data && w->row_scales) TERN_TRY(pass_on(l, w, w, 0, err));
+            if (w->encoding && !w->data && w->row_scales) TERN_TRY(stream_weight(l, w, w, 0, err));
         }
     return TERN_OK;
 }
@@ -190,7 +190,7 @@ tern_status tern_loader_finish(tern_loader *l, tern_engine **engine, tern_error 
     TERN_TRY(write_scales(l, err));
     TERN_TRY(tern_model_stream_finish(l->stream, &model, err));
     TERN_TRY(tern_engine__end(l->engine, model, l->params.head, l->params.backend.n_threads, err));
-    if (l->source) tern_engine__own(l->engine, l->source, tern_expert_source_close);
+    if (l->source) tern_engine__close_with(l->engine, l->source, tern_expert_source_close);
     *engine = l->engine;
     l->engine = NULL;
     l->source = NULL;

@@ -48,7 +48,7 @@ static bool f16_holds(const float *x, size_t n)
     return true;
 }
 
-static tern_encoding_id shortest(const float *x, size_t n)
+static tern_encoding_id shortest_encoding(const float *x, size_t n)
 {
     return bf16_holds(x, n) ? TERN_ENC_BF16 : f16_holds(x, n) ? TERN_ENC_F16 : TERN_ENC_F32;
 }
@@ -71,7 +71,7 @@ static bool holds_times(const float *x, size_t n, float factor)
 }
 
 /* Whether the scale can go into B without changing a bit of what is computed: then graphs need no op for it. */
-static bool folds(const tern_adapter *adapter)
+static bool scale_folds_into_b(const tern_adapter *adapter)
 {
     int exponent;
     const tern_adapter_info *info = tern_adapter_describe(adapter);
@@ -84,7 +84,7 @@ static bool folds(const tern_adapter *adapter)
     return true;
 }
 
-static void mix(tern_lora *lora, const uint8_t *bytes, size_t n)
+static void hash_bytes(tern_lora *lora, const uint8_t *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++) lora->fingerprint = (lora->fingerprint ^ bytes[i]) * 0x100000001b3u;
 }
@@ -113,14 +113,14 @@ static tern_status make_half(tern_lora *lora, size_t at, const float *values, co
 {
     tern_weight *w = &lora->weights[at];
     tern_backend *b = tern_engine_backend(lora->engine);
-    w->encoding = tern_encoding_find(shortest(values, (size_t)w->rows * w->cols));
+    w->encoding = tern_encoding_find(shortest_encoding(values, (size_t)w->rows * w->cols));
     w->scale = 1;
     TERN_TRY(tern_encoding_bytes(w->encoding, w->rows, w->cols, &w->bytes, err));
     uint8_t *data = tern_alloc_aligned(w->bytes, 64);
     if (!data) return tern_fail_alloc(err, w->bytes);
     tern_status status = tern_encode(w->encoding, values, w->rows, w->cols, data, err);
     if (status == TERN_OK) {
-        mix(lora, data, w->bytes);
+        hash_bytes(lora, data, w->bytes);
         lora->info.bytes += w->bytes;
         status = take_rows(w, &data, kept, err);
     }
@@ -133,13 +133,13 @@ static tern_status make_half(tern_lora *lora, size_t at, const float *values, co
 }
 
 /* Which rows of B go with those that this rank has of the layer. */
-static tern_status rows_of_b(const tern_lora *lora, const tern_lora_place *place, const tern_adapter_pair *pair,
+static tern_status rows_of_b(const tern_lora *lora, const tern_lora_target *target, const tern_adapter_pair *pair,
                              rows_of_runs *out, tern_error *err)
 {
     const tern_model *model = tern_engine_model(lora->engine);
-    const tern_weight *w = tern_model_weight(model, place->role, place->layer);
-    out->share = tern_cut_rows(tern_model_config(model), place->role, place->layer, tern_model_cut(model), &out->run);
-    out->here = tern_model_is_own(model, place->role, place->layer);
+    const tern_weight *w = tern_model_weight(model, target->role, target->layer);
+    out->share = tern_cut_rows(tern_model_config(model), target->role, target->layer, tern_model_cut(model), &out->run);
+    out->here = tern_model_is_own(model, target->role, target->layer);
     const uint32_t n_runs = w->encoding ? w->rows / out->share.n : 0;
     if (w->encoding && n_runs * out->run == pair->out && w->cols == pair->in) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: adapter of %u x %u found, %u x %u expected", w->name, pair->out,
@@ -159,16 +159,16 @@ static tern_status make_b(tern_lora *lora, size_t at, const tern_adapter_pair *p
     return status;
 }
 
-tern_status tern_lora__add_pair(tern_lora *lora, const tern_lora_place *place, const tern_adapter_pair *pair,
+tern_status tern_lora__add_pair(tern_lora *lora, const tern_lora_target *target, const tern_adapter_pair *pair,
                                 tern_error *err)
 {
-    const size_t at = ((size_t)place->layer * TERN_ROLE_COUNT + (size_t)place->role) * HALVES;
+    const size_t at = ((size_t)target->layer * TERN_ROLE_COUNT + (size_t)target->role) * HALVES;
     const uint32_t rank = lora->info.rank, a_rows = rank * pair->n_experts;
     tern_weight *halves = &lora->weights[at];
     rows_of_runs kept;
-    TERN_TRY(rows_of_b(lora, place, pair, &kept, err));
-    TERN_TRY(tern_follow__loads_pair(lora->engine, lora->number, place, pair, rank, err));
-    for (int half = 0; half < HALVES; half++) name_half(&halves[half], place->role, place->layer, half);
+    TERN_TRY(rows_of_b(lora, target, pair, &kept, err));
+    TERN_TRY(tern_follow__add_lora_pair(lora->engine, lora->number, target, pair, rank, err));
+    for (int half = 0; half < HALVES; half++) name_half(&halves[half], target->role, target->layer, half);
     halves[0].rows = a_rows;
     halves[0].cols = pair->in;
     halves[1].rows = pair->out;
@@ -178,18 +178,18 @@ tern_status tern_lora__add_pair(tern_lora *lora, const tern_lora_place *place, c
     return make_b(lora, at + 1, pair, &kept, err);
 }
 
-static tern_status fill(tern_lora *lora, const tern_adapter *adapter, tern_error *err)
+static tern_status add_pairs(tern_lora *lora, const tern_adapter *adapter, tern_error *err)
 {
     for (uint32_t layer = 0; layer < tern_engine_config(lora->engine)->n_layers; layer++)
         for (int role = 0; role < TERN_ROLE_COUNT; role++) {
             const tern_adapter_pair *pair = tern_adapter_find(adapter, (tern_role)role, layer);
-            const tern_lora_place place = {(tern_role)role, layer};
-            if (pair) TERN_TRY(tern_lora__add_pair(lora, &place, pair, err));
+            const tern_lora_target target = {(tern_role)role, layer};
+            if (pair) TERN_TRY(tern_lora__add_pair(lora, &target, pair, err));
         }
     return TERN_OK;
 }
 
-tern_status tern_lora__begin(tern_lora **lora, tern_engine *engine, uint32_t number, const tern_lora_head *head,
+tern_status tern_lora__begin(tern_lora **lora, tern_engine *engine, uint32_t number, const tern_lora_header *head,
                              tern_error *err)
 {
     tern_lora *l = *lora = tern_calloc(1, sizeof *l);
@@ -204,7 +204,7 @@ tern_status tern_lora__begin(tern_lora **lora, tern_engine *engine, uint32_t num
     l->weights = tern_calloc(l->n, sizeof *l->weights);
     l->buffers = tern_calloc(l->n, sizeof *l->buffers);
     if (!l->weights || !l->buffers) return tern_fail_alloc(err, l->n * sizeof *l->weights);
-    return tern_follow__loads(engine, number, head, err);
+    return tern_follow__load_lora(engine, number, head, err);
 }
 
 tern_status tern_lora_open(tern_lora **lora, tern_engine *engine, const tern_adapter *adapter, tern_error *err)
@@ -215,12 +215,12 @@ tern_status tern_lora_open(tern_lora **lora, tern_engine *engine, const tern_ada
     if (info->n_layers != n_layers)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "adapter of %u layers: %u expected", info->n_layers, n_layers);
     tern_lora *l = NULL;
-    tern_lora_head head = {.fold = folds(adapter) ? info->scale : 1};
+    tern_lora_header head = {.fold = scale_folds_into_b(adapter) ? info->scale : 1};
     head.scale = info->scale / head.fold;
     head.info = (tern_lora_info){
         .rank = info->rank, .alpha = info->alpha, .n_layers = info->n_pairs, .parameters = info->parameters};
     tern_status status = tern_lora__begin(&l, engine, tern_engine__next_lora(engine), &head, err);
-    if (status == TERN_OK) status = fill(l, adapter, err);
+    if (status == TERN_OK) status = add_pairs(l, adapter, err);
     if (status == TERN_OK) *lora = l;
     else tern_lora_close(l);
     return status;
@@ -260,7 +260,7 @@ void tern_lora_close(tern_lora *lora)
 {
     if (!lora) return;
     tern_backend *b = tern_engine_backend(lora->engine);
-    tern_follow__unloads(lora->engine, lora->number);
+    tern_follow__unload_lora(lora->engine, lora->number);
     for (size_t i = 0; lora->buffers && i < lora->n; i++) b->buffer_free(b, lora->buffers[i]);
     for (size_t i = 0; lora->weights && i < lora->n; i++) tern_free_aligned((void *)(uintptr_t)lora->weights[i].data);
     tern_free(lora->weights);

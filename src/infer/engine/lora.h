@@ -12,20 +12,20 @@
 tern_status tern_lora_open(tern_lora **lora, tern_engine *engine, const tern_adapter *adapter, tern_error *err);
 
 /* What an adapter is but for its pairs, which other ranks are told (infer/follow). */
-typedef struct tern_lora_head {
+typedef struct tern_lora_header {
     tern_lora_info info;
     float scale, fold;
-} tern_lora_head;
+} tern_lora_header;
 
-typedef struct tern_lora_place {
+typedef struct tern_lora_target {
     tern_role role;
     uint32_t layer;
-} tern_lora_place;
+} tern_lora_target;
 
 /* An adapter without pairs, and one pair more: of B what the engine's rank has of the layer's rows. */
-tern_status tern_lora__begin(tern_lora **lora, tern_engine *engine, uint32_t number, const tern_lora_head *head,
+tern_status tern_lora__begin(tern_lora **lora, tern_engine *engine, uint32_t number, const tern_lora_header *head,
                              tern_error *err);
-tern_status tern_lora__add_pair(tern_lora *lora, const tern_lora_place *place, const tern_adapter_pair *pair,
+tern_status tern_lora__add_pair(tern_lora *lora, const tern_lora_target *target, const tern_adapter_pair *pair,
                                 tern_error *err);
 /* The same on all ranks. */
 uint32_t tern_lora__number(const tern_lora *lora);

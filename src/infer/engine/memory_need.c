@@ -11,7 +11,7 @@
 
 enum { LEAST_CTX = 64, LEAST_BATCH = 16 };
 
-static void note_buffer(tern_memory_need *need, uint64_t bytes, const char *name)
+static void count_buffer(tern_memory_need *need, uint64_t bytes, const char *name)
 {
     if (bytes <= need->largest) return;
     need->largest = bytes;
@@ -40,7 +40,7 @@ static tern_status add_shared(tern_memory_need *need, const tern_value *v, uint3
         head = cache ? layer / (v->cols / head_dim) : 0;
     if (layer > need->largest_layer) need->largest_layer = layer;
     if (head > need->least_layer) need->least_layer = head;
-    if (!cache || !need->backend->info.spill) note_buffer(need, v->bytes, v->name);
+    if (!cache || !need->backend->info.spill) count_buffer(need, v->bytes, v->name);
     return TERN_OK;
 }
 
@@ -52,7 +52,7 @@ static void limit_cache(tern_memory_need *need)
 }
 
 /* Which sides touch each value: a bit for each. */
-static void mark(const tern_backend *b, const tern_graph *g, uint8_t *marks)
+static void mark_sides(const tern_backend *b, const tern_graph *g, uint8_t *marks)
 {
     for (size_t i = 0; i < g->n_ops; i++) {
         const uint8_t side = (uint8_t)(1u << tern_backend_side_of(b, g, &g->ops[i]));
@@ -64,7 +64,7 @@ static void mark(const tern_backend *b, const tern_graph *g, uint8_t *marks)
 }
 
 /* A table that is both embedding and output is there once, on a side. */
-static bool is_there(const tern_graph *g, size_t at, const uint8_t *marks, uint8_t side)
+static bool is_on_side(const tern_graph *g, size_t at, const uint8_t *marks, uint8_t side)
 {
     for (size_t i = 0; i < at; i++)
         if (g->values[i].kind == TERN_VALUE_WEIGHT && g->values[i].weight == g->values[at].weight && marks[i] & side)
@@ -81,13 +81,13 @@ static tern_status add_values(tern_memory_needs *needs, const tern_graph *g, con
         const uint8_t side = (uint8_t)(1u << s);
         for (size_t i = 0; i < g->n_values; i++) {
             const tern_value *v = &g->values[i];
-            if (!(marks[i] & side) || (v->kind == TERN_VALUE_WEIGHT && is_there(g, i, marks, side))) continue;
+            if (!(marks[i] & side) || (v->kind == TERN_VALUE_WEIGHT && is_on_side(g, i, marks, side))) continue;
             if (first) TERN_TRY(add_shared(need, v, head_dim, weights, err));
             if (v->kind == TERN_VALUE_OUTPUT) need->other += v->bytes;
         }
         need->other += g->param_bytes;
         if (g->activation_bytes > need->activations) need->activations = g->activation_bytes;
-        note_buffer(need, g->activation_bytes, "activations");
+        count_buffer(need, g->activation_bytes, "activations");
     }
     return TERN_OK;
 }
@@ -97,7 +97,7 @@ static tern_status add_graph(tern_memory_needs *needs, tern_engine *engine, cons
 {
     uint8_t *marks = tern_calloc(g->n_values + 1, sizeof *marks);
     if (!marks) return tern_fail_alloc(err, g->n_values);
-    mark(tern_engine_backend(engine), g, marks);
+    mark_sides(tern_engine_backend(engine), g, marks);
     const uint32_t head_dim = tern_engine_config(engine)->head_dim;
     const tern_status status = add_values(needs, g, marks, head_dim, first, weights, err);
     tern_free(marks);
@@ -142,15 +142,15 @@ static bool fits(const tern_memory_need *n)
 }
 
 /* The question while it is asked again with other parameters. */
-typedef struct question {
+typedef struct fit_query {
     tern_engine *engine;
     tern_runner_params params;
     uint32_t side;
     bool with_weights;
-} question;
+} fit_query;
 
 /* Whether the side would do with these parameters; *need: with what. */
-static bool would_fit(const question *q, tern_memory_need *need)
+static bool fits_with(const fit_query *q, tern_memory_need *need)
 {
     tern_memory_needs needs;
     if (tern_memory_needs_of(q->engine, &q->params, q->with_weights, &needs, NULL) != TERN_OK) return false;
@@ -158,7 +158,7 @@ static bool would_fit(const question *q, tern_memory_need *need)
     return fits(need);
 }
 
-static void say(char *out, size_t out_bytes, const char *flag, uint32_t value, uint64_t bytes)
+static void suggest(char *out, size_t out_bytes, const char *flag, uint32_t value, uint64_t bytes)
 {
     const size_t n = strlen(out);
     char number[16] = "";
@@ -168,7 +168,7 @@ static void say(char *out, size_t out_bytes, const char *flag, uint32_t value, u
 }
 
 /* Smaller types of cache: the first that is enough. */
-static void try_kv(question q, char *out, size_t out_bytes)
+static void try_kv(fit_query q, char *out, size_t out_bytes)
 {
     static const tern_dtype types[] = {TERN_DTYPE_F16, TERN_DTYPE_Q8_0};
     const tern_config *c = tern_engine_config(q.engine);
@@ -180,62 +180,62 @@ static void try_kv(question q, char *out, size_t out_bytes)
         q.params.kv = (tern_cache_types){types[i], types[i]};
         if (tern_kv_check(q.params.kv, c, tern_engine_backend(q.engine), NULL) != TERN_OK) return;
         snprintf(flag, sizeof flag, "--kv %s", tern_cache_type_of(types[i])->name);
-        if (!would_fit(&q, &need)) continue;
-        say(out, out_bytes, flag, 0, need.total);
+        if (!fits_with(&q, &need)) continue;
+        suggest(out, out_bytes, flag, 0, need.total);
         return;
     }
 }
 
-static void try_ctx(question q, char *out, size_t out_bytes)
+static void try_ctx(fit_query q, char *out, size_t out_bytes)
 {
     tern_memory_need need;
     for (uint32_t n = q.params.n_ctx / 2; n >= LEAST_CTX; n /= 2) {
         q.params.n_ctx = n;
         if (q.params.n_batch > n) q.params.n_batch = n;
         if (q.params.max_outputs > q.params.n_batch) q.params.max_outputs = q.params.n_batch;
-        if (would_fit(&q, &need)) {
-            say(out, out_bytes, "-c", n, need.total);
+        if (fits_with(&q, &need)) {
+            suggest(out, out_bytes, "-c", n, need.total);
             return;
         }
     }
 }
 
-static void try_batch(question q, char *out, size_t out_bytes)
+static void try_batch(fit_query q, char *out, size_t out_bytes)
 {
     tern_memory_need need;
     for (uint32_t n = q.params.n_batch / 2; n >= LEAST_BATCH; n /= 2) {
         q.params.n_batch = n;
         if (q.params.max_outputs > n) q.params.max_outputs = n;
-        if (would_fit(&q, &need)) {
-            say(out, out_bytes, "-b", n, need.total);
+        if (fits_with(&q, &need)) {
+            suggest(out, out_bytes, "-b", n, need.total);
             return;
         }
     }
 }
 
 /* Layers whose weights, keys and values fit beside what is there whatever their number. */
-static void try_layers(const question *q, const tern_memory_need *need, char *out, size_t out_bytes)
+static void try_layers(const fit_query *q, const tern_memory_need *need, char *out, size_t out_bytes)
 {
     const uint32_t n_layers = tern_engine_config(q->engine)->n_layers;
     const uint64_t fixed = need->activations + need->other, each = (need->weights + need->cache) / n_layers;
     if (!q->with_weights || !need->backend->info.copies_weights || need->backend->info.never_waits || !each) return;
     if (need->free <= fixed) return;
     const uint64_t n = (need->free - fixed) / each;
-    if (n > 0 && n < n_layers) say(out, out_bytes, "--gpu-layers", (uint32_t)n, fixed + n * each);
+    if (n > 0 && n < n_layers) suggest(out, out_bytes, "--gpu-layers", (uint32_t)n, fixed + n * each);
 }
 
 /* A disk for keys and values, where without most of them the rest would fit. */
-static void try_disk(const question *q, const tern_memory_need *need, char *out, size_t out_bytes)
+static void try_disk(const fit_query *q, const tern_memory_need *need, char *out, size_t out_bytes)
 {
     const tern_backend_info *info = &need->backend->info;
     const uint64_t least = need->total - need->cache + need->least_layer;
     if (!q->with_weights || !info->unified || info->never_waits || info->spill || tern_engine_ranks(q->engine) ||
         least >= need->free)
         return;
-    say(out, out_bytes, "--kv-disk DIR", 0, least);
+    suggest(out, out_bytes, "--kv-disk DIR", 0, least);
 }
 
-static tern_status fail_memory(const question *q, const tern_memory_need *n, tern_error *err)
+static tern_status fail_memory(const fit_query *q, const tern_memory_need *n, tern_error *err)
 {
     char help[200] = "";
     const double gib = 1 << 30;
@@ -254,7 +254,7 @@ static tern_status fail_memory(const question *q, const tern_memory_need *n, ter
                      *help ? help : "a smaller model or type (tern convert --type) is needed");
 }
 
-static tern_status fail_buffer(const question *q, const tern_memory_need *n, tern_error *err)
+static tern_status fail_buffer(const fit_query *q, const tern_memory_need *n, tern_error *err)
 {
     char help[160] = "";
     try_kv(*q, help, sizeof help);
@@ -273,7 +273,7 @@ tern_status tern_memory_check(tern_engine *engine, const tern_runner_params *par
     if (with_weights && tern_engine_backend(engine)->info.never_waits) return TERN_OK;
     TERN_TRY(tern_memory_needs_of(engine, params, with_weights, &needs, err));
     for (uint32_t i = 0; i < needs.n; i++) {
-        const question q = {.engine = engine, .params = *params, .side = i, .with_weights = with_weights};
+        const fit_query q = {.engine = engine, .params = *params, .side = i, .with_weights = with_weights};
         const tern_memory_need *n = &needs.sides[i];
         if (n->free && n->total > n->free) return fail_memory(&q, n, err);
         if (!fits(n)) return fail_buffer(&q, n, err);

@@ -12,7 +12,7 @@
 #include "ranks/ranks.h"
 
 /* Stage by stage, ranks that follow each other have the same layers. */
-static tern_status take_place(tern_model_options *o, const tern_ranks *ranks, uint32_t n_stages, tern_error *err)
+static tern_status choose_layers(tern_model_options *o, const tern_ranks *ranks, uint32_t n_stages, tern_error *err)
 {
     o->n_stages = n_stages ? n_stages : 1;
     if (ranks->n % o->n_stages)
@@ -31,7 +31,7 @@ static tern_status open_model(tern_engine **engine, const char *path, const tern
     tern_model_options opening = options ? *options : (tern_model_options){0};
     tern_engine_params preparing = *params;
     tern_progress_part half = {.whole = opening.progress, .context = opening.progress_context, .share = 0.5f};
-    if (params->ranks) TERN_TRY(take_place(&opening, params->ranks, params->n_stages, err));
+    if (params->ranks) TERN_TRY(choose_layers(&opening, params->ranks, params->n_stages, err));
     opening.n_threads = params->backend.n_threads;
     opening.progress = preparing.progress = opening.progress ? tern_progress_part_report : NULL;
     opening.progress_context = preparing.progress_context = &half;
@@ -43,7 +43,7 @@ static tern_status open_model(tern_engine **engine, const char *path, const tern
     return tern_engine_open(engine, model, &preparing, err);
 }
 
-static tern_status take_head(void *context, const void *bytes, size_t n, uint64_t *wanted, tern_error *err)
+static tern_status accept_header(void *context, const void *bytes, size_t n, uint64_t *wanted, tern_error *err)
 {
     return tern_loader_head(context, bytes, n, wanted, err);
 }
@@ -55,7 +55,7 @@ static tern_status report(const tern_model_options *o, double done, tern_error *
     return tern_fail(err, TERN_CANCELLED, "opening the model was cancelled");
 }
 
-static tern_status give_pieces(tern_loader *loader, const tern_package *p, const tern_model_options *options,
+static tern_status load_pieces(tern_loader *loader, const tern_package *p, const tern_model_options *options,
                                tern_error *err)
 {
     tern_loader_piece piece;
@@ -77,8 +77,8 @@ static tern_status load(tern_engine **engine, const tern_package *p, const tern_
     TERN_TRY(tern_loader_open(&loader, params, tern_package_manifest(p)->bytes, err));
     tern_loader_expect(loader, tern_package_manifest(p));
     tern_status status;
-    TERN_GOTO(tern_package_head(p, take_head, loader, err));
-    TERN_GOTO(give_pieces(loader, p, options, err));
+    TERN_GOTO(tern_package_head(p, accept_header, loader, err));
+    TERN_GOTO(load_pieces(loader, p, options, err));
     TERN_GOTO(tern_loader_finish(loader, engine, err));
 fail:
     tern_loader_close(loader);
@@ -93,7 +93,7 @@ static tern_status open_with_source(tern_engine **engine, tern_expert_source *s,
     tern_expert_source_use(s, &fetching);
     TERN_TRY(tern_package_model_without_experts(&model, tern_expert_source_package(s), options, err));
     TERN_TRY(tern_engine_open(engine, model, &fetching, err));
-    tern_engine__own(*engine, s, tern_expert_source_close);
+    tern_engine__close_with(*engine, s, tern_expert_source_close);
     return TERN_OK;
 }
 

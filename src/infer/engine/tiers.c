@@ -27,8 +27,8 @@ tern_status tern_kv_room_parse(const char *text, tern_kv_room *room, tern_error 
 }
 
 /* What experts may give up, were only the fewest of them there. */
-static tern_status spare_experts(tern_backend *b, tern_engine *engine, const tern_engine_params *params,
-                                 const tern_runner_params *session, uint64_t *bytes, tern_error *err)
+static tern_status bytes_spared_by_paging(tern_backend *b, tern_engine *engine, const tern_engine_params *params,
+                                          const tern_runner_params *session, uint64_t *bytes, tern_error *err)
 {
     uint64_t all, least;
     *bytes = 0;
@@ -40,8 +40,8 @@ static tern_status spare_experts(tern_backend *b, tern_engine *engine, const ter
 
 /* The room that is left for keys and values beside all else; *room 0: they fit, or not even those of a head of a layer
  * do. */
-static tern_status room_that_fits(tern_backend *b, tern_engine *engine, const tern_engine_params *params,
-                                  const tern_runner_params *session, uint64_t *room, tern_error *err)
+static tern_status largest_kv_room(tern_backend *b, tern_engine *engine, const tern_engine_params *params,
+                                   const tern_runner_params *session, uint64_t *room, tern_error *err)
 {
     tern_memory_needs needs;
     uint64_t spare;
@@ -49,7 +49,7 @@ static tern_status room_that_fits(tern_backend *b, tern_engine *engine, const te
     TERN_TRY(tern_memory_needs_of(engine, session, true, &needs, err));
     const tern_memory_need *need = &needs.sides[0];
     if (!need->free || need->total <= need->free) return TERN_OK;
-    TERN_TRY(spare_experts(b, engine, params, session, &spare, err));
+    TERN_TRY(bytes_spared_by_paging(b, engine, params, session, &spare, err));
     const uint64_t other = need->total - need->cache > spare ? need->total - need->cache - spare : 0,
                    left = need->free > other ? need->free - other : 0, margin = left / 16;
     if (left >= need->cache) return TERN_OK; /* experts make way */
@@ -80,7 +80,7 @@ static tern_status spill(tern_backend **backend, tern_engine *engine, const tern
     return TERN_OK;
 }
 
-static tern_status check_asked(const tern_backend *b, const tern_engine_params *params, bool split, tern_error *err)
+static tern_status check_kv_room(const tern_backend *b, const tern_engine_params *params, bool split, tern_error *err)
 {
     const char *option = params->kv_memory.bytes ? "kv-memory" : "kv-disk";
     if (split)
@@ -103,9 +103,9 @@ static tern_status spill_if_wanted(tern_backend **backend, tern_engine *engine, 
     const bool asked = params->kv_memory.bytes || params->kv_disk, split = tern_backend_sides(b, sides) > 1;
     uint64_t room = params->kv_memory.bytes;
     if (params->kv_memory.all) return TERN_OK;
-    if (asked) TERN_TRY(check_asked(b, params, split, err));
+    if (asked) TERN_TRY(check_kv_room(b, params, split, err));
     else if (split || b->info.never_waits || params->ranks || b->info.unified) return TERN_OK;
-    if (!room) TERN_TRY(room_that_fits(b, engine, params, session, &room, err));
+    if (!room) TERN_TRY(largest_kv_room(b, engine, params, session, &room, err));
     return room ? spill(backend, engine, params, session, room, err) : TERN_OK;
 }
 

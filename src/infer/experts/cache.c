@@ -71,7 +71,7 @@ static tern_status most_slots(const tern_backend *b, const tern_paged_options *o
     return TERN_OK;
 }
 
-static tern_status too_few(const tern_backend *b, const tern_paged_options *o, tern_error *err)
+static tern_status fail_too_few_slots(const tern_backend *b, const tern_paged_options *o, tern_error *err)
 {
     const uint32_t least = tern_paged_slots_least(o);
     uint64_t bytes = 0;
@@ -88,7 +88,7 @@ static tern_status slots_of_size(const tern_backend *b, const tern_paged_options
     if (size->bytes) TERN_TRY(most_slots(b, o, size->bytes, n, err));
     else *n = size->per_layer < o->n_experts ? size->per_layer * o->n_layers : all;
     if (*n >= tern_paged_slots_least(o) && (size->bytes || size->per_layer >= o->n_used)) return TERN_OK;
-    return too_few(b, o, err);
+    return fail_too_few_slots(b, o, err);
 }
 
 /* What rows of experts take beside activations where a prompt's experts are not all there at once. */
@@ -158,7 +158,7 @@ tern_status tern_experts_bytes(const tern_backend *b, tern_engine *engine, const
     return status;
 }
 
-static bool asked_for(const tern_engine_params *params)
+static bool is_requested(const tern_engine_params *params)
 {
     return params->experts.bytes || params->experts.per_layer;
 }
@@ -166,7 +166,7 @@ static bool asked_for(const tern_engine_params *params)
 bool tern_experts_may_page(tern_backend *b, tern_engine *engine, const tern_engine_params *params)
 {
     tern_backend *sides[TERN_BACKEND_MAX_SIDES];
-    const bool may = asked_for(params) || params->fetch || (b->info.copies_weights && !b->info.never_waits);
+    const bool may = is_requested(params) || params->fetch || (b->info.copies_weights && !b->info.never_waits);
     if (!tern_engine_config(engine)->n_experts || tern_backend_sides(b, sides) > 1) return false;
     return may && (!params->experts.all || params->fetch);
 }
@@ -175,7 +175,7 @@ tern_status tern_engine__page_experts(tern_backend **backend, tern_engine *engin
                                       const tern_runner_params *session, tern_error *err)
 {
     tern_backend *sides[TERN_BACKEND_MAX_SIDES];
-    const bool asked = asked_for(params), split = tern_backend_sides(*backend, sides) > 1;
+    const bool asked = is_requested(params), split = tern_backend_sides(*backend, sides) > 1;
     tern_paged_options o;
     if (asked && !tern_engine_config(engine)->n_experts)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "option experts: the model has none");

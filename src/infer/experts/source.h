@@ -9,7 +9,7 @@ typedef struct tern_expert_source tern_expert_source;
 
 /* A package by expert, which is the source's from here on, also when this fails. Errors: OUT_OF_MEMORY. */
 tern_status tern_expert_source_open(tern_expert_source **source, tern_package *package, tern_error *err);
-/* An engine of these params asks the source for its experts. It owns it once it is open (tern_engine__own, with
+/* An engine of these params asks the source for its experts. It owns it once it is open (tern_engine__close_with, with
  * tern_expert_source_close). */
 void tern_expert_source_use(tern_expert_source *source, tern_engine_params *params);
 const tern_package *tern_expert_source_package(const tern_expert_source *source);

@@ -1,4 +1,4 @@
-/* Doing what rank 0 tells. */
+/* Ranks 1 to n - 1: receive the messages of rank 0 and do what they say. */
 #include "infer/follow/follow.h"
 
 #include <string.h>
@@ -10,71 +10,71 @@
 
 enum { MAX_RUNNERS = 64, MAX_SETS = 1024 };
 
-typedef struct held_lora {
+typedef struct follower_lora {
     tern_lora *lora;
-    struct held_lora *next;
-} held_lora;
+    struct follower_lora *next;
+} follower_lora;
 
 /* Graphs beside a runner's first ones. */
-typedef struct held_graphs {
+typedef struct follower_graphs {
     tern_runner *runner;
     tern_runner_graphs *graphs;
-    struct held_graphs *next;
-} held_graphs;
+    struct follower_graphs *next;
+} follower_graphs;
 
 typedef struct follower {
     tern_engine *engine;
     tern_ranks *ranks;
     tern_runner runners[MAX_RUNNERS]; /* engine NULL: none */
-    held_lora *loras;
-    held_graphs *graphs;
+    follower_lora *loras;
+    follower_graphs *graphs;
     void *room; /* of values that rank 0 reads */
     uint64_t room_bytes;
 } follower;
 
-/* What was told, beside the message. */
-typedef struct told {
-    tern_bound_message m;
+/* A message of rank 0 with its data. */
+typedef struct received {
+    tern_bound_message message;
     const void *data;
     size_t bytes;
-} told;
+} received;
 
-static tern_status not_here(const char *what, uint32_t number, tern_error *err)
+static tern_status unknown_number(const char *what, uint32_t number, tern_error *err)
 {
     return tern_fail(err, TERN_INTERNAL, "rank 0 speaks of %s %u, which is not here", what, number);
 }
 
 /* ---- adapters */
 
-static held_lora **lora_of(follower *f, uint32_t number)
+static follower_lora **lora_of(follower *f, uint32_t number)
 {
-    held_lora **at = &f->loras;
+    follower_lora **at = &f->loras;
     while (*at && tern_lora__number((*at)->lora) != number) at = &(*at)->next;
     return at;
 }
 
-static tern_status open_lora(follower *f, const told *t, tern_error *err)
+static tern_status open_lora(follower *f, const received *t, tern_error *err)
 {
-    tern_lora_head head;
+    tern_lora_header head;
     memcpy(&head, t->data, sizeof head);
-    held_lora *held = tern_calloc(1, sizeof *held);
-    if (!held) return tern_fail_alloc(err, sizeof *held);
-    const tern_status status = tern_lora__begin(&held->lora, f->engine, t->m.number, &head, err);
+    follower_lora *entry = tern_calloc(1, sizeof *entry);
+    if (!entry) return tern_fail_alloc(err, sizeof *entry);
+    const tern_status status = tern_lora__begin(&entry->lora, f->engine, t->message.number, &head, err);
     if (status != TERN_OK) {
-        tern_lora_close(held->lora);
-        tern_free(held);
+        tern_lora_close(entry->lora);
+        tern_free(entry);
         return status;
     }
-    held->next = f->loras;
-    f->loras = held;
+    entry->next = f->loras;
+    f->loras = entry;
     return TERN_OK;
 }
 
-static tern_status take_pair(follower *f, const told *t, tern_error *err)
+static tern_status add_lora_pair(follower *f, const received *t, tern_error *err)
 {
-    held_lora *held = *lora_of(f, t->m.number);
+    follower_lora *entry = *lora_of(f, t->message.number);
     uint32_t shape[6];
-    if (!held) return not_here("adapter", t->m.number, err);
+    if (!entry) return unknown_number("adapter", t->message.number, err);
     memcpy(shape, t->data, sizeof shape);
     const size_t n_a = (size_t)shape[5] * shape[4] * shape[2], n_b = (size_t)shape[3] * shape[5];
     float *values = tern_alloc((n_a + n_b) * sizeof *values);
@@ -82,19 +82,19 @@ static tern_status take_pair(follower *f, const told *t, tern_error *err)
     memcpy(values, (const uint8_t *)t->data + sizeof shape, (n_a + n_b) * sizeof *values);
     const tern_adapter_pair pair = {
         .in = shape[2], .out = shape[3], .n_experts = shape[4], .a = values, .b = values + n_a};
-    const tern_lora_place place = {(tern_role)shape[0], shape[1]};
-    const tern_status status = tern_lora__add_pair(held->lora, &place, &pair, err);
+    const tern_lora_target target = {(tern_role)shape[0], shape[1]};
+    const tern_status status = tern_lora__add_pair(entry->lora, &target, &pair, err);
     tern_free(values);
     return status;
 }
 
 static void close_lora(follower *f, uint32_t number)
 {
-    held_lora **at = lora_of(f, number), *held = *at;
-    if (!held) return;
-    *at = held->next;
-    tern_lora_close(held->lora);
-    tern_free(held);
+    follower_lora **at = lora_of(f, number), *entry = *at;
+    if (!entry) return;
+    *at = entry->next;
+    tern_lora_close(entry->lora);
+    tern_free(entry);
 }
 
 /* ---- runners and graphs */
@@ -113,17 +113,17 @@ static tern_status read_uses(follower *f, tern_cursor *c, tern_lora_set *out, te
     tern_lora_use *uses = *memory = tern_calloc((size_t)n + 1, sizeof *uses);
     if (!uses) return tern_fail_alloc(err, n * sizeof *uses);
     for (uint32_t i = 0; i < n; i++) {
-        tern_told_use told_use;
-        memcpy(&told_use, tern_cursor_take(c, sizeof told_use), sizeof told_use);
-        const held_lora *held = *lora_of(f, told_use.lora);
-        if (!held) return not_here("adapter", told_use.lora, err);
-        uses[i] = (tern_lora_use){held->lora, told_use.scale};
+        tern_follow_lora_use use;
+        memcpy(&use, tern_cursor_take(c, sizeof use), sizeof use);
+        const follower_lora *entry = *lora_of(f, use.lora);
+        if (!entry) return unknown_number("adapter", use.lora, err);
+        uses[i] = (tern_lora_use){entry->lora, use.scale};
     }
     *out = (tern_lora_set){uses, n};
     return TERN_OK;
 }
 
-static tern_status open_runner(follower *f, const told *t, tern_error *err)
+static tern_status open_runner(follower *f, const received *t, tern_error *err)
 {
     tern_runner_params params;
     tern_lora_set set = {0};
@@ -137,52 +137,52 @@ static tern_status open_runner(follower *f, const told *t, tern_error *err)
     tern_status status = read_uses(f, &c, &set, &uses, err);
     params.loras = set.loras;
     params.n_loras = set.n_loras;
-    tern_engine__expect_number(f->engine, t->m.number);
+    tern_engine__expect_number(f->engine, t->message.number);
     if (status == TERN_OK) status = tern_runner_open(&f->runners[i], f->engine, &params, err);
     tern_free(uses);
     return status;
 }
 
-static tern_status add_graphs(follower *f, const told *t, tern_error *err)
+static tern_status add_graphs(follower *f, const received *t, tern_error *err)
 {
-    tern_runner *runner = runner_of(f, t->m.number);
-    const uint32_t n_sets = t->m.n;
+    tern_runner *runner = runner_of(f, t->message.number);
+    const uint32_t n_sets = t->message.n;
     tern_cursor c = tern_cursor_open(t->data, t->bytes);
-    const bool beside = tern_cursor_u32(&c) != 0;
-    if (!runner) return not_here("session", t->m.number, err);
+    const bool additional = tern_cursor_u32(&c) != 0;
+    if (!runner) return unknown_number("session", t->message.number, err);
     if (n_sets > MAX_SETS) return tern_fail(err, TERN_LIMIT, "%u sets of adapters", n_sets);
-    held_graphs *held = tern_calloc(1, sizeof *held);
+    follower_graphs *entry = tern_calloc(1, sizeof *entry);
     tern_lora_set *sets = tern_calloc(n_sets + 1, sizeof *sets);
     tern_lora_use **uses = tern_calloc(n_sets + 1, sizeof(tern_lora_use *));
-    tern_status status = held && sets && uses ? TERN_OK : tern_fail_alloc(err, n_sets * sizeof *sets);
+    tern_status status = entry && sets && uses ? TERN_OK : tern_fail_alloc(err, n_sets * sizeof *sets);
     for (uint32_t i = 0; i < n_sets && status == TERN_OK; i++) status = read_uses(f, &c, &sets[i], &uses[i], err);
-    tern_engine__expect_number(f->engine, t->m.at);
-    if (status == TERN_OK) status = tern_runner__make_graphs(runner, sets, n_sets, beside, &held->graphs, err);
+    tern_engine__expect_number(f->engine, t->message.at);
+    if (status == TERN_OK) status = tern_runner__make_graphs(runner, sets, n_sets, additional, &entry->graphs, err);
     for (uint32_t i = 0; uses && i < n_sets; i++) tern_free(uses[i]);
     tern_free(uses);
     tern_free(sets);
     if (status != TERN_OK) {
-        tern_free(held);
+        tern_free(entry);
         return status;
     }
-    held->runner = runner;
-    held->next = f->graphs;
-    f->graphs = held;
+    entry->runner = runner;
+    entry->next = f->graphs;
+    f->graphs = entry;
     return TERN_OK;
 }
 
 /* Those of a number, or with 0 all of a runner. */
 static void drop_graphs(follower *f, const tern_runner *runner, uint32_t number)
 {
-    for (held_graphs **at = &f->graphs; *at;) {
-        held_graphs *held = *at;
-        if (number ? held->graphs->number != number : held->runner != runner) {
-            at = &held->next;
+    for (follower_graphs **at = &f->graphs; *at;) {
+        follower_graphs *entry = *at;
+        if (number ? entry->graphs->number != number : entry->runner != runner) {
+            at = &entry->next;
             continue;
         }
-        *at = held->next;
-        tern_runner_drop_graphs(held->runner, held->graphs);
-        tern_free(held);
+        *at = entry->next;
+        tern_runner_drop_graphs(entry->runner, entry->graphs);
+        tern_free(entry);
     }
     for (int i = 0; number && i < MAX_RUNNERS; i++) {
         tern_runner *r = &f->runners[i];
@@ -214,81 +214,83 @@ static tern_bound_graph *graph_of(follower *f, uint32_t number)
     tern_bound_graph *found = NULL;
     for (int i = 0; i < MAX_RUNNERS && !found; i++)
         if (f->runners[i].engine) found = find_graph(f->runners[i].graphs, number);
-    for (held_graphs *h = f->graphs; h && !found; h = h->next) found = find_graph(h->graphs, number);
+    for (follower_graphs *h = f->graphs; h && !found; h = h->next) found = find_graph(h->graphs, number);
     return found;
 }
 
-static tern_status start(follower *f, const told *t, tern_error *err)
+static tern_status start_graph(follower *f, const received *t, tern_error *err)
 {
-    tern_bound_graph *g = graph_of(f, t->m.number);
-    if (!g) return not_here("graph", t->m.number, err);
+    tern_bound_graph *g = graph_of(f, t->message.number);
+    if (!g) return unknown_number("graph", t->message.number, err);
     if (t->bytes != g->graph->param_bytes)
-        return tern_fail(err, TERN_INTERNAL, "rank 0 starts graph %u with %zu bytes: %llu expected", t->m.number,
+        return tern_fail(err, TERN_INTERNAL, "rank 0 starts graph %u with %zu bytes: %llu expected", t->message.number,
                          t->bytes, (unsigned long long)g->graph->param_bytes);
     memcpy(g->staging, t->data, t->bytes);
-    return tern_bound_start(g, t->m.n, err);
+    return tern_bound_start(g, t->message.n, err);
 }
 
 /* What rank 0 wants to read of a step; the first rank of the stage that made it has it. */
-static tern_status give_value(follower *f, const told *t, tern_error *err)
+static tern_status send_value(follower *f, const received *t, tern_error *err)
 {
-    tern_bound_graph *g = graph_of(f, t->m.number);
+    tern_bound_graph *g = graph_of(f, t->message.number);
     uint64_t bytes;
-    if (!g) return not_here("graph", t->m.number, err);
+    if (!g) return unknown_number("graph", t->message.number, err);
     memcpy(&bytes, t->data, sizeof bytes);
     const uint32_t each = f->ranks->n / g->graph->n_stages;
-    if (g->graph->values[t->m.n].stage * each != f->ranks->rank) return TERN_OK;
+    if (g->graph->values[t->message.n].stage * each != f->ranks->rank) return TERN_OK;
     if (bytes > f->room_bytes) {
         tern_free(f->room);
         f->room = tern_alloc(tern_size_of(bytes));
         f->room_bytes = f->room ? bytes : 0;
     }
     if (!f->room) return tern_fail_alloc(err, bytes);
-    TERN_TRY(tern_bound_read(g, t->m.n, f->room, bytes, err));
+    TERN_TRY(tern_bound_read(g, t->message.n, f->room, bytes, err));
     return f->ranks->send(f->ranks, 0, f->room, tern_size_of(bytes), err);
 }
 
 /* ---- pages of caches */
 
-static tern_status do_page(follower *f, const told *t, tern_error *err)
+static tern_status handle_page(follower *f, const received *t, tern_error *err)
 {
-    const tern_runner *runner = runner_of(f, t->m.number);
-    if (!runner) return not_here("session", t->m.number, err);
-    if (t->m.what == TERN_TOLD_PAGE_READ) return tern_runner__give_page(runner, t->m.n, t->m.at, err);
-    if (t->m.what == TERN_TOLD_PAGE_WRITE) return tern_runner_write_page(runner, t->m.n, t->m.at, t->data, err);
+    const tern_runner *runner = runner_of(f, t->message.number);
+    if (!runner) return unknown_number("session", t->message.number, err);
+    if (t->message.kind == TERN_MESSAGE_READ_PAGE)
+        return tern_runner__send_page(runner, t->message.n, t->message.at, err);
+    if (t->message.kind == TERN_MESSAGE_WRITE_PAGE)
+        return tern_runner_write_page(runner, t->message.n, t->message.at, t->data, err);
     void *room = tern_alloc(tern_size_of(tern_runner_page_room(runner)));
     if (!room) return tern_fail_alloc(err, tern_runner_page_room(runner));
-    const tern_status status = tern_runner_copy_page(runner, t->m.n, t->m.at, room, err);
+    const tern_status status = tern_runner_copy_page(runner, t->message.n, t->message.at, room, err);
     tern_free(room);
     return status;
 }
 
-static tern_status follow_once(follower *f, const told *t, tern_error *err)
+static tern_status handle(follower *f, const received *t, tern_error *err)
 {
     tern_rank_usage usage[TERN_MAX_RANKS];
-    const uint32_t number = t->m.number;
-    switch (t->m.what) {
-    case TERN_TOLD_OPEN: return open_runner(f, t, err);
-    case TERN_TOLD_CLOSE: close_runner(f, number); return TERN_OK;
-    case TERN_TOLD_GRAPHS: return add_graphs(f, t, err);
-    case TERN_TOLD_DROP: drop_graphs(f, NULL, number); return TERN_OK;
-    case TERN_TOLD_LORA: return open_lora(f, t, err);
-    case TERN_TOLD_LORA_PAIR: return take_pair(f, t, err);
-    case TERN_TOLD_LORA_CLOSE: close_lora(f, number); return TERN_OK;
-    case TERN_TOLD_USAGE: return tern_follow__gather_usage(f->engine, usage, err);
-    case TERN_TOLD_START: return start(f, t, err);
-    case TERN_TOLD_VALUE: return give_value(f, t, err);
-    default: return do_page(f, t, err);
+    const uint32_t number = t->message.number;
+    switch (t->message.kind) {
+    case TERN_MESSAGE_OPEN_RUNNER: return open_runner(f, t, err);
+    case TERN_MESSAGE_CLOSE_RUNNER: close_runner(f, number); return TERN_OK;
+    case TERN_MESSAGE_ADD_GRAPHS: return add_graphs(f, t, err);
+    case TERN_MESSAGE_DROP_GRAPHS: drop_graphs(f, NULL, number); return TERN_OK;
+    case TERN_MESSAGE_LOAD_LORA: return open_lora(f, t, err);
+    case TERN_MESSAGE_ADD_LORA_PAIR: return add_lora_pair(f, t, err);
+    case TERN_MESSAGE_UNLOAD_LORA: close_lora(f, number); return TERN_OK;
+    case TERN_MESSAGE_USAGE: return tern_follow__gather_usage(f->engine, usage, err);
+    case TERN_MESSAGE_START: return start_graph(f, t, err);
+    case TERN_MESSAGE_READ_VALUE: return send_value(f, t, err);
+    default: return handle_page(f, t, err);
     }
 }
 
 static tern_status follow(follower *f, tern_error *err)
 {
     for (;;) {
-        told t;
-        TERN_TRY(f->ranks->hear(f->ranks, &t.m, sizeof t.m, &t.data, &t.bytes, err));
-        if (t.m.what == TERN_TOLD_END) return TERN_OK;
-        TERN_TRY(follow_once(f, &t, err));
+        received t;
+        TERN_TRY(f->ranks->hear(f->ranks, &t.message, sizeof t.message, &t.data, &t.bytes, err));
+        if (t.message.kind == TERN_MESSAGE_END) return TERN_OK;
+        TERN_TRY(handle(f, &t, err));
     }
 }
 

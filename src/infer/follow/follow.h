@@ -1,34 +1,35 @@
-/* Several ranks run one engine: rank 0 is the program that people know, the others follow it. What rank 0 opens, closes
- * and starts it tells them; they have the same runners, adapters and graphs under the same numbers. All that is told
- * does nothing where there is one process. */
+/* Several ranks run one engine: rank 0 is the program that people know, the others follow it. Rank 0 sends them a
+ * message for whatever it opens, closes and starts; they have the same runners, adapters and graphs under the same
+ * numbers. In a single process nothing is sent. */
 #ifndef TERN_INFER_FOLLOW_FOLLOW_H
 #define TERN_INFER_FOLLOW_FOLLOW_H
 
 #include "infer/session/runner.h"
 
-/* An adapter that rank 0 uses: one of TOLD_OPEN and TOLD_GRAPHS. */
-typedef struct tern_told_use {
+/* A use of an adapter, in the data of MESSAGE_OPEN_RUNNER and MESSAGE_ADD_GRAPHS. */
+typedef struct tern_follow_lora_use {
     uint32_t lora; /* its number */
     float scale;
-} tern_told_use;
+} tern_follow_lora_use;
 
 /* One message: what is to be done, and what it is done with. Thread-safe. Errors: IO. */
-tern_status tern_follow__tell(const tern_engine *engine, tern_bound_message message, const void *data, size_t bytes,
+tern_status tern_follow__send(const tern_engine *engine, tern_bound_message message, const void *data, size_t bytes,
                               tern_error *err);
 /* A runner, with its number and what it is to open with; its params, and uses: how many, then each. */
-tern_status tern_follow__opens(tern_runner *runner, tern_error *err);
-void tern_follow__closes(const tern_runner *runner);
+tern_status tern_follow__open_runner(tern_runner *runner, tern_error *err);
+void tern_follow__close_runner(const tern_runner *runner);
 /* More graphs of a runner: whether they are beside its own, then the uses of each of n sets; at: their number. */
-tern_status tern_follow__makes(const tern_runner *runner, uint32_t number, const tern_lora_set *sets, uint32_t n_sets,
-                               bool beside, tern_error *err);
+tern_status tern_follow__add_graphs(const tern_runner *runner, uint32_t number, const tern_lora_set *sets,
+                                    uint32_t n_sets, bool additional, tern_error *err);
 /* Graphs of that number; 0: they were never told of. */
-void tern_follow__drops(const tern_engine *engine, uint32_t number);
+void tern_follow__drop_graphs(const tern_engine *engine, uint32_t number);
 /* An adapter, then its pairs one by one: the other ranks have no file of it. role, layer, in, out, n_experts, rank; A
  * and B. */
-tern_status tern_follow__loads(const tern_engine *engine, uint32_t number, const tern_lora_head *head, tern_error *err);
-tern_status tern_follow__loads_pair(const tern_engine *engine, uint32_t number, const tern_lora_place *place,
-                                    const tern_adapter_pair *pair, uint32_t rank, tern_error *err);
-void tern_follow__unloads(const tern_engine *engine, uint32_t number);
+tern_status tern_follow__load_lora(const tern_engine *engine, uint32_t number, const tern_lora_header *head,
+                                   tern_error *err);
+tern_status tern_follow__add_lora_pair(const tern_engine *engine, uint32_t number, const tern_lora_target *target,
+                                       const tern_adapter_pair *pair, uint32_t rank, tern_error *err);
+void tern_follow__unload_lora(const tern_engine *engine, uint32_t number);
 /* The engine itself is closed. */
 void tern_follow__end(const tern_engine *engine);
 

@@ -10,8 +10,8 @@
 enum { TOP_BITS = 11, N_DIGITS = 3 };
 
 /* Adds up the mass of every value of a digit, among the keys that begin with `prefix`. */
-static void measure(const uint32_t *keys, const float *weights, uint32_t n, uint32_t mask, uint32_t prefix,
-                    uint32_t shift, double *mass)
+static void sum_digit(const uint32_t *keys, const float *weights, uint32_t n, uint32_t mask, uint32_t prefix,
+                      uint32_t shift, double *mass)
 {
     memset(mass, 0, TERN_SELECT_BUCKETS * sizeof *mass);
     for (uint32_t i = 0; i < n; i++)
@@ -19,7 +19,7 @@ static void measure(const uint32_t *keys, const float *weights, uint32_t n, uint
 }
 
 /* The first value at which the sum exceeds target, or the last that has any mass; *before gets what lies below. */
-static uint32_t find(const double *mass, double target, double *before)
+static uint32_t find_digit(const double *mass, double target, double *before)
 {
     uint32_t last = 0;
     double sum = *before;
@@ -39,8 +39,8 @@ tern_cut tern_select__cut(const uint32_t *keys, const float *weights, uint32_t n
     tern_cut cut = {0};
     uint32_t mask = 0;
     for (int digit = 0; digit < N_DIGITS; digit++) {
-        measure(keys, weights, n, mask, cut.key, shifts[digit], mass);
-        cut.key |= find(mass, target, &cut.before) << shifts[digit];
+        sum_digit(keys, weights, n, mask, cut.key, shifts[digit], mass);
+        cut.key |= find_digit(mass, target, &cut.before) << shifts[digit];
         mask = ~(uint32_t)0 << shifts[digit];
     }
     return cut;
@@ -81,7 +81,7 @@ static float value_of(uint32_t key)
 }
 
 /* Moves the candidates that `cut` keeps to the front: cut by their weights, or by their number. */
-static void keep(tern_candidates *c, bool by_weight, tern_cut cut, double target)
+static void keep_above(tern_candidates *c, bool by_weight, tern_cut cut, double target)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < c->n; i++) {
@@ -114,7 +114,7 @@ void tern_candidates__gather(tern_candidates *c, const float *logits, uint32_t n
     }
     if (top_k == 0 || c->n <= top_k) return;
     for (uint32_t i = 0; i < c->n; i++) c->keys[i] = key_of(c->x[i]);
-    keep(c, false, tern_select__cut(c->keys, NULL, c->n, top_k - 1, c->mass), top_k - 1);
+    keep_above(c, false, tern_select__cut(c->keys, NULL, c->n, top_k - 1, c->mass), top_k - 1);
 }
 
 /* tern_ref_exp for x <= 0 with products and sums in place of fma: compilers turn it into vectors on any CPU. */
@@ -152,7 +152,7 @@ void tern_candidates__weigh(tern_candidates *c, float temperature)
     drop_below(c, FLT_TRUE_MIN);
 }
 
-static double total(const tern_candidates *c)
+static double sum_weights(const tern_candidates *c)
 {
     double sum = 0;
     for (uint32_t i = 0; i < c->n; i++) sum += (double)c->weights[i];
@@ -164,21 +164,21 @@ static double total(const tern_candidates *c)
 void tern_candidates__typical(tern_candidates *c, float typical_p)
 {
     if (typical_p >= 1) return;
-    double sum = total(c), mean = 0;
+    double sum = sum_weights(c), mean = 0;
     for (uint32_t i = 0; i < c->n; i++) mean += (double)c->weights[i] * (double)c->x[i];
     mean /= sum;
     for (uint32_t i = 0; i < c->n; i++) c->keys[i] = tern_f32_bits((float)fabs((double)c->x[i] - mean));
     double target = (double)typical_p * sum;
-    keep(c, true, tern_select__cut(c->keys, c->weights, c->n, target, c->mass), target);
+    keep_above(c, true, tern_select__cut(c->keys, c->weights, c->n, target, c->mass), target);
 }
 
 void tern_candidates__top_p(tern_candidates *c, float top_p)
 {
     if (top_p >= 1) return;
-    double sum = total(c), target = (double)top_p * sum;
+    double sum = sum_weights(c), target = (double)top_p * sum;
     drop_below(c, (sum - target) / (2.0 * c->n)); /* all of them together: half of what goes */
     for (uint32_t i = 0; i < c->n; i++) c->keys[i] = key_of(c->x[i]);
-    keep(c, true, tern_select__cut(c->keys, c->weights, c->n, target, c->mass), target);
+    keep_above(c, true, tern_select__cut(c->keys, c->weights, c->n, target, c->mass), target);
 }
 
 void tern_candidates__min_p(tern_candidates *c, float min_p)
@@ -188,7 +188,7 @@ void tern_candidates__min_p(tern_candidates *c, float min_p)
 
 int32_t tern_candidates__draw(const tern_candidates *c, double u)
 {
-    double target = u * total(c), sum = 0;
+    double target = u * sum_weights(c), sum = 0;
     for (uint32_t i = 0; i < c->n; i++) {
         sum += (double)c->weights[i];
         if (sum > target) return c->ids[i];
@@ -215,14 +215,14 @@ static uint32_t count_kept(const tern_candidates *c, tern_cut cut, double target
  * weighs less than its last. */
 static bool decide_top_p(tern_candidates *c, float top_p, double missing)
 {
-    const double sum = total(c), low = (double)top_p * sum * (1 - ROUNDING),
+    const double sum = sum_weights(c), low = (double)top_p * sum * (1 - ROUNDING),
                  high = (double)top_p * (sum + missing) * (1 + ROUNDING);
     if (high >= sum * (1 - ROUNDING)) return false;
     for (uint32_t i = 0; i < c->n; i++) c->keys[i] = key_of(c->x[i]);
     const tern_cut least = tern_select__cut(c->keys, c->weights, c->n, low, c->mass),
                    most = tern_select__cut(c->keys, c->weights, c->n, high, c->mass);
     if (least.key != most.key || count_kept(c, least, low) != count_kept(c, most, high)) return false;
-    keep(c, true, least, low);
+    keep_above(c, true, least, low);
     for (uint32_t i = 0; i < c->n; i++)
         if (!((double)c->weights[i] > missing)) return false;
     return true;
@@ -231,7 +231,7 @@ static bool decide_top_p(tern_candidates *c, float top_p, double missing)
 /* The candidate at which the sum exceeds the target whatever is missing before and after it. */
 static int32_t decide_draw(const tern_candidates *c, double u, double missing)
 {
-    const double all = total(c), low = u * all * (1 - ROUNDING), high = u * (all + missing) * (1 + ROUNDING);
+    const double all = sum_weights(c), low = u * all * (1 - ROUNDING), high = u * (all + missing) * (1 + ROUNDING);
     double sum = 0;
     for (uint32_t i = 0; i < c->n; i++) {
         const double before = sum;

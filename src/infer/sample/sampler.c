@@ -138,7 +138,7 @@ static double uniform(tern_rng *rng)
 }
 
 /* From all candidates, or with a tail from those that are there. */
-static int32_t choose(tern_candidates *c, const tern_sampler_params *p, double u, float tail)
+static int32_t sample_candidates(tern_candidates *c, const tern_sampler_params *p, double u, float tail)
 {
     if (tail > 0) return tern_candidates__decide(c, p, u, (double)tail);
     tern_candidates__typical(c, p->typical_p);
@@ -160,7 +160,7 @@ int32_t tern_sampler_try(tern_sampler *sampler, float *logits, const int32_t *hi
     if (c->n == 0) return 0;
     const bool whole = c->n == sampler->n_vocab;
     tern_candidates__weigh(c, p->temperature);
-    const int32_t id = choose(c, p, u, whole ? 0 : tail);
+    const int32_t id = sample_candidates(c, p, u, whole ? 0 : tail);
     if (id == TERN_SAMPLER_UNDECIDED) sampler->rng = before;
     return id;
 }

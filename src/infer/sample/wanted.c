@@ -43,7 +43,7 @@ void tern_wanted_begin(tern_wanted *wanted, uint32_t *n_top)
     *n_top = 1;
 }
 
-static bool pin(tern_wanted *wanted, int32_t id)
+static bool pin_id(tern_wanted *wanted, int32_t id)
 {
     if (wanted->n_pinned == TERN_WANTED_MAX_PINNED) return false;
     wanted->pinned[wanted->n_pinned++] = (uint32_t)id;
@@ -64,9 +64,9 @@ void tern_wanted_add(tern_wanted *wanted, uint32_t *n_top, const tern_logits_nee
 {
     const uint64_t back = (uint64_t)needed->n_recent + n_outputs;
     bool fits = needed->n_top > 0;
-    for (uint32_t i = 0; i < needed->n_biases && fits; i++) fits = pin(wanted, needed->biases[i].id);
+    for (uint32_t i = 0; i < needed->n_biases && fits; i++) fits = pin_id(wanted, needed->biases[i].id);
     for (uint32_t i = needed->n_recent && n > back ? (uint32_t)(n - back) : 0; i < n && needed->n_recent && fits; i++)
-        fits = pin(wanted, tokens[i]);
+        fits = pin_id(wanted, tokens[i]);
     wanted->reach = fmaxf(wanted->reach, needed->reach);
     add_tail(wanted, needed);
     if (*n_top) *n_top = !fits ? 0 : *n_top > needed->n_top ? *n_top : needed->n_top;

@@ -6,8 +6,8 @@
 enum { MOST_STATES = 64 };
 
 /* Evaluates tokens `first` .. end - 1 of n and adds their states. */
-static tern_status add(tern_session *session, tern_pool_states *pool, float *states, const int32_t *ids, uint32_t first,
-                       uint32_t end, uint32_t n, tern_error *err)
+static tern_status add_states(tern_session *session, tern_pool_states *pool, float *states, const int32_t *ids,
+                              uint32_t first, uint32_t end, uint32_t n, tern_error *err)
 {
     const tern_config *c = tern_engine_config(tern_session_engine(session));
     uint32_t most = tern_session_max_outputs(session);
@@ -21,13 +21,13 @@ static tern_status add(tern_session *session, tern_pool_states *pool, float *sta
     return TERN_OK;
 }
 
-static tern_status gather(tern_session *session, tern_pool_states *pool, float *states, const int32_t *ids, uint32_t n,
-                          tern_error *err)
+static tern_status pool_states(tern_session *session, tern_pool_states *pool, float *states, const int32_t *ids,
+                               uint32_t n, tern_error *err)
 {
-    if (pool->pooling == TERN_POOLING_MEAN) return add(session, pool, states, ids, 0, n, n, err);
-    if (pool->pooling == TERN_POOLING_CLS) return add(session, pool, states, ids, 0, 1, n, err);
+    if (pool->pooling == TERN_POOLING_MEAN) return add_states(session, pool, states, ids, 0, n, n, err);
+    if (pool->pooling == TERN_POOLING_CLS) return add_states(session, pool, states, ids, 0, 1, n, err);
     if (n > 1) TERN_TRY(tern_session_append(session, ids, n - 1, err));
-    return add(session, pool, states, ids, n - 1, n, n, err);
+    return add_states(session, pool, states, ids, n - 1, n, n, err);
 }
 
 tern_status tern_session_embed(tern_session *session, const int32_t *ids, uint32_t n, tern_pooling pooling,
@@ -41,7 +41,7 @@ tern_status tern_session_embed(tern_session *session, const int32_t *ids, uint32
     TERN_TRY(tern_pool_states_init(&pool, pooling, n_embd, err));
     float *states = tern_calloc((size_t)n_embd * MOST_STATES, sizeof *states);
     tern_session_truncate(session, 0);
-    const tern_status status = states ? gather(session, &pool, states, ids, n, err)
+    const tern_status status = states ? pool_states(session, &pool, states, ids, n, err)
                                       : tern_fail_alloc(err, (size_t)n_embd * MOST_STATES * sizeof *states);
     if (status == TERN_OK) tern_pool_states_finish(&pool, normalize, out);
     tern_pool_states_deinit(&pool);

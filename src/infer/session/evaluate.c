@@ -3,7 +3,7 @@
 
 #include "infer/session/internal.h"
 
-static tern_status check(const tern_session *s, const int32_t *ids, uint32_t n, tern_error *err)
+static tern_status check_append(const tern_session *s, const int32_t *ids, uint32_t n, tern_error *err)
 {
     if (n) TERN_NEED(ids, err);
     uint32_t n_vocab = tern_engine_config(s->runner.engine)->n_vocab, n_ctx = s->runner.params.n_ctx;
@@ -15,16 +15,16 @@ static tern_status check(const tern_session *s, const int32_t *ids, uint32_t n, 
     return TERN_OK;
 }
 
-void tern_session__forget(tern_session *session)
+void tern_session__abandon(tern_session *session)
 {
-    tern_runner_forget(&session->runner);
+    tern_runner_abandon(&session->runner);
     tern_nonfinite_close(session->search);
     session->search = NULL;
     session->evaluation = (tern_session_evaluation){0};
 }
 
 /* Tokens of a batch at most: with stages in several processes a prompt is cut so that all of them work. */
-static uint32_t most_of_batch(const tern_session *s)
+static uint32_t max_batch(const tern_session *s)
 {
     enum { LEAST = 64, OF_EACH = 4 };
     const uint32_t n_batch = s->runner.params.n_batch, n_stages = s->runner.graphs->prefill.graph.n_stages;
@@ -38,7 +38,7 @@ static uint32_t most_of_batch(const tern_session *s)
 /* The batch that comes next. */
 static tern_runner_step next_batch(tern_session *s)
 {
-    const uint32_t n_batch = most_of_batch(s), n_outputs = s->evaluation.n_outputs;
+    const uint32_t n_batch = max_batch(s), n_outputs = s->evaluation.n_outputs;
     uint32_t left = s->evaluation.n_evaluated - s->n_evaluated, size = left < n_batch ? left : n_batch;
     if (size < left && left - size < n_outputs) size = left - n_outputs; /* all outputs belong to one step */
     tern_runner_step step = {.ids = s->tokens + s->n_evaluated,
@@ -61,7 +61,7 @@ static bool logits_are_finite(const tern_session *s, uint32_t n_rows)
     return true;
 }
 
-tern_status tern_session__search(tern_session *s, const tern_runner_step *step, tern_error *err)
+tern_status tern_session__search_nonfinite(tern_session *s, const tern_runner_step *step, tern_error *err)
 {
     tern_error why = {0};
     s->evaluation.active = s->evaluation.begun = true;
@@ -79,7 +79,7 @@ static tern_status run_batch(tern_session *s, const tern_runner_step *batch, ter
     TERN_TRY(tern_runner_finish(&s->runner, batch, s->logits, err));
     s->evaluation.running = false;
     if (!logits_are_finite(s, batch->n_outputs)) {
-        TERN_TRY(tern_session__search(s, batch, err));
+        TERN_TRY(tern_session__search_nonfinite(s, batch, err));
         return tern_nonfinite_advance(s->search, err);
     }
     s->n_evaluated += batch->n_tokens;
@@ -88,22 +88,22 @@ static tern_status run_batch(tern_session *s, const tern_runner_step *batch, ter
 }
 
 /* What layers with a window have lost comes back when all is evaluated again. */
-static void start_where_held(tern_session *s)
+static void rewind_to_held(tern_session *s)
 {
-    if (!s->evaluation.begun && !tern_runner_holds(&s->runner, s->n_evaluated)) s->n_evaluated = 0;
+    if (!s->evaluation.begun && !tern_runner_can_start_at(&s->runner, s->n_evaluated)) s->n_evaluated = 0;
     s->evaluation.begun = true;
 }
 
 tern_status tern_session__advance(tern_session *session, tern_error *err)
 {
     tern_session_evaluation *evaluation = &session->evaluation;
-    start_where_held(session);
+    rewind_to_held(session);
     if (session->search || session->n_evaluated < evaluation->n_evaluated) {
         const tern_runner_step batch = next_batch(session);
         tern_status status =
             session->search ? tern_nonfinite_advance(session->search, err) : run_batch(session, &batch, err);
         if (status == TERN_PENDING) return status;
-        if (status != TERN_OK) tern_session__forget(session);
+        if (status != TERN_OK) tern_session__abandon(session);
         TERN_TRY(status);
     }
     if (session->n_evaluated < evaluation->n_evaluated) return TERN_OK;
@@ -115,7 +115,7 @@ tern_status tern_session__advance(tern_session *session, tern_error *err)
 tern_status tern_session__begin(tern_session *session, const int32_t *ids, uint32_t n, uint32_t n_outputs,
                                 tern_error *err)
 {
-    TERN_TRY(check(session, ids, n, err));
+    TERN_TRY(check_append(session, ids, n, err));
     if (n) memmove(session->tokens + session->n_tokens, ids, n * sizeof *ids); /* a shift's lie there already */
     uint32_t end = session->n_tokens + n;
     session->evaluation =
@@ -132,21 +132,21 @@ tern_status tern_session__begin_extend(tern_session *session, const int32_t *ids
 }
 
 /* To the end of the evaluation, which may be under way already when this is called again after PENDING. */
-static tern_status complete(tern_session *s, tern_error *err)
+static tern_status finish_evaluation(tern_session *s, tern_error *err)
 {
     while (s->evaluation.active) TERN_TRY(tern_session__advance(s, err));
     return TERN_OK;
 }
 
-tern_status tern_session__settle(tern_session *session, tern_error *err)
+tern_status tern_session__evaluate_last(tern_session *session, tern_error *err)
 {
     const uint32_t least = session->n_tokens ? session->n_tokens - 1 : 0;
-    if (session->n_tokens == 0) tern_runner_wrote(&session->runner, 0, 0);
+    if (session->n_tokens == 0) tern_runner_mark_written(&session->runner, 0, 0);
     const uint32_t end = session->n_evaluated > least ? session->n_evaluated : least;
-    if (end == session->n_evaluated && tern_runner_holds(&session->runner, least)) return TERN_OK;
+    if (end == session->n_evaluated && tern_runner_can_start_at(&session->runner, least)) return TERN_OK;
     session->evaluation = (tern_session_evaluation){.active = true, .n_evaluated = end, .n_tokens = session->n_tokens};
     session->n_evaluated = least < session->n_evaluated ? least : session->n_evaluated;
-    return complete(session, err);
+    return finish_evaluation(session, err);
 }
 
 tern_status tern_session_logits(tern_session *session, uint32_t row, float **logits, tern_error *err)
@@ -159,7 +159,7 @@ tern_status tern_session_logits(tern_session *session, uint32_t row, float **log
         return tern_fail(err, TERN_INVALID_ARGUMENT, "row %u of the logits: 0 to %u expected", row, n_rows - 1);
     if (session->n_evaluated < session->n_tokens && !session->evaluation.active)
         TERN_TRY(tern_session__begin(session, NULL, 0, 1, err));
-    TERN_TRY(complete(session, err));
+    TERN_TRY(finish_evaluation(session, err));
     *logits = session->logits + (size_t)row * tern_engine_config(session->runner.engine)->n_vocab;
     return TERN_OK;
 }
@@ -168,7 +168,7 @@ tern_status tern_session_append(tern_session *session, const int32_t *ids, uint3
 {
     TERN_NEED(session, err);
     if (!session->evaluation.active) TERN_TRY(tern_session__begin(session, ids, n, 1, err));
-    return complete(session, err);
+    return finish_evaluation(session, err);
 }
 
 tern_status tern_session_append_all(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err)
@@ -178,18 +178,18 @@ tern_status tern_session_append_all(tern_session *session, const int32_t *ids, u
         return tern_fail(err, TERN_INVALID_ARGUMENT, "logits of %u tokens: 1 to %u expected", n,
                          session->runner.params.max_outputs);
     if (!session->evaluation.active) TERN_TRY(tern_session__begin(session, ids, n, n, err));
-    return complete(session, err);
+    return finish_evaluation(session, err);
 }
 
 void tern_session_truncate(tern_session *session, uint32_t n)
 {
-    tern_session__forget(session);
+    tern_session__abandon(session);
     if (n < session->n_tokens) session->n_tokens = n;
     if (n < session->n_evaluated) session->n_evaluated = n;
 }
 
 /* Moves the newer half to the place after n_keep and forgets the rest; *n_moved tokens lie there, to be appended. */
-static tern_status move_newer(tern_session *s, uint32_t n_keep, uint32_t *n_moved, tern_error *err)
+static tern_status move_newer_half(tern_session *s, uint32_t n_keep, uint32_t *n_moved, tern_error *err)
 {
     uint32_t n = s->n_tokens;
     if (n < 2 || n_keep > n - 2)
@@ -204,7 +204,7 @@ static tern_status move_newer(tern_session *s, uint32_t n_keep, uint32_t *n_move
 tern_status tern_session__begin_shift(tern_session *session, uint32_t n_keep, bool extend, tern_error *err)
 {
     uint32_t n = 0;
-    TERN_TRY(move_newer(session, n_keep, &n, err));
+    TERN_TRY(move_newer_half(session, n_keep, &n, err));
     const int32_t *ids = session->tokens + n_keep;
     return extend ? tern_session__begin_extend(session, ids, n, err) : tern_session__begin(session, ids, n, 1, err);
 }
@@ -213,5 +213,5 @@ tern_status tern_session_shift(tern_session *session, uint32_t n_keep, tern_erro
 {
     TERN_NEED(session, err);
     if (!session->evaluation.active) TERN_TRY(tern_session__begin_shift(session, n_keep, false, err));
-    return complete(session, err);
+    return finish_evaluation(session, err);
 }

@@ -57,14 +57,14 @@ static uint32_t count_window_caches(const tern_runner *r)
 static file_shape shape_of(const tern_session *s)
 {
     const tern_runner *r = &s->runner;
-    return (file_shape){.version = r->first_held ? WINDOW_VERSION : VERSION,
+    return (file_shape){.version = r->first_kept ? WINDOW_VERSION : VERSION,
                         .flags = tern_kv_flags(r->params.kv),
                         .fingerprint = tern_session__fingerprint(r),
                         .n_tokens = s->n_tokens,
                         .n_caches = (uint32_t)r->caches.n,
                         .page_bytes = page_bytes(r, 0),
                         .n_window_caches = count_window_caches(r),
-                        .first_page = r->first_held / TERN_PAGE_SIZE};
+                        .first_page = r->first_kept / TERN_PAGE_SIZE};
 }
 
 static uint32_t used_pages(uint32_t n_tokens)
@@ -83,13 +83,13 @@ static page_range pages_of(const tern_runner *r, const file_shape *shape, uint32
 }
 
 /* Where a page lies in its cache. */
-static uint32_t place_of(const tern_runner *r, uint32_t cache, uint32_t page)
+static uint32_t cache_page(const tern_runner *r, uint32_t cache, uint32_t page)
 {
     return page % (r->n_ring_pages && has_window(r, cache) ? r->n_ring_pages : r->n_pages);
 }
 
 /* Header and ids, a multiple of ALIGNMENT. */
-static tern_status add_head(tern_buf *out, const tern_session *s, const file_shape *shape, tern_error *err)
+static tern_status add_header(tern_buf *out, const tern_session *s, const file_shape *shape, tern_error *err)
 {
     static const uint8_t zeros[ALIGNMENT];
     uint8_t header[HEADER_BYTES], windows[WINDOW_HEADER_BYTES], id[4];
@@ -117,7 +117,7 @@ typedef struct hashed_writer {
     uint64_t hash;
 } hashed_writer;
 
-static void add(hashed_writer *w, const void *bytes, size_t n)
+static void add_bytes(hashed_writer *w, const void *bytes, size_t n)
 {
     w->hash = tern_hash(w->hash, bytes, n);
     tern_file_writer_add(&w->file, bytes, n);
@@ -128,8 +128,8 @@ static tern_status write_cache(hashed_writer *w, const tern_runner *r, const fil
 {
     const page_range pages = pages_of(r, shape, cache);
     for (uint32_t p = pages.first; p < pages.end; p++) {
-        TERN_TRY(tern_runner_read_page(r, cache, place_of(r, cache, p), page, err));
-        add(w, page, tern_size_of(page_bytes(r, cache)));
+        TERN_TRY(tern_runner_read_page(r, cache, cache_page(r, cache, p), page, err));
+        add_bytes(w, page, tern_size_of(page_bytes(r, cache)));
     }
     return TERN_OK;
 }
@@ -150,10 +150,10 @@ static tern_status write_all(hashed_writer *w, tern_session *s, tern_error *err)
 {
     tern_buf head = {0};
     uint8_t hash[HASH_BYTES];
-    TERN_TRY(tern_session__settle(s, err));
+    TERN_TRY(tern_session__evaluate_last(s, err));
     file_shape shape = shape_of(s);
-    tern_status status = add_head(&head, s, &shape, err);
-    if (status == TERN_OK) add(w, head.data, head.size);
+    tern_status status = add_header(&head, s, &shape, err);
+    if (status == TERN_OK) add_bytes(w, head.data, head.size);
     tern_buf_deinit(&head);
     TERN_TRY(status);
     TERN_TRY(write_caches(w, s, &shape, err));
@@ -273,7 +273,7 @@ static tern_status read_cache(const tern_runner *r, tern_cursor *c, const file_s
     for (uint32_t p = pages.first; p < pages.end; p++) {
         const uint8_t *page = tern_cursor_take(c, (size_t)bytes);
         if (ring && p + r->n_ring_pages < pages.end) continue;
-        TERN_TRY(tern_runner_write_page(r, cache, place_of(r, cache, p), page, err));
+        TERN_TRY(tern_runner_write_page(r, cache, cache_page(r, cache, p), page, err));
     }
     return TERN_OK;
 }
@@ -289,8 +289,8 @@ static tern_status read_caches(tern_session *s, tern_cursor *c, const file_shape
     if (hashed) TERN_TRY(check_hash(c, err));
     for (uint32_t i = 0; i < shape->n_caches; i++) TERN_TRY(read_cache(&s->runner, c, shape, i, err));
     const uint32_t n = shape->n_tokens ? shape->n_tokens - 1 : 0, held = shape->first_page * TERN_PAGE_SIZE;
-    tern_runner_wrote(&s->runner, 0, n);
-    if (s->runner.first_held < held) s->runner.first_held = held;
+    tern_runner_mark_written(&s->runner, 0, n);
+    if (s->runner.first_kept < held) s->runner.first_kept = held;
     return TERN_OK;
 }
 

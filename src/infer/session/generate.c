@@ -20,7 +20,8 @@ void tern_generation__stop(tern_generation *g, tern_stop_reason reason)
     g->stopped = true;
 }
 
-static tern_status check(const tern_session *s, uint32_t n_prompt, const tern_generate_params *p, tern_error *err)
+static tern_status check_params(const tern_session *s, uint32_t n_prompt, const tern_generate_params *p,
+                                tern_error *err)
 {
     uint32_t n_ctx = tern_session_n_ctx(s), n_rows = tern_session_max_outputs(s);
     if (n_prompt == 0 && tern_session_n_tokens(s) == 0)
@@ -36,7 +37,7 @@ static tern_status check(const tern_session *s, uint32_t n_prompt, const tern_ge
     return p->draft && p->draft_tokens ? tern_draft_model_check(p->draft, s, err) : TERN_OK;
 }
 
-static void show(tern_generation *g, int32_t id)
+static void show_text(tern_generation *g, int32_t id)
 {
     tern_piece piece = {.id = id, .text = g->filter.text.data, .n_text = g->filter.n_shown};
     if (g->params.on_piece && !g->params.on_piece(g->params.context, &piece) && !g->stopped)
@@ -51,7 +52,7 @@ tern_status tern_generation__emit(tern_generation *g, int32_t id, tern_error *er
     if (g->tokenizer)
         TERN_TRY(tern_text_stream_add(&g->stream, g->tokenizer, id, g->params.show_special, &g->filter.text, err));
     if (tern_stop_filter_scan(&g->filter)) tern_generation__stop(g, TERN_STOP_STRING);
-    show(g, id);
+    show_text(g, id);
     return TERN_OK;
 }
 
@@ -62,7 +63,7 @@ static tern_status flush(tern_generation *g, tern_error *err)
     tern_stop_filter_advance(&g->filter);
     TERN_TRY(tern_text_stream_finish(&g->stream, &g->filter.text, err));
     tern_stop_filter_release(&g->filter);
-    if (g->filter.n_shown && g->result.reason != TERN_STOP_CALLER) show(g, -1);
+    if (g->filter.n_shown && g->result.reason != TERN_STOP_CALLER) show_text(g, -1);
     return TERN_OK;
 }
 
@@ -80,12 +81,12 @@ static uint64_t weight_bytes(const tern_generation *g)
 }
 
 /* Times and counters as they are now. */
-static void measure(tern_generation *g)
+static void update_result(tern_generation *g)
 {
     double now = tern_generation__now_ms();
-    g->result.prefill_ms = (g->prompted ? g->decode_start_ms : now) - g->start_ms;
-    g->result.decode_ms = g->prompted ? now - g->decode_start_ms : 0;
-    g->result.weight_bytes = g->prompted ? weight_bytes(g) - g->start_bytes : 0;
+    g->result.prefill_ms = (g->prompt_evaluated ? g->decode_start_ms : now) - g->start_ms;
+    g->result.decode_ms = g->prompt_evaluated ? now - g->decode_start_ms : 0;
+    g->result.weight_bytes = g->prompt_evaluated ? weight_bytes(g) - g->start_bytes : 0;
 }
 
 static tern_status begin(tern_generation *g, const int32_t *prompt, uint32_t n_prompt, tern_error *err)
@@ -117,7 +118,7 @@ tern_status tern_generation_open(tern_generation **generation, tern_session *ses
     TERN_NEED(params, err);
     tern_generate_params own;
     TERN_TRY(TERN_SIZED_READ(&own, params, err));
-    TERN_TRY(check(session, n_prompt, &own, err));
+    TERN_TRY(check_params(session, n_prompt, &own, err));
     tern_generation *g = tern_calloc(1, sizeof *g);
     if (!g) return tern_fail_alloc(err, sizeof *g);
     *g = (tern_generation){.session = session,
@@ -140,28 +141,29 @@ tern_status tern_generation_open(tern_generation **generation, tern_session *ses
 /* The session has evaluated what it was to: the prompt, a shift, or a decided token. */
 static void on_evaluated(tern_generation *g)
 {
-    if (!g->prompted) {
+    if (!g->prompt_evaluated) {
         g->decode_start_ms = tern_generation__now_ms();
         g->start_bytes = weight_bytes(g);
     }
-    g->prompted = true;
+    g->prompt_evaluated = true;
     if (!g->on_device) tern_generation__host_evaluated(g);
 }
 
 /* A wish to stop is granted between batches of the prompt and between tokens, not while the device works. */
-static void grant_stop(tern_generation *g)
+static void apply_stop_request(tern_generation *g)
 {
     const tern_session_evaluation *evaluation = &g->session->evaluation;
-    if (!g->stop_asked || g->stopped || g->n_running || evaluation->running || (evaluation->active && g->prompted))
+    if (!g->stop_requested || g->stopped || g->n_running || evaluation->running ||
+        (evaluation->active && g->prompt_evaluated))
         return;
-    tern_session__forget(g->session);
+    tern_session__abandon(g->session);
     tern_generation__stop(g, TERN_STOP_CALLER);
 }
 
 static tern_status advance(tern_generation *g, tern_error *err)
 {
     const tern_session_evaluation *evaluation = &g->session->evaluation;
-    grant_stop(g);
+    apply_stop_request(g);
     if (!evaluation->active && !g->stopped)
         TERN_TRY(g->on_device ? tern_generation__device_step(g, err) : tern_generation__host_step(g, err));
     if (!evaluation->active) return TERN_OK;
@@ -173,9 +175,9 @@ static tern_status advance(tern_generation *g, tern_error *err)
 /* Leaves the session as it shall be. */
 static void end(tern_generation *g)
 {
-    tern_session__forget(g->session);
-    if (g->prompted && !g->on_device) tern_generation__host_end(g);
-    measure(g);
+    tern_session__abandon(g->session);
+    if (g->prompt_evaluated && !g->on_device) tern_generation__host_end(g);
+    update_result(g);
     g->over = true;
 }
 
@@ -199,14 +201,14 @@ tern_status tern_generation_step(tern_generation *generation, bool *done, tern_e
 
 void tern_generation_stop(tern_generation *generation)
 {
-    generation->stop_asked = true;
+    generation->stop_requested = true;
 }
 
 tern_status tern_generation_describe(const tern_generation *generation, tern_generate_result *result, tern_error *err)
 {
     TERN_NEED(generation, err);
     tern_generation now = *generation;
-    if (!now.over) measure(&now);
+    if (!now.over) update_result(&now);
     return TERN_SIZED_WRITE(result, &now.result, err);
 }
 

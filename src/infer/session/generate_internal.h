@@ -18,11 +18,11 @@ struct tern_generation {
     tern_sampler *sampler;
     tern_text_stream stream;
     tern_stop_filter filter;
-    bool on_device;  /* which chooses the tokens */
-    bool prompted;   /* the prompt is evaluated */
-    bool stop_asked; /* by tern_generation_stop */
-    bool stopped;    /* there is a reason to end; the session's evaluation under way comes first */
-    bool over;       /* nothing more will happen: done, or failed */
+    bool on_device;        /* which chooses the tokens */
+    bool prompt_evaluated; /* the prompt is evaluated */
+    bool stop_requested;   /* by tern_generation_stop */
+    bool stopped;          /* there is a reason to end; the session's evaluation under way comes first */
+    bool over;             /* nothing more will happen: done, or failed */
     tern_status failed;
     tern_logits_needed needed;        /* by the sampler */
     tern_logits_needed needed_before; /* the session's, given back in the end */
@@ -31,20 +31,20 @@ struct tern_generation {
     /* Tokens chosen on the host: `position` tokens of the session are decided. Beyond them it may hold drafted ones,
      * evaluated already; the logits of the last decided token are in row `row`. */
     uint32_t position, row;
-    bool deciding; /* the session evaluates a token that was shown, which will be at `position`, and what is drafted
-                      after it */
-    bool redoing;  /* the session evaluates the last decided token again, for all its logits */
+    bool committing;   /* the session evaluates a token that was shown, which will be at `position`, and what is drafted
+                        after it */
+    bool reevaluating; /* the session evaluates the last decided token again, for all its logits */
     tern_draft draft;
     int32_t *batch; /* a token and what is drafted after it */
     tern_step_costs costs;
-    tern_guess_rates rates;
-    uint32_t match;     /* of the look-up after the last decided token */
-    int32_t looked_up;  /* what it would be followed by; with match above 0 */
-    uint32_t n_guessed; /* by the draft model, of the tokens that the session holds beyond the decided ones */
-    uint32_t n_rows;    /* of the step under way, and when it began */
+    tern_accept_rates rates;
+    uint32_t match;           /* of the look-up after the last decided token */
+    int32_t lookup_id;        /* what it would be followed by; with match above 0 */
+    uint32_t n_model_drafted; /* by the draft model, of the tokens that the session holds beyond the decided ones */
+    uint32_t n_rows;          /* of the step under way, and when it began */
     double step_start_ms;
-    uint32_t *allowed; /* the mask of the filter, n_allowed words; NULL without one */
-    size_t n_allowed;
+    uint32_t *filter_mask; /* the mask of the filter, n_allowed words; NULL without one */
+    size_t n_filter_words;
     /* Tokens chosen on the device. */
     uint32_t n_running; /* that it is choosing now */
     double run_start_ms;

@@ -13,7 +13,7 @@
 
 enum { DEFAULT_WINDOW = 512, BATCH = 128 };
 
-typedef struct measuring {
+typedef struct measurement {
     tern_importance *out;
     tern_engine *engine;
     const tern_importance_params *params;
@@ -24,14 +24,14 @@ typedef struct measuring {
     tern_route *routes; /* [BATCH * n_routes] of a layer with experts */
     const int32_t *ids;
     size_t n, n_done;
-} measuring;
+} measurement;
 
 static uint32_t smaller(size_t a, uint32_t b)
 {
     return a < b ? (uint32_t)a : b;
 }
 
-static tern_status make_room(measuring *s, tern_error *err)
+static tern_status allocate_rows(measurement *s, tern_error *err)
 {
     TERN_TRY(tern_imatrix_sums_make(&s->out->sums, &s->out->n, tern_engine_model(s->engine), err));
     const tern_config *c = tern_engine_config(s->engine);
@@ -43,7 +43,7 @@ static tern_status make_room(measuring *s, tern_error *err)
     return s->rows && s->routes ? TERN_OK : tern_fail_alloc(err, s->room * sizeof *s->rows);
 }
 
-static tern_imatrix_sums *sums_of(const measuring *s, const tern_weight *w)
+static tern_imatrix_sums *sums_of(const measurement *s, const tern_weight *w)
 {
     for (size_t i = 0; i < s->out->n; i++)
         if (s->out->sums[i].weight == w) return &s->out->sums[i];
@@ -65,7 +65,7 @@ static void add_row(tern_imatrix_sums *sums, uint32_t expert, const float *row)
     sums->counts[expert]++;
 }
 
-static tern_status check_sums(const measuring *s, const tern_imatrix_sums *sums, uint32_t n, tern_error *err)
+static tern_status check_sums(const measurement *s, const tern_imatrix_sums *sums, uint32_t n, tern_error *err)
 {
     for (size_t i = 0; i < (size_t)sums->n_experts * sums->cols; i++)
         if (!isfinite((float)sums->squares[i]))
@@ -76,7 +76,7 @@ static tern_status check_sums(const measuring *s, const tern_imatrix_sums *sums,
 }
 
 /* Rows of tokens, or of experts: each of these counts for its expert. */
-static tern_status add_rows(measuring *s, tern_runner_graph *g, const tern_op *op, tern_imatrix_sums *sums,
+static tern_status add_rows(measurement *s, tern_runner_graph *g, const tern_op *op, tern_imatrix_sums *sums,
                             uint32_t n_tokens, tern_error *err)
 {
     const tern_view x = input_of(&g->graph, op);
@@ -94,7 +94,7 @@ static tern_status add_rows(measuring *s, tern_runner_graph *g, const tern_op *o
     return check_sums(s, sums, n_tokens, err);
 }
 
-static tern_status look(measuring *s, tern_runner_graph *g, uint32_t n_tokens, tern_error *err)
+static tern_status add_step(measurement *s, tern_runner_graph *g, uint32_t n_tokens, tern_error *err)
 {
     s->read = TERN_NO_VALUE;
     for (size_t i = 0; i < g->graph.n_ops; i++) {
@@ -106,19 +106,19 @@ static tern_status look(measuring *s, tern_runner_graph *g, uint32_t n_tokens, t
     return TERN_OK;
 }
 
-static tern_status run_step(measuring *s, uint32_t first, uint32_t n, tern_error *err)
+static tern_status run_step(measurement *s, uint32_t first, uint32_t n, tern_error *err)
 {
     const tern_runner_step step = {.ids = s->ids + s->n_done, .n_tokens = n, .first_position = first};
     tern_runner_graph *g = n == 1 ? &s->runner.graphs->decode : &s->runner.graphs->prefill;
     TERN_TRY(tern_runner_run(&s->runner, &step, NULL, err));
-    TERN_TRY(look(s, g, n, err));
+    TERN_TRY(add_step(s, g, n, err));
     s->n_done += n;
     if (!s->params->progress || s->params->progress(s->params->context, (double)s->n_done / (double)s->n))
         return TERN_OK;
     return tern_fail(err, TERN_CANCELLED, "cancelled after %zu of %zu tokens", s->n_done, s->n);
 }
 
-static tern_status run(measuring *s, tern_error *err)
+static tern_status run(measurement *s, tern_error *err)
 {
     const uint32_t window = s->out->window;
     const tern_runner_params params = {.n_ctx = window,
@@ -137,7 +137,7 @@ static tern_status run(measuring *s, tern_error *err)
     return TERN_OK;
 }
 
-static tern_status check(measuring *s, tern_error *err)
+static tern_status check(measurement *s, tern_error *err)
 {
     const uint32_t limit = tern_engine_config(s->engine)->n_ctx_train;
     s->out->window = s->params->window ? s->params->window : smaller(limit, DEFAULT_WINDOW);
@@ -152,11 +152,11 @@ tern_status tern_importance_measure(tern_importance *out, tern_engine *engine, c
                                     const tern_importance_params *params, tern_error *err)
 {
     static const tern_importance_params defaults;
-    measuring s = {.out = out, .engine = engine, .params = params ? params : &defaults, .ids = ids, .n = n};
+    measurement s = {.out = out, .engine = engine, .params = params ? params : &defaults, .ids = ids, .n = n};
     tern_status status;
     *out = (tern_importance){0};
     TERN_GOTO(check(&s, err));
-    TERN_GOTO(make_room(&s, err));
+    TERN_GOTO(allocate_rows(&s, err));
     TERN_GOTO(run(&s, err));
 fail:
     tern_runner_deinit(&s.runner);

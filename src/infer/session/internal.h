@@ -40,15 +40,15 @@ tern_status tern_session__begin_extend(tern_session *session, const int32_t *ids
 /* The start of a shift; extend: with the last token left to the next step. */
 tern_status tern_session__begin_shift(tern_session *session, uint32_t n_keep, bool extend, tern_error *err);
 /* Sees to it that the caches hold what the last token sees, on a backend that waits; logits stay as they are. */
-tern_status tern_session__settle(tern_session *session, tern_error *err);
+tern_status tern_session__evaluate_last(tern_session *session, tern_error *err);
 /* The next batch of the evaluation under way, if any; it is no longer active in the end. PENDING: call again. After a
  * failure there is none, and the session has the tokens that were evaluated. */
 tern_status tern_session__advance(tern_session *session, tern_error *err);
 /* The step's logits are not finite: from now on the evaluation under way looks for the op that they come from, and ends
  * with NOT_FINITE. The step's tokens lie in `tokens`. Errors: NOT_FINITE, where it cannot be looked for. */
-tern_status tern_session__search(tern_session *session, const tern_runner_step *step, tern_error *err);
+tern_status tern_session__search_nonfinite(tern_session *session, const tern_runner_step *step, tern_error *err);
 /* Gives up the evaluation under way and what the device may be doing. */
-void tern_session__forget(tern_session *session);
+void tern_session__abandon(tern_session *session);
 /* Tells models apart, not who made them: a few bytes of every weight. */
 uint64_t tern_session__fingerprint(const tern_runner *runner);
 /* The bytes of tern_session_save's file, appended to *out, on a backend that waits. */

@@ -16,7 +16,7 @@ static const uint32_t magnitude = 0x7fffffffu, minus_infinity = 0xff800000u;
 static const uint32_t to_top_bit = 0x00800000u;
 
 /* Plain bit operations, which become vectors: *not_finite and *finite get a top bit. */
-static void look(const float *x, uint32_t n, uint32_t skipped, uint32_t *not_finite, uint32_t *finite)
+static void scan_floats(const float *x, uint32_t n, uint32_t skipped, uint32_t *not_finite, uint32_t *finite)
 {
     for (uint32_t i = 0; i < n; i++) {
         uint32_t bits;
@@ -32,8 +32,8 @@ bool tern_all_finite(const float *x, size_t n, bool screened)
     const uint32_t skipped = screened ? minus_infinity : 0;
     uint32_t not_finite = 0, finite = 0;
     size_t i = 0;
-    for (; i + RUN <= n; i += RUN) look(x + i, RUN, skipped, &not_finite, &finite);
-    look(x + i, (uint32_t)(n - i), skipped, &not_finite, &finite);
+    for (; i + RUN <= n; i += RUN) scan_floats(x + i, RUN, skipped, &not_finite, &finite);
+    scan_floats(x + i, (uint32_t)(n - i), skipped, &not_finite, &finite);
     return n == 0 || (!(not_finite >> 31) && finite >> 31);
 }
 
@@ -50,12 +50,12 @@ struct tern_nonfinite {
 };
 
 /* A number and where it stands. */
-typedef struct place {
+typedef struct finding {
     uint32_t row, col;
     double number;
-} place;
+} finding;
 
-static const char *find_in_floats(const float *x, uint32_t n_rows, uint32_t cols, bool screened, place *at)
+static const char *find_in_floats(const float *x, uint32_t n_rows, uint32_t cols, bool screened, finding *at)
 {
     for (uint32_t r = 0; r < n_rows; r++) {
         if (tern_all_finite(x + (size_t)r * cols, cols, screened)) continue;
@@ -63,25 +63,25 @@ static const char *find_in_floats(const float *x, uint32_t n_rows, uint32_t cols
         while (c + 1 < cols &&
                (isfinite(x[(size_t)r * cols + c]) || (screened && x[(size_t)r * cols + c] == -INFINITY)))
             c++;
-        *at = (place){r, c, (double)x[(size_t)r * cols + c]};
+        *at = (finding){r, c, (double)x[(size_t)r * cols + c]};
         return "column";
     }
     return NULL;
 }
 
-static const char *find_in_halves(const uint16_t *x, uint64_t n, place *at)
+static const char *find_in_halves(const uint16_t *x, uint64_t n, finding *at)
 {
     for (uint64_t i = 0; i < n; i++) {
         const float value = tern_f16_to_f32(x[i]);
         if (isfinite(value)) continue;
-        *at = (place){0, (uint32_t)i, (double)value};
+        *at = (finding){0, (uint32_t)i, (double)value};
         return "element";
     }
     return NULL;
 }
 
 /* Of rows in blocks the scales tell. */
-static const char *find_in_blocks(const uint8_t *bytes, const tern_value *v, uint32_t head_dim, place *at)
+static const char *find_in_blocks(const uint8_t *bytes, const tern_value *v, uint32_t head_dim, finding *at)
 {
     const tern_cache_type *type = tern_cache_type_of(v->dtype);
     const size_t row_bytes = tern_cache_bytes(v->dtype, head_dim);
@@ -123,7 +123,7 @@ static uint64_t bytes_of(const tern_graph *g, const tern_value *v, const tern_ru
 
 /* The word for what place.col counts, or NULL: all is finite. */
 static const char *find_in_value(const tern_nonfinite *s, const tern_graph *g, const tern_op *op, const tern_value *v,
-                                 const tern_runner_step *step, place *at)
+                                 const tern_runner_step *step, finding *at)
 {
     const float *floats = (const float *)(const void *)s->bytes;
     const uint32_t n_rows = rows_of(g, v, step);
@@ -138,8 +138,8 @@ static const char *find_in_value(const tern_nonfinite *s, const tern_graph *g, c
     return word ? "scale" : NULL;
 }
 
-static tern_status found(const tern_op *op, uint32_t n_routes, const tern_value *v, const tern_runner_step *step,
-                         const char *word, const place *at, tern_error *err)
+static tern_status fail_not_finite(const tern_op *op, uint32_t n_routes, const tern_value *v,
+                                   const tern_runner_step *step, const char *word, const finding *at, tern_error *err)
 {
     char layer[32] = "", token[48] = "";
     const uint32_t each = v->rows == TERN_ROWS_ROUTED ? n_routes : 1;
@@ -156,7 +156,7 @@ static tern_status found(const tern_op *op, uint32_t n_routes, const tern_value 
 }
 
 /* Goes through what the step's ops wrote, in order. OK: all of it is finite. */
-static tern_status look_through(tern_nonfinite *s, tern_runner_graph *g, const tern_runner_step *step, tern_error *err)
+static tern_status scan_step(tern_nonfinite *s, tern_runner_graph *g, const tern_runner_step *step, tern_error *err)
 {
     for (; s->op < g->graph.n_ops; s->op++, s->view = 0) {
         const tern_op *op = &g->graph.ops[s->op];
@@ -165,11 +165,11 @@ static tern_status look_through(tern_nonfinite *s, tern_runner_graph *g, const t
             if (view.value == TERN_NO_VALUE || !tern_op_writes_view(op, s->view)) continue;
             const tern_value *v = &g->graph.values[view.value];
             const uint64_t bytes = bytes_of(&g->graph, v, step);
-            place at;
+            finding at;
             if (!bytes) continue;
             TERN_TRY(tern_bound_read(&g->bound, view.value, s->bytes, bytes, err));
             const char *word = find_in_value(s, &g->graph, op, v, step, &at);
-            if (word) return found(op, g->graph.n_routes, v, step, word, &at, err);
+            if (word) return fail_not_finite(op, g->graph.n_routes, v, step, word, &at, err);
         }
     }
     return TERN_OK;
@@ -182,7 +182,7 @@ tern_status tern_nonfinite_advance(tern_nonfinite *s, tern_error *err)
         tern_runner_graphs *graphs = s->runner.graphs;
         if (!s->running) TERN_TRY(tern_runner_start(&s->runner, &step, err));
         s->running = true;
-        TERN_TRY(look_through(s, step.n_tokens == 1 ? &graphs->decode : &graphs->prefill, &step, err));
+        TERN_TRY(scan_step(s, step.n_tokens == 1 ? &graphs->decode : &graphs->prefill, &step, err));
         s->running = false;
         s->op = s->view = 0;
         s->n_done += step.n_tokens;
@@ -194,7 +194,7 @@ tern_status tern_nonfinite_advance(tern_nonfinite *s, tern_error *err)
         s->n_ids - 1, tern_engine_backend(s->runner.engine)->info.name);
 }
 
-static tern_status make_room(tern_nonfinite *s, const tern_graph *g, tern_error *err)
+static tern_status allocate_value(tern_nonfinite *s, const tern_graph *g, tern_error *err)
 {
     for (size_t i = 0; i < g->n_values; i++)
         if (g->values[i].bytes > s->room && g->values[i].kind != TERN_VALUE_WEIGHT) s->room = g->values[i].bytes;
@@ -222,8 +222,8 @@ tern_status tern_nonfinite_open(tern_nonfinite **search, const tern_runner *runn
                                        .loras = runner->graphs->loras.uses,
                                        .n_loras = runner->graphs->loras.n};
     TERN_GOTO(tern_runner_open(&s->runner, runner->engine, &params, err));
-    TERN_GOTO(make_room(s, &s->runner.graphs->prefill.graph, err));
-    TERN_GOTO(make_room(s, &s->runner.graphs->decode.graph, err));
+    TERN_GOTO(allocate_value(s, &s->runner.graphs->prefill.graph, err));
+    TERN_GOTO(allocate_value(s, &s->runner.graphs->decode.graph, err));
     return TERN_OK;
 fail:
     tern_nonfinite_close(s);

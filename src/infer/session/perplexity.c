@@ -7,7 +7,7 @@
 
 enum { DEFAULT_WINDOW = 512 };
 
-typedef struct scoring {
+typedef struct score_run {
     tern_session *session;
     const tern_perplexity_params *params;
     tern_perplexity_result *result; /* sums until the end */
@@ -15,7 +15,7 @@ typedef struct scoring {
     size_t n;
     uint32_t n_vocab, window, step;
     size_t n_done;
-} scoring;
+} score_run;
 
 static uint32_t smaller(size_t a, uint32_t b)
 {
@@ -27,7 +27,7 @@ static uint32_t n_vocab_of(const tern_session *s)
     return tern_engine_config(tern_session_engine(s))->n_vocab;
 }
 
-static tern_status check(scoring *s, tern_error *err)
+static tern_status check(score_run *s, tern_error *err)
 {
     const tern_perplexity_params *p = s->params;
     uint32_t limit = tern_session_n_ctx(s->session);
@@ -66,7 +66,7 @@ static double divergence(const float *p, const float *q, uint32_t n)
     return sum;
 }
 
-static tern_status score(scoring *s, uint32_t row, int32_t target, tern_error *err)
+static tern_status score_token(score_run *s, uint32_t row, int32_t target, tern_error *err)
 {
     tern_perplexity_result *r = s->result;
     float *logits, *other;
@@ -83,18 +83,18 @@ static tern_status score(scoring *s, uint32_t row, int32_t target, tern_error *e
 }
 
 /* Evaluates ids[0 .. n) and scores what follows each, as far as the window of `n_window` tokens left goes. */
-static tern_status run_step(scoring *s, const int32_t *ids, uint32_t n, uint32_t n_window, tern_error *err)
+static tern_status run_step(score_run *s, const int32_t *ids, uint32_t n, uint32_t n_window, tern_error *err)
 {
     TERN_TRY(tern_session_append_all(s->session, ids, n, err));
     if (s->params->against) TERN_TRY(tern_session_append_all(s->params->against, ids, n, err));
-    for (uint32_t row = 0; row < n && row + 1 < n_window; row++) TERN_TRY(score(s, row, ids[row + 1], err));
+    for (uint32_t row = 0; row < n && row + 1 < n_window; row++) TERN_TRY(score_token(s, row, ids[row + 1], err));
     s->n_done += n;
     if (s->params->progress && !s->params->progress(s->params->context, (double)s->n_done / (double)s->n))
         return tern_fail(err, TERN_CANCELLED, "cancelled after %zu of %zu tokens", s->n_done, s->n);
     return TERN_OK;
 }
 
-static tern_status run_window(scoring *s, const int32_t *ids, uint32_t n, tern_error *err)
+static tern_status run_window(score_run *s, const int32_t *ids, uint32_t n, tern_error *err)
 {
     tern_session_truncate(s->session, 0);
     if (s->params->against) tern_session_truncate(s->params->against, 0);
@@ -118,7 +118,7 @@ tern_status tern_perplexity(tern_session *session, const int32_t *ids, size_t n,
 {
     tern_perplexity_params own;
     tern_perplexity_result sums = {0};
-    scoring s = {.session = session, .params = &own, .result = &sums, .ids = ids, .n = n};
+    score_run s = {.session = session, .params = &own, .result = &sums, .ids = ids, .n = n};
     TERN_TRY(TERN_SIZED_WRITE(result, &sums, err));
     TERN_NEED(session, err);
     TERN_TRY(TERN_SIZED_READ(&own, params, err));

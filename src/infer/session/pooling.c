@@ -21,7 +21,7 @@ void tern_pool_states_deinit(tern_pool_states *pool)
     *pool = (tern_pool_states){0};
 }
 
-static bool counts(tern_pooling pooling, uint32_t token, uint32_t n_tokens)
+static bool is_pooled(tern_pooling pooling, uint32_t token, uint32_t n_tokens)
 {
     if (pooling == TERN_POOLING_MEAN) return true;
     return token == (pooling == TERN_POOLING_CLS ? 0 : n_tokens - 1);
@@ -34,7 +34,7 @@ void tern_pool_states_add(tern_pool_states *pool, const float *states, uint32_t 
         pool->n = 0;
     }
     for (uint32_t i = 0; i < n; i++, states += pool->n_embd) {
-        if (!counts(pool->pooling, first + i, n_tokens)) continue;
+        if (!is_pooled(pool->pooling, first + i, n_tokens)) continue;
         for (uint32_t k = 0; k < pool->n_embd; k++) pool->sum[k] += (double)states[k];
         pool->n++;
     }

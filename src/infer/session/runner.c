@@ -16,8 +16,8 @@ static tern_backend *backend_of(const tern_runner *r)
     return tern_engine_backend(r->engine);
 }
 
-static tern_status build(const tern_runner *r, const tern_runner_graphs *set, const tern_lora_weights *weights,
-                         tern_runner_graph *g, uint32_t max_tokens, tern_error *err)
+static tern_status build_graph(const tern_runner *r, const tern_runner_graphs *set, const tern_lora_weights *weights,
+                               tern_runner_graph *g, uint32_t max_tokens, tern_error *err)
 {
     const tern_runner_params *p = &r->params;
     tern_backend *b = backend_of(r);
@@ -31,7 +31,7 @@ static tern_status build(const tern_runner *r, const tern_runner_graphs *set, co
                                   .n_groups = set->loras.n_groups,
                                   .kv = p->kv,
                                   .keep_hidden = p->keep_hidden,
-                                  .keep_states = set->beside,
+                                  .keep_states = set->additional,
                                   .sampler = g == &set->steps,
                                   .sampler_rows = p->sample_rows,
                                   .f32_activations = tern_engine_f32_activations(r->engine),
@@ -53,11 +53,11 @@ static tern_status build_all(const tern_runner *r, tern_runner_graphs *set, tern
 {
     tern_lora_weights weights = {0};
     TERN_TRY(tern_lora__weights(&weights, r->engine, &set->loras, err));
-    tern_status status = build(r, set, &weights, &set->decode, 1, err);
-    if (status == TERN_OK) status = build(r, set, &weights, &set->prefill, r->params.n_batch, err);
-    if (status == TERN_OK && r->params.steps) status = build(r, set, &weights, &set->steps, 1, err);
+    tern_status status = build_graph(r, set, &weights, &set->decode, 1, err);
+    if (status == TERN_OK) status = build_graph(r, set, &weights, &set->prefill, r->params.n_batch, err);
+    if (status == TERN_OK && r->params.steps) status = build_graph(r, set, &weights, &set->steps, 1, err);
     if (status == TERN_OK && r->params.n_sequences)
-        status = build(r, set, &weights, &set->few, r->params.max_outputs, err);
+        status = build_graph(r, set, &weights, &set->few, r->params.max_outputs, err);
     tern_lora__weights_deinit(&weights);
     return status;
 }
@@ -98,7 +98,8 @@ static tern_buffer *weight_buffer(const binder *k, const tern_weight *weight)
 }
 
 /* Outputs are each graph's own. */
-static tern_status find(void *context, const tern_graph *graph, uint32_t value, tern_binding *out, tern_error *err)
+static tern_status find_value(void *context, const tern_graph *graph, uint32_t value, tern_binding *out,
+                              tern_error *err)
 {
     const binder *k = context;
     const tern_value *v = &graph->values[value];
@@ -115,7 +116,7 @@ static tern_status find(void *context, const tern_graph *graph, uint32_t value, 
 static tern_status bind(const tern_runner *r, const tern_runner_graphs *set, tern_runner_graph *g, tern_error *err)
 {
     binder k = {.runner = r, .set = set};
-    const tern_bound_options options = {.find = find, .context = &k, .activations = &set->activations};
+    const tern_bound_options options = {.find = find_value, .context = &k, .activations = &set->activations};
     TERN_TRY(tern_bound_open(&g->bound, backend_of(r), &g->graph, &options, err));
     uint32_t *pages = tern_bound_param(&g->bound, TERN_PARAM_PAGES);
     uint32_t *ring = tern_bound_param(&g->bound, TERN_PARAM_RING_PAGES);
@@ -137,11 +138,11 @@ static tern_status bind_all(const tern_runner *r, tern_runner_graphs *set, tern_
 }
 
 /* Those that do something. */
-static tern_status take_loras(const tern_runner *r, tern_runner_graphs *graphs, const tern_lora_set *sets,
-                              uint32_t n_sets, tern_error *err)
+static tern_status copy_active_loras(const tern_runner *r, tern_runner_graphs *graphs, const tern_lora_set *sets,
+                                     uint32_t n_sets, tern_error *err)
 {
     tern_lora_uses *to = &graphs->loras;
-    const bool groups = graphs->beside && backend_of(r)->info.groups_rows;
+    const bool groups = graphs->additional && backend_of(r)->info.groups_rows;
     size_t n = 1;
     for (uint32_t i = 0; i < n_sets; i++) {
         TERN_TRY(tern_lora__check(r->engine, sets[i].loras, sets[i].n_loras, err));
@@ -180,14 +181,14 @@ static void graphs_free(tern_backend *b, tern_runner_graphs *set)
 }
 
 /* The first ones also say how large what they share must be. */
-tern_status tern_runner__make_graphs(tern_runner *r, const tern_lora_set *sets, uint32_t n_sets, bool beside,
+tern_status tern_runner__make_graphs(tern_runner *r, const tern_lora_set *sets, uint32_t n_sets, bool additional,
                                      tern_runner_graphs **out, tern_error *err)
 {
     tern_runner_graphs *set = tern_calloc(1, sizeof *set);
     if (!set) return tern_fail_alloc(err, sizeof *set);
-    set->beside = beside;
+    set->additional = additional;
     if (tern_engine_ranks(r->engine)) set->number = tern_engine__next_number(r->engine);
-    tern_status status = take_loras(r, set, sets, n_sets, err);
+    tern_status status = copy_active_loras(r, set, sets, n_sets, err);
     if (status == TERN_OK) status = build_all(r, set, err);
     if (status == TERN_OK && !r->caches.buffers) status = create_shared(r, &set->prefill.graph, err);
     if (status == TERN_OK) status = bind_all(r, set, err);
@@ -216,7 +217,7 @@ tern_status tern_runner_build(tern_runner_graphs **graphs, tern_engine *engine, 
     tern_runner_graphs *set = *graphs = tern_calloc(1, sizeof *set);
     if (!set) return tern_fail_alloc(err, sizeof *set);
     const tern_lora_set all = {params->loras, params->n_loras};
-    tern_status status = take_loras(&r, set, &all, 1, err);
+    tern_status status = copy_active_loras(&r, set, &all, 1, err);
     if (status == TERN_OK) status = build_all(&r, set, err);
     if (status == TERN_OK) return TERN_OK;
     tern_runner_unbuild(set, engine);
@@ -234,7 +235,7 @@ tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const ter
 {
     *runner = (tern_runner){.engine = engine, .params = *params};
     size_caches(runner);
-    TERN_TRY(tern_follow__opens(runner, err));
+    TERN_TRY(tern_follow__open_runner(runner, err));
     const tern_lora_set all = {params->loras, params->n_loras};
     tern_status status = tern_runner__make_graphs(runner, &all, 1, false, &runner->graphs, err);
     runner->params.loras = NULL; /* the caller's */
@@ -243,14 +244,14 @@ tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const ter
 }
 
 /* On all ranks. */
-static tern_status make_told(tern_runner *runner, const tern_lora_set *sets, uint32_t n_sets, bool beside,
-                             tern_runner_graphs **out, tern_error *err)
+static tern_status make_graphs_on_all_ranks(tern_runner *runner, const tern_lora_set *sets, uint32_t n_sets,
+                                            bool additional, tern_runner_graphs **out, tern_error *err)
 {
     const uint32_t number = tern_engine__next_number(runner->engine);
-    TERN_TRY(tern_follow__makes(runner, number, sets, n_sets, beside, err));
+    TERN_TRY(tern_follow__add_graphs(runner, number, sets, n_sets, additional, err));
     tern_engine__expect_number(runner->engine, number);
-    const tern_status status = tern_runner__make_graphs(runner, sets, n_sets, beside, out, err);
-    if (status != TERN_OK) tern_follow__drops(runner->engine, number);
+    const tern_status status = tern_runner__make_graphs(runner, sets, n_sets, additional, out, err);
+    if (status != TERN_OK) tern_follow__drop_graphs(runner->engine, number);
     return status;
 }
 
@@ -259,7 +260,7 @@ tern_status tern_runner_set_loras(tern_runner *runner, const tern_lora_use *lora
     tern_runner_graphs *set = NULL;
     const tern_lora_set all = {loras, n};
     TERN_TRY(tern_lora__check(runner->engine, loras, n, err));
-    TERN_TRY(make_told(runner, &all, 1, false, &set, err));
+    TERN_TRY(make_graphs_on_all_ranks(runner, &all, 1, false, &set, err));
     tern_runner_drop_graphs(runner, runner->graphs);
     runner->graphs = set;
     return TERN_OK;
@@ -269,12 +270,12 @@ tern_status tern_runner_add_graphs(tern_runner *runner, const tern_lora_set *set
                                    tern_runner_graphs **graphs, tern_error *err)
 {
     *graphs = NULL;
-    return make_told(runner, sets, n_sets, true, graphs, err);
+    return make_graphs_on_all_ranks(runner, sets, n_sets, true, graphs, err);
 }
 
 void tern_runner_drop_graphs(tern_runner *runner, tern_runner_graphs *graphs)
 {
-    if (graphs) tern_follow__drops(runner->engine, graphs->number);
+    if (graphs) tern_follow__drop_graphs(runner->engine, graphs->number);
     graphs_free(backend_of(runner), graphs);
 }
 
@@ -282,11 +283,17 @@ void tern_runner_deinit(tern_runner *runner)
 {
     if (!runner->engine) return;
     tern_backend *b = backend_of(runner);
-    tern_follow__closes(runner);
+    tern_follow__close_runner(runner);
     graphs_free(b, runner->graphs);
     tern_graph_buffers_free(&runner->constants, b);
     tern_graph_buffers_free(&runner->caches, b);
     *runner = (tern_runner){0};
+}
+
+tern_runner_graph *tern_runner_graph_for(tern_runner_graphs *set, uint32_t n)
+{
+    if (n == 1) return &set->decode;
+    return n <= set->few.graph.max_tokens ? &set->few : &set->prefill;
 }
 
 void tern_runner_set_step(const tern_runner_graph *graph, const tern_runner_step *step)
@@ -309,19 +316,19 @@ tern_status tern_runner_read(tern_runner_graph *graph, uint32_t value, uint32_t 
     return tern_bound_read(&graph->bound, value, out, bytes, err);
 }
 
-void tern_runner_wrote(tern_runner *r, uint32_t first, uint32_t n)
+void tern_runner_mark_written(tern_runner *r, uint32_t first, uint32_t n)
 {
-    if (first == 0) r->n_written = r->first_held = 0;
+    if (first == 0) r->n_written = r->first_kept = 0;
     if (first + n > r->n_written) r->n_written = first + n;
     if (!r->n_ring_pages || !r->n_written) return;
     const uint32_t used = (r->n_written - 1) / TERN_PAGE_SIZE + 1;
     const uint32_t lost = used > r->n_ring_pages ? (used - r->n_ring_pages) * TERN_PAGE_SIZE : 0;
-    if (lost > r->first_held) r->first_held = lost;
+    if (lost > r->first_kept) r->first_kept = lost;
 }
 
-bool tern_runner_holds(const tern_runner *r, uint32_t position)
+bool tern_runner_can_start_at(const tern_runner *r, uint32_t position)
 {
-    return r->first_held == 0 || (position >= r->window && position + 1 - r->window >= r->first_held);
+    return r->first_kept == 0 || (position >= r->window && position + 1 - r->window >= r->first_kept);
 }
 
 static tern_runner_graph *graph_of(const tern_runner *runner, const tern_runner_step *step)
@@ -333,7 +340,7 @@ tern_status tern_runner_start(tern_runner *runner, const tern_runner_step *step,
 {
     const tern_runner_graph *g = graph_of(runner, step);
     tern_runner_set_step(g, step);
-    tern_runner_wrote(runner, step->first_position, step->n_tokens);
+    tern_runner_mark_written(runner, step->first_position, step->n_tokens);
     return tern_bound_start(&g->bound, 1, err);
 }
 
@@ -361,7 +368,7 @@ tern_status tern_runner_start_steps(tern_runner *runner, const tern_runner_steps
                               .n_top = steps->sample->top_k};
     memcpy(tern_bound_param(&g->bound, TERN_PARAM_SAMPLER), steps->sample, sizeof *steps->sample);
     tern_runner_set_step(g, &first);
-    tern_runner_wrote(runner, steps->position, steps->sample->n_tokens);
+    tern_runner_mark_written(runner, steps->position, steps->sample->n_tokens);
     return tern_bound_start(&g->bound, steps->sample->n_tokens, err);
 }
 
@@ -374,7 +381,7 @@ tern_status tern_runner_finish_steps(tern_runner *runner, uint32_t n, uint32_t *
                      tokens[0], n);
 }
 
-void tern_runner_forget(tern_runner *runner)
+void tern_runner_abandon(tern_runner *runner)
 {
     tern_runner_graphs *set = runner->graphs;
     if (!set) return;

@@ -33,7 +33,7 @@ typedef struct tern_runner_graphs {
     tern_runner_graph few;   /* of max_outputs tokens; empty without params.n_sequences */
     tern_activations activations;
     tern_lora_uses loras; /* those that do something */
-    bool beside;          /* the runner's own: tern_runner_add_graphs */
+    bool additional;      /* the runner's own: tern_runner_add_graphs */
     uint32_t number;      /* that the other ranks have them by; 0: there are none */
 } tern_runner_graphs;
 
@@ -49,7 +49,7 @@ typedef struct tern_runner {
     uint32_t n_ring_pages; /* of the caches of layers with a window; 0: n_pages */
     uint32_t window;       /* the longest; 0: no layer has one */
     uint32_t n_written;    /* positions from 0 on that were written, also what was given up since */
-    uint32_t first_held;   /* of layers with a window: what lies before is lost; whole pages */
+    uint32_t first_kept;   /* of layers with a window: what lies before is lost; whole pages */
 } tern_runner;
 
 /* What one step evaluates. */
@@ -80,10 +80,10 @@ void tern_runner_unbuild(tern_runner_graphs *graphs, tern_engine *engine);
  * while there is memory for both. Errors: INVALID_ARGUMENT (tern_lora__check), OUT_OF_MEMORY, those of the backend. */
 tern_status tern_runner_set_loras(tern_runner *runner, const tern_lora_use *loras, uint32_t n, tern_error *err);
 /* A step wrote, or somebody else has put into the caches, the keys and values of n positions from `first` on. */
-void tern_runner_wrote(tern_runner *runner, uint32_t first, uint32_t n);
+void tern_runner_mark_written(tern_runner *runner, uint32_t first, uint32_t n);
 /* Whether a step may begin at this position: layers with a window still have what its first token sees. If not,
  * only evaluating from position 0 on brings it back. True of up to n_batch positions before the last one written. */
-bool tern_runner_holds(const tern_runner *runner, uint32_t position);
+bool tern_runner_can_start_at(const tern_runner *runner, uint32_t position);
 /* Adapters of some of a step's sequences. */
 typedef struct tern_lora_set {
     const tern_lora_use *loras; /* [n_loras] */
@@ -97,9 +97,11 @@ typedef struct tern_lora_set {
 tern_status tern_runner_add_graphs(tern_runner *runner, const tern_lora_set *sets, uint32_t n_sets,
                                    tern_runner_graphs **graphs, tern_error *err);
 /* The same on this rank alone. */
-tern_status tern_runner__make_graphs(tern_runner *runner, const tern_lora_set *sets, uint32_t n_sets, bool beside,
+tern_status tern_runner__make_graphs(tern_runner *runner, const tern_lora_set *sets, uint32_t n_sets, bool additional,
                                      tern_runner_graphs **graphs, tern_error *err);
 void tern_runner_drop_graphs(tern_runner *runner, tern_runner_graphs *graphs); /* NULL is fine */
+/* The graph for a step of n tokens of many sequences. */
+tern_runner_graph *tern_runner_graph_for(tern_runner_graphs *set, uint32_t n);
 /* Puts what a step is into the parameters of one of the graphs. */
 void tern_runner_set_step(const tern_runner_graph *graph, const tern_runner_step *step);
 /* Starts a step of at most n_batch tokens. No allocation. */
@@ -116,7 +118,7 @@ tern_status tern_runner_start_steps(tern_runner *runner, const tern_runner_steps
  * size; PENDING as tern_runner_finish. */
 tern_status tern_runner_finish_steps(tern_runner *runner, uint32_t n, uint32_t *tokens, tern_error *err);
 /* What was started need not be finished: a read under way is forgotten. */
-void tern_runner_forget(tern_runner *runner);
+void tern_runner_abandon(tern_runner *runner);
 /* Rows of an output value after a step. PENDING as tern_runner_finish. */
 tern_status tern_runner_read(tern_runner_graph *graph, uint32_t value, uint32_t n_rows, float *out, tern_error *err);
 

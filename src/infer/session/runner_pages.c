@@ -14,19 +14,19 @@ static uint64_t page_bytes(const tern_runner *r, uint32_t cache)
 }
 
 /* What a rank has of a page: heads that follow each other. */
-typedef struct part {
+typedef struct page_part {
     uint64_t first, bytes;
-} part;
+} page_part;
 
-static part part_of(const tern_runner *r, uint32_t cache, tern_cut cut)
+static page_part part_of(const tern_runner *r, uint32_t cache, tern_cut cut)
 {
     const tern_config *c = tern_engine_config(r->engine);
     const uint64_t head = page_bytes(r, cache) / c->n_kv_heads;
     const tern_share kv = tern_cut_heads_of(c, cut).kv;
-    return (part){kv.first * head, kv.n * head};
+    return (page_part){kv.first * head, kv.n * head};
 }
 
-static part own_part(const tern_runner *r, uint32_t cache)
+static page_part own_part(const tern_runner *r, uint32_t cache)
 {
     return part_of(r, cache, tern_model_cut(tern_engine_model(r->engine)));
 }
@@ -41,7 +41,7 @@ static void sizes_of_parts(const tern_runner *r, uint32_t cache, size_t bytes[TE
     if (cut.n == 0) cut.n = 1;
     memset(bytes, 0, TERN_MAX_RANKS * sizeof *bytes);
     for (cut.rank = 0; cut.rank < cut.n; cut.rank++) {
-        const part p = part_of(r, cache, cut);
+        const page_part p = part_of(r, cache, cut);
         if (p.first != end) continue;
         bytes[stage * cut.n + cut.rank] = (size_t)p.bytes;
         end += p.bytes;
@@ -51,11 +51,11 @@ static void sizes_of_parts(const tern_runner *r, uint32_t cache, size_t bytes[TE
 static tern_status read_own(const tern_runner *r, uint32_t cache, uint32_t page, void *out, tern_error *err)
 {
     tern_backend *b = tern_engine_backend(r->engine);
-    const part own = own_part(r, cache);
+    const page_part own = own_part(r, cache);
     return b->buffer_read(b, r->caches.buffers[cache], page * own.bytes, out, own.bytes, err);
 }
 
-static tern_status gather(const tern_runner *r, uint32_t cache, uint32_t page, uint8_t *all, tern_error *err)
+static tern_status gather_parts(const tern_runner *r, uint32_t cache, uint32_t page, uint8_t *all, tern_error *err)
 {
     tern_ranks *ranks = tern_engine_ranks(r->engine);
     size_t bytes[TERN_MAX_RANKS];
@@ -67,18 +67,18 @@ static tern_status gather(const tern_runner *r, uint32_t cache, uint32_t page, u
 
 tern_status tern_runner_read_page(const tern_runner *r, uint32_t cache, uint32_t page, void *out, tern_error *err)
 {
-    const tern_bound_message message = {TERN_TOLD_PAGE_READ, r->number, cache, page};
+    const tern_bound_message message = {TERN_MESSAGE_READ_PAGE, r->number, cache, page};
     if (!tern_engine_ranks(r->engine)) return read_own(r, cache, page, out, err);
-    TERN_TRY(tern_follow__tell(r->engine, message, NULL, 0, err));
-    return gather(r, cache, page, out, err);
+    TERN_TRY(tern_follow__send(r->engine, message, NULL, 0, err));
+    return gather_parts(r, cache, page, out, err);
 }
 
-tern_status tern_runner__give_page(const tern_runner *r, uint32_t cache, uint32_t page, tern_error *err)
+tern_status tern_runner__send_page(const tern_runner *r, uint32_t cache, uint32_t page, tern_error *err)
 {
     const uint64_t bytes = page_bytes(r, cache);
     uint8_t *all = tern_alloc(tern_size_of(bytes));
     if (!all) return tern_fail_alloc(err, bytes);
-    const tern_status status = gather(r, cache, page, all, err);
+    const tern_status status = gather_parts(r, cache, page, all, err);
     tern_free(all);
     return status;
 }
@@ -87,16 +87,16 @@ tern_status tern_runner_write_page(const tern_runner *r, uint32_t cache, uint32_
                                    tern_error *err)
 {
     tern_backend *b = tern_engine_backend(r->engine);
-    const part own = own_part(r, cache);
-    const tern_bound_message message = {TERN_TOLD_PAGE_WRITE, r->number, cache, page};
-    TERN_TRY(tern_follow__tell(r->engine, message, bytes, tern_size_of(page_bytes(r, cache)), err));
+    const page_part own = own_part(r, cache);
+    const tern_bound_message message = {TERN_MESSAGE_WRITE_PAGE, r->number, cache, page};
+    TERN_TRY(tern_follow__send(r->engine, message, bytes, tern_size_of(page_bytes(r, cache)), err));
     if (!r->caches.buffers[cache]) return TERN_OK;
     return b->buffer_write(b, r->caches.buffers[cache], page * own.bytes, (const uint8_t *)bytes + own.first, own.bytes,
                            err);
 }
 
-static tern_status copy_in(const tern_runner *r, uint32_t cache, uint32_t from, uint32_t to, void *room,
-                           tern_error *err)
+static tern_status copy_within_cache(const tern_runner *r, uint32_t cache, uint32_t from, uint32_t to, void *room,
+                                     tern_error *err)
 {
     tern_backend *b = tern_engine_backend(r->engine);
     const uint64_t bytes = own_part(r, cache).bytes;
@@ -107,9 +107,9 @@ static tern_status copy_in(const tern_runner *r, uint32_t cache, uint32_t from, 
 
 tern_status tern_runner_copy_page(const tern_runner *r, uint32_t from, uint32_t to, void *room, tern_error *err)
 {
-    const tern_bound_message message = {TERN_TOLD_PAGE_COPY, r->number, from, to};
-    TERN_TRY(tern_follow__tell(r->engine, message, NULL, 0, err));
-    for (uint32_t i = 0; i < r->caches.n; i++) TERN_TRY(copy_in(r, i, from, to, room, err));
+    const tern_bound_message message = {TERN_MESSAGE_COPY_PAGE, r->number, from, to};
+    TERN_TRY(tern_follow__send(r->engine, message, NULL, 0, err));
+    for (uint32_t i = 0; i < r->caches.n; i++) TERN_TRY(copy_within_cache(r, i, from, to, room, err));
     return TERN_OK;
 }
 

@@ -14,6 +14,6 @@ tern_status tern_runner_copy_page(const tern_runner *runner, uint32_t from, uint
 /* Bytes of the larger page, of K or of V. */
 uint64_t tern_runner_page_room(const tern_runner *runner);
 /* What another rank does when rank 0 reads. */
-tern_status tern_runner__give_page(const tern_runner *runner, uint32_t cache, uint32_t page, tern_error *err);
+tern_status tern_runner__send_page(const tern_runner *runner, uint32_t cache, uint32_t page, tern_error *err);
 
 #endif

@@ -99,7 +99,7 @@ void tern_session_close(tern_session *session)
 tern_status tern_session_set_loras(tern_session *session, const tern_lora_use *loras, uint32_t n, tern_error *err)
 {
     TERN_NEED(session, err);
-    tern_session__forget(session);
+    tern_session__abandon(session);
     return tern_runner_set_loras(&session->runner, loras, n, err);
 }
 

@@ -20,13 +20,13 @@ typedef struct side {
     double total;
 } side;
 
-typedef struct contest {
+typedef struct comparison {
     const tern_tune_decode_options *o;
     side sides[2];
     uint32_t n_ctx, n_prompt;
-} contest;
+} comparison;
 
-static double now(const contest *c, const side *s)
+static double now(const comparison *c, const side *s)
 {
     struct timespec t;
     if (c->o->clock) return c->o->clock(c->o->context, s->n_choices);
@@ -46,7 +46,7 @@ static tern_status append(side *s, tern_error *err)
     return tern_session_append(s->session, &id, 1, err);
 }
 
-static tern_status open_side(contest *c, side *s, const tern_kernel_choice *choices, size_t n, tern_error *err)
+static tern_status open_side(comparison *c, side *s, const tern_kernel_choice *choices, size_t n, tern_error *err)
 {
     tern_engine_params params = {.backend = c->o->backend};
     const tern_model_options how = {.no_tokenizer = true};
@@ -73,7 +73,7 @@ static void close_side(side *s)
 }
 
 /* The first token of a turn finds its threads asleep and its vectors in no cache, and does not count. */
-static tern_status take_turn(contest *c, side *s, tern_error *err)
+static tern_status take_turn(comparison *c, side *s, tern_error *err)
 {
     double spent = 0;
     tern_session_truncate(s->session, c->n_prompt);
@@ -90,7 +90,7 @@ static tern_status take_turn(contest *c, side *s, tern_error *err)
     return TERN_OK;
 }
 
-static tern_status report(const contest *c, double done, tern_error *err)
+static tern_status report(const comparison *c, double done, tern_error *err)
 {
     if (!c->o->progress || c->o->progress(c->o->context, (float)(done < 1 ? done : 1))) return TERN_OK;
     return tern_fail(err, TERN_CANCELLED, "measuring was cancelled");
@@ -102,7 +102,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double rate(side *s)
+static double tokens_per_second(side *s)
 {
     qsort(s->times, s->n, sizeof *s->times, by_value);
     const double median = s->n ? s->times[s->n / 2] : 0;
@@ -110,7 +110,7 @@ static double rate(side *s)
 }
 
 /* A B B A A B B A ...: what changes over time changes for both. */
-static tern_status compete(contest *c, tern_tune_round *out, tern_error *err)
+static tern_status run_rounds(comparison *c, tern_tune_round *out, tern_error *err)
 {
     const double seconds = 2 * c->o->seconds;
     side *a = &c->sides[0], *b = &c->sides[1];
@@ -121,18 +121,19 @@ static tern_status compete(contest *c, tern_tune_round *out, tern_error *err)
         TERN_TRY(take_turn(c, pair % 2 ? a : b, err));
         TERN_TRY(report(c, seconds > 0 ? (a->total + b->total) / seconds : 1, err));
     }
-    *out = (tern_tune_round){.n_choices = b->n_choices, .standard = rate(a), .tuned = rate(b)};
+    *out =
+        (tern_tune_round){.n_choices = b->n_choices, .standard = tokens_per_second(a), .tuned = tokens_per_second(b)};
     return TERN_OK;
 }
 
-static tern_status run(contest *c, const tern_kernel_choice *choices, size_t n, tern_tune_decode_result *out,
+static tern_status run(comparison *c, const tern_kernel_choice *choices, size_t n, tern_tune_decode_result *out,
                        tern_error *err)
 {
     if (n) TERN_TRY(open_side(c, &c->sides[0], NULL, 0, err));
     for (; n && out->n_rounds < TERN_TUNE_MAX_ROUNDS; n /= 2) {
         tern_tune_round *round = &out->rounds[out->n_rounds];
         TERN_TRY(open_side(c, &c->sides[1], choices, n, err));
-        TERN_TRY(compete(c, round, err));
+        TERN_TRY(run_rounds(c, round, err));
         close_side(&c->sides[1]);
         out->n_rounds++;
         if (round->tuned >= (1 - TERN_TUNE_NOISE) * round->standard) {
@@ -146,7 +147,7 @@ static tern_status run(contest *c, const tern_kernel_choice *choices, size_t n, 
 tern_status tern_tune_decode(const tern_tune_decode_options *options, const tern_kernel_choice *choices, size_t n,
                              tern_tune_decode_result *out, tern_error *err)
 {
-    contest c = {.o = options};
+    comparison c = {.o = options};
     *out = (tern_tune_decode_result){0};
     const tern_status status = run(&c, choices, n, out, err);
     for (int i = 0; i < 2; i++) {

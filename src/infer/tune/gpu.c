@@ -99,7 +99,7 @@ static const tern_tune_gpu_row *product_of(const tuner *t, const tern_kernel_cho
     return NULL;
 }
 
-static tern_status note(tuner *t, const tern_profile_row *p, const tern_profile_row *earlier)
+static tern_status record(tuner *t, const tern_profile_row *p, const tern_profile_row *earlier)
 {
     tern_kernel_choice c = {.encoding = p->encoding, .rows = p->rows, .cols = p->cols, .tokens = p->tokens};
     const tern_backend *b = tern_engine_backend(t->engine);
@@ -121,12 +121,12 @@ static tern_status note(tuner *t, const tern_profile_row *p, const tern_profile_
     return TERN_OK;
 }
 
-static tern_status pass(tuner *t, const tern_kernel_choice *choices, size_t n)
+static tern_status run_pass(tuner *t, const tern_kernel_choice *choices, size_t n)
 {
     size_t n_before, n_after;
     TERN_TRY(tern_backend_choose(tern_engine_backend(t->engine), choices, n, t->err));
     TERN_TRY(run(t, &n_before, &n_after));
-    for (size_t i = 0; i < n_after; i++) TERN_TRY(note(t, &t->after[i], i < n_before ? &t->before[i] : NULL));
+    for (size_t i = 0; i < n_after; i++) TERN_TRY(record(t, &t->after[i], i < n_before ? &t->before[i] : NULL));
     t->pass++;
     const float done = (float)t->pass / MOST_PASSES;
     if (!t->o->progress || t->o->progress(t->o->context, done < 1 ? done : 1)) return TERN_OK;
@@ -181,11 +181,11 @@ static size_t winners(tern_tune_gpu_result *out, tern_kernel_choice *choices, bo
 }
 
 /* Those that have won run once more, with the table's before and after: all that was measured of both counts. */
-static tern_status confirm(tuner *t, tern_kernel_choice *choices)
+static tern_status confirm_winners(tuner *t, tern_kernel_choice *choices)
 {
     const size_t n = winners(t->out, choices, false);
-    if (n) TERN_TRY(pass(t, choices, n));
-    if (n) TERN_TRY(pass(t, NULL, 0));
+    if (n) TERN_TRY(run_pass(t, choices, n));
+    if (n) TERN_TRY(run_pass(t, NULL, 0));
     winners(t->out, choices, true);
     return TERN_OK;
 }
@@ -194,10 +194,11 @@ static tern_status measure(tuner *t)
 {
     tern_kernel_choice *choices = tern_calloc(TERN_TUNE_GPU_MAX_ROWS, sizeof *choices);
     if (!choices) return tern_fail_alloc(t->err, TERN_TUNE_GPU_MAX_ROWS * sizeof *choices);
-    tern_status status = pass(t, NULL, 0);
+    tern_status status = run_pass(t, NULL, 0);
     size_t n = 1;
-    for (size_t i = 0; status == TERN_OK && (n = alternatives(t, i, choices)) > 0; i++) status = pass(t, choices, n);
-    if (status == TERN_OK) status = confirm(t, choices);
+    for (size_t i = 0; status == TERN_OK && (n = alternatives(t, i, choices)) > 0; i++)
+        status = run_pass(t, choices, n);
+    if (status == TERN_OK) status = confirm_winners(t, choices);
     tern_backend_choose(tern_engine_backend(t->engine), NULL, 0, NULL);
     tern_free(choices);
     return status;

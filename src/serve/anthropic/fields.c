@@ -4,12 +4,12 @@
 #include "format/json.h"
 #include "serve/anthropic/anthropic.h"
 
-#define AT(member) offsetof(tern_ask, member)
+#define AT(member) offsetof(tern_api_request, member)
 
-static tern_status read_thinking(void *ask, const json_t *value, tern_error *err)
+static tern_status read_thinking(void *request, const json_t *value, tern_error *err)
 {
     const char *type = json_string_value(json_object_get(value, "type"));
-    (void)ask;
+    (void)request;
     if (type && strcmp(type, "disabled") == 0) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT, "thinking: not supported, the type \"disabled\" expected");
 }
@@ -32,7 +32,7 @@ static const tern_field messages[] = {
     {"temperature", TERN_FIELD_F32, AT(sampler.temperature), 0, 100},
     {"top_p", TERN_FIELD_F32, AT(sampler.top_p), 0, 1},
     {"top_k", TERN_FIELD_U32, AT(sampler.top_k), 0, 1 << 24},
-    {"stop_sequences", TERN_FIELD_READ, .read = tern_ask_read_stop},
+    {"stop_sequences", TERN_FIELD_READ, .read = tern_api_request_read_stop},
     {"stream", TERN_FIELD_BOOL, AT(stream)},
     {"container", TERN_FIELD_REFUSED},
     {"metadata", TERN_FIELD_IGNORED},
@@ -40,22 +40,23 @@ static const tern_field messages[] = {
     {0},
 };
 
-static tern_status put_system(tern_ask *ask, const json_t *body, tern_error *err)
+static tern_status put_system(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    if (!ask->n_messages) return tern_fail(err, TERN_INVALID_ARGUMENT, "messages: none found, at least one expected");
+    if (!request->n_messages)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "messages: none found, at least one expected");
     if (!tern_json_has(body, "system")) return TERN_OK;
-    return tern_ask_put_first(ask, "system", json_object_get(body, "system"), "system", err);
+    return tern_api_request_prepend_message(request, "system", json_object_get(body, "system"), "system", err);
 }
 
-tern_status tern_anthropic__read_messages(tern_ask *ask, const json_t *body, tern_error *err)
+tern_status tern_anthropic__read_messages(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    TERN_TRY(tern_fields_read((const tern_field *const[]){shared, messages, NULL}, body, ask, err));
-    if (!ask->max_tokens) return tern_fail(err, TERN_INVALID_ARGUMENT, "max_tokens: none found, a number expected");
-    return put_system(ask, body, err);
+    TERN_TRY(tern_fields_read((const tern_field *const[]){shared, messages, NULL}, body, request, err));
+    if (!request->max_tokens) return tern_fail(err, TERN_INVALID_ARGUMENT, "max_tokens: none found, a number expected");
+    return put_system(request, body, err);
 }
 
-tern_status tern_anthropic__read_count(tern_ask *ask, const json_t *body, tern_error *err)
+tern_status tern_anthropic__read_count(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    TERN_TRY(tern_fields_read((const tern_field *const[]){shared, NULL}, body, ask, err));
-    return put_system(ask, body, err);
+    TERN_TRY(tern_fields_read((const tern_field *const[]){shared, NULL}, body, request, err));
+    return put_system(request, body, err);
 }

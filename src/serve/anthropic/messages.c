@@ -11,13 +11,13 @@ static bool is(const char *word, const char *other)
 }
 
 /* What a call gave, as a message of its own. */
-static tern_status read_result(tern_ask *ask, const json_t *block, const char *name, tern_error *err)
+static tern_status read_result(tern_api_request *request, const json_t *block, const char *name, tern_error *err)
 {
     const json_t *id = json_object_get(block, "tool_use_id"), *content = json_object_get(block, "content");
     if (!json_is_string(id)) return tern_fields_fail(name, id, "a tool_use_id", err);
-    if (tern_json_has(block, "content")) TERN_TRY(tern_ask_add_message(ask, "tool", content, name, err));
-    else TERN_TRY(tern_ask_add_text(ask, "tool", "", 0, err));
-    return tern_ask_add_result(ask, id, NULL, err);
+    if (tern_json_has(block, "content")) TERN_TRY(tern_api_request_add_message(request, "tool", content, name, err));
+    else TERN_TRY(tern_api_request_add_text(request, "tool", "", 0, err));
+    return tern_api_request_add_result(request, id, NULL, err);
 }
 
 /* A use of a tool, in OpenAI's form. */
@@ -32,29 +32,30 @@ static tern_status read_use(const json_t *block, json_t *calls, tern_error *err)
 }
 
 /* The blocks of a message: those of text into `parts`, uses of tools into `calls`. */
-static tern_status read_blocks(tern_ask *ask, const json_t *blocks, const char *name, json_t *parts, json_t *calls,
-                               tern_error *err)
+static tern_status read_blocks(tern_api_request *request, const json_t *blocks, const char *name, json_t *parts,
+                               json_t *calls, tern_error *err)
 {
     for (size_t i = 0; i < json_array_size(blocks); i++) {
         json_t *block = json_array_get(blocks, i);
         const char *type = json_string_value(json_object_get(block, "type"));
         if (is(type, "thinking") || is(type, "redacted_thinking")) continue;
-        if (is(type, "tool_result")) TERN_TRY(read_result(ask, block, name, err));
+        if (is(type, "tool_result")) TERN_TRY(read_result(request, block, name, err));
         else if (is(type, "tool_use")) TERN_TRY(read_use(block, calls, err));
         else if (json_array_append(parts, block) != 0) return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
     }
     return TERN_OK;
 }
 
-static tern_status read_list(tern_ask *ask, const char *role, const json_t *blocks, const char *name, tern_error *err)
+static tern_status read_list(tern_api_request *request, const char *role, const json_t *blocks, const char *name,
+                             tern_error *err)
 {
     json_t *parts = json_array(), *calls = json_array();
     tern_status status;
-    const size_t before = ask->n_messages;
-    TERN_GOTO(read_blocks(ask, blocks, name, parts, calls, err));
-    if (json_array_size(parts) || json_array_size(calls) || ask->n_messages == before)
-        TERN_GOTO(tern_ask_add_message(ask, role, parts, name, err));
-    if (json_array_size(calls)) status = tern_ask_add_calls(ask, calls, name, err);
+    const size_t before = request->n_messages;
+    TERN_GOTO(read_blocks(request, blocks, name, parts, calls, err));
+    if (json_array_size(parts) || json_array_size(calls) || request->n_messages == before)
+        TERN_GOTO(tern_api_request_add_message(request, role, parts, name, err));
+    if (json_array_size(calls)) status = tern_api_request_add_calls(request, calls, name, err);
 fail:
     json_decref(parts);
     json_decref(calls);
@@ -74,7 +75,7 @@ tern_status tern_anthropic__read_conversation(void *into, const json_t *value, t
         if (!role) return tern_fields_fail(name, json_object_get(message, "role"), "a role", err);
         snprintf(name, sizeof name, "messages[%zu].content", i);
         if (json_is_array(content)) TERN_TRY(read_list(into, role, content, name, err));
-        else TERN_TRY(tern_ask_add_message(into, role, content, name, err));
+        else TERN_TRY(tern_api_request_add_message(into, role, content, name, err));
     }
     return TERN_OK;
 }
@@ -89,8 +90,8 @@ tern_status tern_anthropic__read_tools(void *into, const json_t *value, tern_err
         if (type && !is(type, "custom"))
             return tern_fail(err, TERN_INVALID_ARGUMENT, "tools[%zu]: the type \"%s\" found, \"custom\" expected", i,
                              tern_show_z(type).text);
-        TERN_TRY(tern_ask_add_tool(into, i, json_object_get(tool, "name"), json_object_get(tool, "description"),
-                                   json_object_get(tool, "input_schema"), err));
+        TERN_TRY(tern_api_request_add_tool(into, i, json_object_get(tool, "name"), json_object_get(tool, "description"),
+                                           json_object_get(tool, "input_schema"), err));
     }
     return TERN_OK;
 }
@@ -98,17 +99,17 @@ tern_status tern_anthropic__read_tools(void *into, const json_t *value, tern_err
 /* {"type": "auto" | "any" | "tool" | "none", "name": ..., "disable_parallel_tool_use": ...}. */
 tern_status tern_anthropic__read_choice(void *into, const json_t *value, tern_error *err)
 {
-    tern_ask *ask = into;
+    tern_api_request *request = into;
     const char *type = json_string_value(json_object_get(value, "type"));
     json_t *name = json_object_get(value, "name");
-    ask->serial = json_is_true(json_object_get(value, "disable_parallel_tool_use"));
-    ask->calls = is(type, "none") ? TERN_CALLS_NONE : is(type, "auto") ? TERN_CALLS_AUTO : TERN_CALLS_REQUIRED;
+    request->serial = json_is_true(json_object_get(value, "disable_parallel_tool_use"));
+    request->calls = is(type, "none") ? TERN_CALLS_NONE : is(type, "auto") ? TERN_CALLS_AUTO : TERN_CALLS_REQUIRED;
     if (is(type, "tool") && json_is_string(name)) {
-        json_decref(ask->tool_choice);
-        ask->tool_choice = json_incref(name);
+        json_decref(request->tool_choice);
+        request->tool_choice = json_incref(name);
         return TERN_OK;
     }
-    if (ask->calls != TERN_CALLS_REQUIRED || is(type, "any")) return TERN_OK;
+    if (request->calls != TERN_CALLS_REQUIRED || is(type, "any")) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT,
                      "tool_choice: the type \"%s\" found, auto, any, none, or tool with its name expected",
                      type ? tern_show_z(type).text : "");

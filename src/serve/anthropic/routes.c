@@ -30,8 +30,8 @@ static tern_status count(tern_answer *a, tern_host *host, tern_error *err)
 
 #define PROTOCOL &tern_protocol_anthropic
 const tern_route tern_routes_anthropic[] = {
-    {"POST", "/v1/messages", PROTOCOL, .read = tern_anthropic__read_messages, .act = tern_act_generate,
+    {"POST", "/v1/messages", PROTOCOL, .read = tern_anthropic__read_messages, .handle = tern_handle_generate,
      .dialect = &tern_anthropic__messages},
-    {"POST", "/v1/messages/count_tokens", PROTOCOL, .read = tern_anthropic__read_count, .act = count},
+    {"POST", "/v1/messages/count_tokens", PROTOCOL, .read = tern_anthropic__read_count, .handle = count},
     {0},
 };

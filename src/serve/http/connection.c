@@ -171,7 +171,7 @@ static void look_at_head(tern_exchange *x, const char *method, const char *versi
                  s->limits.body_bytes);
         x->too_large = true;
         tern_exchange_fail(x, MHD_HTTP_CONTENT_TOO_LARGE, message);
-    } else if (route->act && atomic_load(&s->drains)) {
+    } else if (route->handle && atomic_load(&s->drains)) {
         tern_exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is stopping");
     } else {
         x->route = route;
@@ -198,7 +198,7 @@ static void take(tern_exchange *x, const char *data, size_t n)
 }
 
 /* The body is whole. */
-static void act(tern_exchange *x)
+static void handle(tern_exchange *x)
 {
     tern_error err = {0};
     tern_status status;
@@ -212,12 +212,12 @@ static void act(tern_exchange *x)
         tern_exchange_fail(x, MHD_HTTP_BAD_REQUEST, err.message);
         return;
     }
-    status = x->route->reply ? x->route->reply(x, &err) : tern_host_ask(x, &err);
+    status = x->route->reply ? x->route->reply(x, &err) : tern_host_submit(x, &err);
     if (status != TERN_OK) tern_exchange_fail(x, tern_exchange_code(status), err.message);
 }
 
-enum MHD_Result tern_connection_ask(void *server, struct MHD_Connection *c, const char *url, const char *method,
-                                    const char *version, const char *data, size_t *n, void **exchange)
+enum MHD_Result tern_connection_handle(void *server, struct MHD_Connection *c, const char *url, const char *method,
+                                       const char *version, const char *data, size_t *n, void **exchange)
 {
     tern_exchange *x = *exchange;
     if (!x) {
@@ -232,7 +232,7 @@ enum MHD_Result tern_connection_ask(void *server, struct MHD_Connection *c, cons
     }
     if (x->route && !x->asked) {
         x->asked = true;
-        act(x);
+        handle(x);
     }
     return answer_or_wait(x);
 }

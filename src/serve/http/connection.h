@@ -7,9 +7,9 @@
 void tern_connection_changed(void *server, struct MHD_Connection *connection, void **link,
                              enum MHD_ConnectionNotificationCode code);
 void *tern_connection_uri(void *server, const char *uri, struct MHD_Connection *connection);
-enum MHD_Result tern_connection_ask(void *server, struct MHD_Connection *connection, const char *url,
-                                    const char *method, const char *version, const char *data, size_t *n,
-                                    void **exchange);
+enum MHD_Result tern_connection_handle(void *server, struct MHD_Connection *connection, const char *url,
+                                       const char *method, const char *version, const char *data, size_t *n,
+                                       void **exchange);
 void tern_connection_completed(void *server, struct MHD_Connection *connection, void **exchange,
                                enum MHD_RequestTerminationCode code);
 

@@ -129,7 +129,7 @@ tern_status tern_serve__listen(tern_serve *s, tern_error *err)
                            (address.any.sa_family == AF_INET6 ? (unsigned)MHD_USE_IPv6 : 0);
     errno = 0;
     s->daemon = MHD_start_daemon(
-        flags, o->port, NULL, NULL, tern_connection_ask, s, MHD_OPTION_ARRAY, items, MHD_OPTION_THREAD_POOL_SIZE,
+        flags, o->port, NULL, NULL, tern_connection_handle, s, MHD_OPTION_ARRAY, items, MHD_OPTION_THREAD_POOL_SIZE,
         (unsigned)THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)s->limits.connections,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)s->limits.idle_seconds, MHD_OPTION_NOTIFY_COMPLETED, tern_connection_completed, s,

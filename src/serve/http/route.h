@@ -2,8 +2,8 @@
 #ifndef TERN_SERVE_HTTP_ROUTE_H
 #define TERN_SERVE_HTTP_ROUTE_H
 
-#include "serve/ask/ask.h"
 #include "serve/http/exchange.h"
+#include "serve/request/request.h"
 
 typedef struct tern_answer tern_answer;
 typedef struct tern_completion tern_completion;
@@ -40,13 +40,13 @@ typedef struct tern_dialect {
     void (*thought)(tern_answer *answer, tern_completion *c, const char *text, size_t n);
 } tern_dialect;
 
-/* One of: `reply`, at once; or `read` and `act`. A path that ends in a star names all that begin like it. */
+/* One of: `reply`, at once; or `read` and `handle`. A path that ends in a star names all that begin like it. */
 struct tern_route {
     const char *method, *path;
     const tern_protocol *protocol;
     tern_status (*reply)(tern_exchange *exchange, tern_error *err);
-    tern_status (*read)(tern_ask *ask, const json_t *body, tern_error *err);
-    tern_status (*act)(tern_answer *answer, tern_host *host, tern_error *err);
+    tern_status (*read)(tern_api_request *request, const json_t *body, tern_error *err);
+    tern_status (*handle)(tern_answer *answer, tern_host *host, tern_error *err);
     const tern_dialect *dialect;
     bool open; /* without a key */
 };

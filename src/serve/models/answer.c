@@ -1,4 +1,4 @@
-/* What becomes of an ask: opening, writing and closing it. */
+/* The answer to a request: opening, writing and closing it. */
 #include "serve/models/answer.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ tern_status tern_answer_open(tern_answer **answer, tern_exchange *x, tern_error 
     tern_answer *a = tern_calloc(1, sizeof *a);
     *answer = NULL;
     if (!a) return tern_fail_alloc(err, sizeof *a);
-    tern_ask_init(&a->ask);
+    tern_api_request_init(&a->request);
     a->exchange = x;
     a->route = x->route;
     a->created = time(NULL);
@@ -40,7 +40,7 @@ tern_status tern_answer_open(tern_answer **answer, tern_exchange *x, tern_error 
 void tern_answer_close(tern_answer *a)
 {
     if (!a) return;
-    for (uint32_t i = 0; i < a->n_parts; i++) tern_request_free(a->parts[i].request);
+    for (uint32_t i = 0; i < a->n_parts; i++) tern_request_free(a->parts[i].batch_request);
     for (uint32_t i = 0; a->completions && i < a->n; i++) {
         tern_buf_deinit(&a->completions[i].text);
         tern_buf_deinit(&a->completions[i].fresh);
@@ -51,39 +51,39 @@ void tern_answer_close(tern_answer *a)
         tern_free(a->completions[i].tops);
         tern_free(a->completions[i].stop);
     }
-    if (a->host) tern_loras_drop(&a->host->server->loras, a->served, a->n_loras);
+    if (a->host) tern_loras_release(&a->host->server->loras, a->served, a->n_loras);
     tern_free(a->served);
     tern_free(a->loras);
     json_decref(a->vectors);
     tern_free(a->completions);
     tern_free(a->parts);
     tern_grammar_close(a->grammar);
-    tern_ask_deinit(&a->ask);
+    tern_api_request_deinit(&a->request);
     tern_exchange_drop(a->exchange);
     tern_free(a);
 }
 
-tern_status tern_answer_find(tern_answer *a, tern_error *err)
+tern_status tern_answer_resolve(tern_answer *a, tern_error *err)
 {
     tern_serve *s = a->exchange->server;
-    const tern_ask *ask = &a->ask;
+    const tern_api_request *request = &a->request;
     tern_served_use uses[TERN_SERVE_MAX_LORAS];
     uint32_t n;
-    TERN_TRY(tern_host_find(s, ask->model, &a->host, uses, &n, err));
+    TERN_TRY(tern_host_find(s, request->model, &a->host, uses, &n, err));
     snprintf(a->exchange->model, sizeof a->exchange->model, "%s", n ? uses[0].lora->name : a->host->name);
-    if (n && ask->lora_scales) {
-        tern_loras_drop(&s->loras, uses, n);
+    if (n && request->lora_scales) {
+        tern_loras_release(&s->loras, uses, n);
         return tern_fail(err, TERN_INVALID_ARGUMENT, "lora: none expected where the model is an adapter");
     }
     if (!n && a->host->at == 0) {
-        if (ask->lora_scales)
-            TERN_TRY(tern_loras_take_ids(&s->loras, ask->lora_scales, ask->n_lora_scales, uses, &n, err));
-        else n = tern_loras_take_scaled(&s->loras, uses);
+        if (request->lora_scales)
+            TERN_TRY(tern_loras_acquire_ids(&s->loras, request->lora_scales, request->n_lora_scales, uses, &n, err));
+        else n = tern_loras_acquire_scaled(&s->loras, uses);
     }
     a->served = tern_calloc((size_t)n + 1, sizeof *a->served);
     a->loras = tern_calloc((size_t)n + 1, sizeof *a->loras);
     if (!a->served || !a->loras) {
-        tern_loras_drop(&s->loras, uses, n);
+        tern_loras_release(&s->loras, uses, n);
         return tern_fail_alloc(err, n * sizeof *uses);
     }
     if (n) memcpy(a->served, uses, n * sizeof *uses);
@@ -103,17 +103,17 @@ bool tern_answer_has_loras(tern_answer *a)
 
 void tern_answer_take_lora(tern_answer *a, tern_served_lora *lora)
 {
-    tern_loras_drop(&a->host->server->loras, a->served, a->n_loras);
+    tern_loras_release(&a->host->server->loras, a->served, a->n_loras);
     a->served[0] = (tern_served_use){lora, 1}; /* there is room for one more than it had */
     a->n_loras = 1;
-    a->brings = lora;
+    a->loading = lora;
 }
 
 void tern_answer_cancel(tern_answer *a)
 {
     if (a->cancelled) return;
     a->cancelled = true;
-    for (uint32_t i = 0; i < a->n_parts; i++) tern_request_cancel(a->parts[i].request);
+    for (uint32_t i = 0; i < a->n_parts; i++) tern_request_cancel(a->parts[i].batch_request);
 }
 
 void tern_answer_fail(tern_answer *a, tern_status status, const char *message)
@@ -145,11 +145,11 @@ void tern_answer_finish(tern_answer *a)
     x->n_generated = a->n_generated;
     if (a->error.code != TERN_OK) {
         tern_answer_fail(a, a->error.code, a->error.message);
-    } else if (a->ask.stream) {
+    } else if (a->request.stream) {
         if (a->begun && a->route->dialect->finish) a->route->dialect->finish(a);
         tern_exchange_end(x);
     } else {
-        if (a->ask.best_of > a->ask.n) choose_best(a);
+        if (a->request.best_of > a->request.n) choose_best(a);
         tern_exchange_send(x, 200, a->route->dialect->whole(a));
     }
 }

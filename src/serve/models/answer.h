@@ -1,4 +1,4 @@
-/* What becomes of an ask: its completions, as far as they are, and how they are written. */
+/* The answer to a request: its completions, as far as they are, and how they are written. */
 #ifndef TERN_SERVE_MODELS_ANSWER_H
 #define TERN_SERVE_MODELS_ANSWER_H
 
@@ -34,7 +34,7 @@ struct tern_completion {
 /* The completions of one prompt. */
 typedef struct tern_answer_part {
     tern_answer *answer;
-    tern_request *request;
+    tern_request *batch_request;
     uint32_t first; /* completion */
 } tern_answer_part;
 
@@ -43,7 +43,7 @@ struct tern_answer {
     tern_exchange *exchange;
     const tern_route *route;
     tern_host *host;
-    tern_ask ask;
+    tern_api_request request;
     char id[32];     /* random letters */
     int64_t created; /* seconds since 1970 */
 
@@ -58,12 +58,12 @@ struct tern_answer {
     tern_served_use *served;                 /* [n_loras] its adapters; loras: as the batch takes them */
     tern_lora_use *loras;
     uint32_t n_loras;
-    tern_served_lora *brings; /* of them the one that it loads; NULL */
-    tern_grammar *grammar;    /* NULL: any text */
-    json_t *vectors;          /* of an ask for embeddings */
-    tern_error error;         /* of the first completion that failed */
+    tern_served_lora *loading; /* of them the one that it loads; NULL */
+    tern_grammar *grammar;     /* NULL: any text */
+    json_t *vectors;           /* of a request for embeddings */
+    tern_error error;          /* of the first completion that failed */
     bool begun, cancelled, done;
-    bool waits;        /* for its adapters: its act begins again */
+    bool waits;        /* for its adapters: its handler runs again */
     uint32_t n_events; /* of a stream that counts them, or its blocks */
     uint32_t n_items;  /* of a response */
     uint32_t text_at;  /* of them the one with the text, where in_text says that there is one */
@@ -74,16 +74,16 @@ tern_status tern_answer_open(tern_answer **answer, tern_exchange *exchange, tern
 void tern_answer_close(tern_answer *answer);
 
 /* Finds its model and its adapters, which stay until it is closed. Errors: NOT_FOUND, INVALID_ARGUMENT. */
-tern_status tern_answer_find(tern_answer *answer, tern_error *err);
+tern_status tern_answer_resolve(tern_answer *answer, tern_error *err);
 /* On the thread of the model, once that is open: whether its adapters are on the engine. false: they are read by
- * another thread, and the act that asked ends, to begin again when they are there. */
+ * another thread, and the handler ends, and runs again when they are there. */
 bool tern_answer_has_loras(tern_answer *answer);
 /* Takes an adapter, one of whose uses is the answer's from now on, in the place of those that it had. */
 void tern_answer_take_lora(tern_answer *answer, tern_served_lora *lora);
-/* Acts of routes, on the thread of the model. */
-tern_status tern_act_generate(tern_answer *answer, tern_host *host, tern_error *err);
+/* Handlers of routes, on the thread of the model. */
+tern_status tern_handle_generate(tern_answer *answer, tern_host *host, tern_error *err);
 /* answer->vectors becomes a list of vectors, one for each prompt: lists of numbers, or base64 of their f32. */
-tern_status tern_act_embed(tern_answer *answer, tern_host *host, tern_error *err);
+tern_status tern_handle_embed(tern_answer *answer, tern_host *host, tern_error *err);
 /* The ids of the i-th prompt, or of the conversation. */
 tern_status tern_answer_tokens(tern_answer *answer, tern_host *host, size_t i, tern_tokens *ids, tern_error *err);
 

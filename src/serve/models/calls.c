@@ -8,9 +8,9 @@
 
 bool tern_calls_wanted(const tern_answer *a)
 {
-    if (!a->ask.n_messages || a->ask.raw) return false;
-    if (tern_ask_wants_calls(&a->ask)) return true;
-    return a->host->tool_form == TERN_TOOLS_HARMONY && !a->ask.constrained;
+    if (!a->request.n_messages || a->request.raw) return false;
+    if (tern_api_request_wants_calls(&a->request)) return true;
+    return a->host->tool_form == TERN_TOOLS_HARMONY && !a->request.constrained;
 }
 
 tern_status tern_calls_open(tern_answer *a, tern_completion *c, tern_error *err)
@@ -19,7 +19,7 @@ tern_status tern_calls_open(tern_answer *a, tern_completion *c, tern_error *err)
     if (!tern_calls_wanted(a)) return TERN_OK;
     TERN_TRY(tern_tool_parser_open(&c->parser, a->host->tool_form, err));
     snprintf(salt, sizeof salt, "%s %u", a->id, c->index);
-    if (a->ask.stream && tern_ask_wants_calls(&a->ask)) tern_tool_parser_announce(c->parser, salt);
+    if (a->request.stream && tern_api_request_wants_calls(&a->request)) tern_tool_parser_announce(c->parser, salt);
     return TERN_OK;
 }
 
@@ -34,9 +34,9 @@ tern_status tern_calls_read(tern_completion *c, const char *text, size_t n, bool
 const tern_tool_call *tern_calls_of(const tern_answer *a, const tern_completion *c, size_t *n)
 {
     *n = 0;
-    if (!c->parser || !tern_ask_wants_calls(&a->ask)) return NULL;
+    if (!c->parser || !tern_api_request_wants_calls(&a->request)) return NULL;
     const tern_tool_call *calls = tern_tool_parser_calls(c->parser, n);
-    if (a->ask.serial && *n > 1) *n = 1;
+    if (a->request.serial && *n > 1) *n = 1;
     return calls;
 }
 
@@ -62,13 +62,13 @@ void tern_calls_show(tern_answer *a, tern_completion *c)
     tern_tool_partial part;
     size_t n;
     const tern_tool_call *calls = tern_calls_of(a, c, &n);
-    if (!a->route->dialect->call || !c->parser || !tern_ask_wants_calls(&a->ask)) return;
+    if (!a->route->dialect->call || !c->parser || !tern_api_request_wants_calls(&a->request)) return;
     for (; c->n_calls < n; c->n_calls++) {
         const tern_tool_call *call = &calls[c->n_calls];
         part = (tern_tool_partial){call->id, call->name, call->arguments, strlen(call->arguments)};
         show_part(a, c, &part, call);
     }
-    if ((a->ask.serial && n > 0) || !tern_tool_parser_partial(c->parser, &part)) return;
+    if ((a->request.serial && n > 0) || !tern_tool_parser_partial(c->parser, &part)) return;
     show_part(a, c, &part, NULL);
 }
 
@@ -107,12 +107,12 @@ static tern_status need_form(const tern_host *host, tern_error *err)
 
 tern_status tern_calls_grammar(tern_answer *a, tern_host *host, tern_error *err)
 {
-    const tern_ask *ask = &a->ask;
+    const tern_api_request *request = &a->request;
     TERN_TRY(need_form(host, err));
-    char *tools = json_dumps(ask->tools, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    char *tools = json_dumps(request->tools, JSON_COMPACT | JSON_REAL_PRECISION(17));
     if (!tools) return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
     const tern_status status = tern_grammar_open_tools(&a->grammar, host->vocab, host->tool_form, tools, strlen(tools),
-                                                       json_string_value(ask->tool_choice), !ask->serial, err);
+                                                       json_string_value(request->tool_choice), !request->serial, err);
     tern_free(tools);
     return status == TERN_OK ? status : tern_error_prefix(err, "tools");
 }
@@ -120,7 +120,7 @@ tern_status tern_calls_grammar(tern_answer *a, tern_host *host, tern_error *err)
 tern_status tern_calls_prompt(const tern_answer *a, tern_host *host, tern_tokens *ids, tern_error *err)
 {
     TERN_TRY(need_form(host, err));
-    char *text = tern_ask_conversation(&a->ask);
+    char *text = tern_api_request_template_variables(&a->request);
     if (!text) return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
     const tern_status status =
         tern_engine_chat_prompt_json(host->engine, host->chat_template, text, strlen(text), ids, err);

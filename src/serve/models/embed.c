@@ -35,15 +35,15 @@ static json_t *as_list(const float *vector, uint32_t n)
 /* The first n numbers, of length 1 if that is wanted. */
 static json_t *vector_of(const tern_answer *a, const float *embedding)
 {
-    const uint32_t n = a->ask.dimensions ? a->ask.dimensions : a->host->info.n_embd;
+    const uint32_t n = a->request.dimensions ? a->request.dimensions : a->host->info.n_embd;
     float *vector = tern_alloc(n * sizeof *vector);
     double sum = 0;
     if (!vector) return NULL;
     for (uint32_t i = 0; i < n; i++) sum += (double)embedding[i] * (double)embedding[i];
     const double length = sqrt(sum) > 1e-12 ? sqrt(sum) : 1e-12;
     for (uint32_t i = 0; i < n; i++)
-        vector[i] = a->ask.normalize ? (float)((double)embedding[i] / length) : embedding[i];
-    json_t *made = a->ask.base64 ? as_base64(vector, n) : as_list(vector, n);
+        vector[i] = a->request.normalize ? (float)((double)embedding[i] / length) : embedding[i];
+    json_t *made = a->request.base64 ? as_base64(vector, n) : as_list(vector, n);
     tern_free(vector);
     return made;
 }
@@ -67,10 +67,10 @@ static tern_status submit(tern_answer *a, tern_error *err)
                                         .loras = a->loras,
                                         .n_loras = a->n_loras,
                                         .embed = true,
-                                        .pooling = a->ask.own_pooling ? h->info.pooling : a->ask.pooling,
+                                        .pooling = a->request.own_pooling ? h->info.pooling : a->request.pooling,
                                         .on_end = on_end,
                                         .context = &a->parts[i]};
-    TERN_GOTO(tern_batch_submit(h->batch, &params, &a->parts[i].request, err));
+    TERN_GOTO(tern_batch_submit(h->batch, &params, &a->parts[i].batch_request, err));
     a->n_parts++;
 fail:
     tern_tokens_deinit(&ids);
@@ -109,11 +109,11 @@ static void on_end(void *context, const tern_request_result *result)
     a->done = a->n_ended == a->n_parts;
 }
 
-tern_status tern_act_embed(tern_answer *a, tern_host *h, tern_error *err)
+tern_status tern_handle_embed(tern_answer *a, tern_host *h, tern_error *err)
 {
-    const uint32_t n_embd = h->info.n_embd, n = (uint32_t)a->ask.n_prompts;
-    if (a->ask.dimensions > n_embd)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "dimensions: %u found, at most %u expected", a->ask.dimensions,
+    const uint32_t n_embd = h->info.n_embd, n = (uint32_t)a->request.n_prompts;
+    if (a->request.dimensions > n_embd)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "dimensions: %u found, at most %u expected", a->request.dimensions,
                          n_embd);
     if (!n) return tern_fail(err, TERN_INVALID_ARGUMENT, "input: none found, a text expected");
     if (!tern_answer_has_loras(a)) return TERN_OK;

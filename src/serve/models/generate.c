@@ -7,7 +7,7 @@
 #include "format/json.h"
 #include "serve/server.h"
 
-static tern_status ids_of(const tern_ask_prompt *prompt, tern_tokens *ids, tern_error *err)
+static tern_status ids_of(const tern_api_prompt *prompt, tern_tokens *ids, tern_error *err)
 {
     for (size_t i = 0; i < json_array_size(prompt->ids); i++) {
         int64_t id;
@@ -20,21 +20,21 @@ static tern_status ids_of(const tern_ask_prompt *prompt, tern_tokens *ids, tern_
 
 tern_status tern_answer_tokens(tern_answer *a, tern_host *host, size_t i, tern_tokens *ids, tern_error *err)
 {
-    const tern_ask *ask = &a->ask;
-    if (ask->n_messages && (host->chat_template || !ask->n_prompts)) {
+    const tern_api_request *request = &a->request;
+    if (request->n_messages && (host->chat_template || !request->n_prompts)) {
         if (!host->chat_template)
             return tern_fail(err, TERN_INVALID_ARGUMENT,
                              "the model %s has no chat template: start the server with "
                              "--template NAME, or ask for a completion of text",
                              host->name);
-        if (ask->more || tern_ask_wants_calls(ask)) return tern_calls_prompt(a, host, ids, err);
-        return tern_engine_chat_prompt(host->engine, host->chat_template, ask->messages, ask->n_messages, true, ids,
-                                       err);
+        if (request->more || tern_api_request_wants_calls(request)) return tern_calls_prompt(a, host, ids, err);
+        return tern_engine_chat_prompt(host->engine, host->chat_template, request->messages, request->n_messages, true,
+                                       ids, err);
     }
-    if (ask->prompts[i].ids) return ids_of(&ask->prompts[i], ids, err);
-    return tern_engine_tokenize(host->engine, ask->prompts[i].text, ask->prompts[i].n,
-                                TERN_TOKENIZE_BOS | TERN_TOKENIZE_SPECIAL | (ask->embeds ? TERN_TOKENIZE_END : 0u), ids,
-                                err);
+    if (request->prompts[i].ids) return ids_of(&request->prompts[i], ids, err);
+    return tern_engine_tokenize(host->engine, request->prompts[i].text, request->prompts[i].n,
+                                TERN_TOKENIZE_BOS | TERN_TOKENIZE_SPECIAL | (request->embeds ? TERN_TOKENIZE_END : 0u),
+                                ids, err);
 }
 
 static tern_status keep_token(tern_completion *c, const tern_request_piece *piece)
@@ -47,7 +47,7 @@ static tern_status keep_token(tern_completion *c, const tern_request_piece *piec
     return TERN_OK;
 }
 
-static void measure(tern_answer *a, tern_completion *c)
+static void observe_times(tern_answer *a, tern_completion *c)
 {
     tern_metrics *m = &a->host->server->metrics;
     const double now = tern_serve_seconds();
@@ -60,14 +60,14 @@ static void measure(tern_answer *a, tern_completion *c)
 }
 
 /* What the completion's last piece was: kept, or to the client. */
-static tern_status show(tern_answer *a, tern_completion *c, size_t first)
+static tern_status show_piece(tern_answer *a, tern_completion *c, size_t first)
 {
     const tern_dialect *dialect = a->route->dialect;
-    if (!a->ask.stream || a->ask.stop_in_text) {
+    if (!a->request.stream || a->request.stop_in_text) {
         TERN_TRY(tern_buf_add(&c->text, c->fresh.data, c->fresh.size, NULL));
         TERN_TRY(tern_buf_add(&c->thoughts, c->thought.data, c->thought.size, NULL));
     }
-    if (!a->ask.stream) return TERN_OK;
+    if (!a->request.stream) return TERN_OK;
     if (c->thought.size && dialect->thought) dialect->thought(a, c, c->thought.data, c->thought.size);
     if (c->in_call) tern_calls_show(a, c); /* text comes behind it */
     if (c->fresh.size || c->n_tokens > first)
@@ -83,10 +83,10 @@ static bool on_piece(void *context, const tern_request_piece *piece)
     tern_completion *c = &a->completions[part->first + piece->index];
     const size_t first = c->n_tokens;
     tern_status status = TERN_OK;
-    if (piece->id >= 0 && !piece->prompt) measure(a, c);
-    if (a->ask.logprobs && piece->id >= 0) status = keep_token(c, piece);
+    if (piece->id >= 0 && !piece->prompt) observe_times(a, c);
+    if (a->request.logprobs && piece->id >= 0) status = keep_token(c, piece);
     if (status == TERN_OK) status = tern_calls_read(c, piece->text, piece->n_text, false, &a->error);
-    if (status == TERN_OK) status = show(a, c, first);
+    if (status == TERN_OK) status = show_piece(a, c, first);
     if (status == TERN_OK) return !tern_exchange_is_gone(a->exchange);
     if (a->error.code == TERN_OK) tern_fail_alloc(&a->error, piece->n_text);
     return false;
@@ -97,11 +97,11 @@ static void show_rest(tern_answer *a, tern_completion *c)
 {
     tern_error err = {0};
     tern_status status = tern_calls_read(c, "", 0, true, &err);
-    if (status == TERN_OK && a->error.code == TERN_OK) status = show(a, c, c->n_tokens);
+    if (status == TERN_OK && a->error.code == TERN_OK) status = show_piece(a, c, c->n_tokens);
     if (status != TERN_OK && a->error.code == TERN_OK) tern_fail(&a->error, status, "%s", err.message);
 }
 
-static double longer(double a, double b)
+static double max_ms(double a, double b)
 {
     return a > b ? a : b;
 }
@@ -121,19 +121,19 @@ static void on_end(void *context, const tern_request_result *result)
         a->n_cached += result->n_cached;
     }
     a->n_generated += result->n_generated;
-    a->queued_ms = longer(a->queued_ms, result->queued_ms);
-    a->prefill_ms = longer(a->prefill_ms, result->prefill_ms);
-    a->decode_ms = longer(a->decode_ms, result->decode_ms);
+    a->queued_ms = max_ms(a->queued_ms, result->queued_ms);
+    a->prefill_ms = max_ms(a->prefill_ms, result->prefill_ms);
+    a->decode_ms = max_ms(a->decode_ms, result->decode_ms);
     if (result->error && a->error.code == TERN_OK) a->error = *result->error;
     if (c->parser) show_rest(a, c);
-    const bool wanted = a->ask.stream && a->error.code == TERN_OK && a->route->dialect->ended;
+    const bool wanted = a->request.stream && a->error.code == TERN_OK && a->route->dialect->ended;
     if (wanted) a->route->dialect->ended(a, c);
     a->done = ++a->n_ended == a->n;
 }
 
-static void begin(tern_answer *a)
+static void start_stream(tern_answer *a)
 {
-    if (a->begun || !a->ask.stream) return;
+    if (a->begun || !a->request.stream) return;
     a->begun = true;
     tern_exchange_begin(a->exchange, a->route->dialect->stream_type);
     if (a->route->dialect->begin) a->route->dialect->begin(a);
@@ -141,21 +141,21 @@ static void begin(tern_answer *a)
 
 static tern_request_params params_of(const tern_answer *a, const tern_host *host, tern_answer_part *part)
 {
-    const tern_ask *ask = &a->ask;
+    const tern_api_request *request = &a->request;
     const uint32_t most = host->server->limits.tokens;
     return (tern_request_params){
         .size = sizeof(tern_request_params),
-        .n = ask->best_of,
-        .sampler = ask->sampler,
-        .max_tokens = most && (!ask->max_tokens || ask->max_tokens > most) ? most : ask->max_tokens,
-        .no_tokens = ask->no_tokens,
-        .stops = ask->stops,
-        .n_stops = ask->n_stops,
-        .ignore_eos = ask->ignore_eos,
-        .show_special = ask->show_special || tern_calls_wanted(a),
-        .echo = ask->echo,
-        .logprobs = ask->logprobs || ask->best_of > ask->n,
-        .n_top_logprobs = ask->n_top_logprobs,
+        .n = request->best_of,
+        .sampler = request->sampler,
+        .max_tokens = most && (!request->max_tokens || request->max_tokens > most) ? most : request->max_tokens,
+        .no_tokens = request->no_tokens,
+        .stops = request->stops,
+        .n_stops = request->n_stops,
+        .ignore_eos = request->ignore_eos,
+        .show_special = request->show_special || tern_calls_wanted(a),
+        .echo = request->echo,
+        .logprobs = request->logprobs || request->best_of > request->n,
+        .n_top_logprobs = request->n_top_logprobs,
         .draft_tokens = host->server->options.draft_tokens,
         .grammar = a->grammar,
         .loras = a->loras,
@@ -167,9 +167,10 @@ static tern_request_params params_of(const tern_answer *a, const tern_host *host
 }
 
 /* Keeps prompt and answer within the positions that were asked for. */
-static tern_status bound(const tern_answer *a, const tern_host *host, tern_request_params *params, tern_error *err)
+static tern_status limit_tokens(const tern_answer *a, const tern_host *host, tern_request_params *params,
+                                tern_error *err)
 {
-    const uint32_t n_ctx = a->ask.n_ctx, most = tern_batch_n_ctx(host->batch);
+    const uint32_t n_ctx = a->request.n_ctx, most = tern_batch_n_ctx(host->batch);
     if (!n_ctx) return TERN_OK;
     if (n_ctx > most)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "num_ctx: %u found, at most %u expected (the server's --ctx)",
@@ -187,14 +188,14 @@ static tern_status submit(tern_answer *a, tern_host *host, uint32_t i, tern_erro
     tern_tokens ids = {0};
     tern_status status;
     tern_answer_part *part = &a->parts[i];
-    *part = (tern_answer_part){.answer = a, .first = i * a->ask.best_of};
+    *part = (tern_answer_part){.answer = a, .first = i * a->request.best_of};
     tern_request_params params = params_of(a, host, part);
     TERN_GOTO(tern_answer_tokens(a, host, i, &ids, err));
     params.prompt = ids.ids;
     params.n_prompt = (uint32_t)ids.n;
-    TERN_GOTO(bound(a, host, &params, err));
+    TERN_GOTO(limit_tokens(a, host, &params, err));
     a->n_asked += params.n_prompt;
-    status = tern_batch_submit(host->batch, &params, &part->request, err);
+    status = tern_batch_submit(host->batch, &params, &part->batch_request, err);
 fail:
     tern_tokens_deinit(&ids);
     return status;
@@ -202,28 +203,28 @@ fail:
 
 static tern_status open_grammar(tern_answer *a, tern_host *host, tern_error *err)
 {
-    const tern_ask *ask = &a->ask;
+    const tern_api_request *request = &a->request;
     const tern_tokenizer *tokenizer = tern_engine_tokenizer(host->engine);
     char *schema = NULL;
-    const bool forced = tern_ask_wants_calls(ask) && ask->calls == TERN_CALLS_REQUIRED;
-    if (!ask->constrained && !forced) return TERN_OK;
+    const bool forced = tern_api_request_wants_calls(request) && request->calls == TERN_CALLS_REQUIRED;
+    if (!request->constrained && !forced) return TERN_OK;
     if (!tokenizer) return tern_fail(err, TERN_UNSUPPORTED, "the model %s has no tokenizer for a grammar", host->name);
     if (!host->vocab) TERN_TRY(tern_grammar_vocab_open(&host->vocab, tokenizer, err));
     if (forced) return tern_calls_grammar(a, host, err);
-    if (ask->schema) {
-        schema = json_dumps(ask->schema, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
+    if (request->schema) {
+        schema = json_dumps(request->schema, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
         if (!schema) return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
     }
-    const char *source = schema ? schema : ask->grammar ? ask->grammar : "";
+    const char *source = schema ? schema : request->grammar ? request->grammar : "";
     const tern_status status =
-        tern_grammar_open(&a->grammar, host->vocab, ask->grammar_kind, source, strlen(source), err);
+        tern_grammar_open(&a->grammar, host->vocab, request->grammar_kind, source, strlen(source), err);
     tern_free(schema);
     return status;
 }
 
 static tern_status make_completions(tern_answer *a, uint32_t n_prompts, tern_error *err)
 {
-    const uint32_t each = a->ask.best_of, n = n_prompts * each;
+    const uint32_t each = a->request.best_of, n = n_prompts * each;
     a->parts = tern_calloc(n_prompts, sizeof *a->parts);
     a->completions = tern_calloc(n, sizeof *a->completions);
     if (!a->parts || !a->completions) return tern_fail_alloc(err, n * sizeof *a->completions);
@@ -233,11 +234,11 @@ static tern_status make_completions(tern_answer *a, uint32_t n_prompts, tern_err
     return TERN_OK;
 }
 
-tern_status tern_act_generate(tern_answer *a, tern_host *host, tern_error *err)
+tern_status tern_handle_generate(tern_answer *a, tern_host *host, tern_error *err)
 {
-    const uint32_t n_prompts = a->ask.n_messages ? 1 : (uint32_t)a->ask.n_prompts;
+    const uint32_t n_prompts = a->request.n_messages ? 1 : (uint32_t)a->request.n_prompts;
     if (n_prompts == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "prompt: none found, a text expected");
-    if (a->ask.stream && a->ask.best_of > a->ask.n)
+    if (a->request.stream && a->request.best_of > a->request.n)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "best_of: a stream cannot choose, n as large expected");
     if (!tern_answer_has_loras(a)) return TERN_OK;
     TERN_TRY(open_grammar(a, host, err));
@@ -249,11 +250,11 @@ tern_status tern_act_generate(tern_answer *a, tern_host *host, tern_error *err)
             continue;
         }
         if (i == 0) return status;
-        a->n = i * a->ask.best_of; /* the others end first */
+        a->n = i * a->request.best_of; /* the others end first */
         a->n_ended = 0;
         tern_answer_cancel(a);
         return TERN_OK;
     }
-    begin(a);
+    start_stream(a);
     return TERN_OK;
 }

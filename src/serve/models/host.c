@@ -19,11 +19,11 @@ tern_status tern_host_init(tern_host *h, tern_serve *server, uint32_t at, tern_e
 }
 
 /* With the lock. */
-static tern_status start(tern_host *h, tern_error *err)
+static tern_status start_thread(tern_host *h, tern_error *err)
 {
-    if (h->stops) return tern_fail(err, TERN_CANCELLED, "the server is stopping");
+    if (h->stopping) return tern_fail(err, TERN_CANCELLED, "the server is stopping");
     if (h->started) return TERN_OK;
-    if (pthread_create(&h->thread, NULL, tern_host__work, h) != 0)
+    if (pthread_create(&h->thread, NULL, tern_host__run, h) != 0)
         return tern_fail(err, TERN_OUT_OF_MEMORY, "no thread for the model %s", h->name);
     h->started = true;
     return TERN_OK;
@@ -32,10 +32,10 @@ static tern_status start(tern_host *h, tern_error *err)
 tern_status tern_host_open_now(tern_host *h, tern_error *err)
 {
     pthread_mutex_lock(&h->lock);
-    tern_status status = start(h, err);
-    h->wants_open = status == TERN_OK;
+    tern_status status = start_thread(h, err);
+    h->must_open = status == TERN_OK;
     pthread_cond_broadcast(&h->changed);
-    while (h->wants_open) pthread_cond_wait(&h->changed, &h->lock);
+    while (h->must_open) pthread_cond_wait(&h->changed, &h->lock);
     if (status == TERN_OK && h->open_error.code != TERN_OK) {
         status = h->open_error.code;
         if (err) *err = h->open_error;
@@ -62,40 +62,40 @@ tern_status tern_host_find(tern_serve *s, const char *name, tern_host **host, te
         if (tern_host_is_name(o->models[i].name, name)) return TERN_OK;
     }
     *host = &s->hosts[0];
-    *n_uses = tern_loras_take(&s->loras, name, uses);
+    *n_uses = tern_loras_acquire(&s->loras, name, uses);
     if (*n_uses) return TERN_OK;
     return tern_fail(err, TERN_NOT_FOUND, "the model \"%s\" does not exist", tern_show_z(name).text);
 }
 
-void tern_host__receive(tern_host *h, tern_answer *a)
+void tern_host__enqueue(tern_host *h, tern_answer *a)
 {
     a->next = NULL;
     *h->inbox_end = a;
     h->inbox_end = &a->next;
-    h->n_inbox++;
+    h->n_in_inbox++;
     pthread_cond_broadcast(&h->changed);
 }
 
-static tern_status put(tern_host *h, tern_answer *a, tern_error *err)
+static tern_status put_in_inbox(tern_host *h, tern_answer *a, tern_error *err)
 {
     pthread_mutex_lock(&h->lock);
-    tern_status status = start(h, err);
-    if (status == TERN_OK && h->n_inbox >= h->server->limits.queue)
-        status = tern_fail(err, TERN_BUSY, "%u requests wait for the model %s already", h->n_inbox, h->name);
-    if (status == TERN_OK) tern_host__receive(h, a);
+    tern_status status = start_thread(h, err);
+    if (status == TERN_OK && h->n_in_inbox >= h->server->limits.queue)
+        status = tern_fail(err, TERN_BUSY, "%u requests wait for the model %s already", h->n_in_inbox, h->name);
+    if (status == TERN_OK) tern_host__enqueue(h, a);
     pthread_mutex_unlock(&h->lock);
     return status;
 }
 
-tern_status tern_host_ask(tern_exchange *x, tern_error *err)
+tern_status tern_host_submit(tern_exchange *x, tern_error *err)
 {
     tern_answer *a;
     tern_status status;
     TERN_TRY(tern_answer_open(&a, x, err));
-    TERN_GOTO(x->route->read(&a->ask, x->document, err));
-    TERN_GOTO(tern_ask_finish(&a->ask, err));
-    TERN_GOTO(tern_answer_find(a, err));
-    TERN_GOTO(put(a->host, a, err));
+    TERN_GOTO(x->route->read(&a->request, x->document, err));
+    TERN_GOTO(tern_api_request_finish(&a->request, err));
+    TERN_GOTO(tern_answer_resolve(a, err));
+    TERN_GOTO(put_in_inbox(a->host, a, err));
     return TERN_OK;
 fail:
     tern_answer_close(a);
@@ -111,8 +111,8 @@ int64_t tern_host_file_time(const char *path)
 void tern_host_count(tern_host *h, tern_batch_counters *counters)
 {
     pthread_mutex_lock(&h->lock);
-    *counters = h->counted;
-    counters->waiting += h->n_inbox + h->reader.n;
+    *counters = h->counters;
+    counters->waiting += h->n_in_inbox + h->reader.n;
     pthread_mutex_unlock(&h->lock);
 }
 
@@ -128,7 +128,7 @@ void tern_host_close(tern_host *h)
 {
     pthread_mutex_lock(&h->lock);
     const bool started = h->started;
-    h->stops = true;
+    h->stopping = true;
     h->started = false;
     pthread_cond_broadcast(&h->changed);
     pthread_mutex_unlock(&h->lock);

@@ -16,12 +16,12 @@ struct tern_host {
     pthread_mutex_t lock; /* of the inbox and what the thread is told */
     pthread_cond_t changed;
     tern_answer *inbox, **inbox_end;
-    uint32_t n_inbox;
-    bool started, stops, makes_room; /* the thread; it is to end; the model is to be closed once nothing runs */
-    bool is_open, is_busy, wants_open;
+    uint32_t n_in_inbox;
+    bool started, stopping, must_close; /* the thread; it is to end; the model is to be closed once nothing runs */
+    bool is_open, is_busy, must_open;
     tern_error open_error; /* of the last opening */
     double last_used;
-    tern_batch_counters counted; /* of the batch as it was last */
+    tern_batch_counters counters; /* of the batch as it was last */
     pthread_t thread;
     tern_lora_reader reader; /* of the first model, which has adapters */
 
@@ -40,7 +40,7 @@ tern_status tern_host_init(tern_host *host, tern_serve *server, uint32_t at, ter
 /* Starts the thread, and waits until the model is open. */
 tern_status tern_host_open_now(tern_host *host, tern_error *err);
 /* Reads what is asked for, and hands it to its model's thread. */
-tern_status tern_host_ask(tern_exchange *exchange, tern_error *err);
+tern_status tern_host_submit(tern_exchange *exchange, tern_error *err);
 /* Whether a name is what was asked for, without the ":latest" that some clients add. */
 bool tern_host_is_name(const char *name, const char *asked);
 /* By a name that clients say: a model, or an adapter, which is one more use then (uses[TERN_SERVE_MAX_LORAS], 0 or 1
@@ -58,13 +58,13 @@ void tern_host_close(tern_host *host);
 void tern_host_deinit(tern_host *host);
 
 /* With the lock: puts an answer at the end of the inbox. */
-void tern_host__receive(tern_host *host, tern_answer *answer);
+void tern_host__enqueue(tern_host *host, tern_answer *answer);
 /* models/open.c: on the thread. */
 tern_status tern_host__open(tern_host *host, tern_error *err);
 void tern_host__close(tern_host *host);
 /* Saves the pages of its batch where the options say so. */
 void tern_host__save_pages(tern_host *host);
 /* models/work.c: the thread. */
-void *tern_host__work(void *host);
+void *tern_host__run(void *host);
 
 #endif

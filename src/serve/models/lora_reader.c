@@ -7,15 +7,15 @@ static void read_loras(tern_host *h, tern_answer *a)
 {
     tern_loras *loras = &h->server->loras;
     for (uint32_t i = 0; i < a->n_loras && a->error.code == TERN_OK; i++)
-        (void)tern_loras_need(loras, a->served[i].lora, h->engine, &a->error);
+        (void)tern_loras_load(loras, a->served[i].lora, h->engine, &a->error);
 }
 
-static void *work(void *host)
+static void *read_submitted(void *host)
 {
     tern_host *h = host;
     tern_lora_reader *l = &h->reader;
     pthread_mutex_lock(&h->lock);
-    while (!h->stops || l->first) {
+    while (!h->stopping || l->first) {
         tern_answer *a = l->first;
         if (!a) {
             pthread_cond_wait(&h->changed, &h->lock);
@@ -23,25 +23,25 @@ static void *work(void *host)
         }
         l->first = a->next;
         if (!l->first) l->end = &l->first;
-        if (!h->stops && !tern_exchange_is_gone(a->exchange)) {
+        if (!h->stopping && !tern_exchange_is_gone(a->exchange)) {
             pthread_mutex_unlock(&h->lock);
             read_loras(h, a);
             pthread_mutex_lock(&h->lock);
         }
         l->n--;
-        tern_host__receive(h, a);
+        tern_host__enqueue(h, a);
     }
     pthread_mutex_unlock(&h->lock);
     return NULL;
 }
 
-tern_status tern_lora_reader_give(tern_host *h, tern_answer *a, tern_error *err)
+tern_status tern_lora_reader_submit(tern_host *h, tern_answer *a, tern_error *err)
 {
     tern_lora_reader *l = &h->reader;
     pthread_mutex_lock(&h->lock);
     if (!l->started) {
         l->end = &l->first;
-        l->started = pthread_create(&l->thread, NULL, work, h) == 0;
+        l->started = pthread_create(&l->thread, NULL, read_submitted, h) == 0;
     }
     const bool started = l->started;
     if (started) {
@@ -55,7 +55,7 @@ tern_status tern_lora_reader_give(tern_host *h, tern_answer *a, tern_error *err)
     return started ? TERN_OK : tern_fail(err, TERN_OUT_OF_MEMORY, "no thread to read adapters of %s", h->name);
 }
 
-void tern_lora_reader_wait(tern_host *h)
+void tern_lora_reader_drain(tern_host *h)
 {
     pthread_mutex_lock(&h->lock);
     while (h->reader.n) pthread_cond_wait(&h->changed, &h->lock);

@@ -16,7 +16,7 @@ static void free_lora(tern_served_lora *l)
     tern_free(l);
 }
 
-static tern_status make(tern_served_lora **out, const char *name, const char *path, tern_error *err)
+static tern_status make_lora(tern_served_lora **out, const char *name, const char *path, tern_error *err)
 {
     tern_served_lora *l = tern_calloc(1, sizeof *l);
     *out = l;
@@ -30,7 +30,7 @@ static tern_status make(tern_served_lora **out, const char *name, const char *pa
 }
 
 /* With the lock: at the end of the list. */
-static void append(tern_loras *loras, tern_served_lora *l)
+static void append_lora(tern_loras *loras, tern_served_lora *l)
 {
     tern_served_lora **at = &loras->first;
     while (*at) at = &(*at)->next;
@@ -45,15 +45,15 @@ static void detach(tern_loras *loras, const tern_served_lora *l)
     *at = l->next;
 }
 
-static void list(tern_loras *loras, tern_served_lora *l)
+static void list_lora(tern_loras *loras, tern_served_lora *l)
 {
-    append(loras, l);
+    append_lora(loras, l);
     l->id = loras->n_ids++;
     l->listed = true;
     loras->n_listed++;
 }
 
-static void unlist(tern_loras *loras, tern_served_lora *l)
+static void unlist_lora(tern_loras *loras, tern_served_lora *l)
 {
     l->listed = false;
     loras->n_listed--;
@@ -64,8 +64,8 @@ tern_status tern_loras_init(tern_loras *loras, const tern_serve_named *given, ui
     pthread_mutex_init(&loras->lock, NULL);
     for (uint32_t i = 0; i < n; i++) {
         tern_served_lora *l;
-        TERN_TRY(make(&l, given[i].name, given[i].path, err));
-        list(loras, l);
+        TERN_TRY(make_lora(&l, given[i].name, given[i].path, err));
+        list_lora(loras, l);
     }
     return TERN_OK;
 }
@@ -95,33 +95,33 @@ static tern_served_lora *find_id(tern_loras *loras, uint32_t id)
     return NULL;
 }
 
-static void take(tern_served_use *uses, uint32_t *n, tern_served_lora *l, float scale)
+static void acquire(tern_served_use *uses, uint32_t *n, tern_served_lora *l, float scale)
 {
     l->n_answers++;
     uses[(*n)++] = (tern_served_use){l, scale};
 }
 
-uint32_t tern_loras_take(tern_loras *loras, const char *name, tern_served_use *uses)
+uint32_t tern_loras_acquire(tern_loras *loras, const char *name, tern_served_use *uses)
 {
     uint32_t n = 0;
     pthread_mutex_lock(&loras->lock);
     tern_served_lora *l = find(loras, name);
-    if (l) take(uses, &n, l, 1);
+    if (l) acquire(uses, &n, l, 1);
     pthread_mutex_unlock(&loras->lock);
     return n;
 }
 
-static bool counts(float scale)
+static bool is_scaled(float scale)
 {
     return scale < 0 || scale > 0;
 }
 
-uint32_t tern_loras_take_scaled(tern_loras *loras, tern_served_use *uses)
+uint32_t tern_loras_acquire_scaled(tern_loras *loras, tern_served_use *uses)
 {
     uint32_t n = 0;
     pthread_mutex_lock(&loras->lock);
     for (tern_served_lora *l = loras->first; l; l = l->next)
-        if (l->listed && counts(l->scale)) take(uses, &n, l, l->scale);
+        if (l->listed && is_scaled(l->scale)) acquire(uses, &n, l, l->scale);
     pthread_mutex_unlock(&loras->lock);
     return n;
 }
@@ -135,19 +135,19 @@ static tern_status check_ids(tern_loras *loras, const tern_lora_scale *scales, u
     return TERN_OK;
 }
 
-tern_status tern_loras_take_ids(tern_loras *loras, const tern_lora_scale *scales, uint32_t n, tern_served_use *uses,
-                                uint32_t *n_uses, tern_error *err)
+tern_status tern_loras_acquire_ids(tern_loras *loras, const tern_lora_scale *scales, uint32_t n, tern_served_use *uses,
+                                   uint32_t *n_uses, tern_error *err)
 {
     *n_uses = 0;
     pthread_mutex_lock(&loras->lock);
     const tern_status status = check_ids(loras, scales, n, err);
     for (uint32_t i = 0; status == TERN_OK && i < n; i++)
-        if (counts(scales[i].scale)) take(uses, n_uses, find_id(loras, scales[i].id), scales[i].scale);
+        if (is_scaled(scales[i].scale)) acquire(uses, n_uses, find_id(loras, scales[i].id), scales[i].scale);
     pthread_mutex_unlock(&loras->lock);
     return status;
 }
 
-void tern_loras_drop(tern_loras *loras, const tern_served_use *uses, uint32_t n)
+void tern_loras_release(tern_loras *loras, const tern_served_use *uses, uint32_t n)
 {
     if (!n) return;
     pthread_mutex_lock(&loras->lock);
@@ -181,20 +181,20 @@ tern_lora *tern_loras_get(tern_loras *loras, const tern_served_lora *l)
     return lora;
 }
 
-static void set(tern_loras *loras, tern_served_lora *l, tern_lora *lora)
+static void set_adapter(tern_loras *loras, tern_served_lora *l, tern_lora *lora)
 {
     pthread_mutex_lock(&loras->lock);
     l->lora = lora;
     pthread_mutex_unlock(&loras->lock);
 }
 
-tern_status tern_loras_need(tern_loras *loras, tern_served_lora *l, tern_engine *engine, tern_error *err)
+tern_status tern_loras_load(tern_loras *loras, tern_served_lora *l, tern_engine *engine, tern_error *err)
 {
     tern_lora *lora;
     if (tern_loras_get(loras, l)) return TERN_OK;
     if (tern_lora_load(&lora, engine, l->path, err) != TERN_OK)
         return tern_error_prefix(err, "the adapter %s", tern_show_z(l->name).text);
-    set(loras, l, lora);
+    set_adapter(loras, l, lora);
     return TERN_OK;
 }
 
@@ -212,16 +212,16 @@ static tern_status check_name(tern_loras *loras, const char *name, bool replaces
     return TERN_OK;
 }
 
-tern_status tern_loras_bring(tern_loras *loras, const char *name, const char *path, bool replaces,
-                             tern_served_lora **lora, tern_error *err)
+tern_status tern_loras_add(tern_loras *loras, const char *name, const char *path, bool replaces,
+                           tern_served_lora **lora, tern_error *err)
 {
     tern_served_lora *l;
-    TERN_TRY(make(&l, name, path, err));
+    TERN_TRY(make_lora(&l, name, path, err));
     pthread_mutex_lock(&loras->lock);
     const tern_status status = check_name(loras, name, replaces, err);
     if (status == TERN_OK) {
         l->n_answers = 1;
-        append(loras, l);
+        append_lora(loras, l);
     }
     pthread_mutex_unlock(&loras->lock);
     if (status == TERN_OK) *lora = l;
@@ -229,18 +229,18 @@ tern_status tern_loras_bring(tern_loras *loras, const char *name, const char *pa
     return status;
 }
 
-tern_status tern_loras_enlist(tern_loras *loras, tern_served_lora *l, bool replaces, tern_error *err)
+tern_status tern_loras_publish(tern_loras *loras, tern_served_lora *l, bool replaces, tern_error *err)
 {
     pthread_mutex_lock(&loras->lock);
     const tern_status status = check_name(loras, l->name, replaces, err); /* another may have come meanwhile */
     if (status == TERN_OK) {
         tern_served_lora *before = find(loras, l->name);
         if (before) {
-            unlist(loras, before);
+            unlist_lora(loras, before);
             l->scale = before->scale;
         }
         detach(loras, l);
-        list(loras, l);
+        list_lora(loras, l);
     }
     pthread_mutex_unlock(&loras->lock);
     return status;
@@ -250,7 +250,7 @@ tern_status tern_loras_remove(tern_loras *loras, const char *name, tern_error *e
 {
     pthread_mutex_lock(&loras->lock);
     tern_served_lora *l = find(loras, name);
-    if (l) unlist(loras, l);
+    if (l) unlist_lora(loras, l);
     pthread_mutex_unlock(&loras->lock);
     return l ? TERN_OK
              : tern_fail(err, TERN_NOT_FOUND, "lora_name: no adapter \"%s\" is loaded", tern_show_z(name).text);
@@ -283,6 +283,6 @@ void tern_loras_close(tern_loras *loras)
     /* Nothing is added, read or freed but by this thread now. */
     for (tern_served_lora *l = loras->first; l; l = l->next) {
         tern_lora_close(l->lora);
-        set(loras, l, NULL);
+        set_adapter(loras, l, NULL);
     }
 }

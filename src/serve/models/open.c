@@ -28,9 +28,9 @@ static bool close_idlest(tern_host *except)
     }
     if (!idlest) return false;
     pthread_mutex_lock(&idlest->lock);
-    idlest->makes_room = true;
+    idlest->must_close = true;
     pthread_cond_broadcast(&idlest->changed);
-    while (idlest->makes_room && !idlest->stops) pthread_cond_wait(&idlest->changed, &idlest->lock);
+    while (idlest->must_close && !idlest->stopping) pthread_cond_wait(&idlest->changed, &idlest->lock);
     const bool closed = !idlest->is_open;
     pthread_mutex_unlock(&idlest->lock);
     return closed;
@@ -116,7 +116,7 @@ static tern_status load_given(tern_host *h, tern_error *err)
 {
     if (h->last_used > 0) return TERN_OK;
     for (tern_served_lora *l = h->server->loras.first; l; l = l->next)
-        TERN_TRY(tern_loras_need(&h->server->loras, l, h->engine, err));
+        TERN_TRY(tern_loras_load(&h->server->loras, l, h->engine, err));
     return TERN_OK;
 }
 
@@ -155,7 +155,7 @@ tern_status tern_host__open(tern_host *h, tern_error *err)
 
 void tern_host__close(tern_host *h)
 {
-    tern_lora_reader_wait(h);
+    tern_lora_reader_drain(h);
     tern_batch_close(h->batch);
     if (h->at == 0) tern_loras_close(&h->server->loras);
     tern_chat_template_close(h->chat_template);

@@ -3,15 +3,15 @@
 
 #include "base/error.h"
 
-static void begin(tern_host *h, tern_answer *a)
+static void begin_answer(tern_host *h, tern_answer *a)
 {
     tern_error err = a->error;
     tern_status status = err.code;
     a->waits = false;
     if (status == TERN_OK) status = tern_host__open(h, &err);
-    if (status == TERN_OK && !tern_exchange_is_gone(a->exchange)) status = a->route->act(a, h, &err);
+    if (status == TERN_OK && !tern_exchange_is_gone(a->exchange)) status = a->route->handle(a, h, &err);
     if (status == TERN_OK && a->waits) {
-        status = tern_lora_reader_give(h, a, &err);
+        status = tern_lora_reader_submit(h, a, &err);
         if (status == TERN_OK) return;
     }
     if (status != TERN_OK) tern_answer_fail(a, status, err.message);
@@ -24,7 +24,7 @@ static void begin(tern_host *h, tern_answer *a)
 }
 
 /* Those that are over are written and freed; those that nobody waits for, or that take too long, are cancelled. */
-static void sweep(tern_host *h)
+static void end_finished(tern_host *h)
 {
     const double now = tern_serve_seconds(), most = h->server->limits.seconds;
     for (tern_answer **at = &h->active; *at;) {
@@ -51,10 +51,10 @@ static void fail_all(tern_host *h, const tern_error *err)
         if (a->error.code == TERN_OK) a->error = *err;
     tern_batch_close(h->batch);
     h->batch = NULL;
-    sweep(h);
+    end_finished(h);
 }
 
-static void step(tern_host *h)
+static void run_step(tern_host *h)
 {
     tern_error err = {0};
     bool busy;
@@ -66,28 +66,28 @@ static void step(tern_host *h)
         fail_all(h, &err);
         return;
     }
-    sweep(h);
+    end_finished(h);
     if (h->at == 0) tern_loras_reap(&h->server->loras);
     pthread_mutex_lock(&h->lock);
-    tern_batch_count(h->batch, &h->counted, NULL); /* fails without a size alone */
+    tern_batch_count(h->batch, &h->counters, NULL); /* fails without a size alone */
     pthread_mutex_unlock(&h->lock);
 }
 
 /* With the lock, which is given back meanwhile. */
-static void serve(tern_host *h)
+static void run_inbox(tern_host *h)
 {
     tern_answer *list = h->inbox;
     h->inbox = NULL;
     h->inbox_end = &h->inbox;
-    h->n_inbox = 0;
+    h->n_in_inbox = 0;
     h->is_busy = true;
     pthread_mutex_unlock(&h->lock);
     while (list) {
         tern_answer *a = list;
         list = a->next;
-        begin(h, a);
+        begin_answer(h, a);
     }
-    step(h);
+    run_step(h);
     pthread_mutex_lock(&h->lock);
     h->is_busy = h->active || h->reader.n;
     h->last_used = tern_serve_seconds();
@@ -100,11 +100,11 @@ static void open_now(tern_host *h)
     (void)tern_host__open(h, &err);
     pthread_mutex_lock(&h->lock);
     h->open_error = err;
-    h->wants_open = false;
+    h->must_open = false;
     pthread_cond_broadcast(&h->changed);
 }
 
-static void make_room(tern_host *h)
+static void close_if_idle(tern_host *h)
 {
     if (!h->inbox && !h->active && !h->reader.n) {
         pthread_mutex_unlock(&h->lock);
@@ -113,19 +113,19 @@ static void make_room(tern_host *h)
         pthread_mutex_lock(&h->lock);
         h->is_open = false;
     }
-    h->makes_room = false;
+    h->must_close = false;
     pthread_cond_broadcast(&h->changed);
 }
 
 /* With the lock, which is given back. */
-static void end(tern_host *h)
+static void close_down(tern_host *h)
 {
     tern_error err = {0};
     tern_lora_reader_close(h);
     tern_answer *list = h->inbox;
     h->inbox = NULL;
     h->inbox_end = &h->inbox;
-    h->makes_room = false;
+    h->must_close = false;
     pthread_cond_broadcast(&h->changed);
     pthread_mutex_unlock(&h->lock);
     tern_fail(&err, TERN_CANCELLED, "the server is stopping");
@@ -139,16 +139,16 @@ static void end(tern_host *h)
     tern_host__close(h);
 }
 
-void *tern_host__work(void *host)
+void *tern_host__run(void *host)
 {
     tern_host *h = host;
     pthread_mutex_lock(&h->lock);
-    while (!h->stops) {
-        if (h->wants_open) open_now(h);
-        else if (h->makes_room) make_room(h);
-        else if (h->inbox || h->active) serve(h);
+    while (!h->stopping) {
+        if (h->must_open) open_now(h);
+        else if (h->must_close) close_if_idle(h);
+        else if (h->inbox || h->active) run_inbox(h);
         else pthread_cond_wait(&h->changed, &h->lock);
     }
-    end(h);
+    close_down(h);
     return NULL;
 }

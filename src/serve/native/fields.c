@@ -2,34 +2,34 @@
 #include "format/json.h"
 #include "serve/native/native.h"
 
-#define AT(member) offsetof(tern_ask, member)
+#define AT(member) offsetof(tern_api_request, member)
 
 /* Tokens to generate; 0: the prompt is evaluated; below 0: until the context is full. */
 static tern_status read_predict(void *into, const json_t *value, tern_error *err)
 {
-    tern_ask *ask = into;
+    tern_api_request *request = into;
     int64_t n;
     if (!tern_json_int(value, &n) || n > 1 << 24)
         return tern_fields_fail("n_predict", value, "a whole number of at most 16777216", err);
-    ask->max_tokens = n < 0 ? 0 : (uint32_t)n;
-    ask->no_tokens = n == 0;
+    request->max_tokens = n < 0 ? 0 : (uint32_t)n;
+    request->no_tokens = n == 0;
     return TERN_OK;
 }
 
 static tern_status read_probs(void *into, const json_t *value, tern_error *err)
 {
-    tern_ask *ask = into;
+    tern_api_request *request = into;
     int64_t n;
     if (!tern_json_int(value, &n) || n < 0 || n > TERN_BATCH_MAX_TOP_LOGPROBS)
         return tern_fields_fail("n_probs", value, "a whole number from 0 to 20", err);
-    ask->logprobs = n > 0;
-    ask->n_top_logprobs = (uint32_t)n;
+    request->logprobs = n > 0;
+    request->n_top_logprobs = (uint32_t)n;
     return TERN_OK;
 }
 
 static const tern_field completion[] = {
     {"model", TERN_FIELD_TEXT, AT(model)},
-    {"prompt", TERN_FIELD_READ, .read = tern_ask_read_prompts},
+    {"prompt", TERN_FIELD_READ, .read = tern_api_request_read_prompts},
     {"n_predict", TERN_FIELD_READ, .read = read_predict},
     {"max_tokens", TERN_FIELD_READ, .read = read_predict},
     {"temperature", TERN_FIELD_F32, AT(sampler.temperature), 0, 100},
@@ -41,9 +41,9 @@ static const tern_field completion[] = {
     {"repeat_last_n", TERN_FIELD_U32, AT(sampler.penalty_last_n), 0, 1 << 24},
     {"presence_penalty", TERN_FIELD_F32, AT(sampler.presence_penalty), -100, 100},
     {"frequency_penalty", TERN_FIELD_F32, AT(sampler.frequency_penalty), -100, 100},
-    {"seed", TERN_FIELD_READ, .read = tern_ask_read_seed},
-    {"stop", TERN_FIELD_READ, .read = tern_ask_read_stop},
-    {"logit_bias", TERN_FIELD_READ, .read = tern_ask_read_bias},
+    {"seed", TERN_FIELD_READ, .read = tern_api_request_read_seed},
+    {"stop", TERN_FIELD_READ, .read = tern_api_request_read_stop},
+    {"logit_bias", TERN_FIELD_READ, .read = tern_api_request_read_bias},
     {"ignore_eos", TERN_FIELD_BOOL, AT(ignore_eos)},
     {"stream", TERN_FIELD_BOOL, AT(stream)},
     {"n_probs", TERN_FIELD_READ, .read = read_probs},
@@ -53,75 +53,75 @@ static const tern_field completion[] = {
     {"n_keep", TERN_FIELD_IGNORED},
     {"return_tokens", TERN_FIELD_IGNORED},
     {"timings_per_token", TERN_FIELD_IGNORED},
-    {"grammar", TERN_FIELD_READ, .read = tern_ask_read_grammar},
-    {"json_schema", TERN_FIELD_READ, .read = tern_ask_read_schema},
+    {"grammar", TERN_FIELD_READ, .read = tern_api_request_read_grammar},
+    {"json_schema", TERN_FIELD_READ, .read = tern_api_request_read_schema},
     {"mirostat", TERN_FIELD_REFUSED},
     {"dynatemp_range", TERN_FIELD_REFUSED},
     {"dry_multiplier", TERN_FIELD_REFUSED},
     {"xtc_probability", TERN_FIELD_REFUSED},
     {"samplers", TERN_FIELD_REFUSED},
-    {"lora", TERN_FIELD_READ, .read = tern_ask_read_loras},
+    {"lora", TERN_FIELD_READ, .read = tern_api_request_read_loras},
     {"image_data", TERN_FIELD_REFUSED},
     {0},
 };
 
-tern_status tern_native__read_completion(tern_ask *ask, const json_t *body, tern_error *err)
+tern_status tern_native__read_completion(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    ask->sampler = (tern_sampler_params)TERN_SAMPLER_DEFAULTS;
-    TERN_TRY(tern_fields_read((const tern_field *const[]){completion, NULL}, body, ask, err));
-    if (ask->n_prompts == 1) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "prompt: %zu texts found, one expected", ask->n_prompts);
+    request->sampler = (tern_sampler_params)TERN_SAMPLER_DEFAULTS;
+    TERN_TRY(tern_fields_read((const tern_field *const[]){completion, NULL}, body, request, err));
+    if (request->n_prompts == 1) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "prompt: %zu texts found, one expected", request->n_prompts);
 }
 
 static const tern_field tokenize[] = {
     {"model", TERN_FIELD_TEXT, AT(model)},
-    {"content", TERN_FIELD_READ, .read = tern_ask_read_prompts},
+    {"content", TERN_FIELD_READ, .read = tern_api_request_read_prompts},
     {"add_special", TERN_FIELD_BOOL, AT(with_bos)},
     {"parse_special", TERN_FIELD_BOOL, AT(special)},
     {"with_pieces", TERN_FIELD_BOOL, AT(with_pieces)},
     {0},
 };
 
-tern_status tern_native__read_tokenize(tern_ask *ask, const json_t *body, tern_error *err)
+tern_status tern_native__read_tokenize(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    ask->special = true;
-    TERN_TRY(tern_fields_read((const tern_field *const[]){tokenize, NULL}, body, ask, err));
-    if (ask->n_prompts == 1 && !ask->prompts[0].ids) return TERN_OK;
+    request->special = true;
+    TERN_TRY(tern_fields_read((const tern_field *const[]){tokenize, NULL}, body, request, err));
+    if (request->n_prompts == 1 && !request->prompts[0].ids) return TERN_OK;
     return tern_fields_fail("content", json_object_get(body, "content"), "a text", err);
 }
 
 static const tern_field detokenize[] = {
     {"model", TERN_FIELD_TEXT, AT(model)},
-    {"tokens", TERN_FIELD_READ, .read = tern_ask_read_prompts},
+    {"tokens", TERN_FIELD_READ, .read = tern_api_request_read_prompts},
     {0},
 };
 
-tern_status tern_native__read_detokenize(tern_ask *ask, const json_t *body, tern_error *err)
+tern_status tern_native__read_detokenize(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    TERN_TRY(tern_fields_read((const tern_field *const[]){detokenize, NULL}, body, ask, err));
+    TERN_TRY(tern_fields_read((const tern_field *const[]){detokenize, NULL}, body, request, err));
     if (json_array_size(json_object_get(body, "tokens")) == 0 && json_is_array(json_object_get(body, "tokens")))
         return TERN_OK;
-    if (ask->n_prompts == 1 && ask->prompts[0].ids) return TERN_OK;
+    if (request->n_prompts == 1 && request->prompts[0].ids) return TERN_OK;
     return tern_fields_fail("tokens", json_object_get(body, "tokens"), "a list of token ids", err);
 }
 
 static const tern_field template[] = {
     {"model", TERN_FIELD_TEXT, AT(model)},
-    {"messages", TERN_FIELD_READ, .read = tern_ask_read_messages},
-    {"tools", TERN_FIELD_READ, .read = tern_ask_read_tools},
+    {"messages", TERN_FIELD_READ, .read = tern_api_request_read_messages},
+    {"tools", TERN_FIELD_READ, .read = tern_api_request_read_tools},
     {0},
 };
 
-tern_status tern_native__read_template(tern_ask *ask, const json_t *body, tern_error *err)
+tern_status tern_native__read_template(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    TERN_TRY(tern_fields_read((const tern_field *const[]){template, NULL}, body, ask, err));
-    if (ask->n_messages) return TERN_OK;
+    TERN_TRY(tern_fields_read((const tern_field *const[]){template, NULL}, body, request, err));
+    if (request->n_messages) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT, "messages: none found, at least one expected");
 }
 
-tern_status tern_native__read_nothing(tern_ask *ask, const json_t *body, tern_error *err)
+tern_status tern_native__read_nothing(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    (void)ask;
+    (void)request;
     (void)body;
     (void)err;
     return TERN_OK;

@@ -19,11 +19,12 @@ tern_status tern_native__list_loras(tern_exchange *x, tern_error *err)
 
 tern_status tern_native__scale_loras(tern_exchange *x, tern_error *err)
 {
-    tern_ask ask;
-    tern_ask_init(&ask);
-    tern_status status = tern_ask_read_loras(&ask, x->document, err);
-    if (status == TERN_OK) status = tern_loras_scale(&x->server->loras, ask.lora_scales, ask.n_lora_scales, err);
+    tern_api_request request;
+    tern_api_request_init(&request);
+    tern_status status = tern_api_request_read_loras(&request, x->document, err);
+    if (status == TERN_OK)
+        status = tern_loras_scale(&x->server->loras, request.lora_scales, request.n_lora_scales, err);
     if (status == TERN_OK) tern_exchange_send(x, 200, json_pack("{s:b}", "success", 1));
-    tern_ask_deinit(&ask);
+    tern_api_request_deinit(&request);
     return status;
 }

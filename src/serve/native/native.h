@@ -6,11 +6,11 @@
 
 extern const tern_dialect tern_native__completion;
 
-tern_status tern_native__read_completion(tern_ask *ask, const json_t *body, tern_error *err);
-tern_status tern_native__read_tokenize(tern_ask *ask, const json_t *body, tern_error *err);
-tern_status tern_native__read_detokenize(tern_ask *ask, const json_t *body, tern_error *err);
-tern_status tern_native__read_template(tern_ask *ask, const json_t *body, tern_error *err);
-tern_status tern_native__read_nothing(tern_ask *ask, const json_t *body, tern_error *err);
+tern_status tern_native__read_completion(tern_api_request *request, const json_t *body, tern_error *err);
+tern_status tern_native__read_tokenize(tern_api_request *request, const json_t *body, tern_error *err);
+tern_status tern_native__read_detokenize(tern_api_request *request, const json_t *body, tern_error *err);
+tern_status tern_native__read_template(tern_api_request *request, const json_t *body, tern_error *err);
+tern_status tern_native__read_nothing(tern_api_request *request, const json_t *body, tern_error *err);
 
 tern_status tern_native__tokenize(tern_answer *answer, tern_host *host, tern_error *err);
 tern_status tern_native__detokenize(tern_answer *answer, tern_host *host, tern_error *err);

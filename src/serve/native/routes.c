@@ -37,13 +37,13 @@ static tern_status metrics(tern_exchange *x, tern_error *err)
 
 #define PROTOCOL &tern_protocol_native
 const tern_route tern_routes_native[] = {
-    {"POST", "/completion", PROTOCOL, .read = tern_native__read_completion, .act = tern_act_generate,
+    {"POST", "/completion", PROTOCOL, .read = tern_native__read_completion, .handle = tern_handle_generate,
      .dialect = &tern_native__completion},
-    {"POST", "/tokenize", PROTOCOL, .read = tern_native__read_tokenize, .act = tern_native__tokenize},
-    {"POST", "/detokenize", PROTOCOL, .read = tern_native__read_detokenize, .act = tern_native__detokenize},
-    {"POST", "/apply-template", PROTOCOL, .read = tern_native__read_template, .act = tern_native__template},
-    {"GET", "/props", PROTOCOL, .read = tern_native__read_nothing, .act = tern_native__props},
-    {"GET", "/slots", PROTOCOL, .read = tern_native__read_nothing, .act = tern_native__slots},
+    {"POST", "/tokenize", PROTOCOL, .read = tern_native__read_tokenize, .handle = tern_native__tokenize},
+    {"POST", "/detokenize", PROTOCOL, .read = tern_native__read_detokenize, .handle = tern_native__detokenize},
+    {"POST", "/apply-template", PROTOCOL, .read = tern_native__read_template, .handle = tern_native__template},
+    {"GET", "/props", PROTOCOL, .read = tern_native__read_nothing, .handle = tern_native__props},
+    {"GET", "/slots", PROTOCOL, .read = tern_native__read_nothing, .handle = tern_native__slots},
     {"GET", "/lora-adapters", PROTOCOL, .reply = tern_native__list_loras},
     {"POST", "/lora-adapters", PROTOCOL, .reply = tern_native__scale_loras},
     {"GET", "/health", PROTOCOL, .reply = health, .open = true},

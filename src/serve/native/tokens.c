@@ -21,13 +21,14 @@ static json_t *with_piece(const tern_answer *a, int32_t id)
 
 tern_status tern_native__tokenize(tern_answer *a, tern_host *host, tern_error *err)
 {
-    const unsigned how = (a->ask.with_bos ? TERN_TOKENIZE_BOS : 0) | (a->ask.special ? TERN_TOKENIZE_SPECIAL : 0);
-    const tern_ask_prompt *text = &a->ask.prompts[0];
+    const unsigned how =
+        (a->request.with_bos ? TERN_TOKENIZE_BOS : 0) | (a->request.special ? TERN_TOKENIZE_SPECIAL : 0);
+    const tern_api_prompt *text = &a->request.prompts[0];
     tern_tokens ids = {0};
     const tern_status status = tern_engine_tokenize(host->engine, text->text, text->n, how, &ids, err);
     json_t *list = json_array();
     for (size_t i = 0; status == TERN_OK && i < ids.n; i++)
-        json_array_append_new(list, a->ask.with_pieces ? with_piece(a, ids.ids[i]) : json_integer(ids.ids[i]));
+        json_array_append_new(list, a->request.with_pieces ? with_piece(a, ids.ids[i]) : json_integer(ids.ids[i]));
     if (status == TERN_OK) tern_exchange_send(a->exchange, 200, json_pack("{s:O}", "tokens", list));
     json_decref(list);
     tern_tokens_deinit(&ids);
@@ -48,7 +49,7 @@ static tern_status send_prompt(tern_answer *a, tern_host *host, const char *name
 {
     tern_tokens ids = {0};
     tern_status status = TERN_OK;
-    if (a->ask.n_messages || a->ask.n_prompts) status = tern_answer_tokens(a, host, 0, &ids, err);
+    if (a->request.n_messages || a->request.n_prompts) status = tern_answer_tokens(a, host, 0, &ids, err);
     if (status == TERN_OK) status = send_text(a, host, name, &ids, err);
     tern_tokens_deinit(&ids);
     return status;

@@ -21,7 +21,7 @@ static json_t *entry(const tern_answer *a, int32_t id, float logprob)
 
 static void add_probabilities(const tern_answer *a, const tern_completion *c, size_t first, json_t *document)
 {
-    if (!a->ask.logprobs) return;
+    if (!a->request.logprobs) return;
     json_t *list = json_array();
     for (size_t i = first; i < c->n_tokens; i++) {
         const tern_answer_token *t = &c->tokens[i];

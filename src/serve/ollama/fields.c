@@ -4,27 +4,27 @@
 #include "format/json.h"
 #include "serve/ollama/ollama.h"
 
-#define AT(member) offsetof(tern_ask, member)
+#define AT(member) offsetof(tern_api_request, member)
 
 /* Tokens to generate; up to 0: until the context is full. */
 static tern_status read_predict(void *into, const json_t *value, tern_error *err)
 {
-    tern_ask *ask = into;
+    tern_api_request *request = into;
     int64_t n;
     if (!tern_json_int(value, &n) || n > 1 << 24)
         return tern_fields_fail("num_predict", value, "a whole number of at most 16777216", err);
-    ask->max_tokens = n < 0 ? 0 : (uint32_t)n;
+    request->max_tokens = n < 0 ? 0 : (uint32_t)n;
     return TERN_OK;
 }
 
 /* How many last tokens the penalties look at; below 0: all. */
 static tern_status read_last_n(void *into, const json_t *value, tern_error *err)
 {
-    tern_ask *ask = into;
+    tern_api_request *request = into;
     int64_t n;
     if (!tern_json_int(value, &n) || n < -1 || n > 1 << 24)
         return tern_fields_fail("repeat_last_n", value, "a whole number from -1", err);
-    ask->sampler.penalty_last_n = n < 0 ? 1 << 24 : (uint32_t)n;
+    request->sampler.penalty_last_n = n < 0 ? 1 << 24 : (uint32_t)n;
     return TERN_OK;
 }
 
@@ -39,8 +39,8 @@ static const tern_field options[] = {
     {"repeat_last_n", TERN_FIELD_READ, .read = read_last_n},
     {"presence_penalty", TERN_FIELD_F32, AT(sampler.presence_penalty), -100, 100},
     {"frequency_penalty", TERN_FIELD_F32, AT(sampler.frequency_penalty), -100, 100},
-    {"seed", TERN_FIELD_READ, .read = tern_ask_read_seed},
-    {"stop", TERN_FIELD_READ, .read = tern_ask_read_stop},
+    {"seed", TERN_FIELD_READ, .read = tern_api_request_read_seed},
+    {"stop", TERN_FIELD_READ, .read = tern_api_request_read_stop},
     {"ignore_eos", TERN_FIELD_BOOL, AT(ignore_eos)}, /* Tern's */
     {"mirostat", TERN_FIELD_REFUSED},
     {"mirostat_tau", TERN_FIELD_IGNORED},
@@ -61,12 +61,12 @@ static const tern_field options[] = {
 /* "json", or a schema. */
 static tern_status read_format(void *into, const json_t *value, tern_error *err)
 {
-    tern_ask *ask = into;
-    if (!json_is_string(value)) return tern_ask_read_schema(ask, value, err);
+    tern_api_request *request = into;
+    if (!json_is_string(value)) return tern_api_request_read_schema(request, value, err);
     if (json_string_length(value) == 0) return TERN_OK;
     if (strcmp(json_string_value(value), "json") != 0)
         return tern_fields_fail("format", value, "\"json\" or a schema", err);
-    return tern_ask_constrain(ask, TERN_GRAMMAR_JSON, err);
+    return tern_api_request_constrain(request, TERN_GRAMMAR_JSON, err);
 }
 
 static const tern_field shared[] = {
@@ -84,15 +84,15 @@ static const tern_field shared[] = {
 };
 
 static const tern_field chat[] = {
-    {"messages", TERN_FIELD_READ, .read = tern_ask_read_messages},
-    {"tools", TERN_FIELD_READ, .read = tern_ask_read_tools},
-    {"tool_choice", TERN_FIELD_READ, .read = tern_ask_read_tool_choice}, /* Tern's, as OpenAI's */
-    {"parallel_tool_calls", TERN_FIELD_READ, .read = tern_ask_read_parallel},
+    {"messages", TERN_FIELD_READ, .read = tern_api_request_read_messages},
+    {"tools", TERN_FIELD_READ, .read = tern_api_request_read_tools},
+    {"tool_choice", TERN_FIELD_READ, .read = tern_api_request_read_tool_choice}, /* Tern's, as OpenAI's */
+    {"parallel_tool_calls", TERN_FIELD_READ, .read = tern_api_request_read_parallel},
     {0},
 };
 
 static const tern_field generate[] = {
-    {"prompt", TERN_FIELD_READ, .read = tern_ask_read_prompts},
+    {"prompt", TERN_FIELD_READ, .read = tern_api_request_read_prompts},
     {"system", TERN_FIELD_TEXT, AT(system)},
     {"raw", TERN_FIELD_BOOL, AT(raw)},
     {"suffix", TERN_FIELD_REFUSED},
@@ -103,36 +103,37 @@ static const tern_field generate[] = {
 };
 
 /* What Ollama's own models run with where nothing is said. */
-static void set_defaults(tern_ask *ask)
+static void set_defaults(tern_api_request *request)
 {
-    ask->sampler = (tern_sampler_params)TERN_SAMPLER_DEFAULTS;
-    ask->sampler.top_p = 0.9f;
-    ask->sampler.min_p = 0;
-    ask->stream = true;
+    request->sampler = (tern_sampler_params)TERN_SAMPLER_DEFAULTS;
+    request->sampler.top_p = 0.9f;
+    request->sampler.min_p = 0;
+    request->stream = true;
 }
 
-tern_status tern_ollama__read_chat(tern_ask *ask, const json_t *body, tern_error *err)
+tern_status tern_ollama__read_chat(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    set_defaults(ask);
-    TERN_TRY(tern_fields_read((const tern_field *const[]){shared, chat, NULL}, body, ask, err));
-    if (ask->n_messages) return TERN_OK;
+    set_defaults(request);
+    TERN_TRY(tern_fields_read((const tern_field *const[]){shared, chat, NULL}, body, request, err));
+    if (request->n_messages) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT, "messages: none found, at least one expected");
 }
 
-tern_status tern_ollama__read_generate(tern_ask *ask, const json_t *body, tern_error *err)
+tern_status tern_ollama__read_generate(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    set_defaults(ask);
-    TERN_TRY(tern_fields_read((const tern_field *const[]){shared, generate, NULL}, body, ask, err));
+    set_defaults(request);
+    TERN_TRY(tern_fields_read((const tern_field *const[]){shared, generate, NULL}, body, request, err));
     const json_t *prompt = json_object_get(body, "prompt");
     if (!json_is_string(prompt)) return tern_fields_fail("prompt", prompt, "a text", err);
-    if (ask->raw) return TERN_OK;
-    if (ask->system) TERN_TRY(tern_ask_add_message(ask, "system", json_object_get(body, "system"), "system", err));
-    return tern_ask_add_message(ask, "user", prompt, "prompt", err);
+    if (request->raw) return TERN_OK;
+    if (request->system)
+        TERN_TRY(tern_api_request_add_message(request, "system", json_object_get(body, "system"), "system", err));
+    return tern_api_request_add_message(request, "user", prompt, "prompt", err);
 }
 
 static const tern_field embed[] = {
     {"model", TERN_FIELD_TEXT, AT(model)},
-    {"input", TERN_FIELD_READ, .read = tern_ask_read_prompts},
+    {"input", TERN_FIELD_READ, .read = tern_api_request_read_prompts},
     {"dimensions", TERN_FIELD_U32, AT(dimensions), 1, 1 << 24},
     {"options", TERN_FIELD_IGNORED},
     {"truncate", TERN_FIELD_IGNORED},
@@ -140,10 +141,10 @@ static const tern_field embed[] = {
     {0},
 };
 
-tern_status tern_ollama__read_embed(tern_ask *ask, const json_t *body, tern_error *err)
+tern_status tern_ollama__read_embed(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    ask->embeds = ask->own_pooling = ask->normalize = true;
-    return tern_fields_read((const tern_field *const[]){embed, NULL}, body, ask, err);
+    request->embeds = request->own_pooling = request->normalize = true;
+    return tern_fields_read((const tern_field *const[]){embed, NULL}, body, request, err);
 }
 
 static const tern_field show[] = {
@@ -153,7 +154,7 @@ static const tern_field show[] = {
     {0},
 };
 
-tern_status tern_ollama__read_show(tern_ask *ask, const json_t *body, tern_error *err)
+tern_status tern_ollama__read_show(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    return tern_fields_read((const tern_field *const[]){show, NULL}, body, ask, err);
+    return tern_fields_read((const tern_field *const[]){show, NULL}, body, request, err);
 }

@@ -6,10 +6,10 @@
 
 extern const tern_dialect tern_ollama__chat, tern_ollama__generate, tern_ollama__embeddings;
 
-tern_status tern_ollama__read_chat(tern_ask *ask, const json_t *body, tern_error *err);
-tern_status tern_ollama__read_generate(tern_ask *ask, const json_t *body, tern_error *err);
-tern_status tern_ollama__read_embed(tern_ask *ask, const json_t *body, tern_error *err);
-tern_status tern_ollama__read_show(tern_ask *ask, const json_t *body, tern_error *err);
+tern_status tern_ollama__read_chat(tern_api_request *request, const json_t *body, tern_error *err);
+tern_status tern_ollama__read_generate(tern_api_request *request, const json_t *body, tern_error *err);
+tern_status tern_ollama__read_embed(tern_api_request *request, const json_t *body, tern_error *err);
+tern_status tern_ollama__read_show(tern_api_request *request, const json_t *body, tern_error *err);
 tern_status tern_ollama__show(tern_answer *answer, tern_host *host, tern_error *err);
 
 /* RFC 3339, in UTC. */

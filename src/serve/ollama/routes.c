@@ -61,13 +61,13 @@ static tern_status version(tern_exchange *x, tern_error *err)
 
 #define PROTOCOL &tern_protocol_ollama
 const tern_route tern_routes_ollama[] = {
-    {"POST", "/api/chat", PROTOCOL, .read = tern_ollama__read_chat, .act = tern_act_generate,
+    {"POST", "/api/chat", PROTOCOL, .read = tern_ollama__read_chat, .handle = tern_handle_generate,
      .dialect = &tern_ollama__chat},
-    {"POST", "/api/generate", PROTOCOL, .read = tern_ollama__read_generate, .act = tern_act_generate,
+    {"POST", "/api/generate", PROTOCOL, .read = tern_ollama__read_generate, .handle = tern_handle_generate,
      .dialect = &tern_ollama__generate},
-    {"POST", "/api/embed", PROTOCOL, .read = tern_ollama__read_embed, .act = tern_act_embed,
+    {"POST", "/api/embed", PROTOCOL, .read = tern_ollama__read_embed, .handle = tern_handle_embed,
      .dialect = &tern_ollama__embeddings},
-    {"POST", "/api/show", PROTOCOL, .read = tern_ollama__read_show, .act = tern_ollama__show},
+    {"POST", "/api/show", PROTOCOL, .read = tern_ollama__read_show, .handle = tern_ollama__show},
     {"GET", "/api/tags", PROTOCOL, .reply = tags},
     {"GET", "/api/ps", PROTOCOL, .reply = ps},
     {"GET", "/api/version", PROTOCOL, .reply = version},

@@ -25,7 +25,7 @@ static json_t *entry(const tern_answer *a, int32_t id, float logprob)
 
 json_t *tern_openai__chat_logprobs(const tern_answer *a, const tern_completion *c, size_t first)
 {
-    if (!a->ask.logprobs) return json_null();
+    if (!a->request.logprobs) return json_null();
     json_t *content = json_array();
     for (size_t i = first; i < c->n_tokens; i++) {
         const tern_answer_token *t = &c->tokens[i];
@@ -76,7 +76,7 @@ static json_t *tops_of(const tern_answer *a, const tern_completion *c, const ter
 
 json_t *tern_openai__text_logprobs(const tern_answer *a, const tern_completion *c, size_t first)
 {
-    if (!a->ask.logprobs) return json_null();
+    if (!a->request.logprobs) return json_null();
     json_t *tokens = json_array(), *own = json_array(), *tops = json_array(), *offsets = json_array();
     size_t at = 0;
     for (size_t i = 0; i < c->n_tokens; at += characters(a, c->tokens[i++].id)) {

@@ -13,7 +13,7 @@
 
 enum { MAX_NAME_BYTES = 63, MAX_DEPTH = 4 };
 
-#define AT(member) offsetof(tern_ask, member)
+#define AT(member) offsetof(tern_api_request, member)
 
 static const tern_field load[] = {
     {"lora_name", TERN_FIELD_TEXT, AT(lora_name)},
@@ -38,19 +38,19 @@ static tern_status check_name(const char *name, tern_error *err)
                      MAX_NAME_BYTES);
 }
 
-tern_status tern_openai__read_load(tern_ask *ask, const json_t *body, tern_error *err)
+tern_status tern_openai__read_load(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    TERN_TRY(tern_fields_read((const tern_field *const[]){load, NULL}, body, ask, err));
-    TERN_TRY(check_name(ask->lora_name, err));
-    if (ask->lora_path && *ask->lora_path) return TERN_OK;
+    TERN_TRY(tern_fields_read((const tern_field *const[]){load, NULL}, body, request, err));
+    TERN_TRY(check_name(request->lora_name, err));
+    if (request->lora_path && *request->lora_path) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT,
                      "lora_path: none found, a path below the server's --lora-dir expected");
 }
 
-tern_status tern_openai__read_unload(tern_ask *ask, const json_t *body, tern_error *err)
+tern_status tern_openai__read_unload(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    TERN_TRY(tern_fields_read((const tern_field *const[]){unload, NULL}, body, ask, err));
-    return check_name(ask->lora_name, err);
+    TERN_TRY(tern_fields_read((const tern_field *const[]){unload, NULL}, body, request, err));
+    return check_name(request->lora_name, err);
 }
 
 static tern_status check_allowed(const tern_host *host, tern_error *err)
@@ -116,7 +116,8 @@ static tern_status check_free(const tern_host *host, const char *name, tern_erro
 static tern_status say(tern_answer *a, const char *what)
 {
     char text[160];
-    const int n = snprintf(text, sizeof text, "Success: LoRA adapter '%s' %s successfully.", a->ask.lora_name, what);
+    const int n =
+        snprintf(text, sizeof text, "Success: LoRA adapter '%s' %s successfully.", a->request.lora_name, what);
     tern_exchange_send_text(a->exchange, 200, "text/plain", text, (size_t)n);
     return TERN_OK;
 }
@@ -128,9 +129,10 @@ static tern_status bring(tern_answer *a, const tern_host *host, tern_error *err)
     tern_buf path = {0};
     tern_status status;
     TERN_TRY(check_allowed(host, err));
-    TERN_TRY(check_free(host, a->ask.lora_name, err));
-    TERN_GOTO(find_file(host->server->options.lora_folder, a->ask.lora_path, &path, err));
-    TERN_GOTO(tern_loras_bring(&host->server->loras, a->ask.lora_name, path.data, a->ask.lora_replaces, &lora, err));
+    TERN_TRY(check_free(host, a->request.lora_name, err));
+    TERN_GOTO(find_file(host->server->options.lora_folder, a->request.lora_path, &path, err));
+    TERN_GOTO(
+        tern_loras_add(&host->server->loras, a->request.lora_name, path.data, a->request.lora_replaces, &lora, err));
     tern_answer_take_lora(a, lora);
 fail:
     tern_buf_deinit(&path);
@@ -139,15 +141,15 @@ fail:
 
 tern_status tern_openai__load(tern_answer *a, tern_host *host, tern_error *err)
 {
-    if (!a->brings) TERN_TRY(bring(a, host, err));
+    if (!a->loading) TERN_TRY(bring(a, host, err));
     if (!tern_answer_has_loras(a)) return TERN_OK;
-    TERN_TRY(tern_loras_enlist(&host->server->loras, a->brings, a->ask.lora_replaces, err));
+    TERN_TRY(tern_loras_publish(&host->server->loras, a->loading, a->request.lora_replaces, err));
     return say(a, "added");
 }
 
 tern_status tern_openai__unload(tern_answer *a, tern_host *host, tern_error *err)
 {
     TERN_TRY(check_allowed(host, err));
-    TERN_TRY(tern_loras_remove(&host->server->loras, a->ask.lora_name, err));
+    TERN_TRY(tern_loras_remove(&host->server->loras, a->request.lora_name, err));
     return say(a, "removed");
 }

@@ -15,16 +15,16 @@ json_t *tern_openai__chat_logprobs(const tern_answer *answer, const tern_complet
 /* In the form of completions: {"tokens": ..., "token_logprobs": ..., "top_logprobs": ..., "text_offset": ...}. */
 json_t *tern_openai__text_logprobs(const tern_answer *answer, const tern_completion *c, size_t first);
 
-tern_status tern_openai__read_format(void *ask, const json_t *value, tern_error *err);
-tern_status tern_openai__read_chat(tern_ask *ask, const json_t *body, tern_error *err);
-tern_status tern_openai__read_completion(tern_ask *ask, const json_t *body, tern_error *err);
-tern_status tern_openai__read_embeddings(tern_ask *ask, const json_t *body, tern_error *err);
-tern_status tern_openai__read_response(tern_ask *ask, const json_t *body, tern_error *err);
+tern_status tern_openai__read_format(void *request, const json_t *value, tern_error *err);
+tern_status tern_openai__read_chat(tern_api_request *request, const json_t *body, tern_error *err);
+tern_status tern_openai__read_completion(tern_api_request *request, const json_t *body, tern_error *err);
+tern_status tern_openai__read_embeddings(tern_api_request *request, const json_t *body, tern_error *err);
+tern_status tern_openai__read_response(tern_api_request *request, const json_t *body, tern_error *err);
 
 /* vLLM's: adapters come and go while the server runs. */
-tern_status tern_openai__read_load(tern_ask *ask, const json_t *body, tern_error *err);
+tern_status tern_openai__read_load(tern_api_request *request, const json_t *body, tern_error *err);
 tern_status tern_openai__load(tern_answer *answer, tern_host *host, tern_error *err);
-tern_status tern_openai__read_unload(tern_ask *ask, const json_t *body, tern_error *err);
+tern_status tern_openai__read_unload(tern_api_request *request, const json_t *body, tern_error *err);
 tern_status tern_openai__unload(tern_answer *answer, tern_host *host, tern_error *err);
 
 #endif

@@ -5,7 +5,7 @@
 #include "format/json.h"
 #include "serve/openai/openai.h"
 
-#define AT(member) offsetof(tern_ask, member)
+#define AT(member) offsetof(tern_api_request, member)
 
 enum { MOST_TOOLS = 256 };
 
@@ -14,19 +14,19 @@ static bool is(const char *word, const char *other)
     return word && strcmp(word, other) == 0;
 }
 
-static tern_status read_message(tern_ask *ask, const json_t *item, tern_error *err)
+static tern_status read_message(tern_api_request *request, const json_t *item, tern_error *err)
 {
     const char *role = json_string_value(json_object_get(item, "role"));
     if (is(role, "developer")) role = "system";
-    return tern_ask_add_message(ask, role, json_object_get(item, "content"), "input.content", err);
+    return tern_api_request_add_message(request, role, json_object_get(item, "content"), "input.content", err);
 }
 
-static tern_status read_output(tern_ask *ask, const json_t *item, tern_error *err)
+static tern_status read_output(tern_api_request *request, const json_t *item, tern_error *err)
 {
     const json_t *id = json_object_get(item, "call_id");
     if (!json_is_string(id)) return tern_fields_fail("input: call_id", id, "a text", err);
-    TERN_TRY(tern_ask_add_message(ask, "tool", json_object_get(item, "output"), "input.output", err));
-    return tern_ask_add_result(ask, id, NULL, err);
+    TERN_TRY(tern_api_request_add_message(request, "tool", json_object_get(item, "output"), "input.output", err));
+    return tern_api_request_add_result(request, id, NULL, err);
 }
 
 static bool is_call(const json_t *item)
@@ -35,7 +35,7 @@ static bool is_call(const json_t *item)
 }
 
 /* Calls that follow each other from item *i on, of the assistant's message before them if there is one. */
-static tern_status read_calls(tern_ask *ask, const json_t *items, size_t *i, tern_error *err)
+static tern_status read_calls(tern_api_request *request, const json_t *items, size_t *i, tern_error *err)
 {
     json_t *calls = json_array();
     const json_t *before = *i ? json_array_get(items, *i - 1) : NULL;
@@ -47,19 +47,19 @@ static tern_status read_calls(tern_ask *ask, const json_t *items, size_t *i, ter
                                                "function", "name", json_object_get(call, "name"), "arguments",
                                                json_object_get(call, "arguments")));
     }
-    if (!said) status = tern_ask_add_text(ask, "assistant", "", 0, err);
-    if (status == TERN_OK) status = tern_ask_add_calls(ask, calls, "input", err);
+    if (!said) status = tern_api_request_add_text(request, "assistant", "", 0, err);
+    if (status == TERN_OK) status = tern_api_request_add_calls(request, calls, "input", err);
     json_decref(calls);
     return status;
 }
 
-static tern_status read_item(tern_ask *ask, const json_t *item, tern_error *err)
+static tern_status read_item(tern_api_request *request, const json_t *item, tern_error *err)
 {
     const char *type = json_string_value(json_object_get(item, "type"));
-    if (is(type, "function_call_output")) return read_output(ask, item, err);
+    if (is(type, "function_call_output")) return read_output(request, item, err);
     if (is(type, "reasoning")) return TERN_OK; /* thoughts of earlier turns are not shown again */
     if (json_is_string(json_object_get(item, "role")) && (!type || is(type, "message")))
-        return read_message(ask, item, err);
+        return read_message(request, item, err);
     return tern_fail(err, TERN_INVALID_ARGUMENT,
                      "input: an item of the type \"%s\" found, message, function_call or function_call_output expected",
                      type ? tern_show_z(type).text : "");
@@ -67,7 +67,7 @@ static tern_status read_item(tern_ask *ask, const json_t *item, tern_error *err)
 
 static tern_status read_input(void *into, const json_t *value, tern_error *err)
 {
-    if (json_is_string(value)) return tern_ask_add_message(into, "user", value, "input", err);
+    if (json_is_string(value)) return tern_api_request_add_message(into, "user", value, "input", err);
     if (!json_is_array(value)) return tern_fields_fail("input", value, "a text or a list of messages", err);
     for (size_t i = 0; i < json_array_size(value);) {
         if (is_call(json_array_get(value, i))) TERN_TRY(read_calls(into, value, &i, err));
@@ -87,8 +87,8 @@ static tern_status read_tools(void *into, const json_t *value, tern_error *err)
         if (!is(type, "function"))
             return tern_fail(err, TERN_INVALID_ARGUMENT, "tools[%zu]: the type \"%s\" found, \"function\" expected", i,
                              type ? tern_show_z(type).text : "");
-        TERN_TRY(tern_ask_add_tool(into, i, json_object_get(tool, "name"), json_object_get(tool, "description"),
-                                   json_is_null(parameters) ? NULL : parameters, err));
+        TERN_TRY(tern_api_request_add_tool(into, i, json_object_get(tool, "name"), json_object_get(tool, "description"),
+                                           json_is_null(parameters) ? NULL : parameters, err));
     }
     return TERN_OK;
 }
@@ -97,9 +97,9 @@ static tern_status read_tools(void *into, const json_t *value, tern_error *err)
 static tern_status read_choice(void *into, const json_t *value, tern_error *err)
 {
     json_t *name = json_object_get(value, "name");
-    if (!name) return tern_ask_read_tool_choice(into, value, err);
+    if (!name) return tern_api_request_read_tool_choice(into, value, err);
     json_t *as_chat = json_pack("{s:{s:O}}", "function", "name", name);
-    const tern_status status = tern_ask_read_tool_choice(into, as_chat, err);
+    const tern_status status = tern_api_request_read_tool_choice(into, as_chat, err);
     json_decref(as_chat);
     return status;
 }
@@ -121,8 +121,8 @@ static const tern_field fields[] = {
     {"text", TERN_FIELD_READ, .read = read_text},
     {"tools", TERN_FIELD_READ, .read = read_tools},
     {"tool_choice", TERN_FIELD_READ, .read = read_choice},
-    {"parallel_tool_calls", TERN_FIELD_READ, .read = tern_ask_read_parallel},
-    {"grammar", TERN_FIELD_READ, .read = tern_ask_read_grammar},
+    {"parallel_tool_calls", TERN_FIELD_READ, .read = tern_api_request_read_parallel},
+    {"grammar", TERN_FIELD_READ, .read = tern_api_request_read_grammar},
     {"max_tool_calls", TERN_FIELD_IGNORED},
     {"previous_response_id", TERN_FIELD_REFUSED, .why = "no conversations are kept"},
     {"conversation", TERN_FIELD_REFUSED, .why = "no conversations are kept"},
@@ -142,11 +142,12 @@ static const tern_field fields[] = {
     {0},
 };
 
-tern_status tern_openai__read_response(tern_ask *ask, const json_t *body, tern_error *err)
+tern_status tern_openai__read_response(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    TERN_TRY(tern_fields_read((const tern_field *const[]){fields, NULL}, body, ask, err));
-    if (!ask->n_messages) return tern_fail(err, TERN_INVALID_ARGUMENT, "input: none found, a text expected");
-    ask->stop_in_text = true;
-    return ask->system ? tern_ask_put_first(ask, "system", json_object_get(body, "instructions"), "instructions", err)
-                       : TERN_OK;
+    TERN_TRY(tern_fields_read((const tern_field *const[]){fields, NULL}, body, request, err));
+    if (!request->n_messages) return tern_fail(err, TERN_INVALID_ARGUMENT, "input: none found, a text expected");
+    request->stop_in_text = true;
+    return request->system ? tern_api_request_prepend_message(request, "system", json_object_get(body, "instructions"),
+                                                              "instructions", err)
+                           : TERN_OK;
 }

@@ -43,7 +43,7 @@ static json_t *output_of(const tern_answer *a, const char *status)
     json_t *output = json_array();
     size_t n, next = 0;
     const tern_tool_call *calls = tern_calls_of(a, c, &n);
-    const bool text = a->ask.stream ? a->in_text : c->text.size || !n;
+    const bool text = a->request.stream ? a->in_text : c->text.size || !n;
     for (size_t i = 0; i < n + text; i++) {
         if (text && i == a->text_at) {
             json_array_append_new(output, item_of(a, status, true));
@@ -57,11 +57,11 @@ static json_t *output_of(const tern_answer *a, const char *status)
 }
 
 /* The tools that were offered, in this API's form. */
-static json_t *tools_of(const tern_ask *ask)
+static json_t *tools_of(const tern_api_request *request)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < json_array_size(ask->tools); i++) {
-        const json_t *function = json_object_get(json_array_get(ask->tools, i), "function");
+    for (size_t i = 0; i < json_array_size(request->tools); i++) {
+        const json_t *function = json_object_get(json_array_get(request->tools, i), "function");
         json_t *tool = json_pack("{s:s, s:b}", "type", "function", "strict", 0);
         json_object_update(tool, (json_t *)(uintptr_t)function);
         json_array_append_new(list, tool);
@@ -69,11 +69,11 @@ static json_t *tools_of(const tern_ask *ask)
     return list;
 }
 
-static json_t *choice_of(const tern_ask *ask)
+static json_t *choice_of(const tern_api_request *request)
 {
     static const char *const words[] = {"auto", "none", "required"};
-    if (!ask->tool_choice) return json_string(words[ask->calls]);
-    return json_pack("{s:s, s:O}", "type", "function", "name", ask->tool_choice);
+    if (!request->tool_choice) return json_string(words[request->calls]);
+    return json_pack("{s:s, s:O}", "type", "function", "name", request->tool_choice);
 }
 
 static json_t *document(const tern_answer *a, bool over)
@@ -86,9 +86,9 @@ static json_t *document(const tern_answer *a, bool over)
         json_pack("{s:s, s:s, s:I, s:s, s:s, s:n, s:o, s:o, s:b, s:o, s:o, s:f, s:f, s:{}}", "id", id, "object",
                   "response", "created_at", (json_int_t)a->created, "model", a->exchange->model, "status", status,
                   "error", "incomplete_details", cut ? json_pack("{s:s}", "reason", "max_output_tokens") : json_null(),
-                  "output", over ? output_of(a, status) : json_array(), "parallel_tool_calls", !a->ask.serial,
-                  "tool_choice", choice_of(&a->ask), "tools", tools_of(&a->ask), "temperature",
-                  (double)a->ask.sampler.temperature, "top_p", (double)a->ask.sampler.top_p, "metadata");
+                  "output", over ? output_of(a, status) : json_array(), "parallel_tool_calls", !a->request.serial,
+                  "tool_choice", choice_of(&a->request), "tools", tools_of(&a->request), "temperature",
+                  (double)a->request.sampler.temperature, "top_p", (double)a->request.sampler.top_p, "metadata");
     if (!d || !over) return d;
     json_object_set_new(d, "usage",
                         json_pack("{s:I, s:{s:I}, s:I, s:{s:i}, s:I}", "input_tokens", (json_int_t)a->n_prompt,

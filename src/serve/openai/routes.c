@@ -59,23 +59,23 @@ static tern_status show_model(tern_exchange *x, tern_error *err)
     TERN_TRY(tern_host_find(x->server, x->rest, &host, uses, &n, err));
     json_t *card =
         n ? model_card(uses[0].lora->name, uses[0].lora->path, host->name) : model_card(host->name, host->path, NULL);
-    tern_loras_drop(&x->server->loras, uses, n);
+    tern_loras_release(&x->server->loras, uses, n);
     tern_exchange_send(x, 200, card);
     return TERN_OK;
 }
 
 #define PROTOCOL &tern_protocol_openai
 const tern_route tern_routes_openai[] = {
-    {"POST", "/v1/chat/completions", PROTOCOL, .read = tern_openai__read_chat, .act = tern_act_generate,
+    {"POST", "/v1/chat/completions", PROTOCOL, .read = tern_openai__read_chat, .handle = tern_handle_generate,
      .dialect = &tern_openai__chat},
-    {"POST", "/v1/completions", PROTOCOL, .read = tern_openai__read_completion, .act = tern_act_generate,
+    {"POST", "/v1/completions", PROTOCOL, .read = tern_openai__read_completion, .handle = tern_handle_generate,
      .dialect = &tern_openai__completion},
-    {"POST", "/v1/responses", PROTOCOL, .read = tern_openai__read_response, .act = tern_act_generate,
+    {"POST", "/v1/responses", PROTOCOL, .read = tern_openai__read_response, .handle = tern_handle_generate,
      .dialect = &tern_openai__response},
-    {"POST", "/v1/embeddings", PROTOCOL, .read = tern_openai__read_embeddings, .act = tern_act_embed,
+    {"POST", "/v1/embeddings", PROTOCOL, .read = tern_openai__read_embeddings, .handle = tern_handle_embed,
      .dialect = &tern_openai__embeddings},
-    {"POST", "/v1/load_lora_adapter", PROTOCOL, .read = tern_openai__read_load, .act = tern_openai__load},
-    {"POST", "/v1/unload_lora_adapter", PROTOCOL, .read = tern_openai__read_unload, .act = tern_openai__unload},
+    {"POST", "/v1/load_lora_adapter", PROTOCOL, .read = tern_openai__read_load, .handle = tern_openai__load},
+    {"POST", "/v1/unload_lora_adapter", PROTOCOL, .read = tern_openai__read_unload, .handle = tern_openai__unload},
     {"GET", "/v1/models", PROTOCOL, .reply = list_models},
     {"GET", "/v1/models/*", PROTOCOL, .reply = show_model},
     {0},

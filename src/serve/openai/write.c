@@ -26,7 +26,7 @@ static json_t *head(const tern_answer *a, const char *prefix, const char *object
 static void send_choice(tern_answer *a, json_t *document, json_t *choice)
 {
     json_object_set_new(document, "choices", choice ? json_pack("[o]", choice) : json_array());
-    if (a->ask.stream_usage) json_object_set_new(document, "usage", choice ? json_null() : tern_openai__usage(a));
+    if (a->request.stream_usage) json_object_set_new(document, "usage", choice ? json_null() : tern_openai__usage(a));
     tern_answer_event(a, NULL, document);
 }
 
@@ -91,7 +91,7 @@ static void chat_ended(tern_answer *a, tern_completion *c)
 
 static void finish(tern_answer *a, const char *prefix, const char *object)
 {
-    if (a->ask.stream_usage) send_choice(a, head(a, prefix, object), NULL);
+    if (a->request.stream_usage) send_choice(a, head(a, prefix, object), NULL);
     tern_exchange_write(a->exchange, "data: [DONE]\n\n", 14);
 }
 
@@ -106,7 +106,7 @@ static json_t *whole(tern_answer *a, const char *prefix, const char *object,
     json_t *document = head(a, prefix, object), *choices = json_array();
     uint32_t index = 0;
     for (uint32_t i = 0; i < a->n; i++) {
-        if (i % a->ask.best_of >= a->ask.n) continue;
+        if (i % a->request.best_of >= a->request.n) continue;
         json_t *one = choice(a, &a->completions[i]);
         json_object_set_new(one, "index", json_integer((json_int_t)index++));
         json_array_append_new(choices, one);

@@ -30,7 +30,7 @@ static tern_status render(const conversation *c, size_t n, bool prompt, renderin
 }
 
 /* How many tokens of the whole the first n messages are (with `prompt`: and what opens the answer). */
-static tern_status measure(conversation *c, size_t n, bool prompt, size_t *out, tern_error *err)
+static tern_status count_prefix(conversation *c, size_t n, bool prompt, size_t *out, tern_error *err)
 {
     TERN_TRY(render(c, n, prompt, &c->part, err));
     const tern_buf *part = &c->part.text, *whole = &c->whole.text;
@@ -44,11 +44,11 @@ static tern_status measure(conversation *c, size_t n, bool prompt, size_t *out, 
 }
 
 /* Marks message i, of the assistant: what follows the opening of its answer, up to the token that ends it. */
-static tern_status mark(conversation *c, size_t i, tern_train_document *out, tern_error *err)
+static tern_status mark_answer(conversation *c, size_t i, tern_train_document *out, tern_error *err)
 {
     size_t from, to;
-    TERN_TRY(measure(c, i, true, &from, err));
-    TERN_TRY(measure(c, i + 1, false, &to, err));
+    TERN_TRY(count_prefix(c, i, true, &from, err));
+    TERN_TRY(count_prefix(c, i + 1, false, &to, err));
     for (size_t last = to; last > from; last--)
         if (tern_token_is_end(c->maker->tokenizer, out->ids.ids[last - 1])) {
             to = last;
@@ -63,7 +63,7 @@ static bool is_assistant(const tern_chat_message *m)
     return strcmp(m->role, "assistant") == 0;
 }
 
-static tern_status convert(conversation *c, tern_train_document *out, tern_error *err)
+static tern_status make_tokens(conversation *c, tern_train_document *out, tern_error *err)
 {
     while (c->n && !is_assistant(&c->messages[c->n - 1])) c->n--;
     if (c->n == 0) {
@@ -76,7 +76,7 @@ static tern_status convert(conversation *c, tern_train_document *out, tern_error
     for (size_t i = 0; i < c->whole.ids.n; i++) TERN_TRY(tern_tokens_add(&out->ids, c->whole.ids.ids[i], err));
     TERN_TRY(tern_train__fill(out, 0, err));
     for (size_t i = 0; i < c->n; i++)
-        if (is_assistant(&c->messages[i]) && !c->silent[i]) TERN_TRY(mark(c, i, out, err));
+        if (is_assistant(&c->messages[i]) && !c->silent[i]) TERN_TRY(mark_answer(c, i, out, err));
     return TERN_OK;
 }
 
@@ -140,7 +140,7 @@ tern_status tern_train__messages(const tern_train_maker *m, const json_t *list, 
     TERN_GOTO(read_messages(&c, list, err));
     TERN_GOTO(special_text(m->tokenizer, tern_tokenizer_bos(m->tokenizer), &c.bos, err));
     TERN_GOTO(special_text(m->tokenizer, tern_tokenizer_eos(m->tokenizer), &c.eos, err));
-    TERN_GOTO(convert(&c, out, err));
+    TERN_GOTO(make_tokens(&c, out, err));
 fail:
     tern_buf_deinit(&c.whole.text);
     tern_buf_deinit(&c.part.text);

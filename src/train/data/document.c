@@ -13,7 +13,7 @@ void tern_train_document_deinit(tern_train_document *document)
     tern_buf_deinit(&document->in_loss);
 }
 
-static void clear(tern_train_document *d)
+static void clear_document(tern_train_document *d)
 {
     d->ids.n = d->in_loss.size = 0;
     d->sequence = false;
@@ -35,7 +35,7 @@ tern_status tern_train__fill(tern_train_document *d, uint8_t value, tern_error *
 }
 
 /* Says whether there is anything to learn: the first token is never a label. */
-static void judge(tern_train_document *d)
+static void check_labels(tern_train_document *d)
 {
     if (d->skip != TERN_TRAIN_KEPT) return;
     if (d->ids.n < 2) d->skip = TERN_TRAIN_SHORT;
@@ -63,7 +63,7 @@ static tern_status add_eos(const tern_train_maker *m, tern_tokens *ids, tern_err
 tern_status tern_train_document_text(const tern_train_maker *m, const void *text, size_t n, tern_train_document *out,
                                      tern_error *err)
 {
-    clear(out);
+    clear_document(out);
     TERN_TRY(need_tokenizer(m, err));
     if (n == 0) {
         out->skip = TERN_TRAIN_SHORT;
@@ -73,7 +73,7 @@ tern_status tern_train_document_text(const tern_train_maker *m, const void *text
     TERN_TRY(tern_tokenize(m->tokenizer, text, n, false, &out->ids, err));
     TERN_TRY(add_eos(m, &out->ids, err));
     TERN_TRY(tern_train__fill(out, 1, err));
-    judge(out);
+    check_labels(out);
     return TERN_OK;
 }
 
@@ -168,7 +168,7 @@ enum { N_KEYS = 6 };
 static const char *const keys[N_KEYS] = {"text", "prompt", "messages", "ids", "conversations", "instruction"};
 
 /* Alpaca's lines have their text beside them, as that program would put it to a model. */
-static bool counts(const json_t *line, const char *key)
+static bool is_source_key(const json_t *line, const char *key)
 {
     return tern_json_has(line, key) && (strcmp(key, "text") != 0 || !tern_json_has(line, "instruction"));
 }
@@ -180,14 +180,14 @@ bool tern_train_document_has_key(const json_t *object)
     return false;
 }
 
-static tern_status make(const tern_train_maker *m, const json_t *line, tern_train_document *out, tern_error *err)
+static tern_status make_tokens(const tern_train_maker *m, const json_t *line, tern_train_document *out, tern_error *err)
 {
     const json_t *ids;
     size_t found = 0, which = 0;
     if (!json_is_object(line))
         return tern_fail(err, TERN_MALFORMED, "%s found, an object expected", tern_json_kind(line));
     for (size_t i = 0; i < N_KEYS; i++)
-        if (counts(line, keys[i])) {
+        if (is_source_key(line, keys[i])) {
             if (found++)
                 return tern_fail(err, TERN_MALFORMED, "both %s and %s: one of them expected", keys[which], keys[i]);
             which = i;
@@ -210,14 +210,14 @@ static tern_status make(const tern_train_maker *m, const json_t *line, tern_trai
 tern_status tern_train_document_value(const tern_train_maker *m, const json_t *value, const char *what,
                                       tern_train_document *out, tern_error *err)
 {
-    clear(out);
-    tern_status status = make(m, value, out, err);
+    clear_document(out);
+    tern_status status = make_tokens(m, value, out, err);
     if (status == TERN_NOT_FOUND) { /* a key: the file is there */
         status = TERN_MALFORMED;
         if (err) err->code = TERN_MALFORMED;
     }
     if (status != TERN_OK) return tern_error_prefix(err, "%s", what);
-    judge(out);
+    check_labels(out);
     return TERN_OK;
 }
 
@@ -225,7 +225,7 @@ tern_status tern_train_document_json(const tern_train_maker *m, const void *line
                                      tern_train_document *out, tern_error *err)
 {
     json_t *root;
-    clear(out);
+    clear_document(out);
     TERN_TRY(tern_json_parse(&root, line, n, what, err));
     tern_status status = tern_train_document_value(m, root, what, out, err);
     tern_json_free(root);

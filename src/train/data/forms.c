@@ -8,8 +8,8 @@
 
 /* Adds {"role", "content"} with the string of `object` under `key`; an absent, null or, where `optional`, empty one is
  * left out. */
-static tern_status add(json_t *list, const char *role, const json_t *object, const char *key, bool optional,
-                       tern_error *err)
+static tern_status add_message(json_t *list, const char *role, const json_t *object, const char *key, bool optional,
+                               tern_error *err)
 {
     tern_span text;
     if (optional && !tern_json_has(object, key)) return TERN_OK;
@@ -43,14 +43,14 @@ static tern_status add_turn(json_t *list, const json_t *item, tern_error *err)
         return tern_fail(err, TERN_MALFORMED, "%s: \"%s\" found, one of human, gpt and system expected",
                          named ? "role" : "from", tern_show(from).text);
     if (json_array_size(list) == 0 && strcmp(role, "assistant") == 0) return TERN_OK;
-    return add(list, role, item, named ? "content" : "value", false, err);
+    return add_message(list, role, item, named ? "content" : "value", false, err);
 }
 
 tern_status tern_train__conversation(const json_t *line, json_t *list, tern_error *err)
 {
     const json_t *turns;
     TERN_TRY(tern_json_get_array(line, "conversations", &turns, err));
-    TERN_TRY(add(list, "system", line, "system", true, err));
+    TERN_TRY(add_message(list, "system", line, "system", true, err));
     for (size_t i = 0; i < json_array_size(turns); i++)
         if (add_turn(list, json_array_get(turns, i), err) != TERN_OK) return tern_error_prefix(err, "turn %zu", i);
     return TERN_OK;
@@ -97,8 +97,8 @@ static tern_status add_history(json_t *list, const json_t *line, tern_error *err
 
 tern_status tern_train__instruction(const json_t *line, json_t *list, tern_error *err)
 {
-    TERN_TRY(add(list, "system", line, "system", true, err));
+    TERN_TRY(add_message(list, "system", line, "system", true, err));
     TERN_TRY(add_history(list, line, err));
     TERN_TRY(add_instruction(list, line, err));
-    return add(list, "assistant", line, "output", false, err);
+    return add_message(list, "assistant", line, "output", false, err);
 }

@@ -53,7 +53,7 @@ static tern_status add_element(tern_train_reading *r, tern_span *rest, tern_erro
     return TERN_OK;
 }
 
-static bool take(tern_span *rest, char c)
+static bool skip_char(tern_span *rest, char c)
 {
     if (rest->size == 0 || *rest->data != (uint8_t)c) return false;
     *rest = (tern_span){rest->data + 1, rest->size - 1};
@@ -63,11 +63,11 @@ static bool take(tern_span *rest, char c)
 static tern_status read_array(tern_train_reading *r, tern_span bytes, tern_span *rest, tern_error *err)
 {
     skip_space(r, rest);
-    if (take(rest, ']')) return TERN_OK;
+    if (skip_char(rest, ']')) return TERN_OK;
     for (uint64_t i = 1;; i++) {
         TERN_TRY(add_element(r, rest, err));
-        if (take(rest, ']')) return TERN_OK;
-        if (!take(rest, ',')) return expected(r, "\",\" or \"]\"", err);
+        if (skip_char(rest, ']')) return TERN_OK;
+        if (!skip_char(rest, ',')) return expected(r, "\",\" or \"]\"", err);
         skip_space(r, rest);
         if (i % 64 == 0) TERN_TRY(tern_train_reading__update(r, bytes.size - rest->size, err));
     }
@@ -78,7 +78,7 @@ tern_status tern_train_reading__json(tern_train_reading *r, tern_span bytes, ter
     tern_span rest = bytes;
     r->line = 1;
     skip_space(r, &rest);
-    if (take(&rest, '[')) TERN_TRY(read_array(r, bytes, &rest, err));
+    if (skip_char(&rest, '[')) TERN_TRY(read_array(r, bytes, &rest, err));
     else TERN_TRY(add_element(r, &rest, err));
     skip_space(r, &rest);
     return rest.size ? expected(r, "the end of the file", err) : TERN_OK;

@@ -10,7 +10,7 @@
 
 enum { LOOKED_AT = 1 << 16 };
 
-static tern_status refuse(const char *path, const char *what, tern_error *err)
+static tern_status fail_kind(const char *path, const char *what, tern_error *err)
 {
     return tern_fail(err, TERN_UNSUPPORTED, "%s: %s", tern_show_z(path).text, what);
 }
@@ -41,16 +41,16 @@ static size_t count_bad(tern_span part)
 static tern_status check_text(const char *path, tern_span bytes, tern_error *err)
 {
     const char *form = tern_form_of_bytes(bytes);
-    if (form) return refuse(path, form, err);
+    if (form) return fail_kind(path, form, err);
     const tern_span part = {bytes.data, bytes.size < LOOKED_AT ? bytes.size : LOOKED_AT};
-    if (part.size && memchr(part.data, 0, part.size)) return refuse(path, "no text: it has bytes of zero", err);
+    if (part.size && memchr(part.data, 0, part.size)) return fail_kind(path, "no text: it has bytes of zero", err);
     const size_t n_bad = count_bad(part);
     if (n_bad * 20 <= part.size) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED, "%s: no UTF-8 text: %zu of its first %zu bytes fit no character",
                      tern_show_z(path).text, n_bad, part.size);
 }
 
-static bool ends(const char *path, const char *suffix)
+static bool has_suffix(const char *path, const char *suffix)
 {
     const size_t n = strlen(path), m = strlen(suffix);
     return n >= m && strcmp(path + n - m, suffix) == 0;
@@ -80,10 +80,10 @@ tern_status tern_train_data_kind_of(const char *path, tern_span bytes, tern_trai
 {
     TERN_TRY(check_text(path, bytes, err));
     const tern_span line = first_line(bytes);
-    const bool jsonl = ends(path, ".jsonl") || ends(path, ".ndjson"), json = ends(path, ".json");
+    const bool jsonl = has_suffix(path, ".jsonl") || has_suffix(path, ".ndjson"), json = has_suffix(path, ".json");
     *kind = TERN_TRAIN_DATA_TEXT;
-    if (ends(path, ".csv")) *kind = TERN_TRAIN_DATA_CSV;
-    else if (ends(path, ".tsv")) *kind = TERN_TRAIN_DATA_TSV;
+    if (has_suffix(path, ".csv")) *kind = TERN_TRAIN_DATA_CSV;
+    else if (has_suffix(path, ".tsv")) *kind = TERN_TRAIN_DATA_TSV;
     else if (jsonl || is_object(line, !json)) *kind = TERN_TRAIN_DATA_JSONL;
     else if (json) *kind = TERN_TRAIN_DATA_JSON;
     return TERN_OK;

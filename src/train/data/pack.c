@@ -34,7 +34,7 @@ static tern_status count_pieces(const tern_train_data *data, uint32_t seq, size_
 }
 
 /* Hash of a piece's tokens with those that follow, and its labels that count. */
-static tern_status look(tern_train_scan *s, uint64_t d, uint32_t part, uint32_t n, tern_error *err)
+static tern_status hash_piece(tern_train_scan *s, uint64_t d, uint32_t part, uint32_t n, tern_error *err)
 {
     const uint64_t at = (uint64_t)part * s->params->seq;
     TERN_TRY(tern_train_data_read(s->data, d, at, (size_t)n + 1, s->ids, s->in_loss, err));
@@ -46,7 +46,7 @@ static tern_status look(tern_train_scan *s, uint64_t d, uint32_t part, uint32_t 
     return TERN_OK;
 }
 
-static void take(tern_train_scan *s, uint64_t d, uint32_t part, uint32_t n)
+static void add_piece(tern_train_scan *s, uint64_t d, uint32_t part, uint32_t n)
 {
     if (s->n_labels == 0) {
         s->n_unlabelled++;
@@ -56,7 +56,7 @@ static void take(tern_train_scan *s, uint64_t d, uint32_t part, uint32_t n)
     s->pieces[s->n++] = (tern_train_piece){.document = (uint32_t)d, .part = part, .n = n, .n_labels = s->n_labels};
 }
 
-static tern_status scan(tern_train_scan *s, tern_error *err)
+static tern_status scan_pieces(tern_train_scan *s, tern_error *err)
 {
     const uint64_t n_documents = tern_train_data_about(s->data)->n_documents;
     size_t cap = 0;
@@ -71,8 +71,8 @@ static tern_status scan(tern_train_scan *s, tern_error *err)
         const uint64_t n = tern_train_data_document(s->data, d);
         for (uint32_t part = 0; (uint64_t)part * s->params->seq < n - 1; part++) {
             const uint32_t positions = piece_positions(n, part, s->params->seq);
-            TERN_TRY(look(s, d, part, positions, err));
-            take(s, d, part, positions);
+            TERN_TRY(hash_piece(s, d, part, positions, err));
+            add_piece(s, d, part, positions);
         }
     }
     return TERN_OK;
@@ -135,7 +135,7 @@ static tern_status check_params(const tern_train_pack_params *p, tern_error *err
 
 static tern_status open_pack(tern_train_pack *pack, tern_train_scan *s, tern_error *err)
 {
-    TERN_TRY(scan(s, err));
+    TERN_TRY(scan_pieces(s, err));
     TERN_TRY(choose_side(s, err));
     if (s->n == 0)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "no piece of the data has a label that counts in the loss");
@@ -144,7 +144,7 @@ static tern_status open_pack(tern_train_pack *pack, tern_train_scan *s, tern_err
         pack->info.n_positions += s->pieces[i].n;
         pack->info.n_labels += s->pieces[i].n_labels;
     }
-    return tern_train__place(pack, s, err);
+    return tern_train__place_pieces(pack, s, err);
 }
 
 tern_status tern_train_pack_open(tern_train_pack **pack, const tern_train_data *data,

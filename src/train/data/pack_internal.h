@@ -42,6 +42,6 @@ static inline uint64_t tern_train__mix(uint64_t v)
 }
 
 /* Places the pieces of the scan into rows. Errors: OUT_OF_MEMORY. */
-tern_status tern_train__place(tern_train_pack *pack, const tern_train_scan *s, tern_error *err);
+tern_status tern_train__place_pieces(tern_train_pack *pack, const tern_train_scan *s, tern_error *err);
 
 #endif

@@ -11,15 +11,15 @@ typedef struct open_row {
     uint32_t row, left; /* number; positions free */
 } open_row;
 
-typedef struct placing {
+typedef struct packing {
     open_row open[MAX_OPEN];
     size_t n_open;
     uint32_t seq, n_rows;
     bool sequences;
-} placing;
+} packing;
 
 /* The open row with the least room that is enough; n_open when there is none. */
-static size_t find_fit(const placing *p, uint32_t n)
+static size_t find_fit(const packing *p, uint32_t n)
 {
     size_t best = p->n_open;
     for (size_t i = 0; i < p->n_open; i++)
@@ -27,13 +27,13 @@ static size_t find_fit(const placing *p, uint32_t n)
     return best;
 }
 
-static void close_row(placing *p, size_t i)
+static void close_row(packing *p, size_t i)
 {
     p->open[i] = p->open[--p->n_open];
 }
 
 /* Opens a row; of too many, the fullest is closed. */
-static size_t open_next(placing *p)
+static size_t open_next(packing *p)
 {
     if (p->n_open == MAX_OPEN) {
         size_t fullest = 0;
@@ -46,7 +46,7 @@ static size_t open_next(placing *p)
 }
 
 /* The row of the next piece. */
-static uint32_t place(placing *p, uint32_t n)
+static uint32_t choose_row(packing *p, uint32_t n)
 {
     size_t at = find_fit(p, n);
     if (at == p->n_open) at = open_next(p);
@@ -57,7 +57,7 @@ static uint32_t place(placing *p, uint32_t n)
 }
 
 /* Sorts pieces by row, keeping their order within one. rows: [n_rows + 1] zeros. */
-static void gather(tern_train_pack *pack, const tern_train_scan *s, const uint32_t *row_of)
+static void sort_by_row(tern_train_pack *pack, const tern_train_scan *s, const uint32_t *row_of)
 {
     uint32_t *rows = pack->rows, sum = 0;
     for (size_t i = 0; i < s->n; i++) rows[row_of[i]]++;
@@ -72,19 +72,19 @@ static void gather(tern_train_pack *pack, const tern_train_scan *s, const uint32
     rows[0] = 0;
 }
 
-tern_status tern_train__place(tern_train_pack *pack, const tern_train_scan *s, tern_error *err)
+tern_status tern_train__place_pieces(tern_train_pack *pack, const tern_train_scan *s, tern_error *err)
 {
-    placing p = {.seq = pack->info.seq, .sequences = tern_train_data_about(s->data)->sequences};
+    packing p = {.seq = pack->info.seq, .sequences = tern_train_data_about(s->data)->sequences};
     uint32_t *row_of = tern_calloc(s->n, sizeof *row_of);
     pack->pieces = tern_calloc(s->n, sizeof *pack->pieces);
     if (!row_of || !pack->pieces) {
         tern_free(row_of);
         return tern_fail_alloc(err, s->n * (sizeof *row_of + sizeof *pack->pieces));
     }
-    for (size_t i = 0; i < s->n; i++) row_of[i] = place(&p, s->pieces[i].n);
+    for (size_t i = 0; i < s->n; i++) row_of[i] = choose_row(&p, s->pieces[i].n);
     pack->info.n_rows = p.n_rows;
     pack->rows = tern_calloc((size_t)p.n_rows + 1, sizeof *pack->rows);
-    if (pack->rows) gather(pack, s, row_of);
+    if (pack->rows) sort_by_row(pack, s, row_of);
     tern_free(row_of);
     return pack->rows ? TERN_OK : tern_fail_alloc(err, ((size_t)p.n_rows + 1) * sizeof *pack->rows);
 }

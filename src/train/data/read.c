@@ -61,7 +61,7 @@ static bool is_blank(tern_span line)
 }
 
 /* Where the document at hand begins, for messages. */
-static const char *place(const reading *r, char out[160])
+static const char *document_place(const reading *r, char out[160])
 {
     snprintf(out, 160, "%s:%llu", tern_show_z(r->path).text, (unsigned long long)r->line);
     return out;
@@ -82,7 +82,7 @@ tern_status tern_train_reading__add_line(tern_train_reading *r, tern_span line, 
     char what[160];
     tern_error bad = {0};
     tern_status status =
-        tern_train_document_json(&r->params->maker, line.data, line.size, place(r, what), &r->document, &bad);
+        tern_train_document_json(&r->params->maker, line.data, line.size, document_place(r, what), &r->document, &bad);
     return tern_train_reading__made(r, status, &bad, err);
 }
 
@@ -90,7 +90,8 @@ tern_status tern_train_reading__add_value(tern_train_reading *r, const json_t *v
 {
     char what[160];
     tern_error bad = {0};
-    tern_status status = tern_train_document_value(&r->params->maker, value, place(r, what), &r->document, &bad);
+    tern_status status =
+        tern_train_document_value(&r->params->maker, value, document_place(r, what), &r->document, &bad);
     return tern_train_reading__made(r, status, &bad, err);
 }
 
@@ -221,7 +222,7 @@ static tern_train_data_info info_of(const tern_train_maker *m)
     return (tern_train_data_info){.n_vocab = m->n_vocab, .tokenizer = tern_train_data_tokenizer(m->tokenizer)};
 }
 
-static tern_status finish(reading *r, tern_error *err)
+static tern_status finish_file(reading *r, tern_error *err)
 {
     TERN_TRY(tern_train_reading__update(r, 0, err));
     if (r->writer.info.n_documents == 0) return fail_empty(r->report, err);
@@ -234,7 +235,7 @@ static tern_status read_all(reading *r, const char *path, tern_error *err)
     TERN_TRY(measure(r, err));
     TERN_TRY(tern_train_data_writer_open(&r->writer, path, &info, err));
     for (size_t i = 0; i < r->params->n_inputs; i++) TERN_TRY(read_input(r, r->params->inputs[i], err));
-    return finish(r, err);
+    return finish_file(r, err);
 }
 
 static tern_status read_memory(reading *r, tern_span bytes, tern_buf *out, tern_error *err)
@@ -244,7 +245,7 @@ static tern_status read_memory(reading *r, tern_span bytes, tern_buf *out, tern_
     TERN_TRY(tern_train_data_writer_open_memory(&r->writer, out, &info, err));
     TERN_TRY(read_bytes(r, bytes, err));
     r->before = bytes.size;
-    return finish(r, err);
+    return finish_file(r, err);
 }
 
 static tern_status check_maker(const tern_train_maker *m, tern_error *err)
@@ -255,7 +256,7 @@ static tern_status check_maker(const tern_train_maker *m, tern_error *err)
                      n_pieces, m->n_vocab);
 }
 
-static tern_status end(reading *r, tern_status status)
+static tern_status close_reading(reading *r, tern_status status)
 {
     r->report->info = r->writer.info;
     tern_train_data_writer_abort(&r->writer);
@@ -269,7 +270,7 @@ tern_status tern_train_data_make(const tern_train_data_params *params, const cha
     *report = (tern_train_data_report){0};
     reading r = {.params = params, .report = report};
     TERN_TRY(check_maker(&params->maker, err));
-    return end(&r, read_all(&r, path, err));
+    return close_reading(&r, read_all(&r, path, err));
 }
 
 tern_status tern_train_data_make_memory(const tern_train_data_params *params, const char *name, const void *bytes,
@@ -278,5 +279,5 @@ tern_status tern_train_data_make_memory(const tern_train_data_params *params, co
     *report = (tern_train_data_report){0};
     reading r = {.params = params, .report = report, .path = name};
     TERN_TRY(check_maker(&params->maker, err));
-    return end(&r, read_memory(&r, (tern_span){bytes, n}, out, err));
+    return close_reading(&r, read_memory(&r, (tern_span){bytes, n}, out, err));
 }

@@ -39,7 +39,7 @@ tern_status tern_train_data_writer_open_memory(tern_train_data_writer *w, tern_b
     return open_writer(w, NULL, out, info, err);
 }
 
-static tern_status check(const tern_train_data_writer *w, const int32_t *ids, size_t n, tern_error *err)
+static tern_status check_ids(const tern_train_data_writer *w, const int32_t *ids, size_t n, tern_error *err)
 {
     if (n < 2) return tern_fail(err, TERN_INVALID_ARGUMENT, "a document of %zu tokens: at least 2 expected", n);
     for (size_t i = 0; i < n; i++)
@@ -81,7 +81,7 @@ tern_status tern_train_data_writer_add(tern_train_data_writer *w, const int32_t 
                                        tern_error *err)
 {
     uint8_t offset[8];
-    TERN_TRY(check(w, ids, n, err));
+    TERN_TRY(check_ids(w, ids, n, err));
     tern_store_u64(offset, w->info.n_tokens);
     TERN_TRY(tern_buf_add(&w->offsets, offset, sizeof offset, err));
     TERN_TRY(add_mask(w, in_loss, n, err));

@@ -14,7 +14,7 @@
 enum { MAX_CSV_BYTES = 1 << 30 };
 static const char heading[] = "step,tokens,epoch,loss,ppl,grad_norm,lr,validation_loss\n";
 
-static tern_status keep(tern_run_curve *c, const tern_run_point *point, tern_error *err)
+static tern_status append_point(tern_run_curve *c, const tern_run_point *point, tern_error *err)
 {
     void *points = c->points;
     TERN_TRY(tern_grow(&points, &c->cap, c->n + 1, sizeof *point, err));
@@ -51,7 +51,7 @@ static const char *take_number(const char *at, double *out)
     return *at ? at + 1 : at;
 }
 
-static uint64_t whole(double v)
+static uint64_t to_whole_number(double v)
 {
     return v >= 0 && v < 1e18 ? (uint64_t)v : 0;
 }
@@ -61,8 +61,8 @@ static tern_run_point parse_point(const char *line)
     enum { N_COLUMNS = 8 };
     double v[N_COLUMNS];
     for (size_t i = 0; i < N_COLUMNS; i++) line = take_number(line, &v[i]);
-    return (tern_run_point){.step = whole(v[0]),
-                            .n_tokens = whole(v[1]),
+    return (tern_run_point){.step = to_whole_number(v[0]),
+                            .n_tokens = to_whole_number(v[1]),
                             .epoch = v[2],
                             .loss = v[3],
                             .norm = v[5],
@@ -82,7 +82,7 @@ static tern_status read_back(tern_run_curve *c, uint64_t step, tern_buf *kept, t
         if (!first) {
             const tern_run_point p = parse_point(line);
             if (p.step > step) break;
-            TERN_GOTO(keep(c, &p, err));
+            TERN_GOTO(append_point(c, &p, err));
         }
         first = false;
         TERN_GOTO(tern_buf_addf(kept, err, "%s\n", line));
@@ -122,7 +122,7 @@ tern_status tern_run__flush_curve(tern_run *run, tern_error *err)
 tern_status tern_run__add_point(tern_run *run, const tern_run_point *point, tern_error *err)
 {
     if (!tern_run__is_first(run)) return TERN_OK;
-    TERN_TRY(keep(&run->curve, point, err));
+    TERN_TRY(append_point(&run->curve, point, err));
     print_point(run->curve.csv, point);
     return TERN_OK;
 }

@@ -47,7 +47,7 @@ enum { MOST_STEPS = 3 };
 static const double enough_seconds = 5;
 
 /* Without data any tokens will do: what a step computes does not depend on them. */
-static void make_up(const tern_run *run, tern_train_row *row, size_t number)
+static void make_up_rows(const tern_run *run, tern_train_row *row, size_t number)
 {
     const uint32_t n_vocab = tern_model_config(run->model)->n_vocab, seq = run->params.seq;
     for (uint32_t i = 0; i < seq; i++) {
@@ -62,7 +62,7 @@ static tern_status fill_rows(const tern_run *run, uint64_t step, tern_error *err
 {
     for (size_t i = 0; i < run->rows.n; i++) {
         const uint64_t at = step * run->rows.n + i;
-        if (!run->pack) make_up(run, &run->rows.rows[i], i);
+        if (!run->pack) make_up_rows(run, &run->rows.rows[i], i);
         else TERN_TRY(tern_train_pack_row(run->pack, tern_train_order_row(&run->order, at), &run->rows.rows[i], err));
     }
     return TERN_OK;
@@ -88,7 +88,7 @@ static tern_status time_steps(tern_run *run, tern_trainer_result *r, tern_error 
     TERN_TRY(time_step(run, 0, r, &first, err));
     while (n + 1 < MOST_STEPS && first + rest < enough_seconds) {
         double seconds = 0;
-        TERN_TRY(tern_run__go_on(run, err));
+        TERN_TRY(tern_run__check_stop(run, err));
         TERN_TRY(time_step(run, ++n, r, &seconds, err));
         rest += seconds;
     }
@@ -133,6 +133,6 @@ tern_status tern_run__estimate(tern_run *run, tern_error *err)
                                               .examples_per_second = (double)run->rows.n / run->step_seconds,
                                               .eta = all_seconds(run, validation),
                                               .duty = run->power.duty});
-    tern_run__tell_profile(run);
+    tern_run__report_profile(run);
     return TERN_OK;
 }

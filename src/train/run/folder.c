@@ -89,7 +89,7 @@ static tern_status check_output(const tern_run *run, tern_error *err)
 }
 
 /* Names, then what is to be made of them: not before the model is known to be there. */
-tern_status tern_run__find_folder(tern_run *run, tern_error *err)
+tern_status tern_run__name_folders(tern_run *run, tern_error *err)
 {
     const tern_finetune_options *o = run->o;
     run->to_gguf = o->output && tern_path_ends(o->output, ".gguf");
@@ -131,7 +131,7 @@ tern_status tern_run__make_folders(tern_run *run, tern_error *err)
     return lock_folder(run, err);
 }
 
-void tern_run__drop_folders(tern_run *run)
+void tern_run__remove_empty_folders(tern_run *run)
 {
     char *path = run->fresh_folder ? tern_path_join(run->checkpoint_dir, "lock") : NULL;
     if (!path) return;

@@ -28,11 +28,11 @@ bool tern_run__is_data_file(const char *path)
 }
 
 /* Files to be opened as one. */
-typedef struct side {
+typedef struct data_side {
     const char *const *paths;
     size_t n;
     const char *name; /* of the file of tokens in the run's folder */
-} side;
+} data_side;
 
 /* *family: the name of the one taken where the model has none and no flag names one, else NULL. */
 static tern_status open_template(const tern_run *run, tern_chat_template **out, const char **family, tern_error *err)
@@ -97,7 +97,7 @@ static tern_status take_family(tern_run *run, const char *name, tern_error *err)
     return tern_model_set_chat_template(run->model, run->chat_template, err);
 }
 
-static tern_status tokenize(tern_run *run, const side *s, const char *path, tern_error *err)
+static tern_status tokenize(tern_run *run, const data_side *s, const char *path, tern_error *err)
 {
     tern_run_progress progress = {run, "Tokenising"};
     tern_train_data_report report;
@@ -123,14 +123,14 @@ static tern_status tokenize(tern_run *run, const side *s, const char *path, tern
     return status;
 }
 
-static tern_status match(const tern_run *run, const tern_train_data *data, const char *path, tern_error *err)
+static tern_status check_match(const tern_run *run, const tern_train_data *data, const char *path, tern_error *err)
 {
     const uint32_t n_vocab = tern_model_config(run->model)->n_vocab;
     if (tern_train_data_match(data, n_vocab, tern_model_tokenizer(run->model), err) == TERN_OK) return TERN_OK;
     return tern_error_prefix(err, "%s", tern_show_z(path).text);
 }
 
-static tern_status open_side(tern_run *run, const side *s, tern_train_data **data, tern_error *err)
+static tern_status open_side(tern_run *run, const data_side *s, tern_train_data **data, tern_error *err)
 {
     for (size_t i = 0; i < s->n; i++) {
         const char *form = begins_with(s->paths[i], "GGUF") ? "a model" : tern_form_of_folder(s->paths[i]);
@@ -145,13 +145,13 @@ static tern_status open_side(tern_run *run, const side *s, tern_train_data **dat
                              tern_show_z(s->paths[i]).text);
     if (tern_run__is_data_file(s->paths[0])) {
         TERN_TRY(tern_train_data_open(data, s->paths[0], err));
-        return match(run, *data, s->paths[0], err);
+        return check_match(run, *data, s->paths[0], err);
     }
     char *path = tern_run__path(run, s->name);
     tern_status status;
     if (!path) TERN_GOTO(tern_fail_alloc(err, strlen(s->name)));
     if (tern_run__is_first(run)) TERN_GOTO(tokenize(run, s, path, err));
-    TERN_GOTO(tern_run__await_first(run, err));
+    TERN_GOTO(tern_run__wait_for_first(run, err));
     TERN_GOTO(tern_train_data_open(data, path, err));
 fail:
     tern_free(path);
@@ -201,11 +201,11 @@ tern_status tern_run__open_data(tern_run *run, tern_error *err)
     if (o->validation_data && o->validation_split > 0)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "validation data and a validation split: one of them expected");
     TERN_TRY(tern_run__make_folders(run, err));
-    const tern_status status = open_side(run, &(side){o->data, o->n_data, "data.tern"}, &run->data, err);
-    if (status != TERN_OK) tern_run__drop_folders(run);
+    const tern_status status = open_side(run, &(data_side){o->data, o->n_data, "data.tern"}, &run->data, err);
+    if (status != TERN_OK) tern_run__remove_empty_folders(run);
     TERN_TRY(status);
     if (o->validation_data)
-        TERN_TRY(open_side(run, &(side){&o->validation_data, 1, "validation.tern"}, &run->validation_data, err));
+        TERN_TRY(open_side(run, &(data_side){&o->validation_data, 1, "validation.tern"}, &run->validation_data, err));
     return pack_both(run, err);
 }
 

@@ -91,7 +91,7 @@ double tern_run__seconds(void);
 void tern_run__emit(const tern_run *run, tern_finetune_event event);
 void tern_run__note(const tern_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* CANCELLED when the caller wants to stop. */
-tern_status tern_run__go_on(const tern_run *run, tern_error *err);
+tern_status tern_run__check_stop(const tern_run *run, tern_error *err);
 /* For progress callbacks of other layers: `context` is this. */
 typedef struct tern_run_progress {
     const tern_run *run;
@@ -105,26 +105,26 @@ bool tern_run__progress(void *context, float done);
 bool tern_run__is_first(const tern_run *run);
 tern_status tern_run__check_ranks(const tern_run *run, tern_error *err);
 /* What rank 0 has decided, to all. */
-tern_status tern_run__decide(const tern_run *run, uint32_t *what, tern_error *err);
+tern_status tern_run__broadcast_decision(const tern_run *run, uint32_t *what, tern_error *err);
 /* The others wait here until rank 0 has come as far: what it made is there. */
-tern_status tern_run__await_first(const tern_run *run, tern_error *err);
+tern_status tern_run__wait_for_first(const tern_run *run, tern_error *err);
 /* Whether all ranks have the settings, and so the files, of rank 0. Errors: INVALID_ARGUMENT (what differs). */
 tern_status tern_run__agree(const tern_run *run, tern_error *err);
 
 /* ---- options: words to params; what the model and the data decide */
 
 tern_status tern_run__read_options(tern_run *run, tern_error *err);
-tern_status tern_run__choose(tern_run *run, tern_error *err);
+tern_status tern_run__choose_params(tern_run *run, tern_error *err);
 /* Everything that a resumed run must have alike, by flag. */
 tern_status tern_run__list_settings(tern_run *run, tern_error *err);
 
 /* ---- files */
 
 /* Names the output and the folder, and refuses what the run may not write to (base/output.h). */
-tern_status tern_run__find_folder(tern_run *run, tern_error *err);
+tern_status tern_run__name_folders(tern_run *run, tern_error *err);
 tern_status tern_run__make_folders(tern_run *run, tern_error *err);
 /* Removes the folders that this run made, where nothing lies in them yet. */
-void tern_run__drop_folders(tern_run *run);
+void tern_run__remove_empty_folders(tern_run *run);
 /* A path in the folder; NULL when out of memory. */
 char *tern_run__path(const tern_run *run, const char *name);
 
@@ -177,7 +177,7 @@ tern_status tern_run__estimate(tern_run *run, tern_error *err);
 tern_status tern_run__open_profile(tern_run *run, tern_error *err);
 void tern_run__before_step(const tern_run *run);
 void tern_run__after_step(const tern_run *run);
-void tern_run__tell_profile(const tern_run *run);
+void tern_run__report_profile(const tern_run *run);
 void tern_run__close_profile(tern_run *run);
 
 /* ---- the loop, and what comes of it */
@@ -187,7 +187,7 @@ tern_status tern_run__loop(tern_run *run, tern_error *err);
 bool tern_run__may_save(const tern_run *run);
 /* After a step that took `busy` seconds: rests as the machine's heat and the power mode want, or until the caller wants
  * to stop. Where it is too hot to go on, that is said and a checkpoint is written first. */
-tern_status tern_run__rest(tern_run *run, double busy, tern_error *err);
+tern_status tern_run__cool_down(tern_run *run, double busy, tern_error *err);
 tern_status tern_run__write_result(tern_run *run, tern_error *err);
 /* What could not be written at the end is an error before the first step. */
 tern_status tern_run__rehearse_result(tern_run *run, tern_error *err);

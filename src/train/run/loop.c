@@ -16,7 +16,7 @@ typedef struct sample {
     tern_status status;
 } sample;
 
-static bool take(void *context, const tern_piece *piece)
+static bool add_sample_text(void *context, const tern_piece *piece)
 {
     sample *s = context;
     if (piece->n_text) s->status = tern_buf_add(&s->text, piece->text, piece->n_text, s->err);
@@ -41,7 +41,7 @@ static tern_status generate(const tern_run *run, tern_session *session, const ch
     tern_generate_params params = {.size = sizeof params,
                                    .sampler = TERN_SAMPLER_DEFAULTS,
                                    .max_tokens = run->o->sample_tokens,
-                                   .on_piece = take,
+                                   .on_piece = add_sample_text,
                                    .context = &s};
     params.sampler.seed = run->o->seed;
     tern_status status;
@@ -56,7 +56,7 @@ fail:
     return status;
 }
 
-static tern_status derive(tern_run *run, tern_model **model, tern_error *err)
+static tern_status open_current_model(tern_run *run, tern_model **model, tern_error *err)
 {
     static const tern_derivation as_it_is;
     tern_run_masters masters;
@@ -77,7 +77,7 @@ static tern_status open_engine(tern_run *run, tern_engine **engine, tern_error *
         .f32_activations = run->params.f32_activations};
     tern_model *model = NULL;
     *engine = NULL;
-    TERN_TRY(derive(run, &model, err));
+    TERN_TRY(open_current_model(run, &model, err));
     return tern_engine_open(engine, model, &params, err);
 }
 
@@ -162,7 +162,7 @@ static tern_status mean_loss(tern_run *run, double *loss, tern_error *err)
     return TERN_OK;
 }
 
-static tern_status take_best(tern_run *run, double loss, tern_error *err)
+static tern_status note_best(tern_run *run, double loss, tern_error *err)
 {
     if (!(loss < run->best_loss)) {
         run->n_worse++;
@@ -177,7 +177,7 @@ static tern_status take_best(tern_run *run, double loss, tern_error *err)
 static tern_status evaluate(tern_run *run, double *loss, tern_error *err)
 {
     TERN_TRY(mean_loss(run, loss, err));
-    TERN_TRY(take_best(run, *loss, err));
+    TERN_TRY(note_best(run, *loss, err));
     if (isnan(run->result.first_validation)) run->result.first_validation = *loss;
     run->result.last_validation = *loss;
     tern_run__emit(run, (tern_finetune_event){.kind = TERN_FINETUNE_EVALUATED,
@@ -189,7 +189,7 @@ static tern_status evaluate(tern_run *run, double *loss, tern_error *err)
     return TERN_OK;
 }
 
-static bool due(uint64_t step, uint64_t every)
+static bool is_due(uint64_t step, uint64_t every)
 {
     return every && step % every == 0;
 }
@@ -197,12 +197,12 @@ static bool due(uint64_t step, uint64_t every)
 /* ---- one step */
 
 /* The mean of n values, the last ones before all others. */
-static void smooth(double *mean, double value, uint64_t n)
+static void update_mean(double *mean, double value, uint64_t n)
 {
     *mean += fmax(0.1, 1 / (double)n) * (value - *mean);
 }
 
-static void tell_step(const tern_run *run, const tern_trainer_result *r)
+static void report_step(const tern_run *run, const tern_trainer_result *r)
 {
     const tern_config *config = tern_model_config(run->model);
     tern_run__emit(run, (tern_finetune_event){.kind = TERN_FINETUNE_STEP,
@@ -243,7 +243,7 @@ static void count_result(tern_run *run, const tern_trainer_result *r, double sec
     }
 }
 
-static tern_status take_step(tern_run *run, tern_trainer_result *r, double *busy, tern_error *err)
+static tern_status train_step(tern_run *run, tern_trainer_result *r, double *busy, tern_error *err)
 {
     const double start = tern_run__seconds();
     tern_run__before_step(run);
@@ -255,7 +255,7 @@ static tern_status take_step(tern_run *run, tern_trainer_result *r, double *busy
     *busy = tern_run__seconds() - start;
     tern_run__after_step(run);
     count_result(run, r, *busy);
-    smooth(&run->step_seconds, *busy, run->n_timed);
+    update_mean(&run->step_seconds, *busy, run->n_timed);
     return TERN_OK;
 }
 
@@ -270,25 +270,25 @@ static tern_status save_when_due(tern_run *run, tern_error *err)
 {
     uint32_t save = wants_save(run);
     if (!tern_run__may_save(run)) return TERN_OK;
-    TERN_TRY(tern_run__decide(run, &save, err));
+    TERN_TRY(tern_run__broadcast_decision(run, &save, err));
     return save ? tern_run__save(run, err) : TERN_OK;
 }
 
 /* CANCELLED on all ranks when the first is told to stop. */
-static tern_status go_on(const tern_run *run, tern_error *err)
+static tern_status check_stop(const tern_run *run, tern_error *err)
 {
     tern_error why = {0};
-    uint32_t stops = tern_run__go_on(run, &why) != TERN_OK;
-    TERN_TRY(tern_run__decide(run, &stops, err));
+    uint32_t stops = tern_run__check_stop(run, &why) != TERN_OK;
+    TERN_TRY(tern_run__broadcast_decision(run, &stops, err));
     return stops ? tern_fail(err, TERN_CANCELLED, "stopped") : TERN_OK;
 }
 
-static tern_status step(tern_run *run, tern_error *err)
+static tern_status run_step(tern_run *run, tern_error *err)
 {
     tern_trainer_result r;
     double busy = 0;
-    TERN_TRY(take_step(run, &r, &busy, err));
-    tell_step(run, &r);
+    TERN_TRY(train_step(run, &r, &busy, err));
+    report_step(run, &r);
     tern_run_point point = {.step = step_of(run),
                             .n_tokens = run->n_tokens,
                             .epoch = epoch_of(run),
@@ -296,12 +296,12 @@ static tern_status step(tern_run *run, tern_error *err)
                             .norm = r.norm,
                             .lr = r.lr,
                             .validation = NAN};
-    if (run->validation && (due(point.step, run->evaluate_every) || is_last(run)))
+    if (run->validation && (is_due(point.step, run->evaluate_every) || is_last(run)))
         TERN_TRY(evaluate(run, &point.validation, err));
     TERN_TRY(tern_run__add_point(run, &point, err));
-    if (due(point.step, run->o->sample_every) && tern_run__is_first(run)) TERN_TRY(show_sample(run, err));
+    if (is_due(point.step, run->o->sample_every) && tern_run__is_first(run)) TERN_TRY(show_sample(run, err));
     TERN_TRY(save_when_due(run, err));
-    return is_last(run) || !tern_run__is_first(run) ? TERN_OK : tern_run__rest(run, busy, err);
+    return is_last(run) || !tern_run__is_first(run) ? TERN_OK : tern_run__cool_down(run, busy, err);
 }
 
 static bool should_stop(const tern_run *run)
@@ -310,7 +310,7 @@ static bool should_stop(const tern_run *run)
 }
 
 /* Before the first step: where it starts. */
-static tern_status begin(tern_run *run, tern_error *err)
+static tern_status prepare_first_step(tern_run *run, tern_error *err)
 {
     tern_run_point point = {.loss = NAN, .norm = NAN, .lr = NAN, .validation = NAN};
     if (step_of(run) != 0 || !run->validation) return TERN_OK;
@@ -320,14 +320,14 @@ static tern_status begin(tern_run *run, tern_error *err)
 
 tern_status tern_run__loop(tern_run *run, tern_error *err)
 {
-    TERN_TRY(begin(run, err));
+    TERN_TRY(prepare_first_step(run, err));
     double before = tern_run__seconds();
     while (!is_last(run) && !should_stop(run)) {
-        TERN_TRY(step(run, err));
+        TERN_TRY(run_step(run, err));
         const double now = tern_run__seconds();
-        smooth(&run->total_seconds, now - before, run->n_timed);
+        update_mean(&run->total_seconds, now - before, run->n_timed);
         before = now;
-        if (tern_run__may_save(run)) TERN_TRY(go_on(run, err));
+        if (tern_run__may_save(run)) TERN_TRY(check_stop(run, err));
     }
     run->result.stopped_early = !is_last(run);
     return TERN_OK;

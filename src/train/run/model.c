@@ -83,7 +83,7 @@ static tern_status add_file(const tern_run *run, tern_bpe_trainer *t, const char
     return status;
 }
 
-static tern_status learn(const tern_run *run, uint32_t n_vocab, tern_tokenizer **out, tern_error *err)
+static tern_status learn_tokenizer(const tern_run *run, uint32_t n_vocab, tern_tokenizer **out, tern_error *err)
 {
     tern_bpe_trainer *t;
     tern_run_progress progress = {run, "Learning a tokenizer"};
@@ -114,7 +114,7 @@ static tern_status find_tokenizer(const tern_run *run, const tern_init *init, te
     const uint32_t n_vocab = init->config.n_vocab;
     *out = NULL;
     if (run->o->n_data == 0) return TERN_OK; /* a dry run */
-    if (!given) return learn(run, n_vocab, out, err);
+    if (!given) return learn_tokenizer(run, n_vocab, out, err);
     TERN_TRY(tern_path_ends(given, ".gguf") ? open_gguf(given, out, err) : tern_tokenizer_open_hf(out, given, err));
     if (tern_tokenizer_size(*out) <= n_vocab) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT, "a tokenizer of %u tokens: at most the vocab_size of %u expected",
@@ -163,7 +163,7 @@ tern_status tern_run__make_model(tern_run *run, char **path, tern_error *err)
     const bool there = (run->o->resume && tern_file_exists(weights)) || !tern_run__is_first(run);
     if (!there) TERN_GOTO(tern_run__make_folders(run, err));
     if (!there) TERN_GOTO(run->o->model ? tern_run__add_tokens(run, *path, err) : make_new(run, *path, err));
-    TERN_GOTO(tern_run__await_first(run, err));
+    TERN_GOTO(tern_run__wait_for_first(run, err));
 fail:
     tern_free(weights);
     return status;

@@ -170,7 +170,7 @@ static void choose_steps(tern_run *run)
     run->evaluate_every = o->evaluate_every ? o->evaluate_every : p->n_steps < 10 ? 1 : p->n_steps / 10;
 }
 
-tern_status tern_run__choose(tern_run *run, tern_error *err)
+tern_status tern_run__choose_params(tern_run *run, tern_error *err)
 {
     const uint32_t n_ctx = tern_model_config(run->model)->n_ctx_train;
     choose_rows(run);
@@ -189,10 +189,10 @@ tern_status tern_run__choose(tern_run *run, tern_error *err)
 
 enum { MAX_SAMPLE_BYTES = 4096, MAX_CONFIG_BYTES = 1 << 20 };
 
-static tern_status set(tern_run *run, tern_error *err, const char *name, const char *format, ...)
+static tern_status add_setting(tern_run *run, tern_error *err, const char *name, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-static tern_status set(tern_run *run, tern_error *err, const char *name, const char *format, ...)
+static tern_status add_setting(tern_run *run, tern_error *err, const char *name, const char *format, ...)
 {
     char text[1024];
     va_list args;
@@ -221,7 +221,7 @@ static uint64_t hash_model(const tern_model *model)
 }
 
 /* Words with commas between; a list that is too long for a message counts by its hash. */
-static void join(const char *const *words, size_t n, char out[256])
+static void join_words(const char *const *words, size_t n, char out[256])
 {
     size_t at = 0;
     uint64_t hash = TERN_HASH_START;
@@ -239,7 +239,8 @@ static tern_status list_config(tern_run *run, tern_error *err)
     tern_buf text = {0};
     tern_status status;
     TERN_GOTO(tern_file_read(&text, run->o->config, MAX_CONFIG_BYTES, err));
-    TERN_GOTO(set(run, err, "config", "%016llx", (unsigned long long)tern_hash(TERN_HASH_START, text.data, text.size)));
+    TERN_GOTO(add_setting(run, err, "config", "%016llx",
+                          (unsigned long long)tern_hash(TERN_HASH_START, text.data, text.size)));
 fail:
     tern_buf_deinit(&text);
     return status;
@@ -248,47 +249,48 @@ fail:
 static tern_status list_files(tern_run *run, tern_error *err)
 {
     if (run->o->config) TERN_TRY(list_config(run, err));
-    TERN_TRY(set(run, err, "model", "%016llx", (unsigned long long)hash_model(run->model)));
-    TERN_TRY(set(run, err, "data", "%016llx", (unsigned long long)tern_train_data_about(run->data)->fingerprint));
+    TERN_TRY(add_setting(run, err, "model", "%016llx", (unsigned long long)hash_model(run->model)));
+    TERN_TRY(
+        add_setting(run, err, "data", "%016llx", (unsigned long long)tern_train_data_about(run->data)->fingerprint));
     if (run->validation_data)
-        TERN_TRY(set(run, err, "val-data", "%016llx",
-                     (unsigned long long)tern_train_data_about(run->validation_data)->fingerprint));
+        TERN_TRY(add_setting(run, err, "val-data", "%016llx",
+                             (unsigned long long)tern_train_data_about(run->validation_data)->fingerprint));
     const uint32_t n_held_out = run->validation ? tern_train_pack_about(run->validation)->n_rows : 0;
-    return set(run, err, "val-split", "%g (%u rows)", run->o->validation_split, n_held_out);
+    return add_setting(run, err, "val-split", "%g (%u rows)", run->o->validation_split, n_held_out);
 }
 
 static tern_status list_optimizer(tern_run *run, tern_error *err)
 {
     const tern_trainer_params *p = &run->params;
-    TERN_TRY(set(run, err, "optimizer", "%s", tern_choice_word(TERN_CHOICE_OPTIMIZER, run->o->optimizer)));
-    TERN_TRY(set(run, err, "lr", "%.17g", p->lr));
-    TERN_TRY(set(run, err, "betas", "%.17g,%.17g", p->beta1, p->beta2));
-    TERN_TRY(set(run, err, "eps", "%.17g", p->eps));
-    TERN_TRY(set(run, err, "weight-decay", "%.17g", p->decay));
-    TERN_TRY(set(run, err, "momentum", "%.17g", p->momentum));
-    TERN_TRY(set(run, err, "clip", "%.17g", p->clip));
-    TERN_TRY(set(run, err, "schedule", "%s", tern_choice_word(TERN_CHOICE_SCHEDULE, run->o->schedule)));
-    TERN_TRY(set(run, err, "warmup", run->o->warmup < 0 ? "auto" : "%.17g", run->o->warmup));
-    TERN_TRY(set(run, err, "master", "%s", tern_choice_word(TERN_CHOICE_MASTER, run->o->master)));
-    TERN_TRY(set(run, err, "states", "%s", tern_choice_word(TERN_CHOICE_STATES, run->o->states)));
-    TERN_TRY(set(run, err, "sync-every", "%u", p->sync_every));
-    TERN_TRY(set(run, err, "threshold", "%g", (double)p->threshold));
-    TERN_TRY(set(run, err, "clamp", "%g", (double)p->clamp));
-    return set(run, err, "blend-steps", "%llu", (unsigned long long)p->blend_steps);
+    TERN_TRY(add_setting(run, err, "optimizer", "%s", tern_choice_word(TERN_CHOICE_OPTIMIZER, run->o->optimizer)));
+    TERN_TRY(add_setting(run, err, "lr", "%.17g", p->lr));
+    TERN_TRY(add_setting(run, err, "betas", "%.17g,%.17g", p->beta1, p->beta2));
+    TERN_TRY(add_setting(run, err, "eps", "%.17g", p->eps));
+    TERN_TRY(add_setting(run, err, "weight-decay", "%.17g", p->decay));
+    TERN_TRY(add_setting(run, err, "momentum", "%.17g", p->momentum));
+    TERN_TRY(add_setting(run, err, "clip", "%.17g", p->clip));
+    TERN_TRY(add_setting(run, err, "schedule", "%s", tern_choice_word(TERN_CHOICE_SCHEDULE, run->o->schedule)));
+    TERN_TRY(add_setting(run, err, "warmup", run->o->warmup < 0 ? "auto" : "%.17g", run->o->warmup));
+    TERN_TRY(add_setting(run, err, "master", "%s", tern_choice_word(TERN_CHOICE_MASTER, run->o->master)));
+    TERN_TRY(add_setting(run, err, "states", "%s", tern_choice_word(TERN_CHOICE_STATES, run->o->states)));
+    TERN_TRY(add_setting(run, err, "sync-every", "%u", p->sync_every));
+    TERN_TRY(add_setting(run, err, "threshold", "%g", (double)p->threshold));
+    TERN_TRY(add_setting(run, err, "clamp", "%g", (double)p->clamp));
+    return add_setting(run, err, "blend-steps", "%llu", (unsigned long long)p->blend_steps);
 }
 
 static tern_status list_trained(tern_run *run, tern_error *err)
 {
     char words[256];
     const tern_trainer_params *p = &run->params;
-    join(p->freeze, p->n_freeze, words);
-    TERN_TRY(set(run, err, "freeze", "%s", words));
-    TERN_TRY(set(run, err, "lora", "%u", run->start ? tern_adapter_describe(run->start)->rank : p->lora.rank));
-    if (run->start) TERN_TRY(set(run, err, "lora-start", "%s", run->o->lora_start));
-    TERN_TRY(set(run, err, "lora-alpha", "%g", (double)p->lora.alpha));
-    TERN_TRY(set(run, err, "lora-dropout", "%g", (double)p->lora.dropout));
-    join(p->lora.targets, p->lora.n_targets, words);
-    return set(run, err, "lora-targets", "%s", words);
+    join_words(p->freeze, p->n_freeze, words);
+    TERN_TRY(add_setting(run, err, "freeze", "%s", words));
+    TERN_TRY(add_setting(run, err, "lora", "%u", run->start ? tern_adapter_describe(run->start)->rank : p->lora.rank));
+    if (run->start) TERN_TRY(add_setting(run, err, "lora-start", "%s", run->o->lora_start));
+    TERN_TRY(add_setting(run, err, "lora-alpha", "%g", (double)p->lora.alpha));
+    TERN_TRY(add_setting(run, err, "lora-dropout", "%g", (double)p->lora.dropout));
+    join_words(p->lora.targets, p->lora.n_targets, words);
+    return add_setting(run, err, "lora-targets", "%s", words);
 }
 
 tern_status tern_run__list_settings(tern_run *run, tern_error *err)
@@ -299,11 +301,11 @@ tern_status tern_run__list_settings(tern_run *run, tern_error *err)
     if (!run->settings) return tern_fail_alloc(err, sizeof(json_t));
     TERN_TRY(list_files(run, err));
     TERN_TRY(list_trained(run, err));
-    TERN_TRY(set(run, err, "seq", "%u", p->seq));
-    TERN_TRY(set(run, err, "batch", "%u", p->batch));
-    TERN_TRY(set(run, err, "accumulate", "%u", p->accumulate));
-    TERN_TRY(set(run, err, "order", "%s", run->o->sequential ? "sequential" : "shuffled"));
-    TERN_TRY(set(run, err, "seed", "%llu", (unsigned long long)p->seed));
-    TERN_TRY(set(run, err, "f32-activations", "%s", p->f32_activations ? "yes" : "no"));
+    TERN_TRY(add_setting(run, err, "seq", "%u", p->seq));
+    TERN_TRY(add_setting(run, err, "batch", "%u", p->batch));
+    TERN_TRY(add_setting(run, err, "accumulate", "%u", p->accumulate));
+    TERN_TRY(add_setting(run, err, "order", "%s", run->o->sequential ? "sequential" : "shuffled"));
+    TERN_TRY(add_setting(run, err, "seed", "%llu", (unsigned long long)p->seed));
+    TERN_TRY(add_setting(run, err, "f32-activations", "%s", p->f32_activations ? "yes" : "no"));
     return list_optimizer(run, err);
 }

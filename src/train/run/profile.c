@@ -28,14 +28,14 @@ void tern_run__close_profile(tern_run *run)
     run->profile = NULL;
 }
 
-static size_t take(const tern_run *run, tern_profile_row *rows)
+static size_t read_profile(const tern_run *run, tern_profile_row *rows)
 {
     const size_t n = run->backend->profile(run->backend, rows, MAX_ROWS);
     return n < MAX_ROWS ? n : MAX_ROWS;
 }
 
 /* The row of the same dispatches; NULL: none. */
-static tern_profile_row *find(tern_profile_row *rows, size_t n, const tern_profile_row *like)
+static tern_profile_row *find_row(tern_profile_row *rows, size_t n, const tern_profile_row *like)
 {
     for (size_t i = 0; i < n; i++)
         if (strcmp(rows[i].name, like->name) == 0 && strcmp(rows[i].pipeline, like->pipeline) == 0) return &rows[i];
@@ -44,17 +44,17 @@ static tern_profile_row *find(tern_profile_row *rows, size_t n, const tern_profi
 
 void tern_run__before_step(const tern_run *run)
 {
-    if (run->profile) run->profile->n_before = take(run, run->profile->before);
+    if (run->profile) run->profile->n_before = read_profile(run, run->profile->before);
 }
 
-static void add(tern_run_profile *p, tern_profile_row row)
+static void add_rows(tern_run_profile *p, tern_profile_row row)
 {
-    const tern_profile_row *before = find(p->before, p->n_before, &row);
+    const tern_profile_row *before = find_row(p->before, p->n_before, &row);
     if (before) {
         row.n -= before->n;
         row.ns -= before->ns;
     }
-    tern_profile_row *sum = find(p->sums, p->n_sums, &row);
+    tern_profile_row *sum = find_row(p->sums, p->n_sums, &row);
     if (row.n == 0 || (!sum && p->n_sums == MAX_ROWS)) return;
     if (!sum) {
         p->sums[p->n_sums++] = row;
@@ -68,8 +68,8 @@ void tern_run__after_step(const tern_run *run)
 {
     tern_run_profile *p = run->profile;
     if (!p) return;
-    const size_t n = take(run, p->after);
-    for (size_t i = 0; i < n; i++) add(p, p->after[i]);
+    const size_t n = read_profile(run, p->after);
+    for (size_t i = 0; i < n; i++) add_rows(p, p->after[i]);
     p->n_steps++;
 }
 
@@ -79,7 +79,7 @@ static int by_time(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-void tern_run__tell_profile(const tern_run *run)
+void tern_run__report_profile(const tern_run *run)
 {
     const tern_run_profile *p = run->profile;
     tern_finetune_profile_row rows[MAX_ROWS];

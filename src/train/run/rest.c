@@ -1,4 +1,4 @@
-/* Rests: as the power mode and the machine's heat want. */
+/* Rests between steps, as the power mode and the heat of the machine ask for. */
 #include <math.h>
 #include <time.h>
 
@@ -20,7 +20,7 @@ static void read_sensors(tern_run *run, double now)
 }
 
 /* How long to rest; a sensor that went is said once. */
-static double ask_power(tern_run *run, double busy)
+static double check_power(tern_run *run, double busy)
 {
     const double now = tern_run__seconds(), before = run->reading.celsius;
     read_sensors(run, now);
@@ -51,17 +51,17 @@ static void end_stop(const tern_run *run)
                        100 * run->power.duty);
 }
 
-tern_status tern_run__rest(tern_run *run, double busy, tern_error *err)
+tern_status tern_run__cool_down(tern_run *run, double busy, tern_error *err)
 {
-    double left = ask_power(run, busy);
+    double left = check_power(run, busy);
     const bool stopped = run->power.stopped;
     if (stopped) TERN_TRY(begin_stop(run, err));
     while (left > 0) {
         const double slice = fmin(left, slice_seconds);
         sleep_for(slice);
         left -= slice;
-        if (tern_run__go_on(run, NULL) != TERN_OK) return TERN_OK;
-        if (left <= 0 && run->power.stopped) left = ask_power(run, 0);
+        if (tern_run__check_stop(run, NULL) != TERN_OK) return TERN_OK;
+        if (left <= 0 && run->power.stopped) left = check_power(run, 0);
     }
     if (stopped) end_stop(run);
     return TERN_OK;

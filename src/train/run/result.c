@@ -7,22 +7,22 @@
 #include "base/half.h"
 #include "train/run/internal.h"
 
-static uint32_t *slot(const tern_run_masters *m, tern_role role, uint32_t layer)
+static uint32_t *tensor_slot(const tern_run_masters *m, tern_role role, uint32_t layer)
 {
     return &m->index[(size_t)layer * TERN_ROLE_COUNT + role];
 }
 
-static bool has(const void *context, tern_role role, uint32_t layer)
+static bool has_master(const void *context, tern_role role, uint32_t layer)
 {
-    return *slot(context, role, layer) != 0;
+    return *tensor_slot(context, role, layer) != 0;
 }
 
 /* Whole tensors are read, rows are asked for. */
-static tern_status rows(void *context, tern_role role, uint32_t layer, uint32_t first, uint32_t n, float *out,
-                        tern_error *err)
+static tern_status read_master_rows(void *context, tern_role role, uint32_t layer, uint32_t first, uint32_t n,
+                                    float *out, tern_error *err)
 {
     tern_run_masters *m = context;
-    const uint32_t at = *slot(m, role, layer);
+    const uint32_t at = *tensor_slot(m, role, layer);
     const tern_trainer_tensor *t = tern_trainer_tensor_at(m->run->trainer, at - 1);
     if (m->cached != at) TERN_TRY(tern_trainer_read(m->run->trainer, at - 1, TERN_STATE_MASTER, m->bytes, err));
     m->cached = at;
@@ -46,13 +46,13 @@ tern_status tern_run__open_masters(tern_run_masters *masters, tern_run *run, ter
     for (size_t i = 0; i < n_tensors; i++) {
         const tern_trainer_tensor *t = tern_trainer_tensor_at(run->trainer, i);
         const uint64_t bytes = tern_row_bytes(t->dtype[TERN_STATE_MASTER], t->cols, t->rows);
-        *slot(masters, t->role, t->layer) = (uint32_t)i + 1;
+        *tensor_slot(masters, t->role, t->layer) = (uint32_t)i + 1;
         if (bytes > most) most = bytes;
     }
     masters->bytes = tern_alloc((size_t)most);
     if (!masters->bytes) return tern_fail_alloc(err, most);
-    masters->source = (tern_master_source){rows, masters};
-    masters->derivation = (tern_derivation){.has = has,
+    masters->source = (tern_master_source){read_master_rows, masters};
+    masters->derivation = (tern_derivation){.has = has_master,
                                             .context = masters,
                                             .source = &masters->source,
                                             .threshold = run->params.threshold,

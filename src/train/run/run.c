@@ -19,7 +19,7 @@ double tern_run__seconds(void)
 }
 
 /* Bytes of the process at its largest. */
-static uint64_t resident(void)
+static uint64_t peak_bytes(void)
 {
     struct rusage usage;
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
@@ -33,7 +33,7 @@ void tern_run__emit(const tern_run *run, tern_finetune_event event)
     event.celsius = run->reading.celsius;
     event.mhz = run->reading.mhz;
     event.watts = run->reading.watts;
-    event.resident = resident();
+    event.resident = peak_bytes();
     run->o->on_event(run->o->context, &event);
 }
 
@@ -47,7 +47,7 @@ void tern_run__note(const tern_run *run, const char *format, ...)
     tern_run__emit(run, (tern_finetune_event){.kind = TERN_FINETUNE_NOTE, .text = text});
 }
 
-tern_status tern_run__go_on(const tern_run *run, tern_error *err)
+tern_status tern_run__check_stop(const tern_run *run, tern_error *err)
 {
     if (!run->o->go_on || run->o->go_on(run->o->context)) return TERN_OK;
     return tern_fail(err, TERN_CANCELLED, "stopped");
@@ -58,7 +58,7 @@ bool tern_run__progress(void *context, float done)
     const tern_run_progress *p = context;
     tern_run__emit(p->run,
                    (tern_finetune_event){.kind = TERN_FINETUNE_PROGRESS, .text = p->text, .done = (double)done});
-    return tern_run__go_on(p->run, NULL) == TERN_OK;
+    return tern_run__check_stop(p->run, NULL) == TERN_OK;
 }
 
 /* ---- opening */
@@ -114,7 +114,7 @@ static uint64_t rows_of(const tern_train_pack *pack)
     return pack ? tern_train_pack_about(pack)->n_rows : 0;
 }
 
-static void tell_plan(const tern_run *run)
+static void report_plan(const tern_run *run)
 {
     const tern_trainer_plan *p = &run->plan;
     const tern_finetune_plan plan = {.weights = p->weights,
@@ -139,11 +139,11 @@ static void tell_plan(const tern_run *run)
     tern_run__emit(run, (tern_finetune_event){.kind = TERN_FINETUNE_PLANNED, .plan = &plan});
 }
 
-static tern_status plan(tern_run *run, tern_error *err)
+static tern_status make_plan(tern_run *run, tern_error *err)
 {
     TERN_TRY(tern_trainer_make_plan(&run->plan, run->backend, run->model, &run->params, err));
     run->result.planned_bytes = run->plan.total;
-    tell_plan(run);
+    report_plan(run);
     return TERN_OK;
 }
 
@@ -178,10 +178,10 @@ static tern_status open_trainer(tern_run *run, tern_error *err)
 static tern_status open_all(tern_run *run, tern_error *err)
 {
     TERN_TRY(tern_run__read_options(run, err));
-    TERN_TRY(tern_run__find_folder(run, err));
+    TERN_TRY(tern_run__name_folders(run, err));
     TERN_TRY(open_sensors(run, err));
     TERN_TRY(open_model(run, err));
-    TERN_TRY(tern_run__choose(run, err));
+    TERN_TRY(tern_run__choose_params(run, err));
     TERN_TRY(open_backend(run, err));
     if (!run->o->dry_run) {
         TERN_TRY(tern_run__list_settings(run, err));
@@ -189,7 +189,7 @@ static tern_status open_all(tern_run *run, tern_error *err)
         TERN_TRY(tern_run__find_checkpoint(run, err));
         if (tern_run__is_first(run)) TERN_TRY(tern_run__rehearse_result(run, err));
     }
-    TERN_TRY(plan(run, err));
+    TERN_TRY(make_plan(run, err));
     return open_trainer(run, err);
 }
 
@@ -220,7 +220,7 @@ static void close_all(tern_run *run)
 
 /* ---- running */
 
-static tern_status start(tern_run *run, tern_error *err)
+static tern_status prepare(tern_run *run, tern_error *err)
 {
     TERN_TRY(tern_run__alloc_rows(run, err));
     if (tern_run__is_first(run)) TERN_TRY(tern_run__open_curve(run, run->saved_step, err));
@@ -232,7 +232,7 @@ static tern_status start(tern_run *run, tern_error *err)
 }
 
 /* Stopped: what was learned is kept. */
-static tern_status keep(tern_run *run, tern_error *err)
+static tern_status save_stopped(tern_run *run, tern_error *err)
 {
     const uint64_t step = tern_trainer_steps(run->trainer);
     if (step != run->saved_step) TERN_TRY(tern_run__save(run, err));
@@ -253,18 +253,18 @@ static void count_result(tern_run *run)
     r->step_ms = r->seconds / n * 1e3;
     if (r->seconds > 0) r->tokens_per_second = (double)r->n_tokens / r->seconds;
     if (r->seconds > 0) r->examples_per_second = n * (double)run->rows.n / r->seconds;
-    r->resident_bytes = resident();
+    r->resident_bytes = peak_bytes();
     r->dispatches = counters.dispatches;
 }
 
 static tern_status train(tern_run *run, tern_error *err)
 {
-    TERN_TRY(start(run, err));
+    TERN_TRY(prepare(run, err));
     tern_status status = tern_run__loop(run, err);
-    if (status == TERN_CANCELLED) return keep(run, err);
+    if (status == TERN_CANCELLED) return save_stopped(run, err);
     TERN_TRY(status);
     count_result(run);
-    tern_run__tell_profile(run);
+    tern_run__report_profile(run);
     if (tern_trainer_steps(run->trainer) != run->saved_step) TERN_TRY(tern_run__save(run, err));
     if (!tern_run__is_first(run)) return TERN_OK;
     TERN_TRY(tern_run__flush_curve(run, err));

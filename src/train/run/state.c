@@ -18,26 +18,26 @@ enum { N_KEPT = 3 };
 typedef struct items {
     const tern_run *run;
     tern_checkpoint_item *items;
-    struct place {
+    struct item_state {
         size_t tensor;
         tern_state state;
-    } * places;
+    } * item_states;
     size_t n;
 } items;
 
 static void free_items(items *x)
 {
     tern_free(x->items);
-    tern_free(x->places);
+    tern_free(x->item_states);
 }
 
 /* `n_states` of the kept ones: 1 is the masters alone. */
-static tern_status list(items *x, const tern_run *run, size_t n_states, tern_error *err)
+static tern_status list_items(items *x, const tern_run *run, size_t n_states, tern_error *err)
 {
     const size_t n = tern_trainer_n_tensors(run->trainer);
     *x = (items){.run = run, .items = tern_calloc(n * n_states, sizeof *x->items)};
-    x->places = tern_calloc(n * n_states, sizeof *x->places);
-    if (!x->items || !x->places) return tern_fail_alloc(err, n * n_states * sizeof *x->items);
+    x->item_states = tern_calloc(n * n_states, sizeof *x->item_states);
+    if (!x->items || !x->item_states) return tern_fail_alloc(err, n * n_states * sizeof *x->items);
     for (size_t i = 0; i < n; i++) {
         const tern_trainer_tensor *t = tern_trainer_tensor_at(run->trainer, i);
         for (size_t k = 0; k < n_states; k++) {
@@ -46,7 +46,7 @@ static tern_status list(items *x, const tern_run *run, size_t n_states, tern_err
             tern_checkpoint_item *item = &x->items[x->n];
             *item = (tern_checkpoint_item){.dtype = dtype, .rows = t->rows, .cols = t->cols};
             snprintf(item->name, sizeof item->name, "%s.%s", state_words[k], t->name);
-            x->places[x->n++] = (struct place){i, kept_states[k]};
+            x->item_states[x->n++] = (struct item_state){i, kept_states[k]};
         }
     }
     return TERN_OK;
@@ -55,21 +55,21 @@ static tern_status list(items *x, const tern_run *run, size_t n_states, tern_err
 static tern_status read_item(void *context, size_t i, void *bytes, tern_error *err)
 {
     const items *x = context;
-    return tern_trainer_read(x->run->trainer, x->places[i].tensor, x->places[i].state, bytes, err);
+    return tern_trainer_read(x->run->trainer, x->item_states[i].tensor, x->item_states[i].state, bytes, err);
 }
 
 /* JSON has no infinity. */
-static json_t *number(double v)
+static json_t *json_number(double v)
 {
     return isfinite(v) ? json_real(v) : json_null();
 }
 
-static json_t *describe(const tern_run *run)
+static json_t *describe_run(const tern_run *run)
 {
     const json_int_t step = (json_int_t)tern_trainer_steps(run->trainer);
     return json_pack("{s:i, s:I, s:I, s:I, s:o, s:I, s:i, s:s, s:I, s:O}", "version", 1, "step", step, "n_steps",
                      (json_int_t)run->params.n_steps, "tokens", (json_int_t)run->n_tokens, "best_loss",
-                     number(run->best_loss), "best_step", (json_int_t)run->best_step, "worse", (int)run->n_worse,
+                     json_number(run->best_loss), "best_step", (json_int_t)run->best_step, "worse", (int)run->n_worse,
                      "backend", run->backend->info.name, "warmup", (json_int_t)run->params.n_warmup, "settings",
                      run->settings);
 }
@@ -79,9 +79,9 @@ static tern_status send_state(const tern_run *run, size_t n_states, tern_error *
 {
     items x;
     tern_status status;
-    TERN_GOTO(list(&x, run, n_states, err));
+    TERN_GOTO(list_items(&x, run, n_states, err));
     for (size_t i = 0; i < x.n; i++)
-        if (x.places[i].state != TERN_STATE_MASTER) TERN_GOTO(read_item(&x, i, NULL, err));
+        if (x.item_states[i].state != TERN_STATE_MASTER) TERN_GOTO(read_item(&x, i, NULL, err));
 fail:
     free_items(&x);
     return status;
@@ -91,8 +91,8 @@ static tern_status write_state(const tern_run *run, const char *path, size_t n_s
 {
     if (!tern_run__is_first(run)) return send_state(run, n_states, err);
     items x;
-    json_t *about = describe(run);
-    tern_status status = about ? list(&x, run, n_states, err) : tern_fail_alloc(err, sizeof(json_t));
+    json_t *about = describe_run(run);
+    tern_status status = about ? list_items(&x, run, n_states, err) : tern_fail_alloc(err, sizeof(json_t));
     if (!about) return status;
     const tern_checkpoint_source source = {.run = about, .items = x.items, .n = x.n, .read = read_item, .context = &x};
     if (status == TERN_OK) status = tern_checkpoint_write(path, &source, err);
@@ -140,7 +140,7 @@ tern_status tern_run__save(tern_run *run, tern_error *err)
     if (tern_run__is_first(run)) TERN_TRY(tern_run__flush_curve(run, err));
     TERN_TRY(write_state(run, run->state_path, N_KEPT, err));
     if (tern_run__is_first(run)) remove_other_best(run);
-    TERN_TRY(tern_run__await_first(run, err)); /* none may end while it writes */
+    TERN_TRY(tern_run__wait_for_first(run, err)); /* none may end while it writes */
     run->saved_step = step;
     run->saved_at = tern_run__seconds();
     tern_run__emit(run, (tern_finetune_event){.kind = TERN_FINETUNE_SAVED, .text = run->state_path});
@@ -223,15 +223,15 @@ tern_status tern_run__find_checkpoint(tern_run *run, tern_error *err)
                                                                 : status;
 }
 
-static tern_status load(tern_run *run, const tern_checkpoint *checkpoint, size_t n_states, tern_error *err)
+static tern_status load_items(tern_run *run, const tern_checkpoint *checkpoint, size_t n_states, tern_error *err)
 {
     items x;
-    tern_status status = list(&x, run, n_states, err);
+    tern_status status = list_items(&x, run, n_states, err);
     for (size_t i = 0; status == TERN_OK && i < x.n; i++) {
         const uint8_t *bytes = NULL;
         status = tern_checkpoint_find(checkpoint, &x.items[i], &bytes, err);
         if (status == TERN_OK)
-            status = tern_trainer_write(run->trainer, x.places[i].tensor, x.places[i].state, bytes, err);
+            status = tern_trainer_write(run->trainer, x.item_states[i].tensor, x.item_states[i].state, bytes, err);
     }
     free_items(&x);
     return status;
@@ -240,7 +240,7 @@ static tern_status load(tern_run *run, const tern_checkpoint *checkpoint, size_t
 tern_status tern_run__restore(tern_run *run, tern_error *err)
 {
     if (!run->checkpoint) return TERN_OK;
-    TERN_TRY(load(run, run->checkpoint, N_KEPT, err));
+    TERN_TRY(load_items(run, run->checkpoint, N_KEPT, err));
     tern_checkpoint_close(run->checkpoint);
     run->checkpoint = NULL;
     return tern_trainer_sync(run->trainer, run->saved_step, err);
@@ -254,7 +254,7 @@ tern_status tern_run__restore_best(tern_run *run, tern_error *err)
     char *path = best_path(run, run->best_step);
     tern_status status;
     TERN_GOTO(path ? tern_checkpoint_open(&best, path, err) : tern_fail_alloc(err, 64));
-    TERN_GOTO(load(run, best, 1, err));
+    TERN_GOTO(load_items(run, best, 1, err));
     TERN_GOTO(tern_trainer_sync(run->trainer, step, err));
 fail:
     tern_checkpoint_close(best);

@@ -139,7 +139,7 @@ static tern_status check_lora(const tern_trainer_lora *lora, const tern_config *
     return TERN_OK;
 }
 
-tern_status tern_trainer__check(const tern_trainer_params *params, const tern_config *config, tern_error *err)
+tern_status tern_trainer__check_params(const tern_trainer_params *params, const tern_config *config, tern_error *err)
 {
     TERN_TRY(check_counts(params, err));
     TERN_TRY(check_numbers(params, err));

@@ -1,23 +1,48 @@
-/* What a run takes, before anything is allocated, and what to say when that is too much. */
+/* What a run takes, before anything is allocated, and options that would help where that is too much. */
 #include <stdio.h>
 #include <string.h>
 
 #include "quant/encoding.h"
 #include "train/trainer/internal.h"
 
-static void add_made(const tern_trainer *t, const tern_trainer_made *m, tern_trainer_plan *plan)
+/* ---- what it takes */
+
+enum { LOGITS_BYTES = 64 << 20, MOST_LOGITS_BYTES = 256 << 20, LOGITS_SHARE = 512 };
+
+/* Bytes of a chunk of logits: twice as many for twice the memory, as a large head is read for each chunk. */
+static uint64_t logits_bytes(uint64_t memory)
+{
+    uint64_t bytes = LOGITS_BYTES;
+    while (bytes < MOST_LOGITS_BYTES && 2 * bytes <= memory / LOGITS_SHARE) bytes *= 2;
+    return bytes;
+}
+
+/* As few chunks of logits as their bytes allow, of one size; a run is as many rows as they have. */
+void tern_trainer__count_rows(tern_trainer_plan *plan, const tern_config *config, const tern_trainer_params *params,
+                              uint64_t memory)
+{
+    uint64_t n = (uint64_t)params->batch * params->seq, row_bytes = (uint64_t)config->n_vocab * sizeof(float);
+    uint64_t most = logits_bytes(memory) / row_bytes / TERN_ROW_ALIGNMENT * TERN_ROW_ALIGNMENT;
+    if (most == 0) most = TERN_ROW_ALIGNMENT;
+    uint64_t n_chunks = (n + most - 1) / most;
+    uint64_t chunk = n_chunks == 1 ? n : tern_round_up((n + n_chunks - 1) / n_chunks, TERN_ROW_ALIGNMENT);
+    plan->chunk = (uint32_t)chunk;
+    plan->n_tokens = (uint32_t)(n_chunks * chunk);
+}
+
+static void add_weight(const tern_trainer *t, const tern_trainer_weight *m, tern_trainer_plan *plan)
 {
     const tern_weight *w = &m->weight;
     uint64_t weight = w->bytes + (w->encoding->ternary ? w->rows * sizeof(float) : 0);
-    if (m->shown.ternary) plan->masters += tern_trainer__state_bytes(m, TERN_STATE_MASTER);
-    *(m->shown.ternary || !m->learns ? &plan->weights : &plan->masters) += weight;
+    if (m->info.ternary) plan->masters += tern_trainer__state_bytes(m, TERN_STATE_MASTER);
+    *(m->info.ternary || !m->learns ? &plan->weights : &plan->masters) += weight;
     if (t->params.ranks) plan->gradients += tern_trainer__state_bytes(m, TERN_STATE_GRADIENT); /* of a pass */
     if (tern_trainer__owns(t, m)) {
         plan->gradients += tern_trainer__state_bytes(m, TERN_STATE_GRADIENT);
         plan->moments += tern_trainer__state_bytes(m, TERN_STATE_M) + tern_trainer__state_bytes(m, TERN_STATE_V);
     }
-    if (m->learns) plan->n_trained += (uint64_t)m->shown.rows * m->shown.cols;
-    if (!m->source) plan->n_parameters += (uint64_t)m->shown.rows * m->shown.cols;
+    if (m->learns) plan->n_trained += (uint64_t)m->info.rows * m->info.cols;
+    if (!m->source) plan->n_parameters += (uint64_t)m->info.rows * m->info.cols;
 }
 
 static void add_graph(const tern_trainer_graph *g, tern_trainer_plan *plan)
@@ -28,12 +53,13 @@ static void add_graph(const tern_trainer_graph *g, tern_trainer_plan *plan)
 static void measure(tern_trainer *t)
 {
     tern_trainer_plan *p = &t->plan;
-    const tern_graph *g = &t->graphs[TERN_TRAINER_EVALUATE].graph;
+    const tern_graph *g = &t->graphs.all[TERN_TRAINER_EVALUATE].graph;
     p->n_parameters = tern_model_parameters(t->model);
-    for (size_t i = 0; i < t->n_fixed && !t->params.engine; i++) p->weights += t->fixed[i].weight->bytes;
-    for (size_t i = 0; i < t->n_made; i++) add_made(t, &t->made[i], p);
+    for (size_t i = 0; i < t->tensors.n_frozen && !t->params.engine; i++)
+        p->weights += t->tensors.frozen[i].weight->bytes;
+    for (size_t i = 0; i < t->tensors.n_weights; i++) add_weight(t, &t->tensors.weights[i], p);
     for (int i = 0; i < TERN_TRAINER_N_GRAPHS; i++)
-        if (t->graphs[i].used) add_graph(&t->graphs[i], p);
+        if (t->graphs.all[i].used) add_graph(&t->graphs.all[i], p);
     p->other += tern_graph_bytes_of(g, TERN_VALUE_CONSTANT);
     p->activations = tern_trainer__activation_bytes(t);
     p->gradients += tern_trainer__gradient_bytes(t);
@@ -48,19 +74,19 @@ static tern_status check_engine(const tern_trainer *t, tern_error *err)
     return tern_fail(err, TERN_INVALID_ARGUMENT, "an engine of another model or backend: the trainer's expected");
 }
 
-tern_status tern_trainer__begin(tern_trainer *t, tern_backend *backend, const tern_model *model,
-                                const tern_trainer_params *params, tern_error *err)
+tern_status tern_trainer__init(tern_trainer *t, tern_backend *backend, const tern_model *model,
+                               const tern_trainer_params *params, tern_error *err)
 {
     *t = (tern_trainer){.backend = backend, .model = model, .config = tern_model_config(model), .params = *params};
-    TERN_TRY(tern_trainer__check(params, t->config, err));
+    TERN_TRY(tern_trainer__check_params(params, t->config, err));
     TERN_TRY(check_engine(t, err));
     TERN_TRY(tern_trainer__check_ranks(t, err));
     t->blended = params->blend_steps > 0;
     tern_trainer__count_rows(&t->plan, t->config, params,
                              params->memory_limit ? params->memory_limit : backend->info.memory);
-    TERN_TRY(tern_trainer__choose(t, err));
-    tern_trainer__share(t);
-    TERN_TRY(tern_trainer__build(t, err));
+    TERN_TRY(tern_trainer__choose_tensors(t, err));
+    tern_trainer__assign_owners(t);
+    TERN_TRY(tern_trainer__build_graphs(t, err));
     measure(t);
     return TERN_OK;
 }
@@ -69,10 +95,110 @@ tern_status tern_trainer_make_plan(tern_trainer_plan *plan, tern_backend *backen
                                    const tern_trainer_params *params, tern_error *err)
 {
     tern_trainer t;
-    tern_status status = tern_trainer__begin(&t, backend, model, params, err);
+    tern_status status = tern_trainer__init(&t, backend, model, params, err);
     *plan = status == TERN_OK ? t.plan : (tern_trainer_plan){0};
     tern_trainer__deinit(&t);
     return status;
+}
+
+/* ---- what would help: sets of options, each of which was planned before it is named */
+
+/* What takes less, in the order of what it costs: time, then accuracy, then what is learned. A set of them is a number
+ * with a bit for each, so that a smaller number costs less. */
+enum { CHECKPOINT, ONE_ROW, IN_BACKWARD, STATES, MASTER, ADAPTER, N_SAVINGS };
+
+typedef struct saving_set {
+    unsigned set;
+    uint32_t accumulate; /* of ONE_ROW */
+    uint64_t total;      /* UINT64_MAX: none */
+} saving_set;
+
+/* False: it is so already, or does not go with what is wanted. */
+static bool apply_saving(tern_trainer_params *p, int how)
+{
+    const tern_trainer_params before = *p;
+    switch (how) {
+    case CHECKPOINT: p->checkpoint = true; return !before.checkpoint;
+    case ONE_ROW:
+        p->accumulate *= p->batch;
+        p->batch = 1;
+        return before.batch > 1 && !before.optimizer_in_backward;
+    case IN_BACKWARD: p->optimizer_in_backward = true; return !before.optimizer_in_backward && before.accumulate == 1;
+    case STATES:
+        p->m = TERN_DTYPE_M8;
+        p->v = TERN_DTYPE_V8;
+        return before.m != p->m || before.v != p->v;
+    case MASTER: p->master = TERN_DTYPE_BF16; return before.master != p->master;
+    default: p->lora = (tern_trainer_lora){.rank = 16, .alpha = 16};
+    }
+    return before.lora.rank == 0 && !before.lora.start && !before.blend_steps && !before.from_nothing;
+}
+
+/* Bytes with these savings; UINT64_MAX: they do not go together, or the backend lacks an op that they need. */
+static saving_set plan_with(const tern_trainer *t, unsigned set)
+{
+    tern_trainer_params p = t->params;
+    tern_trainer with;
+    saving_set c = {.set = set, .total = UINT64_MAX};
+    for (int i = 0; i < N_SAVINGS; i++)
+        if (set >> i & 1 && !apply_saving(&p, i)) return c;
+    c.accumulate = p.accumulate;
+    tern_status status = tern_trainer__init(&with, t->backend, t->model, &p, NULL);
+    if (status == TERN_OK) status = tern_trainer__check_graphs(&with, NULL);
+    if (status == TERN_OK) c.total = with.plan.total;
+    tern_trainer__deinit(&with);
+    return c;
+}
+
+/* The first set of first .. end - 1 that fits, else the one that takes the least. */
+static saving_set find_fitting(const tern_trainer *t, unsigned first, unsigned end)
+{
+    saving_set least = {.total = UINT64_MAX};
+    for (unsigned set = first; set < end; set++) {
+        const saving_set c = plan_with(t, set);
+        if (c.total < least.total) least = c;
+        if (c.total <= t->plan.limit) return c;
+    }
+    return least;
+}
+
+static size_t append_set(const saving_set *c, const char *verb, char *out, size_t out_bytes)
+{
+    static const char *const words[N_SAVINGS] = {
+        " --checkpoint", NULL, " --optimizer-in-backward", " --states 8bit", " --master bf16", " --lora 16"};
+    size_t length = 0;
+    for (int i = 0; i < N_SAVINGS; i++) {
+        if (!(c->set >> i & 1)) continue;
+        char row[48];
+        snprintf(row, sizeof row, " --batch 1 --accumulate %u", c->accumulate);
+        length += (size_t)snprintf(out + length, out_bytes - length, "%s", words[i] ? words[i] : row);
+    }
+    return length +
+           (size_t)snprintf(out + length, out_bytes - length, "%s %.2f GiB", verb, (double)c->total / (1 << 30));
+}
+
+/* Options with which a trainer over its limit fits, as words behind what was given (" --checkpoint --states 8bit takes
+ * 3.20 GiB, --lora 16 1.10 GiB"), found by planning with them: the cheapest that tune all weights, and the cheapest
+ * with an adapter. Where none is enough, those that take the least ("even"). */
+static void suggest(const tern_trainer *t, char *out, size_t out_bytes)
+{
+    const uint64_t limit = t->plan.limit;
+    const saving_set whole = find_fitting(t, 1, 1u << ADAPTER),
+                     adapter = find_fitting(t, 1u << ADAPTER, 1u << N_SAVINGS);
+    const saving_set *least = adapter.total < whole.total ? &adapter : &whole;
+    if (whole.total <= limit) {
+        const size_t n = append_set(&whole, " takes", out, out_bytes);
+        if (adapter.total > limit) return;
+        out[n] = ',';
+        append_set(&adapter, "", out + n + 1, out_bytes - n - 1);
+    } else if (least->total <= limit) {
+        append_set(least, " takes", out, out_bytes);
+    } else if (least->total < t->plan.total) {
+        const size_t n = (size_t)snprintf(out, out_bytes, " even");
+        append_set(least, " takes", out + n, out_bytes - n);
+    } else {
+        snprintf(out, out_bytes, " nothing takes less (%.2f GiB)", (double)t->plan.total / (1 << 30));
+    }
 }
 
 static double gib(uint64_t bytes)
@@ -80,12 +206,12 @@ static double gib(uint64_t bytes)
     return (double)bytes / (1 << 30);
 }
 
-tern_status tern_trainer__check_plan(const tern_trainer *t, tern_error *err)
+tern_status tern_trainer__check_memory(const tern_trainer *t, tern_error *err)
 {
     const tern_trainer_plan *p = &t->plan;
     char help[256];
     if (p->limit == 0 || p->total <= p->limit) return TERN_OK;
-    tern_trainer__suggest(t, help, sizeof help);
+    suggest(t, help, sizeof help);
     return tern_fail(err, TERN_OUT_OF_MEMORY,
                      "training takes %.2f GiB (weights %.2f, masters %.2f, gradients %.2f, moments %.2f, activations "
                      "%.2f, other %.2f), at most %.2f GiB expected;%s",

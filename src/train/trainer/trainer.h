@@ -85,7 +85,7 @@ tern_status tern_trainer_make_plan(tern_trainer_plan *plan, tern_backend *backen
 typedef struct tern_trainer tern_trainer; /* one thread at a time */
 
 /* backend and model are borrowed and must outlive the trainer, as must the strings of params. Opening fails with
- * OUT_OF_MEMORY, the plan and what would help (tern_trainer__suggest), where it does not fit. Masters start from the
+ * OUT_OF_MEMORY, the plan and options that would help, where it does not fit. Masters start from the
  * model's weights: bf16, f16 or f32 ones as the file has them, of ternary ones code * scale. */
 tern_status tern_trainer_open(tern_trainer **trainer, tern_backend *backend, const tern_model *model,
                               const tern_trainer_params *params, tern_error *err);

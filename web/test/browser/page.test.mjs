@@ -1,49 +1,19 @@
 /** The page over a double of the library: all that needs no model. */
 import assert from 'node:assert/strict';
-import {readFileSync} from 'node:fs';
-import {join} from 'node:path';
 import test, {after, before} from 'node:test';
-import {WEB, ask, counts, finished, launch, missing, ready, says, settle, watchedPage} from './browser.mjs';
+import {ask, counts, finished, missing, ready, says} from './browser.mjs';
+import {launchDouble, quiet} from './double.mjs';
 import {loadUrl} from './site.mjs';
-import {serve} from './server.mjs';
 
-/** Alone it is a fifth of it; machines of tests are shared. */
-const FIRST_PAINT_MS = 5000;
-const AXE = missing({site: false}) ? '' : readFileSync(join(WEB, 'node_modules/axe-core/axe.min.js'), 'utf8');
 const skip = missing({site: false});
-let browser;
-let server;
+let double;
 
 before(async () => {
-  if (skip) return;
-  browser = await launch({gpu: false});
-  const double = join(WEB, 'test/fake-tern.js');
-  const routes = {};
-  server = await serve({mounts: [['/', join(WEB, 'page')]], routes});
-  routes['/lib/index.js'] = server.sendFile(double);
+  if (!skip) double = await launchDouble();
 });
-after(async () => {
-  await browser?.close();
-  await server?.close();
-});
+after(() => double?.close());
 
-/** Opens the page in a profile of its own; `fake` steers the double, `settings` are the page's. */
-async function open({fake = {}, settings = {}, options = {}, path = ''} = {}) {
-  const context = await browser.newContext({acceptDownloads: true, ...options});
-  await context.addInitScript((chosen) => {
-    globalThis.fake = chosen;
-  }, fake);
-  await settle(context, settings);
-  const page = await watchedPage(context, server.url);
-  await page.goto(server.url + path);
-  await ready(page);
-  return page;
-}
-
-async function quiet(page) {
-  assert.deepEqual(page.seen, {errors: [], foreign: []});
-  await page.context().close();
-}
+const open = (how) => double.open(how);
 
 const lastCall = (page) => page.evaluate(() => JSON.parse(JSON.stringify(globalThis.lastCall)));
 
@@ -429,81 +399,5 @@ test('conversations are saved as text and JSON', {skip, timeout: 60000}, async (
     const [download] = await Promise.all([page.waitForEvent('download'), page.click(button)]);
     assert.equal(download.suggestedFilename(), name);
   }
-  await quiet(page);
-});
-
-test('every control has a name, and nothing is wider than a phone of 320 pixels', {skip, timeout: 60000}, async () => {
-  const page = await open({options: {viewport: {width: 320, height: 640}}});
-  assert.ok((await page.locator('.bar').boundingBox()).height < 60); // one row
-  await page.click('#panel-toggle');
-  await page.evaluate(() => {
-    for (const section of document.querySelectorAll('details')) section.open = true;
-  });
-  const found = await page.evaluate(() => {
-    const unnamed = [...document.querySelectorAll('input, textarea, select')]
-      .filter((input) => input.type !== 'hidden' && !input.labels?.length)
-      .map((input) => input.id);
-    const buttons = [...document.querySelectorAll('button, a')]
-      .filter((button) => !(button.textContent.trim() || button.ariaLabel))
-      .map((button) => button.id);
-    return {unnamed, buttons, wide: document.documentElement.scrollWidth > window.innerWidth};
-  });
-  assert.deepEqual(found, {unnamed: [], buttons: [], wide: false});
-  for (const view of ['Models', 'Fine-tune']) {
-    await page.click(`nav >> text=${view}`);
-    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), view);
-  }
-  await page.setViewportSize({width: 1300, height: 700});
-  assert.ok(await page.evaluate(() => document.documentElement.scrollHeight <= window.innerHeight));
-  await quiet(page);
-});
-
-test("the theme is the system's, or the one that was chosen", {skip, timeout: 60000}, async () => {
-  const page = await open({options: {colorScheme: 'dark'}});
-  const back = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
-  assert.equal(await back(), 'rgb(14, 24, 32)');
-  await page.click('#theme');
-  assert.equal(await back(), 'rgb(246, 248, 249)');
-  await page.reload();
-  assert.equal(await back(), 'rgb(246, 248, 249)');
-  await quiet(page);
-});
-
-/** What axe-core finds on the page as it is seen: WCAG 2.1 AA and what it calls best practice. */
-async function findings(page) {
-  await page.evaluate(AXE);
-  const found = await page.evaluate(() => globalThis.axe.run(document, {resultTypes: ['violations']}));
-  assert.ok(found.passes.length > 20, `${found.passes.length} rules applied`);
-  return found.violations.map(({id, nodes}) => `${id}: ${nodes.map((node) => node.target.join(' ')).join(', ')}`);
-}
-
-for (const colorScheme of ['light', 'dark']) {
-  test(`axe-core finds nothing in any view of the ${colorScheme} theme`, {skip, timeout: 60000}, async () => {
-    const page = await open({
-      fake: {probe: 'NO_ADAPTER', chat: true},
-      options: {colorScheme, viewport: {width: 1300, height: 900}},
-    });
-    await page.evaluate(() => {
-      for (const section of document.querySelectorAll('details')) section.open = true;
-    });
-    assert.deepEqual(await findings(page), [], 'first screen');
-    await ask(page, 'Hello');
-    assert.deepEqual(await findings(page), [], 'conversation');
-    for (const view of ['Models', 'Fine-tune']) {
-      await page.click(`nav >> text=${view}`);
-      assert.deepEqual(await findings(page), [], view);
-    }
-    await quiet(page);
-  });
-}
-
-test('the first screen has its budget: bytes, and time where machines are shared', {skip, timeout: 60000}, async () => {
-  const page = await open();
-  const seen = await page.evaluate(() => ({
-    paint: performance.getEntriesByName('first-contentful-paint')[0]?.startTime,
-    bytes: performance.getEntriesByType('resource').reduce((sum, each) => sum + each.encodedBodySize, 0),
-  }));
-  assert.ok(seen.bytes > 0 && seen.bytes < 200e3, `${seen.bytes} bytes before a model`);
-  assert.ok(seen.paint < FIRST_PAINT_MS, `${seen.paint} ms`);
   await quiet(page);
 });

@@ -1,27 +1,26 @@
-/* What a client asks for, whatever API it speaks: the one form into which every protocol's requests are read. */
-#ifndef TERN_SERVE_ASK_ASK_H
-#define TERN_SERVE_ASK_ASK_H
+/* A request, whatever API the client speaks: the one form into which every protocol's requests are read. */
+#ifndef TERN_SERVE_REQUEST_REQUEST_H
+#define TERN_SERVE_REQUEST_REQUEST_H
 
-#include "serve/ask/fields.h"
+#include "serve/request/fields.h"
 #include "tern.h"
 
 enum {
-    TERN_ASK_MAX_COMPLETIONS = 128,
-    TERN_ASK_MAX_STOPS = 32,
-    TERN_ASK_MAX_PROMPTS = 2048,
+    TERN_API_MAX_COMPLETIONS = 128,
+    TERN_API_MAX_STOPS = 32,
+    TERN_API_MAX_PROMPTS = 2048,
     TERN_SERVE_MAX_LORAS = 64
 };
 
 /* A text, or token ids in its place. */
-typedef struct tern_ask_prompt {
+typedef struct tern_api_prompt {
     const char *text; /* n bytes; borrowed from the document */
     size_t n;
     const json_t *ids; /* an array of whole numbers; NULL: the text counts */
-} tern_ask_prompt;
+} tern_api_prompt;
 
-/* Everything points into the document, which lives longer, or is the ask's own. */
 /* Which calls of tools the model may make. */
-typedef enum tern_ask_calls { TERN_CALLS_AUTO, TERN_CALLS_NONE, TERN_CALLS_REQUIRED } tern_ask_calls;
+typedef enum tern_tool_calls_mode { TERN_CALLS_AUTO, TERN_CALLS_NONE, TERN_CALLS_REQUIRED } tern_tool_calls_mode;
 
 /* An adapter's number and how strongly it is to count. */
 typedef struct tern_lora_scale {
@@ -29,7 +28,8 @@ typedef struct tern_lora_scale {
     float scale;
 } tern_lora_scale;
 
-typedef struct tern_ask {
+/* Everything points into the document, which lives longer, or is the request's own. */
+typedef struct tern_api_request {
     const char *model; /* NULL: the first */
     tern_lora_scale
         *lora_scales; /* [n_lora_scales] owned; NULL: as the server has them; not beside an adapter's name */
@@ -41,9 +41,9 @@ typedef struct tern_ask {
     json_t *more;  /* [n_messages] what each has beside role and content (tool_calls, ...); owned; NULL: nothing */
     json_t *tools; /* as OpenAI's chat has them; owned; NULL: none */
     json_t *tool_choice; /* its name in it; owned; NULL: any tool */
-    tern_ask_calls calls;
+    tern_tool_calls_mode calls;
     bool serial; /* one call at most */
-    tern_ask_prompt *prompts;
+    tern_api_prompt *prompts;
     size_t n_prompts, cap_prompts;
     char **owned; /* texts that were joined from parts */
     size_t n_owned, cap_owned;
@@ -61,7 +61,7 @@ typedef struct tern_ask {
     const char *grammar;  /* its source, of GBNF */
     const json_t *schema; /* of JSON Schema */
     const char *system;   /* what the model is told first, where it is no message */
-    const char *stops[TERN_ASK_MAX_STOPS];
+    const char *stops[TERN_API_MAX_STOPS];
     uint32_t n_stops;
     bool ignore_eos, echo, show_special;
     bool logprobs;
@@ -76,56 +76,60 @@ typedef struct tern_ask {
     uint32_t dimensions; /* of a vector, the first so many; 0: all */
 
     bool special, with_bos, with_pieces; /* of tokens */
-} tern_ask;
+} tern_api_request;
 
 /* With the sampler at temperature 1 and nothing else, as most APIs have it. */
-void tern_ask_init(tern_ask *ask);
-void tern_ask_deinit(tern_ask *ask);
+void tern_api_request_init(tern_api_request *request);
+void tern_api_request_deinit(tern_api_request *request);
 
-/* Of the tables' kind READ: into a tern_ask. */
-tern_status tern_ask_read_stop(void *ask, const json_t *value, tern_error *err);     /* a string, or several */
-tern_status tern_ask_read_bias(void *ask, const json_t *value, tern_error *err);     /* {"ID": number} */
-tern_status tern_ask_read_seed(void *ask, const json_t *value, tern_error *err);     /* negative: none */
-tern_status tern_ask_read_messages(void *ask, const json_t *value, tern_error *err); /* [{role, content}] */
+/* Of the tables' kind READ: into a tern_api_request. */
+tern_status tern_api_request_read_stop(void *request, const json_t *value, tern_error *err); /* a string, or several */
+tern_status tern_api_request_read_bias(void *request, const json_t *value, tern_error *err); /* {"ID": number} */
+tern_status tern_api_request_read_seed(void *request, const json_t *value, tern_error *err); /* negative: none */
+tern_status tern_api_request_read_messages(void *request, const json_t *value, tern_error *err); /* [{role, content}] */
 /* The answer keeps to a grammar of this kind. Errors: INVALID_ARGUMENT (it keeps to one already). */
-tern_status tern_ask_constrain(tern_ask *ask, tern_grammar_kind kind, tern_error *err);
-tern_status tern_ask_read_grammar(void *ask, const json_t *value, tern_error *err); /* GBNF; "": none */
-tern_status tern_ask_read_schema(void *ask, const json_t *value, tern_error *err);  /* JSON Schema */
-tern_status tern_ask_read_loras(void *ask, const json_t *value, tern_error *err);   /* [{id, scale}] */
-tern_status tern_ask_read_prompts(void *ask, const json_t *value, tern_error *err); /* text, ids, or lists of them */
+tern_status tern_api_request_constrain(tern_api_request *request, tern_grammar_kind kind, tern_error *err);
+tern_status tern_api_request_read_grammar(void *request, const json_t *value, tern_error *err); /* GBNF; "": none */
+tern_status tern_api_request_read_schema(void *request, const json_t *value, tern_error *err);  /* JSON Schema */
+tern_status tern_api_request_read_loras(void *request, const json_t *value, tern_error *err);   /* [{id, scale}] */
+tern_status tern_api_request_read_prompts(void *request, const json_t *value,
+                                          tern_error *err); /* text, ids, or lists of them */
 
 /* Adds a message; the text of `content` is a string, or parts of the type "text", which are joined. `name` in errors.
  */
-tern_status tern_ask_add_message(tern_ask *ask, const char *role, const json_t *content, const char *name,
-                                 tern_error *err);
+tern_status tern_api_request_add_message(tern_api_request *request, const char *role, const json_t *content,
+                                         const char *name, tern_error *err);
 /* Adds a message of n bytes of text, which are borrowed. */
-tern_status tern_ask_add_text(tern_ask *ask, const char *role, const char *text, size_t n, tern_error *err);
+tern_status tern_api_request_add_text(tern_api_request *request, const char *role, const char *text, size_t n,
+                                      tern_error *err);
 /* The same in front of all others. */
-tern_status tern_ask_put_first(tern_ask *ask, const char *role, const json_t *content, const char *name,
-                               tern_error *err);
+tern_status tern_api_request_prepend_message(tern_api_request *request, const char *role, const json_t *content,
+                                             const char *name, tern_error *err);
 
 /* Tools, as OpenAI's chat has them: [{"type": "function", "function": {"name", "description", "parameters"}}]. */
-tern_status tern_ask_read_tools(void *ask, const json_t *value, tern_error *err);
+tern_status tern_api_request_read_tools(void *request, const json_t *value, tern_error *err);
 /* "auto", "none", "required", or {"type": "function", "function": {"name"}}. */
-tern_status tern_ask_read_tool_choice(void *ask, const json_t *value, tern_error *err);
-tern_status tern_ask_read_parallel(void *ask, const json_t *value, tern_error *err); /* true or false */
+tern_status tern_api_request_read_tool_choice(void *request, const json_t *value, tern_error *err);
+tern_status tern_api_request_read_parallel(void *request, const json_t *value, tern_error *err); /* true or false */
 /* Adds one tool. `i`: its place, for errors. `parameters`: a JSON Schema; NULL: the tool takes none. */
-tern_status tern_ask_add_tool(tern_ask *ask, size_t i, const json_t *name, const json_t *description,
-                              const json_t *parameters, tern_error *err);
+tern_status tern_api_request_add_tool(tern_api_request *request, size_t i, const json_t *name,
+                                      const json_t *description, const json_t *parameters, tern_error *err);
 /* The calls that the last message made: [{"id", "function": {"name", "arguments": object or its text}}]. */
-tern_status tern_ask_add_calls(tern_ask *ask, const json_t *calls, const char *name, tern_error *err);
+tern_status tern_api_request_add_calls(tern_api_request *request, const json_t *calls, const char *name,
+                                       tern_error *err);
 /* Says of the last message that it is what a call gave. `id`, `called`: of the call and its tool; either may be NULL.
  */
-tern_status tern_ask_add_result(tern_ask *ask, const json_t *id, const json_t *called, tern_error *err);
+tern_status tern_api_request_add_result(tern_api_request *request, const json_t *id, const json_t *called,
+                                        tern_error *err);
 /* Whether the answer may be calls of tools. */
-bool tern_ask_wants_calls(const tern_ask *ask);
+bool tern_api_request_wants_calls(const tern_api_request *request);
 /* Tools and calls that contradict each other, or what else was asked for. */
-tern_status tern_ask_check_tools(const tern_ask *ask, tern_error *err);
+tern_status tern_api_request_check_tools(const tern_api_request *request, tern_error *err);
 /* The variables of a chat template, as JSON text: the messages with their calls, and the tools. Freed with tern_free;
  * NULL: out of memory. */
-char *tern_ask_conversation(const tern_ask *ask);
+char *tern_api_request_template_variables(const tern_api_request *request);
 
 /* Seeds the sampler from the system where no seed was given, and points it to the biases. */
-tern_status tern_ask_finish(tern_ask *ask, tern_error *err);
+tern_status tern_api_request_finish(tern_api_request *request, tern_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* Tables of the members that an API's requests have, which read, check, ignore and refuse them. */
-#ifndef TERN_SERVE_ASK_FIELDS_H
-#define TERN_SERVE_ASK_FIELDS_H
+#ifndef TERN_SERVE_REQUEST_FIELDS_H
+#define TERN_SERVE_REQUEST_FIELDS_H
 
 #include <jansson.h>
 #include <stddef.h>

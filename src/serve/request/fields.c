@@ -1,5 +1,5 @@
 /* Tables of the members that an API's requests have. */
-#include "serve/ask/fields.h"
+#include "serve/request/fields.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include "base/show.h"
 #include "format/json.h"
-#include "serve/ask/ask.h"
+#include "serve/request/request.h"
 
 enum { MOST_TOOLS = 256, MOST_NAME = 255 };
 
@@ -18,8 +18,8 @@ static bool is_name(const json_t *name)
     return n > 0 && n <= MOST_NAME && strlen(json_string_value(name)) == n;
 }
 
-tern_status tern_ask_add_tool(tern_ask *ask, size_t i, const json_t *name, const json_t *description,
-                              const json_t *parameters, tern_error *err)
+tern_status tern_api_request_add_tool(tern_api_request *request, size_t i, const json_t *name,
+                                      const json_t *description, const json_t *parameters, tern_error *err)
 {
     char place[64];
     snprintf(place, sizeof place, "tools[%zu]: the name", i);
@@ -32,12 +32,12 @@ tern_status tern_ask_add_tool(tern_ask *ask, size_t i, const json_t *name, const
     if (parameters) bad |= json_object_set(function, "parameters", (json_t *)(uintptr_t)parameters);
     else bad |= json_object_set_new(function, "parameters", json_pack("{s:s, s:{}}", "type", "object", "properties"));
     json_t *tool = json_pack("{s:s, s:o}", "type", "function", "function", function);
-    if (!ask->tools) ask->tools = json_array();
-    bad |= json_array_append_new(ask->tools, tool);
+    if (!request->tools) request->tools = json_array();
+    bad |= json_array_append_new(request->tools, tool);
     return bad ? out_of_memory(err) : TERN_OK;
 }
 
-static tern_status read_tool(tern_ask *ask, const json_t *tool, size_t i, tern_error *err)
+static tern_status read_tool(tern_api_request *request, const json_t *tool, size_t i, tern_error *err)
 {
     const char *type = json_string_value(json_object_get(tool, "type"));
     const json_t *function = json_object_get(tool, "function");
@@ -46,11 +46,12 @@ static tern_status read_tool(tern_ask *ask, const json_t *tool, size_t i, tern_e
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "tools[%zu]: the type \"%s\" found, \"function\" with its object expected", i,
                          type ? tern_show_z(type).text : "");
-    return tern_ask_add_tool(ask, i, json_object_get(function, "name"), json_object_get(function, "description"),
-                             json_is_null(parameters) ? NULL : parameters, err);
+    return tern_api_request_add_tool(request, i, json_object_get(function, "name"),
+                                     json_object_get(function, "description"),
+                                     json_is_null(parameters) ? NULL : parameters, err);
 }
 
-tern_status tern_ask_read_tools(void *into, const json_t *value, tern_error *err)
+tern_status tern_api_request_read_tools(void *into, const json_t *value, tern_error *err)
 {
     if (!json_is_array(value) || json_array_size(value) > MOST_TOOLS)
         return tern_fields_fail("tools", value, "a list of at most 256 tools", err);
@@ -58,46 +59,47 @@ tern_status tern_ask_read_tools(void *into, const json_t *value, tern_error *err
     return TERN_OK;
 }
 
-tern_status tern_ask_read_tool_choice(void *into, const json_t *value, tern_error *err)
+tern_status tern_api_request_read_tool_choice(void *into, const json_t *value, tern_error *err)
 {
-    tern_ask *ask = into;
+    tern_api_request *request = into;
     static const struct {
         const char *word;
-        tern_ask_calls calls;
+        tern_tool_calls_mode calls;
     } words[] = {{"auto", TERN_CALLS_AUTO}, {"none", TERN_CALLS_NONE}, {"required", TERN_CALLS_REQUIRED}};
     const char *word = json_string_value(value);
     const json_t *name = json_object_get(json_object_get(value, "function"), "name");
     if (is_name(name)) {
-        ask->calls = TERN_CALLS_REQUIRED;
-        json_decref(ask->tool_choice);
-        ask->tool_choice = json_incref((json_t *)(uintptr_t)name);
+        request->calls = TERN_CALLS_REQUIRED;
+        json_decref(request->tool_choice);
+        request->tool_choice = json_incref((json_t *)(uintptr_t)name);
         return TERN_OK;
     }
     for (size_t i = 0; word && i < sizeof words / sizeof *words; i++) {
-        ask->calls = words[i].calls;
+        request->calls = words[i].calls;
         if (strcmp(word, words[i].word) == 0) return TERN_OK;
     }
     return tern_fields_fail("tool_choice", value, "auto, none, required or one function", err);
 }
 
-tern_status tern_ask_read_parallel(void *into, const json_t *value, tern_error *err)
+tern_status tern_api_request_read_parallel(void *into, const json_t *value, tern_error *err)
 {
-    tern_ask *ask = into;
+    tern_api_request *request = into;
     if (!json_is_boolean(value)) return tern_fields_fail("parallel_tool_calls", value, "true or false", err);
-    ask->serial = json_is_false(value);
+    request->serial = json_is_false(value);
     return TERN_OK;
 }
 
 /* A member of the last message beside its role and text; takes the value. */
-static tern_status set(tern_ask *ask, const char *key, json_t *value, tern_error *err)
+static tern_status set(tern_api_request *request, const char *key, json_t *value, tern_error *err)
 {
     int bad = 0;
-    if (!ask->more) ask->more = json_array();
-    while (ask->more && !bad && json_array_size(ask->more) < ask->n_messages)
-        bad = json_array_append_new(ask->more, json_null());
-    const size_t last = ask->n_messages - 1;
-    if (json_is_null(json_array_get(ask->more, last))) bad |= json_array_set_new(ask->more, last, json_object());
-    bad |= json_object_set_new(json_array_get(ask->more, last), key, value);
+    if (!request->more) request->more = json_array();
+    while (request->more && !bad && json_array_size(request->more) < request->n_messages)
+        bad = json_array_append_new(request->more, json_null());
+    const size_t last = request->n_messages - 1;
+    if (json_is_null(json_array_get(request->more, last)))
+        bad |= json_array_set_new(request->more, last, json_object());
+    bad |= json_object_set_new(json_array_get(request->more, last), key, value);
     return bad ? out_of_memory(err) : TERN_OK;
 }
 
@@ -130,7 +132,8 @@ static tern_status read_call(const json_t *call, const char *name, json_t *list,
     return json_array_append_new(list, made) == 0 ? TERN_OK : out_of_memory(err);
 }
 
-tern_status tern_ask_add_calls(tern_ask *ask, const json_t *calls, const char *name, tern_error *err)
+tern_status tern_api_request_add_calls(tern_api_request *request, const json_t *calls, const char *name,
+                                       tern_error *err)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < json_array_size(calls); i++) {
@@ -139,14 +142,14 @@ tern_status tern_ask_add_calls(tern_ask *ask, const json_t *calls, const char *n
         json_decref(list);
         return status;
     }
-    return set(ask, "tool_calls", list, err);
+    return set(request, "tool_calls", list, err);
 }
 
 /* The tool of the latest call with this id; NULL: there is none. */
-static json_t *tool_of(const tern_ask *ask, const char *id)
+static json_t *tool_of(const tern_api_request *request, const char *id)
 {
-    for (size_t i = json_array_size(ask->more); i-- > 0;) {
-        const json_t *calls = json_object_get(json_array_get(ask->more, i), "tool_calls");
+    for (size_t i = json_array_size(request->more); i-- > 0;) {
+        const json_t *calls = json_object_get(json_array_get(request->more, i), "tool_calls");
         for (size_t k = 0; k < json_array_size(calls); k++) {
             const json_t *call = json_array_get(calls, k);
             const char *other = json_string_value(json_object_get(call, "id"));
@@ -156,56 +159,57 @@ static json_t *tool_of(const tern_ask *ask, const char *id)
     return NULL;
 }
 
-tern_status tern_ask_add_result(tern_ask *ask, const json_t *id, const json_t *called, tern_error *err)
+tern_status tern_api_request_add_result(tern_api_request *request, const json_t *id, const json_t *called,
+                                        tern_error *err)
 {
-    if (!json_is_string(called) && json_is_string(id)) called = tool_of(ask, json_string_value(id));
-    if (json_is_string(id)) TERN_TRY(set(ask, "tool_call_id", json_incref((json_t *)(uintptr_t)id), err));
-    if (json_is_string(called)) return set(ask, "name", json_incref((json_t *)(uintptr_t)called), err);
-    return json_is_string(id) ? TERN_OK : set(ask, "tool_call_id", json_string(""), err);
+    if (!json_is_string(called) && json_is_string(id)) called = tool_of(request, json_string_value(id));
+    if (json_is_string(id)) TERN_TRY(set(request, "tool_call_id", json_incref((json_t *)(uintptr_t)id), err));
+    if (json_is_string(called)) return set(request, "name", json_incref((json_t *)(uintptr_t)called), err);
+    return json_is_string(id) ? TERN_OK : set(request, "tool_call_id", json_string(""), err);
 }
 
-bool tern_ask_wants_calls(const tern_ask *ask)
+bool tern_api_request_wants_calls(const tern_api_request *request)
 {
-    return json_array_size(ask->tools) > 0 && ask->calls != TERN_CALLS_NONE;
+    return json_array_size(request->tools) > 0 && request->calls != TERN_CALLS_NONE;
 }
 
-static bool has_tool(const tern_ask *ask, const json_t *name)
+static bool has_tool(const tern_api_request *request, const json_t *name)
 {
-    for (size_t i = 0; i < json_array_size(ask->tools); i++)
-        if (json_equal(json_object_get(json_object_get(json_array_get(ask->tools, i), "function"), "name"), name))
+    for (size_t i = 0; i < json_array_size(request->tools); i++)
+        if (json_equal(json_object_get(json_object_get(json_array_get(request->tools, i), "function"), "name"), name))
             return true;
     return false;
 }
 
-tern_status tern_ask_check_tools(const tern_ask *ask, tern_error *err)
+tern_status tern_api_request_check_tools(const tern_api_request *request, tern_error *err)
 {
-    if (ask->calls == TERN_CALLS_REQUIRED && !tern_ask_wants_calls(ask))
+    if (request->calls == TERN_CALLS_REQUIRED && !tern_api_request_wants_calls(request))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "tool_choice: a call is required, but there are no tools");
-    if (ask->tool_choice && !has_tool(ask, ask->tool_choice))
+    if (request->tool_choice && !has_tool(request, request->tool_choice))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "tool_choice: no tool is called \"%s\"",
-                         tern_show_z(json_string_value(ask->tool_choice)).text);
-    if (tern_ask_wants_calls(ask) && ask->constrained &&
-        (ask->grammar_kind != TERN_GRAMMAR_GBNF || ask->calls == TERN_CALLS_REQUIRED))
+                         tern_show_z(json_string_value(request->tool_choice)).text);
+    if (tern_api_request_wants_calls(request) && request->constrained &&
+        (request->grammar_kind != TERN_GRAMMAR_GBNF || request->calls == TERN_CALLS_REQUIRED))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "tools: not together with a format of the answer");
     return TERN_OK;
 }
 
-static json_t *message_of(const tern_ask *ask, size_t i)
+static json_t *message_of(const tern_api_request *request, size_t i)
 {
-    const tern_chat_message *m = &ask->messages[i];
+    const tern_chat_message *m = &request->messages[i];
     json_t *message = json_pack("{s:s, s:o}", "role", m->role, "content", json_stringn(m->content, m->n_content));
-    const json_t *more = json_array_get(ask->more, i);
+    const json_t *more = json_array_get(request->more, i);
     if (message && json_is_object(more)) json_object_update(message, (json_t *)(uintptr_t)more);
     return message;
 }
 
-char *tern_ask_conversation(const tern_ask *ask)
+char *tern_api_request_template_variables(const tern_api_request *request)
 {
     json_t *messages = json_array();
     int bad = 0;
-    for (size_t i = 0; i < ask->n_messages; i++) bad |= json_array_append_new(messages, message_of(ask, i));
+    for (size_t i = 0; i < request->n_messages; i++) bad |= json_array_append_new(messages, message_of(request, i));
     json_t *all = json_pack("{s:o, s:b}", "messages", messages, "add_generation_prompt", 1);
-    if (tern_ask_wants_calls(ask)) bad |= json_object_set(all, "tools", ask->tools);
+    if (tern_api_request_wants_calls(request)) bad |= json_object_set(all, "tools", request->tools);
     char *text = all && !bad ? json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(all);
     return text;

@@ -147,7 +147,7 @@ static tern_status answer_gguf(const json_t *ask, json_t *answer, tern_error *er
     TERN_TRY(need_tokenizer(err));
     TERN_TRY(tern_gguf_writer_open(&w, json_string_value(json_object_get(ask, "gguf")), err));
     TERN_GOTO(add_sizes(w, err));
-    TERN_GOTO(tern_tokenizer_write_gguf(tokenizer, w, err));
+    TERN_GOTO(tern_tokenizer_write_gguf(tokenizer, 0, w, err));
     TERN_GOTO(tern_gguf_writer_begin_data(w, err));
     return tern_gguf_writer_commit(w, err);
 fail:

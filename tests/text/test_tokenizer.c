@@ -105,7 +105,7 @@ static tern_tokenizer *through_gguf(tern_tokenizer *t, const char *name)
     tern_gguf_writer *w = NULL;
     const char *path = test_scratch(name);
     assert_ok(tern_gguf_writer_open(&w, path, &err), err);
-    assert_ok(tern_tokenizer_write_gguf(t, w, &err), err);
+    assert_ok(tern_tokenizer_write_gguf(t, 0, w, &err), err);
     assert_ok(tern_gguf_writer_begin_data(w, &err), err);
     assert_ok(tern_gguf_writer_commit(w, &err), err);
     return check_same(t, open_gguf(path));

@@ -164,7 +164,7 @@ static void test_json_names(void **state)
                   err);
         tern_tokenizer *t = text_of_json(json.data);
         assert_ok(tern_gguf_writer_open_memory(&w, &file, &err), err);
-        assert_ok(tern_tokenizer_write_gguf(t, w, &err), err);
+        assert_ok(tern_tokenizer_write_gguf(t, 0, w, &err), err);
         assert_ok(tern_gguf_writer_begin_data(w, &err), err);
         assert_ok(tern_gguf_writer_commit(w, &err), err);
         assert_non_null(memmem(file.data, file.size, "smaug-bpe", 9));
@@ -269,6 +269,36 @@ static void test_refusals(void **state)
     }
 }
 
+/* A table with more rows than tokens: the others are unused tokens, which no text becomes and which stay so. */
+static void test_rows_without_tokens(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_gguf_writer *w;
+    tern_gguf *g;
+    tern_buf file = {0};
+    tern_tokenizer *back,
+        *t = text_of_json(
+            "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"model\":{\"type\":\"BPE\","
+            "\"vocab\":{\"a\":0,\"[\":1,\"P\":2},\"merges\":[]}}");
+    assert_ok(tern_gguf_writer_open_memory(&w, &file, &err), err);
+    assert_ok(tern_gguf_add_string(w, "general.architecture", "llama", 5, &err), err);
+    assert_ok(tern_tokenizer_write_gguf(t, 6, w, &err), err);
+    assert_ok(tern_gguf_writer_begin_data(w, &err), err);
+    assert_ok(tern_gguf_writer_commit(w, &err), err);
+    assert_ok(tern_gguf_parse(&g, file.data, file.size, &err), err);
+    assert_int_equal(tern_gguf_find(g, "tokenizer.ggml.tokens")->count, 6);
+    assert_int_equal(tern_gguf_find(g, "tokenizer.ggml.token_type")->count, 6);
+    assert_int_equal(tern_gguf_array_int(tern_gguf_find(g, "tokenizer.ggml.token_type"), 5), 5); /* unused */
+    assert_ok(tern_tokenizer_open_gguf(&back, g, &err), err);
+    assert_int_equal(tern_tokenizer_size(back), 6);
+    ASSERT_IDS(text_ids_of_z(back, "a[P", true), 0, 1, 2);
+    tern_gguf_close(g);
+    tern_tokenizer_close(t);
+    tern_tokenizer_close(back);
+    tern_buf_deinit(&file);
+}
+
 /* Ids beside the vocabulary: whole numbers of tokens, in a list or alone; anything else is named. */
 static void test_end_ids(void **state)
 {
@@ -315,7 +345,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_json_added_spaces), cmocka_unit_test(test_json_splits),
     cmocka_unit_test(test_json_added_flags),  cmocka_unit_test(test_json_cycles),
     cmocka_unit_test(test_json_names),        cmocka_unit_test(test_refusals),
-    cmocka_unit_test(test_end_ids),
+    cmocka_unit_test(test_end_ids),           cmocka_unit_test(test_rows_without_tokens),
 };
 
 TEST_GROUP(tokenizer_json, "web", tests);

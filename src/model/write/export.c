@@ -300,7 +300,8 @@ static tern_status write_all(exporter *x, tern_error *err)
     TERN_TRY(tern_export__config(&x->model->config, file_type, x->writer, err));
     if (x->options->imatrix) TERN_TRY(tern_export__imatrix(x->options->imatrix, x->writer, err));
     if (x->model->i2s_stated) TERN_TRY(tern_gguf_add_string(x->writer, TERN_MODEL__I2S_ORDER, "x86", 3, err));
-    if (x->model->tokenizer) TERN_TRY(tern_tokenizer_write_gguf(x->model->tokenizer, x->writer, err));
+    if (x->model->tokenizer)
+        TERN_TRY(tern_tokenizer_write_gguf(x->model->tokenizer, x->model->config.n_vocab, x->writer, err));
     else TERN_TRY(tern_gguf_add_string(x->writer, "tokenizer.ggml.model", NO_VOCAB, strlen(NO_VOCAB), err));
     TERN_TRY(add_tensors(x, err));
     TERN_TRY(tern_export_exact_write(&x->exact, x->writer, err));

@@ -82,8 +82,10 @@ tern_status tern_tokenizer_set_chat_template(tern_tokenizer *t, const void *text
  * INVALID_ARGUMENT (an empty one, a long one, one that is special already), MALFORMED, LIMIT, OUT_OF_MEMORY. */
 tern_status tern_tokenizer_add_special(tern_tokenizer *t, const char *text, tern_error *err);
 
-/* Writes the tokenizer.ggml.* keys that open_gguf reads back to the same tokenizer. */
-tern_status tern_tokenizer_write_gguf(const tern_tokenizer *t, tern_gguf_writer *w, tern_error *err);
+/* Writes the tokenizer.ggml.* keys that open_gguf reads back to the same tokenizer. A model whose tables have more rows
+ * (n_rows) gets unused tokens "[PADn]" for the others, as llama.cpp's converter writes them: llama.cpp expects a token
+ * for each row. */
+tern_status tern_tokenizer_write_gguf(const tern_tokenizer *t, uint32_t n_rows, tern_gguf_writer *w, tern_error *err);
 /* Writes tokenizer.json, tokenizer_config.json and generation_config.json into the folder `dir`, which must be there,
  * for open_hf and for transformers. A rank list (tiktoken) becomes merges. Errors: UNSUPPORTED (SentencePiece), IO,
  * OUT_OF_MEMORY. */

@@ -52,33 +52,40 @@ static void drop_strings(strings *s)
     *s = (strings){0};
 }
 
-/* Holes in the numbering get a name that no other token has; text can never become one. */
+/* The entry of an id; behind the last one UNUSED. */
+static tern_vocab_entry entry_at(const tern_vocab *v, uint32_t id)
+{
+    return id < v->n ? v->entries[id] : (tern_vocab_entry){.type = TERN_TOKEN_UNUSED};
+}
+
+/* Holes in the numbering, and ids behind the last token, get a name that no other token has; text can never become
+ * one. */
 static tern_status add_piece(strings *s, const tern_vocab *v, uint32_t id, tern_error *err)
 {
     char name[32];
-    tern_span piece = tern_vocab__piece(v, id);
+    const tern_span none = {0}, piece = id < v->n ? tern_vocab__piece(v, id) : none;
     if (piece.size) return add_string(s, piece, err);
     int n = snprintf(name, sizeof name, "[PAD%u]", id);
     if (tern_vocab__find_piece(v, name, (size_t)n) >= 0) n = snprintf(name, sizeof name, "<|tern hole %u|>", id);
     return add_string(s, (tern_span){(const uint8_t *)name, (size_t)n}, err);
 }
 
-static tern_status write_pieces(const tern_vocab *v, tern_gguf_writer *w, tern_error *err)
+static tern_status write_pieces(const tern_vocab *v, uint32_t n, tern_gguf_writer *w, tern_error *err)
 {
     strings s = {0};
     tern_status status = TERN_OK;
-    for (uint32_t id = 0; status == TERN_OK && id < v->n; id++) status = add_piece(&s, v, id, err);
+    for (uint32_t id = 0; status == TERN_OK && id < n; id++) status = add_piece(&s, v, id, err);
     if (status == TERN_OK) return write_strings(&s, w, KEY_TOKENS, err);
     drop_strings(&s);
     return status;
 }
 
-static tern_status write_types(const tern_vocab *v, tern_gguf_writer *w, tern_error *err)
+static tern_status write_types(const tern_vocab *v, uint32_t n, tern_gguf_writer *w, tern_error *err)
 {
-    uint8_t *types = tern_calloc(v->n, 4);
-    if (!types) return tern_fail_alloc(err, (unsigned long long)v->n * 4);
-    for (size_t id = 0; id < v->n; id++) tern_store_u32(types + 4 * id, v->entries[id].type);
-    tern_status status = tern_gguf_add_array(w, KEY_TYPES, TERN_GGUF_I32, types, v->n, err);
+    uint8_t *types = tern_calloc(n, 4);
+    if (!types) return tern_fail_alloc(err, (unsigned long long)n * 4);
+    for (uint32_t id = 0; id < n; id++) tern_store_u32(types + (size_t)4 * id, entry_at(v, id).type);
+    tern_status status = tern_gguf_add_array(w, KEY_TYPES, TERN_GGUF_I32, types, n, err);
     tern_free(types);
     return status;
 }
@@ -96,14 +103,13 @@ static void scores_of_pairs(const tern_tokenizer *t, uint8_t *scores)
     }
 }
 
-static tern_status write_scores(const tern_tokenizer *t, tern_gguf_writer *w, tern_error *err)
+static tern_status write_scores(const tern_tokenizer *t, uint32_t n, tern_gguf_writer *w, tern_error *err)
 {
-    const tern_vocab *v = &t->vocab;
-    uint8_t *scores = tern_calloc(v->n, 4);
-    if (!scores) return tern_fail_alloc(err, (unsigned long long)v->n * 4);
-    for (size_t id = 0; id < v->n; id++) tern_store_f32(scores + 4 * id, v->entries[id].score);
+    uint8_t *scores = tern_calloc(n, 4);
+    if (!scores) return tern_fail_alloc(err, (unsigned long long)n * 4);
+    for (uint32_t id = 0; id < n; id++) tern_store_f32(scores + (size_t)4 * id, entry_at(&t->vocab, id).score);
     if (t->rule == TERN_MERGE_PAIRS) scores_of_pairs(t, scores);
-    tern_status status = tern_gguf_add_array(w, KEY_SCORES, TERN_GGUF_F32, scores, v->n, err);
+    tern_status status = tern_gguf_add_array(w, KEY_SCORES, TERN_GGUF_F32, scores, n, err);
     tern_free(scores);
     return status;
 }
@@ -132,11 +138,12 @@ static tern_status write_merges(const tern_tokenizer *t, tern_gguf_writer *w, te
     return status;
 }
 
-static tern_status write_vocab(const tern_tokenizer *t, tern_gguf_writer *w, tern_error *err)
+static tern_status write_vocab(const tern_tokenizer *t, uint32_t n, tern_gguf_writer *w, tern_error *err)
 {
-    TERN_TRY(write_pieces(&t->vocab, w, err));
-    TERN_TRY(write_types(&t->vocab, w, err));
-    if (t->vocab.alphabet == TERN_ALPHABET_BYTES) TERN_TRY(write_scores(t, w, err));
+    if (n < t->vocab.n) n = (uint32_t)t->vocab.n;
+    TERN_TRY(write_pieces(&t->vocab, n, w, err));
+    TERN_TRY(write_types(&t->vocab, n, w, err));
+    if (t->vocab.alphabet == TERN_ALPHABET_BYTES) TERN_TRY(write_scores(t, n, w, err));
     if (t->rule != TERN_MERGE_SCORES) TERN_TRY(write_merges(t, w, err));
     if (t->rule == TERN_MERGE_RANKS) return tern_gguf_add_string(w, KEY_RULE, "ranks", 5, err);
     if (t->rule == TERN_MERGE_PAIRS && t->vocab.alphabet == TERN_ALPHABET_BYTES)
@@ -228,13 +235,13 @@ static tern_status write_specials(const tern_tokenizer *t, tern_gguf_writer *w, 
                             : TERN_OK;
 }
 
-tern_status tern_tokenizer_write_gguf(const tern_tokenizer *t, tern_gguf_writer *w, tern_error *err)
+tern_status tern_tokenizer_write_gguf(const tern_tokenizer *t, uint32_t n_rows, tern_gguf_writer *w, tern_error *err)
 {
     const char *model = t->vocab.alphabet == TERN_ALPHABET_GPT2 ? "gpt2" : "llama";
     TERN_TRY(tern_gguf_add_string(w, KEY_MODEL, model, strlen(model), err));
     TERN_TRY(write_pre(t, w, err));
     if (t->nfc) TERN_TRY(tern_gguf_add_bool(w, KEY_NFC, true, err));
     if (t->vocab.alphabet == TERN_ALPHABET_BYTES) TERN_TRY(write_normalizer(t, w, err));
-    TERN_TRY(write_vocab(t, w, err));
+    TERN_TRY(write_vocab(t, n_rows, w, err));
     return write_specials(t, w, err);
 }

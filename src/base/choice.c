@@ -1,6 +1,7 @@
 /* The words of options with a closed set of values. */
 #include "base/choice.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -2,7 +2,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "infer/follow/follow.h"
+#include "ranks/ranks.h"
 
 tern_status tern_follow__send(const tern_engine *engine, tern_bound_message message, const void *data, size_t bytes,
                               tern_error *err)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "ops/op.h"
 #include "train/trainer/internal.h"
 
 static const tern_ranks *ranks_of(const tern_trainer *t)

@@ -2,6 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
+#include "ops/op.h"
 #include "quant/encoding.h"
 #include "train/trainer/internal.h"
 

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/half.h"
 #include "base/rng.h"
+#include "quant/encoding.h"
 #include "train/trainer/internal.h"
 
 enum { SLICE_FLOATS = 1 << 20 };

@@ -71,9 +71,8 @@ static void perplexity_is_the_golden_one(void **state)
 {
     (void)state;
     json_t *golden = commands_read_golden(test_model("tiny-stories-bitnet/golden_ppl.json"));
-    json_t *o = test_tern_json(TERN_WORDS("perplexity", "-m", test_small_model(),
-                                          test_model("tiny-stories-bitnet/heldout_shakespeare.txt"), "--window", "512",
-                                          "--against", test_small_model(), "--json"));
+    json_t *o = test_tern_json(TERN_WORDS("perplexity", "-m", test_small_model(), test_heldout_file(), "--window",
+                                          "512", "--against", test_small_model(), "--json"));
     const double want = commands_number_at(golden, "ppl"), got = commands_number_at(o, "ppl");
     if (!(fabs(got - want) <= 0.005 * want)) fail_msg("perplexity %g, %g expected", got, want);
     assert_true(commands_number_at(o, "windows") == 8);
@@ -96,7 +95,7 @@ static void bench_reports_as_json(void **state)
         const json_t *decode = json_object_get(row, "decode_tokens_per_second");
         assert_true(commands_number_at(row, "threads") == (double)(i + 1));
         assert_true(commands_number_at(row, "allocations_per_token") == 0);
-        assert_true(commands_number_at(row, "weight_bytes_per_token") > 3e6);
+        assert_true(commands_number_at(row, "weight_bytes_per_token") > 2.5e6);
         assert_true(commands_number_at(row, "read_bandwidth") > 0);
         assert_true(commands_number_at(row, "operations_share") > 0);
         assert_true(commands_number_at(decode, "min") <= commands_number_at(decode, "median"));

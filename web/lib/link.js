@@ -62,14 +62,19 @@ const notStarted = (url) =>
 function startWorker(address) {
   const refused = whyNoWorker();
   if (refused) throw refused;
-  const {href: url} = address ? new URL(address, globalThis.document?.baseURI ?? location.href)
-    : new URL('worker.js', here);
+  const {href: url} = urlOf(address);
   try {
     if (isElsewhere(url)) return Object.assign(new Worker(importing(url), how), {url});
     return Object.assign(address ? new Worker(url, how) : ownWorker(), {url});
   } catch (error) {
     throw new TernError('UNSUPPORTED', `the worker ${url} cannot be started: ${error.message}`, {cause: error});
   }
+}
+
+function urlOf(address) {
+  if (address) return new URL(address, globalThis.document?.baseURI ?? location.href);
+  if (here) return new URL('worker.js', here);
+  throw new TernError('INVALID_ARGUMENT', 'Tern.load: worker is missing, where lib/worker.js lies: this is one script');
 }
 
 const how = /** @type {WorkerOptions} */ ({type: 'module', name: 'tern'});

@@ -4,14 +4,13 @@
  */
 import assert from 'node:assert/strict';
 import {execFile} from 'node:child_process';
-import {cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
+import {cpSync, existsSync, mkdtempSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {after, before, describe, test} from 'node:test';
 import {promisify} from 'node:util';
 import {WEB, launch, missing, watchedPage} from './browser.mjs';
 import {serve} from './server.mjs';
-import {withText} from './gguf.mjs';
 import {install, pack} from '../support/packed.mjs';
 import {REAL_WEIGHTS, makeRealWeights, noRealWeights} from '../support/real-weights.mjs';
 
@@ -69,14 +68,11 @@ describe('the examples of the package', {skip: missing()}, () => {
     makeRealWeights();
     cpSync(join(app, PACKAGE, 'examples/react.jsx'), join(app, 'react.jsx'));
     await buildWithVite();
-    const model = withText(readFileSync(REAL_WEIGHTS), 'tokenizer.chat_template', '{{ messages[0].content }}');
-    writeFileSync(join(app, 'dist/real.gguf'), model);
+    cpSync(REAL_WEIGHTS, join(app, 'dist/real.gguf'));
     const {page, server, close} = await open(join(app, 'dist'), true);
     await page.goto(`${server.url}?source=${server.url}real.gguf`);
-    await page.fill('input', 'a');
-    await page.click('button:not([disabled])', {timeout: 120000});
-    await page.waitForFunction(() => document.querySelectorAll('p')[1]?.textContent.length > 'assistant '.length);
-    assert.doesNotMatch(await page.locator('p').last().innerText(), /cannot start thread/);
+    await page.waitForSelector('button:not([disabled]), p', {timeout: 150000});
+    assert.deepEqual(await page.locator('p').allInnerTexts(), []);
     await close();
   });
 

@@ -59,11 +59,14 @@ function(tern_level_sources list)
 endfunction()
 tern_level_sources(TERN_SOURCES)
 
-# A page downloads the module: what no token waits for is compiled for size, and dense products, which are no slower so.
+# A page downloads the module: what no token waits for is compiled for size, among it the definitions of ops and the
+# trial of kernels, and dense products, which are no slower so.
 if(EMSCRIPTEN)
   set(TERN_SMALL ${TERN_SOURCES})
   list(FILTER TERN_SMALL EXCLUDE REGEX "/src/(backend/cpu|ops|base)/")
-  list(APPEND TERN_SMALL ${PROJECT_SOURCE_DIR}/src/backend/cpu/dense/dense_simd128.c)
+  set(seldom ${TERN_SOURCES})
+  list(FILTER seldom INCLUDE REGEX "/src/(ops/ref|backend/cpu/selftest)/")
+  list(APPEND TERN_SMALL ${seldom} ${PROJECT_SOURCE_DIR}/src/backend/cpu/dense/dense_simd128.c)
   tern_source_property(${TERN_SMALL} PROPERTY COMPILE_OPTIONS ${TERN_WEB_SIZE_FLAGS})
 endif()
 

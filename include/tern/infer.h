@@ -133,8 +133,8 @@ TERN_API uint32_t tern_session_n_tokens(const tern_session *session);
  * NOT_FINITE: a logit is NaN or infinite; the sequence was evaluated once more to name the first op that gave such a
  * number, its layer and the token, and the session keeps the tokens of the batches before.
  * PENDING, on a device that cannot be waited for (WebGPU in a browser): the same call, made again, goes on where this
- * one stopped, and tern_session_truncate gives up what is not done; so it is with append_all, logits, hidden and
- * shift. What has no steps (tern_generate, tern_session_save and restore) is UNSUPPORTED there. */
+ * one stopped, and tern_session_truncate gives up what is not done; so it is with append_all, logits, hidden,
+ * embed and shift. What has no steps (tern_generate, tern_session_save and restore) is UNSUPPORTED there. */
 TERN_API tern_status tern_session_append(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err);
 /* The same with the logits of all n tokens: 1 to max_outputs of them. */
 TERN_API tern_status tern_session_append_all(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err);
@@ -155,8 +155,7 @@ TERN_API tern_status tern_session_hidden(tern_session *session, uint32_t index, 
 /* One vector for a text of n tokens, [n_embd] f32 into out: its hidden states after the final norm, pooled, and with
  * `normalize` divided by their length (at least 1e-12). Sums are in f64. The session must keep hidden states; what it
  * holds is forgotten first, and the text (of CLS its first token) is there afterwards. Errors: INVALID_ARGUMENT (n is
- * 0), NOT_FOUND (no hidden states are kept), UNSUPPORTED (a device that cannot be waited for), OUT_OF_MEMORY, those of
- * append. */
+ * 0), NOT_FOUND (no hidden states are kept), OUT_OF_MEMORY, those of append. */
 TERN_API tern_status tern_session_embed(tern_session *session, const int32_t *ids, uint32_t n, tern_pooling pooling,
                                         bool normalize, float *out, tern_error *err);
 

@@ -56,6 +56,7 @@ typedef struct tern_backend_info {
                                      what is written is there for what runs next, never for what runs already */
     const tern_paged_info *paged; /* NULL: all experts are there at once */
     const tern_spill_info *spill; /* NULL: all keys and values are */
+    struct tern_pool *pool;       /* its threads of the CPU: the caller's between runs; NULL: it has none */
     bool unified;                 /* its memory is the host's: what does not fit has nowhere to go but a disk */
     bool batch_invariant;         /* a row's bits are its own, with tern_graph.kernel_rows */
     uint32_t cache_blocks;        /* caches of types with blocks: heads are multiples of this; 0: it has none */

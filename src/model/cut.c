@@ -227,7 +227,7 @@ tern_status tern_model__cut(tern_model *model, tern_error *err)
 
 tern_status tern_model__check_own_rows(const tern_model *model, const tern_weight *w, tern_error *err)
 {
-    tern_pool *pool = model->pool;
+    tern_pool *pool = model->options->pool ? model->options->pool : model->own_pool;
     const tern_cut cut = {model->options->rank, model->options->n_ranks};
     const size_t at = (size_t)(w - model->weights);
     const tern_role role = (tern_role)(at % TERN_ROLE_COUNT);

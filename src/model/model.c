@@ -84,6 +84,14 @@ tern_status tern_model__begin(tern_model **model, const tern_model_options *opti
     return TERN_OK;
 }
 
+tern_model *tern_model__opened(tern_model *model)
+{
+    tern_pool_close(model->own_pool);
+    model->own_pool = NULL;
+    model->options = NULL;
+    return model;
+}
+
 /* A missing optional key is no error: what it left in err is cleared. */
 tern_status tern_model__end(tern_model *made, tern_status status, tern_model **model, tern_error *err)
 {
@@ -93,10 +101,7 @@ tern_status tern_model__end(tern_model *made, tern_status status, tern_model **m
         return status;
     }
     *err = (tern_error){0};
-    tern_pool_close(made->pool);
-    made->pool = NULL;
-    made->options = NULL;
-    *model = made;
+    *model = tern_model__opened(made);
     return TERN_OK;
 }
 
@@ -133,7 +138,7 @@ void tern_model_close(tern_model *model)
     tern_safetensors_close(model->safetensors);
     tern_gguf_file_close(&model->file);
     tern_i2s_evidence_close(model->evidence);
-    tern_pool_close(model->pool);
+    tern_pool_close(model->own_pool);
     for (size_t i = 0; i < model->n_owned; i++) tern_free_aligned(model->owned[i]);
     tern_free(model->owned);
     tern_free(model->weights);

@@ -194,9 +194,10 @@ typedef struct tern_model_options {
     /* Which of several stages, runs of layers that are the model one after the other, it is for; n_stages 0 or 1: all
      */
     uint32_t stage, n_stages;
-    uint32_t n_threads; /* that look at large weights; 0: one for each core */
-    bool no_tokenizer;  /* tests: the fixture folders hold no tokenizer files */
-    bool no_check;      /* skip reading every weight once for invalid codes */
+    struct tern_pool *pool; /* that looks at large weights, borrowed while opening; NULL: one is opened for them */
+    uint32_t n_threads;     /* of that one; 0: one for each core */
+    bool no_tokenizer;      /* tests: the fixture folders hold no tokenizer files */
+    bool no_check;          /* skip reading every weight once for invalid codes */
     /* The order of the codes in the I2_S tensors of a GGUF file (quant/i2_s_order.h): "auto" finds it (model
      * i2s_evidence.h), a name states it; tensors in another order than "x86" are brought into it, in memory. NULL: a
      * file whose order is found to be another is refused. */
@@ -323,6 +324,7 @@ typedef struct tern_export_options {
               */
     uint32_t rsr_rows;                  /* rows of its blocks, 1 to 16; 0: by the matrix's columns */
     const struct tern_imatrix *imatrix; /* model/imatrix.h: what columns count for when encoding anew; NULL: the same */
+    struct tern_pool *pool;             /* that encodes, borrowed; NULL: one is opened, a thread for each core */
     tern_export_report *report;         /* set on success; may be NULL */
     bool (*progress)(void *context, float done);
     void *progress_context;

@@ -82,7 +82,7 @@ struct tern_model {
 
     const tern_model_options *options; /* only while opening */
     tern_i2s_evidence *evidence;       /* only while opening; NULL: there is none */
-    tern_pool *pool;                   /* only while opening; NULL: nothing large was there yet */
+    tern_pool *own_pool;               /* only while opening; NULL: the options have one, or nothing large was there */
     uint64_t bytes_expected;           /* only while opening: what progress is measured against */
 };
 
@@ -334,6 +334,8 @@ tern_status tern_model__check_tokenizer(const tern_model *model, tern_error *err
 tern_status tern_model__check_scales(const tern_weight *weight, tern_error *err);
 /* An empty model that is being opened; `options` (NULL: none) are borrowed until tern_model__end. */
 tern_status tern_model__begin(tern_model **model, const tern_model_options *options, tern_error *err);
+/* The model, which lets go of what it needed while it was opened. */
+tern_model *tern_model__opened(tern_model *model);
 /* Closes half a model, or hands out a whole one. */
 tern_status tern_model__end(tern_model *made, tern_status status, tern_model **model, tern_error *err);
 

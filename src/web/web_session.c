@@ -7,10 +7,12 @@ TERN_WEB void tern_web_session_close(tern_session *session);
 TERN_WEB uint32_t tern_web_session_n_ctx(const tern_session *session);
 TERN_WEB uint32_t tern_web_session_n_tokens(const tern_session *session);
 TERN_WEB void tern_web_session_truncate(tern_session *session, uint32_t n);
+TERN_WEB tern_status tern_web_session_embed(tern_session *session, const int32_t *ids, uint32_t n, int pooling,
+                                            int normalize, float *out);
 TERN_WEB tern_status tern_web_session_set_loras(tern_session *session, const tern_lora *const *loras,
                                                 const float *scales, uint32_t n);
 
-/* Options: contextLength, batch, steps, kv (tern_kv_type). */
+/* Options: contextLength, batch, steps, kv (tern_kv_type), keepHidden and maxOutputs (for embeddings). */
 tern_status tern_web_session_open(tern_session **session, tern_engine *engine, const char *options)
 {
     tern_error *err = tern_web__error();
@@ -19,6 +21,8 @@ tern_status tern_web_session_open(tern_session **session, tern_engine *engine, c
     const tern_web_option known[] = {{"contextLength", TERN_WEB_U32, &params.n_ctx},
                                      {"batch", TERN_WEB_U32, &params.n_batch},
                                      {"steps", TERN_WEB_U32, &params.steps},
+                                     {"keepHidden", TERN_WEB_BOOL, &params.keep_hidden},
+                                     {"maxOutputs", TERN_WEB_U32, &params.max_outputs},
                                      {"kv", TERN_WEB_U32, &kv}};
     json_t *root;
     *session = NULL;
@@ -47,6 +51,14 @@ uint32_t tern_web_session_n_tokens(const tern_session *session)
 void tern_web_session_truncate(tern_session *session, uint32_t n)
 {
     tern_session_truncate(session, n);
+}
+
+/* One vector for a text of n ids, [n_embd] f32 into out; or PENDING: again when the device is done. pooling:
+ * tern_pooling. */
+tern_status tern_web_session_embed(tern_session *session, const int32_t *ids, uint32_t n, int pooling, int normalize,
+                                   float *out)
+{
+    return tern_session_embed(session, ids, n, (tern_pooling)pooling, normalize != 0, out, tern_web__error());
 }
 
 /* loras[n] with scales[n], and no others. What was read with the earlier ones is forgotten. */

@@ -1,4 +1,4 @@
-/* Exports: text to tokens and back, chat prompts, embeddings. Ids and text of the last call stay until the next one. */
+/* Exports: text to tokens and back, chat prompts. Ids and text of the last call stay until the next one. */
 #include <string.h>
 
 #include "tern.h"
@@ -7,8 +7,6 @@
 
 TERN_WEB tern_status tern_web_tokenize(const tern_engine *engine, const char *text, size_t n, unsigned how);
 TERN_WEB tern_status tern_web_chat_prompt(const tern_engine *engine, const char *variables);
-TERN_WEB tern_status tern_web_embed(tern_engine *engine, const int32_t *ids, uint32_t n, int pooling, int normalize,
-                                    float *out);
 TERN_WEB const int32_t *tern_web_tokens(void);
 TERN_WEB size_t tern_web_n_tokens(void);
 TERN_WEB tern_status tern_web_detokenize(const tern_engine *engine, const int32_t *ids, size_t n, int special);
@@ -73,18 +71,4 @@ tern_status tern_web_chat_prompt(const tern_engine *engine, const char *variable
 {
     tokens.n = 0;
     return render(engine, variables, tern_web__error());
-}
-
-/* One vector for a text of n ids, [n_embd] f32 into out. pooling: tern_pooling. */
-tern_status tern_web_embed(tern_engine *engine, const int32_t *ids, uint32_t n, int pooling, int normalize, float *out)
-{
-    tern_error *err = tern_web__error();
-    const tern_session_params params = {.size = sizeof params, .n_ctx = n ? n : 1, .keep_hidden = true};
-    tern_session *session = NULL;
-    tern_status status;
-    TERN_GOTO(tern_session_open(&session, engine, &params, err));
-    TERN_GOTO(tern_session_embed(session, ids, n, (tern_pooling)pooling, normalize != 0, out, err));
-fail:
-    tern_session_close(session);
-    return status;
 }

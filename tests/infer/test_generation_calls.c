@@ -54,7 +54,7 @@ static void bad_openings(void **state)
     tern_session_close(session);
 }
 
-/* What the same calls give while they can wait; `out` is [5][n_vocab], then hidden states. */
+/* What the same calls give while they can wait; `out` is [5][n_vocab], then hidden states, then a vector by pooling. */
 static void call_all(tern_session *s, const int32_t *ids, float *out, bool pending)
 {
     tern_error err = {0};
@@ -74,6 +74,12 @@ static void call_all(tern_session *s, const int32_t *ids, float *out, bool pendi
     assert_ok(status, err);
     assert_int_equal(tern_session_n_tokens(s), 2 + 21 / 2);
     memcpy(out + 4 * c->n_vocab, test_logits(s, 0), c->n_vocab * sizeof *out);
+    float *vectors = out + 5 * c->n_vocab + 3 * c->n_embd;
+    for (int pooling = TERN_POOLING_LAST; pooling <= TERN_POOLING_CLS; pooling++, vectors += c->n_embd) {
+        while ((status = tern_session_embed(s, ids, 20, (tern_pooling)pooling, true, vectors, &err)) == TERN_PENDING)
+            continue;
+        assert_ok(status, err);
+    }
     assert_true(!pending || test_pending_count() > before);
 }
 
@@ -81,7 +87,7 @@ static void calls_go_on(void **state)
 {
     const generation_fixture *f = *state;
     const tern_config *c = tern_engine_config(f->engine);
-    const size_t n = 5 * (size_t)c->n_vocab + 3 * c->n_embd;
+    const size_t n = 5 * (size_t)c->n_vocab + (3 + 1 + TERN_POOLING_CLS) * c->n_embd;
     float *want = calloc(n, sizeof *want), *got = calloc(n, sizeof *got);
     tern_tokens ids =
         ids_of(f->engine, "Once upon a time there was a little girl who liked to play in the garden all day. "
@@ -99,6 +105,35 @@ static void calls_go_on(void **state)
         assert_memory_equal(got, want, n * sizeof *want);
     }
     tern_tokens_deinit(&ids);
+    tern_session_close(session);
+    free(want);
+    free(got);
+}
+
+/* A text whose embedding was given up leaves nothing to the next one. */
+static void embedding_given_up(void **state)
+{
+    const generation_fixture *f = *state;
+    const uint32_t n_embd = tern_engine_config(f->engine)->n_embd;
+    tern_error err = {0};
+    const int32_t ids[] = {1, 5, 9}, others[] = {2, 6};
+    float *want = calloc(n_embd, sizeof *want), *got = calloc(n_embd, sizeof *got);
+    tern_session *session =
+        open_session(f->engine, (tern_session_params){.n_ctx = 64, .max_outputs = 3, .keep_hidden = true});
+    assert_ok(tern_session_embed(session, others, 2, TERN_POOLING_MEAN, true, want, &err), err);
+    test_make_pending(generation_backend(f), 5);
+    for (int again = 0; again < 40 && !test_pending_reading(); again++) {
+        tern_session_truncate(session, 0);
+        tern_session_embed(session, ids, 3, TERN_POOLING_MEAN, true, got, &err);
+    }
+    assert_true(test_pending_reading());
+    tern_session_truncate(session, 0);
+    tern_status status;
+    while ((status = tern_session_embed(session, others, 2, TERN_POOLING_MEAN, true, got, &err)) == TERN_PENDING)
+        continue;
+    assert_ok(status, err);
+    assert_memory_equal(got, want, n_embd * sizeof *want);
+    test_end_pending(generation_backend(f));
     tern_session_close(session);
     free(want);
     free(got);
@@ -177,7 +212,7 @@ static void no_allocation(void **state)
 
 static const struct CMUnitTest host[] = {
     cmocka_unit_test(refused),  cmocka_unit_test(bad_openings),  cmocka_unit_test(calls_go_on),
-    cmocka_unit_test(given_up), cmocka_unit_test(no_allocation),
+    cmocka_unit_test(given_up), cmocka_unit_test(no_allocation), cmocka_unit_test(embedding_given_up),
 };
 static const struct CMUnitTest device[] = {
     cmocka_unit_test(given_up),

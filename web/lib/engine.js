@@ -1,5 +1,5 @@
 /** One opened model: text, its session, generating. Made by Core.load. */
-import {TernError} from './errors.js';
+import {TernError, throwIfAborted} from './errors.js';
 import {finetune} from './finetune.js';
 import {generate} from './generation.js';
 import {Lora, loadLora} from './lora.js';
@@ -8,12 +8,15 @@ import {chatWithTools} from './tools.js';
 /** Flags of tern_engine_tokenize. */
 const BOS = 1, SPECIAL = 2;
 const POOLINGS = ['last', 'mean', 'cls'];
+/** Tokens of a step of an embedding whose states all count. */
+const MEAN_TOKENS = 16;
 
 export class Engine {
   static async create(core, handle, about) {
     const engine = new Engine(core, handle, about);
     try {
-      engine.session = engine.#openSession(about);
+      const {contextLength, kv} = about;
+      engine.session = engine.#openSession({contextLength: contextLength || null, kv});
     } catch (error) {
       if (!core.stopped) core.call('engine_close', handle);
       throw error;
@@ -37,13 +40,13 @@ export class Engine {
     this.busy = false;
     /** @type {Set<Lora>} */
     this.loras = new Set();
-    /** Those that the session uses. @type {Lora[]} */
-    this.used = [];
+    /** Those that the session uses. @type {{lora: Lora, scale?: number}[]} */
+    this.uses = [];
   }
 
-  #openSession({contextLength, kv}) {
-    const options = JSON.stringify({contextLength: contextLength || null, kv});
-    return this.core.memory.withString(options, (at) => this.core.open('session_open', this.handle, at));
+  #openSession(options) {
+    return this.core.memory.withString(JSON.stringify(options), (at) =>
+      this.core.open('session_open', this.handle, at));
   }
 
   get contextLength() {
@@ -78,15 +81,32 @@ export class Engine {
   }
 
   /**
-   * One vector for a text. Errors: UNSUPPORTED on the GPU.
-   * @param {string} text @param {{pooling?: 'last' | 'mean' | 'cls', normalize?: boolean}} [options]
+   * One vector for a text, with the adapters of the conversation.
+   * @param {string} text
+   * @param {{pooling?: 'last' | 'mean' | 'cls', normalize?: boolean, signal?: AbortSignal}} [options]
+   * @returns {Promise<{vector: Float32Array, tokens: number}>}
    */
-  embed(text, {pooling = 'last', normalize = true} = {}) {
-    const {core} = this, {memory} = core, ids = this.tokenize(text, {bos: true}), n = this.model.embedding;
-    return memory.withInts(ids, (at, count) => memory.withBytes(new Uint8Array(4 * n), (out) => {
-      core.try('embed', this.handle, at, count, POOLINGS.indexOf(pooling), normalize ? 1 : 0, out);
+  async embed(text, {pooling = 'last', normalize = true, signal} = {}) {
+    const {core} = this, {memory} = core, n = this.model.embedding;
+    const ids = Int32Array.from(this.tokenize(text, {bos: true}));
+    const maxOutputs = pooling === 'mean' ? Math.max(1, Math.min(ids.length, MEAN_TOKENS)) : 1;
+    const at = memory.allocate(ids.byteLength + 4 * n, 'an embedding'), out = at + ids.byteLength;
+    const how = [POOLINGS.indexOf(pooling), normalize ? 1 : 0, out];
+    let session = 0;
+    try {
+      session = this.#openSession({contextLength: ids.length || 1, keepHidden: true, maxOutputs});
+      if (this.uses.length) this.#useLoras(session, this.uses);
+      await core.gpu?.idle();
+      memory.write(at, new Uint8Array(ids.buffer));
+      while (!core.try('session_embed', session, at, ids.length, ...how)) {
+        await core.idle();
+        throwIfAborted(signal, 'embedding');
+      }
       return {vector: memory.floats(out, n), tokens: ids.length};
-    }));
+    } finally {
+      if (session && !core.stopped) core.call('session_close', session);
+      memory.free(at);
+    }
   }
 
   /**
@@ -126,14 +146,18 @@ export class Engine {
    * @param {{lora: Lora, scale?: number}[]} uses
    */
   async setLoras(uses) {
-    const {core} = this, {memory} = core;
     this.needIdle();
+    this.#useLoras(this.session, uses);
+    this.uses = uses;
+    await this.core.gpu?.idle();
+  }
+
+  #useLoras(session, uses) {
+    const {memory} = this.core;
     const handles = new Uint8Array(Int32Array.from(uses, ({lora}) => lora.handle | 0).buffer);
     const scales = new Uint8Array(Float32Array.from(uses, ({scale = 1}) => scale).buffer);
     memory.withBytes(handles, (at) => memory.withBytes(scales, (scaleAt) =>
-      core.try('session_set_loras', this.session, at, scaleAt, uses.length)));
-    this.used = uses.map(({lora}) => lora);
-    await core.gpu?.idle();
+      this.core.try('session_set_loras', session, at, scaleAt, uses.length)));
   }
 
   /**
@@ -179,7 +203,7 @@ export class Engine {
     this.core.experts.remove(this.source);
     if (!this.handle || this.core.stopped) return;
     this.core.call('session_close', this.session);
-    this.used = [];
+    this.uses = [];
     for (const lora of this.loras) lora.close();
     this.core.call('engine_close', this.handle);
     this.session = this.handle = 0;

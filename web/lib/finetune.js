@@ -2,11 +2,6 @@
 import {turn} from './generation.js';
 import {throwIfAborted} from './errors.js';
 
-/** A call that may give PENDING, again until it does not; the device works in between. */
-async function settle(core, name, handle) {
-  while (!core.try(name, handle)) await core.idle();
-}
-
 function openTuning(engine, text, options) {
   const {core} = engine, {memory} = core, json = JSON.stringify(options);
   return memory.withString(text, (at, n) => memory.withString(json, (settings) =>
@@ -19,13 +14,13 @@ async function takeSteps(core, handle, {signal, onStep}) {
     await turn();
     if (i > 0 && signal?.aborted) return;
     throwIfAborted(signal, 'fine-tuning');
-    await settle(core, 'tuning_step', handle);
+    await core.settle('tuning_step', handle);
     onStep?.(JSON.parse(core.memory.string(core.call('result'))));
   }
 }
 
 async function takeAdapter(core, handle) {
-  await settle(core, 'tuning_adapter', handle);
+  await core.settle('tuning_adapter', handle);
   return core.memory.bytes(core.call('tuning_bytes', handle), core.call('tuning_n_bytes', handle));
 }
 

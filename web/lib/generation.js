@@ -55,8 +55,16 @@ function resultOf(engine, handle) {
   return result;
 }
 
+const randomSeed = () => crypto.getRandomValues(new Uint32Array(1))[0];
+
+/** What the core takes: a seed, where none is given another one each time, and a schema as text. */
+function settingsOf({seed = randomSeed(), grammar, ...options}) {
+  const source = typeof grammar?.source === 'object' ? JSON.stringify(grammar.source) : grammar?.source;
+  return JSON.stringify({...options, seed, ...(grammar ? {grammar: {...grammar, source}} : {})});
+}
+
 function openGeneration(engine, ids, options) {
-  const {core} = engine, {memory} = core, json = JSON.stringify(options);
+  const {core} = engine, {memory} = core, json = settingsOf(options);
   if (!Array.isArray(ids) && !ArrayBuffer.isView(ids)) {
     throw new TernError('INVALID_ARGUMENT', 'prompt: text or token ids expected');
   }

@@ -47,6 +47,9 @@ export class Host {
     this.nextLora = 1;
     this.used = [];
     this.turn = Promise.resolve();
+    /** Calls that wait for their turn, and the one that hands pieces over. */
+    this.waiting = 0;
+    this.streaming = null;
     this.remote = new Remote();
     this.core = this.engine = this.gpu = this.shards = null;
   }
@@ -140,10 +143,16 @@ export class Host {
     }
   }
 
-  /** One after the other: what uses the session. Who is cancelled waits no longer. */
+  /**
+   * One after the other: what uses the session. Who is cancelled waits no longer; who waits does not wait for the
+   * reader of a stream.
+   */
   #inTurn(signal, action) {
     const before = this.turn;
+    this.waiting++;
+    this.streaming?.release();
     const result = Promise.race([before, aborted(signal)]).then(() => {
+      this.waiting--;
       throwIfAborted(signal, 'waiting for the model');
       if (!this.engine) throw new TernError('INVALID_ARGUMENT', 'this Tern has been disposed of');
       return this.#guard(action);
@@ -153,20 +162,35 @@ export class Host {
   }
 
   generate(prompt, options, call) {
-    return this.#inTurn(call.signal, () => pump(this.engine.generate(prompt, {...options, signal: call.signal}), call));
+    return this.#stream(call, () => this.engine.generate(prompt, {...options, signal: call.signal}));
   }
 
   chat(messages, options, call) {
-    return this.#inTurn(call.signal, () => pump(this.engine.chat(messages, {...options, signal: call.signal}), call));
+    return this.#stream(call, () => this.engine.chat(messages, {...options, signal: call.signal}));
+  }
+
+  /** Hands pieces over as fast as they are taken, or as fast as they come while somebody waits for the session. */
+  #stream(call, begin) {
+    return this.#inTurn(call.signal, async () => {
+      this.streaming = call;
+      if (this.waiting) call.release();
+      try {
+        return await pump(begin(), call);
+      } finally {
+        this.streaming = null;
+      }
+    });
   }
 
   embed(texts, options, call) {
-    return this.#inTurn(call.signal, async () =>
-      texts.map((text) => {
+    return this.#inTurn(call.signal, async () => {
+      const vectors = [];
+      for (const text of texts) {
         throwIfAborted(call.signal, 'embedding');
-        return this.engine.embed(text, options);
-      })
-    );
+        vectors.push(await this.engine.embed(text, {...options, signal: call.signal}));
+      }
+      return vectors;
+    });
   }
 
   tokenize(text, options) {
@@ -284,7 +308,7 @@ function aborted(signal) {
   });
 }
 
-/** Hands pieces over as fast as they are taken; what is left after an abort is dropped. */
+/** What is left after an abort is dropped. */
 async function pump(pieces, call) {
   for (;;) {
     const {done, value} = await pieces.next();

@@ -96,6 +96,11 @@ export interface LoadOptions {
    * asked, with a notice.
    */
   webtorrent?: (new (...args: any[]) => any) | string | URL;
+  /**
+   * lib/worker.js of this package, where a bundler that does not know `new Worker(new URL(...))` (esbuild) has put the
+   * rest into a file elsewhere. In a browser alone.
+   */
+  worker?: string | URL;
   onProgress?: (progress: Progress) => void;
   /**
    * The GPU is not used and why ("auto"), the model is not stored and why, it has changed since it was stored, another
@@ -123,6 +128,7 @@ export interface GenerateOptions {
   presencePenalty?: number;
   frequencyPenalty?: number;
   penaltyLastN?: number;
+  /** The same seed gives the same text. Default: another one each time. */
   seed?: number;
   stop?: string[];
   /** Added to the logits of these ids; -Infinity does not fit into JSON, -1000 bans as well. */
@@ -131,7 +137,7 @@ export interface GenerateOptions {
   logprobs?: boolean;
   topLogprobs?: number;
   /** What the text must look like: a JSON Schema, any JSON object, a GBNF grammar as llama.cpp's, a regular expression. */
-  grammar?: {kind: 'schema' | 'json' | 'gbnf' | 'regex'; source: string};
+  grammar?: {kind: 'schema' | 'json' | 'gbnf' | 'regex'; source: string | object};
   signal?: AbortSignal;
 }
 
@@ -156,9 +162,12 @@ export interface ChatOptions extends GenerateOptions {
   parallelToolCalls?: boolean;
 }
 
-/** What else a message holds (tool_calls, tool_call_id, name) reaches the chat template as it is. */
+/**
+ * "developer" is OpenAI's newer word for "system". What else a message holds (tool_calls, tool_call_id, name) reaches
+ * the chat template as it is.
+ */
 export type Message =
-  | {role: 'system' | 'user'; content: string; name?: string}
+  | {role: 'system' | 'developer' | 'user'; content: string; name?: string}
   | {
       role: 'assistant';
       content: string | null;
@@ -199,8 +208,9 @@ export interface Result {
 
 /**
  * for await (const piece of stream) ...; await stream.result. Generation begins when the stream is read, runs at most a
- * few pieces ahead of the reader, and stops when the loop is left or the signal is aborted: the result then has the
- * reason "caller". `result` alone reads it through.
+ * few pieces ahead of the reader (to its end while another call waits for the model), and stops when the loop is left
+ * or the signal is aborted: the result then has the reason "caller". `result` alone reads it through. `text()` is whole
+ * or an error: CANCELLED where the signal was aborted.
  */
 export interface TextStream extends AsyncIterable<Piece> {
   readonly result: Promise<Result>;
@@ -326,33 +336,40 @@ export interface FinetuneOptions {
   steps?: number;
   batch?: number;
   sequence?: number;
+  /** Of the first values of the adapter and the order of the text. Default 1, as of tern finetune. */
   seed?: number;
   onStep?: (step: FinetuneStep) => void;
   signal?: AbortSignal;
 }
 
-/** OpenAI's parameters; what is not here is an error. Sampling that is not given is that of tern.chat. */
+interface TextPart {
+  type: 'text';
+  text: string;
+}
+type InParts<M> = M extends {content: any} ? Omit<M, 'content'> & {content: M['content'] | TextPart[]} : never;
+
+/** OpenAI's parameters, of which null says nothing; others are an error. Sampling not given is that of tern.chat. */
 export interface CompletionRequest {
-  messages: (Message | {role: 'system' | 'user'; content: {type: 'text'; text: string}[]})[];
+  messages: InParts<Message>[];
   model?: string;
-  stream?: boolean;
-  stream_options?: {include_usage?: boolean};
-  max_tokens?: number;
-  max_completion_tokens?: number;
-  temperature?: number;
-  top_p?: number;
-  n?: number;
-  seed?: number;
-  stop?: string | string[];
-  presence_penalty?: number;
-  frequency_penalty?: number;
-  logprobs?: boolean;
-  top_logprobs?: number;
-  logit_bias?: Record<string, number>;
+  stream?: boolean | null;
+  stream_options?: {include_usage?: boolean} | null;
+  max_tokens?: number | null;
+  max_completion_tokens?: number | null;
+  temperature?: number | null;
+  top_p?: number | null;
+  n?: number | null;
+  seed?: number | null;
+  stop?: string | string[] | null;
+  presence_penalty?: number | null;
+  frequency_penalty?: number | null;
+  logprobs?: boolean | null;
+  top_logprobs?: number | null;
+  logit_bias?: Record<string, number> | null;
   response_format?:
     | {type: 'text'}
     | {type: 'json_object'}
-    | {type: 'json_schema'; json_schema: {name?: string; schema: object; strict?: boolean}};
+    | {type: 'json_schema'; json_schema: {name?: string; schema?: object; strict?: boolean | null}};
   tools?: Tool[];
   tool_choice?: 'auto' | 'none' | 'required' | {type: 'function'; function: {name: string}};
   parallel_tool_calls?: boolean;
@@ -435,6 +452,8 @@ export class Tern {
   };
   /** What this browser offers, without loading anything: never throws. */
   static probe(): Promise<{
+    /** Whether Tern.load works here: not in service workers, where no worker can be made. */
+    supported: boolean;
     webgpu: boolean;
     reason?: ErrorCode;
     message?: string;
@@ -458,13 +477,20 @@ export class Tern {
   generate(prompt: string, options?: GenerateOptions): TextStream;
   /** The conversation so far; what it shares with the last one is not computed again. */
   readonly chat: ((messages: Message[], options?: ChatOptions) => TextStream) & {
-    /** OpenAI's chat.completions, over this model. */
+    /** OpenAI's chat.completions, over this model. An aborted signal is CANCELLED, also while chunks come. */
     readonly completions: {
       create(
         request: CompletionRequest & {stream: true},
         options?: {signal?: AbortSignal}
       ): Promise<AsyncIterable<CompletionChunk>>;
-      create(request: CompletionRequest, options?: {signal?: AbortSignal}): Promise<Completion>;
+      create(
+        request: CompletionRequest & {stream?: false | null},
+        options?: {signal?: AbortSignal}
+      ): Promise<Completion>;
+      create(
+        request: CompletionRequest,
+        options?: {signal?: AbortSignal}
+      ): Promise<Completion | AsyncIterable<CompletionChunk>>;
     };
   };
   /** OpenAI's embeddings, over this model. */
@@ -479,7 +505,7 @@ export class Tern {
       usage: {prompt_tokens: number; total_tokens: number};
     }>;
   };
-  /** One vector for each text: its hidden states after the last norm, pooled. UNSUPPORTED on the GPU. */
+  /** One vector for each text: its hidden states after the last norm, pooled; with the adapters that are set. */
   embed(
     texts: string | string[],
     options?: {pooling?: 'last' | 'mean' | 'cls'; normalize?: boolean; signal?: AbortSignal}

@@ -45,7 +45,8 @@ export class Tern {
   }
 
   static async load(source, options = {}) {
-    const {onProgress, onNotice, signal, seed = false, webtorrent, ...rest} = checkOptions(options, LOAD, 'Tern.load');
+    const checked = checkOptions(options, LOAD, 'Tern.load');
+    const {onProgress, onNotice, signal, seed = false, webtorrent, worker, ...rest} = checked;
     if (rest.experts !== undefined) rest.experts = String(rest.experts);
     const notices = [];
     const notice = (each) => {
@@ -60,7 +61,7 @@ export class Tern {
     const link = await openLink((message) => {
       lost = message;
       tern?.lose(message);
-    }).catch(async (error) => {
+    }, worker).catch(async (error) => {
       await torrent?.stop?.();
       throw error;
     });

@@ -1,18 +1,23 @@
 /** The way to the core: a worker in a browser, this thread under Node. */
 
 import {TernError} from './errors.js';
-import {isNode} from './platform.js';
+import {isElsewhere, isNode, whyNoWorker} from './platform.js';
 import {Client} from './rpc.js';
 
+/** undefined where a bundler makes one classic script of all. */
 const here = import.meta.url;
 /** A worker that does not answer is ended after so many ms. */
 const FAREWELL_MS = 2000;
 
 /** @typedef {{client: Client, close(): Promise<void>}} Link */
 
-/** @param {(message: string) => void} onLost @returns {Promise<Link>} */
-export function openLink(onLost) {
-  return isNode ? openHere(onLost) : Promise.resolve(openWorker(onLost));
+/**
+ * @param {(message: string) => void} onLost @param {string | URL} [address] of worker.js, where a bundler has taken the
+ *   rest of the library away from it
+ * @returns {Promise<Link>}
+ */
+export async function openLink(onLost, address) {
+  return isNode ? openHere(onLost) : openWorker(onLost, address);
 }
 
 async function openHere(onLost) {
@@ -27,15 +32,15 @@ async function openHere(onLost) {
   };
 }
 
-function openWorker(onLost) {
-  const worker = startWorker();
+function openWorker(onLost, address) {
+  const worker = startWorker(address);
   const client = new Client((message) => worker.postMessage(message), onLost);
   worker.onmessage = ({data}) => client.receive(data);
-  worker.onmessageerror = () => fail('a message from the worker could not be read');
-  worker.onerror = (event) =>
-    fail(event.message ? `the worker failed: ${event.message}` : `the worker ${worker.url} could not be started`);
-  const fail = (message) => {
-    client.fail(new TernError('INTERNAL', message));
+  worker.onmessageerror = () => fail('INTERNAL', 'a message from the worker could not be read');
+  worker.onerror = ({message}) =>
+    message ? fail('INTERNAL', `the worker failed: ${message}`) : fail('UNSUPPORTED', notStarted(worker.url));
+  const fail = (code, message) => {
+    client.fail(new TernError(code, message));
     worker.terminate();
   };
   return {
@@ -49,24 +54,36 @@ function openWorker(onLost) {
   };
 }
 
+const notStarted = (url) =>
+  `the worker ${url} could not be started: it is not there, or the page's Content-Security-Policy forbids it ` +
+  '(worker-src, script-src)';
+
 /** Workers come from the page's own origin: a library that lies elsewhere is imported by a small one. */
-function startWorker() {
-  const url = new URL('worker.js', here).href;
-  const own = new URL(here).origin === globalThis.location?.origin;
+function startWorker(address) {
+  const refused = whyNoWorker();
+  if (refused) throw refused;
+  const {href: url} = urlOf(address);
   try {
-    return Object.assign(own ? ownWorker() : foreignWorker(url), {url});
+    if (isElsewhere(url)) return Object.assign(new Worker(importing(url), how), {url});
+    return Object.assign(address ? new Worker(url, how) : ownWorker(), {url});
   } catch (error) {
     throw new TernError('UNSUPPORTED', `the worker ${url} cannot be started: ${error.message}`, {cause: error});
   }
 }
 
+function urlOf(address) {
+  if (address) return new URL(address, globalThis.document?.baseURI ?? location.href);
+  if (here) return new URL('worker.js', here);
+  throw new TernError('INVALID_ARGUMENT', 'Tern.load: worker is missing, where lib/worker.js lies: this is one script');
+}
+
+const how = /** @type {WorkerOptions} */ ({type: 'module', name: 'tern'});
+
 /** In the form that bundlers know. */
 const ownWorker = () => new Worker(new URL('./worker.js', import.meta.url), {type: 'module', name: 'tern'});
 
-function foreignWorker(url) {
-  const small = new Blob([`import ${JSON.stringify(url)};`], {type: 'text/javascript'});
-  return new Worker(URL.createObjectURL(small), {type: 'module', name: 'tern'});
-}
+const importing = (url) =>
+  URL.createObjectURL(new Blob([`import ${JSON.stringify(url)};`], {type: 'text/javascript'}));
 
 const gone = () => new TernError('INVALID_ARGUMENT', 'this Tern has been disposed of');
 

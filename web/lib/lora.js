@@ -7,8 +7,7 @@ const FILE_BYTES = 12;
 
 /** Copies into the module's memory; `blocks` gets what is to be freed. */
 function copy(core, bytes, blocks) {
-  const at = core.module._malloc(bytes.byteLength || 1) >>> 0;
-  if (at === 0) throw new TernError('OUT_OF_MEMORY', `no memory for ${bytes.byteLength} bytes of an adapter`);
+  const at = core.memory.allocate(bytes.byteLength, 'an adapter');
   blocks.push(at);
   core.memory.write(at, bytes);
   return at;
@@ -24,7 +23,7 @@ export function loadLora(engine, files) {
     words.forEach((word, i) => core.memory.setU32(list + 4 * i, word));
     return new Lora(engine, core.open('lora_load', engine.handle, list, files.length));
   } finally {
-    for (const at of blocks) core.module._free(at);
+    for (const at of blocks) core.memory.free(at);
   }
 }
 
@@ -49,7 +48,7 @@ export class Lora {
   }
 
   async dispose() {
-    if (this.handle && this.engine.used.includes(this)) {
+    if (this.handle && this.engine.uses.some(({lora}) => lora === this)) {
       throw new TernError('INVALID_ARGUMENT', 'the adapter is in use: setLoras without it first');
     }
     this.close();

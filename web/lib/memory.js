@@ -1,4 +1,6 @@
 /** The memory of a WebAssembly module, which other threads may grow: views are made anew when it has. */
+import {TernError} from './errors.js';
+
 const decoder = new TextDecoder(), encoder = new TextEncoder();
 
 export class Memory {
@@ -21,6 +23,17 @@ export class Memory {
 
   get size() {
     return this.memory.buffer.byteLength;
+  }
+
+  /** The address of n bytes, to be freed. Errors: OUT_OF_MEMORY. @param {number} n @param {string} what */
+  allocate(n, what) {
+    const at = this.module._malloc(n || 1) >>> 0;
+    if (at === 0) throw new TernError('OUT_OF_MEMORY', `no memory for ${n} bytes of ${what}`);
+    return at;
+  }
+
+  free(at) {
+    this.module._free(at);
   }
 
   /** @param {number} at bytes */

@@ -1,6 +1,6 @@
 /** Making an instance of the WebAssembly module: one thread or several, in a browser's worker or under Node. */
 import {TernError} from './errors.js';
-import {importUnderNode, isNode, threadsAvailable} from './platform.js';
+import {importUnderNode, isElsewhere, isNode, threadsAvailable} from './platform.js';
 
 /** Each written out, so that bundlers find it. */
 const FILES = {
@@ -23,14 +23,17 @@ async function nodeOptions(name) {
 
 /** `mainScriptUrlOrBlob`: what the threads' workers import. */
 const browserOptions = (name) => ({
-  locateFile: (file) => ownUrl(FILES[file]),
+  locateFile: (file) => (file.endsWith('.worker.js') ? ownScript(FILES[file].href) : FILES[file].href),
   mainScriptUrlOrBlob: FILES[`${name}.js`].href,
 });
 
-/** A script that a bundler has put into a data: URL has no origin there, and no worker of this page could be made. */
-function ownUrl({href}) {
-  const [, base64] = /^data:[^,]*;base64,(.*)$/s.exec(href) ?? [];
-  return base64 ? URL.createObjectURL(new Blob([atob(base64)], {type: 'text/javascript'})) : href;
+const scriptUrl = (text) => URL.createObjectURL(new Blob([text], {type: 'text/javascript'}));
+
+/** What a worker of this page can be made of: neither a data: URL, as bundlers write, nor another server's script. */
+function ownScript(url) {
+  const [, base64] = /^data:[^,]*;base64,(.*)$/s.exec(url) ?? [];
+  if (base64) return scriptUrl(atob(base64));
+  return isElsewhere(url) ? scriptUrl(`importScripts(${JSON.stringify(url)});`) : url;
 }
 
 /** Threads that wait for work do not keep Node from ending. */

@@ -1,5 +1,5 @@
 /** The shapes of OpenAI's API over one Tern: chat.completions.create and embeddings.create. */
-import {TernError} from './errors.js';
+import {TernError, throwIfAborted} from './errors.js';
 
 /** What each parameter becomes; null: it may stand there, and says nothing here. */
 const PARAMETERS = {
@@ -30,8 +30,7 @@ const REASONS = {
   'end token': 'stop',
   'stop string': 'stop',
   length: 'length',
-  'context full': 'length',
-  caller: 'stop'
+  'context full': 'length'
 };
 
 const wrong = (name, value, expected) =>
@@ -97,10 +96,17 @@ const about = (tern, object) => ({
   model: tern.model.name
 });
 
-async function choiceFrom(stream, index, logprobs) {
+/** Of a whole answer: one that was cut short by the signal is no answer. */
+async function resultOf(stream, signal) {
+  const result = await stream.result;
+  if (result.reason === 'caller') throwIfAborted(signal, 'the completion');
+  return result;
+}
+
+async function choiceFrom(stream, index, {logprobs, signal}) {
   const pieces = [];
   for await (const piece of stream) pieces.push(piece);
-  const result = await stream.result;
+  const result = await resultOf(stream, signal);
   const text = pieces.map((piece) => piece.text).join('');
   const calls = result.toolCalls ?? [];
   const message = {
@@ -116,7 +122,7 @@ async function whole(tern, messages, options, n) {
   const all = [];
   for (let i = 0; i < n; i++) {
     const seed = options.seed === undefined ? {} : {seed: options.seed + i};
-    all.push(await choiceFrom(tern.chat(messages, {...options, ...seed}), i, options.logprobs));
+    all.push(await choiceFrom(tern.chat(messages, {...options, ...seed}), i, options));
   }
   const usages = all.map(({result}) => usageOf(result));
   const prompt = usages[0].prompt_tokens;
@@ -128,7 +134,7 @@ async function whole(tern, messages, options, n) {
   };
 }
 
-async function* chunks(tern, stream, {logprobs, usage}) {
+async function* chunks(tern, stream, {logprobs, signal}, usage) {
   const head = about(tern, 'chat.completion.chunk');
   const chunk = (delta, rest = {}) => ({
     ...head,
@@ -140,7 +146,7 @@ async function* chunks(tern, stream, {logprobs, usage}) {
     const content = logprobs && hasLogprob(piece) ? {logprobs: {content: [logprobOf(piece)]}} : {};
     if (piece.text || content.logprobs) yield chunk({content: piece.text}, content);
   }
-  const result = await stream.result;
+  const result = await resultOf(stream, signal);
   const calls = (result.toolCalls ?? []).map((call, index) => ({index, ...callOf(call)}));
   if (calls.length) yield chunk({tool_calls: calls});
   yield chunk({}, {finish_reason: finishOf(result)});
@@ -157,7 +163,7 @@ export async function createCompletion(tern, request, {signal} = {}) {
   if (!request.stream) return whole(tern, messages, options, n);
   if (n > 1) throw wrong('n', n, '1 with stream');
   const usage = Boolean(request.stream_options?.include_usage);
-  return chunks(tern, tern.chat(messages, options), {logprobs: options.logprobs, usage});
+  return chunks(tern, tern.chat(messages, options), options, usage);
 }
 
 /** @param {import('./index.js').Tern} tern @param {any} request @param {{signal?: AbortSignal}} [options] */

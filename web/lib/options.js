@@ -9,7 +9,8 @@ const is = {
   string: (value) => typeof value === 'string',
   strings: (value) => Array.isArray(value) && value.every((each) => typeof each === 'string'),
   boolean: (value) => typeof value === 'boolean',
-  library: (value) => typeof value === 'function' || value instanceof URL || (is.string(value) && value !== ''),
+  address: (value) => value instanceof URL || (is.string(value) && value !== ''),
+  library: (value) => typeof value === 'function' || is.address(value),
   function: (value) => typeof value === 'function',
   signal: (value) => typeof value?.addEventListener === 'function' && typeof value.aborted === 'boolean',
   object: (value) => typeof value === 'object' && value !== null,
@@ -23,6 +24,7 @@ const WORDS = {
   string: 'a text',
   strings: 'a list of texts',
   boolean: 'true or false',
+  address: 'a URL',
   library: 'a class, or the URL of a module that exports it',
   function: 'a function',
   signal: 'an AbortSignal',
@@ -44,6 +46,7 @@ export const LOAD = {
   store: 'boolean',
   seed: 'boolean',
   webtorrent: 'library',
+  worker: 'address',
   onProgress: 'function',
   onNotice: 'function',
   signal: 'signal',
@@ -118,6 +121,8 @@ export function checkText(text, where) {
 }
 
 const ROLES = ['system', 'user', 'assistant', 'tool'];
+/** OpenAI's newer word for "system", which templates do not know. */
+const DEVELOPER = 'developer';
 
 /** @param {any} messages @returns {import('./index.js').Message[]} */
 export function checkMessages(messages) {
@@ -128,7 +133,8 @@ export function checkMessages(messages) {
     );
   }
   return messages.map((message, i) => {
-    const {role, content, ...rest} = message ?? {};
+    const {role: given, content, ...rest} = message ?? {};
+    const role = given === DEVELOPER ? 'system' : given;
     if (!ROLES.includes(role)) {
       throw new TernError(
         'INVALID_ARGUMENT',

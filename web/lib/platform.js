@@ -1,4 +1,5 @@
 /** What the place that this runs in offers. */
+import {TernError} from './errors.js';
 
 export const isNode = typeof process === 'object' && Boolean(process.versions?.node);
 
@@ -7,6 +8,20 @@ export const isNode = typeof process === 'object' && Boolean(process.versions?.n
  * @param {string} name @returns {Promise<any>}
  */
 export const importUnderNode = (name) => import(/* webpackIgnore: true */ /* @vite-ignore */ name);
+
+/** Whether a script lies on another server than the page, which no worker may be made of. @param {string} url */
+export const isElsewhere = (url) => /^https?:/.test(url) && new URL(url).origin !== globalThis.location.origin;
+
+/** Why no worker for the core can be made here; null: one can. */
+export function whyNoWorker() {
+  if (isNode || typeof Worker === 'function') return null;
+  const scope = globalThis.constructor.name;
+  return new TernError(
+    'UNSUPPORTED',
+    `no worker can be made here (Worker is not defined in ${scope}): load the model in a page, in a worker that a ` +
+      'page has made, or in the offscreen document of an extension'
+  );
+}
 
 /** More threads than this do not help a model that waits for memory. */
 const MOST_THREADS = 16;

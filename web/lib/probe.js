@@ -1,7 +1,7 @@
 /** What this browser, or Node, offers. */
 
 import {ModelStore} from './cache.js';
-import {cpuInfo, defaultThreads, gpuInfo} from './platform.js';
+import {cpuInfo, defaultThreads, gpuInfo, whyNoWorker} from './platform.js';
 
 /** @returns {Promise<any>} as Tern.probe */
 export async function probe() {
@@ -10,17 +10,13 @@ export async function probe() {
     () => true,
     () => false
   );
+  const refused = whyNoWorker();
+  const about = {supported: !refused, threads, storage};
   try {
-    return {webgpu: true, device: await probeAdapter(), threads, storage};
-  } catch (error) {
-    return {
-      webgpu: false,
-      reason: error.code ?? 'NO_ADAPTER',
-      message: error.message,
-      device: cpuInfo(threads),
-      threads,
-      storage
-    };
+    if (refused) throw refused;
+    return {...about, webgpu: true, device: await probeAdapter()};
+  } catch ({code = 'NO_ADAPTER', message}) {
+    return {...about, webgpu: false, reason: code, message, device: cpuInfo(threads)};
   }
 }
 

@@ -49,6 +49,7 @@ class Call {
     Object.assign(this, {id, post});
     this.controller = new AbortController();
     this.outstanding = 0;
+    this.window = WINDOW;
     this.resume = () => {};
   }
 
@@ -64,7 +65,7 @@ class Call {
   async push(piece) {
     this.post({id: this.id, piece});
     this.outstanding++;
-    if (this.outstanding < WINDOW || this.signal.aborted) return;
+    if (this.outstanding < this.window || this.signal.aborted) return;
     await new Promise((resolve) => {
       this.resume = resolve;
     });
@@ -72,6 +73,12 @@ class Call {
 
   credit(n) {
     this.outstanding -= n;
+    this.resume();
+  }
+
+  /** Pieces no longer wait for their reader. */
+  release() {
+    this.window = Infinity;
     this.resume();
   }
 

@@ -97,10 +97,11 @@ function parseUrl(text, base) {
 }
 
 function addressOfUrl(url) {
-  if (!/^(https?|file|blob|data):$/.test(url.protocol)) {
+  const packed = /^[a-z-]+-extension:$/.test(url.protocol); /* the files of a browser's extension */
+  if (!packed && !/^(https?|file|blob|data):$/.test(url.protocol)) {
     throw new TernError(
       'INVALID_ARGUMENT',
-      `the URL ${url.href} has the scheme "${url.protocol}", expected http, https, file, blob or data`
+      `the URL ${url.href} has the scheme "${url.protocol}", expected http, https, file, blob, data or an extension's`
     );
   }
   if (url.protocol === 'file:' && !isNode) {
@@ -110,7 +111,7 @@ function addressOfUrl(url) {
   plain.hash = '';
   if (!/^(blob|data):$/.test(url.protocol)) plain.pathname = firstPart(plain.pathname);
   const web = /^https?:$/.test(url.protocol);
-  const named = web || url.protocol === 'file:';
+  const named = web || packed || url.protocol === 'file:';
   const name = named ? wholeName(baseName(readable(url.pathname))) : url.protocol.slice(0, -1);
   return {kind: isManifestPath(url.pathname) ? 'package' : 'url', key: plain.href, name, local: !web, storable: web};
 }

@@ -29,10 +29,11 @@ export class TextStream {
     return this.settled;
   }
 
-  /** All of it. */
+  /** All of it, or the error CANCELLED. */
   async text() {
     let text = '';
     for await (const piece of this) text += piece.text;
+    if ((await this.settled).reason === 'caller') throw new TernError('CANCELLED', 'the generation was cancelled');
     return text;
   }
 

@@ -113,6 +113,28 @@ describe('the API on the GPU', {skip: await absent()}, () => {
     assert.deepEqual([tokens, reason], [12, 'length']);
   });
 
+  test('vectors of texts are those of the CPU, and a reader that goes away stops them', async () => {
+    const texts = ['a cat', 'the sea and the sky over it'];
+    const cpu = await Tern.load(MODEL, {backend: 'cpu', threads: 1, contextLength: 64});
+    for (const pooling of ['last', 'mean', 'cls']) {
+      const want = await cpu.embed(texts, {pooling});
+      const got = await tern.embed(texts, {pooling});
+      got.forEach(({vector, tokens}, i) => {
+        assert.equal(tokens, want[i].tokens);
+        const cosine = vector.reduce((sum, x, k) => sum + x * want[i].vector[k], 0);
+        assert.ok(cosine > 0.999, `${pooling}, ${texts[i]}: ${cosine}`);
+      });
+    }
+    await cpu.dispose();
+    const {data} = await tern.embeddings.create({input: texts});
+    assert.deepEqual(data.map(({embedding}) => embedding.length), [tern.model.embedding, tern.model.embedding]);
+    const control = new AbortController();
+    const given = tern.embed(Array(50).fill(texts[1]), {signal: control.signal});
+    setTimeout(() => control.abort(), 50);
+    await assert.rejects(given, {code: 'CANCELLED'});
+    assert.equal((await tern.embed(texts[0]))[0].vector.length, tern.model.embedding);
+  });
+
   test('leaving the loop stops, and the next generation is right', async () => {
     const text = [];
     for await (const piece of tern.generate(PROMPT, {...greedy, maxTokens: 50})) if (text.push(piece.text) === 3) break;

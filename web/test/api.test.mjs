@@ -46,6 +46,12 @@ describe('the API on the CPU', {skip: missing('wasm/tern.wasm')}, () => {
     assert.equal(await tern.generate(PROMPT, sampled).text(), await tern.generate(PROMPT, sampled).text());
   });
 
+  test('without a seed another text each time', async () => {
+    const texts = new Set();
+    for (let i = 0; i < 3; i++) texts.add(await tern.generate(PROMPT, {temperature: 1.5, maxTokens: 24}).text());
+    assert.equal(texts.size, 3);
+  });
+
   test('f32 activations give another text, the same each time', async () => {
     const options = {backend: 'cpu', threads: 1, contextLength: 128, activations: 'f32'};
     const sampled = {temperature: 1, seed: 6, maxTokens: 64};
@@ -77,6 +83,9 @@ describe('the API on the CPU', {skip: missing('wasm/tern.wasm')}, () => {
     const stopped = tern.generate(PROMPT, {temperature: 0, maxTokens: 500, signal: controller.signal});
     for await (const piece of stopped) if (piece) controller.abort();
     assert.equal((await stopped.result).reason, 'caller');
+    const cut = tern.generate(PROMPT, {temperature: 0, maxTokens: 500, signal: AbortSignal.timeout(20)});
+    await assert.rejects(cut.text(), {code: 'CANCELLED', message: 'the generation was cancelled'});
+    assert.equal((await cut.result).reason, 'caller');
     await assert.rejects(tern.generate(PROMPT, {...greedy, signal: AbortSignal.abort()}).text(), {code: 'CANCELLED'});
   });
 
@@ -98,6 +107,21 @@ describe('the API on the CPU', {skip: missing('wasm/tern.wasm')}, () => {
     await assert.rejects(second, {code: 'CANCELLED', message: 'waiting for the model was cancelled'});
     await first.return();
     assert.match(await tern.generate(PROMPT, greedy).text(), /^ there was/);
+  });
+
+  test('a stream that nobody reads on holds nobody up', async () => {
+    const half = tern.generate(PROMPT, {temperature: 0, maxTokens: 60});
+    const reader = half[Symbol.asyncIterator]();
+    const {value} = await reader.next();
+    assert.match(await tern.generate(PROMPT, greedy).text(), /^ there was/);
+    const later = tern.generate('The cat', {temperature: 0, maxTokens: 60})[Symbol.asyncIterator]();
+    const behind = tern.generate(PROMPT, greedy).text();
+    await later.next();
+    assert.match(await behind, /^ there was/);
+    let text = value.text;
+    for (let piece = await reader.next(); !piece.done; piece = await reader.next()) text += piece.value.text;
+    assert.equal(text, await tern.generate(PROMPT, {temperature: 0, maxTokens: 60}).text());
+    await later.return();
   });
 
   test('a prompt that goes on is not computed again', async () => {

@@ -62,7 +62,10 @@ async function download(source, {signal, onProgress}) {
   const total = 50e6;
   const done = Number(sessionStorage.getItem('fake-done') ?? 0);
   for (let loaded = done; loaded <= total; loaded += 5e6) {
-    if (signal?.aborted) throw new TernError('CANCELLED', 'aborted');
+    if (signal?.aborted) {
+      if (String(source).includes('part')) stored.push({...stored[0], id: 'part', name: 'half of it', complete: false});
+      throw new TernError('CANCELLED', 'aborted');
+    }
     sessionStorage.setItem('fake-done', String(loaded));
     onProgress?.({phase: 'download', loaded, total, stored: done, rate: 25e6, secondsLeft: (total - loaded) / 25e6});
     await wait(String(source).includes('slow') ? 150 : 2);

@@ -54,6 +54,45 @@ describe("OpenAI's shapes", {skip: missing('wasm/tern.wasm')}, () => {
     assert.equal(new Set(chunks.map((chunk) => chunk.id)).size, 1);
   });
 
+  test('several choices, and choices without a seed, are several samples', async () => {
+    const how = {temperature: 1.5, max_tokens: 16, n: 3};
+    const texts = ({choices}) => choices.map(({message}) => message.content);
+    const [one, two, seeded, again] = [
+      texts(await create(how)),
+      texts(await create(how)),
+      texts(await create({...how, seed: 5})),
+      texts(await create({...how, seed: 5}))
+    ];
+    assert.equal(new Set([...one, ...two, ...seeded]).size, 9);
+    assert.deepEqual(again, seeded);
+  });
+
+  test('an aborted request is CANCELLED, whole or as a stream', async () => {
+    const cancelled = {code: 'CANCELLED', message: 'the completion was cancelled'};
+    const request = {messages, temperature: 0, max_tokens: 500};
+    const control = new AbortController();
+    const whole = tern.chat.completions.create(request, {signal: control.signal});
+    setTimeout(() => control.abort(), 30);
+    await assert.rejects(whole, cancelled);
+    const other = new AbortController();
+    const stream = await tern.chat.completions.create({...request, stream: true}, {signal: other.signal});
+    await assert.rejects(async () => {
+      for await (const chunk of stream) if (chunk.choices[0].delta.content) other.abort();
+    }, cancelled);
+    const refused = tern.chat.completions.create(request, {signal: AbortSignal.abort()});
+    await assert.rejects(refused, {code: 'CANCELLED'});
+    assert.equal((await create({})).choices[0].finish_reason, 'length');
+  });
+
+  test('what says nothing: null, and the role that stands for "system"', async () => {
+    const said = (role) => create({messages: [{role, content: 'Be brief.'}, ...messages]});
+    const nothing = {stop: null, seed: null, n: null, stream: null, logprobs: null, response_format: null};
+    const [plain, system, developer] = [await create(nothing), await said('system'), await said('developer')];
+    assert.equal(plain.choices.length, 1);
+    assert.equal(developer.choices[0].message.content, system.choices[0].message.content);
+    assert.equal(developer.usage.prompt_tokens, system.usage.prompt_tokens);
+  });
+
   test('logprobs are those of the model, before biases; a bias bans', async () => {
     const {logprobs} = (await create({max_tokens: 3, logprobs: true, top_logprobs: 5})).choices[0];
     const [first] = logprobs.content;
@@ -83,6 +122,8 @@ describe("OpenAI's shapes", {skip: missing('wasm/tern.wasm')}, () => {
     assert.match(text, /^[0-9]{3}$/);
     const wrong = {type: 'json_schema', json_schema: {schema: {type: 'nothing'}}};
     await assert.rejects(create({response_format: wrong}), {code: /MALFORMED|UNSUPPORTED/});
+    const pet = await tern.chat(messages, {maxTokens: 60, grammar: {kind: 'schema', source: schema(['cow'])}}).text();
+    assert.deepEqual(JSON.parse(pet), {kind: 'cow'});
   });
 
   test('tools: a call that is forced, whole and streamed, and its answer told to the model', async () => {
@@ -114,6 +155,8 @@ describe("OpenAI's shapes", {skip: missing('wasm/tern.wasm')}, () => {
     assert.ok(Math.abs(dot(data[0], data[1]) - 1) < 1e-5 && dot(data[0], data[2]) < 0.999);
     assert.ok(usage.prompt_tokens >= 6);
     const [mean] = await tern.embed('a cat', {pooling: 'mean', normalize: false});
+    const long = await tern.embed('The cat sat on the mat. '.repeat(8), {pooling: 'mean'});
+    assert.ok(Math.abs(long[0].vector.reduce((sum, x) => sum + x * x, 0) - 1) < 1e-5);
     assert.ok(mean.vector instanceof Float32Array && mean.vector.some((value, i) => value !== data[0].embedding[i]));
   });
 

@@ -65,7 +65,8 @@ test('what is returned is what is declared', {skip: missing('wasm/tern.wasm')}, 
   for await (const chunk of await chat.chat.completions.create({messages, max_tokens: 2, stream: true}))
     isDeclared('CompletionChunk', chunk);
   await chat.dispose();
-  const {webgpu, device, threads, storage} = await Tern.probe();
+  const {supported, webgpu, device, threads, storage} = await Tern.probe();
+  assert.equal(supported, true);
   assert.deepEqual([typeof webgpu, typeof threads, typeof storage], ['boolean', 'number', 'boolean']);
   if (device) isDeclared('DeviceInfo', device);
 });

@@ -57,6 +57,20 @@ const answer = await tern.chat.completions.create({
   response_format: {type: 'json_object'},
   logprobs: true
 });
+declare const asked: boolean;
+const either = await tern.chat.completions.create({messages, stream: asked});
+if ('choices' in either) ((said: string | null) => said)(either.choices[0].message.content);
+else for await (const chunk of either) ((id: string) => id)(chunk.id);
+await tern.chat.completions.create({messages, stop: null, temperature: null, max_tokens: null, stream: null, n: null});
+await tern.chat.completions.create({
+  messages: [
+    {role: 'user', content: [{type: 'text', text: 'x'}]},
+    {role: 'assistant', content: 'y'},
+    {role: 'developer', content: 'z'}
+  ]
+});
+tern.generate('x', {grammar: {kind: 'schema', source: {type: 'object'}}});
+await Tern.load('bundled', {worker: new URL('https://x.example/lib/worker.js')});
 const said2: string | null = answer.choices[0].message.content;
 for await (const chunk of await tern.chat.completions.create({messages, stream: true}))
   ((part: string | undefined) => part)(chunk.choices[0].delta.content);
@@ -83,7 +97,7 @@ const why: string | undefined = tern.notice?.message;
 const stored: StoredModel[] = await Tern.storage.list();
 await Tern.storage.delete(stored[0].id);
 const {usage, quota}: {usage: number; quota: number} = await Tern.storage.estimate();
-const {webgpu, reason} = await Tern.probe();
+const {webgpu, reason, supported} = await Tern.probe();
 const code: ErrorCode = new TernError('NETWORK', 'no').code;
 tern.lost.then((message: string) => message);
 await tern.dispose();
@@ -103,6 +117,7 @@ export const all = [
   usage,
   quota,
   webgpu,
+  supported,
   reason,
   code,
   tern.storedAs,

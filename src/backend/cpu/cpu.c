@@ -275,6 +275,7 @@ tern_status tern_cpu_open(tern_backend **backend, const tern_cpu_options *option
     tern_status status = tern_cpu__choice_parse(options->kernel, &cpu->choice, err);
     if (status == TERN_OK) status = tern_cpu__self_test(&cpu->kernels, err);
     if (status == TERN_OK) status = tern_pool_open(&cpu->pool, options->n_threads, options->pin, err);
+    cpu->base.info.pool = cpu->pool;
     if (status == TERN_OK && !options->kernel)
         status = tern_cpu__choices_take(cpu, options->choices, options->n_choices, err);
     if (status == TERN_OK) *backend = &cpu->base;

@@ -210,6 +210,7 @@ tern_status tern_split_open(tern_backend **backend, tern_backend *host, tern_bac
                        .info.cache_blocks = cache_blocks(host->info.cache_blocks, device->info.cache_blocks),
                        .info.mixes_caches = host->info.mixes_caches && device->info.mixes_caches,
                        .info.screens = host->info.screens,
+                       .info.pool = host->info.pool,
                        .info.int8_blocks = host->info.int8_blocks && device->info.int8_blocks,
                        .info.groups_rows = host->info.groups_rows && device->info.groups_rows,
                        .info.batch_invariant = host->info.batch_invariant && device->info.batch_invariant,

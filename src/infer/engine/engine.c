@@ -39,6 +39,17 @@ struct tern_engine {
     const tern_engine_params *params; /* only while opening; NULL: opened in steps */
 };
 
+/* By the backend's threads, or where it has none by some that are opened for it. */
+static tern_status requantize(tern_engine *e, const tern_weight *head, const tern_encoding *to, uint32_t n_threads,
+                              tern_error *err)
+{
+    tern_pool *own = NULL, *pool = e->backend->info.pool;
+    if (!pool) TERN_TRY(tern_pool_open(&own, n_threads, false, err));
+    const tern_status status = tern_engine__requantize(&e->head, &e->head_data, head, to, pool ? pool : own, err);
+    tern_pool_close(own);
+    return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "head %s", head->name);
+}
+
 static tern_status open_head(tern_engine *e, const tern_encoding *to, uint32_t n_threads, tern_error *err)
 {
     const tern_weight *head = tern_model_weight(e->model, TERN_ROLE_OUTPUT, 0);
@@ -52,8 +63,7 @@ static tern_status open_head(tern_engine *e, const tern_encoding *to, uint32_t n
         e->head.data = NULL;
         return tern_encoding_bytes(to, head->rows, head->cols, &e->head.bytes, err);
     }
-    tern_status status = tern_engine__requantize(&e->head, &e->head_data, head, to, n_threads, err);
-    return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "head %s", head->name);
+    return requantize(e, head, to, n_threads, err);
 }
 
 /* Once the backend is open. */

@@ -1,4 +1,4 @@
-/* The output table in another encoding (--head), made by all threads when a model opens. */
+/* The output table in another encoding (--head), made when a model opens. */
 #include "infer/engine/head.h"
 
 #include "base/alloc.h"
@@ -29,7 +29,8 @@ static tern_status requantize_slice(void *context, uint32_t task, uint32_t threa
 
 static tern_status requantize_all(requantizing *q, tern_pool *pool, tern_error *err)
 {
-    const size_t bytes = tern_pool_threads(pool) * (size_t)SLICE_ROWS * q->in->cols * sizeof *q->values;
+    const size_t n_threads = pool ? tern_pool_threads(pool) : 1;
+    const size_t bytes = n_threads * SLICE_ROWS * q->in->cols * sizeof *q->values;
     if (!(q->values = tern_alloc(bytes))) return tern_fail_alloc(err, bytes);
     const tern_status status =
         tern_pool_try(pool, (q->in->rows + SLICE_ROWS - 1) / SLICE_ROWS, requantize_slice, q, err);
@@ -38,19 +39,16 @@ static tern_status requantize_all(requantizing *q, tern_pool *pool, tern_error *
 }
 
 tern_status tern_engine__requantize(tern_weight *out, uint8_t **out_data, const tern_weight *in,
-                                    const tern_encoding *to, uint32_t n_threads, tern_error *err)
+                                    const tern_encoding *to, tern_pool *pool, tern_error *err)
 {
     requantizing q = {.in = in, .to = to};
-    tern_pool *pool = NULL;
     *out = *in;
     out->encoding = to;
     out->mapped = false;
     TERN_TRY(tern_encoding_bytes(to, in->rows, in->cols, &out->bytes, err));
     TERN_TRY(tern_encoding_row_bytes(to, in->cols, &q.row_bytes, err));
     q.out = tern_alloc_aligned(out->bytes, 64);
-    tern_status status = q.out ? tern_pool_open(&pool, n_threads, false, err) : tern_fail_alloc(err, out->bytes);
-    if (status == TERN_OK) status = requantize_all(&q, pool, err);
-    tern_pool_close(pool);
+    const tern_status status = q.out ? requantize_all(&q, pool, err) : tern_fail_alloc(err, out->bytes);
     if (status != TERN_OK) tern_free_aligned(q.out);
     else out->data = *out_data = q.out;
     return status;

@@ -7,6 +7,7 @@
 
 struct tern_loader {
     tern_engine_params params;
+    tern_model_options model;
     uint64_t file_bytes;
     const tern_manifest *manifest;
     tern_manifest own;          /* that, where it came as a text */
@@ -25,6 +26,7 @@ static bool streams_weights(const tern_loader *l)
 static tern_status open_backend(tern_loader *l, tern_error *err)
 {
     TERN_TRY(tern_engine__open_backend(l->engine, &l->params.backend, err));
+    l->model.pool = tern_engine_backend(l->engine)->info.pool;
     if (!l->params.head || !streams_weights(l)) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED,
                      "head in %s on %s, from a file that is not whole: convert the file, or use the CPU",
@@ -126,7 +128,7 @@ tern_status tern_loader_head(tern_loader *l, const void *bytes, size_t n, uint64
     if (l->stream) return tern_fail(err, TERN_INVALID_ARGUMENT, "the head is there already");
     TERN_TRY(check_experts(l, err));
     tern_model_stream_options options = {
-        .file_bytes = l->file_bytes, .manifest = l->manifest, .no_experts = l->source != NULL};
+        .file_bytes = l->file_bytes, .manifest = l->manifest, .no_experts = l->source != NULL, .model = &l->model};
     options.keep = l->params.backend.split || !streams_weights(l);
     if (l->heads.n) TERN_TRY(open_parts(l, bytes, n, &options, wanted, err));
     else TERN_TRY(tern_model_stream_open(&l->stream, bytes, n, &options, wanted, err));

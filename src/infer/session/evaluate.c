@@ -184,6 +184,7 @@ tern_status tern_session_append_all(tern_session *session, const int32_t *ids, u
 void tern_session_truncate(tern_session *session, uint32_t n)
 {
     tern_session__abandon(session);
+    tern_session__drop_embedding(session);
     if (n < session->n_tokens) session->n_tokens = n;
     if (n < session->n_evaluated) session->n_evaluated = n;
 }

@@ -15,6 +15,8 @@ typedef struct tern_session_evaluation {
     uint32_t n_outputs;             /* logits of the last tokens evaluated */
 } tern_session_evaluation;
 
+typedef struct tern_embedding tern_embedding;
+
 struct tern_session {
     tern_runner runner;
     int32_t *tokens; /* [n_ctx] */
@@ -27,7 +29,8 @@ struct tern_session {
     bool steps_chosen;  /* by the caller; else a generation may find a better number */
     float *logits;      /* [max_outputs][n_vocab] */
     tern_session_evaluation evaluation;
-    tern_nonfinite *search; /* under way after logits that are not finite: the evaluation is about nothing else */
+    tern_embedding *embedding; /* under way, between calls that were PENDING; NULL: none is */
+    tern_nonfinite *search;    /* under way after logits that are not finite: the evaluation is about nothing else */
 };
 
 /* The start of an append: n tokens are put after those that are there, which are to be evaluated, with the logits of
@@ -49,6 +52,7 @@ tern_status tern_session__advance(tern_session *session, tern_error *err);
 tern_status tern_session__search_nonfinite(tern_session *session, const tern_runner_step *step, tern_error *err);
 /* Gives up the evaluation under way and what the device may be doing. */
 void tern_session__abandon(tern_session *session);
+void tern_session__drop_embedding(tern_session *session);
 /* Tells models apart, not who made them: a few bytes of every weight. */
 uint64_t tern_session__fingerprint(const tern_runner *runner);
 /* The bytes of tern_session_save's file, appended to *out, on a backend that waits. */

@@ -89,6 +89,7 @@ fail:
 void tern_session_close(tern_session *session)
 {
     if (!session) return;
+    tern_session__drop_embedding(session);
     tern_nonfinite_close(session->search);
     tern_runner_deinit(&session->runner);
     tern_free(session->tokens);
@@ -100,6 +101,7 @@ tern_status tern_session_set_loras(tern_session *session, const tern_lora_use *l
 {
     TERN_NEED(session, err);
     tern_session__abandon(session);
+    tern_session__drop_embedding(session);
     return tern_runner_set_loras(&session->runner, loras, n, err);
 }
 

@@ -75,8 +75,8 @@ tern_status tern_model__check_data(tern_model *model, const tern_weight *weight,
     TERN_TRY(tern_model__check_scales(weight, err));
     const bool later = model->options->n_stages > 1 && !model->stages.n; /* it may be another's */
     if (model->options->no_check || later) return TERN_OK;
-    if (!model->pool && weight->bytes >= LARGE)
-        TERN_TRY(tern_pool_open(&model->pool, model->options->n_threads, false, err));
+    if (!model->options->pool && !model->own_pool && weight->bytes >= LARGE)
+        TERN_TRY(tern_pool_open(&model->own_pool, model->options->n_threads, false, err));
     if (tern_model__check_own_rows(model, weight, err) == TERN_OK) return TERN_OK;
     return tern_error_prefix(err, "%s", weight->name);
 }

@@ -155,8 +155,7 @@ tern_status tern_model_stream_finish(tern_model_stream *s, tern_model **model, t
     if (s->at < s->n_items)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%zu of %zu tensors read, all expected", s->at, s->n_items);
     TERN_TRY(tern_model__settle_i2s_order(s->model, err));
-    *model = s->model;
-    s->model->options = NULL;
+    *model = tern_model__opened(s->model);
     s->model = NULL;
     return TERN_OK;
 }

@@ -316,10 +316,12 @@ tern_status tern_model_write_gguf(const tern_model *model, const char *path, con
     tern_error local = {0};
     tern_error *e = err ? err : &local;
     exporter x = {.model = model, .options = options ? options : &none};
-    TERN_TRY(tern_pool_open(&x.pool, 0, false, e));
+    tern_pool *own = NULL;
+    if (!x.options->pool) TERN_TRY(tern_pool_open(&own, 0, false, e));
+    x.pool = own ? own : x.options->pool;
     tern_status status = tern_gguf_writer_open(&x.writer, path, e);
     if (status == TERN_OK) status = write_all(&x, e);
-    tern_pool_close(x.pool);
+    tern_pool_close(own);
     tern_export_exact_deinit(&x.exact);
     if (status != TERN_OK) {
         tern_gguf_writer_abort(x.writer);

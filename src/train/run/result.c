@@ -81,8 +81,12 @@ static tern_status write_gguf(const tern_run *run, const tern_model *model, bool
                               tern_error *err)
 {
     tern_run_progress context = {run, "Writing"};
-    const tern_export_options how = {
-        .linear = run->type, .mix = run->mix, .force = true, .progress = progress, .progress_context = &context};
+    const tern_export_options how = {.linear = run->type,
+                                     .mix = run->mix,
+                                     .force = true,
+                                     .pool = run->backend->info.pool,
+                                     .progress = progress,
+                                     .progress_context = &context};
     return tern_model_write_gguf(model, run->o->output, &how, err);
 }
 

@@ -5,6 +5,8 @@ class App extends EventTarget {
   tern = null;
   /** What uses the model now: '', 'chat' or 'finetune'. */
   busy = '';
+  /** Counts loads that ended early, of which a part may be stored. */
+  stored = 0;
   /** The last probe of this browser. @type {any} */
   probe = null;
   /** Why the last load did not take the GPU. */

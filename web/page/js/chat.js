@@ -13,6 +13,8 @@ import {grow, render, toEnd} from './transcript.js';
 let conversation = new Conversation();
 /** @type {{turn: any, control: AbortController} | null} */
 let writing = null;
+/** While a reply comes it is kept so often: a page that is reloaded or closed loses no more than this. */
+const KEEP_MS = 1000;
 
 const EXAMPLES = {
   chat: ['Tell me a story about a fox and a lost key.', 'What can you do?'],
@@ -51,7 +53,11 @@ const listed = {
     if (location.hash) location.hash = '#chat';
     document.body.dataset.panel = 'closed';
   },
-  removed: (id) => (id === conversation.id ? fresh() : conversations.refresh(listed)),
+  removed: (id) => {
+    if (id !== conversation.id) return conversations.refresh(listed);
+    conversation.root.children = []; /* a reply under way does not bring it back */
+    return fresh();
+  },
 };
 
 const ready = () => app.tern && !app.busy;
@@ -80,9 +86,12 @@ function show(other) {
   conversations.refresh(listed);
 }
 
+async function save(which) {
+  if (which.root.children.length) await history.put(which.data());
+}
+
 async function keep(which = conversation) {
-  if (which.root.children.length === 0) return;
-  await history.put(which.data());
+  await save(which);
   await conversations.refresh(listed);
 }
 
@@ -121,15 +130,19 @@ function stream(own, turn, signal) {
   return app.tern.chat(own.messages(turn, settings.get('system', '')), options);
 }
 
-async function read(turn, text) {
+async function read(own, turn, text) {
   let first = 0;
   let n = 0;
+  let kept = performance.now();
   for await (const piece of text) {
     turn.reply += piece.text;
     grow(turn);
     const now = performance.now();
     if (n++ === 0) first = now;
     else if (now > first) $('stats').textContent = `${short(((n - 1) * 1000) / (now - first))} tokens/s · ${n} tokens`;
+    if (now - kept < KEEP_MS) continue;
+    kept = now;
+    save(own);
   }
   return text.result;
 }
@@ -144,8 +157,10 @@ async function write(turn) {
   conversations.remember(own.id);
   draw();
   toEnd();
+  turn.stopped = true; /* what is kept from here on, until it is finished */
+  keep(own);
   try {
-    finish(turn, await read(turn, stream(own, turn, control.signal)));
+    finish(turn, await read(own, turn, stream(own, turn, control.signal)));
   } catch (error) {
     failed(turn, error, control.signal.aborted || app.tern !== tern);
   }
@@ -165,8 +180,8 @@ function finish(turn, result) {
 
 function failed(turn, error, aborted) {
   $('stats').textContent = '';
-  if (aborted && error?.code !== 'DEVICE_LOST') {
-    turn.stopped = true;
+  turn.stopped = aborted && error?.code !== 'DEVICE_LOST';
+  if (turn.stopped) {
     announce(`Stopped. ${turn.reply}`);
     return;
   }

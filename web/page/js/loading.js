@@ -120,6 +120,7 @@ async function attempt(mine) {
     else await adopt(tern, mine.request);
   } catch (error) {
     if (current === mine) failed(mine, error);
+    app.set('stored', app.stored + 1);
   }
 }
 

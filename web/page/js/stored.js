@@ -127,7 +127,7 @@ async function keep() {
 
 export function start() {
   $('persist').onclick = keep;
-  app.watch(['tern', 'probe'], refreshStored);
+  app.watch(['tern', 'probe', 'stored'], refreshStored);
 }
 
 /** Draws the lists anew. */

@@ -11,7 +11,7 @@ export const ROOT = join(WEB, '..');
 export const SITE = process.env.TERN_SITE ?? join(ROOT, 'build/web/site');
 export const TERN = process.env.TERN_NATIVE ?? join(ROOT, 'build/release/tern');
 
-const EXECUTABLE = process.env.CHROMIUM ?? '/usr/bin/chromium';
+export const EXECUTABLE = process.env.CHROMIUM ?? '/usr/bin/chromium';
 const GPU = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader', '--enable-features=Vulkan'];
 const NO_GPU = ['--disable-features=WebGPU', '--disable-gpu'];
 

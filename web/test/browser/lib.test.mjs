@@ -7,7 +7,7 @@ import {readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {after, before, describe, test} from 'node:test';
 import {SITE, WEB, launch, missing} from './browser.mjs';
-import {libraryFiles, typed} from './library.mjs';
+import {ISOLATED, libraryFiles, typed} from './library.mjs';
 import {serve} from '../support/server.mjs';
 
 const CORS = {
@@ -207,6 +207,43 @@ describe('the library in Chromium', {skip: missing()}, () => {
     await page.context().close();
     await library.close();
     await plain.close();
+  });
+
+  /** A page with this policy; `lib` is the library's origin, its own or another's. */
+  async function underPolicy(policy, {lib, isolated = false}) {
+    const headers = {...CORS, ...(isolated ? ISOLATED : {}), 'content-security-policy': policy};
+    const files = {...libraryFiles(), '/models/chat.gguf': model};
+    const plain = await serve(files, typed(headers));
+    const page = await (await browser.newContext()).newPage();
+    await page.goto(`${plain.url}/index.html`);
+    const options = isolated ? {threads: 2} : {};
+    const from = `${lib ?? plain.url}/lib/index.js`;
+    const loaded = await page.evaluate(loadThere, {source: 'bundled', lib: from, options});
+    await page.context().close();
+    await plain.close();
+    return loaded;
+  }
+
+  test('the policies that the documentation names are enough, and what a stricter one forbids is said', async () => {
+    const own = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self'";
+    assert.match((await underPolicy(own, {})).text ?? '', text);
+    assert.equal((await underPolicy(own, {isolated: true})).threads, 2);
+    const blocked = await underPolicy(own.replace("worker-src 'self'", "worker-src 'none'"), {});
+    assert.equal(blocked.code, 'UNSUPPORTED', blocked.message);
+    assert.match(blocked.message, /the worker http\S+\/lib\/worker\.js (could not|cannot) be started: /);
+    const library = await serve({...libraryFiles(), '/models/chat.gguf': model}, typed(CORS));
+    const other =
+      `default-src 'none'; script-src 'self' ${library.url} 'wasm-unsafe-eval'; ` +
+      `worker-src 'self' blob: ${library.url}; connect-src 'self' ${library.url}`;
+    for (const isolated of [false, true]) {
+      const loaded = await underPolicy(other, {lib: library.url, isolated});
+      assert.match(loaded.text ?? loaded.message, text);
+      assert.equal(loaded.threads, isolated ? 2 : 1);
+    }
+    const less = await underPolicy(other.replace(` blob: ${library.url}`, ' blob:'), {lib: library.url});
+    assert.equal(less.code, 'UNSUPPORTED', less.message);
+    assert.match(less.message, /Content-Security-Policy forbids it \(worker-src, script-src\)/);
+    await library.close();
   });
 
   test('the example page', async () => {

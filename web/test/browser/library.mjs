@@ -4,7 +4,7 @@ import {join} from 'node:path';
 import {SITE} from './browser.mjs';
 
 const TYPES = {js: 'text/javascript', wasm: 'application/wasm', html: 'text/html'};
-const ISOLATED = {'cross-origin-opener-policy': 'same-origin', 'cross-origin-embedder-policy': 'require-corp'};
+export const ISOLATED = {'cross-origin-opener-policy': 'same-origin', 'cross-origin-embedder-policy': 'require-corp'};
 
 /** With an empty page, /index.html. */
 export function libraryFiles() {

@@ -31,6 +31,26 @@ test('a text is completed, stopped by its end; its tools work', {skip, timeout: 
   await quiet(page);
 });
 
+test('a page that is reloaded while a reply comes keeps the message and what came', {skip, timeout: 60000}, async () => {
+  const page = await open({fake: {delay: 300}, settings: {mode: 'complete'}});
+  await page.fill('#prompt', 'Once');
+  await page.press('#prompt', 'Enter');
+  await page.waitForFunction(() => document.querySelector('#conversations .entry'));
+  await page.waitForFunction(() => / a bird/.test(document.querySelector('.reply').textContent));
+  await page.reload();
+  await ready(page);
+  await says(page, '.reply', /^Once there/);
+  await says(page, '.turn .tools', /stopped/);
+  assert.equal(await page.textContent('#chat-title'), 'Once');
+  await page.locator('text=Regenerate').click();
+  await says(page, '.reply', /^Once there was/);
+  page.on('dialog', (dialog) => dialog.accept());
+  await page.click('[aria-label="Delete the conversation Once"]');
+  await finished(page);
+  await counts(page.locator('#conversations .entry'), 0);
+  await quiet(page);
+});
+
 test('a conversation: messages, system prompt, regenerate, edit, new', {skip, timeout: 60000}, async () => {
   const page = await open({fake: {chat: true}, settings: {system: 'Be kind.'}});
   assert.equal(await ask(page, 'Hello'), 'Reply 2 to Hello .');
@@ -110,9 +130,10 @@ test('a download is paused, goes on where it was, and can be cancelled', {skip, 
   await page.waitForFunction(() => /MB from this browser/.test(document.getElementById('loading-text').textContent));
   assert.match(await ready(page), /^talker/);
   await page.evaluate(() => sessionStorage.clear());
-  await loadUrl(page, './slow.gguf');
+  await loadUrl(page, './slow-part.gguf');
   await page.waitForSelector('#cancel:visible');
-  await page.click('#cancel');
+  await page.locator('#cancel').dispatchEvent('click');
+  await page.waitForFunction(() => /half of it/.test(document.getElementById('stored').textContent));
   assert.match(await ready(page), /^talker/);
   assert.match(await ask(page, 'Hello'), /^Reply/);
   await quiet(page);

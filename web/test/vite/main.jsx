@@ -3,8 +3,10 @@ import {StrictMode} from 'react';
 import {createRoot} from 'react-dom/client';
 import {Chat} from './react.jsx';
 
+const source = new URLSearchParams(location.search).get('source') ?? undefined;
+
 createRoot(document.getElementById('root')).render(
   <StrictMode>
-    <Chat />
+    <Chat source={source} />
   </StrictMode>
 );

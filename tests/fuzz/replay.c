@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/file.h"
 #include "fuzz/fuzz.h"
 #include "support/seeds.h"

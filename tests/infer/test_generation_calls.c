@@ -119,7 +119,7 @@ static void embedding_given_up(void **state)
     const int32_t ids[] = {1, 5, 9}, others[] = {2, 6};
     float *want = calloc(n_embd, sizeof *want), *got = calloc(n_embd, sizeof *got);
     tern_session *session =
-        open_session(f->engine, (tern_session_params){.n_ctx = 64, .max_outputs = 3, .keep_hidden = true});
+        open_session(f->engine, TERN_SIZED(tern_session_params, .n_ctx = 64, .max_outputs = 3, .keep_hidden = true));
     assert_ok(tern_session_embed(session, others, 2, TERN_POOLING_MEAN, true, want, &err), err);
     test_make_pending(generation_backend(f), 5);
     for (int again = 0; again < 40 && !test_pending_reading(); again++) {

@@ -1,4 +1,5 @@
 /* Paths of fixtures and scratch files. */
+#include "base/bytes.h"
 #include "base/file.h"
 #include "support/places.h"
 #include "support/seeds.h"

@@ -125,7 +125,7 @@ static tern_status open_all(tern_host *h, tern_error *err)
     const tern_serve_options *o = &h->server->options;
     tern_batch_params params = o->batch;
     h->info.size = sizeof h->info;
-    h->counted.size = sizeof h->counted;
+    h->counters.size = sizeof h->counters;
     params.max_queue = h->server->limits.queue;
     if (!h->engine) {
         TERN_TRY(open_engine(h, err));

@@ -1,4 +1,4 @@
-/** The packed package in an extension of Chromium (MV3): a page of it runs the bundled model, its service worker says no. */
+/** The package in an extension of Chromium (MV3): its page runs the bundled model, its service worker says no. */
 import assert from 'node:assert/strict';
 import {mkdtempSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';

@@ -31,7 +31,7 @@ test('a text is completed, stopped by its end; its tools work', {skip, timeout: 
   await quiet(page);
 });
 
-test('a page that is reloaded while a reply comes keeps the message and what came', {skip, timeout: 60000}, async () => {
+test('a page reloaded while a reply comes keeps the message and what came', {skip, timeout: 60000}, async () => {
   const page = await open({fake: {delay: 300}, settings: {mode: 'complete'}});
   await page.fill('#prompt', 'Once');
   await page.press('#prompt', 'Enter');

@@ -1,4 +1,4 @@
-/** A model with weights of real size: the shapes of BitNet 700M, two of its layers, 67 MB. Made once by `tern synth`. */
+/** A model with weights of real size: the shapes of BitNet 700M, two layers, 67 MB. Made once by `tern synth`. */
 import {execFileSync} from 'node:child_process';
 import {existsSync, mkdirSync, renameSync} from 'node:fs';
 import {dirname, join} from 'node:path';

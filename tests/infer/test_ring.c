@@ -240,7 +240,8 @@ static void all_layers_in_rings(void **state)
     int32_t ids[128];
     for (int32_t i = 0; i < 128; i++) ids[i] = (i * i + 3 * i) % 8;
     const tern_session_params few = {.size = sizeof few, .n_ctx = 96, .n_batch = 4},
-                              many = {.n_ctx = 128, .n_batch = 4}, all = {.n_ctx = 128, .n_batch = 128};
+                              many = {.size = sizeof many, .n_ctx = 128, .n_batch = 4},
+                              all = {.size = sizeof all, .n_ctx = 128, .n_batch = 128};
     tern_session *a = open_session(engine, few), *b = open_session(engine, many), *c = open_session(engine, all);
     assert_int_equal(tern_session_kv_bytes(a), tern_session_kv_bytes(b));
     assert_int_equal(tern_session_kv_bytes(c), 2 * tern_session_kv_bytes(b));

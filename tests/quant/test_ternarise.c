@@ -133,7 +133,9 @@ static tensor find_tensor(const tern_file_map *map, const char *name, const char
     char key[256];
     uint64_t header_bytes = tern_load_u64(map->data);
     char *header = calloc(1, header_bytes + 1);
-    memcpy(header, map->data + 8, header_bytes);
+    size_t n_header = 0;
+    for (uint64_t i = 0; i < header_bytes; i++) /* blanks between members are free */
+        if (map->data[8 + i] != ' ') header[n_header++] = (char)map->data[8 + i];
     snprintf(key, sizeof key, "\"%s\":{\"dtype\":\"%s\",\"shape\":[", name, dtype);
     const char *at = strstr(header, key);
     if (!at) fail_msg("no %s", key);

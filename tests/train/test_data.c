@@ -3,7 +3,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-#define EOS "<|end_of_text|>"
+#define EOS "<|endoftext|>"
 
 static void text_and_pairs(void **state)
 {

@@ -91,9 +91,10 @@ static void any_company(void **state)
         tern_session *alone = session_with(pairs[i], 0);
         batch_fill(cases, N_CASES, 4000, 17 + (uint32_t)i);
         batch_run_alone(alone, cases, N_CASES);
-        const tern_batch_params params[] = {{.n_parallel = 8, .n_ctx = N_CTX, .kv = pairs[i]},
-                                            {.n_parallel = 4, .n_ctx = N_CTX, .n_chunk = 5, .kv = pairs[i]},
-                                            {.n_parallel = 8, .n_ctx = N_CTX, .no_prefix_reuse = true, .kv = pairs[i]}};
+        const tern_batch_params params[] = {
+            {.size = sizeof *params, .n_parallel = 8, .n_ctx = N_CTX, .kv = pairs[i]},
+            {.size = sizeof *params, .n_parallel = 4, .n_ctx = N_CTX, .n_chunk = 5, .kv = pairs[i]},
+            {.size = sizeof *params, .n_parallel = 8, .n_ctx = N_CTX, .no_prefix_reuse = true, .kv = pairs[i]}};
         for (size_t j = 0; j < sizeof params / sizeof *params; j++) {
             tern_batch *batch = batch_open(engine, params[j]);
             batch_run_together(batch, cases, N_CASES, j == 1);

@@ -12,7 +12,7 @@ static_root = rm -rf build/$(1)/root && cmake --install build/$(1) --component a
     tar -C build/$(1)/root -czf build/$(1)/tern-$(1).tar.gz . && ls build/$(1)/root/bin/tern build/$(1)/tern-$(1).tar.gz
 
 .DEFAULT_GOAL := help
-.PHONY: help command build shaders run chat cuda test test-all bench deb static static-arm64 python-wheel install web web-modules web-site web-serve web-test asan tsan fuzz arm64 clang lint clean deps deps-test deps-web deps-ci
+.PHONY: help command build shaders run chat cuda test test-all bench deb static static-arm64 python-wheel install uninstall web web-modules web-site web-serve web-test asan tsan fuzz arm64 clang lint clean deps deps-test deps-web deps-ci
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9 -]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,9 +81,9 @@ web-test: web ## Build the page and run its tests, under Node and in Chromium
 bench: build ## Measure speed as a share of this machine's memory bandwidth
 	@scripts/bench.sh $(ARGS)
 
-deb: deps ## Build Debian packages (libtern0, libtern-dev, tern, its modules) in build/release/packages
+deb: deps ## Build Debian packages (tern, libtern0, libtern-dev, tern-mpi, tern-torrent, tern-cuda) in build/release/packages
 	@$(CMAKE_QUIET) --preset release $(CUDA_ALL)
-	@cmake --build --preset release -- --quiet
+	@cmake --build --preset release --target install_needs -- --quiet
 	@cd build/release && cpack | sed -n 's/^CPack: - package: \(.*\) generated.$$/\1/p'
 
 static: deps ## Build the command as one file that runs on any Linux of this CPU, in build/static
@@ -105,6 +105,9 @@ install: deps ## Install the command, the libraries, modules and the bundled mod
 	@$(CMAKE_QUIET) --preset release $(if $(DESTDIR),$(CUDA_ALL),$(CUDA_ASKED))
 	@cmake --build --preset release --target install_needs
 	@DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)"
+
+uninstall: ## Remove what `make install` has installed last (PREFIX and DESTDIR as they were then)
+	@scripts/uninstall.sh build/release/install_manifest.txt "$(DESTDIR)" "$(PREFIX)"
 
 asan tsan clang: deps-ci ## Build and test with sanitizers, or with clang
 	@$(CMAKE_QUIET) --preset $@

@@ -18,8 +18,14 @@ if(TARGET tern)
   install(TARGETS tern RUNTIME COMPONENT command)
   install(FILES ${PROJECT_BINARY_DIR}/tern.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME tern
     COMPONENT command)
-  install(FILES ${PROJECT_BINARY_DIR}/tern.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions RENAME _tern
-    COMPONENT command)
+  # zsh looks for what a distribution's packages bring in vendor-completions (Debian), under /usr/local in site-functions.
+  install(CODE "
+    set(folder site-functions)
+    if(CMAKE_INSTALL_PREFIX MATCHES \"/usr/?$\")
+      set(folder vendor-completions)
+    endif()
+    file(INSTALL \"${PROJECT_BINARY_DIR}/tern.zsh\" RENAME _tern
+      DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/zsh/\${folder}\")" COMPONENT command)
   install(FILES ${PROJECT_BINARY_DIR}/tern.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT command)
   install(DIRECTORY ${PROJECT_BINARY_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command
     FILES_MATCHING PATTERN "*.1")

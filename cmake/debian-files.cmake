@@ -1,0 +1,35 @@
+# Run by CPack on the files of the packages before it packs them: the licence, a changelog in Debian's form, and manual
+# pages that are compressed. Configured by packages.cmake.
+file(READ "@TERN_LICENSE@" license)
+string(REGEX REPLACE "^.*The Tern authors\n\n" "" license "${license}")
+string(REGEX REPLACE "\n\n" "\n.\n" license "${license}")
+string(REGEX REPLACE "\n([^\n])" "\n \\1" license " ${license}")
+string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)
+foreach(package @TERN_PACKAGES@)
+  string(REPLACE "=" ";" package ${package})
+  list(POP_FRONT package component name)
+  set(root "${CPACK_TEMPORARY_DIRECTORY}/${component}")
+  if(NOT IS_DIRECTORY "${root}")
+    continue()
+  endif()
+  set(docs "${root}/usr/share/doc/${name}")
+  file(WRITE "${docs}/copyright" "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+Upstream-Name: tern
+
+Files: *
+Copyright: 2026 The Tern authors
+License: Expat
+${license}")
+  file(WRITE "${docs}/changelog" "tern (@PROJECT_VERSION@) stable; urgency=low
+
+  * Release @PROJECT_VERSION@: CHANGELOG.md in the source lists what has changed.
+
+ -- @CPACK_PACKAGE_CONTACT@  ${date}
+")
+  # CPack calls ldconfig itself where there is a file below usr/lib; packages are for one architecture each.
+  file(WRITE "${root}/usr/share/lintian/overrides/${name}" "${name}: maintscript-calls-ldconfig *
+${name}: pkg-config-unavailable-for-cross-compilation *
+")
+  file(GLOB pages "${root}/usr/share/man/man1/*.1")
+  execute_process(COMMAND gzip -9nf "${docs}/changelog" ${pages} COMMAND_ERROR_IS_FATAL ANY)
+endforeach()

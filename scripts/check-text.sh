@@ -87,6 +87,25 @@ END {
     exit n_bad > 0
 }' "$sources"
 
+# Decisions: "# N. Title", a status, and a row in the index with the same title.
+if [ -d docs/decisions ]; then
+    awk '
+    FNR == 1 {
+        name = FILENAME
+        sub(/.*\//, "", name)
+        number = name + 0
+        title = $0
+        if (sub("^# " number "[.] ", "", title) != 1) printf "%s: \"# %d. Title\" expected\n", FILENAME, number
+        row = "| " number " | [" title "](" name ") | "
+        if (!index(index_text, row)) printf "docs/decisions/README.md: the row \"%s\" expected\n", row
+    }
+    FNR == 3 && !/^[*][*]Status[*][*]: / { printf "%s:3: **Status** expected\n", FILENAME }
+    BEGIN { while ((getline text < "docs/decisions/README.md") > 0) index_text = index_text text "\n" }
+    ' docs/decisions/0*.md >"$sources"
+    cat "$sources"
+    [ ! -s "$sources" ]
+fi
+
 for format in clang-format-14 clang-format none; do
     if [ "$format" = none ]; then
         echo 'clang-format 14 was not found: the layout of C is not checked'

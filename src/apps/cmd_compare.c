@@ -33,7 +33,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Device that is tested", tern_flags_device},
                                          {"CPU", tern_flags_cpu},
                                          {"Kernels", tern_flags_kernel, true},
-                                         {"What is left out", tern_flags_fusion, true},
+                                         {"Fusion", tern_flags_fusion, true},
                                          {0}};
 
 /* "cpu:scalar" as the flags that it stands for. */

@@ -26,7 +26,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Several processes (mpirun)", tern_flags_ranks, true},
                                          {"CPU", tern_flags_cpu},
                                          {"CPU kernels", tern_flags_kernel},
-                                         {"What is left out", tern_flags_fusion, true},
+                                         {"Fusion", tern_flags_fusion, true},
                                          {0}};
 
 typedef struct embedding {

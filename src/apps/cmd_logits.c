@@ -24,7 +24,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Several processes (mpirun)", tern_flags_ranks, true},
                                          {"CPU", tern_flags_cpu},
                                          {"Kernels", tern_flags_kernel, true},
-                                         {"What is left out", tern_flags_fusion, true},
+                                         {"Fusion", tern_flags_fusion, true},
                                          {0}};
 
 static void defaults(tern_options *o)

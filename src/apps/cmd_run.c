@@ -22,17 +22,15 @@ static const tern_flag flags[] = {
     {"file", 'f', TERN_FLAG_TEXT, "FILE", FIELD(file), 0, 0, "The same from a file; - is standard input"},
     {"no-special", 0, TERN_FLAG_BOOL, NULL, FIELD(no_special), 0, 0,
      "What spells a special token in the prompt is plain text", .more = true},
-    {"no-bos", 0, TERN_FLAG_BOOL, NULL, FIELD(no_bos), 0, 0, "No token for the beginning of text", .more = true},
-    {"special", 0, TERN_FLAG_BOOL, NULL, FIELD(special), 0, 0, "Show special tokens that the model writes",
-     .more = true},
-    {"save", 0, TERN_FLAG_TEXT, "FILE", FIELD(save), 0, 0,
-     "Save the session at the end; into the file of --restore it goes on"},
+    {"no-bos", 0, TERN_FLAG_BOOL, NULL, FIELD(no_bos), 0, 0, "Put no BOS token before the prompt", .more = true},
+    {"special", 0, TERN_FLAG_BOOL, NULL, FIELD(special), 0, 0, "Show special tokens in the text", .more = true},
+    {"save", 0, TERN_FLAG_TEXT, "FILE", FIELD(save), 0, 0, "Save the session at the end; may be the file of --restore"},
     TERN_APP_FLAG_OVERWRITE(0),
-    {"restore", 0, TERN_FLAG_TEXT, "FILE", FIELD(restore), 0, 0, "Go on from a saved session"},
-    {"json", 0, TERN_FLAG_BOOL, NULL, FIELD(json), 0, 0, "JSON, at the end"},
-    {"quiet", 'q', TERN_FLAG_BOOL, NULL, FIELD(quiet), 0, 0, "Neither the prompt nor statistics"},
+    {"restore", 0, TERN_FLAG_TEXT, "FILE", FIELD(restore), 0, 0, "Continue a saved session"},
+    {"json", 0, TERN_FLAG_BOOL, NULL, FIELD(json), 0, 0, "Print one JSON object at the end"},
+    {"quiet", 'q', TERN_FLAG_BOOL, NULL, FIELD(quiet), 0, 0, "Print the generated text only"},
     {"verbose", 'v', TERN_FLAG_BOOL, NULL, FIELD(verbose), 0, 0,
-     "Statistics always, beside what the memory of this machine allows"},
+     "Print statistics, with the memory's limit beside them"},
     {0},
 };
 
@@ -49,7 +47,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Decoding on a GPU", tern_flags_steps, true},
                                          {"CPU", tern_flags_cpu},
                                          {"Kernels", tern_flags_kernel, true},
-                                         {"What is left out", tern_flags_fusion, true},
+                                         {"Fusion", tern_flags_fusion, true},
                                          {0}};
 
 /* One run: what it needs, and what its text goes to. */

@@ -201,8 +201,8 @@ static void colors_can_be_refused(void **state)
     assert_false(tern_chat_style_of(false).colors);
 }
 
-/* What an answer in these pieces shows, standard output being a file. */
-static void expect_styled(size_t piece, const char *text, const char *expected)
+/* Shows an answer in these pieces on a terminal of so many columns (0: any), standard output being a file. */
+static void expect_shown(unsigned columns, size_t piece, const char *text, const char *expected)
 {
     char shown[512] = "";
     tern_chat_style style = {.colors = true};
@@ -211,6 +211,7 @@ static void expect_styled(size_t piece, const char *text, const char *expected)
     const int saved = dup(STDOUT_FILENO);
     assert_true(file && saved >= 0 && dup2(fileno(file), STDOUT_FILENO) >= 0);
     tern_chat_style_begin(&style);
+    style.wrap.columns = columns;
     for (size_t i = 0, n = strlen(text); i < n; i += piece)
         tern_chat_style_write(&style, text + i, n - i < piece ? n - i : piece);
     tern_chat_style_end(&style);
@@ -223,9 +224,33 @@ static void expect_styled(size_t piece, const char *text, const char *expected)
     assert_string_equal(shown, expected);
 }
 
+static void expect_styled(size_t piece, const char *text, const char *expected)
+{
+    expect_shown(0, piece, text, expected);
+}
+
 #define OFF  "\033[0m"
 #define BOLD OFF "\033[1m"
 #define CODE OFF "\033[36m"
+
+static void lines_break_between_words(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"one two three four", "one two\nthree four" OFF}, /* 10 columns: "three four" fills the line */
+        {"one  two   three\n\n  four", "one  two\nthree\n\n  four" OFF},
+        {"a word longerthanthat end", "a word\nlongerthanthat\nend" OFF},
+        {"see **bold words** here", "see " BOLD "**bold\nwords**" OFF "\nhere" OFF},
+        {"```\nlong lines of code\n```\nx", CODE "```\nlong lines of code\n```" OFF "\nx" OFF},
+        {"\u4f60\u597d\u4f60\u597d\u4f60\u597d", "\u4f60\u597d\u4f60\u597d\u4f60\n\u597d" OFF}, /* two columns each */
+        {"\u00e9t\u00e9 na\u00efve", "\u00e9t\u00e9 na\u00efve" OFF},
+        {"a\tb c", "a\tb\nc" OFF},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        expect_shown(10, 100, cases[i][0], cases[i][1]);
+        expect_shown(10, 3, cases[i][0], cases[i][1]);
+    }
+}
 
 static void markdown_is_styled_in_any_pieces(void **state)
 {
@@ -307,6 +332,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(tab_completes_folders),
     cmocka_unit_test(colors_can_be_refused),
     cmocka_unit_test(markdown_is_styled_in_any_pieces),
+    cmocka_unit_test(lines_break_between_words),
     cmocka_unit_test(a_family_has_a_template),
     cmocka_unit_test(a_family_is_trained_by_its_template),
 };

@@ -59,7 +59,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Numbers", tern_flags_numbers, true},
                                          {"Device", tern_flags_device},
                                          {"Several processes (mpirun)", tern_flags_ranks, true},
-                                         {"What is left out", tern_flags_fusion, true},
+                                         {"Fusion", tern_flags_fusion, true},
                                          {0}};
 
 /* Where and when: what a record of a measurement needs to be compared with another. */

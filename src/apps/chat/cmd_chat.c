@@ -36,7 +36,7 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Decoding on a GPU", tern_flags_steps, true},
                                          {"CPU", tern_flags_cpu},
                                          {"Kernels", tern_flags_kernel, true},
-                                         {"What is left out", tern_flags_fusion, true},
+                                         {"Fusion", tern_flags_fusion, true},
                                          {0}};
 
 /* Flags that can be set while talking: "/temp 0.5". */
@@ -190,12 +190,12 @@ static tern_status run_help(tern_chat_talk *talk, char *rest, tern_error *err)
     return TERN_OK;
 }
 
-/* Names of commands, then of flags. */
+/* Names of commands, then of flags; --help and --help-all, which end the flags of every command, are none of a chat. */
 static const char *name_at(size_t i)
 {
     if (i < N_COMMANDS) return commands[i].name;
     const tern_flag *f = tern_args_flag_at(&live, i - N_COMMANDS);
-    return f ? f->name : NULL;
+    return f && strncmp(f->name, "help", 4) != 0 ? f->name : NULL;
 }
 
 static const char *word_at(const void *context, size_t i)

@@ -24,22 +24,25 @@ const char *tern_chat_style_prompt(const tern_chat_style *s)
 void tern_chat_style_begin(tern_chat_style *s)
 {
     *s = (tern_chat_style){.terminal = s->terminal, .colors = s->colors};
-    if (s->terminal) fputs(s->colors ? "\033[1;36m< \033[0m" : "< ", stdout);
+    if (!s->terminal) return;
+    fputs(s->colors ? "\033[1;36m< \033[0m" : "< ", stdout);
+    s->wrap = (tern_chat_wrap){.columns = tern_chat_wrap_columns(), .column = 2};
 }
 
 /* The styles of where the text is now. */
-static bool apply(const tern_chat_style *s)
+static bool apply(tern_chat_style *s)
 {
-    bool written = tern_app_write(all_off, strlen(all_off));
-    if (s->bold) written = written && tern_app_write(bold_on, strlen(bold_on));
-    if (s->code || s->block) written = written && tern_app_write(code_on, strlen(code_on));
+    bool written = tern_chat_wrap_code(&s->wrap, all_off);
+    if (s->bold) written = tern_chat_wrap_code(&s->wrap, bold_on) && written;
+    if (s->code || s->block) written = tern_chat_wrap_code(&s->wrap, code_on) && written;
+    s->wrap.verbatim = s->block;
     return written;
 }
 
 static bool write_mark(tern_chat_style *s)
 {
     bool written = true;
-    for (size_t i = 0; i < s->n; i++) written = tern_app_write(&s->mark, 1) && written;
+    for (size_t i = 0; i < s->n; i++) written = tern_chat_wrap_text(&s->wrap, &s->mark, 1) && written;
     return written;
 }
 
@@ -79,7 +82,7 @@ bool tern_chat_style_write(tern_chat_style *s, const char *text, size_t n)
 {
     bool written = true;
     size_t done = 0;
-    if (!s->colors) return tern_app_write_text(text, n);
+    if (!s->colors) return tern_chat_wrap_text(&s->wrap, text, n);
     for (size_t i = 0; i < n; i++) {
         const char c = text[i];
         const bool mark = c == '*' || c == '`';
@@ -87,7 +90,7 @@ bool tern_chat_style_write(tern_chat_style *s, const char *text, size_t n)
             s->inner = s->inner || (c != ' ' && c != '\t');
             continue;
         }
-        written = tern_app_write_text(text + done, i - done) && written;
+        written = tern_chat_wrap_text(&s->wrap, text + done, i - done) && written;
         done = i;
         if (s->n && c != s->mark) written = end_marks(s, c) && written;
         if (c == '\n') written = end_line(s) && written;
@@ -96,11 +99,12 @@ bool tern_chat_style_write(tern_chat_style *s, const char *text, size_t n)
         s->n++;
         done = i + 1;
     }
-    return tern_app_write_text(text + done, n - done) && written;
+    return tern_chat_wrap_text(&s->wrap, text + done, n - done) && written;
 }
 
 void tern_chat_style_end(tern_chat_style *s)
 {
     end_marks(s, '\n');
+    tern_chat_wrap_flush(&s->wrap);
     if (s->colors) tern_app_write(all_off, strlen(all_off));
 }

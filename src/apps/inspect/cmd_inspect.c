@@ -56,11 +56,11 @@ static tern_status print_graph(const tern_model *model, const tern_options *o, t
     tern_buf text = {0};
     tern_status status;
     TERN_GOTO(tern_app_build_graph(&graph, model, o, o->batch ? o->batch : 1, NULL, err));
+    if (o->memory) TERN_GOTO(tern_app_print_tiers(model, &graph, o, err));
     if (o->graph) TERN_GOTO(tern_graph_print(&graph, &text, err));
     if (o->memory) TERN_GOTO(tern_graph_print_memory(&graph, &text, err));
     if (o->memory) TERN_GOTO(tern_graph_print_bounds(&graph, &text, err));
     tern_app_write_text(text.data, text.size);
-    if (o->memory) TERN_GOTO(tern_app_print_tiers(model, &graph, o, err));
 fail:
     tern_buf_deinit(&text);
     tern_graph_deinit(&graph);

@@ -1,5 +1,4 @@
 /* Where what a model and a session need would lie: on the device, the host, a disk. */
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "apps/inspect/inspect.h"
@@ -39,7 +38,8 @@ static uint64_t experts_held(const tern_config *c, const tern_experts_size *size
 
 static void print_row(const char *tier, const char *what, uint64_t bytes)
 {
-    if (bytes) printf("%-8s %-44s %14" PRIu64 "\n", tier, what, bytes);
+    char text[16];
+    if (bytes) printf("%-8s %-46s %10s\n", tier, what, tern_app_bytes(bytes, text));
 }
 
 tern_status tern_app_print_tiers(const tern_model *model, const tern_graph *graph, const tern_options *o,
@@ -55,12 +55,13 @@ tern_status tern_app_print_tiers(const tern_model *model, const tern_graph *grap
                    kv = room.bytes && room.bytes < cache ? room.bytes : cache;
     const uint64_t other = graph->activation_bytes + tern_graph_bytes_of(graph, TERN_VALUE_OUTPUT) +
                            tern_graph_bytes_of(graph, TERN_VALUE_CONSTANT) + graph->param_bytes;
-    printf("\n%-8s %-44s %14s\n", "tier", "what lies there", "bytes");
+    print_row("device", "total", w.others + held + kv + other);
     print_row("device", "weights that every token reads", w.others);
     print_row("device", held < w.experts ? "experts, those used last" : "experts", held);
     print_row("device", kv < cache ? "keys and values, as many as there is room for" : "keys and values", kv);
     print_row("device", "activations, outputs, tables", other);
     print_row("host", "experts, in the mapped file", held < w.experts ? w.experts : 0);
     print_row(o->kv_disk ? "disk" : "host", "keys and values, all of them", kv < cache ? cache : 0);
+    printf("\n");
     return TERN_OK;
 }

@@ -24,12 +24,12 @@ static const tern_flag_group groups[] = {{"Models", tern_flags_serve_models},
                                          {"Listening", tern_flags_serve_listening},
                                          {"Batching", tern_flags_serve_batching},
                                          {"Limits", tern_flags_serve_limits, true},
-                                         {"Numbers", tern_flags_numbers},
+                                         {"Numbers", tern_flags_numbers, true},
                                          {"Device", tern_flags_device},
                                          {"Several processes (mpirun)", tern_flags_ranks, true},
                                          {"CPU", tern_flags_cpu},
-                                         {"Kernels", tern_flags_kernel},
-                                         {"What is left out", tern_flags_fusion},
+                                         {"Kernels", tern_flags_kernel, true},
+                                         {"Fusion", tern_flags_fusion, true},
                                          {0}};
 
 static void defaults(tern_options *o)

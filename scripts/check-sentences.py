@@ -7,9 +7,8 @@ Scopes: readme, guides, headers (comments of include/), help (the output of TERN
 pages) and sources (comments of src/). The exit status is 1 when a sentence is listed.
 
 Listed are inverted openings, phrases with a plainer form (PHRASES) and sentences of more than 35 words. A code span is
-one word. Code blocks are left out. A semicolon ends a sentence in table cells, comments and help texts, a colon in table
-cells. Help texts are read
-from the program, not from the sources: macros, defaults and columns are resolved there.
+one word. Code blocks are left out. A semicolon ends a sentence in table cells, comments and help texts, a colon in
+table cells. Help texts are read from the program, not from the sources: macros and defaults are resolved there.
 """
 import argparse
 import re
@@ -21,12 +20,12 @@ MOST_WORDS = 35
 PLACES = "In|On|At|Behind|Beside|Besides|Under|Above|Below|Between|From|Among|Around|Inside|Within|Beyond|Over|To|With"
 VERBS = "is|are|lies|lie|stands|stand|comes|come|goes|go|follows|follow|belongs|belong"
 ARTICLES = "the|a|an|all|no|its|their|what|one|two|three"
+NOUN = rf"(?!(?:{ARTICLES}|whose|that|which|where)\b)[^\s,.;:]+"
 OPENINGS = [
     (r"(What|Whose|Who|Of|The same|But for)\b(?!.*\?$)", "opens with '{}': the subject comes first"),
     (rf"(?:Out|Underneath|Behind|Beside|Besides|Up|Down|In|On) (?:{VERBS})\b", "inverted opening '{}'"),
     (rf"(?:{PLACES}) (?:it|them|these|those|that|this|each|both) (?:{VERBS})\b", "inverted opening '{}'"),
-    (rf"(?:{PLACES}) (?:(?:{ARTICLES}) )?(?:(?!(?:{ARTICLES}|whose|that|which|where)\b)[^\s,.;:]+ ){{1,4}}(?:{VERBS}) (?:{ARTICLES})\b",
-     "inverted opening '{}'"),
+    (rf"(?:{PLACES}) (?:(?:{ARTICLES}) )?(?:{NOUN} ){{1,4}}(?:{VERBS}) (?:{ARTICLES})\b", "inverted opening '{}'"),
 ]
 PHRASES = [
     (r"\b(?:is|are) said\b", "'{}': name who says it, or 'is reported'"),

@@ -19,7 +19,8 @@ static const char bundled_prompt[] = "Once upon a time";
 
 static const tern_flag flags[] = {
     {"prompt", 'p', TERN_FLAG_TEXT, "TEXT", FIELD(prompt), 0, 0, "What the text begins with"},
-    {"file", 'f', TERN_FLAG_TEXT, "FILE", FIELD(file), 0, 0, "A file with the prompt; - is standard input; one newline at the end is left out"},
+    {"file", 'f', TERN_FLAG_TEXT, "FILE", FIELD(file), 0, 0,
+     "A file with the prompt; - is standard input; one newline at the end is left out"},
     {"no-special", 0, TERN_FLAG_BOOL, NULL, FIELD(no_special), 0, 0,
      "What spells a special token in the prompt is plain text", .more = true},
     {"no-bos", 0, TERN_FLAG_BOOL, NULL, FIELD(no_bos), 0, 0, "No token for the beginning of text", .more = true},

@@ -42,7 +42,7 @@ def plain(text):
     def breaks(span):
         return "Code" + "\n" * span.count("\n")
     text = re.sub(r"(`+)(?:(?!\1).)+?\1", lambda m: breaks(m.group()), text, flags=re.S)
-    text = re.sub(r"<[^>\n]+>", "", text)
+    text = re.sub(r"</?[A-Za-z][^>\n]*>", "", text)
     text = re.sub(r"!?\[([^]]*)\]\([^)]*\)", r"\1", text)
     return re.sub(r"\*\*|(?<!\w)[*_](?=\w)|(?<=\w)[*_](?!\w)", "", text)
 

@@ -19,7 +19,8 @@ static const char bundled_prompt[] = "Once upon a time";
 
 static const tern_flag flags[] = {
     {"prompt", 'p', TERN_FLAG_TEXT, "TEXT", FIELD(prompt), 0, 0, "What the text begins with"},
-    {"file", 'f', TERN_FLAG_TEXT, "FILE", FIELD(file), 0, 0, "The same from a file; - is standard input"},
+    {"file", 'f', TERN_FLAG_TEXT, "FILE", FIELD(file), 0, 0,
+     "A file with the prompt; - is standard input; one newline at the end is left out"},
     {"no-special", 0, TERN_FLAG_BOOL, NULL, FIELD(no_special), 0, 0,
      "What spells a special token in the prompt is plain text", .more = true},
     {"no-bos", 0, TERN_FLAG_BOOL, NULL, FIELD(no_bos), 0, 0, "Put no BOS token before the prompt", .more = true},
@@ -92,14 +93,23 @@ static tern_status check_words(const tern_options *o, tern_error *err)
                      tern_show_z(word).text);
 }
 
+/* A file or a pipe: the newline at its end belongs to the file, not to the prompt. */
+static tern_status read_prompt_file(tern_buf *prompt, const char *path, tern_error *err)
+{
+    TERN_TRY(tern_app_read_text(path, prompt, err));
+    if (prompt->size == 0 || prompt->data[prompt->size - 1] != '\n') return TERN_OK;
+    prompt->size -= prompt->size > 1 && prompt->data[prompt->size - 2] == '\r' ? 2 : 1;
+    return TERN_OK;
+}
+
 static tern_status read_prompt(story *s, tern_error *err)
 {
     const tern_options *o = s->options;
     const char *text = o->prompt ? o->prompt : o->args.n ? o->args.items[0] : NULL;
     if ((o->prompt != NULL) + (o->file != NULL) + (o->args.n > 0) > 1)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "several prompts: one of TEXT, --prompt and --file expected");
-    if (o->file) return tern_app_read_text(o->file, &s->prompt, err);
-    if (!text && is_piped()) TERN_TRY(tern_app_read_text("-", &s->prompt, err));
+    if (o->file) return read_prompt_file(&s->prompt, o->file, err);
+    if (!text && is_piped()) TERN_TRY(read_prompt_file(&s->prompt, "-", err));
     if (s->prompt.size) return TERN_OK;
     if (!text && !o->restore && is_bundled(o)) text = bundled_prompt;
     if (!text && !o->restore)

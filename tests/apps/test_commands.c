@@ -120,18 +120,29 @@ static void terminals_get_no_escapes(void **state)
     test_output_free(&o);
 }
 
-/* A prompt is a word, a flag, a file or what is piped; statistics are for a terminal, or for -v. */
+/* A prompt is a word, a flag, a file or what is piped; one newline at the end of the latter two is not part of it.
+ * Statistics are for a terminal, or for -v. */
 static void prompts_come_in_four_ways(void **state)
 {
     (void)state;
-    test_output want = TERN("run", "-m", test_small_model(), BEGIN, "--greedy", "-n", "9"), o[2];
+    static const char *const piped[] = {"Once upon a time", "Once upon a time\n", "Once upon a time\r\n"};
+    const char *file = test_scratch("prompt.txt");
+    test_output want = TERN("run", "-m", test_small_model(), BEGIN, "--greedy", "-n", "9"), o[5];
+    test_write_text(file, "Once upon a time\n");
     o[0] = TERN("run", "Once upon a time", "-m", test_small_model(), "--temperature", "0", "--n-predict", "9");
-    o[1] = test_tern("Once upon a time", TERN_WORDS("run", "-m", test_small_model(), "--greedy", "-n", "9"));
-    for (int i = 0; i < 2; i++) {
+    o[1] = TERN("run", "-f", file, "-m", test_small_model(), "--greedy", "-n", "9");
+    for (int i = 0; i < 3; i++)
+        o[2 + i] = test_tern(piped[i], TERN_WORDS("run", "-m", test_small_model(), "--greedy", "-n", "9"));
+    for (int i = 0; i < 5; i++) {
         assert_string_equal(o[i].out, want.out);
         assert_string_equal(o[i].err, "");
         test_output_free(&o[i]);
     }
+    test_output_free(&want);
+    want = TERN("run", "-m", test_small_model(), "-p", "Once\n", "--greedy", "-n", "1");
+    o[0] = test_tern("Once\n\n", TERN_WORDS("run", "-m", test_small_model(), "--greedy", "-n", "1"));
+    assert_string_equal(o[0].out, want.out);
+    test_output_free(&o[0]);
     test_output_free(&want);
 }
 

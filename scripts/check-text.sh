@@ -1,7 +1,8 @@
 #!/bin/sh
 # Checks the layout of the text: no line of code, script or Markdown over 120 columns (Markdown: tables, code blocks and
 # links may be longer), no source written by hand over 500 lines, no folder of src with more than 40 files (what is
-# larger today is in scripts/text-limits.txt), and C as clang-format 14 leaves it.
+# larger today is in scripts/text-limits.txt), no entry point of a kernel over 60 lines, and C as clang-format 14
+# leaves it.
 # Usage: check-text.sh [REPOSITORY]
 set -eu
 root=${1:-$(dirname "$0")/..}
@@ -48,7 +49,8 @@ done | sort >"$sources"
 limits=scripts/text-limits.txt
 [ -f "$limits" ] || limits=/dev/null
 
-# Lines of each file and files of each folder. A table says in its first line which script has written it.
+# Lines of each file and of each entry point of WGSL, and files of each folder. A table says in its first line which
+# script has written it.
 awk -v limits="$limits" '
 function check(name, n, most, what) {
     if (name in allowed) {
@@ -62,6 +64,18 @@ function check(name, n, most, what) {
     printf "%s: %d %s found, at most %d expected: cut it by what it does\n", name, n, what, most
     n_bad++
 }
+# Lines of an entry point, whose attributes lie before it.
+function check_entry(name, n, text) {
+    if (text ~ /^@compute/) is_entry = 1
+    if (is_entry && text ~ /^fn /) entry_start = n
+    if (!entry_start || text !~ /^}/) return
+    if (n - entry_start >= 60) {
+        printf "%s:%d: entry point of %d lines found, ", name, entry_start, n - entry_start + 1
+        print "at most 60 expected: cut it by what it does"
+        n_bad++
+    }
+    is_entry = entry_start = 0
+}
 BEGIN {
     while ((getline text < limits) > 0) if (text !~ /^#/ && split(text, row, " ") == 2) allowed[row[1]] = row[2]
 }
@@ -73,8 +87,11 @@ BEGIN {
         n_files[folder]++
     }
     if (file !~ /\.(c|h|cu|cuh|wgsl|wesl|js|mjs|py|sh)$/) next
-    is_table = 0
-    for (n = 0; (getline text < file) > 0; n++) if (n == 0 && text ~ /written by scripts\//) is_table = 1
+    is_table = is_entry = entry_start = 0
+    for (n = 0; (getline text < file) > 0; n++) {
+        if (n == 0 && text ~ /written by scripts\//) is_table = 1
+        if (file ~ /\.w[eg]sl$/) check_entry(file, n + 1, text)
+    }
     close(file)
     if (!is_table) check(file, n, 500, "lines")
 }

@@ -8,7 +8,6 @@ source=$(cd "$(dirname "$0")/.." && pwd)
 packages=${1:-$source/build/release/packages}
 scratch=${2:-$source/build/release/scratch}
 ls "$packages"/tern_*.deb "$packages"/libtern0_*.deb "$packages"/libtern-dev_*.deb >/dev/null
-! command -v lintian >/dev/null || lintian --allow-root --fail-on warning,error "$packages"/*.deb
 # shellcheck disable=SC1091
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 # shellcheck disable=SC2016 # apt's own fields

@@ -31,8 +31,6 @@ $dpkg --install "$build"/packages/*.deb >"$root/install.log" 2>&1 || { cat "$roo
 "$root/usr/bin/tern" version
 "$root/usr/bin/tern" run "Once upon a time" -n 8 --greedy -q >/dev/null
 test -f "$root/usr/share/man/man1/tern.1" || test -f "$root/usr/share/man/man1/tern.1.gz"
-for name in tern libtern0 libtern-dev; do test -s "$root/usr/share/doc/$name/copyright"; done
-test -s "$root/usr/share/zsh/vendor-completions/_tern"
 lib=$(dirname "$(find "$root/usr/lib" -name 'libtern.so.0')")
 "$cc" "$source/examples/generate.c" -o "$root/tmp/generate" -I "$root/usr/include" -L "$lib" -ltern \
     -Wl,-rpath-link,"$lib"

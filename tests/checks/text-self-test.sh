@@ -44,6 +44,20 @@ try 1 'src/base/a.wesl: 501 lines found, at most 500 expected' src/base/a.wesl "
 int b;"
 try 0 '0 lines too long' src/base/a.c "/* A table, written by scripts/a.py. */
 $lines"
+statements=$(yes '    a = 1u;' | head -n 58)
+entry='@compute @workgroup_size(1)
+fn main() {'
+try 0 '0 lines too long' src/base/a.wgsl "fn a() {
+$statements
+    a = 1u;
+}
+$entry
+$statements
+}"
+try 1 'src/base/a.wesl:2: entry point of 61 lines found, at most 60 expected' src/base/a.wesl "$entry
+$statements
+    a = 1u;
+}"
 echo 'src/base/a.c 501' >"$tree/scripts/text-limits.txt"
 try 0 '0 lines too long' src/base/a.c "$lines
 int b;"

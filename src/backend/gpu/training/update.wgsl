@@ -228,66 +228,79 @@ fn most_of(x: vec4<f32>) -> u32 {
     return max(max(size.x, size.y), max(size.z, size.w));
 }
 
-@compute @workgroup_size(WORKGROUP)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
-    let i = group.y * p.row + group.x * WORKGROUP + local;
-    let index = vec4<u32>(4u * i) + vec4<u32>(0u, 1u, 2u, 3u);
-    let present = index.x < p.n;
-    var w = vec4<f32>();
-    var m = vec4<f32>();
-    var v = vec4<f32>();
-    if (present) {
-        let inside = index < vec4<u32>(p.n);
-        let g = product(held_bits(select(vec4<u32>(), gradient[i], inside)), factor(3u)); // clip
-        gradient[i] = vec4<u32>();
-        w = select(vec4<f32>(), load_w(i), inside);
-        m = select(vec4<f32>(), load_m(i), inside);
-        v = select(vec4<f32>(), load_v(i), inside);
-        if (ADAMW) {
-            m = flush(m + product(factor(5u), flush(g - m)));
-            v = flush(product(v, factor(6u)) + product(product(factor(7u), g), g));
-            let size = flush(quotient(root(v), factor(8u)) + factor(9u));
-            let step = product(factor(10u), quotient(m, size));
-            let keep = select(vec4<f32>(1.0), factor(4u), p.decays != 0u);
-            w = flush(product(w, keep) - step);
-        } else {
-            let decay = select(vec4<f32>(), factor(13u), p.decays != 0u);
-            var d = flush(g + product(decay, w));
-            if (p.m_type != 0u) {
-                d = flush(product(factor(12u), m) + d);
-                m = d;
-            }
-            w = flush(w - product(factor(11u), d));
-        }
+// Four elements of the weights and of both moments.
+struct Elements {
+    w: vec4<f32>,
+    m: vec4<f32>,
+    v: vec4<f32>,
+}
+
+fn adamw(before: Elements, g: vec4<f32>) -> Elements {
+    let m = flush(before.m + product(factor(5u), flush(g - before.m)));
+    let v = flush(product(before.v, factor(6u)) + product(product(factor(7u), g), g));
+    let size = flush(quotient(root(v), factor(8u)) + factor(9u));
+    let step = product(factor(10u), quotient(m, size));
+    let keep = select(vec4<f32>(1.0), factor(4u), p.decays != 0u);
+    return Elements(flush(product(before.w, keep) - step), m, v);
+}
+
+fn sgd(before: Elements, g: vec4<f32>) -> Elements {
+    var after = before;
+    let decay = select(vec4<f32>(), factor(13u), p.decays != 0u);
+    var d = flush(g + product(decay, before.w));
+    if (p.m_type != 0u) {
+        d = flush(product(factor(12u), before.m) + d);
+        after.m = d;
     }
-    let seed = params[p.training_word + 2u] + p.seed;
+    after.w = flush(before.w - product(factor(11u), d));
+    return after;
+}
+
+// The elements after the step; the gradient becomes 0.
+fn updated(i: u32, index: vec4<u32>) -> Elements {
+    let inside = index < vec4<u32>(p.n);
+    let g = product(held_bits(select(vec4<u32>(), gradient[i], inside)), factor(3u)); // clip
+    gradient[i] = vec4<u32>();
+    let zero = vec4<f32>();
+    let before = Elements(select(zero, load_w(i), inside), select(zero, load_m(i), inside),
+                          select(zero, load_v(i), inside));
+    if (ADAMW) {
+        return adamw(before, g);
+    }
+    return sgd(before, g);
+}
+
+// The scales of both moments of the block: the largest numbers of 256. All invocations call it.
+fn block_scales(m: vec4<f32>, v: vec4<f32>, local: u32) -> vec2<u32> {
+    partial[local] = vec2<u32>(most_of(m), most_of(v));
+    workgroupBarrier();
+    storageBarrier(); // all have read the scales that are written below
     var scales = vec2<u32>();
-    if (p.m_type == BITS8 || p.v_type == BITS8) {
-        partial[local] = vec2<u32>(most_of(m), most_of(v));
-        workgroupBarrier();
-        storageBarrier(); // all have read the scales that are written below
-        if ((local & 63u) < HEADS) {
-            for (var k = 0u; k < 8u; k++) {
-                scales = max(scales, partial[(local & ~63u) + (local & 7u) * 8u + k]);
-            }
-            heads[(local >> 6u) * HEADS + (local & 7u)] = scales;
+    if ((local & 63u) < HEADS) {
+        for (var k = 0u; k < 8u; k++) {
+            scales = max(scales, partial[(local & ~63u) + (local & 7u) * 8u + k]);
         }
-        workgroupBarrier();
-        scales = vec2<u32>();
-        for (var k = 0u; k < HEADS; k++) {
-            scales = max(scales, heads[(local >> 6u) * HEADS + k]);
-        }
+        heads[(local >> 6u) * HEADS + (local & 7u)] = scales;
     }
-    if (!present) {
-        return;
+    workgroupBarrier();
+    scales = vec2<u32>();
+    for (var k = 0u; k < HEADS; k++) {
+        scales = max(scales, heads[(local >> 6u) * HEADS + k]);
     }
+    return scales;
+}
+
+fn store_w(i: u32, w: vec4<f32>, seed: u32, index: vec4<u32>) {
     if (p.w_type == F32) {
         w4[i] = bitcast<vec4<u32>>(w);
     } else {
-        let words = stochastic(w, random_bits(seed, index + p.first));
+        let words = stochastic(w, random_bits(seed, index));
         w1[2u * i] = words.x;
         w1[2u * i + 1u] = words.y;
     }
+}
+
+fn store_m(i: u32, m: vec4<f32>, scale: u32, local: u32) {
     if (p.m_type == F32) {
         m4[i] = bitcast<vec4<u32>>(m);
     } else if (p.m_type == BF16) {
@@ -295,21 +308,46 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         m1[2u * i] = words.x;
         m1[2u * i + 1u] = words.y;
     } else if (p.m_type == BITS8) {
-        m1[i] = to_m8(m, bitcast<f32>(scales.x));
+        m1[i] = to_m8(m, bitcast<f32>(scale));
         if ((local & 63u) == 0u) {
-            m1[p.m_scales + (i >> 6u)] = scales.x;
+            m1[p.m_scales + (i >> 6u)] = scale;
         }
     }
+}
+
+fn store_v(i: u32, v: vec4<f32>, seed: u32, index: vec4<u32>, scale: u32, local: u32) {
     if (p.v_type == F32) {
         v4[i] = bitcast<vec4<u32>>(v);
     } else if (p.v_type == BF16) {
-        let words = stochastic(v, random_bits(~seed, index + p.first) >> vec4<u32>(16u));
+        let words = stochastic(v, random_bits(seed, index) >> vec4<u32>(16u));
         v1[2u * i] = words.x;
         v1[2u * i + 1u] = words.y;
     } else if (p.v_type == BITS8) {
-        v1[i] = to_v8(v, bitcast<f32>(scales.y), random_bits(~seed, index + p.first));
+        v1[i] = to_v8(v, bitcast<f32>(scale), random_bits(seed, index));
         if ((local & 63u) == 0u) {
-            v1[p.v_scales + (i >> 6u)] = scales.y;
+            v1[p.v_scales + (i >> 6u)] = scale;
         }
     }
+}
+
+@compute @workgroup_size(WORKGROUP)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+    let i = group.y * p.row + group.x * WORKGROUP + local;
+    let index = vec4<u32>(4u * i) + vec4<u32>(0u, 1u, 2u, 3u);
+    let present = index.x < p.n;
+    var after = Elements();
+    if (present) {
+        after = updated(i, index);
+    }
+    let seed = params[p.training_word + 2u] + p.seed;
+    var scales = vec2<u32>();
+    if (p.m_type == BITS8 || p.v_type == BITS8) {
+        scales = block_scales(after.m, after.v, local);
+    }
+    if (!present) {
+        return;
+    }
+    store_w(i, after.w, seed, index + p.first);
+    store_m(i, after.m, scales.x, local);
+    store_v(i, after.v, ~seed, index + p.first, scales.y, local);
 }

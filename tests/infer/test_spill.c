@@ -166,7 +166,7 @@ static void batches(void **state)
     tern_engine *whole = spill_open(path, 0, NULL);
     tern_session *alone = open_session(whole, TERN_SIZED(tern_session_params, .n_ctx = 256, .kv = kv));
     const uint64_t each = tern_session_kv_bytes(alone) / tern_engine_config(whole)->n_layers;
-    batch_fill(cases, N_CASES, 4000, 23);
+    batch_fill(cases, N_CASES, 2000, 23);
     batch_run_alone(alone, cases, N_CASES);
     check_batch(path, each * 4 * 9 / 4, kv, cases);
     check_batch(path, each * 4 / tern_engine_config(whole)->n_kv_heads, kv, cases);

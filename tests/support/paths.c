@@ -11,8 +11,9 @@
 static uint32_t n_skipped;
 static bool in_setup;
 
-void test_skip(const char *file, int line)
+void test_skip_at(const char *why, const char *file, int line)
 {
+    print_message("skipped: %s\n", why);
     n_skipped++;
     if (in_setup) {
         fflush(NULL);
@@ -35,8 +36,7 @@ void test_missing(const char *what)
 {
     const char *ci = getenv("CI");
     if (ci && strcmp(ci, "true") == 0) fail_msg("%s", what);
-    print_message("%s\n", what);
-    skip();
+    test_skip(what);
 }
 
 static char *slot(void)
@@ -65,7 +65,7 @@ bool test_on_shared(void)
 
 void test_on_simulated_gpu(void)
 {
-    if (getenv("TERN_TEST_DEVICES_ONLY")) skip();
+    if (getenv("TERN_TEST_DEVICES_ONLY")) test_skip("a GPU is simulated, and only devices are tested");
 }
 
 const char *test_fixture(const char *name)

@@ -35,10 +35,10 @@ extern const test_group *const test_groups[];
 
 /* The status of a program whose group was skipped as a whole; CTest lists it as skipped. */
 enum { TEST_SKIPPED = 77 };
-/* cmocka's skip() fails a group in whose set-up it is called; this one skips the group. */
-void test_skip(const char *file, int line);
+/* Skips the calling test for this reason, or from a group's set-up the group, which cmocka's skip() fails. */
 #undef skip
-#define skip() test_skip(__FILE__, __LINE__)
+#define test_skip(why) test_skip_at(why, __FILE__, __LINE__)
+void test_skip_at(const char *why, const char *file, int line);
 /* How often it was called, and whether a group's set-up runs. */
 uint32_t test_n_skipped(void);
 void test_in_setup(bool yes);

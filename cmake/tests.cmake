@@ -13,6 +13,7 @@
 #   slow         quick runs (TERN_TEST_QUICK), started first, and not on an emulated CPU: commands started again and
 #                again, training from end to end, whole models beyond the goldens, the simulated GPU (plain C): what holds
 #                there when the other tests do; scripts/slow-tests.sh runs them whole
+#   shared       once more on the larger golden files of ../shared, `text.tokenizer.shared`; skipped without them
 #   threads      runs code of ours on several threads: what the tsan preset takes
 #   web          runs in WebAssembly too (cmake/tests-web.cmake): what computes and what reads files
 #   arm64        runs on 64-bit ARM too: what NEON computes; also all `web` groups of cpu, ops and quant
@@ -123,6 +124,27 @@ function(tern_test_group_wanted result labels)
   endif()
 endfunction()
 
+# The models of the golden files, from their seeds, with the files that are stored: what most tests of models open.
+find_program(TERN_PYTHON python3)
+set(goldens ${PROJECT_SOURCE_DIR}/tests/data/goldens)
+set(TERN_GOLDENS ${PROJECT_BINARY_DIR}/goldens)
+if(TERN_PYTHON)
+  file(GLOB_RECURSE stored CONFIGURE_DEPENDS ${goldens}/*)
+  list(FILTER stored EXCLUDE REGEX "/__pycache__/|/README.md$|/golden.py$|/vocabularies.py$")
+  add_custom_command(OUTPUT ${TERN_GOLDENS}/made VERBATIM
+    COMMAND ${CMAKE_COMMAND} -E rm -rf ${TERN_GOLDENS}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${TERN_GOLDENS}
+    COMMAND ${TERN_PYTHON} ${goldens}/weights.py ${TERN_GOLDENS}
+    COMMAND ${CMAKE_COMMAND} -E touch ${TERN_GOLDENS}/made
+    DEPENDS ${stored} ${PROJECT_SOURCE_DIR}/models/stories.gguf)
+  add_custom_target(tern_goldens DEPENDS ${TERN_GOLDENS}/made)
+else()
+  add_custom_target(tern_goldens VERBATIM
+    COMMAND ${CMAKE_COMMAND} -E echo "The tests need python3 (Debian: python3), which makes their models: install it and configure again."
+    COMMAND ${CMAKE_COMMAND} -E false)
+endif()
+add_dependencies(tests tern_goldens)
+
 # One test of CTest: a group as program and arguments say.
 function(tern_test_entry name program arguments labels)
   if(EMSCRIPTEN AND "gpu" IN_LIST labels)
@@ -132,7 +154,8 @@ function(tern_test_entry name program arguments labels)
   else()
     add_test(NAME ${name} COMMAND ${program} ${arguments})
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT 1200 LABELS "${labels}" ENVIRONMENT "${TERN_TEST_ENVIRONMENT}")
+  set_tests_properties(${name} PROPERTIES TIMEOUT 1200 LABELS "${labels}" ENVIRONMENT "${TERN_TEST_ENVIRONMENT}"
+    SKIP_RETURN_CODE 77)
   if("slow" IN_LIST labels) # first, so that none is left over at the end; CTest knows no times in a fresh folder
     set_tests_properties(${name} PROPERTIES COST 10 ENVIRONMENT "${TERN_TEST_ENVIRONMENT};TERN_TEST_QUICK=1")
   endif()
@@ -160,6 +183,10 @@ function(tern_test_entries result folder group labels)
     if(wanted)
       tern_test_entry(${folder}.${group} ${program} ${group} "${labels}")
     endif()
+  endif()
+  if("shared" IN_LIST labels AND NOT "gpu" IN_LIST labels AND NOT "devices" IN_LIST labels AND NOT EMSCRIPTEN
+      AND NOT CMAKE_CROSSCOMPILING AND NOT TERN_SANITIZE AND TERN_TESTS_LABELS STREQUAL "")
+    tern_test_entry(${folder}.${group}.shared ${program} "--shared;${group}" "${labels}")
   endif()
   list(REMOVE_ITEM labels backends devices)
   foreach(backend ${backends})
@@ -216,6 +243,7 @@ const test_group *const test_groups[] = {\n${listed}    NULL,\n};\n")
   # What takes time is in the library. At -O3, gcc 12 for ARM breaks off with an internal error on one of them.
   target_compile_options(${program} PRIVATE -O1)
   set_target_properties(${program} PROPERTIES TERN_IS_TEST ON)
+  add_dependencies(${program} tern_goldens)
   add_dependencies(tests ${program})
   if(EMSCRIPTEN)
     tern_web_test_program(${program})
@@ -276,7 +304,6 @@ if(NOT EMSCRIPTEN) # what the tests of tests/interop, under Node, ask of Tern
 endif()
 
 # The static command in a chroot: where gcc has compiled for this machine, and on 64-bit ARM, once each.
-find_program(TERN_PYTHON python3)
 if(TARGET tern_alone AND TERN_PYTHON AND CMAKE_C_COMPILER_ID STREQUAL GNU)
   add_dependencies(tests tern_alone tern)
   set(compared "")
@@ -318,11 +345,11 @@ endif()
 # One model in several processes; mpirun of another place than the module's library would not start them.
 if(TERN_PYTHON AND TERN_MPI_FOUND AND MPIEXEC_EXECUTABLE AND NOT TERN_SANITIZE)
   add_test(NAME ranks COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/ranks/test_ranks.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:tern>
-    ${PROJECT_SOURCE_DIR}/models/stories.gguf ${PROJECT_SOURCE_DIR}/../shared/fixtures)
+    ${PROJECT_SOURCE_DIR}/models/stories.gguf ${TERN_GOLDENS}/fixtures)
   add_test(NAME ranks_training COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/ranks/test_training.py ${MPIEXEC_EXECUTABLE}
-    $<TARGET_FILE:tern> ${PROJECT_SOURCE_DIR}/models/stories.gguf ${PROJECT_SOURCE_DIR}/../shared/fixtures)
+    $<TARGET_FILE:tern> ${PROJECT_SOURCE_DIR}/models/stories.gguf ${TERN_GOLDENS}/fixtures)
   add_test(NAME ranks_network COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/ranks/test_network.py ${MPIEXEC_EXECUTABLE}
-    $<TARGET_FILE:tern> ${PROJECT_SOURCE_DIR}/models/stories.gguf ${PROJECT_SOURCE_DIR}/../shared/fixtures/bitnet-train
+    $<TARGET_FILE:tern> ${PROJECT_SOURCE_DIR}/models/stories.gguf ${TERN_GOLDENS}/fixtures/bitnet-train
     $<IF:$<BOOL:${TERN_TORRENT_FOUND}>,ON,OFF>)
   if(TERN_SERVE_FOUND)
     add_test(NAME ranks_serve COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/ranks/test_serve.py ${MPIEXEC_EXECUTABLE}
@@ -335,7 +362,7 @@ if(TERN_PYTHON AND TERN_MPI_FOUND AND MPIEXEC_EXECUTABLE AND NOT TERN_SANITIZE)
       $<TARGET_FILE:tern> ${PROJECT_SOURCE_DIR}/models/stories.gguf)
     tern_gpu_properties(ranks_gpu "checks;gpu" "${TERN_LAVAPIPE}")
     add_test(NAME ranks_gpu_training COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/ranks/test_gpu_training.py
-      ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:tern> ${PROJECT_SOURCE_DIR}/../shared/fixtures/bitnet-train)
+      ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:tern> ${TERN_GOLDENS}/fixtures/bitnet-train)
     tern_gpu_properties(ranks_gpu_training "checks;gpu;long" "${TERN_LAVAPIPE}")
   endif()
   set_tests_properties(ranks ranks_training ranks_network PROPERTIES TIMEOUT 900 LABELS checks RUN_SERIAL ON

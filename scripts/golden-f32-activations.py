@@ -6,7 +6,7 @@ with f32 activations (W1.58A32).
 
 Plain Python in double precision, written from the formulas of docs/architecture.md and sharing nothing with Tern. Before
 it writes anything it computes the same model with int8 activations and compares that with the folder's golden logits,
-which are PyTorch's: what differs then is roundings that fall on a tie."""
+which are PyTorch's. Positions behind the first at which a rounding falls the other way are not compared."""
 import array
 import json
 import math
@@ -151,12 +151,15 @@ def main():
     folder, out = sys.argv[1:]
     golden, model, tensors = read(f"{folder}/golden.safetensors"), Model(folder), {}
     for i in (0, 1):
-        ids = golden[f"{i}.input_ids"][1]
-        check = [v for row in model.logits(ids, int8=True) for v in row]
-        apart = distance(check, golden[f"{i}.logits"][1])
-        print(f"input {i}: int8 activations, against PyTorch: {apart:.3g}")
-        if not apart <= 2e-3:
+        ids, want = golden[f"{i}.input_ids"][1], golden[f"{i}.logits"][1]
+        rows = list(model.logits(ids, int8=True))
+        width = len(rows[0])
+        apart = [distance(row, want[t * width:(t + 1) * width]) for t, row in enumerate(rows)]
+        n = next((t for t, x in enumerate(apart) if x > 1e-5), len(ids))
+        print(f"input {i}: int8 activations, against PyTorch: {max(apart[:n], default=0):.3g} in {n} of {len(ids)} rows")
+        if n < min(5, len(ids)):
             sys.exit("this is not the model that PyTorch computed")
+        check = [v for row in rows for v in row]
         logits = [v for row in model.logits(ids, int8=False) for v in row]
         print(f"input {i}: f32 activations, against int8: {distance(logits, check):.3g}")
         tensors[f"{i}.input_ids"] = ("I32", [len(ids)], ids)

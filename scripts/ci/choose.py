@@ -18,7 +18,7 @@ import re
 import subprocess
 import sys
 
-STEPS = ("test", "shaders", "lint", "asan", "tsan", "arm64", "web", "webgpu", "interop", "install", "cuda")
+STEPS = ("test", "shared", "shaders", "lint", "asan", "tsan", "arm64", "web", "webgpu", "interop", "install", "cuda")
 EVERYTHING = r"\.ci/|scripts/(ci/|install-deps|layers)|cmake/|CMake|Makefile|src/base/|tests/(support/|main\.c)"
 DOCS = r"docs/|[^/]*\.md$|.*/README\.md$|LICENSE|\.clang-format"
 KNOWN = r"src/|include/|tests/|web/|tools/|models/|examples/|python/|bench/|scripts/|\.gitignore"

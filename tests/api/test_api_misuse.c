@@ -84,7 +84,7 @@ static void sessions(void **state)
 {
     tern_session *s = (tern_session *)&err;
     float hidden[256], *logits = hidden;
-    const int32_t ids[] = {1, 2, 4096}, many[9] = {0};
+    const int32_t ids[] = {1, 2, 2048}, many[9] = {0};
     assert_fails(TERN_INVALID_ARGUMENT, "session is NULL", tern_session_open(NULL, *state, NULL, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "engine is NULL", tern_session_open(&s, NULL, NULL, &err));
     assert_null(s);
@@ -93,7 +93,7 @@ static void sessions(void **state)
     s = open_session(*state, TERN_SIZED(tern_session_params, .n_ctx = 8, .max_outputs = 2));
     assert_fails(TERN_INVALID_ARGUMENT, "session is NULL", tern_session_append(NULL, ids, 1, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "ids is NULL", tern_session_append(s, NULL, 1, &err));
-    assert_fails(TERN_INVALID_ARGUMENT, "token 2 is id 4096: 0 to 4095", tern_session_append(s, ids, 3, &err));
+    assert_fails(TERN_INVALID_ARGUMENT, "token 2 is id 2048: 0 to 2047", tern_session_append(s, ids, 3, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "token 0 is id -1", tern_session_append(s, (int32_t[]){-1}, 1, &err));
     assert_fails(TERN_CONTEXT_FULL, "9 more, of 8", tern_session_append(s, many, 9, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "1 to 2 expected", tern_session_append_all(s, many, 3, &err));
@@ -162,7 +162,7 @@ static void text(void **state)
     assert_fails(TERN_INVALID_ARGUMENT, "tokens is NULL", tern_engine_tokenize(*state, "a", 1, 0, NULL, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "how is 8", tern_engine_tokenize(*state, "a", 1, 8, &tokens, &err));
     assert_ok(tern_engine_tokenize(*state, NULL, 0, 0, &tokens, &err), err);
-    assert_fails(TERN_INVALID_ARGUMENT, "token 1 is id -7: 0 to 4095",
+    assert_fails(TERN_INVALID_ARGUMENT, "token 1 is id -7: 0 to 2047",
                  tern_engine_detokenize(*state, ids, 2, false, &out, &err));
     assert_fails(TERN_INVALID_ARGUMENT, "text is NULL", tern_engine_detokenize(*state, ids, 1, false, NULL, &err));
     assert_int_equal(out.size, 0);

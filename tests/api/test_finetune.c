@@ -22,8 +22,8 @@ static tern_finetune_options quick(const char *output)
     o.validation_split = 0.02;
     o.seq = 64;
     o.batch = 2;
-    o.steps = 8;
-    o.evaluate_every = 8;
+    o.steps = 16;
+    o.evaluate_every = 16;
     o.cpu.n_threads = 2;
     return o;
 }
@@ -36,7 +36,7 @@ static void a_model_learns_and_runs(void **state)
     char *path = strdup(test_scratch("api-tuned.gguf"));
     const tern_finetune_options o = quick(path);
     assert_ok(tern_finetune(&o, &result, &err), err);
-    assert_int_equal(result.n_steps, 8);
+    assert_int_equal(result.n_steps, 16);
     if (!(result.best_validation < 0.8 * result.first_validation))
         fail_msg("%g to %g", result.first_validation, result.best_validation);
     assert_true(result.seconds > 0 && result.step_ms > 0 && result.dispatches == 0);

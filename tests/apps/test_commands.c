@@ -32,7 +32,7 @@ static void run_reports_as_json(void **state)
     assert_true(commands_number_at(statistics, "generated_tokens") == 8);
     assert_true(commands_number_at(statistics, "prompt_tokens") == 5);
     assert_true(commands_number_at(statistics, "seed") == 7);
-    assert_true(commands_number_at(statistics, "weight_bytes_per_token") > 3e6);
+    assert_true(commands_number_at(statistics, "weight_bytes_per_token") > 2.5e6);
     assert_true(commands_number_at(statistics, "read_bandwidth") > 0);
     assert_string_equal(commands_text_at(statistics, "stopped_by"), "length");
     json_decref(o);
@@ -160,8 +160,8 @@ static void a_prompt_that_is_too_long_is_counted(void **state)
 static void stop_strings_end_the_text(void **state)
 {
     (void)state;
-    test_output o = TERN("run", "-m", test_small_model(), BEGIN, "--greedy", "--stop", "park", "-t", "1", "-v");
-    assert_string_equal(o.out, "Once upon a time, a young cat lived in the \n");
+    test_output o = TERN("run", "-m", test_small_model(), BEGIN, "--greedy", "--stop", "meadow", "-t", "1", "-v");
+    assert_string_equal(o.out, "Once upon a time there was a sleepy girl named Tess, who lived near the \n");
     assert_non_null(strstr(o.err, "stopped by stop string"));
     test_output_free(&o);
 }
@@ -255,14 +255,14 @@ static void tokenize_gives_the_golden_ids(void **state)
 static void tokenize_reports_as_json(void **state)
 {
     (void)state;
-    json_t *o = test_tern_json(TERN_WORDS("tokenize", "-m", test_small_model(), "Hello<|endoftext|>", "--json"));
+    json_t *o = test_tern_json(TERN_WORDS("tokenize", "-m", test_small_model(), "Hello<|end_of_text|>", "--json"));
     const double plain = commands_number_at(o, "count");
     assert_true(plain == (double)json_array_size(json_object_get(o, "tokens")));
     json_decref(o);
-    o = test_tern_json(TERN_WORDS("tokenize", "-m", test_small_model(), "Hello<|endoftext|>", "--json", "--special"));
+    o = test_tern_json(TERN_WORDS("tokenize", "-m", test_small_model(), "Hello<|end_of_text|>", "--json", "--special"));
     assert_true(commands_number_at(o, "count") < plain);
     json_decref(o);
-    o = test_tern_json(TERN_WORDS("tokenize", "-m", test_small_model(), "--decode", "39 587", "--json"));
+    o = test_tern_json(TERN_WORDS("tokenize", "-m", test_small_model(), "--decode", "72 1623", "--json"));
     assert_string_equal(commands_text_at(o, "text"), "Hell");
     json_decref(o);
 }
@@ -376,7 +376,7 @@ static void data_is_made_and_shown(void **state)
     assert_true(commands_number_at(made, "rows") == 1);
     test_output o = TERN("data", "-m", test_small_model(), out, "--show", "9");
     assert_int_equal(o.code, 0);
-    assert_non_null(strstr(o.out, "\n<|begin_of_text|>Once upon a time.<|endoftext|>\n"));
+    assert_non_null(strstr(o.out, "\n<|begin_of_text|>Once upon a time.<|end_of_text|>\n"));
     assert_non_null(strstr(o.out, "\n[-<|begin_of_text|>User: Hi<|eot_id|>Assistant:-] Hello.<|eot_id|>\n"));
     test_output_free(&o);
     json_t *seen = test_tern_json(TERN_WORDS("data", out, "--json"));

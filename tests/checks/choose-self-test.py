@@ -40,7 +40,7 @@ CASES = [
     (["tests/support/test.h"], WHOLE, set()),
     (["strange.bin"], WHOLE, set()),
     (["src/quant/encoding.h"], {"test", "arm64", "cuda", "asan", "web", "webgpu", "lint"}, {"shaders"}),
-    (["src/text/json.h"], {"test", "asan", "tsan", "web", "interop", "lint"}, {"arm64", "cuda", "webgpu"}),
+    (["src/text/json.h"], {"test", "shared", "asan", "tsan", "web", "interop", "lint"}, {"arm64", "cuda", "webgpu"}),
     (["src/backend/cuda/walk.cu"], {"test", "cuda"}, {"web", "asan", "arm64", "interop"}),
     (["web/lib/index.js"], {"test", "web", "webgpu"}, {"asan", "arm64", "lint", "cuda"}),
     (["tests/text/json_cases.h", "docs/README.md"], {"test", "asan"}, {"lint", "interop", "cuda", "webgpu"}),

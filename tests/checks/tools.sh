@@ -1,11 +1,9 @@
 #!/bin/sh
-# What some tests need and are skipped without: golden files and drivers of emulated GPUs. Under CI=true none may be
-# missing.
+# Drivers of emulated GPUs, without which some tests are skipped. Under CI=true none may be missing.
 # Usage: tools.sh SOURCE_FOLDER LAVAPIPE   (the driver's file, or a word that ends in NOTFOUND, or nothing)
 set -eu
 source=$1 lavapipe=$2
 missing=
-if [ ! -d "${TERN_SHARED:-$source/../shared}/fixtures" ]; then missing="$missing golden-files(../shared)"; fi
 if [ ! -f "$lavapipe" ]; then missing="$missing lavapipe(mesa-vulkan-drivers)"; fi
 if ! "$source/tests/checks/swiftshader.sh" > /dev/null 2>&1; then missing="$missing SwiftShader(chromium)"; fi
 if [ -z "$missing" ]; then exit 0; fi

@@ -19,7 +19,7 @@ int session_setup(void **state)
     session_other = open_session(session_engine, TERN_SIZED(tern_session_params, .n_ctx = CTX,
                                                             .kv = {TERN_KV_F16, TERN_KV_F16}, .max_outputs = 5));
     session_logits_bytes = tern_engine_config(session_engine)->n_vocab * sizeof(float);
-    for (int32_t i = 0; i < N_IDS; i++) session_ids[i] = (i * 577 + 31) % 4000;
+    for (int32_t i = 0; i < N_IDS; i++) session_ids[i] = (i * 577 + 31) % 2000;
     return 0;
 }
 

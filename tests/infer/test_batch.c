@@ -28,7 +28,7 @@ static int setup(void **state)
     here->engine = open_trained(2);
     tern_session *session =
         open_session(here->engine, TERN_SIZED(tern_session_params, .n_ctx = N_CTX, .kv = {TERN_KV_F32, TERN_KV_F32}));
-    batch_fill(here->cases, n_cases(), 4000, 17);
+    batch_fill(here->cases, n_cases(), 2000, 19);
     batch_run_alone(session, here->cases, n_cases());
     tern_session_close(session);
     return 0;

@@ -159,4 +159,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(linear_norms),      cmocka_unit_test(ternary_experts),
 };
 
-TEST_GROUP(converted, "slow", tests);
+TEST_GROUP(converted, "shared slow", tests);

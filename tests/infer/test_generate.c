@@ -41,7 +41,10 @@ static void stop_strings(void **state)
     fixture *f = *state;
     seen whole;
     generate_plain_text(f, &whole, 40);
-    static const char *const stops[] = {" park. Ev", "ark. Every m", "p", "ning the cat", ".", "E", "Once", "zebra"};
+    assert_true(whole.text.size > 80);
+    char parts[4][13] = {0}; /* across tokens */
+    for (size_t i = 0; i < 4; i++) memcpy(parts[i], (char *)whole.text.data + 22 + 7 * i, i == 3 ? 2 : 7 + 2 * i);
+    const char *const stops[] = {parts[0], parts[1], parts[2], parts[3], "p", ".", "E", "Once", "zebra"};
     for (size_t i = 0; i < sizeof stops / sizeof *stops; i++) {
         seen s = {0};
         tern_generate_params params = greedy_params(&s, 40);
@@ -176,14 +179,17 @@ static void refusals(void **state)
     fixture *f = *state;
     tern_error err = {0};
     tern_generate_result result = {.size = sizeof result};
-    int32_t ids[] = {5, 7, 4096};
+    const int32_t n_vocab = (int32_t)tern_engine_config(f->engine)->n_vocab;
+    int32_t ids[] = {5, 7, n_vocab};
+    char wrong[64];
+    snprintf(wrong, sizeof wrong, "token 2 is id %d: 0 to %d expected", n_vocab, n_vocab - 1);
     tern_generate_params params = greedy_params(NULL, 1);
     params.on_piece = NULL;
     tern_session_truncate(f->session, 0);
     assert_int_equal(tern_generate(f->session, ids, 0, &params, &result, &err), TERN_INVALID_ARGUMENT);
     assert_string_equal(err.message, "prompt of 0 tokens, and none before: at least 1 expected");
     assert_int_equal(tern_generate(f->session, ids, 3, &params, &result, &err), TERN_INVALID_ARGUMENT);
-    assert_string_equal(err.message, "token 2 is id 4096: 0 to 4095 expected");
+    assert_string_equal(err.message, wrong);
     params.draft_tokens = 9;
     assert_int_equal(tern_generate(f->session, ids, 2, &params, &result, &err), TERN_INVALID_ARGUMENT);
     assert_string_equal(err.message, "9 drafted tokens: at most 8 expected, one less than the session's logits rows");
@@ -268,4 +274,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(names),
 };
 
-TEST_GROUP(generate, "slow threads web", tests, .setup = generate_setup, .teardown = generate_teardown);
+TEST_GROUP(generate, "shared slow threads web", tests, .setup = generate_setup, .teardown = generate_teardown);

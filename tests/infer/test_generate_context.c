@@ -99,19 +99,19 @@ static void draft_models_change_nothing(void **state)
         params.n_keep = 2;
         params.sampler.temperature = 0.5f * (float)i;
         tern_session_truncate(session, 0);
-        tern_generate_result without = generate(session, "ROMEO:", &params), with;
+        tern_generate_result without = generate(session, generate_story, &params), with;
         params.context = &s;
         params.draft_tokens = 4;
         params.draft = small;
         tern_session_truncate(session, 0);
-        with = generate(session, "ROMEO:", &params);
+        with = generate(session, generate_story, &params);
         assert_int_equal(with.n_generated, without.n_generated);
         assert_memory_equal(s.ids, plain.ids, plain.n_ids * sizeof *s.ids);
         if (i == 0) {
             n_accepted = with.n_accepted;
             params.draft = NULL;
             tern_session_truncate(session, 0);
-            n_found = generate(session, "ROMEO:", &params).n_accepted;
+            n_found = generate(session, generate_story, &params).n_accepted;
         }
         forget(&s);
         forget(&plain);
@@ -152,7 +152,7 @@ static void draft_models_are_checked(void **state)
 static void drafts_change_nothing(void **state)
 {
     fixture *f = *state;
-    const char *const prompts[] = {"The cat sat. The cat ran. The cat sat. The cat", "ROMEO:"};
+    const char *const prompts[] = {"The cat sat. The cat ran. The cat sat. The cat", generate_story};
     uint32_t n_drafted = 0, n_accepted = 0;
     for (uint32_t i = 0; i < 8; i++) {
         seen plain = {0}, s = {0};

@@ -4,7 +4,8 @@
 #include "infer/steps.h"
 #include "support/logits.h"
 
-static const char moral[] = "They learned that it is good to be"; /* ends soon */
+/* The trained model ends this after 9 tokens. */
+static const char ending[] = "Tess was not afraid any more. \"We did it!\" they shouted. And they";
 
 static const uint32_t counts[] = {8, 3, 1, 2, 128};
 
@@ -86,7 +87,7 @@ static void sampled(void **state)
 /* Wherever in a run the text ends: at a stop string, by the caller, at the end token. */
 static void stops(void **state)
 {
-    static const char *const stops[] = {" lived in", "ning the cat", ".", "p"};
+    static const char *const stops[] = {" lived near", "eadow. Te", ".", "p"};
     const steps_fixture *f = *state;
     for (size_t i = 0; i < (f->slow ? 1 : sizeof stops / sizeof *stops); i++) {
         tern_generate_params params = greedy_params(NULL, 40);
@@ -104,13 +105,13 @@ static void end_token(void **state)
 {
     const steps_fixture *f = *state;
     tern_generate_params params = greedy_params(NULL, f->slow ? 10 : 40);
-    tern_session *session = steps_session(f, 64, 8);
+    tern_session *session = steps_session(f, 96, 8);
     params.on_piece = NULL;
-    assert_int_equal(generate(session, moral, &params).reason, TERN_STOP_END_TOKEN);
+    assert_int_equal(generate(session, ending, &params).reason, TERN_STOP_END_TOKEN);
     tern_session_close(session);
-    check_same(f, 64, moral, &params, 0);
+    check_same(f, 96, ending, &params, 0);
     params.ignore_eos = true;
-    check_same(f, 64, moral, &params, 0);
+    check_same(f, 96, ending, &params, 0);
 }
 
 static void context_ends(void **state)

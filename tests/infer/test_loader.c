@@ -64,7 +64,7 @@ static void joined(void **state)
 static void experts(void **state)
 {
     (void)state;
-    if (test_on_gpu()) skip();
+    if (test_on_gpu()) test_skip("experts in pieces are tested on the CPU");
     check_file(test_converted(test_fixture("gpt-oss"), NULL, NULL), &params);
     check_file(test_converted(test_fixture("mixtral"), "q4_k", NULL), &params);
 }
@@ -143,8 +143,8 @@ static void check_manifest(const char *dir)
 static void packaged(void **state)
 {
     (void)state;
-#if defined(__EMSCRIPTEN__) /* the page computes the sums */
-    skip();
+#if defined(__EMSCRIPTEN__)
+    test_skip("the page computes the sums");
 #endif
     tern_error err = {0};
     const char *dir = test_scratch("loader-package");
@@ -212,10 +212,10 @@ fail:
 static void experts_elsewhere(void **state)
 {
     (void)state;
-#if defined(__EMSCRIPTEN__) /* the page computes the sums */
-    skip();
+#if defined(__EMSCRIPTEN__)
+    test_skip("the page computes the sums");
 #endif
-    if (test_on_gpu()) skip();
+    if (test_on_gpu()) test_skip("experts in pieces are tested on the CPU");
     tern_error err = {0};
     shelf from = {0};
     tern_file_map map;

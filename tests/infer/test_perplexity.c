@@ -179,4 +179,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(refusals),
 };
 
-TEST_GROUP(perplexity, "slow", tests, .setup = setup, .teardown = teardown);
+TEST_GROUP(perplexity, "shared slow", tests, .setup = setup, .teardown = teardown);

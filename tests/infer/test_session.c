@@ -44,14 +44,14 @@ static void refusals(void **state)
 {
     (void)state;
     tern_error err = {0};
-    int32_t bad[] = {1, 2, -1, 4096}, many[CTX + 1] = {0};
+    int32_t bad[] = {1, 2, -1, 2048}, many[CTX + 1] = {0};
     tern_session_truncate(session_session, 0);
     session_append(session_session, session_ids, 3);
     assert_int_equal(tern_session_append(session_session, bad, 4, &err), TERN_INVALID_ARGUMENT);
-    assert_string_equal(err.message, "token 2 is id -1: 0 to 4095 expected");
+    assert_string_equal(err.message, "token 2 is id -1: 0 to 2047 expected");
     bad[2] = 3;
     assert_int_equal(tern_session_append_all(session_session, bad, 4, &err), TERN_INVALID_ARGUMENT);
-    assert_string_equal(err.message, "token 3 is id 4096: 0 to 4095 expected");
+    assert_string_equal(err.message, "token 3 is id 2048: 0 to 2047 expected");
     assert_int_equal(tern_session_append(session_session, many, CTX - 2, &err), TERN_CONTEXT_FULL);
     assert_string_equal(err.message, "context full: 3 tokens and 94 more, of 96");
     assert_int_equal(tern_session_append_all(session_session, many, 6, &err), TERN_INVALID_ARGUMENT);

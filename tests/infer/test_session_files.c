@@ -58,8 +58,8 @@ static void bad_files(void **state)
         {28, 0xffffffff, "4294967295 caches"},
         {32, 0, "16 caches with pages of 0 bytes"},
         {36, 0xffffffff, "16 caches with pages of"},
-        {40, 4096, "token 0 is id 4096: 0 to 4095 expected"},
-        {40 + 4 * (N_IDS - 1), 0xffffffff, "token 69 is id -1: 0 to 4095 expected"},
+        {40, 2048, "token 0 is id 2048: 0 to 2047 expected"},
+        {40 + 4 * (N_IDS - 1), 0xffffffff, "token 69 is id -1: 0 to 2047 expected"},
         {40, 77, "damaged"}, /* another token, and a number of the cache */
         {1024, 77, "damaged"},
     };

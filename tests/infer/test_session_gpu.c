@@ -19,7 +19,7 @@ static uint32_t n_vocab;
 static int setup(void **state)
 {
     (void)state;
-    for (int32_t i = 0; i < N_IDS; i++) ids[i] = (i * 577 + 31) % 4000;
+    for (int32_t i = 0; i < N_IDS; i++) ids[i] = (i * 577 + 31) % 2000;
     return 0;
 }
 
@@ -226,7 +226,7 @@ static void *run_job(void *context)
     enum { N = 12 };
     job *j = context;
     for (int32_t i = 0; i < N && j->err.code == TERN_OK; i++)
-        (void)tern_session_append(j->session, &(int32_t){(j->first + i * 97) % 4000}, 1, &j->err);
+        (void)tern_session_append(j->session, &(int32_t){(j->first + i * 97) % 2000}, 1, &j->err);
     memcpy(j->logits, test_logits(j->session, 0), n_vocab * sizeof(float));
     return NULL;
 }

@@ -58,7 +58,7 @@ static void types(void **state)
                                           {TERN_KV_Q8_0, TERN_KV_Q8_0},
                                           {TERN_KV_Q4_0, TERN_KV_Q4_0},
                                           {TERN_KV_Q8_0, TERN_KV_Q4_0}};
-    if (test_on_gpu()) skip(); /* pages are pages there, whatever is in them */
+    if (test_on_gpu()) test_skip("pages are pages there, whatever is in them");
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         check_model(test_model("tiny-stories-bitnet"), pairs[i], NULL);
 }
@@ -67,7 +67,7 @@ static void types(void **state)
 static void on_a_disk(void **state)
 {
     (void)state;
-    if (test_on_gpu()) skip(); /* nor does it matter where they come from */
+    if (test_on_gpu()) test_skip("pages are pages there, wherever they lie");
     mkdir(test_scratch("spilled"), 0777);
     check_model(test_fixture("llama"), (tern_kv_types){TERN_KV_F32, TERN_KV_F32}, test_scratch("spilled"));
     assert_int_equal(rmdir(test_scratch("spilled")), 0);
@@ -158,7 +158,7 @@ static void check_batch(const char *path, uint64_t room, tern_kv_types kv, batch
 static void batches(void **state)
 {
     (void)state;
-    if (test_on_gpu()) skip(); /* test_batch_gpu has tolerances of its own */
+    if (test_on_gpu()) test_skip("test_batch_gpu has tolerances of its own");
     const tern_kv_types kv = {TERN_KV_F32, TERN_KV_F32};
     const char *path = test_model("tiny-stories-bitnet");
     batch_case *cases = calloc(N_CASES, sizeof *cases);
@@ -166,7 +166,7 @@ static void batches(void **state)
     tern_engine *whole = spill_open(path, 0, NULL);
     tern_session *alone = open_session(whole, TERN_SIZED(tern_session_params, .n_ctx = 256, .kv = kv));
     const uint64_t each = tern_session_kv_bytes(alone) / tern_engine_config(whole)->n_layers;
-    batch_fill(cases, N_CASES, 4000, 23);
+    batch_fill(cases, N_CASES, 2000, 23);
     batch_run_alone(alone, cases, N_CASES);
     check_batch(path, each * 4 * 9 / 4, kv, cases);
     check_batch(path, each * 4 / tern_engine_config(whole)->n_kv_heads, kv, cases);

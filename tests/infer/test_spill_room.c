@@ -19,7 +19,7 @@ static void written_by_the_host(void **state)
     tern_backend *inner, *b;
     tern_spill_cache *caches;
     uint8_t want[2][BYTES], got[BYTES];
-    if (test_on_gpu()) skip();
+    if (test_on_gpu()) test_skip("the host writes the pages");
     assert_ok(tern_backend_open(&inner, &(tern_backend_options){.n_threads = 1}, &err), err);
     assert_ok(tern_spill_open(&b, inner, &(tern_spill_options){.bytes = BYTES}, &err), err);
     tern_spill *s = tern_spill__of(b);
@@ -147,7 +147,7 @@ static void sinks_are_not_cut(void **state)
     tern_error err = {0};
     const tern_kv_types kv = {TERN_KV_F32, TERN_KV_F32};
     const char *path = test_fixture("gpt-oss");
-    if (!test_on_gpu()) skip();
+    if (!test_on_gpu()) test_skip("the CPU binds the sinks of each head");
     tern_engine *engine = spill_open(path, spill_need(path, kv).least_layer, NULL);
     assert_int_equal(try_session(engine, &err), TERN_UNSUPPORTED);
     if (!strstr(err.message, "sinks") || !strstr(err.message, "--kv-memory")) fail_msg("%s", err.message);

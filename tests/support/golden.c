@@ -209,13 +209,18 @@ void test_golden_check_made(const char *family, const char *path)
     test_golden_check(path ? path : test_made(family), test_made(golden), NULL, 5e-4);
 }
 
+const char *test_heldout_file(void)
+{
+    return test_model(test_on_shared() ? "tiny-stories-bitnet/heldout_shakespeare.txt"
+                                       : "tiny-stories-bitnet/heldout.txt");
+}
+
 tern_tokens test_heldout(const tern_engine *engine)
 {
     tern_error err = {0};
     tern_buf text = {0};
     tern_tokens ids = {0};
-    const char *path = test_model("tiny-stories-bitnet/heldout_shakespeare.txt");
-    assert_ok(tern_file_read(&text, path, 1 << 20, &err), err);
+    assert_ok(tern_file_read(&text, test_heldout_file(), 1 << 20, &err), err);
     const tern_tokenizer *t = tern_model_tokenizer(tern_engine_model(engine));
     assert_ok(tern_tokenize(t, text.data, text.size, false, &ids, &err), err);
     tern_buf_deinit(&text);

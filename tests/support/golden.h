@@ -1,4 +1,4 @@
-/* Golden files of whole models (fixtures/README: how they were made, and what "equal" means). */
+/* Golden files of whole models (tests/data/goldens/README.md: how they were made, and what "equal" means). */
 #ifndef TERN_TESTS_SUPPORT_GOLDEN_H
 #define TERN_TESTS_SUPPORT_GOLDEN_H
 
@@ -25,8 +25,8 @@ double test_rms_error(const float *got, const float *want, size_t n);
 /* The index of the largest of n logits; *margin (or NULL) gets how far the next one is below. */
 uint32_t test_top(const float *logits, uint32_t n, float *margin);
 
-/* A margin between the two highest logits that no rounding tie of ternary layers bridges (fixtures/README), and one
- * that rounding f32 does not where no layer rounds its inputs. */
+/* A margin between the two highest logits that no rounding tie of ternary layers bridges
+ * (tests/data/goldens/README.md), and one that rounding f32 does not where no layer rounds its inputs. */
 #define TEST_CLEAR_MARGIN       0.05f
 #define TEST_CLEAR_MARGIN_DENSE 1e-3f
 
@@ -50,8 +50,9 @@ void test_golden_check(const char *path, const char *golden_path, const tern_eng
 /* The same of a family of tests/data/models, for a model converted from it (NULL: itself). */
 void test_golden_check_made(const char *family, const char *path);
 
-/* The held-out text of the tiny-stories-bitnet model as ids, the caller's to deinit, and the mean of -log p over its
- * first 4096 of them that PyTorch computes (windows of 512). */
+/* The held-out text of the tiny-stories-bitnet model: its path, its ids, the caller's to deinit, and the mean of -log p
+ * over the first 4096 of them that PyTorch computes (windows of 512). */
+const char *test_heldout_file(void);
 tern_tokens test_heldout(const tern_engine *engine);
 double test_heldout_nll(void);
 

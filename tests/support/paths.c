@@ -8,12 +8,35 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static uint32_t n_skipped;
+static bool in_setup;
+
+void test_skip_at(const char *why, const char *file, int line)
+{
+    print_message("skipped: %s\n", why);
+    n_skipped++;
+    if (in_setup) {
+        fflush(NULL);
+        exit(TEST_SKIPPED);
+    }
+    _skip(file, line);
+}
+
+uint32_t test_n_skipped(void)
+{
+    return n_skipped;
+}
+
+void test_in_setup(bool yes)
+{
+    in_setup = yes;
+}
+
 void test_missing(const char *what)
 {
     const char *ci = getenv("CI");
     if (ci && strcmp(ci, "true") == 0) fail_msg("%s", what);
-    print_message("%s\n", what);
-    skip();
+    test_skip(what);
 }
 
 static char *slot(void)
@@ -23,27 +46,32 @@ static char *slot(void)
     return slots[at++ % 8];
 }
 
-/* Where the golden files lie. A folder that was asked for by name must be there. */
-static const char *shared_dir(void)
+/* Where the golden files lie: those that the build has made, or the larger ones. */
+static const char *goldens_dir = TERN_BUILD_DIR "/goldens";
+static bool on_shared;
+
+bool test_use_shared(void)
 {
     const char *dir = getenv("TERN_SHARED");
-    if (dir) return dir;
-    dir = TERN_SOURCE_DIR "/../shared";
-    if (access(dir, F_OK) != 0) {
-        test_missing("no golden files in ../shared (or in $TERN_SHARED)");
-    }
-    return dir;
+    goldens_dir = dir ? dir : TERN_SOURCE_DIR "/../shared";
+    on_shared = true;
+    return access(goldens_dir, F_OK) == 0;
+}
+
+bool test_on_shared(void)
+{
+    return on_shared;
 }
 
 void test_on_simulated_gpu(void)
 {
-    if (getenv("TERN_TEST_DEVICES_ONLY")) skip();
+    if (getenv("TERN_TEST_DEVICES_ONLY")) test_skip("a GPU is simulated, and only devices are tested");
 }
 
 const char *test_fixture(const char *name)
 {
     char *path = slot();
-    snprintf(path, 1024, "%s/fixtures/%s", shared_dir(), name);
+    snprintf(path, 1024, "%s/fixtures/%s", goldens_dir, name);
     return path;
 }
 
@@ -64,17 +92,17 @@ const char *test_made(const char *name)
 const char *test_model(const char *name)
 {
     char *path = slot();
-    snprintf(path, 1024, "%s/models/%s", shared_dir(), name);
+    snprintf(path, 1024, "%s/models/%s", goldens_dir, name);
     return path;
 }
 
 static char scratch_of[128];
 
-void test_scratch_for(const char *program, const char *group, const char *backend)
+void test_scratch_for(const char *program, const char *group, const char *variant)
 {
     const char *base = strrchr(program, '/');
-    snprintf(scratch_of, sizeof scratch_of, "/%s.%s%s%s", base ? base + 1 : program, group, backend ? "." : "",
-             backend ? backend : "");
+    snprintf(scratch_of, sizeof scratch_of, "/%s.%s%s%s", base ? base + 1 : program, group, *variant ? "." : "",
+             variant);
 }
 
 const char *test_scratch(const char *name)

@@ -265,10 +265,7 @@ tern_status tern_gpu_spirv(tern_gpu_pipeline which, uint32_t **words, size_t *n_
 tern_status test_simulated_open(tern_backend **backend, const tern_gpu_caps *caps, tern_error *err)
 {
     (void)err;
-    if (!TERN_VULKAN) {
-        print_message("no simulated GPU: this build has no SPIR-V\n");
-        skip();
-    }
+    if (!TERN_VULKAN) test_skip("no simulated GPU: this build has no SPIR-V");
     simulated *s = calloc(1, sizeof *s);
     s->caps = *caps;
     s->base = (tern_backend){.info.name = "simulated",

@@ -33,19 +33,33 @@ extern const test_group *const test_groups[];
     const test_group test_group_##group = {                                                                            \
         .name = #group, .labels = words, .cases = array, .n_cases = sizeof(array) / sizeof *(array), __VA_ARGS__}
 
+/* The status of a program whose group was skipped as a whole; CTest lists it as skipped. */
+enum { TEST_SKIPPED = 77 };
+/* Skips the calling test for this reason, or from a group's set-up the group, which cmocka's skip() fails. */
+#undef skip
+#define test_skip(why) test_skip_at(why, __FILE__, __LINE__)
+void test_skip_at(const char *why, const char *file, int line);
+/* How often it was called, and whether a group's set-up runs. */
+uint32_t test_n_skipped(void);
+void test_in_setup(bool yes);
 /* Skips the calling test, which needs something that this machine lacks, with this message; fails it under CI=true. */
 void test_missing(const char *what);
-/* Path of a file in the shared fixtures ("bitnet/config.json") or models folder; storage is static, eight calls deep.
- * The folder is $TERN_SHARED, or ../shared beside the repository; where neither is there, it is test_missing.
+/* Path of a golden file or its model ("bitnet/config.json"), and of a model with a tokenizer ("tiny-stories-bitnet");
+ * storage is static, eight calls deep. The build makes them in its folder (tests/data/goldens).
  */
 const char *test_fixture(const char *name);
+const char *test_model(const char *name);
+/* From now on these two are files of $TERN_SHARED, or of ../shared beside the repository; returns whether that is
+ * there. */
+bool test_use_shared(void);
+/* Whether they are: numbers that one of the two sets has differ in the other. */
+bool test_on_shared(void);
 /* A model or a golden that tests/data/models/make.py has written. */
 const char *test_made(const char *name);
 /* A seed of a fuzzer ("tiktoken", "ranks"), written as test_scratch(name). */
 const char *test_fuzz_seed(const char *fuzzer, const char *name);
 /* The families of tests/data/models; NULL ends them. Those with experts are a list of their own. */
 extern const char *const test_made_families[], *const test_made_experts[], *const test_made_ternary[];
-const char *test_model(const char *name);
 /* Whether TERN_TEST_QUICK is set (CTest sets it where tests are slow: on GPUs of software, with sanitizers, for another
  * CPU) and TERN_TEST_WHOLE is not: a test then takes fewer cases of each kind. */
 bool test_quick(void);
@@ -68,8 +82,8 @@ void test_on_simulated_gpu(void);
  * The same group on another driver at the same time needs another TERN_TEST_SCRATCH.
  */
 const char *test_scratch(const char *name);
-/* Names that folder; called by main before a group runs. */
-void test_scratch_for(const char *program, const char *group, const char *backend);
+/* Names that folder; called by main before a group runs. `variant` tells runs of one group apart; "": none. */
+void test_scratch_for(const char *program, const char *group, const char *variant);
 /* A file of n bytes, or of a text. */
 void test_write_file(const char *path, const void *bytes, size_t n);
 void test_write_text(const char *path, const char *text);

@@ -31,6 +31,8 @@ void check_goldens(const tern_tokenizer *t, const goldens *g, bool allow_special
 /* Reads a whole fixture; the caller frees. */
 tern_buf read_whole(const char *path);
 tern_tokenizer *open_llama3(void);
+/* How many ranks it has; 256 special tokens follow. */
+int32_t llama3_ranks(void);
 tern_tokenizer *open_spm1024(void);
 tern_tokenizer *open_demo(void);
 

@@ -140,7 +140,7 @@ static void test_stream_does_not_allocate(void **state)
     shown.size = 0;
     uint64_t before = tern_alloc_count();
     for (int32_t id = 0; id < 100; id++)
-        assert_ok(tern_text_stream_add(&stream, t, 9906 + id, false, &shown, &err), err);
+        assert_ok(tern_text_stream_add(&stream, t, 906 + id, false, &shown, &err), err);
     assert_int_equal(tern_alloc_count(), before);
     tern_buf_deinit(&shown);
     tern_tokenizer_close(t);
@@ -151,9 +151,14 @@ static void test_markup_needs_permission(void **state)
     (void)state;
     tern_tokenizer *t = open_llama3(), *spm = open_spm1024(), *demo = open_demo();
     const char *text = "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>";
-    ASSERT_IDS(text_ids_of_z(t, text, true), 128006, 882, 128007, 271, 13347, 128009);
+    const int32_t n_ranks = llama3_ranks();
+    if (test_on_shared()) {
+        ASSERT_IDS(text_ids_of_z(t, text, true), n_ranks + 6, 882, n_ranks + 7, 271, 13347, n_ranks + 9);
+    } else {
+        ASSERT_IDS(text_ids_of_z(t, text, true), n_ranks + 6, 399, 260, n_ranks + 7, 198, 198, 39, 72, n_ranks + 9);
+    }
     tern_tokens plain = text_ids_of_z(t, text, false);
-    for (size_t i = 0; i < plain.n; i++) assert_true(plain.ids[i] < 128000);
+    for (size_t i = 0; i < plain.n; i++) assert_true(plain.ids[i] < n_ranks);
     tern_tokens_deinit(&plain);
     plain = text_ids_of_z(spm, "<start_of_turn>user\n<end_of_turn></s><s>", false);
     for (size_t i = 0; i < plain.n; i++) assert_true(plain.ids[i] > 5);
@@ -163,10 +168,10 @@ static void test_markup_needs_permission(void **state)
     assert_int_equal(marked.ids[marked.n - 1], 5);
     tern_tokens_deinit(&marked);
     plain = text_ids_of_z(demo, "<|eot_id|>", false);
-    for (size_t i = 0; i < plain.n; i++) assert_true(plain.ids[i] < 4091);
+    for (size_t i = 0; i < plain.n; i++) assert_true(plain.ids[i] < (test_on_shared() ? 4091 : 2043));
     tern_tokens_deinit(&plain);
-    assert_int_equal(tern_token_bytes(t, 128009, false).size, 0);
-    assert_int_equal(tern_token_bytes(t, 128009, true).size, 10);
+    assert_int_equal(tern_token_bytes(t, n_ranks + 9, false).size, 0);
+    assert_int_equal(tern_token_bytes(t, n_ranks + 9, true).size, 10);
     tern_tokenizer_close(t);
     tern_tokenizer_close(spm);
     tern_tokenizer_close(demo);
@@ -280,4 +285,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_hostile_pattern),         cmocka_unit_test(test_out_of_memory),
 };
 
-TEST_GROUP(text, "web", tests);
+TEST_GROUP(text, "shared web", tests);

@@ -3,7 +3,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-#define EOS "<|endoftext|>"
+#define EOS "<|end_of_text|>"
 
 static void text_and_pairs(void **state)
 {

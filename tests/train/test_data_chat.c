@@ -27,8 +27,8 @@ static void only_the_assistant_counts(void **state)
         "\"Assistant: no\"}, {\"role\": \"assistant\", \"content\": \"Yes.\"}, {\"role\": \"user\", "
         "\"content\": \"Bye\"}, {\"role\": \"assistant\", \"content\": \"Bye bye.\"}, {\"role\": \"user\", "
         "\"content\": \"unheard\"}]}",
-        "[" BOS "System: Be kind.<|eot_id|>User: Assistant: no<|eot_id|>Assistant:] Yes.<|eot_id|>"
-        "[User: Bye<|eot_id|>Assistant:] Bye bye.<|eot_id|>");
+        "[" BOS "System: Be kind.<|eot_id|>User: Assistant: no<|eot_id|>Assistant: ]Yes.<|eot_id|>"
+        "[User: Bye<|eot_id|>Assistant: ]Bye bye.<|eot_id|>");
 }
 
 /* ShareGPT's and Alpaca's lines are the same conversations. */
@@ -38,17 +38,17 @@ static void foreign_forms_are_conversations(void **state)
     data_expect_document(
         "{\"id\": \"7\", \"system\": \"Be kind.\", \"conversations\": [{\"from\": \"human\", \"value\": "
         "\"Hi\"}, {\"from\": \"gpt\", \"value\": \"Yes.\"}]}",
-        "[" BOS "System: Be kind.<|eot_id|>User: Hi<|eot_id|>Assistant:] Yes.<|eot_id|>");
+        "[" BOS "System: Be kind.<|eot_id|>User: Hi<|eot_id|>Assistant: ]Yes.<|eot_id|>");
     data_expect_document("{\"conversations\": [{\"from\": \"gpt\", \"value\": \"first\"}, {\"role\": \"user\", "
                          "\"content\": \"Hi\"}, {\"role\": \"assistant\", \"content\": \"Yes.\"}]}",
-                         "[" BOS "User: Hi<|eot_id|>Assistant:] Yes.<|eot_id|>");
+                         "[" BOS "User: Hi<|eot_id|>Assistant: ]Yes.<|eot_id|>");
     data_expect_document("{\"instruction\": \"Say yes.\", \"input\": \"\", \"output\": \"Yes.\", \"text\": \"all\"}",
-                         "[" BOS "User: Say yes.<|eot_id|>Assistant:] Yes.<|eot_id|>");
+                         "[" BOS "User: Say yes.<|eot_id|>Assistant: ]Yes.<|eot_id|>");
     data_expect_document(
         "{\"instruction\": \"Say it.\", \"input\": \"Yes.\", \"output\": \"Yes.\", \"system\": \"Be kind.\", "
         "\"history\": [[\"a\", \"b\"]]}",
         "[" BOS "System: Be kind.<|eot_id|>User: a<|eot_id|>Assistant:] b<|eot_id|>"
-        "[User: Say it.\n\nYes.<|eot_id|>Assistant:] Yes.<|eot_id|>");
+        "[User: Say it.\n\nYes.<|eot_id|>Assistant: ]Yes.<|eot_id|>");
     data_expect_document("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
                          "\"content\": \"b\", \"weight\": 0}, {\"role\": \"user\", \"content\": \"c\"}, {\"role\": "
                          "\"assistant\", \"content\": \"d\", \"weight\": 1}]}",

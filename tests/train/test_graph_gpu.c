@@ -111,7 +111,7 @@ static void experts(void **state)
 {
     (void)state;
     const char *const paths[] = {test_fixture("mixtral"), test_fixture("gpt-oss"), test_made(test_made_experts[0])};
-    if (strcmp(test_gpu_name(), "cuda") == 0) skip(); /* lacks the gradients, and says so (test_trainer_models.c) */
+    if (strcmp(test_gpu_name(), "cuda") == 0) test_skip("CUDA lacks these gradients"); /* test_trainer_models.c */
     for (size_t m = 0; m < sizeof paths / sizeof *paths; m++) {
         test_trained t;
         test_trained_open(&t, paths[m], false);
@@ -132,7 +132,7 @@ static void experts(void **state)
 static void quantised_experts(void **state)
 {
     (void)state;
-    if (strcmp(test_gpu_name(), "cuda") == 0) skip();
+    if (strcmp(test_gpu_name(), "cuda") == 0) test_skip("CUDA lacks these gradients");
     for (int fake = 0; fake < 2; fake++) {
         test_trained t;
         test_trained_open(&t, test_fixture("mixtral"), fake);

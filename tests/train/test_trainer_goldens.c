@@ -206,4 +206,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(adamw),
 };
 
-TEST_GROUP(trainer_goldens, "backends long", tests);
+TEST_GROUP(trainer_goldens, "shared backends long", tests);

@@ -196,4 +196,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(golden_logits),
 };
 
-TEST_GROUP(trainer_goldens_lora, "backends long", tests);
+TEST_GROUP(trainer_goldens_lora, "shared backends long", tests);

@@ -11,10 +11,9 @@ import {fileURLToPath} from 'node:url';
 
 import {missing} from './support/built.mjs';
 import {Gpu, noDawn, openEngine} from './support/dawn.mjs';
-import {errorOf, lastLogprobs, safetensors} from './support/goldens.mjs';
+import {FIXTURES, errorOf, lastLogprobs, safetensors} from './support/goldens.mjs';
 
 const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
-const FIXTURES = path.join(REPOSITORY, '../shared/fixtures');
 const MADE = path.join(REPOSITORY, 'tests/data/models');
 const TERN = path.join(REPOSITORY, 'build/release/tern');
 const TOP = 20, N_GREEDY = 3, INPUT = 2; // of 24: a driver in software takes its time

@@ -8,11 +8,11 @@ import {after, before, describe, test} from 'node:test';
 import {fileURLToPath} from 'node:url';
 import {Core} from '../lib/core.js';
 import {MODEL, missing} from './support/built.mjs';
-import {errorOf, lastLogprobs, safetensors} from './support/goldens.mjs';
+import {FIXTURES, errorOf, lastLogprobs, safetensors} from './support/goldens.mjs';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const TERN = process.env.TERN_NATIVE ?? join(ROOT, 'build/release/tern');
-const FIXTURE = join(ROOT, '../shared/fixtures/llama');
+const FIXTURE = join(FIXTURES, 'llama');
 const tools = [TERN, FIXTURE].find((path) => !existsSync(path));
 const skip = missing('wasm/tern-threads.wasm') || (tools && !process.env.TERN_WEB_REQUIRED ? `no ${tools}` : false);
 const TOP = 20;

@@ -73,7 +73,7 @@ static void large_products(void **state)
                                          {.rows = 200, .cols = 330, .n = 700, .uneven = true},
                                          {.rows = 200, .cols = 192, .n = 1000, .runs = true},
                                          {.rows = 20, .cols = 70, .n = 300, .runs = true}};
-    if (strcmp(test_gpu_name(), "cuda") != 0) skip();
+    if (strcmp(test_gpu_name(), "cuda") != 0) test_skip("the kernels are those of CUDA");
     test_seed(&gradient_rng);
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) gradient_run_dx(&inputs[i], test_gpu_backend());
     for (int i = 0; i < 8; i++) {
@@ -86,7 +86,7 @@ static void large_products(void **state)
 static void slices(void **state)
 {
     (void)state;
-    if (strcmp(test_gpu_name(), "cuda") == 0) skip(); /* it has none, and is taken for all that it is */
+    if (strcmp(test_gpu_name(), "cuda") == 0) test_skip("CUDA has no slices");
     test_seed(&gradient_rng);
     for (uint32_t f = 0; f < N_FORMATS; f++) {
         gradient_run_dx(

@@ -89,7 +89,7 @@ static void large_tensors(void **state)
 {
     (void)state;
     test_gpu_backend();
-    if (getenv("TERN_TEST_SIMULATE")) skip();
+    if (getenv("TERN_TEST_SIMULATE")) test_skip("the device is simulated");
     for (int i = 0; i < 3; i++) {
         const update_case c = {.kind = (update_kind)i,
                                .rows = i || TERN_WEBGPU ? 1024 : 4112, /* whose 16 million take WebAssembly minutes */

@@ -15,7 +15,7 @@ enum { ROWS = 32, HEADS = 4, DIM = 16, COLS = HEADS * DIM };
 static tern_backend *open_own(void)
 {
     test_gpu_backend(); /* or skipped */
-    if (getenv("TERN_TEST_SIMULATE")) skip();
+    if (getenv("TERN_TEST_SIMULATE")) test_skip("the device is simulated");
     const tern_vulkan_options options = {.device = getenv("TERN_TEST_DEVICE"), .cache_dir = "", .n_threads = 1};
     tern_backend *b = NULL;
     assert_ok(tern_vulkan_open(&b, &options, &err), err);

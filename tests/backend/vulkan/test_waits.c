@@ -13,7 +13,7 @@ static tern_error err;
 static tern_backend *open_own(tern_vulkan_waits waits, const tern_gpu_caps *limits)
 {
     test_gpu_backend(); /* or skipped */
-    if (getenv("TERN_TEST_SIMULATE")) skip();
+    if (getenv("TERN_TEST_SIMULATE")) test_skip("the device is simulated");
     const tern_vulkan_options options = {.device = getenv("TERN_TEST_DEVICE"),
                                          .cache_dir = "",
                                          .n_threads = 1,
@@ -82,7 +82,7 @@ static void the_command_says_so(void **state)
 {
     (void)state;
     test_gpu_backend();
-    if (getenv("TERN_TEST_SIMULATE")) skip();
+    if (getenv("TERN_TEST_SIMULATE")) test_skip("the device is simulated");
     json_t *o = test_tern_json(TERN_WORDS("devices", "--measure", "--json"));
     const json_t *devices = json_object_get(json_object_get(o, "vulkan"), "devices"), *d;
     size_t i, n = 0;
@@ -159,7 +159,7 @@ static void decode(steps *out, bool waits, tern_kv_type kv)
 static void same_bits_as_with_barriers(void **state)
 {
     (void)state;
-    if (getenv("TERN_TEST_SIMULATE")) skip();
+    if (getenv("TERN_TEST_SIMULATE")) test_skip("the device is simulated");
     static steps with, without;
     static const tern_kv_type types[] = {TERN_KV_F16, TERN_KV_F32};
     for (size_t k = 0; k < sizeof types / sizeof *types; k++) {

@@ -275,8 +275,8 @@ def mean_loss(model, ids, labels):
     return logits, nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
 
 
-def calm_seeds(c, name, n, tries=60):
-    """The seeds of weights at which the fewest activations lie near the edge of their rounding."""
+def calm_seed(c, name, tries=60):
+    """The seed of weights at which the fewest activations lie near the edge of their rounding."""
     found = []
     for i in range(tries):
         seed = f"{name}{i}" if i else name
@@ -287,8 +287,8 @@ def calm_seeds(c, name, n, tries=60):
         found.append((sum(RoundActivations.near), seed))
         RoundActivations.near = None
     found.sort()
-    print(f"  activations near an edge: {found[:n]} of {found[0][0]} to {found[-1][0]}", flush=True)
-    return [seed for _, seed in found[:n]]
+    print(f"  activations near an edge: {found[0][0]} to {found[-1][0]}", flush=True)
+    return found[0][1]
 
 
 FINAL = ("model.embed_tokens.weight", "model.layers.0.self_attn.q_proj.weight", "model.layers.1.mlp.down_proj.weight",
@@ -300,7 +300,7 @@ def named(model):
     return [(k, p) for k, p in model.named_parameters() if k != "lm_head.weight"]
 
 
-def trained(out, name, seed, folder):
+def trained(out, name, seed):
     """Gradients of the mean loss, and a run of AdamW."""
     c = weights.config_of(name)
     model = built(c, weights.family(name, seed)).train()
@@ -325,12 +325,12 @@ def trained(out, name, seed, folder):
     for k, p in named(model):
         if k in FINAL:
             g["adamw.final." + k] = p.detach().clone()
-    write(out, f"{folder}/golden_train.safetensors", g)
+    write(out, f"{name}/golden_train.safetensors", g)
     print(f"  seed {seed}: {len([k for k in g if k.startswith('grad.')])} gradients, norm {float(g['grad_norm']):.4f}, "
           f"losses {losses[0]:.6f} to {losses[-1]:.6f}", flush=True)
 
 
-def lora(out, name, seed, folder, rank=8, alpha=16):
+def lora(out, name, seed, rank=8, alpha=16):
     """Logits, loss and gradients of low-rank matrices beside every projection."""
     c = weights.config_of(name)
     model = built(c, weights.family(name, seed)).train()
@@ -348,19 +348,18 @@ def lora(out, name, seed, folder, rank=8, alpha=16):
          "loss": loss.detach().reshape(1)}
     for k, p in halves.items():
         g["grad." + k.replace(".weight", ".default.weight")] = p.grad
-    write(out, f"{folder}/golden_lora.safetensors", g)
+    write(out, f"{name}/golden_lora.safetensors", g)
     print(f"  loss {float(loss):.6f}, gradients of A and B: "
           f"{[round(float(p.grad.norm()), 5) for p in list(halves.values())[:4]]}", flush=True)
 
 
 def training(out):
     name = "bitnet-train"
-    for i, seed in enumerate(calm_seeds(weights.config_of(name), name, 3)):
-        folder = f"{name}/{seed}" if i else name
-        trained(out, name, seed, folder)
-        lora(out, name, seed, folder)
-        with open(os.path.join(out, folder, "seed"), "w") as file:
-            file.write(seed + "\n")
+    seed = calm_seed(weights.config_of(name), name)
+    trained(out, name, seed)
+    lora(out, name, seed)
+    with open(os.path.join(out, name, "seed"), "w") as file:
+        file.write(seed + "\n")
 
 
 def corpus(seed):

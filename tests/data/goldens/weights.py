@@ -349,12 +349,21 @@ def write_stories(folder):
                     eos_token=tokens[g.values["tokenizer.ggml.eos_token_id"]]))
 
 
+def seed_of(name):
+    """The seed of a family's weights: its name, or what golden.py has chosen."""
+    path = os.path.join(HERE, name, "seed")
+    if not os.path.exists(path):
+        return name
+    with open(path) as file:
+        return file.read().strip()
+
+
 def family(name, seed=None):
     """The tensors of a family by its name."""
     c = config_of(name)
     if name == "bitnet-packed":
         return packed(family("bitnet"))
-    return transformer(seed or name, c)
+    return transformer(seed or seed_of(name), c)
 
 
 def copy_folder(source, target):
@@ -374,7 +383,7 @@ def make(out):
         made.append(f"fixtures/{name}/model.safetensors")
     lora = "fixtures/bitnet-train/lora/adapter_model.safetensors"
     os.makedirs(os.path.join(out, os.path.dirname(lora)), exist_ok=True)
-    adapter("bitnet-train", config_of("bitnet-train")).write(os.path.join(out, lora))
+    adapter(seed_of("bitnet-train"), config_of("bitnet-train")).write(os.path.join(out, lora))
     copy_folder(os.path.join(HERE, "tokenizers"), os.path.join(out, "fixtures", "tokenizers"))
     folder = os.path.join(out, "models", STORIES)
     copy_folder(os.path.join(HERE, STORIES), folder)

@@ -1,5 +1,9 @@
 // Numbers of other implementations, as the fixtures have them.
 import fs from 'node:fs';
+import {fileURLToPath} from 'node:url';
+
+/** The models of tests/data/goldens with their outputs, which `npm test` has made first. */
+export const FIXTURES = fileURLToPath(new URL('../../../build/web/goldens/fixtures', import.meta.url));
 
 /** The tensors of a safetensors file: {name: {shape, data}}. */
 export function safetensors(file) {

@@ -127,10 +127,12 @@ static tern_status report_json(const job *j, tern_error *err)
                             (json_int_t)i->n_tokens, "labels", (json_int_t)i->n_loss, "vocabulary",
                             (json_int_t)i->n_vocab, "sequences", i->sequences, "fingerprint", fingerprint);
     if (j->o->output)
-        json_object_update_new(out, json_pack("{s:I, s:I, s:I, s:I}", "longest", (json_int_t)j->report.longest,
-                                              "skipped_short", (json_int_t)j->report.skipped[TERN_TRAIN_SHORT],
-                                              "skipped_unlabelled", (json_int_t)j->report.skipped[TERN_TRAIN_NO_LABELS],
-                                              "bad_lines", (json_int_t)j->report.bad));
+        json_object_update_new(
+            out, json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "longest", (json_int_t)j->report.longest,
+                           "skipped_short", (json_int_t)j->report.skipped[TERN_TRAIN_SHORT], "skipped_unlabelled",
+                           (json_int_t)j->report.skipped[TERN_TRAIN_NO_LABELS], "bad_lines", (json_int_t)j->report.bad,
+                           "empty_answers", (json_int_t)j->report.empty_answers, "unlike_answers",
+                           (json_int_t)j->report.unlike_answers, "joined", (json_int_t)j->report.joined));
     if (j->report.bad) json_object_set_new(out, "first_bad", json_string(j->report.first_bad.message));
     if (j->pack) {
         const tern_train_pack_info *p = tern_train_pack_about(j->pack);
@@ -153,6 +155,14 @@ static void print_skipped(const tern_train_data_report *r)
                                                               "without anything that counts in the loss"};
     for (int i = 1; i < TERN_TRAIN_SKIPS; i++)
         if (r->skipped[i]) printf("left out       %llu documents %s\n", (unsigned long long)r->skipped[i], reasons[i]);
+    if (r->empty_answers) printf("not learned    %llu empty answers\n", (unsigned long long)r->empty_answers);
+    if (r->unlike_answers)
+        printf("not learned    %llu answers that the chat template renders differently once more messages follow\n",
+               (unsigned long long)r->unlike_answers);
+    if (r->joined)
+        printf("joined         %llu conversations: the chat template renders earlier answers differently once more "
+               "messages follow; each is learned as it is rendered when it is the last\n",
+               (unsigned long long)r->joined);
     if (r->bad) printf("left out       %llu bad lines, first %s\n", (unsigned long long)r->bad, r->first_bad.message);
 }
 

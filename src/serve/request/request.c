@@ -146,11 +146,12 @@ tern_status tern_api_request_prepend_message(tern_api_request *request, const ch
     return TERN_OK;
 }
 
-/* What a message of tools has beside its text. */
+/* What a message has beside its text. */
 static tern_status read_calls(tern_api_request *request, const json_t *message, const char *name, tern_error *err)
 {
     const json_t *calls = json_object_get(message, "tool_calls");
     const json_t *called = json_object_get(message, "tool_name"); /* Ollama's */
+    TERN_TRY(tern_api_request_add_thoughts(request, message, err));
     if (json_is_array(calls) && json_array_size(calls)) TERN_TRY(tern_api_request_add_calls(request, calls, name, err));
     if (strcmp(request->messages[request->n_messages - 1].role, "tool") != 0) return TERN_OK;
     return tern_api_request_add_result(request, json_object_get(message, "tool_call_id"),

@@ -131,6 +131,26 @@ tern_status tern_api_request_add_result(tern_api_request *request, const json_t 
     return json_is_string(id) ? TERN_OK : set(request, "tool_call_id", json_string(""), err);
 }
 
+tern_status tern_api_request_add_thoughts(tern_api_request *request, const json_t *message, tern_error *err)
+{
+    static const char *const keys[] = {"reasoning_content", "reasoning", "thinking"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        json_t *value = json_object_get(message, keys[i]);
+        if (json_string_length(value)) TERN_TRY(set(request, keys[i], json_incref(value), err));
+    }
+    return TERN_OK;
+}
+
+bool tern_api_request_has_calls(const tern_api_request *request)
+{
+    for (size_t i = 0; i < json_array_size(request->more); i++) {
+        const json_t *more = json_array_get(request->more, i);
+        if (json_object_get(more, "tool_calls") || json_object_get(more, "tool_call_id")) return true;
+        if (json_object_get(more, "name")) return true;
+    }
+    return false;
+}
+
 bool tern_api_request_wants_calls(const tern_api_request *request)
 {
     return json_array_size(request->tools) > 0 && request->calls != TERN_CALLS_NONE;

@@ -210,8 +210,9 @@ const tern_command tern_command_data = {
     .detail =
         "A FILE is plain text, JSONL (one object a line), JSON (an array of objects), CSV or TSV. An object has\n"
         "\"text\", \"prompt\" and \"completion\", \"messages\", ShareGPT's \"conversations\", Alpaca's\n"
-        "\"instruction\" and \"output\", or \"ids\". Messages go through the chat template; only what the assistant\n"
-        "says counts in the loss, of prompt and completion only the completion.",
+        "\"instruction\" and \"output\", or \"ids\". Messages go through the chat template, with their calls and\n"
+        "reasoning and the line's \"tools\"; only what the assistant says counts in the loss, of prompt and\n"
+        "completion only the completion.",
     .groups = groups,
     .min_args = 1,
     .max_args = UINT32_MAX,

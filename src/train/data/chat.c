@@ -5,8 +5,6 @@
 #include "base/bytes.h"
 #include "train/data/chat_internal.h"
 
-/* ---- the conversation in one tern_train_rendering */
-
 /* How many tokens of the whole the first n messages are (with `prompt`: and what opens the answer); SIZE_MAX where the
  * template renders them differently once more follow. */
 static tern_status count_prefix(tern_train_rendered *c, const tern_train_rendering *whole, size_t n, bool prompt,

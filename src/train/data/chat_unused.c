@@ -64,12 +64,16 @@ static tern_status check_answer(tern_train_rendered *c, size_t i, tern_error *er
     static const char *const keys[N_KEYS] = {"tool_calls", "reasoning_content", "reasoning", "thinking"};
     const json_t *message = json_array_get(c->talk->messages, i);
     const size_t end = thoughts_end(message);
-    bool any = end > 0;
-    for (size_t k = 0; k < N_KEYS; k++) any |= json_object_get(message, keys[k]) != NULL;
+    bool has[N_KEYS], any = end > 0;
+    for (size_t k = 0; k < N_KEYS; k++) {
+        const json_t *value = json_object_get(message, keys[k]);
+        has[k] = json_is_array(value) || tern_train__has_text(value);
+        any |= has[k];
+    }
     if (!any) return TERN_OK;
     TERN_TRY(tern_train__render(c, tern_train__first(c, i + 1), false, &c->answered, err));
     for (size_t k = 0; k < N_KEYS; k++)
-        if (json_object_get(message, keys[k])) TERN_TRY(check_use(c, i, without(message, keys[k]), keys[k], err));
+        if (has[k]) TERN_TRY(check_use(c, i, without(message, keys[k]), keys[k], err));
     return end ? check_use(c, i, tern_train__with_content(message, "", end), "content before </think>", err) : TERN_OK;
 }
 

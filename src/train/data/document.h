@@ -62,7 +62,8 @@ tern_status tern_train_document_text(const tern_train_maker *m, const void *text
  *   "ids"                    as they are, all in the loss.
  * Other keys are not looked at. Errors: MALFORMED (syntax; none or two of these; a kind or an id that does not fit; an
  * assistant that speaks first; a member that the template does not render; a template that renders all answers
- * differently once more follows), UNSUPPORTED (preferences), INVALID_ARGUMENT (no tokenizer or template; the template's own refusals), LIMIT. */
+ * differently once more follows), UNSUPPORTED (preferences), INVALID_ARGUMENT (no tokenizer or template; the template's
+ * own refusals), LIMIT. */
 tern_status tern_train_document_json(const tern_train_maker *m, const void *line, size_t n, const char *what,
                                      tern_train_document *out, tern_error *err);
 

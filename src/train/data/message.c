@@ -135,7 +135,9 @@ static tern_status refuse_media(const json_t *item, tern_error *err)
     static const char *const media[] = {"audio", "image", "images", "video", "videos", "refusal"};
     for (size_t i = 0; i < sizeof media / sizeof *media; i++) {
         const json_t *value = json_object_get(item, media[i]);
-        if (!value || json_is_null(value) || (json_is_array(value) && json_array_size(value) == 0)) continue;
+        if (!value || json_is_null(value) || json_is_false(value)) continue;
+        if (json_is_array(value) && json_array_size(value) == 0) continue;
+        if (json_is_string(value) && json_string_length(value) == 0) continue;
         return tern_fail(err, TERN_MALFORMED, "%s: %s found, which is not supported: text expected", media[i],
                          tern_json_kind(value));
     }

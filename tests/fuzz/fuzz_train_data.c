@@ -1,9 +1,11 @@
 /* Any bytes as a training data file: they open to documents that can be read and packed, or are refused cleanly; and
  * the same bytes as a line of JSONL. */
 #include "base/alloc.h"
+#include "format/json.h"
 #include "fuzz/fuzz.h"
 #include "train/data/document.h"
 #include "train/data/pack.h"
+#include "train/data/talk.h"
 
 enum { SEQ = 8 };
 
@@ -44,8 +46,30 @@ static void read_all(const tern_train_data *data)
     }
 }
 
+/* The conversation of a line, in each form, as the template would get it. */
+static void read_talk(const uint8_t *bytes, size_t size)
+{
+    static tern_status (*const forms[])(const json_t *, json_t *, size_t *, tern_error *) = {
+        tern_train__plain, tern_train__conversation, tern_train__instruction, tern_train__pair};
+    json_t *line;
+    if (tern_json_parse(&line, bytes, size, "line", NULL) != TERN_OK) return;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        json_t *list = json_array();
+        tern_train_talk talk = {0};
+        size_t n_prompt = 0;
+        tern_error err = {0};
+        tern_status status = forms[i](line, list, &n_prompt, &err);
+        if (status == TERN_OK) status = tern_train__talk_read(&talk, line, list, n_prompt, &err);
+        FUZZ_CHECK(status == TERN_OK ? json_array_size(talk.messages) == json_array_size(list) : err.message[0] != 0);
+        tern_train__talk_deinit(&talk);
+        json_decref(list);
+    }
+    tern_json_free(line);
+}
+
 static void read_line(const uint8_t *bytes, size_t size)
 {
+    read_talk(bytes, size);
     const tern_train_maker maker = {.n_vocab = 100};
     tern_train_document d = {0};
     tern_error err = {0};

@@ -6,6 +6,8 @@
  *   {"decode": IDS, "special": BOOL}  the bytes of their text                                {"hex"}
  *   {"gguf": PATH}                    writes a GGUF file of the vocabulary alone             {}
  *   {"template": JINJA, "bos": TEXT, "eos": TEXT, "variables": OBJECT}  the rendered text    {"hex"}
+ *   {"document": OBJECT, "template": JINJA}  what is learned of a line of training data, by the open tokenizer: its
+ *                                     text in parts, of which each is in the loss or not     {"parts": [[TEXT, BOOL]]}
  *   {"builtin": NAME}                 the Jinja text of a well-known template                {"text"}
  *   {"family": ARCHITECTURE}          its template's name, by the open tokenizer, or null    {"name"}
  *
@@ -19,6 +21,7 @@
 #include "format/json.h"
 #include "tern.h"
 #include "text/chat/template.h"
+#include "train/data/document.h"
 
 enum { MAX_LINE = 64 << 20, NOW = 1750000000 };
 
@@ -173,6 +176,52 @@ fail:
     return status;
 }
 
+/* Adds the tokens [from, to), which all count in the loss or all do not. */
+static tern_status add_part(const tern_train_document *d, size_t from, size_t to, json_t *parts, tern_error *err)
+{
+    tern_buf text = {0};
+    tern_status status;
+    TERN_GOTO(tern_buf_add(&text, "", 0, err));
+    for (size_t i = from; i < to; i++) {
+        const tern_span bytes = tern_token_bytes(tokenizer, d->ids.ids[i], true);
+        TERN_GOTO(tern_buf_add(&text, bytes.data, bytes.size, err));
+    }
+    json_array_append_new(parts, json_pack("[s%, b]", text.data, text.size, d->in_loss.data[from]));
+fail:
+    tern_buf_deinit(&text);
+    return status;
+}
+
+static tern_status add_parts(const tern_train_document *d, json_t *parts, tern_error *err)
+{
+    for (size_t from = 0, to; from < d->ids.n; from = to) {
+        for (to = from + 1; to < d->ids.n && d->in_loss.data[to] == d->in_loss.data[from];) to++;
+        TERN_TRY(add_part(d, from, to, parts, err));
+    }
+    return TERN_OK;
+}
+
+static tern_status answer_document(const json_t *ask, json_t *answer, tern_error *err)
+{
+    const json_t *source = json_object_get(ask, "template");
+    tern_train_document d = {0};
+    tern_chat_template *t = NULL;
+    json_t *parts = json_array();
+    tern_status status;
+    TERN_GOTO(need_tokenizer(err));
+    TERN_GOTO(tern_chat_template_parse(&t, json_string_value(source), json_string_length(source), err));
+    tern_chat_template_set_now(t, NOW);
+    const tern_train_maker maker = {.n_vocab = tern_tokenizer_size(tokenizer), .tokenizer = tokenizer, .template = t};
+    TERN_GOTO(tern_train_document_value(&maker, json_object_get(ask, "document"), "line", &d, err));
+    TERN_GOTO(add_parts(&d, parts, err));
+    json_object_set(answer, "parts", parts);
+fail:
+    json_decref(parts);
+    tern_train_document_deinit(&d);
+    tern_chat_template_close(t);
+    return status;
+}
+
 static tern_status answer_builtin(const json_t *ask, json_t *answer, tern_error *err)
 {
     const char *name = json_string_value(json_object_get(ask, "builtin"));
@@ -195,9 +244,9 @@ static tern_status answer_line(const char *line, json_t *answer, tern_error *err
     static const struct {
         const char *key;
         tern_status (*answer)(const json_t *, json_t *, tern_error *);
-    } ASKS[] = {{"open", answer_open},       {"encode", answer_encode}, {"encode_hex", answer_encode_hex},
-                {"decode", answer_decode},   {"gguf", answer_gguf},     {"template", answer_template},
-                {"builtin", answer_builtin}, {"family", answer_family}};
+    } ASKS[] = {{"open", answer_open},         {"encode", answer_encode},   {"encode_hex", answer_encode_hex},
+                {"decode", answer_decode},     {"gguf", answer_gguf},       {"document", answer_document},
+                {"template", answer_template}, {"builtin", answer_builtin}, {"family", answer_family}};
     json_t *ask = NULL;
     TERN_TRY(tern_json_parse(&ask, line, strlen(line), "request", err));
     tern_status status;

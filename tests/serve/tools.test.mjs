@@ -52,6 +52,13 @@ test('OpenAI: a call is forced, of any tool or of one; serial calls are one', as
     }
 });
 
+test('thoughts of earlier answers reach the template, also where no tool is spoken of', async () => {
+    const thought = { role: 'assistant', content: 'b', reasoning_content: 'why ' };
+    assert.match(await prompt({ messages: [{ role: 'user', content: 'a' }, thought] }), /awhy b$/);
+    assert.match(await prompt({ messages: [{ role: 'user', content: 'a' }, { ...thought, reasoning_content: null }] }),
+        /ab$/);
+});
+
 test('OpenAI: calls are found in text, and their stream says the same', async () => {
     const whole = await client.chat.completions.create({ ...ask, grammar: spoken });
     const { message, finish_reason: reason } = whole.choices[0];

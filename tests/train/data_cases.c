@@ -53,15 +53,46 @@ char *data_shown(const tern_train_document *d)
     return out.data;
 }
 
-void data_expect_document(const char *line, const char *expected)
+static void expect(const tern_train_maker *m, const char *line, const char *expected)
 {
-    const tern_train_maker m = data_maker();
     tern_train_document d = {0};
     tern_error err = {0};
-    assert_ok(tern_train_document_json(&m, line, strlen(line), "line", &d, &err), err);
-    assert_int_equal(d.skip, TERN_TRAIN_KEPT);
+    assert_ok(tern_train_document_json(m, line, strlen(line), "line", &d, &err), err);
+    if (d.skip != TERN_TRAIN_KEPT) fail_msg("%s: left out (%d)", line, d.skip);
     char *found = data_shown(&d);
     if (strcmp(found, expected) != 0) fail_msg("%s\nfound    %s\nexpected %s", line, found, expected);
     tern_free(found);
     tern_train_document_deinit(&d);
+}
+
+void data_expect_document(const char *line, const char *expected)
+{
+    const tern_train_maker m = data_maker();
+    expect(&m, line, expected);
+}
+
+void data_expect_rendered(const char *source, const char *line, const char *expected)
+{
+    tern_train_maker m = data_maker();
+    tern_chat_template *template;
+    tern_error err = {0};
+    assert_ok(tern_chat_template_parse(&template, source, strlen(source), &err), err);
+    m.template = template;
+    expect(&m, line, expected);
+    tern_chat_template_close(template);
+}
+
+void data_expect_refused(const char *source, const char *line, const char *expected)
+{
+    tern_train_maker m = data_maker();
+    tern_chat_template *template;
+    tern_train_document d = {0};
+    tern_error err = {0};
+    assert_ok(tern_chat_template_parse(&template, source, strlen(source), &err), err);
+    m.template = template;
+    const tern_status status = tern_train_document_json(&m, line, strlen(line), "line", &d, &err);
+    if (status != TERN_MALFORMED && status != TERN_UNSUPPORTED) fail_msg("%s: status %d", line, status);
+    if (!strstr(err.message, expected)) fail_msg("%s: \"%s\": \"%s\" expected", line, err.message, expected);
+    tern_train_document_deinit(&d);
+    tern_chat_template_close(template);
 }

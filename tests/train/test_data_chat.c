@@ -73,8 +73,8 @@ static void what_follows_an_answer_does_not_count(void **state)
     m.template = lines;
     assert_ok(tern_train_document_json(&m, line, strlen(line), "line", &d, &err), err);
     char *found = data_shown(&d);
-    assert_string_equal(found, "[" BOS "user\nHi<|eot_id|>\n" BOS "assistant\n]Yes.<|eot_id|>[\n" BOS
-                               "user\nBye<|eot_id|>\n" BOS "assistant\n]<|eot_id|>[\n");
+    assert_string_equal(found, "[" BOS "user\nHi<|eot_id|>\n" BOS "assistant\n]Yes.<|eot_id|>[\n");
+    assert_int_equal(d.n_empty, 1);
     tern_free(found);
     tern_train_document_deinit(&d);
     tern_chat_template_close(lines);

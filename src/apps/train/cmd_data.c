@@ -127,10 +127,12 @@ static tern_status report_json(const job *j, tern_error *err)
                             (json_int_t)i->n_tokens, "labels", (json_int_t)i->n_loss, "vocabulary",
                             (json_int_t)i->n_vocab, "sequences", i->sequences, "fingerprint", fingerprint);
     if (j->o->output)
-        json_object_update_new(out, json_pack("{s:I, s:I, s:I, s:I}", "longest", (json_int_t)j->report.longest,
-                                              "skipped_short", (json_int_t)j->report.skipped[TERN_TRAIN_SHORT],
-                                              "skipped_unlabelled", (json_int_t)j->report.skipped[TERN_TRAIN_NO_LABELS],
-                                              "bad_lines", (json_int_t)j->report.bad));
+        json_object_update_new(
+            out, json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "longest", (json_int_t)j->report.longest,
+                           "skipped_short", (json_int_t)j->report.skipped[TERN_TRAIN_SHORT], "skipped_unlabelled",
+                           (json_int_t)j->report.skipped[TERN_TRAIN_NO_LABELS], "bad_lines", (json_int_t)j->report.bad,
+                           "empty_answers", (json_int_t)j->report.empty_answers, "unlike_answers",
+                           (json_int_t)j->report.unlike_answers, "joined", (json_int_t)j->report.joined));
     if (j->report.bad) json_object_set_new(out, "first_bad", json_string(j->report.first_bad.message));
     if (j->pack) {
         const tern_train_pack_info *p = tern_train_pack_about(j->pack);
@@ -153,6 +155,14 @@ static void print_skipped(const tern_train_data_report *r)
                                                               "without anything that counts in the loss"};
     for (int i = 1; i < TERN_TRAIN_SKIPS; i++)
         if (r->skipped[i]) printf("left out       %llu documents %s\n", (unsigned long long)r->skipped[i], reasons[i]);
+    if (r->empty_answers) printf("not learned    %llu empty answers\n", (unsigned long long)r->empty_answers);
+    if (r->unlike_answers)
+        printf("not learned    %llu answers that the chat template renders differently once more messages follow\n",
+               (unsigned long long)r->unlike_answers);
+    if (r->joined)
+        printf("joined         %llu conversations: the chat template renders earlier answers differently once more "
+               "messages follow; each is learned as it is rendered when it is the last\n",
+               (unsigned long long)r->joined);
     if (r->bad) printf("left out       %llu bad lines, first %s\n", (unsigned long long)r->bad, r->first_bad.message);
 }
 
@@ -200,8 +210,9 @@ const tern_command tern_command_data = {
     .detail =
         "A FILE is plain text, JSONL (one object a line), JSON (an array of objects), CSV or TSV. An object has\n"
         "\"text\", \"prompt\" and \"completion\", \"messages\", ShareGPT's \"conversations\", Alpaca's\n"
-        "\"instruction\" and \"output\", or \"ids\". Messages go through the chat template; only what the assistant\n"
-        "says counts in the loss, of prompt and completion only the completion.",
+        "\"instruction\" and \"output\", or \"ids\". Messages go through the chat template, with their calls and\n"
+        "reasoning and the line's \"tools\"; only what the assistant says counts in the loss, of prompt and\n"
+        "completion only the completion.",
     .groups = groups,
     .min_args = 1,
     .max_args = UINT32_MAX,

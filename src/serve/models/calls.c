@@ -119,7 +119,8 @@ tern_status tern_calls_grammar(tern_answer *a, tern_host *host, tern_error *err)
 
 tern_status tern_calls_prompt(const tern_answer *a, tern_host *host, tern_tokens *ids, tern_error *err)
 {
-    TERN_TRY(need_form(host, err));
+    if (tern_api_request_wants_calls(&a->request) || tern_api_request_has_calls(&a->request))
+        TERN_TRY(need_form(host, err));
     char *text = tern_api_request_template_variables(&a->request);
     if (!text) return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
     const tern_status status =

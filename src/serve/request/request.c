@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/show.h"
+#include "format/chat_json.h"
 #include "format/json.h"
 
 void tern_api_request_init(tern_api_request *request)
@@ -95,18 +96,7 @@ static tern_status join(tern_api_request *request, const json_t *parts, const ch
 {
     tern_buf text = {0};
     tern_status status = TERN_OK;
-    for (size_t i = 0; i < json_array_size(parts); i++) {
-        const json_t *part = json_array_get(parts, i);
-        const char *type = json_string_value(json_object_get(part, "type"));
-        const json_t *words = json_object_get(part, "text");
-        const bool is_text =
-            type && (strcmp(type, "text") == 0 || strcmp(type, "input_text") == 0 || strcmp(type, "output_text") == 0);
-        if (!is_text || !json_is_string(words))
-            TERN_GOTO(tern_fail(err, TERN_INVALID_ARGUMENT,
-                                "%s: a part of the type \"%s\" found, parts of the type \"text\" expected", name,
-                                type ? tern_show_z(type).text : ""));
-        TERN_GOTO(tern_buf_add(&text, json_string_value(words), json_string_length(words), err));
-    }
+    if (tern_chat_json_join(parts, &text, err) != TERN_OK) TERN_GOTO(tern_error_prefix(err, "%s", name));
     TERN_GOTO(tern_buf_add(&text, "", 1, err));
     TERN_GOTO(
         tern_grow((void **)&request->owned, &request->cap_owned, request->n_owned + 1, sizeof *request->owned, err));
@@ -156,11 +146,12 @@ tern_status tern_api_request_prepend_message(tern_api_request *request, const ch
     return TERN_OK;
 }
 
-/* What a message of tools has beside its text. */
+/* What a message has beside its text. */
 static tern_status read_calls(tern_api_request *request, const json_t *message, const char *name, tern_error *err)
 {
     const json_t *calls = json_object_get(message, "tool_calls");
     const json_t *called = json_object_get(message, "tool_name"); /* Ollama's */
+    TERN_TRY(tern_api_request_add_thoughts(request, message, err));
     if (json_is_array(calls) && json_array_size(calls)) TERN_TRY(tern_api_request_add_calls(request, calls, name, err));
     if (strcmp(request->messages[request->n_messages - 1].role, "tool") != 0) return TERN_OK;
     return tern_api_request_add_result(request, json_object_get(message, "tool_call_id"),

@@ -121,6 +121,10 @@ tern_status tern_api_request_add_calls(tern_api_request *request, const json_t *
  */
 tern_status tern_api_request_add_result(tern_api_request *request, const json_t *id, const json_t *called,
                                         tern_error *err);
+/* What the last message has of thoughts beside its text, which templates show where a turn goes on. */
+tern_status tern_api_request_add_thoughts(tern_api_request *request, const json_t *message, tern_error *err);
+/* Whether messages have calls or their results. */
+bool tern_api_request_has_calls(const tern_api_request *request);
 /* Whether the answer may be calls of tools. */
 bool tern_api_request_wants_calls(const tern_api_request *request);
 /* Tools and calls that contradict each other, or what else was asked for. */

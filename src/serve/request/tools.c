@@ -2,20 +2,15 @@
 #include <string.h>
 
 #include "base/show.h"
+#include "format/chat_json.h"
 #include "format/json.h"
 #include "serve/request/request.h"
 
-enum { MOST_TOOLS = 256, MOST_NAME = 255 };
+enum { MOST_TOOLS = 256 };
 
 static tern_status out_of_memory(tern_error *err)
 {
     return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
-}
-
-static bool is_name(const json_t *name)
-{
-    const size_t n = json_string_length(name);
-    return n > 0 && n <= MOST_NAME && strlen(json_string_value(name)) == n;
 }
 
 tern_status tern_api_request_add_tool(tern_api_request *request, size_t i, const json_t *name,
@@ -23,18 +18,12 @@ tern_status tern_api_request_add_tool(tern_api_request *request, size_t i, const
 {
     char place[64];
     snprintf(place, sizeof place, "tools[%zu]: the name", i);
-    if (!is_name(name)) return tern_fields_fail(place, name, "a text of 1 to 255 bytes", err);
+    if (!tern_chat_json_is_name(name)) return tern_fields_fail(place, name, "a text of 1 to 255 bytes", err);
     snprintf(place, sizeof place, "tools[%zu]: the parameters", i);
     if (parameters && !json_is_object(parameters)) return tern_fields_fail(place, parameters, "a JSON Schema", err);
-    json_t *function = json_pack("{s:O}", "name", name);
-    int bad = !function;
-    if (json_is_string(description)) bad |= json_object_set(function, "description", (json_t *)(uintptr_t)description);
-    if (parameters) bad |= json_object_set(function, "parameters", (json_t *)(uintptr_t)parameters);
-    else bad |= json_object_set_new(function, "parameters", json_pack("{s:s, s:{}}", "type", "object", "properties"));
-    json_t *tool = json_pack("{s:s, s:o}", "type", "function", "function", function);
     if (!request->tools) request->tools = json_array();
-    bad |= json_array_append_new(request->tools, tool);
-    return bad ? out_of_memory(err) : TERN_OK;
+    json_t *tool = tern_chat_json_tool(name, description, parameters);
+    return json_array_append_new(request->tools, tool) == 0 ? TERN_OK : out_of_memory(err);
 }
 
 static tern_status read_tool(tern_api_request *request, const json_t *tool, size_t i, tern_error *err)
@@ -68,7 +57,7 @@ tern_status tern_api_request_read_tool_choice(void *into, const json_t *value, t
     } words[] = {{"auto", TERN_CALLS_AUTO}, {"none", TERN_CALLS_NONE}, {"required", TERN_CALLS_REQUIRED}};
     const char *word = json_string_value(value);
     const json_t *name = json_object_get(json_object_get(value, "function"), "name");
-    if (is_name(name)) {
+    if (tern_chat_json_is_name(name)) {
         request->calls = TERN_CALLS_REQUIRED;
         json_decref(request->tool_choice);
         request->tool_choice = json_incref((json_t *)(uintptr_t)name);
@@ -103,32 +92,19 @@ static tern_status set(tern_api_request *request, const char *key, json_t *value
     return bad ? out_of_memory(err) : TERN_OK;
 }
 
-/* The arguments as an object; they may be its text. NULL: they are neither. */
-static json_t *arguments_of(const json_t *arguments)
-{
-    json_t *parsed = NULL;
-    if (json_is_object(arguments)) return json_incref((json_t *)(uintptr_t)arguments);
-    if (!json_is_string(arguments)) return NULL;
-    const size_t n = json_string_length(arguments);
-    if (n == 0) return json_object();
-    if (tern_json_parse(&parsed, json_string_value(arguments), n, "arguments", NULL) != TERN_OK) return NULL;
-    if (json_is_object(parsed)) return parsed;
-    tern_json_free(parsed);
-    return NULL;
-}
-
 static tern_status read_call(const json_t *call, const char *name, json_t *list, tern_error *err)
 {
     const json_t *function = json_object_get(call, "function"), *id = json_object_get(call, "id");
     const json_t *called = json_object_get(function, "name"), *given = json_object_get(function, "arguments");
-    if (!is_name(called)) return tern_fields_fail(name, called, "calls of functions with their names", err);
-    json_t *arguments = arguments_of(given);
-    if (!arguments)
+    if (!tern_chat_json_is_name(called))
+        return tern_fields_fail(name, called, "calls of functions with their names", err);
+    json_t *arguments;
+    const tern_status status = tern_chat_json_arguments(given, &arguments);
+    if (status == TERN_OUT_OF_MEMORY) return out_of_memory(err);
+    if (status != TERN_OK)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: the arguments of %s are no JSON object", name,
                          tern_show_z(json_string_value(called)).text);
-    json_t *made =
-        json_pack("{s:s, s:{s:O, s:o}}", "type", "function", "function", "name", called, "arguments", arguments);
-    if (made && json_is_string(id)) json_object_set(made, "id", (json_t *)(uintptr_t)id);
+    json_t *made = tern_chat_json_call(id, called, arguments);
     return json_array_append_new(list, made) == 0 ? TERN_OK : out_of_memory(err);
 }
 
@@ -145,27 +121,34 @@ tern_status tern_api_request_add_calls(tern_api_request *request, const json_t *
     return set(request, "tool_calls", list, err);
 }
 
-/* The tool of the latest call with this id; NULL: there is none. */
-static json_t *tool_of(const tern_api_request *request, const char *id)
-{
-    for (size_t i = json_array_size(request->more); i-- > 0;) {
-        const json_t *calls = json_object_get(json_array_get(request->more, i), "tool_calls");
-        for (size_t k = 0; k < json_array_size(calls); k++) {
-            const json_t *call = json_array_get(calls, k);
-            const char *other = json_string_value(json_object_get(call, "id"));
-            if (other && strcmp(other, id) == 0) return json_object_get(json_object_get(call, "function"), "name");
-        }
-    }
-    return NULL;
-}
-
 tern_status tern_api_request_add_result(tern_api_request *request, const json_t *id, const json_t *called,
                                         tern_error *err)
 {
-    if (!json_is_string(called) && json_is_string(id)) called = tool_of(request, json_string_value(id));
+    if (!json_is_string(called) && json_is_string(id))
+        called = tern_chat_json_called(request->more, json_string_value(id));
     if (json_is_string(id)) TERN_TRY(set(request, "tool_call_id", json_incref((json_t *)(uintptr_t)id), err));
     if (json_is_string(called)) return set(request, "name", json_incref((json_t *)(uintptr_t)called), err);
     return json_is_string(id) ? TERN_OK : set(request, "tool_call_id", json_string(""), err);
+}
+
+tern_status tern_api_request_add_thoughts(tern_api_request *request, const json_t *message, tern_error *err)
+{
+    static const char *const keys[] = {"reasoning_content", "reasoning", "thinking"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        json_t *value = json_object_get(message, keys[i]);
+        if (json_string_length(value)) TERN_TRY(set(request, keys[i], json_incref(value), err));
+    }
+    return TERN_OK;
+}
+
+bool tern_api_request_has_calls(const tern_api_request *request)
+{
+    for (size_t i = 0; i < json_array_size(request->more); i++) {
+        const json_t *more = json_array_get(request->more, i);
+        if (json_object_get(more, "tool_calls") || json_object_get(more, "tool_call_id")) return true;
+        if (json_object_get(more, "name")) return true;
+    }
+    return false;
 }
 
 bool tern_api_request_wants_calls(const tern_api_request *request)

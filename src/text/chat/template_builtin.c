@@ -24,7 +24,7 @@ static const struct {
                    PROMPT("<|im_start|>assistant\\n")},
     {"qwen",
      EACH "{% set text = m['content'] %}" /* Qwen 3: thoughts of earlier turns are left out */
-          "{% if m['role'] == 'assistant' and '</think>' in text %}"
+          "{% if m['role'] == 'assistant' and '</think>' in text and not loop.last %}"
           "{% set text = text.split('</think>')[-1].lstrip('\\n') %}{% endif %}"
           "{{ '<|im_start|>' + m['role'] + '\\n' + text + '<|im_end|>\\n' }}" END PROMPT("<|im_start|>assistant\\n")},
     {"llama3", EACH "{% if loop.first %}{{ bos_token }}{% endif %}" /* LLaMA 3 8B Instruct */

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "format/json.h"
+#include "train/data/talk.h"
 
 void tern_train_document_deinit(tern_train_document *document)
 {
@@ -19,6 +20,8 @@ static void clear_document(tern_train_document *d)
     d->sequence = false;
     d->conversation = false;
     d->skip = TERN_TRAIN_KEPT;
+    d->n_empty = d->n_unlike = 0;
+    d->joined = false;
 }
 
 size_t tern_train__common(const tern_tokens *a, const tern_tokens *b)
@@ -139,28 +142,33 @@ static tern_status make_text(const tern_train_maker *m, const json_t *line, tern
     return tern_train_document_text(m, text.data, text.size, out, err);
 }
 
-static tern_status make_messages(const tern_train_maker *m, const json_t *line, tern_train_document *out,
-                                 tern_error *err)
-{
-    const json_t *list;
-    TERN_TRY(need_tokenizer(m, err));
-    TERN_TRY(tern_json_get_array(line, "messages", &list, err));
-    return tern_train__messages(m, list, out, err);
-}
-
+/* A conversation of the messages that `read` finds in the line. */
 static tern_status make_form(const tern_train_maker *m, const json_t *line,
-                             tern_status (*read)(const json_t *, json_t *, tern_error *), tern_train_document *out,
-                             tern_error *err)
+                             tern_status (*read)(const json_t *, json_t *, size_t *, tern_error *),
+                             tern_train_document *out, tern_error *err)
 {
     json_t *list = json_array();
+    tern_train_talk talk = {0};
+    size_t n_prompt = 0;
     tern_status status;
     if (!list) return tern_fail_alloc(err, 1);
-    TERN_GOTO(read(line, list, err));
     TERN_GOTO(need_tokenizer(m, err));
-    status = tern_train__messages(m, list, out, err);
+    TERN_GOTO(read(line, list, &n_prompt, err));
+    TERN_GOTO(tern_train__talk_read(&talk, line, list, n_prompt, err));
+    status = tern_train__messages(m, &talk, out, err);
 fail:
+    tern_train__talk_deinit(&talk);
     json_decref(list);
     return status;
+}
+
+static tern_status make_prompt(const tern_train_maker *m, const json_t *line, tern_train_document *out, tern_error *err)
+{
+    const bool lists =
+        json_is_array(json_object_get(line, "prompt")) || json_is_array(json_object_get(line, "completion"));
+    if (json_is_boolean(json_object_get(line, "label")))
+        return tern_fail(err, TERN_UNSUPPORTED, "label: data of preferences is not supported: lines without expected");
+    return lists ? make_form(m, line, tern_train__pair, out, err) : make_pair(m, line, out, err);
 }
 
 enum { N_KEYS = 6 };
@@ -192,6 +200,11 @@ static tern_status make_tokens(const tern_train_maker *m, const json_t *line, te
                 return tern_fail(err, TERN_MALFORMED, "both %s and %s: one of them expected", keys[which], keys[i]);
             which = i;
         }
+    if (tern_json_has(line, "chosen") || tern_json_has(line, "rejected"))
+        return tern_fail(
+            err, TERN_UNSUPPORTED,
+            "chosen and rejected: data of preferences is not supported: messages, or prompt and completion, "
+            "expected");
     if (!found)
         return tern_fail(
             err, TERN_MALFORMED,
@@ -199,8 +212,8 @@ static tern_status make_tokens(const tern_train_maker *m, const json_t *line, te
             "or instruction (with output)");
     switch (which) {
     case 0: return make_text(m, line, out, err);
-    case 1: return make_pair(m, line, out, err);
-    case 2: return make_messages(m, line, out, err);
+    case 1: return make_prompt(m, line, out, err);
+    case 2: return make_form(m, line, tern_train__plain, out, err);
     case 4: return make_form(m, line, tern_train__conversation, out, err);
     case 5: return make_form(m, line, tern_train__instruction, out, err);
     default: TERN_TRY(tern_json_get_array(line, "ids", &ids, err)); return make_ids(m, ids, out, err);

@@ -12,6 +12,8 @@
 #include "text/chat/template.h"
 #include "text/tokenizer/tokenizer.h"
 
+typedef struct tern_train_talk tern_train_talk; /* train/data/talk.h */
+
 /* What documents are made with. All borrowed. */
 typedef struct tern_train_maker {
     uint32_t n_vocab;                   /* of the model; at least the tokenizer's */
@@ -34,6 +36,9 @@ typedef struct tern_train_document {
     bool sequence;     /* from ready-made ids */
     bool conversation; /* by the chat template */
     tern_train_skip skip;
+    size_t n_empty;  /* answers that are not learned because they are empty */
+    size_t n_unlike; /* and because the chat template renders them differently when more messages follow */
+    bool joined;     /* each answer is learned as the template renders it when it is the last message */
 } tern_train_document;
 
 void tern_train_document_deinit(tern_train_document *document);
@@ -45,18 +50,20 @@ tern_status tern_train_document_text(const tern_train_maker *m, const void *text
 
 /* One line of JSONL: an object with
  *   "text"                   as above,
- *   "prompt", "completion"   BOS, both as one text, EOS; loss from the first token that the prompt alone does not have,
- *   "messages"               [{"role", "content"}, ...] through the chat template up to the last of the assistant's;
- *                            loss on what the assistant says, each time with the token that ends it, unless the
- *                            message has "weight": 0 (OpenAI's files),
- *   "conversations"          ShareGPT's form of messages: [{"from": "human" | "gpt" | "system", "value"}, ...]; an
- *                            assistant that speaks first is left out,
+ *   "prompt", "completion"   BOS, both as one text, EOS; loss from the first token that the prompt alone does not have;
+ *                            or two lists that are one of messages, with loss on the answers in the second,
+ *   "messages"               whole objects through the chat template up to the last answer that is learned, with
+ *                            "tools", "documents" and "chat_template_kwargs" beside them (train/data/talk.h); loss on
+ *                            what the assistant says, each time with the token that ends it,
+ *   "conversations"          ShareGPT's form of messages: [{"from": "human" | "gpt" | ..., "value"}, ...]; an assistant
+ *                            that speaks first is left out,
  *   "instruction", "output"  Alpaca's: a message of the user (with "input" after an empty line) and its answer, after
  *                            those of "system" and "history"; "text" beside it is not looked at,
  *   "ids"                    as they are, all in the loss.
  * Other keys are not looked at. Errors: MALFORMED (syntax; none or two of these; a kind or an id that does not fit; an
- * assistant that speaks first; a template that renders what was said before differently once more follows),
- * INVALID_ARGUMENT (no tokenizer or template; the template's own refusals), LIMIT. */
+ * assistant that speaks first; a member that the template does not render; a template that renders all answers
+ * differently once more follows), UNSUPPORTED (preferences), INVALID_ARGUMENT (no tokenizer or template; the template's
+ * own refusals), LIMIT. */
 tern_status tern_train_document_json(const tern_train_maker *m, const void *line, size_t n, const char *what,
                                      tern_train_document *out, tern_error *err);
 
@@ -66,14 +73,8 @@ tern_status tern_train_document_value(const tern_train_maker *m, const json_t *v
 /* Whether an object has any of these keys. */
 bool tern_train_document_has_key(const json_t *object);
 
-/* A line of ShareGPT's form ("conversations": [{"from", "value"}, ...]) or of Alpaca's ("instruction", "input",
- * "output", "system", "history"), as messages at the end of list. Errors: MALFORMED, NOT_FOUND (a key), OUT_OF_MEMORY.
- */
-tern_status tern_train__conversation(const json_t *line, json_t *list, tern_error *err);
-tern_status tern_train__instruction(const json_t *line, json_t *list, tern_error *err);
-
-/* The "messages" of a line. */
-tern_status tern_train__messages(const tern_train_maker *m, const json_t *list, tern_train_document *out,
+/* The conversation of a line. */
+tern_status tern_train__messages(const tern_train_maker *m, const tern_train_talk *talk, tern_train_document *out,
                                  tern_error *err);
 /* The number of tokens that two lists begin with alike. */
 size_t tern_train__common(const tern_tokens *a, const tern_tokens *b);

@@ -4,7 +4,7 @@
 #include "base/bytes.h"
 #include "base/show.h"
 #include "format/json.h"
-#include "train/data/document.h"
+#include "train/data/talk.h"
 
 /* Adds {"role", "content"} with the string of `object` under `key`; an absent, null or, where `optional`, empty one is
  * left out. */
@@ -21,39 +21,120 @@ static tern_status add_message(json_t *list, const char *role, const json_t *obj
     return tern_fail_alloc(err, text.size);
 }
 
-/* What ShareGPT's "from" is called elsewhere; NULL: unknown. */
+/* What ShareGPT's "from" is called elsewhere; NULL: unknown. A "function_call" is an answer that is calls. */
 static const char *role_of(const char *from)
 {
-    static const char *const roles[][2] = {{"human", "user"},        {"user", "user"},     {"gpt", "assistant"},
-                                           {"chatgpt", "assistant"}, {"bot", "assistant"}, {"assistant", "assistant"},
-                                           {"model", "assistant"},   {"system", "system"}};
+    static const char *const roles[][2] = {{"human", "user"},
+                                           {"user", "user"},
+                                           {"gpt", "assistant"},
+                                           {"chatgpt", "assistant"},
+                                           {"bot", "assistant"},
+                                           {"assistant", "assistant"},
+                                           {"model", "assistant"},
+                                           {"system", "system"},
+                                           {"developer", "system"},
+                                           {"tool", "tool"},
+                                           {"observation", "tool"},
+                                           {"function_response", "tool"},
+                                           {"tool_response", "tool"},
+                                           {"function_call", "function_call"},
+                                           {"tool_call", "function_call"}};
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
         if (strcmp(from, roles[i][0]) == 0) return roles[i][1];
     return NULL;
 }
 
-/* An item of "conversations": {"from", "value"}, or {"role", "content"}. */
-static tern_status add_turn(json_t *list, const json_t *item, tern_error *err)
+/* The calls of a "function_call": {"name", "arguments"} or a list of them, or the JSON of either. */
+static tern_status set_calls(json_t *message, const json_t *value, tern_error *err)
 {
-    const bool named = tern_json_has(item, "role");
-    tern_span from;
-    TERN_TRY(tern_json_get_string(item, named ? "role" : "from", &from, err));
-    const char *role = role_of((const char *)from.data);
-    if (!role || strlen((const char *)from.data) != from.size)
-        return tern_fail(err, TERN_MALFORMED, "%s: \"%s\" found, one of human, gpt and system expected",
-                         named ? "role" : "from", tern_show(from).text);
-    if (json_array_size(list) == 0 && strcmp(role, "assistant") == 0) return TERN_OK;
-    return add_message(list, role, item, named ? "content" : "value", false, err);
+    json_t *parsed = NULL;
+    if (json_is_string(value)) {
+        const tern_status status =
+            tern_json_parse(&parsed, json_string_value(value), json_string_length(value), "value", NULL);
+        if (status == TERN_OUT_OF_MEMORY) return tern_fail_alloc(err, json_string_length(value));
+        if (status != TERN_OK)
+            return tern_fail(err, TERN_MALFORMED,
+                             "value: text that is no JSON found, {\"name\", \"arguments\"} expected");
+    } else parsed = json_incref(tern_train__unconst(value));
+    if (!json_is_array(parsed)) parsed = json_pack("[o]", parsed);
+    json_object_del(message, "content");
+    if (json_object_set_new(message, "tool_calls", parsed) != 0) return tern_fail_alloc(err, 1);
+    return json_object_set_new(message, "role", json_string("assistant")) == 0 ? TERN_OK : tern_fail_alloc(err, 1);
 }
 
-tern_status tern_train__conversation(const json_t *line, json_t *list, tern_error *err)
+static tern_status fill_turn(json_t *message, const json_t *item, const char *role, const char *key, tern_error *err)
 {
-    const json_t *turns;
-    TERN_TRY(tern_json_get_array(line, "conversations", &turns, err));
-    TERN_TRY(add_message(list, "system", line, "system", true, err));
+    json_t *value = json_object_get(item, key);
+    const bool calls = strcmp(role, "function_call") == 0;
+    if (strcmp(key, "value") == 0) {
+        json_object_del(message, "from");
+        json_object_del(message, "value");
+        if (!tern_json_has(item, key)) return tern_fail(err, TERN_NOT_FOUND, "value: missing");
+        if (json_object_set(message, "content", value) != 0) return tern_fail_alloc(err, 1);
+    }
+    if (calls) return set_calls(message, value, err);
+    return json_object_set_new(message, "role", json_string(role)) == 0 ? TERN_OK : tern_fail_alloc(err, 1);
+}
+
+/* An item of "conversations": {"from", "value"}, or {"role", "content"}, with whatever else it has. */
+static tern_status add_turn(json_t *list, const json_t *item, tern_error *err)
+{
+    const char *key = tern_json_has(item, "role") ? "role" : "from";
+    tern_span from;
+    TERN_TRY(tern_json_get_string(item, key, &from, err));
+    const char *role = role_of((const char *)from.data);
+    if (!role || strlen((const char *)from.data) != from.size)
+        return tern_fail(err, TERN_MALFORMED,
+                         "%s: \"%s\" found, one of human, gpt, system, function_call, observation and tool expected",
+                         key, tern_show(from).text);
+    const bool answer = strcmp(role, "assistant") == 0 || strcmp(role, "function_call") == 0;
+    if (json_array_size(list) == 0 && answer) return TERN_OK;
+    json_t *message = json_copy(tern_train__unconst(item));
+    if (!message) return tern_fail_alloc(err, 1);
+    tern_status status = fill_turn(message, item, role, strcmp(key, "from") == 0 ? "value" : "content", err);
+    if (status == TERN_OK && json_array_append(list, message) != 0) status = tern_fail_alloc(err, 1);
+    json_decref(message);
+    return status;
+}
+
+static tern_status add_turns(json_t *list, const json_t *turns, tern_error *err)
+{
     for (size_t i = 0; i < json_array_size(turns); i++)
         if (add_turn(list, json_array_get(turns, i), err) != TERN_OK) return tern_error_prefix(err, "turn %zu", i);
     return TERN_OK;
+}
+
+tern_status tern_train__conversation(const json_t *line, json_t *list, size_t *n_prompt, tern_error *err)
+{
+    (void)n_prompt;
+    json_t *turns;
+    TERN_TRY(tern_train__list(line, "conversations", &turns, err));
+    tern_status status = add_message(list, "system", line, "system", true, err);
+    if (status == TERN_OK) status = add_turns(list, turns, err);
+    json_decref(turns);
+    return status;
+}
+
+tern_status tern_train__plain(const json_t *line, json_t *list, size_t *n_prompt, tern_error *err)
+{
+    json_t *messages;
+    (void)n_prompt;
+    TERN_TRY(tern_train__list(line, "messages", &messages, err));
+    const int bad = json_array_extend(list, messages);
+    json_decref(messages);
+    return bad ? tern_fail_alloc(err, 1) : TERN_OK;
+}
+
+tern_status tern_train__pair(const json_t *line, json_t *list, size_t *n_prompt, tern_error *err)
+{
+    json_t *prompt = json_object_get(line, "prompt"), *completion = json_object_get(line, "completion");
+    *n_prompt = json_array_size(prompt);
+    if (json_is_array(prompt) && json_is_array(completion))
+        return json_array_extend(list, prompt) || json_array_extend(list, completion) ? tern_fail_alloc(err, 1)
+                                                                                      : TERN_OK;
+    return tern_fail(err, TERN_MALFORMED,
+                     "prompt: %s, completion: %s found: both strings, or both lists of messages expected",
+                     tern_json_kind(prompt), tern_json_kind(completion));
 }
 
 /* The instruction, and after an empty line its input. */
@@ -95,8 +176,9 @@ static tern_status add_history(json_t *list, const json_t *line, tern_error *err
     return TERN_OK;
 }
 
-tern_status tern_train__instruction(const json_t *line, json_t *list, tern_error *err)
+tern_status tern_train__instruction(const json_t *line, json_t *list, size_t *n_prompt, tern_error *err)
 {
+    (void)n_prompt;
     TERN_TRY(add_message(list, "system", line, "system", true, err));
     TERN_TRY(add_history(list, line, err));
     TERN_TRY(add_instruction(list, line, err));

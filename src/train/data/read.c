@@ -37,6 +37,9 @@ tern_status tern_train_reading__keep(tern_train_reading *r, tern_error *err)
     }
     TERN_TRY(check_kind(r, err));
     r->report->conversations += d->conversation;
+    r->report->joined += d->joined;
+    r->report->empty_answers += d->n_empty;
+    r->report->unlike_answers += d->n_unlike;
     if (d->ids.n > r->report->longest) r->report->longest = d->ids.n;
     return tern_train_data_writer_add(&r->writer, d->ids.ids, (const uint8_t *)d->in_loss.data, d->ids.n, err);
 }
@@ -171,9 +174,9 @@ static tern_status read_bytes(reading *r, tern_span bytes, tern_error *err)
 {
     tern_train_data_kind kind;
     TERN_TRY(tern_train_reading__update(r, 0, err));
-    TERN_TRY(tern_train_data_kind_of(r->path, bytes, &kind, err));
     if (bytes.size >= 3 && memcmp(bytes.data, "\xEF\xBB\xBF", 3) == 0) /* the mark of UTF-8 */
         bytes = (tern_span){bytes.data + 3, bytes.size - 3};
+    TERN_TRY(tern_train_data_kind_of(r->path, bytes, &kind, err));
     switch (kind) {
     case TERN_TRAIN_DATA_JSONL: return read_jsonl(r, bytes, err);
     case TERN_TRAIN_DATA_JSON: return tern_train_reading__json(r, bytes, err);

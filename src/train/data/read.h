@@ -32,6 +32,9 @@ typedef struct tern_train_data_report {
     uint64_t longest;                   /* tokens of the longest document */
     uint64_t skipped[TERN_TRAIN_SKIPS]; /* documents left out, by reason */
     uint64_t conversations;             /* documents kept that the chat template has made */
+    uint64_t joined;                    /* of them, those of tern_train_document.joined */
+    uint64_t empty_answers;             /* in them: answers that are not learned because they are empty */
+    uint64_t unlike_answers;            /* because of tern_train_document.n_unlike */
     uint64_t bad;                       /* lines left out by skip_bad, and what was wrong with the first of them */
     tern_error first_bad;
 } tern_train_data_report;

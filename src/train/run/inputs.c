@@ -59,6 +59,23 @@ static tern_train_split split_of(const tern_finetune_options *o)
     }
 }
 
+/* How the chat template bears on the answers. */
+static void note_answers(const tern_run *run, const tern_train_data_report *report)
+{
+    if (report->empty_answers)
+        tern_run__note(run, "%llu empty answers are not learned", (unsigned long long)report->empty_answers);
+    if (report->unlike_answers)
+        tern_run__note(run,
+                       "%llu answers are not learned: the chat template renders them differently once more messages "
+                       "follow",
+                       (unsigned long long)report->unlike_answers);
+    if (report->joined)
+        tern_run__note(run,
+                       "%llu conversations are joined: the chat template renders earlier answers differently once more "
+                       "messages follow; each is learned as it is rendered when it is the last",
+                       (unsigned long long)report->joined);
+}
+
 static void note_skipped(const tern_run *run, const tern_train_data_report *report)
 {
     const uint64_t n = report->skipped[TERN_TRAIN_SHORT] + report->skipped[TERN_TRAIN_NO_LABELS];
@@ -117,6 +134,7 @@ static tern_status tokenize(tern_run *run, const data_side *s, const char *path,
                                            .context = &progress};
     tern_status status = tern_train_data_make(&params, path, &report, err);
     if (status == TERN_OK) note_skipped(run, &report);
+    if (status == TERN_OK) note_answers(run, &report);
     if (status == TERN_OK && report.conversations && family) status = take_family(run, family, err);
     if (status == TERN_OK && report.conversations) status = note_marks(run, template, err);
     tern_chat_template_close(template);

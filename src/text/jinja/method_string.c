@@ -319,47 +319,42 @@ static tern_status string_swapcase(tern_jinja_render *r, operand self, const ope
     return tern_jinja__change_case(r, self->str, TERN_JINJA_SWAPPED, out);
 }
 
-static bool is_letter(char c)
+static tern_status all_are(tern_jinja_render *r, operand self, tern_jinja_property property, tern_jinja_value *out)
 {
-    return tern_jinja__is_upper(c) || tern_jinja__is_lower(c);
-}
-
-static bool is_letter_or_digit(char c)
-{
-    return is_letter(c) || tern_jinja__is_digit(c);
-}
-
-/* Whether all characters have a property; text beyond ASCII is UNSUPPORTED where it decides. */
-static tern_status all_are(tern_jinja_render *r, operand self, bool (*property)(char c), const char *what,
-                           tern_jinja_value *out)
-{
-    bool all = self->str.n > 0, ascii = true;
-    for (size_t i = 0; i < self->str.n && all; i++) {
-        const bool plain = (uint8_t)self->str.data[i] < 0x80;
-        ascii = ascii && plain;
-        all = !plain || property(self->str.data[i]);
-    }
+    bool all = false;
+    TERN_TRY(tern_jinja__all_are(r, self->str, property, &all));
     *out = tern_jinja__bool(all);
-    if (all && !ascii) return tern_jinja__unsupported(r, "%s of a string beyond ASCII", what);
-    return tern_jinja__charge(&r->pool, self->str.n / 16);
+    return TERN_OK;
 }
 
 static tern_status string_isalpha(tern_jinja_render *r, operand self, const operand *arg, tern_jinja_value *out)
 {
     (void)arg;
-    return all_are(r, self, is_letter, "isalpha", out);
+    return all_are(r, self, TERN_JINJA_ALPHA, out);
 }
 
 static tern_status string_isalnum(tern_jinja_render *r, operand self, const operand *arg, tern_jinja_value *out)
 {
     (void)arg;
-    return all_are(r, self, is_letter_or_digit, "isalnum", out);
+    return all_are(r, self, TERN_JINJA_ALNUM, out);
+}
+
+static tern_status string_isdecimal(tern_jinja_render *r, operand self, const operand *arg, tern_jinja_value *out)
+{
+    (void)arg;
+    return all_are(r, self, TERN_JINJA_DECIMAL, out);
 }
 
 static tern_status string_isdigit(tern_jinja_render *r, operand self, const operand *arg, tern_jinja_value *out)
 {
     (void)arg;
-    return all_are(r, self, tern_jinja__is_digit, "isdigit", out);
+    return all_are(r, self, TERN_JINJA_DIGIT, out);
+}
+
+static tern_status string_isnumeric(tern_jinja_render *r, operand self, const operand *arg, tern_jinja_value *out)
+{
+    (void)arg;
+    return all_are(r, self, TERN_JINJA_NUMERIC, out);
 }
 
 static tern_status string_isspace(tern_jinja_render *r, operand self, const operand *arg, tern_jinja_value *out)
@@ -408,11 +403,11 @@ const tern_jinja_filter tern_jinja__string_methods[] = {
     {.name = "isalnum", .params = "", .apply = string_isalnum},
     {.name = "isalpha", .params = "", .apply = string_isalpha},
     {.name = "isascii", .params = "", .apply = string_isascii},
-    {.name = "isdecimal", .params = "", .apply = string_isdigit},
+    {.name = "isdecimal", .params = "", .apply = string_isdecimal},
     {.name = "isdigit", .params = "", .apply = string_isdigit},
     {.name = "isidentifier"},
     {.name = "islower", .params = "", .apply = string_islower},
-    {.name = "isnumeric", .params = "", .apply = string_isdigit},
+    {.name = "isnumeric", .params = "", .apply = string_isnumeric},
     {.name = "isprintable"},
     {.name = "isspace", .params = "", .apply = string_isspace},
     {.name = "istitle"},

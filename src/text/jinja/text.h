@@ -21,6 +21,15 @@ typedef enum tern_jinja_case {
 tern_status tern_jinja__change_case(tern_jinja_render *r, tern_jinja_str s, tern_jinja_case how, tern_jinja_value *out);
 /* Whether a string has a letter of ASCII and none in the other case. */
 bool tern_jinja__all_in_case(tern_jinja_render *r, tern_jinja_str s, bool upper);
+/* Whether all characters, at least one, have a property: isalpha(), isalnum(), ... */
+typedef enum tern_jinja_property {
+    TERN_JINJA_ALPHA,
+    TERN_JINJA_ALNUM,
+    TERN_JINJA_DECIMAL,
+    TERN_JINJA_DIGIT,
+    TERN_JINJA_NUMERIC
+} tern_jinja_property;
+tern_status tern_jinja__all_are(tern_jinja_render *r, tern_jinja_str s, tern_jinja_property property, bool *out);
 /* The first `most` (negative: all) occurrences of `from` become `to`. */
 tern_status tern_jinja__replace(tern_jinja_render *r, tern_jinja_str s, tern_jinja_str from, tern_jinja_str to,
                                 int64_t most, tern_jinja_value *out);

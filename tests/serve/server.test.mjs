@@ -66,7 +66,8 @@ test('a template that cannot be read refuses conversations alone', async () => {
         return [answer.status, await answer.text()];
     };
     const conversations = {
-        '/v1/chat/completions': { messages }, '/apply-template': { messages }, '/api/chat': { model: 'unreadable', messages },
+        '/v1/chat/completions': { messages }, '/apply-template': { messages },
+        '/api/chat': { model: 'unreadable', messages },
         '/v1/messages': { model: 'unreadable', max_tokens: 2, messages }, '/v1/responses': { input: 'Hi' },
         '/api/generate': { model: 'unreadable', prompt: 'Hi' }
     };

@@ -101,6 +101,7 @@ typedef struct tern_family {
     bool needs_sub_norms;               /* sub-norms must be there; in other families they are used when they are */
     bool rope_adjacent;                 /* GGUF files hold Q and K permuted to adjacent pairs */
     bool post_norms, qk_norm, qkv_bias; /* as in tern_config */
+    bool may_bias;                      /* a file says whether q, k, v and o have biases */
     bool joined;                        /* GGUF and HF files hold q, k and v in one matrix, gate and up in another */
     bool yarn_between;                  /* bounds of YaRN lie between pairs where a GGUF file does not say */
     bool long_rope;                     /* files may have factors for long contexts and for others */
@@ -164,6 +165,8 @@ tern_role_kind tern_role__kind(tern_role role);
 bool tern_role__of_experts(tern_role role);
 /* True for the roles that every layer has its own tensor of. */
 bool tern_role__in_layer(tern_role role);
+/* Of Q and K and their biases, whose rows RoPE turns in pairs. */
+bool tern_role__is_rotated(tern_role role);
 /* True when a model with this configuration has no tensor of its own for the role. */
 bool tern_role__may_lack(tern_role role, const tern_config *config);
 

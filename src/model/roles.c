@@ -98,6 +98,12 @@ static bool is_in_norm(tern_role role)
     return role >= TERN_ROLE_ATTN_Q_IN_NORM && role <= TERN_ROLE_FFN_DOWN_IN_NORM;
 }
 
+bool tern_role__is_rotated(tern_role role)
+{
+    return role == TERN_ROLE_ATTN_Q || role == TERN_ROLE_ATTN_K || role == TERN_ROLE_ATTN_Q_BIAS ||
+           role == TERN_ROLE_ATTN_K_BIAS;
+}
+
 bool tern_role__may_lack(tern_role role, const tern_config *config)
 {
     if (is_in_norm(role)) return !config->linear_norms;

@@ -1,8 +1,11 @@
 /* tern chat on a pipe: turns, /commands, saved conversations. */
 #include <unistd.h>
 
+#include "base/bytes.h"
+#include "base/file.h"
 #include "support/command.h"
 #include "support/converted.h"
+#include "support/places.h"
 #include "support/test.h"
 
 static test_output chat(const char *input)
@@ -160,6 +163,43 @@ static void the_bundled_model_answers(void **state)
     test_output_free(&o);
 }
 
+/* The bundled model with a template that has a tag which Jinja does not know. */
+static const char *model_with_bad_template(void)
+{
+    tern_buf file = {0};
+    tern_error err = {0};
+    const char *path = test_scratch("unreadable.gguf");
+    assert_ok(tern_file_read(&file, TERN_SOURCE_DIR "/models/chat.gguf", 1 << 24, &err), err);
+    char *tag = memmem(file.data, file.size, "{% for", 6);
+    assert_non_null(tag);
+    memcpy(tag, "{% fur", 6);
+    assert_ok(tern_file_write(path, file.data, file.size, &err), err);
+    tern_buf_deinit(&file);
+    return path;
+}
+
+static void a_template_that_cannot_be_read_stops_chat_alone(void **state)
+{
+    (void)state;
+    static const char why[] = "chat template line 1: tag {% fur %}";
+    const char *model = model_with_bad_template();
+    test_output o = test_tern("hello\n", TERN_WORDS("chat", "-m", model));
+    assert_int_equal(o.code, 1);
+    assert_non_null(strstr(o.err, why));
+    test_output_free(&o);
+    o = test_tern("hello\n", TERN_WORDS("chat", "-m", model, "--template", "llama3", "-n", "2"));
+    assert_int_equal(o.code, 0);
+    test_output_free(&o);
+    o = test_tern("", TERN_WORDS("run", "-m", model, "-p", "Once", "-n", "2"));
+    assert_int_equal(o.code, 0);
+    test_output_free(&o);
+    o = test_tern("", TERN_WORDS("inspect", model));
+    assert_int_equal(o.code, 0);
+    assert_non_null(strstr(o.out, "conversations  chat template line 1: tag {% fur %}"));
+    test_output_free(&o);
+    unlink(model);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(each_line_is_a_turn),
     cmocka_unit_test(kept_tokens_do_not_change_the_text),
@@ -168,6 +208,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_end_of_the_input_ends_a_message),
     cmocka_unit_test(wrong_commands_are_explained),
     cmocka_unit_test(a_model_without_a_template_takes_its_familys),
+    cmocka_unit_test(a_template_that_cannot_be_read_stops_chat_alone),
     cmocka_unit_test(a_full_context_is_explained),
     cmocka_unit_test(the_bundled_model_answers),
 };

@@ -99,7 +99,7 @@ static const struct {
     {"\"architectures\": [\"LlamaForCausalLM\"], \"hidden_act\": \"gelu\"", false, 0, TERN_UNSUPPORTED,
      "hidden_act: \"gelu\" found"},
     {LLAMA "\"hidden_size\": 16", false, 0, TERN_NOT_FOUND, "num_attention_heads"},
-    {LLAMA SMALL ", \"attention_bias\": true", false, 0, TERN_UNSUPPORTED, "attention_bias: true found"},
+    {PHI3("\"attention_bias\": true"), false, 0, TERN_UNSUPPORTED, "attention_bias: true found, false expected"},
     {LLAMA SMALL ", \"nope_on_global_attention\": true", false, 0, TERN_UNSUPPORTED,
      "nope_on_global_attention: true found, false expected"},
     {LLAMA SMALL ", \"mlp_bias\": true", false, 0, TERN_UNSUPPORTED, "mlp_bias: true found"},

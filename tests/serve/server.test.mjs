@@ -54,6 +54,38 @@ test('a model without a template has that of its family, and a line says so', as
     }
 });
 
+test('a template that cannot be read refuses conversations alone', async () => {
+    const bytes = readFileSync(join(root, 'models', 'chat.gguf'));
+    bytes.write('{% fur', bytes.indexOf('{% for'));
+    const model = join(folder, 'unreadable.gguf');
+    writeFileSync(model, bytes);
+    const server = await startServer(['-c', '256'], model);
+    const messages = [{ role: 'user', content: 'Hi' }];
+    const ask = async (path, body) => {
+        const answer = await fetch(`${server.url}${path}`, { method: 'POST', body: JSON.stringify(body) });
+        return [answer.status, await answer.text()];
+    };
+    const conversations = {
+        '/v1/chat/completions': { messages }, '/apply-template': { messages },
+        '/api/chat': { model: 'unreadable', messages },
+        '/v1/messages': { model: 'unreadable', max_tokens: 2, messages }, '/v1/responses': { input: 'Hi' },
+        '/api/generate': { model: 'unreadable', prompt: 'Hi' }
+    };
+    try {
+        assert.match(server.output(), /no conversations, its chat template line 1: tag \{% fur %\}; --template takes/);
+        for (const [path, body] of Object.entries(conversations)) {
+            const [status, text] = await ask(path, body);
+            assert.equal(status, 400, `${path}: ${text}`);
+            assert.match(text, /chat template line 1: tag \{% fur %\}/, path);
+        }
+        for (const path of ['/completion', '/v1/completions'])
+            assert.equal((await ask(path, { prompt: 'Once', max_tokens: 2 }))[0], 200, path);
+        assert.equal((await ask('/tokenize', { content: 'Once' }))[0], 200);
+    } finally {
+        assert.equal(await server.stop(), 0, server.output());
+    }
+});
+
 test('a key is asked for, in both forms; health needs none', async () => {
     const file = join(folder, 'keys');
     writeFileSync(file, '# two\nfirst\nsecond\n');

@@ -75,8 +75,8 @@ const char *test_fixture(const char *name)
     return path;
 }
 
-const char *const test_made_families[] = {"qwen2",   "qwen3", "mistral",      "granite",
-                                          "smollm3", "phi3",  "gemma3-parts", NULL};
+const char *const test_made_families[] = {"qwen2", "qwen3",        "mistral",      "granite", "smollm3",
+                                          "phi3",  "gemma3-parts", "llama-biases", NULL};
 
 const char *const test_made_experts[] = {"qwen3moe", "maple", NULL};
 

@@ -39,8 +39,15 @@ static void bad_templates_are_refused(void **state)
     expect_error("{{ 1 is nosuch }}", TERN_UNSUPPORTED, "test \"nosuch\"");
     expect_error("\n\n{% include 'x' %}", TERN_UNSUPPORTED, "line 3: tag {% include %}");
     expect_error("{{ messages.append(1) }}", TERN_UNSUPPORTED, "method \"append\" of list");
-    expect_error("{{ cycler(1) }}", TERN_UNSUPPORTED, "function \"cycler\"");
-    expect_error("{{ '%s' % 1 }}", TERN_UNSUPPORTED, "formatting");
+    expect_error("{{ lipsum(1) }}", TERN_UNSUPPORTED, "function \"lipsum\"");
+    expect_error("{{ cycler(1) }}", TERN_UNSUPPORTED, "printing a cycler");
+    expect_error("{{ '%d' % 'a' }}", TERN_INVALID_ARGUMENT, "%d of string, expected a number");
+    expect_error("{{ 'x'.translate({}) }}", TERN_UNSUPPORTED, "method \"translate\" of string");
+    expect_error("{% if true %}\n{{ 1 | nosuch }}{% endif %}", TERN_UNSUPPORTED, "line 2: filter \"nosuch\"");
+    expect_error("{% autoescape true %}", TERN_UNSUPPORTED, "tag {% autoescape %}");
+    expect_error("{{ messages[0].items }}", TERN_UNSUPPORTED, "printing a method");
+    expect_error("{% for m in messages %}{{ messages | map('nosuch') | list }}{% endfor %}", TERN_UNSUPPORTED,
+                 "filter \"nosuch\"");
     expect_error("{% if true %}", TERN_MALFORMED, "endif");
     expect_error("{% for x in y %}{% endif %}", TERN_MALFORMED, "expected endfor, found endif");
     expect_error("{{ 'abc }}", TERN_MALFORMED, "string ' is never closed");

@@ -59,7 +59,8 @@ tern_status tern_chat_template_find(tern_chat_template **out, const char *own, c
                          "the model has no chat template; name one with --template (" TERN_CHAT_TEMPLATES
                          ", or a file)");
     if (parse(out, own, name, err) == TERN_OK) return TERN_OK;
-    return tern_error_prefix(err, "chat template%s%s", name ? " " : "", name ? tern_show_z(name).text : "");
+    if (name) return tern_error_prefix(err, "chat template %s", tern_show_z(name).text);
+    return tern_error_prefix(err, "the model's own (--template takes another)");
 }
 
 void tern_chat_template_note_family(const char *name, const char *architecture)

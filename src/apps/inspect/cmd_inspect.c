@@ -11,6 +11,8 @@
 #include "infer/session/session.h"
 #include "model/package/package.h"
 #include "ops/op.h"
+#include "tern/text.h"
+#include "text/tokenizer/tokenizer.h"
 
 static const tern_flag flags[] = {
     {"graph", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, graph), 0, 0, "The steps of a token, after fusion"},
@@ -124,6 +126,19 @@ static tern_status inspect_plan(const tern_options *o, const char *path, tern_er
     return status;
 }
 
+/* Why conversations will be refused, where the model's own chat template cannot be read. */
+static void note_template(const char *path, json_t *out)
+{
+    tern_tokenizer *t = NULL;
+    tern_chat_template *parsed = NULL;
+    tern_error why = {0};
+    const char *source = tern_tokenizer_load(&t, path, NULL) == TERN_OK ? tern_tokenizer_chat_template(t) : NULL;
+    if (source && tern_chat_template_parse(&parsed, source, strlen(source), &why) != TERN_OK)
+        json_object_set_new(out, "chat_template_problem", json_string(tern_show_z(why.message).text));
+    tern_chat_template_close(parsed);
+    tern_tokenizer_close(t);
+}
+
 /* What a model would be; a file that cannot run is described all the same, with the reason. */
 static tern_status describe(const char *path, json_t *out, tern_error *err)
 {
@@ -139,6 +154,7 @@ static tern_status describe(const char *path, json_t *out, tern_error *err)
     if (status != TERN_OK) json_object_set_new(out, "problem", json_string(problem.message));
     else tern_app_describe_model(model, out);
     if (status == TERN_OK && !folder && tern_app_describe_gguf(path, out, err) != TERN_OK) *err = (tern_error){0};
+    note_template(path, out);
     tern_model_close(model);
     return TERN_OK;
 }

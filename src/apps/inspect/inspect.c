@@ -249,6 +249,8 @@ static void print_head(const json_t *d)
     if (json_string_length(json_object_get(d, "name"))) printf("%-14s %s\n", "name", text_at(d, "name").text);
     if (json_object_get(d, "problem"))
         printf("%-14s %s\n", "problem", json_string_value(json_object_get(d, "problem")));
+    if (json_object_get(d, "chat_template_problem"))
+        printf("%-14s %s\n", "conversations", json_string_value(json_object_get(d, "chat_template_problem")));
     printf("%-14s %s\n", "file size",
            tern_app_bytes((uint64_t)json_integer_value(json_object_get(d, "file_bytes")), size));
     if (json_object_size(json_object_get(d, "encodings"))) print_encodings(json_object_get(d, "encodings"));

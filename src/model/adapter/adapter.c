@@ -165,8 +165,8 @@ static tern_status read_values(const tern_adapter_half *h, uint32_t rank, float 
 /* The rows of B as the model has them. */
 static tern_status order_rows(const tern_adapter *ad, const tern_adapter_half *h, float **values, tern_error *err)
 {
-    bool rotated = h->role == TERN_ROLE_ATTN_Q || h->role == TERN_ROLE_ATTN_K;
-    if (!ad->has_model || !h->is_b || !rotated || ad->file_adjacent == ad->config.rope_adjacent) return TERN_OK;
+    if (!ad->has_model || !h->is_b || !tern_role__is_rotated(h->role) || ad->file_adjacent == ad->config.rope_adjacent)
+        return TERN_OK;
     size_t bytes = (size_t)h->rows * ad->info.rank * sizeof(float);
     float *ordered = tern_alloc(bytes);
     if (!ordered) return tern_fail_alloc(err, bytes);

@@ -53,8 +53,7 @@ static void name_piece(piece *p, tern_role role, uint32_t layer, bool is_b, bool
 
 static tern_status order_piece(const tern_adapter *ad, piece *p, tern_role role, bool adjacent, tern_error *err)
 {
-    bool rotated = role == TERN_ROLE_ATTN_Q || role == TERN_ROLE_ATTN_K;
-    if (!rotated || adjacent == ad->config.rope_adjacent) return TERN_OK;
+    if (!tern_role__is_rotated(role) || adjacent == ad->config.rope_adjacent) return TERN_OK;
     size_t bytes = (size_t)p->rows * p->cols * sizeof *p->ordered;
     p->ordered = tern_alloc(bytes);
     if (!p->ordered) return tern_fail_alloc(err, bytes);

@@ -145,6 +145,14 @@ static tern_status read_dimensions(tern_config *config, const tern_gguf *g, cons
     return read_head_dim(config, g, err);
 }
 
+/* Where a family may have biases, the first layer tells. */
+static void read_biases(tern_config *config, const tern_gguf *g, const tern_family *family)
+{
+    if (!family->may_bias) return;
+    config->qkv_bias = tern_gguf_find_tensor(g, "blk.0.attn_q.bias") != NULL;
+    config->o_bias = tern_gguf_find_tensor(g, "blk.0.attn_output.bias") != NULL;
+}
+
 /* Granite's. Other families have none of these keys. */
 static tern_status read_factors(tern_config *config, const tern_gguf *g, const tern_family *family, tern_error *err)
 {
@@ -182,6 +190,7 @@ tern_status tern_config__from_gguf(tern_config *config, const tern_gguf *g, tern
     const tern_family *family = NULL;
     TERN_TRY(read_family(&c, g, &family, err));
     TERN_TRY(read_dimensions(&c, g, family, err));
+    read_biases(&c, g, family);
     TERN_TRY(tern_config__experts_from_gguf(&c, family, g, err));
     TERN_TRY(tern_config__maybe_f32(&c, g, "attention.layer_norm_rms_epsilon", &c.rms_eps, err));
     TERN_TRY(tern_config__rope_from_gguf(&c, family, g, err));

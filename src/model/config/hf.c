@@ -98,8 +98,7 @@ static tern_status refuse_extras(const tern_family *family, const json_t *root, 
     const struct {
         const char *key;
         bool wanted;
-    } switches[] = {{"attention_bias", family->o_bias},
-                    {"mlp_bias", false},
+    } switches[] = {{"mlp_bias", false},
                     {"use_bidirectional_attention", false},
                     {"use_qk_norm", family->qk_norm},
                     {"nope_on_global_attention", family->plain_full}};
@@ -110,6 +109,18 @@ static tern_status refuse_extras(const tern_family *family, const json_t *root, 
             return tern_fail(err, TERN_UNSUPPORTED, "%s: %s found, %s expected", switches[i].key, on ? "true" : "false",
                              on ? "false" : "true");
     }
+    return TERN_OK;
+}
+
+/* attention_bias: whether q, k, v and o have biases; of a family that has no choice its own value. */
+static tern_status read_biases(tern_config *config, const tern_family *family, const json_t *root, tern_error *err)
+{
+    bool on = config->o_bias;
+    TERN_TRY_OPTIONAL(tern_json_get_bool(root, "attention_bias", &on, err));
+    if (on != config->o_bias && !family->may_bias)
+        return tern_fail(err, TERN_UNSUPPORTED, "attention_bias: %s found, %s expected", on ? "true" : "false",
+                         on ? "false" : "true");
+    if (family->may_bias) config->qkv_bias = config->o_bias = on;
     return TERN_OK;
 }
 
@@ -155,6 +166,7 @@ static tern_status from_text(tern_config *config, tern_hf_layout *layout, const 
     const tern_family *family = NULL;
     TERN_TRY(read_family(&c, root, &family, err));
     TERN_TRY(refuse_extras(family, root, err));
+    TERN_TRY(read_biases(&c, family, root, err));
     TERN_TRY(read_dimensions(&c, root, err));
     TERN_TRY(tern_config__experts_from_hf(&c, family, root, err));
     TERN_TRY(tern_config__scores_from_hf(&c, family, root, err));

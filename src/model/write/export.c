@@ -58,8 +58,8 @@ tern_status tern_export__plan(const tern_config *config, const tern_export_optio
     tern_status status;
     TERN_GOTO(check_target(options, role, w, p.encoding, p.signs, err));
     bool permute = tern_family__find(c->architecture)->rope_adjacent && !c->rope_adjacent;
-    if (permute && role == TERN_ROLE_ATTN_Q) p.permuted_heads = c->n_heads;
-    if (permute && role == TERN_ROLE_ATTN_K) p.permuted_heads = c->n_kv_heads;
+    const bool q = role == TERN_ROLE_ATTN_Q || role == TERN_ROLE_ATTN_Q_BIAS;
+    if (permute && tern_role__is_rotated(role)) p.permuted_heads = q ? c->n_heads : c->n_kv_heads;
     TERN_GOTO(tern_export__find_importance(options, role, layer, &p, err));
     if (options->rsr && p.encoding->ternary)
         p.rsr_rows = options->rsr_rows ? options->rsr_rows : tern_rsr_default_k(w->cols);

@@ -113,9 +113,23 @@ static tern_status write_slices(const tern_export_plan *p, tern_gguf_writer *out
     return TERN_OK;
 }
 
+static tern_status write_dense(const tern_export_plan *p, tern_gguf_writer *out, tern_error *err);
+
+/* A bias has a number for each row of its matrix: it is permuted as a matrix of one column. */
+static tern_status write_bias(const tern_export_plan *p, tern_gguf_writer *out, tern_error *err)
+{
+    tern_weight column = *p->weight;
+    tern_export_plan plan = *p;
+    column.rows = p->weight->cols;
+    column.cols = 1;
+    plan.weight = &column;
+    return write_dense(&plan, out, err);
+}
+
 static tern_status write_dense(const tern_export_plan *p, tern_gguf_writer *out, tern_error *err)
 {
     const tern_weight *w = p->weight;
+    if (p->permuted_heads && w->rows == 1) return write_bias(p, out, err);
     if (p->encoding == w->encoding) return write_same(p, out, err);
     size_t row_bytes;
     TERN_TRY(tern_encoding_row_bytes(p->encoding, w->cols, &row_bytes, err));

@@ -39,10 +39,11 @@ static tern_status read_rows(tern_hf__writing *w, const tern_hf_tensor *t, uint3
     const float offset = tern_role__hf_offset(w->config, t->role);
     for (size_t i = 0; offset != 0 && i < (size_t)n * t->cols; i++) w->rows[i] -= offset;
     if (!t->from_adjacent) return TERN_OK;
-    uint32_t head_dim = w->config->head_dim;
+    const bool bias = tern_role_is_vector(t->role); /* a number for each row of its matrix */
+    const uint32_t head_dim = w->config->head_dim, rows = bias ? n * t->cols : n, cols = bias ? 1 : t->cols;
     float *scratch = w->rows + (size_t)n * t->cols;
-    for (uint32_t h = 0; h < n / head_dim; h++)
-        to_halves(w->rows + (size_t)h * head_dim * t->cols, head_dim, t->cols, scratch);
+    for (uint32_t h = 0; h < rows / head_dim; h++)
+        to_halves(w->rows + (size_t)h * head_dim * cols, head_dim, cols, scratch);
     return TERN_OK;
 }
 
@@ -107,7 +108,7 @@ static tern_status list(const tern_hf__writing *w, tern_hf_tensor **out, size_t 
         ++*n;
         *t = (tern_hf_tensor){.role = walk.role, .layer = walk.layer};
         tern_role__shape(walk.role, walk.layer, c, &t->rows, &t->cols);
-        t->from_adjacent = c->rope_adjacent && (walk.role == TERN_ROLE_ATTN_Q || walk.role == TERN_ROLE_ATTN_K);
+        t->from_adjacent = c->rope_adjacent && tern_role__is_rotated(walk.role);
         tern_role_hf_name(c, walk.role, walk.layer, t->name);
         tern_joint joint;
         if (!tern_family__find(c->architecture)->joined || !tern_role__joint(c, walk.role, walk.layer, &joint))
@@ -158,10 +159,19 @@ fail:
     return status;
 }
 
+/* These classes have one switch for all four. */
+static tern_status check_biases(const tern_config *c, tern_error *err)
+{
+    if (!tern_family__find(c->architecture)->may_bias || c->qkv_bias == c->o_bias) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED, "biases of %s alone: %s has those of q, k, v and o or none",
+                     c->o_bias ? "o" : "q, k and v", tern_family__class_of(c)->name);
+}
+
 tern_status tern_hf_write(const char *dir, const tern_config *config, const tern_tokenizer *tokenizer,
                           const tern_master_source *source, const tern_hf_options *options, tern_error *err)
 {
     static const tern_hf_options none;
+    TERN_TRY(check_biases(config, err));
     tern_hf__writing w = {.config = config, .source = source, .options = options ? options : &none};
     tern_hf_tensor *tensors = NULL;
     size_t n = 0;

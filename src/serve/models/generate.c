@@ -18,15 +18,22 @@ static tern_status ids_of(const tern_api_prompt *prompt, tern_tokens *ids, tern_
     return TERN_OK;
 }
 
+static tern_status need_template(const tern_host *host, tern_error *err)
+{
+    static const char ways[] = "start the server with --template NAME, or ask for a completion of text";
+    if (host->chat_template) return TERN_OK;
+    if (host->template_error.code)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "the model %s: its %s; %s", host->name,
+                         host->template_error.message, ways);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "the model %s has no chat template: %s", host->name, ways);
+}
+
 tern_status tern_answer_tokens(tern_answer *a, tern_host *host, size_t i, tern_tokens *ids, tern_error *err)
 {
     const tern_api_request *request = &a->request;
-    if (request->n_messages && (host->chat_template || !request->n_prompts)) {
-        if (!host->chat_template)
-            return tern_fail(err, TERN_INVALID_ARGUMENT,
-                             "the model %s has no chat template: start the server with "
-                             "--template NAME, or ask for a completion of text",
-                             host->name);
+    const bool templated = host->chat_template || host->template_error.code;
+    if (request->n_messages && (templated || !request->n_prompts)) {
+        TERN_TRY(need_template(host, err));
         if (request->more || tern_api_request_wants_calls(request)) return tern_calls_prompt(a, host, ids, err);
         return tern_engine_chat_prompt(host->engine, host->chat_template, request->messages, request->n_messages, true,
                                        ids, err);

@@ -31,6 +31,7 @@ struct tern_host {
     tern_engine_info info;
     tern_batch *batch;
     tern_chat_template *chat_template;
+    tern_error template_error;   /* why the model's own cannot be read */
     const char *template_source; /* its Jinja text; "": there is none */
     tern_tool_form tool_form;    /* in which it has calls of tools */
     tern_grammar_vocab *vocab;   /* of grammars; opened with the first */

@@ -63,6 +63,15 @@ static const char *template_of_family(const tern_host *h)
     return tern_chat_template_builtin(name);
 }
 
+/* A model whose template cannot be read serves all but conversations. */
+static void read_template(tern_host *h, const char *source)
+{
+    h->template_error = (tern_error){0};
+    if (tern_chat_template_parse(&h->chat_template, source, strlen(source), &h->template_error) == TERN_OK) return;
+    fprintf(stderr, "tern: %s: no conversations, its %s; --template takes another\n", tern_show_z(h->name).text,
+            tern_show_z(h->template_error.message).text);
+}
+
 static tern_status open_template(tern_host *h, tern_error *err)
 {
     const char *source = h->server->options.template_source;
@@ -73,7 +82,10 @@ static tern_status open_template(tern_host *h, tern_error *err)
     /* A template that never speaks of tools cannot tell the model which there are. */
     h->tool_form = tern_tool_form_of(source);
     if (!strstr(source, "tools") && h->tool_form != TERN_TOOLS_HARMONY) h->tool_form = TERN_TOOLS_NONE;
-    return tern_chat_template_parse(&h->chat_template, source, strlen(source), err);
+    if (h->server->options.template_source)
+        return tern_chat_template_parse(&h->chat_template, source, strlen(source), err);
+    read_template(h, source);
+    return TERN_OK;
 }
 
 static const char *cache_file_of(const tern_host *h)

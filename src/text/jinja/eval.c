@@ -69,6 +69,7 @@ static tern_status eval_filter(tern_jinja_render *r, const tern_jinja_node *node
     TERN_TRY(tern_jinja__eval(r, node->a, &self));
     TERN_TRY(tern_jinja__eval_args(r, node->list, &args));
     r->pool.line = node->line;
+    if (!node->filter) return tern_jinja__unknown(&r->pool, "filter", node->name);
     return tern_jinja__call_filter(r, node->filter, &self, &args, out);
 }
 
@@ -80,6 +81,7 @@ static tern_status eval_test(tern_jinja_render *r, const tern_jinja_node *node, 
     TERN_TRY(tern_jinja__eval(r, node->a, &self));
     TERN_TRY(tern_jinja__eval_args(r, node->list, &args));
     r->pool.line = node->line;
+    if (!node->test) return tern_jinja__unknown(&r->pool, "test", node->name);
     TERN_TRY(tern_jinja__call_test(r, node->test, &self, &args, &holds));
     *out = tern_jinja__bool(holds != (bool)node->op);
     return TERN_OK;
@@ -162,7 +164,7 @@ static tern_status eval_kind(tern_jinja_render *r, const tern_jinja_node *node, 
     case TERN_JINJA_ATTR: return eval_attribute(r, node, out);
     case TERN_JINJA_INDEX: return eval_index(r, node, out);
     case TERN_JINJA_SLICE: return eval_slice(r, node, out);
-    case TERN_JINJA_CALL: return tern_jinja__eval_call(r, node, out);
+    case TERN_JINJA_CALL: return tern_jinja__eval_call(r, node, NULL, out);
     case TERN_JINJA_FILTER: return eval_filter(r, node, out);
     case TERN_JINJA_TEST: return eval_test(r, node, out);
     case TERN_JINJA_UNARY: return eval_unary(r, node, out);

@@ -24,8 +24,13 @@ static tern_jinja_value loop_attribute(const tern_jinja_loop *loop, tern_jinja_s
     const struct {
         const char *name;
         int64_t value;
-    } counts[] = {{"index", i + 1}, {"index0", i}, {"revindex", n - i}, {"revindex0", n - i - 1},
-                  {"length", n},    {"depth", 1},  {"depth0", 0}};
+    } counts[] = {{"index", i + 1},
+                  {"index0", i},
+                  {"revindex", n - i},
+                  {"revindex0", n - i - 1},
+                  {"length", n},
+                  {"depth", (int64_t)loop->depth + 1},
+                  {"depth0", (int64_t)loop->depth}};
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
         if (tern_jinja__str_is(name, counts[c].name)) return tern_jinja__int(counts[c].value);
     if (tern_jinja__str_is(name, "first")) return tern_jinja__bool(i == 0);
@@ -35,16 +40,80 @@ static tern_jinja_value loop_attribute(const tern_jinja_loop *loop, tern_jinja_s
     return tern_jinja__undefined(name);
 }
 
+/* A member of a tuple by name. */
+static tern_jinja_value tuple_attribute(const tern_jinja_list *list, tern_jinja_str name)
+{
+    const char *word = list->name;
+    for (size_t i = 0; word && i < list->n; i++) {
+        size_t n = strcspn(word, " ");
+        if (tern_jinja__str_equal(name, (tern_jinja_str){.data = word, .n = n})) return list->items[i];
+        word += n + (word[n] == ' ');
+    }
+    return tern_jinja__undefined(name);
+}
+
+static tern_status macro_arguments(tern_jinja_render *r, const tern_jinja_node *parameters, tern_jinja_value *out)
+{
+    size_t n = 0;
+    tern_jinja_value *items;
+    for (const tern_jinja_node *p = parameters; p; p = p->next) n++;
+    TERN_TRY(tern_jinja__list(&r->pool, TERN_JINJA_TUPLE, n, out, &items));
+    for (const tern_jinja_node *p = parameters; p; p = p->next) *items++ = tern_jinja__string(p->name);
+    return TERN_OK;
+}
+
+static tern_status macro_attribute(tern_jinja_render *r, const tern_jinja_node *macro, tern_jinja_str name,
+                                   tern_jinja_value *out)
+{
+    if (tern_jinja__str_is(name, "arguments")) return macro_arguments(r, macro->a, out);
+    if (tern_jinja__str_is(name, "name")) *out = tern_jinja__string(macro->name);
+    if (tern_jinja__str_is(name, "caller")) *out = tern_jinja__bool(macro->op & TERN_JINJA_CALLER);
+    if (tern_jinja__str_is(name, "catch_kwargs")) *out = tern_jinja__bool(macro->op & TERN_JINJA_KWARGS);
+    if (tern_jinja__str_is(name, "catch_varargs")) *out = tern_jinja__bool(macro->op & TERN_JINJA_VARARGS);
+    return TERN_OK;
+}
+
+/* A method of the object as a value; *found: Python's type has the name, so that no key of a dict is asked. */
+static tern_status bound_method(tern_jinja_render *r, const tern_jinja_value *object, tern_jinja_str name,
+                                tern_jinja_value *out, bool *found)
+{
+    bool unsafe;
+    const tern_jinja_filter *row = tern_jinja__find_method(object, name, &unsafe);
+    *found = row || unsafe;
+    if (!row) return TERN_OK;
+    tern_jinja_method *method = tern_jinja__alloc(&r->pool, 1, sizeof *method);
+    if (!method) return tern_jinja__status(&r->pool);
+    *method = (tern_jinja_method){.self = *object, .row = row};
+    *out = (tern_jinja_value){.kind = TERN_JINJA_METHOD, .method = method};
+    return TERN_OK;
+}
+
+static void find_key(tern_jinja_render *r, const tern_jinja_dict *dict, tern_jinja_str name, tern_jinja_value *out)
+{
+    tern_jinja_value key = tern_jinja__string(name);
+    const tern_jinja_value *found = tern_jinja__dict_find(&r->pool, dict, &key);
+    if (found) *out = *found;
+}
+
 tern_status tern_jinja__attribute(tern_jinja_render *r, const tern_jinja_value *object, tern_jinja_str name,
                                   tern_jinja_value *out)
 {
+    bool method;
     if (object->kind == TERN_JINJA_UNDEFINED) return undefined_object(r, object, name);
     *out = tern_jinja__undefined(name);
-    if (object->kind == TERN_JINJA_LOOP) *out = loop_attribute(object->loop, name);
-    if (object->kind != TERN_JINJA_DICT && object->kind != TERN_JINJA_NAMESPACE) return TERN_OK;
-    tern_jinja_value key = tern_jinja__string(name);
-    const tern_jinja_value *found = tern_jinja__dict_find(&r->pool, object->dict, &key);
-    if (found) *out = *found;
+    TERN_TRY(bound_method(r, object, name, out, &method));
+    if (method) return TERN_OK;
+    switch (object->kind) {
+    case TERN_JINJA_LOOP: *out = loop_attribute(object->loop, name); break;
+    case TERN_JINJA_TUPLE: *out = tuple_attribute(object->list, name); break;
+    case TERN_JINJA_MACRO: return macro_attribute(r, object->macro->node, name, out);
+    case TERN_JINJA_CYCLER:
+        if (tern_jinja__str_is(name, "current")) *out = object->cycle->items->items[object->cycle->at];
+        break;
+    case TERN_JINJA_DICT:
+    case TERN_JINJA_NAMESPACE: find_key(r, object->dict, name, out); break;
+    default: break;
+    }
     return TERN_OK;
 }
 
@@ -78,12 +147,12 @@ tern_status tern_jinja__item(tern_jinja_render *r, const tern_jinja_value *objec
     if (object->kind == TERN_JINJA_DICT) {
         const tern_jinja_value *found = tern_jinja__dict_find(&r->pool, object->dict, key);
         if (found) *out = *found;
-        return TERN_OK;
+        if (found || key->kind != TERN_JINJA_STRING) return TERN_OK;
     }
     if (key->kind == TERN_JINJA_STRING) return tern_jinja__attribute(r, object, key->str, out);
     if (whole && object->kind == TERN_JINJA_STRING) return char_at(r, object->str, key, out);
-    if (whole && tern_jinja__is_list(object) && resolve_index(key, object->list->n, &index))
-        *out = object->list->items[index];
+    const bool indexed = tern_jinja__is_list(object) || object->kind == TERN_JINJA_RANGE;
+    if (whole && indexed && resolve_index(key, object->list->n, &index)) *out = object->list->items[index];
     return TERN_OK;
 }
 
@@ -161,7 +230,8 @@ tern_status tern_jinja__slice_value(tern_jinja_render *r, const tern_jinja_value
                                    tern_jinja__kind_words(bounds[i]->kind));
     if (given(bounds[2]) && tern_jinja__as_int(bounds[2]) == 0) return tern_jinja__bad(r, "slice step is zero");
     if (object->kind == TERN_JINJA_STRING) return slice_string(r, object->str, bounds, out);
-    if (tern_jinja__is_list(object)) return slice_list(r, object, resolve_slice(bounds, (int64_t)object->list->n), out);
+    if (tern_jinja__is_list(object) || object->kind == TERN_JINJA_RANGE)
+        return slice_list(r, object, resolve_slice(bounds, (int64_t)object->list->n), out);
     return tern_jinja__bad(r, "cannot slice %s", tern_jinja__kind_words(object->kind));
 }
 
@@ -179,15 +249,20 @@ static tern_status path_step(tern_jinja_render *r, tern_jinja_str part, tern_jin
 }
 
 tern_status tern_jinja__path(tern_jinja_render *r, const tern_jinja_value *object, const tern_jinja_value *path,
-                             tern_jinja_value *out)
+                             const tern_jinja_value *absent, tern_jinja_value *out)
 {
-    if (path->kind != TERN_JINJA_STRING) return tern_jinja__item(r, object, path, out);
+    if (path->kind != TERN_JINJA_STRING) {
+        TERN_TRY(tern_jinja__item(r, object, path, out));
+        if (absent && out->kind == TERN_JINJA_UNDEFINED) *out = *absent;
+        return TERN_OK;
+    }
     *out = *object;
     for (size_t from = 0; from <= path->str.n;) {
         size_t to = tern_jinja__str_find(path->str, tern_jinja__words("."), from);
         if (to == SIZE_MAX) to = path->str.n;
         TERN_TRY(tern_jinja__charge(&r->pool, 1));
         TERN_TRY(path_step(r, tern_jinja__slice(path->str, from, to), out));
+        if (absent && out->kind == TERN_JINJA_UNDEFINED) *out = *absent;
         from = to + 1;
     }
     return TERN_OK;
@@ -217,6 +292,16 @@ static tern_status list_keys(tern_jinja_render *r, const tern_jinja_dict *dict, 
     return TERN_OK;
 }
 
+static tern_status take_rest(tern_jinja_render *r, tern_jinja_cycle *items, const tern_jinja_list **out)
+{
+    tern_jinja_list *rest = tern_jinja__alloc(&r->pool, 1, sizeof *rest);
+    if (!rest) return tern_jinja__status(&r->pool);
+    *rest = (tern_jinja_list){.items = items->items->items + items->at, .n = items->items->n - items->at};
+    items->at = items->items->n;
+    *out = rest;
+    return TERN_OK;
+}
+
 tern_status tern_jinja__iterate(tern_jinja_render *r, const tern_jinja_value *v, const tern_jinja_list **out)
 {
     static const tern_jinja_list nothing;
@@ -224,7 +309,8 @@ tern_status tern_jinja__iterate(tern_jinja_render *r, const tern_jinja_value *v,
     if (v->kind == TERN_JINJA_UNDEFINED) return TERN_OK;
     if (v->kind == TERN_JINJA_STRING) return list_chars(r, v->str, out);
     if (v->kind == TERN_JINJA_DICT) return list_keys(r, v->dict, out);
-    if (!tern_jinja__is_list(v)) return tern_jinja__bad(r, "cannot loop over %s", tern_jinja__kind_words(v->kind));
+    if (v->kind == TERN_JINJA_GENERATOR) return take_rest(r, v->cycle, out);
+    if (!tern_jinja__is_sized(v)) return tern_jinja__bad(r, "cannot loop over %s", tern_jinja__kind_words(v->kind));
     *out = v->list;
     return TERN_OK;
 }

@@ -43,7 +43,12 @@ tern_status tern_jinja__lex_next(tern_jinja_lexer *lex, tern_jinja_token *token)
 tern_status tern_jinja__lex_number(tern_jinja_pool *pool, const char *s, size_t n, bool after_dot,
                                    tern_jinja_value *out, size_t *used);
 tern_status tern_jinja__lex_string(tern_jinja_pool *pool, const char *s, size_t n, tern_jinja_value *out, size_t *used);
-/* The float that s spells: digits, ".", "e" and signs only, at most 63 of them. */
+/* The integer of a base up to 36 at the start of s, single underscores between its digits; *used: its bytes. */
+tern_status tern_jinja__parse_int(tern_jinja_pool *pool, const char *s, size_t n, unsigned base, int64_t *out,
+                                  size_t *used);
+/* 2, 8 or 16 for what begins with 0b, 0o or 0x, else 10. */
+unsigned tern_jinja__base_of(const char *s, size_t n);
+/* The float that s spells: digits, "_", ".", "e" and signs only, at most 63 of them. */
 tern_status tern_jinja__parse_float(tern_jinja_pool *pool, tern_jinja_str s, tern_jinja_value *out);
 
 #endif

@@ -5,10 +5,20 @@
 #include "text/jinja/chars.h"
 #include "text/jinja/lex.h"
 
+/* The end of digits, single underscores between them. */
 static size_t count_digits(const char *s, size_t n, size_t at)
 {
-    while (at < n && tern_jinja__is_digit(s[at])) at++;
+    while (at < n && (tern_jinja__is_digit(s[at]) || (s[at] == '_' && at + 1 < n && tern_jinja__is_digit(s[at + 1]))))
+        at++;
     return at;
+}
+
+/* A digit of a base up to 36, or 99. */
+static unsigned digit_value(char c)
+{
+    if (tern_jinja__is_digit(c)) return (unsigned)(c - '0');
+    char lower = tern_jinja__to_lower(c);
+    return tern_jinja__is_lower(lower) ? (unsigned)(lower - 'a' + 10) : 99;
 }
 
 /* The end of ".5" and "e-3" parts after the integer digits; the same offset when it is an integer. */
@@ -24,14 +34,39 @@ static size_t fraction_end(const char *s, size_t n, size_t at)
     return end;
 }
 
-static tern_status integer(tern_jinja_pool *pool, const char *s, size_t n, tern_jinja_value *out)
+tern_status tern_jinja__parse_int(tern_jinja_pool *pool, const char *s, size_t n, unsigned base, int64_t *out,
+                                  size_t *used)
 {
-    int64_t sum = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (__builtin_mul_overflow(sum, 10, &sum) || __builtin_add_overflow(sum, s[i] - '0', &sum))
-            return tern_jinja__fail(pool, TERN_LIMIT, "integer of %zu digits does not fit in 64 bits", n);
+    size_t at = 0;
+    for (*out = 0; at < n; at++) {
+        if (s[at] == '_' && at > 0 && at + 1 < n && digit_value(s[at + 1]) < base) at++;
+        if (digit_value(s[at]) >= base) break;
+        if (__builtin_mul_overflow(*out, (int64_t)base, out) ||
+            __builtin_add_overflow(*out, (int64_t)digit_value(s[at]), out))
+            return tern_jinja__fail(pool, TERN_LIMIT, "integer \"%.*s\" does not fit in 64 bits", n < 40 ? (int)n : 40,
+                                    s);
     }
-    *out = tern_jinja__int(sum);
+    *used = at;
+    return TERN_OK;
+}
+
+unsigned tern_jinja__base_of(const char *s, size_t n)
+{
+    static const char letters[] = "box";
+    static const unsigned bases[] = {2, 8, 16};
+    const char *hit = n > 1 && s[0] == '0' ? strchr(letters, tern_jinja__to_lower(s[1])) : NULL;
+    return hit && *hit ? bases[hit - letters] : 10;
+}
+
+/* 0b1, 0o7, 0xf. */
+static tern_status prefixed(tern_jinja_pool *pool, const char *s, size_t n, unsigned base, tern_jinja_value *out,
+                            size_t *used)
+{
+    size_t skip = n > 2 && s[2] == '_' ? 3 : 2, digits = 0;
+    int64_t value = 0;
+    TERN_TRY(tern_jinja__parse_int(pool, s + skip, n - skip, base, &value, &digits));
+    *used = digits ? skip + digits : 1;
+    *out = tern_jinja__int(value);
     return TERN_OK;
 }
 
@@ -39,11 +74,17 @@ tern_status tern_jinja__lex_number(tern_jinja_pool *pool, const char *s, size_t 
                                    tern_jinja_value *out, size_t *used)
 {
     size_t digits = count_digits(s, n, 0);
+    const unsigned base = after_dot ? 10 : tern_jinja__base_of(s, n);
     *used = after_dot ? digits : fraction_end(s, n, digits);
+    if (base != 10) TERN_TRY(prefixed(pool, s, n, base, out, used));
     if (*used < n && (s[*used] == '_' || tern_jinja__is_upper(s[*used]) || tern_jinja__is_lower(s[*used])))
         return tern_jinja__fail(pool, TERN_UNSUPPORTED, "number literal \"%.*s\"", (int)(*used < 40 ? *used + 1 : 40),
                                 s);
-    if (*used == digits) return integer(pool, s, digits, out);
+    if (base != 10) return TERN_OK;
+    if (*used == digits) {
+        *out = tern_jinja__int(0);
+        return tern_jinja__parse_int(pool, s, digits, 10, &out->integer, used);
+    }
     return tern_jinja__parse_float(pool, (tern_jinja_str){.data = s, .n = *used}, out);
 }
 
@@ -63,7 +104,8 @@ tern_status tern_jinja__parse_float(tern_jinja_pool *pool, tern_jinja_str s, ter
     size_t at = s.n > 0 && (s.data[0] == '-' || s.data[0] == '+') ? 1 : 0;
     long double value = 0;
     int64_t exponent = 0, written = 0;
-    for (bool point = false; at < s.n && (s.data[at] == '.' || tern_jinja__is_digit(s.data[at])); at++) {
+    for (bool point = false; at < s.n && (strchr("._", s.data[at]) || tern_jinja__is_digit(s.data[at])); at++) {
+        if (s.data[at] == '_') continue;
         if (s.data[at] != '.') value = value * 10 + (s.data[at] - '0'), exponent -= point;
         else point = true;
     }
@@ -80,10 +122,7 @@ static uint32_t digits_value(const char *s, size_t n, size_t *at, size_t most, u
 {
     uint32_t sum = 0;
     for (size_t i = 0; i < most && *at < n; i++, (*at)++) {
-        char c = tern_jinja__to_lower(s[*at]);
-        uint32_t digit = tern_jinja__is_digit(c) ? (uint32_t)(c - '0')
-                         : c >= 'a' && c <= 'f'  ? (uint32_t)(c - 'a' + 10)
-                                                 : 99;
+        uint32_t digit = digit_value(s[*at]);
         if (digit >= base) break;
         sum = sum * base + digit;
     }

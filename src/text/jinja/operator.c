@@ -1,6 +1,8 @@
 /* The operators of chat templates, with Python's meaning. */
 #include <math.h>
+#include <string.h>
 
+#include "text/jinja/format.h"
 #include "text/jinja/render.h"
 
 typedef const tern_jinja_value *operand;
@@ -97,7 +99,7 @@ static tern_status concat_lists(tern_jinja_render *r, operand a, operand b, tern
     return tern_jinja__charge(&r->pool, out->list->n);
 }
 
-/* a ~ b, and a + b of strings. */
+/* a ~ b. */
 static tern_status concat_text(tern_jinja_render *r, operand a, operand b, tern_jinja_value *out)
 {
     tern_jinja_rope rope = {0};
@@ -106,12 +108,38 @@ static tern_status concat_text(tern_jinja_render *r, operand a, operand b, tern_
     return tern_jinja__rope_value(r, &rope, out);
 }
 
+static tern_status repeat_list(tern_jinja_render *r, operand list, operand count, tern_jinja_value *out)
+{
+    tern_jinja_value *items;
+    const size_t n = list->list->n;
+    int64_t times = tern_jinja__as_int(count) > 0 && n ? tern_jinja__as_int(count) : 0;
+    TERN_TRY(tern_jinja__charge(&r->pool,
+                                (uint64_t)times > UINT64_MAX / 2 / (n + 1) ? UINT64_MAX / 2 : (uint64_t)times * n));
+    TERN_TRY(tern_jinja__list(&r->pool, list->kind, (size_t)times * n, out, &items));
+    for (int64_t i = 0; i < times; i++, items += n) memcpy(items, list->list->items, n * sizeof *items);
+    return TERN_OK;
+}
+
 static tern_status repeat_text(tern_jinja_render *r, operand text, operand count, tern_jinja_value *out)
 {
     tern_jinja_rope rope = {0};
     for (int64_t i = tern_jinja__as_int(count); i > 0 && text->str.n > 0; i--)
         TERN_TRY(tern_jinja__emit(r, &rope, text->str));
-    return tern_jinja__rope_value(r, &rope, out);
+    TERN_TRY(tern_jinja__rope_value(r, &rope, out));
+    out->str.markup = text->str.markup;
+    return TERN_OK;
+}
+
+/* a + b of strings, of which Markup escapes the other. */
+static tern_status add_text(tern_jinja_render *r, operand a, operand b, tern_jinja_value *out)
+{
+    tern_jinja_rope rope = {0};
+    const bool markup = a->str.markup || b->str.markup;
+    TERN_TRY(tern_jinja__emit_escaped(r, &rope, a->str, markup));
+    TERN_TRY(tern_jinja__emit_escaped(r, &rope, b->str, markup));
+    TERN_TRY(tern_jinja__rope_value(r, &rope, out));
+    out->str.markup = markup;
+    return TERN_OK;
 }
 
 static bool is_int(operand v)
@@ -143,12 +171,15 @@ static const char *op_words(int op)
 tern_status tern_jinja__binary(tern_jinja_render *r, int op, operand a, operand b, tern_jinja_value *out)
 {
     bool text = a->kind == TERN_JINJA_STRING && b->kind == TERN_JINJA_STRING;
-    if (op == '~' || (op == '+' && text)) return concat_text(r, a, b, out);
+    if (op == '~') return concat_text(r, a, b, out);
+    if (op == '+' && text) return add_text(r, a, b, out);
+    if (op == '%' && a->kind == TERN_JINJA_STRING) return tern_jinja__percent(r, a->str, b, out);
     if (tern_jinja__is_number(a) && tern_jinja__is_number(b)) return number_operator(r, op, a, b, out);
     if (op == '+' && tern_jinja__is_list(a) && a->kind == b->kind) return concat_lists(r, a, b, out);
     if (op == '*' && a->kind == TERN_JINJA_STRING && is_int(b)) return repeat_text(r, a, b, out);
     if (op == '*' && b->kind == TERN_JINJA_STRING && is_int(a)) return repeat_text(r, b, a, out);
-    if (op == '%' && a->kind == TERN_JINJA_STRING) return tern_jinja__unsupported(r, "%% formatting of a string");
+    if (op == '*' && tern_jinja__is_list(a) && is_int(b)) return repeat_list(r, a, b, out);
+    if (op == '*' && tern_jinja__is_list(b) && is_int(a)) return repeat_list(r, b, a, out);
     return bad_operands(r, op_words(op), a, b);
 }
 
@@ -167,15 +198,37 @@ static tern_status contains(tern_jinja_render *r, operand item, operand whole, b
         *out = tern_jinja__str_find(whole->str, item->str, 0) != SIZE_MAX;
         return tern_jinja__charge(&r->pool, whole->str.n / 64);
     }
-    if (tern_jinja__is_list(whole)) *out = in_list(r, item, whole->list);
+    if (whole->kind == TERN_JINJA_GENERATOR) {
+        const tern_jinja_list *items;
+        TERN_TRY(tern_jinja__iterate(r, whole, &items));
+        *out = in_list(r, item, items);
+    } else if (tern_jinja__is_sized(whole)) *out = in_list(r, item, whole->list);
     else if (whole->kind == TERN_JINJA_DICT) *out = tern_jinja__dict_find(&r->pool, whole->dict, item) != NULL;
     else return bad_operands(r, "in", item, whole);
     return tern_jinja__charge(&r->pool, 0);
 }
 
+static tern_status order(tern_jinja_render *r, operand a, operand b, int *out);
+
+/* The first items that differ decide, then the length. */
+static tern_status order_lists(tern_jinja_render *r, const tern_jinja_list *a, const tern_jinja_list *b, int *out)
+{
+    const size_t n = a->n < b->n ? a->n : b->n;
+    for (size_t i = 0; i < n; i++) {
+        bool same = tern_jinja__equal(&r->pool, &a->items[i], &b->items[i]);
+        TERN_TRY(tern_jinja__enter_render(r));
+        if (!same) TERN_TRY(order(r, &a->items[i], &b->items[i], out));
+        r->depth--;
+        if (!same) return TERN_OK;
+    }
+    *out = (a->n > b->n) - (a->n < b->n);
+    return TERN_OK;
+}
+
 /* Less, equal, greater as -1, 0, 1; a NaN orders as 2: nothing holds. */
 static tern_status order(tern_jinja_render *r, operand a, operand b, int *out)
 {
+    if (tern_jinja__is_list(a) && a->kind == b->kind) return order_lists(r, a->list, b->list, out);
     if (a->kind == TERN_JINJA_STRING && b->kind == TERN_JINJA_STRING) {
         int bytes = tern_jinja__str_compare(a->str, b->str);
         *out = (bytes > 0) - (bytes < 0);

@@ -91,6 +91,7 @@ static tern_status parse_branch(tern_jinja_parser *p, bool has_condition, tern_j
 
 static tern_status parse_if(tern_jinja_parser *p, tern_jinja_node **out)
 {
+    const tern_jinja_node *lost = p->lost;
     TERN_TRY(tern_jinja__node(p, TERN_JINJA_IF, out));
     TERN_TRY(parse_branch(p, true, &(*out)->list));
     tern_jinja_node *last = (*out)->list;
@@ -101,6 +102,7 @@ static tern_status parse_if(tern_jinja_parser *p, tern_jinja_node **out)
         TERN_TRY(parse_branch(p, conditional, &last->next));
         last = last->next;
     }
+    p->lost = lost; /* branches may have filters that are unknown */
     return close_tag(p, "endif");
 }
 
@@ -113,7 +115,9 @@ static tern_status parse_for_header(tern_jinja_parser *p, tern_jinja_node *loop)
     TERN_TRY(tern_jinja__parse_tuple(p, false, &loop->b));
     TERN_TRY(tern_jinja__accept(p, TERN_JINJA_WORD, "if", &filtered));
     if (filtered) TERN_TRY(tern_jinja__parse_expression(p, &loop->c));
-    if (tern_jinja__at_word(p, "recursive")) return tern_jinja__fail(p->pool, TERN_UNSUPPORTED, "recursive for");
+    bool recursive;
+    TERN_TRY(tern_jinja__accept(p, TERN_JINJA_WORD, "recursive", &recursive));
+    loop->op = recursive;
     return end_tag(p);
 }
 
@@ -152,8 +156,6 @@ static tern_status parse_set(tern_jinja_parser *p, tern_jinja_node **out)
 static tern_status parse_parameter(tern_jinja_parser *p, tern_jinja_node **out)
 {
     bool has_default;
-    if (tern_jinja__at_op(p, "*") || tern_jinja__at_op(p, "**"))
-        return tern_jinja__fail(p->pool, TERN_UNSUPPORTED, "macro parameter that starts with *");
     TERN_TRY(tern_jinja__node(p, TERN_JINJA_KEYWORD, out));
     TERN_TRY(tern_jinja__take_name(p, &(*out)->name));
     TERN_TRY(tern_jinja__accept(p, TERN_JINJA_OPERATOR, "=", &has_default));
@@ -171,27 +173,93 @@ static tern_status parse_parameters(tern_jinja_parser *p, tern_jinja_node **list
     return tern_jinja__advance(p);
 }
 
+/* The end of the tag and the body of a macro, which no loop reaches into; notes what it reads beside parameters. */
+static tern_status parse_macro_body(tern_jinja_parser *p, tern_jinja_node *macro, const char *end)
+{
+    const unsigned loops = p->loops;
+    const int extras = p->extras;
+    TERN_TRY(end_tag(p));
+    p->loops = 0;
+    p->extras = 0;
+    TERN_TRY(parse_body(p, &macro->list));
+    macro->op = p->extras;
+    p->extras |= extras;
+    p->loops = loops;
+    return close_tag(p, end);
+}
+
 static tern_status parse_macro(tern_jinja_parser *p, tern_jinja_node **out)
 {
-    unsigned loops = p->loops;
     TERN_TRY(tern_jinja__node(p, TERN_JINJA_MACRO_DEF, out));
     TERN_TRY(tern_jinja__advance(p));
     TERN_TRY(tern_jinja__take_name(p, &(*out)->name));
     TERN_TRY(parse_parameters(p, &(*out)->a));
+    return parse_macro_body(p, *out, "endmacro");
+}
+
+/* {% call(parameters) macro(arguments) %}: the body is a macro named caller. */
+static tern_status parse_call_block(tern_jinja_parser *p, tern_jinja_node **out)
+{
+    TERN_TRY(tern_jinja__node(p, TERN_JINJA_CALL_BLOCK, out));
+    TERN_TRY(tern_jinja__node(p, TERN_JINJA_MACRO_DEF, &(*out)->a));
+    (*out)->a->name = tern_jinja__words("caller");
+    TERN_TRY(tern_jinja__advance(p));
+    if (tern_jinja__at_op(p, "(")) TERN_TRY(parse_parameters(p, &(*out)->a->a));
+    TERN_TRY(tern_jinja__parse_expression(p, &(*out)->b));
+    if ((*out)->b->kind != TERN_JINJA_CALL) return tern_jinja__unexpected(p, "a call in {% call %}");
+    return parse_macro_body(p, (*out)->a, "endcall");
+}
+
+/* The rest of the tag, its body and the tag that ends it. */
+static tern_status parse_block_body(tern_jinja_parser *p, tern_jinja_node *block, const char *end)
+{
     TERN_TRY(end_tag(p));
-    p->loops = 0;
-    TERN_TRY(parse_body(p, &(*out)->list));
-    p->loops = loops;
-    return close_tag(p, "endmacro");
+    TERN_TRY(parse_body(p, &block->list));
+    return close_tag(p, end);
+}
+
+static tern_status parse_filter_block(tern_jinja_parser *p, tern_jinja_node **out)
+{
+    TERN_TRY(tern_jinja__node(p, TERN_JINJA_FILTER_BLOCK, out));
+    TERN_TRY(tern_jinja__parse_first_filter(p, &(*out)->b));
+    return parse_block_body(p, *out, "endfilter");
+}
+
+/* {% with a = 1, b = 2 %} */
+static tern_status parse_with(tern_jinja_parser *p, tern_jinja_node **out)
+{
+    TERN_TRY(tern_jinja__node(p, TERN_JINJA_WITH, out));
+    TERN_TRY(tern_jinja__advance(p));
+    for (tern_jinja_node **end = &(*out)->a; p->now.kind != TERN_JINJA_BLOCK_END; end = &(*end)->next) {
+        if ((*out)->a) TERN_TRY(tern_jinja__expect(p, TERN_JINJA_OPERATOR, ","));
+        TERN_TRY(tern_jinja__node(p, TERN_JINJA_SET, end));
+        TERN_TRY(tern_jinja__parse_target_item(p, false, &(*end)->a));
+        TERN_TRY(tern_jinja__expect(p, TERN_JINJA_OPERATOR, "="));
+        TERN_TRY(tern_jinja__parse_expression(p, &(*end)->b));
+    }
+    return parse_block_body(p, *out, "endwith");
 }
 
 static tern_status parse_generation(tern_jinja_parser *p, tern_jinja_node **out)
 {
     TERN_TRY(tern_jinja__node(p, TERN_JINJA_BLOCK, out));
     TERN_TRY(tern_jinja__advance(p));
-    TERN_TRY(end_tag(p));
-    TERN_TRY(parse_body(p, &(*out)->list));
-    return close_tag(p, "endgeneration");
+    return parse_block_body(p, *out, "endgeneration");
+}
+
+/* {% print a, b %} prints each value. */
+static tern_status parse_print_tag(tern_jinja_parser *p, tern_jinja_node **out)
+{
+    tern_jinja_node **end;
+    TERN_TRY(tern_jinja__node(p, TERN_JINJA_BLOCK, out));
+    end = &(*out)->list;
+    for (bool more = true; more; end = &(*end)->next) {
+        TERN_TRY(tern_jinja__advance(p)); /* print or , */
+        TERN_TRY(tern_jinja__node(p, TERN_JINJA_PRINT, end));
+        TERN_TRY(tern_jinja__parse_expression(p, &(*end)->a));
+        more = tern_jinja__at_op(p, ",");
+    }
+    return end_tag(p);
 }
 
 static tern_status parse_jump(tern_jinja_parser *p, tern_jinja_node **out)
@@ -211,9 +279,17 @@ static tern_status parse_tag(tern_jinja_parser *p, tern_jinja_node **out)
         const char *word;
         tern_status (*parse)(tern_jinja_parser *, tern_jinja_node **);
     } tags[] = {
-        {"if", parse_if},         {"for", parse_for},    {"set", parse_set},
-        {"macro", parse_macro},   {"break", parse_jump}, {"generation", parse_generation},
+        {"if", parse_if},
+        {"for", parse_for},
+        {"set", parse_set},
+        {"macro", parse_macro},
+        {"call", parse_call_block},
+        {"filter", parse_filter_block},
+        {"with", parse_with},
+        {"print", parse_print_tag},
+        {"break", parse_jump},
         {"continue", parse_jump},
+        {"generation", parse_generation},
     };
     for (size_t i = 0; i < sizeof tags / sizeof *tags; i++)
         if (tern_jinja__at_word(p, tags[i].word)) return tags[i].parse(p, out);
@@ -249,7 +325,8 @@ static tern_status parse_block(tern_jinja_parser *p, tern_jinja_node **out)
 /* Words that end or divide the body of an enclosing tag. */
 static bool ends_body(tern_jinja_str word)
 {
-    static const char *const words[] = {"elif", "else", "endif", "endfor", "endset", "endmacro", "endgeneration"};
+    static const char *const words[] = {"elif",     "else",    "endif",     "endfor",  "endset",
+                                        "endmacro", "endcall", "endfilter", "endwith", "endgeneration"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (tern_jinja__str_is(word, words[i])) return true;
     return false;
@@ -272,6 +349,13 @@ static tern_status parse_body(tern_jinja_parser *p, tern_jinja_node **list)
     }
 }
 
+static tern_status check_lost(tern_jinja_parser *p)
+{
+    if (!p->lost) return TERN_OK;
+    p->pool->line = p->lost->line;
+    return tern_jinja__unknown(p->pool, p->lost->kind == TERN_JINJA_TEST ? "test" : "filter", p->lost->name);
+}
+
 tern_status tern_jinja__parse(tern_jinja_pool *pool, const char *source, size_t n, tern_jinja_node **statements)
 {
     tern_jinja_parser p = {.pool = pool};
@@ -280,7 +364,7 @@ tern_status tern_jinja__parse(tern_jinja_pool *pool, const char *source, size_t 
     TERN_TRY(tern_jinja__lex_next(&p.lexer, &p.ahead));
     *statements = NULL;
     TERN_TRY(parse_body(&p, statements));
-    if (p.now.kind == TERN_JINJA_END) return TERN_OK;
+    if (p.now.kind == TERN_JINJA_END) return check_lost(&p);
     if (p.now.kind == TERN_JINJA_BLOCK_BEGIN) TERN_TRY(tern_jinja__advance(&p));
     return tern_jinja__unexpected(&p, "text or a tag that starts something");
 }

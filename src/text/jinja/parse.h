@@ -14,6 +14,8 @@ typedef struct tern_jinja_parser {
     tern_jinja_token now, ahead; /* the token to be taken, and the one after it */
     unsigned tags, expressions;  /* open right now */
     unsigned loops;
+    int extras;                  /* names of tern_jinja_extra that were read since the macro began */
+    const tern_jinja_node *lost; /* the first unknown filter or test outside branches, or NULL */
 } tern_jinja_parser;
 
 /* The statements of a whole template, chained through `next` (NULL when there are none). Nodes and their strings live
@@ -48,12 +50,16 @@ tern_status tern_jinja__enter(tern_jinja_parser *p, unsigned *level);
 tern_status tern_jinja__parse_expression(tern_jinja_parser *p, tern_jinja_node **out);
 tern_status tern_jinja__parse_tuple(tern_jinja_parser *p, bool conditional, tern_jinja_node **out);
 tern_status tern_jinja__parse_target(tern_jinja_parser *p, bool attributes, tern_jinja_node **out);
+/* A name, name.attribute, or names in parentheses. */
+tern_status tern_jinja__parse_target_item(tern_jinja_parser *p, bool attributes, tern_jinja_node **out);
 /* A literal, name or bracket with its attributes, subscripts and calls. */
 tern_status tern_jinja__parse_operand(tern_jinja_parser *p, tern_jinja_node **out);
 /* Filters, tests and calls after an operand; they bind tighter than every operator between two operands. */
 tern_status tern_jinja__parse_modifiers(tern_jinja_parser *p, tern_jinja_node **out);
 /* Filters after *node ("| trim | upper"), put around it. */
 tern_status tern_jinja__parse_filters(tern_jinja_parser *p, tern_jinja_node **node);
+/* The filters of {% filter upper | trim %}, the cursor being at "filter": the first one has no "|" before it. */
+tern_status tern_jinja__parse_first_filter(tern_jinja_parser *p, tern_jinja_node **node);
 /* Parenthesised arguments, the cursor being after "(". */
 tern_status tern_jinja__parse_arguments(tern_jinja_parser *p, tern_jinja_node **list);
 

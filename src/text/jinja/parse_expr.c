@@ -34,6 +34,7 @@ static tern_status parse_left(tern_jinja_parser *p, const operator_row *table, l
 
 tern_status tern_jinja__parse_expression(tern_jinja_parser *p, tern_jinja_node **out)
 {
+    const tern_jinja_node *lost = p->lost;
     TERN_TRY(tern_jinja__enter(p, &p->expressions));
     TERN_TRY(parse_or(p, out));
     while (tern_jinja__at_word(p, "if")) {
@@ -45,6 +46,7 @@ tern_status tern_jinja__parse_expression(tern_jinja_parser *p, tern_jinja_node *
         TERN_TRY(parse_or(p, &(*out)->a));
         TERN_TRY(tern_jinja__accept(p, TERN_JINJA_WORD, "else", &has_else));
         if (has_else) TERN_TRY(tern_jinja__parse_expression(p, &(*out)->c));
+        p->lost = lost; /* all that the condition has stands in a branch */
     }
     p->expressions--;
     return TERN_OK;
@@ -78,8 +80,7 @@ tern_status tern_jinja__parse_tuple(tern_jinja_parser *p, bool conditional, tern
     return tern_jinja__at_op(p, ",") ? parse_rest(p, conditional, out) : TERN_OK;
 }
 
-/* A name, name.attribute, or names in parentheses. */
-static tern_status parse_target_item(tern_jinja_parser *p, bool attributes, tern_jinja_node **out)
+tern_status tern_jinja__parse_target_item(tern_jinja_parser *p, bool attributes, tern_jinja_node **out)
 {
     if (tern_jinja__at_op(p, "(")) {
         TERN_TRY(tern_jinja__enter(p, &p->expressions));
@@ -98,7 +99,7 @@ static tern_status parse_target_item(tern_jinja_parser *p, bool attributes, tern
 
 tern_status tern_jinja__parse_target(tern_jinja_parser *p, bool attributes, tern_jinja_node **out)
 {
-    TERN_TRY(parse_target_item(p, attributes, out));
+    TERN_TRY(tern_jinja__parse_target_item(p, attributes, out));
     if (!tern_jinja__at_op(p, ",")) return TERN_OK;
     tern_jinja_node *last = *out;
     TERN_TRY(tern_jinja__node(p, TERN_JINJA_ITEMS, out));
@@ -106,7 +107,7 @@ tern_status tern_jinja__parse_target(tern_jinja_parser *p, bool attributes, tern
     while (tern_jinja__at_op(p, ",")) {
         TERN_TRY(tern_jinja__advance(p));
         if (ends_tuple(p)) break;
-        TERN_TRY(parse_target_item(p, attributes, &last->next));
+        TERN_TRY(tern_jinja__parse_target_item(p, attributes, &last->next));
         last = last->next;
     }
     return TERN_OK;

@@ -51,10 +51,19 @@ static tern_status parse_bracket(tern_jinja_parser *p, tern_jinja_node **out)
     return parse_items(p, pairs ? "}" : "]", pairs, &(*out)->list);
 }
 
+/* What a macro that reads this name takes. */
+static int extra_of(tern_jinja_str name)
+{
+    if (tern_jinja__str_is(name, "varargs")) return TERN_JINJA_VARARGS;
+    if (tern_jinja__str_is(name, "kwargs")) return TERN_JINJA_KWARGS;
+    return tern_jinja__str_is(name, "caller") ? TERN_JINJA_CALLER : 0;
+}
+
 /* true, false, none or a name. */
 static tern_status parse_word(tern_jinja_parser *p, tern_jinja_node **out)
 {
     tern_jinja_str word = p->now.text;
+    p->extras |= extra_of(word);
     TERN_TRY(tern_jinja__node(p, TERN_JINJA_CONST, out));
     bool yes = tern_jinja__str_is(word, "true") || tern_jinja__str_is(word, "True");
     bool no = tern_jinja__str_is(word, "false") || tern_jinja__str_is(word, "False");
@@ -91,10 +100,17 @@ static tern_status parse_primary(tern_jinja_parser *p, tern_jinja_node **out)
     return tern_jinja__unexpected(p, "an expression");
 }
 
+static tern_status parse_star(tern_jinja_parser *p, tern_jinja_node_kind kind, tern_jinja_node **out)
+{
+    TERN_TRY(tern_jinja__node(p, kind, out));
+    TERN_TRY(tern_jinja__advance(p));
+    return tern_jinja__parse_expression(p, &(*out)->a);
+}
+
 static tern_status parse_argument(tern_jinja_parser *p, tern_jinja_node **out)
 {
-    if (tern_jinja__at_op(p, "*") || tern_jinja__at_op(p, "**"))
-        return tern_jinja__fail(p->pool, TERN_UNSUPPORTED, "argument that starts with *");
+    if (tern_jinja__at_op(p, "*")) return parse_star(p, TERN_JINJA_STAR, out);
+    if (tern_jinja__at_op(p, "**")) return parse_star(p, TERN_JINJA_STARS, out);
     if (p->now.kind != TERN_JINJA_WORD || p->ahead.kind != TERN_JINJA_OPERATOR ||
         !tern_jinja__str_is(p->ahead.text, "="))
         return tern_jinja__parse_expression(p, out);
@@ -104,14 +120,32 @@ static tern_status parse_argument(tern_jinja_parser *p, tern_jinja_node **out)
     return tern_jinja__parse_expression(p, &(*out)->a);
 }
 
+/* Arguments stand in this order: plain ones, *, named ones (which may also stand before *), **. */
+static int argument_rank(const tern_jinja_node *argument)
+{
+    switch (argument->kind) {
+    case TERN_JINJA_KEYWORD: return 1;
+    case TERN_JINJA_STAR: return 2;
+    case TERN_JINJA_STARS: return 3;
+    default: return 0;
+    }
+}
+
+/* Whether an argument may follow one whose rank is the highest so far. */
+static bool may_follow(int highest, int rank)
+{
+    return highest < 3 && (rank > highest || rank == 1 || (rank == 0 && highest == 0));
+}
+
 tern_status tern_jinja__parse_arguments(tern_jinja_parser *p, tern_jinja_node **list)
 {
-    bool named = false;
+    int highest = 0;
     while (!tern_jinja__at_op(p, ")")) {
         TERN_TRY(parse_argument(p, list));
-        if (named && (*list)->kind != TERN_JINJA_KEYWORD)
-            return tern_jinja__fail(p->pool, TERN_MALFORMED, "argument without a name after one with a name");
-        named = (*list)->kind == TERN_JINJA_KEYWORD;
+        int rank = argument_rank(*list);
+        if (!may_follow(highest, rank))
+            return tern_jinja__fail(p->pool, TERN_MALFORMED, "argument in the wrong place after a named one or *");
+        if (rank > highest) highest = rank;
         list = &(*list)->next;
         if (!tern_jinja__at_op(p, ")")) TERN_TRY(tern_jinja__expect(p, TERN_JINJA_OPERATOR, ","));
     }
@@ -166,10 +200,10 @@ static tern_status parse_postfix(tern_jinja_parser *p, tern_jinja_node **out)
     }
 }
 
-static tern_status unknown(tern_jinja_parser *p, const char *what, tern_jinja_str name)
+/* An unknown filter or test counts where it runs, and in the whole template if it stands outside branches. */
+static void note_lost(tern_jinja_parser *p, const tern_jinja_node *node, bool known)
 {
-    return tern_jinja__fail(p->pool, TERN_UNSUPPORTED, "%s \"%.*s\"", what, (int)(name.n < 60 ? name.n : 60),
-                            name.data);
+    if (!known && !p->lost) p->lost = node;
 }
 
 static tern_status parse_filter(tern_jinja_parser *p, tern_jinja_node **out)
@@ -179,10 +213,16 @@ static tern_status parse_filter(tern_jinja_parser *p, tern_jinja_node **out)
     TERN_TRY(tern_jinja__wrap(p, TERN_JINJA_FILTER, out));
     (*out)->name = p->now.text;
     (*out)->filter = tern_jinja__find_filter(p->now.text);
-    if (p->now.kind == TERN_JINJA_WORD && !(*out)->filter) return unknown(p, "filter", p->now.text);
+    note_lost(p, *out, (*out)->filter != NULL);
     TERN_TRY(tern_jinja__expect(p, TERN_JINJA_WORD, NULL));
     TERN_TRY(tern_jinja__accept(p, TERN_JINJA_OPERATOR, "(", &called));
     return called ? tern_jinja__parse_arguments(p, &(*out)->list) : TERN_OK;
+}
+
+tern_status tern_jinja__parse_first_filter(tern_jinja_parser *p, tern_jinja_node **node)
+{
+    TERN_TRY(parse_filter(p, node));
+    return tern_jinja__parse_filters(p, node);
 }
 
 tern_status tern_jinja__parse_filters(tern_jinja_parser *p, tern_jinja_node **node)
@@ -215,7 +255,7 @@ static tern_status parse_test(tern_jinja_parser *p, tern_jinja_node **out)
     (*out)->op = negated;
     (*out)->name = p->now.text;
     (*out)->test = tern_jinja__find_test(p->now.text);
-    if (p->now.kind == TERN_JINJA_WORD && !(*out)->test) return unknown(p, "test", p->now.text);
+    note_lost(p, *out, (*out)->test != NULL);
     TERN_TRY(tern_jinja__expect(p, TERN_JINJA_WORD, NULL));
     TERN_TRY(tern_jinja__accept(p, TERN_JINJA_OPERATOR, "(", &called));
     if (called) return tern_jinja__parse_arguments(p, &(*out)->list);

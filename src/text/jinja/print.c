@@ -123,6 +123,28 @@ static tern_status print_entries(tern_jinja_render *r, const tern_jinja_dict *di
     return tern_jinja__emit(r, rope, tern_jinja__words("}"));
 }
 
+/* dict_keys(['a', 'b']) */
+static tern_status print_view(tern_jinja_render *r, const tern_jinja_value *v, tern_jinja_rope *rope)
+{
+    TERN_TRY(tern_jinja__emit(r, rope, tern_jinja__words(v->list->name)));
+    TERN_TRY(tern_jinja__emit(r, rope, tern_jinja__words("(")));
+    TERN_TRY(print_items(r, v, rope));
+    return tern_jinja__emit(r, rope, tern_jinja__words(")"));
+}
+
+static tern_status print_range(tern_jinja_render *r, const tern_jinja_list *range, tern_jinja_rope *rope)
+{
+    if (!range->name) return tern_jinja__unsupported(r, "printing a part of a range");
+    return tern_jinja__emit(r, rope, tern_jinja__words(range->name));
+}
+
+static tern_status print_namespace(tern_jinja_render *r, const tern_jinja_dict *dict, tern_jinja_rope *rope)
+{
+    TERN_TRY(tern_jinja__emit(r, rope, tern_jinja__words("<Namespace ")));
+    TERN_TRY(print_entries(r, dict, rope));
+    return tern_jinja__emit(r, rope, tern_jinja__words(">"));
+}
+
 static tern_status print_integer(tern_jinja_render *r, int64_t v, tern_jinja_rope *rope)
 {
     char text[24];
@@ -141,14 +163,25 @@ static tern_status print_plain(tern_jinja_render *r, const tern_jinja_value *v, 
     case TERN_JINJA_STRING: return tern_jinja__emit(r, rope, v->str);
     case TERN_JINJA_LIST:
     case TERN_JINJA_TUPLE: return print_items(r, v, rope);
+    case TERN_JINJA_RANGE: return print_range(r, v->list, rope);
+    case TERN_JINJA_VIEW: return print_view(r, v, rope);
     case TERN_JINJA_DICT: return print_entries(r, v->dict, rope);
+    case TERN_JINJA_NAMESPACE: return print_namespace(r, v->dict, rope);
     default: return tern_jinja__unsupported(r, "printing a %s", tern_jinja__kind_words(v->kind));
     }
 }
 
+static tern_status print_string(tern_jinja_render *r, tern_jinja_str s, tern_jinja_rope *rope)
+{
+    if (!s.markup) return print_quoted(r, s, rope);
+    TERN_TRY(tern_jinja__emit(r, rope, tern_jinja__words("Markup(")));
+    TERN_TRY(print_quoted(r, s, rope));
+    return tern_jinja__emit(r, rope, tern_jinja__words(")"));
+}
+
 static tern_status print_repr(tern_jinja_render *r, const tern_jinja_value *v, tern_jinja_rope *rope)
 {
-    if (v->kind == TERN_JINJA_STRING) return print_quoted(r, v->str, rope);
+    if (v->kind == TERN_JINJA_STRING) return print_string(r, v->str, rope);
     if (v->kind == TERN_JINJA_UNDEFINED) return tern_jinja__emit(r, rope, tern_jinja__words("Undefined"));
     TERN_TRY(tern_jinja__enter_render(r));
     TERN_TRY(print_plain(r, v, rope));
@@ -159,6 +192,11 @@ static tern_status print_repr(tern_jinja_render *r, const tern_jinja_value *v, t
 tern_status tern_jinja__print(tern_jinja_render *r, const tern_jinja_value *v, tern_jinja_rope *rope)
 {
     return print_plain(r, v, rope);
+}
+
+tern_status tern_jinja__repr(tern_jinja_render *r, const tern_jinja_value *v, tern_jinja_rope *rope)
+{
+    return print_repr(r, v, rope);
 }
 
 tern_status tern_jinja__str(tern_jinja_render *r, const tern_jinja_value *v, tern_jinja_str *out)

@@ -10,7 +10,8 @@ enum {
     TERN_JINJA_MAX_MEMORY = 64 << 20,
     TERN_JINJA_MAX_STEPS = 10 * 1000 * 1000,
     TERN_JINJA_MAX_CALLS = 512, /* expressions, statements and macro calls inside each other */
-    TERN_JINJA_MAX_ARGS = 6
+    TERN_JINJA_MAX_ARGS = 6,
+    TERN_JINJA_MAX_CALL_ARGS = 1000 /* of *args */
 };
 
 typedef struct tern_jinja_variable tern_jinja_variable;
@@ -46,7 +47,10 @@ struct tern_jinja_macro {
 
 struct tern_jinja_loop {
     const tern_jinja_list *items;
-    size_t index;
+    size_t index, depth;             /* depth: 0 outside a recursion */
+    const tern_jinja_node *node;     /* the {% for %} */
+    tern_jinja_scope *scope;         /* where it stands */
+    const tern_jinja_value *changed; /* a tuple: what loop.changed saw last, or NULL */
 };
 
 /* Evaluated arguments of a call. */
@@ -60,12 +64,20 @@ typedef struct tern_jinja_args {
  * are integers. Errors: LIMIT, OUT_OF_MEMORY. */
 tern_status tern_jinja__of_json(tern_jinja_pool *p, const json_t *json, tern_jinja_value *out);
 
-/* Filters and methods: arg[i] is the argument of the i-th word of `params`, or NULL when it was not given. */
+/* Filters and methods: arg[i] is the argument of the i-th word of `params`, or NULL when it was not given. `apply_open`
+ * takes any arguments. Neither: Python has it, and calling it is UNSUPPORTED. */
 typedef tern_status (*tern_jinja_filter_fn)(tern_jinja_render *r, const tern_jinja_value *self,
                                             const tern_jinja_value *const *arg, tern_jinja_value *out);
+typedef tern_status (*tern_jinja_open_fn)(tern_jinja_render *r, const tern_jinja_value *self,
+                                          const tern_jinja_args *args, tern_jinja_value *out);
 struct tern_jinja_filter {
     const char *name, *params;
     tern_jinja_filter_fn apply;
+    tern_jinja_open_fn apply_open;
+};
+struct tern_jinja_method {
+    tern_jinja_value self;
+    const tern_jinja_filter *row;
 };
 struct tern_jinja_test {
     const char *name, *params;
@@ -106,10 +118,12 @@ tern_status tern_jinja__item(tern_jinja_render *r, const tern_jinja_value *objec
                              tern_jinja_value *out);
 tern_status tern_jinja__slice_value(tern_jinja_render *r, const tern_jinja_value *object,
                                     const tern_jinja_value *const bounds[3], tern_jinja_value *out);
-/* "a.b.0" looked up step by step, as the attribute argument of filters. */
+/* "a.b.0" looked up step by step, as the attribute argument of filters; `absent` (or NULL) takes the place of what is
+ * undefined at a step. */
 tern_status tern_jinja__path(tern_jinja_render *r, const tern_jinja_value *object, const tern_jinja_value *path,
-                             tern_jinja_value *out);
-/* What a for loop would go over, as a list; string: its characters, dict: its keys, undefined: nothing. */
+                             const tern_jinja_value *absent, tern_jinja_value *out);
+/* What a for loop would go over, as a list; string: its characters, dict: its keys, undefined: nothing, generator: the
+ * items that are left, which it then has no longer. */
 tern_status tern_jinja__iterate(tern_jinja_render *r, const tern_jinja_value *v, const tern_jinja_list **out);
 
 /* Calls. */
@@ -117,9 +131,19 @@ tern_status tern_jinja__eval_args(tern_jinja_render *r, const tern_jinja_node *l
 /* Sorts args into the slots of params ("a b c"); what: for messages. */
 tern_status tern_jinja__bind(tern_jinja_render *r, const char *what, const char *params, const tern_jinja_args *args,
                              const tern_jinja_value *slots[TERN_JINJA_MAX_ARGS]);
-tern_status tern_jinja__eval_call(tern_jinja_render *r, const tern_jinja_node *node, tern_jinja_value *out);
-tern_status tern_jinja__call_method(tern_jinja_render *r, const tern_jinja_value *self, tern_jinja_str name,
-                                    const tern_jinja_args *args, tern_jinja_value *out);
+/* `caller`: the macro of a {% call %} block, passed under this name, or NULL. */
+tern_status tern_jinja__eval_call(tern_jinja_render *r, const tern_jinja_node *node, const tern_jinja_value *caller,
+                                  tern_jinja_value *out);
+/* The positional arguments from `from` on as a tuple. */
+tern_status tern_jinja__rest_of(tern_jinja_render *r, const tern_jinja_args *args, size_t from, tern_jinja_value *out);
+/* Calls a macro, function, method, joiner or recursive loop. */
+tern_status tern_jinja__call_value(tern_jinja_render *r, const tern_jinja_value *callee, const tern_jinja_args *args,
+                                   tern_jinja_value *out);
+/* The attribute that Python's type of self has under this name, or NULL. *unsafe: the sandbox keeps it away. */
+const tern_jinja_filter *tern_jinja__find_method(const tern_jinja_value *self, tern_jinja_str name, bool *unsafe);
+/* loop(items): the text of the loop's body over other items, one level deeper. */
+tern_status tern_jinja__run_loop(tern_jinja_render *r, const tern_jinja_loop *loop, const tern_jinja_args *args,
+                                 tern_jinja_value *out);
 tern_status tern_jinja__call_filter(tern_jinja_render *r, const tern_jinja_filter *filter, const tern_jinja_value *self,
                                     const tern_jinja_args *args, tern_jinja_value *out);
 tern_status tern_jinja__call_test(tern_jinja_render *r, const tern_jinja_test *test, const tern_jinja_value *self,
@@ -129,6 +153,8 @@ const tern_jinja_function *tern_jinja__find_function(tern_jinja_str name);
 /* Text. `str` is Python's str(): "" of undefined, "None", "True"; strings keep their origin. */
 tern_status tern_jinja__print(tern_jinja_render *r, const tern_jinja_value *v, tern_jinja_rope *rope);
 tern_status tern_jinja__str(tern_jinja_render *r, const tern_jinja_value *v, tern_jinja_str *out);
+/* Python's repr(). */
+tern_status tern_jinja__repr(tern_jinja_render *r, const tern_jinja_value *v, tern_jinja_rope *rope);
 /* Adds to a rope, bounded by the size of the output. */
 tern_status tern_jinja__emit(tern_jinja_render *r, tern_jinja_rope *rope, tern_jinja_str s);
 /* The same for a copy of words, which came from a message when `untrusted`. */

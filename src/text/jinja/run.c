@@ -130,14 +130,15 @@ static tern_status run_pass(tern_jinja_render *r, const tern_jinja_node *node, t
     return tern_jinja__run(r, node->list);
 }
 
-static tern_status run_passes(tern_jinja_render *r, const tern_jinja_node *node, const tern_jinja_list *items)
+static tern_status run_passes(tern_jinja_render *r, const tern_jinja_node *node, const tern_jinja_list *items,
+                              size_t depth)
 {
     if (node->c) TERN_TRY(filter_items(r, node, &items));
     if (items->n == 0) return tern_jinja__run(r, node->other);
-    for (size_t i = 0; i < items->n; i++) {
-        tern_jinja_loop *loop = tern_jinja__alloc(&r->pool, 1, sizeof *loop);
-        if (!loop) return tern_jinja__status(&r->pool);
-        *loop = (tern_jinja_loop){.items = items, .index = i};
+    tern_jinja_loop *loop = tern_jinja__alloc(&r->pool, 1, sizeof *loop);
+    if (!loop) return tern_jinja__status(&r->pool);
+    *loop = (tern_jinja_loop){.items = items, .depth = depth, .node = node, .scope = r->scope->parent};
+    for (; loop->index < items->n; loop->index++) {
         TERN_TRY(run_pass(r, node, loop));
         tern_jinja_jump jump = r->jump;
         r->jump = TERN_JINJA_GO_ON;
@@ -146,17 +147,37 @@ static tern_status run_passes(tern_jinja_render *r, const tern_jinja_node *node,
     return TERN_OK;
 }
 
+/* The whole loop over these items, in a scope under `parent`. */
+static tern_status run_items(tern_jinja_render *r, const tern_jinja_node *node, tern_jinja_scope *parent,
+                             const tern_jinja_value *iterable, size_t depth)
+{
+    const tern_jinja_list *items;
+    tern_jinja_scope *outer = r->scope;
+    TERN_TRY(tern_jinja__iterate(r, iterable, &items));
+    TERN_TRY(tern_jinja__scope_open(r, parent, &r->scope));
+    tern_status status = run_passes(r, node, items, depth);
+    r->scope = outer;
+    return status;
+}
+
 static tern_status run_for(tern_jinja_render *r, const tern_jinja_node *node)
 {
     tern_jinja_value iterable;
-    const tern_jinja_list *items;
     TERN_TRY(tern_jinja__eval(r, node->b, &iterable));
-    TERN_TRY(tern_jinja__iterate(r, &iterable, &items));
-    tern_jinja_scope *outer = r->scope;
-    TERN_TRY(tern_jinja__scope_open(r, outer, &r->scope));
-    tern_status status = run_passes(r, node, items);
-    r->scope = outer;
-    return status;
+    return run_items(r, node, r->scope, &iterable, 0);
+}
+
+tern_status tern_jinja__run_loop(tern_jinja_render *r, const tern_jinja_loop *loop, const tern_jinja_args *args,
+                                 tern_jinja_value *out)
+{
+    tern_jinja_rope text = {0}, *outer = r->out;
+    if (!loop->node->op) return tern_jinja__bad(r, "loop() in a loop that is not recursive");
+    if (args->n_positional != 1 || args->n_named)
+        return tern_jinja__bad(r, "loop() takes 1 argument, not %zu", args->n_positional + args->n_named);
+    r->out = &text;
+    tern_status status = run_items(r, loop->node, loop->scope, &args->values[0], loop->depth + 1);
+    r->out = outer;
+    return status == TERN_OK ? tern_jinja__rope_value(r, &text, out) : status;
 }
 
 static tern_status run_set(tern_jinja_render *r, const tern_jinja_node *node)
@@ -174,26 +195,80 @@ static tern_status apply_filters(tern_jinja_render *r, const tern_jinja_node *fi
     if (!filter) return TERN_OK;
     TERN_TRY(apply_filters(r, filter->a, &in));
     TERN_TRY(tern_jinja__eval_args(r, filter->list, &args));
+    if (!filter->filter) return tern_jinja__unknown(&r->pool, "filter", filter->name);
     return tern_jinja__call_filter(r, filter->filter, &in, &args, text);
+}
+
+/* The text of the node's body through its filters. */
+static tern_status filtered_body(tern_jinja_render *r, const tern_jinja_node *node, tern_jinja_value *text)
+{
+    tern_jinja_scope *scope;
+    TERN_TRY(tern_jinja__scope_open(r, r->scope, &scope));
+    TERN_TRY(tern_jinja__capture(r, scope, node->list, text));
+    return apply_filters(r, node->b, text);
+}
+
+static tern_status run_filter_block(tern_jinja_render *r, const tern_jinja_node *node)
+{
+    tern_jinja_value text;
+    TERN_TRY(filtered_body(r, node, &text));
+    return tern_jinja__print(r, &text, r->out);
 }
 
 static tern_status run_set_block(tern_jinja_render *r, const tern_jinja_node *node)
 {
     tern_jinja_value text;
-    tern_jinja_scope *scope;
-    TERN_TRY(tern_jinja__scope_open(r, r->scope, &scope));
-    TERN_TRY(tern_jinja__capture(r, scope, node->list, &text));
-    TERN_TRY(apply_filters(r, node->b, &text));
+    TERN_TRY(filtered_body(r, node, &text));
     return assign(r, node->a, &text);
 }
 
-static tern_status run_macro_definition(tern_jinja_render *r, const tern_jinja_node *node)
+static tern_status make_macro(tern_jinja_render *r, const tern_jinja_node *node, tern_jinja_value *out)
 {
     tern_jinja_macro *macro = tern_jinja__alloc(&r->pool, 1, sizeof *macro);
     if (!macro) return tern_jinja__status(&r->pool);
     *macro = (tern_jinja_macro){.node = node, .scope = r->scope};
-    tern_jinja_value value = {.kind = TERN_JINJA_MACRO, .macro = macro};
+    *out = (tern_jinja_value){.kind = TERN_JINJA_MACRO, .macro = macro};
+    return TERN_OK;
+}
+
+static tern_status run_macro_definition(tern_jinja_render *r, const tern_jinja_node *node)
+{
+    tern_jinja_value value;
+    TERN_TRY(make_macro(r, node, &value));
     return tern_jinja__scope_set(r, r->scope, node->name, &value);
+}
+
+static tern_status run_call_block(tern_jinja_render *r, const tern_jinja_node *node)
+{
+    tern_jinja_value caller, text;
+    TERN_TRY(make_macro(r, node->a, &caller));
+    TERN_TRY(tern_jinja__eval_call(r, node->b, &caller, &text));
+    return tern_jinja__print(r, &text, r->out);
+}
+
+/* The values are those of the scope outside. */
+static tern_status set_with(tern_jinja_render *r, const tern_jinja_node *node, tern_jinja_scope *inner)
+{
+    tern_jinja_scope *outer = r->scope;
+    for (const tern_jinja_node *set = node->a; set; set = set->next) {
+        tern_jinja_value value;
+        TERN_TRY(tern_jinja__eval(r, set->b, &value));
+        r->scope = inner;
+        TERN_TRY(assign(r, set->a, &value));
+        r->scope = outer;
+    }
+    return TERN_OK;
+}
+
+static tern_status run_with(tern_jinja_render *r, const tern_jinja_node *node)
+{
+    tern_jinja_scope *outer = r->scope, *inner;
+    TERN_TRY(tern_jinja__scope_open(r, outer, &inner));
+    TERN_TRY(set_with(r, node, inner));
+    r->scope = inner;
+    tern_status status = tern_jinja__run(r, node->list);
+    r->scope = outer;
+    return status;
 }
 
 static tern_status run_print(tern_jinja_render *r, const tern_jinja_node *node)
@@ -214,6 +289,9 @@ static tern_status run_one(tern_jinja_render *r, const tern_jinja_node *node)
     case TERN_JINJA_SET: return run_set(r, node);
     case TERN_JINJA_SET_BLOCK: return run_set_block(r, node);
     case TERN_JINJA_MACRO_DEF: return run_macro_definition(r, node);
+    case TERN_JINJA_CALL_BLOCK: return run_call_block(r, node);
+    case TERN_JINJA_FILTER_BLOCK: return run_filter_block(r, node);
+    case TERN_JINJA_WITH: return run_with(r, node);
     case TERN_JINJA_BLOCK: return tern_jinja__run(r, node->list);
     case TERN_JINJA_BREAK: r->jump = TERN_JINJA_DO_BREAK; return TERN_OK;
     case TERN_JINJA_CONTINUE: r->jump = TERN_JINJA_DO_CONTINUE; return TERN_OK;

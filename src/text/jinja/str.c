@@ -46,6 +46,14 @@ size_t tern_jinja__str_find(tern_jinja_str s, tern_jinja_str needle, size_t from
     return hit ? (size_t)(hit - s.data) : SIZE_MAX;
 }
 
+size_t tern_jinja__str_rfind(tern_jinja_str s, tern_jinja_str needle)
+{
+    if (needle.n > s.n) return SIZE_MAX;
+    for (size_t at = s.n - needle.n + 1; at-- > 0;)
+        if (tern_jinja__str_equal(tern_jinja__slice(s, at, at + needle.n), needle)) return at;
+    return SIZE_MAX;
+}
+
 tern_status tern_jinja__rope_add(tern_jinja_pool *p, tern_jinja_rope *rope, tern_jinja_str s)
 {
     if (s.n == 0) return TERN_OK;
@@ -81,6 +89,7 @@ tern_status tern_jinja__rope_str(tern_jinja_pool *p, const tern_jinja_rope *rope
 {
     if (rope->first == rope->last) {
         *out = rope->first ? rope->first->str : (tern_jinja_str){.data = ""};
+        out->markup = false;
         return TERN_OK;
     }
     bool untrusted;

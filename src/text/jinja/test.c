@@ -2,6 +2,7 @@
 #include "text/jinja/chars.h"
 #include "text/jinja/parse.h"
 #include "text/jinja/render.h"
+#include "text/jinja/text.h"
 
 typedef const tern_jinja_value *operand;
 
@@ -26,11 +27,16 @@ KIND_TEST(is_float, v->kind == TERN_JINJA_FLOAT)
 KIND_TEST(is_boolean, v->kind == TERN_JINJA_BOOL)
 KIND_TEST(is_true, v->kind == TERN_JINJA_BOOL && v->flag)
 KIND_TEST(is_false, v->kind == TERN_JINJA_BOOL && !v->flag)
-KIND_TEST(is_callable, v->kind == TERN_JINJA_MACRO || v->kind == TERN_JINJA_FUNCTION)
+KIND_TEST(is_callable, v->kind == TERN_JINJA_MACRO || v->kind == TERN_JINJA_FUNCTION || v->kind == TERN_JINJA_METHOD ||
+                           v->kind == TERN_JINJA_JOINER || v->kind == TERN_JINJA_LOOP ||
+                           v->kind == TERN_JINJA_UNDEFINED)
+KIND_TEST(is_escaped, v->kind == TERN_JINJA_STRING && v->str.markup)
+KIND_TEST(is_filter, v->kind == TERN_JINJA_STRING && tern_jinja__find_filter(v->str))
+KIND_TEST(is_test, v->kind == TERN_JINJA_STRING && tern_jinja__find_test(v->str))
 KIND_TEST(is_sequence, v->kind == TERN_JINJA_STRING || v->kind == TERN_JINJA_DICT || v->kind == TERN_JINJA_UNDEFINED ||
-                           tern_jinja__is_list(v))
+                           v->kind == TERN_JINJA_RANGE || tern_jinja__is_list(v))
 KIND_TEST(is_iterable, v->kind == TERN_JINJA_STRING || v->kind == TERN_JINJA_DICT || v->kind == TERN_JINJA_UNDEFINED ||
-                           v->kind == TERN_JINJA_LOOP || tern_jinja__is_list(v))
+                           v->kind == TERN_JINJA_LOOP || v->kind == TERN_JINJA_GENERATOR || tern_jinja__is_sized(v))
 
 /* The remainder of v by an integer; both must be integers. */
 static tern_status remainder_of(tern_jinja_render *r, operand v, operand by, int64_t *out)
@@ -64,20 +70,26 @@ static tern_status is_odd(tern_jinja_render *r, operand v, operand argument, boo
     return TERN_OK;
 }
 
-/* Whether a string has a letter of ASCII and none in the other case. */
-static bool all_in_case(tern_jinja_render *r, tern_jinja_str s, bool upper)
+/* In the case of upper() or lower(), of what the value prints as. */
+static tern_status in_case(tern_jinja_render *r, operand v, bool upper, bool *out)
 {
-    bool found = false;
-    r->pool.steps += s.n / 16;
-    for (size_t i = 0; i < s.n; i++) {
-        if (upper ? tern_jinja__is_lower(s.data[i]) : tern_jinja__is_upper(s.data[i])) return false;
-        if (upper ? tern_jinja__is_upper(s.data[i]) : tern_jinja__is_lower(s.data[i])) found = true;
-    }
-    return found;
+    tern_jinja_str s;
+    TERN_TRY(tern_jinja__str(r, v, &s));
+    *out = tern_jinja__all_in_case(r, s, upper);
+    return TERN_OK;
 }
 
-KIND_TEST(is_upper_case, v->kind == TERN_JINJA_STRING && all_in_case(r, v->str, true))
-KIND_TEST(is_lower_case, v->kind == TERN_JINJA_STRING && all_in_case(r, v->str, false))
+static tern_status is_upper_case(tern_jinja_render *r, operand v, operand argument, bool *out)
+{
+    (void)argument;
+    return in_case(r, v, true, out);
+}
+
+static tern_status is_lower_case(tern_jinja_render *r, operand v, operand argument, bool *out)
+{
+    (void)argument;
+    return in_case(r, v, false, out);
+}
 
 /* The comparisons under their names. */
 #define COMPARE_TEST(name, op)                                                                                         \
@@ -97,7 +109,10 @@ COMPARE_TEST(is_in, 'i')
 static tern_status is_same(tern_jinja_render *r, operand v, operand argument, bool *out)
 {
     *out = false;
-    return v->kind == argument->kind ? is_equal(r, v, argument, out) : TERN_OK;
+    if (v->kind != argument->kind) return TERN_OK;
+    if (tern_jinja__is_sized(v)) return *out = v->list == argument->list, TERN_OK;
+    if (v->kind == TERN_JINJA_DICT) return *out = v->dict == argument->dict, TERN_OK;
+    return is_equal(r, v, argument, out);
 }
 
 static const tern_jinja_test tests[] = {
@@ -107,8 +122,10 @@ static const tern_jinja_test tests[] = {
     {"divisibleby", "num", is_divisible},
     {"eq", "other", is_equal},
     {"equalto", "other", is_equal},
+    {"escaped", "", is_escaped},
     {"even", "", is_even},
     {"false", "", is_false},
+    {"filter", "", is_filter},
     {"float", "", is_float},
     {"ge", "other", is_at_least},
     {"greaterthan", "other", is_greater},
@@ -128,6 +145,7 @@ static const tern_jinja_test tests[] = {
     {"sameas", "other", is_same},
     {"sequence", "", is_sequence},
     {"string", "", is_string},
+    {"test", "", is_test},
     {"true", "", is_true},
     {"undefined", "", is_undefined},
     {"upper", "", is_upper_case},

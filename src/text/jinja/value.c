@@ -47,6 +47,11 @@ tern_status(tern_jinja__fail)(tern_jinja_pool *p, tern_status code, const char *
     return tern_fail(p->err, code, "chat template line %u: %s", p->line, message);
 }
 
+tern_status tern_jinja__unknown(tern_jinja_pool *p, const char *what, tern_jinja_str name)
+{
+    return tern_jinja__fail(p, TERN_UNSUPPORTED, "%s \"%.*s\"", what, (int)(name.n < 60 ? name.n : 60), name.data);
+}
+
 tern_jinja_value tern_jinja__undefined(tern_jinja_str name)
 {
     return (tern_jinja_value){.kind = TERN_JINJA_UNDEFINED, .str = name};
@@ -100,6 +105,11 @@ bool tern_jinja__is_list(const tern_jinja_value *v)
     return v->kind == TERN_JINJA_LIST || v->kind == TERN_JINJA_TUPLE;
 }
 
+bool tern_jinja__is_sized(const tern_jinja_value *v)
+{
+    return tern_jinja__is_list(v) || v->kind == TERN_JINJA_RANGE || v->kind == TERN_JINJA_VIEW;
+}
+
 double tern_jinja__as_float(const tern_jinja_value *v)
 {
     return v->kind == TERN_JINJA_FLOAT ? v->real : (double)tern_jinja__as_int(v);
@@ -120,23 +130,26 @@ bool tern_jinja__truth(const tern_jinja_value *v)
     case TERN_JINJA_FLOAT: return v->real != 0;
     case TERN_JINJA_STRING: return v->str.n != 0;
     case TERN_JINJA_LIST:
-    case TERN_JINJA_TUPLE: return v->list->n != 0;
+    case TERN_JINJA_TUPLE:
+    case TERN_JINJA_RANGE:
+    case TERN_JINJA_VIEW: return v->list->n != 0;
     case TERN_JINJA_DICT: return v->dict->n != 0;
-    case TERN_JINJA_NAMESPACE:
-    case TERN_JINJA_MACRO:
-    case TERN_JINJA_FUNCTION:
-    case TERN_JINJA_LOOP: return true;
+    default: return true;
     }
-    return false;
 }
 
 const char *tern_jinja__kind_words(tern_jinja_kind kind)
 {
     static const char *const words[] = {
-        [TERN_JINJA_UNDEFINED] = "undefined", [TERN_JINJA_NONE] = "none",   [TERN_JINJA_BOOL] = "boolean",
-        [TERN_JINJA_INT] = "integer",         [TERN_JINJA_FLOAT] = "float", [TERN_JINJA_STRING] = "string",
-        [TERN_JINJA_LIST] = "list",           [TERN_JINJA_TUPLE] = "tuple", [TERN_JINJA_DICT] = "dict",
-        [TERN_JINJA_NAMESPACE] = "namespace", [TERN_JINJA_MACRO] = "macro", [TERN_JINJA_FUNCTION] = "function",
+        [TERN_JINJA_UNDEFINED] = "undefined", [TERN_JINJA_NONE] = "none",
+        [TERN_JINJA_BOOL] = "boolean",        [TERN_JINJA_INT] = "integer",
+        [TERN_JINJA_FLOAT] = "float",         [TERN_JINJA_STRING] = "string",
+        [TERN_JINJA_LIST] = "list",           [TERN_JINJA_TUPLE] = "tuple",
+        [TERN_JINJA_DICT] = "dict",           [TERN_JINJA_NAMESPACE] = "namespace",
+        [TERN_JINJA_MACRO] = "macro",         [TERN_JINJA_FUNCTION] = "function",
+        [TERN_JINJA_RANGE] = "range",         [TERN_JINJA_VIEW] = "view of a dict",
+        [TERN_JINJA_GENERATOR] = "generator", [TERN_JINJA_METHOD] = "method",
+        [TERN_JINJA_JOINER] = "joiner",       [TERN_JINJA_CYCLER] = "cycler",
         [TERN_JINJA_LOOP] = "loop",
     };
     return words[kind];
@@ -188,11 +201,17 @@ static bool equal_at(tern_jinja_pool *p, const tern_jinja_value *a, const tern_j
         if (a->str.n == b->str.n) p->steps += a->str.n / BYTES_A_STEP;
         return tern_jinja__str_equal(a->str, b->str);
     case TERN_JINJA_LIST:
-    case TERN_JINJA_TUPLE: return lists_equal(p, a->list, b->list, depth + 1);
+    case TERN_JINJA_TUPLE:
+    case TERN_JINJA_RANGE: return lists_equal(p, a->list, b->list, depth + 1);
+    case TERN_JINJA_VIEW: return a->list == b->list;
     case TERN_JINJA_DICT: return dicts_equal(p, a->dict, b->dict, depth + 1);
     case TERN_JINJA_NAMESPACE: return a->dict == b->dict;
     case TERN_JINJA_MACRO: return a->macro == b->macro;
     case TERN_JINJA_FUNCTION: return a->function == b->function;
+    case TERN_JINJA_METHOD: return a->method == b->method;
+    case TERN_JINJA_GENERATOR:
+    case TERN_JINJA_JOINER:
+    case TERN_JINJA_CYCLER: return a->cycle == b->cycle;
     case TERN_JINJA_LOOP: return a->loop == b->loop;
     default: return true; /* undefined, none */
     }

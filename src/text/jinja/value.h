@@ -36,12 +36,13 @@ tern_status tern_jinja__fail(tern_jinja_pool *p, tern_status code, const char *f
 #endif
 
 /* A borrowed run of bytes (UTF-8, or any bytes). Byte i came from a message when `untrusted`, or, when mask is not
- * NULL, when mask[i] is 1; `untrusted` is then true too and means "some of them". */
+ * NULL, when mask[i] is 1; `untrusted` is then true too and means "some of them". `markup`: Markup of the filter safe,
+ * which escapes strings that are added to it. */
 typedef struct tern_jinja_str {
     const char *data;
     size_t n;
     const uint8_t *mask;
-    bool untrusted;
+    bool untrusted, markup;
 } tern_jinja_str;
 
 typedef enum tern_jinja_kind {
@@ -53,10 +54,16 @@ typedef enum tern_jinja_kind {
     TERN_JINJA_STRING,
     TERN_JINJA_LIST,
     TERN_JINJA_TUPLE,
+    TERN_JINJA_RANGE,     /* list */
+    TERN_JINJA_VIEW,      /* list: keys, values or items of a dict */
+    TERN_JINJA_GENERATOR, /* items that are read once */
     TERN_JINJA_DICT,
     TERN_JINJA_NAMESPACE, /* a dict whose entries {% set %} may write */
     TERN_JINJA_MACRO,
     TERN_JINJA_FUNCTION,
+    TERN_JINJA_METHOD, /* of a value */
+    TERN_JINJA_JOINER, /* a cycle whose first item is empty and whose second stays */
+    TERN_JINJA_CYCLER, /* a cycle */
     TERN_JINJA_LOOP
 } tern_jinja_kind;
 
@@ -65,6 +72,8 @@ typedef struct tern_jinja_list tern_jinja_list;
 typedef struct tern_jinja_dict tern_jinja_dict;
 typedef struct tern_jinja_macro tern_jinja_macro;
 typedef struct tern_jinja_function tern_jinja_function;
+typedef struct tern_jinja_method tern_jinja_method;
+typedef struct tern_jinja_cycle tern_jinja_cycle;
 typedef struct tern_jinja_loop tern_jinja_loop;
 
 struct tern_jinja_value {
@@ -78,14 +87,24 @@ struct tern_jinja_value {
         tern_jinja_dict *dict;
         const tern_jinja_macro *macro;
         const tern_jinja_function *function;
-        const tern_jinja_loop *loop;
+        const tern_jinja_method *method;
+        tern_jinja_cycle *cycle; /* of a generator too */
+        tern_jinja_loop *loop;
     };
 };
 
-/* Lists and tuples never change. */
+/* Lists and tuples never change. `name`: Python's name of a view's type; a range as Python writes it; the members
+ * of a tuple as attributes ("grouper list"). Or NULL. */
 struct tern_jinja_list {
     tern_jinja_value *items;
     size_t n;
+    const char *name;
+};
+
+/* Items that are taken one after another. */
+struct tern_jinja_cycle {
+    const tern_jinja_list *items;
+    size_t at;
 };
 
 typedef struct tern_jinja_entry {
@@ -109,6 +128,9 @@ typedef struct tern_jinja_rope {
     size_t n;
 } tern_jinja_rope;
 
+/* UNSUPPORTED: what "name", as in filter "x". */
+tern_status tern_jinja__unknown(tern_jinja_pool *p, const char *what, tern_jinja_str name);
+
 /* Strings. Words are literals of ours and trusted. */
 tern_jinja_str tern_jinja__words(const char *words);
 tern_jinja_str tern_jinja__slice(tern_jinja_str s, size_t from, size_t to);
@@ -118,6 +140,8 @@ int tern_jinja__str_compare(tern_jinja_str a, tern_jinja_str b);
 bool tern_jinja__byte_untrusted(tern_jinja_str s, size_t at);
 /* Offset of the first `needle` at or after `from`, or SIZE_MAX. */
 size_t tern_jinja__str_find(tern_jinja_str s, tern_jinja_str needle, size_t from);
+/* Offset of the last `needle`, or SIZE_MAX. */
+size_t tern_jinja__str_rfind(tern_jinja_str s, tern_jinja_str needle);
 
 /* Values. */
 tern_jinja_value tern_jinja__undefined(tern_jinja_str name);
@@ -131,6 +155,7 @@ tern_status tern_jinja__list(tern_jinja_pool *p, tern_jinja_kind kind, size_t n,
                              tern_jinja_value **items);
 bool tern_jinja__is_number(const tern_jinja_value *v); /* int, float or bool, as in Python */
 bool tern_jinja__is_list(const tern_jinja_value *v);   /* list or tuple */
+bool tern_jinja__is_sized(const tern_jinja_value *v);  /* that, a range or a view: what `list` holds */
 double tern_jinja__as_float(const tern_jinja_value *v);
 int64_t tern_jinja__as_int(const tern_jinja_value *v); /* of an int or bool */
 bool tern_jinja__truth(const tern_jinja_value *v);

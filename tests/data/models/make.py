@@ -2,11 +2,12 @@
 """Writes tiny models of random weights with golden logits, for families that have no other oracle here.
 
 A plain forward pass in double precision, from the published configuration of each family, its modeling file in
-transformers and the papers (Qwen 2: arXiv:2407.10671, biases of q, k and v; Qwen 3: arXiv:2505.09388, a norm of each
-head of q and k; Mistral: arXiv:2310.06825, a window; Gemma 3: arXiv:2503.19786; Phi-3 with LongRoPE: arXiv:2404.14219
-and arXiv:2402.13753; Granite, SmolLM3 and Maple: their model cards; BitNet embeddings: a norm before each linear layer, ternary
-weights and 8-bit inputs, as microsoft/BitNet's conversion and transformers' BitLinear with use_rms_norm have them; experts and YaRN: arXiv:2401.04088, arXiv:2309.00071). It
-shares no code with Tern. Usage: make.py [FOLDER
+transformers and the papers (Qwen 2: arXiv:2407.10671, biases of q, k and v; LLaMA with attention_bias has one of o,
+too; Qwen 3: arXiv:2505.09388, a norm of each head of q and k; Mistral: arXiv:2310.06825, a window; Gemma 3:
+arXiv:2503.19786; Phi-3 with LongRoPE: arXiv:2404.14219 and arXiv:2402.13753; Granite, SmolLM3 and Maple: their model
+cards; BitNet embeddings: a norm before each linear layer, ternary weights and 8-bit inputs, as microsoft/BitNet's
+conversion and transformers' BitLinear with use_rms_norm have them; experts and YaRN: arXiv:2401.04088,
+arXiv:2309.00071). It shares no code with Tern. Usage: make.py [FOLDER
 [FAMILY ...]]; the same numbers each time.
 """
 import json
@@ -74,6 +75,9 @@ FAMILIES = {
                             layer_types=["sliding_attention"] * 3 + ["full_attention", "sliding_attention"],
                             num_experts=8, num_experts_per_tok=3, moe_intermediate_size=16, norm_topk_prob=True,
                             num_shared_experts=0),
+    "llama-biases": SMALLER | dict(architectures=["LlamaForCausalLM"], model_type="llama", hidden_act="silu",
+                                   rope_theta=10000.0, tie_word_embeddings=False, attention_bias=True, mlp_bias=False,
+                                   num_hidden_layers=2, head_dim=None),
 }
 GEMMA3 = dict(rms_norm_eps=1e-6, rope_theta=1000000.0, rope_local_base_freq=10000.0, tie_word_embeddings=True,
               hidden_activation="gelu_pytorch_tanh", sliding_window_pattern=6)
@@ -128,12 +132,14 @@ class Model:
                          (("q", q), ("k", kv), ("v", kv)))
             for name, rows in () if joined else (("q", q), ("k", kv), ("v", kv)):
                 self.add(f"{at}self_attn.{name}_proj.weight", [rows, n])
-                if c["model_type"] == "qwen2":
+                if c["model_type"] == "qwen2" or c.get("attention_bias"):
                     self.add(f"{at}self_attn.{name}_proj.bias", [rows])
             if c["model_type"].startswith("qwen3") or self.gemma or self.maple:
                 self.add(at + "self_attn.q_norm.weight", [self.dim], one)
                 self.add(at + "self_attn.k_norm.weight", [self.dim], one)
             self.add(at + "self_attn.o_proj.weight", [n, q])
+            if c.get("attention_bias"):
+                self.add(at + "self_attn.o_proj.bias", [n])
             self.add(at + "post_attention_layernorm.weight", [n], one)
             if self.gemma:
                 self.add(at + "pre_feedforward_layernorm.weight", [n], one)

@@ -18,8 +18,8 @@ json_t *tern_chat_json_tool(const json_t *name, const json_t *description, const
 /* The arguments of a call as an object: OpenAI writes the object's text, others the object; none is an empty one. Fails
  * without a message: anything but OUT_OF_MEMORY when it is neither. */
 tern_status tern_chat_json_arguments(const json_t *given, json_t **out);
-/* {"type": "function", "function": {"name", "arguments"}, "id"}; takes `arguments`; without an id that is no string.
- * NULL: out of memory. */
+/* {"type": "function", "function": {"name", "arguments"}, "id"}; takes `arguments`. The id is left out unless it is a
+ * string. NULL: out of memory. */
 json_t *tern_chat_json_call(const json_t *id, const json_t *name, json_t *arguments);
 /* The name of the tool that the latest call with this id has in the "tool_calls" of a list of messages; borrowed. NULL:
  * there is none. */

@@ -26,14 +26,14 @@ typedef struct tern_train_rendered {
 
 /* The first n messages; a new reference. NULL: out of memory. */
 json_t *tern_train__first(const tern_train_rendered *c, size_t n);
-/* The same with another in the place of message i, which it takes. */
+/* The first n messages with another in the place of message i, which it takes. */
 json_t *tern_train__exchanged(const tern_train_rendered *c, size_t n, size_t i, json_t *message);
 /* The message with `before` and its content from `at` on. NULL: out of memory. */
 json_t *tern_train__with_content(const json_t *message, const char *before, size_t at);
 
 /* The variables of the template, as the server gives them; takes the messages (NULL: out of memory). */
 tern_status tern_train__variables(const json_t *beside, json_t *messages, bool prompt, json_t **out, tern_error *err);
-/* What the template makes of them, as text alone. Errors: the template's. */
+/* The rendered text of these variables. Errors: the template's. */
 tern_status tern_train__render_text(const tern_train_rendered *c, const json_t *variables, tern_buf *out,
                                     tern_error *err);
 /* Text and tokens of messages, which it takes, with the opening of an answer where `prompt`. */

@@ -1,9 +1,9 @@
 /* Each answer as it is rendered when it is the last message.
  *
- * Templates that drop the thoughts of earlier answers, or that put something behind all messages, render an answer
- * differently once more messages follow, so that no single rendering has all answers as the model is to write them.
- * Where each answer ends with a token for that, renderings are joined there: the answer as the last message, and what
- * follows it from the rendering that goes on. */
+ * Some templates drop the thoughts of earlier answers, or put something behind all messages. They render an answer
+ * differently once more messages follow. No single rendering has all answers as the model is to write them. So
+ * renderings are joined behind the token that ends each answer: the answer comes from the rendering that it ends, the
+ * turns after it from the rendering of the next answer. */
 #include <string.h>
 
 #include "train/data/chat_internal.h"
@@ -28,8 +28,9 @@ static json_t *other_turns(const tern_train_rendered *c, size_t last, size_t i)
     return list;
 }
 
-/* Where the turns between answer `last` and answer i begin in the rendered prompt: behind the token that ends the
- * former, before the text of the first message after it, which is found by a change. 0: it cannot be told. */
+/* The place in the rendered prompt where the turns between answer `last` and answer i begin: behind the token that ends
+ * the former. That is the last such token before the text of the first message between, which is found by a change.
+ * 0: it cannot be told. */
 static tern_status find_turns(tern_train_rendered *c, size_t last, size_t i, size_t *out, tern_error *err)
 {
     const tern_tokens *prompt = &c->prompt.ids;

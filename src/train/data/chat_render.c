@@ -1,4 +1,4 @@
-/* What the chat template makes of the first messages of a conversation. */
+/* Renderings of the first messages of a conversation by the chat template. */
 #include <string.h>
 
 #include "train/data/chat_internal.h"

@@ -21,7 +21,7 @@ static tern_status add_message(json_t *list, const char *role, const json_t *obj
     return tern_fail_alloc(err, text.size);
 }
 
-/* What ShareGPT's "from" is called elsewhere; NULL: unknown. A "function_call" is an answer that is calls. */
+/* The role of ShareGPT's "from"; NULL: unknown. A "function_call" is an answer that is calls. */
 static const char *role_of(const char *from)
 {
     static const char *const roles[][2] = {{"human", "user"},

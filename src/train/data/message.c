@@ -129,7 +129,7 @@ static tern_status read_result(const json_t *earlier, json_t *message, tern_erro
     return name && json_object_set(message, "name", name) != 0 ? tern_fail_alloc(err, 1) : TERN_OK;
 }
 
-/* Members that are no text: what they hold would be missing from what is learned. */
+/* Refuses members that hold other things than text: a document could not have them. */
 static tern_status refuse_media(const json_t *item, tern_error *err)
 {
     static const char *const media[] = {"audio", "image", "images", "video", "videos", "refusal"};

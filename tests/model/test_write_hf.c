@@ -102,6 +102,31 @@ static void test_masters(void **state)
     for (const char *const *name = test_made_ternary; *name; name++) check_masters(test_made(*name));
 }
 
+/* Biases of Q and K go the way of their rows, to a GGUF file and back. */
+static void test_adjacent_biases(void **state)
+{
+    (void)state;
+    tern_model *model = open_model(test_made("llama-biases"));
+    const char *path = test_scratch("write-biases.gguf");
+    assert_ok(tern_model_write_gguf(model, path, NULL, &err), err);
+    tern_model *gguf = open_model(path);
+    tern_config config = *tern_model_config(gguf);
+    assert_true(config.rope_adjacent && config.qkv_bias && config.o_bias);
+    const float *halves = (const float *)(const void *)tern_model_weight(model, TERN_ROLE_ATTN_Q_BIAS, 1)->data;
+    const float *pairs = (const float *)(const void *)tern_model_weight(gguf, TERN_ROLE_ATTN_Q_BIAS, 1)->data;
+    assert_true(pairs[0] == halves[0] && pairs[1] == halves[config.head_dim / 2] && pairs[2] == halves[1]);
+    tern_model *back = through(gguf, "hf-biases", true);
+    for (int role = 0; role < TERN_ROLE_COUNT; role++)
+        if (tern_model_weight(model, (tern_role)role, 1)->encoding) check_floats(model, back, (tern_role)role, 1, true);
+    config.o_bias = false;
+    tern_master_source source = tern_master_of_model(gguf);
+    assert_int_equal(tern_hf_write(test_scratch("hf-biases"), &config, NULL, &source, NULL, &err), TERN_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "biases of q, k and v alone: LlamaForCausalLM has those of q, k, v and o"));
+    tern_model_close(model);
+    tern_model_close(gguf);
+    tern_model_close(back);
+}
+
 /* A GGUF file of llama has its Q and K rows as adjacent pairs: the folder has them as split halves again. */
 static void test_adjacent(void **state)
 {
@@ -168,6 +193,6 @@ static void test_source(void **state)
 }
 
 static const struct CMUnitTest tests[] = {cmocka_unit_test(test_masters), cmocka_unit_test(test_adjacent),
-                                          cmocka_unit_test(test_source)};
+                                          cmocka_unit_test(test_adjacent_biases), cmocka_unit_test(test_source)};
 
 TEST_GROUP(write_hf, "", tests);

@@ -123,30 +123,47 @@ static tern_status filter_format(tern_jinja_render *r, operand self, const tern_
     return tern_jinja__percent(r, s, &values, out);
 }
 
+/* How long a value is: characters, items. */
+static tern_status length_of(tern_jinja_render *r, operand v, int64_t *out)
+{
+    size_t n = 0;
+    if (v->kind == TERN_JINJA_STRING) n = tern_jinja__char_count(v->str.data, v->str.n);
+    else if (v->kind == TERN_JINJA_DICT) n = v->dict->n;
+    else if (tern_jinja__is_sized(v)) n = v->list->n;
+    else if (v->kind == TERN_JINJA_LOOP) n = v->loop->items->n;
+    else if (v->kind != TERN_JINJA_UNDEFINED)
+        return tern_jinja__bad(r, "%s has no length", tern_jinja__kind_words(v->kind));
+    *out = (int64_t)n;
+    return v->kind == TERN_JINJA_STRING ? tern_jinja__charge(&r->pool, v->str.n / 16) : TERN_OK;
+}
+
+/* The first `n` characters, without the last word unless `cut_words`, and what stands for the rest. */
+static tern_status shorten(tern_jinja_render *r, tern_jinja_str s, int64_t n, bool cut_words, tern_jinja_str end,
+                           tern_jinja_value *out)
+{
+    tern_jinja_rope rope = {0};
+    s = tern_jinja__slice(s, 0, tern_jinja__char_offset(s.data, s.n, (size_t)n));
+    size_t space = cut_words ? SIZE_MAX : tern_jinja__str_rfind(s, tern_jinja__words(" "));
+    TERN_TRY(tern_jinja__emit(r, &rope, tern_jinja__slice(s, 0, space == SIZE_MAX ? s.n : space)));
+    TERN_TRY(tern_jinja__emit(r, &rope, end));
+    return tern_jinja__rope_value(r, &rope, out);
+}
+
 /* truncate(length=255, killwords, end="...", leeway=5) */
 static tern_status filter_truncate(tern_jinja_render *r, operand self, const operand *arg, tern_jinja_value *out)
 {
-    int64_t length, leeway;
-    tern_jinja_str end, space = tern_jinja__words(" ");
-    tern_jinja_rope rope = {0};
-    if (self->kind != TERN_JINJA_STRING)
-        return tern_jinja__bad(r, "truncate of %s, expected a string", tern_jinja__kind_words(self->kind));
+    int64_t length, leeway, n = 0;
+    tern_jinja_str end;
     TERN_TRY(tern_jinja__int_arg(r, arg[0], "length", 255, &length));
     TERN_TRY(tern_jinja__string_arg(r, arg[2], "end", tern_jinja__words("..."), &end));
     TERN_TRY(tern_jinja__int_arg(r, arg[3] && arg[3]->kind != TERN_JINJA_NONE ? arg[3] : NULL, "leeway", 5, &leeway));
-    const int64_t n = (int64_t)tern_jinja__char_count(self->str.data, self->str.n);
-    const int64_t ending = (int64_t)tern_jinja__char_count(end.data, end.n);
-    TERN_TRY(tern_jinja__charge(&r->pool, self->str.n / 16));
-    if (length < ending || leeway < 0) return tern_jinja__bad(r, "truncate: length or leeway too small");
-    *out = *self;
-    if (n - length <= leeway) return TERN_OK;
-    size_t at = tern_jinja__char_offset(self->str.data, self->str.n, (size_t)(length - ending));
-    tern_jinja_str kept = tern_jinja__slice(self->str, 0, at);
-    size_t word = arg[1] && tern_jinja__truth(arg[1]) ? SIZE_MAX : tern_jinja__str_rfind(kept, space);
-    if (word != SIZE_MAX) kept = tern_jinja__slice(kept, 0, word);
-    TERN_TRY(tern_jinja__emit(r, &rope, kept));
-    TERN_TRY(tern_jinja__emit(r, &rope, end));
-    return tern_jinja__rope_value(r, &rope, out);
+    TERN_TRY(length_of(r, self, &n));
+    const int64_t kept = length - (int64_t)tern_jinja__char_count(end.data, end.n);
+    if (kept < 0 || leeway < 0) return tern_jinja__bad(r, "truncate: length or leeway too small");
+    if (n - length <= leeway) return *out = *self, TERN_OK;
+    if (self->kind != TERN_JINJA_STRING)
+        return tern_jinja__bad(r, "truncate of %s, expected a string", tern_jinja__kind_words(self->kind));
+    return shorten(r, self->str, kept, arg[1] && tern_jinja__truth(arg[1]), end, out);
 }
 
 /* attr(name): as a.name, but never a key of a dict. */
@@ -220,7 +237,9 @@ static tern_status filter_indent(tern_jinja_render *r, operand self, const opera
     tern_jinja_value lines;
     tern_jinja_rope rope = {0};
     bool first = arg[1] && tern_jinja__truth(arg[1]), blank = arg[2] && tern_jinja__truth(arg[2]);
-    TERN_TRY(soft_str(r, self, &s));
+    if (self->kind != TERN_JINJA_STRING)
+        return tern_jinja__bad(r, "indent of %s, expected a string", tern_jinja__kind_words(self->kind));
+    s = self->str;
     TERN_TRY(indent_width(r, arg[0], &indent));
     TERN_TRY(lines_of(r, s, &lines));
     for (size_t i = 0; i < lines.list->n; i++) {
@@ -381,15 +400,10 @@ static tern_status filter_default(tern_jinja_render *r, operand self, const oper
 static tern_status filter_length(tern_jinja_render *r, operand self, const operand *arg, tern_jinja_value *out)
 {
     (void)arg;
-    size_t n = 0;
-    if (self->kind == TERN_JINJA_STRING) n = tern_jinja__char_count(self->str.data, self->str.n);
-    else if (self->kind == TERN_JINJA_DICT) n = self->dict->n;
-    else if (tern_jinja__is_sized(self)) n = self->list->n;
-    else if (self->kind == TERN_JINJA_LOOP) n = self->loop->items->n;
-    else if (self->kind != TERN_JINJA_UNDEFINED)
-        return tern_jinja__bad(r, "%s has no length", tern_jinja__kind_words(self->kind));
-    *out = tern_jinja__int((int64_t)n);
-    return self->kind == TERN_JINJA_STRING ? tern_jinja__charge(&r->pool, self->str.n / 16) : TERN_OK;
+    int64_t n = 0;
+    TERN_TRY(length_of(r, self, &n));
+    *out = tern_jinja__int(n);
+    return TERN_OK;
 }
 
 static const tern_jinja_filter filters[] = {

@@ -14,29 +14,31 @@ static tern_status one_key(tern_jinja_render *r, operand item, operand attribute
     return tern_jinja__change_case(r, key->str, TERN_JINJA_LOWER, key);
 }
 
-/* "a,b": a list of keys. */
-static tern_status sort_key(tern_jinja_render *r, operand item, operand attribute, bool case_sensitive,
-                            tern_jinja_value *key)
-{
-    tern_jinja_value names, *keys;
-    tern_jinja_str comma = tern_jinja__words(",");
-    if (!attribute || attribute->kind != TERN_JINJA_STRING ||
-        tern_jinja__str_find(attribute->str, comma, 0) == SIZE_MAX)
-        return one_key(r, item, attribute, case_sensitive, key);
-    TERN_TRY(tern_jinja__split(r, attribute->str, comma, -1, &names));
-    TERN_TRY(tern_jinja__list(&r->pool, TERN_JINJA_LIST, names.list->n, key, &keys));
-    for (size_t i = 0; i < names.list->n; i++)
-        TERN_TRY(one_key(r, item, &names.list->items[i], case_sensitive, &keys[i]));
-    return TERN_OK;
-}
-
-static tern_status sort_keys(tern_jinja_render *r, const tern_jinja_list *items, operand attribute, bool case_sensitive,
-                             tern_jinja_value **keys)
+static tern_status one_keys(tern_jinja_render *r, const tern_jinja_list *items, operand attribute, bool case_sensitive,
+                            tern_jinja_value **keys)
 {
     tern_jinja_value list;
     TERN_TRY(tern_jinja__list(&r->pool, TERN_JINJA_LIST, items->n, &list, keys));
     for (size_t i = 0; i < items->n; i++)
-        TERN_TRY(sort_key(r, &items->items[i], attribute, case_sensitive, &(*keys)[i]));
+        TERN_TRY(one_key(r, &items->items[i], attribute, case_sensitive, &(*keys)[i]));
+    return TERN_OK;
+}
+
+/* A list for each item, of the keys of "a,b": those that are equal have no order, which undefined ones lack. */
+static tern_status key_lists(tern_jinja_render *r, const tern_jinja_list *items, operand attribute, bool case_sensitive,
+                             tern_jinja_value **keys)
+{
+    tern_jinja_value list, names, *parts, *name;
+    const bool text = attribute && attribute->kind == TERN_JINJA_STRING;
+    if (text) TERN_TRY(tern_jinja__split(r, attribute->str, tern_jinja__words(","), -1, &names));
+    else TERN_TRY(tern_jinja__list(&r->pool, TERN_JINJA_LIST, 1, &names, &name));
+    if (attribute && !text) *name = *attribute;
+    TERN_TRY(tern_jinja__list(&r->pool, TERN_JINJA_LIST, items->n, &list, keys));
+    for (size_t i = 0; i < items->n; i++) {
+        TERN_TRY(tern_jinja__list(&r->pool, TERN_JINJA_LIST, names.list->n, &(*keys)[i], &parts));
+        for (size_t k = 0; k < names.list->n; k++)
+            TERN_TRY(one_key(r, &items->items[i], attribute ? &names.list->items[k] : NULL, case_sensitive, &parts[k]));
+    }
     return TERN_OK;
 }
 
@@ -74,7 +76,7 @@ static tern_status sorted(tern_jinja_render *r, operand self, operand attribute,
                           tern_jinja_value *out, tern_jinja_value **keys)
 {
     TERN_TRY(tern_jinja__filter_list(r, self, NULL, out));
-    TERN_TRY(sort_keys(r, out->list, given(attribute), case_sensitive, keys));
+    TERN_TRY(key_lists(r, out->list, given(attribute), case_sensitive, keys));
     for (size_t n = 2; n <= out->list->n; n++) TERN_TRY(insert_last(r, out->list->items, *keys, n, reverse));
     return TERN_OK;
 }
@@ -122,7 +124,7 @@ tern_status tern_jinja__filter_groupby(tern_jinja_render *r, operand self, const
     if (!arg[0]) return tern_jinja__bad(r, "groupby needs an attribute");
     TERN_TRY(tern_jinja__filter_list(r, self, NULL, &list));
     TERN_TRY(tern_jinja__pluck(r, &list, arg[0], given(arg[1]), &plucked));
-    TERN_TRY(sort_keys(r, plucked.list, NULL, exact, &keys));
+    TERN_TRY(one_keys(r, plucked.list, NULL, exact, &keys));
     for (size_t n = 2; n <= list.list->n; n++) TERN_TRY(insert_last(r, list.list->items, keys, n, false));
     TERN_TRY(tern_jinja__list(&r->pool, TERN_JINJA_LIST, list.list->n, out, &groups));
     tern_jinja_list *made = (tern_jinja_list *)(uintptr_t)out->list;
@@ -145,7 +147,7 @@ static tern_status extreme(tern_jinja_render *r, operand self, const operand *ar
     TERN_TRY(tern_jinja__iterate(r, self, &items));
     *out = tern_jinja__undefined(tern_jinja__words("least or greatest of an empty sequence"));
     if (items->n == 0) return TERN_OK;
-    TERN_TRY(sort_keys(r, items, given(arg[1]), is_set(arg[0]), &keys));
+    TERN_TRY(one_keys(r, items, given(arg[1]), is_set(arg[0]), &keys));
     for (size_t i = 1; i < items->n; i++) {
         bool better = false;
         TERN_TRY(tern_jinja__charge(&r->pool, 1));
@@ -196,8 +198,10 @@ tern_status tern_jinja__filter_unique(tern_jinja_render *r, operand self, const 
     tern_jinja_list *list;
     tern_jinja_value *keys;
     TERN_TRY(tern_jinja__open_list(r, self, &items, out, &list));
-    TERN_TRY(sort_keys(r, items, given(arg[1]), is_set(arg[0]), &keys));
+    TERN_TRY(one_keys(r, items, given(arg[1]), is_set(arg[0]), &keys));
     for (size_t i = 0; i < items->n; i++) {
+        if (!tern_jinja__is_hashable(&keys[i]))
+            return tern_jinja__bad(r, "unique of %s", tern_jinja__kind_words(keys[i].kind));
         if (!seen_before(r, keys, i)) list->items[list->n++] = items->items[i];
         TERN_TRY(tern_jinja__charge(&r->pool, 0));
     }

@@ -194,7 +194,8 @@ tern_status tern_jinja__percent(tern_jinja_render *r, tern_jinja_str format, con
         if (take(&f, '%')) TERN_TRY(percent_directive(&f));
     }
     const bool tuple = values->kind == TERN_JINJA_TUPLE;
-    const bool loose = values->kind == TERN_JINJA_DICT || values->kind == TERN_JINJA_LIST;
+    const bool loose = values->kind == TERN_JINJA_DICT || values->kind == TERN_JINJA_LIST ||
+                       values->kind == TERN_JINJA_RANGE || values->kind == TERN_JINJA_UNDEFINED;
     if (!loose && f.next < (tuple ? values->list->n : 1)) return tern_jinja__bad(r, "the format takes fewer values");
     return finish(&f, out);
 }

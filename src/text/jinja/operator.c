@@ -203,6 +203,8 @@ static tern_status contains(tern_jinja_render *r, operand item, operand whole, b
         TERN_TRY(tern_jinja__iterate(r, whole, &items));
         *out = in_list(r, item, items);
     } else if (tern_jinja__is_sized(whole)) *out = in_list(r, item, whole->list);
+    else if (whole->kind == TERN_JINJA_DICT && !tern_jinja__is_hashable(item))
+        return tern_jinja__bad(r, "in: %s as a key of a dict", tern_jinja__kind_words(item->kind));
     else if (whole->kind == TERN_JINJA_DICT) *out = tern_jinja__dict_find(&r->pool, whole->dict, item) != NULL;
     else return bad_operands(r, "in", item, whole);
     return tern_jinja__charge(&r->pool, 0);

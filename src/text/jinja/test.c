@@ -38,21 +38,12 @@ KIND_TEST(is_sequence, v->kind == TERN_JINJA_STRING || v->kind == TERN_JINJA_DIC
 KIND_TEST(is_iterable, v->kind == TERN_JINJA_STRING || v->kind == TERN_JINJA_DICT || v->kind == TERN_JINJA_UNDEFINED ||
                            v->kind == TERN_JINJA_LOOP || v->kind == TERN_JINJA_GENERATOR || tern_jinja__is_sized(v))
 
-/* The remainder of v by an integer; both must be integers. */
-static tern_status remainder_of(tern_jinja_render *r, operand v, operand by, int64_t *out)
+static tern_status is_divisible(tern_jinja_render *r, operand v, operand by, bool *out)
 {
     tern_jinja_value rest;
     TERN_TRY(tern_jinja__binary(r, '%', v, by, &rest));
-    if (rest.kind != TERN_JINJA_INT) return tern_jinja__bad(r, "test of divisibility needs integers");
-    *out = rest.integer;
-    return TERN_OK;
-}
-
-static tern_status is_divisible(tern_jinja_render *r, operand v, operand by, bool *out)
-{
-    int64_t rest = 0;
-    TERN_TRY(remainder_of(r, v, by, &rest));
-    *out = rest == 0;
+    if (!tern_jinja__is_number(&rest)) return tern_jinja__bad(r, "test of divisibility needs numbers");
+    *out = !tern_jinja__truth(&rest);
     return TERN_OK;
 }
 
@@ -65,8 +56,11 @@ static tern_status is_even(tern_jinja_render *r, operand v, operand argument, bo
 
 static tern_status is_odd(tern_jinja_render *r, operand v, operand argument, bool *out)
 {
-    TERN_TRY(is_even(r, v, argument, out));
-    *out = !*out;
+    (void)argument;
+    const tern_jinja_value two = tern_jinja__int(2), one = tern_jinja__int(1);
+    tern_jinja_value rest;
+    TERN_TRY(tern_jinja__binary(r, '%', v, &two, &rest));
+    *out = tern_jinja__equal(&r->pool, &rest, &one);
     return TERN_OK;
 }
 

@@ -246,9 +246,19 @@ static tern_status grow_dict(tern_jinja_pool *p, tern_jinja_dict *d)
     return TERN_OK;
 }
 
+bool tern_jinja__is_hashable(const tern_jinja_value *key)
+{
+    bool hashable = key->kind != TERN_JINJA_LIST && key->kind != TERN_JINJA_DICT;
+    for (size_t i = 0; key->kind == TERN_JINJA_TUPLE && i < key->list->n && hashable; i++)
+        hashable = key->list->items[i].kind != TERN_JINJA_LIST && key->list->items[i].kind != TERN_JINJA_DICT;
+    return hashable;
+}
+
 tern_status tern_jinja__dict_set(tern_jinja_pool *p, tern_jinja_dict *d, const tern_jinja_value *key,
                                  const tern_jinja_value *value)
 {
+    if (!tern_jinja__is_hashable(key))
+        return tern_jinja__fail(p, TERN_INVALID_ARGUMENT, "%s as a key of a dict", tern_jinja__kind_words(key->kind));
     for (size_t i = 0; i < d->n; i++) {
         if (!tern_jinja__equal(p, &d->entries[i].key, key)) continue;
         d->entries[i].value = *value;

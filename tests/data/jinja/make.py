@@ -278,6 +278,28 @@ d.items() | tojson
 0x
 9223372036854775807
 12abc
+u | sort(attribute='name')
+people | sort(attribute='age') | list
+5 | indent
+nums | truncate(6)
+missing | truncate
+nums | truncate(1, leeway=0, end='')
+2.5 is even
+4.0 is even
+3.0 is odd
+2.5 is odd
+7.5 is divisibleby(2.5)
+'x' is even
+words in d
+{[1]: 2}
+{(1, [2]): 2}
+{(1, 2): 3}
+[] in {}
+'x' % missing
+'x' % range(3)
+'x' % [1]
+tree | unique | list
+nums | unique | list
 .5
 1.e
 html | safe

@@ -400,7 +400,7 @@ if(NOT TERN_SANITIZE)
     tern_check(check_baseline ${checks}/baseline.sh ${PROJECT_SOURCE_DIR})
     tern_check(check_fuzz_keys ${TERN_PYTHON} ${checks}/fuzz-keys.py ${PROJECT_SOURCE_DIR})
     tern_check(check_fuzz_seeds ${checks}/fuzz-seeds.sh ${PROJECT_SOURCE_DIR})
-    # The scopes headers and help (with --tern $<TARGET_FILE:tern>) join when they are free of faults.
+    # The scope headers joins when it is free of faults.
     tern_check(check_sentences ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/check-sentences.py readme guides)
     tern_check(check_sentences_fails ${TERN_PYTHON} ${checks}/sentences-self-test.py)
     tern_check(check_choose ${TERN_PYTHON} ${checks}/choose-self-test.py)
@@ -411,6 +411,8 @@ if(NOT TERN_SANITIZE)
     tern_check(check_docs_unrun ${docs} unrun ${PROJECT_SOURCE_DIR})
     tern_check(check_docs_flags ${docs} flags ${PROJECT_SOURCE_DIR} $<TARGET_FILE:tern>)
     tern_check(check_docs_fails ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/docs/self_test.py $<TARGET_FILE:tern>)
+    tern_check(check_sentences_help ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/check-sentences.py
+      --tern $<TARGET_FILE:tern> help)
     tern_check(check_completion ${checks}/completion.sh $<TARGET_FILE:tern>)
     tern_check(check_recording ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/record-chat.py
       --check ${PROJECT_SOURCE_DIR}/docs/pictures/chat.svg --tern $<TARGET_FILE:tern>)

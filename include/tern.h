@@ -77,7 +77,7 @@ typedef struct tern_engine_options {
     /* The device's memory. Before weights are loaded, and when a session is opened, what they take is compared with
      * what the device, or the machine, has free: the error is OUT_OF_MEMORY and says both, and what would fit. */
     struct {
-        /* Of models with experts, on GPUs: how many are in the device's memory at once. Others are copied there when a
+        /* The experts in the memory of a GPU at once, for models with experts. Others are copied there when a
          * token needs them, which takes time and never changes an answer. A number for each layer ("5"), bytes for all
          * of them ("800M", "3.5G"; powers of 1024), or "all"; NULL: as many as fit, all where they do. At least those
          * of one token (INVALID_ARGUMENT). Goes without gpu.split (UNSUPPORTED). */
@@ -91,7 +91,7 @@ typedef struct tern_engine_options {
          * spilled. Goes without gpu.split (UNSUPPORTED). */
         const char *kv;
         const char *kv_disk;
-        /* What sessions will be opened with, so that they are counted before weights are loaded; NULL: the defaults. */
+        /* The parameters of later sessions, which are counted before weights are loaded; NULL: the defaults. */
         const tern_session_params *session;
         bool no_check; /* nothing is compared: what does not fit fails where it is allocated, or is slow */
         uint64_t reserved[4];
@@ -115,8 +115,8 @@ typedef struct tern_engine_options {
      * of the CPU or names of the GPU. Errors: INVALID_ARGUMENT (no such name), UNSUPPORTED (the device lacks what it
      * needs). */
     const char *kernel;
-    /* The path of what `tern tune` has measured, which chooses the kernel of each layer by its shape and the number of
-     * threads, or of tokens on a GPU of that name and driver (tern_tune_path says where it is; docs/guides/tuning.md);
+    /* The path of the measurements of `tern tune` (tern_tune_path; docs/guides/tuning.md). They choose the kernel of
+     * each layer by its shape and the number of threads, or of tokens on a GPU of that name and driver.
      * NULL: none is read. A file that is missing, damaged or of another CPU or build of Tern is an error (NOT_FOUND,
      * MALFORMED, UNSUPPORTED), and the program's to decide: load again without it, or say that `tern tune` should run.
      * Goes without `kernel` and cpu.features (INVALID_ARGUMENT). */
@@ -131,11 +131,11 @@ typedef struct tern_engine_options {
     bool no_tokenizer;         /* it is not read: for programs that have ids */
     tern_progress_fn progress; /* may be NULL */
     void *progress_context;
-    /* The other processes that run this model too, each with the rows of every matrix that are its own (tensor
-     * parallel): all of them load the same file, with the same options, rank 0 uses the engine as ever, and the others
-     * call tern_engine_follow. The text is the same with any number of them. CPU alone. Of one engine at a time. NULL:
-     * none. Errors: INVALID_ARGUMENT (another file, more ranks than heads), UNSUPPORTED (rows that do not begin at
-     * whole blocks), IO (a rank that is gone). */
+    /* The processes that run this model together, each with its own rows of every matrix (tensor parallel). All load
+     * the same file with the same options. Rank 0 uses the engine as ever, and the others
+     * call tern_engine_follow. On the CPU the text is the same with any number of them. One engine at a time has ranks.
+     * NULL: none. Errors: INVALID_ARGUMENT (another file, more ranks than heads), UNSUPPORTED (rows that do not begin
+     * at whole blocks), IO (a rank that is gone). */
     tern_ranks *ranks;
     /* With ranks: the layers are cut into so many runs, as even by bytes as may be, each for as many ranks that follow
      * each other, which share its layers as above (pipeline parallel). 0: 1. Errors: INVALID_ARGUMENT (ranks that do
@@ -159,7 +159,7 @@ typedef struct tern_fusion_info {
 /* The i-th pass, in the order in which they run, from 0; false, and *info as it was, behind the last. */
 TERN_API bool tern_fusion_at(uint32_t i, tern_fusion_info *info);
 
-/* What a model is, and what runs it. Sized. Strings are the engine's. */
+/* The description of a model and its backend. Sized. Strings are the engine's. */
 typedef struct tern_engine_info {
     size_t size;              /* sizeof(tern_engine_info) */
     const char *architecture; /* GGUF's word: "bitnet-b1.58", "llama", ... */
@@ -192,8 +192,8 @@ typedef struct tern_engine_info {
      * all sessions together; and the folder where all of them lie, NULL: memory of the host. */
     uint64_t kv_memory;
     const char *kv_disk;
-    /* Of models with experts (0: none): how many each layer has and uses for a token, and the bytes of those that a
-     * token uses in all layers. */
+    /* The experts that each layer has and that it uses for a token (0: the model has none), and the bytes of those
+     * that a token uses in all layers. */
     uint32_t layer_experts, token_experts;
     uint64_t token_expert_bytes;
     const char *exchange; /* of several processes, by what those of a stage exchange: "NCCL 2.28.9", or "memory of the
@@ -229,7 +229,7 @@ TERN_API tern_status tern_engine_chat_prompt(const tern_engine *engine, const te
                                              const tern_chat_message *messages, size_t n, bool add_generation_prompt,
                                              tern_tokens *tokens, tern_error *err);
 
-/* The same for a conversation as n bytes of JSON, as transformers' apply_chat_template takes it: an object of the
+/* The prompt of a conversation in n bytes of JSON, as transformers' apply_chat_template takes it: an object of the
  * template's variables, "messages" (with "tool_calls", "tool_call_id", ...), "tools", "add_generation_prompt", ... The
  * template must be given. Nothing in the JSON can become a special token. Errors: also MALFORMED (the JSON). */
 TERN_API tern_status tern_engine_chat_prompt_json(const tern_engine *engine, const tern_chat_template *chat_template,
@@ -254,31 +254,31 @@ TERN_API tern_status tern_tokenizer_decode(const tern_tokenizer *tokenizer, cons
  * id outside the vocabulary. */
 TERN_API const char *tern_tokenizer_piece(const tern_tokenizer *tokenizer, int32_t id, size_t *n);
 
-/* What an engine has done since it was opened; a backend counts what it has. Sized. */
+/* The work of an engine since it was opened; a backend counts what applies to it. Sized. */
 typedef struct tern_engine_counters {
     size_t size; /* sizeof(tern_engine_counters) */
     uint64_t runs, ops;
     uint64_t weight_bytes; /* of weights, read by the runs */
-    /* Of devices that are not the host. */
+    /* For devices that are not the host. */
     uint64_t dispatches, barriers, submits;
     uint64_t layer_dispatches, layer_barriers; /* of them for layers */
     uint64_t uploaded_bytes, downloaded_bytes;
     uint64_t buffers, reused_buffers; /* made so far; of them in memory of the device that was held already */
     uint64_t allocations; /* of device memory and of objects made while running; 0 for each token is the aim */
     uint64_t pipelines, pipeline_hits; /* made so far; of them found in the cache of an earlier start */
-    /* Of the kernels that sessions use, those that could not be tried against the CPU before, for want of memory: their
-     * results are trusted. */
+    /* Kernels in use that could not be compared with the CPU before, for lack of memory. Their results are
+     * trusted. */
     uint64_t untried_kernels;
     uint64_t crossed_bytes; /* carried over between CPU and GPU, with gpu.split */
-    /* Of a device that has not all experts at once: those that a layer of a step needed, which were there or had to be
-     * copied; those that made way for them; the bytes copied. */
+    /* For a device that does not have all experts at once: needed experts that were there, or had to be copied; those
+     * that were evicted for them; the bytes copied. */
     uint64_t expert_hits, expert_misses, expert_evictions, expert_bytes;
     uint64_t expert_prefetched; /* copied before a layer needed them, and then there */
-    /* Of a device that has not all keys and values: pages of 32 positions that a layer of a step needed, which were
-     * there, had to be copied while it waited, or were copied before it needed them; those that made way; bytes copied
-     * to the device and back; and for how long layers waited. */
+    /* For a device that does not have all keys and values, in pages of 32 positions: needed pages that were there,
+     * had to be copied while the layer waited, or were copied in advance; evicted pages; bytes copied
+     * to the device and back; and the time that layers waited. */
     uint64_t kv_hits, kv_misses, kv_prefetched, kv_evictions, kv_in_bytes, kv_out_bytes, kv_wait_ns;
-    /* Of the CPU, in steps of one token: rows of `up` and columns of `down` that a squared ReLU may make irrelevant,
+    /* CPU, in steps of one token: rows of `up` and columns of `down` that a squared ReLU may make irrelevant,
      * and those of them that were read (tern_engine_options.cpu.ffn). */
     uint64_t ffn_rows, ffn_rows_read, ffn_columns, ffn_columns_read;
 } tern_engine_counters;
@@ -286,7 +286,7 @@ typedef struct tern_engine_counters {
 /* Writes at most counters->size bytes. */
 TERN_API tern_status tern_engine_count(const tern_engine *engine, tern_engine_counters *counters, tern_error *err);
 
-/* What one kind of dispatch has cost since the engine was opened. */
+/* The time of one kind of dispatch since the engine was opened. */
 typedef struct tern_engine_profile_row {
     char name[48];      /* "ffn_down": the value that it makes, without the layer; or the kind of op */
     const char *kernel; /* static storage */
@@ -299,7 +299,7 @@ typedef struct tern_engine_profile_row {
 TERN_API tern_status tern_engine_profile(const tern_engine *engine, tern_engine_profile_row *rows, size_t cap,
                                          size_t *n, tern_error *err);
 
-/* What the same device, or the same threads, can do at most, measured for about so many seconds: bytes a second of the
+/* The limits of the device or the threads of the engine, measured for about so many seconds: bytes a second of the
  * weights that a token reads, and int8 multiply-adds a second. 0 when it cannot be measured. No session of the engine
  * should run meanwhile. */
 TERN_API double tern_engine_read_bandwidth(tern_engine *engine, double seconds);
@@ -328,11 +328,11 @@ typedef struct tern_convert_options {
     void *progress_context;
 } tern_convert_options;
 
-/* What came of it. Sized. */
+/* The result of a conversion. Sized. */
 typedef struct tern_convert_result {
     size_t size;         /* sizeof(tern_convert_result) */
     uint64_t parameters; /* elements of all weights */
-    /* What other engines cannot read in the file, and what they read instead: clauses about it ("its layers are t160,
+    /* The parts of the file that other engines cannot read, and their alternatives: clauses ("its layers are t160,
      * ..."), which live for ever. */
     const char *own[4];
     uint32_t n_own;

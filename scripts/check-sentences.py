@@ -118,6 +118,7 @@ def help_texts(output):
     """(line, paragraph, ends) of a help: its introduction and the text of each flag."""
     part, first = [], 0
     for number, line in enumerate(output.splitlines() + [""], 1):
+        line = re.sub(r"^( {31,33})(\S+) {2,}", r"  \2  ", line)  # a list within the text of a flag
         row = re.match(r"\s{2,6}(?:-\S.*?|[a-z-]+)(?:\s{2,}|$)(.*)", line)
         if part and (row or not line.strip() or line.startswith(" ") != is_row):
             yield first, plain("\n".join(part)), ".!?;"

@@ -5,9 +5,9 @@
  *     one thread:  do tern_batch_step(batch, &busy, &err); while (busy);     pieces and results reach the callbacks
  *     tern_request_free(request), tern_batch_close(batch)
  *
- * On the CPU what a request gives has the same bits whatever else is in the batch, however prompts are cut into steps,
- * with and without reuse of prefixes, and equal to those of tern_generate on an empty session with the same kind of
- * cache. So it is on a GPU of an engine that is batch_invariant (tern_engine_options), on one device and driver. */
+ * On the CPU, a request gives the same bits whatever else is in the batch, however prompts are cut into steps, and with
+ * or without reuse of prefixes. They equal those of tern_generate on an empty session with this kind of cache. A GPU
+ * does the same on one device and driver if its engine is batch_invariant (tern_engine_options). */
 #ifndef TERN_BATCH_H
 #define TERN_BATCH_H
 
@@ -67,7 +67,7 @@ typedef struct tern_token_logprob {
     float logprob;
 } tern_token_logprob;
 
-/* What on_piece gets for each token. */
+/* The argument of on_piece for each token. */
 typedef struct tern_request_piece {
     uint32_t index; /* which of the n completions */
     int32_t id;     /* -1: text that was held back until the end; no token */
@@ -106,14 +106,14 @@ typedef struct tern_request_params {
     uint32_t n;                  /* completions; 0: 1; they share the pages of the prompt */
     tern_sampler_params sampler; /* completion i draws with seed + i */
     uint32_t max_tokens;         /* 0: until the context is full */
-    bool no_tokens; /* the prompt is evaluated, and echoed where that is asked for: completions are empty and end by
-                     * TERN_STOP_LENGTH; max_tokens says nothing */
-    const char *const *stops; /* [n_stops] not shown */
+    bool no_tokens;              /* evaluates the prompt, and shows it with `echo`; completions are empty and end by
+                                  * TERN_STOP_LENGTH; max_tokens is not read */
+    const char *const *stops;    /* [n_stops] not shown */
     uint32_t n_stops;
     bool ignore_eos;
     bool show_special;       /* special tokens appear in the text */
     bool echo;               /* the tokens of the prompt are pieces too, before the first one of each completion */
-    uint32_t echo_from;      /* but for its first tokens, at most n_prompt of them */
+    uint32_t echo_from;      /* leaves out so many of its first tokens, at most n_prompt */
     bool logprobs;           /* of the pieces' tokens; with echo also of the prompt's, which are evaluated anew then */
     uint32_t n_top_logprobs; /* and of the highest, at most TERN_BATCH_MAX_TOP_LOGPROBS */
     const tern_lora_use *loras; /* [n_loras] */
@@ -121,8 +121,8 @@ typedef struct tern_request_params {
     tern_grammar *grammar; /* what completions must look like; NULL: any text. An end token ends them then */
     uint32_t draft_tokens; /* at most so many tokens guessed, for each step; lossless. As many are as pay, by what was
                             * right lately and what steps took */
-    /* The prompt's vector instead of a completion, evaluated in the same steps: as tern_session_embed gives it. Of the
-     * above then only prompt and loras count, n is 0 or 1; the prompt may have n_ctx tokens. */
+    /* The prompt's vector instead of a completion, evaluated in the same steps: as tern_session_embed gives it. Only
+     * prompt and loras of the above are read then; n is 0 or 1; the prompt may have n_ctx tokens. */
     bool embed, normalize;
     tern_pooling pooling;
     /* In the thread of tern_batch_step; false ends the completion; may be NULL. Callbacks may submit and cancel. */
@@ -147,8 +147,8 @@ TERN_API void tern_request_free(tern_request *request);
  * the youngest sequence is put back to the head of the queue, and its tokens are evaluated again later. */
 TERN_API tern_status tern_batch_step(tern_batch *batch, bool *busy, tern_error *err);
 
-/* Saves the pages that are kept for reuse (tokens, keys and values, of running sequences what fills pages) to a file,
- * which appears whole or not at all in the place of one that is there; a new one is its owner's alone to read.
+/* Saves the pages that are kept for reuse to a file: tokens, keys and values, and the full pages of running sequences.
+ * The file replaces an existing one completely or not at all; only its owner can read a new one.
  * *n_pages: how many. For the thread of tern_batch_step. Errors: INVALID_ARGUMENT (no_prefix_reuse; what is there is no
  * file of saved pages, and stays), IO, NOT_FOUND (no such folder), OUT_OF_MEMORY. */
 TERN_API tern_status tern_batch_save(tern_batch *batch, const char *path, uint32_t *n_pages, tern_error *err);

@@ -27,11 +27,11 @@ typedef struct tern_lora tern_lora;
 /* Frees the engine; all its sessions and adapters must be closed. NULL is fine. */
 TERN_API void tern_engine_close(tern_engine *engine);
 
-/* What a rank of tern_engine_options.ranks but the first does with an engine: what rank 0 does with its own, until it
- * closes that. Errors: INVALID_ARGUMENT (rank 0, or an engine without ranks), IO (rank 0 is gone). */
+/* The worker loop of ranks 1 to n - 1 (tern_engine_options.ranks): repeats what rank 0 does, and returns when rank 0
+ * closes its engine. Errors: INVALID_ARGUMENT (rank 0, or an engine without ranks), IO (rank 0 is gone). */
 TERN_API tern_status tern_engine_follow(tern_engine *engine, tern_error *err);
 
-/* What one rank has and has taken. */
+/* The memory of one rank. */
 typedef struct tern_rank_usage {
     uint64_t weight_bytes; /* of its parts of the weights, which are all that it reads of the file's; rows of the
                               embedding table come beside */
@@ -54,7 +54,7 @@ typedef struct tern_lora_file {
     size_t bytes;
 } tern_lora_file;
 
-/* The same from files in memory, which may go afterwards: a GGUF adapter of any name, or both files of PEFT's, in any
+/* Loads from files in memory, which may go afterwards: a GGUF adapter of any name, or both files of PEFT's, in any
  * order. Errors: also INVALID_ARGUMENT (other numbers or names of files). */
 TERN_API tern_status tern_lora_load_memory(tern_lora **lora, tern_engine *engine, const tern_lora_file *files,
                                            uint32_t n_files, tern_error *err);
@@ -134,9 +134,9 @@ TERN_API uint32_t tern_session_n_tokens(const tern_session *session);
  * number, its layer and the token, and the session keeps the tokens of the batches before.
  * PENDING, on a device that cannot be waited for (WebGPU in a browser): the same call, made again, goes on where this
  * one stopped, and tern_session_truncate gives up what is not done; so it is with append_all, logits, hidden,
- * embed and shift. What has no steps (tern_generate, tern_session_save and restore) is UNSUPPORTED there. */
+ * embed and shift. Blocking calls (tern_generate, tern_session_save, restore) are UNSUPPORTED there. */
 TERN_API tern_status tern_session_append(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err);
-/* The same with the logits of all n tokens: 1 to max_outputs of them. */
+/* Appends n tokens, 1 to max_outputs of them, and keeps the logits of all. */
 TERN_API tern_status tern_session_append_all(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err);
 /* From now on only the n highest logits are needed (0: all, as at first): with the exact head the others may be
  * -INFINITY. */
@@ -161,17 +161,17 @@ TERN_API tern_status tern_session_embed(tern_session *session, const int32_t *id
 
 /* Forgets all tokens from position n on, and what a PENDING call was about. The logits stay those of the last append.
  * Free where no layer has a window, and of up to n_batch tokens of the farthest that was evaluated. Further back,
- * layers with a window no longer have what the next token sees: the next call that evaluates begins with position 0
- * again, which takes the time of a prompt of n tokens (and so does every shift of such a session), with the same
- * result; adapters that were exchanged since count from the start then. */
+ * layers with a window no longer have the keys and values that the next token needs. The next call then begins with
+ * position 0 again, which takes the time of a prompt of n tokens, with the same result. So does every shift of such a
+ * session. Adapters that were exchanged since count from the start then. */
 TERN_API void tern_session_truncate(tern_session *session, uint32_t n);
 /* Makes room: forgets the tokens between n_keep and the newer half of the rest and evaluates the newer half again at
  * its new positions, exactly as if the text had been that from the start. Leaves the logits of the last token. No
  * allocation. Errors: INVALID_ARGUMENT (fewer than two tokens after n_keep). */
 TERN_API tern_status tern_session_shift(tern_session *session, uint32_t n_keep, tern_error *err);
 
-/* Saves tokens, keys and values to a file, which appears whole or not at all in the place of one that is there, and
- * restores them into a session of the same model, the same type of cache and the same adapters. A restored session has
+/* Saves tokens, keys and values to a file, which replaces an existing one completely or not at all. Restores them into
+ * a session of the same model, the same type of cache and the same adapters. A restored session has
  * the logits of its last token, which is evaluated again. Errors: MALFORMED (what does not match), UNSUPPORTED (the
  * file's version), NOT_FOUND, IO. On a failed restore the session is empty. */
 TERN_API tern_status tern_session_save(tern_session *session, const char *path, tern_error *err);
@@ -217,7 +217,7 @@ typedef enum tern_stop_reason {
 /* "end token", "stop string", "length", "context full", "caller"; never NULL, static storage. */
 TERN_API const char *tern_stop_reason_name(tern_stop_reason reason);
 
-/* What the callback gets for each token: text that can be shown now (whole UTF-8; empty while a sequence or a possible
+/* The callback's argument for each token: text that can be shown now (whole UTF-8; empty while a sequence or a possible
  * stop string is incomplete). When text was held back until the end, one more piece with id -1 brings it. */
 typedef struct tern_piece {
     int32_t id;
@@ -276,7 +276,7 @@ typedef struct tern_generate_result {
 TERN_API tern_status tern_generate(tern_session *session, const int32_t *prompt, uint32_t n_prompt,
                                    const tern_generate_params *params, tern_generate_result *result, tern_error *err);
 
-/* The same step by step, for programs that must not wait for the device (a browser's event loop). The session is the
+/* Generates step by step, for programs that must not wait for the device (a browser's event loop). The session is the
  * generation's until it is closed; the prompt and *params are copied, what they point to is borrowed for as long. */
 typedef struct tern_generation tern_generation;
 
@@ -290,7 +290,7 @@ TERN_API tern_status tern_generation_step(tern_generation *generation, bool *don
 /* Ends as a callback that says false would, once what the device works on is done: a batch of the prompt, or tokens,
  * which are not shown. The steps up to then are to be made. */
 TERN_API void tern_generation_stop(tern_generation *generation);
-/* What it has come to so far, and when *done in the end; at most result->size bytes are written. */
+/* The result so far, and when *done the final one; at most result->size bytes are written. */
 TERN_API tern_status tern_generation_describe(const tern_generation *generation, tern_generate_result *result,
                                               tern_error *err);
 /* Gives the session back, at any time: it keeps the tokens that were shown, or what was evaluated of the prompt or of a

@@ -12,9 +12,9 @@
  *     this library does not know become zero.
  *
  * A size that is smaller than that of the member itself (0: it was not set), or above TERN_MAX_STRUCT_BYTES, is
- * INVALID_ARGUMENT. Structs without the member `size` keep their layout until the next major version, except those that
- * only callbacks and functions of the library fill in and lend (tern_piece, tern_request_piece, tern_request_result,
- * tern_finetune_event, tern_finetune_plan): these may grow at their end. */
+ * INVALID_ARGUMENT. Structs without the member `size` keep their layout until the next major version. Those that only
+ * the library fills in and lends may grow at their end: tern_piece, tern_request_piece, tern_request_result,
+ * tern_finetune_event, tern_finetune_plan. */
 #ifndef TERN_SIZED_H
 #define TERN_SIZED_H
 

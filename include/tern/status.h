@@ -1,4 +1,4 @@
-/* What every Tern function that can fail returns, and the message it leaves behind. */
+/* The status that every Tern function returns if it can fail, and its error message. */
 #ifndef TERN_STATUS_H
 #define TERN_STATUS_H
 
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* One list of codes: X(name, value, words). Values never change once released. PENDING is no failure: a device still
+/* One list of codes: X(name, value, words). Values never change once released. PENDING is not a failure: a device still
  * works, and the same call is to be made again; only functions that say so return it. NOT_FINITE: the model's weights,
  * or a device, make NaN or infinities of these tokens. LIMIT is what is larger than Tern takes, at any time; BUSY what
  * may be asked for again later. */

@@ -25,7 +25,7 @@ TERN_API void tern_tokens_deinit(tern_tokens *tokens);
 /* How text becomes tokens and back. Immutable; shared by threads. */
 typedef struct tern_tokenizer tern_tokenizer;
 
-/* Of one that was loaded; those of engines go with them. NULL is fine. */
+/* Closes one that was loaded; those of engines go with them. NULL is fine. */
 TERN_API void tern_tokenizer_close(tern_tokenizer *tokenizer);
 
 /* One turn of a conversation; the bytes are borrowed. */
@@ -66,7 +66,7 @@ TERN_API tern_status tern_grammar_vocab_open(tern_grammar_vocab **vocab, const t
 /* All grammars on it must be closed. NULL is fine. */
 TERN_API void tern_grammar_vocab_close(tern_grammar_vocab *vocab);
 
-/* What a grammar is written in. GBNF: that of llama.cpp, with a rule `root`. SCHEMA: JSON Schema. REGEX: a regular
+/* The language of a grammar. GBNF: that of llama.cpp, with a rule `root`. SCHEMA: JSON Schema. REGEX: a regular
  * expression that all of the text matches. JSON: any JSON object; the source is not read. */
 typedef enum tern_grammar_kind {
     TERN_GRAMMAR_GBNF,
@@ -114,8 +114,8 @@ TERN_API bool tern_grammar_state_may_end(const tern_grammar_state *state);
 TERN_API tern_status tern_grammar_state_mask(tern_grammar_state *state, uint32_t *words, size_t n_words,
                                              tern_error *err);
 
-/* What chooses the tokens that a generation may take: a grammar's state (tern_grammar_state_filter), or a program of
- * one's own. */
+/* Chooses the tokens that a generation may take: a grammar's state (tern_grammar_state_filter), or your own
+ * program. */
 typedef struct tern_token_filter {
     /* As tern_grammar_state_mask. No bit at all ends the text. */
     tern_status (*mask)(void *context, uint32_t *words, size_t n_words, tern_error *err);
@@ -158,14 +158,14 @@ typedef struct tern_tool_parser tern_tool_parser;
 TERN_API tern_status tern_tool_parser_open(tern_tool_parser **parser, tern_tool_form form, tern_error *err);
 /* NULL is fine. */
 TERN_API void tern_tool_parser_close(tern_tool_parser *parser);
-/* Takes n more bytes of the answer, with its special tokens shown (show_special), and adds to *content what is text for
- * the reader and certainly no call, to *reasoning (which may be NULL) what Harmony's channel `analysis` holds. What may
- * become a call is held back. What looks like a call and is none (no JSON, no name) is content. Errors: LIMIT (a call
+/* Takes n more bytes of the answer, with its special tokens shown (show_special). Adds text that is surely not a call
+ * to *content, and the text of Harmony's channel `analysis` to *reasoning (which may be NULL). Text that may
+ * become a call is held back. Text that looks like a call but has no JSON or no name is content. Errors: LIMIT (a call
  * of more than 16 MiB, more than 1024 calls), OUT_OF_MEMORY. */
 TERN_API tern_status tern_tool_parser_add(tern_tool_parser *parser, const char *text, size_t n, tern_buf *content,
                                           tern_buf *reasoning, tern_error *err);
-/* Calls are certain as soon as their name and the beginning of their arguments have come: those that turn out not to be
- * JSON, or are cut off, are calls with the arguments as they were written. Their ids follow from `salt`, which should
+/* Calls are certain as soon as their name and the beginning of their arguments have come. If the arguments are cut off
+ * or are not JSON, they stay as they were written. Their ids follow from `salt`, which should
  * differ between answers. Before the first tern_tool_parser_add. */
 TERN_API void tern_tool_parser_announce(tern_tool_parser *parser, const char *salt);
 

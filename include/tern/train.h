@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* What a run will take on the device, in bytes, known before anything is allocated there. */
+/* The memory of a run on the device, in bytes, known before anything is allocated there. */
 typedef struct tern_finetune_plan {
     uint64_t weights; /* what the forward reads and is not its own master */
     uint64_t masters; /* with the dense weights that learn */
@@ -45,14 +45,14 @@ typedef enum tern_finetune_event_kind {
     TERN_FINETUNE_PROFILED   /* with `profile`, after the last step: profile and n_profile */
 } tern_finetune_event_kind;
 
-/* What one kind of dispatch (of the CPU: of op) has cost in all steps of this call. */
+/* The time of one kind of dispatch (CPU: of op) in all steps of this call. */
 typedef struct tern_finetune_profile_row {
     const char *name;   /* the value that it makes, without the layer; or the kind of op */
     const char *kernel; /* static storage */
     uint64_t n, ns;
 } tern_finetune_profile_row;
 
-/* Pointers are borrowed for the call. What does not belong to the kind is 0. */
+/* Pointers are borrowed for the call. Members of other kinds are 0. */
 typedef struct tern_finetune_event {
     tern_finetune_event_kind kind;
     uint64_t step, n_steps; /* of every kind: steps taken, of all */
@@ -110,7 +110,7 @@ typedef struct tern_finetune_options {
     bool dry_run;
     const char *temp_dir; /* NULL or "": /tmp */
 
-    /* What is trained: all weights, or with lora_rank an adapter beside them. */
+    /* Trains all weights, or with lora_rank an adapter beside them. */
     uint32_t lora_rank;
     float lora_alpha, lora_dropout;
     const char *const *lora_targets; /* [n_lora_targets] "q_proj", ...; none: all linear layers, but not experts */
@@ -189,7 +189,7 @@ typedef struct tern_finetune_options {
 /* Sets all members but `size`, which the caller has set. Errors: INVALID_ARGUMENT (no such size). */
 TERN_API tern_status tern_finetune_defaults(tern_finetune_options *options, tern_error *err);
 
-/* What came of it. Sized. */
+/* The result of a run. Sized. */
 typedef struct tern_finetune_result {
     size_t size;                              /* sizeof(tern_finetune_result) */
     uint64_t n_steps;                         /* taken, those before a resume included */
@@ -207,9 +207,9 @@ typedef struct tern_finetune_result {
 
 /* Trains, and writes the result: a GGUF file; a Hugging Face folder of bf16 master weights; an adapter. Along with it
  * go loss.csv (and loss.svg) and the checkpoint. result may be NULL. Errors: INVALID_ARGUMENT (an option, the value
- * found and the value expected; a loss that is no number), CANCELLED (by go_on: a checkpoint was saved), OUT_OF_MEMORY
- * (the plan, and what would help), those of reading models and data, MALFORMED (a checkpoint that is damaged),
- * UNSUPPORTED, IO. */
+ * found and the value expected; a loss that is NaN or infinite), CANCELLED (by go_on: a checkpoint was saved),
+ * OUT_OF_MEMORY (the plan, and what would help), those of reading models and data, MALFORMED (a checkpoint that is
+ * damaged), UNSUPPORTED, IO. */
 TERN_API tern_status tern_finetune(const tern_finetune_options *options, tern_finetune_result *result, tern_error *err);
 
 #ifdef __cplusplus

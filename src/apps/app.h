@@ -77,11 +77,11 @@ tern_status tern_app_check_output(const tern_options *options, const char *model
          offsetof(tern_options, kv_keys),                                                                              \
          0,                                                                                                            \
          0,                                                                                                            \
-         "Of the keys alone; -ctk",                                                                                    \
+         "Type of the keys alone; -ctk",                                                                               \
          .more = true},                                                                                                \
     {                                                                                                                  \
         "cache-type-v", 0, TERN_FLAG_CHOICE, TERN_APP_KV_TYPES, offsetof(tern_options, kv_values), 0, 0,               \
-            "Of the values alone; -ctv", .more = true                                                                  \
+            "Type of the values alone; -ctv", .more = true                                                             \
     }
 
 /* Groups of flags that several commands have. */

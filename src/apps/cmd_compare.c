@@ -14,7 +14,7 @@ static const char default_prompt[] = "Once upon a time there was a little girl w
 
 static const tern_flag flags[] = {
     {"prompt", 'p', TERN_FLAG_TEXT, "TEXT", FIELD(prompt), 0, 0, "Text to compare on"},
-    {"ids", 0, TERN_FLAG_TEXT, "IDS", FIELD(ids), 0, 0, "The same as token ids: 1,2,3"},
+    {"ids", 0, TERN_FLAG_TEXT, "IDS", FIELD(ids), 0, 0, "Token ids to compare on: 1,2,3"},
     {"reference", 0, TERN_FLAG_TEXT, "BACKEND", FIELD(reference), 0, 0,
      "cpu, cpu:LEVEL (cpu:scalar), vulkan, vulkan:DEVICE; cpu when not given"},
     {"tolerance", 0, TERN_FLAG_F32, "E", FIELD(tolerance), 0, 1,

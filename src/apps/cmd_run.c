@@ -18,11 +18,11 @@ static const char bundled_prompt[] = "Once upon a time";
 #define FIELD(name) offsetof(tern_options, name)
 
 static const tern_flag flags[] = {
-    {"prompt", 'p', TERN_FLAG_TEXT, "TEXT", FIELD(prompt), 0, 0, "What the text begins with"},
+    {"prompt", 'p', TERN_FLAG_TEXT, "TEXT", FIELD(prompt), 0, 0, "The beginning of the text"},
     {"file", 'f', TERN_FLAG_TEXT, "FILE", FIELD(file), 0, 0,
      "A file with the prompt; - is standard input; one newline at the end is left out"},
     {"no-special", 0, TERN_FLAG_BOOL, NULL, FIELD(no_special), 0, 0,
-     "What spells a special token in the prompt is plain text", .more = true},
+     "Read the names of special tokens in the prompt as plain text", .more = true},
     {"no-bos", 0, TERN_FLAG_BOOL, NULL, FIELD(no_bos), 0, 0, "Put no BOS token before the prompt", .more = true},
     {"special", 0, TERN_FLAG_BOOL, NULL, FIELD(special), 0, 0, "Show special tokens in the text", .more = true},
     {"save", 0, TERN_FLAG_TEXT, "FILE", FIELD(save), 0, 0, "Save the session at the end; may be the file of --restore"},

@@ -14,14 +14,15 @@ static const tern_flag flags[] = {
     {"layers", 0, TERN_FLAG_U32, "N", offsetof(tern_options, synth_layers), 1, TERN_MAX_LAYERS,
      "Layers, instead of the preset's"},
     {"ctx", 'c', TERN_FLAG_U32, "N", offsetof(tern_options, ctx), 1, 1 << 24,
-     "Positions of context that it is said to be made for, instead of the preset's"},
+     "Positions of context that its metadata name, instead of the preset's"},
     {"experts", 0, TERN_FLAG_U32, "N", offsetof(tern_options, synth_experts), 1, TERN_MAX_EXPERTS,
      "Experts of a layer, in presets that have them"},
     {"experts-used", 0, TERN_FLAG_U32, "K", offsetof(tern_options, synth_experts_used), 1, TERN_MAX_ROUTES,
      "Experts of a token"},
     {"closed-gates", 0, TERN_FLAG_F32, "SHARE", offsetof(tern_options, closed_gates), 0, 1,
      "That share of the gates of squared ReLU is closed, 0.5 to 1; half of them when not given"},
-    {"seed", 0, TERN_FLAG_U64, "N", offsetof(tern_options, seed), 0, 0, "The same seed gives the same file"},
+    {"seed", 0, TERN_FLAG_U64, "N", offsetof(tern_options, seed), 0, 0,
+     "Seed of the weights; an equal seed gives an equal file"},
     {0},
 };
 

@@ -52,6 +52,9 @@ Flags:
                        the same as -f
       --long           {WORDS}
                        {WORDS}
+      --list LIST             Names
+                                first   {WORDS}
+                                second  {WORDS}
 """
 EXPECTED = {
     "readme": [1, 3, 4, 6, 7, 10, 12, 15, 15, 24, 25],

@@ -12,7 +12,8 @@
 #include "base/show.h"
 
 static const tern_flag flags[] = {
-    {"system", 0, TERN_FLAG_TEXT, "TEXT", offsetof(tern_options, system), 0, 0, "What the model is told first"},
+    {"system", 0, TERN_FLAG_TEXT, "TEXT", offsetof(tern_options, system), 0, 0,
+     "An instruction before the conversation"},
     {"template", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, template), 0, 0,
      "Chat template: " TERN_CHAT_TEMPLATES ", or a Jinja file"},
     {"history", 0, TERN_FLAG_TEXT, "FILE", offsetof(tern_options, history), 0, 0,
@@ -341,10 +342,9 @@ const tern_command tern_command_chat = {
     .name = "chat",
     .usage = "[-m MODEL] [--system TEXT]",
     .summary = "Talk with a model",
-    .detail =
-        "Without -m with the bundled model. Each line is a message; input that is no terminal works too. A line that\n"
-        "ends with \\ goes on in the next one, and three quotes begin and end a message of several lines. /help\n"
-        "inside lists the commands.",
+    .detail = "Without -m with the bundled model. Each line is a message, also from a pipe or a file. A line that\n"
+              "ends with \\ goes on in the next one, and three quotes begin and end a message of several lines. /help\n"
+              "inside lists the commands.",
     .groups = groups,
     .ranks = TERN_RANKED_FOLLOWED,
     .defaults = defaults,

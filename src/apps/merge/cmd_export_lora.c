@@ -13,7 +13,7 @@
 
 static const tern_flag flags[] = {
     {"output", 'o', TERN_FLAG_TEXT, "OUT", offsetof(tern_options, output), 0, 0,
-     "What to write: FILE.gguf, or a folder in the Hugging Face layout with bf16 masters"},
+     "The output: FILE.gguf, or a folder in the Hugging Face layout with bf16 masters"},
     TERN_APP_FLAG_OVERWRITE('f'),
     {"force", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, force), 0, 0,
      "Writes FILE.gguf also where much of what the adapters do is lost in it"},

@@ -46,7 +46,7 @@ static tern_status run_training(const tern_options *options, const char *model, 
 
 static const tern_flag_group finetune_groups[] = {{"Files", tern_flags_train_data},
                                                   {"Model", tern_flags_model},
-                                                  {"What is trained", tern_flags_train_lora},
+                                                  {"Trained weights", tern_flags_train_lora},
                                                   {"How long", tern_flags_train_length},
                                                   {"Optimiser", tern_flags_train_optimizer},
                                                   {"Memory", tern_flags_train_memory},

@@ -24,7 +24,7 @@ static const tern_flag flags[] = {
 
 static const tern_flag device_flags[] = {
     {"backend", 0, TERN_FLAG_CHOICE, "cpu|vulkan|cuda", offsetof(tern_options, backend), 0, 0,
-     "Whose kernels are measured; cpu when not given"},
+     "The backend to measure; cpu when not given"},
     {"device", 0, TERN_FLAG_TEXT, "DEVICE", offsetof(tern_options, device), 0, 0,
      "The GPU: its number in `tern devices`, or a part of its name"},
     {"batch", 'b', TERN_FLAG_U32, "N", offsetof(tern_options, batch), 1, 512,

@@ -406,20 +406,13 @@ static void control_characters_are_shown(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(wrong_words_are_explained),
-    cmocka_unit_test(every_command_has_help),
-    cmocka_unit_test(help_shows_what_most_need),
-    cmocka_unit_test(help_of_serve_shows_what_servers_need),
-    cmocka_unit_test(files_are_named_once),
-    cmocka_unit_test(gpu_layers_on_the_cpu_are_said_to_do_nothing),
-    cmocka_unit_test(help_lists_the_passes),
-    cmocka_unit_test(help_shows_no_seed),
-    cmocka_unit_test(usage_is_wrapped_between_words),
-    cmocka_unit_test(no_words_is_the_list),
-    cmocka_unit_test(flags_have_several_forms),
-    cmocka_unit_test(foreign_forms_are_named),
-    cmocka_unit_test(dry_runs_work_in_tmpdir),
-    cmocka_unit_test(output_that_cannot_be_written_is_an_error),
+    cmocka_unit_test(wrong_words_are_explained),      cmocka_unit_test(every_command_has_help),
+    cmocka_unit_test(help_shows_what_most_need),      cmocka_unit_test(help_of_serve_shows_what_servers_need),
+    cmocka_unit_test(files_are_named_once),           cmocka_unit_test(gpu_layers_on_the_cpu_are_said_to_do_nothing),
+    cmocka_unit_test(help_lists_the_passes),          cmocka_unit_test(help_shows_no_seed),
+    cmocka_unit_test(usage_is_wrapped_between_words), cmocka_unit_test(no_words_is_the_list),
+    cmocka_unit_test(flags_have_several_forms),       cmocka_unit_test(foreign_forms_are_named),
+    cmocka_unit_test(dry_runs_work_in_tmpdir),        cmocka_unit_test(output_that_cannot_be_written_is_an_error),
     cmocka_unit_test(control_characters_are_shown),
 };
 

@@ -100,7 +100,7 @@ static bool pass(tern_grammar *g, const tern_tokenizer *t, tern_tokens *ids, uin
         const double took = now_us() - began;
         if (first && took > c->longest) {
             c->longest = took;
-            c->steps = g->machine.work;
+            c->steps = (unsigned)g->machine.work;
         }
         c->slow += first && took > 100;
         *(first ? &c->first : &c->again) += took;

@@ -3,6 +3,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "base/alloc.h"
+#include "support/places.h"
 #include "train/trainer/internal.h"
 #include "train/trainers.h"
 
@@ -92,6 +93,20 @@ static void memory_limit(void **state)
     close_micro(&m);
 }
 
+/* The patterns of --freeze, which stay until the next call. */
+static void take_patterns(tern_trainer_params *p, const char *words)
+{
+    static char texts[8][64];
+    static const char *patterns[8];
+    p->freeze = patterns;
+    p->n_freeze = 0;
+    for (const char *at = strstr(words, "--freeze '"); at; at = strstr(at + 1, "--freeze '")) {
+        assert_int_equal(sscanf(at, "--freeze '%63[^']'", texts[p->n_freeze]), 1);
+        patterns[p->n_freeze] = texts[p->n_freeze];
+        p->n_freeze++;
+    }
+}
+
 /* The options of a suggestion, as the command reads them. */
 static void take_words(tern_trainer_params *p, const char *words)
 {
@@ -101,6 +116,8 @@ static void take_words(tern_trainer_params *p, const char *words)
     if (strstr(words, "--states 8bit")) p->m = TERN_DTYPE_M8, p->v = TERN_DTYPE_V8;
     if (strstr(words, "--master bf16")) p->master = TERN_DTYPE_BF16;
     if (strstr(words, "--lora 16")) p->lora.rank = 16, p->lora.alpha = 32;
+    if (strstr(words, "--optimizer sgd --momentum 0")) p->optimizer = TERN_OPTIMIZER_SGD, p->momentum = 0;
+    if (strstr(words, "--freeze")) take_patterns(p, words);
     if (rows) p->batch = 1, p->accumulate = (uint32_t)atoi(rows + strlen("--batch 1 --accumulate "));
 }
 
@@ -109,8 +126,8 @@ static void suggestions(void **state)
 {
     (void)state;
     enum { PARTS = 40 };
-    static const char *const all[] = {"--checkpoint",  "--batch 1",     "--optimizer-in-backward",
-                                      "--states 8bit", "--master bf16", "--lora 16"};
+    static const char *const all[] = {"--checkpoint",  "--batch 1", "--optimizer-in-backward", "--states 8bit",
+                                      "--master bf16", "--lora 16", "--optimizer sgd"};
     micro m = open_micro(128);
     tern_trainer_params p = small_params();
     tern_trainer_plan whole, plan;
@@ -135,13 +152,51 @@ static void suggestions(void **state)
             tern_trainer_close(trainer);
         }
     }
-    assert_int_equal(seen, 63);
+    assert_int_equal(seen, 127);
     p.memory_limit = whole.total / 8;
     p.from_nothing = true;
     tern_trainer *trainer = NULL;
     assert_int_equal(tern_trainer_open(&trainer, test_backend_here(), m.model, &p, &err), TERN_OUT_OF_MEMORY);
     assert_null(strstr(err.message, "--lora"));
+    assert_null(strstr(err.message, "--freeze"));
     close_micro(&m);
+}
+
+/* Where the other options are given already: SGD, a table and layers that stay. Each takes a step. */
+static void suggestions_of_what_stays(void **state)
+{
+    (void)state;
+    enum { PARTS = 48 };
+    static const char *const all[] = {"--optimizer sgd --momentum 0", "--freeze 'model.embed_tokens.*'",
+                                      "--freeze 'model.embed_tokens.*' --freeze 'model.layers.[0-3].*'"};
+    tern_trainer_params p = small_params();
+    tern_trainer_plan whole, plan;
+    tern_model *model;
+    unsigned seen = 0;
+    p.batch = 1;
+    p.checkpoint = p.optimizer_in_backward = true;
+    p.m = TERN_DTYPE_M8, p.v = TERN_DTYPE_V8, p.master = TERN_DTYPE_BF16;
+    assert_ok(tern_model_open(&model, TERN_SOURCE_DIR "/models/stories.gguf", NULL, &err), err);
+    assert_ok(tern_trainer_make_plan(&whole, test_backend_here(), model, &p, &err), err);
+    for (uint64_t part = PARTS / 4; part < PARTS; part++) {
+        tern_trainer *trainer = NULL;
+        double loss;
+        p.memory_limit = whole.total * part / PARTS;
+        assert_int_equal(tern_trainer_open(&trainer, test_backend_here(), model, &p, &err), TERN_OUT_OF_MEMORY);
+        char *word = strtok(strstr(err.message, "expected;"), ",");
+        if (strstr(word, " even ")) continue;
+        tern_trainer_params with = p;
+        take_words(&with, word);
+        assert_ok(tern_trainer_make_plan(&plan, test_backend_here(), model, &with, &err), err);
+        assert_true(plan.total <= p.memory_limit);
+        trainer = test_trainer(test_backend_here(), model, &with);
+        steps(trainer, 0, 1, &loss);
+        assert_true(isfinite(loss));
+        tern_trainer_close(trainer);
+        for (unsigned i = 0; i < sizeof all / sizeof *all; i++) seen |= strstr(word, all[i]) ? 1u << i : 0;
+    }
+    assert_int_equal(seen, 7);
+    tern_model_close(model);
 }
 
 /* Rows of a run: as few chunks as can be, whole ones. */
@@ -236,8 +291,13 @@ static void out_of_memory(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(any_number_of_threads), cmocka_unit_test(small_buffers), cmocka_unit_test(memory_limit),
-    cmocka_unit_test(suggestions),           cmocka_unit_test(chunks),        cmocka_unit_test(wrong_params),
+    cmocka_unit_test(any_number_of_threads),
+    cmocka_unit_test(small_buffers),
+    cmocka_unit_test(memory_limit),
+    cmocka_unit_test(suggestions),
+    cmocka_unit_test(suggestions_of_what_stays),
+    cmocka_unit_test(chunks),
+    cmocka_unit_test(wrong_params),
     cmocka_unit_test(out_of_memory),
 };
 

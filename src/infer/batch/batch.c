@@ -89,15 +89,13 @@ static tern_status allocate_buffers(tern_batch *b, tern_error *err)
     b->sampling.prompt_logits = tern_calloc(b->n_vocab, sizeof *b->sampling.prompt_logits);
     b->sampling.fork_logits = tern_calloc(b->n_vocab, sizeof *b->sampling.fork_logits);
     b->sampling.raw_logits = tern_calloc(b->n_vocab, sizeof *b->sampling.raw_logits);
-    b->sampling.n_mask_words = ((size_t)b->n_vocab + 31) / 32;
-    b->sampling.grammar_mask = tern_calloc(b->sampling.n_mask_words, sizeof *b->sampling.grammar_mask);
     b->kv.page_copy = tern_alloc(tern_size_of(b->kv.page_bytes[b->kv.page_bytes[1] > b->kv.page_bytes[0]]));
     b->running = tern_calloc(n, sizeof(tern_sequence *));
     b->slots = tern_calloc(n, sizeof(tern_sequence *));
     b->in_step = tern_calloc(n, sizeof(tern_sequence *));
     b->drafts.requests = tern_calloc(n, sizeof *b->drafts.requests);
     const bool rows = b->outputs.logits && b->outputs.device_tokens && b->sampling.prompt_logits &&
-                      b->sampling.fork_logits && b->sampling.raw_logits && b->sampling.grammar_mask && b->kv.page_copy;
+                      b->sampling.fork_logits && b->sampling.raw_logits && b->kv.page_copy;
     if (rows && b->kv.tables && b->running && b->slots && b->in_step && b->drafts.requests) return TERN_OK;
     return tern_fail_alloc(err, (uint64_t)b->max_outputs * b->n_vocab * sizeof *b->outputs.logits);
 }
@@ -120,6 +118,7 @@ tern_status tern_batch_open(tern_batch **batch, tern_engine *engine, const tern_
     TERN_GOTO(resolve_params(&b->params, tern_engine_config(engine), err));
     TERN_GOTO(open_runner(b, err));
     TERN_GOTO(allocate_buffers(b, err));
+    TERN_GOTO(tern_masker_init(&b->sampling.masker, b->n_vocab, err));
     TERN_GOTO(tern_pace_init(&b->pace, b->params.n_batch, b->params.max_step_ms, err));
     TERN_GOTO(tern_step_costs_init(&b->drafts.costs, b->max_outputs, b->params.draft_costs, err));
     if (b->params.draft)
@@ -153,6 +152,7 @@ void tern_batch_close(tern_batch *batch)
 {
     if (!batch) return;
     if (batch->in_step) end_all(batch);
+    tern_masker_deinit(&batch->sampling.masker);
     tern_runner_deinit(&batch->runner);
     tern_pages_deinit(&batch->kv.pages);
     tern_pace_deinit(&batch->pace);
@@ -164,7 +164,6 @@ void tern_batch_close(tern_batch *batch)
     tern_free(batch->sampling.prompt_logits);
     tern_free(batch->sampling.fork_logits);
     tern_free(batch->sampling.raw_logits);
-    tern_free(batch->sampling.grammar_mask);
     tern_free(batch->kv.page_copy);
     tern_free(batch->running);
     tern_free(batch->slots);

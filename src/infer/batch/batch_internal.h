@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "infer/batch/drafter.h"
+#include "infer/batch/masker.h"
 #include "infer/batch/pace.h"
 #include "infer/batch/pages.h"
 #include "infer/draft/draft.h"
@@ -57,7 +58,8 @@ typedef struct tern_sequence {
     tern_pool_states pool;         /* of an embedding */
     float *embedding;              /* [n_embd] */
     tern_sampler *sampler;
-    tern_grammar_state *grammar; /* NULL: any text */
+    tern_mask mask;     /* of its grammar */
+    float *held_logits; /* [n_vocab] with a grammar: of the next token, while `holds` */
     tern_text_stream stream;
     tern_stop_filter filter;
     tern_draft draft;
@@ -87,6 +89,7 @@ typedef struct tern_sequence {
     bool on_device; /* which chooses their tokens; else logits come back */
     float tail;     /* of its logits that may be left out (tern_logits_needed) */
     bool redo;      /* the last token is evaluated once more, for all its logits */
+    bool holds;     /* all its tokens are evaluated, and the next waits for its mask */
 } tern_sequence;
 
 struct tern_request {
@@ -136,11 +139,11 @@ typedef struct tern_batch_outputs {
 
 /* Room for sampling. */
 typedef struct tern_batch_sampling {
-    float *prompt_logits;   /* [n_vocab] logits that several completions begin with */
-    float *fork_logits;     /* [n_vocab] the same for one of them */
-    float *raw_logits;      /* [n_vocab] logits as they were before a sampler changed them */
-    uint32_t *grammar_mask; /* [n_mask_words] a bit for each token that a grammar allows */
-    size_t n_mask_words;
+    float *prompt_logits; /* [n_vocab] logits that several completions begin with */
+    float *fork_logits;   /* [n_vocab] the same for one of them */
+    float *raw_logits;    /* [n_vocab] logits as they were before a sampler changed them */
+    tern_masker masker;
+    double patience_ms; /* for masks that are not ready: what is left of it in this step */
 } tern_batch_sampling;
 
 /* Speculative decoding. */

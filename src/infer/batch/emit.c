@@ -118,19 +118,20 @@ tern_status tern_sequence__echo(tern_batch *b, tern_sequence *s, uint32_t first,
 
 static bool is_end(const tern_batch *b, const tern_sequence *s, int32_t id)
 {
-    const bool counts = s->grammar || !s->request->params.ignore_eos;
+    const bool counts = s->mask.grammar || !s->request->params.ignore_eos;
     return counts && b->tokenizer && tern_token_is_end(b->tokenizer, id);
 }
 
 /* Bans the tokens that the grammar does not allow; where it allows none, the text ends. */
 static tern_status restrict_to_grammar(tern_batch *b, tern_sequence *s, float *logits, tern_error *err)
 {
+    const uint32_t *words = s->mask.words;
     uint32_t any = 0;
-    if (!s->grammar) return TERN_OK;
-    TERN_TRY(tern_grammar_state_mask(s->grammar, b->sampling.grammar_mask, b->sampling.n_mask_words, err));
-    for (size_t i = 0; i < b->sampling.n_mask_words; i++) any |= b->sampling.grammar_mask[i];
+    if (!s->mask.grammar) return TERN_OK;
+    if (s->mask.error.code != TERN_OK) return tern_fail(err, s->mask.error.code, "%s", s->mask.error.message);
+    for (size_t i = 0; i < b->sampling.masker.n_words; i++) any |= words[i];
     for (uint32_t i = 0; i < b->n_vocab; i++)
-        if (!(b->sampling.grammar_mask[i / 32] >> i % 32 & 1)) logits[i] = -INFINITY;
+        if (!(words[i / 32] >> i % 32 & 1)) logits[i] = -INFINITY;
     if (!any) tern_sequence__stop(s, TERN_STOP_END_TOKEN);
     return TERN_OK;
 }
@@ -175,14 +176,15 @@ tern_status tern_sequence__sample(tern_batch *b, tern_sequence *s, float *logits
     s->redo = next == TERN_SAMPLER_UNDECIDED;
     if (s->redo) return TERN_OK;
     if (!logits) b->counters.device_tokens++;
-    if (s->grammar) TERN_TRY(tern_grammar_state_accept(s->grammar, next, err));
     if (is_end(b, s, next)) {
         tern_sequence__stop(s, TERN_STOP_END_TOKEN);
         return TERN_OK;
     }
     if (p->logprobs) o.logprob = logprob_at(b->sampling.raw_logits, b->n_vocab, next);
     *id = next;
-    return emit(b, s, next, &o, err);
+    TERN_TRY(emit(b, s, next, &o, err));
+    if (s->mask.grammar && !s->stopped) tern_mask_go_on(&s->mask, &b->sampling.masker, next);
+    return TERN_OK;
 }
 
 tern_status tern_sequence__flush(tern_sequence *s, tern_error *err)

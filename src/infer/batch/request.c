@@ -158,7 +158,14 @@ static uint64_t adapter_salt(const tern_request_params *p)
     return salt;
 }
 
-static tern_status allocate_sequence(const tern_batch *b, tern_sequence *s, tern_error *err)
+static tern_status open_mask(tern_batch *b, tern_sequence *s, tern_error *err)
+{
+    s->held_logits = tern_calloc(b->n_vocab, sizeof *s->held_logits);
+    if (!s->held_logits) return tern_fail_alloc(err, b->n_vocab * sizeof *s->held_logits);
+    return tern_mask_open(&s->mask, &b->sampling.masker, s->request->params.grammar, err);
+}
+
+static tern_status allocate_sequence(tern_batch *b, tern_sequence *s, tern_error *err)
 {
     const tern_request_params *p = &s->request->params;
     tern_sampler_params sampler = p->sampler;
@@ -168,7 +175,7 @@ static tern_status allocate_sequence(const tern_batch *b, tern_sequence *s, tern
     if (!s->tokens || !s->draft_ids) return tern_fail_alloc(err, b->params.n_ctx * sizeof *s->tokens);
     if (p->embed) return tern_sequence__open_embedding(b, s, err);
     TERN_TRY(tern_sampler_open(&s->sampler, b->n_vocab, &sampler, err));
-    if (p->grammar) TERN_TRY(tern_grammar_state_open(&s->grammar, p->grammar, err));
+    if (p->grammar && !p->no_tokens) TERN_TRY(open_mask(b, s, err));
     if (p->draft_tokens && !b->drafts.drafter) TERN_TRY(tern_draft_init(&s->draft, b->params.n_ctx, err));
     return tern_stop_filter_init(&s->filter, p->stops, p->n_stops, err);
 }
@@ -200,7 +207,7 @@ static void deinit_sequence(tern_batch *b, tern_sequence *s)
     tern_pool_states_deinit(&s->pool);
     tern_free(s->embedding);
     tern_sampler_close(s->sampler);
-    tern_grammar_state_close(s->grammar);
+    tern_free(s->held_logits);
     tern_stop_filter_deinit(&s->filter);
     tern_draft_deinit(&s->draft);
     tern_free(s->tokens);
@@ -208,7 +215,7 @@ static void deinit_sequence(tern_batch *b, tern_sequence *s)
     s->adapters = NULL;
     s->embedding = NULL;
     s->sampler = NULL;
-    s->grammar = NULL;
+    s->held_logits = NULL;
     s->tokens = s->draft_ids = NULL;
 }
 
@@ -229,6 +236,12 @@ void tern_request__leave_queue(tern_batch *b, tern_request *r)
     pthread_mutex_unlock(&b->inbox.lock);
 }
 
+/* With the last of its completions: until then a thread may use their grammar, which closing would wait for. */
+static void close_masks(tern_batch *b, tern_request *r)
+{
+    for (uint32_t i = 0; i < r->params.n; i++) tern_mask_close(&r->sequences[i].mask, &b->sampling.masker);
+}
+
 void tern_sequence__finish(tern_batch *b, tern_sequence *s, const tern_error *error)
 {
     tern_request *r = s->request;
@@ -240,6 +253,8 @@ void tern_sequence__finish(tern_batch *b, tern_sequence *s, const tern_error *er
     s->result.stop = s->result.reason == TERN_STOP_STRING ? s->filter.met : NULL;
     if (s->index == 0)
         for (uint32_t i = 1; i < r->params.n; i++) r->sequences[i].awaits_prompt = false;
+    if (r->n_ended + 1 == r->params.n) close_masks(b, r);
+    else tern_mask_give_up(&s->mask, &b->sampling.masker);
     if (r->params.on_end) r->params.on_end(r->params.context, &s->result);
     deinit_sequence(b, s);
     if (++r->n_ended == r->params.n) release_request(r);

@@ -84,6 +84,7 @@ void tern_batch__fork(tern_batch *b, tern_sequence *first)
 void tern_batch__preempt(tern_batch *b, tern_sequence *s)
 {
     tern_batch__release_slot(b, s);
+    s->holds = false;
     s->next = b->queue;
     b->queue = s;
     b->n_waiting++;

@@ -4,6 +4,9 @@
 #include "infer/batch/batch_internal.h"
 #include "infer/session/nonfinite.h"
 
+/* What a step waits for masks beside its rows, and where there is nothing else to do. */
+static const double MOST_PATIENCE_MS = 2, IDLE_MS = 5;
+
 static void take_submitted(tern_batch *b)
 {
     tern_sequence **end = &b->queue;
@@ -32,7 +35,7 @@ static void end_cancelled(tern_batch *b)
 {
     for (uint32_t i = b->n_running; i-- > 0;) {
         tern_sequence *s = b->running[i];
-        if (!is_cancelled(s)) continue;
+        if (!is_cancelled(s) || tern_mask_give_up(&s->mask, &b->sampling.masker)) continue;
         tern_sequence__stop(s, TERN_STOP_CALLER);
         tern_batch__end(b, s, NULL);
     }
@@ -92,6 +95,24 @@ static void learn_drafts(const tern_batch *b, tern_sequence *s, uint32_t i, int3
     s->match = tern_draft_match(&s->draft, 1, &s->lookup_id);
 }
 
+/* Whether the next token may be chosen. What a step waits for masks is bounded, in all. */
+static bool has_mask(tern_batch *b, const tern_sequence *s)
+{
+    if (!s->mask.grammar) return true;
+    const double began = tern_batch__now_ms();
+    const bool ready = tern_mask_is_ready(&s->mask, &b->sampling.masker, b->sampling.patience_ms);
+    b->sampling.patience_ms -= tern_batch__now_ms() - began;
+    return ready;
+}
+
+/* Keeps the logits of the next token until its mask is ready. */
+static void hold(const tern_batch *b, tern_sequence *s, const float *logits)
+{
+    memmove(s->held_logits, logits, b->n_vocab * sizeof *s->held_logits);
+    s->holds = true;
+    s->redo = false;
+}
+
 /* Tokens from the logits of the last decided one on, or with NULL those that the device has chosen: the next, and more
  * while they were guessed rightly. */
 static tern_status sample_tokens(tern_batch *b, tern_sequence *s, float *logits, tern_error *err)
@@ -101,6 +122,10 @@ static tern_status sample_tokens(tern_batch *b, tern_sequence *s, float *logits,
     for (uint32_t i = 0; i <= n_drafted && !s->stopped; i++) {
         int32_t id;
         float *own = logits ? logits + (size_t)i * b->n_vocab : NULL;
+        if (!has_mask(b, s)) {
+            hold(b, s, own);
+            break;
+        }
         TERN_TRY(tern_sequence__sample(b, s, own, chosen ? chosen[i] : 0, &id, err));
         if (id < 0) break;
         s->tokens[s->n_tokens++] = id;
@@ -169,11 +194,43 @@ static tern_status advance(tern_batch *b, tern_sequence *s, tern_error *err)
     return s->n_evaluated == s->n_tokens ? commit_tokens(b, s, err) : echo_prompt(b, s, err);
 }
 
-static void advance_all(tern_batch *b)
+static bool is_held(const tern_sequence *s)
+{
+    return s->holds;
+}
+
+static bool has_rows(const tern_sequence *s)
+{
+    return s->n_rows > 0;
+}
+
+/* The running ones that `is` holds for, into in_step; the number of them. */
+static uint32_t gather(tern_batch *b, bool (*is)(const tern_sequence *))
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < b->n_running; i++)
-        if (b->running[i]->n_rows) b->in_step[n++] = b->running[i];
+        if (is(b->running[i])) b->in_step[n++] = b->running[i];
+    return n;
+}
+
+/* Tokens that waited for their masks. */
+static void sample_held(tern_batch *b)
+{
+    const uint32_t n = gather(b, is_held);
+    for (uint32_t i = 0; i < n; i++) {
+        tern_sequence *s = b->in_step[i];
+        tern_error error = {0};
+        if (!tern_mask_is_ready(&s->mask, &b->sampling.masker, 0)) continue;
+        s->holds = false;
+        s->n_drafted = 0;
+        const tern_status status = sample_tokens(b, s, s->held_logits, &error);
+        if (status != TERN_OK || s->stopped) tern_batch__end(b, s, status == TERN_OK ? NULL : &error);
+    }
+}
+
+static void advance_all(tern_batch *b)
+{
+    const uint32_t n = gather(b, has_rows);
     for (uint32_t i = 0; i < n; i++) {
         tern_sequence *s = b->in_step[i];
         tern_error error = {0};
@@ -213,8 +270,14 @@ static tern_status run_step(tern_batch *b, tern_error *err)
 {
     const double start = tern_batch__now_ms();
     uint32_t n_decoding;
+    b->sampling.patience_ms = MOST_PATIENCE_MS;
+    sample_held(b);
     TERN_TRY(tern_batch__plan(b, err));
     const uint32_t n_prompt = count_planned(b, &n_decoding);
+    if (n_prompt + n_decoding == 0) {
+        tern_masker_wait(&b->sampling.masker, IDLE_MS);
+        return TERN_OK;
+    }
     TERN_TRY(tern_batch__evaluate(b, err));
     advance_all(b);
     const double ms = tern_batch__now_ms() - start;

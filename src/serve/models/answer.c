@@ -30,6 +30,7 @@ tern_status tern_answer_open(tern_answer **answer, tern_exchange *x, tern_error 
     a->route = x->route;
     a->created = time(NULL);
     a->began = x->began;
+    a->waits = TERN_WAITS_NOT;
     tern_exchange_keep(x);
     const tern_status status = make_id(a->id, err);
     if (status == TERN_OK) *answer = a;
@@ -58,6 +59,8 @@ void tern_answer_close(tern_answer *a)
     tern_free(a->completions);
     tern_free(a->parts);
     tern_grammar_close(a->grammar);
+    for (uint32_t i = 0; a->prompts && i < a->n_prompts; i++) tern_tokens_deinit(&a->prompts[i]);
+    tern_free(a->prompts);
     tern_api_request_deinit(&a->request);
     tern_exchange_drop(a->exchange);
     tern_free(a);
@@ -96,9 +99,9 @@ bool tern_answer_has_loras(tern_answer *a)
     tern_loras *loras = &a->host->server->loras;
     for (uint32_t i = 0; i < a->n_loras; i++) {
         a->loras[i] = (tern_lora_use){tern_loras_get(loras, a->served[i].lora), a->served[i].scale};
-        if (!a->loras[i].lora) a->waits = true;
+        if (!a->loras[i].lora) a->waits = TERN_WAITS_FOR_LORAS;
     }
-    return !a->waits;
+    return a->waits == TERN_WAITS_NOT;
 }
 
 void tern_answer_take_lora(tern_answer *a, tern_served_lora *lora)

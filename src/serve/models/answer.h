@@ -31,6 +31,15 @@ struct tern_completion {
     bool ended;
 };
 
+/* What an answer waits for, which a thread of its own does. */
+typedef enum tern_answer_wait {
+    TERN_WAITS_FOR_LORAS,
+    TERN_WAITS_FOR_PROMPTS, /* without a grammar */
+    TERN_WAITS_FOR_GRAMMAR, /* and its prompts */
+    TERN_N_HELPERS,
+    TERN_WAITS_NOT = TERN_N_HELPERS
+} tern_answer_wait;
+
 /* The completions of one prompt. */
 typedef struct tern_answer_part {
     tern_answer *answer;
@@ -63,7 +72,9 @@ struct tern_answer {
     json_t *vectors;           /* of a request for embeddings */
     tern_error error;          /* of the first completion that failed */
     bool begun, cancelled, done;
-    bool waits;        /* for its adapters: its handler runs again */
+    tern_answer_wait waits; /* its handler runs again */
+    tern_tokens *prompts;   /* [n_prompts] their ids, with the grammar once it is prepared; NULL before */
+    uint32_t n_prompts;
     uint32_t n_events; /* of a stream that counts them, or its blocks */
     uint32_t n_items;  /* of a response */
     uint32_t text_at;  /* of them the one with the text, where in_text says that there is one */
@@ -75,6 +86,9 @@ void tern_answer_close(tern_answer *answer);
 
 /* Finds its model and its adapters, which stay until it is closed. Errors: NOT_FOUND, INVALID_ARGUMENT. */
 tern_status tern_answer_resolve(tern_answer *answer, tern_error *err);
+/* Makes its grammar and the ids of its prompts, on a thread beside the model's. Errors: those of the grammar, of the
+ * template and of tokenizing. */
+tern_status tern_answer_prepare(tern_answer *answer, tern_host *host, tern_error *err);
 /* On the thread of the model, once that is open: whether its adapters are on the engine. false: they are read by
  * another thread, and the handler ends, and runs again when they are there. */
 bool tern_answer_has_loras(tern_answer *answer);
@@ -84,7 +98,7 @@ void tern_answer_take_lora(tern_answer *answer, tern_served_lora *lora);
 tern_status tern_handle_generate(tern_answer *answer, tern_host *host, tern_error *err);
 /* answer->vectors becomes a list of vectors, one for each prompt: lists of numbers, or base64 of their f32. */
 tern_status tern_handle_embed(tern_answer *answer, tern_host *host, tern_error *err);
-/* The ids of the i-th prompt, or of the conversation. */
+/* Finds the ids of the i-th prompt, or of the conversation. */
 tern_status tern_answer_tokens(tern_answer *answer, tern_host *host, size_t i, tern_tokens *ids, tern_error *err);
 
 /* models/calls.c. Opens the parser of a completion, where its answer may have calls, or thoughts of Harmony. */

@@ -192,20 +192,24 @@ static tern_status limit_tokens(const tern_answer *a, const tern_host *host, ter
 
 static tern_status submit(tern_answer *a, tern_host *host, uint32_t i, tern_error *err)
 {
-    tern_tokens ids = {0};
-    tern_status status;
     tern_answer_part *part = &a->parts[i];
     *part = (tern_answer_part){.answer = a, .first = i * a->request.best_of};
     tern_request_params params = params_of(a, host, part);
-    TERN_GOTO(tern_answer_tokens(a, host, i, &ids, err));
-    params.prompt = ids.ids;
-    params.n_prompt = (uint32_t)ids.n;
-    TERN_GOTO(limit_tokens(a, host, &params, err));
+    params.prompt = a->prompts[i].ids;
+    params.n_prompt = (uint32_t)a->prompts[i].n;
+    TERN_TRY(limit_tokens(a, host, &params, err));
     a->n_asked += params.n_prompt;
-    status = tern_batch_submit(host->batch, &params, &part->batch_request, err);
-fail:
-    tern_tokens_deinit(&ids);
-    return status;
+    return tern_batch_submit(host->batch, &params, &part->batch_request, err);
+}
+
+static bool has_forced_calls(const tern_answer *a)
+{
+    return tern_api_request_wants_calls(&a->request) && a->request.calls == TERN_CALLS_REQUIRED;
+}
+
+static bool wants_grammar(const tern_answer *a)
+{
+    return a->request.constrained || has_forced_calls(a);
 }
 
 static tern_status open_grammar(tern_answer *a, tern_host *host, tern_error *err)
@@ -213,11 +217,10 @@ static tern_status open_grammar(tern_answer *a, tern_host *host, tern_error *err
     const tern_api_request *request = &a->request;
     const tern_tokenizer *tokenizer = tern_engine_tokenizer(host->engine);
     char *schema = NULL;
-    const bool forced = tern_api_request_wants_calls(request) && request->calls == TERN_CALLS_REQUIRED;
-    if (!request->constrained && !forced) return TERN_OK;
+    if (!wants_grammar(a)) return TERN_OK;
     if (!tokenizer) return tern_fail(err, TERN_UNSUPPORTED, "the model %s has no tokenizer for a grammar", host->name);
     if (!host->vocab) TERN_TRY(tern_grammar_vocab_open(&host->vocab, tokenizer, err));
-    if (forced) return tern_calls_grammar(a, host, err);
+    if (has_forced_calls(a)) return tern_calls_grammar(a, host, err);
     if (request->schema) {
         schema = json_dumps(request->schema, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
         if (!schema) return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
@@ -227,6 +230,17 @@ static tern_status open_grammar(tern_answer *a, tern_host *host, tern_error *err
         tern_grammar_open(&a->grammar, host->vocab, request->grammar_kind, source, strlen(source), err);
     tern_free(schema);
     return status;
+}
+
+tern_status tern_answer_prepare(tern_answer *a, tern_host *host, tern_error *err)
+{
+    const uint32_t n = a->request.n_messages ? 1 : (uint32_t)a->request.n_prompts;
+    TERN_TRY(open_grammar(a, host, err));
+    a->prompts = tern_calloc(n, sizeof *a->prompts);
+    if (!a->prompts) return tern_fail_alloc(err, n * sizeof *a->prompts);
+    a->n_prompts = n;
+    for (uint32_t i = 0; i < n; i++) TERN_TRY(tern_answer_tokens(a, host, i, &a->prompts[i], err));
+    return TERN_OK;
 }
 
 static tern_status make_completions(tern_answer *a, uint32_t n_prompts, tern_error *err)
@@ -248,7 +262,10 @@ tern_status tern_handle_generate(tern_answer *a, tern_host *host, tern_error *er
     if (a->request.stream && a->request.best_of > a->request.n)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "best_of: a stream cannot choose, n as large expected");
     if (!tern_answer_has_loras(a)) return TERN_OK;
-    TERN_TRY(open_grammar(a, host, err));
+    if (!a->prompts) {
+        a->waits = wants_grammar(a) ? TERN_WAITS_FOR_GRAMMAR : TERN_WAITS_FOR_PROMPTS;
+        return TERN_OK;
+    }
     TERN_TRY(make_completions(a, n_prompts, err));
     for (uint32_t i = 0; i < n_prompts; i++) {
         const tern_status status = submit(a, host, i, i ? &a->error : err);

@@ -14,6 +14,7 @@ tern_status tern_host_init(tern_host *h, tern_serve *server, uint32_t at, tern_e
     *h = (tern_host){.server = server, .name = o->models[at].name, .path = o->models[at].path, .at = at};
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->changed, NULL);
+    tern_helpers_init(h);
     h->inbox_end = &h->inbox;
     return at ? TERN_OK : tern_loras_init(&server->loras, o->loras, o->n_loras, err);
 }
@@ -112,7 +113,7 @@ void tern_host_count(tern_host *h, tern_batch_counters *counters)
 {
     pthread_mutex_lock(&h->lock);
     *counters = h->counters;
-    counters->waiting += h->n_in_inbox + h->reader.n;
+    counters->waiting += h->n_in_inbox + tern_helpers_count(h);
     pthread_mutex_unlock(&h->lock);
 }
 

@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "serve/models/answer.h"
-#include "serve/models/lora_reader.h"
+#include "serve/models/helper.h"
 #include "serve/models/loras.h"
 
 struct tern_host {
@@ -23,7 +23,7 @@ struct tern_host {
     double last_used;
     tern_batch_counters counters; /* of the batch as it was last */
     pthread_t thread;
-    tern_lora_reader reader; /* of the first model, which has adapters */
+    tern_helper helpers[TERN_N_HELPERS];
 
     /* The thread's own. */
     tern_answer *active;
@@ -34,7 +34,7 @@ struct tern_host {
     tern_error template_error;   /* why the model's own cannot be read */
     const char *template_source; /* its Jinja text; "": there is none */
     tern_tool_form tool_form;    /* in which it has calls of tools */
-    tern_grammar_vocab *vocab;   /* of grammars; opened with the first */
+    tern_grammar_vocab *vocab;   /* of grammars; opened with the first, by the helper that makes them */
 };
 
 tern_status tern_host_init(tern_host *host, tern_serve *server, uint32_t at, tern_error *err);

@@ -167,7 +167,7 @@ tern_status tern_host__open(tern_host *h, tern_error *err)
 
 void tern_host__close(tern_host *h)
 {
-    tern_lora_reader_drain(h);
+    tern_helpers_drain(h);
     tern_batch_close(h->batch);
     if (h->at == 0) tern_loras_close(&h->server->loras);
     tern_chat_template_close(h->chat_template);

@@ -7,11 +7,11 @@ static void begin_answer(tern_host *h, tern_answer *a)
 {
     tern_error err = a->error;
     tern_status status = err.code;
-    a->waits = false;
+    a->waits = TERN_WAITS_NOT;
     if (status == TERN_OK) status = tern_host__open(h, &err);
     if (status == TERN_OK && !tern_exchange_is_gone(a->exchange)) status = a->route->handle(a, h, &err);
-    if (status == TERN_OK && a->waits) {
-        status = tern_lora_reader_submit(h, a, &err);
+    if (status == TERN_OK && a->waits != TERN_WAITS_NOT) {
+        status = tern_helper_submit(h, a, &err);
         if (status == TERN_OK) return;
     }
     if (status != TERN_OK) tern_answer_fail(a, status, err.message);
@@ -39,7 +39,7 @@ static void end_finished(tern_host *h)
             tern_fail(&a->error, TERN_CANCELLED, "no answer within the %g seconds that this server allows", most);
             tern_answer_cancel(a);
         }
-        if (tern_exchange_is_gone(a->exchange)) tern_answer_cancel(a);
+        if (tern_exchange_is_gone(a->exchange) || a->error.code != TERN_OK) tern_answer_cancel(a);
         at = &a->next;
     }
 }
@@ -89,7 +89,7 @@ static void run_inbox(tern_host *h)
     }
     run_step(h);
     pthread_mutex_lock(&h->lock);
-    h->is_busy = h->active || h->reader.n;
+    h->is_busy = h->active || tern_helpers_count(h);
     h->last_used = tern_serve_seconds();
 }
 
@@ -106,7 +106,7 @@ static void open_now(tern_host *h)
 
 static void close_if_idle(tern_host *h)
 {
-    if (!h->inbox && !h->active && !h->reader.n) {
+    if (!h->inbox && !h->active && !tern_helpers_count(h)) {
         pthread_mutex_unlock(&h->lock);
         tern_host__save_pages(h);
         tern_host__close(h);
@@ -121,7 +121,7 @@ static void close_if_idle(tern_host *h)
 static void close_down(tern_host *h)
 {
     tern_error err = {0};
-    tern_lora_reader_close(h);
+    tern_helpers_close(h);
     tern_answer *list = h->inbox;
     h->inbox = NULL;
     h->inbox_end = &h->inbox;

@@ -11,10 +11,20 @@ typedef struct writer {
     bool any;
 } writer;
 
+/* The op that is added next comes from the part that `label` names. */
+static tern_status note_origin(tern_grammar_program *p, tern_error *err)
+{
+    if (p->n_origins && p->origins[p->n_origins - 1].label == p->label) return TERN_OK;
+    TERN_TRY(tern_grow((void **)&p->origins, &p->cap_origins, p->n_origins + 1, sizeof *p->origins, err));
+    p->origins[p->n_origins++] = (tern_grammar_origin){(uint32_t)p->n_ops, p->label};
+    return TERN_OK;
+}
+
 tern_status tern_grammar_program__add(tern_grammar_program *program, tern_grammar_op op, uint32_t *at, tern_error *err)
 {
     if (program->n_ops >= TERN_GRAMMAR_MAX_OPS)
         return tern_fail(err, TERN_LIMIT, "the grammar compiles to more than %d steps", TERN_GRAMMAR_MAX_OPS);
+    TERN_TRY(note_origin(program, err));
     TERN_TRY(tern_grow((void **)&program->ops, &program->cap_ops, program->n_ops + 1, sizeof *program->ops, err));
     *at = (uint32_t)program->n_ops;
     program->ops[program->n_ops++] = op;

@@ -1,9 +1,14 @@
 /* From the tree of a grammar to its program. Each part is written after what follows it, whose place it needs. */
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "text/grammar/program.h"
 
-enum { MOST_COPIES = 1 << 14 };
+enum { MOST_COPIES = 1 << 14, MOST_WRITTEN = 1 << 22 };
 static const uint32_t NO_PLACE = UINT32_MAX;
+
+typedef struct wanted {
+    uint32_t callee, label; /* of the part of the source that called it first */
+} wanted;
 
 typedef struct compiler {
     tern_grammar_program *program;
@@ -13,8 +18,8 @@ typedef struct compiler {
     uint32_t *nodes;           /* [n_nodes] the same for nodes that are called */
     /* What is called and not written yet: a rule, or n_rules + a node. Linked through the calls: op.a is such a number
      * until all is written. */
-    uint32_t *wanted;
-    size_t n_wanted, cap_wanted;
+    wanted *wanted;
+    size_t n_wanted, cap_wanted, n_written; /* n_written: nodes, copies too */
 } compiler;
 
 static tern_status write_node(compiler *c, uint32_t node, uint32_t next, uint32_t *at, tern_error *err);
@@ -30,7 +35,7 @@ static tern_status write_call(compiler *c, uint32_t callee, uint32_t next, uint3
 {
     if (*place(c, callee) == NO_PLACE) {
         TERN_TRY(tern_grow((void **)&c->wanted, &c->cap_wanted, c->n_wanted + 1, sizeof *c->wanted, err));
-        c->wanted[c->n_wanted++] = callee;
+        c->wanted[c->n_wanted++] = (wanted){callee, c->program->label};
         *place(c, callee) = NO_PLACE - 1;
     }
     return tern_grammar_program__add(c->program, (tern_grammar_op){TERN_GRAMMAR_OP_CALL, callee, next}, at, err);
@@ -126,9 +131,8 @@ static tern_status write_repeat(compiler *c, const tern_grammar_node *n, uint32_
     return TERN_OK;
 }
 
-static tern_status write_node(compiler *c, uint32_t node, uint32_t next, uint32_t *at, tern_error *err)
+static tern_status write_kind(compiler *c, const tern_grammar_node *n, uint32_t next, uint32_t *at, tern_error *err)
 {
-    const tern_grammar_node *n = &c->tree->nodes[node];
     switch (n->kind) {
     case TERN_GRAMMAR_BYTES: return write_bytes(c, n, next, at, err);
     case TERN_GRAMMAR_CLASS:
@@ -146,13 +150,27 @@ static tern_status write_node(compiler *c, uint32_t node, uint32_t next, uint32_
     return tern_fail(err, TERN_INTERNAL, "node of kind %d in a grammar", (int)n->kind);
 }
 
+static tern_status write_node(compiler *c, uint32_t node, uint32_t next, uint32_t *at, tern_error *err)
+{
+    const tern_grammar_node *n = &c->tree->nodes[node];
+    const uint32_t around = c->program->label;
+    if (n->label) c->program->label = n->label;
+    if (++c->n_written > MOST_WRITTEN)
+        return tern_fail(err, TERN_LIMIT, "the grammar has more than %d parts, written out", MOST_WRITTEN);
+    TERN_TRY(write_kind(c, n, next, at, err));
+    c->program->label = around;
+    return TERN_OK;
+}
+
 /* Writes what is called, and what that calls. */
 static tern_status write_wanted(compiler *c, tern_error *err)
 {
     const uint32_t n_rules = (uint32_t)c->tree->n_rules;
     while (c->n_wanted) {
-        const uint32_t callee = c->wanted[--c->n_wanted];
+        const wanted next = c->wanted[--c->n_wanted];
+        const uint32_t callee = next.callee;
         uint32_t end, at;
+        c->program->label = next.label;
         TERN_TRY(tern_grammar_program__add(c->program, (tern_grammar_op){TERN_GRAMMAR_OP_RETURN, 0, 0}, &end, err));
         TERN_TRY(write_node(c, callee < n_rules ? c->tree->rules[callee].node : callee - n_rules, end, &at, err));
         *place(c, callee) = at;
@@ -174,8 +192,9 @@ static void link_calls(compiler *c)
 static tern_status compile(compiler *c, tern_error *err)
 {
     TERN_TRY(tern_grammar_facts__find(c->facts, c->tree, err));
+    TERN_TRY(tern_buf_add(&c->program->labels, c->tree->labels.data, c->tree->labels.size, err));
     TERN_TRY(write_call(c, c->tree->root, 0, &c->program->start, err));
-    c->program->n_ops = 0; /* the root is called by nobody */
+    c->program->n_ops = c->program->n_origins = 0; /* the root is called by nobody */
     TERN_TRY(write_wanted(c, err));
     link_calls(c);
     c->program->start = c->rules[c->tree->root];
@@ -198,10 +217,24 @@ tern_status tern_grammar_program__compile(tern_grammar_program *program, const t
     return status;
 }
 
+const char *tern_grammar_program__label(const tern_grammar_program *program, uint32_t op)
+{
+    size_t from = 0, to = program->n_origins;
+    while (from < to) {
+        const size_t middle = (from + to) / 2;
+        if (program->origins[middle].first <= op) from = middle + 1;
+        else to = middle;
+    }
+    const uint32_t label = from ? program->origins[from - 1].label : 0;
+    return label ? (const char *)program->labels.data + label - 1 : NULL;
+}
+
 void tern_grammar_program__deinit(tern_grammar_program *program)
 {
     tern_free(program->ops);
     tern_free(program->sets);
     tern_free(program->runs);
+    tern_free(program->origins);
+    tern_buf_deinit(&program->labels);
     *program = (tern_grammar_program){0};
 }

@@ -7,13 +7,14 @@
 #include "text/grammar/program.h"
 
 /* MOST_VISITS: a part that stands in several places of the tree is visited in each, and so are those in it. */
-enum { MOST_SIZE = 1 << 24, MOST_DEPTH = 4096, MOST_VISITS = 1 << 21 };
+enum { MOST_SIZE = 1 << 24, MOST_DEPTH = 4096, MOST_VISITS = 1 << 21, MOST_LOOKS = 1 << 26 };
 
 typedef struct finder {
     const tern_grammar_tree *tree;
     tern_grammar_facts *facts;
     uint32_t *order; /* [n_rules] each rule after those that it calls, but for circles */
     uint32_t n_order, depth, n_visits;
+    uint64_t n_looks; /* at nodes, by holds */
 } finder;
 
 static uint32_t at_most(uint64_t size)
@@ -105,8 +106,9 @@ static tern_status visit_rule(finder *f, uint32_t rule, tern_error *err)
 }
 
 /* Whether the node can read the empty text (`skip`), or can be read to its end at all, as far as is known. */
-static bool holds(const finder *f, uint32_t node, bool skip)
+static bool holds(finder *f, uint32_t node, bool skip)
 {
+    f->n_looks++;
     const tern_grammar_node *n = &f->tree->nodes[node];
     const uint32_t *children = f->tree->children;
     switch (n->kind) {
@@ -127,11 +129,17 @@ static bool holds(const finder *f, uint32_t node, bool skip)
     return false;
 }
 
-static void find_holding(finder *f)
+static tern_status fail_looks(tern_error *err)
+{
+    return tern_fail(err, TERN_LIMIT, "the grammar takes more than %d steps to compile", MOST_LOOKS);
+}
+
+static tern_status find_holding(finder *f, tern_error *err)
 {
     for (bool changed = true; changed;) {
         changed = false;
         for (uint32_t i = 0; i < f->n_order; i++) {
+            if (f->n_looks > MOST_LOOKS) return fail_looks(err);
             const uint32_t rule = f->order[i], node = f->tree->rules[rule].node;
             tern_grammar_facts *facts = &f->facts[rule];
             const bool skip = facts->may_skip || holds(f, node, true), ends = facts->ends || holds(f, node, false);
@@ -140,6 +148,7 @@ static void find_holding(finder *f)
             facts->ends = ends;
         }
     }
+    return TERN_OK;
 }
 
 static tern_status fail_rule(const finder *f, uint32_t rule, const char *what, tern_error *err)
@@ -157,6 +166,7 @@ static tern_status first(finder *f, uint32_t node, bool *skips, tern_error *err)
     const tern_grammar_node *n = &f->tree->nodes[node];
     bool inner = true;
     *skips = holds(f, node, true);
+    if (f->n_looks > MOST_LOOKS) return fail_looks(err);
     if (n->kind == TERN_GRAMMAR_RULE) return first_rule(f, n->at, err);
     if (n->kind == TERN_GRAMMAR_REPEAT) return n->most ? first(f, n->at, &inner, err) : TERN_OK;
     if (n->kind != TERN_GRAMMAR_ALL && n->kind != TERN_GRAMMAR_ANY) return TERN_OK;
@@ -181,7 +191,7 @@ static tern_status first_rule(finder *f, uint32_t rule, tern_error *err)
 static tern_status find(finder *f, tern_error *err)
 {
     TERN_TRY(visit_rule(f, f->tree->root, err));
-    find_holding(f);
+    TERN_TRY(find_holding(f, err));
     for (uint32_t i = 0; i < f->n_order; i++) {
         TERN_TRY(first_rule(f, f->order[i], err));
         if (!f->facts[f->order[i]].ends) return fail_rule(f, f->order[i], "can never end", err);

@@ -1,4 +1,5 @@
 /* GBNF, the grammars of llama.cpp: rules of literals, classes, groups, repetitions and tokens. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -46,8 +47,7 @@ static tern_status read_name(gbnf *g, uint32_t *rule, tern_error *err)
     if (name.size == 0) return tern_grammar_reader__fail(&g->r, "the name of a rule", err);
     if (tern_map_find(&g->names, name, rule)) return TERN_OK;
     TERN_TRY(tern_grammar_tree__rule(g->tree, name.data, name.size, rule, err));
-    tern_grammar_rule *r = &g->tree->rules[*rule];
-    tern_grammar_reader__where(&g->r, start, &r->line, &r->column);
+    g->tree->rules[*rule].at = start;
     return tern_map_add(&g->names, name, *rule, &added, err);
 }
 
@@ -230,6 +230,15 @@ fail:
     return status;
 }
 
+static tern_status label_rule(gbnf *g, uint32_t rule, tern_error *err)
+{
+    const tern_grammar_rule *r = &g->tree->rules[rule];
+    const tern_span name = {(const uint8_t *)g->tree->bytes.data + r->name_at, r->n_name};
+    char label[sizeof(tern_shown) + 8];
+    snprintf(label, sizeof label, "rule `%s`", tern_show(name).text);
+    return tern_grammar_tree__label(g->tree, r->node, label, err);
+}
+
 static tern_status read_rule(gbnf *g, tern_error *err)
 {
     const size_t start = g->r.at;
@@ -242,6 +251,7 @@ static tern_status read_rule(gbnf *g, tern_error *err)
         if (!tern_grammar_reader__skip(&g->r, *p)) return tern_grammar_reader__fail(&g->r, "`::=`", err);
     TERN_TRY(read_alternatives(g, false, &node, err));
     tern_grammar_tree__define(g->tree, rule, node);
+    TERN_TRY(label_rule(g, rule, err));
     skip_space(&g->r, false);
     if (tern_grammar_reader__is_over(&g->r) || strchr("\r\n", tern_grammar_reader__peek(&g->r, 0))) return TERN_OK;
     return tern_grammar_reader__fail(&g->r, "an item, `|` or the end of the line", err);
@@ -252,9 +262,11 @@ static tern_status check_rules(const gbnf *g, tern_error *err)
     for (size_t i = 0; i < g->tree->n_rules; i++) {
         const tern_grammar_rule *rule = &g->tree->rules[i];
         const tern_span name = {(const uint8_t *)g->tree->bytes.data + rule->name_at, rule->n_name};
+        uint32_t line, column;
         if (rule->defined) continue;
+        tern_grammar_reader__where(&g->r, rule->at, &line, &column);
         return tern_fail(err, TERN_MALFORMED, "grammar: line %u, column %u: found \"%s\": the name of a rule expected",
-                         rule->line, rule->column, tern_show(name).text);
+                         line, column, tern_show(name).text);
     }
     if (tern_map_find(&g->names, (tern_span){(const uint8_t *)"root", 4}, &g->tree->root)) return TERN_OK;
     return tern_grammar_reader__fail(&g->r, "a rule `root`", err);

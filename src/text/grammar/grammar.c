@@ -39,7 +39,7 @@ tern_status tern_grammar_open(tern_grammar **grammar, const tern_grammar_vocab *
 static tern_status start(tern_grammar *g, uint32_t *state, tern_error *err)
 {
     const tern_grammar_item first = {g->program.start, TERN_GRAMMAR_BOTTOM};
-    g->machine.work = 0;
+    tern_grammar_machine__begin(&g->machine, TERN_GRAMMAR_TOKEN_STEPS);
     return tern_grammar_machine__enter(&g->machine, &first, 1, false, state, err);
 }
 
@@ -120,8 +120,8 @@ tern_status tern_grammar_state_clone(tern_grammar_state **copy, const tern_gramm
     tern_grammar_state *s = tern_calloc(1, sizeof *s);
     if (!s) return tern_fail_alloc(err, sizeof *s);
     pthread_mutex_lock(&state->grammar->lock);
-    s->at = state->at;
-    s->ended = state->ended;
+    *s = *state;
+    s->before = NULL;
     enlist(s, state->grammar);
     pthread_mutex_unlock(&state->grammar->lock);
     *copy = s;
@@ -146,22 +146,54 @@ tern_status tern_grammar_state_reset(tern_grammar_state *state, tern_error *err)
     uint32_t at;
     pthread_mutex_lock(&state->grammar->lock);
     tern_status status = start(state->grammar, &at, err);
-    if (status == TERN_OK) state->at = at;
-    if (status == TERN_OK) state->ended = false;
+    if (status == TERN_OK) {
+        state->at = at;
+        state->ended = state->masked = false;
+        state->spent = state->n_accepted = 0;
+    }
     pthread_mutex_unlock(&state->grammar->lock);
     return status;
 }
 
+/* Counts the steps since tern_grammar_machine__begin against those of the whole text. */
+static tern_status spend(tern_grammar_state *s, tern_error *err)
+{
+    const uint64_t most = TERN_GRAMMAR_TEXT_STEPS + (uint64_t)TERN_GRAMMAR_MEAN_STEPS * s->n_accepted;
+    s->spent += s->grammar->machine.work;
+    if (s->spent <= most) return TERN_OK;
+    return tern_fail(err, TERN_LIMIT,
+                     "%s takes more than %llu steps for a text of %llu tokens: fewer or smaller repetitions within "
+                     "repetitions expected",
+                     tern_grammar_machine__label(&s->grammar->machine, s->at), (unsigned long long)most,
+                     (unsigned long long)s->n_accepted);
+}
+
+/* Goes on to a place that was found. */
+static tern_status move(tern_grammar_state *s, uint32_t at, tern_error *err)
+{
+    TERN_TRY(spend(s, err));
+    s->at = at;
+    s->n_accepted++;
+    s->masked = false;
+    return TERN_OK;
+}
+
 static tern_status go_on(tern_grammar_state *s, const uint8_t *text, size_t n, tern_error *err)
 {
-    uint32_t at;
-    TERN_TRY(tern_grammar__trim(s->grammar, err));
-    at = s->at;
+    uint32_t at = s->at;
     TERN_TRY(tern_grammar__read(s->grammar, text, n, &at, err));
     if (s->ended || at == TERN_GRAMMAR_DEAD)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "\"%s\" does not continue what the grammar allows",
                          tern_show((tern_span){text, n}).text);
-    s->at = at;
+    return move(s, at, err);
+}
+
+/* Before n bytes. */
+static tern_status begin(tern_grammar_state *s, size_t n, tern_error *err)
+{
+    TERN_TRY(tern_grammar__trim(s->grammar, err));
+    const uint64_t most = TERN_GRAMMAR_TOKEN_STEPS + (uint64_t)TERN_GRAMMAR_BYTE_STEPS * n;
+    tern_grammar_machine__begin(&s->grammar->machine, most);
     return TERN_OK;
 }
 
@@ -171,7 +203,8 @@ tern_status tern_grammar_state_accept_text(tern_grammar_state *state, const char
     if (n) TERN_NEED(text, err);
     if (n == 0) return TERN_OK;
     pthread_mutex_lock(&state->grammar->lock);
-    tern_status status = go_on(state, (const uint8_t *)text, n, err);
+    tern_status status = begin(state, n, err);
+    if (status == TERN_OK) status = go_on(state, (const uint8_t *)text, n, err);
     pthread_mutex_unlock(&state->grammar->lock);
     return status;
 }
@@ -188,12 +221,9 @@ static tern_status go_on_by(tern_grammar_state *s, int32_t id, tern_error *err)
     const tern_span text = tern_token_bytes(g->vocab->tokenizer, id, false);
     uint32_t taken;
     if (s->ended) return fail_token(g, id, err);
-    TERN_TRY(tern_grammar__trim(g, err));
+    TERN_TRY(begin(s, 0, err));
     TERN_TRY(tern_grammar_machine__take(&g->machine, s->at, (uint32_t)id, &taken, err));
-    if (taken != TERN_GRAMMAR_DEAD) {
-        s->at = taken;
-        return TERN_OK;
-    }
+    if (taken != TERN_GRAMMAR_DEAD) return move(s, taken, err);
     if (tern_token_is_end(g->vocab->tokenizer, id)) {
         s->ended = g->machine.states[s->at].ends;
         return s->ended ? TERN_OK : fail_token(g, id, err);
@@ -227,8 +257,10 @@ bool tern_grammar_state_may_end(const tern_grammar_state *state)
 static tern_status copy_mask(tern_grammar_state *s, uint32_t *words, size_t n, tern_error *err)
 {
     const uint32_t *found;
-    TERN_TRY(tern_grammar__trim(s->grammar, err));
+    TERN_TRY(begin(s, 0, err));
     TERN_TRY(tern_grammar__mask(s->grammar, s->at, &found, err));
+    if (!s->masked) TERN_TRY(spend(s, err));
+    s->masked = true;
     memcpy(words, found, n * sizeof *words);
     return TERN_OK;
 }

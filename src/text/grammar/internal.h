@@ -8,14 +8,18 @@
 #include "text/grammar/vocab.h"
 
 enum {
-    TERN_GRAMMAR_MASKS = 64,  /* of states, kept */
-    TERN_GRAMMAR_PARTS = 128, /* of places in the program, kept */
-    TERN_GRAMMAR_TALLIES = 32 /* of places in runs, kept */
+    TERN_GRAMMAR_MASKS = 64,   /* of states, kept */
+    TERN_GRAMMAR_PARTS = 128,  /* of places in the program, kept */
+    TERN_GRAMMAR_TALLIES = 32, /* of places in runs, kept */
+    /* Steps that the masks and tokens of a text may take: so many, and so many more for each token. */
+    TERN_GRAMMAR_TEXT_STEPS = 1 << 24,
+    TERN_GRAMMAR_MEAN_STEPS = 1 << 17
 };
 
 /* The mask of a state. */
 typedef struct tern_grammar_mask {
     uint32_t state; /* 0: none */
+    uint64_t steps; /* that it took */
     uint64_t used;  /* when */
     uint32_t *words;
 } tern_grammar_mask;
@@ -25,7 +29,8 @@ typedef struct tern_grammar_mask {
 typedef struct tern_grammar_part {
     uint32_t pc;
     bool filled;
-    bool vain; /* too many leave */
+    bool vain;      /* too many leave */
+    uint64_t steps; /* that it took */
     uint64_t used;
     uint32_t *words;
     int32_t *leaving;
@@ -40,6 +45,8 @@ typedef struct tern_grammar_exit {
 /* What is read from within a copy of a run: tokens by the number of copies that they begin after it. */
 typedef struct tern_grammar_tally {
     uint32_t start, body; /* states on their own, at the token's begin and at a copy's; 0: none */
+    bool vain;            /* a text can be cut into copies in more than one way: nothing is known */
+    uint64_t steps;       /* that it took */
     uint64_t used;
     int32_t *ids;                              /* tokens that end within the run, those that need fewest copies first */
     uint32_t ends[TERN_GRAMMAR_MAX_TOKEN + 1]; /* how many of them need that many copies at most */
@@ -52,7 +59,9 @@ struct tern_grammar_state {
     tern_grammar *grammar;
     tern_grammar_state *before, *after; /* of the same grammar */
     uint32_t at;
-    bool ended; /* by an end token */
+    bool ended;                 /* by an end token */
+    bool masked;                /* the steps of the mask at this place are counted */
+    uint64_t spent, n_accepted; /* steps of the text so far, and its tokens */
 };
 
 struct tern_grammar {

@@ -1,12 +1,19 @@
 /* The states of a grammar's machine: closures over the steps that read nothing, and a table of transitions. */
 #include "text/grammar/machine.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 
-enum { FEW = 16, MAX_FRAMES = 1 << 20, MAX_ITEMS = 1 << 22, KEPT_FRAMES = 1 << 16, KEPT_ITEMS = 1 << 18 };
+enum {
+    FEW = 16,
+    MAX_FRAMES = 1 << 20,
+    MAX_ITEMS = 1 << 22,
+    KEPT_FRAMES = 1 << 16,
+    KEPT_ITEMS = 1 << 18,
+    KEPT_EDGES = 1 << 18,
+    TABLE_STEPS = 16 /* for the table of a state, which takes memory */
+};
 
 static uint32_t mix(uint32_t a, uint32_t b)
 {
@@ -76,15 +83,56 @@ tern_status tern_grammar_machine__frame(tern_grammar_machine *m, tern_grammar_fr
     return TERN_OK;
 }
 
+/* The part of the source that most of n items stand in. */
+static const char *find_label(const tern_grammar_machine *m, const tern_grammar_item *items, size_t n)
+{
+    const char *found = NULL;
+    size_t lead = 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *label = tern_grammar_program__label(m->program, items[i].pc);
+        for (uint32_t at = items[i].frame; !label && at > TERN_GRAMMAR_BASE; at = m->frames[at].parent)
+            label = tern_grammar_program__label(m->program, m->frames[at].to);
+        if (lead == 0) found = label;
+        lead = label == found ? lead + 1 : lead - 1;
+    }
+    return found ? found : "the grammar";
+}
+
+const char *tern_grammar_machine__label(const tern_grammar_machine *m, uint32_t state)
+{
+    return find_label(m, m->items + m->states[state].first, m->states[state].n);
+}
+
+static tern_status check_work(const tern_grammar_machine *m, tern_error *err)
+{
+    if (m->work <= m->most) return TERN_OK;
+    const char *label = m->n_seen ? find_label(m, m->seen, m->n_seen) : tern_grammar_machine__label(m, m->at);
+    return tern_fail(err, TERN_LIMIT,
+                     "%s takes more than %llu steps for one token: fewer or smaller repetitions within repetitions "
+                     "expected",
+                     label, (unsigned long long)m->most);
+}
+
+void tern_grammar_machine__begin(tern_grammar_machine *m, uint64_t most)
+{
+    m->work = 0;
+    m->most = most;
+    m->count++;
+}
+
+tern_status tern_grammar_machine__count(tern_grammar_machine *m, uint64_t steps, tern_error *err)
+{
+    m->work += steps;
+    m->count++;
+    return check_work(m, err);
+}
+
 /* Adds a place to those that are reached, unless it is there. */
 static tern_status reach(tern_grammar_machine *m, uint32_t pc, uint32_t frame, tern_error *err)
 {
     tern_grammar_table *t = &m->by_seen;
-    if (m->work++ >= TERN_GRAMMAR_MAX_WORK)
-        return tern_fail(err, TERN_LIMIT,
-                         "the grammar takes more than %d steps for one token: fewer or smaller repetitions within "
-                         "repetitions expected",
-                         TERN_GRAMMAR_MAX_WORK);
+    m->work++;
+    TERN_TRY(check_work(m, err));
     if (m->n_seen < FEW) {
         for (size_t i = 0; i < m->n_seen; i++)
             if (m->seen[i].pc == pc && m->seen[i].frame == frame) return TERN_OK;
@@ -99,9 +147,9 @@ static tern_status reach(tern_grammar_machine *m, uint32_t pc, uint32_t frame, t
     }
     if (m->n_seen >= TERN_GRAMMAR_MAX_WAYS)
         return tern_fail(err, TERN_LIMIT,
-                         "the grammar can read the text in more than %d ways: fewer or smaller repetitions within "
-                         "repetitions expected",
-                         TERN_GRAMMAR_MAX_WAYS);
+                         "%s can read the text in more than %d ways: fewer or smaller repetitions within repetitions "
+                         "expected",
+                         find_label(m, m->seen, m->n_seen), TERN_GRAMMAR_MAX_WAYS);
     TERN_TRY(tern_grow((void **)&m->seen, &m->cap_seen, m->n_seen + 1, sizeof *m->seen, err));
     m->seen[m->n_seen++] = (tern_grammar_item){pc, frame};
     if (t->n) put(m, t, (uint32_t)m->n_seen - 1);
@@ -140,11 +188,48 @@ static tern_status follow(tern_grammar_machine *m, tern_error *err)
     return TERN_OK;
 }
 
-static int compare(const void *a, const void *b)
+/* Orders frames by where they return to, so that it does not matter which of them was made first. */
+static bool frame_less(const tern_grammar_machine *m, uint32_t a, uint32_t b)
 {
-    const tern_grammar_item *x = a, *y = b;
-    if (x->pc != y->pc) return x->pc < y->pc ? -1 : 1;
-    return (x->frame > y->frame) - (x->frame < y->frame);
+    while (a != b && m->frames[a].to == m->frames[b].to && m->frames[a].depth && m->frames[b].depth) {
+        a = m->frames[a].parent;
+        b = m->frames[b].parent;
+    }
+    const tern_grammar_frame *x = &m->frames[a], *y = &m->frames[b];
+    if (x->depth && y->depth && x->to != y->to) return x->to < y->to;
+    return x->depth != y->depth ? x->depth < y->depth : a < b;
+}
+
+static bool less(const tern_grammar_machine *m, tern_grammar_item a, tern_grammar_item b)
+{
+    return a.pc != b.pc ? a.pc < b.pc : frame_less(m, a.frame, b.frame);
+}
+
+static void sift(const tern_grammar_machine *m, tern_grammar_item *items, size_t root, size_t n)
+{
+    const tern_grammar_item moved = items[root];
+    for (size_t child = 2 * root + 1; child < n; child = 2 * root + 1) {
+        if (child + 1 < n && less(m, items[child], items[child + 1])) child++;
+        if (!less(m, moved, items[child])) break;
+        items[root] = items[child];
+        root = child;
+    }
+    items[root] = moved;
+}
+
+/* In place; items of long repetitions are mostly in order. */
+static void sort_items(const tern_grammar_machine *m, tern_grammar_item *items, size_t n)
+{
+    size_t ordered = 1;
+    while (ordered < n && less(m, items[ordered - 1], items[ordered])) ordered++;
+    if (ordered >= n) return;
+    for (size_t root = n / 2; root--;) sift(m, items, root, n);
+    for (size_t end = n; --end;) {
+        const tern_grammar_item last = items[end];
+        items[end] = items[0];
+        items[0] = last;
+        sift(m, items, 0, end);
+    }
 }
 
 static void keep_waiting(tern_grammar_machine *m)
@@ -155,7 +240,7 @@ static void keep_waiting(tern_grammar_machine *m)
         if (code == TERN_GRAMMAR_OP_READ || code == TERN_GRAMMAR_OP_TAKE) m->seen[n++] = m->seen[i];
     }
     m->n_seen = n;
-    if (n > 1) qsort(m->seen, n, sizeof *m->seen, compare);
+    sort_items(m, m->seen, n);
 }
 
 static bool is_seen(const tern_grammar_machine *m, const tern_grammar_place *s)
@@ -210,32 +295,67 @@ tern_status tern_grammar_machine__enter(tern_grammar_machine *m, const tern_gram
     return finish(m, state, err);
 }
 
-tern_status tern_grammar_machine__read(tern_grammar_machine *m, uint32_t state, uint8_t byte, uint32_t *next,
-                                       tern_error *err)
+/* The bytes of `same` that an item reads as it does `byte`. */
+static void narrow(uint32_t same[8], const tern_grammar_set *set, bool has)
 {
-    const uint32_t known = m->states[state].next ? m->states[state].next[byte] : 0;
-    *next = known;
-    if (known) return TERN_OK;
+    for (unsigned i = 0; i < 8; i++) same[i] &= has ? set->bits[i] : ~set->bits[i];
+}
+
+/* Follows a byte from a state; the bytes in `same` lead to the same one. */
+static tern_status follow_byte(tern_grammar_machine *m, uint32_t state, uint8_t byte, uint32_t same[8], uint32_t *to,
+                               tern_error *err)
+{
     const tern_grammar_place s = m->states[state];
+    m->work += s.n / 8;
     begin(m);
     for (uint32_t i = 0; i < s.n; i++) {
         const tern_grammar_item item = m->items[s.first + i];
         const tern_grammar_op op = m->program->ops[item.pc];
-        if (op.code == TERN_GRAMMAR_OP_READ && tern_grammar_set_has(&m->program->sets[op.a], byte))
-            TERN_TRY(reach(m, op.b, item.frame, err));
+        if (op.code != TERN_GRAMMAR_OP_READ) continue;
+        const tern_grammar_set *set = &m->program->sets[op.a];
+        const bool has = tern_grammar_set_has(set, byte);
+        narrow(same, set, has);
+        if (has) TERN_TRY(reach(m, op.b, item.frame, err));
     }
-    TERN_TRY(finish(m, next, err));
-    tern_grammar_place *place = &m->states[state];
-    if (!place->next && !(place->next = tern_calloc(256, sizeof *place->next)))
-        return tern_fail_alloc(err, 256 * sizeof *place->next);
-    place->next[byte] = *next;
+    return finish(m, to, err);
+}
+
+static tern_status add_edge(tern_grammar_machine *m, uint32_t state, uint8_t byte, uint32_t *edge, tern_error *err)
+{
+    uint32_t same[8] = {~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u}, to;
+    const uint64_t before = m->work;
+    TERN_TRY(follow_byte(m, state, byte, same, &to, err));
+    TERN_TRY(tern_grow((void **)&m->edges, &m->cap_edges, m->n_edges + 1, sizeof *m->edges, err));
+    tern_grammar_place *s = &m->states[state];
+    if (!s->next && !(s->next = tern_calloc(256, sizeof *s->next))) return tern_fail_alloc(err, 256 * sizeof *s->next);
+    const uint64_t steps = m->work - before + (m->states[to].n ? TABLE_STEPS : 1);
+    m->work = before;
+    m->edges[m->n_edges] = (tern_grammar_edge){.to = to, .steps = (uint32_t)steps, .counted = m->count - 1};
+    *edge = (uint32_t)m->n_edges++;
+    for (unsigned b = 0; b < 256; b++)
+        if (same[b / 32] >> b % 32 & 1) s->next[b] = *edge;
     return TERN_OK;
+}
+
+tern_status tern_grammar_machine__read(tern_grammar_machine *m, uint32_t state, uint8_t byte, uint32_t *next,
+                                       tern_error *err)
+{
+    uint32_t edge = m->states[state].next ? m->states[state].next[byte] : 0;
+    m->at = state;
+    if (!edge) TERN_TRY(add_edge(m, state, byte, &edge, err));
+    tern_grammar_edge *e = &m->edges[edge];
+    *next = e->to;
+    if (e->counted == m->count) return TERN_OK;
+    e->counted = m->count;
+    m->work += e->steps;
+    return check_work(m, err);
 }
 
 tern_status tern_grammar_machine__take(tern_grammar_machine *m, uint32_t state, uint32_t id, uint32_t *next,
                                        tern_error *err)
 {
     const tern_grammar_place s = m->states[state];
+    m->work += s.n / 8;
     begin(m);
     for (uint32_t i = 0; i < s.n; i++) {
         const tern_grammar_item item = m->items[s.first + i];
@@ -250,6 +370,7 @@ tern_status tern_grammar_machine__init(tern_grammar_machine *m, const tern_gramm
     m->program = program;
     TERN_TRY(tern_grow((void **)&m->frames, &m->cap_frames, 64, sizeof *m->frames, err));
     TERN_TRY(tern_grow((void **)&m->states, &m->cap_states, 64, sizeof *m->states, err));
+    TERN_TRY(tern_grow((void **)&m->edges, &m->cap_edges, 64, sizeof *m->edges, err));
     TERN_TRY(tern_grow((void **)&m->items, &m->cap_items, 64, sizeof *m->items, err));
     TERN_TRY(make_room(m, &m->by_frame, 0, err));
     TERN_TRY(make_room(m, &m->by_state, 0, err));
@@ -263,6 +384,8 @@ void tern_grammar_machine__forget(tern_grammar_machine *m)
     clear(&m->by_frame);
     clear(&m->by_state);
     m->n_items = 0;
+    m->n_edges = 1; /* none */
+    m->at = 0;
     m->n_frames = 2; /* BOTTOM and BASE */
     m->frames[0] = m->frames[1] = (tern_grammar_frame){0};
     m->n_states = 2; /* none, and DEAD, which has no items */
@@ -272,7 +395,8 @@ void tern_grammar_machine__forget(tern_grammar_machine *m)
 
 bool tern_grammar_machine__is_full(const tern_grammar_machine *m)
 {
-    return m->n_states > TERN_GRAMMAR_KEPT_STATES || m->n_frames > KEPT_FRAMES || m->n_items > KEPT_ITEMS;
+    return m->n_states > TERN_GRAMMAR_KEPT_STATES || m->n_frames > KEPT_FRAMES || m->n_items > KEPT_ITEMS ||
+           m->n_edges > KEPT_EDGES;
 }
 
 void tern_grammar_machine__deinit(tern_grammar_machine *m)
@@ -280,6 +404,7 @@ void tern_grammar_machine__deinit(tern_grammar_machine *m)
     for (size_t i = 0; i < m->n_states; i++) tern_free(m->states[i].next);
     tern_free(m->frames);
     tern_free(m->states);
+    tern_free(m->edges);
     tern_free(m->items);
     tern_free(m->seen);
     tern_free(m->by_frame.slots);

@@ -76,12 +76,13 @@ static tern_status fill_part(tern_grammar *g, tern_grammar_part *part, tern_erro
 static tern_status find_part(tern_grammar *g, uint32_t pc, tern_grammar_part **out, tern_error *err)
 {
     tern_grammar_part *oldest = &g->parts[0];
+    const uint64_t before = g->machine.work;
     for (size_t i = 0; i < TERN_GRAMMAR_PARTS; i++) {
         tern_grammar_part *part = &g->parts[i];
         if (part->filled && part->pc == pc) {
             part->used = ++g->clock;
             *out = part;
-            return TERN_OK;
+            return tern_grammar_machine__count(&g->machine, part->steps, err);
         }
         if (part->used < oldest->used) oldest = part;
     }
@@ -89,7 +90,10 @@ static tern_status find_part(tern_grammar *g, uint32_t pc, tern_grammar_part **o
     oldest->pc = pc;
     oldest->used = ++g->clock;
     *out = oldest;
-    return fill_part(g, oldest, err);
+    TERN_TRY(tern_grammar_machine__count(&g->machine, 0, err));
+    TERN_TRY(fill_part(g, oldest, err));
+    oldest->steps = g->machine.work - before;
+    return tern_grammar_machine__count(&g->machine, 0, err);
 }
 
 static tern_status add_part(tern_grammar *g, uint32_t state, const tern_grammar_part *part, uint32_t *words,
@@ -172,14 +176,17 @@ tern_status tern_grammar__mask(tern_grammar *g, uint32_t state, const uint32_t *
         if (mask->state == state) {
             mask->used = ++g->clock;
             *words = mask->words;
-            return TERN_OK;
+            return tern_grammar_machine__count(&g->machine, mask->steps, err);
         }
         if (mask->used < oldest->used) oldest = mask;
     }
     oldest->state = 0;
     if (!oldest->words && !(oldest->words = tern_alloc(tern_grammar__n_words(g) * sizeof *oldest->words)))
         return tern_fail_alloc(err, tern_grammar__n_words(g) * sizeof *oldest->words);
+    const uint64_t before = g->machine.work;
+    TERN_TRY(tern_grammar_machine__count(&g->machine, 0, err));
     TERN_TRY(fill_mask(g, state, oldest->words, err));
+    oldest->steps = g->machine.work - before;
     oldest->state = state;
     oldest->used = ++g->clock;
     *words = oldest->words;
@@ -210,8 +217,8 @@ static tern_status prepare(tern_grammar *g, tern_error *err)
 void tern_grammar__prepare(tern_grammar *g)
 {
     tern_error err;
+    tern_grammar_machine__begin(&g->machine, TERN_GRAMMAR_TOKEN_STEPS);
     prepare(g, &err);
-    g->machine.work = 0;
 }
 
 void tern_grammar__masks_forget(tern_grammar *g)

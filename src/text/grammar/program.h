@@ -39,12 +39,21 @@ typedef struct tern_grammar_run {
     bool vain; /* a text can be cut into copies of the body in more than one way */
 } tern_grammar_run;
 
+/* The part of the source that ops come from, up to the next origin. */
+typedef struct tern_grammar_origin {
+    uint32_t first; /* op */
+    uint32_t label; /* its name's place in the labels, + 1; 0: none */
+} tern_grammar_origin;
+
 /* Zero-initialised is empty. */
 typedef struct tern_grammar_program {
     tern_grammar_op *ops;
     tern_grammar_set *sets;
-    tern_grammar_run *runs; /* in the order of their places */
-    size_t n_ops, cap_ops, n_sets, cap_sets, n_runs, cap_runs;
+    tern_grammar_run *runs;       /* in the order of their places */
+    tern_grammar_origin *origins; /* in the order of their ops */
+    size_t n_ops, cap_ops, n_sets, cap_sets, n_runs, cap_runs, n_origins, cap_origins;
+    tern_buf labels;
+    uint32_t label; /* of ops that are added */
     uint32_t start;
 } tern_grammar_program;
 
@@ -53,6 +62,8 @@ typedef struct tern_grammar_program {
 tern_status tern_grammar_program__compile(tern_grammar_program *program, const tern_grammar_tree *tree,
                                           tern_error *err);
 void tern_grammar_program__deinit(tern_grammar_program *program);
+/* The name of the part of the source that an op comes from; NULL: it has none. */
+const char *tern_grammar_program__label(const tern_grammar_program *program, uint32_t op);
 
 /* ---- parts of the compiler */
 

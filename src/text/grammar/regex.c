@@ -249,5 +249,5 @@ tern_status tern_grammar__parse_regex(tern_grammar_tree *tree, tern_span source,
     TERN_TRY(tern_grammar_tree__rule(tree, "root", 4, &tree->root, err));
     TERN_TRY(tern_grammar_regex__parse(tree, source, "regular expression", false, &node, err));
     tern_grammar_tree__define(tree, tree->root, node);
-    return TERN_OK;
+    return tern_grammar_tree__label(tree, node, "the regular expression", err);
 }

@@ -18,11 +18,11 @@ typedef struct step {
 /* A run that items stand in (what returns to its last place comes before it), and how many copies must and may follow
  * theirs. */
 typedef struct place {
-    tern_grammar_run *run;
+    const tern_grammar_run *run;
     uint32_t frame, least, most;
 } place;
 
-static tern_grammar_run *find_run(const tern_grammar_program *p, uint32_t pc)
+static const tern_grammar_run *find_run(const tern_grammar_program *p, uint32_t pc)
 {
     size_t from = 0, to = p->n_runs;
     while (from < to) {
@@ -36,7 +36,7 @@ static tern_grammar_run *find_run(const tern_grammar_program *p, uint32_t pc)
 static bool find_place(tern_grammar *g, uint32_t frame, place *out)
 {
     const tern_grammar_frame *f = &g->machine.frames[frame];
-    tern_grammar_run *run = frame > TERN_GRAMMAR_BASE ? find_run(&g->program, f->to) : NULL;
+    const tern_grammar_run *run = frame > TERN_GRAMMAR_BASE ? find_run(&g->program, f->to) : NULL;
     if (!run || run->vain || f->to == run->end - 1 || f->depth > TERN_GRAMMAR_MAX_DEPTH / 2) return false;
     const uint32_t optional = (run->least - 1 - run->first) / 2;
     *out = (place){.run = run, .frame = frame};
@@ -127,39 +127,39 @@ static void empty(tern_grammar_tally *tally)
     *tally = (tern_grammar_tally){0};
 }
 
-static tern_status fill(tern_grammar *g, tern_grammar_tally *tally, uint32_t start, uint32_t body, bool *vain,
-                        tern_error *err)
+static tern_status fill(tern_grammar *g, tern_grammar_tally *tally, uint32_t start, uint32_t body, tern_error *err)
 {
+    const uint64_t before = g->machine.work;
     uint16_t *needs = tern_alloc((g->vocab->n_tokens + (size_t)1) * sizeof *needs);
     if (!needs) return tern_fail_alloc(err, g->vocab->n_tokens * sizeof *needs);
     memset(needs, 0xff, g->vocab->n_tokens * sizeof *needs);
     empty(tally);
     *tally = (tern_grammar_tally){.start = start, .body = body, .used = ++g->clock};
-    *vain = g->machine.states[start].escapes || g->machine.states[body].escapes;
-    tern_status status = count(g, tally, needs, vain, err);
-    if (status == TERN_OK && !*vain) status = keep(g, tally, needs, err);
+    tally->vain = g->machine.states[start].escapes || g->machine.states[body].escapes;
+    tern_status status = tern_grammar_machine__count(&g->machine, 0, err);
+    if (status == TERN_OK) status = count(g, tally, needs, &tally->vain, err);
+    if (status == TERN_OK && !tally->vain) status = keep(g, tally, needs, err);
+    tally->steps = g->machine.work - before;
     tern_free(needs);
-    if (status != TERN_OK || *vain) empty(tally);
-    return status;
+    if (status != TERN_OK) empty(tally);
+    return status == TERN_OK ? tern_grammar_machine__count(&g->machine, 0, err) : status;
 }
 
 /* The tally of a state on its own within a body, made when it is not there. */
-static tern_status find_tally(tern_grammar *g, uint32_t start, uint32_t body, tern_grammar_tally **out, bool *vain,
-                              tern_error *err)
+static tern_status find_tally(tern_grammar *g, uint32_t start, uint32_t body, tern_grammar_tally **out, tern_error *err)
 {
     tern_grammar_tally *oldest = &g->tallies[0];
-    *vain = false;
     for (size_t i = 0; i < TERN_GRAMMAR_TALLIES; i++) {
         tern_grammar_tally *tally = &g->tallies[i];
         if (tally->start == start && tally->body == body) {
             tally->used = ++g->clock;
             *out = tally;
-            return TERN_OK;
+            return tern_grammar_machine__count(&g->machine, tally->steps, err);
         }
         if (tally->used < oldest->used) oldest = tally;
     }
     *out = oldest;
-    return fill(g, oldest, start, body, vain, err);
+    return fill(g, oldest, start, body, err);
 }
 
 /* Whether some byte begins a copy and what comes after the run as well. */
@@ -230,8 +230,8 @@ static tern_status add_run(tern_grammar *g, size_t n, const place *at, uint32_t 
     TERN_TRY(enter(g, n, at, &start, &body, &after, err));
     TERN_TRY(overlap(g, body, after, &mixed, err));
     if (mixed) return TERN_OK;
-    TERN_TRY(find_tally(g, start, body, &tally, &at->run->vain, err));
-    if (at->run->vain) return TERN_OK;
+    TERN_TRY(find_tally(g, start, body, &tally, err));
+    if (tally->vain) return TERN_OK;
     const uint32_t most = at->most < TERN_GRAMMAR_MAX_TOKEN ? at->most : TERN_GRAMMAR_MAX_TOKEN;
     allow_first(g, tally, tally->ends[most], words);
     *added = true;
@@ -270,14 +270,16 @@ tern_status tern_grammar__prepare_run(tern_grammar *g, tern_grammar_run *run, te
     uint32_t body;
     tern_grammar_tally *tally;
     TERN_TRY(enter_body(g, run, &body, err));
-    return find_tally(g, body, body, &tally, &run->vain, err);
+    TERN_TRY(find_tally(g, body, body, &tally, err));
+    run->vain = tally->vain;
+    return TERN_OK;
 }
 
 bool tern_grammar__is_tallied(const tern_grammar *g, uint32_t pc)
 {
     for (size_t i = 0; i < TERN_GRAMMAR_TALLIES; i++) {
         const tern_grammar_tally *tally = &g->tallies[i];
-        if (!tally->start || tally->start != tally->body) continue;
+        if (!tally->start || tally->vain || tally->start != tally->body) continue;
         const tern_grammar_place *s = &g->machine.states[tally->start];
         for (uint32_t k = 0; k < s->n; k++)
             if (g->machine.items[s->first + k].pc == pc) return true;

@@ -266,6 +266,7 @@ tern_status tern_schema__add(tern_schema *s, const json_t *schema, uint32_t *nod
     if (++s->depth > TERN_SCHEMA_MAX_DEPTH)
         return tern_schema__fail(s, TERN_LIMIT, NULL, "nested deeper than 64 schemas", err);
     tern_status status = add_keywords(s, schema, node, err);
+    if (status == TERN_OK && !s->tree->nodes[*node].label) status = tern_schema__label(s, *node, err);
     s->depth--;
     return status;
 }

@@ -36,6 +36,9 @@ void tern_schema__leave(tern_schema *s, size_t before);
 tern_status tern_schema__fail(const tern_schema *s, tern_status code, const char *key, const char *what,
                               tern_error *err);
 
+/* Names a node by the path: "schema: /properties/a". */
+tern_status tern_schema__label(tern_schema *s, uint32_t node, tern_error *err);
+
 /* The node of a schema at the path. */
 tern_status tern_schema__add(tern_schema *s, const json_t *schema, uint32_t *node, tern_error *err);
 tern_status tern_schema__object(tern_schema *s, const json_t *schema, uint32_t *node, tern_error *err);

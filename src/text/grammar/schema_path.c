@@ -42,13 +42,27 @@ void tern_schema__leave(tern_schema *s, size_t before)
     s->path[before] = 0;
 }
 
-tern_status tern_schema__fail(const tern_schema *s, tern_status code, const char *key, const char *what,
-                              tern_error *err)
+/* The end of the path. */
+static tern_shown place_of(const tern_schema *s)
 {
     char place[sizeof(tern_shown)];
     const size_t from = s->n_path > 60 ? s->n_path - 60 : 0;
     snprintf(place, sizeof place, "%s%s", from ? "..." : "", s->path + from);
-    tern_shown where = tern_show_z(place);
+    return tern_show_z(place);
+}
+
+tern_status tern_schema__label(tern_schema *s, uint32_t node, tern_error *err)
+{
+    char label[sizeof(tern_shown) + 16];
+    const tern_shown where = place_of(s);
+    snprintf(label, sizeof label, "schema: %s", where.text[0] ? where.text : "its top");
+    return tern_grammar_tree__label(s->tree, node, label, err);
+}
+
+tern_status tern_schema__fail(const tern_schema *s, tern_status code, const char *key, const char *what,
+                              tern_error *err)
+{
+    const tern_shown where = place_of(s);
     if (!key) return tern_fail(err, code, "schema: %s: %s", where.text[0] ? where.text : "at its top", what);
     return tern_fail(err, code, "schema: %s/%s: %s", where.text, tern_show_z(key).text, what);
 }

@@ -54,8 +54,12 @@ static tern_status add_format(tern_schema *s, const json_t *format, uint32_t *no
 static tern_status add_pattern(tern_schema *s, const json_t *pattern, uint32_t *node, tern_error *err)
 {
     if (!json_is_string(pattern)) return tern_schema__fail(s, TERN_MALFORMED, "pattern", "a string expected", err);
-    if (expression(s, json_string_value(pattern), json_string_length(pattern), node, err) == TERN_OK) return TERN_OK;
-    return tern_error_prefix(err, "schema: %.200s/pattern", s->path);
+    if (expression(s, json_string_value(pattern), json_string_length(pattern), node, err) != TERN_OK)
+        return tern_error_prefix(err, "schema: %.200s/pattern", s->path);
+    const size_t before = tern_schema__enter(s, "pattern");
+    const tern_status status = tern_schema__label(s, *node, err);
+    tern_schema__leave(s, before);
+    return status;
 }
 
 tern_status tern_schema__text(tern_schema *s, const json_t *schema, uint32_t *node, tern_error *err)

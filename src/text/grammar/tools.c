@@ -1,4 +1,5 @@
 /* Grammars that force calls of tools, in the form of a family. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -114,7 +115,11 @@ static tern_status add_tool(maker *m, const char *name, const json_t *parameters
 {
     json_t *none = parameters ? NULL : json_pack("{s:s, s:{}}", "type", "object", "properties");
     if (!parameters && !none) return tern_fail_alloc(err, 64);
+    char within[sizeof(tern_shown) + 8];
+    snprintf(within, sizeof within, "tool %s: ", tern_show_z(name).text);
+    m->tree.within = within;
     tern_status status = add_call(m, name, parameters ? parameters : none, node, err);
+    m->tree.within = NULL;
     json_decref(none);
     if (status != TERN_OK) tern_error_prefix(err, "tool %s", tern_show_z(name).text);
     return status;

@@ -7,6 +7,8 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 
+enum { MOST_LABELS = 1 << 20 };
+
 void tern_grammar_tree__deinit(tern_grammar_tree *tree)
 {
     tern_free(tree->nodes);
@@ -14,6 +16,7 @@ void tern_grammar_tree__deinit(tern_grammar_tree *tree)
     tern_free(tree->ranges);
     tern_free(tree->rules);
     tern_buf_deinit(&tree->bytes);
+    tern_buf_deinit(&tree->labels);
     *tree = (tern_grammar_tree){0};
 }
 
@@ -54,7 +57,7 @@ tern_status tern_grammar_tree__bytes(tern_grammar_tree *tree, const void *bytes,
 {
     uint32_t at = 0;
     TERN_TRY(keep(tree, bytes, n, &at, err));
-    return add(tree, (tern_grammar_node){TERN_GRAMMAR_BYTES, at, (uint32_t)n, 0, 0}, node, err);
+    return add(tree, (tern_grammar_node){TERN_GRAMMAR_BYTES, at, (uint32_t)n, 0, 0, 0}, node, err);
 }
 
 tern_status tern_grammar_tree__text(tern_grammar_tree *tree, const char *text, uint32_t *node, tern_error *err)
@@ -116,7 +119,7 @@ static tern_status keep_ranges(tern_grammar_tree *t, const tern_grammar_range *r
                          TERN_GRAMMAR_MAX_NODES * 4);
     TERN_TRY(tern_grow((void **)&t->ranges, &t->cap_ranges, t->n_ranges + 2 * n + 1, sizeof *t->ranges, err));
     for (size_t i = 0; i < n; i++) t->n_ranges += without_surrogates(ranges[i], t->ranges + t->n_ranges);
-    return add(t, (tern_grammar_node){TERN_GRAMMAR_CLASS, at, (uint32_t)(t->n_ranges - at), 0, 0}, node, err);
+    return add(t, (tern_grammar_node){TERN_GRAMMAR_CLASS, at, (uint32_t)(t->n_ranges - at), 0, 0, 0}, node, err);
 }
 
 tern_status tern_grammar_tree__class(tern_grammar_tree *tree, const tern_grammar_range *ranges, size_t n, bool others,
@@ -138,7 +141,7 @@ tern_status tern_grammar_tree__class(tern_grammar_tree *tree, const tern_grammar
 
 tern_status tern_grammar_tree__token(tern_grammar_tree *tree, uint32_t id, uint32_t *node, tern_error *err)
 {
-    return add(tree, (tern_grammar_node){TERN_GRAMMAR_TOKEN, id, 0, 0, 0}, node, err);
+    return add(tree, (tern_grammar_node){TERN_GRAMMAR_TOKEN, id, 0, 0, 0, 0}, node, err);
 }
 
 tern_status tern_grammar_tree__join_n(tern_grammar_tree *tree, tern_grammar_node_kind kind, const uint32_t *items,
@@ -155,7 +158,7 @@ tern_status tern_grammar_tree__join_n(tern_grammar_tree *tree, tern_grammar_node
                        err));
     if (n) memcpy(tree->children + at, items, n * sizeof *items);
     tree->n_children += n;
-    return add(tree, (tern_grammar_node){kind, at, (uint32_t)n, 0, 0}, node, err);
+    return add(tree, (tern_grammar_node){kind, at, (uint32_t)n, 0, 0, 0}, node, err);
 }
 
 tern_status tern_grammar_tree__join(tern_grammar_tree *tree, tern_grammar_node_kind kind, tern_grammar_list *list,
@@ -173,12 +176,22 @@ tern_status tern_grammar_tree__repeat(tern_grammar_tree *tree, uint32_t child, u
     if (count > TERN_GRAMMAR_MAX_REPEAT)
         return tern_fail(err, TERN_LIMIT, "%u repetitions: at most %d expected", count, TERN_GRAMMAR_MAX_REPEAT);
     if (most == 0) return tern_grammar_tree__bytes(tree, "", 0, node, err); /* nobody walks what is never there */
-    return add(tree, (tern_grammar_node){TERN_GRAMMAR_REPEAT, child, 1, least, most}, node, err);
+    return add(tree, (tern_grammar_node){TERN_GRAMMAR_REPEAT, child, 1, least, most, 0}, node, err);
 }
 
 tern_status tern_grammar_tree__call(tern_grammar_tree *tree, uint32_t rule, uint32_t *node, tern_error *err)
 {
-    return add(tree, (tern_grammar_node){TERN_GRAMMAR_RULE, rule, 0, 0, 0}, node, err);
+    return add(tree, (tern_grammar_node){TERN_GRAMMAR_RULE, rule, 0, 0, 0, 0}, node, err);
+}
+
+tern_status tern_grammar_tree__label(tern_grammar_tree *tree, uint32_t node, const char *name, tern_error *err)
+{
+    const size_t at = tree->labels.size;
+    if (at > MOST_LABELS) return TERN_OK;
+    TERN_TRY(tern_buf_addf(&tree->labels, err, "%s%s", tree->within ? tree->within : "", name));
+    TERN_TRY(tern_buf_add(&tree->labels, "", 1, err));
+    tree->nodes[node].label = (uint32_t)at + 1;
+    return TERN_OK;
 }
 
 tern_status tern_grammar_tree__rule(tern_grammar_tree *tree, const void *name, size_t n, uint32_t *rule,

@@ -33,6 +33,7 @@ typedef struct tern_grammar_node {
     tern_grammar_node_kind kind;
     uint32_t at, n;
     uint32_t least, most;
+    uint32_t label; /* of the part of the source, from 1 on; 0: that of what it stands in */
 } tern_grammar_node;
 
 /* Code points first to last; neither holds surrogates once normalised. */
@@ -44,8 +45,8 @@ typedef struct tern_grammar_rule {
     uint32_t name_at, n_name; /* in the tree's bytes */
     uint32_t node;
     bool defined;
-    bool apart;            /* called, never written out in the place of its calls */
-    uint32_t line, column; /* where it was named first */
+    bool apart; /* called, never written out in the place of its calls */
+    size_t at;  /* where it was named first, in the source */
 } tern_grammar_rule;
 
 /* Zero-initialised is empty. */
@@ -55,8 +56,9 @@ typedef struct tern_grammar_tree {
     tern_grammar_range *ranges;
     tern_grammar_rule *rules;
     size_t n_nodes, cap_nodes, n_children, cap_children, n_ranges, cap_ranges, n_rules, cap_rules;
-    tern_buf bytes;
-    uint32_t root; /* a rule */
+    tern_buf bytes, labels; /* labels: texts that end with NUL */
+    const char *within;     /* what labels begin with; NULL: nothing */
+    uint32_t root;          /* a rule */
 } tern_grammar_tree;
 
 /* Nodes that become the children of one, in order; zero-initialised is empty. The caller's to deinit. */
@@ -87,6 +89,10 @@ tern_status tern_grammar_tree__join_n(tern_grammar_tree *tree, tern_grammar_node
 tern_status tern_grammar_tree__repeat(tern_grammar_tree *tree, uint32_t child, uint32_t least, uint32_t most,
                                       uint32_t *node, tern_error *err);
 tern_status tern_grammar_tree__call(tern_grammar_tree *tree, uint32_t rule, uint32_t *node, tern_error *err);
+
+/* Names the part of the source that a node was read from, for errors: "rule `x`". After 1 MiB of names a node has none:
+ * errors name the part around it. */
+tern_status tern_grammar_tree__label(tern_grammar_tree *tree, uint32_t node, const char *name, tern_error *err);
 
 /* A new rule without a body, into *rule. */
 tern_status tern_grammar_tree__rule(tern_grammar_tree *tree, const void *name, size_t n, uint32_t *rule,

@@ -64,6 +64,7 @@ static tern_status read_state(notes *w, tern_grammar *g, uint32_t *state, tern_e
 static tern_status make_again(tern_grammar *g, notes *w, tern_error *err)
 {
     tern_grammar_machine__forget(&g->machine);
+    tern_grammar_machine__begin(&g->machine, UINT64_MAX);
     tern_grammar__masks_forget(g);
     for (tern_grammar_state *s = g->states; s && w->words; s = s->after) TERN_TRY(read_state(w, g, &s->at, err));
     return TERN_OK;
@@ -73,7 +74,6 @@ tern_status tern_grammar__trim(tern_grammar *g, tern_error *err)
 {
     notes w = {0};
     tern_status status = TERN_OK;
-    g->machine.work = 0;
     if (!tern_grammar_machine__is_full(&g->machine)) return TERN_OK;
     for (const tern_grammar_state *s = g->states; s && status == TERN_OK; s = s->after)
         status = note_state(&w, &g->machine, s->at, err);

@@ -106,8 +106,18 @@ tern_status tern_trainer_make_plan(tern_trainer_plan *plan, tern_backend *backen
 /* ---- what would help: sets of options, each of which was planned before it is named */
 
 /* What takes less, in the order of what it costs: time, then accuracy, then what is learned. A set of them is a number
- * with a bit for each, so that a smaller number costs less. */
-enum { CHECKPOINT, ONE_ROW, IN_BACKWARD, STATES, MASTER, ADAPTER, N_SAVINGS };
+ * with a bit for each, so that a smaller number costs less. TABLE: the embedding table stays; HALF: so does it with the
+ * lower half of the layers. */
+enum { CHECKPOINT, ONE_ROW, IN_BACKWARD, STATES, MASTER, TABLE, SGD, HALF, ADAPTER, N_SAVINGS };
+
+enum { MOST_PATTERNS = 4 };
+
+/* Shell patterns of the tensors that TABLE, the first of them, and HALF freeze. */
+typedef struct frozen_names {
+    char text[MOST_PATTERNS][40];
+    const char *patterns[MOST_PATTERNS];
+    size_t n;
+} frozen_names;
 
 typedef struct saving_set {
     unsigned set;
@@ -115,8 +125,35 @@ typedef struct saving_set {
     uint64_t total;      /* UINT64_MAX: none */
 } saving_set;
 
+static void add_pattern(frozen_names *names, const char *format, uint32_t a, uint32_t b)
+{
+    char *text = names->text[names->n];
+    snprintf(text, sizeof names->text[0], format, a, b);
+    names->patterns[names->n++] = text;
+}
+
+/* The table, and layers 0 to n_layers / 2 - 1, at most 99 of them. */
+static void name_frozen(const tern_config *config, frozen_names *names)
+{
+    const uint32_t n = config->n_layers < 200 ? config->n_layers / 2 : 99, tens = n / 10;
+    names->n = 0;
+    add_pattern(names, "model.embed_tokens.*", 0, 0);
+    if (tens >= 1) add_pattern(names, "model.layers.?.*", 0, 0);
+    if (tens >= 2) add_pattern(names, "model.layers.[%u-%u]?.*", 1, tens - 1);
+    if (tens >= 1 && n % 10) add_pattern(names, "model.layers.%u[0-%u].*", tens, n % 10 - 1);
+    if (tens == 0 && n) add_pattern(names, "model.layers.[%u-%u].*", 0, n - 1);
+}
+
+static bool freeze(tern_trainer_params *p, const frozen_names *names, size_t n)
+{
+    const bool free = p->n_freeze == 0 && p->lora.rank == 0 && !p->lora.start && !p->from_nothing;
+    p->freeze = names->patterns;
+    p->n_freeze = n;
+    return free;
+}
+
 /* False: it is so already, or does not go with what is wanted. */
-static bool apply_saving(tern_trainer_params *p, int how)
+static bool apply_saving(tern_trainer_params *p, int how, const frozen_names *names)
 {
     const tern_trainer_params before = *p;
     switch (how) {
@@ -131,6 +168,12 @@ static bool apply_saving(tern_trainer_params *p, int how)
         p->v = TERN_DTYPE_V8;
         return before.m != p->m || before.v != p->v;
     case MASTER: p->master = TERN_DTYPE_BF16; return before.master != p->master;
+    case SGD:
+        p->optimizer = TERN_OPTIMIZER_SGD;
+        p->momentum = 0;
+        return before.optimizer != p->optimizer || before.momentum > 0;
+    case TABLE: return freeze(p, names, 1);
+    case HALF: return freeze(p, names, names->n);
     default: p->lora = (tern_trainer_lora){.rank = 16, .alpha = 16};
     }
     return before.lora.rank == 0 && !before.lora.start && !before.blend_steps && !before.from_nothing;
@@ -142,8 +185,11 @@ static saving_set plan_with(const tern_trainer *t, unsigned set)
     tern_trainer_params p = t->params;
     tern_trainer with;
     saving_set c = {.set = set, .total = UINT64_MAX};
+    frozen_names names;
+    name_frozen(t->config, &names);
+    if (set >> ADAPTER & 1 && set & (1u << TABLE | 1u << SGD | 1u << HALF)) return c; /* they would save little */
     for (int i = 0; i < N_SAVINGS; i++)
-        if (set >> i & 1 && !apply_saving(&p, i)) return c;
+        if (set >> i & 1 && !apply_saving(&p, i, &names)) return c;
     c.accumulate = p.accumulate;
     tern_status status = tern_trainer__init(&with, t->backend, t->model, &p, NULL);
     if (status == TERN_OK) status = tern_trainer__check_graphs(&with, NULL);
@@ -164,40 +210,58 @@ static saving_set find_fitting(const tern_trainer *t, unsigned first, unsigned e
     return least;
 }
 
-static size_t append_set(const saving_set *c, const char *verb, char *out, size_t out_bytes)
+/* The words of one saving. */
+static void name_saving(const tern_trainer *t, const saving_set *c, int how, char *out, size_t out_bytes)
 {
     static const char *const words[N_SAVINGS] = {
-        " --checkpoint", NULL, " --optimizer-in-backward", " --states 8bit", " --master bf16", " --lora 16"};
+        [CHECKPOINT] = " --checkpoint", [IN_BACKWARD] = " --optimizer-in-backward", [STATES] = " --states 8bit",
+        [MASTER] = " --master bf16",    [SGD] = " --optimizer sgd --momentum 0",    [ADAPTER] = " --lora 16"};
+    frozen_names names;
+    size_t length = 0;
+    name_frozen(t->config, &names);
+    const size_t n = how == HALF ? names.n : how == TABLE;
+    if (how == ONE_ROW) snprintf(out, out_bytes, " --batch 1 --accumulate %u", c->accumulate);
+    else if (n == 0) snprintf(out, out_bytes, "%s", words[how]);
+    for (size_t i = 0; i < n; i++)
+        length += (size_t)snprintf(out + length, out_bytes - length, " --freeze '%s'", names.patterns[i]);
+}
+
+static size_t append_set(const tern_trainer *t, const saving_set *c, const char *verb, char *out, size_t out_bytes)
+{
     size_t length = 0;
     for (int i = 0; i < N_SAVINGS; i++) {
+        char words[MOST_PATTERNS * 56];
         if (!(c->set >> i & 1)) continue;
-        char row[48];
-        snprintf(row, sizeof row, " --batch 1 --accumulate %u", c->accumulate);
-        length += (size_t)snprintf(out + length, out_bytes - length, "%s", words[i] ? words[i] : row);
+        name_saving(t, c, i, words, sizeof words);
+        length += (size_t)snprintf(out + length, out_bytes - length, "%s", words);
     }
     return length +
            (size_t)snprintf(out + length, out_bytes - length, "%s %.2f GiB", verb, (double)c->total / (1 << 30));
 }
 
 /* Options with which a trainer over its limit fits, as words behind what was given (" --checkpoint --states 8bit takes
- * 3.20 GiB, --lora 16 1.10 GiB"), found by planning with them: the cheapest that tune all weights, and the cheapest
- * with an adapter. Where none is enough, those that take the least ("even"). */
+ * 3.20 GiB, --lora 16 1.10 GiB"), found by planning with them: the cheapest that tune all layers, or where none do
+ * half of the layers, and the cheapest with an adapter. Where none is enough, those that take the least ("even"). */
 static void suggest(const tern_trainer *t, char *out, size_t out_bytes)
 {
     const uint64_t limit = t->plan.limit;
-    const saving_set whole = find_fitting(t, 1, 1u << ADAPTER),
-                     adapter = find_fitting(t, 1u << ADAPTER, 1u << N_SAVINGS);
-    const saving_set *least = adapter.total < whole.total ? &adapter : &whole;
-    if (whole.total <= limit) {
-        const size_t n = append_set(&whole, " takes", out, out_bytes);
+    saving_set tuned = find_fitting(t, 1, 1u << HALF);
+    if (tuned.total > limit) {
+        const saving_set half = find_fitting(t, 1u << HALF, 1u << ADAPTER);
+        if (half.total < tuned.total) tuned = half;
+    }
+    const saving_set adapter = find_fitting(t, 1u << ADAPTER, 1u << N_SAVINGS);
+    const saving_set *least = adapter.total < tuned.total ? &adapter : &tuned;
+    if (tuned.total <= limit) {
+        const size_t n = append_set(t, &tuned, " takes", out, out_bytes);
         if (adapter.total > limit) return;
         out[n] = ',';
-        append_set(&adapter, "", out + n + 1, out_bytes - n - 1);
+        append_set(t, &adapter, "", out + n + 1, out_bytes - n - 1);
     } else if (least->total <= limit) {
-        append_set(least, " takes", out, out_bytes);
+        append_set(t, least, " takes", out, out_bytes);
     } else if (least->total < t->plan.total) {
         const size_t n = (size_t)snprintf(out, out_bytes, " even");
-        append_set(least, " takes", out + n, out_bytes - n);
+        append_set(t, least, " takes", out + n, out_bytes - n);
     } else {
         snprintf(out, out_bytes, " nothing takes less (%.2f GiB)", (double)t->plan.total / (1 << 30));
     }
@@ -211,7 +275,7 @@ static double gib(uint64_t bytes)
 tern_status tern_trainer__check_memory(const tern_trainer *t, tern_error *err)
 {
     const tern_trainer_plan *p = &t->plan;
-    char help[256];
+    char help[512];
     if (p->limit == 0 || p->total <= p->limit) return TERN_OK;
     suggest(t, help, sizeof help);
     return tern_fail(err, TERN_OUT_OF_MEMORY,

@@ -101,7 +101,9 @@ typedef struct tern_engine_options {
      * it in memory. "exact" (on the CPU): the file's table, of which only rows that can be among the highest logits
      * wanted are read; the same tokens (docs/decisions/0011-exact-head.md). */
     const char *head;
-    /* What layers multiply. INT8 is UNSUPPORTED on devices other than the CPU. F32 goes without tune_file and with no
+    /* What layers multiply; AUTO: int8 where the backend is the CPU and layers are ternary or in blocks, f32 elsewhere;
+     * tern_engine_info.activations says which. A comparison of backends takes F32 on both where layers are dense. INT8
+     * is UNSUPPORTED for dense layers on devices other than the CPU. F32 goes without tune_file and with no
      * kernel but "dot", since those choose among int8 products (INVALID_ARGUMENT). */
     tern_activation_mode activations;
     /* CPU: how ternary layers are multiplied with up to 8 tokens: "dot" products of the packed weights (NULL); "t160",
@@ -166,7 +168,7 @@ typedef struct tern_engine_info {
     const char *name;         /* what the file calls the model; may be "" */
     const char *encoding;     /* that most elements of the layers' matrices have, experts too: "i2_s", ... */
     const char *head;         /* of the output table: its encoding, or "exact" */
-    const char *activations;  /* what layers multiply: "int8" or "f32" */
+    const char *activations;  /* what layers multiply: "int8", if any of them does, or "f32" */
     uint32_t n_vocab;         /* token ids are 0 .. n_vocab - 1 */
     uint32_t n_ctx_train;     /* positions that the model was trained for */
     uint32_t n_embd, n_layers;

@@ -30,12 +30,14 @@ typedef enum tern_ffn_mode {
 
 /* The activations that linear layers multiply. */
 typedef enum tern_activation_mode {
-    TERN_ACTIVATIONS_AUTO, /* ternary layers: int8 for each token, which BitNet models were trained with (W1.58A8); all
-                            * other layers: f32 */
-    TERN_ACTIVATIONS_F32,  /* ternary layers too (W1.58A32), for models that were trained so (docs/guides/fine-tuning.md
-                            * says which to use when) */
-    TERN_ACTIVATIONS_INT8  /* as AUTO, and layers in block encodings of models that are not ternary: int8 by blocks, on
-                            * the CPU alone; faster, less exact (docs/decisions/0028-int8-by-block.md) */
+    TERN_ACTIVATIONS_AUTO, /* ternary layers: int8 for each token, which BitNet models were trained with (W1.58A8);
+                            * on the CPU also layers and output tables in block encodings (q8_0, q4_k, ..., but for q3_k
+                            * and q2_k) of models that are not ternary: int8 by blocks
+                            * (docs/decisions/0068-int8-by-default.md); all other layers: f32 */
+    TERN_ACTIVATIONS_F32,  /* f32 in all layers, the same on every backend; of a ternary model W1.58A32, for models that
+                            * were trained so (docs/guides/fine-tuning.md says which to use when) */
+    TERN_ACTIVATIONS_INT8  /* as AUTO, and the output table of ternary models where it has blocks; UNSUPPORTED where a
+                            * dense layer has no such product: on GPUs, and with q3_k and q2_k */
 } tern_activation_mode;
 
 /* Numbers in the cache of keys and values, with llama.cpp's names. Q8_0 and Q4_0: int8 and 4-bit codes in blocks of 32

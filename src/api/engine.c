@@ -33,8 +33,7 @@ static tern_status read_head(const char *head, tern_engine_params *params, tern_
 
 static tern_status read_activations(const tern_engine_options *o, tern_engine_params *params, tern_error *err)
 {
-    params->f32_activations = o->activations == TERN_ACTIVATIONS_F32;
-    params->int8_blocks = o->activations == TERN_ACTIVATIONS_INT8;
+    tern_engine_set_activations(params, o->activations);
     if (!params->f32_activations || !o->tune_file) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT, "option tune_file: it goes without activations \"f32\"");
 }
@@ -141,25 +140,6 @@ static uint64_t ternary_parameters(const tern_model *model)
     return n;
 }
 
-/* Whether a layer is stored in blocks, which int8 activations go with. */
-static bool layers_have_blocks(const tern_model *model)
-{
-    for (uint32_t layer = 0; layer < tern_model_config(model)->n_layers; layer++)
-        for (int role = 0; role < TERN_ROLE_COUNT; role++) {
-            const tern_weight *w = tern_model_weight(model, (tern_role)role, layer);
-            if (w->encoding && !w->encoding->ternary && w->encoding->block_elements > 1) return true;
-        }
-    return false;
-}
-
-static const char *activations(const tern_engine *engine)
-{
-    const tern_model *model = tern_engine_model(engine);
-    const bool quantised = ternary_parameters(model) > 0 || tern_model_config(model)->bit_linear;
-    if (quantised) return tern_engine_f32_activations(engine) ? "f32" : "int8";
-    return tern_engine_int8_blocks(engine) && layers_have_blocks(model) ? "int8" : "f32";
-}
-
 static tern_pooling pooling(const tern_config *c)
 {
     switch (c->pooling) {
@@ -196,7 +176,7 @@ tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *in
                               .encoding = layers ? layers->name : "",
                               .head =
                                   tern_engine_head_exact(engine) ? "exact" : tern_engine_head(engine)->encoding->name,
-                              .activations = activations(engine),
+                              .activations = tern_engine_activations(engine),
                               .n_vocab = c->n_vocab,
                               .n_ctx_train = c->n_ctx_train,
                               .n_embd = c->n_embd,

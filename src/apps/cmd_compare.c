@@ -268,7 +268,8 @@ const tern_command tern_command_compare = {
     .summary = "Find the first op that two backends compute differently",
     .detail =
         "Each op of the tested backend runs on what the reference has computed (op error); then the whole graphs run\n"
-        "(run error). Exit status 1 when an op differs by more than the tolerance, or the logits do.",
+        "(run error). Exit status 1 when an op differs by more than the tolerance, or the logits do. Dense layers\n"
+        "multiply f32 on both backends unless --activations int8 is given.",
     .groups = groups,
     .run = run,
 };

@@ -123,6 +123,7 @@ void tern_app_count_cost(tern_app_cost *cost, const tern_engine *engine)
 {
     cost->counted.size = sizeof cost->counted;
     tern_engine_count(engine, &cost->counted, NULL); /* fails on NULL alone */
+    cost->activations = tern_app_activations(engine);
 }
 
 void tern_app_measure_cost(tern_app_cost *cost, tern_engine *engine)
@@ -182,9 +183,12 @@ void tern_app_print_cost(const tern_app_cost *c)
     const tern_generate_result *r = &c->result;
     char per_token[16], used[16], possible[16];
     double rate = per_second((double)r->weight_bytes, r->decode_ms);
-    fprintf(stderr, "prompt: %u tokens, %.1f tokens/s; generated: %u tokens, %.1f tokens/s; stopped by %s; seed %llu\n",
+    fprintf(stderr,
+            "prompt: %u tokens, %.1f tokens/s; generated: %u tokens, %.1f tokens/s; stopped by %s; %s activations; "
+            "seed %llu\n",
             r->n_prompt, per_second(r->n_prompt, r->prefill_ms), r->n_generated,
-            per_second(r->n_generated, r->decode_ms), tern_stop_reason_name(r->reason), (unsigned long long)c->seed);
+            per_second(r->n_generated, r->decode_ms), tern_stop_reason_name(r->reason), c->activations,
+            (unsigned long long)c->seed);
     if (r->n_drafted)
         fprintf(stderr, "drafted: %u tokens, %u accepted (%.0f %%)\n", r->n_drafted, r->n_accepted,
                 100.0 * r->n_accepted / r->n_drafted);
@@ -207,11 +211,11 @@ static json_t *seed_json(uint64_t seed)
 json_t *tern_app_cost_json(const tern_app_cost *c)
 {
     const tern_generate_result *r = &c->result;
-    return json_pack("{s:i, s:f, s:i, s:f, s:s, s:o, s:i, s:i, s:f, s:f, s:b, s:o}", "prompt_tokens", (int)r->n_prompt,
-                     "prompt_tokens_per_second", per_second(r->n_prompt, r->prefill_ms), "generated_tokens",
-                     (int)r->n_generated, "generated_tokens_per_second", per_second(r->n_generated, r->decode_ms),
-                     "stopped_by", tern_stop_reason_name(r->reason), "seed", seed_json(c->seed), "drafted",
-                     (int)r->n_drafted, "accepted", (int)r->n_accepted, "weight_bytes_per_token", bytes_per_token(c),
-                     "read_bandwidth", c->read_bandwidth, "weights_fit_in_cache", (int)c->in_cache, "kv",
-                     kv_json(&c->counted));
+    return json_pack(
+        "{s:i, s:f, s:i, s:f, s:s, s:o, s:i, s:i, s:f, s:f, s:b, s:o, s:s}", "prompt_tokens", (int)r->n_prompt,
+        "prompt_tokens_per_second", per_second(r->n_prompt, r->prefill_ms), "generated_tokens", (int)r->n_generated,
+        "generated_tokens_per_second", per_second(r->n_generated, r->decode_ms), "stopped_by",
+        tern_stop_reason_name(r->reason), "seed", seed_json(c->seed), "drafted", (int)r->n_drafted, "accepted",
+        (int)r->n_accepted, "weight_bytes_per_token", bytes_per_token(c), "read_bandwidth", c->read_bandwidth,
+        "weights_fit_in_cache", (int)c->in_cache, "kv", kv_json(&c->counted), "activations", c->activations);
 }

@@ -46,6 +46,7 @@ typedef struct tern_app_cost {
     double read_bandwidth; /* bytes/s that the same threads, or the same GPU, can read; 0: not measured */
     bool in_cache;         /* the weights are smaller than the last-level cache of a CPU may be */
     bool gpu;
+    const char *activations;      /* tern_engine_info.activations */
     tern_engine_counters counted; /* of the engine so far */
 } tern_app_cost;
 

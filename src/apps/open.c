@@ -203,6 +203,12 @@ static tern_status read_choices(const tern_options *o, tern_engine_options *how,
     return TERN_OK;
 }
 
+const char *tern_app_activations(const tern_engine *engine)
+{
+    tern_engine_info info = {.size = sizeof info};
+    return tern_engine_describe(engine, &info, NULL) == TERN_OK ? info.activations : "";
+}
+
 tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *o, bool tokenizer, uint32_t n_threads,
                                       tern_error *err)
 {

@@ -24,6 +24,8 @@ tern_status tern_app_open_reader(tern_engine **engine, const tern_options *optio
 /* The same with this number of threads instead of --threads. */
 tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *options, bool tokenizer,
                                       uint32_t n_threads, tern_error *err);
+/* tern_engine_info.activations. */
+const char *tern_app_activations(const tern_engine *engine);
 /* What --backend says. Errors: INVALID_ARGUMENT. */
 tern_status tern_app_backend(const tern_options *options, tern_backend_kind *backend, tern_error *err);
 /* What --kv, --cache-type-k and --cache-type-v say. */

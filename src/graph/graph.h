@@ -25,21 +25,28 @@ typedef struct tern_graph_weight {
     uint32_t n_loras;
 } tern_graph_weight;
 
+/* The rows that dense layers in blocks multiply, of a model whose layers are dense. */
+typedef enum tern_block_rows {
+    TERN_BLOCK_ROWS_F32,
+    TERN_BLOCK_ROWS_INT8, /* int8 by blocks (ops/ref/blocks.h) */
+    TERN_BLOCK_ROWS_AUTO  /* the same, but f32 before encodings that have no such product */
+} tern_block_rows;
+
 typedef struct tern_graph_options {
     const tern_graph_weight
         *weights; /* [n_layers][TERN_ROLE_COUNT], those outside the layers at layer 0; NULL: the model as it is */
-    uint32_t max_tokens;     /* rows of the largest step; at least 1 */
-    uint32_t max_outputs;    /* logits rows of a step; at least 1, at most max_tokens */
-    uint32_t n_ctx;          /* positions of a sequence; rounded up to whole pages */
-    uint32_t n_sequences;    /* at least 1 */
-    uint32_t n_groups;       /* of rows, that adapters are for */
-    uint32_t n_pages;        /* physical pages of each cache */
-    uint32_t n_ring_pages;   /* of a sequence in the caches of layers with a window, which are rings then: at most
-                                n_pages, as tern_graph_size_caches finds it for steps of max_tokens; 0: n_pages */
-    tern_cache_types kv;     /* of the caches; heads are whole blocks of them */
-    bool f32_activations;    /* no activation quantiser before ternary weights (W1.58A32; trained is W1.58A8) */
-    bool int8_blocks;        /* dense layers, of a model whose layers are, multiply int8 by blocks (ops/ref/blocks.h) */
-    bool int8_table;         /* and so does the output table of a ternary one */
+    uint32_t max_tokens;   /* rows of the largest step; at least 1 */
+    uint32_t max_outputs;  /* logits rows of a step; at least 1, at most max_tokens */
+    uint32_t n_ctx;        /* positions of a sequence; rounded up to whole pages */
+    uint32_t n_sequences;  /* at least 1 */
+    uint32_t n_groups;     /* of rows, that adapters are for */
+    uint32_t n_pages;      /* physical pages of each cache */
+    uint32_t n_ring_pages; /* of a sequence in the caches of layers with a window, which are rings then: at most
+                              n_pages, as tern_graph_size_caches finds it for steps of max_tokens; 0: n_pages */
+    tern_cache_types kv;   /* of the caches; heads are whole blocks of them */
+    bool f32_activations;  /* no activation quantiser before ternary weights (W1.58A32; trained is W1.58A8) */
+    tern_block_rows int8_blocks;
+    bool int8_table;         /* the output table of a ternary model multiplies int8 by blocks */
     bool keep_hidden;        /* every layer's output is an output of the graph */
     bool keep_states;        /* tern_graph.states: the last norm of every token is an output */
     bool screened_head;      /* logits that cannot be among the wanted ones may be left out */
@@ -53,6 +60,10 @@ typedef struct tern_graph_options {
     uint32_t no_fusion;      /* passes of fusion to leave out: tern_graph_fusions_parse (graph/fusions.h) */
     bool fake_quantize;      /* training with gradual quantisation: FAKE_QUANTIZE instead of QUANTIZE */
 } tern_graph_options;
+
+/* Whether a model's layers are ternary or quantise their inputs as ternary ones do: it has no dense layers then, whose
+ * rows tern_graph_options.int8_blocks decides. */
+bool tern_graph_is_ternary(const tern_model *model);
 
 /* Sets n_pages and n_ring_pages for one sequence of n_ctx positions: each step of at most `reach` tokens finds all
  * that its windows see, and up to `reach` of the positions written last can be given up and written again. No ring

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/builder.h"
+#include "ops/int8_blocks.h"
 #include "quant/encoding.h"
 #include "quant/weight.h"
 
@@ -37,14 +38,21 @@ static tern_view quantized(tern_builder *b, tern_build_input *in)
     return in->quantized;
 }
 
+bool tern_graph_is_ternary(const tern_model *model)
+{
+    return tern_model_config(model)->bit_linear || tern_model_weight(model, TERN_ROLE_ATTN_Q, 0)->encoding->ternary;
+}
+
 /* Whether x goes to int8 by blocks before this weight: of dense layers that have blocks themselves, and of the output
  * table unless it is screened, which bounds f32 logits. */
 static bool takes_blocks(const tern_builder *b, const tern_build_input *in, tern_view x, const tern_weight *w)
 {
-    const bool ternary = tern_model_weight(b->model, TERN_ROLE_ATTN_Q, 0)->encoding->ternary || b->config->bit_linear;
-    if (ternary ? !b->options->int8_table || !in->table : !b->options->int8_blocks) return false;
+    const bool ternary = tern_graph_is_ternary(b->model);
+    const tern_block_rows mode = b->options->int8_blocks;
+    if (ternary ? !b->options->int8_table || !in->table : mode == TERN_BLOCK_ROWS_F32) return false;
     if (in->plain || (in->table && b->options->screened_head)) return false;
-    return x.value == in->x.value && !w->encoding->ternary && w->encoding->block_elements > 1;
+    if (x.value != in->x.value || w->encoding->ternary || w->encoding->block_elements <= 1) return false;
+    return ternary || mode == TERN_BLOCK_ROWS_INT8 || tern_op_multiplies_blocks(w->encoding->id);
 }
 
 /* y = a + c; of a group of rows in place of a, whose other rows stay */

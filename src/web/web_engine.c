@@ -109,7 +109,9 @@ tern_status tern_web__plan(const tern_model *model, const tern_backend *backend,
 
 tern_status tern_web_engine_describe(const tern_engine *engine)
 {
-    return tern_web__answer(tern_web__describe(tern_engine_model(engine)), tern_web__error());
+    json_t *about = tern_web__describe(tern_engine_model(engine));
+    if (about) json_object_set_new(about, "activations", json_string(tern_engine_activations(engine)));
+    return tern_web__answer(about, tern_web__error());
 }
 
 tern_status tern_web_engine_plan(const tern_engine *engine, uint32_t n_ctx, uint32_t kv)

@@ -18,23 +18,24 @@ TERN_WEB tern_status tern_web_loader_accept(tern_loader *loader);
 TERN_WEB tern_status tern_web_loader_finish(tern_engine **engine, tern_loader *loader);
 TERN_WEB void tern_web_loader_close(tern_loader *loader);
 
-/* Options: backend ("cpu", "webgpu"), threads, f32Activations, int8Blocks (dense layers, on the CPU), experts (as
- * --experts). */
+/* Options: backend ("cpu", "webgpu"), threads, activations (as --activations), experts (as --experts). */
 tern_status tern_web_loader_open(tern_loader **loader, const char *options, double file_bytes)
 {
     tern_error *err = tern_web__error();
     tern_engine_params params = {0};
-    const char *experts = NULL;
+    const char *experts = NULL, *activations = NULL;
+    uint32_t mode;
     const tern_web_option known[] = {{"backend", TERN_WEB_STRING, &params.backend.name},
                                      {"threads", TERN_WEB_U32, &params.backend.n_threads},
-                                     {"f32Activations", TERN_WEB_BOOL, &params.f32_activations},
-                                     {"int8Blocks", TERN_WEB_BOOL, &params.int8_blocks},
+                                     {"activations", TERN_WEB_STRING, &activations},
                                      {"experts", TERN_WEB_STRING, &experts}};
     json_t *root;
     *loader = NULL;
     TERN_TRY(tern_web__read_options(options, known, sizeof known / sizeof *known, &root, err));
     params.head_exact = !params.backend.name || strcmp(params.backend.name, "cpu") == 0; /* the same tokens, sooner */
     tern_status status;
+    TERN_GOTO(tern_choice_parse(TERN_CHOICE_ACTIVATIONS, activations, &mode, err));
+    tern_engine_set_activations(&params, (tern_activation_mode)mode);
     TERN_GOTO(tern_experts_parse(experts, &params.experts, err));
     TERN_GOTO(tern_loader_open(loader, &params, (uint64_t)file_bytes, err));
 fail:

@@ -62,6 +62,27 @@ static void activations(void **state)
     tern_engine_close(f32);
 }
 
+static void check_activations(const char *path, tern_activation_mode mode, const char *expected)
+{
+    tern_error err = {0};
+    tern_engine_info info = {.size = sizeof info};
+    tern_engine *engine = load(path, &TERN_SIZED(tern_engine_options, .activations = mode));
+    assert_ok(tern_engine_describe(engine, &info, &err), err);
+    assert_string_equal(info.activations, expected);
+    tern_engine_close(engine);
+}
+
+/* Dense layers in blocks multiply int8 unless f32 is asked for; others have f32 alone. */
+static void dense_activations(void **state)
+{
+    (void)state;
+    const char *blocks = test_converted(test_fixture("llama"), "q4_k", "q6_k");
+    check_activations(blocks, TERN_ACTIVATIONS_AUTO, "int8");
+    check_activations(blocks, TERN_ACTIVATIONS_INT8, "int8");
+    check_activations(blocks, TERN_ACTIVATIONS_F32, "f32");
+    check_activations(test_fixture("llama"), TERN_ACTIVATIONS_AUTO, "f32");
+}
+
 static void counters(void **state)
 {
     tern_error err = {0};
@@ -260,10 +281,10 @@ static int teardown(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(description), cmocka_unit_test(activations), cmocka_unit_test(counters),
-    cmocka_unit_test(tokenizers),  cmocka_unit_test(texts_end),   cmocka_unit_test(templates),
-    cmocka_unit_test(scores),      cmocka_unit_test(conversions), cmocka_unit_test(choices),
-    cmocka_unit_test(experts),
+    cmocka_unit_test(description), cmocka_unit_test(activations), cmocka_unit_test(dense_activations),
+    cmocka_unit_test(counters),    cmocka_unit_test(tokenizers),  cmocka_unit_test(texts_end),
+    cmocka_unit_test(templates),   cmocka_unit_test(scores),      cmocka_unit_test(conversions),
+    cmocka_unit_test(choices),     cmocka_unit_test(experts),
 };
 
 TEST_GROUP(api_parts, "", tests, .setup = setup, .teardown = teardown);

@@ -35,6 +35,7 @@ static void run_reports_as_json(void **state)
     assert_true(commands_number_at(statistics, "weight_bytes_per_token") > 2.5e6);
     assert_true(commands_number_at(statistics, "read_bandwidth") > 0);
     assert_string_equal(commands_text_at(statistics, "stopped_by"), "length");
+    assert_string_equal(commands_text_at(statistics, "activations"), "int8");
     json_decref(o);
 }
 
@@ -332,6 +333,7 @@ static void devices_and_version_report(void **state)
     json_t *o = test_tern_json(TERN_WORDS("devices", "--json"));
     assert_true(commands_number_at(o, "cores") >= 1);
     assert_non_null(json_object_get(json_object_get(o, "kernels"), "i2_s"));
+    assert_string_equal(commands_text_at(o, "dense_activations"), "int8");
     const json_t *cuda = json_object_get(o, "cuda");
     assert_true((json_array_size(json_object_get(cuda, "devices")) > 0) == !json_object_get(cuda, "problem"));
     const json_t *vulkan = json_object_get(o, "vulkan"); /* devices, or why there are none */

@@ -1,5 +1,6 @@
 /* The commands that measure: logits, perplexity, bench, compare. */
 #include "apps/commands_cases.h"
+#include "support/places.h"
 #include "tern.h"
 
 /* Ids of a golden input as "1,2,3". */
@@ -145,6 +146,33 @@ static void compare_finds_no_difference(void **state)
     test_output_free(&text);
 }
 
+/* What dense layers multiply is said with the figures that it changes; compare looks at f32 unless int8 is asked for.
+ */
+static void dense_activations_are_told(void **state)
+{
+    (void)state;
+    static const char model[] = TERN_SOURCE_DIR "/tests/data/dense/stories-dense.gguf";
+    static const char *const modes[] = {"auto", "int8", "f32"};
+    const char *text = test_scratch("story.txt");
+    double nll[3];
+    test_write_text(text,
+                    "Once upon a time there was a kind girl named Mia. Mia went to the meadow with a bowl of soup.");
+    for (int i = 0; i < 3; i++) {
+        json_t *o = test_tern_json(TERN_WORDS("perplexity", "-m", model, text, "--window", "16", "--backend", "cpu",
+                                              "--activations", modes[i], "--json"));
+        assert_string_equal(commands_text_at(o, "activations"), i == 2 ? "f32" : "int8");
+        nll[i] = commands_number_at(o, "nll");
+        json_decref(o);
+    }
+    assert_true(nll[0] == nll[1] && nll[0] != nll[2] && fabs(nll[0] - nll[2]) < 0.01);
+    for (int i = 0; i < 3; i++) {
+        json_t *o = test_tern_json(TERN_WORDS("compare", "-m", model, "--backend", "cpu", "--reference", "cpu:scalar",
+                                              "--activations", modes[i], "--json"));
+        assert_true(json_is_true(json_object_get(o, "identical")));
+        json_decref(o);
+    }
+}
+
 static void bench_shows_where_time_goes(void **state)
 {
     (void)state;
@@ -197,13 +225,10 @@ static void spilling_is_told(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(logits_are_the_golden_ones),
-    cmocka_unit_test(logits_in_small_batches),
-    cmocka_unit_test(perplexity_is_the_golden_one),
-    cmocka_unit_test(bench_reports_as_json),
-    cmocka_unit_test(compare_finds_no_difference),
-    cmocka_unit_test(bench_shows_where_time_goes),
-    cmocka_unit_test(spilling_is_told),
+    cmocka_unit_test(logits_are_the_golden_ones),   cmocka_unit_test(logits_in_small_batches),
+    cmocka_unit_test(perplexity_is_the_golden_one), cmocka_unit_test(bench_reports_as_json),
+    cmocka_unit_test(compare_finds_no_difference),  cmocka_unit_test(dense_activations_are_told),
+    cmocka_unit_test(bench_shows_where_time_goes),  cmocka_unit_test(spilling_is_told),
 };
 
 TEST_GROUP(measuring_commands, "gpu", tests);

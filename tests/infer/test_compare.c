@@ -7,6 +7,7 @@
 #include "backend/cpu/kernels.h"
 #include "infer/compare/compare.h"
 #include "support/adapters.h"
+#include "support/places.h"
 
 enum { N_IDS = 9 };
 static const int32_t ids[N_IDS] = {1, 31, 608, 1185, 7, 339, 916, 1493, 70};
@@ -181,6 +182,36 @@ static void flips(void **state)
     }
 }
 
+static tern_engine *open_dense(tern_block_rows rows)
+{
+    tern_error err = {0};
+    tern_engine *engine;
+    static const char path[] = TERN_SOURCE_DIR "/tests/data/dense/stories-dense.gguf";
+    assert_ok(tern_engine_open_path(&engine, path, &(tern_model_options){.no_tokenizer = true},
+                                    &(tern_engine_params){.int8_blocks = rows}, &err),
+              err);
+    return engine;
+}
+
+/* Of a dense model, which runs on int8 by blocks where nothing is chosen, the products of f32 are compared; those of
+ * int8 where it was asked for. */
+static void dense_layers(void **state)
+{
+    (void)state;
+    static const tern_block_rows modes[] = {TERN_BLOCK_ROWS_AUTO, TERN_BLOCK_ROWS_INT8};
+    static const int32_t few[] = {1, 31, 608};
+    const tern_compare_params params = {.ids = few, .n_ids = 3, .kv = {TERN_KV_F32, TERN_KV_F32}};
+    for (int i = 0; i < 2; i++) {
+        tern_error err = {0};
+        tern_engine *f32 = open_dense(TERN_BLOCK_ROWS_F32), *other = open_dense(modes[i]);
+        tern_compare_result_deinit(&result);
+        assert_ok(tern_compare(f32, other, &params, &result, &err), err);
+        assert_true(result.identical == (modes[i] == TERN_BLOCK_ROWS_AUTO));
+        tern_engine_close(f32);
+        tern_engine_close(other);
+    }
+}
+
 static void refusals(void **state)
 {
     (void)state;
@@ -220,13 +251,10 @@ static void top_tokens(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test_teardown(with_adapters, forget_result),
-    cmocka_unit_test_teardown(the_same_bits, forget_result),
-    cmocka_unit_test_teardown(first_fault, forget_result),
-    cmocka_unit_test_teardown(nan_fails, forget_result),
-    cmocka_unit_test_teardown(flips, forget_result),
-    cmocka_unit_test_teardown(refusals, forget_result),
-    cmocka_unit_test(top_tokens),
+    cmocka_unit_test_teardown(with_adapters, forget_result), cmocka_unit_test_teardown(the_same_bits, forget_result),
+    cmocka_unit_test_teardown(first_fault, forget_result),   cmocka_unit_test_teardown(nan_fails, forget_result),
+    cmocka_unit_test_teardown(flips, forget_result),         cmocka_unit_test_teardown(dense_layers, forget_result),
+    cmocka_unit_test_teardown(refusals, forget_result),      cmocka_unit_test(top_tokens),
 };
 
 TEST_GROUP(compare, "slow", tests, .setup = setup, .teardown = teardown);

@@ -5,6 +5,7 @@
 
 #include "format/json.h"
 #include "infer/support.h"
+#include "support/converted.h"
 #include "support/golden.h"
 #include "support/logits.h"
 #include "support/op_case.h"
@@ -172,11 +173,25 @@ static void perplexity(void **state)
     tern_engine_close(cpu);
 }
 
+/* Where nothing is chosen dense layers in blocks multiply f32 on a GPU, and beside one. */
+static void automatic_activations(void **state)
+{
+    (void)state;
+    const tern_engine_params how = {.int8_blocks = TERN_BLOCK_ROWS_AUTO};
+    const char *path = test_converted(test_fixture("llama"), "q8_0", "q8_0");
+    for (uint32_t layers = 1; layers <= test_all_layers; layers += test_all_layers - 1) {
+        tern_engine *engine = test_gpu_engine(path, layers, &how);
+        assert_string_equal(tern_engine_activations(engine), "f32");
+        assert_int_equal(tern_engine_int8_blocks(engine), TERN_BLOCK_ROWS_F32);
+        tern_engine_close(engine);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(bitnet),          cmocka_unit_test(bitnet_packed),     cmocka_unit_test(llama),
-    cmocka_unit_test(f32_activations), cmocka_unit_test(trained_model),     cmocka_unit_test(split),
-    cmocka_unit_test(greedy_text),     cmocka_unit_test(greedy_text_split), cmocka_unit_test(perplexity),
-    cmocka_unit_test(experts),
+    cmocka_unit_test(bitnet),          cmocka_unit_test(bitnet_packed),         cmocka_unit_test(llama),
+    cmocka_unit_test(f32_activations), cmocka_unit_test(trained_model),         cmocka_unit_test(split),
+    cmocka_unit_test(greedy_text),     cmocka_unit_test(greedy_text_split),     cmocka_unit_test(perplexity),
+    cmocka_unit_test(experts),         cmocka_unit_test(automatic_activations),
 };
 
 TEST_GROUP(goldens_gpu, "devices", tests, .teardown = test_backends_close);

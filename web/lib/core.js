@@ -164,10 +164,8 @@ export class Core {
    */
   async load(reader, options = {}) {
     const {backend = 'cpu', activations = 'auto'} = options;
-    const f32Activations = activations === 'f32';
-    const int8Blocks = activations === 'int8';
     const {experts = null, shards = null} = options;
-    const settings = JSON.stringify({backend, threads: this.threads, f32Activations, int8Blocks, experts});
+    const settings = JSON.stringify({backend, threads: this.threads, activations, experts});
     const source = shards ? this.experts.add(shards) : 0;
     try {
       return await this.#load(reader, {...options, source, settings});

@@ -73,10 +73,11 @@ export interface LoadOptions {
    */
   kv?: 'auto' | 'f16' | 'f32' | 'q8_0' | 'q4_0';
   /**
-   * What layers multiply. "auto", the default: 8 bits in ternary layers, which BitNet models were trained with, and f32
-   * in others. "f32": everywhere, for models that were trained without 8-bit activations. "int8": 8 bits by blocks in
-   * layers that are not ternary as well, which the CPU alone has (backend "auto" takes it then): many times as fast
-   * there, and less exact.
+   * What layers multiply. "auto", the default: 8 bits in ternary layers, which BitNet models were trained with; on the
+   * CPU also 8 bits by blocks in layers in block encodings (q8_0, q4_k, ...), which is many times as fast there; f32 in
+   * all others. "f32": everywhere, the same numbers on CPU and GPU, and for models that were trained without 8-bit
+   * activations. "int8": as "auto", but always on the CPU (backend "auto" takes it then). What it came to:
+   * model.activations.
    */
   activations?: 'auto' | 'int8' | 'f32';
   /**
@@ -231,6 +232,8 @@ export interface ModelInfo {
   /** Whether its template tells the model which tools there are. */
   hasTools: boolean;
   hasTokenizer: boolean;
+  /** What its layers multiply here: "int8", if any of them does, or "f32". */
+  activations: 'int8' | 'f32';
 }
 
 /** What the device is and what the model takes of it, in bytes. */

@@ -58,7 +58,8 @@ describe('the API on the GPU', {skip: await absent()}, () => {
     try {
       execFileSync(NATIVE, ['synth', '--preset', 'mixtral-tiny', '-o', file], {stdio: 'pipe'});
       execFileSync(NATIVE, ['package', file, '-o', dir], {stdio: 'pipe'});
-      const cpu = await Tern.load(file, {backend: 'cpu', threads: 1, contextLength: 64});
+      const cpu = await Tern.load(file, {backend: 'cpu', threads: 1, contextLength: 64, activations: 'f32'});
+      assert.equal(cpu.model.activations, 'f32');
       const expected = await text(cpu);
       await cpu.dispose();
       const few = await Tern.load(dir, {backend: 'webgpu', contextLength: 64, experts: 2});

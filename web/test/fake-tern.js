@@ -118,6 +118,7 @@ export class Tern {
       embedding: 256,
       vocabulary: 2048,
       hasChatTemplate: Boolean(chat),
+      activations: 'int8',
     };
     this.memory = {weights: 2.7e6, cache: 4.2e6, activations: 1e6, total: 7.9e6, largestBuffer: 1.05e6};
     this.lost = new Promise((resolve) => {

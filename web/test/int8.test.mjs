@@ -1,4 +1,5 @@
-/** `activations: 'int8'`: dense layers on the CPU, rounded by blocks; beside transformers' logits. */
+/** Dense layers on the CPU, whose inputs are rounded to int8 by blocks unless f32 is asked for; beside transformers'
+ * logits. */
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
 import {existsSync, mkdtempSync, readFileSync, rmSync} from 'node:fs';
@@ -7,6 +8,7 @@ import {join} from 'node:path';
 import {after, before, describe, test} from 'node:test';
 import {fileURLToPath} from 'node:url';
 import {Core} from '../lib/core.js';
+import {Tern} from '../lib/index.js';
 import {MODEL, missing} from './support/built.mjs';
 import {FIXTURES, errorOf, lastLogprobs, safetensors} from './support/goldens.mjs';
 
@@ -15,6 +17,8 @@ const TERN = process.env.TERN_NATIVE ?? join(ROOT, 'build/release/tern');
 const FIXTURE = join(FIXTURES, 'llama');
 const tools = [TERN, FIXTURE].find((path) => !existsSync(path));
 const skip = missing('wasm/tern-threads.wasm') || (tools && !process.env.TERN_WEB_REQUIRED ? `no ${tools}` : false);
+const TRAINED = join(ROOT, 'tests/data/dense/stories-dense.gguf');
+const PROMPT = 'Once upon a time';
 const TOP = 20;
 
 describe('int8 activations', {skip}, () => {
@@ -34,6 +38,7 @@ describe('int8 activations', {skip}, () => {
     const bytes = readFileSync(path);
     const reader = {size: bytes.length, read: async (at, n) => bytes.subarray(at, at + n)};
     const engine = await core.load(reader, {activations, contextLength: 96});
+    assert.equal(engine.model.activations, activations === 'f32' ? 'f32' : 'int8');
     const ids = Array.from(golden['2.input_ids'].data, (id) => id % engine.model.vocabulary);
     const all = [];
     const options = {maxTokens, temperature: 0, logprobs: true, topLogprobs: TOP};
@@ -44,8 +49,8 @@ describe('int8 activations', {skip}, () => {
   }
 
   test('a dense model: as far from f32 as decision 28 says, as near to the golden', async () => {
-    const [exact] = await pieces(file, 'auto', {maxTokens: 1});
-    const [rounded] = await pieces(file, 'int8', {maxTokens: 1});
+    const [exact] = await pieces(file, 'f32', {maxTokens: 1});
+    const [rounded] = await pieces(file, 'auto', {maxTokens: 1});
     const expected = lastLogprobs(golden, 2);
     for (const piece of [exact, rounded]) {
       const error = errorOf(piece, expected);
@@ -55,12 +60,21 @@ describe('int8 activations', {skip}, () => {
     const both = rounded.top.filter(({id}) => f32.has(id));
     const moved = errorOf({top: both}, {...expected, logprobs: Object.fromEntries(f32)});
     assert.ok(both.length > TOP / 2 && moved > 0.003 && moved < 0.05, `${moved} of the deviation beside f32`);
-    const [plain] = await pieces(file, 'f32', {maxTokens: 1});
-    assert.deepEqual(plain, exact, 'of a dense model "auto" is f32');
+    const [chosen] = await pieces(file, 'int8', {maxTokens: 1});
+    assert.deepEqual(chosen, rounded, 'of a dense model in blocks "auto" is int8');
   });
 
   test('the same bits with any number of threads', async () => {
-    assert.deepEqual(await pieces(file, 'int8', {threads: 3}), await pieces(file, 'int8'));
+    assert.deepEqual(await pieces(file, 'auto', {threads: 3}), await pieces(file, 'auto'));
+  });
+
+  test('the text of the native command, whose table is as exact', async () => {
+    const args = ['run', '-m', TRAINED, '-p', PROMPT, '-n', '32', '-c', '96', '--greedy', '--head', 'exact', '--json'];
+    const {text, statistics} = JSON.parse(execFileSync(TERN, args, {encoding: 'utf8', stdio: 'pipe'}));
+    const tern = await Tern.load(TRAINED, {backend: 'cpu', threads: 2, contextLength: 96});
+    assert.deepEqual([tern.model.activations, statistics.activations], ['int8', 'int8']);
+    assert.equal(await tern.generate(PROMPT, {temperature: 0, maxTokens: 32}).text(), text);
+    await tern.dispose();
   });
 
   test('a ternary model is left as it is', async () => {

@@ -305,14 +305,15 @@ static void greet(const tern_chat_talk *talk)
     const bool found = tern_app_find_model(talk->options, &path, &ignored) == TERN_OK;
     const char *slash = found ? strrchr(path.text, '/') : NULL;
     const bool small = info.parameters < 1000000000;
-    printf("%s (%s, %.3g %c parameters) on %s, %u tokens of context\nType a message; /help lists what else there is, "
+    printf("%s (%s, %.3g %c parameters) on %s, %s activations, %u tokens of context\nType a message; /help lists what "
+           "else there is, "
            "Ctrl-D leaves.\n",
            tern_show_z(slash   ? slash + 1
                        : found ? path.text
                                : info.name)
                .text,
            info.architecture, (double)info.parameters * (small ? 1e-6 : 1e-9), small ? 'M' : 'G',
-           info.device ? info.device : info.backend, tern_session_n_ctx(talk->session));
+           info.device ? info.device : info.backend, info.activations, tern_session_n_ctx(talk->session));
 }
 
 static tern_status run(const tern_options *o, tern_error *err)

@@ -39,6 +39,7 @@ static json_t *describe(tern_backend *b, const tern_options *o)
                             (int)tern_cpu_threads(), "features", features, "memory_bytes",
                             (json_int_t)sysconf(_SC_PHYS_PAGES) * (json_int_t)sysconf(_SC_PAGESIZE), "threads",
                             (int)tern_cpu_n_threads(b), "kernels", kernels_json(tern_cpu_kernels_of(b)));
+    json_object_set_new(out, "dense_activations", json_string(b->info.int8_blocks ? "int8" : "f32"));
     json_object_set_new(out, "auto", json_string(tern_backend_auto()));
     json_object_set_new(out, "cuda", tern_app_cuda_json(o->measure));
     json_object_set_new(out, "vulkan", tern_app_vulkan_json(o->measure));
@@ -81,6 +82,7 @@ static void print(const json_t *d)
         printf("  memory reads at %s/s (threads: %" JSON_INTEGER_FORMAT ")\n",
                tern_app_bytes((uint64_t)json_real_value(rate), size),
                json_integer_value(json_object_get(d, "threads")));
+    puts("  dense layers in blocks (q8_0, q4_k, ...) multiply int8 with --activations auto, others f32");
     puts("  kernels:");
     print_kernels(json_object_get(d, "kernels"));
     tern_app_print_cuda(json_object_get(d, "cuda"));

@@ -26,10 +26,10 @@ static json_t *device_json(const tern_cuda_device *d, size_t index, bool measure
 {
     char capability[24];
     snprintf(capability, sizeof capability, "%u.%u", d->major, d->minor);
-    json_t *out = json_pack("{s:I, s:o, s:s, s:s, s:i, s:I, s:b}", "index", (json_int_t)index, "name",
+    json_t *out = json_pack("{s:I, s:o, s:s, s:s, s:i, s:I, s:b, s:s}", "index", (json_int_t)index, "name",
                             tern_app_json_text(d->name, strlen(d->name)), "driver", d->driver, "compute_capability",
                             capability, "processors", (int)d->processors, "memory_bytes", (json_int_t)d->memory,
-                            "unified_memory", (int)d->unified);
+                            "unified_memory", (int)d->unified, "dense_activations", "f32");
     if (*d->lacks) json_object_set_new(out, "lacks", json_string(d->lacks));
     else if (measured) measure(out, index);
     return out;
@@ -74,6 +74,7 @@ static void print_device(const json_t *d)
            tern_app_bytes((uint64_t)json_integer_value(json_object_get(d, "memory_bytes")), size),
            json_integer_value(json_object_get(d, "processors")), text_of(d, "compute_capability"),
            text_of(d, "driver"));
+    puts("  dense layers multiply f32");
     if (text_of(d, "lacks")) printf("  cannot be used: it lacks %s\n", text_of(d, "lacks"));
     if (text_of(d, "problem")) printf("  cannot be used: %s\n", text_of(d, "problem"));
     if (rate && json_real_value(rate) > 0)

@@ -26,13 +26,14 @@ static json_t *device_json(const tern_vulkan_device *d, size_t index)
 {
     char version[48];
     snprintf(version, sizeof version, "%u.%u.%u", d->version[0], d->version[1], d->version[2]);
-    json_t *out = json_pack(
-        "{s:i, s:o, s:s, s:o, s:s, s:I, s:b, s:[I, I], s:o, s:I, s:I, s:I}", "index", (int)index, "name",
-        tern_app_json_text(d->name, strlen(d->name)), "type", d->type, "driver",
-        tern_app_json_text(d->driver, strlen(d->driver)), "api_version", version, "memory_bytes", (json_int_t)d->memory,
-        "unified_memory", (int)d->unified, "subgroup_sizes", (json_int_t)d->subgroup_min, (json_int_t)d->subgroup_max,
-        "features", features_json(d), "max_binding_bytes", (json_int_t)d->max_binding, "workgroup_bytes",
-        (json_int_t)d->workgroup_bytes, "workgroup_invocations", (json_int_t)d->workgroup_invocations);
+    json_t *out =
+        json_pack("{s:i, s:o, s:s, s:o, s:s, s:I, s:b, s:[I, I], s:o, s:I, s:I, s:I, s:s}", "index", (int)index, "name",
+                  tern_app_json_text(d->name, strlen(d->name)), "type", d->type, "driver",
+                  tern_app_json_text(d->driver, strlen(d->driver)), "api_version", version, "memory_bytes",
+                  (json_int_t)d->memory, "unified_memory", (int)d->unified, "subgroup_sizes",
+                  (json_int_t)d->subgroup_min, (json_int_t)d->subgroup_max, "features", features_json(d),
+                  "max_binding_bytes", (json_int_t)d->max_binding, "workgroup_bytes", (json_int_t)d->workgroup_bytes,
+                  "workgroup_invocations", (json_int_t)d->workgroup_invocations, "dense_activations", "f32");
     if (*d->lacks) json_object_set_new(out, "lacks", json_string(d->lacks));
     return out;
 }
@@ -123,6 +124,7 @@ static void print_device(const json_t *d)
            json_is_true(json_object_get(d, "unified_memory")) ? "unified" : "its own", text_of(d, "api_version"),
            text_of(d, "driver"));
     print_features(d);
+    puts("  dense layers multiply f32");
     if (text_of(d, "lacks")) printf("  cannot be used: it lacks %s\n", text_of(d, "lacks"));
     if (text_of(d, "problem")) printf("  cannot be used: %s\n", text_of(d, "problem"));
     if (rate && json_real_value(rate) > 0)

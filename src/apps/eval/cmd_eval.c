@@ -133,10 +133,11 @@ static tern_status print(const evaluation *e, const char *path, bool adapted, co
     const char *who = adapted ? "with adapters" : e->loras.n ? "without" : "";
     if (n == 0) return TERN_OK;
     if (e->options->json)
-        return tern_app_print_json_line(json_pack("{s:o, s:s, s:b, s:I, s:I, s:f, s:o}", "file",
+        return tern_app_print_json_line(json_pack("{s:o, s:s, s:b, s:I, s:I, s:f, s:o, s:s}", "file",
                                                   tern_app_json_text(path, strlen(path)), "metric", metric, "adapters",
                                                   adapted, "n", (json_int_t)n, "right", (json_int_t)right, "value",
-                                                  value, "stderr", n > 1 ? json_real(wrong_by) : json_null()),
+                                                  value, "stderr", n > 1 ? json_real(wrong_by) : json_null(),
+                                                  "activations", tern_app_activations(e->engine)),
                                         err);
     char spread[16] = "  n/a";
     if (n > 1) snprintf(spread, sizeof spread, "%5.2f", 100 * wrong_by);
@@ -175,6 +176,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     evaluation e = {.options = o};
     tern_status status;
     TERN_GOTO(open_evaluation(&e, err));
+    if (!o->json) printf("activations: %s\n", tern_app_activations(e.engine));
     for (size_t i = 0; i < o->args.n; i++) TERN_GOTO(evaluate_file(&e, o->args.items[i], err));
 fail:
     close_evaluation(&e);

@@ -92,20 +92,22 @@ static bool update(void *context, double done)
     return tern_progress_update(context, (float)done);
 }
 
-static tern_status print(const tern_perplexity_result *r, uint32_t window, const tern_options *o, tern_error *err)
+static tern_status print(const tern_perplexity_result *r, uint32_t window, const char *activations,
+                         const tern_options *o, tern_error *err)
 {
     if (o->json) {
-        json_t *out = json_pack("{s:I, s:i, s:i, s:o, s:o, s:f}", "tokens_scored", (json_int_t)r->n_scored, "windows",
-                                (int)r->n_windows, "window", (int)window, "nll", tern_app_json_number(r->nll), "ppl",
-                                tern_app_json_number(r->ppl), "top1", r->top1);
+        json_t *out =
+            json_pack("{s:I, s:i, s:i, s:o, s:o, s:f, s:s}", "tokens_scored", (json_int_t)r->n_scored, "windows",
+                      (int)r->n_windows, "window", (int)window, "nll", tern_app_json_number(r->nll), "ppl",
+                      tern_app_json_number(r->ppl), "top1", r->top1, "activations", activations);
         if (o->against)
             json_object_update_new(
                 out, json_pack("{s:o, s:f}", "kl", tern_app_json_number(r->kl), "same_top1", r->same_top1));
         return tern_app_print_json(out, err);
     }
-    printf(
-        "tokens scored  %llu in %u windows of %u\nnll            %.5f\nppl            %.4f\ntop-1          %.2f %%\n",
-        (unsigned long long)r->n_scored, r->n_windows, window, r->nll, r->ppl, 100 * r->top1);
+    printf("tokens scored  %llu in %u windows of %u\nactivations    %s\nnll            %.5f\nppl            %.4f\n"
+           "top-1          %.2f %%\n",
+           (unsigned long long)r->n_scored, r->n_windows, window, activations, r->nll, r->ppl, 100 * r->top1);
     if (o->against) printf("kl             %.6g\nsame top-1     %.2f %%\n", r->kl, 100 * r->same_top1);
     return TERN_OK;
 }
@@ -122,7 +124,7 @@ static tern_status score(const reader *r, const reader *other, const tern_option
     TERN_GOTO(tokenize_file(r, o->args.items[0], &ids, err));
     status = tern_perplexity(r->session, ids.ids, ids.n, &how, &result, err);
     tern_progress_end(&progress);
-    if (status == TERN_OK) status = print(&result, window, o, err);
+    if (status == TERN_OK) status = print(&result, window, tern_app_activations(r->engine), o, err);
 fail:
     tern_tokens_deinit(&ids);
     return status;
@@ -130,15 +132,18 @@ fail:
 
 /* ---- a file of log-probabilities */
 
-static tern_status print_saved(const tern_kl_saved *s, const tern_options *o, uint32_t window, tern_error *err)
+static tern_status print_saved(const tern_kl_saved *s, const tern_options *o, uint32_t window, const char *activations,
+                               tern_error *err)
 {
     if (o->json)
-        return tern_app_print_json(json_pack("{s:I, s:i, s:i, s:f, s:f}", "tokens_scored", (json_int_t)s->n_scored,
+        return tern_app_print_json(json_pack("{s:I, s:i, s:i, s:f, s:f, s:s}", "tokens_scored", (json_int_t)s->n_scored,
                                              "windows", (int)s->n_windows, "window", (int)window, "nll", s->nll, "ppl",
-                                             exp(s->nll)),
+                                             exp(s->nll), "activations", activations),
                                    err);
-    printf("tokens scored  %llu, the second halves of %u windows of %u\nppl            %.4f\nwrote %s\n",
-           (unsigned long long)s->n_scored, s->n_windows, window, exp(s->nll), tern_show_z(o->save_logits).text);
+    printf("tokens scored  %llu, the second halves of %u windows of %u\nactivations    %s\nppl            %.4f\n"
+           "wrote %s\n",
+           (unsigned long long)s->n_scored, s->n_windows, window, activations, exp(s->nll),
+           tern_show_z(o->save_logits).text);
     return TERN_OK;
 }
 
@@ -153,7 +158,7 @@ static tern_status save(const reader *r, const tern_kl_reader *how, const tern_o
     TERN_GOTO(tern_engine_tokenize(r->engine, text.data, text.size, TERN_TOKENIZE_BOS, &ids, err));
     status = tern_kl_save(how, &ids, window, o->save_logits, &saved, err);
     tern_progress_end(how->progress);
-    if (status == TERN_OK) status = print_saved(&saved, o, window, err);
+    if (status == TERN_OK) status = print_saved(&saved, o, window, tern_app_activations(r->engine), err);
 fail:
     tern_buf_deinit(&text);
     tern_tokens_deinit(&ids);
@@ -166,7 +171,7 @@ static tern_status compare(const tern_kl_reader *how, const tern_kl_base *base, 
     size_t n;
     tern_status status = tern_kl_read(how, base, &tokens, &n, err);
     tern_progress_end(how->progress);
-    if (status == TERN_OK) status = tern_kl_print(tokens, n, o->json, err);
+    if (status == TERN_OK) status = tern_kl_print(tokens, n, how->model->activations, o->json, err);
     tern_free(tokens);
     return status;
 }

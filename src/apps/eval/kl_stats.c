@@ -199,12 +199,12 @@ static json_t *spread_json(const tern_kl_token *t, size_t n, value_of value, mea
     return out;
 }
 
-static json_t *as_json(const summary *s, tern_kl_token *t)
+static json_t *as_json(const summary *s, tern_kl_token *t, const char *activations)
 {
-    json_t *out = json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "tokens_scored", (json_int_t)s->n, "ppl",
+    json_t *out = json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "tokens_scored", (json_int_t)s->n, "ppl",
                             mean_json(s->ppl), "base_ppl", mean_json(s->base_ppl), "log_ppl_ratio",
                             mean_json(s->log_ratio), "correlation", tern_app_json_number(s->correlation), "p_diff_rms",
-                            mean_json(s->rms), "same_top1", mean_json(s->same_top));
+                            mean_json(s->rms), "same_top1", mean_json(s->same_top), "activations", activations);
     qsort(t, s->n, sizeof *t, by_kld);
     json_object_set_new(out, "kld", spread_json(t, s->n, kld_of, s->kld));
     qsort(t, s->n, sizeof *t, by_p_diff);
@@ -212,10 +212,11 @@ static json_t *as_json(const summary *s, tern_kl_token *t)
     return out;
 }
 
-tern_status tern_kl_print(tern_kl_token *tokens, size_t n, bool json, tern_error *err)
+tern_status tern_kl_print(tern_kl_token *tokens, size_t n, const char *activations, bool json, tern_error *err)
 {
     const summary s = summarize(tokens, n);
-    if (json) return tern_app_print_json(as_json(&s, tokens), err);
+    if (json) return tern_app_print_json(as_json(&s, tokens, activations), err);
+    printf("activations: %s\n", activations);
     print_perplexity(&s);
     print_kld(&s, tokens);
     print_p_diff(&s, tokens);

@@ -17,8 +17,8 @@ typedef struct tern_kl_token {
 /* logits[n_vocab] of the model, row of the base. */
 void tern_kl_compare(const float *logits, const uint8_t *row, uint32_t n_vocab, int32_t id, tern_kl_token *out);
 
-/* The statistics of n >= 1 tokens, which are sorted by some value on the way, in llama.cpp's words; or as one object of
- * JSON. Errors: OUT_OF_MEMORY, those of the output. */
-tern_status tern_kl_print(tern_kl_token *tokens, size_t n, bool json, tern_error *err);
+/* The statistics of n >= 1 tokens, which are sorted by some value on the way, in llama.cpp's words, behind
+ * what the model's layers multiply; or as one object of JSON. Errors: OUT_OF_MEMORY, those of the output. */
+tern_status tern_kl_print(tern_kl_token *tokens, size_t n, const char *activations, bool json, tern_error *err);
 
 #endif

@@ -72,8 +72,6 @@ struct tern_buffer {
 /* Rows of a task of a weight that n_threads threads multiply one token with. */
 uint32_t tern_cpu__task_rows(const tern_buffer *w, uint32_t n_threads);
 
-/* Whether weights of this encoding are multiplied with int8 by blocks (tern_buffer.blocks). */
-bool tern_cpu__multiplies_blocks(tern_encoding_id id);
 tern_status tern_cpu__weight_create(tern_backend *b, const tern_weight *w, tern_buffer **out, tern_error *err);
 /* Tries every chosen kernel once. */
 tern_status tern_cpu__self_test(const tern_cpu_kernels *kernels, tern_error *err);

@@ -43,16 +43,6 @@ static void choose_kernel(const tern_cpu_kernels *k, tern_buffer *buffer)
 }
 /* clang-format on */
 
-bool tern_cpu__multiplies_blocks(tern_encoding_id id)
-{
-    const tern_weight w = {.encoding = tern_encoding_find(id)};
-    tern_buffer buffer = {.weight = &w};
-    tern_cpu_kernels kernels;
-    tern_cpu_kernels_choose(0, &kernels);
-    choose_kernel(&kernels, &buffer);
-    return buffer.blocks != NULL;
-}
-
 /* Rows that do not start at a whole block (i2_s with an odd width) are packed again with each row padded by zero codes.
  */
 static tern_status repack(tern_buffer *buffer, tern_error *err)

@@ -142,6 +142,7 @@ static tern_status open_side(tern_compare_side *s, tern_engine *engine, const te
     tern_runner_params params = {.n_ctx = p->n_ids,
                                  .n_batch = p->n_ids - 1,
                                  .max_outputs = 1,
+                                 .f32_blocks = true,
                                  .unfused = p->unfused,
                                  .keep_all = true,
                                  .loras = loras,

@@ -27,7 +27,8 @@ struct tern_engine {
     tern_weight head;   /* the requantised table, when asked for */
     uint8_t *head_data; /* of it */
     bool other_head;    /* else the model's table is the head */
-    bool head_exact, f32_activations, int8_blocks;
+    bool head_exact, f32_activations;
+    tern_block_rows int8_blocks;
     uint32_t no_fusion;
     bool batch_invariant;
     bool no_memory_check;
@@ -159,9 +160,24 @@ tern_status tern_engine__begin(tern_engine **engine, const tern_engine_params *p
     return TERN_OK;
 }
 
+/* AUTO, which is the same for all ranks: f32 where one of them has no products of int8 by blocks. */
+static tern_status settle_block_rows(tern_engine *e, tern_error *err)
+{
+    bool mine = e->backend->info.int8_blocks, all[TERN_MAX_RANKS] = {mine};
+    size_t bytes[TERN_MAX_RANKS];
+    const uint32_t n = e->ranks ? e->ranks->n : 1;
+    if (e->int8_blocks != TERN_BLOCK_ROWS_AUTO) return TERN_OK;
+    for (uint32_t i = 0; i < n; i++) bytes[i] = sizeof mine;
+    if (e->ranks) TERN_TRY(e->ranks->gather(e->ranks, &mine, bytes, all, err));
+    for (uint32_t i = 0; i < n; i++)
+        if (!all[i]) e->int8_blocks = TERN_BLOCK_ROWS_F32;
+    return TERN_OK;
+}
+
 tern_status tern_engine__open_backend(tern_engine *e, const tern_backend_options *options, tern_error *err)
 {
     TERN_TRY(tern_backend_open(&e->backend, options, err));
+    TERN_TRY(settle_block_rows(e, err));
     TERN_TRY(check_invariant(e, err));
     return check_exact(e, err);
 }
@@ -323,7 +339,7 @@ uint32_t tern_engine__next_lora(tern_engine *engine)
     return atomic_fetch_add(&engine->n_loras, 1) + 1;
 }
 
-bool tern_engine_int8_blocks(const tern_engine *engine)
+tern_block_rows tern_engine_int8_blocks(const tern_engine *engine)
 {
     return engine->int8_blocks;
 }

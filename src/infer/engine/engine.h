@@ -47,12 +47,17 @@ typedef struct tern_engine_params {
     tern_ranks
         *ranks; /* that run the model together, borrowed (infer/follow/follow.h); NULL: this process is the only one */
     uint32_t n_stages; /* runs of layers, each of as many ranks; 0: 1, all ranks share every layer */
-    bool int8_blocks;  /* dense layers multiply activations that are int8 by blocks, on backends that can: the CPU */
+    /* INT8 on a backend without such products: the graphs of sessions are UNSUPPORTED. AUTO: as INT8 where the backends
+     * of all ranks have them (the CPU), else F32. */
+    tern_block_rows int8_blocks;
     /* Called with 0..1 while the backend takes the weights, which is long where it rearranges them; may be NULL.
      * Returning false cancels. */
     bool (*progress)(void *context, float done);
     void *progress_context;
 } tern_engine_params;
+
+/* f32_activations and int8_blocks of what a program has chosen. */
+void tern_engine_set_activations(tern_engine_params *params, tern_activation_mode mode);
 
 /* Opens a backend and gives it the model's weights. The engine owns `model` from here on, also when this fails. */
 tern_status tern_engine_open(tern_engine **engine, tern_model *model, const tern_engine_params *params,
@@ -73,7 +78,12 @@ bool tern_engine_f32_activations(const tern_engine *engine);
 uint32_t tern_engine_no_fusion(const tern_engine *engine);
 bool tern_engine_batch_invariant(const tern_engine *engine);
 bool tern_engine_no_memory_check(const tern_engine *engine);
-bool tern_engine_int8_blocks(const tern_engine *engine);
+/* Of the engine's params; AUTO where the backends have such products, else F32. */
+tern_block_rows tern_engine_int8_blocks(const tern_engine *engine);
+/* Whether a layer of a model that is not ternary, or its output table, multiplies int8 by blocks. */
+bool tern_engine_rounds_blocks(const tern_engine *engine);
+/* "int8" where some layers multiply it, by tokens or by blocks; else "f32". */
+const char *tern_engine_activations(const tern_engine *engine);
 tern_ranks *tern_engine_ranks(const tern_engine *engine);
 /* The next number for what all ranks have, from 1 on; and what it is to be. Thread-safe. */
 uint32_t tern_engine__next_number(tern_engine *engine);

@@ -222,10 +222,10 @@ static tern_status check_shape(const file_shape *found, const file_shape *want, 
         return tern_fail(err, TERN_MALFORMED, "the cache is %s: %s expected", tern_kv_name_of(found->flags).text,
                          tern_kv_name_of(want->flags).text);
     if (found->fingerprint != want->fingerprint)
-        return tern_fail(
-            err, TERN_MALFORMED,
-            "the model's fingerprint is %016llx: %016llx expected; another model wrote it, or other adapters",
-            (unsigned long long)found->fingerprint, (unsigned long long)want->fingerprint);
+        return tern_fail(err, TERN_MALFORMED,
+                         "the model's fingerprint is %016llx: %016llx expected; another model wrote it, or other "
+                         "adapters or --activations",
+                         (unsigned long long)found->fingerprint, (unsigned long long)want->fingerprint);
     if (found->n_caches != want->n_caches || found->page_bytes != want->page_bytes)
         return tern_fail(err, TERN_MALFORMED, "%u caches with pages of %llu bytes: %u of %llu expected",
                          found->n_caches, (unsigned long long)found->page_bytes, want->n_caches,

@@ -125,6 +125,7 @@ static tern_status run(measurement *s, tern_error *err)
                                        .n_batch = smaller(window, BATCH),
                                        .max_outputs = 1,
                                        .kv = {TERN_DTYPE_F32, TERN_DTYPE_F32},
+                                       .f32_blocks = true,
                                        .unfused = true,
                                        .keep_all = true};
     TERN_TRY(tern_runner_open(&s->runner, s->engine, &params, err));

@@ -16,6 +16,12 @@ static tern_backend *backend_of(const tern_runner *r)
     return tern_engine_backend(r->engine);
 }
 
+static tern_block_rows block_rows(const tern_runner *r)
+{
+    const tern_block_rows rows = tern_engine_int8_blocks(r->engine);
+    return r->params.f32_blocks && rows == TERN_BLOCK_ROWS_AUTO ? TERN_BLOCK_ROWS_F32 : rows;
+}
+
 static tern_status build_graph(const tern_runner *r, const tern_runner_graphs *set, const tern_lora_weights *weights,
                                tern_runner_graph *g, uint32_t max_tokens, tern_error *err)
 {
@@ -38,8 +44,8 @@ static tern_status build_graph(const tern_runner *r, const tern_runner_graphs *s
                                   .no_fusion = tern_engine_no_fusion(r->engine),
                                   .kernel_rows = tern_engine_batch_invariant(r->engine) ? INVARIANT_ROWS : 0,
                                   .usual_tokens = g == &set->few ? p->n_sequences : 0,
-                                  .int8_blocks = tern_engine_int8_blocks(r->engine),
-                                  .int8_table = tern_engine_int8_blocks(r->engine) && b->info.int8_blocks,
+                                  .int8_blocks = block_rows(r),
+                                  .int8_table = block_rows(r) == TERN_BLOCK_ROWS_INT8 && b->info.int8_blocks,
                                   .head = tern_engine_head(r->engine),
                                   .screened_head = tern_engine_head_exact(r->engine)};
     TERN_TRY(tern_graph_build(&g->graph, tern_engine_model(r->engine), &options, err));

@@ -9,6 +9,7 @@ typedef struct tern_runner_params {
     uint32_t n_ctx, n_batch, max_outputs;
     tern_cache_types kv;
     bool keep_hidden;
+    bool f32_blocks;  /* dense layers multiply f32, as on every device, unless the engine is to have int8 */
     bool unfused;     /* the graph as it was built, to compare with */
     bool keep_all;    /* what is made stays there: no activation shares memory with another */
     bool steps;       /* the graph that chooses tokens on the device too; needs a backend with max_steps > 1 */

@@ -1,6 +1,6 @@
 /* Dense weights times activations that are int8 by blocks: the definition. The weights' blocks lie in the columns of a
  * row; the activations of a block share one scale, so that the integers of a block are exact and only one product of
- * floats for each block and row is rounded (docs/decisions/0028-int8-by-block.md). */
+ * floats for each block and row is rounded (docs/decisions/0068-int8-by-default.md). */
 #ifndef TERN_OPS_REF_BLOCKS_H
 #define TERN_OPS_REF_BLOCKS_H
 

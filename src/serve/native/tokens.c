@@ -69,13 +69,14 @@ tern_status tern_native__props(tern_answer *a, tern_host *host, tern_error *err)
 {
     const tern_engine_info *i = &host->info;
     (void)err;
-    tern_exchange_send(
-        a->exchange, 200,
-        json_pack("{s:{s:I}, s:I, s:s, s:o, s:s, s:s, s:s, s:s}", "default_generation_settings", "n_ctx",
-                  (json_int_t)tern_batch_n_ctx(host->batch), "total_slots",
-                  (json_int_t)tern_batch_n_parallel(host->batch), "model_alias", host->name, "chat_template",
-                  tern_serve_string(host->template_source, strlen(host->template_source)), "build_info", tern_version(),
-                  "architecture", i->architecture, "encoding", i->encoding, "backend", i->backend));
+    tern_exchange_send(a->exchange, 200,
+                       json_pack("{s:{s:I}, s:I, s:s, s:o, s:s, s:s, s:s, s:s, s:s}", "default_generation_settings",
+                                 "n_ctx", (json_int_t)tern_batch_n_ctx(host->batch), "total_slots",
+                                 (json_int_t)tern_batch_n_parallel(host->batch), "model_alias", host->name,
+                                 "chat_template",
+                                 tern_serve_string(host->template_source, strlen(host->template_source)), "build_info",
+                                 tern_version(), "architecture", i->architecture, "encoding", i->encoding, "backend",
+                                 i->backend, "activations", i->activations));
     return TERN_OK;
 }
 

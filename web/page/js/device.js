@@ -51,6 +51,7 @@ function deviceFacts(device, bandwidth) {
     ['Threads', device.threads > 0 && !gpu ? String(device.threads) : ''],
     ['16-bit floats', gpu ? (device.features.includes('shader-f16') ? 'yes' : 'no, not needed') : ''],
     ['Subgroups', gpu ? (device.features.includes('subgroups') ? 'yes' : 'no, not needed') : ''],
+    ['Layers multiply', app.tern?.model.activations ?? ''],
     ['Bandwidth', bandwidth ? `${bytes(bandwidth)}/s, measured` : 'not measured'],
     ['Last reply', lastReply(bandwidth)],
     ['Isolated page', device.crossOriginIsolated ? 'yes' : 'no: one CPU thread'],

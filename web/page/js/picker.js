@@ -132,9 +132,9 @@ function controls() {
       'activations',
       'Activations',
       [
-        ['auto', 'as most are trained'],
-        ['int8', 'int8 (on the CPU: faster, less exact)'],
-        ['f32', 'f32'],
+        ['auto', 'int8 where it is faster'],
+        ['int8', 'int8, on the CPU'],
+        ['f32', 'f32 (more exact, slower)'],
       ],
       'auto',
     ),

@@ -5,6 +5,7 @@
 #include "backend/cpu/linear/sparse.h"
 #include "backend/cpu/ops.h"
 #include "backend/cpu/rows/rows.h"
+#include "ops/int8_blocks.h"
 #include "ops/op.h"
 
 enum {
@@ -66,7 +67,7 @@ tern_status tern_cpu__linear_supports(const tern_graph *graph, const tern_op *op
 {
     for (uint32_t p = 0; op->int8_blocks && p < op->n_parts; p++) {
         const tern_encoding *e = tern_linear__part_weight(graph, op, p)->encoding;
-        if (!tern_cpu__multiplies_blocks(e->id))
+        if (!tern_op_multiplies_blocks(e->id))
             return tern_fail(err, TERN_UNSUPPORTED,
                              "cpu: no int8 activations by block with %s weights: --activations f32 or auto expected",
                              e->name);

@@ -31,8 +31,8 @@ typedef enum tern_ffn_mode {
 /* The activations that linear layers multiply. */
 typedef enum tern_activation_mode {
     TERN_ACTIVATIONS_AUTO, /* ternary layers: int8 for each token, which BitNet models were trained with (W1.58A8);
-                            * on the CPU also layers and output tables in block encodings (q8_0, q4_k, ..., but for q3_k
-                            * and q2_k) of models that are not ternary: int8 by blocks
+                            * on the CPU also layers and output tables in block encodings (q8_0, q4_k, ..., not q3_k and
+                            * q2_k) of models that are not ternary: int8 by blocks
                             * (docs/decisions/0068-int8-by-default.md); all other layers: f32 */
     TERN_ACTIVATIONS_F32,  /* f32 in all layers, the same on every backend; of a ternary model W1.58A32, for models that
                             * were trained so (docs/guides/fine-tuning.md says which to use when) */

@@ -101,10 +101,10 @@ typedef struct tern_engine_options {
      * it in memory. "exact" (on the CPU): the file's table, of which only rows that can be among the highest logits
      * wanted are read; the same tokens (docs/decisions/0011-exact-head.md). */
     const char *head;
-    /* The activations that layers multiply. AUTO: int8 where the backend is the CPU and layers are ternary or in blocks, f32 elsewhere;
-     * tern_engine_info.activations says which. A comparison of backends takes F32 on both where layers are dense. INT8
-     * is UNSUPPORTED for dense layers on devices other than the CPU. F32 goes without tune_file and with no
-     * kernel but "dot", since those choose among int8 products (INVALID_ARGUMENT). */
+    /* The activations that layers multiply. AUTO: int8 where the backend is the CPU and layers are ternary or in
+     * blocks, f32 elsewhere; tern_engine_info.activations says which. A comparison of backends takes F32 on both where
+     * layers are dense. INT8 is UNSUPPORTED for dense layers on devices other than the CPU. F32 goes without tune_file
+     * and with no kernel but "dot", since those choose among int8 products (INVALID_ARGUMENT). */
     tern_activation_mode activations;
     /* CPU: how ternary layers are multiplied with up to 8 tokens: "dot" products of the packed weights (NULL); "t160",
      * the same once they are packed to 1.6 bits; "lut", tables of sums that strips of rows look up ("lut:2", "lut:3",

@@ -79,9 +79,10 @@ typedef enum tern_grammar_kind {
 typedef struct tern_grammar tern_grammar;
 
 /* Compiles n bytes of source, which may go afterwards. `vocab` NULL: for text alone (accept_text). On failure *grammar
- * is NULL. Errors: MALFORMED with line, column, what was found and what was expected. UNSUPPORTED for a keyword of
- * JSON Schema, with its JSON pointer, or a construct of regular expressions that Tern does not know. LIMIT for a grammar
- * that is too large, is nested too deep, or begins in too many ways. OUT_OF_MEMORY. Takes at most about a second. */
+ * is NULL. Errors: MALFORMED with line, column, what was found and what was expected. UNSUPPORTED for a keyword
+ * of JSON Schema, with its JSON pointer, or a construct of regular expressions that Tern does not know. LIMIT for a
+ * grammar that is too large, is nested too deep, or begins in too many ways. OUT_OF_MEMORY. Takes at most about a
+ * second. */
 TERN_API tern_status tern_grammar_open(tern_grammar **grammar, const tern_grammar_vocab *vocab, tern_grammar_kind kind,
                                        const char *source, size_t n, tern_error *err);
 /* All its states must be closed. NULL is fine. */
@@ -100,10 +101,10 @@ TERN_API void tern_grammar_state_close(tern_grammar_state *state);
 /* Back to before the first token. */
 TERN_API tern_status tern_grammar_state_reset(tern_grammar_state *state, tern_error *err);
 /* Goes on by a token, or by n bytes of text. An end token is accepted where the grammar may end, and nothing after it.
- * On failure the state is as it was. Errors: INVALID_ARGUMENT for a text that cannot continue so, or an id outside the
- * vocabulary. LIMIT for too many ways to read the text at once, or too many steps for the token or the text so far; the
- * message has the rule or the JSON pointer of the schema. OUT_OF_MEMORY. The steps of a text follow from the grammar, the
- * vocabulary and the text alone. */
+ * On failure the state is as it was. Errors: INVALID_ARGUMENT for a text that cannot continue so, or an id outside
+ * the vocabulary. LIMIT for too many ways to read the text at once, or too many steps for the token or the text so far;
+ * the message has the rule or the JSON pointer of the schema. OUT_OF_MEMORY. The steps of a text follow from the
+ * grammar, the vocabulary and the text alone. */
 TERN_API tern_status tern_grammar_state_accept(tern_grammar_state *state, int32_t id, tern_error *err);
 TERN_API tern_status tern_grammar_state_accept_text(tern_grammar_state *state, const char *text, size_t n,
                                                     tern_error *err);

@@ -6,6 +6,7 @@
 #   pipelines-* what lavapipe compiled, for one version of Mesa and LLVM and one CPU, up to 1 GB (Mesa bounds it)
 #   npm         packages as the registry gave them, checked by their hashes; begins anew beyond 1.5 GB
 #   passed      the last commit that passed all of its steps
+#   times       the last table of steps
 # SwiftShader keeps nothing: its pipeline caches have a header and no data.
 ci_cache=${XDG_CACHE_HOME:-$HOME/.cache}/tern-ci
 { mkdir -p "$ci_cache" && [ -w "$ci_cache" ]; } 2>/dev/null || ci_cache=$PWD/build/ci-cache

@@ -46,6 +46,7 @@ finish() {
     count 0 0 0 # at least one line
     printf '\n%-12s %6s %10s\n' step 'wall s' 'processor s'
     cat "$times" 2>/dev/null || true
+    cp "$times" "$ci_cache/times" 2>/dev/null || true
     printf '\nCaches at the start:%s\n' "${ci_warmth-}"
     ccache -s 2>/dev/null | awk '/Hits:/ && !n++ { print "ccache has served " $2 " of " $4 " compilations" }' || true
     printf '%s in %d s, %d s of processor time\n' "$said" "$SECONDS" "$(cpu_seconds)"

@@ -327,7 +327,13 @@ static void assert_fits(char *suggestion, const char *limit)
 {
     const char *call[32] = {"finetune", "--dry-run", "--memory-limit", limit};
     size_t n = 4;
-    for (char *word = strtok(suggestion, " "); word && n + 1 < 32; word = strtok(NULL, " ")) call[n++] = word;
+    for (char *word = strtok(suggestion, " "); word && n + 1 < 32; word = strtok(NULL, " ")) {
+        if (*word == '\'') { /* a pattern, in quotes for the shell */
+            word++;
+            word[strcspn(word, "'")] = 0;
+        }
+        call[n++] = word;
+    }
     n -= strcmp(call[n - 3], "takes") == 0 ? 3 : 2; /* the amount, GiB */
     call[n] = NULL;
     test_output o = test_tern(NULL, call);

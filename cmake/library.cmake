@@ -60,12 +60,12 @@ endfunction()
 tern_level_sources(TERN_SOURCES)
 
 # A page downloads the module: what no token waits for is compiled for size, among it the definitions of ops and the
-# trial of kernels, and dense products, which are no slower so.
+# trial of kernels, training, and dense products, which are no slower so.
 if(EMSCRIPTEN)
   set(TERN_SMALL ${TERN_SOURCES})
   list(FILTER TERN_SMALL EXCLUDE REGEX "/src/(backend/cpu|ops|base)/")
   set(seldom ${TERN_SOURCES})
-  list(FILTER seldom INCLUDE REGEX "/src/(ops/ref|backend/cpu/selftest)/")
+  list(FILTER seldom INCLUDE REGEX "/src/(ops/ref|backend/cpu/(selftest|training))/")
   list(APPEND TERN_SMALL ${seldom} ${PROJECT_SOURCE_DIR}/src/backend/cpu/dense/dense_simd128.c)
   tern_source_property(${TERN_SMALL} PROPERTY COMPILE_OPTIONS ${TERN_WEB_SIZE_FLAGS})
 endif()

@@ -8,7 +8,7 @@ add_executable(tern_web ${TERN_WEB_FILES})
 target_link_libraries(tern_web PRIVATE tern_static)
 set_target_properties(tern_web PROPERTIES OUTPUT_NAME ${TERN_WEB_NAME} SUFFIX .js
   LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/web-node.js;${PROJECT_SOURCE_DIR}/cmake/web-memory.js;${TERN_WEB_IMPORTS};${PROJECT_SOURCE_DIR}/src/web/host.js")
-target_link_options(tern_web PRIVATE -O3 -g0 --no-entry "SHELL:--js-library ${PROJECT_SOURCE_DIR}/src/web/host.js" --extern-pre-js ${PROJECT_SOURCE_DIR}/cmake/web-node.js
+target_link_options(tern_web PRIVATE -Os -g0 --no-entry "SHELL:--js-library ${PROJECT_SOURCE_DIR}/src/web/host.js" --extern-pre-js ${PROJECT_SOURCE_DIR}/cmake/web-node.js
   -sMODULARIZE=1 -sEXPORT_ES6=1 -sUSE_ES6_IMPORT_META=1 -sEXPORT_NAME=createTern -sENVIRONMENT=web,worker,node
   -sALLOW_MEMORY_GROWTH=1 -sMAXIMUM_MEMORY=4GB -sINITIAL_MEMORY=16MB -sTOTAL_STACK=1MB -sFILESYSTEM=0 -sASSERTIONS=0
   -sWASM_BIGINT=1 -sINCOMING_MODULE_JS_API=[locateFile,wasmBinary,print,printErr,onAbort,threads,gpu,experts]

@@ -181,9 +181,9 @@ static tern_status check(const spirv_dispatch *d, const tern_gpu_pipeline_info *
 
 static tern_status open_module(tern_gpu_pipeline pipeline, tern_error *err)
 {
-    size_t n;
+    size_t n = 0;
     const char *error = NULL;
-    uint32_t *words;
+    uint32_t *words = NULL;
     if (modules[pipeline]) return TERN_OK;
     TERN_TRY(tern_gpu_spirv(pipeline, &words, &n, err));
     modules[pipeline] = spirv_open(words, n, &error); /* which goes on reading them, and is never closed */

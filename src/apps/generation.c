@@ -12,6 +12,8 @@
 #include "base/rng.h"
 #include "base/show.h"
 
+enum { DRAFT_TOKENS = 8 }; /* in one draft, when not given */
+
 static const uint64_t cache_bytes = (uint64_t)128 << 20; /* below it, weights may stay in a cache */
 
 void tern_app_generation_defaults(tern_options *o)
@@ -26,7 +28,7 @@ void tern_app_generation_defaults(tern_options *o)
     o->presence_penalty = d.presence_penalty;
     o->frequency_penalty = d.frequency_penalty;
     o->penalty_last_n = d.penalty_last_n;
-    o->draft_tokens = 8;
+    o->draft_tokens = DRAFT_TOKENS;
 }
 
 static uint64_t random_seed(void)
@@ -85,7 +87,9 @@ tern_status tern_app_generation_init(tern_app_generation *g, const tern_options 
 
 uint32_t tern_app_draft_tokens(const tern_options *o)
 {
-    return o->draft_model || (o->draft && strcmp(o->draft, "ngram") == 0) ? o->draft_tokens : 0;
+    if (!o->draft_model && !(o->draft && strcmp(o->draft, "ngram") == 0)) return 0;
+    const bool fits = !o->batch || o->draft_tokens < o->batch; /* a draft is verified in one step */
+    return fits || o->draft_tokens != DRAFT_TOKENS ? o->draft_tokens : o->batch - 1;
 }
 
 tern_status tern_app_draft_open(tern_app_draft *draft, const tern_options *o, uint32_t n_ctx, tern_error *err)

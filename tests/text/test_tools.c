@@ -141,7 +141,8 @@ static void test_announced(void **state)
 
 static const char tools[] = "[{\"type\": \"function\", \"function\": {\"name\": \"add\", \"parameters\": {\"type\": "
                             "\"object\", \"properties\": "
-                            "{\"a\": {\"type\": \"integer\"}}, \"required\": [\"a\"]}}}, {\"name\": \"now\"}]";
+                            "{\"a\": {\"type\": \"integer\"}}, \"required\": [\"a\"]}}}, {\"name\": \"now\"}, "
+                            "{\"name\": \"bare\", \"parameters\": {\"description\": \"none\"}}]";
 
 typedef struct forced {
     tern_tool_form form;
@@ -156,6 +157,9 @@ static const forced forcings[] = {
     {TERN_TOOLS_HERMES, NULL, false, "<tool_call>\n{\"name\": \"add\", \"arguments\": {}}\n</tool_call>", false},
     {TERN_TOOLS_HERMES, "now", false, "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 3}}\n</tool_call>",
      false},
+    {TERN_TOOLS_HERMES, "bare", false, "<tool_call>\n{\"name\": \"bare\", \"arguments\": {\"b\": 1}}\n</tool_call>",
+     true},
+    {TERN_TOOLS_HERMES, "bare", false, "<tool_call>\n{\"name\": \"bare\", \"arguments\": true}\n</tool_call>", false},
     {TERN_TOOLS_LLAMA3, NULL, true,
      "{\"name\": \"now\", \"parameters\": {}}; {\"name\": \"add\", \"parameters\": {\"a\": -1}}", true},
     {TERN_TOOLS_LLAMA3, NULL, false,
@@ -203,6 +207,8 @@ static void test_refused(void **state)
     refuse(TERN_TOOLS_NONE, tools, NULL, TERN_UNSUPPORTED, "the form none");
     refuse(TERN_TOOLS_HERMES, "[{\"name\": \"f\", \"parameters\": {\"not\": {}}}]", NULL, TERN_UNSUPPORTED,
            "tool f: schema: /not");
+    refuse(TERN_TOOLS_HERMES, "[{\"name\": \"f\", \"parameters\": {\"type\": \"array\"}}]", NULL, TERN_MALFORMED,
+           "tool f: parameters: type \"array\" found, \"object\" expected");
     assert_int_equal(tern_tool_form_of("{% if tools %}<tool_call>"), TERN_TOOLS_HERMES);
     assert_int_equal(tern_tool_form_of("{{ bos }}"), TERN_TOOLS_NONE);
     assert_string_equal(tern_tool_form_name(TERN_TOOLS_HARMONY), "harmony");

@@ -111,16 +111,35 @@ static tern_status read_tool(const json_t *tool, size_t i, const char **name, co
     return tern_fail(err, TERN_MALFORMED, "tools: /%zu: a name of 1 to 255 bytes expected", i);
 }
 
+/* The schema of a call's arguments, which are an object whatever the tool says; the caller releases it. */
+static tern_status arguments_of(const json_t *parameters, json_t **schema, tern_error *err)
+{
+    static const char *const constraints[] = {"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"};
+    *schema = NULL;
+    if (parameters && !json_is_null(parameters) && !json_is_object(parameters))
+        return tern_fail(err, TERN_MALFORMED, "parameters: an object expected");
+    const json_t *type = json_object_get(parameters, "type");
+    if (json_is_string(type) && strcmp(json_string_value(type), "object") != 0)
+        return tern_fail(err, TERN_MALFORMED, "parameters: type \"%s\" found, \"object\" expected",
+                         tern_show_z(json_string_value(type)).text);
+    *schema = json_is_object(parameters) ? json_copy((json_t *)(uintptr_t)parameters)
+                                         : json_pack("{s:{}}", "properties"); /* a tool without any */
+    if (!*schema) return tern_fail_alloc(err, 64);
+    for (size_t i = 0; i < sizeof constraints / sizeof *constraints; i++)
+        if (json_object_get(*schema, constraints[i])) return TERN_OK;
+    return json_object_set_new(*schema, "type", json_string("object")) == 0 ? TERN_OK : tern_fail_alloc(err, 64);
+}
+
 static tern_status add_tool(maker *m, const char *name, const json_t *parameters, uint32_t *node, tern_error *err)
 {
-    json_t *none = parameters ? NULL : json_pack("{s:s, s:{}}", "type", "object", "properties");
-    if (!parameters && !none) return tern_fail_alloc(err, 64);
     char within[sizeof(tern_shown) + 8];
+    json_t *schema;
     snprintf(within, sizeof within, "tool %s: ", tern_show_z(name).text);
     m->tree.within = within;
-    tern_status status = add_call(m, name, parameters ? parameters : none, node, err);
+    tern_status status = arguments_of(parameters, &schema, err);
+    if (status == TERN_OK) status = add_call(m, name, schema, node, err);
     m->tree.within = NULL;
-    json_decref(none);
+    json_decref(schema);
     if (status != TERN_OK) tern_error_prefix(err, "tool %s", tern_show_z(name).text);
     return status;
 }

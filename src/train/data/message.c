@@ -1,5 +1,6 @@
 /* One message of a conversation, checked and in the form that chat templates read. */
 #include <string.h>
+#include <strings.h>
 
 #include "base/bytes.h"
 #include "base/show.h"
@@ -18,6 +19,17 @@ static bool role_is(const json_t *message, const char *role)
     return strcmp(json_string_value(json_object_get(message, "role")), role) == 0;
 }
 
+/* Other words for the roles of chat templates, which would learn nothing: the role, or NULL. */
+static const char *role_meant(const char *name)
+{
+    static const char *const words[][2] = {{"assistant", "assistant"}, {"model", "assistant"}, {"gpt", "assistant"},
+                                           {"bot", "assistant"},       {"user", "user"},       {"human", "user"},
+                                           {"system", "system"},       {"tool", "tool"}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcasecmp(name, words[i][0]) == 0) return strcmp(name, words[i][1]) == 0 ? NULL : words[i][1];
+    return NULL;
+}
+
 static tern_status read_role(const json_t *item, json_t *message, tern_error *err)
 {
     tern_span role;
@@ -26,6 +38,9 @@ static tern_status read_role(const json_t *item, json_t *message, tern_error *er
     if (role.size == 0 || strlen(name) != role.size)
         return tern_fail(err, TERN_MALFORMED, "role: \"%s\" found, a word like user or assistant expected",
                          tern_show(role).text);
+    if (role_meant(name))
+        return tern_fail(err, TERN_MALFORMED, "role: \"%s\" found, \"%s\" expected", tern_show(role).text,
+                         role_meant(name));
     if (strcmp(name, "developer") == 0) name = "system"; /* OpenAI's newer word for it */
     if (strcmp(name, "function") == 0) name = "tool";    /* its older one */
     return json_object_set_new(message, "role", json_string(name)) == 0 ? TERN_OK : tern_fail_alloc(err, role.size);

@@ -26,8 +26,10 @@ ${license}")
 
  -- @CPACK_PACKAGE_CONTACT@  ${date}
 ")
-  # CPack calls ldconfig itself where there is a file below usr/lib; packages are for one architecture each.
-  file(WRITE "${root}/usr/share/lintian/overrides/${name}" "${name}: maintscript-calls-ldconfig *
+  # CPack calls ldconfig itself if a file is below usr/lib. A package is for one architecture. No mailbox exists yet.
+  file(WRITE "${root}/usr/share/lintian/overrides/${name}" "${name}: bogus-mail-host *
+${name}: bogus-mail-host-in-debian-changelog *
+${name}: maintscript-calls-ldconfig *
 ${name}: pkg-config-unavailable-for-cross-compilation *
 ")
   file(GLOB pages "${root}/usr/share/man/man1/*.1")

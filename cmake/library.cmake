@@ -59,7 +59,7 @@ function(tern_level_sources list)
 endfunction()
 tern_level_sources(TERN_SOURCES)
 
-# A page downloads the module: what no token waits for is compiled for size, among it the definitions of ops and the
+# A page downloads the module: code that no token waits for is compiled for size, among it the definitions of ops and the
 # trial of kernels, training, and dense products, which are no slower so.
 if(EMSCRIPTEN)
   set(TERN_SMALL ${TERN_SOURCES})

@@ -5,7 +5,7 @@
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME tern)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
-set(CPACK_PACKAGE_CONTACT "The Tern authors <tern@users.noreply.github.com>")
+set(CPACK_PACKAGE_CONTACT "The Tern authors <tern@localhost>")
 unset(CPACK_PACKAGE_DESCRIPTION_SUMMARY)
 string(CONCAT about "Tern runs, serves and fine-tunes ternary (1.58-bit) and ordinary low-bit\n"
   "language models on CPUs and GPUs.")
@@ -53,7 +53,7 @@ set(CPACK_DEBIAN_LIBRARY_PACKAGE_SUGGESTS "libvulkan1, tern-cuda")
 set(CPACK_DEBIAN_COMMAND_PACKAGE_SUGGESTS "tern-cuda, tern-mpi, tern-torrent")
 set(CPACK_COMPONENT_CUDA_DESCRIPTION "Language models of few bits: on NVIDIA GPUs, by CUDA\n${about}")
 
-# What Debian's policy asks of a package beyond its files, and a trigger where CPack would call ldconfig.
+# Files that Debian's policy asks for in each package, and the ldconfig trigger of the library.
 file(WRITE ${PROJECT_BINARY_DIR}/debian/triggers "activate-noawait ldconfig\n")
 file(CHMOD ${PROJECT_BINARY_DIR}/debian/triggers PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/debian/triggers)

@@ -165,7 +165,7 @@ tern_role_kind tern_role__kind(tern_role role);
 bool tern_role__of_experts(tern_role role);
 /* True for the roles that every layer has its own tensor of. */
 bool tern_role__in_layer(tern_role role);
-/* Of Q and K and their biases, whose rows RoPE turns in pairs. */
+/* Whether RoPE turns the rows in pairs: Q, K and their biases. */
 bool tern_role__is_rotated(tern_role role);
 /* True when a model with this configuration has no tensor of its own for the role. */
 bool tern_role__may_lack(tern_role role, const tern_config *config);

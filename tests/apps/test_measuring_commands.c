@@ -146,8 +146,7 @@ static void compare_finds_no_difference(void **state)
     test_output_free(&text);
 }
 
-/* What dense layers multiply is said with the figures that it changes; compare looks at f32 unless int8 is asked for.
- */
+/* The activations of dense layers stand beside the figures that they change; compare takes f32 by default. */
 static void dense_activations_are_told(void **state)
 {
     (void)state;

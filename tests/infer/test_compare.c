@@ -193,7 +193,7 @@ static tern_engine *open_dense(tern_block_rows rows)
     return engine;
 }
 
-/* Of a dense model, which runs on int8 by blocks where nothing is chosen, the products of f32 are compared; those of
+/* A dense model runs on int8 by blocks by default, and is compared by products of f32; those of
  * int8 where it was asked for. */
 static void dense_layers(void **state)
 {

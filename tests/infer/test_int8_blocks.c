@@ -172,7 +172,7 @@ static void some_encodings_have_none(void **state)
     tern_engine_close(engine);
 }
 
-/* Of a ternary model nothing is rounded by blocks unless it is asked for: all backends compute the same. */
+/* A ternary model rounds nothing by blocks unless asked: all backends compute the same. */
 static void auto_leaves_ternary_models(void **state)
 {
     (void)state;

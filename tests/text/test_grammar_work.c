@@ -1,4 +1,4 @@
-/* What grammars may cost: steps are counted, are the same whatever was kept from before, and run out with an error that
+/* The budget of grammars: steps are counted, are the same whatever was kept from before, and run out with an error that
  * names the part of the source. */
 #include "base/alloc.h"
 #include "base/rng.h"
@@ -132,7 +132,7 @@ static uint64_t spend(tern_grammar *g, const tern_tokenizer *t, uint64_t seed, u
     return spent;
 }
 
-/* What a text costs does not depend on what other texts of the same grammar have left behind. */
+/* The cost of a text does not depend on what other texts of the grammar have left behind. */
 static void test_same_cost(void **state)
 {
     (void)state;

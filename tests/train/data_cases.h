@@ -26,7 +26,7 @@ tern_train_maker data_maker(void);
 char *data_shown(const tern_train_document *d);
 
 void data_expect_document(const char *line, const char *expected);
-/* The same with a template of this text. */
+/* Like the one above, with this template text. */
 void data_expect_rendered(const char *source, const char *line, const char *expected);
 /* The line is refused with MALFORMED or UNSUPPORTED, and the message has `expected` in it. */
 void data_expect_refused(const char *source, const char *line, const char *expected);

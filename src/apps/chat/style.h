@@ -24,7 +24,7 @@ tern_chat_style tern_chat_style_of(bool terminal);
 const char *tern_chat_style_prompt(const tern_chat_style *style);
 
 /* An answer: its mark, then its bytes in any pieces, then what was held back; all styles end there. Without a terminal
- * exactly its bytes. On a terminal that says how wide it is, lines break between words, but for blocks of code. With
+ * exactly its bytes. On a terminal that says how wide it is, lines break between words, except in blocks of code. With
  * styles, escape sequences stand around what Markdown marks as bold or code; the marks themselves stay, so that no byte
  * of the text is lost. False once anything failed. */
 void tern_chat_style_begin(tern_chat_style *style);

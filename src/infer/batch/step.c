@@ -4,7 +4,7 @@
 #include "infer/batch/batch_internal.h"
 #include "infer/session/nonfinite.h"
 
-/* What a step waits for masks beside its rows, and where there is nothing else to do. */
+/* Milliseconds that a step waits for masks: beside its rows, and without other work. */
 static const double MOST_PATIENCE_MS = 2, IDLE_MS = 5;
 
 static void take_submitted(tern_batch *b)

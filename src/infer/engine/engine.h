@@ -78,7 +78,7 @@ bool tern_engine_f32_activations(const tern_engine *engine);
 uint32_t tern_engine_no_fusion(const tern_engine *engine);
 bool tern_engine_batch_invariant(const tern_engine *engine);
 bool tern_engine_no_memory_check(const tern_engine *engine);
-/* Of the engine's params; AUTO where the backends have such products, else F32. */
+/* The engine's setting for blocks; AUTO where the backends have such products, else F32. */
 tern_block_rows tern_engine_int8_blocks(const tern_engine *engine);
 /* Whether a layer of a model that is not ternary, or its output table, multiplies int8 by blocks. */
 bool tern_engine_rounds_blocks(const tern_engine *engine);

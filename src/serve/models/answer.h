@@ -31,7 +31,7 @@ struct tern_completion {
     bool ended;
 };
 
-/* What an answer waits for, which a thread of its own does. */
+/* Work that an answer waits for; each kind has a thread of its own. */
 typedef enum tern_answer_wait {
     TERN_WAITS_FOR_LORAS,
     TERN_WAITS_FOR_PROMPTS, /* without a grammar */

@@ -146,7 +146,7 @@ tern_status tern_api_request_prepend_message(tern_api_request *request, const ch
     return TERN_OK;
 }
 
-/* What a message has beside its text. */
+/* A message's members beside its text. */
 static tern_status read_calls(tern_api_request *request, const json_t *message, const char *name, tern_error *err)
 {
     const json_t *calls = json_object_get(message, "tool_calls");

@@ -121,7 +121,7 @@ tern_status tern_api_request_add_calls(tern_api_request *request, const json_t *
  */
 tern_status tern_api_request_add_result(tern_api_request *request, const json_t *id, const json_t *called,
                                         tern_error *err);
-/* What the last message has of thoughts beside its text, which templates show where a turn goes on. */
+/* Adds the last message's thoughts beside its text; templates show them if a turn goes on. */
 tern_status tern_api_request_add_thoughts(tern_api_request *request, const json_t *message, tern_error *err);
 /* Whether messages have calls or their results. */
 bool tern_api_request_has_calls(const tern_api_request *request);

@@ -45,7 +45,7 @@ typedef enum tern_jinja_node_kind {
 /* Names that a macro's body reads without having set them. */
 typedef enum tern_jinja_extra {
     TERN_JINJA_VARARGS = 1, /* arguments beyond the parameters */
-    TERN_JINJA_KWARGS = 2,  /* named ones that are no parameters */
+    TERN_JINJA_KWARGS = 2,  /* named ones without a parameter */
     TERN_JINJA_CALLER = 4   /* the body of a {% call %} block */
 } tern_jinja_extra;
 

@@ -4,7 +4,7 @@
 
 typedef const tern_jinja_value *operand;
 
-/* What an item is sorted or told apart by: its attribute, in lower case unless case matters. */
+/* The key that an item is sorted or compared by: its attribute, in lower case unless case matters. */
 static tern_status one_key(tern_jinja_render *r, operand item, operand attribute, bool case_sensitive,
                            tern_jinja_value *key)
 {

@@ -99,7 +99,7 @@ static tern_status put_int(tern_jinja_render *r, tern_jinja_rope *rope, int64_t 
     return put_number(r, rope, v < 0, base == 10 || !spec->alternate ? "" : prefix, digits + (zeros > 0 ? 0 : 1), spec);
 }
 
-/* What printf writes, with a "." whatever the locale has. */
+/* printf's text, with "." as the decimal point in every locale. */
 static void plain_point(char *text)
 {
     char *out = text;

@@ -4,7 +4,7 @@
 
 #include "text/jinja/render.h"
 
-/* What stands between "%" or ":" and the type. */
+/* The flags, width and precision between "%" or ":" and the type. */
 typedef struct tern_jinja_spec {
     tern_jinja_str fill; /* one character; empty: a space */
     char align;          /* '<', '>', '^', '=' (between sign and digits), or 0: numbers right, texts left */

@@ -51,7 +51,7 @@ static tern_status parse_bracket(tern_jinja_parser *p, tern_jinja_node **out)
     return parse_items(p, pairs ? "}" : "]", pairs, &(*out)->list);
 }
 
-/* What a macro that reads this name takes. */
+/* Arguments that a macro takes because its body reads this name. */
 static int extra_of(tern_jinja_str name)
 {
     if (tern_jinja__str_is(name, "varargs")) return TERN_JINJA_VARARGS;

@@ -38,7 +38,7 @@ tern_status tern_jinja__all_are(tern_jinja_render *r, tern_jinja_str s, tern_jin
     TERN_TRY(tern_jinja__charge(&r->pool, 8 + s.n / 16));
     pcre2_code *code = pcre2_compile((PCRE2_SPTR)pattern, strlen(pattern), PCRE2_UTF, &why, &at, NULL);
     pcre2_match_data *found = code ? pcre2_match_data_create_from_pattern(code, NULL) : NULL;
-    /* What is no UTF-8 does not match. */
+    /* Bytes that are not UTF-8 do not match. */
     if (found) *out = pcre2_match(code, (PCRE2_SPTR)s.data, s.n, 0, 0, found, NULL) > 0;
     const bool made = found != NULL;
     pcre2_match_data_free(found);

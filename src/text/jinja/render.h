@@ -122,8 +122,8 @@ tern_status tern_jinja__slice_value(tern_jinja_render *r, const tern_jinja_value
  * undefined at a step. */
 tern_status tern_jinja__path(tern_jinja_render *r, const tern_jinja_value *object, const tern_jinja_value *path,
                              const tern_jinja_value *absent, tern_jinja_value *out);
-/* What a for loop would go over, as a list; string: its characters, dict: its keys, undefined: nothing, generator: the
- * items that are left, which it then has no longer. */
+/* The items that a for loop visits, as a list. A string gives its characters, a dict its keys, undefined nothing. A
+ * generator gives the items that are left, and is empty afterwards. */
 tern_status tern_jinja__iterate(tern_jinja_render *r, const tern_jinja_value *v, const tern_jinja_list **out);
 
 /* Calls. */

@@ -36,7 +36,7 @@ tern_status tern_jinja__replace(tern_jinja_render *r, tern_jinja_str s, tern_jin
 /* Splits at `separator` (empty: at white space, dropping empty parts) at most `most` times (negative: always). */
 tern_status tern_jinja__split(tern_jinja_render *r, tern_jinja_str s, tern_jinja_str separator, int64_t most,
                               tern_jinja_value *out);
-/* The same from the right. */
+/* Like the one above, from the right. */
 tern_status tern_jinja__rsplit(tern_jinja_render *r, tern_jinja_str s, tern_jinja_str separator, int64_t most,
                                tern_jinja_value *out);
 /* Lines as Python's splitlines() has them; `ends` keeps their line ends. */

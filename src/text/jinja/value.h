@@ -169,7 +169,7 @@ bool tern_jinja__equal(tern_jinja_pool *p, const tern_jinja_value *a, const tern
 tern_status tern_jinja__dict(tern_jinja_pool *p, tern_jinja_kind kind, tern_jinja_value *out);
 const tern_jinja_value *tern_jinja__dict_find(tern_jinja_pool *p, const tern_jinja_dict *d,
                                               const tern_jinja_value *key);
-/* Lists and dicts are no keys. */
+/* Lists and dicts cannot be keys. */
 bool tern_jinja__is_hashable(const tern_jinja_value *key);
 tern_status tern_jinja__dict_set(tern_jinja_pool *p, tern_jinja_dict *d, const tern_jinja_value *key,
                                  const tern_jinja_value *value);

@@ -37,7 +37,15 @@ fuzz                asan    each fuzzer for 8 seconds, with a seed of its own
 END
 }
 
-names_of() { ctest --test-dir "$1" -N "${@:2}" 2>/dev/null | sed -n 's/^ *Test *#[0-9]*: //p'; }
+# names_of BUILD FLAG...: the tests that CTest would run. It is asked in a folder of its own, because asking overwrites
+# LastTest.log, and a run of BUILD's tests may be under way.
+names_of() {
+    local folder
+    folder=$(mktemp -d)
+    printf 'subdirs("%s")\n' "$(realpath "$1")" >"$folder/CTestTestfile.cmake"
+    ctest --test-dir "$folder" -N "${@:2}" 2>/dev/null | sed -n 's/^ *Test *#[0-9]*: //p'
+    rm -r "$folder"
+}
 missing() {
     local name left
     listed=1

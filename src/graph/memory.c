@@ -50,10 +50,17 @@ uint64_t tern_graph_bytes_of(const tern_graph *graph, tern_value_kind kind)
     return bytes;
 }
 
+/* Rows first .. first + n - 1 of a constant. */
+static void constant_rows(const tern_value *value, uint64_t first, uint64_t n, float *rows)
+{
+    if (value->frequencies)
+        tern_rope_rows(value->frequencies, value->sizes, value->cols / 2, (uint32_t)first, (uint32_t)n, rows);
+    for (uint64_t i = 0; !value->frequencies && i < n * value->cols; i++) rows[i] = value->fill;
+}
+
 tern_status tern_graph_fill_constant(tern_backend *backend, tern_buffer *buffer, const tern_value *value,
                                      tern_error *err)
 {
-    if (!value->frequencies) return TERN_OK;
     const uint64_t row_bytes = value->cols * sizeof(float), n = value->bytes / row_bytes;
     const uint64_t most = CHUNK_BYTES / row_bytes ? CHUNK_BYTES / row_bytes : 1, chunk = n < most ? n : most;
     float *rows = tern_alloc((size_t)(chunk * row_bytes));
@@ -61,7 +68,7 @@ tern_status tern_graph_fill_constant(tern_backend *backend, tern_buffer *buffer,
     tern_status status = TERN_OK;
     for (uint64_t at = 0; at < n && status == TERN_OK; at += chunk) {
         const uint64_t some = n - at < chunk ? n - at : chunk;
-        tern_rope_rows(value->frequencies, value->sizes, value->cols / 2, (uint32_t)at, (uint32_t)some, rows);
+        constant_rows(value, at, some, rows);
         status = backend->buffer_write(backend, buffer, at * row_bytes, rows, some * row_bytes, err);
     }
     tern_free(rows);

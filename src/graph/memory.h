@@ -23,7 +23,7 @@ tern_buffer *tern_graph_buffers_at(const tern_graph_buffers *buffers, const tern
 /* Of all of a graph's values of that kind. */
 uint64_t tern_graph_bytes_of(const tern_graph *graph, tern_value_kind kind);
 
-/* Writes what a constant is: the rows of a rope table, from its frequencies. One without frequencies stays as it is. */
+/* Writes what a constant is: the rows of a rope table, from its frequencies; else one number everywhere. */
 tern_status tern_graph_fill_constant(tern_backend *backend, tern_buffer *buffer, const tern_value *value,
                                      tern_error *err);
 

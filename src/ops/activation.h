@@ -10,7 +10,8 @@ typedef enum tern_activation {
     TERN_ACT_SILU,
     TERN_ACT_GELU,
     TERN_ACT_SWIGLU_OAI, /* from here on with a limit */
-    TERN_ACT_SWIGLU_CLAMPED
+    TERN_ACT_SWIGLU_CLAMPED,
+    TERN_ACT_SIGMOID /* of GATE alone: an output gate, not one of a feed-forward network */
 } tern_activation;
 
 #endif

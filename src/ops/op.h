@@ -23,7 +23,7 @@ typedef enum tern_fusion {
 } tern_fusion;
 
 enum {
-    TERN_OP_MAX_INPUTS = 10,
+    TERN_OP_MAX_INPUTS = 16,
     TERN_LINEAR_MAX_PARTS = 3,
     TERN_OP_MAX_VIEWS = TERN_OP_MAX_INPUTS + 7 + TERN_LINEAR_MAX_PARTS
 };
@@ -69,7 +69,10 @@ typedef struct tern_op {
     /* RMS_NORM, NORM_QUANT, LINEAR with a norm_weight, ROPE_KV with head_norms */
     float eps;
     /* ROPE, ROPE_KV, KV_WRITE, ATTENTION, ROPE_ATTENTION */
-    uint32_t n_heads, n_kv_heads, head_dim;
+    uint32_t n_heads, n_kv_heads, head_dim; /* also of SPLIT, GATED_DELTA and their backward (ops/operands.h) */
+    /* GATED_DELTA: head h has head h % n_kv_heads of q and k (llama.cpp's order) instead of h / (n_heads / n_kv_heads)
+     */
+    bool tiled_heads;
     /* ATTENTION: its heads are one of so many groups of the layer's; kernels are chosen, and positions split, as for
      * all of them, so that the sums are the same. 0: all */
     uint32_t head_groups;

@@ -21,12 +21,17 @@
     X(NORM_QUANT, "norm_quant")                                                                                        \
     X(ROPE_KV, "rope_kv")                                                                                              \
     X(ROPE_ATTENTION, "rope_attention")                                                                                \
+    X(SPLIT, "split")                                                                                                  \
+    X(CONV, "conv")                                                                                                    \
+    X(GATED_DELTA, "gated_delta")                                                                                      \
     X(ROUTE, "route")                                                                                                  \
     X(COMBINE, "combine")                                                                                              \
     X(SCALE, "scale")                                                                                                  \
     X(DROPOUT, "dropout")                                                                                              \
     X(FAKE_QUANTIZE, "fake_quantize")                                                                                  \
     X(VARLEN_ATTENTION, "varlen_attention")                                                                            \
+    X(VARLEN_CONV, "varlen_conv")                                                                                      \
+    X(VARLEN_GATED_DELTA, "varlen_gated_delta")                                                                        \
     X(CROSS_ENTROPY, "cross_entropy")                                                                                  \
     X(LINEAR_DX, "linear_dx")                                                                                          \
     X(LINEAR_DW, "linear_dw")                                                                                          \
@@ -34,6 +39,9 @@
     X(RMS_NORM_BACKWARD, "rms_norm_backward")                                                                          \
     X(ROPE_BACKWARD, "rope_backward")                                                                                  \
     X(VARLEN_ATTENTION_BACKWARD, "varlen_attention_backward")                                                          \
+    X(SPLIT_BACKWARD, "split_backward")                                                                                \
+    X(VARLEN_CONV_BACKWARD, "varlen_conv_backward")                                                                    \
+    X(VARLEN_GATED_DELTA_BACKWARD, "varlen_gated_delta_backward")                                                      \
     X(SOFTCAP_BACKWARD, "softcap_backward")                                                                            \
     X(GATE_BACKWARD, "gate_backward")                                                                                  \
     X(ROUTE_BACKWARD, "route_backward")                                                                                \

@@ -72,7 +72,42 @@ enum {
     TERN_ROPE_KV_INPUTS
 };
 
-/* out[t] = act(gate[t]) * up[t] */
+/* Each run of 2 * head_dim columns of x[t] is a head's: the first half goes to out[t], the second to gate[t]. */
+enum { TERN_SPLIT_X, TERN_SPLIT_GATE /* written */, TERN_SPLIT_INPUTS };
+
+/* Recurrent ops read and write the states of sequences (TERN_VALUE_RECURRENT, TERN_PARAM_STATES). The rows of one
+ * sequence follow each other in a step; the state of a sequence at position 0 is zeros.
+ *
+ * CONV: out[t][c] = silu(sum over k of weight[c][k] * x[t - K + 1 + k][c]), k < K = the weight's columns; rows before
+ * the step's are those of the state, [K - 1][cols], oldest first. */
+enum {
+    TERN_CONV_X,
+    TERN_CONV_WEIGHT,
+    TERN_CONV_POSITIONS,
+    TERN_CONV_SEQUENCES,
+    TERN_CONV_STATES,
+    TERN_CONV_STATE, /* written */
+    TERN_CONV_INPUTS
+};
+
+/* The gated delta rule (arXiv:2412.06464), for n_heads heads of values; head_dim: of keys; qkv[t] has n_kv_heads heads
+ * of q, as many of k, then the values. For head h, with its head of q and k (op->tiled_heads):
+ *   S = S * exp(decay[h] * softplus(a[t][h] + dt[h])); d = (v - S^T k) * sigmoid(b[t][h]); S += k d^T; out = S^T q
+ * with S [head_dim][dim of values] from the state [n_heads][head_dim][dim of values]. */
+enum {
+    TERN_GATED_DELTA_QKV,
+    TERN_GATED_DELTA_A,
+    TERN_GATED_DELTA_B,
+    TERN_GATED_DELTA_DECAY, /* [1][n_heads], as the next */
+    TERN_GATED_DELTA_DT,
+    TERN_GATED_DELTA_POSITIONS,
+    TERN_GATED_DELTA_SEQUENCES,
+    TERN_GATED_DELTA_STATES,
+    TERN_GATED_DELTA_STATE, /* written */
+    TERN_GATED_DELTA_INPUTS
+};
+
+/* out[t] = act(gate[t]) * up[t]; a gate of one column is that of all columns */
 enum { TERN_GATE_GATE, TERN_GATE_UP, TERN_GATE_INPUTS };
 
 /* out[t] = a[t] + b[t] */
@@ -133,6 +168,48 @@ enum {
     /* and, where the sinks are trained, their gradient: += */
     TERN_VARLEN_ATTENTION_DSINKS = TERN_VARLEN_ATTENTION_BACKWARD_INPUTS /* written */
 };
+
+/* CONV over the rows of the step itself: each document begins with zeros. VARLEN_CONV_BACKWARD: out = dx; dweight +=,
+ * or missing (4 inputs: the weight is frozen). */
+enum {
+    TERN_VARLEN_CONV_X,
+    TERN_VARLEN_CONV_WEIGHT,
+    TERN_VARLEN_CONV_STARTS,
+    TERN_VARLEN_CONV_INPUTS,
+    /* of VARLEN_CONV_BACKWARD besides */
+    TERN_VARLEN_CONV_DOUT = TERN_VARLEN_CONV_INPUTS,
+    TERN_VARLEN_CONV_DWEIGHT, /* written */
+    TERN_VARLEN_CONV_BACKWARD_INPUTS
+};
+
+/* GATED_DELTA in the same way, of q, k and v by themselves. states: the state before each TERN_DELTA_CHUNK-th row of
+ * the step, its numbers in the rows of that chunk in turn: row c * TERN_DELTA_CHUNK + i has numbers i * cols to
+ * (i + 1) * cols - 1. The backward: out = dq; dk, dv, da and db are written; ddecay and ddt +=, or missing (14 inputs:
+ * both are frozen). */
+enum {
+    TERN_VARLEN_GATED_DELTA_Q,
+    TERN_VARLEN_GATED_DELTA_K,
+    TERN_VARLEN_GATED_DELTA_V,
+    TERN_VARLEN_GATED_DELTA_A,
+    TERN_VARLEN_GATED_DELTA_B,
+    TERN_VARLEN_GATED_DELTA_DECAY,
+    TERN_VARLEN_GATED_DELTA_DT,
+    TERN_VARLEN_GATED_DELTA_STARTS,
+    TERN_VARLEN_GATED_DELTA_STATES, /* written by the forward */
+    TERN_VARLEN_GATED_DELTA_INPUTS,
+    /* of VARLEN_GATED_DELTA_BACKWARD besides */
+    TERN_VARLEN_GATED_DELTA_DOUT = TERN_VARLEN_GATED_DELTA_INPUTS,
+    TERN_VARLEN_GATED_DELTA_DK, /* written, as all that follow */
+    TERN_VARLEN_GATED_DELTA_DV,
+    TERN_VARLEN_GATED_DELTA_DA,
+    TERN_VARLEN_GATED_DELTA_DB,
+    TERN_VARLEN_GATED_DELTA_DDECAY,
+    TERN_VARLEN_GATED_DELTA_DDT,
+    TERN_VARLEN_GATED_DELTA_BACKWARD_INPUTS
+};
+
+/* out = the gradient of SPLIT's x, from those of its two results. */
+enum { TERN_SPLIT_BACKWARD_DOUT, TERN_SPLIT_BACKWARD_DGATE, TERN_SPLIT_BACKWARD_INPUTS };
 
 /* out[t] = loss of row t; the logits become their gradients, times loss_weight. A label that is no row of the
  * vocabulary is not in the loss; the host checks labels (and ids) before. */

@@ -20,6 +20,8 @@
  *              n_ring_pages, so that new positions take the place of those that no window reaches
  *   GROUPS     tern_row_group [groups]: the rows of ops that are for some of a step's sequences alone
  *   WANTED     tern_wanted: which logits are needed beside the highest of COUNTS; only graphs with a screened head
+ *   STATES     [sequences] which row of RECURRENT values the sequence goes on from, then [batch] the row that what a
+ *              token leaves is written to, or TERN_NO_STATE; only graphs with layers that recur have it
  * They lie in one buffer, each at its value's offset (a multiple of TERN_PARAM_ALIGNMENT). */
 typedef enum tern_param {
     TERN_PARAM_COUNTS,
@@ -35,10 +37,13 @@ typedef enum tern_param {
     TERN_PARAM_RING_PAGES,
     TERN_PARAM_GROUPS,
     TERN_PARAM_WANTED,
+    TERN_PARAM_STATES,
     TERN_PARAM_COUNT
 } tern_param;
 
 enum { TERN_PARAM_ALIGNMENT = 256, TERN_SAMPLE_MAX_STEPS = 128, TERN_SAMPLE_MAX_ENDS = 16, TERN_SAMPLE_MAX_TOP_K = 64 };
+
+#define TERN_NO_STATE UINT32_MAX
 
 enum { TERN_WANTED_MAX_PINNED = 1020 };
 

@@ -8,6 +8,7 @@
 #include "ops/ref/columns.h"
 #include "ops/ref/gemm.h"
 #include "ops/ref/lut.h"
+#include "ops/ref/recurrent.h"
 #include "ops/ref/ref.h"
 #include "ops/ref/rsr.h"
 #include "ops/ref/update.h"
@@ -48,6 +49,9 @@
     X(swiglu_clamped, tern_limited_gate_fn)                                                                            \
     X(add, tern_add_fn)                                                                                                \
     X(softcap_row, tern_softcap_fn)                                                                                    \
+    X(sigmoid, tern_gate_fn)                                                                                           \
+    X(conv, tern_conv_fn)                                                                                              \
+    X(delta, tern_delta_fn)                                                                                            \
     X(rope_halves, tern_rope_fn)                                                                                       \
     X(rope_adjacent, tern_rope_fn)                                                                                     \
     TERN_CACHE_TYPE_LIST(TERN_CPU_STORE_SLOT, X)                                                                       \

@@ -72,6 +72,14 @@ void tern_cpu__combine_backward(tern_cpu_step *step, const tern_cpu_op *op);
 /* One row of f32 for each thread. */
 size_t tern_cpu__row_scratch(const tern_graph *graph, const tern_op *op);
 
+/* ---- recurrent */
+void tern_cpu__split(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__conv(tern_cpu_step *step, const tern_cpu_op *op);
+tern_status tern_cpu__conv_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
+void tern_cpu__gated_delta(tern_cpu_step *step, const tern_cpu_op *op);
+size_t tern_cpu__gated_delta_scratch(const tern_graph *graph, const tern_op *op);
+tern_status tern_cpu__gated_delta_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
+
 /* ---- training */
 void tern_cpu__scale(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__softcap_backward(tern_cpu_step *step, const tern_cpu_op *op);

@@ -80,6 +80,7 @@ static inline void tern_cpu__activate(const tern_cpu_kernels *kernels, const ter
     case TERN_ACT_RELU2: kernels->relu2(gate, up, n, y); break;
     case TERN_ACT_SILU: kernels->silu(gate, up, n, y); break;
     case TERN_ACT_GELU: kernels->gelu(gate, up, n, y); break;
+    case TERN_ACT_SIGMOID: kernels->sigmoid(gate, up, n, y); break;
     case TERN_ACT_SWIGLU_OAI: kernels->swiglu_oai(gate, up, op->limit, n, y); break;
     case TERN_ACT_SWIGLU_CLAMPED: kernels->swiglu_clamped(gate, up, op->limit, n, y); break;
     }

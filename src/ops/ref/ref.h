@@ -85,6 +85,9 @@ typedef void (*tern_quantize_fn)(const float *x, uint32_t cols, int8_t *q, size_
 
 typedef void (*tern_gate_fn)(const float *gate, const float *up, size_t n, float *y);
 
+/* An output gate, y = (1 / (1 + tern_ref_exp(-g))) * u. */
+void tern_ref_sigmoid(const float *gate, const float *up, size_t n, float *y);
+
 /* The same with a limit: g' = g > limit ? limit : g;  u' = u > limit ? limit : u < -limit ? -limit : u
  *   swiglu_oai:      y = (g' / (1 + tern_ref_exp(-(g' * ALPHA)))) * (u' + 1)   (GPT-OSS, transformers modeling_gpt_oss)
  *   swiglu_clamped:  y = (g' / (1 + tern_ref_exp(-g'))) * u'                   (Maple, its modeling_maple) */

@@ -23,6 +23,11 @@ void tern_ref_gelu(const float *gate, const float *up, size_t n, float *y)
     }
 }
 
+void tern_ref_sigmoid(const float *gate, const float *up, size_t n, float *y)
+{
+    for (size_t i = 0; i < n; i++) y[i] = (1 / (1 + tern_ref_exp(-gate[i]))) * up[i];
+}
+
 void tern_ref_swiglu_oai(const float *gate, const float *up, float limit, size_t n, float *y)
 {
     for (size_t i = 0; i < n; i++) {

@@ -96,13 +96,21 @@ void tern_cpu__norm_quant(tern_cpu_step *step, const tern_cpu_op *op)
     tern_rows__run(step, op, norm_quant_row);
 }
 
+enum { GATE_RUN = 64 }; /* columns at a time, where one gate is that of all */
+
 static void gate_row(void *context, uint32_t t, uint32_t thread)
 {
     (void)thread;
     const tern_rows_job *j = context;
     const tern_cpu_op *op = j->op;
-    tern_cpu__activate(&j->step->cpu->kernels, op->op, tern_rows__at(&op->in[TERN_GATE_GATE], t),
-                       tern_rows__at(&op->in[TERN_GATE_UP], t), op->in_cols, tern_rows__at(&op->out, t));
+    const tern_cpu_kernels *k = &j->step->cpu->kernels;
+    const float *gate = tern_rows__at(&op->in[TERN_GATE_GATE], t), *up = tern_rows__at(&op->in[TERN_GATE_UP], t);
+    const uint32_t n = op->op->out.cols, run = op->in_cols == n ? n : GATE_RUN;
+    float same[GATE_RUN];
+    for (uint32_t i = 0; run == GATE_RUN && i < GATE_RUN; i++) same[i] = gate[0];
+    for (uint32_t c = 0; c < n; c += run)
+        tern_cpu__activate(k, op->op, run == n ? gate : same, up + c, n - c < run ? n - c : run,
+                           tern_rows__at(&op->out, t) + c);
 }
 
 void tern_cpu__gate(tern_cpu_step *step, const tern_cpu_op *op)

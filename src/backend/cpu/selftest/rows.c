@@ -67,6 +67,29 @@ void tern_selftest__rope(tern_selftest__trial *t, tern_rope_fn fn, void *out)
     fn(out, COLS / 64, 64, t->x[1]);
 }
 
+void tern_selftest__conv(tern_selftest__trial *t, tern_conv_fn fn, void *out)
+{
+    const float *const taps[] = {t->x[0], t->x[1], t->x[2] + 3, t->x[0] + 5};
+    const tern_conv_args args = {.taps = taps, .weight = t->x[1], .n_taps = 4, .n = 83, .y = out};
+    fn(&args);
+}
+
+void tern_selftest__delta(tern_selftest__trial *t, tern_delta_fn fn, float *out)
+{
+    enum { KEYS = 4, VALUES = 88 };
+    const tern_delta_args args = {.state = t->x[0],
+                                  .next = out,
+                                  .q = t->x[1],
+                                  .k = t->x[1] + KEYS,
+                                  .v = t->x[2],
+                                  .decay = 0.9f,
+                                  .beta = 0.4f,
+                                  .keys = KEYS,
+                                  .values = VALUES,
+                                  .y = out + KEYS * VALUES};
+    fn(&args);
+}
+
 void tern_selftest__product(tern_selftest__trial *t, tern_product_fn fn, void *out)
 {
     const tern_product_args args = {.a = t->x[0],

@@ -67,6 +67,9 @@ static void fill(tern_selftest__trial *t)
     X(swiglu_clamped, k->swiglu_clamped(t->x[0], t->x[1], 0.7f, COLS - 3, out))                                        \
     X(add, k->add(t->x[0], t->x[1], COLS - 3, out))                                                                    \
     X(softcap_row, k->softcap_row(t->x[0], COLS - 3, 0.7f, out))                                                       \
+    X(sigmoid, k->sigmoid(t->x[0], t->x[1], COLS - 3, out))                                                            \
+    X(conv, tern_selftest__conv(t, k->conv, out))                                                                      \
+    X(delta, tern_selftest__delta(t, k->delta, out))                                                                   \
     X(rope_halves, tern_selftest__rope(t, k->rope_halves, out))                                                        \
     X(rope_adjacent, tern_selftest__rope(t, k->rope_adjacent, out))                                                    \
     TERN_CACHE_TYPE_LIST(STORE_TRIAL, X)                                                                               \

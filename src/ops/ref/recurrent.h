@@ -1,0 +1,73 @@
+/* The definitions of ops with a state that goes from token to token: convolutions over a kept tail, and the gated delta
+ * rule (Gated DeltaNet, arXiv:2412.06464). Floats are exact as ref.h says. */
+#ifndef TERN_OPS_REF_RECURRENT_H
+#define TERN_OPS_REF_RECURRENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TERN_DELTA_CHUNK = 64, TERN_CONV_MAX_TAPS = 8 };
+
+/* A causal depthwise convolution of one token, then SiLU.
+ *
+ *   s[c] = fmaf(weight[k][c], taps[k][c], s[c]) for k = 0, 1, ..., n_taps - 1, starting from +0
+ *   y[c] = s[c] / (1 + tern_ref_exp(-s[c]))
+ *
+ *   taps    in   [n_taps] rows of n floats: the inputs of the token and of those before it, the oldest first
+ *   weight  in   [n_taps][n]: the file's [n][n_taps], transposed        y  out  [n]; no tap     Exact bits. */
+typedef struct tern_conv_args {
+    const float *const *taps;
+    const float *weight;
+    uint32_t n_taps;
+    size_t n;
+    float *y;
+} tern_conv_args;
+
+typedef void (*tern_conv_fn)(const tern_conv_args *args);
+
+/* One token of one head of the gated delta rule.
+ *
+ *   u[i][j] = state[i][j] * decay
+ *   m[j] = fmaf(k[i], u[i][j], m[j]) for i = 0, 1, ..., from +0;   d[j] = (v[j] - m[j]) * beta
+ *   next[i][j] = fmaf(k[i], d[j], u[i][j])
+ *   y[j] = fmaf(q[i], next[i][j], y[j]) for i = 0, 1, ..., from +0
+ *
+ *   state  in   [keys][values]            next  out  the same; may be `state`
+ *   q, k   in   [keys], normed, and q scaled, before
+ *   v      in   [values]                  y     out  [values]
+ *
+ * NULL as the state: zeros. values is a multiple of 8, at most 512. Exact bits. No allocation. */
+typedef struct tern_delta_args {
+    const float *state;
+    float *next;
+    const float *q, *k, *v;
+    float decay, beta;
+    uint32_t keys, values;
+    float *y;
+} tern_delta_args;
+
+typedef void (*tern_delta_fn)(const tern_delta_args *args);
+
+/* ln(1 + e^x) as max(x, 0) + 2 atanh(e / (2 + e)), e = tern_ref_exp(-|x|): the series of atanh to the 21st power by
+ * Horner in f64, then one rounding to f32. NaN stays one. */
+float tern_ref_softplus(float x);
+
+/* 1 / (1 + tern_ref_exp(-x)). */
+float tern_ref_logistic(float x);
+
+/* What a token does to a head's state: tern_ref_exp(decay * softplus(a + dt)). decay: below 0, -e^A_log of Hugging
+ * Face's files (transformers modeling_qwen3_next). */
+float tern_ref_delta_decay(float a, float dt, float decay);
+
+void tern_ref_conv(const tern_conv_args *args);
+void tern_ref_delta(const tern_delta_args *args);
+/* The columns of values from `first` on alone. */
+void tern_ref_delta_from(const tern_delta_args *args, uint32_t first);
+
+/* Of heads of keys, the one that a head of values has. */
+static inline uint32_t tern_delta_key_head(uint32_t head, uint32_t n_heads, uint32_t n_key_heads, int tiled)
+{
+    return tiled ? head % n_key_heads : head / (n_heads / n_key_heads);
+}
+
+#endif

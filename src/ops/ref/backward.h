@@ -196,6 +196,10 @@ void tern_ref_swiglu_oai_backward(const float *gate, const float *up, const floa
 void tern_ref_swiglu_clamped_backward(const float *gate, const float *up, const float *dy, float limit, size_t n,
                                       float *dgate, float *dup);
 
+/* Backward of an output gate:
+ *   s = 1 / (1 + tern_ref_exp(-g));  dgate = dy * u * (s * (1 - s));  dup = dy * s */
+void tern_ref_sigmoid_backward(const float *gate, const float *up, const float *dy, size_t n, float *dgate, float *dup);
+
 /* Backward of EMBED: dtable[ids[t]][c] += dy[t * dy_stride + c], t ascending; ids in 0 .. rows of the table - 1. With
  * a tied head the same dtable gets the head's tern_ref_linear_dw as well. */
 void tern_ref_embed_backward(const int32_t *ids, uint32_t n, uint32_t cols, const float *dy, size_t dy_stride,

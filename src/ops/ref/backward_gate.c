@@ -30,6 +30,15 @@ void tern_ref_gelu_backward(const float *gate, const float *up, const float *dy,
     }
 }
 
+void tern_ref_sigmoid_backward(const float *gate, const float *up, const float *dy, size_t n, float *dgate, float *dup)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float s = 1 / (1 + tern_ref_exp(-gate[i]));
+        dgate[i] = dy[i] * up[i] * (s * (1 - s));
+        dup[i] = dy[i] * s;
+    }
+}
+
 static void limited_backward(const float *gate, const float *up, const float *dy, float limit, float alpha, float plus,
                              size_t n, float *dgate, float *dup)
 {

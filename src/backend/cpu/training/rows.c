@@ -218,6 +218,7 @@ static void gate_backward(const tern_cpu_kernels *k, const tern_op *op, const fl
     case TERN_ACT_RELU2: k->relu2_backward(gate, up, dy, n, dgate, dup); break;
     case TERN_ACT_SILU: k->silu_backward(gate, up, dy, n, dgate, dup); break;
     case TERN_ACT_GELU: k->gelu_backward(gate, up, dy, n, dgate, dup); break;
+    case TERN_ACT_SIGMOID: tern_ref_sigmoid_backward(gate, up, dy, n, dgate, dup); break;
     case TERN_ACT_SWIGLU_OAI: tern_ref_swiglu_oai_backward(gate, up, dy, op->limit, n, dgate, dup); break;
     case TERN_ACT_SWIGLU_CLAMPED: tern_ref_swiglu_clamped_backward(gate, up, dy, op->limit, n, dgate, dup); break;
     }

@@ -16,6 +16,7 @@ typedef struct tern_builder {
     uint32_t layer;     /* UINT32_MAX: outside the layers */
     uint32_t n_streams; /* of random bits, given out so far */
     tern_view rope_tables[TERN_MAX_ROPES];
+    tern_view head_scales[2]; /* of q and of k in layers that recur: weights of RMS norms that are L2 norms */
 } tern_builder;
 
 static inline tern_view tern_build__no_view(void)
@@ -65,6 +66,17 @@ typedef struct tern_build_linear {
 
 /* Adds the layers, at most TERN_LINEAR_MAX_PARTS, and what adapters put beside them; fills `out` of each. */
 void tern_build__linears(tern_builder *b, tern_build_input *in, tern_build_linear *layers, uint32_t n);
+
+tern_view tern_build__add(tern_builder *b, const char *name, tern_view a, tern_view c);
+/* out = activation(gate) * up */
+tern_view tern_build__gate(tern_builder *b, const char *name, tern_view gate, tern_view up, tern_activation activation);
+/* Halves of each run of 2 * dim columns: the first are returned, the others are *second. */
+tern_view tern_build__split(tern_builder *b, const char *first_name, const char *second_name, tern_view x, uint32_t dim,
+                            tern_view *second);
+/* What a layer that recurs makes of its normed input, before it is added. */
+tern_view tern_build__recurrent(tern_builder *b, tern_view x);
+/* What all such layers share. */
+void tern_build__recurrent_constants(tern_builder *b);
 
 /* From the last layer's output to the logits; in training to the losses. */
 void tern_build__head(tern_builder *b, tern_view x);

@@ -1,12 +1,36 @@
 /* The one decoder builder, driven by the model's configuration. */
+#include <stdio.h>
+
 #include "graph/builder.h"
 
-static tern_view add(tern_builder *b, const char *name, tern_view a, tern_view c)
+tern_view tern_build__add(tern_builder *b, const char *name, tern_view a, tern_view c)
 {
     tern_view y = tern_build__activation(b, name, TERN_DTYPE_F32, TERN_ROWS_TOKENS, a.cols);
     tern_build__op(b, (tern_op){.kind = TERN_OP_ADD, .in = {[TERN_ADD_A] = a, [TERN_ADD_B] = c}}, TERN_ROWS_TOKENS,
                    TERN_ADD_INPUTS, y);
     return y;
+}
+
+tern_view tern_build__gate(tern_builder *b, const char *name, tern_view gate, tern_view up, tern_activation activation)
+{
+    const tern_rows rows = tern_build__rows_of(b, up);
+    tern_view out = tern_build__activation(b, name, TERN_DTYPE_F32, rows, up.cols);
+    tern_op op = {.kind = TERN_OP_GATE,
+                  .in = {[TERN_GATE_GATE] = gate, [TERN_GATE_UP] = up},
+                  .activation = activation,
+                  .limit = b->config->ffn_limit};
+    tern_build__op(b, op, rows, TERN_GATE_INPUTS, out);
+    return out;
+}
+
+tern_view tern_build__split(tern_builder *b, const char *first_name, const char *second_name, tern_view x, uint32_t dim,
+                            tern_view *second)
+{
+    tern_view first = tern_build__activation(b, first_name, TERN_DTYPE_F32, TERN_ROWS_TOKENS, x.cols / 2);
+    *second = tern_build__activation(b, second_name, TERN_DTYPE_F32, TERN_ROWS_TOKENS, x.cols / 2);
+    tern_op op = {.kind = TERN_OP_SPLIT, .in = {[TERN_SPLIT_X] = x, [TERN_SPLIT_GATE] = *second}, .head_dim = dim};
+    tern_build__op(b, op, TERN_ROWS_TOKENS, TERN_SPLIT_INPUTS, first);
+    return first;
 }
 
 static void rope(tern_builder *b, tern_view x)
@@ -92,14 +116,16 @@ static void attend_rows(tern_builder *b, tern_op op, tern_view q, tern_view k, t
     tern_build__op(b, op, TERN_ROWS_TOKENS, TERN_VARLEN_ATTENTION_INPUTS, out);
 }
 
-static tern_view attention(tern_builder *b, tern_view q, tern_view k, tern_view v)
+/* gate: what the result is gated by; no columns: nothing. */
+static tern_view attention(tern_builder *b, tern_view q, tern_view k, tern_view v, tern_view gate)
 {
     const uint32_t dim = b->config->head_dim;
     tern_op op = {.n_heads = q.cols / dim, .n_kv_heads = k.cols / dim, .head_dim = dim};
     tern_view out = tern_build__activation(b, "attn_out", TERN_DTYPE_F32, TERN_ROWS_TOKENS, q.cols);
     if (b->options->training) attend_rows(b, op, q, k, v, out);
     else attend_cache(b, op, q, k, v, out);
-    return tern_build__all_gather(b, "attn_out_all", out, TERN_ROLE_ATTN_Q);
+    if (gate.cols) out = tern_build__gate(b, "attn_gated", gate, out, TERN_ACT_SIGMOID);
+    return tern_build__all_gather(b, "attn_out_all", out, TERN_ROLE_ATTN_Q_BIAS);
 }
 
 /* Each head by itself; in place, unless training needs what was there. */
@@ -119,26 +145,38 @@ static tern_view block_sum(tern_builder *b, const char *name, tern_view x, tern_
     if (b->config->post_norms) made = tern_build__rms_norm(b, names[post_norm], made, post_norm);
     if (b->config->residual_scale > 0)
         made = tern_build__scale(b, scaled[post_norm], made, b->config->residual_scale, 0);
-    return add(b, name, x, made);
+    return tern_build__add(b, name, x, made);
 }
 
-static tern_view attention_block(tern_builder *b, tern_view x)
+static tern_view attend(tern_builder *b, tern_view x)
 {
-    tern_build_input in = {.x = tern_build__rms_norm(b, "attn_norm", x, TERN_ROLE_ATTN_NORM)};
+    tern_build_input in = {.x = x};
     tern_build_linear qkv[] = {{"q", TERN_ROLE_ATTN_Q, TERN_ROLE_ATTN_Q_BIAS, .norm = TERN_ROLE_ATTN_Q_IN_NORM},
                                {"k", TERN_ROLE_ATTN_K, TERN_ROLE_ATTN_K_BIAS, .norm = TERN_ROLE_ATTN_K_IN_NORM},
                                {"v", TERN_ROLE_ATTN_V, TERN_ROLE_ATTN_V_BIAS, .norm = TERN_ROLE_ATTN_V_IN_NORM}};
     tern_build__linears(b, &in, qkv, 3);
+    tern_view gate = {0};
+    if (b->config->q_gate)
+        qkv[0].out = tern_build__split(b, "q_own", "q_gate", qkv[0].out, b->config->head_dim, &gate);
     norm_heads(b, "q_norm", &qkv[0].out, TERN_ROLE_ATTN_Q_NORM);
     norm_heads(b, "k_norm", &qkv[1].out, TERN_ROLE_ATTN_K_NORM);
     rope(b, qkv[0].out);
     rope(b, qkv[1].out);
-    tern_build_input sub = {.x = attention(b, qkv[0].out, qkv[1].out, qkv[2].out)};
+    tern_build_input sub = {.x = attention(b, qkv[0].out, qkv[1].out, qkv[2].out, gate)};
     if (b->config->sub_norms) sub.x = tern_build__rms_norm(b, "attn_sub_norm", sub.x, TERN_ROLE_ATTN_SUB_NORM);
     tern_build_linear o = {"attn_o", TERN_ROLE_ATTN_OUTPUT, TERN_ROLE_ATTN_OUTPUT_BIAS, .gathered = true,
                            .norm = TERN_ROLE_ATTN_OUTPUT_IN_NORM};
     tern_build__linears(b, &sub, &o, 1);
-    return block_sum(b, "ffn_inp", x, o.out, TERN_ROLE_ATTN_POST_NORM);
+    return o.out;
+}
+
+/* Attention, or what stands in its place. */
+static tern_view mixing_block(tern_builder *b, tern_view x)
+{
+    const tern_view normed = tern_build__rms_norm(b, "attn_norm", x, TERN_ROLE_ATTN_NORM);
+    const bool recurs = tern_config_layer(b->config, b->layer).recurs;
+    const tern_view made = recurs ? tern_build__recurrent(b, normed) : attend(b, normed);
+    return block_sum(b, "ffn_inp", x, made, TERN_ROLE_ATTN_POST_NORM);
 }
 
 /* The experts of each token, by the router's logits. */
@@ -165,43 +203,77 @@ static tern_view combine(tern_builder *b, tern_view made, tern_view routes)
     return y;
 }
 
-/* One network for all tokens, or experts, whose rows are those of their tokens. */
-static tern_view ffn_block(tern_builder *b, tern_view x)
+/* gate and up, what they make together, and down. `in` and the result have `rows`. */
+static tern_view feed_forward(tern_builder *b, tern_build_input *in, tern_build_linear pair[2], tern_build_linear *down,
+                              const char *act)
 {
-    const bool experts = b->config->n_experts > 0;
-    const tern_rows rows = experts ? TERN_ROWS_ROUTED : TERN_ROWS_TOKENS;
-    tern_build_input in = {.x = tern_build__rms_norm(b, "ffn_norm", x, TERN_ROLE_FFN_NORM), .rows = rows};
-    if (experts) in.route = route(b, in.x);
+    tern_build__linears(b, in, pair, 2);
+    char name[48];
+    tern_view h = tern_build__gate(b, act, pair[0].out, pair[1].out, b->config->activation);
+    snprintf(name, sizeof name, "%s_all", act);
+    h = tern_build__all_gather(b, name, h, pair[0].role);
+    tern_build_input sub = {.x = h, .rows = in->rows, .route = in->route};
+    if (b->config->sub_norms) sub.x = tern_build__rms_norm(b, "ffn_sub_norm", h, TERN_ROLE_FFN_SUB_NORM);
+    tern_build__linears(b, &sub, down, 1);
+    return down->out;
+}
+
+/* What the experts of each token make of x. */
+static tern_view experts(tern_builder *b, tern_view x)
+{
+    tern_build_input in = {.x = x, .rows = TERN_ROWS_ROUTED, .route = route(b, x)};
+    tern_build_linear pair[] = {
+        {.name = "ffn_gate", .role = TERN_ROLE_FFN_GATE_EXPS, .bias = TERN_ROLE_FFN_GATE_EXPS_BIAS},
+        {.name = "ffn_up", .role = TERN_ROLE_FFN_UP_EXPS, .bias = TERN_ROLE_FFN_UP_EXPS_BIAS}};
+    tern_build_linear down = {
+        .name = "ffn_down", .role = TERN_ROLE_FFN_DOWN_EXPS, .bias = TERN_ROLE_FFN_DOWN_EXPS_BIAS};
+    tern_view out = combine(b, feed_forward(b, &in, pair, &down, "ffn_act"), in.route);
+    return tern_build__all_gather(b, "ffn_out_all", out, down.role);
+}
+
+/* The expert of all tokens, by as much as its own gate says. */
+static tern_view shared_expert(tern_builder *b, tern_view x)
+{
+    tern_build_input in = {.x = x}, plain = {.x = x, .plain = true};
+    tern_build_linear pair[] = {{.name = "ffn_gate_shexp", .role = TERN_ROLE_FFN_GATE_SHEXP},
+                                {.name = "ffn_up_shexp", .role = TERN_ROLE_FFN_UP_SHEXP}};
+    tern_build_linear down = {.name = "ffn_down_shexp", .role = TERN_ROLE_FFN_DOWN_SHEXP};
+    tern_build_linear gate = {.name = "shexp_gate", .role = TERN_ROLE_ROUTER_SHEXP};
+    tern_build__linears(b, &plain, &gate, 1);
+    const tern_view made = feed_forward(b, &in, pair, &down, "ffn_act_shexp");
+    return tern_build__gate(b, "ffn_shexp", gate.out, made, TERN_ACT_SIGMOID);
+}
+
+static tern_view dense_feed_forward(tern_builder *b, tern_view x)
+{
+    tern_build_input in = {.x = x};
     tern_build_linear pair[] = {{.name = "ffn_gate", .role = TERN_ROLE_FFN_GATE, .norm = TERN_ROLE_FFN_GATE_IN_NORM},
                                 {.name = "ffn_up", .role = TERN_ROLE_FFN_UP, .norm = TERN_ROLE_FFN_UP_IN_NORM}};
     tern_build_linear down = {
-        .name = "ffn_down", .role = TERN_ROLE_FFN_DOWN, .norm = TERN_ROLE_FFN_DOWN_IN_NORM, .gathered = !experts};
-    if (experts) {
-        pair[0].role = TERN_ROLE_FFN_GATE_EXPS, pair[0].bias = TERN_ROLE_FFN_GATE_EXPS_BIAS;
-        pair[1].role = TERN_ROLE_FFN_UP_EXPS, pair[1].bias = TERN_ROLE_FFN_UP_EXPS_BIAS;
-        down.role = TERN_ROLE_FFN_DOWN_EXPS, down.bias = TERN_ROLE_FFN_DOWN_EXPS_BIAS;
-    }
-    tern_build__linears(b, &in, pair, 2);
-    tern_view h = tern_build__activation(b, "ffn_act", TERN_DTYPE_F32, rows, pair[0].out.cols);
-    tern_op gate = {.kind = TERN_OP_GATE,
-                    .in = {[TERN_GATE_GATE] = pair[0].out, [TERN_GATE_UP] = pair[1].out},
-                    .activation = b->config->activation,
-                    .limit = b->config->ffn_limit};
-    tern_build__op(b, gate, rows, TERN_GATE_INPUTS, h);
-    h = tern_build__all_gather(b, "ffn_act_all", h, pair[0].role);
-    tern_build_input sub = {.x = h, .rows = rows, .route = in.route};
-    if (b->config->sub_norms) sub.x = tern_build__rms_norm(b, "ffn_sub_norm", h, TERN_ROLE_FFN_SUB_NORM);
-    tern_build__linears(b, &sub, &down, 1);
-    if (experts) down.out = combine(b, down.out, in.route);
-    if (experts) down.out = tern_build__all_gather(b, "ffn_out_all", down.out, down.role);
-    return block_sum(b, "l_out", x, down.out, TERN_ROLE_FFN_POST_NORM);
+        .name = "ffn_down", .role = TERN_ROLE_FFN_DOWN, .norm = TERN_ROLE_FFN_DOWN_IN_NORM, .gathered = true};
+    return feed_forward(b, &in, pair, &down, "ffn_act");
+}
+
+/* One network for all tokens, or experts, whose rows are those of their tokens. */
+static tern_view ffn_block(tern_builder *b, tern_view x)
+{
+    const tern_view normed = tern_build__rms_norm(b, "ffn_norm", x, TERN_ROLE_FFN_NORM);
+    tern_view made = b->config->n_experts ? experts(b, normed) : dense_feed_forward(b, normed);
+    if (b->config->n_ff_shared) made = tern_build__add(b, "ffn_all", made, shared_expert(b, normed));
+    return block_sum(b, "l_out", x, made, TERN_ROLE_FFN_POST_NORM);
+}
+
+/* Whether layers keep states from step to step: in training each step begins with zeros. */
+static bool keeps_states(const tern_builder *b)
+{
+    return b->config->recurrence.n_heads && !b->options->training;
 }
 
 static void add_params(tern_builder *b)
 {
     static const char *const names[TERN_PARAM_COUNT] = {"counts",     "ids",     "positions", "sequences", "outputs",
                                                         "pages",      "sampler", "starts",    "labels",    "training",
-                                                        "ring_pages", "groups",  "wanted"};
+                                                        "ring_pages", "groups",  "wanted",    "states"};
     tern_graph *g = b->graph;
     uint64_t n = g->max_tokens, pages = (uint64_t)g->max_pages * g->n_sequences;
     uint64_t sampler = b->options->sampler || b->options->sampler_rows ? sizeof(tern_sample_params) / 4 : 0;
@@ -219,7 +291,8 @@ static void add_params(tern_builder *b)
                                               factors,
                                               g->n_ring_pages ? pages : 0,
                                               (uint64_t)g->n_groups * (sizeof(tern_row_group) / 4),
-                                              b->options->screened_head ? sizeof(tern_wanted) / 4 : 0};
+                                              b->options->screened_head ? sizeof(tern_wanted) / 4 : 0,
+                                              keeps_states(b) ? g->n_sequences + n : 0};
     for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++) {
         g->params[i] = TERN_NO_VALUE;
         if (items[i] == 0) continue;
@@ -257,6 +330,7 @@ static void build(tern_builder *b)
     add_params(b);
     for (uint32_t i = 0; i < TERN_MAX_ROPES; i++)
         if (i == 0 || c->rope[i].base > 0) add_rope_table(b, i);
+    if (c->recurrence.n_heads) tern_build__recurrent_constants(b);
     tern_view x = tern_build__activation(b, "embd", TERN_DTYPE_F32, TERN_ROWS_TOKENS, c->n_embd);
     tern_view table = tern_build__weight(b, tern_build__weight_at(b, TERN_ROLE_TOKEN_EMBD));
     tern_op embed = {.kind = TERN_OP_EMBED,
@@ -265,7 +339,7 @@ static void build(tern_builder *b)
     if (c->embd_scale > 0) x = tern_build__scale(b, "embd_scaled", x, c->embd_scale, 0);
     tern_build__mark_hidden(b, x, 0);
     for (b->layer = 0; b->layer < c->n_layers; b->layer++) {
-        x = ffn_block(b, attention_block(b, x));
+        x = ffn_block(b, mixing_block(b, x));
         if (b->layer + 1 < c->n_layers) tern_build__mark_hidden(b, x, b->layer + 1);
     }
     b->layer = UINT32_MAX;
@@ -324,6 +398,8 @@ tern_status tern_graph_build(tern_graph *graph, const tern_model *model, const t
         return tern_fail(err, TERN_UNSUPPORTED,
                          "head \"exact\" where logits have a soft cap of %g: an encoding such as q6_k expected",
                          (double)tern_model_config(model)->logit_softcap);
+    if (tern_model_config(model)->recurrence.n_heads && !options->training && !options->n_states)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "graph of 0 states: at least 1 expected of a model that has them");
     if (options->training && graph->n_sequences == 0) graph->n_sequences = 1; /* PAGES is there, and never read */
     tern_builder b = {
         .graph = graph, .model = model, .config = tern_model_config(model), .options = options, .err = err};

@@ -41,6 +41,7 @@ typedef struct tern_graph_options {
     uint32_t n_sequences;  /* at least 1 */
     uint32_t n_groups;     /* of rows, that adapters are for */
     uint32_t n_pages;      /* physical pages of each cache */
+    uint32_t n_states;     /* rows of what layers that recur keep of sequences; at least 1 in models with such layers */
     uint32_t n_ring_pages; /* of a sequence in the caches of layers with a window, which are rings then: at most
                               n_pages, as tern_graph_size_caches finds it for steps of max_tokens; 0: n_pages */
     tern_cache_types kv;   /* of the caches; heads are whole blocks of them */

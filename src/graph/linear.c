@@ -40,7 +40,8 @@ static tern_view quantized(tern_builder *b, tern_build_input *in)
 
 bool tern_graph_is_ternary(const tern_model *model)
 {
-    return tern_model_config(model)->bit_linear || tern_model_weight(model, TERN_ROLE_ATTN_Q, 0)->encoding->ternary;
+    const tern_config *c = tern_model_config(model);
+    return c->bit_linear || tern_model_weight(model, tern_config_first_linear(c), 0)->encoding->ternary;
 }
 
 /* Whether x goes to int8 by blocks before this weight: of dense layers that have blocks themselves, and of the output

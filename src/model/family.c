@@ -23,6 +23,14 @@ static const tern_family families[] = {
     {"qwen3", TERN_ACT_SILU, .may_bias = true, .qk_norm = true, .window_switch = true, .rope_base = 10000.0f},
     {"qwen3moe", TERN_ACT_SILU, .may_bias = true, .qk_norm = true, .window_switch = true, .experts = TERN_EXPERTS_ALL,
      .expert_ff = true, .rope_base = 10000.0f},
+    {"qwen35", TERN_ACT_SILU, .qk_norm = true, .norms_from_one = true, .recurs = true, .tiled_heads = true,
+     .rope_base = 10000000.0f},
+    {"qwen35moe", TERN_ACT_SILU, .qk_norm = true, .norms_from_one = true, .recurs = true, .tiled_heads = true,
+     .shared_expert = true, .experts = TERN_EXPERTS_ALL, .expert_ff = true, .route_normed = true,
+     .rope_base = 10000000.0f},
+    {"qwen3next", TERN_ACT_SILU, .qk_norm = true, .norms_from_one = true, .recurs = true, .joint_rates = true,
+     .shared_expert = true, .experts = TERN_EXPERTS_ALL, .expert_ff = true, .route_normed = true,
+     .rope_base = 10000000.0f},
     {"maple", TERN_ACT_SWIGLU_CLAMPED, .qk_norm = true, .full_period = 4, .plain_full = true,
      .experts = TERN_EXPERTS_ALL, .expert_ff = true, .route_normed = true, .ffn_limit = 7.0f, .rope_base = 10000.0f},
     {"gpt-oss", TERN_ACT_SWIGLU_OAI, .qkv_bias = true, .o_bias = true, .attn_sinks = true, .full_period = 2,
@@ -53,6 +61,11 @@ static const tern_family_class classes[] = {
     {"Qwen3ForCausalLM", TERN_ACT_SILU, "qwen3", "qwen3"},
     {"Qwen3Model", TERN_ACT_SILU, "qwen3", "qwen3"},
     {"Qwen3MoeForCausalLM", TERN_ACT_SILU, "qwen3moe", "qwen3_moe"},
+    {"Qwen3_5ForCausalLM", TERN_ACT_SILU, "qwen35", "qwen3_5_text"},
+    {"Qwen3_5ForConditionalGeneration", TERN_ACT_SILU, "qwen35", "qwen3_5"},
+    {"Qwen3_5MoeForCausalLM", TERN_ACT_SILU, "qwen35moe", "qwen3_5_moe_text"},
+    {"Qwen3_5MoeForConditionalGeneration", TERN_ACT_SILU, "qwen35moe", "qwen3_5_moe"},
+    {"Qwen3NextForCausalLM", TERN_ACT_SILU, "qwen3next", "qwen3_next"},
     {"MapleForCausalLM", TERN_ACT_SILU, "maple", "maple"},
     {"GptOssForCausalLM", TERN_ACT_SILU, "gpt-oss", "gpt_oss"},
     {"Gemma2ForCausalLM", TERN_ACT_GELU, "gemma2", "gemma2"},
@@ -96,15 +109,16 @@ const char *tern_activation_name(tern_activation activation)
 
 const char *tern_family__list(void)
 {
-    return "bitnet-b1.58, bitnet-25, bitnet, llama, granite, smollm3, phi3, qwen2, qwen3, qwen3moe, maple, gpt-oss, "
-           "gemma2 or gemma3";
+    return "bitnet-b1.58, bitnet-25, bitnet, llama, granite, smollm3, phi3, qwen2, qwen3, qwen3moe, qwen35, "
+           "qwen35moe, qwen3next, maple, gpt-oss, gemma2 or gemma3";
 }
 
 const char *tern_family__classes(void)
 {
     return "BitNetForCausalLM, LlamaForCausalLM, MistralForCausalLM, MixtralForCausalLM, GraniteForCausalLM, "
            "SmolLM3ForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM, "
-           "MapleForCausalLM, GptOssForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3ForConditionalGeneration, "
+           "Qwen3_5ForCausalLM, Qwen3_5ForConditionalGeneration, Qwen3_5MoeForCausalLM, "
+           "Qwen3_5MoeForConditionalGeneration, Qwen3NextForCausalLM, MapleForCausalLM, GptOssForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3ForConditionalGeneration, "
            "or without a head LlamaModel, MistralModel, Qwen2Model, Qwen3Model or Gemma3TextModel";
 }
 
@@ -135,6 +149,7 @@ void tern_family__set(tern_config *config, const tern_family *family)
     config->qkv_bias = family->qkv_bias;
     config->plain_period = family->plain_period;
     config->o_bias = family->o_bias;
+    config->q_gate = family->recurs;
     config->attn_sinks = family->attn_sinks;
     config->expert_bias = family->expert_bias;
     config->route_rule = family->route_rule;

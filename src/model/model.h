@@ -48,6 +48,18 @@ typedef enum tern_config_pooling {
 
 enum { TERN_MAX_ROPES = 2, TERN_MAX_LAYERS = 1024, TERN_MAX_PAIRS = 256 };
 
+/* Layers that keep a state instead of keys and values: the gated delta rule (Gated DeltaNet, arXiv:2412.06464; Qwen 3.5,
+ * transformers modeling_qwen3_next). */
+typedef struct tern_recurrence {
+    uint32_t n_heads;                /* of values; 0: no layer recurs */
+    uint32_t n_key_heads;            /* of q and k: a divisor of n_heads */
+    uint32_t key_dim, value_dim;     /* of a head */
+    uint32_t n_taps;                 /* of the convolution over q, k and v */
+    bool tiled;                      /* heads of values go to those of keys in turn (llama.cpp's files of Qwen 3.5) */
+    bool joint_rates;                /* one matrix makes beta and alpha, by head of keys in turn (Qwen3-Next) */
+    bool layers[TERN_MAX_LAYERS];    /* which layers recur */
+} tern_recurrence;
+
 typedef struct tern_config {
     char architecture[32]; /* GGUF's word: "bitnet-b1.58", "llama", "gemma3", ... (model/family.c) */
     char name[64];
@@ -87,6 +99,9 @@ typedef struct tern_config {
     float ffn_limit;             /* of activations that have one */
     bool o_bias;                 /* a bias of o (GPT-OSS) */
     bool attn_sinks;             /* one more score of each head, with no value (GPT-OSS) */
+    uint32_t n_ff_shared;        /* length of an expert of all tokens, with a gate of its own; 0: none (Qwen3-Next) */
+    bool q_gate;                 /* q has twice its rows: those of each head, then those that gate what it attends to */
+    tern_recurrence recurrence;
     tern_config_pooling pooling; /* how a text becomes one vector */
 } tern_config;
 
@@ -98,6 +113,7 @@ typedef struct tern_layer_config {
     uint32_t window; /* 0: it sees all positions */
     uint32_t rope;   /* which of the configuration's */
     bool plain;      /* positions turn nothing */
+    bool recurs;     /* it has a state instead of keys and values */
     uint32_t n_ff;
 } tern_layer_config;
 
@@ -108,6 +124,7 @@ static inline tern_layer_config tern_config_layer(const tern_config *config, uin
     return (tern_layer_config){.window = full ? 0 : config->window,
                                .rope = !full && config->rope[1].base > 0,
                                .plain = config->plain_period && (layer + 1) % config->plain_period == 0,
+                               .recurs = layer < TERN_MAX_LAYERS && config->recurrence.layers[layer],
                                .n_ff = own ? own : config->n_ff};
 }
 
@@ -162,7 +179,21 @@ static inline uint32_t tern_config_window(const tern_config *config)
     X(ATTN_OUTPUT_IN_NORM, "blk.%u.attn_output_norm_in.weight", "model.layers.%u.self_attn.o_proj.rms_norm.weight", N) \
     X(FFN_GATE_IN_NORM, "blk.%u.ffn_gate_norm_in.weight", "model.layers.%u.mlp.gate_proj.rms_norm.weight", N)         \
     X(FFN_UP_IN_NORM, "blk.%u.ffn_up_norm_in.weight", "model.layers.%u.mlp.up_proj.rms_norm.weight", N)               \
-    X(FFN_DOWN_IN_NORM, "blk.%u.ffn_down_norm_in.weight", "model.layers.%u.mlp.down_proj.rms_norm.weight", N)
+    X(FFN_DOWN_IN_NORM, "blk.%u.ffn_down_norm_in.weight", "model.layers.%u.mlp.down_proj.rms_norm.weight", N)         \
+    X(FFN_GATE_SHEXP, "blk.%u.ffn_gate_shexp.weight", "model.layers.%u.mlp.shared_expert.gate_proj.weight", L)        \
+    X(FFN_UP_SHEXP, "blk.%u.ffn_up_shexp.weight", "model.layers.%u.mlp.shared_expert.up_proj.weight", L)              \
+    X(FFN_DOWN_SHEXP, "blk.%u.ffn_down_shexp.weight", "model.layers.%u.mlp.shared_expert.down_proj.weight", L)        \
+    X(ROUTER_SHEXP, "blk.%u.ffn_gate_inp_shexp.weight", "model.layers.%u.mlp.shared_expert_gate.weight", R)           \
+    X(SSM_QKV, "blk.%u.attn_qkv.weight", "model.layers.%u.linear_attn.in_proj_qkv.weight", L)                         \
+    X(SSM_GATE, "blk.%u.attn_gate.weight", "model.layers.%u.linear_attn.in_proj_z.weight", L)                         \
+    X(SSM_ALPHA, "blk.%u.ssm_alpha.weight", "model.layers.%u.linear_attn.in_proj_a.weight", L)                        \
+    X(SSM_BETA, "blk.%u.ssm_beta.weight", "model.layers.%u.linear_attn.in_proj_b.weight", L)                          \
+    X(SSM_BETA_ALPHA, "blk.%u.ssm_ba.weight", "model.layers.%u.linear_attn.in_proj_ba.weight", L)                     \
+    X(SSM_CONV, "blk.%u.ssm_conv1d.weight", "model.layers.%u.linear_attn.conv1d.weight", B)                           \
+    X(SSM_DECAY, "blk.%u.ssm_a", "model.layers.%u.linear_attn.A_log", B)                                              \
+    X(SSM_DT, "blk.%u.ssm_dt.bias", "model.layers.%u.linear_attn.dt_bias", B)                                         \
+    X(SSM_NORM, "blk.%u.ssm_norm.weight", "model.layers.%u.linear_attn.norm.weight", N)                               \
+    X(SSM_OUT, "blk.%u.ssm_out.weight", "model.layers.%u.linear_attn.out_proj.weight", L)
 
 typedef enum tern_role {
 #define TERN_ROLE_ENUM(name, gguf, hf, kind) TERN_ROLE_##name,
@@ -173,6 +204,12 @@ typedef enum tern_role {
 /* clang-format on */
 
 enum { TERN_ROLE_NAME_BYTES = 72 };
+
+/* The first linear layer, which every model has in layer 0: its encoding tells whether the model is ternary. */
+static inline tern_role tern_config_first_linear(const tern_config *config)
+{
+    return config->recurrence.layers[0] ? TERN_ROLE_SSM_QKV : TERN_ROLE_ATTN_Q;
+}
 
 /* The tensor's name in Hugging Face folders of models like this one (NULL: of a linear layer, whose names all families
  * share); out holds TERN_ROLE_NAME_BYTES. */

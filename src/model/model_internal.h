@@ -107,6 +107,9 @@ typedef struct tern_family {
     bool long_rope;                     /* files may have factors for long contexts and for others */
     bool any_window;                    /* a sliding_window is that of every layer */
     bool norms_from_one;                /* Hugging Face folders hold norms less 1 (Gemma) */
+    bool recurs;                        /* most layers keep a state: Qwen3-Next and what follows */
+    bool tiled_heads, joint_rates;      /* as in tern_recurrence; tiled: of GGUF files */
+    bool shared_expert;                 /* layers have an expert of all tokens */
     bool scaled_embd;                   /* rows of the embedding table times sqrt(n_embd) */
     bool multipliers;                   /* factors of embedding, residual sums, scores and logits (Granite) */
     bool plain_full;                    /* layers that see all positions have no RoPE; files name them one by one */
@@ -167,8 +170,8 @@ bool tern_role__of_experts(tern_role role);
 bool tern_role__in_layer(tern_role role);
 /* Whether RoPE turns the rows in pairs: Q, K and their biases. */
 bool tern_role__is_rotated(tern_role role);
-/* True when a model with this configuration has no tensor of its own for the role. */
-bool tern_role__may_lack(tern_role role, const tern_config *config);
+/* True when a model with this configuration has no tensor of its own for the role in this layer. */
+bool tern_role__may_lack(tern_role role, uint32_t layer, const tern_config *config);
 
 /* Walks all roles of all layers in the order of files: embedding, output norm, head, then layer by layer.
  * Zero-initialised is the start. */
@@ -238,8 +241,34 @@ void tern_role__spell(tern_hf_spelling spelling, const char *name, char *out);
 /* What all tensors of the text model's layers begin with; those of the text model, where others lie beside them. */
 const char *tern_role__layers_prefix(tern_hf_spelling spelling);
 const char *tern_role__text_prefix(tern_hf_spelling spelling);
-/* What is added to the values that HF folders have: Gemma's norms are stored less 1. */
-float tern_role__hf_offset(const tern_config *config, tern_role role);
+/* Runs of rows, or of columns, of a matrix that stand in another order in another kind of file: heads of values by head
+ * of keys (Hugging Face), or one of each head of keys in turn (llama.cpp's qwen35). Run h of the other file is run
+ * h % n * m + h / n of this one. run 0: the order is the same. */
+typedef struct tern_head_order {
+    uint32_t first; /* rows before the runs */
+    uint32_t run;   /* rows of one */
+    uint32_t n, m;  /* n * m runs */
+    bool columns;   /* it is columns that are moved */
+} tern_head_order;
+
+/* From a model with tiled heads, or without, to a file with tiled heads, or without. */
+tern_head_order tern_role__head_order(const tern_config *config, tern_role role, bool tiled);
+/* Where row (or column) i of the other file comes from. */
+static inline uint32_t tern_head_order_source(const tern_head_order *o, uint32_t i)
+{
+    if (!o->run || i < o->first) return i;
+    const uint32_t h = (i - o->first) / o->run, within = (i - o->first) % o->run;
+    return o->first + (h % o->n * o->m + h / o->n) * o->run + within;
+}
+/* Moves the columns of n rows, of `item` bytes each, where columns are what is moved; room: one row. */
+void tern_head_order_columns(const tern_head_order *order, void *rows, uint32_t n, uint32_t cols, size_t item,
+                             void *room);
+/* Qwen3-Next's folders have q, k, v and z of each head of keys in turn, in one matrix: whose row its row i is. */
+void tern_role__mixed_row(const tern_config *config, uint32_t i, tern_role *role, uint32_t *row);
+/* A value of a vector as the model has it, from that of an HF folder, and back: Gemma's norms are stored less 1, what
+ * decays as the logarithm of what is subtracted. */
+float tern_role__from_hf(const tern_config *config, tern_role role, float value);
+float tern_role__to_hf(const tern_config *config, tern_role role, float value);
 /* The shape that a role must have in a layer; a norm or a bias is [1][cols]. */
 void tern_role__shape(tern_role role, uint32_t layer, const tern_config *config, uint32_t *rows, uint32_t *cols);
 
@@ -271,6 +300,10 @@ tern_status tern_config__factors_from_hf(tern_config *config, const tern_family 
 /* Experts: how many, how long, how they are chosen. Errors: NOT_FOUND, MALFORMED, UNSUPPORTED (layers without them). */
 tern_status tern_config__experts_from_hf(tern_config *config, const tern_family *family, const json_t *root,
                                          tern_error *err);
+/* Layers that recur: which, and their dimensions. Errors: NOT_FOUND, MALFORMED, UNSUPPORTED, LIMIT. */
+tern_status tern_config__recurrence_from_hf(tern_config *config, const tern_family *family, const json_t *root,
+                                            tern_error *err);
+tern_status tern_config__check_recurrence(const tern_config *config, tern_error *err);
 /* The feed-forward lengths of all layers, each[n_layers]. */
 void tern_config__set_feed_forward(tern_config *config, const uint32_t *each);
 /* Which of the layers see all positions, full[n_layers]: sets the period, and the window to 0 where all do. False where

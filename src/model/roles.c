@@ -1,4 +1,5 @@
 /* The roles of tensors: their kinds, their names in both kinds of file, and their shapes. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,6 +38,13 @@ static const struct {
     const char *gguf, *hf;
 } own_names[] = {
     {"gpt-oss", TERN_ROLE_FFN_NORM, "blk.%u.post_attention_norm.weight", NULL},
+    {"qwen35", TERN_ROLE_FFN_NORM, "blk.%u.post_attention_norm.weight", NULL},
+    {"qwen35moe", TERN_ROLE_FFN_NORM, "blk.%u.post_attention_norm.weight", NULL},
+    {"qwen3next", TERN_ROLE_FFN_NORM, "blk.%u.post_attention_norm.weight", NULL},
+    {"qwen3next", TERN_ROLE_SSM_QKV, NULL, "model.layers.%u.linear_attn.in_proj_qkvz.weight"},
+    {"qwen3next", TERN_ROLE_SSM_GATE, NULL, "model.layers.%u.linear_attn.in_proj_qkvz.weight"},
+    {"qwen35moe", TERN_ROLE_ROUTER, NULL, "model.layers.%u.mlp.gate.weight"},
+    {"qwen3next", TERN_ROLE_ROUTER, NULL, "model.layers.%u.mlp.gate.weight"},
     {"llama", TERN_ROLE_ROUTER, NULL, "model.layers.%u.block_sparse_moe.gate.weight"},
     {"qwen3moe", TERN_ROLE_ROUTER, NULL, "model.layers.%u.mlp.gate.weight"},
     {"maple", TERN_ROLE_ROUTER, NULL, "model.layers.%u.mlp.gate.weight"},
@@ -104,10 +112,28 @@ bool tern_role__is_rotated(tern_role role)
            role == TERN_ROLE_ATTN_K_BIAS;
 }
 
-bool tern_role__may_lack(tern_role role, const tern_config *config)
+/* Of attention and the like, in a layer that recurs; and the other way round. */
+static bool is_of_other_layers(tern_role role, bool recurs)
+{
+    if (role >= TERN_ROLE_SSM_QKV && role <= TERN_ROLE_SSM_OUT) return !recurs;
+    const bool attention = (role >= TERN_ROLE_ATTN_Q && role <= TERN_ROLE_ATTN_SUB_NORM) ||
+                           (role >= TERN_ROLE_ATTN_Q_BIAS && role <= TERN_ROLE_ATTN_K_NORM) ||
+                           role == TERN_ROLE_ATTN_OUTPUT_BIAS || role == TERN_ROLE_ATTN_SINKS;
+    return attention && recurs;
+}
+
+bool tern_role__may_lack(tern_role role, uint32_t layer, const tern_config *config)
 {
     if (is_in_norm(role)) return !config->linear_norms;
+    if (is_of_other_layers(role, tern_config_layer(config, layer).recurs)) return true;
     switch (role) {
+    case TERN_ROLE_SSM_ALPHA:
+    case TERN_ROLE_SSM_BETA: return config->recurrence.joint_rates;
+    case TERN_ROLE_SSM_BETA_ALPHA: return !config->recurrence.joint_rates;
+    case TERN_ROLE_FFN_GATE_SHEXP:
+    case TERN_ROLE_FFN_UP_SHEXP:
+    case TERN_ROLE_FFN_DOWN_SHEXP:
+    case TERN_ROLE_ROUTER_SHEXP: return !config->n_ff_shared;
     case TERN_ROLE_OUTPUT: return config->tied_head;
     case TERN_ROLE_ATTN_SUB_NORM:
     case TERN_ROLE_FFN_SUB_NORM: return !config->sub_norms;
@@ -141,9 +167,10 @@ bool tern_role__next(tern_role_walk *walk, const tern_config *config)
         uint64_t at = walk->at++;
         tern_role role = (tern_role)(at % TERN_ROLE_COUNT);
         bool in_layer = at >= TERN_ROLE_COUNT;
-        if (tern_role__in_layer(role) != in_layer || tern_role__may_lack(role, config)) continue;
+        const uint32_t layer = in_layer ? (uint32_t)(at / TERN_ROLE_COUNT - 1) : 0;
+        if (tern_role__in_layer(role) != in_layer || tern_role__may_lack(role, layer, config)) continue;
         walk->role = role;
-        walk->layer = in_layer ? (uint32_t)(at / TERN_ROLE_COUNT - 1) : 0;
+        walk->layer = layer;
         return true;
     }
     return false;
@@ -204,16 +231,39 @@ const char *tern_role__text_prefix(tern_hf_spelling spelling)
     return spelling == TERN_HF_ALONE ? "" : text_prefixes[spelling]; /* "": all are its */
 }
 
+/* Of layers that recur; false of other roles. */
+static bool shape_recurrent(tern_role role, const tern_config *config, uint32_t *rows, uint32_t *cols)
+{
+    const tern_recurrence *c = &config->recurrence;
+    const uint32_t values = c->n_heads * c->value_dim, mixed = 2 * c->n_key_heads * c->key_dim + values;
+    *rows = 1;
+    *cols = config->n_embd;
+    switch (role) {
+    case TERN_ROLE_SSM_QKV: *rows = mixed; return true;
+    case TERN_ROLE_SSM_GATE: *rows = values; return true;
+    case TERN_ROLE_SSM_ALPHA:
+    case TERN_ROLE_SSM_BETA: *rows = c->n_heads; return true;
+    case TERN_ROLE_SSM_BETA_ALPHA: *rows = 2 * c->n_heads; return true;
+    case TERN_ROLE_SSM_CONV: *rows = mixed, *cols = c->n_taps; return true;
+    case TERN_ROLE_SSM_DECAY:
+    case TERN_ROLE_SSM_DT: *cols = c->n_heads; return true;
+    case TERN_ROLE_SSM_NORM: *cols = c->value_dim; return true;
+    case TERN_ROLE_SSM_OUT: *rows = config->n_embd, *cols = values; return true;
+    default: return false;
+    }
+}
+
 void tern_role__shape(tern_role role, uint32_t layer, const tern_config *config, uint32_t *rows, uint32_t *cols)
 {
     const tern_config *c = config;
     uint32_t q = c->n_heads * c->head_dim, kv = c->n_kv_heads * c->head_dim;
     const uint32_t ff = tern_config_layer(c, layer).n_ff;
     uint32_t r = 1, n = c->n_embd;
+    if (shape_recurrent(role, c, rows, cols)) return;
     switch (role) {
     case TERN_ROLE_TOKEN_EMBD:
     case TERN_ROLE_OUTPUT: r = c->n_vocab; break;
-    case TERN_ROLE_ATTN_Q: r = q; break;
+    case TERN_ROLE_ATTN_Q: r = c->q_gate ? 2 * q : q; break;
     case TERN_ROLE_ATTN_K:
     case TERN_ROLE_ATTN_V: r = kv; break;
     case TERN_ROLE_ATTN_OUTPUT: r = c->n_embd, n = q; break;
@@ -230,6 +280,9 @@ void tern_role__shape(tern_role role, uint32_t layer, const tern_config *config,
     case TERN_ROLE_FFN_DOWN_IN_NORM:
     case TERN_ROLE_FFN_SUB_NORM: n = ff; break;
     case TERN_ROLE_ATTN_SINKS: n = c->n_heads; break;
+    case TERN_ROLE_FFN_GATE_SHEXP:
+    case TERN_ROLE_FFN_UP_SHEXP: r = c->n_ff_shared; break;
+    case TERN_ROLE_FFN_DOWN_SHEXP: r = c->n_embd, n = c->n_ff_shared; break;
     case TERN_ROLE_ROUTER: r = c->n_experts; break;
     case TERN_ROLE_ROUTER_BIAS: n = c->n_experts; break;
     case TERN_ROLE_FFN_GATE_EXPS:
@@ -244,10 +297,65 @@ void tern_role__shape(tern_role role, uint32_t layer, const tern_config *config,
     *cols = n;
 }
 
-float tern_role__hf_offset(const tern_config *config, tern_role role)
+tern_head_order tern_role__head_order(const tern_config *config, tern_role role, bool tiled)
+{
+    const tern_recurrence *c = &config->recurrence;
+    tern_head_order o = {.run = c->value_dim, .n = c->n_key_heads, .columns = role == TERN_ROLE_SSM_OUT};
+    if (!c->n_heads || c->tiled == tiled) return (tern_head_order){0};
+    o.m = c->n_heads / c->n_key_heads;
+    if (!tiled) o = (tern_head_order){.run = o.run, .n = o.m, .m = o.n, .columns = o.columns};
+    switch (role) {
+    case TERN_ROLE_SSM_QKV:
+    case TERN_ROLE_SSM_CONV: o.first = 2 * c->n_key_heads * c->key_dim; return o;
+    case TERN_ROLE_SSM_ALPHA:
+    case TERN_ROLE_SSM_BETA:
+    case TERN_ROLE_SSM_DECAY:
+    case TERN_ROLE_SSM_DT: o.run = 1; return o;
+    case TERN_ROLE_SSM_GATE:
+    case TERN_ROLE_SSM_OUT: return o;
+    default: return (tern_head_order){0};
+    }
+}
+
+void tern_head_order_columns(const tern_head_order *order, void *rows, uint32_t n, uint32_t cols, size_t item,
+                             void *room)
+{
+    for (uint32_t r = 0; order->run && order->columns && r < n; r++) {
+        uint8_t *row = (uint8_t *)rows + (size_t)r * cols * item;
+        memcpy(room, row, cols * item);
+        for (uint32_t c = 0; c < cols; c += order->run)
+            memcpy(row + c * item, (uint8_t *)room + tern_head_order_source(order, c) * item, order->run * item);
+    }
+}
+
+void tern_role__mixed_row(const tern_config *config, uint32_t i, tern_role *role, uint32_t *row)
+{
+    const tern_recurrence *c = &config->recurrence;
+    const uint32_t keys = c->key_dim, values = c->n_heads / c->n_key_heads * c->value_dim;
+    const uint32_t head = i / (2 * keys + 2 * values), at = i % (2 * keys + 2 * values);
+    const uint32_t all = c->n_key_heads * keys;
+    *role = at < 2 * keys + values ? TERN_ROLE_SSM_QKV : TERN_ROLE_SSM_GATE;
+    if (at < keys) *row = head * keys + at;
+    else if (at < 2 * keys) *row = all + head * keys + at - keys;
+    else if (at < 2 * keys + values) *row = 2 * all + head * values + at - 2 * keys;
+    else *row = head * values + at - 2 * keys - values;
+}
+
+static float hf_offset(const tern_config *config, tern_role role)
 {
     const tern_family *family = tern_family__find(config->architecture);
-    return family && family->norms_from_one && tern_role_is_norm(role) && !is_in_norm(role) ? 1.0f : 0.0f;
+    const bool stored_whole = is_in_norm(role) || role == TERN_ROLE_SSM_NORM;
+    return family && family->norms_from_one && tern_role_is_norm(role) && !stored_whole ? 1.0f : 0.0f;
+}
+
+float tern_role__from_hf(const tern_config *config, tern_role role, float value)
+{
+    return role == TERN_ROLE_SSM_DECAY ? (float)-exp((double)value) : value + hf_offset(config, role);
+}
+
+float tern_role__to_hf(const tern_config *config, tern_role role, float value)
+{
+    return role == TERN_ROLE_SSM_DECAY ? (float)log(-(double)value) : value - hf_offset(config, role);
 }
 
 void tern_role_hf_name(const tern_config *config, tern_role role, uint32_t layer, char *out)

@@ -77,6 +77,25 @@ static void gpt_oss(void **state)
     check_model("gpt-oss", 5e-4);
 }
 
+/* Most layers recur. */
+static void qwen3_5(void **state)
+{
+    (void)state;
+    check_model("qwen3_5", 5e-4);
+}
+
+static void qwen3_5_moe(void **state)
+{
+    (void)state;
+    check_model("qwen3_5_moe", 5e-4);
+}
+
+static void qwen3_next(void **state)
+{
+    (void)state;
+    check_model("qwen3_next", 5e-4);
+}
+
 /* Families whose goldens are made by plain arithmetic (tests/data/models/make.py). */
 static void other_families(void **state)
 {
@@ -203,6 +222,13 @@ static void same_bits_experts(void **state)
     same_bits("gpt-oss", false);
 }
 
+static void same_bits_recurrent(void **state)
+{
+    (void)state;
+    same_bits("qwen3_5", false);
+    same_bits("qwen3_next", false);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(bitnet),          cmocka_unit_test(bitnet_packed),
     cmocka_unit_test(llama),           cmocka_unit_test(f32_activations),
@@ -213,6 +239,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(short_context),   cmocka_unit_test(mixtral),
     cmocka_unit_test(gpt_oss),         cmocka_unit_test(same_bits_experts),
     cmocka_unit_test(linear_norms),    cmocka_unit_test(narrow_heads),
+    cmocka_unit_test(qwen3_5),         cmocka_unit_test(qwen3_5_moe),
+    cmocka_unit_test(qwen3_next),      cmocka_unit_test(same_bits_recurrent),
 };
 
 TEST_GROUP(goldens, "shared arm64 web", tests);

@@ -87,10 +87,10 @@ static tern_status run_batch(tern_session *s, const tern_runner_step *batch, ter
     return TERN_OK;
 }
 
-/* What layers with a window have lost comes back when all is evaluated again. */
+/* What layers with a window have lost, and states that were not kept, come back when tokens are evaluated again. */
 static void rewind_to_held(tern_session *s)
 {
-    if (!s->evaluation.begun && !tern_runner_can_start_at(&s->runner, s->n_evaluated)) s->n_evaluated = 0;
+    if (!s->evaluation.begun) s->n_evaluated = tern_runner_last_start(&s->runner, s->n_evaluated);
     s->evaluation.begun = true;
 }
 
@@ -142,9 +142,9 @@ tern_status tern_session__evaluate_last(tern_session *session, tern_error *err)
 {
     const uint32_t least = session->n_tokens ? session->n_tokens - 1 : 0;
     if (session->n_tokens == 0) tern_runner_mark_written(&session->runner, 0, 0);
-    const uint32_t end = session->n_evaluated > least ? session->n_evaluated : least;
-    if (end == session->n_evaluated && tern_runner_can_start_at(&session->runner, least)) return TERN_OK;
-    session->evaluation = (tern_session_evaluation){.active = true, .n_evaluated = end, .n_tokens = session->n_tokens};
+    if (session->n_evaluated >= least && tern_runner_last_start(&session->runner, least) == least) return TERN_OK;
+    session->evaluation =
+        (tern_session_evaluation){.active = true, .n_evaluated = least, .n_tokens = session->n_tokens};
     session->n_evaluated = least < session->n_evaluated ? least : session->n_evaluated;
     return finish_evaluation(session, err);
 }

@@ -104,8 +104,9 @@ static void mix_experts(uint64_t *hash, const tern_config *c)
 /* Ternary layers have int8 inputs, others have not: what a file says of them counts where it says another thing. */
 static void mix_inputs(uint64_t *hash, const tern_model *model)
 {
-    const bool int8 = tern_model_config(model)->bit_linear;
-    if (int8 != tern_model_weight(model, TERN_ROLE_ATTN_Q, 0)->encoding->ternary) mix(hash, 1u + int8);
+    const tern_config *c = tern_model_config(model);
+    const bool int8 = c->bit_linear;
+    if (int8 != tern_model_weight(model, tern_config_first_linear(c), 0)->encoding->ternary) mix(hash, 1u + int8);
 }
 
 /* The first and the last bytes, and the scale. */

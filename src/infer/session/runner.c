@@ -22,6 +22,11 @@ static tern_block_rows block_rows(const tern_runner *r)
     return r->params.f32_blocks && rows == TERN_BLOCK_ROWS_AUTO ? TERN_BLOCK_ROWS_F32 : rows;
 }
 
+static uint32_t n_states(const tern_runner *r)
+{
+    return r->params.n_sequences ? r->params.n_states : r->states.n;
+}
+
 static tern_status build_graph(const tern_runner *r, const tern_runner_graphs *set, const tern_lora_weights *weights,
                                tern_runner_graph *g, uint32_t max_tokens, tern_error *err)
 {
@@ -34,6 +39,7 @@ static tern_status build_graph(const tern_runner *r, const tern_runner_graphs *s
                                   .n_sequences = p->n_sequences ? p->n_sequences : 1,
                                   .n_pages = r->n_pages,
                                   .n_ring_pages = r->n_ring_pages,
+                                  .n_states = n_states(r),
                                   .n_groups = set->loras.n_groups,
                                   .kv = p->kv,
                                   .keep_hidden = p->keep_hidden,
@@ -73,6 +79,7 @@ static tern_status create_shared(tern_runner *r, const tern_graph *g, tern_error
 {
     tern_backend *b = backend_of(r);
     TERN_TRY(tern_graph_buffers_make(&r->constants, b, g, TERN_VALUE_CONSTANT, err));
+    TERN_TRY(tern_graph_buffers_make(&r->recurrent, b, g, TERN_VALUE_RECURRENT, err));
     return tern_graph_buffers_make(&r->caches, b, g, TERN_VALUE_CACHE, err);
 }
 
@@ -113,6 +120,7 @@ static tern_status find_value(void *context, const tern_graph *graph, uint32_t v
     case TERN_VALUE_OUTPUT: return TERN_OK;
     case TERN_VALUE_WEIGHT: out->buffer = weight_buffer(k, v->weight); break;
     case TERN_VALUE_CACHE: out->buffer = tern_graph_buffers_at(&k->runner->caches, graph, value); break;
+    case TERN_VALUE_RECURRENT: out->buffer = tern_graph_buffers_at(&k->runner->recurrent, graph, value); break;
     case TERN_VALUE_CONSTANT: out->buffer = tern_graph_buffers_at(&k->runner->constants, graph, value); break;
     default: break;
     }
@@ -204,7 +212,7 @@ tern_status tern_runner__make_graphs(tern_runner *r, const tern_lora_set *sets, 
 }
 
 /* A device that chooses tokens may go further than the generation, by as many as it chooses at once. */
-static void size_caches(tern_runner *r)
+static tern_status size_caches(tern_runner *r, tern_error *err)
 {
     const tern_config *c = tern_engine_config(r->engine);
     const uint32_t n_batch = r->params.n_batch, steps = r->params.steps ? TERN_SAMPLE_MAX_STEPS : 1;
@@ -213,18 +221,20 @@ static void size_caches(tern_runner *r)
     r->n_pages = r->params.n_sequences ? r->params.n_pages : sizes.n_pages;
     r->n_ring_pages = r->params.n_sequences ? 0 : sizes.n_ring_pages;
     r->window = tern_config_window(c);
+    if (!c->recurrence.n_heads || r->params.n_sequences) return TERN_OK;
+    return tern_runner_states_init(&r->states, r->params.n_states, err);
 }
 
 tern_status tern_runner_build(tern_runner_graphs **graphs, tern_engine *engine, const tern_runner_params *params,
                               tern_error *err)
 {
     tern_runner r = {.engine = engine, .params = *params};
-    size_caches(&r);
+    TERN_TRY(size_caches(&r, err));
     tern_runner_graphs *set = *graphs = tern_calloc(1, sizeof *set);
-    if (!set) return tern_fail_alloc(err, sizeof *set);
     const tern_lora_set all = {params->loras, params->n_loras};
-    tern_status status = copy_active_loras(&r, set, &all, 1, err);
+    tern_status status = set ? copy_active_loras(&r, set, &all, 1, err) : tern_fail_alloc(err, sizeof *set);
     if (status == TERN_OK) status = build_all(&r, set, err);
+    tern_runner_states_deinit(&r.states);
     if (status == TERN_OK) return TERN_OK;
     tern_runner_unbuild(set, engine);
     *graphs = NULL;
@@ -240,10 +250,10 @@ tern_status tern_runner_open(tern_runner *runner, tern_engine *engine, const ter
                              tern_error *err)
 {
     *runner = (tern_runner){.engine = engine, .params = *params};
-    size_caches(runner);
-    TERN_TRY(tern_follow__open_runner(runner, err));
+    tern_status status = size_caches(runner, err);
+    if (status == TERN_OK) status = tern_follow__open_runner(runner, err);
     const tern_lora_set all = {params->loras, params->n_loras};
-    tern_status status = tern_runner__make_graphs(runner, &all, 1, false, &runner->graphs, err);
+    if (status == TERN_OK) status = tern_runner__make_graphs(runner, &all, 1, false, &runner->graphs, err);
     runner->params.loras = NULL; /* the caller's */
     if (status != TERN_OK) tern_runner_deinit(runner);
     return status;
@@ -293,6 +303,8 @@ void tern_runner_deinit(tern_runner *runner)
     graphs_free(b, runner->graphs);
     tern_graph_buffers_free(&runner->constants, b);
     tern_graph_buffers_free(&runner->caches, b);
+    tern_graph_buffers_free(&runner->recurrent, b);
+    tern_runner_states_deinit(&runner->states);
     *runner = (tern_runner){0};
 }
 
@@ -332,9 +344,20 @@ void tern_runner_mark_written(tern_runner *r, uint32_t first, uint32_t n)
     if (lost > r->first_kept) r->first_kept = lost;
 }
 
-bool tern_runner_can_start_at(const tern_runner *r, uint32_t position)
+uint32_t tern_runner_last_start(const tern_runner *r, uint32_t position)
 {
-    return r->first_kept == 0 || (position >= r->window && position + 1 - r->window >= r->first_kept);
+    if (r->states.n) position = tern_runner_states_last(&r->states, position);
+    const bool held = r->first_kept == 0 || (position >= r->window && position + 1 - r->window >= r->first_kept);
+    return held ? position : 0;
+}
+
+/* The state that a step of one sequence begins with, and the one that it leaves. */
+static void set_states(tern_runner *r, const tern_runner_graph *g, uint32_t first, uint32_t n_tokens, uint32_t n_steps)
+{
+    uint32_t *states = tern_bound_param(&g->bound, TERN_PARAM_STATES);
+    if (!states || !r->states.n) return;
+    for (uint32_t t = 0; t < n_tokens; t++) states[1 + t] = TERN_NO_STATE;
+    tern_runner_states_step(&r->states, first, n_tokens * n_steps, n_steps > 1, &states[0], &states[n_tokens]);
 }
 
 static tern_runner_graph *graph_of(const tern_runner *runner, const tern_runner_step *step)
@@ -346,6 +369,7 @@ tern_status tern_runner_start(tern_runner *runner, const tern_runner_step *step,
 {
     const tern_runner_graph *g = graph_of(runner, step);
     tern_runner_set_step(g, step);
+    set_states(runner, g, step->first_position, step->n_tokens, 1);
     tern_runner_mark_written(runner, step->first_position, step->n_tokens);
     return tern_bound_start(&g->bound, 1, err);
 }
@@ -374,6 +398,7 @@ tern_status tern_runner_start_steps(tern_runner *runner, const tern_runner_steps
                               .n_top = steps->sample->top_k};
     memcpy(tern_bound_param(&g->bound, TERN_PARAM_SAMPLER), steps->sample, sizeof *steps->sample);
     tern_runner_set_step(g, &first);
+    set_states(runner, g, steps->position, 1, steps->sample->n_tokens);
     tern_runner_mark_written(runner, steps->position, steps->sample->n_tokens);
     return tern_bound_start(&g->bound, steps->sample->n_tokens, err);
 }

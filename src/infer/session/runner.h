@@ -4,6 +4,7 @@
 
 #include "graph/bound.h"
 #include "infer/engine/lora.h"
+#include "infer/session/runner_states.h"
 
 typedef struct tern_runner_params {
     uint32_t n_ctx, n_batch, max_outputs;
@@ -17,6 +18,9 @@ typedef struct tern_runner_params {
     /* 0: one sequence, whose pages lie in their order. Else so many, which share n_pages pages; whoever starts steps
      * writes the page tables then, and layers with a window keep whole pages as the others do. */
     uint32_t n_sequences, n_pages;
+    /* Of models with layers that recur: states beside those that steps need, of one sequence; of many, all states, which
+     * whoever starts steps gives out */
+    uint32_t n_states;
     const tern_lora_use *loras; /* [n_loras], read while opening */
     uint32_t n_loras;
 } tern_runner_params;
@@ -44,7 +48,8 @@ typedef struct tern_runner {
     tern_engine *engine;
     tern_runner_params params;
     tern_runner_graphs *graphs; /* backends hold on to graphs where they lie */
-    tern_graph_buffers constants, caches;
+    tern_graph_buffers constants, caches, recurrent;
+    tern_runner_states states; /* of one sequence; empty: no layer recurs */
     uint32_t number; /* that the other ranks have it by; 0: there are none */
     uint32_t n_pages;
     uint32_t n_ring_pages; /* of the caches of layers with a window; 0: n_pages */
@@ -82,9 +87,10 @@ void tern_runner_unbuild(tern_runner_graphs *graphs, tern_engine *engine);
 tern_status tern_runner_set_loras(tern_runner *runner, const tern_lora_use *loras, uint32_t n, tern_error *err);
 /* A step wrote, or somebody else has put into the caches, the keys and values of n positions from `first` on. */
 void tern_runner_mark_written(tern_runner *runner, uint32_t first, uint32_t n);
-/* Whether a step may begin at this position: layers with a window still have what its first token sees. If not,
- * only evaluating from position 0 on brings it back. True of up to n_batch positions before the last one written. */
-bool tern_runner_can_start_at(const tern_runner *runner, uint32_t position);
+/* The last position, at most this one, at which a step may begin: layers with a window still have what its first token
+ * sees, and layers that recur the state after the tokens before it. Of models without such layers it is the position
+ * itself, up to n_batch positions before the last one written. */
+uint32_t tern_runner_last_start(const tern_runner *runner, uint32_t position);
 /* Adapters of some of a step's sequences. */
 typedef struct tern_lora_set {
     const tern_lora_use *loras; /* [n_loras] */

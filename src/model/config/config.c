@@ -141,6 +141,7 @@ tern_status tern_config__check(const tern_config *config, tern_error *err)
         return tern_fail(err, TERN_MALFORMED, "RMS norm epsilon: %g found, more than 0 and less than 1 expected",
                          (double)c->rms_eps);
     TERN_TRY(check_experts(c, err));
+    TERN_TRY(tern_config__check_recurrence(c, err));
     TERN_TRY(check_scores(c, err));
     TERN_TRY(check_rope(&c->rope[0], err));
     if (c->rope[1].base == 0) return TERN_OK;

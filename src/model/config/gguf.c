@@ -130,11 +130,26 @@ static tern_status read_feed_forward(tern_config *config, const tern_gguf *g, te
     return TERN_OK;
 }
 
+/* Blocks behind the last layer that draft tokens (llama.cpp's nextn_predict_layers) are none of the model's layers. */
+static tern_status leave_out_drafting_blocks(tern_config *config, const tern_family *family, const tern_gguf *g,
+                                             tern_error *err)
+{
+    uint32_t n = 0;
+    if (!family->recurs) return TERN_OK;
+    TERN_TRY(tern_config__maybe_u32(config, g, "nextn_predict_layers", &n, err));
+    if (n < config->n_layers) config->n_layers -= n;
+    else if (n)
+        return tern_fail(err, TERN_MALFORMED, "%s: %u found, fewer than %u blocks expected",
+                         tern_config__key(config, "nextn_predict_layers").text, n, config->n_layers);
+    return TERN_OK;
+}
+
 static tern_status read_dimensions(tern_config *config, const tern_gguf *g, const tern_family *family, tern_error *err)
 {
     TERN_TRY(read_vocabulary(config, g, err));
     TERN_TRY(tern_config__need_u32(config, g, "embedding_length", &config->n_embd, err));
     TERN_TRY(tern_config__need_u32(config, g, "block_count", &config->n_layers, err));
+    TERN_TRY(leave_out_drafting_blocks(config, family, g, err));
     TERN_TRY(read_feed_forward(config, g, err));
     TERN_TRY(same_u32(g, config, "attention.head_count", &config->n_heads, err));
     config->n_kv_heads = config->n_heads;
@@ -192,6 +207,7 @@ tern_status tern_config__from_gguf(tern_config *config, const tern_gguf *g, tern
     TERN_TRY(read_dimensions(&c, g, family, err));
     read_biases(&c, g, family);
     TERN_TRY(tern_config__experts_from_gguf(&c, family, g, err));
+    TERN_TRY(tern_config__recurrence_from_gguf(&c, family, g, err));
     TERN_TRY(tern_config__maybe_f32(&c, g, "attention.layer_norm_rms_epsilon", &c.rms_eps, err));
     TERN_TRY(tern_config__rope_from_gguf(&c, family, g, err));
     TERN_TRY(tern_config__scores_from_gguf(&c, family, g, err));

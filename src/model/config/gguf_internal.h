@@ -30,6 +30,9 @@ tern_status tern_config__scores_from_gguf(tern_config *config, const tern_family
  * and the one that changes nothing). */
 tern_status tern_config__refuse_from_gguf(const tern_config *config, const tern_family *family, const tern_gguf *gguf,
                                           tern_error *err);
+/* Layers that recur. Errors: NOT_FOUND, MALFORMED, UNSUPPORTED. */
+tern_status tern_config__recurrence_from_gguf(tern_config *config, const tern_family *family, const tern_gguf *gguf,
+                                              tern_error *err);
 /* Experts: how many, how long, how they are chosen. Errors: NOT_FOUND, MALFORMED, UNSUPPORTED. */
 tern_status tern_config__experts_from_gguf(tern_config *config, const tern_family *family, const tern_gguf *gguf,
                                            tern_error *err);

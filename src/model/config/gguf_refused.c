@@ -19,14 +19,16 @@ static const refused_key always[] = {
     {"dense_2_feat_out", 0},
     {"dense_3_feat_out", 0},
     {"embedding_length_per_layer_input", 0},
-    {"expert_shared_feed_forward_length", 0},
     {"moe_every_n_layers", 1},
-    {"nextn_predict_layers", 0},
-    {"rope.dimension_sections", 0},
     {"router_logit_softcapping", 0},
     {"swiglu_clamp_shexp", 0},
     {"use_parallel_residual", 0},
 };
+
+/* Of families without layers that recur: those that have them share experts, draft by blocks behind the last layer, and
+ * turn the pairs of a head by sections, which are alike for text. */
+static const refused_key sections[] = {
+    {"expert_shared_feed_forward_length", 0}, {"nextn_predict_layers", 0}, {"rope.dimension_sections", 0}};
 
 /* Of families without multipliers. */
 static const refused_key multipliers[] = {{"embedding_scale", 1}, {"residual_scale", 1}, {"logit_scale", 1}};
@@ -69,6 +71,7 @@ tern_status tern_config__refuse_from_gguf(const tern_config *config, const tern_
 {
     const bool sized = config->rope[0].scaling == TERN_ROPE_YARN || config->rope[0].scaling == TERN_ROPE_LONG;
     TERN_TRY(check_all(config, g, always, sizeof always / sizeof *always, err));
+    if (!family->recurs) TERN_TRY(check_all(config, g, sections, sizeof sections / sizeof *sections, err));
     if (!family->multipliers)
         TERN_TRY(check_all(config, g, multipliers, sizeof multipliers / sizeof *multipliers, err));
     return sized ? TERN_OK : check_all(config, g, yarn, sizeof yarn / sizeof *yarn, err);

@@ -169,6 +169,7 @@ static tern_status from_text(tern_config *config, tern_hf_layout *layout, const 
     TERN_TRY(read_biases(&c, family, root, err));
     TERN_TRY(read_dimensions(&c, root, err));
     TERN_TRY(tern_config__experts_from_hf(&c, family, root, err));
+    TERN_TRY(tern_config__recurrence_from_hf(&c, family, root, err));
     TERN_TRY(tern_config__scores_from_hf(&c, family, root, err));
     TERN_TRY(tern_config__factors_from_hf(&c, family, root, err));
     TERN_TRY_OPTIONAL(tern_json_get_f32(root, "rms_norm_eps", &c.rms_eps, err));

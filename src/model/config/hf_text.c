@@ -4,7 +4,8 @@
 #include "model/model_internal.h"
 
 /* Classes of text and images together: the text model has a configuration of its own inside. */
-static const char *const classes_of_parts[] = {"Gemma3ForConditionalGeneration"};
+static const char *const classes_of_parts[] = {"Gemma3ForConditionalGeneration", "Qwen3_5ForConditionalGeneration",
+                                               "Qwen3_5MoeForConditionalGeneration"};
 
 static bool is_one_of(const char *name, const char *const *names, size_t n)
 {

@@ -15,8 +15,8 @@ static tern_status add_vector(const tern_hf__source *s, const tern_encoding *e, 
     tern_weight *w = s->weight;
     TERN_TRY(tern_model__set_vector(s->model, w, e, s->tensor->data, err));
     float *values = (float *)(uintptr_t)w->data;
-    const float offset = tern_role__hf_offset(&s->model->config, s->role);
-    for (uint32_t i = 0; offset != 0 && i < w->cols; i++) values[i] += offset;
+    for (uint32_t i = 0; w->rows == 1 && i < w->cols; i++)
+        values[i] = tern_role__from_hf(&s->model->config, s->role, values[i]);
     return TERN_OK;
 }
 
@@ -43,12 +43,49 @@ static tern_status add_slice(const tern_hf__source *s, const tern_encoding *e, t
     return TERN_OK;
 }
 
+/* The role's rows of a matrix that has those of two roles by head of keys, put together in memory. */
+static tern_status add_mixed(const tern_hf__source *s, const tern_encoding *e, tern_error *err)
+{
+    tern_weight *w = s->weight;
+    const tern_config *c = &s->model->config;
+    uint64_t rows, cols;
+    uint32_t all = 0, other, row;
+    size_t row_bytes;
+    tern_role role;
+    void *block = NULL;
+    tern_role__shape(TERN_ROLE_SSM_QKV, s->layer, c, &all, &w->cols);
+    tern_role__shape(TERN_ROLE_SSM_GATE, s->layer, c, &other, &w->cols);
+    w->rows = s->role == TERN_ROLE_SSM_QKV ? all : other;
+    all += other;
+    tern_hf__shape(s->tensor, &rows, &cols);
+    if (rows != all || cols != w->cols)
+        return tern_fail(err, TERN_MALFORMED, "%s: %llu rows of %llu found, %u rows of %u expected", w->name,
+                         (unsigned long long)rows, (unsigned long long)cols, all, w->cols);
+    if (s->layout.ternary)
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: several matrices in one found in a ternary model, none expected",
+                         w->name);
+    TERN_TRY(tern_encoding_bytes(e, w->rows, w->cols, &w->bytes, err));
+    TERN_TRY(tern_encoding_row_bytes(e, w->cols, &row_bytes, err));
+    TERN_TRY(tern_model__own(s->model, w->bytes, &block, err));
+    for (uint32_t i = 0; i < all; i++) {
+        tern_role__mixed_row(c, i, &role, &row);
+        if (role == s->role) memcpy((uint8_t *)block + row * row_bytes, s->tensor->data + i * row_bytes, row_bytes);
+    }
+    w->scale = 1.0f;
+    w->encoding = e;
+    w->data = block;
+    w->mapped = false;
+    return TERN_OK;
+}
+
 static tern_status add_float(const tern_hf__source *s, const tern_encoding *e, tern_error *err)
 {
     tern_weight *w = s->weight;
     uint64_t rows, cols;
     tern_hf__shape(s->tensor, &rows, &cols);
     if (s->joint) return add_slice(s, e, err);
+    if (s->model->config.recurrence.joint_rates && (s->role == TERN_ROLE_SSM_QKV || s->role == TERN_ROLE_SSM_GATE))
+        return add_mixed(s, e, err);
     TERN_TRY(tern_model__check_shape(&s->model->config, s->role, s->layer, w->name, rows, cols, err));
     w->rows = (uint32_t)rows;
     w->cols = (uint32_t)cols;
@@ -93,7 +130,7 @@ static const tern_st_tensor *find_tensor(const tern_model *model, tern_role role
 
 static tern_status add_role(tern_model *model, tern_hf_layout layout, tern_role role, uint32_t layer, tern_error *err)
 {
-    if (tern_role__may_lack(role, &model->config)) return TERN_OK;
+    if (tern_role__may_lack(role, layer, &model->config)) return TERN_OK;
     char name[TERN_MODEL__NAME_BYTES];
     tern_joint joint;
     tern_hf__source s = {.model = model, .layout = layout, .role = role, .layer = layer};

@@ -60,6 +60,7 @@ tern_status tern_export__plan(const tern_config *config, const tern_export_optio
     bool permute = tern_family__find(c->architecture)->rope_adjacent && !c->rope_adjacent;
     const bool q = role == TERN_ROLE_ATTN_Q || role == TERN_ROLE_ATTN_Q_BIAS;
     if (permute && tern_role__is_rotated(role)) p.permuted_heads = q ? c->n_heads : c->n_kv_heads;
+    p.heads = tern_role__head_order(c, role, tern_family__find(c->architecture)->tiled_heads);
     TERN_GOTO(tern_export__find_importance(options, role, layer, &p, err));
     if (options->rsr && p.encoding->ternary)
         p.rsr_rows = options->rsr_rows ? options->rsr_rows : tern_rsr_default_k(w->cols);
@@ -294,7 +295,7 @@ static tern_status write_tensors(const exporter *x, tern_error *err)
 static tern_status write_all(exporter *x, tern_error *err)
 {
     tern_export_plan first;
-    TERN_TRY(plan_of(x, TERN_ROLE_ATTN_Q, 0, &first, err));
+    TERN_TRY(plan_of(x, tern_config_first_linear(&x->model->config), 0, &first, err));
     tern_export__drop(&first);
     const uint32_t file_type = tern_export__file_type(x->options, first.encoding);
     TERN_TRY(tern_export__config(&x->model->config, file_type, x->writer, err));

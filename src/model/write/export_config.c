@@ -117,6 +117,29 @@ static tern_status add_scores(const tern_config *c, tern_gguf_writer *w, tern_er
     return TERN_OK;
 }
 
+/* Of layers that recur, by llama.cpp's keys of state space models; for text the sections of a head's pairs are alike. */
+static tern_status add_recurrence(const tern_config *c, tern_gguf_writer *w, tern_error *err)
+{
+    const tern_recurrence *r = &c->recurrence;
+    const uint32_t pairs = tern_config_rope_dim(c) / 2;
+    const uint32_t sections[] = {pairs - pairs / 3 - pairs / 3, pairs / 3, pairs / 3, 0};
+    char key[96];
+    uint8_t each[TERN_MAX_LAYERS], numbers[sizeof sections];
+    if (!r->n_heads) return TERN_OK;
+    TERN_TRY(add_u32(c, "ssm.conv_kernel", r->n_taps, w, err));
+    TERN_TRY(add_u32(c, "ssm.state_size", r->key_dim, w, err));
+    TERN_TRY(add_u32(c, "ssm.group_count", r->n_key_heads, w, err));
+    TERN_TRY(add_u32(c, "ssm.time_step_rank", r->n_heads, w, err));
+    TERN_TRY(add_u32(c, "ssm.inner_size", r->n_heads * r->value_dim, w, err));
+    if (c->n_ff_shared) TERN_TRY(add_u32(c, "expert_shared_feed_forward_length", c->n_ff_shared, w, err));
+    for (uint32_t i = 0; i < 4; i++) tern_store_u32(numbers + 4 * i, sections[i]);
+    snprintf(key, sizeof key, "%s.rope.dimension_sections", c->architecture);
+    if (!r->joint_rates) TERN_TRY(tern_gguf_add_array(w, key, TERN_GGUF_I32, numbers, 4, err));
+    for (uint32_t i = 0; i < c->n_layers; i++) each[i] = r->layers[i];
+    snprintf(key, sizeof key, "%s.attention.recurrent_layers", c->architecture);
+    return tern_gguf_add_array(w, key, TERN_GGUF_BOOL, each, c->n_layers, err);
+}
+
 /* Of each layer, as llama.cpp has it. */
 static tern_status add_limits(const tern_config *c, tern_gguf_writer *w, tern_error *err)
 {
@@ -195,6 +218,7 @@ tern_status tern_export__config(const tern_config *config, uint32_t file_type, t
     TERN_TRY(add_dimensions(config, w, err));
     TERN_TRY(add_feed_forward(config, w, err));
     TERN_TRY(add_experts(config, w, err));
+    TERN_TRY(add_recurrence(config, w, err));
     TERN_TRY(add_f32(config, "attention.layer_norm_rms_epsilon", config->rms_eps, w, err));
     TERN_TRY(add_scores(config, w, err));
     TERN_TRY(add_factors(config, w, err));
@@ -217,7 +241,7 @@ tern_status tern_export__tensor(tern_gguf_writer *w, tern_role role, uint32_t la
         rows = joint.rows;
     }
     uint64_t dims[3] = {cols, rows, 0};
-    uint32_t n_dims = tern_role_is_vector(role) && rows == 1 ? 1 : 2;
+    uint32_t n_dims = (tern_role_is_vector(role) || role == TERN_ROLE_ROUTER_SHEXP) && rows == 1 ? 1 : 2;
     if (tern_role__kind(role) == TERN_KIND_E) {
         n_dims = 3;
         dims[1] = tern_role__expert_rows(config, role, layer);

@@ -9,6 +9,7 @@ typedef struct tern_export_plan {
     const tern_weight *weight;
     const tern_encoding *encoding, *asked; /* the same, or `asked` does not fit the columns */
     uint32_t permuted_heads; /* of Q, K and their biases, whose rows go from split halves to adjacent pairs; else 0 */
+    tern_head_order heads;   /* of the layers that recur */
     bool joined;             /* stored in one tensor with others */
     bool ternarise;          /* a dense weight into a ternary encoding */
     float *signs;        /* of a weight whose numbers are ternary already: [rows] scales; tern_export__drop frees it */

@@ -17,22 +17,46 @@ enum { SLICE_ELEMENTS = 1 << 20, TASK_ROWS = 16 };
  * other: out[head][pair][half] = in[head][half][pair]. */
 uint32_t tern_export__source_row(const tern_export_plan *p, uint32_t row)
 {
-    if (p->permuted_heads == 0) return row;
+    if (p->permuted_heads == 0) return p->heads.columns ? row : tern_head_order_source(&p->heads, row);
     uint32_t head_dim = p->weight->rows / p->permuted_heads;
     assert(head_dim > 0); /* heads divide the rows of a checked configuration */
     uint32_t at = row % head_dim;
     return row - at + at % 2 * (head_dim / 2) + at / 2;
 }
 
-static tern_status rows_to_codes(const tern_export_plan *p, uint32_t first, uint32_t n, int8_t *codes, tern_error *err)
+/* Whether output rows come from other rows. */
+static bool moves_rows(const tern_export_plan *p)
+{
+    return p->permuted_heads || (p->heads.run && !p->heads.columns);
+}
+
+/* Columns of n rows of items of a size, where those of heads are moved. */
+static tern_status move_columns(const tern_export_plan *p, void *rows, uint32_t n, size_t item, tern_error *err)
+{
+    const size_t bytes = p->weight->cols * item;
+    if (!p->heads.run || !p->heads.columns) return TERN_OK;
+    void *room = tern_alloc(bytes);
+    if (!room) return tern_fail_alloc(err, bytes);
+    tern_head_order_columns(&p->heads, rows, n, p->weight->cols, item, room);
+    tern_free(room);
+    return TERN_OK;
+}
+
+static tern_status source_codes(const tern_export_plan *p, uint32_t first, uint32_t n, int8_t *codes, tern_error *err)
 {
     const tern_weight *w = p->weight;
-    if (p->permuted_heads == 0)
+    if (!moves_rows(p))
         return tern_decode_codes(w->encoding, w->data, w->rows, w->cols, first, n, codes, NULL, NULL, NULL, err);
     for (uint32_t i = 0; i < n; i++)
         TERN_TRY(tern_decode_codes(w->encoding, w->data, w->rows, w->cols, tern_export__source_row(p, first + i), 1,
                                    codes + (size_t)i * w->cols, NULL, NULL, NULL, err));
     return TERN_OK;
+}
+
+static tern_status rows_to_codes(const tern_export_plan *p, uint32_t first, uint32_t n, int8_t *codes, tern_error *err)
+{
+    TERN_TRY(source_codes(p, first, n, codes, err));
+    return move_columns(p, codes, n, sizeof *codes, err);
 }
 
 /* The codes wait in the last quarter of `values`, each read before its place is overwritten. */
@@ -50,15 +74,41 @@ static tern_status codes_to_values(const tern_export_plan *p, uint32_t first, ui
     return TERN_OK;
 }
 
-static tern_status rows_to_values(const tern_export_plan *p, uint32_t first, uint32_t n, float *values, tern_error *err)
+static tern_status source_values(const tern_export_plan *p, uint32_t first, uint32_t n, float *values, tern_error *err)
 {
     const tern_weight *w = p->weight;
-    if (w->encoding->ternary) return codes_to_values(p, first, n, values, err);
-    if (p->permuted_heads == 0) return tern_decode_rows(w->encoding, w->data, w->rows, w->cols, first, n, values, err);
+    if (!moves_rows(p)) return tern_decode_rows(w->encoding, w->data, w->rows, w->cols, first, n, values, err);
     for (uint32_t i = 0; i < n; i++)
         TERN_TRY(tern_decode_rows(w->encoding, w->data, w->rows, w->cols, tern_export__source_row(p, first + i), 1,
                                   values + (size_t)i * w->cols, err));
     return TERN_OK;
+}
+
+static tern_status rows_to_values(const tern_export_plan *p, uint32_t first, uint32_t n, float *values, tern_error *err)
+{
+    if (p->weight->encoding->ternary) return codes_to_values(p, first, n, values, err);
+    TERN_TRY(source_values(p, first, n, values, err));
+    return move_columns(p, values, n, sizeof *values, err);
+}
+
+/* Rows whose blocks change places: those of a run of columns are whole blocks. */
+static tern_status write_moved_blocks(const tern_export_plan *p, size_t row_bytes, tern_gguf_writer *out,
+                                      tern_error *err)
+{
+    const tern_weight *w = p->weight;
+    const tern_encoding *e = p->encoding;
+    tern_head_order blocks = p->heads;
+    blocks.run /= e->block_elements;
+    uint8_t *row = tern_alloc(2 * row_bytes);
+    if (!row) return tern_fail_alloc(err, 2 * row_bytes);
+    tern_status status = TERN_OK;
+    for (uint32_t r = 0; r < w->rows && status == TERN_OK; r++) {
+        memcpy(row, w->data + r * row_bytes, row_bytes);
+        tern_head_order_columns(&blocks, row, 1, w->cols / e->block_elements, e->block_bytes, row + row_bytes);
+        status = tern_gguf_writer_data(out, row, row_bytes, err);
+    }
+    tern_free(row);
+    return status;
 }
 
 /* The encoding stays: bytes are copied row by row. */
@@ -66,8 +116,9 @@ static tern_status write_same(const tern_export_plan *p, tern_gguf_writer *out, 
 {
     const tern_weight *w = p->weight;
     size_t row_bytes;
-    if (p->permuted_heads == 0) return tern_gguf_writer_data(out, w->data, w->bytes, err);
+    if (!p->permuted_heads && !p->heads.run) return tern_gguf_writer_data(out, w->data, w->bytes, err);
     TERN_TRY(tern_encoding_row_bytes(p->encoding, w->cols, &row_bytes, err));
+    if (p->heads.columns) return write_moved_blocks(p, row_bytes, out, err);
     for (uint32_t row = 0; row < w->rows; row++)
         TERN_TRY(tern_gguf_writer_data(out, w->data + tern_export__source_row(p, row) * row_bytes, row_bytes, err));
     return TERN_OK;
@@ -129,8 +180,9 @@ static tern_status write_bias(const tern_export_plan *p, tern_gguf_writer *out, 
 static tern_status write_dense(const tern_export_plan *p, tern_gguf_writer *out, tern_error *err)
 {
     const tern_weight *w = p->weight;
-    if (p->permuted_heads && w->rows == 1) return write_bias(p, out, err);
-    if (p->encoding == w->encoding) return write_same(p, out, err);
+    const bool split = p->heads.columns && p->heads.run % p->encoding->block_elements != 0; /* blocks of two heads */
+    if (moves_rows(p) && w->rows == 1) return write_bias(p, out, err);
+    if (p->encoding == w->encoding && !split) return write_same(p, out, err);
     size_t row_bytes;
     TERN_TRY(tern_encoding_row_bytes(p->encoding, w->cols, &row_bytes, err));
     uint32_t n_slice = w->cols < SLICE_ELEMENTS ? SLICE_ELEMENTS / w->cols : 1;

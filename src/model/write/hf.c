@@ -33,11 +33,31 @@ static void to_halves(float *rows, uint32_t head_dim, uint32_t cols, float *scra
     memcpy(rows, scratch, (size_t)head_dim * cols * sizeof *rows);
 }
 
+/* Rows of the file: a row at a time where heads have other places. */
+static tern_status source_rows(tern_hf__writing *w, const tern_hf_tensor *t, uint32_t first, uint32_t n,
+                               tern_error *err)
+{
+    const tern_head_order order = tern_role__head_order(w->config, t->role, false);
+    const bool by_row = t->mixed || (order.run && !order.columns && t->rows > 1);
+    for (uint32_t i = 0; by_row && i < n; i++) {
+        tern_role role = t->role;
+        uint32_t row = tern_head_order_source(&order, first + i);
+        if (t->mixed) tern_role__mixed_row(w->config, first + i, &role, &row);
+        TERN_TRY(w->source->rows(w->source->context, role, t->layer, row, 1, w->rows + (size_t)i * t->cols, err));
+    }
+    if (by_row) return TERN_OK;
+    TERN_TRY(w->source->rows(w->source->context, t->role, t->layer, t->first + first, n, w->rows, err));
+    tern_head_order columns = order;
+    columns.columns = columns.run > 0; /* of vectors the numbers */
+    tern_head_order_columns(&columns, w->rows, n, t->cols, sizeof *w->rows, w->rows + (size_t)n * t->cols);
+    return TERN_OK;
+}
+
 static tern_status read_rows(tern_hf__writing *w, const tern_hf_tensor *t, uint32_t first, uint32_t n, tern_error *err)
 {
-    TERN_TRY(w->source->rows(w->source->context, t->role, t->layer, t->first + first, n, w->rows, err));
-    const float offset = tern_role__hf_offset(w->config, t->role);
-    for (size_t i = 0; offset != 0 && i < (size_t)n * t->cols; i++) w->rows[i] -= offset;
+    TERN_TRY(source_rows(w, t, first, n, err));
+    for (size_t i = 0; t->rows == 1 && i < (size_t)n * t->cols; i++)
+        w->rows[i] = tern_role__to_hf(w->config, t->role, w->rows[i]);
     if (!t->from_adjacent) return TERN_OK;
     const bool bias = tern_role_is_vector(t->role); /* a number for each row of its matrix */
     const uint32_t head_dim = w->config->head_dim, rows = bias ? n * t->cols : n, cols = bias ? 1 : t->cols;
@@ -77,7 +97,7 @@ static uint32_t chunk_of(const tern_hf__writing *w, const tern_hf_tensor *t)
 static tern_status write_tensor(tern_hf__writing *w, const tern_hf_tensor *t, tern_error *err)
 {
     uint32_t chunk = t->parts ? t->rows / w->config->n_experts * t->parts : chunk_of(w, t);
-    size_t room = ((size_t)chunk + (t->parts ? chunk : t->from_adjacent ? w->config->head_dim : 0)) * t->cols;
+    size_t room = ((size_t)chunk + (t->parts ? chunk : t->from_adjacent ? w->config->head_dim : 1)) * t->cols;
     w->rows = tern_calloc(room, sizeof *w->rows);
     w->half = tern_calloc(room, sizeof *w->half);
     tern_status status = w->rows && w->half ? TERN_OK : tern_fail_alloc(err, room * sizeof *w->rows);
@@ -103,6 +123,13 @@ static tern_status list(const tern_hf__writing *w, tern_hf_tensor **out, size_t 
         tern_hf_tensor *t = &(*out)[*n];
         if (tern_role__of_experts(walk.role)) {
             *n += tern_hf__list_experts(c, walk.role, walk.layer, t);
+            continue;
+        }
+        if (c->recurrence.joint_rates && walk.role == TERN_ROLE_SSM_GATE) { /* among the rows of q, k and v */
+            uint32_t rows, cols;
+            tern_role__shape(walk.role, walk.layer, c, &rows, &cols);
+            (t - 1)->rows += rows;
+            (t - 1)->mixed = true;
             continue;
         }
         ++*n;

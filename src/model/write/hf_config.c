@@ -57,6 +57,8 @@ static json_t *rope(const tern_config *c, const tern_rope *r)
                                         [TERN_ROPE_LONG] = "longrope",
                                         [TERN_ROPE_YARN] = "yarn"};
     json_t *out = json_pack("{s:s, s:o}", "rope_type", types[r->scaling], "rope_theta", number(r->base));
+    if (c->recurrence.n_heads && c->rope_dim)
+        json_object_set_new(out, "partial_rotary_factor", number((float)c->rope_dim / (float)c->head_dim));
     if (r->scaling == TERN_ROPE_LONG) add_long_rope(out, c);
     else if (r->scaling != TERN_ROPE_PLAIN) json_object_set_new(out, "factor", number(r->factor));
     if (r->scaling == TERN_ROPE_YARN) add_yarn(out, r);
@@ -168,6 +170,23 @@ static void add_experts(json_t *root, const tern_config *c)
     json_object_set_new(root, "mlp_only_layers", json_array());
 }
 
+/* Layers that recur. */
+static void add_recurrence(json_t *root, const tern_config *c)
+{
+    const tern_recurrence *r = &c->recurrence;
+    if (!r->n_heads) return;
+    json_object_set_new(root, "linear_conv_kernel_dim", json_integer(r->n_taps));
+    json_object_set_new(root, "linear_key_head_dim", json_integer(r->key_dim));
+    json_object_set_new(root, "linear_value_head_dim", json_integer(r->value_dim));
+    json_object_set_new(root, "linear_num_key_heads", json_integer(r->n_key_heads));
+    json_object_set_new(root, "linear_num_value_heads", json_integer(r->n_heads));
+    if (c->n_ff_shared) json_object_set_new(root, "shared_expert_intermediate_size", json_integer(c->n_ff_shared));
+    json_t *types = json_array();
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        json_array_append_new(types, json_string(r->layers[i] ? "linear_attention" : "full_attention"));
+    json_object_set_new(root, "layer_types", types);
+}
+
 static json_t *quantization(const tern_config *c)
 {
     json_t *out = json_pack("{s:s, s:s, s:s}", "quant_method", "bitnet", "linear_class", "autobitlinear",
@@ -191,6 +210,7 @@ static json_t *document(const tern_config *c, const tern_tokenizer *tokenizer, b
     add_scores(root, c);
     add_factors(root, c);
     add_experts(root, c);
+    add_recurrence(root, c);
     json_object_set_new(root, "bos_token_id", id(tokenizer ? tern_tokenizer_bos(tokenizer) : -1));
     json_object_set_new(root, "eos_token_id", id(tokenizer ? tern_tokenizer_eos(tokenizer) : -1));
     json_object_set_new(root, "pad_token_id", json_null());

@@ -29,7 +29,8 @@ uint32_t tern_hf__dims(const tern_hf_tensor *t, const tern_config *config, uint6
     const bool vector = tern_role_is_vector(t->role);
     uint32_t n = 0;
     if (!t->parts) {
-        if (!vector) dims[n++] = t->rows;
+        if (!vector || t->rows > 1) dims[n++] = t->rows;
+        if (t->role == TERN_ROLE_SSM_CONV) dims[n++] = 1; /* a convolution's channels for each group */
         dims[n++] = t->cols;
         return n;
     }

@@ -11,6 +11,7 @@ typedef struct tern_hf_tensor {
     uint32_t first;     /* the role's first row; of an expert's own tensor */
     uint32_t parts;     /* all experts, with rows of so many roles taking turns, this one and those after it; else 0 */
     bool transposed;    /* of such: [n_experts][cols][rows * parts] */
+    bool mixed;         /* rows of two roles by head of keys (tern_role__mixed_row) */
     bool joins;         /* its rows follow those of the one before, in the same tensor */
     bool from_adjacent; /* rows are reordered from adjacent pairs to split halves */
     char name[TERN_ROLE_NAME_BYTES];

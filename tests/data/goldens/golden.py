@@ -112,6 +112,16 @@ def class_names(state, wanted):
                 value = value.transpose(1, 2).contiguous()
         elif name.endswith("_scales"):
             continue
+        elif ".mlp.experts." in name and name.endswith(("_proj.weight")):
+            if not name.endswith(".0.gate_proj.weight"):
+                continue
+            at, n = name.removesuffix("0.gate_proj.weight"), 0
+            while f"{at}{n}.gate_proj.weight" in state:
+                n += 1
+            out[at + "gate_up_proj"] = torch.stack(
+                [torch.cat([state[f"{at}{e}.gate_proj.weight"], state[f"{at}{e}.up_proj.weight"]]) for e in range(n)])
+            out[at + "down_proj"] = torch.stack([state[f"{at}{e}.down_proj.weight"] for e in range(n)])
+            continue
         elif ".block_sparse_moe.experts." in name:
             if not name.endswith(".0.w1.weight"):
                 continue
@@ -291,6 +301,21 @@ def calm_seed(c, name, tries=60):
     return found[0][1]
 
 
+def gradients(out, name):
+    """Gradients of the mean loss, of the table and of the first two layers, one of each kind."""
+    c = weights.config_of(name)
+    model = built(c, weights.family(name)).train()
+    ids, labels = batch_of(name + "/batch", c["vocab_size"])
+    _, loss = mean_loss(model, ids, labels)
+    loss.backward()
+    g = {"input_ids": ids.to(torch.int32), "labels": labels.to(torch.int32), "loss": loss.detach().reshape(1)}
+    for k, p in named(model):
+        if ".layers." not in k or ".layers.0." in k or ".layers.1." in k:
+            g["grad." + k] = p.grad.clone()
+    write(out, f"{name}/golden_grad.safetensors", g)
+    print(f"  loss {float(loss):.6f}, {len(g) - 3} gradients", flush=True)
+
+
 FINAL = ("model.embed_tokens.weight", "model.layers.0.self_attn.q_proj.weight", "model.layers.1.mlp.down_proj.weight",
          "model.norm.weight")
 
@@ -426,6 +451,7 @@ def main():
     torch.manual_seed(0)
     print(f"torch {torch.__version__}, transformers {transformers.__version__}, python {sys.version.split()[0]}")
     parts = {name: (lambda name=name: family(out, name)) for name in weights.FAMILIES if name != "bitnet-train"}
+    parts |= {"qwen3_5-gradients": lambda: gradients(out, "qwen3_5")}
     parts |= {"training": lambda: training(out), "stories": lambda: stories(out)}
     try:
         import vocabularies

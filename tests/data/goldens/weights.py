@@ -19,7 +19,8 @@ from array import array
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
-FAMILIES = ("bitnet", "bitnet-packed", "llama", "gemma2", "gemma3", "mixtral", "gpt-oss", "bitnet-train")
+FAMILIES = ("bitnet", "bitnet-packed", "llama", "gemma2", "gemma3", "mixtral", "gpt-oss", "qwen3_5", "qwen3_5_moe",
+            "qwen3_next", "bitnet-train")
 STORIES = "tiny-stories-bitnet"
 ITEM = {"BF16": 2, "F32": 4, "U8": 1}
 
@@ -144,6 +145,62 @@ def gpt_oss_ffn(t, at, c):
     t.mxfp4(at + "mlp.experts.down_proj", [count, n], ff)
     t.bf16(at + "mlp.experts.down_proj_bias", [count, n], 0.1)
     t.bf16(at + "self_attn.sinks", [c["num_attention_heads"]], 1.0)
+
+
+def delta_rule(t, at, c):
+    """A layer that recurs. Qwen3-Next has two matrices where the others have four."""
+    n, at = c["hidden_size"], at + "linear_attn."
+    heads, keys = c["linear_num_value_heads"], c["linear_num_key_heads"] * c["linear_key_head_dim"]
+    values = heads * c["linear_value_head_dim"]
+    if c["model_type"] == "qwen3_next":
+        t.bf16(at + "in_proj_qkvz.weight", [2 * keys + 2 * values, n])
+        t.bf16(at + "in_proj_ba.weight", [2 * heads, n])
+    else:
+        for name, rows in (("qkv", 2 * keys + values), ("z", values), ("b", heads), ("a", heads)):
+            t.bf16(f"{at}in_proj_{name}.weight", [rows, n])
+    t.bf16(at + "conv1d.weight", [2 * keys + values, 1, c["linear_conv_kernel_dim"]], 0.5)
+    t.bf16(at + "A_log", [heads], 0.5, 0.5)
+    t.bf16(at + "dt_bias", [heads], 0.5, -1.0)
+    t.norm(at + "norm.weight", c["linear_value_head_dim"])
+    t.bf16(at + "out_proj.weight", [n, values])
+
+
+def gated_attention(t, at, c):
+    n, dim, at = c["hidden_size"], c["head_dim"], at + "self_attn."
+    q, kv = c["num_attention_heads"] * dim, c["num_key_value_heads"] * dim
+    for name, rows, cols in (("q", 2 * q, n), ("k", kv, n), ("v", kv, n), ("o", n, q)):
+        t.bf16(f"{at}{name}_proj.weight", [rows, cols])
+    t.norm(at + "q_norm.weight", dim, 0.0)
+    t.norm(at + "k_norm.weight", dim, 0.0)
+
+
+def shared_ffn(t, at, c):
+    """Experts, and one of all tokens."""
+    n, ff, shared = c["hidden_size"], c["moe_intermediate_size"], c["shared_expert_intermediate_size"]
+    t.bf16(at + "mlp.gate.weight", [c["num_experts"], n])
+    for e in range(c["num_experts"]):
+        for name, shape in (("gate", [ff, n]), ("up", [ff, n]), ("down", [n, ff])):
+            t.bf16(f"{at}mlp.experts.{e}.{name}_proj.weight", shape)
+    for name, shape in (("gate", [shared, n]), ("up", [shared, n]), ("down", [n, shared])):
+        t.bf16(f"{at}mlp.shared_expert.{name}_proj.weight", shape)
+    t.bf16(at + "mlp.shared_expert_gate.weight", [1, n])
+
+
+def hybrid(seed, c):
+    """Models most of whose layers recur; norms are stored less 1."""
+    t, n = Tensors(seed), c["hidden_size"]
+    t.bf16("model.embed_tokens.weight", [c["vocab_size"], n], 1.0)
+    for i, kind in enumerate(c["layer_types"]):
+        at = f"model.layers.{i}."
+        t.norm(at + "input_layernorm.weight", n, 0.0)
+        (delta_rule if kind == "linear_attention" else gated_attention)(t, at, c)
+        t.norm(at + "post_attention_layernorm.weight", n, 0.0)
+        if c.get("num_experts"):
+            shared_ffn(t, at, c)
+        else:
+            dense_ffn(t, at, n, c["intermediate_size"])
+    t.norm("model.norm.weight", n, 0.0)
+    return t
 
 
 def transformer(seed, c):
@@ -363,7 +420,7 @@ def family(name, seed=None):
     c = config_of(name)
     if name == "bitnet-packed":
         return packed(family("bitnet"))
-    return transformer(seed or seed_of(name), c)
+    return (hybrid if "linear_num_key_heads" in c else transformer)(seed or seed_of(name), c)
 
 
 def copy_folder(source, target):

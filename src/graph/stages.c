@@ -42,7 +42,7 @@ static tern_status use(const cutter *c, const tern_op *op, uint32_t stage, tern_
     const uint32_t n = tern_op_values_read(op, read);
     for (uint32_t i = 0; i < n; i++) {
         const tern_value *v = &c->graph->values[read[i]];
-        if (v->kind == TERN_VALUE_CACHE && (c->where[read[i]] & ~((tern_places)1 << stage)))
+        if (tern_value_is_kept(v) && (c->where[read[i]] & ~((tern_places)1 << stage)))
             return tern_fail(err, TERN_UNSUPPORTED, "layers of two stages use the cache %s", v->name);
         if (tern_crossing_reads(c->graph, read[i], stage, c->where)) c->lives[read[i]].read = stage;
     }
@@ -100,7 +100,7 @@ static tern_status take_ops(const cutter *c, tern_error *err)
     g->n_ops = n;
     g->cap_ops = most;
     for (uint32_t i = 0; i < g->n_values; i++)
-        if (g->values[i].kind == TERN_VALUE_CACHE && g->values[i].stage != stage) g->values[i].bytes = 0;
+        if (tern_value_is_kept(&g->values[i]) && g->values[i].stage != stage) g->values[i].bytes = 0;
     g->stage = stage;
     g->n_stages = c->stages->n;
     return TERN_OK;

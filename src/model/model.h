@@ -128,6 +128,15 @@ static inline tern_layer_config tern_config_layer(const tern_config *config, uin
                                .n_ff = own ? own : config->n_ff};
 }
 
+/* Of the layers that have keys and values, the one with the i-th. */
+static inline uint32_t tern_config_cache_layer(const tern_config *config, uint32_t i)
+{
+    uint32_t layer = 0;
+    for (uint32_t n = 0; layer + 1 < config->n_layers; layer++)
+        if (!tern_config_layer(config, layer).recurs && n++ == i) break;
+    return layer;
+}
+
 /* The longest of any layer; 0: none has one. */
 static inline uint32_t tern_config_window(const tern_config *config)
 {

@@ -61,6 +61,12 @@ typedef struct tern_value {
     char name[80];   /* "ffn_norm-3": llama.cpp's names, as people know them */
 } tern_value;
 
+/* Keys, values and states: what a session keeps from step to step. */
+static inline bool tern_value_is_kept(const tern_value *value)
+{
+    return value->kind == TERN_VALUE_CACHE || value->kind == TERN_VALUE_RECURRENT;
+}
+
 /* What ROUTE makes: (expert, f32 bits of its weight) in a row. */
 static inline bool tern_value_is_routes(const tern_value *value)
 {

@@ -48,7 +48,7 @@ typedef struct plan {
 static void add_value(plan *p, const tern_value *v)
 {
     if (v->kind == TERN_VALUE_WEIGHT) p->weights += v->weight->bytes;
-    else if (v->kind == TERN_VALUE_CACHE) p->cache += v->bytes;
+    else if (tern_value_is_kept(v)) p->cache += v->bytes;
     else if (v->kind != TERN_VALUE_ACTIVATION) p->activations += v->bytes;
     const uint64_t bytes = v->kind == TERN_VALUE_WEIGHT ? v->weight->bytes : v->bytes;
     if (v->kind != TERN_VALUE_ACTIVATION && bytes > p->largest) p->largest = bytes;

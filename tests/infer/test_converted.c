@@ -81,6 +81,18 @@ static void experts(void **state)
         test_golden_check_made(*family, test_converted(test_made(*family), NULL, NULL));
 }
 
+/* Heads of values go into llama.cpp's order. Blocks of 32 do not fit heads of 24, so that rows are encoded anew. */
+static void recurrent(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"qwen3_5", "qwen3_5_moe", "qwen3_next"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        check(names[i], NULL, NULL, 5e-4);
+        check(names[i], "f32", "f32", 5e-4);
+    }
+    check("qwen3_5", "q8_0", NULL, 0.08);
+}
+
 /* Maple's layers are numbers in its folder, of one magnitude in each row: ternary types hold them exactly. */
 static void ternary_experts(void **state)
 {
@@ -157,6 +169,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(experts),           cmocka_unit_test(other_families),
     cmocka_unit_test(lossy_encodings),   cmocka_unit_test(blocks_are_their_numbers),
     cmocka_unit_test(linear_norms),      cmocka_unit_test(ternary_experts),
+    cmocka_unit_test(recurrent),
 };
 
 TEST_GROUP(converted, "shared slow", tests);

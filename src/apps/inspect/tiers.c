@@ -53,12 +53,14 @@ tern_status tern_app_print_tiers(const tern_model *model, const tern_graph *grap
     const uint64_t cache = tern_graph_bytes_of(graph, TERN_VALUE_CACHE),
                    held = experts_held(tern_model_config(model), &size, w.experts),
                    kv = room.bytes && room.bytes < cache ? room.bytes : cache;
+    const uint64_t states = tern_graph_bytes_of(graph, TERN_VALUE_RECURRENT);
     const uint64_t other = graph->activation_bytes + tern_graph_bytes_of(graph, TERN_VALUE_OUTPUT) +
                            tern_graph_bytes_of(graph, TERN_VALUE_CONSTANT) + graph->param_bytes;
-    print_row("device", "total", w.others + held + kv + other);
+    print_row("device", "total", w.others + held + kv + states + other);
     print_row("device", "weights that every token reads", w.others);
     print_row("device", held < w.experts ? "experts, those used last" : "experts", held);
     print_row("device", kv < cache ? "keys and values, as many as there is room for" : "keys and values", kv);
+    print_row("device", "states of layers that recur", states);
     print_row("device", "activations, outputs, tables", other);
     print_row("host", "experts, in the mapped file", held < w.experts ? w.experts : 0);
     print_row(o->kv_disk ? "disk" : "host", "keys and values, all of them", kv < cache ? cache : 0);

@@ -66,7 +66,7 @@ static tern_status use(tern_split *s, const tern_prepared *p, tern_split_part *p
                        tern_error *err)
 {
     const tern_value *v = &p->graph->values[value];
-    if (v->kind == TERN_VALUE_CACHE && (where[value] & ~((tern_places)1 << part->side)))
+    if (tern_value_is_kept(v) && (where[value] & ~((tern_places)1 << part->side)))
         return tern_fail(err, TERN_UNSUPPORTED, "%s: layers of both sides use the cache %s", s->name, v->name);
     if (tern_crossing_reads(p->graph, value, (uint32_t)part->side, where)) TERN_TRY(add_crossing(part, value, err));
     return bind(s, p, part, value, err);

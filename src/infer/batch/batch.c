@@ -7,7 +7,7 @@
 #include "infer/engine/memory_need.h"
 #include "infer/session/session.h"
 
-enum { DEFAULT_PARALLEL = 8, DEFAULT_CTX = 4096, DEFAULT_BATCH = 512, SPARE_OUTPUTS = 16 };
+enum { DEFAULT_PARALLEL = 8, DEFAULT_CTX = 4096, DEFAULT_BATCH = 512, SPARE_OUTPUTS = 16, DEFAULT_CHECKPOINTS = 8 };
 
 double tern_batch__now_ms(void)
 {
@@ -43,7 +43,9 @@ static void size_pages(tern_batch *b, tern_cache_types types)
 {
     const tern_config *c = tern_engine_config(b->engine);
     for (size_t i = 0; i < 2; i++) b->kv.page_bytes[i] = tern_kv_page_bytes(c, tern_kv_type_at(types, i));
-    b->kv.total_page_bytes = c->n_layers * (b->kv.page_bytes[0] + b->kv.page_bytes[1]);
+    uint32_t n_layers = 0;
+    for (uint32_t i = 0; i < c->n_layers; i++) n_layers += !tern_config_layer(c, i).recurs;
+    b->kv.total_page_bytes = n_layers * (b->kv.page_bytes[0] + b->kv.page_bytes[1]);
 }
 
 static tern_status count_pages(const tern_batch *b, uint32_t *out, tern_error *err)
@@ -60,6 +62,13 @@ static tern_status count_pages(const tern_batch *b, uint32_t *out, tern_error *e
     return TERN_OK;
 }
 
+/* Each sequence goes on from one and leaves another; the rest are those of guesses and of pages. */
+static uint32_t count_states(const tern_batch *b)
+{
+    if (!tern_engine_config(b->engine)->recurrence.n_heads) return 0;
+    return 2 * b->params.n_parallel + or_default(b->params.n_state_checkpoints, DEFAULT_CHECKPOINTS);
+}
+
 static tern_status open_runner(tern_batch *b, tern_error *err)
 {
     const tern_batch_params *p = &b->params;
@@ -67,6 +76,7 @@ static tern_status open_runner(tern_batch *b, tern_error *err)
                             .n_batch = p->n_batch,
                             .max_outputs = p->max_outputs,
                             .n_sequences = p->n_parallel,
+                            .n_states = count_states(b),
                             .sample_rows = tern_engine_backend(b->engine)->info.samples_rows};
     b->max_outputs = r.max_outputs;
     b->kv.max_pages = (p->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE;
@@ -77,7 +87,8 @@ static tern_status open_runner(tern_batch *b, tern_error *err)
     TERN_TRY(tern_memory_check(b->engine, &r, false, err));
     TERN_TRY(tern_runner_open(&b->runner, b->engine, &r, err));
     b->adapters.plain_graphs = (tern_batch_graphs){.graphs = b->runner.graphs};
-    return tern_pages_init(&b->kv.pages, r.n_pages, err);
+    TERN_TRY(tern_pages_init(&b->kv.pages, r.n_pages, err));
+    return r.n_states ? tern_states_init(&b->kv.pages.states, r.n_states, err) : TERN_OK;
 }
 
 static tern_status allocate_buffers(tern_batch *b, tern_error *err)

@@ -39,6 +39,14 @@ typedef struct tern_batch_adapters {
     struct tern_batch_adapters *next;
 } tern_batch_adapters;
 
+/* The state of a sequence after so many of its tokens. */
+typedef struct tern_held_state {
+    uint32_t n_tokens, row;
+} tern_held_state;
+
+/* What a step begins with, a page's end in it, and what each of its outputs leaves. */
+enum { TERN_BATCH_MAX_STATES = 20 };
+
 typedef struct tern_sequence {
     tern_request *request;
     uint32_t index;
@@ -78,6 +86,8 @@ typedef struct tern_sequence {
     uint32_t n_pages;
     uint32_t n_indexed; /* of them, pages that are in the tree */
     uint32_t n_evaluated;
+    tern_held_state states[TERN_BATCH_MAX_STATES]; /* of models with layers that recur, fewest tokens first */
+    uint32_t n_states;
 
     /* In the step under way. */
     uint32_t n_rows;    /* tokens from n_evaluated on; 0: none */
@@ -225,6 +235,25 @@ void tern_batch__release_slot(tern_batch *b, tern_sequence *s);
 tern_status tern_batch__reserve_pages(tern_batch *b, tern_sequence *s, uint32_t end, bool *ok, tern_error *err);
 /* Adds pages that became full to the tree. */
 void tern_batch__index_pages(tern_batch *b, tern_sequence *s);
+
+/* ---- states of layers that recur (recurrent.c); of models without such layers nothing is done */
+
+/* Before a step is planned: the one state that the sequence goes on from is kept, that of page ends by their pages. Where
+ * it is not that of all evaluated tokens, those behind it are evaluated again. */
+void tern_sequence__settle_states(tern_batch *b, tern_sequence *s);
+/* A page like the sequence's page `at`: the sequence goes on from its state, if it has none yet. */
+void tern_sequence__share_page_state(tern_batch *b, tern_sequence *s, uint32_t at, uint32_t page);
+/* Of a sequence that shares pages of the tree: it goes on from the last state that they have. Pages behind it are given
+ * back, as their tokens are evaluated again. */
+void tern_sequence__share_state(tern_batch *b, tern_sequence *s);
+/* What a fork goes on from. */
+void tern_sequence__fork_state(tern_batch *b, tern_sequence *s, const tern_sequence *other);
+/* Its pages keep what it leaves, and nothing is held any more. */
+void tern_sequence__release_states(tern_batch *b, tern_sequence *s);
+/* How many tokens may be guessed: each has a state of its own. */
+uint32_t tern_batch__most_drafted(const tern_batch *b);
+/* Takes states for the planned rows, which are rows n and following of the step, and says so in the parameters. */
+void tern_sequence__put_states(tern_batch *b, tern_sequence *s, const tern_bound_graph *g, uint32_t n);
 
 /* ---- kept pages as bytes (pages_file.c): what tern_batch_save and tern_batch_restore do */
 

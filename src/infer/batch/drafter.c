@@ -68,6 +68,10 @@ tern_status tern_drafter_open(tern_drafter **drafter, tern_engine *engine, uint3
     if (c->n_vocab != n_vocab)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "draft model with a vocabulary of %u tokens: %u expected",
                          c->n_vocab, n_vocab);
+    if (c->recurrence.n_heads)
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "draft model of %s, whose layers recur: one with keys and values in each layer expected",
+                         c->architecture);
     tern_drafter *d = tern_calloc(1, sizeof *d);
     if (!d) return tern_fail_alloc(err, sizeof *d);
     d->engine = engine;

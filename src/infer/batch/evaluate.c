@@ -129,6 +129,7 @@ static void put_sequences(tern_batch *b, const run_filter *filter, const tern_bo
         tern_sequence *s = b->running[i];
         if (!is_selected(filter, s) || s->on_device != on_device || group_of(s) != group) continue;
         put_rows(g, s, put->n, put->n_outputs);
+        tern_sequence__put_states(b, s, g, put->n);
         put_samplers(g, s, put->n_outputs);
         s->first_row = at.first_row + put->n;
         s->first_output = at.first_output + put->n_outputs;

@@ -16,12 +16,16 @@ tern_status tern_pages_init(tern_pages *pages, uint32_t n, tern_error *err)
         return tern_fail_alloc(err, (uint64_t)n * sizeof *pages->items);
     }
     for (uint32_t i = 0; i < n; i++) pages->free[i] = n - 1 - i;
-    for (uint32_t i = 0; i <= n; i++) pages->items[i].child = TERN_NO_PAGE;
+    for (uint32_t i = 0; i <= n; i++) {
+        pages->items[i].child = TERN_NO_PAGE;
+        pages->items[i].state = TERN_NO_ROW;
+    }
     return TERN_OK;
 }
 
 void tern_pages_deinit(tern_pages *pages)
 {
+    tern_states_deinit(&pages->states);
     tern_free(pages->items);
     tern_free(pages->free);
     *pages = (tern_pages){0};
@@ -51,6 +55,7 @@ static void remove_from_tree(tern_pages *pages, uint32_t page)
     assert(p->child == TERN_NO_PAGE);
     *(p->before == TERN_NO_PAGE ? &pages->items[p->parent].child : &pages->items[p->before].next) = p->next;
     if (p->next != TERN_NO_PAGE) pages->items[p->next].before = p->before;
+    tern_states_drop(&pages->states, &p->state);
     p->n_ids = 0;
 }
 
@@ -132,4 +137,13 @@ void tern_pages_add(tern_pages *pages, uint32_t page, uint32_t parent, uint64_t 
     p->next = pages->items[node].child;
     if (p->next != TERN_NO_PAGE) pages->items[p->next].before = page;
     pages->items[node].child = page;
+}
+
+void tern_pages_keep_state(tern_pages *pages, uint32_t page, uint32_t n, uint32_t row)
+{
+    tern_page *p = &pages->items[page];
+    assert(p->n_ids && n >= 1 && n <= p->n_ids);
+    if (p->state != TERN_NO_ROW && p->state_ids >= n) return;
+    tern_states_keep(&pages->states, row, &p->state);
+    p->state_ids = n;
 }

@@ -8,6 +8,7 @@
 #define TERN_INFER_BATCH_PAGES_H
 
 #include "base/error.h"
+#include "infer/batch/states.h"
 #include "ops/dtype.h"
 
 #define TERN_NO_PAGE UINT32_MAX
@@ -19,6 +20,7 @@ typedef struct tern_page {
     uint64_t salt;                        /* of children of the root */
     uint32_t parent, child, next, before; /* tree: the first child; siblings */
     uint32_t older, newer;                /* the list of those that nobody holds */
+    uint32_t state, state_ids;            /* TERN_NO_ROW, or the state after so many of its ids */
 } tern_page;
 
 typedef struct tern_pages {
@@ -26,6 +28,7 @@ typedef struct tern_pages {
     uint32_t *free;   /* [n_free] */
     uint32_t n, n_free, n_idle;
     uint32_t oldest, newest;
+    tern_states states; /* that pages and sequences hold */
 } tern_pages;
 
 tern_status tern_pages_init(tern_pages *pages, uint32_t n, tern_error *err);
@@ -51,5 +54,7 @@ uint32_t tern_pages_find_beginning(const tern_pages *pages, uint32_t parent, uin
                                    uint32_t n, uint32_t *n_same);
 /* Puts a page, which is not in the tree, below its parent: it holds these ids. */
 void tern_pages_add(tern_pages *pages, uint32_t page, uint32_t parent, uint64_t salt, const int32_t *ids, uint32_t n);
+/* The state in this row is that after n ids of a page of the tree. */
+void tern_pages_keep_state(tern_pages *pages, uint32_t page, uint32_t n, uint32_t row);
 
 #endif

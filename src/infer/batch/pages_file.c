@@ -61,6 +61,9 @@ static file_shape shape_of(const tern_batch *b, uint32_t n_pages)
 
 static tern_status check_keeps_pages(const tern_batch *b, tern_error *err)
 {
+    if (b->kv.pages.states.n)
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "pages of a model whose layers recur: their states are not saved, a session's are");
     if (!b->params.no_prefix_reuse) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT, "this batch keeps no pages: one with reuse of prefixes expected");
 }

@@ -121,6 +121,7 @@ static uint32_t draft_length(tern_batch *b, tern_sequence *s, tern_step_plan *pl
     const tern_request_params *p = &s->request->params;
     const uint32_t match = b->drafts.drafter ? TERN_DRAFT_BY_MODEL : s->match;
     uint32_t n = smaller(smaller(p->draft_tokens, most), b->params.n_ctx - s->n_tokens);
+    n = smaller(n, tern_batch__most_drafted(b));
     if (p->max_tokens) n = smaller(n, p->max_tokens - s->result.n_generated);
     if (n == 0 || (!b->drafts.drafter && !match)) return 0;
     s->rates.model_ms = b->drafts.token_ms;
@@ -213,6 +214,7 @@ tern_status tern_batch__plan(tern_batch *b, tern_error *err)
     b->drafts.step_ms = 0;
     for (uint32_t i = 0; i < b->n_running; i++) {
         b->running[i]->n_rows = b->running[i]->n_drafted = 0;
+        tern_sequence__settle_states(b, b->running[i]);
         left.plan.n_rows += is_decoding(b->running[i]);
     }
     left.plan.n_tokens = left.plan.n_rows;

@@ -16,7 +16,7 @@ static void take_slot(tern_batch *b, tern_sequence *s)
     b->slots[slot] = s;
     s->slot = slot;
     s->pages = b->kv.tables + (size_t)slot * b->kv.max_pages;
-    s->n_pages = s->n_indexed = s->n_evaluated = 0;
+    s->n_pages = s->n_indexed = s->n_evaluated = s->n_states = 0;
     for (; at > 0 && b->running[at - 1]->age > s->age; at--) b->running[at] = b->running[at - 1];
     b->running[at] = s;
 }
@@ -62,8 +62,10 @@ static tern_status copy_partial_page(tern_batch *b, tern_sequence *s, uint32_t m
     tern_pages_release(&b->kv.pages, like);
     if (page == TERN_NO_PAGE) return TERN_OK;
     s->pages[s->n_pages++] = page;
-    if (status == TERN_OK) s->n_evaluated += n_same;
-    return status;
+    if (status != TERN_OK) return status;
+    s->n_evaluated += n_same;
+    tern_sequence__share_page_state(b, s, s->n_pages - 1, like);
+    return TERN_OK;
 }
 
 tern_status tern_batch__assign_slot(tern_batch *b, tern_sequence *s, tern_error *err)
@@ -72,7 +74,9 @@ tern_status tern_batch__assign_slot(tern_batch *b, tern_sequence *s, tern_error 
     take_slot(b, s);
     if (b->params.no_prefix_reuse) return TERN_OK;
     share_pages(b, s, most);
-    return copy_partial_page(b, s, most, err);
+    TERN_TRY(copy_partial_page(b, s, most, err));
+    tern_sequence__share_state(b, s);
+    return TERN_OK;
 }
 
 void tern_batch__fork_slot(tern_batch *b, tern_sequence *s, const tern_sequence *other)
@@ -85,6 +89,7 @@ void tern_batch__fork_slot(tern_batch *b, tern_sequence *s, const tern_sequence 
     s->n_pages = other->n_pages;
     s->n_indexed = other->n_indexed;
     s->n_evaluated = other->n_evaluated;
+    tern_sequence__fork_state(b, s, other);
 }
 
 void tern_batch__index_pages(tern_batch *b, tern_sequence *s)
@@ -123,6 +128,7 @@ void tern_batch__release_slot(tern_batch *b, tern_sequence *s)
     uint32_t at = 0;
     tern_batch__index_pages(b, s);
     index_last_page(b, s);
+    tern_sequence__release_states(b, s);
     while (s->n_pages) tern_pages_release(&b->kv.pages, s->pages[--s->n_pages]);
     while (b->running[at] != s) at++;
     for (b->n_running--; at < b->n_running; at++) b->running[at] = b->running[at + 1];

@@ -5,7 +5,8 @@
  * adapters, u32 tokens n, u32 caches, u64 bytes of a page of keys, version 3: u32 caches of layers with a window, u32
  * the first page of them, i32 ids [n], zeros up to a multiple of 64, then of each cache (K and V of each layer) the
  * pages that hold the first n - 1 positions; version 3: of layers with a window from their first page on, u64 tern_hash
- * of all bytes before (base/hash.h). Version 1, which is still read, ends without it. Version 2 is written where the
+ * of all bytes before (base/hash.h). Version 4, of models with layers that recur, is version 2 with u64 bytes of states
+ * in the header, and before the hash the state of each such layer after n - 1 tokens (none of 0). Version 1, which is still read, ends without it. Version 2 is written where the
  * first page is 0, so where no layer has lost anything. The last token's keys and values are not there: restoring
  * evaluates it, which gives the logits. */
 #include <string.h>
@@ -20,9 +21,10 @@ enum {
     UNCHECKED_VERSION = 1,
     VERSION,
     WINDOW_VERSION,
+    STATE_VERSION,
     HASH_BYTES = 8,
     HEADER_BYTES = 40,
-    WINDOW_HEADER_BYTES = 8,
+    WINDOW_HEADER_BYTES = 8, /* also of states */
     ALIGNMENT = 64
 };
 static const char magic[8] = {'T', 'E', 'R', 'N', 'S', 'E', 'S', 'S'};
@@ -34,6 +36,7 @@ typedef struct file_shape {
     uint32_t n_tokens, n_caches;
     uint64_t page_bytes;
     uint32_t n_window_caches, first_page; /* of layers with a window */
+    uint64_t state_bytes;                 /* of layers that recur, after n_tokens - 1 */
 } file_shape;
 
 static uint64_t page_bytes(const tern_runner *r, uint32_t cache)
@@ -44,7 +47,8 @@ static uint64_t page_bytes(const tern_runner *r, uint32_t cache)
 /* Caches are those of K and V, layer by layer. */
 static bool has_window(const tern_runner *r, uint32_t cache)
 {
-    return tern_config_layer(tern_engine_config(r->engine), cache / 2).window != 0;
+    const tern_config *c = tern_engine_config(r->engine);
+    return tern_config_layer(c, tern_config_cache_layer(c, cache / 2)).window != 0;
 }
 
 static uint32_t count_window_caches(const tern_runner *r)
@@ -57,14 +61,15 @@ static uint32_t count_window_caches(const tern_runner *r)
 static file_shape shape_of(const tern_session *s)
 {
     const tern_runner *r = &s->runner;
-    return (file_shape){.version = r->first_kept ? WINDOW_VERSION : VERSION,
+    return (file_shape){.version = r->states.n ? STATE_VERSION : r->first_kept ? WINDOW_VERSION : VERSION,
                         .flags = tern_kv_flags(r->params.kv),
                         .fingerprint = tern_session__fingerprint(r),
                         .n_tokens = s->n_tokens,
                         .n_caches = (uint32_t)r->caches.n,
                         .page_bytes = page_bytes(r, 0),
                         .n_window_caches = count_window_caches(r),
-                        .first_page = r->first_kept / TERN_PAGE_SIZE};
+                        .first_page = r->first_kept / TERN_PAGE_SIZE,
+                        .state_bytes = tern_runner_state_bytes(r)};
 }
 
 static uint32_t used_pages(uint32_t n_tokens)
@@ -103,7 +108,8 @@ static tern_status add_header(tern_buf *out, const tern_session *s, const file_s
     tern_store_u32(windows, shape->n_window_caches);
     tern_store_u32(windows + 4, shape->first_page);
     TERN_TRY(tern_buf_add(out, header, sizeof header, err));
-    if (shape->version == WINDOW_VERSION) TERN_TRY(tern_buf_add(out, windows, sizeof windows, err));
+    if (shape->version == STATE_VERSION) tern_store_u64(windows, shape->state_bytes);
+    if (shape->version >= WINDOW_VERSION) TERN_TRY(tern_buf_add(out, windows, sizeof windows, err));
     for (uint32_t i = 0; i < s->n_tokens; i++) {
         tern_store_u32(id, (uint32_t)s->tokens[i]);
         TERN_TRY(tern_buf_add(out, id, sizeof id, err));
@@ -146,6 +152,18 @@ static tern_status write_caches(hashed_writer *w, tern_session *s, const file_sh
     return status;
 }
 
+/* The state that the last token goes on from. */
+static tern_status write_state(hashed_writer *w, const tern_runner *r, const file_shape *shape, tern_error *err)
+{
+    if (!shape->state_bytes || shape->n_tokens < 2) return TERN_OK;
+    uint8_t *state = tern_alloc(tern_size_of(shape->state_bytes));
+    if (!state) return tern_fail_alloc(err, shape->state_bytes);
+    const tern_status status = tern_runner_read_state(r, shape->n_tokens - 1, state, err);
+    if (status == TERN_OK) add_bytes(w, state, tern_size_of(shape->state_bytes));
+    tern_free(state);
+    return status;
+}
+
 static tern_status write_all(hashed_writer *w, tern_session *s, tern_error *err)
 {
     tern_buf head = {0};
@@ -157,6 +175,7 @@ static tern_status write_all(hashed_writer *w, tern_session *s, tern_error *err)
     tern_buf_deinit(&head);
     TERN_TRY(status);
     TERN_TRY(write_caches(w, s, &shape, err));
+    TERN_TRY(write_state(w, &s->runner, &shape, err));
     tern_store_u64(hash, w->hash);
     tern_file_writer_add(&w->file, hash, sizeof hash);
     return tern_file_writer_commit(&w->file, err);
@@ -195,6 +214,7 @@ static tern_status read_header(tern_cursor *c, file_shape *out, tern_error *err)
     out->page_bytes = tern_cursor_u64(c);
     out->n_window_caches = out->version == WINDOW_VERSION ? tern_cursor_u32(c) : 0;
     out->first_page = out->version == WINDOW_VERSION ? tern_cursor_u32(c) : 0;
+    out->state_bytes = out->version == STATE_VERSION ? tern_cursor_u64(c) : 0;
     if (c->bad) return tern_fail(err, TERN_MALFORMED, "%zu bytes: a header of %d expected", c->size, HEADER_BYTES);
     return TERN_OK;
 }
@@ -215,9 +235,9 @@ static tern_status check_windows(const file_shape *found, const file_shape *want
 
 static tern_status check_shape(const file_shape *found, const file_shape *want, uint32_t n_ctx, tern_error *err)
 {
-    if (found->version < UNCHECKED_VERSION || found->version > WINDOW_VERSION)
+    if (found->version < UNCHECKED_VERSION || found->version > STATE_VERSION)
         return tern_fail(err, TERN_UNSUPPORTED, "session file version %u: %d to %d expected", found->version,
-                         UNCHECKED_VERSION, WINDOW_VERSION);
+                         UNCHECKED_VERSION, STATE_VERSION);
     if (found->flags != want->flags)
         return tern_fail(err, TERN_MALFORMED, "the cache is %s: %s expected", tern_kv_name_of(found->flags).text,
                          tern_kv_name_of(want->flags).text);
@@ -230,6 +250,9 @@ static tern_status check_shape(const file_shape *found, const file_shape *want, 
         return tern_fail(err, TERN_MALFORMED, "%u caches with pages of %llu bytes: %u of %llu expected",
                          found->n_caches, (unsigned long long)found->page_bytes, want->n_caches,
                          (unsigned long long)want->page_bytes);
+    if (found->state_bytes != want->state_bytes)
+        return tern_fail(err, TERN_MALFORMED, "states of %llu bytes: %llu expected",
+                         (unsigned long long)found->state_bytes, (unsigned long long)want->state_bytes);
     if (found->n_tokens > n_ctx)
         return tern_fail(err, TERN_MALFORMED, "%u tokens: at most %u, the session's context, expected", found->n_tokens,
                          n_ctx);
@@ -282,14 +305,16 @@ static tern_status read_cache(const tern_runner *r, tern_cursor *c, const file_s
 static tern_status read_caches(tern_session *s, tern_cursor *c, const file_shape *shape, tern_error *err)
 {
     const bool hashed = shape->version != UNCHECKED_VERSION;
-    const uint64_t bytes = cache_bytes(&s->runner, shape) + (hashed ? HASH_BYTES : 0);
+    const uint64_t states = shape->n_tokens > 1 ? shape->state_bytes : 0;
+    const uint64_t bytes = cache_bytes(&s->runner, shape) + states + (hashed ? HASH_BYTES : 0);
     if (c->bad || tern_cursor_left(c) != bytes)
-        return tern_fail(err, TERN_MALFORMED, "%zu bytes of caches and checksum: %llu expected for %u tokens",
+        return tern_fail(err, TERN_MALFORMED, "%zu bytes of caches, states and checksum: %llu expected for %u tokens",
                          tern_cursor_left(c), (unsigned long long)bytes, shape->n_tokens);
     if (hashed) TERN_TRY(check_hash(c, err));
     for (uint32_t i = 0; i < shape->n_caches; i++) TERN_TRY(read_cache(&s->runner, c, shape, i, err));
     const uint32_t n = shape->n_tokens ? shape->n_tokens - 1 : 0, held = shape->first_page * TERN_PAGE_SIZE;
     tern_runner_mark_written(&s->runner, 0, n);
+    if (states) TERN_TRY(tern_runner_write_state(&s->runner, n, tern_cursor_take(c, (size_t)states), err));
     if (s->runner.first_kept < held) s->runner.first_kept = held;
     return TERN_OK;
 }

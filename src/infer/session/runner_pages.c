@@ -35,7 +35,8 @@ static page_part own_part(const tern_runner *r, uint32_t cache)
 static void sizes_of_parts(const tern_runner *r, uint32_t cache, size_t bytes[TERN_MAX_RANKS])
 {
     const tern_model *model = tern_engine_model(r->engine);
-    const uint32_t stage = tern_stage_of(tern_model_stages(model), cache / 2);
+    const uint32_t layer = tern_config_cache_layer(tern_model_config(model), cache / 2);
+    const uint32_t stage = tern_stage_of(tern_model_stages(model), layer);
     tern_cut cut = tern_model_cut(model);
     uint64_t end = 0;
     if (cut.n == 0) cut.n = 1;
@@ -117,4 +118,57 @@ uint64_t tern_runner_page_room(const tern_runner *r)
 {
     const uint64_t k = page_bytes(r, 0), v = page_bytes(r, 1);
     return k > v ? k : v;
+}
+
+static const tern_graph *any_graph(const tern_runner *r)
+{
+    return &r->graphs->prefill.graph;
+}
+
+uint64_t tern_runner_state_bytes(const tern_runner *r)
+{
+    const tern_graph *g = any_graph(r);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < g->n_values; i++)
+        if (g->values[i].kind == TERN_VALUE_RECURRENT) bytes += g->values[i].cols * sizeof(float);
+    return bytes;
+}
+
+static tern_status check_alone(const tern_runner *r, tern_error *err)
+{
+    if (!tern_engine_ranks(r->engine)) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED, "states of layers that recur, of several ranks: one process expected");
+}
+
+/* Copies the state in row `at` of each layer, to `out` or from `in`. */
+static tern_status copy_state(const tern_runner *r, uint32_t at, uint8_t *out, const uint8_t *in, tern_error *err)
+{
+    tern_backend *b = tern_engine_backend(r->engine);
+    const tern_graph *g = any_graph(r);
+    TERN_TRY(check_alone(r, err));
+    for (uint32_t i = 0; i < g->n_values; i++) {
+        if (g->values[i].kind != TERN_VALUE_RECURRENT) continue;
+        const uint64_t bytes = g->values[i].cols * sizeof(float);
+        tern_buffer *buffer = tern_graph_buffers_at(&r->recurrent, g, i);
+        if (out) TERN_TRY(b->buffer_read(b, buffer, at * bytes, out, bytes, err));
+        if (in) TERN_TRY(b->buffer_write(b, buffer, at * bytes, in, bytes, err));
+        out = out ? out + bytes : NULL;
+        in = in ? in + bytes : NULL;
+    }
+    return TERN_OK;
+}
+
+tern_status tern_runner_read_state(const tern_runner *r, uint32_t n_tokens, void *out, tern_error *err)
+{
+    const uint32_t at = tern_runner_states_find(&r->states, n_tokens);
+    if (at == r->states.n)
+        return tern_fail(err, TERN_INTERNAL, "the state after %u tokens: it is not there", n_tokens);
+    return copy_state(r, at, out, NULL, err);
+}
+
+tern_status tern_runner_write_state(tern_runner *r, uint32_t n_tokens, const void *bytes, tern_error *err)
+{
+    uint32_t from, to;
+    tern_runner_states_step(&r->states, 0, n_tokens, false, &from, &to);
+    return copy_state(r, to, NULL, bytes, err);
 }

@@ -13,6 +13,12 @@ tern_status tern_runner_write_page(const tern_runner *runner, uint32_t cache, ui
 tern_status tern_runner_copy_page(const tern_runner *runner, uint32_t from, uint32_t to, void *room, tern_error *err);
 /* Bytes of the larger page, of K or of V. */
 uint64_t tern_runner_page_room(const tern_runner *runner);
+/* Bytes of one state of all layers that recur; 0: none does. */
+uint64_t tern_runner_state_bytes(const tern_runner *runner);
+/* The state after so many tokens of a runner of one sequence, which has it, layer by layer; and one that somebody else
+ * has kept, which becomes the only one. Errors: UNSUPPORTED (several ranks), those of the backend. */
+tern_status tern_runner_read_state(const tern_runner *runner, uint32_t n_tokens, void *out, tern_error *err);
+tern_status tern_runner_write_state(tern_runner *runner, uint32_t n_tokens, const void *bytes, tern_error *err);
 /* What another rank does when rank 0 reads. */
 tern_status tern_runner__send_page(const tern_runner *runner, uint32_t cache, uint32_t page, tern_error *err);
 

@@ -26,12 +26,11 @@ uint32_t tern_runner_states_last(const tern_runner_states *states, uint32_t n)
     return most;
 }
 
-/* The state after so many tokens; any where they are 0, because position 0 begins with zeros. */
-static uint32_t find(const tern_runner_states *states, uint32_t n)
+uint32_t tern_runner_states_find(const tern_runner_states *states, uint32_t n)
 {
-    for (uint32_t i = 0; n && i < states->n; i++)
-        if (states->items[i].n_tokens == n) return i;
-    return 0;
+    uint32_t i = 0;
+    while (i < states->n && states->items[i].n_tokens != n) i++;
+    return i;
 }
 
 /* Free ones first, then the one that was written longest ago: of checkpoints where a checkpoint comes, and of the others
@@ -56,7 +55,7 @@ void tern_runner_states_step(tern_runner_states *states, uint32_t first, uint32_
                              uint32_t *to)
 {
     const bool checkpoint = n > 1 && !in_place;
-    *from = find(states, first);
+    *from = first ? tern_runner_states_find(states, first) : 0; /* of none: position 0 begins with zeros */
     for (uint32_t i = 0; i < states->n; i++)
         if (states->items[i].n_tokens > first) states->items[i].n_tokens = 0;
     *to = in_place ? *from : choose(states, first ? *from : UINT32_MAX, checkpoint);

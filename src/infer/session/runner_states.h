@@ -26,6 +26,8 @@ tern_status tern_runner_states_init(tern_runner_states *states, uint32_t n_check
 void tern_runner_states_deinit(tern_runner_states *states);
 /* The most tokens, at most n, after which there is a state. */
 uint32_t tern_runner_states_last(const tern_runner_states *states, uint32_t n);
+/* The state after n tokens, at least 1; states->n: there is none. */
+uint32_t tern_runner_states_find(const tern_runner_states *states, uint32_t n);
 /* A step of n tokens from `first` on, where there is a state: which it goes on from, and which it leaves. The states of
  * more than `first` tokens are lost. in_place: it is the same one, which is then of other tokens. */
 void tern_runner_states_step(tern_runner_states *states, uint32_t first, uint32_t n, bool in_place, uint32_t *from,

@@ -6,7 +6,11 @@
 #include "infer/engine/memory_need.h"
 #include "infer/session/internal.h"
 
-enum { DEFAULT_CTX = 2048, DEFAULT_STEPS = 8 };
+enum {
+    DEFAULT_CTX = 2048,
+    DEFAULT_STEPS = 8,
+    PROMPT_STATES = 2 /* kept at ends of prompts, for tokens that are taken back */
+};
 
 /* How many tokens a generation asks of the backend at once. */
 _Static_assert((int)TERN_SESSION_MAX_STEPS == (int)TERN_SAMPLE_MAX_STEPS, "what tern/infer.h says");
@@ -39,6 +43,7 @@ static tern_status resolve_params(const tern_engine *engine, const tern_session_
                                 .n_batch = n_batch,
                                 .max_outputs = max_outputs < n_batch ? max_outputs : n_batch,
                                 .keep_hidden = in->keep_hidden,
+                                .n_states = c->recurrence.n_heads ? PROMPT_STATES : 0,
                                 .loras = in->loras,
                                 .n_loras = in->n_loras};
     return tern_kv_resolve(in->kv, c, n_ctx, tern_engine_backend(engine), &out->kv, err);

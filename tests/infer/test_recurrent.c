@@ -111,13 +111,13 @@ static void tokens_taken_back(void **state)
     test_seed(&rng);
     pair p = open_pair("qwen3_5");
     append(&p, &rng, 20);
-    for (int i = 0; i < 5; i++) append(&p, &rng, 1);
+    for (int i = 0; i < 10; i++) append(&p, &rng, 1);
     const tern_runner *r = &p.moved->runner;
-    assert_int_equal(tern_runner_last_start(r, 25), 25);
-    assert_int_equal(tern_runner_last_start(r, 24), 24);
-    assert_int_equal(tern_runner_last_start(r, 23), 20);
+    assert_int_equal(tern_runner_last_start(r, 30), 30);
+    assert_int_equal(tern_runner_last_start(r, 28), 28);
+    assert_int_equal(tern_runner_last_start(r, 27), 20);
     assert_int_equal(tern_runner_last_start(r, 19), 0);
-    tern_session_truncate(p.moved, 22);
+    tern_session_truncate(p.moved, 25);
     append(&p, &rng, 1);
     check(&p, "tokens taken back");
     close_pair(&p);

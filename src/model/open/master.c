@@ -3,10 +3,11 @@
 #include "model/model_internal.h"
 #include "quant/encoding.h"
 
-/* The floats that an HF folder has for a weight, in its mapped file; NULL when it has none. */
+/* The floats that an HF folder has for a ternary weight, in its mapped file; NULL when it has none. */
 static const tern_st_tensor *floats_of(const tern_model *model, const tern_weight *w)
 {
-    const tern_st_tensor *t = model->safetensors ? tern_safetensors_find(model->safetensors, w->name) : NULL;
+    const bool made = model->safetensors && w->encoding->ternary;
+    const tern_st_tensor *t = made ? tern_safetensors_find(model->safetensors, w->name) : NULL;
     bool is_float = t && (t->dtype == TERN_ST_F32 || t->dtype == TERN_ST_F16 || t->dtype == TERN_ST_BF16);
     return is_float ? t : NULL;
 }

@@ -225,6 +225,37 @@ static void delta_by_steps(void **state)
     steps_equal_the_whole(test_delta_case);
 }
 
+/* A gate of one column is that of all columns, whatever their number; beside other columns. */
+static void gates_of_one_column(void **state)
+{
+    (void)state;
+    static const uint32_t widths[] = {1, 5, 63, 64, 65, 128, 200};
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        const uint32_t cols = widths[i];
+        test_case c;
+        test_results got;
+        test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 3});
+        const tern_view gates = test_case_rows(&c, "gates", TERN_ROWS_TOKENS, cols + 2, TEST_ORDINARY),
+                        up = test_case_rows(&c, "up", TERN_ROWS_TOKENS, cols, TEST_ORDINARY),
+                        out = test_case_output(&c, "out", TERN_ROWS_TOKENS, TERN_DTYPE_F32, cols);
+        test_case_add(&c, (tern_op){.kind = TERN_OP_GATE,
+                                    .n_in = TERN_GATE_INPUTS,
+                                    .in = {test_case_columns(gates, 1, 1), up},
+                                    .activation = TERN_ACT_SIGMOID,
+                                    .out = out});
+        test_case_run(&c, test_backend("cpu"), 3, 1, 1, &got);
+        for (uint32_t t = 0; t < 3; t++)
+            for (uint32_t k = 0; k < cols; k++) {
+                const double g = (double)test_case_floats(&c, gates)[t * (cols + 2) + 1],
+                             u = (double)test_case_floats(&c, up)[t * cols + k],
+                             found = (double)test_results_row(&c, &got, out, t)[k];
+                if (fabs(found - u / (1 + exp(-g))) > 1e-6) fail_msg("row %u, column %u of %u", t, k, cols);
+            }
+        test_results_free(&got);
+        test_case_close(&c);
+    }
+}
+
 static int seed(void **state)
 {
     (void)state;
@@ -237,6 +268,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(delta),
     cmocka_unit_test(conv_by_steps),
     cmocka_unit_test(delta_by_steps),
+    cmocka_unit_test(gates_of_one_column),
 };
 
 TEST_GROUP(recurrent_ops, "web", tests, .setup = seed, .teardown = test_backends_close);

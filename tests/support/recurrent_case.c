@@ -8,11 +8,16 @@
 
 enum { BEYOND = 2, LATER = 40, BEFORE = 4 /* columns before those that an op takes */ };
 
+static uint32_t sequences_of(const test_recurrent_shape *shape)
+{
+    return shape->n_sequences ? shape->n_sequences : shape->n_runs;
+}
+
 /* Positions, sequences and states of a run, whose first row is t. */
 static void place_run(test_recurrent_case *r, const test_recurrent_shape *shape, uint32_t i, uint32_t t)
 {
-    const uint32_t n = shape->lengths[i], sequence = shape->n_runs - 1 - i, cols = r->state.cols;
-    uint32_t *states = test_case_param(&r->c, TERN_PARAM_STATES), *kept = states + shape->n_runs + t;
+    const uint32_t n = shape->lengths[i], sequence = sequences_of(shape) - 1 - i, cols = r->state.cols;
+    uint32_t *states = test_case_param(&r->c, TERN_PARAM_STATES), *kept = states + sequences_of(shape) + t;
     for (uint32_t k = 0; k < n; k++) {
         test_case_param(&r->c, TERN_PARAM_POSITIONS)[t + k] = (i % 3 ? LATER : 0) + k;
         test_case_param(&r->c, TERN_PARAM_SEQUENCES)[t + k] = sequence;
@@ -27,12 +32,13 @@ static void open_case(test_recurrent_case *r, tern_rng *rng, const test_recurren
 {
     *r = (test_recurrent_case){0};
     for (uint32_t i = 0; i < shape->n_runs; i++) r->n_rows += shape->lengths[i];
-    test_case_open(&r->c, rng,
-                   &(test_case_shape){.max_tokens = r->n_rows + BEYOND, .n_sequences = shape->n_runs, .states = true});
+    test_case_open(
+        &r->c, rng,
+        &(test_case_shape){.max_tokens = r->n_rows + BEYOND, .n_sequences = sequences_of(shape), .states = true});
     r->state = test_case_recurrent(&r->c, "state", 3 * shape->n_runs, state_cols);
     for (uint32_t i = 0, t = 0; i < shape->n_runs; t += shape->lengths[i++]) place_run(r, shape, i, t);
     for (uint32_t t = r->n_rows; t < r->n_rows + BEYOND; t++)
-        test_case_param(&r->c, TERN_PARAM_STATES)[shape->n_runs + t] = 0;
+        test_case_param(&r->c, TERN_PARAM_STATES)[sequences_of(shape) + t] = 0;
 }
 
 /* Columns of rows of their own, with others around them. */

@@ -1,7 +1,7 @@
-/* Cases of CONV and GATED_DELTA: several sequences in one step. Run i has lengths[i] rows, of sequence n_runs - 1 - i.
- * Every third run begins at position 0, where its state is NaN, which nobody may read; each goes on from row 2 i of the
- * states, and is kept after its last row in that row, or of every other run in row 2 i + 1; what the second of three or
- * more rows leaves is kept in row 2 n_runs + i. Other rows of states stay as they are. */
+/* Cases of CONV and GATED_DELTA: several sequences in one step. Run i has lengths[i] rows, of sequence n_sequences - 1
+ * - i. Every third run begins at position 0, where its state is NaN, which nobody may read; each goes on from row 2 i
+ * of the states, and is kept after its last row in that row, or of every other run in row 2 i + 1; what the second of
+ * three or more rows leaves is kept in row 2 n_runs + i. Other rows of states stay as they are. */
 #ifndef TERN_TESTS_SUPPORT_RECURRENT_CASE_H
 #define TERN_TESTS_SUPPORT_RECURRENT_CASE_H
 
@@ -11,6 +11,7 @@ enum { TEST_RECURRENT_MAX_RUNS = 8 };
 
 typedef struct test_recurrent_shape {
     uint32_t n_runs, lengths[TEST_RECURRENT_MAX_RUNS];
+    uint32_t n_sequences;                    /* 0: n_runs */
     uint32_t channels, taps;                 /* CONV */
     uint32_t heads, key_heads, keys, values; /* GATED_DELTA, */
     bool tiled, joined;                      /* heads; a and b are columns of one value */

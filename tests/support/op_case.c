@@ -46,7 +46,7 @@ static void add_params(test_case *c, const test_case_shape *shape)
 {
     static const char *const names[TERN_PARAM_COUNT] = {"counts",     "ids",     "positions", "sequences", "outputs",
                                                         "pages",      "sampler", "starts",    "labels",    "training",
-                                                        "ring_pages", "groups",  "wanted"};
+                                                        "ring_pages", "groups",  "wanted",    "states"};
     tern_graph *g = &c->graph;
     const uint64_t n = g->max_tokens, items[] = {3,
                                                  n,
@@ -60,7 +60,8 @@ static void add_params(test_case *c, const test_case_shape *shape)
                                                  sizeof(tern_train_params) / 4,
                                                  (uint64_t)g->n_sequences * g->max_pages,
                                                  (uint64_t)g->n_groups * sizeof(tern_row_group) / 4,
-                                                 shape->wanted ? sizeof(tern_wanted) / 4 : 0};
+                                                 shape->wanted ? sizeof(tern_wanted) / 4 : 0,
+                                                 shape->states ? g->n_sequences + n : 0};
     for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++) {
         g->params[i] = TERN_NO_VALUE;
         if ((i == TERN_PARAM_SAMPLER && !shape->sampler) || items[i] == 0) continue;
@@ -75,6 +76,8 @@ static void add_params(test_case *c, const test_case_shape *shape)
         test_case_param(c, TERN_PARAM_POSITIONS)[i] = test_case_param(c, TERN_PARAM_OUTPUTS)[i] = i;
     for (uint32_t i = 0; i < items[TERN_PARAM_PAGES]; i++) test_case_param(c, TERN_PARAM_PAGES)[i] = i;
     for (uint32_t i = 0; i < items[TERN_PARAM_RING_PAGES]; i++) test_case_param(c, TERN_PARAM_RING_PAGES)[i] = i;
+    for (uint32_t i = 0; shape->states && i < n; i++)
+        test_case_param(c, TERN_PARAM_STATES)[g->n_sequences + i] = TERN_NO_STATE;
 }
 
 static uint32_t or_else(uint32_t value, uint32_t otherwise)
@@ -279,6 +282,17 @@ tern_view test_case_state(test_case *c, const char *name, tern_state state, tern
     }
     free(random);
     free(x);
+    return view;
+}
+
+tern_view test_case_recurrent(test_case *c, const char *name, uint32_t n_rows, uint32_t cols)
+{
+    const size_t n = (size_t)n_rows * cols;
+    tern_value value = {
+        .kind = TERN_VALUE_RECURRENT, .dtype = TERN_DTYPE_F32, .cols = cols, .bytes = n * sizeof(float)};
+    tern_view view = add_value(c, value, name);
+    c->initial[view.value] = allocate(value.bytes);
+    test_floats(c->rng, TEST_ORDINARY, test_case_floats(c, view), n);
     return view;
 }
 

@@ -62,6 +62,7 @@ typedef struct test_case_shape {
     uint32_t n_sequences; /* 1 */
     uint32_t n_routes;    /* 0 */
     uint32_t n_groups;    /* 0 */
+    bool states;          /* with the parameter STATES: all go on from row 0, none is kept */
     bool sampler;         /* with the parameter SAMPLER */
     bool wanted;          /* with the parameter WANTED */
     bool training;        /* with SEQ_STARTS, LABELS and TRAINING, all 0 */
@@ -109,6 +110,8 @@ tern_view test_case_cache(test_case *c, const char *name, tern_dtype dtype, uint
 /* A state of n_rows rows (tern_value_kind), compared in full; of V the squares of the fill. */
 tern_view test_case_state(test_case *c, const char *name, tern_state state, tern_dtype dtype, uint32_t n_rows,
                           uint32_t cols, test_fill fill);
+/* RECURRENT, n_rows states, ordinary random values. */
+tern_view test_case_recurrent(test_case *c, const char *name, uint32_t n_rows, uint32_t cols);
 /* cos and sin of random angles for every position; also the graph's. */
 tern_view test_case_rope_table(test_case *c, uint32_t head_dim);
 

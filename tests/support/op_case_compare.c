@@ -81,6 +81,8 @@ static const char *difference_of_value(const test_case *c, uint32_t value, const
     case TERN_VALUE_CACHE: /* a row is one head's at one position */
         return difference_of(c, value, v->bytes / tern_row_bytes(v->dtype, c->head_dim, 1), c->head_dim, got, want,
                              tolerance);
+    case TERN_VALUE_RECURRENT:
+        return difference_of(c, value, v->bytes / tern_row_bytes(v->dtype, v->cols, 1), v->cols, got, want, tolerance);
     case TERN_VALUE_STATE: return difference_of(c, value, v->n_rows, v->cols, got, want, tolerance);
     case TERN_VALUE_ACTIVATION:
     case TERN_VALUE_OUTPUT:

@@ -64,6 +64,7 @@ static tern_compared compared_of(const tern_trial *t, subject *s, const uint8_t 
                        .terms = terms,
                        .context = s};
     if (v->kind == TERN_VALUE_STATE) c.n_rows = v->n_rows;
+    if (v->kind == TERN_VALUE_RECURRENT) c.n_rows = v->bytes / tern_row_bytes(v->dtype, v->cols, 1);
     if (v->kind == TERN_VALUE_CACHE) c.cols = t->op.head_dim;
     if (v->kind == TERN_VALUE_CACHE) c.n_rows = v->bytes / tern_row_bytes(v->dtype, c.cols, 1);
     return c;

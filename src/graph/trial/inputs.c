@@ -72,6 +72,21 @@ static void fill_routes(tern_trial *t, tern_route *routes, uint64_t n)
     }
 }
 
+/* Of q and k of the gated delta rule: heads of length 1, as models have them, so that states do not grow. */
+static void norm_heads(const tern_trial *t)
+{
+    const tern_op *op = &t->op;
+    const tern_view qkv = op->in[TERN_GATED_DELTA_QKV];
+    const uint32_t stride = t->values[qkv.value].cols;
+    for (uint32_t r = 0; r < t->n_tokens; r++)
+        for (uint32_t h = 0; h < 2 * op->n_kv_heads; h++) {
+            float *x = (float *)(void *)t->contents[qkv.value] + (size_t)r * stride + qkv.first_col + h * op->head_dim;
+            double sum = 1e-6;
+            for (uint32_t i = 0; i < op->head_dim; i++) sum += (double)x[i] * (double)x[i];
+            for (uint32_t i = 0; i < op->head_dim; i++) x[i] = (float)((double)x[i] / sqrt(sum));
+        }
+}
+
 uint64_t tern_trial__bytes(const tern_trial *t, const tern_value *v)
 {
     bool rows = v->kind == TERN_VALUE_ACTIVATION || v->kind == TERN_VALUE_OUTPUT;
@@ -114,6 +129,23 @@ static void fill_pages(tern_trial *t, uint32_t *pages)
     for (uint32_t i = 0; pages && i < t->graph.max_pages; i++) pages[i] = n - 1 - i % n;
 }
 
+/* The first sequence goes on from the last state. What the last token leaves goes to the first state, and what the
+ * first of several leaves to one in between, where there is one. */
+static void fill_states(tern_trial *t)
+{
+    uint32_t *states = tern_trial__param(t, TERN_PARAM_STATES), n = 1;
+    if (!states) return;
+    uint32_t *kept = states + t->graph.n_sequences;
+    for (uint32_t i = 0; i < t->op.n_in; i++) {
+        const tern_value *v = &t->values[t->op.in[i].value];
+        if (v->kind == TERN_VALUE_RECURRENT) n = (uint32_t)(v->bytes / tern_row_bytes(v->dtype, v->cols, 1));
+    }
+    for (uint32_t i = 0; i < t->graph.n_sequences; i++) states[i] = n - 1;
+    for (uint32_t i = 0; i < t->graph.max_tokens; i++) kept[i] = TERN_NO_STATE;
+    if (n > 2) kept[0] = 1;
+    kept[t->n_tokens - 1] = 0;
+}
+
 /* Every group has all rows. */
 static void fill_groups(tern_trial *t)
 {
@@ -141,6 +173,7 @@ static void fill_params(tern_trial *t)
     }
     for (uint32_t i = 0; i < t->n_outputs; i++) outputs[i] = t->n_tokens - 1 - i;
     fill_groups(t);
+    fill_states(t);
     fill_pages(t, tern_trial__param(t, TERN_PARAM_PAGES));
     fill_pages(t, tern_trial__param(t, TERN_PARAM_RING_PAGES));
     tern_trial__training(t);
@@ -156,6 +189,7 @@ tern_status tern_trial__inputs(tern_trial *t, tern_error *err)
     for (uint32_t i = 0; i + 1 < tern_op_n_views(op); i++) /* all but the result */
         if (tern_op_view(op, i).value != TERN_NO_VALUE) TERN_TRY(fill(t, tern_op_view(op, i).value, err));
     if (t->made != TERN_NO_VALUE) TERN_TRY(fill(t, (uint32_t)t->from->n_values + 1, err));
+    if (op->kind == TERN_OP_GATED_DELTA) norm_heads(t);
     t->params = tern_calloc(tern_size_of(t->graph.param_bytes), 1);
     if (!t->params) return tern_fail_alloc(err, t->graph.param_bytes);
     fill_params(t);

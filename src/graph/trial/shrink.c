@@ -8,6 +8,7 @@
 #include "quant/encoding.h"
 
 enum { MOST_BYTES = 4 << 20 /* of a state in F32 */, LEAST_ROWS = 256 /* of a state, and in a step */ };
+enum { SEQUENCE_STATES = 3 /* of a layer that recurs */ };
 
 static uint32_t some_rows(uint32_t n_rows, uint32_t cols)
 {
@@ -62,6 +63,8 @@ void tern_trial__restore(const tern_trial *t)
 static void shrink_state(tern_trial *t, const tern_op *op, uint32_t value)
 {
     tern_value *v = &t->values[value];
+    const uint64_t few = tern_row_bytes(v->dtype, v->cols, SEQUENCE_STATES);
+    if (v->kind == TERN_VALUE_RECURRENT && v->bytes > few) v->bytes = few;
     if (v->kind != TERN_VALUE_STATE) return;
     uint32_t rows = some_rows(v->n_rows, v->cols);
     if (op->route.cols) rows = rows < op->n_experts ? op->n_experts : rows / op->n_experts * op->n_experts;

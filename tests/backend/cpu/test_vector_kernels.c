@@ -129,8 +129,12 @@ static void gates(void **state)
     static const struct {
         const char *slot;
         tern_gate_fn ref;
-    } slots[] = {{"relu2", tern_ref_relu2}, {"silu", tern_ref_silu}, {"gelu", tern_ref_gelu}, {"add", tern_ref_add}};
-    for (size_t s = 0; s < 4; s++) FOR_EACH_KERNEL(k, slots[s].slot)
+    } slots[] = {{"relu2", tern_ref_relu2},
+                 {"silu", tern_ref_silu},
+                 {"gelu", tern_ref_gelu},
+                 {"sigmoid", tern_ref_sigmoid},
+                 {"add", tern_ref_add}};
+    for (size_t s = 0; s < sizeof slots / sizeof *slots; s++) FOR_EACH_KERNEL(k, slots[s].slot)
         {
             const uint32_t n = any_size();
             if (!gate_agrees(*state, slots[s].ref, (tern_gate_fn)k->fn, n))

@@ -83,7 +83,8 @@ static void gates(void **state)
         open_case(&c);
         tern_view gate = input(&c, cols, TEST_ORDINARY), up = input(&c, cols, TEST_ORDINARY);
         tern_view relu2 = output(&c, TERN_ROWS_TOKENS, cols), silu = output(&c, TERN_ROWS_TOKENS, cols),
-                  gelu = output(&c, TERN_ROWS_TOKENS, cols), halves = output(&c, TERN_ROWS_TOKENS, cols);
+                  gelu = output(&c, TERN_ROWS_TOKENS, cols), halves = output(&c, TERN_ROWS_TOKENS, cols),
+                  sigmoid = output(&c, TERN_ROWS_TOKENS, cols), by_one = output(&c, TERN_ROWS_TOKENS, cols);
         tern_view both = input(&c, 2 * cols, TEST_ORDINARY); /* gate|up of one layer, which is bound once */
         float *g = test_case_floats(&c, gate);
         for (uint32_t i = 0; i < c.graph.values[gate.value].bytes / 4; i++) g[i] *= 20;
@@ -95,6 +96,14 @@ static void gates(void **state)
             &c, (tern_op){.kind = TERN_OP_GATE, .n_in = 2, .in = {gate, up}, .out = silu, .activation = TERN_ACT_SILU});
         test_case_add(
             &c, (tern_op){.kind = TERN_OP_GATE, .n_in = 2, .in = {gate, up}, .out = gelu, .activation = TERN_ACT_GELU});
+        test_case_add(
+            &c, (tern_op){
+                    .kind = TERN_OP_GATE, .n_in = 2, .in = {gate, up}, .out = sigmoid, .activation = TERN_ACT_SIGMOID});
+        test_case_add(&c, (tern_op){.kind = TERN_OP_GATE,
+                                    .n_in = 2,
+                                    .in = {test_case_columns(gate, cols / 2, 1), up},
+                                    .out = by_one,
+                                    .activation = TERN_ACT_SIGMOID});
         test_case_add(&c, (tern_op){.kind = TERN_OP_GATE,
                                     .n_in = 2,
                                     .in = {test_case_columns(both, 0, cols), test_case_columns(both, cols, cols)},
@@ -116,7 +125,7 @@ static void gates_at_the_ends(void **state)
     tern_view gate = test_case_rows(&c, "gate", TERN_ROWS_TOKENS, n + 1, TEST_ORDINARY);
     tern_view up = test_case_rows(&c, "up", TERN_ROWS_TOKENS, n + 1, TEST_ORDINARY);
     tern_view relu2 = output(&c, TERN_ROWS_TOKENS, n + 1), silu = output(&c, TERN_ROWS_TOKENS, n),
-              gelu = output(&c, TERN_ROWS_TOKENS, n);
+              gelu = output(&c, TERN_ROWS_TOKENS, n), sigmoid = output(&c, TERN_ROWS_TOKENS, n);
     memcpy(test_case_floats(&c, gate), ends, sizeof ends);
     test_case_floats(&c, gate)[n] = NAN;
     test_case_add(
@@ -131,6 +140,11 @@ static void gates_at_the_ends(void **state)
                                 .in = {test_case_columns(gate, 0, n), test_case_columns(up, 0, n)},
                                 .out = gelu,
                                 .activation = TERN_ACT_GELU});
+    test_case_add(&c, (tern_op){.kind = TERN_OP_GATE,
+                                .n_in = 2,
+                                .in = {test_case_columns(gate, 0, n), test_case_columns(up, 0, n)},
+                                .out = sigmoid,
+                                .activation = TERN_ACT_SIGMOID});
     compare(&c, (test_tolerance){.of_value = 3e-5, .absolute = 1e-34});
 }
 

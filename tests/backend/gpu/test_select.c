@@ -88,7 +88,7 @@ static void add_rows_ops(test_case *c, uint32_t cols)
 {
     static const tern_op_kind kinds[] = {TERN_OP_RMS_NORM, TERN_OP_QUANTIZE, TERN_OP_NORM_QUANT, TERN_OP_ADD,
                                          TERN_OP_GATE,     TERN_OP_GATE,     TERN_OP_GATE,       TERN_OP_GATE,
-                                         TERN_OP_GATE,     TERN_OP_GATHER};
+                                         TERN_OP_GATE,     TERN_OP_GATE,     TERN_OP_GATHER};
     tern_view x = test_case_rows(c, "x", TERN_ROWS_TOKENS, cols, TEST_ORDINARY),
               norm_weight = test_case_norm_weight(c, cols);
     tern_view y = test_case_output(c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, cols);
@@ -156,6 +156,30 @@ static void add_gradient_ops(test_case *c)
         c, (tern_op){.kind = TERN_OP_LINEAR_DX, .n_in = 2, .in = {dy, test_case_weight(c, "f16", 256, 64)}, .out = dx});
     test_case_add(c,
                   (tern_op){.kind = TERN_OP_LINEAR_DW, .n_in = 3, .in = {dy, dy, dw}, .out = {.value = TERN_NO_VALUE}});
+}
+
+/* SPLIT, CONV, and GATED_DELTA of heads of 32 to 256 keys. */
+static void add_recurrent_ops(test_case *c)
+{
+    const tern_view wide = test_case_rows(c, "halves", TERN_ROWS_TOKENS, 2048, TEST_ORDINARY),
+                    a = test_case_rows(c, "decay", TERN_ROWS_TOKENS, 1, TEST_ORDINARY),
+                    b = test_case_rows(c, "share", TERN_ROWS_TOKENS, 1, TEST_ORDINARY),
+                    of_head = test_case_norm_weight(c, 1),
+                    out = test_case_output(c, "out", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 8),
+                    gate = test_case_output(c, "gate", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 8);
+    tern_op op = {.n_in = 2, .head_dim = 4, .n_heads = 1, .n_kv_heads = 1, .out = out};
+    op.kind = TERN_OP_SPLIT;
+    op.in[TERN_SPLIT_X] = wide, op.in[TERN_SPLIT_GATE] = gate;
+    test_case_add(c, op);
+    op.kind = TERN_OP_CONV, op.n_in = TERN_CONV_INPUTS;
+    op.in[TERN_CONV_WEIGHT] = test_case_weight(c, "f32", 8, 4);
+    op.in[TERN_CONV_STATE] = test_case_recurrent(c, "tails", 1, 24);
+    test_case_add(c, op);
+    op.kind = TERN_OP_GATED_DELTA, op.n_in = TERN_GATED_DELTA_INPUTS;
+    op.in[TERN_GATED_DELTA_A] = a, op.in[TERN_GATED_DELTA_B] = b;
+    op.in[TERN_GATED_DELTA_DECAY] = op.in[TERN_GATED_DELTA_DT] = of_head;
+    op.in[TERN_GATED_DELTA_STATE] = test_case_recurrent(c, "states", 1, 2048);
+    for (op.head_dim = 32; op.head_dim <= 256; op.head_dim *= 2) test_case_add(c, op);
 }
 
 static void add_attention_ops(test_case *c, tern_dtype dtype)
@@ -248,8 +272,9 @@ static void choose_lowered(const tern_gpu_caps *caps, uint32_t cols, tern_dtype 
 {
     tern_rng rng = {.state = 1};
     test_case c;
-    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 2, .n_ctx = 1024, .sampler = true});
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 2, .n_ctx = 1024, .sampler = true, .states = true});
     add_rows_ops(&c, cols);
+    if (cols % 256 == 0) add_recurrent_ops(&c);
     if (cols % 256 == 0) add_linear_ops(&c, cols);
     add_sums(&c, cols);
     add_attention_ops(&c, dtype);

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "ops/operands.h"
+#include "support/recurrent_case.h"
 #include "support/sample_case.h"
 #include "support/simulated.h"
 #include "support/test.h"
@@ -378,6 +379,47 @@ static void samples(void **state)
     free(s.logits);
 }
 
+/* Runs of one row and more than are staged at a time, where a sequence has a workgroup and where a row has one. */
+static void recurrent(void **state)
+{
+    (void)state;
+    static const test_recurrent_shape shapes[] = {{.n_runs = 3,
+                                                   .lengths = {1, 11, 3},
+                                                   .channels = 70,
+                                                   .taps = 4,
+                                                   .heads = 2,
+                                                   .key_heads = 1,
+                                                   .keys = 32,
+                                                   .values = 40},
+                                                  {.n_runs = 2,
+                                                   .lengths = {2, 5},
+                                                   .n_sequences = 12,
+                                                   .channels = 5,
+                                                   .taps = 8,
+                                                   .heads = 2,
+                                                   .key_heads = 2,
+                                                   .keys = 100,
+                                                   .values = 8,
+                                                   .joined = true},
+                                                  {.n_runs = 1,
+                                                   .lengths = {6},
+                                                   .channels = 64,
+                                                   .taps = 1,
+                                                   .heads = 4,
+                                                   .key_heads = 2,
+                                                   .keys = 200,
+                                                   .values = 16,
+                                                   .tiled = true}};
+    test_seed(&rng);
+    for (size_t i = 0; i < 3; i++)
+        for (size_t k = 0; k < N_DEVICES; k++) {
+            test_recurrent_case r;
+            (k % 2 ? test_conv_case : test_delta_case)(&r, &rng, &shapes[i]);
+            test_recurrent_compare(&r, backend(k));
+            test_case_close(&r.c);
+        }
+}
+
 /* What ran. */
 static void report(void **state)
 {
@@ -394,9 +436,9 @@ static void report(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(rows),    cmocka_unit_test(norms),   cmocka_unit_test(linears),    cmocka_unit_test(gradients),
-    cmocka_unit_test(layers),  cmocka_unit_test(experts), cmocka_unit_test(attentions), cmocka_unit_test(ropes),
-    cmocka_unit_test(samples), cmocka_unit_test(report),
+    cmocka_unit_test(rows),    cmocka_unit_test(norms),     cmocka_unit_test(linears),    cmocka_unit_test(gradients),
+    cmocka_unit_test(layers),  cmocka_unit_test(experts),   cmocka_unit_test(attentions), cmocka_unit_test(ropes),
+    cmocka_unit_test(samples), cmocka_unit_test(recurrent), cmocka_unit_test(report),
 };
 
 TEST_GROUP(ops, "slow", tests, .teardown = close_all);

@@ -105,11 +105,13 @@ static void gate_row(void *context, uint32_t t, uint32_t thread)
     const tern_cpu_op *op = j->op;
     const tern_cpu_kernels *k = &j->step->cpu->kernels;
     const float *gate = tern_rows__at(&op->in[TERN_GATE_GATE], t), *up = tern_rows__at(&op->in[TERN_GATE_UP], t);
-    const uint32_t n = op->op->out.cols, run = op->in_cols == n ? n : GATE_RUN;
+    const uint32_t n = op->op->out.cols;
+    const bool one = op->in_cols != n;
+    const uint32_t run = one ? GATE_RUN : n;
     float same[GATE_RUN];
-    for (uint32_t i = 0; run == GATE_RUN && i < GATE_RUN; i++) same[i] = gate[0];
+    for (uint32_t i = 0; one && i < GATE_RUN; i++) same[i] = gate[0];
     for (uint32_t c = 0; c < n; c += run)
-        tern_cpu__activate(k, op->op, run == n ? gate : same, up + c, n - c < run ? n - c : run,
+        tern_cpu__activate(k, op->op, one ? same : gate, up + c, n - c < run ? n - c : run,
                            tern_rows__at(&op->out, t) + c);
 }
 

@@ -32,6 +32,7 @@ typedef enum tern_gpu_kernel {
     TERN_GPU_KERNEL_COLUMN_FACTORS,
     TERN_GPU_KERNEL_COMBINE,
     TERN_GPU_KERNEL_COMBINE_BACKWARD,
+    TERN_GPU_KERNEL_CONV,
     TERN_GPU_KERNEL_CROSS_ENTROPY,
     TERN_GPU_KERNEL_DOTS,
     TERN_GPU_KERNEL_EMBED,
@@ -39,6 +40,7 @@ typedef enum tern_gpu_kernel {
     TERN_GPU_KERNEL_FMAS,
     TERN_GPU_KERNEL_GATE,
     TERN_GPU_KERNEL_GATE_BACKWARD,
+    TERN_GPU_KERNEL_GATED_DELTA,
     TERN_GPU_KERNEL_GATHER,
     TERN_GPU_KERNEL_GROUP_ROWS,
     TERN_GPU_KERNEL_KV_WRITE,
@@ -75,6 +77,7 @@ typedef enum tern_gpu_kernel {
     TERN_GPU_KERNEL_SAMPLE_SLICES,
     TERN_GPU_KERNEL_SCALE,
     TERN_GPU_KERNEL_SOFTCAP_BACKWARD,
+    TERN_GPU_KERNEL_SPLIT,
     TERN_GPU_KERNEL_SUM_HEADS,
     TERN_GPU_KERNEL_SUM_SQUARES,
     TERN_GPU_KERNEL_UPDATE,
@@ -535,6 +538,45 @@ static inline const tern_gpu_combine_backward_overrides *tern_gpu_combine_backwa
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
+/* recurrent/conv.wesl */
+typedef struct tern_gpu_conv_uniform {
+    uint32_t cols;
+    uint32_t taps;
+    uint32_t count_word;
+    uint32_t positions_word;
+    uint32_t sequences_word;
+    uint32_t states_word;
+    uint32_t n_sequences;
+    uint32_t by_rows;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t y_first;
+    uint32_t y_stride;
+    uint32_t weight_stride;
+} tern_gpu_conv_uniform;
+static_assert(sizeof(tern_gpu_conv_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "recurrent/conv.wesl: struct P");
+static inline void tern_gpu_conv_set(tern_gpu_dispatch *d, const tern_gpu_conv_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_CONV, uniform, sizeof *uniform);
+}
+enum {
+    TERN_GPU_CONV_BINDING_PARAMS,
+    TERN_GPU_CONV_BINDING_X,
+    TERN_GPU_CONV_BINDING_WEIGHT,
+    TERN_GPU_CONV_BINDING_STATE,
+    TERN_GPU_CONV_BINDING_Y,
+};
+enum {
+    TERN_GPU_CONV_CONST_TAPS = 8,
+    TERN_GPU_CONV_CONST_BLOCK = 8,
+};
+typedef tern_gpu_add_parts_overrides tern_gpu_conv_overrides;
+static inline const tern_gpu_conv_overrides *tern_gpu_conv_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
 /* training/cross_entropy.wesl */
 typedef struct tern_gpu_cross_entropy_uniform {
     uint32_t cols;
@@ -709,6 +751,7 @@ typedef struct tern_gpu_gate_uniform {
     uint32_t token_rows;
     float limit;
     uint32_t joined;
+    uint32_t gate_step;
 } tern_gpu_gate_uniform;
 static_assert(sizeof(tern_gpu_gate_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/gate.wesl: struct P");
 static inline void tern_gpu_gate_set(tern_gpu_dispatch *d, const tern_gpu_gate_uniform *uniform)
@@ -765,6 +808,59 @@ typedef tern_gpu_gate_overrides tern_gpu_gate_backward_overrides;
 static inline const tern_gpu_gate_backward_overrides *tern_gpu_gate_backward_overrides_of(tern_gpu_pipeline pipeline)
 {
     assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_GATE);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* recurrent/gated_delta.wesl */
+typedef struct tern_gpu_gated_delta_uniform {
+    uint32_t keys;
+    uint32_t quads;
+    uint32_t n_heads;
+    uint32_t n_key_heads;
+    uint32_t tiled;
+    uint32_t count_word;
+    uint32_t positions_word;
+    uint32_t sequences_word;
+    uint32_t states_word;
+    uint32_t n_sequences;
+    uint32_t by_rows;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t a_first;
+    uint32_t a_stride;
+    uint32_t b_first;
+    uint32_t b_stride;
+    uint32_t joined;
+    uint32_t out_first;
+    uint32_t out_stride;
+} tern_gpu_gated_delta_uniform;
+static_assert(sizeof(tern_gpu_gated_delta_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "recurrent/gated_delta.wesl: struct P");
+static inline void tern_gpu_gated_delta_set(tern_gpu_dispatch *d, const tern_gpu_gated_delta_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_GATED_DELTA, uniform, sizeof *uniform);
+}
+enum {
+    TERN_GPU_GATED_DELTA_BINDING_PARAMS,
+    TERN_GPU_GATED_DELTA_BINDING_QKV,
+    TERN_GPU_GATED_DELTA_BINDING_A,
+    TERN_GPU_GATED_DELTA_BINDING_B,
+    TERN_GPU_GATED_DELTA_BINDING_DECAY,
+    TERN_GPU_GATED_DELTA_BINDING_DT,
+    TERN_GPU_GATED_DELTA_BINDING_STATE,
+    TERN_GPU_GATED_DELTA_BINDING_OUT_ROWS,
+};
+enum {
+    TERN_GPU_GATED_DELTA_CONST_SLICES = 8,
+    TERN_GPU_GATED_DELTA_CONST_QUADS = 8,
+};
+typedef struct tern_gpu_gated_delta_overrides {
+    uint32_t keys;
+    uint32_t tokens;
+    uint32_t workgroup;
+} tern_gpu_gated_delta_overrides;
+static inline const tern_gpu_gated_delta_overrides *tern_gpu_gated_delta_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_GATED_DELTA);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
@@ -2307,6 +2403,36 @@ enum {
 };
 typedef tern_gpu_add_parts_overrides tern_gpu_softcap_backward_overrides;
 static inline const tern_gpu_softcap_backward_overrides *tern_gpu_softcap_backward_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* recurrent/split.wgsl */
+typedef struct tern_gpu_split_uniform {
+    uint32_t cols;
+    uint32_t head_dim;
+    uint32_t count_word;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t out_first;
+    uint32_t out_stride;
+    uint32_t gate_first;
+    uint32_t gate_stride;
+} tern_gpu_split_uniform;
+static_assert(sizeof(tern_gpu_split_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "recurrent/split.wgsl: struct P");
+static inline void tern_gpu_split_set(tern_gpu_dispatch *d, const tern_gpu_split_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_SPLIT, uniform, sizeof *uniform);
+}
+enum {
+    TERN_GPU_SPLIT_BINDING_PARAMS,
+    TERN_GPU_SPLIT_BINDING_X,
+    TERN_GPU_SPLIT_BINDING_OUT_ROWS,
+    TERN_GPU_SPLIT_BINDING_GATE,
+};
+typedef tern_gpu_add_parts_overrides tern_gpu_split_overrides;
+static inline const tern_gpu_split_overrides *tern_gpu_split_overrides_of(tern_gpu_pipeline pipeline)
 {
     assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
     return tern_gpu_specialised_kernels[pipeline].overrides;

@@ -10,7 +10,8 @@ tern_status tern_gpu__lower_gate(tern_gpu_program *p, const tern_op *op, tern_er
         [TERN_ACT_SILU] = {TERN_GPU_SILU_256, TERN_GPU_SILU_128},
         [TERN_ACT_GELU] = {TERN_GPU_GELU_256, TERN_GPU_GELU_128},
         [TERN_ACT_SWIGLU_OAI] = {TERN_GPU_SWIGLU_OAI_256, TERN_GPU_SWIGLU_OAI_128},
-        [TERN_ACT_SWIGLU_CLAMPED] = {TERN_GPU_SWIGLU_CLAMPED_256, TERN_GPU_SWIGLU_CLAMPED_128}};
+        [TERN_ACT_SWIGLU_CLAMPED] = {TERN_GPU_SWIGLU_CLAMPED_256, TERN_GPU_SWIGLU_CLAMPED_128},
+        [TERN_ACT_SIGMOID] = {TERN_GPU_SIGMOID_256, TERN_GPU_SIGMOID_128}};
     const tern_view gate = op->in[TERN_GATE_GATE], up = op->in[TERN_GATE_UP];
     const bool joined = gate.value == up.value && gate.first_row == up.first_row; /* one buffer is bound once */
     tern_gpu_dispatch *d = tern_gpu__add_elementwise(p, op, candidates[op->activation], err);
@@ -25,7 +26,8 @@ tern_status tern_gpu__lower_gate(tern_gpu_program *p, const tern_op *op, tern_er
                                      .y_stride = tern_gpu__stride(p, op->out),
                                      .token_rows = tern_gpu__token_rows(p, op->rows),
                                      .limit = op->limit,
-                                     .joined = joined};
+                                     .joined = joined,
+                                     .gate_step = gate.cols == op->out.cols};
     tern_gpu_gate_set(d, &u);
     tern_gpu__bind_params(p, d, false);
     tern_gpu__bind_view(p, d, gate, false);

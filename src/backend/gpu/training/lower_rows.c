@@ -89,6 +89,7 @@ tern_status tern_gpu__lower_gate_backward(tern_gpu_program *p, const tern_op *op
         [TERN_ACT_SWIGLU_CLAMPED] = {TERN_GPU_SWIGLU_CLAMPED_BACKWARD_256, TERN_GPU_SWIGLU_CLAMPED_BACKWARD_128}};
     const tern_view gate = op->in[TERN_GATE_BACKWARD_GATE], up = op->in[TERN_GATE_BACKWARD_UP],
                     dy = op->in[TERN_GATE_BACKWARD_DY], dup = op->in[TERN_GATE_BACKWARD_DUP];
+    if (op->activation == TERN_ACT_SIGMOID) return tern_gpu__unsupported(p->graph, op, "an output gate", err);
     tern_gpu_dispatch *d = tern_gpu__add_elementwise(p, op, candidates[op->activation], err);
     if (!d) return TERN_UNSUPPORTED;
     const tern_gpu_gate_backward_uniform u = {.cols = op->out.cols,

@@ -50,12 +50,39 @@ static tern_view whole_view(const tern_backward *b, uint32_t value)
     return (tern_view){.value = value, .cols = value == TERN_NO_VALUE ? 0 : b->graph->values[value].cols};
 }
 
-tern_view tern_backward__gradient(const tern_backward *b, tern_view x)
+/* Whether x is a run of the columns of its value. */
+static bool is_part(const tern_backward *b, tern_view x)
 {
-    return whole_view(b, root(b, x)->gradient);
+    return x.cols && x.cols < b->graph->values[x.value].cols;
 }
 
-tern_view tern_backward__new(tern_backward *b, const tern_op *op, tern_view x)
+/* The columns of x among those of a gradient of the whole value. */
+static tern_view part_of(tern_view x, uint32_t gradient)
+{
+    return (tern_view){.value = gradient, .first_col = x.first_col, .cols = x.cols};
+}
+
+static bool is_made(const tern_backward_value *of, tern_view x)
+{
+    for (uint32_t i = 0; i < of->n_made; i++)
+        if (of->made[i].first_col == x.first_col && of->made[i].cols == x.cols) return true;
+    return false;
+}
+
+tern_view tern_backward__gradient(const tern_backward *b, tern_view x)
+{
+    const tern_backward_value *own = root(b, x);
+    if (!is_part(b, x)) return whole_view(b, own->gradient);
+    return is_made(own, x) ? part_of(x, own->gradient) : whole_view(b, TERN_NO_VALUE);
+}
+
+void tern_backward__refuse(tern_backward *b, const char *what, const char *name)
+{
+    if (b->status == TERN_OK) b->status = tern_fail(b->err, TERN_UNSUPPORTED, "%s: %s", name, what);
+}
+
+/* Room for the gradient of the whole value of x. */
+static tern_view new_whole(tern_backward *b, const tern_op *op, tern_view x)
 {
     const tern_value *of = &b->graph->values[b->of[x.value].source];
     uint64_t n = tern_graph_max_rows(b->graph, op->rows);
@@ -65,9 +92,50 @@ tern_view tern_backward__new(tern_backward *b, const tern_op *op, tern_view x)
     return (tern_view){.value = tern_backward__value(b, value), .cols = value.cols};
 }
 
+static void refuse_mix(tern_backward *b, tern_view x)
+{
+    tern_backward__refuse(b, "backward of columns that two ops read: one expected", b->graph->values[x.value].name);
+}
+
+tern_view tern_backward__new(tern_backward *b, const tern_op *op, tern_view x)
+{
+    if (!is_part(b, x)) return new_whole(b, op, x);
+    if (root(b, x)->gradient == TERN_NO_VALUE) {
+        const uint32_t whole = new_whole(b, op, x).value;
+        if (b->status == TERN_OK) root(b, x)->gradient = whole;
+        root(b, x)->in_parts = true;
+    }
+    if (!root(b, x)->in_parts) refuse_mix(b, x);
+    return part_of(x, root(b, x)->gradient);
+}
+
+/* Runs of columns that are read once each, and together are all: others would need sums of their own. */
+static void set_part(tern_backward *b, tern_view x, tern_view dx)
+{
+    tern_backward_value *own = root(b, x);
+    bool apart = dx.value == own->gradient && dx.first_col == x.first_col && own->n_made < TERN_BACKWARD_PARTS;
+    for (uint32_t i = 0; i < own->n_made; i++)
+        apart = apart && (x.first_col >= own->made[i].first_col + own->made[i].cols ||
+                          own->made[i].first_col >= x.first_col + x.cols);
+    if (apart) own->made[own->n_made++] = x;
+    else refuse_mix(b, x);
+}
+
 void tern_backward__set(tern_backward *b, tern_view x, tern_view dx)
 {
-    if (b->status == TERN_OK) root(b, x)->gradient = dx.value;
+    if (b->status != TERN_OK) return;
+    if (is_part(b, x)) set_part(b, x, dx);
+    else if (root(b, x)->in_parts) refuse_mix(b, x);
+    else root(b, x)->gradient = dx.value;
+}
+
+/* Whether all columns of x's gradient are there. */
+static bool is_whole(const tern_backward *b, tern_view x)
+{
+    const tern_backward_value *own = root(b, x);
+    uint32_t cols = 0;
+    for (uint32_t i = 0; i < own->n_made; i++) cols += own->made[i].cols;
+    return !own->in_parts || cols == b->graph->values[x.value].cols;
 }
 
 void tern_backward__contribute(tern_backward *b, const tern_op *op, tern_view x, tern_view dx)
@@ -143,10 +211,12 @@ void tern_backward__op(tern_backward *b, const tern_op *op)
     tern_view dy = tern_backward__gradient(b, op->out);
     if (dy.value == TERN_NO_VALUE) return;
     tern_backward_fn back = tern_backward__of(op->kind);
-    if (back) back(b, op, dy);
+    const char *name = b->graph->values[op->out.value].name;
+    if (back && is_whole(b, op->out)) back(b, op, dy);
+    else if (back) tern_backward__refuse(b, "backward of some of its columns: of all expected", name);
     else
         b->status = tern_fail(b->err, TERN_UNSUPPORTED, "op %s (%s): there is no backward for it",
-                              tern_op_name(op->kind), b->graph->values[op->out.value].name);
+                              tern_op_name(op->kind), name);
 }
 
 static void move_view(tern_view *view, uint32_t from, tern_view to)

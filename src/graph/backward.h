@@ -5,11 +5,17 @@
 #include "graph/training.h"
 #include "ops/op.h"
 
+enum { TERN_BACKWARD_PARTS = 4 };
+
 /* What is known of one value. */
 typedef struct tern_backward_value {
-    bool wanted;                    /* it leads from a trained weight, so that its gradient matters */
-    uint32_t source;                /* whose gradient this one's is, straight through quantisers; most are their own */
-    uint32_t gradient;              /* the value that holds its gradient so far, or TERN_NO_VALUE */
+    bool wanted;       /* it leads from a trained weight, so that its gradient matters */
+    uint32_t source;   /* whose gradient this one's is, straight through quantisers; most are their own */
+    uint32_t gradient; /* the value that holds its gradient so far, or TERN_NO_VALUE */
+    tern_view made[TERN_BACKWARD_PARTS]; /* the runs of its columns whose gradients are there, where the forward reads
+                                          * it in such runs; `gradient` holds them all */
+    uint32_t n_made;
+    bool in_parts;
     uint32_t whole;                 /* of a value that the head reads some rows at a time: its gradient of all rows */
     uint32_t again;                 /* in the layer that is computed again: what stands for it there; else itself */
     uint32_t original;              /* of such a stand-in: what it stands for */
@@ -36,9 +42,9 @@ typedef void (*tern_backward_fn)(tern_backward *b, const tern_op *op, tern_view 
 tern_backward_fn tern_backward__of(tern_op_kind kind);
 
 bool tern_backward__wanted(const tern_backward *b, tern_view x);
-/* The gradient of x so far; TERN_NO_VALUE: none. */
+/* The gradient of x so far; TERN_NO_VALUE: none. Of a run of columns it is that of these columns. */
 tern_view tern_backward__gradient(const tern_backward *b, tern_view x);
-/* Room for a gradient of what the op reads as x. */
+/* Room for a gradient of what the op reads as x: of a run of columns, those of the whole value's. */
 tern_view tern_backward__new(tern_backward *b, const tern_op *op, tern_view x);
 /* From now on dx is the whole gradient of x. */
 void tern_backward__set(tern_backward *b, tern_view x, tern_view dx);
@@ -46,6 +52,8 @@ void tern_backward__set(tern_backward *b, tern_view x, tern_view dx);
 void tern_backward__contribute(tern_backward *b, const tern_op *op, tern_view x, tern_view dx);
 /* Whether dx is the gradient of other values than x as well, so that it must not be changed in place. */
 bool tern_backward__is_shared(const tern_backward *b, tern_view x, tern_view dx);
+/* Makes the backward fail: UNSUPPORTED, the format with a name. */
+void tern_backward__refuse(tern_backward *b, const char *what, const char *name);
 /* The state that holds the gradient of a trained weight. */
 tern_view tern_backward__weight_gradient(tern_backward *b, const tern_weight *weight);
 

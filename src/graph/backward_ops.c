@@ -88,8 +88,9 @@ static void rms_norm(tern_backward *b, const tern_op *op, tern_view dy)
     dx.in[TERN_NORM_BACKWARD_X] = x;
     dx.in[TERN_NORM_BACKWARD_WEIGHT] = norm_weight;
     dx.in[TERN_NORM_BACKWARD_DY] = dy;
-    if (weight->trained) dx.in[TERN_NORM_BACKWARD_DWEIGHT] = tern_backward__weight_gradient(b, weight);
-    dx.n_in = weight->trained ? TERN_NORM_BACKWARD_INPUTS : TERN_NORM_BACKWARD_DWEIGHT;
+    const bool trained = weight && weight->trained; /* not a constant */
+    if (trained) dx.in[TERN_NORM_BACKWARD_DWEIGHT] = tern_backward__weight_gradient(b, weight);
+    dx.n_in = trained ? TERN_NORM_BACKWARD_INPUTS : TERN_NORM_BACKWARD_DWEIGHT;
     dx.eps = op->eps;
     emit_sum(b, op, x, &dx);
 }
@@ -251,6 +252,72 @@ static void varlen_attention(tern_backward *b, const tern_op *op, tern_view dy)
     tern_backward__contribute(b, op, v, dv);
 }
 
+static void split(tern_backward *b, const tern_op *op, tern_view dy)
+{
+    const tern_view gate = op->in[TERN_SPLIT_GATE], dgate = tern_backward__gradient(b, gate);
+    if (dgate.value == TERN_NO_VALUE) {
+        tern_backward__refuse(b, "backward of one half of a split: of both expected",
+                              b->graph->values[gate.value].name);
+        return;
+    }
+    tern_op back = begin(op, TERN_OP_SPLIT_BACKWARD);
+    back.in[TERN_SPLIT_BACKWARD_DOUT] = dy;
+    back.in[TERN_SPLIT_BACKWARD_DGATE] = dgate;
+    back.n_in = TERN_SPLIT_BACKWARD_INPUTS;
+    back.head_dim = op->head_dim;
+    back.out = tern_backward__new(b, op, op->in[TERN_SPLIT_X]);
+    tern_backward__emit(b, &back);
+    tern_backward__contribute(b, op, op->in[TERN_SPLIT_X], back.out);
+}
+
+/* The gradient of a weight, or TERN_NO_VALUE: it is frozen. */
+static tern_view gradient_of(tern_backward *b, tern_view weight)
+{
+    const tern_weight *w = b->graph->values[weight.value].weight;
+    return w->trained ? tern_backward__weight_gradient(b, w) : none;
+}
+
+static void varlen_conv(tern_backward *b, const tern_op *op, tern_view dy)
+{
+    const tern_view x = op->in[TERN_VARLEN_CONV_X], dweight = gradient_of(b, op->in[TERN_VARLEN_CONV_WEIGHT]);
+    tern_op back = begin(op, TERN_OP_VARLEN_CONV_BACKWARD);
+    memcpy(back.in, op->in, TERN_VARLEN_CONV_INPUTS * sizeof *back.in);
+    back.in[TERN_VARLEN_CONV_DOUT] = dy;
+    back.in[TERN_VARLEN_CONV_DWEIGHT] = dweight;
+    back.n_in = dweight.value != TERN_NO_VALUE ? TERN_VARLEN_CONV_BACKWARD_INPUTS : TERN_VARLEN_CONV_DWEIGHT;
+    back.out = tern_backward__new(b, op, x);
+    tern_backward__emit(b, &back);
+    tern_backward__contribute(b, op, x, back.out);
+}
+
+static void varlen_gated_delta(tern_backward *b, const tern_op *op, tern_view dy)
+{
+    /* whose gradients the backward writes besides q's, in the order of its operands */
+    static const uint32_t inputs[] = {TERN_VARLEN_GATED_DELTA_K, TERN_VARLEN_GATED_DELTA_V, TERN_VARLEN_GATED_DELTA_A,
+                                      TERN_VARLEN_GATED_DELTA_B};
+    const tern_view q = op->in[TERN_VARLEN_GATED_DELTA_Q],
+                    ddecay = gradient_of(b, op->in[TERN_VARLEN_GATED_DELTA_DECAY]),
+                    ddt = gradient_of(b, op->in[TERN_VARLEN_GATED_DELTA_DT]);
+    const bool frozen = ddecay.value == TERN_NO_VALUE && ddt.value == TERN_NO_VALUE;
+    tern_op back = begin(op, TERN_OP_VARLEN_GATED_DELTA_BACKWARD);
+    memcpy(back.in, op->in, TERN_VARLEN_GATED_DELTA_INPUTS * sizeof *back.in);
+    back.in[TERN_VARLEN_GATED_DELTA_DOUT] = dy;
+    for (uint32_t i = 0; i < 4; i++)
+        back.in[TERN_VARLEN_GATED_DELTA_DK + i] = tern_backward__new(b, op, op->in[inputs[i]]);
+    back.in[TERN_VARLEN_GATED_DELTA_DDECAY] = ddecay;
+    back.in[TERN_VARLEN_GATED_DELTA_DDT] = ddt;
+    back.n_in = frozen ? TERN_VARLEN_GATED_DELTA_DDECAY : TERN_VARLEN_GATED_DELTA_BACKWARD_INPUTS;
+    back.n_heads = op->n_heads;
+    back.n_kv_heads = op->n_kv_heads;
+    back.head_dim = op->head_dim;
+    back.tiled_heads = op->tiled_heads;
+    back.out = tern_backward__new(b, op, q);
+    tern_backward__emit(b, &back);
+    tern_backward__contribute(b, op, q, back.out);
+    for (uint32_t i = 0; i < 4; i++)
+        tern_backward__contribute(b, op, op->in[inputs[i]], back.in[TERN_VARLEN_GATED_DELTA_DK + i]);
+}
+
 /* The gradient passes unchanged (tern_backward_value.source). */
 static void straight_through(tern_backward *b, const tern_op *op, tern_view dy)
 {
@@ -274,6 +341,9 @@ tern_backward_fn tern_backward__of(tern_op_kind kind)
         [TERN_OP_SCALE] = again,
         [TERN_OP_DROPOUT] = again,
         [TERN_OP_VARLEN_ATTENTION] = varlen_attention,
+        [TERN_OP_SPLIT] = split,
+        [TERN_OP_VARLEN_CONV] = varlen_conv,
+        [TERN_OP_VARLEN_GATED_DELTA] = varlen_gated_delta,
         [TERN_OP_ROUTE] = route,
         [TERN_OP_COMBINE] = combine,
     };

@@ -83,7 +83,8 @@ static tern_status print_op(const tern_graph *g, size_t i, tern_buf *out, tern_e
 {
     const tern_op *op = &g->ops[i];
     TERN_TRY(tern_buf_addf(out, err, "%4zu  %-*s ", i, NAME_WIDTH, tern_op_name(op->kind)));
-    for (uint32_t k = 0; k < op->n_in; k++) TERN_TRY(print_input(g, op, k, out, err));
+    for (uint32_t k = 0; k < op->n_in; k++)
+        if (op->in[k].value != TERN_NO_VALUE) TERN_TRY(print_input(g, op, k, out, err));
     if (op->int8_blocks) TERN_TRY(tern_buf_addf(out, err, " int8 by block"));
     if (op->gated) TERN_TRY(tern_buf_addf(out, err, " *%s", activation_name(op->activation)));
     if (op->kind == TERN_OP_ROUTE)

@@ -21,6 +21,8 @@ tern_tolerance tern_op_tolerance(const tern_op *op)
     case TERN_OP_ADD:
     case TERN_OP_EMBED_BACKWARD:
     case TERN_OP_GATHER:
+    case TERN_OP_SPLIT:
+    case TERN_OP_SPLIT_BACKWARD:
     case TERN_OP_KV_WRITE:
     case TERN_OP_SAMPLE:
     case TERN_OP_SUM_SQUARES:
@@ -29,6 +31,9 @@ tern_tolerance tern_op_tolerance(const tern_op *op)
     case TERN_OP_QUANTIZE:
     case TERN_OP_NORM_QUANT: share = 1e-5; break;
     case TERN_OP_LINEAR: share = op->norm_weight.value == TERN_NO_VALUE || op->norm_f32 ? 1e-4 : 2e-2; break;
+    case TERN_OP_GATED_DELTA:
+    case TERN_OP_VARLEN_GATED_DELTA:
+    case TERN_OP_VARLEN_GATED_DELTA_BACKWARD:
     case TERN_OP_ATTENTION:
     case TERN_OP_ROPE_KV:
     case TERN_OP_ROPE_ATTENTION: share = 2e-3; break;

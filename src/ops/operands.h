@@ -184,8 +184,8 @@ enum {
 
 /* GATED_DELTA in the same way, of q, k and v by themselves. states: the state before each TERN_DELTA_CHUNK-th row of
  * the step, its numbers in the rows of that chunk in turn: row c * TERN_DELTA_CHUNK + i has numbers i * cols to
- * (i + 1) * cols - 1. The backward: out = dq; dk, dv, da and db are written; ddecay and ddt +=, or missing (14 inputs:
- * both are frozen). */
+ * (i + 1) * cols - 1. Of a chunk that is not whole in the step it is not kept. The backward: out = dq; dk, dv, da and
+ * db are written; ddecay and ddt +=, or TERN_NO_VALUE: it is frozen, or missing (14 inputs: both are). */
 enum {
     TERN_VARLEN_GATED_DELTA_Q,
     TERN_VARLEN_GATED_DELTA_K,
@@ -245,7 +245,7 @@ enum {
 /* The backward of SCALE with a soft cap: out[t] = dy[t] * (1 - (y / softcap)^2) * scale, y made of x[t] again. */
 enum { TERN_SOFTCAP_BACKWARD_X, TERN_SOFTCAP_BACKWARD_DY, TERN_SOFTCAP_BACKWARD_INPUTS };
 
-/* out = dgate; dup is written */
+/* out = dgate; dup is written. A gate of one column: dgate = act'(gate) * (dy . up), dup = act(gate) * dy */
 enum {
     TERN_GATE_BACKWARD_GATE,
     TERN_GATE_BACKWARD_UP,

@@ -12,6 +12,7 @@ static size_t n_writers(const tern_graph *g, const tern_weight *w)
     size_t n = 0;
     for (size_t k = 0; k < g->n_ops; k++)
         for (uint32_t i = 0; i < g->ops[k].n_in; i++) {
+            if (g->ops[k].in[i].value == TERN_NO_VALUE) continue;
             const tern_value *v = &g->values[g->ops[k].in[i].value];
             bool gradient = v->kind == TERN_VALUE_STATE && v->state == TERN_STATE_GRADIENT && v->weight == w;
             n += gradient && tern_op_writes(&g->ops[k], i);
@@ -65,6 +66,66 @@ static void graphs_are_sound(void **state)
                 tern_graph_deinit(&g);
                 test_trained_close(&t);
             }
+}
+
+/* Layers that keep a state, and experts of which one is every token's. */
+static void hybrid_graphs_are_sound(void **state)
+{
+    (void)state;
+    const char *const fixtures[] = {"qwen3_5", "qwen3_next"};
+    for (int variant = 0; variant < 8; variant++) {
+        test_trained t;
+        tern_graph g;
+        test_trained_open(&t, test_fixture(fixtures[variant & 1]), true);
+        if (variant & 4) {
+            test_trained_freeze(&t);
+            test_trained_weight(&t, TERN_ROLE_SSM_DT, 2)->trained = true;
+        }
+        training_graph_build(&g, &t, TOKENS / 2, variant & 2);
+        test_check_order(&g);
+        test_check_plan(&g, true);
+        check_gradients(&g, &t);
+        assert_int_equal(test_count_ops(&g, TERN_OP_CONV) + test_count_ops(&g, TERN_OP_GATED_DELTA), 0);
+        if (variant & 4) assert_int_equal(test_count_ops(&g, TERN_OP_VARLEN_CONV_BACKWARD), 0);
+        tern_graph_deinit(&g);
+        test_trained_close(&t);
+    }
+}
+
+static tern_op *first_op(tern_graph *g, tern_op_kind kind)
+{
+    for (size_t i = 0; i < g->n_ops; i++)
+        if (g->ops[i].kind == kind) return &g->ops[i];
+    fail_msg("no op %s", tern_op_name(kind));
+    return NULL;
+}
+
+/* A gradient whose columns two ops would make, and one of which a half is missing. */
+static void columns_have_one_reader_each(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"ssm_conv-0: backward of columns that two ops read",
+                                        "q_gate-1: backward of one"};
+    tern_error err = {0};
+    test_trained t;
+    test_trained_open(&t, test_fixture("qwen3_5"), true);
+    for (int half = 0; half < 2; half++) {
+        tern_graph g;
+        const tern_graph_options o = training_graph_options(&t, TOKENS);
+        assert_ok(tern_graph_build(&g, t.model, &o, &err), err);
+        const tern_op *conv = first_op(&g, TERN_OP_VARLEN_CONV), *split = first_op(&g, TERN_OP_SPLIT);
+        for (size_t i = 0; i < g.n_ops; i++) {
+            tern_op *op = &g.ops[i];
+            const uint32_t read = op->in[0].value;
+            if (!half && op->kind == TERN_OP_RMS_NORM && read == conv->out.value) op->in[0].first_col = 0;
+            if (half && op->kind == TERN_OP_GATE && read == split->in[TERN_SPLIT_GATE].value)
+                op->in[TERN_GATE_GATE] = op->in[TERN_GATE_UP];
+        }
+        assert_int_equal(tern_graph_differentiate(&g, NULL, &err), TERN_UNSUPPORTED);
+        if (!strstr(err.message, words[half])) fail_msg("%s", err.message);
+        tern_graph_deinit(&g);
+    }
+    test_trained_close(&t);
 }
 
 /* A sum never becomes an op of its own where a backward can add, but for the gradients that meet behind dropout. */
@@ -206,6 +267,8 @@ static void memory_may_run_out(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(graphs_are_sound),
+    cmocka_unit_test(hybrid_graphs_are_sound),
+    cmocka_unit_test(columns_have_one_reader_each),
     cmocka_unit_test(gradients_join_without_sums),
     cmocka_unit_test(a_tied_table_has_one_gradient),
     cmocka_unit_test(frozen_branches_are_dropped),

@@ -11,9 +11,9 @@
 #include "ops/ref/update.h"
 #include "quant/encoding.h"
 
-enum { SEED = 20250311, SEEDS = 3, MAX = 4096, N_INPUTS = 4 };
+enum { SEED = 20250311, SEEDS = 3, MAX = 4096, N_INPUTS = 7 };
 
-/* A scalar loss sum_i c[i] * y[i] of an op whose inputs are up to four arrays. */
+/* A scalar loss sum_i c[i] * y[i] of an op whose inputs are up to N_INPUTS arrays. */
 typedef struct loss {
     double x[N_INPUTS][MAX]; /* inputs */
     double c[MAX];           /* weights of the outputs: dy */

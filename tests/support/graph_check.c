@@ -83,6 +83,9 @@ static uint32_t rows_read(const tern_graph *g, const tern_op *op, const tern_val
 static bool is_made(const tern_op *op, uint32_t i)
 {
     if (op->kind == TERN_OP_VARLEN_ATTENTION_BACKWARD) return i >= 7;
+    if (op->kind == TERN_OP_VARLEN_GATED_DELTA_BACKWARD) return i >= 10 && i < 14;
+    if (op->kind == TERN_OP_VARLEN_GATED_DELTA) return i == 8;
+    if (op->kind == TERN_OP_SPLIT) return i == 1;
     return (op->kind == TERN_OP_VARLEN_ATTENTION && i == 4) || (op->kind == TERN_OP_GATE_BACKWARD && i == 3);
 }
 

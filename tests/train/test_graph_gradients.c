@@ -120,6 +120,21 @@ static void other_families(void **state)
     }
 }
 
+/* Layers that keep a state, attention with an output gate; packed documents across the chunks of states. */
+static void hybrids(void **state)
+{
+    (void)state;
+    const char *const fixtures[] = {"qwen3_5", "qwen3_next"};
+    for (size_t i = 0; i < 2; i++) {
+        test_trained t;
+        test_trained_open(&t, test_fixture(fixtures[i]), true);
+        tern_config *config = (tern_config *)(uintptr_t)t.config;
+        config->n_experts_used = config->n_experts; /* as in experts */
+        check_model(&t, &(test_how){.dense = true, .checkpoint = i % 2});
+        test_trained_close(&t);
+    }
+}
+
 /* A norm before each linear layer. */
 static void linear_norms(void **state)
 {
@@ -303,6 +318,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(whole_models),
     cmocka_unit_test(other_families),
     cmocka_unit_test(experts),
+    cmocka_unit_test(hybrids),
     cmocka_unit_test(linear_norms),
     cmocka_unit_test(other_ops),
     cmocka_unit_test(adapters),

@@ -294,9 +294,25 @@ static void families(void **state)
     for (const char *const *name = test_made_families; *name; name++) check_both(test_made(*name));
 }
 
+/* Layers that keep a state; GPUs, which lack their ops, say so. */
+static void hybrids(void **state)
+{
+    (void)state;
+    const char *const fixtures[] = {"qwen3_5", "qwen3_next"};
+    tern_backend *here = test_backend_here();
+    for (size_t i = 0; i < 2; i++) {
+        family_training e = {.path = test_fixture(fixtures[i])};
+        const tern_status status = open_family(&e, here);
+        close_family(&e);
+        if (test_on_gpu() && status == TERN_UNSUPPORTED) assert_non_null(strstr(err.message, "op "));
+        else check_both(e.path);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(experts),  cmocka_unit_test(families),      cmocka_unit_test(adapters),
     cmocka_unit_test(odd_rank), cmocka_unit_test(padded_chunks), cmocka_unit_test(from_dense_to_ternary),
+    cmocka_unit_test(hybrids),
 };
 
 TEST_GROUP(trainer_models, "backends long", tests);

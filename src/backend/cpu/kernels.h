@@ -52,6 +52,8 @@
     X(sigmoid, tern_gate_fn)                                                                                           \
     X(conv, tern_conv_fn)                                                                                              \
     X(delta, tern_delta_fn)                                                                                            \
+    X(conv_backward, tern_conv_backward_fn)                                                                            \
+    X(delta_backward, tern_delta_backward_fn)                                                                          \
     X(rope_halves, tern_rope_fn)                                                                                       \
     X(rope_adjacent, tern_rope_fn)                                                                                     \
     TERN_CACHE_TYPE_LIST(TERN_CPU_STORE_SLOT, X)                                                                       \
@@ -74,6 +76,7 @@
     X(relu2_backward, tern_gate_backward_fn)                                                                           \
     X(silu_backward, tern_gate_backward_fn)                                                                            \
     X(gelu_backward, tern_gate_backward_fn)                                                                            \
+    X(sigmoid_backward, tern_gate_backward_fn)                                                                         \
     X(rope_halves_backward, tern_rope_fn)                                                                              \
     X(rope_adjacent_backward, tern_rope_fn)                                                                            \
     X(dropout, tern_dropout_fn)                                                                                        \

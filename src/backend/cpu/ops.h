@@ -75,10 +75,19 @@ size_t tern_cpu__row_scratch(const tern_graph *graph, const tern_op *op);
 /* ---- recurrent */
 void tern_cpu__split(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__conv(tern_cpu_step *step, const tern_cpu_op *op);
+/* Of CONV and those of training. */
 tern_status tern_cpu__conv_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 void tern_cpu__gated_delta(tern_cpu_step *step, const tern_cpu_op *op);
 size_t tern_cpu__gated_delta_scratch(const tern_graph *graph, const tern_op *op);
+/* Of GATED_DELTA and those of training. */
 tern_status tern_cpu__gated_delta_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
+void tern_cpu__split_backward(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__varlen_conv(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__varlen_conv_backward(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__varlen_gated_delta(tern_cpu_step *step, const tern_cpu_op *op);
+size_t tern_cpu__varlen_gated_delta_scratch(const tern_graph *graph, const tern_op *op);
+void tern_cpu__varlen_gated_delta_backward(tern_cpu_step *step, const tern_cpu_op *op);
+size_t tern_cpu__varlen_gated_delta_backward_scratch(const tern_graph *graph, const tern_op *op);
 
 /* ---- training */
 void tern_cpu__scale(tern_cpu_step *step, const tern_cpu_op *op);
@@ -88,6 +97,7 @@ void tern_cpu__fake_quantize(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__cross_entropy(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__rope_backward(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__gate_backward(tern_cpu_step *step, const tern_cpu_op *op);
+tern_status tern_cpu__gate_backward_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 void tern_cpu__embed_backward(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__bias_backward(tern_cpu_step *step, const tern_cpu_op *op);
 

@@ -63,6 +63,7 @@ static void resolve(const tern_graph *g, const tern_binding *bindings, const ter
     for (uint32_t i = 0; i < TERN_LINEAR_MAX_PARTS; i++) out->bias[i] = floats_at(bindings, op->bias[i]);
     if (op->route.cols) out->routes = (const tern_route *)(const void *)address(bindings, op->route.value);
     for (uint32_t i = 0; i < op->n_in; i++) {
+        if (op->in[i].value == TERN_NO_VALUE) continue;
         const tern_buffer *buffer = bindings[op->in[i].value].buffer;
         out->base[i] = address(bindings, op->in[i].value);
         out->weight[i] = buffer->weight ? buffer : NULL;

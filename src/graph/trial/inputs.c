@@ -121,6 +121,7 @@ static void fill_pages(tern_trial *t, uint32_t *pages)
     const tern_op *op = &t->op;
     uint32_t n = t->graph.max_pages;
     for (uint32_t i = 0; i < op->n_in; i++) {
+        if (op->in[i].value == TERN_NO_VALUE) continue;
         const tern_value *v = &t->values[op->in[i].value];
         if (v->kind != TERN_VALUE_CACHE) continue;
         uint64_t page_bytes = tern_row_bytes(v->dtype, op->head_dim, (uint64_t)op->n_kv_heads * TERN_PAGE_SIZE);

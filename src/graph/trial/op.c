@@ -233,6 +233,7 @@ static tern_status fetch_weights(tern_trial *t, const tern_trial_side *device, t
 {
     tern_backend *b = device->backend;
     for (uint32_t i = 0; i < t->op.n_in; i++) {
+        if (t->op.in[i].value == TERN_NO_VALUE) continue;
         tern_value *v = &t->values[t->op.in[i].value];
         if (v->kind != TERN_VALUE_WEIGHT || v->weight->data || !device->weights) continue;
         tern_weight *w = &t->fetched[t->n_fetched];

@@ -93,6 +93,7 @@ tern_status tern_trial__shrink(tern_trial *t, const tern_op *op, bool few, tern_
     *own = *op;
     own->out.first_row = own->residual.first_row = 0;
     for (uint32_t i = 0; i < op->n_in; i++) {
+        if (op->in[i].value == TERN_NO_VALUE) continue;
         own->in[i].first_row = 0;
         shrink_state(t, op, op->in[i].value);
     }

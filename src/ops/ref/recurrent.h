@@ -1,5 +1,5 @@
-/* The definitions of ops with a state that goes from token to token: convolutions over a kept tail, and the gated delta
- * rule (Gated DeltaNet, arXiv:2412.06464). Floats are exact as ref.h says. */
+/* The definitions of ops with a state that goes from token to token, and their backward: convolutions over a kept tail,
+ * and the gated delta rule (Gated DeltaNet, arXiv:2412.06464). Floats are exact as ref.h says. */
 #ifndef TERN_OPS_REF_RECURRENT_H
 #define TERN_OPS_REF_RECURRENT_H
 
@@ -63,6 +63,71 @@ void tern_ref_conv(const tern_conv_args *args);
 void tern_ref_delta(const tern_delta_args *args);
 /* The columns of values from `first` on alone. */
 void tern_ref_delta_from(const tern_delta_args *args, uint32_t first);
+
+/* Backward of a convolution, for one token:
+ *
+ *   s[c] as above;  g = 1 / (1 + tern_ref_exp(-s[c]));  ds = dy[c] * (g * (1 + s[c] * (1 - g)))
+ *   dtaps[k][c] = fmaf(weight[k][c], ds, dtaps[k][c]);  dweight[k][c] = fmaf(ds, taps[k][c], dweight[k][c])
+ *
+ * so both are chains over the tokens of a document.
+ *   taps, weight  as of tern_conv_args       dy  in  [n]
+ *   dtaps    in/out  [n_taps] rows of n floats; a row may be NULL: before the document
+ *   dweight  in/out  [n_taps][n], or NULL: not wanted                 Exact bits. */
+typedef struct tern_conv_backward_args {
+    const float *const *taps;
+    const float *weight;
+    uint32_t n_taps;
+    size_t n;
+    const float *dy;
+    float *const *dtaps;
+    float *dweight;
+} tern_conv_backward_args;
+
+typedef void (*tern_conv_backward_fn)(const tern_conv_backward_args *args);
+void tern_ref_conv_backward(const tern_conv_backward_args *args);
+/* The channels from `first` on alone. */
+void tern_ref_conv_backward_from(const tern_conv_backward_args *args, size_t first);
+
+/* Backward of one token of one head of the gated delta rule, whose tokens are walked from the last to the first.
+ *
+ *   u[i][j] = state[i][j] * decay;  m[j] = chain over i of k[i] * u[i][j], from +0
+ *   r[j] = v[j] - m[j];  d[j] = r[j] * beta
+ *   dn[i][j] = fmaf(q[i], dy[j], dstate[i][j])
+ *   e[j] = chain over i of k[i] * dn[i][j], from +0;  x[j] = chain over i of dn[i][j] * u[i][j], from +0
+ *   dv[j] = e[j] * beta;  dbeta = row sum of e[j] * r[j];  w[j] = -dv[j];  dlog = row sum of fmaf(w[j], m[j], x[j])
+ *   dq[i] += row sum of fmaf(k[i], d[j], u[i][j]) * dy[j]
+ *   dk[i] += row sum of dn[i][j] * d[j] and u[i][j] * w[j]: both of a column go into its lane, in this order
+ *   dstate[i][j] = fmaf(k[i], w[j], dn[i][j]) * decay
+ *
+ *   state   in      [keys][values], before the token; NULL: zeros
+ *   dstate  in/out  [keys][values]: the gradient of the state after the token becomes that of the one before
+ *   dy      in      [values]           dq, dk  in/out  [keys]           dv  out  [values]
+ *   dlog    out     the gradient of ln(decay)                            dbeta  out
+ *
+ * Row sums: the 16 lanes and the tree of ref.h (of dlog: sums instead of fmaf). values is a multiple of 8, at most 512.
+ * Exact bits. No allocation. */
+typedef struct tern_delta_backward_args {
+    const float *state, *q, *k, *v, *dy;
+    float decay, beta;
+    uint32_t keys, values;
+    float *dstate, *dq, *dk, *dv;
+    float *dlog, *dbeta;
+} tern_delta_backward_args;
+
+enum { TERN_DELTA_MAX_VALUES = 512 };
+
+typedef void (*tern_delta_backward_fn)(const tern_delta_backward_args *args);
+void tern_ref_delta_backward(const tern_delta_backward_args *args);
+
+/* Backward of tern_ref_delta_decay, from the gradient of its logarithm: x = a + dt;
+ * ddecay += dlog * softplus(x);  da = (dlog * decay) * logistic(x), which is returned;  ddt += da. NULL: not wanted. */
+float tern_ref_delta_decay_backward(float a, float dt, float decay, float dlog, float *ddecay, float *ddt);
+
+/* Backward of beta = tern_ref_logistic(b): dbeta * (beta * (1 - beta)). */
+static inline float tern_ref_delta_beta_backward(float beta, float dbeta)
+{
+    return dbeta * (beta * (1 - beta));
+}
 
 /* Of heads of keys, the one that a head of values has. */
 static inline uint32_t tern_delta_key_head(uint32_t head, uint32_t n_heads, uint32_t n_key_heads, int tiled)

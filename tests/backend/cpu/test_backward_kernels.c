@@ -5,10 +5,11 @@
 #include <math.h>
 
 #include "backend/cpu/kernels.h"
+#include "ops/ref/recurrent.h"
 #include "support/guard.h"
 #include "support/kernels.h"
 
-enum { MAX_N = 6400, N_ROUNDS = 120, N_BUFFERS = 6 };
+enum { MAX_N = 6400, N_ROUNDS = 120, N_BUFFERS = 9 };
 
 /* Buffers between unreadable pages, and copies of them for the definition. */
 typedef struct room {
@@ -185,9 +186,76 @@ static void gates(void **state)
         tern_gate_backward_fn ref;
     } slots[] = {{"relu2_backward", tern_ref_relu2_backward},
                  {"silu_backward", tern_ref_silu_backward},
-                 {"gelu_backward", tern_ref_gelu_backward}};
-    for (size_t s = 0; s < 3; s++) FOR_EACH_KERNEL(k, slots[s].slot)
+                 {"gelu_backward", tern_ref_gelu_backward},
+                 {"sigmoid_backward", tern_ref_sigmoid_backward}};
+    for (size_t s = 0; s < 4; s++) FOR_EACH_KERNEL(k, slots[s].slot)
     if (!gate_agrees(slots[s].ref, (tern_gate_backward_fn)k->fn)) fail_msg("%s %s", slots[s].slot, k->level);
+}
+
+/* Buffers 0: dtaps, 1: dweight, 2: taps, 3: weight, 4: dy. */
+static bool conv_agrees(tern_conv_backward_fn ref, tern_conv_backward_fn fn)
+{
+    enum { MOST = 4 };
+    const uint32_t n_taps = between(1, MOST), n = between(1, 200), before = between(0, n_taps - 1);
+    const bool trained = between(0, 1);
+    const size_t all = (size_t)n_taps * n;
+    float *dx = lend(0, all), *dweight = lend(1, all), *x = lend(2, all), *weight = lend(3, all), *dy = lend(4, n);
+    const float *taps[MOST];
+    float *dtaps[MOST];
+    for (int copy = 0; copy < 2; copy++) {
+        for (uint32_t k = 0; k < n_taps; k++) {
+            taps[k] = (copy ? m.copy[2] : x) + k * n;
+            dtaps[k] = k < before ? NULL : (copy ? m.copy[0] : dx) + k * n;
+        }
+        (copy ? ref : fn)(&(tern_conv_backward_args){.taps = taps,
+                                                     .weight = copy ? m.copy[3] : weight,
+                                                     .n_taps = n_taps,
+                                                     .n = n,
+                                                     .dy = copy ? m.copy[4] : dy,
+                                                     .dtaps = dtaps,
+                                                     .dweight = !trained ? NULL
+                                                                : copy   ? m.copy[1]
+                                                                         : dweight});
+    }
+    return agree(5);
+}
+
+/* Buffers 0: dstate, 1: dq, 2: dk, 3: dv, 4: state, 5: q, 6: k, 7: v, 8: dy. */
+static bool delta_agrees(tern_delta_backward_fn ref, tern_delta_backward_fn fn)
+{
+    const uint32_t keys = between(1, 37), values = 8 * between(1, 20);
+    const size_t sizes[N_BUFFERS] = {keys * values, keys, keys, values, keys * values, keys, keys, values, values};
+    const bool first = between(0, 3) == 0;
+    float scalars[2][2], *x[N_BUFFERS];
+    for (int i = 0; i < N_BUFFERS; i++) x[i] = lend(i, sizes[i]);
+    for (int copy = 0; copy < 2; copy++) {
+        for (int i = 0; i < N_BUFFERS && copy; i++) x[i] = m.copy[i];
+        (copy ? ref : fn)(&(tern_delta_backward_args){.state = first ? NULL : x[4],
+                                                      .q = x[5],
+                                                      .k = x[6],
+                                                      .v = x[7],
+                                                      .dy = x[8],
+                                                      .decay = 0.9f,
+                                                      .beta = 0.4f,
+                                                      .keys = keys,
+                                                      .values = values,
+                                                      .dstate = x[0],
+                                                      .dq = x[1],
+                                                      .dk = x[2],
+                                                      .dv = x[3],
+                                                      .dlog = &scalars[copy][0],
+                                                      .dbeta = &scalars[copy][1]});
+    }
+    return agree(N_BUFFERS) && test_same_bits(scalars[0], scalars[1], 2);
+}
+
+static void recurrent(void **state)
+{
+    (void)state;
+    FOR_EACH_KERNEL(k, "conv_backward")
+    if (!conv_agrees(tern_ref_conv_backward, (tern_conv_backward_fn)k->fn)) fail_msg("conv_backward %s", k->level);
+    FOR_EACH_KERNEL(k, "delta_backward")
+    if (!delta_agrees(tern_ref_delta_backward, (tern_delta_backward_fn)k->fn)) fail_msg("delta_backward %s", k->level);
 }
 
 static bool rope_agrees(tern_rope_fn ref, tern_rope_fn fn)
@@ -280,10 +348,24 @@ static void dropout_without_index(const float *x, size_t n, float p, uint32_t se
     tern_ref_dropout(x, n, p, seed, 0, y);
 }
 
+static void conv_without_the_last(const tern_conv_backward_args *args)
+{
+    tern_conv_backward_args fewer = *args;
+    fewer.dtaps = (float *const[4]){NULL};
+    tern_ref_conv_backward(args->n > 150 ? &fewer : args);
+}
+
+static void delta_without_state(const tern_delta_backward_args *args)
+{
+    tern_delta_backward_args begins = *args;
+    begins.state = NULL;
+    tern_ref_delta_backward(&begins);
+}
+
 static void broken_kernels_are_caught(void **state)
 {
     (void)state;
-    int caught[6] = {0};
+    int caught[8] = {0};
     for (int i = 0; i < 200; i++) {
         caught[0] += !product_agrees(product_backwards);
         caught[1] += !softmax_agrees(softmax_in_order);
@@ -291,9 +373,11 @@ static void broken_kernels_are_caught(void **state)
         caught[3] += !gate_agrees(tern_ref_silu_backward, tern_ref_gelu_backward);
         caught[4] += !dropout_agrees(dropout_without_index);
         caught[5] += !softmax_agrees(softmax_without_cap);
+        caught[6] += !conv_agrees(tern_ref_conv_backward, conv_without_the_last);
+        caught[7] += !delta_agrees(tern_ref_delta_backward, delta_without_state);
         assert_true(product_agrees(tern_ref_product) && softmax_agrees(tern_ref_softmax));
     }
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 8; i++)
         if (!caught[i]) fail_msg("broken kernel %d was not caught", i);
 }
 
@@ -313,10 +397,9 @@ static int close_room(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(product),       cmocka_unit_test(softmax),
-    cmocka_unit_test(cross_entropy), cmocka_unit_test(norm),
-    cmocka_unit_test(gates),         cmocka_unit_test(rope),
-    cmocka_unit_test(forward),       cmocka_unit_test(broken_kernels_are_caught),
+    cmocka_unit_test(product),   cmocka_unit_test(softmax), cmocka_unit_test(cross_entropy),
+    cmocka_unit_test(norm),      cmocka_unit_test(gates),   cmocka_unit_test(rope),
+    cmocka_unit_test(recurrent), cmocka_unit_test(forward), cmocka_unit_test(broken_kernels_are_caught),
 };
 
 TEST_GROUP(backward_kernels, "web", tests, .setup = open_room, .teardown = close_room);

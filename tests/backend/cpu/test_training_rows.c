@@ -102,13 +102,17 @@ static void gate(void **state)
     (void)state;
     static const tern_gate_backward_fn refs[] = {[TERN_ACT_RELU2] = tern_ref_relu2_backward,
                                                  [TERN_ACT_SILU] = tern_ref_silu_backward,
-                                                 [TERN_ACT_GELU] = tern_ref_gelu_backward};
-    static const tern_gate_fn forward[] = {
-        [TERN_ACT_RELU2] = tern_ref_relu2, [TERN_ACT_SILU] = tern_ref_silu, [TERN_ACT_GELU] = tern_ref_gelu};
-    for (int round = 0; round < 3 * ROUNDS; round++) {
+                                                 [TERN_ACT_GELU] = tern_ref_gelu_backward,
+                                                 [TERN_ACT_SIGMOID] = tern_ref_sigmoid_backward};
+    static const tern_gate_fn forward[] = {[TERN_ACT_RELU2] = tern_ref_relu2,
+                                           [TERN_ACT_SILU] = tern_ref_silu,
+                                           [TERN_ACT_GELU] = tern_ref_gelu,
+                                           [TERN_ACT_SIGMOID] = tern_ref_sigmoid};
+    static const tern_activation activations[] = {TERN_ACT_RELU2, TERN_ACT_SILU, TERN_ACT_GELU, TERN_ACT_SIGMOID};
+    for (int round = 0; round < 4 * ROUNDS; round++) {
         trial t;
         tern_view residual;
-        const tern_activation activation = (tern_activation)(round % 3);
+        const tern_activation activation = activations[round % 4];
         const uint32_t cols = any_cols();
         training_rows_open_trial(&t, training_rows_between(1, 9));
         const tern_view both = training_rows_rows(&t, "gate_up", 2 * cols, training_rows_any_fill()),

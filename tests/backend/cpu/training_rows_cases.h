@@ -10,7 +10,7 @@
 #include "ops/ref/backward.h"
 #include "support/op_case.h"
 
-enum { MAX_BACKENDS = 12, MAX_EXPECTED = 8, ROUNDS = 12 };
+enum { MAX_BACKENDS = 12, MAX_EXPECTED = 12, ROUNDS = 12 };
 
 extern tern_rng training_rows_rng;
 

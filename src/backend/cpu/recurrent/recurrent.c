@@ -1,11 +1,10 @@
 /* Running the ops with a state that goes from token to token. A task has some channels or one head, and goes through
  * the rows of the step in order, so that what it computes does not depend on the number of threads. */
+#include "ops/ref/recurrent.h"
 #include "backend/cpu/ops.h"
+#include "backend/cpu/recurrent/conv_block.h"
 #include "backend/cpu/rows/rows.h"
 #include "ops/op.h"
-#include "ops/ref/recurrent.h"
-
-enum { CONV_BLOCK = 64 };
 
 /* The inputs of an op that lead to the state of a row's sequence. */
 typedef struct state_inputs {
@@ -40,13 +39,7 @@ static float *state_after(const tern_rows_job *j, const state_inputs *in, uint32
 
 static const state_inputs conv_inputs = {TERN_CONV_POSITIONS, TERN_CONV_SEQUENCES, TERN_CONV_STATES, TERN_CONV_STATE};
 
-/* A block of channels, [rows][n]: the weight, and the inputs before a run. */
-typedef struct conv_block {
-    uint32_t first, n, n_taps;
-    float weight[TERN_CONV_MAX_TAPS * CONV_BLOCK], tail[(TERN_CONV_MAX_TAPS - 1) * CONV_BLOCK];
-} conv_block;
-
-static void load_weight(const tern_cpu_op *op, conv_block *b)
+static void load_weight(const tern_cpu_op *op, tern_conv_block *b)
 {
     const float *weight = tern_rows__floats(op, TERN_CONV_WEIGHT);
     for (uint32_t c = 0; c < b->n; c++)
@@ -54,7 +47,15 @@ static void load_weight(const tern_cpu_op *op, conv_block *b)
             b->weight[k * b->n + c] = weight[(size_t)(b->first + c) * b->n_taps + k];
 }
 
-static void load_tail(const tern_rows_job *j, conv_block *b, uint32_t t)
+void tern_conv_block__load(const tern_cpu_op *op, uint32_t task, tern_conv_block *block)
+{
+    *block = (tern_conv_block){.first = task * TERN_CONV_BLOCK, .n_taps = op->op->in[TERN_CONV_WEIGHT].cols};
+    const uint32_t left = op->in_cols - block->first;
+    block->n = left < TERN_CONV_BLOCK ? left : TERN_CONV_BLOCK;
+    load_weight(op, block);
+}
+
+static void load_tail(const tern_rows_job *j, tern_conv_block *b, uint32_t t)
 {
     const float *state = state_before(j, &conv_inputs, t);
     for (uint32_t k = 0; k + 1 < b->n_taps; k++) {
@@ -64,13 +65,14 @@ static void load_tail(const tern_rows_job *j, conv_block *b, uint32_t t)
     }
 }
 
-/* The block's inputs of row t and of those before it in a run that begins at row `first`, n_taps of them. */
-static void find_taps(const tern_rows_job *j, const conv_block *b, uint32_t first, uint32_t t, const float **taps)
+void tern_conv_block__taps(const tern_cpu_op *op, const tern_conv_block *block, uint32_t first, uint32_t t,
+                           const float **taps)
 {
-    for (uint32_t k = 0; k < b->n_taps; k++) {
+    for (uint32_t k = 0; k < block->n_taps; k++) {
         const uint32_t at = t - first + k; /* 0: the first of the tail */
-        taps[k] = at + 1 < b->n_taps ? b->tail + at * b->n
-                                     : tern_rows__at(&j->op->in[TERN_CONV_X], first + at + 1 - b->n_taps) + b->first;
+        taps[k] = at + 1 < block->n_taps
+                      ? block->tail + at * block->n
+                      : tern_rows__at(&op->in[TERN_CONV_X], first + at + 1 - block->n_taps) + block->first;
     }
 }
 
@@ -80,18 +82,14 @@ static void conv_task(void *context, uint32_t task, uint32_t thread)
     const tern_rows_job *j = context;
     const tern_cpu_op *op = j->op;
     const uint32_t cols = op->in_cols, n_rows = j->step->n_tokens;
-    conv_block b = {.first = task * CONV_BLOCK, .n_taps = op->op->in[TERN_CONV_WEIGHT].cols};
-    b.n = cols - b.first < CONV_BLOCK ? cols - b.first : CONV_BLOCK;
-    load_weight(op, &b);
+    tern_conv_block b;
+    tern_conv_block__load(op, task, &b);
     for (uint32_t t = 0, first = 0; t < n_rows; t++) {
         const float *taps[TERN_CONV_MAX_TAPS];
         if (begins_run(j, &conv_inputs, t)) load_tail(j, &b, first = t);
-        find_taps(j, &b, first, t, taps);
-        const tern_conv_args args = {.taps = taps,
-                                     .weight = b.weight,
-                                     .n_taps = b.n_taps,
-                                     .n = b.n,
-                                     .y = tern_rows__at(&op->out, t) + b.first};
+        tern_conv_block__taps(op, &b, first, t, taps);
+        const tern_conv_args args = {
+            .taps = taps, .weight = b.weight, .n_taps = b.n_taps, .n = b.n, .y = tern_rows__at(&op->out, t) + b.first};
         j->step->cpu->kernels.conv(&args);
         float *after = state_after(j, &conv_inputs, t);
         for (uint32_t k = 1; after && k < b.n_taps; k++)
@@ -102,7 +100,7 @@ static void conv_task(void *context, uint32_t task, uint32_t thread)
 void tern_cpu__conv(tern_cpu_step *step, const tern_cpu_op *op)
 {
     tern_rows_job j = {.step = step, .op = op};
-    tern_pool_for(step->cpu->pool, (op->in_cols + CONV_BLOCK - 1) / CONV_BLOCK, conv_task, &j);
+    tern_pool_for(step->cpu->pool, tern_conv_block__tasks(op), conv_task, &j);
 }
 
 tern_status tern_cpu__conv_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
@@ -110,7 +108,8 @@ tern_status tern_cpu__conv_supports(const tern_graph *graph, const tern_op *op, 
     (void)graph;
     const uint32_t n = op->in[TERN_CONV_WEIGHT].cols;
     if (n >= 1 && n <= TERN_CONV_MAX_TAPS) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED, "cpu: op conv of %u taps: 1 to %d expected", n, TERN_CONV_MAX_TAPS);
+    return tern_fail(err, TERN_UNSUPPORTED, "cpu: op %s of %u taps: 1 to %d expected", tern_op_name(op->kind), n,
+                     TERN_CONV_MAX_TAPS);
 }
 
 static const state_inputs delta_inputs = {TERN_GATED_DELTA_POSITIONS, TERN_GATED_DELTA_SEQUENCES,
@@ -180,12 +179,13 @@ size_t tern_cpu__gated_delta_scratch(const tern_graph *graph, const tern_op *op)
 tern_status tern_cpu__gated_delta_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
 {
     (void)graph;
-    const uint32_t values = op->out.cols / op->n_heads;
-    if (values % 8 == 0 && op->n_heads % op->n_kv_heads == 0) return TERN_OK;
+    const tern_view v = op->kind == TERN_OP_GATED_DELTA ? op->out : op->in[TERN_VARLEN_GATED_DELTA_V];
+    const uint32_t values = v.cols / op->n_heads;
+    if (values % 8 == 0 && values <= TERN_DELTA_MAX_VALUES && op->n_heads % op->n_kv_heads == 0) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED,
-                     "cpu: op gated_delta of %u heads of %u values, %u heads of keys: a multiple of 8 values, and of "
-                     "heads, expected",
-                     op->n_heads, values, op->n_kv_heads);
+                     "cpu: op %s of %u heads of %u values, %u heads of keys: a multiple of 8 values, at most %d, and a "
+                     "multiple of heads of keys expected",
+                     tern_op_name(op->kind), op->n_heads, values, op->n_kv_heads, TERN_DELTA_MAX_VALUES);
 }
 
 static void split_row(void *context, uint32_t t, uint32_t thread)

@@ -90,6 +90,39 @@ void tern_selftest__delta(tern_selftest__trial *t, tern_delta_fn fn, float *out)
     fn(&args);
 }
 
+void tern_selftest__conv_backward(tern_selftest__trial *t, tern_conv_backward_fn fn, float *out)
+{
+    enum { N = 83, TAPS = 3 };
+    const float *const taps[TAPS] = {t->x[0], t->x[1], t->x[2] + 3};
+    float *const dtaps[TAPS] = {NULL, out, out + N};
+    const tern_conv_backward_args args = {
+        .taps = taps, .weight = t->x[1], .n_taps = TAPS, .n = N, .dy = t->x[2], .dtaps = dtaps, .dweight = out + 2 * N};
+    fn(&args);
+}
+
+void tern_selftest__delta_backward(tern_selftest__trial *t, tern_delta_backward_fn fn, float *out)
+{
+    enum { KEYS = 3, VALUES = 80 };
+    float *dq = out + KEYS * VALUES, *dk = dq + KEYS;
+    memcpy(out, t->x[0], KEYS * VALUES * sizeof *out);
+    const tern_delta_backward_args args = {.state = t->x[1],
+                                           .q = t->x[2],
+                                           .k = t->x[2] + KEYS,
+                                           .v = t->x[0],
+                                           .dy = t->x[1] + 7,
+                                           .decay = 0.9f,
+                                           .beta = 0.4f,
+                                           .keys = KEYS,
+                                           .values = VALUES,
+                                           .dstate = out,
+                                           .dq = dq,
+                                           .dk = dk,
+                                           .dv = dk + KEYS,
+                                           .dlog = dk + KEYS + VALUES,
+                                           .dbeta = dk + KEYS + VALUES + 1};
+    fn(&args);
+}
+
 void tern_selftest__product(tern_selftest__trial *t, tern_product_fn fn, void *out)
 {
     const tern_product_args args = {.a = t->x[0],

@@ -70,6 +70,8 @@ static void fill(tern_selftest__trial *t)
     X(sigmoid, k->sigmoid(t->x[0], t->x[1], COLS - 3, out))                                                            \
     X(conv, tern_selftest__conv(t, k->conv, out))                                                                      \
     X(delta, tern_selftest__delta(t, k->delta, out))                                                                   \
+    X(conv_backward, tern_selftest__conv_backward(t, k->conv_backward, out))                                           \
+    X(delta_backward, tern_selftest__delta_backward(t, k->delta_backward, out))                                        \
     X(rope_halves, tern_selftest__rope(t, k->rope_halves, out))                                                        \
     X(rope_adjacent, tern_selftest__rope(t, k->rope_adjacent, out))                                                    \
     TERN_CACHE_TYPE_LIST(STORE_TRIAL, X)                                                                               \
@@ -83,6 +85,7 @@ static void fill(tern_selftest__trial *t)
     X(relu2_backward, k->relu2_backward(t->x[0], t->x[1], t->x[2], COLS - 3, out, (float *)out + COLS))                \
     X(silu_backward, k->silu_backward(t->x[0], t->x[1], t->x[2], COLS - 3, out, (float *)out + COLS))                  \
     X(gelu_backward, k->gelu_backward(t->x[0], t->x[1], t->x[2], COLS - 3, out, (float *)out + COLS))                  \
+    X(sigmoid_backward, k->sigmoid_backward(t->x[0], t->x[1], t->x[2], COLS - 3, out, (float *)out + COLS))            \
     X(rope_halves_backward, tern_selftest__rope(t, k->rope_halves_backward, out))                                      \
     X(rope_adjacent_backward, tern_selftest__rope(t, k->rope_adjacent_backward, out))                                  \
     X(dropout, k->dropout(t->x[0], COLS - 3, 0.25f, 7, 9, out))                                                        \

@@ -43,6 +43,8 @@ void tern_selftest__quantize_blocks(tern_selftest__trial *t, tern_quantize_block
 void tern_selftest__rope(tern_selftest__trial *t, tern_rope_fn fn, void *out);
 void tern_selftest__conv(tern_selftest__trial *t, tern_conv_fn fn, void *out);
 void tern_selftest__delta(tern_selftest__trial *t, tern_delta_fn fn, float *out);
+void tern_selftest__conv_backward(tern_selftest__trial *t, tern_conv_backward_fn fn, float *out);
+void tern_selftest__delta_backward(tern_selftest__trial *t, tern_delta_backward_fn fn, float *out);
 void tern_selftest__product(tern_selftest__trial *t, tern_product_fn fn, void *out);
 void tern_selftest__softmax(tern_selftest__trial *t, const tern_cpu_kernels *k, float *out);
 void tern_selftest__cross_entropy(tern_selftest__trial *t, tern_cross_entropy_fn fn, float *out);

@@ -218,10 +218,24 @@ static void gate_backward(const tern_cpu_kernels *k, const tern_op *op, const fl
     case TERN_ACT_RELU2: k->relu2_backward(gate, up, dy, n, dgate, dup); break;
     case TERN_ACT_SILU: k->silu_backward(gate, up, dy, n, dgate, dup); break;
     case TERN_ACT_GELU: k->gelu_backward(gate, up, dy, n, dgate, dup); break;
-    case TERN_ACT_SIGMOID: tern_ref_sigmoid_backward(gate, up, dy, n, dgate, dup); break;
+    case TERN_ACT_SIGMOID: k->sigmoid_backward(gate, up, dy, n, dgate, dup); break;
     case TERN_ACT_SWIGLU_OAI: tern_ref_swiglu_oai_backward(gate, up, dy, op->limit, n, dgate, dup); break;
     case TERN_ACT_SWIGLU_CLAMPED: tern_ref_swiglu_clamped_backward(gate, up, dy, op->limit, n, dgate, dup); break;
     }
+}
+
+/* A gate of one column: its slope times the dot product of dy and up. */
+static void gate_of_all(const tern_rows_job *j, uint32_t t, float *dgate)
+{
+    const tern_cpu_op *op = j->op;
+    const float *gate = tern_rows__at(&op->in[TERN_GATE_BACKWARD_GATE], t),
+                *up = tern_rows__at(&op->in[TERN_GATE_BACKWARD_UP], t),
+                *dy = tern_rows__at(&op->in[TERN_GATE_BACKWARD_DY], t), one = 1;
+    float *dup = tern_rows__at(&op->in[TERN_GATE_BACKWARD_DUP], t), slope, factor;
+    const uint32_t n = op->op->in[TERN_GATE_BACKWARD_UP].cols;
+    gate_backward(&j->step->cpu->kernels, op->op, gate, &one, &one, 1, &slope, &factor);
+    dgate[0] = tern_ref_dot(dy, up, n) * slope;
+    for (uint32_t c = 0; c < n; c++) dup[c] = dy[c] * factor;
 }
 
 static void gate_row(void *context, uint32_t t, uint32_t thread)
@@ -229,15 +243,29 @@ static void gate_row(void *context, uint32_t t, uint32_t thread)
     const tern_rows_job *j = context;
     const tern_cpu_op *op = j->op;
     float *dgate = target(j, t, thread);
-    gate_backward(&j->step->cpu->kernels, op->op, tern_rows__at(&op->in[TERN_GATE_BACKWARD_GATE], t),
-                  tern_rows__at(&op->in[TERN_GATE_BACKWARD_UP], t), tern_rows__at(&op->in[TERN_GATE_BACKWARD_DY], t),
-                  op->in_cols, dgate, tern_rows__at(&op->in[TERN_GATE_BACKWARD_DUP], t));
+    if (op->in_cols != op->op->in[TERN_GATE_BACKWARD_UP].cols) gate_of_all(j, t, dgate);
+    else
+        gate_backward(&j->step->cpu->kernels, op->op, tern_rows__at(&op->in[TERN_GATE_BACKWARD_GATE], t),
+                      tern_rows__at(&op->in[TERN_GATE_BACKWARD_UP], t),
+                      tern_rows__at(&op->in[TERN_GATE_BACKWARD_DY], t), op->in_cols, dgate,
+                      tern_rows__at(&op->in[TERN_GATE_BACKWARD_DUP], t));
     add_residual(j, t, dgate);
 }
 
 void tern_cpu__gate_backward(tern_cpu_step *step, const tern_cpu_op *op)
 {
     tern_rows__run(step, op, gate_row);
+}
+
+tern_status tern_cpu__gate_backward_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
+{
+    (void)graph;
+    const uint32_t gates = op->in[TERN_GATE_BACKWARD_GATE].cols, n = op->in[TERN_GATE_BACKWARD_UP].cols;
+    if (gates == n || (gates == 1 && !(op->limit > 0))) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED,
+                     "cpu: op gate_backward of %u columns of gates for %u, limit %g: as many, or one without a limit, "
+                     "expected",
+                     gates, n, (double)op->limit);
 }
 
 /* The tokens of one part of the vocabulary: the rows of a token are added up in order. */

@@ -1,0 +1,149 @@
+/* Gradients of a model whose layers keep a state against PyTorch's (tests/data/goldens), and the bits of them however
+ * the graph is planned and run. */
+#include "support/test.h"
+
+#include <math.h>
+
+#include "backend/open.h"
+#include "quant/weight.h"
+#include "support/op_case.h"
+#include "support/tuned.h"
+#include "train/goldens.h"
+
+enum { SEQUENCE = 32, ALL = 2 * SEQUENCE };
+
+static void fill(test_tuned *u, const tern_safetensors *golden)
+{
+    uint32_t starts[ALL];
+    for (uint32_t i = 0; i < ALL; i++) starts[i] = i / SEQUENCE * SEQUENCE;
+    test_tuned_fill(u, data_of(golden, "input_ids", ALL), data_of(golden, "labels", ALL), starts);
+}
+
+/* Of the decay the file has the logarithm: decay = -e^A_log. */
+static void as_in_the_file(const tern_weight *w, float *gradient)
+{
+    if (!strstr(w->name, "A_log")) return;
+    for (uint32_t i = 0; i < w->rows * w->cols; i++) gradient[i] *= ((const float *)(const void *)w->data)[i];
+}
+
+static double compare(test_tuned *u, const tern_safetensors *golden, const tern_weight *w)
+{
+    char name[160];
+    snprintf(name, sizeof name, "grad.%.120s", w->name);
+    if (!tern_safetensors_find(golden, name)) return -1;
+    const size_t n = (size_t)w->rows * w->cols;
+    float *got = test_tuned_gradient(u, w);
+    as_in_the_file(w, got);
+    const double d = distance(got, data_of(golden, name, n), n);
+    free(got);
+    if (!(d <= 5e-5)) fail_msg("%s: relative distance %g, at most 5e-5 expected", name, d);
+    return d;
+}
+
+static void gradients(void **state)
+{
+    (void)state;
+    tern_safetensors *golden = open_file("qwen3_5/golden_grad.safetensors");
+    const float *want = data_of(golden, "loss", 1);
+    const tern_weight *all[TEST_TUNED_MAX_TENSORS];
+    test_trained t;
+    test_tuned u;
+    test_trained_open(&t, test_fixture("qwen3_5"), true);
+    test_tuned_open(&u, &t, &(test_how){.dense = true, .tokens = ALL}, test_backend("cpu"));
+    fill(&u, golden);
+    const double loss = test_tuned_step(&u), off = fabs(loss / (double)*want - 1);
+    double worst = 0;
+    int n_compared = 0;
+    for (size_t i = 0, n = test_tuned_tensors(&t, all); i < n; i++) {
+        const double d = compare(&u, golden, all[i]);
+        n_compared += d >= 0;
+        worst = fmax(worst, d);
+    }
+    print_message("loss within %.1e, %d gradients within %.1e\n", off, n_compared, worst);
+    assert_true(off <= 1e-6);
+    assert_true(n_compared >= 26);
+    test_tuned_close(&u);
+    test_trained_close(&t);
+    tern_safetensors_close(golden);
+}
+
+/* The gradients of all weights that learn, in one run; free them. */
+static size_t gradients_of(test_trained *t, const test_how *how, tern_backend *backend,
+                           float *out[TEST_TUNED_MAX_TENSORS])
+{
+    const tern_weight *all[TEST_TUNED_MAX_TENSORS];
+    const size_t n = test_tuned_tensors(t, all);
+    test_tuned u;
+    test_tuned_open(&u, t, how, backend);
+    test_tuned_step(&u);
+    for (size_t i = 0; i < n; i++) out[i] = test_tuned_gradient(&u, all[i]);
+    test_tuned_close(&u);
+    return n;
+}
+
+/* What `how` and a backend give of the weights that learn is to the bit what the plain graph gives of all. */
+static void check_bits(test_trained *t, const test_how *how, tern_backend *backend)
+{
+    float *got[TEST_TUNED_MAX_TENSORS], *want[TEST_TUNED_MAX_TENSORS];
+    const tern_weight *all[TEST_TUNED_MAX_TENSORS];
+    const test_how plain = {.dense = true, .tokens = how->tokens};
+    test_tuned_tensors(t, all);
+    const size_t n = gradients_of(t, &plain, test_backend("cpu"), want);
+    gradients_of(t, how, backend, got);
+    for (size_t i = 0; i < n; i++) {
+        if (!test_same_bits(got[i], want[i], (size_t)all[i]->rows * all[i]->cols))
+            fail_msg("%s: other bits", all[i]->name);
+        free(got[i]);
+        free(want[i]);
+    }
+}
+
+/* Two whole chunks of states and a part of one; checkpoints, the head in parts, threads. */
+static void bits_do_not_depend_on_the_plan(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_backend *three;
+    test_trained t;
+    assert_ok(tern_backend_open(&three, &(tern_backend_options){.n_threads = 3}, &err), err);
+    test_trained_open(&t, test_fixture("qwen3_5"), true);
+    check_bits(&t, &(test_how){.dense = true, .tokens = 150, .checkpoint = true}, three);
+    check_bits(&t, &(test_how){.dense = true, .tokens = 192, .chunk = 64}, three);
+    test_trained_close(&t);
+    three->close(three);
+}
+
+/* Each of the small weights of a recurrent layer may be the only one that learns. */
+static void any_weight_may_be_frozen(void **state)
+{
+    (void)state;
+    static const tern_role roles[] = {TERN_ROLE_SSM_DECAY, TERN_ROLE_SSM_DT,  TERN_ROLE_SSM_CONV,
+                                      TERN_ROLE_SSM_NORM,  TERN_ROLE_SSM_OUT, TERN_ROLE_SSM_QKV};
+    test_trained t;
+    float *whole[TEST_TUNED_MAX_TENSORS], *one[TEST_TUNED_MAX_TENSORS];
+    const tern_weight *all[TEST_TUNED_MAX_TENSORS];
+    test_trained_open(&t, test_fixture("qwen3_5"), true);
+    const test_how how = {.dense = true, .tokens = 64};
+    const size_t n = test_tuned_tensors(&t, all);
+    gradients_of(&t, &how, test_backend("cpu"), whole);
+    for (size_t r = 0; r < sizeof roles / sizeof *roles; r++) {
+        tern_weight *w = test_trained_weight(&t, roles[r], 0);
+        test_trained_freeze(&t);
+        w->trained = true;
+        assert_int_equal(gradients_of(&t, &how, test_backend("cpu"), one), 1);
+        for (size_t i = 0; i < n; i++)
+            if (all[i] == w && !test_same_bits(one[0], whole[i], (size_t)w->rows * w->cols))
+                fail_msg("%s: other bits when it learns alone", w->name);
+        free(one[0]);
+    }
+    for (size_t i = 0; i < n; i++) free(whole[i]);
+    test_trained_close(&t);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(gradients),
+    cmocka_unit_test(bits_do_not_depend_on_the_plan),
+    cmocka_unit_test(any_weight_may_be_frozen),
+};
+
+TEST_GROUP(hybrid_goldens, "shared", tests, .teardown = test_backends_close);

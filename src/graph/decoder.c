@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "graph/builder.h"
+#include "model/hadamard.h"
 
 tern_view tern_build__add(tern_builder *b, const char *name, tern_view a, tern_view c)
 {
@@ -394,6 +395,7 @@ tern_status tern_graph_build(tern_graph *graph, const tern_model *model, const t
                      .n_layers = tern_model_config(model)->n_layers};
     graph->max_pages = (uint32_t)(((uint64_t)options->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE);
     TERN_TRY(check_options(options, err));
+    TERN_TRY(tern_hadamard_refuse(tern_model_hadamard(model), err));
     if (options->screened_head && tern_model_config(model)->logit_softcap > 0)
         return tern_fail(err, TERN_UNSUPPORTED,
                          "head \"exact\" where logits have a soft cap of %g: an encoding such as q6_k expected",

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "model/hadamard.h"
 #include "model/model_internal.h"
 #include "quant/encoding.h"
 
@@ -117,6 +118,7 @@ tern_status tern_model_derive(tern_model **model, const tern_model *base, const 
     tern_error *e = err ? err : &local;
     const tern_model_options options = {.progress = how->progress, .progress_context = how->progress_context};
     *model = NULL;
+    TERN_TRY(tern_hadamard_refuse(base->hadamard, e));
     tern_model *made = tern_calloc(1, sizeof *made);
     if (!made) return tern_fail_alloc(e, sizeof *made);
     made->config = base->config;

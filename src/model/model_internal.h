@@ -74,6 +74,7 @@ struct tern_model {
     tern_stages stages;        /* which layers */
     bool derived;              /* the tokenizer is another model's */
     tern_unused_tensors unused;
+    struct tern_hadamard *hadamard; /* model/hadamard.h; NULL: no weight lies in a rotated basis */
 
     tern_gguf_file file;           /* a GGUF file that we opened; its bytes alone once it has been read */
     tern_safetensors *safetensors; /* an HF folder */
@@ -446,6 +447,11 @@ tern_status tern_model__read_i2s_order(tern_model *model, const tern_gguf *g, te
  * say. Errors: UNSUPPORTED; INVALID_ARGUMENT (an order that there is not, or for a model without I2_S layers);
  * OUT_OF_MEMORY. */
 tern_status tern_model__settle_i2s_order(tern_model *model, tern_error *err);
+
+/* model->hadamard of the metadata "prism.hadamard.*", if there are any; the configuration is there. Errors: UNSUPPORTED
+ * (a version, transform, axis or sign mode that is not known; a weight whose input is not a linear layer's or the
+ * head's), MALFORMED (arrays that do not fit each other or the tensors), NOT_FOUND (a key), OUT_OF_MEMORY. */
+tern_status tern_model__read_hadamard(tern_model *model, const tern_gguf *g, tern_error *err);
 
 /* The exact scales of the file, if it has any. Errors: MALFORMED (arrays that do not fit each other, a scale that is
  * not finite or below 0), OUT_OF_MEMORY. */

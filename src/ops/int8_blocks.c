@@ -7,7 +7,7 @@ bool tern_op_multiplies_blocks(tern_encoding_id id)
 {
 #define MULTIPLIES(X, name, NAME, elements, bytes) case TERN_ENC_##NAME:
     switch (id) {
-        TERN_INT8_LIST(MULTIPLIES, )
+        TERN_ENCODING_INT8_LIST(MULTIPLIES, )
         return true;
     default: return false;
     }

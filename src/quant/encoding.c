@@ -12,11 +12,10 @@
 #include "quant/ternary.h"
 
 static const tern_encoding *const table[] = {
-    &tern_encoding__f32,   &tern_encoding__f16,  &tern_encoding__q4_0,   &tern_encoding__q4_1, &tern_encoding__q5_0,
-    &tern_encoding__q5_1,  &tern_encoding__q8_0, &tern_encoding__q2_k,   &tern_encoding__q3_k, &tern_encoding__q4_k,
-    &tern_encoding__q5_k,  &tern_encoding__q6_k, &tern_encoding__iq4_nl, &tern_encoding__bf16, &tern_encoding__tq1_0,
-    &tern_encoding__tq2_0, &tern_encoding__i2_s, &tern_encoding__mxfp4,  &tern_encoding__q1_0, &tern_encoding__q2_0,
-    &tern_encoding__pq2_0, &tern_encoding__t160};
+#define ROW(name, NAME, id, file_type) &tern_encoding__##name,
+    TERN_ENCODING_LIST(ROW)
+#undef ROW
+};
 
 const tern_encoding *tern_encoding_at(size_t i)
 {

@@ -46,6 +46,11 @@ struct tern_encoding {
     /* The first of n_blocks blocks with a NaN or infinite scale (f32, f16, bf16: value), n_blocks when there is none.
      * NULL for encodings without block scales. */
     size_t (*find_nonfinite)(const void *in, size_t n_blocks);
+
+    /* n_blocks blocks as blocks of `rewritten`, which has as many elements in each and holds the same numbers: what
+     * devices that have no reader of this encoding take. NULL where there is none. */
+    void (*rewrite)(const void *in, size_t n_blocks, void *out);
+    tern_encoding_id rewritten;
     const struct tern_ternary *codec; /* ternary encodings only */
 };
 

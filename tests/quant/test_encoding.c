@@ -8,12 +8,12 @@ static void table_is_complete(void **state)
         const char *name;
         uint32_t id, elements, bytes, tail;
     } rows[] = {
-        {"f32", 0, 1, 4, 0},        {"f16", 1, 1, 2, 0},        {"q4_0", 2, 32, 18, 0},    {"q4_1", 3, 32, 20, 0},
-        {"q5_0", 6, 32, 22, 0},     {"q5_1", 7, 32, 24, 0},     {"q8_0", 8, 32, 34, 0},    {"q2_k", 10, 256, 84, 0},
-        {"q3_k", 11, 256, 110, 0},  {"q4_k", 12, 256, 144, 0},  {"q5_k", 13, 256, 176, 0}, {"q6_k", 14, 256, 210, 0},
-        {"iq4_nl", 20, 32, 18, 0},  {"bf16", 30, 1, 2, 0},      {"tq1_0", 34, 256, 54, 0}, {"tq2_0", 35, 256, 66, 0},
-        {"i2_s", 36, 128, 32, 32},  {"mxfp4", 39, 32, 17, 0},   {"q1_0", 41, 128, 18, 0},  {"q2_0", 42, 64, 18, 0},
-        {"pq2_0", 142, 128, 34, 0}, {"t160", 160, 320, 64, 32},
+        {"f32", 0, 1, 4, 0},        {"f16", 1, 1, 2, 0},         {"q4_0", 2, 32, 18, 0},     {"q4_1", 3, 32, 20, 0},
+        {"q5_0", 6, 32, 22, 0},     {"q5_1", 7, 32, 24, 0},      {"q8_0", 8, 32, 34, 0},     {"q2_k", 10, 256, 84, 0},
+        {"q3_k", 11, 256, 110, 0},  {"q4_k", 12, 256, 144, 0},   {"q5_k", 13, 256, 176, 0},  {"q6_k", 14, 256, 210, 0},
+        {"iq4_nl", 20, 32, 18, 0},  {"bf16", 30, 1, 2, 0},       {"tq1_0", 34, 256, 54, 0},  {"tq2_0", 35, 256, 66, 0},
+        {"i2_s", 36, 128, 32, 32},  {"mxfp4", 39, 32, 17, 0},    {"q1_0", 41, 128, 18, 0},   {"q2_0", 42, 64, 18, 0},
+        {"pq2_0", 142, 128, 34, 0}, {"ptq1_0", 143, 128, 28, 0}, {"t160", 160, 320, 64, 32},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const tern_encoding *e = tern_encoding_find(rows[i].id);
@@ -26,7 +26,7 @@ static void table_is_complete(void **state)
         assert_int_equal(e->ternary, strchr("ti", rows[i].name[0]) && rows[i].id != 20);
     }
     assert_ptr_equal(tern_encoding_by_name("Q4_K"), encoding_named("q4_k"));
-    assert_null(tern_encoding_at(22));
+    assert_null(tern_encoding_at(23));
     assert_null(tern_encoding_find(4));
     assert_null(tern_encoding_by_name("q4"));
 }

@@ -4,7 +4,8 @@
 enum { ELEMENTS = 1024, NO_HALF = UINT32_MAX };
 
 /* The numbers of the blocks below, and the FNV-1a of their f32 bytes, as dequantize_row_NAME of ggml (libggml-base of
- * node-llama-cpp 3.21.1 and 3.22.1) gives them; pq2_0: as q2_0 gives both halves of its blocks. */
+ * node-llama-cpp 3.21.1 and 3.22.1) gives them; pq2_0: as q2_0 gives both halves of its blocks; ptq1_0: as
+ * tests/data/encodings/ptq1_0.py gives them. */
 static const struct {
     const char *name;
     uint32_t d_at, m_at;
@@ -25,6 +26,7 @@ static const struct {
     {"mxfp4", NO_HALF, NO_HALF, 0x4df2228206cb6c11u, 0x1p-126f, 0x1p123f},
     {"q2_0", 0, 0, 0x2c6b86ee2f0464e5u, 0.0f, -0.12091064453125f},
     {"pq2_0", 0, 0, 0xdac0718a3e78759du, 0.0f, -0.144775390625f},
+    {"ptq1_0", 26, 26, 0x50a9fc94e0c88834u, -0.0364990234375f, 0.105224609375f},
     {"q1_0", 0, 0, 0x820a297642cbcd25u, 0.0379638671875f, -0.0980224609375f},
 };
 
@@ -88,8 +90,8 @@ static void all_are_here(void **state)
 static void ternary_numbers_are_kept(void **state)
 {
     (void)state;
-    static const char *const names[] = {"q2_0", "pq2_0"};
-    for (size_t k = 0; k < 2; k++) {
+    static const char *const names[] = {"q2_0", "pq2_0", "ptq1_0"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         const tern_encoding *e = encoding_named(names[k]);
         float x[512], back[512];
         uint8_t bytes[512];

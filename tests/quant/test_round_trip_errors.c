@@ -170,6 +170,7 @@ static void bad_scales_and_values(void **state)
         {"mxfp4", 9 * 17, 0xff, "scale at element 288 (row 1, column 32)"},
         {"q2_0", 5 * 18 + 1, 0x7e, "scale at element 320 (row 1, column 64)"},
         {"pq2_0", 3 * 34 + 1, 0x7e, "scale at element 384 (row 1, column 128)"},
+        {"ptq1_0", 3 * 28 + 27, 0x7e, "scale at element 384 (row 1, column 128)"},
         {"q1_0", 3 * 18 + 1, 0x7e, "scale at element 384 (row 1, column 128)"},
         {"tq1_0", 54 + 53, 0xfc, "scale at element 256 (row 1, column 0)"},
         {"i2_s", 131, 0x7f, NULL},
@@ -272,10 +273,10 @@ static void errors_of_gaussians(void **state)
     const struct {
         const char *name;
         double bound;
-    } cases[] = {{"f32", 0},       {"f16", 3e-4},    {"bf16", 2e-3},   {"q8_0", 6e-3},     {"q6_k", 1.75e-2},
-                 {"q4_k", 7.2e-2}, {"q5_k", 3.6e-2}, {"q3_k", 0.147},  {"q2_k", 0.269},    {"q5_1", 0.0346},
-                 {"q5_0", 0.041},  {"q4_1", 0.0715}, {"q4_0", 0.0825}, {"iq4_nl", 0.0746}, {"q2_0", 0.365},
-                 {"mxfp4", 0.116}, {"pq2_0", 0.382}, {"q1_0", 0.611}};
+    } cases[] = {{"f32", 0},       {"f16", 3e-4},    {"bf16", 2e-3},    {"q8_0", 6e-3},     {"q6_k", 1.75e-2},
+                 {"q4_k", 7.2e-2}, {"q5_k", 3.6e-2}, {"q3_k", 0.147},   {"q2_k", 0.269},    {"q5_1", 0.0346},
+                 {"q5_0", 0.041},  {"q4_1", 0.0715}, {"q4_0", 0.0825},  {"iq4_nl", 0.0746}, {"q2_0", 0.365},
+                 {"mxfp4", 0.116}, {"pq2_0", 0.382}, {"ptq1_0", 0.442}, {"q1_0", 0.611}};
     const float scales[] = {0.02f, 1.0f, 30.0f, -0.5f}, offsets[] = {0, 0, 0, 2};
     static float x[1 << 16];
     shape s = {64, 1024};
@@ -304,15 +305,55 @@ static void hard_blocks(void **state)
         x[6 * 256 + i] = -(float)i / 255;
         x[7 * 256 + i] = 1e-38f * (float)i;
     }
-    const char *names[] = {"q8_0", "q6_k", "q5_k",   "q4_k", "q3_k",  "q2_k", "q5_1", "q5_0",
-                           "q4_1", "q4_0", "iq4_nl", "q2_0", "pq2_0", "q1_0", "mxfp4"};
+    const char *names[] = {"q8_0", "q6_k", "q5_k",   "q4_k", "q3_k",  "q2_k", "q5_1",  "q5_0",
+                           "q4_1", "q4_0", "iq4_nl", "q2_0", "pq2_0", "q1_0", "mxfp4", "ptq1_0"};
     const double bounds[] = {5e-3,    2e-2,   2e-2,   4e-2,  0.0326, 0.0366, 0.00138, 0.0191,
-                             0.00345, 0.0367, 0.0472, 0.108, 0.168,  1.01,   0.201};
+                             0.00345, 0.0367, 0.0472, 0.108, 0.168,  1.01,   0.201,   1.0};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)
         for (size_t b = 0; b < 8; b++) {
             double rms = relative_rms(round_trip_named(names[k]), x + b * 256, (shape){1, 256});
             if (!(rms <= (b == 7 ? 1.0 : bounds[k]))) fail_msg("%s, block %zu: %g", names[k], b, rms);
         }
+}
+
+static uint64_t hash(const uint8_t *bytes, size_t n)
+{
+    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
+    for (size_t i = 0; i < n; i++) h = (h ^ bytes[i]) * 0x100000001b3u;
+    return h;
+}
+
+/* The searches give the same bytes with every compiler and CPU. The hashes only pin what they gave when this was
+ * written: a better search may change them; a difference between two machines is a defect. */
+static void same_bytes_everywhere(void **state)
+{
+    (void)state;
+    const struct {
+        const char *name;
+        uint64_t hash;
+    } cases[] = {{"q8_0", 0xd9045b865f901fe8u},   {"q6_k", 0x723f9d88fbac2586u},
+                 {"q4_k", 0x46778cc2caddc6e8u},   {"q5_k", 0xf42696c83a92a672u},
+                 {"q3_k", 0x5fc0d036dcb3eebbu},   {"q2_k", 0x4f68ffcf34e88627u},
+                 {"q5_1", 0x38721fd774be4608u},   {"q5_0", 0x9a818d40328f7b3au},
+                 {"q4_1", 0xe7cd25ded9814fcau},   {"q4_0", 0x4a0519739b7978adu},
+                 {"iq4_nl", 0x5475580179f3b5afu}, {"q2_0", 0x151a901992beeef1u},
+                 {"mxfp4", 0x2d9b301eea3eb93du},  {"pq2_0", 0x3f9880dd4e9e245fu},
+                 {"q1_0", 0xd7dce1689a1ada80u},   {"ptq1_0", 0xa252f3946c51656au}};
+    static float x[16 * 1024];
+    tern_rng rng = {2024};
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++)
+        x[i] = tern_rng_f32(&rng) + tern_rng_f32(&rng) + tern_rng_f32(&rng) - 1.5f;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const tern_encoding *e = round_trip_named(cases[c].name);
+        shape s = {16, 1024};
+        size_t bytes = 0;
+        tern_error err = {0};
+        uint8_t *out = round_trip_encoded_bytes(e, s);
+        assert_ok(tern_encoding_bytes(e, s.rows, s.cols, &bytes, &err), err);
+        assert_ok(tern_encode(e, x, s.rows, s.cols, out, &err), err);
+        if (hash(out, bytes) != cases[c].hash) fail_msg("%s: %016llx", e->name, (unsigned long long)hash(out, bytes));
+        free(out);
+    }
 }
 
 static const struct CMUnitTest tests[] = {
@@ -326,6 +367,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(allocation_failure),
     cmocka_unit_test(errors_of_gaussians),
     cmocka_unit_test(hard_blocks),
+    cmocka_unit_test(same_bytes_everywhere),
 };
 
 TEST_GROUP(round_trip_errors, "web", tests);

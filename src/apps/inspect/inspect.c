@@ -10,6 +10,7 @@
 #include "base/half.h"
 #include "base/show.h"
 #include "format/gguf_parts.h"
+#include "model/hadamard.h"
 #include "model/hyper.h"
 #include "quant/encoding.h"
 #include "quant/weight.h"
@@ -127,6 +128,14 @@ static void add_rope_scaling(json_t *out, const tern_config *c)
         json_object_set_new(out, "rope_scaling", json_string(words[c->rope[0].scaling]));
 }
 
+static void add_rotation(json_t *out, const tern_hadamard *h)
+{
+    char inputs[64];
+    snprintf(inputs, sizeof inputs, "%u weights, blocks of %u", h->n_inputs, h->block);
+    json_object_set_new(out, "rotated_inputs", json_string(inputs));
+    json_object_set_new(out, "rotated_embedding", json_boolean(h->embedding));
+}
+
 static json_t *config_json(const tern_config *c)
 {
     json_t *out = json_object();
@@ -170,7 +179,9 @@ void tern_app_describe_model(const tern_model *model, json_t *out)
     json_object_set_new(out, "bits_per_weight", json_real((double)bytes * 8 / (double)parameters));
     json_object_set_new(out, "unused_tensors", json_integer((json_int_t)tern_model_unused(model)->n));
     json_object_set_new(out, "unused_names", json_string(tern_model_unused(model)->names));
-    json_object_set_new(out, "config", config_json(c));
+    json_t *config = config_json(c);
+    if (tern_model_hadamard(model)) add_rotation(config, tern_model_hadamard(model));
+    json_object_set_new(out, "config", config);
     json_object_set_new(out, "encodings", count_encodings(tensors));
     json_object_set_new(out, "tensors", tensors);
 }

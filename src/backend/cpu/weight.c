@@ -32,7 +32,7 @@ static void choose_kernel(const tern_cpu_kernels *k, tern_buffer *buffer)
     case TERN_ENC_T160: TERNARY(t160); break;
     }
     switch (buffer->weight->encoding->id) {
-    TERN_INT8_LIST(INT8, )
+    TERN_ENCODING_INT8_LIST(INT8, )
     default: break;
     }
     buffer->decodes_first = decodes_first && !is_scalar(k->f32_level);

@@ -27,7 +27,7 @@ const tern_gpu_blocks *tern_gpu_blocks_of(const tern_encoding *e)
 {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (table[i].encoding == e->id) return &table[i];
-    return NULL;
+    return e->rewrite ? tern_gpu_blocks_of(tern_encoding_find(e->rewritten)) : NULL;
 }
 
 static uint32_t region_bytes(const tern_gpu_blocks *b, uint32_t region)

@@ -23,7 +23,8 @@ typedef struct tern_gpu_blocks {
     uint32_t pad;
 } tern_gpu_blocks;
 
-/* NULL for encodings without blocks, and for ternary ones. */
+/* NULL for encodings without blocks, and for ternary ones. Those without a row of their own have that of the encoding
+ * that they are rewritten as (tern_encoding.rewrite); its blocks are then what is split and joined. */
 const tern_gpu_blocks *tern_gpu_blocks_of(const tern_encoding *e);
 /* Bytes of a block on the device. */
 uint32_t tern_gpu_blocks_bytes(const tern_gpu_blocks *b);

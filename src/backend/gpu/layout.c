@@ -119,6 +119,24 @@ static tern_status pack_ternary(const tern_gpu_layout *layout, const tern_weight
     return status;
 }
 
+/* Rows of blocks. */
+static tern_status pack_blocks(const tern_gpu_blocks *blocks, const tern_gpu_layout *layout, const tern_weight *w,
+                               uint32_t first, uint32_t n, uint8_t *out, tern_error *err)
+{
+    const tern_encoding *e = w->encoding, *as = tern_encoding_find(blocks->encoding);
+    const size_t n_blocks = w->cols / e->block_elements, content = n_blocks * tern_gpu_blocks_bytes(blocks);
+    uint8_t *rewritten = as == e ? NULL : tern_alloc(n_blocks * as->block_bytes);
+    if (as != e && !rewritten) return tern_fail_alloc(err, n_blocks * as->block_bytes);
+    for (uint32_t r = 0; r < n; r++, out += layout->row_bytes) {
+        const uint8_t *in = w->data + (size_t)(first + r) * n_blocks * e->block_bytes;
+        if (rewritten) e->rewrite(in, n_blocks, rewritten);
+        tern_gpu_blocks_split(blocks, rewritten ? rewritten : in, n_blocks, out);
+        memset(out + content, 0, layout->row_bytes - content);
+    }
+    tern_free(rewritten);
+    return TERN_OK;
+}
+
 tern_status tern_gpu_pack_rows(const tern_gpu_layout *layout, const tern_weight *w, uint32_t first, uint32_t n,
                                uint8_t *out, tern_error *err)
 {
@@ -128,13 +146,10 @@ tern_status tern_gpu_pack_rows(const tern_gpu_layout *layout, const tern_weight 
         return TERN_OK;
     }
     if (layout->format == TERN_GPU_TERNARY) return pack_ternary(layout, w, first, n, out, err);
-    const tern_encoding *e = w->encoding;
-    const tern_gpu_blocks *blocks = tern_gpu_blocks_of(e);
-    const size_t n_blocks = w->cols / e->block_elements, file = n_blocks * e->block_bytes;
+    const tern_gpu_blocks *blocks = tern_gpu_blocks_of(w->encoding);
+    if (blocks) return pack_blocks(blocks, layout, w, first, n, out, err);
     for (uint32_t r = 0; r < n; r++, out += row) {
-        const uint8_t *in = w->data + (size_t)(first + r) * file;
-        if (blocks) tern_gpu_blocks_split(blocks, in, n_blocks, out);
-        else memcpy(out, in, content);
+        memcpy(out, w->data + (first + r) * content, content);
         memset(out + content, 0, row - content);
     }
     return TERN_OK;

@@ -21,7 +21,7 @@ typedef struct tern_weight tern_weight;     /* quant/weight.h */
  *   Q4_0 to IQ4_NL 16 bytes of nibbles for each 32 columns; in Q5 their words of fifth bits; their f16 d, or d and m
  *   Q3_K           the file's blocks in 112 bytes each
  *   Q2_K           blocks of 80 bytes (scales, pairs), then their f16 d and dmin
- *   Q2_0           pairs of bits, then an f16 d for each 64 (pq2_0: every scale twice)
+ *   Q2_0           pairs of bits, then an f16 d for each 64 (pq2_0: every scale twice; ptq1_0 as pq2_0)
  *   Q1_0           bits, then an f16 d for each 128
  *   MXFP4          as Q4_0, with a byte e in place of d */
 typedef enum tern_gpu_format {
@@ -54,7 +54,8 @@ tern_status tern_gpu_pack_rows(const tern_gpu_layout *layout, const tern_weight 
                                uint8_t *out, tern_error *err);
 
 /* The way back: in which encoding, and n rows of the layout at `in` as rows of that. Ternary weights give their codes
- * alone, as i2_s, or as t160 where rows have no whole groups of i2_s. Errors: OUT_OF_MEMORY. */
+ * alone, as i2_s, or as t160 where rows have no whole groups of i2_s; what was rewritten (tern_encoding.rewrite) stays
+ * so. Errors: OUT_OF_MEMORY. */
 const tern_encoding *tern_gpu_unpacked(const tern_gpu_layout *layout, const tern_weight *w);
 tern_status tern_gpu_unpack_rows(const tern_gpu_layout *layout, const tern_weight *w, const uint8_t *in, uint32_t n,
                                  uint8_t *out, tern_error *err);

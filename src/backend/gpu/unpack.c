@@ -10,6 +10,8 @@ enum { GROUP = 128 }; /* i2_s */
 
 const tern_encoding *tern_gpu_unpacked(const tern_gpu_layout *layout, const tern_weight *w)
 {
+    const tern_gpu_blocks *blocks = tern_gpu_blocks_of(w->encoding);
+    if (blocks) return tern_encoding_find(blocks->encoding);
     if (layout->format != TERN_GPU_TERNARY) return w->encoding;
     return tern_encoding_find(w->cols % GROUP ? TERN_ENC_T160 : TERN_ENC_I2_S);
 }

@@ -210,6 +210,7 @@ tern_status tern_model__read_header(tern_model *model, const tern_gguf *g, tern_
     TERN_TRY(tern_config__from_gguf(&model->config, g, err));
     TERN_TRY(tern_model__init_weights(model, err));
     TERN_TRY(tern_model__read_i2s_order(model, g, err));
+    TERN_TRY(tern_model__read_hadamard(model, g, err));
     TERN_TRY(tern_model__note_unused_gguf(model, g, err));
     return tern_model__read_exact_scales(model, g, err);
 }

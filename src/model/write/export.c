@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/pool.h"
 #include "format/gguf.h"
+#include "model/hadamard.h"
 #include "model/mix.h"
 #include "model/write/export_internal.h"
 #include "quant/encoding.h"
@@ -301,6 +302,7 @@ static tern_status write_all(exporter *x, tern_error *err)
     TERN_TRY(tern_export__config(&x->model->config, file_type, x->writer, err));
     if (x->options->imatrix) TERN_TRY(tern_export__imatrix(x->options->imatrix, x->writer, err));
     if (x->model->i2s_stated) TERN_TRY(tern_gguf_add_string(x->writer, TERN_MODEL__I2S_ORDER, "x86", 3, err));
+    TERN_TRY(tern_hadamard_write(x->model->hadamard, x->writer, err));
     if (x->model->tokenizer)
         TERN_TRY(tern_tokenizer_write_gguf(x->model->tokenizer, x->model->config.n_vocab, x->writer, err));
     else TERN_TRY(tern_gguf_add_string(x->writer, "tokenizer.ggml.model", NO_VOCAB, strlen(NO_VOCAB), err));

@@ -7,17 +7,13 @@
 #include "quant/encoding.h"
 #include "quant/mix.h"
 
-/* Source: llama.cpp's llama_ftype; 40 is bitnet.cpp's for i2_s and llama.cpp's for q1_0; pq2_0's is of PrismML's
- * programs; t160 is our own. Files of one type throughout are meant: llama.cpp has other numbers for its mixes. */
 static const struct {
     tern_encoding_id encoding;
     uint32_t file_type;
 } file_types[] = {
-    {TERN_ENC_F32, 0},    {TERN_ENC_F16, 1},    {TERN_ENC_Q4_0, 2},    {TERN_ENC_Q4_1, 3},  {TERN_ENC_Q8_0, 7},
-    {TERN_ENC_Q5_0, 8},   {TERN_ENC_Q5_1, 9},   {TERN_ENC_Q2_K, 10},   {TERN_ENC_Q3_K, 12}, {TERN_ENC_Q4_K, 15},
-    {TERN_ENC_Q5_K, 17},  {TERN_ENC_Q6_K, 18},  {TERN_ENC_IQ4_NL, 25}, {TERN_ENC_BF16, 32}, {TERN_ENC_TQ1_0, 36},
-    {TERN_ENC_TQ2_0, 37}, {TERN_ENC_I2_S, 40},  {TERN_ENC_Q1_0, 40},   {TERN_ENC_Q2_0, 41}, {TERN_ENC_PQ2_0, 141},
-    {TERN_ENC_MXFP4, 38}, {TERN_ENC_T160, 160},
+#define FILE_TYPE(name, NAME, id, file_type) {TERN_ENC_##NAME, file_type},
+    TERN_ENCODING_LIST(FILE_TYPE)
+#undef FILE_TYPE
 };
 
 uint32_t tern_export__file_type(const tern_export_options *options, const tern_encoding *kept)

@@ -7,21 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* F(X, name, NAME, elements, bytes): the encodings that have such products; X is handed on to F. */
-#define TERN_INT8_LIST(F, X)                                                                                           \
-    F(X, q8_0, Q8_0, 32, 34)                                                                                           \
-    F(X, q6_k, Q6_K, 256, 210)                                                                                         \
-    F(X, q5_k, Q5_K, 256, 176)                                                                                         \
-    F(X, q4_k, Q4_K, 256, 144)                                                                                         \
-    F(X, q5_1, Q5_1, 32, 24)                                                                                           \
-    F(X, q5_0, Q5_0, 32, 22)                                                                                           \
-    F(X, q4_1, Q4_1, 32, 20)                                                                                           \
-    F(X, q4_0, Q4_0, 32, 18)                                                                                           \
-    F(X, iq4_nl, IQ4_NL, 32, 18)                                                                                       \
-    F(X, mxfp4, MXFP4, 32, 17)                                                                                         \
-    F(X, q2_0, Q2_0, 64, 18)                                                                                           \
-    F(X, pq2_0, PQ2_0, 128, 34)                                                                                        \
-    F(X, q1_0, Q1_0, 128, 18)
+#include "quant/encoding_id.h"
 
 enum {
     TERN_BLOCKS_RUN = 16, /* columns of which the activations' sum is kept */
@@ -71,7 +57,7 @@ void tern_ref_quantize_blocks(const float *x, uint32_t cols, uint32_t block, int
 #define TERN_REF_INT8(X, name, NAME, elements, bytes)                                                                  \
     void tern_ref_int8_##name(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols,                      \
                               const tern_q8_blocks *x, float *y, size_t y_stride);
-TERN_INT8_LIST(TERN_REF_INT8, )
+TERN_ENCODING_INT8_LIST(TERN_REF_INT8, )
 #undef TERN_REF_INT8
 
 #endif

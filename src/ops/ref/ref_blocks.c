@@ -128,6 +128,22 @@ static void read_pq2_0(const uint8_t *in, row_block *out)
     for (unsigned c = 0; c < 128; c++) out->q[c] = (in[2 + c / 4] >> (2 * (c % 4)) & 3) - 1;
 }
 
+static void read_digits(const uint8_t *in, unsigned bytes, unsigned digits, int *q)
+{
+    for (unsigned b = 0; b < bytes; b++)
+        for (unsigned k = 0, rest = in[b]; k < digits; k++, rest = rest * 3 & 255)
+            q[k * bytes + b] = (int)(rest * 3 >> 8) - 1;
+}
+
+static void read_ptq1_0(const uint8_t *in, row_block *out)
+{
+    read_ones(in, 128, false, out);
+    out->d = tern_f16_to_f32(tern_load_u16(in + 26));
+    read_digits(in, 16, 5, out->q);
+    read_digits(in + 16, 8, 5, out->q + 80);
+    read_digits(in + 24, 2, 4, out->q + 120);
+}
+
 static void read_q1_0(const uint8_t *in, row_block *out)
 {
     read_ones(in, 128, false, out);
@@ -221,4 +237,5 @@ INT8(iq4_nl, 32, 18, 0)
 INT8(mxfp4, 32, 17, 0)
 INT8(q2_0, 64, 18, 0)
 INT8(pq2_0, 128, 34, 0)
+INT8(ptq1_0, 128, 28, 0)
 INT8(q1_0, 128, 18, 0)

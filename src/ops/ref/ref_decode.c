@@ -214,6 +214,21 @@ void tern_ref__decode_pq2_0(const uint8_t *in, size_t n, float *out)
     decode_pairs(in, n, 128, out);
 }
 
+/* Blocks of 128 in 28 bytes: 24 of five base-3 digits, 2 of four, f16 d; value d * (digit - 1). Digit k of byte b of
+ * the first 16 is element 16 k + b, of the next 8 element 80 + 8 k + b, of the last 2 element 120 + 2 k + b. */
+void tern_ref__decode_ptq1_0(const uint8_t *in, size_t n, float *out)
+{
+    static const unsigned powers[5] = {1, 3, 9, 27, 81};
+    for (; n; n -= 128, in += 28, out += 128) {
+        const float d = tern_f16_to_f32(tern_load_u16(in + 26));
+        for (size_t i = 0; i < 128; i++) {
+            const size_t stride = i < 80 ? 16 : i < 120 ? 8 : 2, first = i < 80 ? 0 : i < 120 ? 80 : 120;
+            const size_t byte = (i < 80 ? 0 : i < 120 ? 16 : 24) + (i - first) % stride;
+            out[i] = d * (float)((int)((in[byte] * powers[(i - first) / stride] & 255) * 3 >> 8) - 1);
+        }
+    }
+}
+
 /* Blocks of 128 in 18 bytes: f16 d, bits, the first the lowest; value d where the bit is set, else -d. */
 void tern_ref__decode_q1_0(const uint8_t *in, size_t n, float *out)
 {

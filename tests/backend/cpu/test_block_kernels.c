@@ -7,35 +7,22 @@
 #include "backend/cpu/kernels.h"
 #include "base/half.h"
 #include "quant/encoding.h"
+#include "support/formats.h"
 #include "support/guard.h"
 #include "support/kernels.h"
 
 enum { MAX_ROWS = 70, MAX_COLS = 2560, MAX_TOKENS = 49, MAX_GAP = 9, HALF_PAGE = 2048, POISON = 0x7fc12345 };
 
-/* A slot, and where the f16 values of a block lie. */
 typedef struct format {
     const char *slot;
     tern_blocks_fn ref;
     tern_encoding_id id;
     uint32_t block, bytes;
-    uint32_t n_halves, halves[2];
 } format;
 
-static const format formats[] = {
-    {"int8_q8_0", tern_ref_int8_q8_0, TERN_ENC_Q8_0, 32, 34, 1, {0}},
-    {"int8_q6_k", tern_ref_int8_q6_k, TERN_ENC_Q6_K, 256, 210, 1, {208}},
-    {"int8_q4_k", tern_ref_int8_q4_k, TERN_ENC_Q4_K, 256, 144, 2, {0, 2}},
-    {"int8_q5_k", tern_ref_int8_q5_k, TERN_ENC_Q5_K, 256, 176, 2, {0, 2}},
-    {"int8_q5_1", tern_ref_int8_q5_1, TERN_ENC_Q5_1, 32, 24, 2, {0, 2}},
-    {"int8_q5_0", tern_ref_int8_q5_0, TERN_ENC_Q5_0, 32, 22, 1, {0}},
-    {"int8_q4_1", tern_ref_int8_q4_1, TERN_ENC_Q4_1, 32, 20, 2, {0, 2}},
-    {"int8_q4_0", tern_ref_int8_q4_0, TERN_ENC_Q4_0, 32, 18, 1, {0}},
-    {"int8_iq4_nl", tern_ref_int8_iq4_nl, TERN_ENC_IQ4_NL, 32, 18, 1, {0}},
-    {"int8_q2_0", tern_ref_int8_q2_0, TERN_ENC_Q2_0, 64, 18, 1, {0}},
-    {"int8_pq2_0", tern_ref_int8_pq2_0, TERN_ENC_PQ2_0, 128, 34, 1, {0}},
-    {"int8_q1_0", tern_ref_int8_q1_0, TERN_ENC_Q1_0, 128, 18, 1, {0}},
-    {"int8_mxfp4", tern_ref_int8_mxfp4, TERN_ENC_MXFP4, 32, 17, 0, {0}},
-};
+#define FORMAT(X, name, NAME, elements, bytes) {"int8_" #name, tern_ref_int8_##name, TERN_ENC_##NAME, elements, bytes},
+static const format formats[] = {TERN_ENCODING_INT8_LIST(FORMAT, )};
+#undef FORMAT
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
 /* How weights and activations are filled: ordinary numbers; every byte the same, so that sums are as large as they get;
@@ -74,9 +61,10 @@ static void fill_block(const format *f, fill how, uint8_t *block)
     static const uint8_t extremes[] = {0xff, 0x80, 0x7f, 0};
     const uint8_t byte = extremes[between(0, 3)];
     for (uint32_t i = 0; i < f->bytes; i++) block[i] = how == LARGEST ? byte : (uint8_t)between(0, 255);
-    for (uint32_t i = 0; i < f->n_halves; i++) {
+    unsigned halves[2];
+    for (uint32_t i = 0, n = test_halves_of(f->id, halves); i < n; i++) {
         const uint16_t h = scale_bits(how);
-        memcpy(block + f->halves[i], &h, sizeof h);
+        memcpy(block + halves[i], &h, sizeof h);
     }
     if (f->id == TERN_ENC_MXFP4) block[0] = (uint8_t)(how == WIDE ? between(0, 254) : between(110, 130));
 }

@@ -4,19 +4,17 @@
 #include "backend/cpu/kernels.h"
 #include "base/half.h"
 #include "quant/encoding.h"
+#include "support/formats.h"
 #include "support/guard.h"
 #include "support/kernels.h"
 
 enum { MAX_ROWS = 40, MAX_COLS = 2560, MAX_TOKENS = 70, MAX_GAP = 9, POISON = 0x7fc12345 };
 
-/* A slot, and how its weights lie: offsets of the f16 values in a block, in place of which random bytes would often be
- * NaN or infinity. */
 typedef struct format {
     const char *slot;
     tern_dense_fn ref;
     tern_encoding_id id;
     uint32_t block, bytes;
-    uint32_t n_halves, halves[2];
     const uint32_t *cols;
 } format;
 
@@ -27,26 +25,13 @@ static const uint32_t cols_64[] = {64, 128, 192, 448, 512, 576, 1088, 2560, 0};
 static const uint32_t cols_128[] = {128, 256, 384, 640, 1024, 2560, 0};
 static const uint32_t cols_256[] = {256, 512, 768, 1024, 2560, 0};
 
-static const format formats[] = {
-    {"f32", tern_ref_f32, TERN_ENC_F32, 1, 4, 0, {0}, cols_any},
-    {"f16", tern_ref_f16, TERN_ENC_F16, 1, 2, 1, {0}, cols_any},
-    {"bf16", tern_ref_bf16, TERN_ENC_BF16, 1, 2, 0, {0}, cols_any},
-    {"q8_0", tern_ref_q8_0, TERN_ENC_Q8_0, 32, 34, 1, {0}, cols_32},
-    {"q6_k", tern_ref_q6_k, TERN_ENC_Q6_K, 256, 210, 1, {208}, cols_256},
-    {"q4_k", tern_ref_q4_k, TERN_ENC_Q4_K, 256, 144, 2, {0, 2}, cols_256},
-    {"q5_k", tern_ref_q5_k, TERN_ENC_Q5_K, 256, 176, 2, {0, 2}, cols_256},
-    {"q3_k", tern_ref_q3_k, TERN_ENC_Q3_K, 256, 110, 1, {108}, cols_256},
-    {"q2_k", tern_ref_q2_k, TERN_ENC_Q2_K, 256, 84, 2, {80, 82}, cols_256},
-    {"q5_1", tern_ref_q5_1, TERN_ENC_Q5_1, 32, 24, 2, {0, 2}, cols_32},
-    {"q5_0", tern_ref_q5_0, TERN_ENC_Q5_0, 32, 22, 1, {0}, cols_32},
-    {"q4_1", tern_ref_q4_1, TERN_ENC_Q4_1, 32, 20, 2, {0, 2}, cols_32},
-    {"q4_0", tern_ref_q4_0, TERN_ENC_Q4_0, 32, 18, 1, {0}, cols_32},
-    {"iq4_nl", tern_ref_iq4_nl, TERN_ENC_IQ4_NL, 32, 18, 1, {0}, cols_32},
-    {"mxfp4", tern_ref_mxfp4, TERN_ENC_MXFP4, 32, 17, 0, {0}, cols_32},
-    {"q2_0", tern_ref_q2_0, TERN_ENC_Q2_0, 64, 18, 1, {0}, cols_64},
-    {"pq2_0", tern_ref_pq2_0, TERN_ENC_PQ2_0, 128, 34, 1, {0}, cols_128},
-    {"q1_0", tern_ref_q1_0, TERN_ENC_Q1_0, 128, 18, 1, {0}, cols_128},
-};
+#define FORMAT(X, name, NAME, elements, bytes)                                                                         \
+    {#name, tern_ref_##name, TERN_ENC_##NAME, elements, bytes, cols_##elements},
+static const format formats[] = {{"f32", tern_ref_f32, TERN_ENC_F32, 1, 4, cols_any},
+                                 {"f16", tern_ref_f16, TERN_ENC_F16, 1, 2, cols_any},
+                                 {"bf16", tern_ref_bf16, TERN_ENC_BF16, 1, 2, cols_any},
+                                 TERN_ENCODING_BLOCK_LIST(FORMAT, )};
+#undef FORMAT
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
 /* The operands of one product, each between unreadable pages, and what it must give. */
@@ -115,9 +100,10 @@ static void fill_block(const format *f, test_fill fill, uint8_t *block)
     const bool extreme = between(0, 7) == 0;
     const uint8_t byte = between(0, 1) ? 0xff : between(0, 1) ? 0x80 : 0;
     for (uint32_t i = 0; i < f->bytes; i++) block[i] = extreme ? byte : (uint8_t)between(0, 255);
-    for (uint32_t i = 0; i < f->n_halves; i++) {
+    unsigned halves[2];
+    for (uint32_t i = 0, n = test_halves_of(f->id, halves); i < n; i++) {
         const uint16_t h = half_for(fill, f->block > 1);
-        memcpy(block + f->halves[i], &h, sizeof h);
+        memcpy(block + halves[i], &h, sizeof h);
     }
     if (f->id == TERN_ENC_MXFP4) block[0] = power_for(fill);
 }

@@ -185,29 +185,17 @@ typedef struct format {
     tern_decode_fn ref;
 } format;
 
+#define FORMAT(X, name, NAME, elements, bytes)                                                                         \
+    {"decode_" #name, #name, elements, (elements) > 32 ? 1024 : 700, tern_ref_decode_##name},
 static const format formats[] = {
     {"decode_f16", "f16", 1, 700, tern_ref_decode_f16},
     {"decode_bf16", "bf16", 1, 700, tern_ref_decode_bf16},
-    {"decode_q8_0", "q8_0", 32, 700, tern_ref_decode_q8_0},
-    {"decode_q6_k", "q6_k", 256, 1024, tern_ref_decode_q6_k},
-    {"decode_q4_k", "q4_k", 256, 1024, tern_ref_decode_q4_k},
-    {"decode_q5_k", "q5_k", 256, 1024, tern_ref_decode_q5_k},
-    {"decode_q3_k", "q3_k", 256, 1024, tern_ref_decode_q3_k},
-    {"decode_q2_k", "q2_k", 256, 1024, tern_ref_decode_q2_k},
-    {"decode_q5_1", "q5_1", 32, 700, tern_ref_decode_q5_1},
-    {"decode_q5_0", "q5_0", 32, 700, tern_ref_decode_q5_0},
-    {"decode_q4_1", "q4_1", 32, 700, tern_ref_decode_q4_1},
-    {"decode_q4_0", "q4_0", 32, 700, tern_ref_decode_q4_0},
-    {"decode_iq4_nl", "iq4_nl", 32, 700, tern_ref_decode_iq4_nl},
-    {"decode_mxfp4", "mxfp4", 32, 700, tern_ref_decode_mxfp4},
-    {"decode_q2_0", "q2_0", 64, 1024, tern_ref_decode_q2_0},
-    {"decode_pq2_0", "pq2_0", 128, 1024, tern_ref_decode_pq2_0},
-    {"decode_q1_0", "q1_0", 128, 1024, tern_ref_decode_q1_0},
-    {"decode_i2_s", "i2_s", 128, 1024, tern_ref_decode_i2_s},
+    TERN_ENCODING_BLOCK_LIST(FORMAT, ){"decode_i2_s", "i2_s", 128, 1024, tern_ref_decode_i2_s},
     {"decode_tq2_0", "tq2_0", 256, 1024, tern_ref_decode_tq2_0},
     {"decode_tq1_0", "tq1_0", 256, 1024, tern_ref_decode_tq1_0},
     {"decode_t160", "t160", 1, 1024, tern_ref_decode_t160},
 };
+#undef FORMAT
 enum { N_FORMATS = sizeof formats / sizeof *formats, MAX_COLS = 1024, ROWS = 3, OUT_STRIDE = MAX_COLS + 5 };
 
 /* Rows as they were before they were encoded, and what the encoding says they are. */

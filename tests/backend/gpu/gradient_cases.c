@@ -3,11 +3,9 @@
 
 #include "quant/encoding.h"
 #include "quant/weight.h"
+#include "support/formats.h"
 
-const gradient_format gradient_formats[N_FORMATS] = {
-    {"i2_s", 128}, {"t160", 1},    {"f32", 1},    {"f16", 1},     {"bf16", 1},   {"q8_0", 32}, {"q6_k", 256},
-    {"q4_k", 256}, {"q5_k", 256},  {"q3_k", 256}, {"q2_k", 256},  {"q5_1", 32},  {"q5_0", 32}, {"q4_1", 32},
-    {"q4_0", 32},  {"iq4_nl", 32}, {"q2_0", 64},  {"pq2_0", 128}, {"q1_0", 128}, {"mxfp4", 32}};
+const gradient_format gradient_formats[N_FORMATS] = {{"i2_s", 128}, {"t160", 1}, TEST_DENSE_BLOCKS};
 
 tern_rng gradient_rng;
 

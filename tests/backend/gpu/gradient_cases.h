@@ -23,7 +23,9 @@ typedef struct gradient_format {
     uint32_t block;
 } gradient_format;
 
-enum { N_FORMATS = 20 };
+#define ONE_FORMAT(X, name, NAME, elements, bytes) +1
+enum { N_FORMATS = 5 TERN_ENCODING_BLOCK_LIST(ONE_FORMAT, ) }; /* two ternary ones, three of plain floats */
+#undef ONE_FORMAT
 
 extern const gradient_format gradient_formats[N_FORMATS];
 

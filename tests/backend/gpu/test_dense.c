@@ -6,6 +6,7 @@
 #include "backend/gpu/caps.h"
 #include "backend/open.h"
 #include "base/half.h"
+#include "support/formats.h"
 #include "support/op_case.h"
 
 static tern_rng rng;
@@ -27,9 +28,7 @@ static tern_backend *small_backend(void)
 static const struct {
     const char *name;
     uint32_t block;
-} formats[] = {{"f32", 1},    {"f16", 1},     {"bf16", 1},   {"q8_0", 32},   {"q6_k", 256}, {"q4_k", 256},
-               {"q5_k", 256}, {"q3_k", 256},  {"q2_k", 256}, {"q5_1", 32},   {"q5_0", 32},  {"q4_1", 32},
-               {"q4_0", 32},  {"iq4_nl", 32}, {"q2_0", 64},  {"pq2_0", 128}, {"q1_0", 128}, {"mxfp4", 32}};
+} formats[] = {TEST_DENSE_BLOCKS};
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
 /* Inputs and weights lie in -1 .. 1, a quarter on average as a product: 1e-6 of the sum of |w x|. */

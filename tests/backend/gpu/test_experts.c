@@ -7,6 +7,7 @@
 
 #include "backend/gpu/caps.h"
 #include "backend/open.h"
+#include "support/formats.h"
 #include "support/op_case.h"
 
 static tern_rng rng;
@@ -190,8 +191,7 @@ static void run(const network *n, tern_backend *backend)
 static void every_format(void **state)
 {
     (void)state;
-    static const char *const formats[] = {"f32",  "f16",  "bf16", "q8_0", "q6_k",   "q4_k", "q5_k",  "q3_k", "q2_k",
-                                          "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl", "q2_0", "pq2_0", "q1_0", "mxfp4"};
+    static const char *const formats[] = {TEST_DENSE_NAMES};
     test_seed(&rng);
     for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) {
         const bool floats = f < 3;
@@ -282,9 +282,7 @@ static void grouped(const char *format, uint32_t i, bool q8, tern_backend *backe
 static void rows_by_expert(void **state)
 {
     (void)state;
-    static const char *const formats[] = {"f32",  "f16",   "bf16", "q8_0",  "q6_k", "q4_k", "q5_k",
-                                          "q3_k", "q2_k",  "q5_1", "q5_0",  "q4_1", "q4_0", "iq4_nl",
-                                          "q2_0", "pq2_0", "q1_0", "mxfp4", "i2_s", "tq2_0"};
+    static const char *const formats[] = {TEST_DENSE_NAMES "i2_s", "tq2_0"};
     test_seed(&rng);
     for (uint32_t f = 0; f < sizeof formats / sizeof *formats; f++) {
         if (!test_takes(f, 7, 3 * 4)) continue;

@@ -8,6 +8,7 @@
 #include "quant/encoding.h"
 #include "quant/weight.h"
 #include "support/experts_case.h"
+#include "support/formats.h"
 #include "support/op_case.h"
 #include "support/test.h"
 #include "support/training_case.h"
@@ -80,8 +81,7 @@ static void choose_attention(const tern_gpu_caps *caps)
     }
 }
 
-static const char *const encodings[] = {"f32",  "f16",  "bf16", "q8_0", "q6_k", "q5_k",   "q4_k",  "i2_s", "q3_k",
-                                        "q2_k", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl", "pq2_0", "q1_0", "mxfp4"};
+static const char *const encodings[] = {TEST_DENSE_NAMES "i2_s"};
 
 /* Ops on rows, the lookup of rows and the sampler. */
 static void add_rows_ops(test_case *c, uint32_t cols)

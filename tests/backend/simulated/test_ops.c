@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "ops/operands.h"
+#include "support/formats.h"
 #include "support/recurrent_case.h"
 #include "support/sample_case.h"
 #include "support/simulated.h"
@@ -153,8 +154,7 @@ static void linears(void **state)
 {
     (void)state;
     static const uint32_t tokens[][2] = {{1, 1}, {3, 2}, {40, 35}};
-    static const char *const dense[] = {"f32",  "f16",  "bf16", "q8_0", "q6_k",   "q5_k",  "q4_k", "q3_k", "q2_k",
-                                        "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl", "pq2_0", "q1_0", "mxfp4"};
+    static const char *const dense[] = {TEST_DENSE_NAMES};
     test_seed(&rng);
     for (size_t k = 0; k < sizeof tokens / sizeof *tokens; k++) {
         linear("i2_s", 384, 37, false, tokens[k][0], tokens[k][1]);

@@ -27,13 +27,13 @@ typedef struct unpacked {
     words_16 scales, minima;
 } unpacked;
 
-typedef void (*unpack_fn)(const uint8_t *block, unpacked *out);
+typedef void (*read_fn)(const uint8_t *block, unpacked *out);
 
 /* An encoding. Codes are the stored numbers: unsigned and at most `largest`, each `offset` more than its value; or
  * signed bytes. `scaled`: runs have integer scales. `minima`: there is a dmin, and runs have integer minima, which are
  * 1 where there are no scales. `powers`: d is a power of two and no f16. */
 typedef struct form {
-    unpack_fn unpack;
+    read_fn unpack;
     uint32_t elements, bytes, largest, offset;
     bool is_signed, scaled, minima, powers;
 } form;
@@ -66,13 +66,13 @@ INLINE_UNPACK codes_32 nibbles_32(const uint8_t *p)
 #endif
 }
 
-INLINE_UNPACK void unpack_q8_0(const uint8_t *block, unpacked *out)
+INLINE_UNPACK void read_q8_0(const uint8_t *block, unpacked *out)
 {
     memcpy(&out->d, block, 2);
     out->codes[0] = load_32(block + 2);
 }
 
-INLINE_UNPACK void unpack_q6_k(const uint8_t *block, unpacked *out)
+INLINE_UNPACK void read_q6_k(const uint8_t *block, unpacked *out)
 {
     memcpy(&out->d, block + 208, 2);
     for (int half = 0; half < 2; half++) {
@@ -92,8 +92,8 @@ INLINE_UNPACK void unpack_q6_k(const uint8_t *block, unpacked *out)
 /* Eight bytes to the int16 of 16 runs, each twice. */
 INLINE_UNPACK words_16 twice(uint64_t eight)
 {
-    typedef uint64_t quads_2 __attribute__((vector_size(16)));
-    const bytes_16 in = (bytes_16)(quads_2){eight};
+    typedef uint64_t two_quads __attribute__((vector_size(16)));
+    const bytes_16 in = (bytes_16)(two_quads){eight};
     return __builtin_convertvector(__builtin_shufflevector(in, in, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7),
                                    words_16);
 }
@@ -111,7 +111,7 @@ INLINE_UNPACK void k_scales(const uint8_t *block, uint64_t *scales, uint64_t *mi
 }
 
 /* d, dmin, scales and minima. */
-INLINE_UNPACK void unpack_k_scales(const uint8_t *block, unpacked *out)
+INLINE_UNPACK void read_k_scales(const uint8_t *block, unpacked *out)
 {
     uint64_t scales, minima;
     k_scales(block, &scales, &minima);
@@ -121,9 +121,9 @@ INLINE_UNPACK void unpack_k_scales(const uint8_t *block, unpacked *out)
     out->minima = twice(minima);
 }
 
-INLINE_UNPACK void unpack_q4_k(const uint8_t *block, unpacked *out)
+INLINE_UNPACK void read_q4_k(const uint8_t *block, unpacked *out)
 {
-    unpack_k_scales(block, out);
+    read_k_scales(block, out);
     for (int pair = 0; pair < 4; pair++) {
         const codes_32 q = load_32(block + 16 + 32 * pair);
         out->codes[2 * pair] = q & 15;
@@ -131,10 +131,10 @@ INLINE_UNPACK void unpack_q4_k(const uint8_t *block, unpacked *out)
     }
 }
 
-INLINE_UNPACK void unpack_q5_k(const uint8_t *block, unpacked *out)
+INLINE_UNPACK void read_q5_k(const uint8_t *block, unpacked *out)
 {
     const codes_32 high = load_32(block + 16);
-    unpack_k_scales(block, out);
+    read_k_scales(block, out);
     for (int pair = 0; pair < 4; pair++) {
         const codes_32 q = load_32(block + 48 + 32 * pair), bits = high >> (uint8_t)(2 * pair);
         out->codes[2 * pair] = (q & 15) | (bits << 4 & 16);

@@ -4,6 +4,7 @@
 
 #include "backend/cpu/dense/dense.inc"
 #include "backend/cpu/dense/halves_f16c.h"
+#include "backend/cpu/dense/read_first.inc"
 #include "base/half.h"
 
 /* The scales of four blocks, and the minima that follow them. */

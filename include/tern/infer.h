@@ -231,8 +231,8 @@ typedef struct tern_sampler_chain {
     const char *const *dry_breakers;
     uint32_t n_dry_breakers;
     /* Tau above 0: Mirostat 2 (Basu et al., arXiv:2007.14966). Tokens with more than mu bits of surprise go; mu, 2 tau
-     * at first, moves by eta times how far the drawn token's surprise is from tau. Of the steps above, penalties, DRY
-     * and temperature run then. Eta 0: 0.1. */
+     * at first, moves by eta times how far the drawn token's surprise is from tau. No step but penalties, DRY and
+     * temperature runs then. Eta 0: 0.1. */
     float mirostat_tau, mirostat_eta;
 } tern_sampler_chain;
 

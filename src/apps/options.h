@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tern/infer.h"
 #include "tern/train.h"
 
 typedef struct tern_texts {
@@ -56,7 +57,9 @@ typedef struct tern_options {
     bool seed_given;
     bool greedy, ignore_eos, context_shift;
     const char *draft, *draft_model;
-    tern_texts stops, biases;
+    tern_texts stops, biases, breakers;
+    tern_sampler_chain chain; /* without order and breakers; dry_last_n UINT32_MAX: all */
+    const char *samplers, *mirostat;
     const char *grammar, *grammar_file, *schema, *schema_file, *regex;
     bool json_object;
 

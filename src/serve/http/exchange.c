@@ -35,6 +35,7 @@ void tern_exchange_drop(tern_exchange *x)
 {
     if (atomic_fetch_sub(&x->refs, 1) != 1) return;
     json_decref(x->document);
+    json_decref(x->ignored);
     tern_buf_deinit(&x->body);
     tern_buf_deinit(&x->out);
     tern_free(x->path);

@@ -100,6 +100,7 @@ tern_status tern_host_submit(tern_exchange *x, tern_error *err)
     return TERN_OK;
 fail:
     tern_answer_close(a);
+    x->ignored = json_incref(a->request.ignored);
     return status;
 }
 

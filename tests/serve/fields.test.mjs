@@ -88,3 +88,36 @@ test('biases are pairs, objects and texts', async () => {
     assert.notEqual(await first([[tokens[0], false]]), plain);
     assert.notEqual(await first([[plain, -100]]), plain);
 });
+
+test('one model answers to any name, and says its own', async () => {
+    for (const [path, body] of [['/v1/chat/completions', { messages }], ['/v1/completions', { prompt }],
+        ['/v1/messages', { messages }], ['/api/chat', { messages, stream: false, options: { num_predict: 2 } }]]) {
+        const [status, answer] = await post(path, { model: 'gpt-4o', max_tokens: path[1] === 'v' ? 2 : undefined,
+            ...body });
+        assert.equal(status, 200, JSON.stringify(answer));
+        assert.equal(answer.model, 'stories');
+    }
+    assert.equal((await fetch(`${server.url}/v1/models/gpt-4o`)).status, 404);
+    const strict = await startServer(['--strict-model']);
+    try {
+        const [status, answer] = await post('/v1/chat/completions', { model: 'gpt-4o', messages }, strict);
+        assert.equal(status, 404);
+        assert.equal(answer.error.code, 'model_not_found');
+        assert.match(answer.error.message, /the model "gpt-4o" does not exist/);
+        assert.equal((await post('/v1/chat/completions', { model: 'stories', messages, max_tokens: 1 }, strict))[0], 200);
+    } finally {
+        await strict.stop();
+    }
+});
+
+test('unknown paths say so', async () => {
+    const [status, answer] = await post('/v1/foo', {});
+    assert.equal(status, 404);
+    assert.equal(answer.error.message, 'no endpoint POST /v1/foo');
+    assert.equal(answer.error.code, null);
+    assert.equal(answer.error.type, 'invalid_request_error');
+    assert.deepEqual((await post('/api/foo', {}))[1], { error: 'no endpoint POST /api/foo' });
+    for (const [path, kind] of [['audio/speech', 'sound'], ['images/generations', 'images'], ['videos', 'video']])
+        assert.equal((await post(`/v1/${path}`, {}))[1].error.message,
+            `no endpoint POST /v1/${path}: ${kind} is not supported, text alone is`);
+});

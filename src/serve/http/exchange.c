@@ -151,7 +151,7 @@ void tern_exchange_fail(tern_exchange *x, unsigned code, const char *message)
     pthread_mutex_lock(&x->lock);
     const bool streams = x->streams;
     pthread_mutex_unlock(&x->lock);
-    json_t *document = protocol->error(code, message);
+    json_t *document = protocol->error(x, code, message);
     if (!streams) {
         tern_exchange_send(x, code, document);
         return;

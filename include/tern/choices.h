@@ -98,7 +98,9 @@ typedef enum tern_choice {
     TERN_CHOICE_SCHEDULE,    /* "cosine", "linear", "constant" */
     TERN_CHOICE_MASTER,      /* "f32", "bf16" */
     TERN_CHOICE_STATES,      /* "f32", "bf16", "8bit" */
-    TERN_CHOICE_POWER        /* "performance", "balanced", "saver" */
+    TERN_CHOICE_POWER,       /* "performance", "balanced", "saver" */
+    TERN_CHOICE_SAMPLER_STEP /* "penalties", "dry", "top_n_sigma", "temperature", "top_k", "typical_p", "top_p",
+                              * "min_p", "xtc" (tern_sampler_step) */
 } tern_choice;
 
 /* The word of a value. Values count from 0, so that this lists them too. Static storage; NULL: the value, or the

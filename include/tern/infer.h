@@ -182,6 +182,60 @@ typedef struct tern_logit_bias {
     float bias; /* added to the logit; -INFINITY bans the token */
 } tern_logit_bias;
 
+/* The steps from logits to a draw, in the order in which they run unless tern_sampler_chain.order says otherwise. */
+typedef enum tern_sampler_step {
+    TERN_SAMPLER_PENALTIES, /* repetition, presence and frequency */
+    TERN_SAMPLER_DRY,
+    TERN_SAMPLER_TOP_N_SIGMA,
+    TERN_SAMPLER_TEMPERATURE, /* dynamic or not */
+    TERN_SAMPLER_TOP_K,
+    TERN_SAMPLER_TYPICAL_P,
+    TERN_SAMPLER_TOP_P,
+    TERN_SAMPLER_MIN_P,
+    TERN_SAMPLER_XTC
+} tern_sampler_step;
+
+enum { TERN_SAMPLER_STEPS = 9, TERN_SAMPLER_MAX_BREAKERS = 32, TERN_SAMPLER_MAX_BREAKER_BYTES = 40 };
+
+/* The step of a name of n bytes, as tern_choice_word has it or as llama.cpp spells it ("typ_p", "temp", "top-k").
+ * Errors: INVALID_ARGUMENT (the name found, and those that there are). */
+TERN_API tern_status tern_sampler_step_parse(const char *name, size_t n, tern_sampler_step *step, tern_error *err);
+
+/* Steps beyond the usual ones, and the order of all of them. They run on the host and need all logits, so a GPU does
+ * not choose the tokens, and `head` "exact" skips no rows. Sized (tern/sized.h); all other members zero: all off.
+ * Pointers are borrowed as long as the sampler is used. */
+typedef struct tern_sampler_chain {
+    size_t size; /* sizeof(tern_sampler_chain) */
+    /* [n_order] the steps that run, in this order, each at most once; NULL: all, in the order of the enum. Biases come
+     * first, the draw last. */
+    const tern_sampler_step *order;
+    uint32_t n_order;
+    /* Above 0: keeps logits of at least the highest minus so many standard deviations of all logits (Tang et al.,
+     * "Top-nsigma", arXiv:2411.07641). */
+    float top_n_sigma;
+    /* Above 0: the temperature is t - range + 2 range (H / log n)^exponent, from 0 on (llama.cpp's "dynatemp"): H is
+     * the entropy of the n tokens that are left. Temperature 0 stays greedy. Exponent 0: 1. */
+    float dynatemp_range, dynatemp_exponent;
+    /* Above 0: with this probability, of the tokens with p >= threshold all but the least likely one go ("Exclude top
+     * choices", text-generation-webui PR 6335). Threshold 0: 0.1; above 0.5 nothing goes. */
+    float xtc_probability, xtc_threshold;
+    /* Above 0: a token that would extend a repetition of n >= allowed_length tokens loses
+     * multiplier * base^(n - allowed_length) ("Don't repeat yourself", text-generation-webui PR 5677). Base 0: 1.75;
+     * length 0: 2. */
+    float dry_multiplier, dry_base;
+    uint32_t dry_allowed_length;
+    uint32_t dry_last_n; /* tokens back that it looks at; 0: all */
+    /* [n_dry_breakers] no repetition goes back over a token in which such a text ends, at most
+     * TERN_SAMPLER_MAX_BREAKERS of 1 to TERN_SAMPLER_MAX_BREAKER_BYTES bytes. NULL: newline, ":", a quotation mark and
+     * "*". Without a tokenizer there are none. */
+    const char *const *dry_breakers;
+    uint32_t n_dry_breakers;
+    /* Tau above 0: Mirostat 2 (Basu et al., arXiv:2007.14966). Tokens with more than mu bits of surprise go; mu, 2 tau
+     * at first, moves by eta times how far the drawn token's surprise is from tau. No step but penalties, DRY and
+     * temperature runs then. Eta 0: 0.1. */
+    float mirostat_tau, mirostat_eta;
+} tern_sampler_chain;
+
 /* How the next token is chosen. Zero-initialised is not the default: start from TERN_SAMPLER_DEFAULTS. */
 typedef struct tern_sampler_params {
     float temperature; /* 0: greedy */
@@ -197,13 +251,14 @@ typedef struct tern_sampler_params {
     uint64_t seed;                 /* the same seed gives the same tokens on every machine */
     const tern_logit_bias *biases; /* [n_biases], borrowed for as long as the sampler is used */
     uint32_t n_biases;
-    uint64_t reserved[8]; /* 0: room for later members */
+    const tern_sampler_chain *chain; /* borrowed like biases; NULL: none of its steps */
+    uint64_t reserved[7];            /* 0: room for later members */
 } tern_sampler_params;
 
 /* An initialiser, in the order of the members: temperature 0.8, top-k 40, top-p 0.95, min-p 0.05, all else off;
  * penalties, once switched on, count the last 64 tokens. */
 /* clang-format off */
-#define TERN_SAMPLER_DEFAULTS {0.8f, 40, 0.95f, 0.05f, 1.0f, 1.0f, 0.0f, 0.0f, 64, 0, NULL, 0, {0}}
+#define TERN_SAMPLER_DEFAULTS {0.8f, 40, 0.95f, 0.05f, 1.0f, 1.0f, 0.0f, 0.0f, 64, 0, NULL, 0, NULL, {0}}
 /* clang-format on */
 
 typedef enum tern_stop_reason {
@@ -268,10 +323,10 @@ typedef struct tern_generate_result {
 /* Evaluates the prompt and generates. n_prompt may be 0 when the session holds tokens: it goes on after them. The
  * session keeps the prompt and all generated tokens (not an end token, which is not counted either), also when
  * generation was stopped. On a GPU the device chooses the tokens when it can: greedily or from the top 1 to 64, without
- * biases, penalties, typical-p, filters and drafts; else the host does, from logits. Works without a tokenizer (pieces
- * then have no text; end tokens are unknown). No allocation for each token after the first. Errors: those of append and
- * the filter; INVALID_ARGUMENT (a sampler parameter with its range, no tokens at all, n_keep or draft_tokens too large
- * for the session, a draft session of another vocabulary); CONTEXT_FULL when the prompt itself does not fit;
+ * biases, penalties, typical-p, a chain, filters and drafts; else the host does, from logits. Works without a tokenizer
+ * (pieces then have no text; end tokens are unknown). No allocation for each token after the first. Errors: those of
+ * append and the filter; INVALID_ARGUMENT (a sampler parameter with its range, no tokens at all, n_keep or draft_tokens
+ * too large for the session, a draft session of another vocabulary); CONTEXT_FULL when the prompt itself does not fit;
  * OUT_OF_MEMORY. */
 TERN_API tern_status tern_generate(tern_session *session, const int32_t *prompt, uint32_t n_prompt,
                                    const tern_generate_params *params, tern_generate_result *result, tern_error *err);

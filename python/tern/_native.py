@@ -130,13 +130,25 @@ class LogitBias(Structure):
     _fields_: Fields = [("id", c_int32), ("bias", c_float)]
 
 
+class SamplerChain(Sized):
+    """tern_sampler_chain"""
+
+    _fields_: Fields = [("size", c_size_t), ("order", POINTER(c_int)), ("n_order", c_uint32), ("top_n_sigma", c_float),
+                        ("dynatemp_range", c_float), ("dynatemp_exponent", c_float), ("xtc_probability", c_float),
+                        ("xtc_threshold", c_float), ("dry_multiplier", c_float), ("dry_base", c_float),
+                        ("dry_allowed_length", c_uint32), ("dry_last_n", c_uint32),
+                        ("dry_breakers", POINTER(c_char_p)), ("n_dry_breakers", c_uint32), ("mirostat_tau", c_float),
+                        ("mirostat_eta", c_float)]
+
+
 class SamplerParams(Structure):
     """tern_sampler_params"""
 
     _fields_: Fields = [("temperature", c_float), ("top_k", c_uint32), ("top_p", c_float), ("min_p", c_float),
                         ("typical_p", c_float), ("repetition_penalty", c_float), ("presence_penalty", c_float),
                         ("frequency_penalty", c_float), ("penalty_last_n", c_uint32), ("seed", c_uint64),
-                        ("biases", POINTER(LogitBias)), ("n_biases", c_uint32), ("reserved", c_uint64 * 8)]
+                        ("biases", POINTER(LogitBias)), ("n_biases", c_uint32), ("chain", POINTER(SamplerChain)),
+                        ("reserved", c_uint64 * 7)]
 
 
 class Piece(Structure):
@@ -275,7 +287,7 @@ class FinetuneResult(Sized):
 # The enum tern_choice.
 CHOICES = {name: i for i, name in enumerate(
     ("backend", "ffn", "activations", "kv_type", "pooling", "split", "optimizer", "schedule", "master", "states",
-     "power"))}
+     "power", "sampler_step"))}
 
 # The struct of the header that each class is.
 STRUCTS = {
@@ -283,7 +295,8 @@ STRUCTS = {
     "tern_session_params": SessionParams,
     "tern_engine_options": EngineOptions, "tern_engine_info": EngineInfo, "tern_lora_info": LoraInfo,
     "tern_tokens": Tokens, "tern_buf": Buf, "tern_chat_message": ChatMessage, "tern_logit_bias": LogitBias,
-    "tern_sampler_params": SamplerParams, "tern_piece": Piece, "tern_token_filter": TokenFilter,
+    "tern_sampler_chain": SamplerChain, "tern_sampler_params": SamplerParams, "tern_piece": Piece,
+    "tern_token_filter": TokenFilter,
     "tern_generate_params": GenerateParams, "tern_generate_result": GenerateResult,
     "tern_perplexity_params": PerplexityParams, "tern_perplexity_result": PerplexityResult,
     "tern_finetune_plan": FinetunePlan, "tern_finetune_event": FinetuneEvent,

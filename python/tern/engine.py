@@ -5,7 +5,7 @@ import ctypes
 import json
 import os
 import random
-from ctypes import byref, c_bool, c_char_p, c_float, c_int32, c_void_p
+from ctypes import byref, c_bool, c_char_p, c_float, c_int, c_int32, c_void_p
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -102,14 +102,42 @@ class Sampler:
     penalty_last_n: int = 64
     seed: Optional[int] = None  # None: another one each time
     logit_bias: Mapping[int, float] = field(default_factory=dict)
+    # The members of tern_sampler_chain; 0: off, or the usual value.
+    samplers: Sequence[str] = ()  # the steps that run, in this order: "penalties", "dry", "top_k", ...; (): all
+    top_n_sigma: float = 0.0
+    dynatemp_range: float = 0.0
+    dynatemp_exponent: float = 0.0
+    xtc_probability: float = 0.0
+    xtc_threshold: float = 0.0
+    dry_multiplier: float = 0.0
+    dry_base: float = 0.0
+    dry_allowed_length: int = 0
+    dry_last_n: int = 0
+    dry_breakers: Optional[Sequence[str]] = None  # None: newline, ":", a quotation mark and "*"
+    mirostat_tau: float = 0.0
+    mirostat_eta: float = 0.0
+
+    def _chain(self) -> n.SamplerChain:
+        numbers = ("top_n_sigma", "dynatemp_range", "dynatemp_exponent", "xtc_probability", "xtc_threshold",
+                   "dry_multiplier", "dry_base", "dry_allowed_length", "dry_last_n", "mirostat_tau", "mirostat_eta")
+        chain = n.SamplerChain(**{name: getattr(self, name) for name in numbers})
+        if self.samplers:
+            chain.order = (c_int * len(self.samplers))(*[choice("sampler_step", name) for name in self.samplers])
+            chain.n_order = len(self.samplers)
+        if self.dry_breakers is not None:
+            breakers = self.dry_breakers
+            chain.dry_breakers = (c_char_p * max(len(breakers), 1))(*[text.encode() for text in breakers])
+            chain.n_dry_breakers = len(breakers)
+        return chain
 
     def _params(self) -> Tuple[n.SamplerParams, Any]:
         biases = (n.LogitBias * len(self.logit_bias))(*[n.LogitBias(i, b) for i, b in self.logit_bias.items()])
         seed = random.getrandbits(63) if self.seed is None else self.seed
+        chain = ctypes.pointer(self._chain())
         params = n.SamplerParams(self.temperature, self.top_k, self.top_p, self.min_p, self.typical_p,
                                  self.repetition_penalty, self.presence_penalty, self.frequency_penalty,
-                                 self.penalty_last_n, seed, biases, len(biases))
-        return params, biases
+                                 self.penalty_last_n, seed, biases, len(biases), chain)
+        return params, (biases, chain)
 
 
 class Engine(_Handle):
@@ -348,8 +376,8 @@ class Session(_Handle):
             pieces.append(ctypes.string_at(piece.contents.text, piece.contents.n_text))
             return True
 
-        params, biases = n.GenerateParams(), None
-        params.sampler, biases = (sampler or Sampler())._params()
+        params, borrowed = n.GenerateParams(), None
+        params.sampler, borrowed = (sampler or Sampler())._params()
         stops = (c_char_p * len(stop))(*[s.encode() for s in stop])
         params.max_tokens, params.stops, params.n_stops = max_tokens, stops, len(stop)
         params.ignore_eos, params.show_special, params.context_shift = ignore_eos, show_special, context_shift
@@ -358,7 +386,7 @@ class Session(_Handle):
         if state:
             params.filter = ctypes.pointer(state.filter)
         yield from self._steps(ids, params, pieces)
-        del biases, state
+        del borrowed, state
 
     def _steps(self, ids: List[int], params: n.GenerateParams, pieces: List[bytes]) -> Iterator[str]:
         generation, done, result = c_void_p(), c_bool(), n.GenerateResult()

@@ -29,6 +29,14 @@ void tern_app_generation_defaults(tern_options *o)
     o->frequency_penalty = d.frequency_penalty;
     o->penalty_last_n = d.penalty_last_n;
     o->draft_tokens = DRAFT_TOKENS;
+    o->chain = (tern_sampler_chain){.size = sizeof o->chain,
+                                    .dynatemp_exponent = 1,
+                                    .xtc_threshold = 0.1f,
+                                    .dry_base = 1.75f,
+                                    .dry_allowed_length = 2,
+                                    .dry_last_n = UINT32_MAX,
+                                    .mirostat_tau = 5,
+                                    .mirostat_eta = 0.1f};
 }
 
 static uint64_t random_seed(void)
@@ -49,6 +57,37 @@ static tern_status parse_bias(const char *text, tern_logit_bias *bias, tern_erro
                          tern_show_z(text).text);
     *bias = (tern_logit_bias){(int32_t)id, (float)value};
     return TERN_OK;
+}
+
+/* "top_k;top_p": the steps of --samplers, with commas too. */
+static tern_status read_order(tern_app_generation *g, const char *list, tern_error *err)
+{
+    static const char between[] = ";,";
+    g->chain.order = g->order;
+    for (const char *at = list + strspn(list, between); *at; at += strspn(at, between)) {
+        const size_t n = strcspn(at, between);
+        if (g->chain.n_order == TERN_SAMPLER_STEPS)
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "--samplers %s: at most %d steps expected",
+                             tern_show_z(list).text, TERN_SAMPLER_STEPS);
+        if (tern_sampler_step_parse(at, n, &g->order[g->chain.n_order++], err) != TERN_OK)
+            return tern_error_prefix(err, "--samplers");
+        at += n;
+    }
+    if (g->chain.n_order) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "--samplers \"\": steps with semicolons between expected");
+}
+
+static tern_status init_chain(tern_app_generation *g, const tern_options *o, tern_error *err)
+{
+    const bool no_breakers = o->breakers.n == 1 && strcmp(o->breakers.items[0], "none") == 0;
+    g->chain = o->chain;
+    if (o->chain.top_n_sigma < 0) g->chain.top_n_sigma = 0;
+    if (o->chain.dry_last_n == 0) g->chain.dry_multiplier = 0;
+    if (!o->mirostat || strcmp(o->mirostat, "2") != 0) g->chain.mirostat_tau = 0;
+    if (o->breakers.n) g->chain.dry_breakers = o->breakers.items;
+    if (!no_breakers) g->chain.n_dry_breakers = (uint32_t)o->breakers.n;
+    g->params.sampler.chain = &g->chain;
+    return o->samplers ? read_order(g, o->samplers, err) : TERN_OK;
 }
 
 static tern_sampler_params sampler_of(const tern_options *o)
@@ -82,7 +121,7 @@ tern_status tern_app_generation_init(tern_app_generation *g, const tern_options 
     g->params.sampler.biases = g->biases;
     g->params.sampler.n_biases = (uint32_t)o->biases.n;
     g->params.draft_tokens = tern_app_draft_tokens(o);
-    return TERN_OK;
+    return init_chain(g, o, err);
 }
 
 uint32_t tern_app_draft_tokens(const tern_options *o)
@@ -143,7 +182,7 @@ void tern_app_note_steps(const tern_generate_result *result, const tern_options 
 {
     if (!o->gpu_steps || result->steps) return;
     fputs("note: --gpu-steps had no effect: the host chose the tokens, as it does with penalties, biases, --typical-p, "
-          "grammars, drafts, --top-k 0 or above 64, and layers on the CPU\n",
+          "DRY, XTC and other steps of --samplers, grammars, drafts, --top-k 0 or above 64, and layers on the CPU\n",
           stderr);
 }
 

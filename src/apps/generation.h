@@ -7,6 +7,8 @@
 typedef struct tern_app_generation {
     tern_generate_params params; /* on_piece and context are the caller's */
     tern_logit_bias *biases;
+    tern_sampler_chain chain; /* params.sampler points to it */
+    tern_sampler_step order[TERN_SAMPLER_STEPS];
     /* Of --grammar and its like; NULL without one. */
     tern_grammar_vocab *vocab;
     tern_grammar *grammar;
@@ -16,7 +18,8 @@ typedef struct tern_app_generation {
 
 /* Defaults of the flags of sampling and generation. */
 void tern_app_generation_defaults(tern_options *options);
-/* Errors: INVALID_ARGUMENT (a logit bias that is no ID=B). The options must outlive it. */
+/* Errors: INVALID_ARGUMENT (a logit bias that is no ID=B, a step of --samplers that there is not). The options must
+ * outlive it, and it must not move. */
 tern_status tern_app_generation_init(tern_app_generation *generation, const tern_options *options, tern_error *err);
 /* Makes the generation write only what --grammar, --json-schema, --regex and their like allow, where one is given. It
  * must go before the engine. Errors: INVALID_ARGUMENT (more than one of them), UNSUPPORTED (a model without a

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tern/infer.h"
 #include "tern/train.h"
 
 typedef struct tern_texts {
@@ -20,7 +21,7 @@ typedef struct tern_serve_flags {
     const char *host, *unix_path, *key_file, *cors, *tls_cert, *tls_key, *log_path, *cache, *cache_file, *lora_folder;
     uint32_t port, parallel, chunk, max_step_ms, max_models;
     uint32_t max_body, max_tokens, max_connections, max_queue, timeout, idle, drain;
-    bool no_auth, no_log, log_prompts, no_reuse;
+    bool no_auth, no_log, log_prompts, no_reuse, strict_model;
 } tern_serve_flags;
 
 typedef struct tern_options {
@@ -56,7 +57,9 @@ typedef struct tern_options {
     bool seed_given;
     bool greedy, ignore_eos, context_shift;
     const char *draft, *draft_model;
-    tern_texts stops, biases;
+    tern_texts stops, biases, breakers;
+    tern_sampler_chain chain; /* without order and breakers; dry_last_n UINT32_MAX: all */
+    const char *samplers, *mirostat;
     const char *grammar, *grammar_file, *schema, *schema_file, *regex;
     bool json_object;
 

@@ -7,7 +7,7 @@
 
 #include "base/show.h"
 
-enum { MOST_WORDS = 5 };
+enum { MOST_WORDS = 9 };
 
 static const struct {
     const char *name;
@@ -50,6 +50,9 @@ static const struct {
                            {[TERN_FINETUNE_POWER_PERFORMANCE] = "performance",
                             [TERN_FINETUNE_POWER_BALANCED] = "balanced",
                             [TERN_FINETUNE_POWER_SAVER] = "saver"}},
+    [TERN_CHOICE_SAMPLER_STEP] = {"sampler",
+                                  {"penalties", "dry", "top_n_sigma", "temperature", "top_k", "typical_p", "top_p",
+                                   "min_p", "xtc"}},
 };
 
 static bool exists(tern_choice choice)
@@ -75,7 +78,7 @@ static void list_words(tern_choice choice, char *out, size_t cap)
 
 tern_status tern_choice_parse(tern_choice choice, const char *word, uint32_t *value, tern_error *err)
 {
-    char list[96];
+    char list[160];
     TERN_NEED(value, err);
     *value = 0;
     if (!exists(choice)) return tern_fail(err, TERN_INVALID_ARGUMENT, "choice %u: unknown", (unsigned)choice);

@@ -51,6 +51,7 @@ void tern_serve_log_exchange(tern_serve_log *log, const tern_exchange *x, bool g
         json_object_update_new(line,
                                json_pack("{s:s, s:I, s:I}", "model", tern_show_z(x->model).text, "prompt_tokens",
                                          (json_int_t)x->n_prompt, "generated_tokens", (json_int_t)x->n_generated));
+    if (line && x->ignored) json_object_set(line, "ignored_options", x->ignored);
     if (line && gone) json_object_set_new(line, "gone", json_true());
     if (line && log->prompts && x->document) json_object_set(line, "body", x->document);
     char *text = line ? tern_serve_dump(line) : NULL;

@@ -5,7 +5,7 @@
 
 static const struct {
     tern_choice choice;
-    const char *words[6];
+    const char *words[10];
 } lists[] = {
     {TERN_CHOICE_BACKEND, {"cpu", "vulkan", "cuda", "webgpu", "auto"}},
     {TERN_CHOICE_FFN, {"auto", "dense", "sparse"}},
@@ -18,6 +18,8 @@ static const struct {
     {TERN_CHOICE_MASTER, {"f32", "bf16"}},
     {TERN_CHOICE_STATES, {"f32", "bf16", "8bit"}},
     {TERN_CHOICE_POWER, {"performance", "balanced", "saver"}},
+    {TERN_CHOICE_SAMPLER_STEP,
+     {"penalties", "dry", "top_n_sigma", "temperature", "top_k", "typical_p", "top_p", "min_p", "xtc"}},
 };
 
 static void words_are_values(void **state)

@@ -14,15 +14,26 @@ static void fill_prompt(batch_case *c, const batch_case *earlier, uint32_t n_voc
     c->params.n_prompt = n;
 }
 
+/* Steps that only the host takes; state that goes on from token to token; another order. */
+static const tern_sampler_step llama_order[] = {TERN_SAMPLER_PENALTIES,   TERN_SAMPLER_DRY,   TERN_SAMPLER_TOP_N_SIGMA,
+                                                TERN_SAMPLER_TOP_K,       TERN_SAMPLER_TOP_P, TERN_SAMPLER_MIN_P,
+                                                TERN_SAMPLER_TEMPERATURE, TERN_SAMPLER_XTC};
+static const tern_sampler_chain chains[] = {
+    {.size = sizeof(tern_sampler_chain), .dry_multiplier = 0.8f, .xtc_probability = 0.5f, .dynatemp_range = 0.5f},
+    {.size = sizeof(tern_sampler_chain), .mirostat_tau = 4},
+    {.size = sizeof(tern_sampler_chain), .top_n_sigma = 1, .order = llama_order, .n_order = 8}};
+
 static void fill_sampler(tern_sampler_params *s, tern_rng *rng)
 {
     *s = (tern_sampler_params)TERN_SAMPLER_DEFAULTS;
     s->seed = tern_rng_u64(rng);
-    switch (tern_rng_below(rng, 5)) {
+    switch (tern_rng_below(rng, 7)) {
     case 0:
-    case 1: s->temperature = 0; break;
-    case 2: s->repetition_penalty = 1.3f; break;
-    case 3: s->top_k = 0; break;
+    case 1:
+    case 2: s->temperature = 0; break;
+    case 3: s->repetition_penalty = 1.3f; break;
+    case 4: s->top_k = 0; break;
+    case 5: s->chain = &chains[tern_rng_below(rng, 3)]; break;
     default: break;
     }
 }

@@ -98,6 +98,6 @@ tern_sampler *sampler_open_sampler(uint32_t n_vocab, tern_sampler_params params)
 {
     tern_error err = {0};
     tern_sampler *s;
-    assert_ok(tern_sampler_open(&s, n_vocab, &params, &err), err);
+    assert_ok(tern_sampler_open(&s, &(tern_sampler_model){.n_vocab = n_vocab, .n_ctx = MAX_VOCAB}, &params, &err), err);
     return s;
 }

@@ -24,7 +24,9 @@ static void samplers(void **state)
 {
     const generation_fixture *f = *state;
     static const tern_logit_bias bias = {300, 4.0f};
-    for (uint32_t i = 0; i < 7; i++) {
+    static const tern_sampler_chain chain = {.size = sizeof chain, .xtc_probability = 0.5f, .dry_multiplier = 1};
+    static const tern_sampler_chain mirostat = {.size = sizeof mirostat, .mirostat_tau = 4};
+    for (uint32_t i = 0; i < 9; i++) {
         tern_generate_params params = generation_params(f);
         tern_sampler_params *s = &params.sampler;
         s->seed = 7 + i;
@@ -34,6 +36,8 @@ static void samplers(void **state)
         if (i == 4) s->biases = &bias, s->n_biases = 1;
         if (i == 5) s->typical_p = 0.5f;
         if (i == 6) s->temperature = 0, params.draft_tokens = 4;
+        if (i == 7) s->chain = &chain;
+        if (i == 8) s->chain = &mirostat, params.draft_tokens = 4;
         check_generation(f, 128, generation_story, &params, 0);
     }
 }

@@ -165,20 +165,21 @@ static void refusals(void **state)
     tern_error err = {0};
     tern_sampler *s;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_int_equal(tern_sampler_open(&s, 10, &cases[i].p, &err), TERN_INVALID_ARGUMENT);
+        assert_int_equal(tern_sampler_open(&s, &(tern_sampler_model){.n_vocab = 10}, &cases[i].p, &err),
+                         TERN_INVALID_ARGUMENT);
         assert_string_equal(err.message, cases[i].message);
         assert_null(s);
     }
     tern_sampler_params p = TERN_SAMPLER_DEFAULTS;
     p.n_biases = 1;
     p.biases = &outside;
-    assert_int_equal(tern_sampler_open(&s, 10, &p, &err), TERN_INVALID_ARGUMENT);
+    assert_int_equal(tern_sampler_open(&s, &(tern_sampler_model){.n_vocab = 10}, &p, &err), TERN_INVALID_ARGUMENT);
     assert_string_equal(err.message, "logit bias 0 is for id 10: 0 to 9 expected");
     p.biases = &none;
-    assert_int_equal(tern_sampler_open(&s, 10, &p, &err), TERN_INVALID_ARGUMENT);
+    assert_int_equal(tern_sampler_open(&s, &(tern_sampler_model){.n_vocab = 10}, &p, &err), TERN_INVALID_ARGUMENT);
     assert_string_equal(err.message, "logit bias 0 (id 1) is not a number");
     p.n_biases = 0;
-    assert_int_equal(tern_sampler_open(&s, 0, &p, &err), TERN_INVALID_ARGUMENT);
+    assert_int_equal(tern_sampler_open(&s, &(tern_sampler_model){.n_vocab = 0}, &p, &err), TERN_INVALID_ARGUMENT);
     tern_sampler_close(NULL);
 }
 
@@ -196,7 +197,7 @@ static void allocations(void **state)
     tern_sampler *s;
     for (; status != TERN_OK; n++) {
         tern_alloc_fail_after(n, false);
-        status = tern_sampler_open(&s, MAX_VOCAB, &p, &err);
+        status = tern_sampler_open(&s, &(tern_sampler_model){.n_vocab = MAX_VOCAB}, &p, &err);
         tern_alloc_fail_after(0, false);
         if (status == TERN_OK) break;
         assert_int_equal(status, TERN_OUT_OF_MEMORY);

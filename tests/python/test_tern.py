@@ -14,6 +14,7 @@ sys.path.insert(0, str(SOURCE / "python"))
 import tern  # noqa: E402
 
 CHAT, STORIES = SOURCE / "models/chat.gguf", SOURCE / "models/stories.gguf"
+FOX_TEXT = "Once upon a time there was a fox and a fox and a"
 GREEDY = tern.Sampler(temperature=0)
 FOX = [{"role": "user", "content": "Tell me a story about a fox."}]
 
@@ -104,6 +105,23 @@ class Engines(unittest.TestCase):
         for kv in ("f8", ("f16",), ("f16", "f8")):
             with self.assertRaisesRegex(ValueError, "q4_0 expected"):
                 self.engine.session(kv=kv)
+
+    def test_chain_of_samplers(self):
+        def text(**members):
+            sampler = tern.Sampler(seed=3, **members)
+            return "".join(self.engine.session(n_ctx=128).generate(FOX_TEXT, max_tokens=24, sampler=sampler))
+
+        plain, n_other = text(), 0
+        for members in ({"xtc_probability": 1.0}, {"mirostat_tau": 2.0}, {"dynatemp_range": 0.7}, {"top_n_sigma": 0.1},
+                        {"dry_multiplier": 5.0, "dry_allowed_length": 1, "dry_breakers": []},
+                        {"samplers": ["temperature"], "temperature": 2.0}):
+            self.assertEqual(text(**members), text(**members))
+            n_other += text(**members) != plain
+        self.assertGreater(n_other, 3)
+        for members, what in (({"samplers": ["infill"]}, "infill"), ({"xtc_probability": 2.0}, "XTC probability is 2"),
+                              ({"dry_breakers": [""]}, "DRY breaker 0 has 0 bytes")):
+            with self.assertRaisesRegex(ValueError, what):
+                text(**members)
 
     def test_errors(self):
         with self.assertRaisesRegex(tern.NotFound, "nope.gguf"):

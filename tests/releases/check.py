@@ -2,7 +2,7 @@
 """Programs that were compiled against the headers of earlier releases run with this library.
 
 For each folder of tests/releases: program.c is compiled against it and run with the library; members of its structs
-and its enumerators are where they were; members that were added to a sized struct lie behind all that it had. The same
+and its enumerators are where they were; members that were added to a struct lie behind all that it had, or in its `reserved` room. The same
 program is also compiled against headers made of this library's: sized structs lack their last member there, as in an
 earlier release, or have more, as in a later one. Usage: check.py REPOSITORY CC LIBRARY MODEL"""
 import re
@@ -70,6 +70,15 @@ def numbers_of(cc, folder, include, expressions):
     return dict(zip(expressions, map(int, compile_and_run(cc, folder, source, include))))
 
 
+def room_of(cc, folder, old, struct, size):
+    """Where a struct may get members: behind all that it had, or from its room for later members on."""
+    body = next(body for name, body in STRUCT.findall(text_of(old)) if name == struct)
+    if "reserved" not in declared(re.sub(r"struct \{(.*?)\n    \} (\w+);", "", body, flags=re.S)):
+        return size
+    at = f"offsetof({struct}, reserved)"
+    return numbers_of(cc, folder, old, [at])[at]
+
+
 def moved(cc, folder, old, new):
     """What is not where it was, in words."""
     before, after = structs_of(text_of(old)), structs_of(text_of(new))
@@ -87,7 +96,8 @@ def moved(cc, folder, old, new):
             bad.append(f"{size}: {now[size]}, {then[size]} before")
         added = [f"offsetof({s}, {m})" for m in after[s] if m not in before[s] and "." not in m]
         found = numbers_of(cc, folder, new, added) if added else {}
-        bad += [f"{what}: {at}, but {size} was {then[size]}" for what, at in found.items() if at < then[size]]
+        room = room_of(cc, folder, old, s, then[size])
+        bad += [f"{what}: {at}, but {size} was {then[size]}" for what, at in found.items() if at < room]
     return bad
 
 

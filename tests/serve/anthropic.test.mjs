@@ -46,7 +46,7 @@ test('tokens are counted as they are evaluated', async () => {
 });
 
 test('what cannot be done is refused by name', async () => {
-    await assert.rejects(client.messages.create({ ...ask, model: 'other' }), Anthropic.NotFoundError);
+    await assert.rejects(client.post('/v1/none'), Anthropic.NotFoundError);
     await assert.rejects(client.messages.create({ ...ask, max_tokens: undefined }), (e) =>
         e instanceof Anthropic.BadRequestError && e.error.type === 'error' && /max_tokens/.test(e.message));
     await assert.rejects(client.messages.create({ ...ask, tools: [{ name: 'a', input_schema: { type: 'object' } }] }),

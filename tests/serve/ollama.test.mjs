@@ -57,7 +57,30 @@ test('vectors have length 1, and the same text the same one', async () => {
 test('what cannot be done is refused by name', async () => {
     await assert.rejects(client.chat({ model: 'stories', messages, format: 'xml' }), /format: "xml" found/);
     await assert.rejects(client.chat({ model: 'stories', messages, options: { top_p: 2 } }), /options.*top_p: 2 found/);
-    await assert.rejects(client.chat({ model: 'other', messages }), /the model "other" does not exist/);
+    await assert.rejects(client.chat({ model: 'stories', messages, options: { mirostat: 1 } }), /mirostat: 1 found/);
+});
+
+test('options that are not known are ignored, and told of', async () => {
+    const unknown = { penalize_newline: true, vocab_only: false, f16_kv: true, tfs_z: 1 };
+    const plain = await client.chat({ model: 'stories', messages, options });
+    const chat = await client.chat({ model: 'stories', messages, options: { ...options, ...unknown, top_k: -1 } });
+    assert.equal(chat.message.content, plain.message.content);
+    assert.deepEqual(chat.ignored_options, Object.keys(unknown));
+    assert.equal(plain.ignored_options, undefined);
+    let last;
+    for await (const part of await client.generate({ model: 'stories', prompt: story, options: { ...options, x: 1 },
+        stream: true })) last = part;
+    assert.deepEqual(last.ignored_options, ['x']);
+    await until(() => server.output().includes('"ignored_options":["x"]'));
+});
+
+test('Mirostat draws from a seed', async () => {
+    const say = async (more) => (await client.generate({ model: 'stories', prompt: story,
+        options: { seed: 3, num_predict: 30, temperature: 1.5, top_k: 0, top_p: 1, ...more } })).response;
+    const low = { mirostat: 2, mirostat_tau: 1, mirostat_eta: 0.3 };
+    assert.equal(await say(low), await say(low));
+    assert.notEqual(await say(low), await say({}));
+    assert.equal(await say({ mirostat: 0, mirostat_tau: 5, mirostat_eta: 0.1 }), await say({}));
 });
 
 test('a client that leaves frees its sequence', async () => {

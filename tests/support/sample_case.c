@@ -46,7 +46,7 @@ tern_sampler *test_sampler_open(uint32_t n_vocab, const tern_sampler_params *par
     tern_error err = {0};
     tern_sampler *s;
     assert_true(tern_sampler_fits_gpu(params));
-    assert_ok(tern_sampler_open(&s, n_vocab, params, &err), err);
+    assert_ok(tern_sampler_open(&s, &(tern_sampler_model){.n_vocab = n_vocab}, params, &err), err);
     return s;
 }
 

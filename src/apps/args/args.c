@@ -50,6 +50,12 @@ static const char *const other_names[][2] = {
     {"repeat-penalty", "repetition-penalty"},
     {"repeat-last-n", "penalty-last-n"},
     {"typical", "typical-p"},
+    {"top-nsigma", "top-n-sigma"},
+    {"dynatemp-exp", "dynatemp-exponent"},
+    {"dry-penalty-last-n", "dry-last-n"},
+    {"dry-sequence-breaker", "dry-breaker"},
+    {"mirostat-ent", "mirostat-tau"},
+    {"mirostat-lr", "mirostat-eta"},
     {"system-prompt", "system"},
     {"chat-template", "template"},
     {"model-path", "model"},
@@ -343,6 +349,7 @@ void tern_args_deinit(tern_options *options)
     tern_free(options->args.items);
     tern_free(options->stops.items);
     tern_free(options->biases.items);
+    tern_free(options->breakers.items);
     tern_free(options->loras.items);
     tern_free(options->data.items);
     tern_free(options->freeze.items);

@@ -232,6 +232,7 @@ static tern_status prepare(serving *s, tern_error *err)
     const tern_options *o = s->options;
     s->how = (tern_serve_options){
         .max_models = o->serve.max_models,
+        .strict_model = o->serve.strict_model,
         .batch = {.size = sizeof(tern_batch_params),
                   .n_parallel = o->serve.parallel,
                   .n_ctx = o->ctx,

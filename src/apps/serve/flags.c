@@ -12,6 +12,8 @@ const tern_flag tern_flags_serve_models[] = {
      "Folder whose adapters clients may load and unload while the server runs"},
     {"template", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, template), 0, 0,
      "Chat template instead of the models' own: " TERN_CHAT_TEMPLATES ", or a Jinja file"},
+    {"strict-model", 0, TERN_FLAG_BOOL, NULL, FIELD(strict_model), 0, 0,
+     "Refuse unknown model names; without it a server with one model and no adapters takes any", .more = true},
     {"max-models", 0, TERN_FLAG_U32, "N", FIELD(max_models), 1, TERN_SERVE_MAX_NAMED,
      "Most models open at once; default: as many as fit in memory", .more = true},
     {0},

@@ -27,6 +27,11 @@ static tern_status check_embedding(const tern_request_params *p, tern_error *err
     return tern_choice_check(TERN_CHOICE_POOLING, p->pooling, err);
 }
 
+static tern_sampler_model sampled_model(const tern_batch *b)
+{
+    return (tern_sampler_model){b->n_vocab, b->params.n_ctx, b->tokenizer};
+}
+
 static tern_status check_params(const tern_batch *b, const tern_request_params *p, tern_error *err)
 {
     TERN_TRY(check_prompt(b, p, err));
@@ -40,10 +45,8 @@ static tern_status check_params(const tern_batch *b, const tern_request_params *
                          TERN_BATCH_MAX_TOP_LOGPROBS);
     TERN_TRY(tern_lora__check(b->engine, p->loras, p->n_loras, err));
     if (p->embed) return check_embedding(p, err);
-    tern_sampler *tried;
-    TERN_TRY(tern_sampler_open(&tried, b->n_vocab, &p->sampler, err));
-    tern_sampler_close(tried);
-    return TERN_OK;
+    const tern_sampler_model model = sampled_model(b);
+    return tern_sampler_check(&model, &p->sampler, err);
 }
 
 static void request_free(tern_request *r)
@@ -174,7 +177,8 @@ static tern_status allocate_sequence(tern_batch *b, tern_sequence *s, tern_error
     s->draft_ids = tern_calloc((size_t)p->draft_tokens + 1, sizeof *s->draft_ids);
     if (!s->tokens || !s->draft_ids) return tern_fail_alloc(err, b->params.n_ctx * sizeof *s->tokens);
     if (p->embed) return tern_sequence__open_embedding(b, s, err);
-    TERN_TRY(tern_sampler_open(&s->sampler, b->n_vocab, &sampler, err));
+    const tern_sampler_model model = sampled_model(b);
+    TERN_TRY(tern_sampler_open(&s->sampler, &model, &sampler, err));
     if (p->grammar && !p->no_tokens) TERN_TRY(open_mask(b, s, err));
     if (p->draft_tokens && !b->drafts.drafter) TERN_TRY(tern_draft_init(&s->draft, b->params.n_ctx, err));
     return tern_stop_filter_init(&s->filter, p->stops, p->n_stops, err);

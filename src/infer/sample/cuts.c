@@ -107,11 +107,17 @@ void tern_candidates__gather(tern_candidates *c, const float *logits, uint32_t n
 {
     float bound = fmaxf(lower_bound(c, logits, n_vocab, top_k), -FLT_MAX);
     c->n = 0;
+    c->n_vocab = n_vocab;
     for (uint32_t i = 0; i < n_vocab; i++) {
         if (!(logits[i] >= bound)) continue;
         c->ids[c->n] = (int32_t)i;
         c->x[c->n++] = logits[i] > FLT_MAX ? FLT_MAX : logits[i];
     }
+    tern_candidates__top_k(c, top_k);
+}
+
+void tern_candidates__top_k(tern_candidates *c, uint32_t top_k)
+{
     if (top_k == 0 || c->n <= top_k) return;
     for (uint32_t i = 0; i < c->n; i++) c->keys[i] = key_of(c->x[i]);
     keep_above(c, false, tern_select__cut(c->keys, NULL, c->n, top_k - 1, c->mass), top_k - 1);
@@ -126,6 +132,11 @@ static float exponential(float x)
     float p = ((TERN_EXP_C6 * r + TERN_EXP_C5) * r + TERN_EXP_C4) * r + TERN_EXP_C3;
     p = ((p * r + 0.5f) * r + 1) * r + 1;
     return tern_f32_from_bits(tern_f32_bits(p) + (tern_f32_bits(t) << 23));
+}
+
+float tern_weight__of(float x)
+{
+    return x < TERN_EXP_LOW ? 0 : exponential(x);
 }
 
 static void drop_below(tern_candidates *c, double least)

@@ -29,6 +29,7 @@ static void need_without_top_k(tern_logits_needed *needed, const tern_sampler_pa
 tern_logits_needed tern_logits_needed_by(const tern_sampler_params *p)
 {
     tern_logits_needed needed = {.biases = p->biases, .n_biases = p->n_biases};
+    if (tern_sampler_has_chain(p)) return (tern_logits_needed){0};
     if (tern_sampler_has_penalties(p)) needed.n_recent = p->penalty_last_n;
     if (p->temperature == 0) needed.n_top = 1;
     else if (p->top_k) needed.n_top = p->top_k;

@@ -92,8 +92,9 @@ static void update_result(tern_generation *g)
 static tern_status begin(tern_generation *g, const int32_t *prompt, uint32_t n_prompt, tern_error *err)
 {
     const tern_generate_params *p = &g->params;
-    const uint32_t n_vocab = tern_engine_config(tern_session_engine(g->session))->n_vocab;
-    TERN_TRY(tern_sampler_open(&g->sampler, n_vocab, &p->sampler, err));
+    const tern_sampler_model model = {tern_engine_config(tern_session_engine(g->session))->n_vocab,
+                                      tern_session_n_ctx(g->session), g->tokenizer};
+    TERN_TRY(tern_sampler_open(&g->sampler, &model, &p->sampler, err));
     TERN_TRY(tern_stop_filter_init(&g->filter, p->stops, p->n_stops, err));
     TERN_TRY(tern_generation__host_init(g, err));
     g->on_device = tern_generation__on_device(g->session, p);

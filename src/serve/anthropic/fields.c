@@ -31,7 +31,7 @@ static const tern_field messages[] = {
     {"max_tokens", TERN_FIELD_U32, AT(max_tokens), 1, 1 << 24},
     {"temperature", TERN_FIELD_F32, AT(sampler.temperature), 0, 100},
     {"top_p", TERN_FIELD_F32, AT(sampler.top_p), 0, 1},
-    {"top_k", TERN_FIELD_U32, AT(sampler.top_k), 0, 1 << 24},
+    {"top_k", TERN_FIELD_READ, .read = tern_api_request_read_top_k},
     {"stop_sequences", TERN_FIELD_READ, .read = tern_api_request_read_stop},
     {"stream", TERN_FIELD_BOOL, AT(stream)},
     {"container", TERN_FIELD_REFUSED},

@@ -3,8 +3,9 @@
 
 #include "serve/anthropic/anthropic.h"
 
-static json_t *write_error(unsigned code, const char *message)
+static json_t *write_error(const tern_exchange *x, unsigned code, const char *message)
 {
+    (void)x;
     const char *type = code == 401   ? "authentication_error"
                        : code == 403 ? "permission_error"
                        : code == 404 ? "not_found_error"

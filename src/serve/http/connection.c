@@ -134,11 +134,27 @@ static enum MHD_Result answer_or_wait(tern_exchange *x)
     return known && result == MHD_YES ? queue(x) : result; /* nothing but the body of a stream changes then */
 }
 
+/* Of other servers, for what models of text do not do. */
+static const char *kind_of(const char *path)
+{
+    static const char *const kinds[][2] = {
+        {"/v1/audio", "sound"}, {"/v1/images", "images"}, {"/v1/videos", "video"}, {"/v1/video", "video"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strncmp(path, kinds[i][0], strlen(kinds[i][0])) == 0) return kinds[i][1];
+    return NULL;
+}
+
 static void refuse_route(tern_exchange *x, const char *method, bool other_method)
 {
+    const char *kind = kind_of(x->path);
     char message[256];
-    snprintf(message, sizeof message, "%s %s: %s%s", tern_show_z(method).text, tern_show_z(x->path).text,
-             other_method ? tern_route_methods(x->path) : "no such path", other_method ? " expected" : "");
+    if (other_method)
+        snprintf(message, sizeof message, "%s %s: %s expected", tern_show_z(method).text, tern_show_z(x->path).text,
+                 tern_route_methods(x->path));
+    else
+        snprintf(message, sizeof message, "no endpoint %s %s%s%s%s", tern_show_z(method).text,
+                 tern_show_z(x->path).text, kind ? ": " : "", kind ? kind : "",
+                 kind ? " is not supported, text alone is" : "");
     tern_exchange_fail(x, other_method ? MHD_HTTP_METHOD_NOT_ALLOWED : MHD_HTTP_NOT_FOUND, message);
 }
 

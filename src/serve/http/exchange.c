@@ -35,6 +35,7 @@ void tern_exchange_drop(tern_exchange *x)
 {
     if (atomic_fetch_sub(&x->refs, 1) != 1) return;
     json_decref(x->document);
+    json_decref(x->ignored);
     tern_buf_deinit(&x->body);
     tern_buf_deinit(&x->out);
     tern_free(x->path);
@@ -150,7 +151,7 @@ void tern_exchange_fail(tern_exchange *x, unsigned code, const char *message)
     pthread_mutex_lock(&x->lock);
     const bool streams = x->streams;
     pthread_mutex_unlock(&x->lock);
-    json_t *document = protocol->error(code, message);
+    json_t *document = protocol->error(x, code, message);
     if (!streams) {
         tern_exchange_send(x, code, document);
         return;

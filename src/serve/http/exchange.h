@@ -34,7 +34,8 @@ typedef struct tern_exchange {
     tern_buf out;
     size_t out_at;
 
-    char model[64]; /* for the log */
+    char model[64];  /* for the log */
+    json_t *ignored; /* for the log: names of options that were not known; NULL: none */
     uint32_t n_prompt, n_generated;
 } tern_exchange;
 

@@ -11,7 +11,7 @@ typedef struct tern_host tern_host;
 
 /* The form of an API's errors, and what frames them at the end of a stream. */
 typedef struct tern_protocol {
-    json_t *(*error)(unsigned code, const char *message);
+    json_t *(*error)(const tern_exchange *exchange, unsigned code, const char *message);
     const char *error_before, *error_behind;
 } tern_protocol;
 

@@ -232,6 +232,26 @@ static tern_status open_grammar(tern_answer *a, tern_host *host, tern_error *err
     return status;
 }
 
+/* The tokens of texts that have a bias. */
+static tern_status add_text_biases(tern_answer *a, const tern_host *host, tern_error *err)
+{
+    tern_tokens ids = {0};
+    tern_status status = TERN_OK;
+    for (size_t i = 0; i < json_array_size(a->request.text_biases); i++) {
+        const json_t *pair = json_array_get(a->request.text_biases, i), *text = json_array_get(pair, 0);
+        ids.n = 0;
+        TERN_GOTO(tern_engine_tokenize(host->engine, json_string_value(text), json_string_length(text), 0, &ids, err));
+        for (size_t k = 0; k < ids.n; k++)
+            TERN_GOTO(
+                tern_api_request_add_bias(&a->request, ids.ids[k], json_real_value(json_array_get(pair, 1)), err));
+    }
+    a->request.sampler.biases = a->request.biases;
+    a->request.sampler.n_biases = (uint32_t)a->request.n_biases;
+fail:
+    tern_tokens_deinit(&ids);
+    return status;
+}
+
 tern_status tern_answer_prepare(tern_answer *a, tern_host *host, tern_error *err)
 {
     const uint32_t n = a->request.n_messages ? 1 : (uint32_t)a->request.n_prompts;
@@ -240,7 +260,7 @@ tern_status tern_answer_prepare(tern_answer *a, tern_host *host, tern_error *err
     if (!a->prompts) return tern_fail_alloc(err, n * sizeof *a->prompts);
     a->n_prompts = n;
     for (uint32_t i = 0; i < n; i++) TERN_TRY(tern_answer_tokens(a, host, i, &a->prompts[i], err));
-    return TERN_OK;
+    return add_text_biases(a, host, err);
 }
 
 static tern_status make_completions(tern_answer *a, uint32_t n_prompts, tern_error *err)

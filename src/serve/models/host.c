@@ -45,6 +45,12 @@ tern_status tern_host_open_now(tern_host *h, tern_error *err)
     return status;
 }
 
+/* A client of a server with one model says the name that it was set up with, for whatever server. */
+static bool takes_any_name(const tern_serve_options *o)
+{
+    return o->n_models == 1 && o->n_loras == 0 && !o->lora_folder && !o->strict_model;
+}
+
 bool tern_host_is_name(const char *name, const char *asked)
 {
     const size_t n = strlen(name);
@@ -64,7 +70,7 @@ tern_status tern_host_find(tern_serve *s, const char *name, tern_host **host, te
     }
     *host = &s->hosts[0];
     *n_uses = tern_loras_acquire(&s->loras, name, uses);
-    if (*n_uses) return TERN_OK;
+    if (*n_uses || takes_any_name(o)) return TERN_OK;
     return tern_fail(err, TERN_NOT_FOUND, "the model \"%s\" does not exist", tern_show_z(name).text);
 }
 
@@ -94,6 +100,7 @@ tern_status tern_host_submit(tern_exchange *x, tern_error *err)
     tern_status status;
     TERN_TRY(tern_answer_open(&a, x, err));
     TERN_GOTO(x->route->read(&a->request, x->document, err));
+    x->ignored = json_incref(a->request.ignored);
     TERN_GOTO(tern_api_request_finish(&a->request, err));
     TERN_GOTO(tern_answer_resolve(a, err));
     TERN_GOTO(put_in_inbox(a->host, a, err));

@@ -45,7 +45,8 @@ tern_status tern_host_submit(tern_exchange *exchange, tern_error *err);
 /* Whether a name is what was asked for, without the ":latest" that some clients add. */
 bool tern_host_is_name(const char *name, const char *asked);
 /* By a name that clients say: a model, or an adapter, which is one more use then (uses[TERN_SERVE_MAX_LORAS], 0 or 1
- * of them). NULL name: the first model. Errors: NOT_FOUND. */
+ * of them). NULL name: the first model; so is any that is unknown where there are no others and no
+ * adapters, unless the server is strict. Errors: NOT_FOUND. */
 tern_status tern_host_find(tern_serve *server, const char *name, tern_host **host, tern_served_use *uses,
                            uint32_t *n_uses, tern_error *err);
 /* When a file or folder was changed last, in seconds since 1970; 0: not known. */

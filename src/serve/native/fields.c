@@ -33,12 +33,10 @@ static const tern_field completion[] = {
     {"n_predict", TERN_FIELD_READ, .read = read_predict},
     {"max_tokens", TERN_FIELD_READ, .read = read_predict},
     {"temperature", TERN_FIELD_F32, AT(sampler.temperature), 0, 100},
-    {"top_k", TERN_FIELD_U32, AT(sampler.top_k), 0, 1 << 24},
+    {"top_k", TERN_FIELD_READ, .read = tern_api_request_read_top_k},
     {"top_p", TERN_FIELD_F32, AT(sampler.top_p), 0, 1},
     {"min_p", TERN_FIELD_F32, AT(sampler.min_p), 0, 1},
     {"typical_p", TERN_FIELD_F32, AT(sampler.typical_p), 0, 1},
-    {"repeat_penalty", TERN_FIELD_F32, AT(sampler.repetition_penalty), 0.01, 100},
-    {"repeat_last_n", TERN_FIELD_U32, AT(sampler.penalty_last_n), 0, 1 << 24},
     {"presence_penalty", TERN_FIELD_F32, AT(sampler.presence_penalty), -100, 100},
     {"frequency_penalty", TERN_FIELD_F32, AT(sampler.frequency_penalty), -100, 100},
     {"seed", TERN_FIELD_READ, .read = tern_api_request_read_seed},
@@ -47,28 +45,17 @@ static const tern_field completion[] = {
     {"ignore_eos", TERN_FIELD_BOOL, AT(ignore_eos)},
     {"stream", TERN_FIELD_BOOL, AT(stream)},
     {"n_probs", TERN_FIELD_READ, .read = read_probs},
-    {"cache_prompt", TERN_FIELD_IGNORED}, /* what is known is used; the answer is the same */
-    {"id_slot", TERN_FIELD_IGNORED},
-    {"slot_id", TERN_FIELD_IGNORED},
-    {"n_keep", TERN_FIELD_IGNORED},
-    {"return_tokens", TERN_FIELD_IGNORED},
-    {"timings_per_token", TERN_FIELD_IGNORED},
     {"grammar", TERN_FIELD_READ, .read = tern_api_request_read_grammar},
     {"json_schema", TERN_FIELD_READ, .read = tern_api_request_read_schema},
-    {"mirostat", TERN_FIELD_REFUSED},
-    {"dynatemp_range", TERN_FIELD_REFUSED},
-    {"dry_multiplier", TERN_FIELD_REFUSED},
-    {"xtc_probability", TERN_FIELD_REFUSED},
-    {"samplers", TERN_FIELD_REFUSED},
     {"lora", TERN_FIELD_READ, .read = tern_api_request_read_loras},
-    {"image_data", TERN_FIELD_REFUSED},
     {0},
 };
 
 tern_status tern_native__read_completion(tern_api_request *request, const json_t *body, tern_error *err)
 {
     request->sampler = (tern_sampler_params)TERN_SAMPLER_DEFAULTS;
-    TERN_TRY(tern_fields_read((const tern_field *const[]){completion, NULL}, body, request, err));
+    TERN_TRY(tern_fields_read((const tern_field *const[]){completion, tern_api_samplers, tern_api_mirostat, NULL}, body,
+                              request, err));
     if (request->n_prompts == 1) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT, "prompt: %zu texts found, one expected", request->n_prompts);
 }

@@ -17,34 +17,20 @@ static tern_status read_predict(void *into, const json_t *value, tern_error *err
     return TERN_OK;
 }
 
-/* How many last tokens the penalties look at; below 0: all. */
-static tern_status read_last_n(void *into, const json_t *value, tern_error *err)
-{
-    tern_api_request *request = into;
-    int64_t n;
-    if (!tern_json_int(value, &n) || n < -1 || n > 1 << 24)
-        return tern_fields_fail("repeat_last_n", value, "a whole number from -1", err);
-    request->sampler.penalty_last_n = n < 0 ? 1 << 24 : (uint32_t)n;
-    return TERN_OK;
-}
-
 static const tern_field options[] = {
     {"num_predict", TERN_FIELD_READ, .read = read_predict},
     {"temperature", TERN_FIELD_F32, AT(sampler.temperature), 0, 100},
-    {"top_k", TERN_FIELD_U32, AT(sampler.top_k), 0, 1 << 24},
+    {"top_k", TERN_FIELD_READ, .read = tern_api_request_read_top_k},
     {"top_p", TERN_FIELD_F32, AT(sampler.top_p), 0, 1},
     {"min_p", TERN_FIELD_F32, AT(sampler.min_p), 0, 1},
     {"typical_p", TERN_FIELD_F32, AT(sampler.typical_p), 0, 1},
     {"repeat_penalty", TERN_FIELD_F32, AT(sampler.repetition_penalty), 0.01, 100},
-    {"repeat_last_n", TERN_FIELD_READ, .read = read_last_n},
+    {"repeat_last_n", TERN_FIELD_READ, .read = tern_api_request_read_last_n},
     {"presence_penalty", TERN_FIELD_F32, AT(sampler.presence_penalty), -100, 100},
     {"frequency_penalty", TERN_FIELD_F32, AT(sampler.frequency_penalty), -100, 100},
     {"seed", TERN_FIELD_READ, .read = tern_api_request_read_seed},
     {"stop", TERN_FIELD_READ, .read = tern_api_request_read_stop},
     {"ignore_eos", TERN_FIELD_BOOL, AT(ignore_eos)}, /* Tern's */
-    {"mirostat", TERN_FIELD_REFUSED},
-    {"mirostat_tau", TERN_FIELD_IGNORED},
-    {"mirostat_eta", TERN_FIELD_IGNORED},
     {"num_ctx", TERN_FIELD_U32, AT(n_ctx), 1, 1 << 30},
     {"num_keep", TERN_FIELD_IGNORED},
     {"num_batch", TERN_FIELD_IGNORED}, /* how it runs is the server's: --batch and others */
@@ -57,6 +43,34 @@ static const tern_field options[] = {
     {"numa", TERN_FIELD_IGNORED},
     {0},
 };
+
+static bool is_known(const char *name)
+{
+    const tern_field *const tables[] = {options, tern_api_mirostat, NULL};
+    return tern_fields_find(tables, name) != NULL;
+}
+
+/* Options that are not known are left out, and told of in the answer and the log. */
+static tern_status read_options(void *into, const json_t *value, tern_error *err)
+{
+    tern_api_request *request = into;
+    const char *name;
+    const json_t *option;
+    if (!json_is_object(value)) return tern_fields_fail("options", value, "an object", err);
+    json_object_foreach((json_t *)(uintptr_t)value, name, option)
+    {
+        if (is_known(name)) continue;
+        if (!request->ignored) request->ignored = json_array();
+        if (json_array_append_new(request->ignored, json_string(name)) != 0) return tern_fail_alloc(err, strlen(name));
+    }
+    json_t *known = json_copy((json_t *)(uintptr_t)value);
+    for (size_t i = 0; i < json_array_size(request->ignored); i++)
+        json_object_del(known, json_string_value(json_array_get(request->ignored, i)));
+    const tern_status status =
+        tern_fields_read((const tern_field *const[]){options, tern_api_mirostat, NULL}, known, request, err);
+    json_decref(known);
+    return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "options");
+}
 
 /* "json", or a schema. */
 static tern_status read_format(void *into, const json_t *value, tern_error *err)
@@ -72,7 +86,7 @@ static tern_status read_format(void *into, const json_t *value, tern_error *err)
 static const tern_field shared[] = {
     {"model", TERN_FIELD_TEXT, AT(model)},
     {"stream", TERN_FIELD_BOOL, AT(stream)},
-    {"options", TERN_FIELD_OBJECT, .inner = options},
+    {"options", TERN_FIELD_READ, .read = read_options},
     {"keep_alive", TERN_FIELD_IGNORED},
     {"format", TERN_FIELD_READ, .read = read_format},
     {"think", TERN_FIELD_REFUSED},

@@ -5,8 +5,9 @@
 #include "serve/ollama/ollama.h"
 #include "serve/server.h"
 
-static json_t *write_error(unsigned code, const char *message)
+static json_t *write_error(const tern_exchange *x, unsigned code, const char *message)
 {
+    (void)x;
     (void)code;
     return json_pack("{s:o}", "error", tern_serve_string(message, strlen(message)));
 }

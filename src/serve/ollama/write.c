@@ -36,6 +36,12 @@ static void add_end(const tern_answer *a, json_t *line)
                                            (json_int_t)a->n_generated, "eval_duration", ns(a->decode_ms)));
 }
 
+/* Options that were not known, in the last line. */
+static void add_ignored(const tern_answer *a, json_t *line)
+{
+    if (a->request.ignored) json_object_set(line, "ignored_options", a->request.ignored);
+}
+
 static json_t *line_of(const tern_answer *a, bool is_chat, const char *text, size_t n)
 {
     json_t *line = head(a), *string = tern_serve_string(text, n);
@@ -49,6 +55,7 @@ static json_t *last_line(const tern_answer *a, bool is_chat, const char *text, s
 {
     json_t *line = line_of(a, is_chat, text, n);
     add_end(a, line);
+    add_ignored(a, line);
     return line;
 }
 

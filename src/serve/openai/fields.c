@@ -42,7 +42,7 @@ const tern_field tern_openai__shared[] = {
     {"model", TERN_FIELD_TEXT, AT(model)},
     {"temperature", TERN_FIELD_F32, AT(sampler.temperature), 0, 100},
     {"top_p", TERN_FIELD_F32, AT(sampler.top_p), 0, 1},
-    {"top_k", TERN_FIELD_U32, AT(sampler.top_k), 0, 1 << 24},
+    {"top_k", TERN_FIELD_READ, .read = tern_api_request_read_top_k},
     {"min_p", TERN_FIELD_F32, AT(sampler.min_p), 0, 1},
     {"typical_p", TERN_FIELD_F32, AT(sampler.typical_p), 0, 1},
     {"repetition_penalty", TERN_FIELD_F32, AT(sampler.repetition_penalty), 0.01, 100},
@@ -51,7 +51,7 @@ const tern_field tern_openai__shared[] = {
     {"seed", TERN_FIELD_READ, .read = tern_api_request_read_seed},
     {"stop", TERN_FIELD_READ, .read = tern_api_request_read_stop},
     {"logit_bias", TERN_FIELD_READ, .read = tern_api_request_read_bias},
-    {"max_tokens", TERN_FIELD_U32, AT(max_tokens), 1, 1 << 24},
+    {"max_tokens", TERN_FIELD_READ, .read = tern_api_request_read_max_tokens},
     {"n", TERN_FIELD_U32, AT(n), 1, TERN_API_MAX_COMPLETIONS},
     {"ignore_eos", TERN_FIELD_BOOL, AT(ignore_eos)},
     {"stream", TERN_FIELD_BOOL, AT(stream)},
@@ -68,14 +68,18 @@ const tern_field tern_openai__shared[] = {
 
 static const tern_field chat[] = {
     {"messages", TERN_FIELD_READ, .read = tern_api_request_read_messages},
-    {"max_completion_tokens", TERN_FIELD_U32, AT(max_tokens), 1, 1 << 24},
+    {"max_completion_tokens", TERN_FIELD_READ, .read = tern_api_request_read_max_tokens},
     {"logprobs", TERN_FIELD_BOOL, AT(logprobs)},
     {"top_logprobs", TERN_FIELD_U32, AT(n_top_logprobs), 0, TERN_BATCH_MAX_TOP_LOGPROBS},
     {"response_format", TERN_FIELD_READ, .read = tern_openai__read_format},
     {"tools", TERN_FIELD_READ, .read = tern_api_request_read_tools},
     {"tool_choice", TERN_FIELD_READ, .read = tern_api_request_read_tool_choice},
     {"parallel_tool_calls", TERN_FIELD_READ, .read = tern_api_request_read_parallel},
-    {"functions", TERN_FIELD_REFUSED},
+    {"functions", TERN_FIELD_REFUSED, .why = "tools have taken their place"},
+    {"function_call", TERN_FIELD_REFUSED, .why = "tool_choice has taken its place", .neutral = "none|auto"},
+    {"verbosity", TERN_FIELD_REFUSED, .neutral = "medium"},
+    {"echo", TERN_FIELD_REFUSED},
+    {"add_generation_prompt", TERN_FIELD_REFUSED, .neutral = "true"},
     {"modalities", TERN_FIELD_READ, .read = read_modalities},
     {"audio", TERN_FIELD_REFUSED},
     {"reasoning_effort", TERN_FIELD_REFUSED},
@@ -87,7 +91,9 @@ static const tern_field chat[] = {
 
 tern_status tern_openai__read_chat(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    TERN_TRY(tern_fields_read((const tern_field *const[]){tern_openai__shared, chat, NULL}, body, request, err));
+    TERN_TRY(tern_fields_read(
+        (const tern_field *const[]){tern_openai__shared, chat, tern_api_samplers, tern_api_mirostat, NULL}, body,
+        request, err));
     if (!request->n_messages)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "messages: none found, at least one expected");
     if (request->n_top_logprobs && !request->logprobs)
@@ -107,14 +113,15 @@ static tern_status read_logprobs(void *into, const json_t *value, tern_error *er
     return TERN_OK;
 }
 
-/* 0: only the prompt counts, with "echo" and its log-probabilities. Chats have at least 1. */
+/* 0: only the prompt counts, with "echo" and its log-probabilities. Chats have at least 1. -1: until the context is
+ * full. */
 static tern_status read_max_tokens(void *into, const json_t *value, tern_error *err)
 {
     tern_api_request *request = into;
     int64_t n;
-    if (!tern_json_int(value, &n) || n < 0 || n > 1 << 24)
-        return tern_fields_fail("max_tokens", value, "a whole number from 0 to 16777216", err);
-    request->max_tokens = (uint32_t)n;
+    if (!tern_json_int(value, &n) || n < -1 || n > 1 << 24)
+        return tern_fields_fail("max_tokens", value, "a whole number from 0 to 16777216, or -1", err);
+    request->max_tokens = n < 0 ? 0 : (uint32_t)n;
     request->no_tokens = n == 0;
     return TERN_OK;
 }
@@ -134,5 +141,7 @@ static const tern_field completion[] = {
 tern_status tern_openai__read_completion(tern_api_request *request, const json_t *body, tern_error *err)
 {
     request->max_tokens = 16; /* where the API says nothing else */
-    return tern_fields_read((const tern_field *const[]){completion, tern_openai__shared, NULL}, body, request, err);
+    return tern_fields_read(
+        (const tern_field *const[]){completion, tern_openai__shared, tern_api_samplers, tern_api_mirostat, NULL}, body,
+        request, err);
 }

@@ -3,17 +3,19 @@
 
 #include <string.h>
 
+#include "base/show.h"
 #include "serve/server.h"
 
-static json_t *write_error(unsigned code, const char *message)
+static json_t *write_error(const tern_exchange *x, unsigned code, const char *message)
 {
+    const bool no_model = code == 404 && x->route; /* else no such path */
     const char *type = code == 401   ? "authentication_error"
                        : code == 403 ? "permission_error"
-                       : code == 404 ? "not_found_error"
+                       : no_model    ? "not_found_error"
                        : code == 429 ? "rate_limit_error"
                        : code < 500  ? "invalid_request_error"
                                      : "server_error";
-    const char *known = code == 401 ? "invalid_api_key" : code == 404 ? "model_not_found" : NULL;
+    const char *known = code == 401 ? "invalid_api_key" : no_model ? "model_not_found" : NULL;
     return json_pack("{s:{s:o, s:s, s:n, s:s?}}", "error", "message", tern_serve_string(message, strlen(message)),
                      "type", type, "param", "code", known);
 }
@@ -57,6 +59,8 @@ static tern_status show_model(tern_exchange *x, tern_error *err)
     tern_host *host;
     uint32_t n;
     TERN_TRY(tern_host_find(x->server, x->rest, &host, uses, &n, err));
+    if (!n && !tern_host_is_name(host->name, x->rest))
+        return tern_fail(err, TERN_NOT_FOUND, "the model \"%s\" does not exist", tern_show_z(x->rest).text);
     json_t *card =
         n ? model_card(uses[0].lora->name, uses[0].lora->path, host->name) : model_card(host->name, host->path, NULL);
     tern_loras_release(&x->server->loras, uses, n);

@@ -22,12 +22,23 @@ tern_status tern_fields_fail(const char *name, const json_t *value, const char *
                      tern_json_kind(value), what);
 }
 
-static bool says_nothing(const json_t *value)
+static bool is_word_of(const char *words, const char *word)
 {
+    const size_t n = strlen(word);
+    for (const char *at = words; at && *at; at += at[strcspn(at, "|")] ? strcspn(at, "|") + 1 : strcspn(at, "|"))
+        if (strcspn(at, "|") == n && memcmp(at, word, n) == 0) return true;
+    return false;
+}
+
+static bool says_nothing(const tern_field *f, const json_t *value)
+{
+    if (json_is_string(value) && is_word_of(f->neutral, json_string_value(value))) return true;
+    if (json_is_boolean(value)) return is_word_of(f->neutral, "true") == json_is_true(value);
+    if (json_is_number(value) && json_number_value(value) >= f->min && json_number_value(value) <= f->max) return true;
     if (json_is_string(value)) return json_string_length(value) == 0;
     if (json_is_array(value)) return json_array_size(value) == 0;
     if (json_is_object(value)) return json_object_size(value) == 0;
-    return json_is_false(value) || (json_is_number(value) && json_number_value(value) == 0);
+    return false;
 }
 
 static tern_status read_number(const tern_field *f, const json_t *value, double *out, tern_error *err)
@@ -84,7 +95,7 @@ static tern_status read_field(const tern_field *f, const json_t *value, void *in
     case TERN_FIELD_READ: return f->read(into, value, err);
     case TERN_FIELD_OBJECT: return read_inner(f, value, into, err);
     case TERN_FIELD_REFUSED:
-        if (says_nothing(value)) return TERN_OK;
+        if (says_nothing(f, value)) return TERN_OK;
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: not supported%s%s", f->name, f->why ? ", " : "",
                          f->why ? f->why : "");
     case TERN_FIELD_IGNORED: break;
@@ -92,7 +103,7 @@ static tern_status read_field(const tern_field *f, const json_t *value, void *in
     return TERN_OK;
 }
 
-static const tern_field *find(const tern_field *const *tables, const char *name)
+const tern_field *tern_fields_find(const tern_field *const *tables, const char *name)
 {
     for (; *tables; tables++)
         for (const tern_field *f = *tables; f->name; f++)
@@ -107,7 +118,7 @@ tern_status tern_fields_read(const tern_field *const *tables, const json_t *obje
     if (!json_is_object(object)) return tern_fields_fail("the body", object, "an object", err);
     json_object_foreach((json_t *)(uintptr_t)object, key, value)
     {
-        const tern_field *f = find(tables, key);
+        const tern_field *f = tern_fields_find(tables, key);
         if (json_is_null(value)) continue;
         if (!f) return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: an unknown field", tern_show_z(key).text);
         TERN_TRY(read_field(f, value, into, err));

@@ -16,7 +16,8 @@ typedef enum tern_field_kind {
     TERN_FIELD_READ,    /* by `read` */
     TERN_FIELD_OBJECT,  /* its members by `inner` */
     TERN_FIELD_IGNORED, /* changes nothing that Tern does */
-    TERN_FIELD_REFUSED  /* would change the answer: refused unless null, false, 0, "" or empty */
+    TERN_FIELD_REFUSED  /* would change the answer: refused unless null, false, "", empty, a number from min to max or
+                         * a word of `neutral` */
 } tern_field_kind;
 
 /* One member; a table ends with one without a name. */
@@ -27,12 +28,16 @@ typedef struct tern_field {
     double min, max;
     tern_status (*read)(void *into, const json_t *value, tern_error *err);
     const struct tern_field *inner;
-    const char *why; /* REFUSED: what is said */
+    const char *why;     /* REFUSED: what is said */
+    const char *neutral; /* REFUSED: words that change nothing, with "|" between; "true": the value true in the
+                          * place of false */
 } tern_field;
 
 /* Reads all members of an object; null counts as absent. `tables` ends with NULL. Errors: INVALID_ARGUMENT, which
  * names the member, the value found and what was expected; also for a member that no table has. */
 tern_status tern_fields_read(const tern_field *const *tables, const json_t *object, void *into, tern_error *err);
+/* The member of this name; NULL: no table has it. */
+const tern_field *tern_fields_find(const tern_field *const *tables, const char *name);
 /* INVALID_ARGUMENT: "NAME: a KIND, WHAT expected". */
 tern_status tern_fields_fail(const char *name, const json_t *value, const char *what, tern_error *err);
 

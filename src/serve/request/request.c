@@ -20,6 +20,7 @@ void tern_api_request_init(tern_api_request *request)
     request->sampler.top_k = 0;
     request->sampler.top_p = 1;
     request->sampler.min_p = 0;
+    tern_api_request_init_chain(request);
 }
 
 void tern_api_request_deinit(tern_api_request *request)
@@ -30,6 +31,8 @@ void tern_api_request_deinit(tern_api_request *request)
     tern_free(request->prompts);
     tern_free(request->biases);
     tern_free(request->lora_scales);
+    json_decref(request->text_biases);
+    json_decref(request->ignored);
     json_decref(request->more);
     json_decref(request->tools);
     json_decref(request->tool_choice);
@@ -56,27 +59,63 @@ tern_status tern_api_request_read_stop(void *into, const json_t *value, tern_err
     return TERN_OK;
 }
 
-tern_status tern_api_request_read_bias(void *into, const json_t *value, tern_error *err)
+tern_status tern_api_request_add_bias(tern_api_request *request, int32_t id, double bias, tern_error *err)
 {
-    tern_api_request *request = into;
+    TERN_TRY(tern_grow((void **)&request->biases, &request->cap_biases, request->n_biases + 1, sizeof *request->biases,
+                       err));
+    /* -100 bans a token in the APIs that have it */
+    request->biases[request->n_biases++] = (tern_logit_bias){id, bias <= -100 ? -INFINITY : (float)bias};
+    return TERN_OK;
+}
+
+/* A number; false bans the token. */
+static tern_status read_bias_value(const json_t *value, double *bias, tern_error *err)
+{
+    *bias = json_is_false(value) ? -100 : json_number_value(value);
+    if (json_is_false(value) || (json_is_number(value) && fabs(*bias) <= 1e6)) return TERN_OK;
+    return tern_fields_fail("logit_bias", value, "a number", err);
+}
+
+static tern_status read_bias_object(tern_api_request *request, const json_t *object, tern_error *err)
+{
     const char *key;
-    const json_t *bias;
-    if (!json_is_object(value)) return tern_fields_fail("logit_bias", value, "an object of token ids", err);
-    json_object_foreach((json_t *)(uintptr_t)value, key, bias)
+    const json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, key, value)
     {
         char *end;
+        double bias;
         errno = 0;
         const long id = strtol(key, &end, 10);
         if (*key < '0' || *key > '9' || *end || errno || id > INT32_MAX)
             return tern_fail(err, TERN_INVALID_ARGUMENT, "logit_bias: \"%s\" found, a token id expected",
                              tern_show_z(key).text);
-        if (!json_is_number(bias) || fabs(json_number_value(bias)) > 1e6)
-            return tern_fields_fail("logit_bias", bias, "a number", err);
-        TERN_TRY(tern_grow((void **)&request->biases, &request->cap_biases, request->n_biases + 1,
-                           sizeof *request->biases, err));
-        const double b = json_number_value(bias); /* -100 bans a token in the APIs that have it */
-        request->biases[request->n_biases++] = (tern_logit_bias){(int32_t)id, b <= -100 ? -INFINITY : (float)b};
+        TERN_TRY(read_bias_value(value, &bias, err));
+        TERN_TRY(tern_api_request_add_bias(request, (int32_t)id, bias, err));
     }
+    return TERN_OK;
+}
+
+/* A text's tokens are known once its model is. */
+static tern_status read_bias_pair(tern_api_request *request, const json_t *pair, tern_error *err)
+{
+    const json_t *what = json_array_get(pair, 0);
+    int64_t id;
+    double bias;
+    if (json_array_size(pair) != 2) return tern_fields_fail("logit_bias", pair, "pairs [id, bias]", err);
+    TERN_TRY(read_bias_value(json_array_get(pair, 1), &bias, err));
+    if (tern_json_int(what, &id) && id >= 0 && id <= INT32_MAX)
+        return tern_api_request_add_bias(request, (int32_t)id, bias, err);
+    if (!json_is_string(what)) return tern_fields_fail("logit_bias", what, "a token id or a text", err);
+    if (!request->text_biases) request->text_biases = json_array();
+    if (json_array_append_new(request->text_biases, json_pack("[O, f]", what, bias)) == 0) return TERN_OK;
+    return tern_fail_alloc(err, sizeof bias);
+}
+
+tern_status tern_api_request_read_bias(void *into, const json_t *value, tern_error *err)
+{
+    if (json_is_object(value)) return read_bias_object(into, value, err);
+    if (!json_is_array(value)) return tern_fields_fail("logit_bias", value, "an object of token ids", err);
+    for (size_t i = 0; i < json_array_size(value); i++) TERN_TRY(read_bias_pair(into, json_array_get(value, i), err));
     return TERN_OK;
 }
 
@@ -238,6 +277,7 @@ tern_status tern_api_request_finish(tern_api_request *request, tern_error *err)
 {
     request->sampler.biases = request->biases;
     request->sampler.n_biases = (uint32_t)request->n_biases;
+    tern_api_request_finish_chain(request);
     if (request->n == 0) request->n = 1;
     if (request->best_of < request->n) request->best_of = request->n;
     if (request->best_of > TERN_API_MAX_COMPLETIONS)

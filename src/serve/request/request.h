@@ -51,6 +51,12 @@ typedef struct tern_api_request {
     tern_sampler_params sampler;
     tern_logit_bias *biases;
     size_t n_biases, cap_biases;
+    json_t *text_biases; /* [[text, number]] of the tokens of texts; owned; NULL: none */
+    tern_sampler_chain chain;
+    tern_sampler_step order[TERN_SAMPLER_STEPS];
+    const char *breakers[TERN_SAMPLER_MAX_BREAKERS];
+    bool mirostat;   /* version 2 */
+    json_t *ignored; /* names of options that are not known, where an API ignores them; owned; NULL: none */
     bool seed_given;
     uint32_t n, best_of; /* 0: 1 */
     uint32_t max_tokens; /* 0: until the context is full */
@@ -78,13 +84,24 @@ typedef struct tern_api_request {
     bool special, with_bos, with_pieces; /* of tokens */
 } tern_api_request;
 
+/* Members of llama.cpp's and vLLM's servers that the APIs beside theirs take too, and Mirostat's. */
+extern const tern_field tern_api_samplers[], tern_api_mirostat[];
+void tern_api_request_init_chain(tern_api_request *request);
+void tern_api_request_finish_chain(tern_api_request *request);
+
 /* With the sampler at temperature 1 and nothing else, as most APIs have it. */
 void tern_api_request_init(tern_api_request *request);
 void tern_api_request_deinit(tern_api_request *request);
 
 /* Of the tables' kind READ: into a tern_api_request. */
 tern_status tern_api_request_read_stop(void *request, const json_t *value, tern_error *err); /* a string, or several */
-tern_status tern_api_request_read_bias(void *request, const json_t *value, tern_error *err); /* {"ID": number} */
+/* {"ID": number}, or llama.cpp's [[ID or text, number or false]]. */
+tern_status tern_api_request_read_bias(void *request, const json_t *value, tern_error *err);
+tern_status tern_api_request_add_bias(tern_api_request *request, int32_t id, double bias, tern_error *err);
+/* A number; below 0: no limit. */
+tern_status tern_api_request_read_top_k(void *request, const json_t *value, tern_error *err);
+tern_status tern_api_request_read_last_n(void *request, const json_t *value, tern_error *err);
+tern_status tern_api_request_read_max_tokens(void *request, const json_t *value, tern_error *err);
 tern_status tern_api_request_read_seed(void *request, const json_t *value, tern_error *err); /* negative: none */
 tern_status tern_api_request_read_messages(void *request, const json_t *value, tern_error *err); /* [{role, content}] */
 /* The answer keeps to a grammar of this kind. Errors: INVALID_ARGUMENT (it keeps to one already). */

@@ -405,6 +405,8 @@ if(NOT TERN_SANITIZE)
     # The scope headers joins when it is free of faults.
     tern_check(check_sentences ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/check-sentences.py readme guides headers)
     tern_check(check_sentences_fails ${TERN_PYTHON} ${checks}/sentences-self-test.py)
+    tern_check(check_bench_page ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/bench-page.py --check)
+    tern_check(check_bench_page_fails ${TERN_PYTHON} ${checks}/bench-page-self-test.py)
     tern_check(check_choose ${TERN_PYTHON} ${checks}/choose-self-test.py)
   endif()
   if(TERN_PYTHON AND NOT CMAKE_CROSSCOMPILING)

@@ -97,10 +97,10 @@ typedef struct tern_backend_copies {
     void (*pin)(tern_backend *b, void *data, uint64_t bytes, bool pinned);
 } tern_backend_copies;
 
-/* What a device can do at most, with the loads and the products that its kernels use. */
+/* The highest rates of a device, with the loads and the products that its kernels use. */
 typedef enum tern_measure {
     TERN_MEASURE_READ, /* bytes of memory read per second */
-    TERN_MEASURE_DOTS, /* int8 multiply-adds per second, nothing read */
+    TERN_MEASURE_DOTS, /* int8 multiply-adds per second, nothing read; on tensor cores where products use them */
     TERN_MEASURE_FMA   /* f32 multiply-adds per second, nothing read */
 } tern_measure;
 
@@ -163,7 +163,7 @@ struct tern_backend {
     /* How fast it is. */
     void (*counters)(const tern_backend *b, tern_backend_counters *out);
     /* Measures for about so many seconds. READ reads these buffers, or one of its own where they are too small to leave
-     * every cache. 0 when it cannot be measured. */
+     * every cache. 0 when it cannot be measured, such as DOTS of a Vulkan device with matrices of int8. */
     double (*measure)(tern_backend *b, tern_measure what, tern_buffer *const *buffers, size_t n, double seconds);
     /* Up to cap rows, in the order in which they first ran; returns how many there are. GPUs have times only when
      * opened with `profile`. */

@@ -198,9 +198,9 @@ typedef struct tern_cuda_sample_rows {
 } tern_cuda_sample_rows;
 cudaError_t tern_cuda_run_sample_rows(const tern_cuda_sample_rows *p, cudaStream_t stream);
 
-/* ---- measure: n bytes read; n multiply-adds by each of 2048 * 256 threads */
+/* ---- measure (tensor cores: measure/dots.h): bytes read; n multiply-adds of f32 by each of 2048 * 256 threads */
 cudaError_t tern_cuda_run_reads(const void *data, uint64_t bytes, uint32_t *sink, cudaStream_t stream);
-cudaError_t tern_cuda_run_rate(bool dots, uint32_t n, uint32_t *sink, cudaStream_t stream);
+cudaError_t tern_cuda_run_fmas(uint32_t n, uint32_t *sink, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

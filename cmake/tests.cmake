@@ -413,6 +413,7 @@ if(NOT TERN_SANITIZE)
     set(docs ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/docs/check.py)
     tern_check(check_docs_links ${docs} links ${PROJECT_SOURCE_DIR})
     tern_check(check_docs_unrun ${docs} unrun ${PROJECT_SOURCE_DIR})
+    tern_check(check_docs_release ${docs} release ${PROJECT_SOURCE_DIR})
     tern_check(check_docs_flags ${docs} flags ${PROJECT_SOURCE_DIR} $<TARGET_FILE:tern>)
     tern_check(check_docs_fails ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/docs/self_test.py $<TARGET_FILE:tern>)
     tern_check(check_sentences_help ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/check-sentences.py

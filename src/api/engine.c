@@ -35,7 +35,7 @@ static tern_status read_activations(const tern_engine_options *o, tern_engine_pa
 {
     tern_engine_set_activations(params, o->activations);
     if (!params->f32_activations || !o->tune_file) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "option tune_file: it goes without activations \"f32\"");
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "option tune_file: it cannot be combined with activations \"f32\"");
 }
 
 bool tern_fusion_at(uint32_t i, tern_fusion_info *info)
@@ -51,7 +51,7 @@ static tern_status read_choices(const tern_engine_options *o, tern_tune_cache *o
     *out = (tern_tune_cache){0};
     if (!o->tune_file) return TERN_OK;
     if (o->kernel || o->cpu.features)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "option tune_file: it goes without %s",
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "option tune_file: it cannot be combined with %s",
                          o->kernel ? "kernel" : "cpu.features");
     return tern_tune_file_read(out, o->tune_file, err);
 }

@@ -124,8 +124,8 @@ static tern_status package_adapter(const tern_options *o, const char *in, tern_e
 {
     const char *flag = o->type ? "type" : o->head ? "head" : o->shard_mib != SHARD_MIB ? "shard-size" : NULL;
     if (flag)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s: %s is an adapter, which is packaged as it is", flag,
-                         tern_show_z(in).text);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s: %s is an adapter, and adapters are packaged unchanged",
+                         flag, tern_show_z(in).text);
     TERN_TRY(tern_app_check_output(o, in, o->output, true, err));
     const tern_package_options how = {.overwrite = o->overwrite};
     TERN_TRY(tern_package_write_adapter(in, o->output, &how, err));

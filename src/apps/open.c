@@ -74,7 +74,7 @@ static tern_session_params session_params(const tern_options *o, tern_session_pa
 
 static tern_status need_gpu(const char *flag, tern_error *err)
 {
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s goes with the --backend of a GPU", flag);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s: --backend of a GPU expected as well", flag);
 }
 
 static bool runs_on_cpu(const tern_options *o)

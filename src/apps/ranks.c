@@ -37,7 +37,7 @@ tern_status tern_app_join(const tern_command *command, tern_error *err)
 {
     if (tern_app_started() < 2) return TERN_OK;
     if (!command->ranks)
-        return tern_fail(err, TERN_UNSUPPORTED, "%u processes found, started by mpirun: tern %s is for one",
+        return tern_fail(err, TERN_UNSUPPORTED, "%u processes found, started by mpirun: tern %s runs in one process",
                          tern_app_started(), command->name);
     together = command->ranks == TERN_RANKED_TOGETHER;
     return tern_ranks_open(&ranks, err);

@@ -41,7 +41,7 @@ static tern_status become(uint32_t n, const tern_command *command, int n_words, 
 {
     char program[4096], number[16];
     if (!tern_program_path(program, sizeof program))
-        return tern_fail(err, TERN_UNSUPPORTED, "where this program's file is is not known: mpirun -n %u starts it", n);
+        return tern_fail(err, TERN_UNSUPPORTED, "the path of this program is unknown: start it with mpirun -n %u", n);
     const char **argv = tern_calloc((size_t)n_words + WORDS_BEFORE + 1, sizeof *argv);
     if (!argv) return tern_fail_alloc(err, ((size_t)n_words + WORDS_BEFORE + 1) * sizeof *argv);
     snprintf(number, sizeof number, "%u", n);

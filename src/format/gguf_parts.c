@@ -46,7 +46,7 @@ tern_status tern_gguf_check_whole(const tern_gguf *g, tern_error *err)
     tern_gguf_place place;
     TERN_TRY(tern_gguf_place_of(g, &place, err));
     if (place.count == 1 || g->n_parts == place.count) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED, "part %u of %u alone found, all parts expected", place.index + 1,
+    return tern_fail(err, TERN_UNSUPPORTED, "only part %u of %u found, all parts expected", place.index + 1,
                      place.count);
 }
 

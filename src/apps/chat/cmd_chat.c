@@ -138,7 +138,7 @@ static tern_status check_save(const tern_chat_talk *talk, const char *path, tern
     const tern_output output = {.path = path, .overwrite = tern_output_same(path, talk->file)};
     if (tern_output_check(&output, NULL) == TERN_OK) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT,
-                     "%s is there already, and not what was loaded or saved here: another name expected",
+                     "%s exists, and this chat has neither loaded nor saved it: another name expected",
                      tern_show_z(path).text);
 }
 

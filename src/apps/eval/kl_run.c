@@ -127,7 +127,7 @@ static tern_status check_fit(const tern_kl_reader *reader, const tern_kl_base *b
 {
     const uint32_t n_ctx = tern_session_n_ctx(reader->session);
     if (base->n_vocab != reader->model->n_vocab)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "saved of a vocabulary of %u tokens: %u, this model's, expected",
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "saved with a vocabulary of %u tokens, %u (this model's) expected",
                          base->n_vocab, reader->model->n_vocab);
     if (base->window > n_ctx)
         return tern_fail(err, TERN_INVALID_ARGUMENT,

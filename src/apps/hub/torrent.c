@@ -115,7 +115,7 @@ static tern_status check_patience(showing *s, tern_torrent_stage stage, const te
     s->fetched = state->fetched;
     note_waiting(s, now - s->moved, state);
     if (!patience || now - s->moved < patience) return TERN_OK;
-    return tern_fail(err, TERN_IO, "nothing has come for %u seconds (--timeout), from %u peer%s; what has come stays",
+    return tern_fail(err, TERN_IO, "no data came for %u seconds (--timeout), from %u peer%s; the received data is kept",
                      patience, state->peers, state->peers == 1 ? "" : "s");
 }
 

@@ -165,8 +165,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     tern_options input = {.model = o->args.n ? o->args.items[0] : o->model};
     TERN_TRY(tern_app_find_model(&input, &path, err));
     if (o->graph || o->memory || o->kernels) {
-        if (o->json)
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "--json does not go with --graph, --memory or --kernels");
+        if (o->json) return tern_fail(err, TERN_INVALID_ARGUMENT, "--json: no --graph, --memory or --kernels expected");
         return inspect_graph(o, path.text, err);
     }
     if (o->tp || o->pp) return inspect_plan(o, path.text, err);

@@ -122,7 +122,7 @@ tern_status tern_vulkan__check_waits(tern_vulkan *vk, const tern_prepared *p, te
     vk->counters.downloaded_bytes = downloaded;
     if (!in_vain) return TERN_OK;
     return tern_fail(err, TERN_INTERNAL,
-                     "vulkan: on %s (%s) a workgroup has waited in vain for those of the dispatch before: the results "
-                     "are wrong; TERN_VULKAN_WAITS=0 lets none wait",
+                     "vulkan: on %s (%s) a workgroup waited in vain for the dispatch before: the results are wrong; "
+                     "TERN_VULKAN_WAITS=0 turns waiting off",
                      vk->physical.properties.deviceName, vk->physical.driver);
 }

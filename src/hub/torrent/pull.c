@@ -81,7 +81,7 @@ static tern_status check_space(const pulling *p, uint64_t bytes, tern_error *err
     if (statvfs(p->wish->hub->cache, &fs) != 0) return TERN_OK;
     const uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize, missing = bytes > entry.bytes ? bytes - entry.bytes : 0;
     if (missing <= room) return TERN_OK;
-    return tern_fail(err, TERN_IO, "%s: %llu bytes are still to come, %llu are free on that disk",
+    return tern_fail(err, TERN_IO, "%s: %llu bytes are still missing, %llu are free on that disk",
                      tern_show_z(p->wish->hub->cache).text, (unsigned long long)missing, (unsigned long long)room);
 }
 
@@ -90,7 +90,7 @@ static tern_status take_place(pulling *p, const tern_torrent_info *info, tern_er
 {
     const tern_torrent_place *place = &p->place;
     TERN_TRY(tern_torrent_place_lock(place, p->wish->hub, &p->lock, err));
-    if (p->lock < 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "another program is pulling or giving it");
+    if (p->lock < 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "another program is pulling or seeding it");
     if (tern_torrent_place_is_whole(place)) return TERN_OK;
     TERN_TRY(check_space(p, all_bytes(&p->files), err)); /* the lock has made the cache's folder */
     tern_folders_make(place->part.text);
@@ -126,7 +126,7 @@ static tern_status accept(void *context, const tern_torrent_info *info, char *fo
     const bool whole = !p->beside && tern_torrent_place_is_whole(&p->place);
     if (whole && !p->wish->seed) return stop_here(p, err);
     if (p->wish->hub->offline)
-        return tern_fail(err, TERN_UNSUPPORTED, "nothing is fetched or given while HF_HUB_OFFLINE is set");
+        return tern_fail(err, TERN_UNSUPPORTED, "HF_HUB_OFFLINE is set, so nothing is fetched or seeded");
     p->order.here = p->beside;
     if (!p->beside) TERN_TRY(take_place(p, info, err));
     tell_begin(p, whole || p->beside);
@@ -211,7 +211,7 @@ static tern_status read_description(const pulling *p, const tern_torrent_engine 
     if (!is_magnet(w->what)) return tern_file_read(metainfo, w->what, MAX_TORRENT_BYTES, err);
     TERN_TRY(read_known(p, engine, metainfo, err));
     if (metainfo->size || !w->hub->offline) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED, "nothing is fetched or given while HF_HUB_OFFLINE is set");
+    return tern_fail(err, TERN_UNSUPPORTED, "HF_HUB_OFFLINE is set, so nothing is fetched or seeded");
 }
 
 static tern_status fetch(pulling *p, tern_error *err)

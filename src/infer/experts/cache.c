@@ -180,7 +180,7 @@ tern_status tern_engine__page_experts(tern_backend **backend, tern_engine *engin
     if (asked && !tern_engine_config(engine)->n_experts)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "option experts: the model has none");
     if (split && (asked || params->fetch))
-        return tern_fail(err, TERN_UNSUPPORTED, "option experts: it goes without layers split between two devices");
+        return tern_fail(err, TERN_UNSUPPORTED, "option experts: all layers on one device expected");
     if (!tern_experts_may_page(*backend, engine, params)) return TERN_OK;
     TERN_TRY(make_options(engine, &o, err));
     o.fetch = params->fetch;

@@ -14,7 +14,7 @@ static tern_status make_id(char id[32], tern_error *err)
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345";
     unsigned char bytes[24];
     if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
-        return tern_fail(err, TERN_IO, "no random numbers of the system");
+        return tern_fail(err, TERN_IO, "the system gives no random numbers");
     for (size_t i = 0; i < sizeof bytes; i++) id[i] = letters[bytes[i] % 32];
     id[sizeof bytes] = 0;
     return TERN_OK;

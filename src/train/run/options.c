@@ -85,7 +85,7 @@ static tern_status read_choices(tern_run *run, tern_error *err)
 static tern_status check_numbers(const tern_finetune_options *o, tern_error *err)
 {
     if (!(o->validation_split < 1))
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "validation split %g: 0 up to, and without, 1 expected",
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "validation split %g: 0 to less than 1 expected",
                          o->validation_split);
     if (o->steps == 0 && !(o->epochs > 0 && o->epochs <= 1e6))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "epochs %g: above 0 and at most 1000000 expected", o->epochs);
@@ -99,8 +99,7 @@ static tern_status check_numbers(const tern_finetune_options *o, tern_error *err
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: one of them expected",
                          o->model ? "a model and a config" : "neither a model nor a config");
     if (o->config && (o->lora_rank || o->lora_start))
-        return tern_fail(err, TERN_INVALID_ARGUMENT,
-                         "an adapter beside a model from nothing: a trained model expected");
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "an adapter needs a trained model, a new model found");
     if (o->n_add_tokens && (o->config || o->lora_rank || o->lora_start))
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "added tokens %s: all weights of a trained model expected, whose tables get rows for them",

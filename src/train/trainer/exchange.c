@@ -38,10 +38,10 @@ tern_status tern_trainer__check_ranks(const tern_trainer *t, tern_error *err)
     const tern_trainer_params *p = &t->params;
     if (!p->ranks) return TERN_OK;
     if (p->optimizer_in_backward)
-        return tern_fail(err, TERN_INVALID_ARGUMENT,
-                         "the optimiser in the backward in %u processes, whose gradients are added up first: leave it "
-                         "out (--optimizer-in-backward)",
-                         p->ranks->n);
+        return tern_fail(
+            err, TERN_INVALID_ARGUMENT,
+            "--optimizer-in-backward in %u processes: gradients of all processes are added first, so leave it out",
+            p->ranks->n);
     if (p->accumulate >= p->ranks->n) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT,
                      "accumulate %u in %u processes, which share the passes of a step: %u or more expected",

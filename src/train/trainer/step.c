@@ -36,10 +36,10 @@ tern_status tern_trainer__enter_call(tern_trainer *t, tern_trainer_call call, ui
     if (updating) TERN_TRY(finish_step(t, err)); /* nothing stops the device now */
     if (t->diverged)
         return tern_fail(err, TERN_INVALID_ARGUMENT,
-                         "weights after step %llu, whose loss was not finite: closing expected",
+                         "the loss of step %llu was not finite: the trainer can only be closed",
                          (unsigned long long)t->n_steps);
     if (t->finished && call != TERN_TRAINER_CALL_READ && call != TERN_TRAINER_CALL_ADAPTER)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "a trainer that has finished: reading alone expected");
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "this trainer has finished: it can only be read");
     *w = (tern_trainer_pending){.call = call, .key = key};
     return accumulated ? tern_trainer_clear(t, err) : TERN_OK;
 }

@@ -54,7 +54,7 @@ static tern_status compare(const trial *t, const tern_weight *w, tern_error *err
             if (t->got[(size_t)n * w->rows + r] != t->expected[(size_t)n * w->rows + r])
                 return tern_fail(
                     err, TERN_MALFORMED,
-                    "%s: what the file has sorted gives other sums than the weight: row %u: %d found, %d expected",
+                    "%s: the sorted layer of the file gives other sums than the weight: row %u: %d found, %d expected",
                     w->name, r, t->got[(size_t)n * w->rows + r], t->expected[(size_t)n * w->rows + r]);
     return TERN_OK;
 }

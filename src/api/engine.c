@@ -109,7 +109,7 @@ tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_
     return status;
 }
 
-/* Of all layers, as the model has them. */
+/* Bytes of the experts of all layers, as the model has them. */
 static uint64_t expert_weight_bytes(const tern_model *model)
 {
     static const tern_role roles[] = {TERN_ROLE_FFN_GATE_EXPS, TERN_ROLE_FFN_UP_EXPS, TERN_ROLE_FFN_DOWN_EXPS};
@@ -149,7 +149,7 @@ static tern_pooling pooling(const tern_config *c)
     }
 }
 
-/* What is not all on the device at once. */
+/* The parts that are not all on the device at once. */
 static void describe_tiers(const tern_backend *b, tern_engine_info *info)
 {
     const tern_spill_info *spill = b->info.spill;

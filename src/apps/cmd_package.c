@@ -104,7 +104,7 @@ static tern_status report(const tern_options *o, const char *dir, const tern_app
     return o->json ? tern_app_print_json(out, err) : TERN_OK;
 }
 
-/* What is there now, and its torrent where one is wanted. */
+/* The package as it is, and its torrent if one is wanted. */
 static tern_status finish(const tern_options *o, const char *dir, tern_error *err)
 {
     tern_app_torrent torrent = {0};

@@ -11,7 +11,8 @@
 static tern_ranks *ranks;            /* of this process; NULL: it is alone */
 static bool engine_opened, together; /* what the others take part in has begun */
 
-/* What a starter of MPI says of its processes: OpenMPI's names, then those of MPICH and Slurm. */
+/* Environment variables that a starter of MPI sets for its processes: OpenMPI's names, then those of MPICH and
+ * Slurm. */
 static uint32_t number_of(const char *const *names)
 {
     for (; *names; names++) {

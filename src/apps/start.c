@@ -25,7 +25,8 @@ static tern_status check_gpus(const tern_options *o, tern_error *err)
                      o->gpus);
 }
 
-/* What OpenMPI wants to be told, where nobody has: others do not look at it. And what it does not tell. */
+/* Settings of OpenMPI, unless the environment has them; other starters ignore them. TERN_APP_PIPED: ranks cannot tell
+ * whether the output is a terminal. */
 static void prepare_environment(uint32_t n)
 {
     setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 0); /* each takes its share of the cores by itself */

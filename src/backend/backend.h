@@ -1,5 +1,5 @@
-/* What a device must offer: 14 functions that make buffers and run prepared graphs, 2 that tell what memory there is,
- * and 3 how fast it is. Fusion is never one of them. */
+/* The interface of a device: 14 functions that make buffers and run prepared graphs, 2 that tell its memory, and 3 its
+ * speed. Fusion is never one of them. */
 #ifndef TERN_BACKEND_BACKEND_H
 #define TERN_BACKEND_BACKEND_H
 
@@ -39,7 +39,7 @@ typedef struct tern_spill_info {
 
 enum { TERN_EXCHANGE_BYTES = 224 };
 
-/* What a backend is; but for what paged and spill point to nothing of it changes once it is open. */
+/* Backend properties, fixed after opening, except what `paged` and `spill` point to. */
 typedef struct tern_backend_info {
     const char *name;             /* "cpu", "cpu+vulkan" */
     const char *device;           /* its name; NULL: the CPU */
@@ -92,8 +92,8 @@ typedef struct tern_backend_copies {
                                 tern_error *err);
     tern_status (*read_beside)(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
                                tern_error *err);
-    /* Memory of the host that is copied from and to often, until it is said again with false. Where it cannot be
-     * pinned, copies are slower. */
+    /* Memory of the host that is copied from and to often, until the same call with false. Where it cannot be pinned,
+     * copies are slower. */
     void (*pin)(tern_backend *b, void *data, uint64_t bytes, bool pinned);
 } tern_backend_copies;
 

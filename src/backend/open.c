@@ -239,7 +239,7 @@ static size_t list_devices(const char *name, size_t *ids)
     return n;
 }
 
-/* Of those the one for this of the machine's processes; NULL: the backend's choice. */
+/* The one of them for this of the machine's processes; NULL: the backend's choice. */
 static const char *own_device(const char *name, uint32_t local, char *out, size_t cap)
 {
     size_t ids[MOST_DEVICES];

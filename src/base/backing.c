@@ -30,7 +30,7 @@ static tern_status fail_room(const char *folder, size_t bytes, uint64_t room, te
                      tern_show_z(folder).text, (double)bytes / mib, (double)room / mib);
 }
 
-/* What a process writes beyond its limit would be a signal. */
+/* A write beyond the process's limit would be a signal. */
 static tern_status check_limit(const char *folder, size_t bytes, tern_error *err)
 {
     struct rlimit limit;

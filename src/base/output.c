@@ -90,7 +90,7 @@ static tern_status check_input(const tern_output *o, const struct stat *there, c
     return TERN_OK;
 }
 
-/* Of a model in parts all are input. */
+/* All parts of a model in parts are inputs. */
 static tern_status check_parts(const tern_output *o, const struct stat *there, tern_error *err)
 {
     uint32_t part;

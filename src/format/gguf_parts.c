@@ -68,7 +68,7 @@ static bool same_value(const tern_gguf_kv *a, const tern_gguf_kv *b)
            (a->value.size == 0 || memcmp(a->value.data, b->value.data, a->value.size) == 0);
 }
 
-/* What both say of the model is the same. */
+/* Both must describe the model alike. */
 static tern_status check_keys(const tern_gguf *first, const tern_gguf *part, tern_error *err)
 {
     for (size_t i = 0; i < part->n_kv; i++) {

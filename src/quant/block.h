@@ -31,7 +31,7 @@
         .find_nonfinite = find,                                                                                        \
     };
 
-/* The same for blocks with f16 scales at bytes `d_at` and `m_at`, which are the same where there is one. */
+/* As above for blocks with f16 scales at bytes `d_at` and `m_at`, which are equal where there is one. */
 #define TERN_BLOCK_ENCODING(word, WORD, elements, size, d_at, m_at, pack_block, unpack_block)                          \
     static size_t find_nonfinite_##word(const void *in, size_t n_blocks)                                               \
     {                                                                                                                  \

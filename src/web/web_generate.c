@@ -10,7 +10,7 @@
 #include "web/web.h"
 #include "web/web_filter.h"
 
-/* What has been generated since it was last taken: ids[n], and the text of piece i from ends[i - 1] to ends[i]. With
+/* The text generated since it was last taken: ids[n], and the text of piece i from ends[i - 1] to ends[i]. With
  * log-probabilities 1 + n_top of each piece, of which those of a piece without a token say nothing. */
 typedef struct pieces {
     uint32_t n;
@@ -190,7 +190,7 @@ void tern_web_generation_stop(web_generation *g)
     tern_generation_stop(g->generation);
 }
 
-/* Result of web/lib/index.d.ts, but for the bandwidth. */
+/* Result of web/lib/index.d.ts, except for the bandwidth. */
 tern_status tern_web_generation_result(const web_generation *g)
 {
     tern_error *err = tern_web__error();

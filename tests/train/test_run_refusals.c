@@ -119,7 +119,7 @@ static void mistakes_have_words(void **state)
     REFUSE(INVALID_ARGUMENT, "options: its size is 0", o.size = 0);
     REFUSE(INVALID_ARGUMENT, "type q9", o.type = "q9");
     REFUSE(INVALID_ARGUMENT, "an output NAME.gguf expected", o.type = "i2_s");
-    REFUSE(INVALID_ARGUMENT, "validation split 1: 0 up to", o.validation_split = 1);
+    REFUSE(INVALID_ARGUMENT, "validation split 1: 0 to less than 1", o.validation_split = 1);
     REFUSE(INVALID_ARGUMENT, "validation split nan", o.validation_split = NAN);
     REFUSE(INVALID_ARGUMENT, "epochs 0: above 0", (o.steps = 0, o.epochs = 0));
     REFUSE(INVALID_ARGUMENT, "learning rate -1: above 0", o.lr = -1);

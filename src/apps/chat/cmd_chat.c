@@ -53,7 +53,7 @@ typedef struct chat_command {
 
 static tern_status run_help(tern_chat_talk *talk, char *rest, tern_error *err);
 
-/* What a command did, to someone at a terminal. */
+/* The effect of a command, for somebody at a terminal. */
 static void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void tell(const char *format, ...)
 {
@@ -295,7 +295,7 @@ static void defaults(tern_options *o)
     o->bundled = "chat.gguf";
 }
 
-/* What is talked to, and how one leaves. */
+/* The model of the conversation, and how to leave. */
 static void greet(const tern_chat_talk *talk)
 {
     tern_engine_info info = {.size = sizeof info};

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 
-/* What is done with the logits of a position; `next` is the token that follows, `row` counts them over all windows. */
+/* The use of the logits of a position; `next` is the token that follows, `row` counts them over all windows. */
 typedef tern_status (*take_row)(void *context, const float *logits, int32_t next, size_t row, tern_error *err);
 
 typedef struct walk {

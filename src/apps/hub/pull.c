@@ -7,7 +7,7 @@
 #if TERN_PULL
 #include "hub/net/pull.h"
 
-/* What is shown. */
+/* The progress shown. */
 typedef struct showing {
     tern_progress bar;
     char label[128];

@@ -40,7 +40,7 @@ tern_status tern_app_torrent_check_unused(const tern_options *options, const cha
     return TERN_OK;
 }
 
-/* What is shown, and when to stop. */
+/* The progress shown, and when to stop. */
 typedef struct showing {
     const tern_options *options;
     tern_progress bar;
@@ -203,6 +203,6 @@ tern_status tern_app_torrent_pull(const tern_options *o, const char *what, tern_
     tern_progress_end(&s.bar);
     if (status == TERN_CANCELLED) fputs("\nWhat has come stays; the same command goes on from there.\n", stderr);
     if (status != TERN_OK) return status;
-    if (s.whole) tern_app_take_interrupt(); /* it ended the seeding, which is no failure */
+    if (s.whole) tern_app_take_interrupt(); /* it ended the seeding, which is not a failure */
     return report(&s, what, &pulled, err);
 }

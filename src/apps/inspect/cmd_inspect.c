@@ -139,7 +139,7 @@ static void note_template(const char *path, json_t *out)
     tern_tokenizer_close(t);
 }
 
-/* What a model would be; a file that cannot run is described all the same, with the reason. */
+/* A model's properties; a file that cannot run is described all the same, with the reason. */
 static tern_status describe(const char *path, json_t *out, tern_error *err)
 {
     tern_model *model = NULL;

@@ -48,7 +48,7 @@ static void on_hangup(int number)
     hung_up = 1;
 }
 
-/* What the server borrows. */
+/* Objects that the server borrows. */
 typedef struct serving {
     const tern_options *options;
     tern_app_path bundled, *found; /* found: [MAX_NAMED], of names of the hub */
@@ -320,7 +320,7 @@ static tern_status serve(serving *s, tern_error *err)
     return TERN_OK;
 }
 
-/* The model that rank 0 opens. What is found stays for as long as the process runs. */
+/* The model that rank 0 opens. The path that is found stays valid as long as the process runs. */
 static tern_status followed(const tern_options *o, tern_options *out, tern_error *err)
 {
     static serving found;

@@ -1,5 +1,5 @@
-/* What the kernels take and how they are launched: plain structs, for C and for CUDA's C++. Pointers are to device
- * memory; strides count elements. Every function only launches, on `stream`, and may be captured in a graph. */
+/* Arguments and launches of the kernels: plain structs, for C and for CUDA's C++. Pointers are to device memory;
+ * strides count elements. Every function only launches, on `stream`, and may be captured in a graph. */
 #ifndef TERN_BACKEND_CUDA_KERNELS_H
 #define TERN_BACKEND_CUDA_KERNELS_H
 

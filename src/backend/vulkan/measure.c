@@ -64,7 +64,7 @@ static tern_status plan_reads(tern_vulkan *vk, subject *s, tern_buffer *const *b
     return TERN_OK;
 }
 
-/* Whether prompts multiply ternary weights on matrix units, of which dot products are no measure. */
+/* Whether prompts multiply ternary weights on matrix units, whose rate dot products do not show. */
 static bool has_matrix_products(const tern_gpu_caps *caps)
 {
     const tern_gpu_ternary_shape prompt = {.n_parts = 1, .cols = 4096, .row_bits = 4096, .rows = 4096, .tokens = 512};
@@ -143,7 +143,7 @@ double tern_vulkan__measure(tern_vulkan *vk, tern_measure what, tern_buffer *con
     tern_free(s);
     vk->profile = profile;
     uint64_t pipelines = vk->counters.pipelines, hits = vk->counters.pipeline_hits;
-    vk->counters = counters; /* what was measured with is no run */
+    vk->counters = counters; /* measurements are not runs */
     vk->counters.pipelines = pipelines;
     vk->counters.pipeline_hits = hits;
     return rate;

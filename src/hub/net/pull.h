@@ -4,7 +4,7 @@
 
 #include "hub/cache.h"
 
-/* What happens meanwhile; all may be NULL. */
+/* Events meanwhile; all may be NULL. */
 typedef struct tern_hub_events {
     /* The files that are wanted, once, before anything of them is fetched: `missing` bytes are not here yet. */
     void (*begin)(void *context, const tern_hub_files *files, const tern_hub_choice *choice, uint64_t missing);

@@ -103,7 +103,7 @@ static void tell_begin(pulling *p, bool here)
     if (w->begin) w->begin(w->context, p->pulled->name, p->files.n, p->pulled->bytes, here);
 }
 
-/* All is here from before: nobody is asked for anything. */
+/* Everything is here already: no peer is contacted. */
 static tern_status stop_here(pulling *p, tern_error *err)
 {
     tell_begin(p, true);
@@ -138,7 +138,7 @@ static tern_status accept(void *context, const tern_torrent_info *info, char *fo
     return TERN_OK;
 }
 
-/* Remembers that the torrent itself is no good: more of it does not help. */
+/* Remembers that the torrent itself is invalid: more of it does not help. */
 static tern_status judge(pulling *p, tern_status status)
 {
     p->bad = status == TERN_MALFORMED || status == TERN_UNSUPPORTED || status == TERN_LIMIT;
@@ -191,7 +191,7 @@ static void on_note(void *context, const char *words)
     if (w->note) w->note(w->context, words);
 }
 
-/* What is known of a link's torrent from an earlier pull; nothing is as well. */
+/* The facts about a link's torrent from an earlier pull; nothing is as well. */
 static tern_status read_known(const pulling *p, const tern_torrent_engine *engine, tern_buf *metainfo, tern_error *err)
 {
     char v1[41], v2[65], name[TERN_TORRENT_HASH_DIGITS + 2];

@@ -343,7 +343,8 @@ tern_block_rows tern_engine_int8_blocks(const tern_engine *engine)
     return engine->int8_blocks;
 }
 
-/* Of the output table: an exact head hardly reads it. Of an embedding table that is not the output table: one row. */
+/* The bytes of the output table: an exact head hardly reads it. The bytes of an embedding table that is not the output
+ * table: one row. */
 static bool read_by_tokens(const tern_engine *engine, const tern_weight *w)
 {
     if (w == tern_engine_head(engine)) return !engine->head_exact;

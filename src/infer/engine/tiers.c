@@ -26,7 +26,7 @@ tern_status tern_kv_room_parse(const char *text, tern_kv_room *room, tern_error 
                      tern_show_z(text).text);
 }
 
-/* What experts may give up, were only the fewest of them there. */
+/* The memory that experts may give up, were only the fewest of them there. */
 static tern_status bytes_spared_by_paging(tern_backend *b, tern_engine *engine, const tern_engine_params *params,
                                           const tern_runner_params *session, uint64_t *bytes, tern_error *err)
 {

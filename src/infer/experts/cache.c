@@ -91,13 +91,13 @@ static tern_status slots_of_size(const tern_backend *b, const tern_paged_options
     return fail_too_few_slots(b, o, err);
 }
 
-/* What rows of experts take beside activations where a prompt's experts are not all there at once. */
+/* The memory of rows of experts beside activations where a prompt's experts are not all there at once. */
 static uint64_t bytes_of_rows(const tern_config *c, const tern_runner_params *session)
 {
     return (uint64_t)session->n_batch * c->n_experts_used * (3 * (uint64_t)c->n_ff + c->n_embd) * sizeof(float);
 }
 
-/* Of the memory that is free: what is left of it beside all else; *n: 0 where everything fits, or that is not enough.
+/* The free memory that is left beside all else; *n: 0 where everything fits, or that is not enough.
  */
 static tern_status slots_that_fit(const tern_backend *b, tern_engine *engine, const tern_paged_options *o,
                                   const tern_runner_params *session, uint32_t *n, tern_error *err)

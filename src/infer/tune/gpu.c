@@ -85,7 +85,7 @@ static tern_tune_gpu_row *row_of(tern_tune_gpu_result *out, const tern_kernel_ch
     return &out->rows[at];
 }
 
-/* What the table takes for the product of a dispatch: the dispatch's own kernel in the first pass. */
+/* The table's kernel for the product of a dispatch: the dispatch's own kernel in the first pass. */
 static const tern_tune_gpu_row *product_of(const tuner *t, const tern_kernel_choice *c)
 {
     char other[TERN_KERNEL_NAME_BYTES];

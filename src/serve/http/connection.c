@@ -1,4 +1,4 @@
-/* What libmicrohttpd calls. */
+/* Callbacks of libmicrohttpd. */
 #include "serve/http/connection.h"
 
 #include <string.h>

@@ -124,7 +124,7 @@ void tern_answer_fail(tern_answer *a, tern_status status, const char *message)
     tern_exchange_fail(a->exchange, tern_exchange_code(status), message);
 }
 
-/* Of best_of completions those with the highest mean of log-probabilities come first, as index 0, 1, ... */
+/* The completions of best_of with the highest mean of log-probabilities come first, as index 0, 1, ... */
 static double mean(const tern_completion *c)
 {
     return c->n_generated ? c->logprob / c->n_generated : -1e30;

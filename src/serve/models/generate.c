@@ -66,7 +66,7 @@ static void observe_times(tern_answer *a, tern_completion *c)
     c->last_token = now;
 }
 
-/* What the completion's last piece was: kept, or to the client. */
+/* The state of the completion's last piece: kept, or sent to the client. */
 static tern_status show_piece(tern_answer *a, tern_completion *c, size_t first)
 {
     const tern_dialect *dialect = a->route->dialect;
@@ -99,7 +99,7 @@ static bool on_piece(void *context, const tern_request_piece *piece)
     return false;
 }
 
-/* What was held back because it might have become a call. */
+/* Text that was held back because it might have become a call. */
 static void show_rest(tern_answer *a, tern_completion *c)
 {
     tern_error err = {0};

@@ -87,7 +87,7 @@ static bool stays_below(const char *folder, const char *root, unsigned depth)
     return stays;
 }
 
-/* The path that a client names, in full, in *out. What lies elsewhere looks as what is not there. */
+/* The path that a client names, in full, in *out. A path outside the folder is reported as not found. */
 static tern_status find_file(const char *folder, const char *name, tern_buf *out, tern_error *err)
 {
     tern_buf joined = {0};

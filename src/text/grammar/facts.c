@@ -1,4 +1,5 @@
-/* What the compiler of grammars must know of each rule first: its size, whether it can be empty, whether it ends. */
+/* Facts about each rule that the compiler of grammars needs first: its size, whether it can be empty, whether it
+ * ends. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -12,7 +13,7 @@ enum { MOST_SIZE = 1 << 24, MOST_DEPTH = 4096, MOST_VISITS = 1 << 21, MOST_LOOKS
 typedef struct finder {
     const tern_grammar_tree *tree;
     tern_grammar_facts *facts;
-    uint32_t *order; /* [n_rules] each rule after those that it calls, but for circles */
+    uint32_t *order; /* [n_rules] each rule after those that it calls, except for circles */
     uint32_t n_order, depth, n_visits;
     uint64_t n_looks; /* at nodes, by holds */
 } finder;

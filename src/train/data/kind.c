@@ -1,4 +1,4 @@
-/* What kind of training data a file holds, told by its bytes. */
+/* The kind of training data that a file holds, told by its bytes. */
 #include "train/data/kind.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static size_t sequence_bytes(uint8_t first)
     return first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
 }
 
-/* Bytes that are no UTF-8, of a part that may end within a character. */
+/* Bytes that are not UTF-8, of a part that may end within a character. */
 static size_t count_bad(tern_span part)
 {
     size_t n_bad = 0;

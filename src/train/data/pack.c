@@ -107,7 +107,7 @@ static tern_status find_border(const tern_train_scan *s, uint64_t *out, tern_err
     return TERN_OK;
 }
 
-/* Keeps the pieces of the side that is asked for. */
+/* Keeps the pieces of the wanted side. */
 static tern_status choose_side(tern_train_scan *s, tern_error *err)
 {
     uint64_t border = 0;

@@ -13,7 +13,7 @@ typedef struct tern_train_pack_params {
     bool validation; /* the pieces held out, instead of the others */
 } tern_train_pack_params;
 
-/* What came out. */
+/* The result. */
 typedef struct tern_train_pack_info {
     uint32_t n_rows, seq;
     uint64_t n_pieces, n_positions, n_labels;

@@ -146,7 +146,7 @@ static tern_span trim_lines(tern_span text)
     return text;
 }
 
-/* What stands between marks. */
+/* The text between marks. */
 static tern_status read_marked(reading *r, tern_span bytes, const char *mark, tern_error *err)
 {
     const size_t n_mark = strlen(mark);

@@ -1,5 +1,5 @@
-/* What a run is asked to do: words to numbers, what the model and the data leave to be chosen, and what must be the
- * same when it goes on. */
+/* The options of a run: words to numbers, defaults that depend on the model and the data, and settings that must be the
+ * same when it resumes. */
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
@@ -232,7 +232,7 @@ static void join_words(const char *const *words, size_t n, char out[256])
     if (at >= 256) snprintf(out, 256, "%zu patterns (%016llx)", n, (unsigned long long)hash);
 }
 
-/* Of a model from nothing the shapes that were asked for: its weights may be there already. */
+/* The shapes of a model from nothing: its weights may be there already. */
 static tern_status list_config(tern_run *run, tern_error *err)
 {
     tern_buf text = {0};

@@ -147,7 +147,7 @@ static tern_status make_plan(tern_run *run, tern_error *err)
     return TERN_OK;
 }
 
-/* What the file has and nothing uses, and kernels that are trusted untried. */
+/* Parts of the file that nothing uses, and kernels that are trusted untried. */
 static void note_what_is_left_out(const tern_run *run)
 {
     const tern_unused_tensors *unused = tern_model_unused(run->model);

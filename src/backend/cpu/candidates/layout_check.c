@@ -36,7 +36,7 @@ static void close_trial(trial *t)
     tern_free(t->got);
 }
 
-/* The same numbers each time, any of int8. */
+/* Fixed numbers, any of int8. */
 static void fill(trial *t, uint32_t cols)
 {
     tern_rng rng = {.state = cols};

@@ -44,7 +44,7 @@ typedef struct tern_train_document {
 void tern_train_document_deinit(tern_train_document *document);
 
 /* Plain text: BOS where the tokenizer adds one, the text, EOS where it has one; all of it in the loss. Text that spells
- * a special token is text. Errors: INVALID_ARGUMENT (no tokenizer). */
+ * a special token stays text. Errors: INVALID_ARGUMENT (no tokenizer). */
 tern_status tern_train_document_text(const tern_train_maker *m, const void *text, size_t n, tern_train_document *out,
                                      tern_error *err);
 

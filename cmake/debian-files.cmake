@@ -4,7 +4,11 @@ file(READ "@TERN_LICENSE@" license)
 string(REGEX REPLACE "^.*The Tern authors\n\n" "" license "${license}")
 string(REGEX REPLACE "\n\n" "\n.\n" license "${license}")
 string(REGEX REPLACE "\n([^\n])" "\n \\1" license " ${license}")
-string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)
+# The date of the release, or of today before there is one.
+file(STRINGS "@PROJECT_SOURCE_DIR@/CHANGELOG.md" released REGEX "^## .@PROJECT_VERSION@. - [0-9-]+$")
+string(REGEX REPLACE "^.* - " "" released "${released}")
+execute_process(COMMAND ${CMAKE_COMMAND} -E env LC_ALL=C date -u -R -d "${released}" OUTPUT_VARIABLE date
+  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 foreach(package @TERN_PACKAGES@)
   string(REPLACE "=" ";" package ${package})
   list(POP_FRONT package component name)

@@ -4,7 +4,7 @@
 check-sentences.py [--root REPOSITORY] [--tern TERN] SCOPE...
 
 Scopes: readme, guides, headers (comments of include/), help (the output of TERN COMMAND --help-all), docs (all other
-pages) and sources (comments of src/). The exit status is 1 when a sentence is listed.
+pages except decisions and experiments, which stay as they were recorded) and sources (comments of src/). The exit status is 1 when a sentence is listed.
 
 Listed are inverted openings, phrases with a plainer form (PHRASES) and sentences of more than 35 words. A code span is
 one word. Code blocks are left out. A semicolon ends a sentence in table cells, comments and help texts, a colon in
@@ -149,6 +149,7 @@ def files(root, scope):
     found = {path for pattern in patterns[scope] for path in root.glob(pattern) if "generated" not in path.parts}
     if not found:
         sys.exit(f"{scope}: no file found in {root}")
+    found = {path for path in found if not {"decisions", "experiments"} & set(path.parts)}
     for path in sorted(found - others if scope == "docs" else found):
         read = markdown if path.suffix == ".md" else comments
         yield str(path.relative_to(root)), read(path.read_text())

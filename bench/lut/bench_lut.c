@@ -1,5 +1,5 @@
 /* Look-up kernels beside dot products: products of model shapes with weights that are not in any cache. Prints the
- * tables of docs/bench.md. */
+ * tables of docs/experiments. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -12,6 +12,7 @@ over a peer's in the same round; the median of the rounds is printed, with the l
 before the first round is not counted.
 """
 import argparse
+import datetime
 import json
 import shlex
 import statistics
@@ -39,14 +40,14 @@ def run_json(command, name):
 
 
 class Tern:
-    name = "tern"
+    name, version = "tern", ""
 
     def __init__(self, args):
         self.command = [args.tern, "bench", "-m", args.model, "-r", "1", "--json", *shlex.split(args.tern_args)]
 
     def rates(self, threads, prompt, decode):
         said = run_json([*self.command, "-t", str(threads), "-p", str(prompt), "-n", str(decode)], self.name)
-        run = said["results"][0]
+        run, self.version = said["results"][0], said["machine"]["version"]
         return {"prefill": run["prefill_tokens_per_second"]["median"] if prompt else None,
                 "decode": run["decode_tokens_per_second"]["median"] if decode else None}
 
@@ -59,12 +60,14 @@ class Peer:
             fail(f'--peer "{text}": NAME=LLAMA_BENCH or NAME=LLAMA_BENCH@FILE expected')
         if self.name == Tern.name:
             fail('--peer "tern=...": another name expected')
+        self.version = ""
         self.command = [program, "-m", file or args.model, "-r", "1", "-o", "json", *shlex.split(args.peer_args)]
 
     def rates(self, threads, prompt, decode):
         said = run_json([*self.command, "-t", str(threads), "-p", str(prompt), "-n", str(decode)], self.name)
         rates = {"prefill": None, "decode": None}
         for row in said:
+            self.version = row.get("build_commit", "")
             if row.get("n_prompt", 0) > 0 and row.get("n_gen", 0) == 0:
                 rates["prefill"] = row["avg_ts"]
             if row.get("n_gen", 0) > 0 and row.get("n_prompt", 0) == 0:
@@ -89,7 +92,7 @@ def summary(values):
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
-def rows_of(rates, threads):
+def rows_of(rates, versions, threads):
     """One row for each phase and engine: its speed, and Tern's over it."""
     for phase in ("prefill", "decode"):
         ours = [r[phase] for r in rates[Tern.name]]
@@ -97,7 +100,8 @@ def rows_of(rates, threads):
             theirs = [r[phase] for r in rounds]
             if None in theirs or None in ours:
                 continue
-            row = {"threads": threads, "phase": phase, "engine": name, "tokens_per_second": summary(theirs)}
+            row = {"threads": threads, "phase": phase, "engine": name, "version": versions[name],
+                   "tokens_per_second": summary(theirs)}
             if name != Tern.name:
                 row["tern_over_it"] = summary([a / b for a, b in zip(ours, theirs)])
             yield row
@@ -146,10 +150,13 @@ def main():
     engines = [Tern(args), *(Peer(text, args) for text in args.peer)]
     if len({e.name for e in engines}) != len(engines):
         fail("two peers of one name")
-    rows = [row for t in args.threads.split(",") for row in rows_of(measure(engines, int(t), args), int(t))]
+    rows = []
+    for t in args.threads.split(","):
+        rates = measure(engines, int(t), args)
+        rows += rows_of(rates, {e.name: e.version for e in engines}, int(t))
     if args.json:
-        print(json.dumps({"model": args.model, "rounds": args.rounds, "prompt": args.prompt, "decode": args.decode,
-                          "results": rows}, indent=2))
+        print(json.dumps({"model": args.model, "date": str(datetime.date.today()), "rounds": args.rounds, "prompt": args.prompt,
+                          "decode": args.decode, "results": rows}, indent=2))
     else:
         print_table(rows)
 

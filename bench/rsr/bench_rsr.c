@@ -1,6 +1,6 @@
 /* RSR beside the packed dot product: products of model shapes with weights that are not in any cache, each step from
  * the algorithm to the slices, what preprocessing takes, and what sharing an input among siblings saves. Prints the
- * tables of docs/bench.md. */
+ * tables of docs/experiments. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

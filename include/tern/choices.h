@@ -42,9 +42,10 @@ typedef enum tern_activation_mode {
 
 /* Numbers in the cache of keys and values, with llama.cpp's names. Q8_0 and Q4_0: int8 and 4-bit codes in blocks of 32
  * of a head, with an f16 scale each: 8.5 and 4.5 bits a number. A head has a multiple of 32 numbers, on Vulkan and
- * WebGPU of 64. Keys and values may differ; on GPUs only q8_0 and q4_0 go together. docs/bench.md has the losses.
- * AUTO: f32 where those of all layers and positions take at most 64 MiB then, windows or not, so that small models lose
- * nothing, else f16; where only one of keys and values is AUTO and the other f16 or f32: the same as the other. */
+ * WebGPU of 64. Keys and values may differ; on GPUs only q8_0 and q4_0 go together. docs/guides/serving.md has the
+ * losses. AUTO: f32 where those of all layers and positions take at most 64 MiB then, windows or not, so that small
+ * models lose nothing, else f16; where only one of keys and values is AUTO and the other f16 or f32: the same as the
+ * other. */
 typedef enum tern_kv_type { TERN_KV_AUTO, TERN_KV_F16, TERN_KV_F32, TERN_KV_Q8_0, TERN_KV_Q4_0 } tern_kv_type;
 
 /* How the hidden states of a text become one vector: that of the last token, their mean, that of the first token. */

@@ -35,7 +35,7 @@ static tern_status read_activations(const tern_engine_options *o, tern_engine_pa
 {
     tern_engine_set_activations(params, o->activations);
     if (!params->f32_activations || !o->tune_file) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "option tune_file: it goes without activations \"f32\"");
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "option tune_file: it cannot be combined with activations \"f32\"");
 }
 
 bool tern_fusion_at(uint32_t i, tern_fusion_info *info)
@@ -51,7 +51,7 @@ static tern_status read_choices(const tern_engine_options *o, tern_tune_cache *o
     *out = (tern_tune_cache){0};
     if (!o->tune_file) return TERN_OK;
     if (o->kernel || o->cpu.features)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "option tune_file: it goes without %s",
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "option tune_file: it cannot be combined with %s",
                          o->kernel ? "kernel" : "cpu.features");
     return tern_tune_file_read(out, o->tune_file, err);
 }
@@ -109,7 +109,7 @@ tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_
     return status;
 }
 
-/* Of all layers, as the model has them. */
+/* Bytes of the experts of all layers, as the model has them. */
 static uint64_t expert_weight_bytes(const tern_model *model)
 {
     static const tern_role roles[] = {TERN_ROLE_FFN_GATE_EXPS, TERN_ROLE_FFN_UP_EXPS, TERN_ROLE_FFN_DOWN_EXPS};
@@ -149,7 +149,7 @@ static tern_pooling pooling(const tern_config *c)
     }
 }
 
-/* What is not all on the device at once. */
+/* The parts that are not all on the device at once. */
 static void describe_tiers(const tern_backend *b, tern_engine_info *info)
 {
     const tern_spill_info *spill = b->info.spill;

@@ -20,7 +20,7 @@ static tern_status find_tokenizer(const tern_engine *engine, const tern_tokenize
                      "the model has no tokenizer (no tokenizer.json, tokenizer.model or tokenizer.ggml keys)");
 }
 
-/* What encoding is given, but for the tokenizer. */
+/* The encoding option, except for the tokenizer. */
 static tern_status check_text(const char *text, size_t n, unsigned how, const tern_tokens *tokens, tern_error *err)
 {
     TERN_NEED(tokens, err);

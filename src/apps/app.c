@@ -27,8 +27,8 @@ double tern_app_seconds(void)
 static volatile sig_atomic_t interrupts, terms;
 static const char *volatile interrupt_words;
 
-/* The first one asks to stop. What ends the program is a second Ctrl-C, or a second SIGTERM: at the end of a session
- * SIGHUP and SIGTERM come both, and what SIGHUP has begun to save shall be saved. */
+/* The first one asks to stop. A second Ctrl-C or a second SIGTERM ends the program: at the end of a session SIGHUP and
+ * SIGTERM both come, and the save that SIGHUP has begun must finish. */
 static void on_interrupt(int number)
 {
     const bool again = number == SIGINT ? interrupts : number == SIGTERM && terms;

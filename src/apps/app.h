@@ -1,4 +1,4 @@
-/* What the sub-commands share: interrupts, text in and out, groups of flags. */
+/* Helpers of the sub-commands: interrupts, text in and out, groups of flags. */
 #ifndef TERN_APPS_APP_H
 #define TERN_APPS_APP_H
 
@@ -13,7 +13,7 @@ double tern_app_seconds(void);
 /* Ctrl-C, SIGTERM and SIGHUP (a terminal that was closed; not under nohup) set a flag; a second Ctrl-C or SIGTERM
  * before it is taken back ends the program. SIGPIPE is ignored. */
 void tern_app_catch_interrupts(void);
-/* What the first one says on standard error, where it takes a while to act; NULL: nothing. */
+/* The words of the first one on standard error, where it takes a while to act; NULL: nothing. */
 void tern_app_say_on_interrupt(const char *words);
 bool tern_app_interrupted(void);
 /* Takes the interrupt back; true when there was one. */
@@ -26,13 +26,13 @@ tern_status tern_app_parse_ids(const char *text, tern_tokens *ids, tern_error *e
 /* A list of numbers "1,2,4" of at most cap; each from 1 to max. */
 tern_status tern_app_parse_list(const char *flag, const char *text, uint32_t max, uint32_t *out, uint32_t cap,
                                 uint32_t *n, tern_error *err);
-/* A whole file of at most 1 GiB, or for "-" standard input, at most 256 MiB. Errors: also LIMIT,
- * INVALID_ARGUMENT (what it is, where that is a known form that is no text). */
+/* A whole file of at most 1 GiB, or for "-" standard input, at most 256 MiB. Errors: also LIMIT, INVALID_ARGUMENT (the
+ * kind of file, where it has a known form that is not text). */
 tern_status tern_app_read_text(const char *path, tern_buf *text, tern_error *err);
 
 /* Prints a document and a newline, and frees it. */
 tern_status tern_app_print_json(json_t *document, tern_error *err);
-/* The same on one line. */
+/* As above, on one line. */
 tern_status tern_app_print_json_line(json_t *document, tern_error *err);
 /* Bytes that may be no UTF-8, as a JSON string (those are then shown as \xNN). */
 json_t *tern_app_json_text(const void *bytes, size_t n);
@@ -44,26 +44,26 @@ bool tern_app_write(const void *bytes, size_t n);
  * own output is none. */
 #define TERN_APP_PIPED "TERN_PIPED"
 bool tern_app_on_terminal(void);
-/* The same of text that others have written: a model, a file. On a terminal its control characters, but for tabs and
+/* As above, for text that others have written: a model, a file. On a terminal its control characters, except tabs and
  * line breaks, become \xNN, so that it cannot move the cursor, set a title or ask the terminal for an answer. */
 bool tern_app_write_text(const void *bytes, size_t n);
-/* The same on standard error, terminal or not: for messages that quote names of files and words of the command line. */
+/* As above, on standard error, terminal or not: for messages that quote names of files and words of the command
+ * line. */
 void tern_app_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool tern_app_flushed(void);
-/* The error of standard output so far, after writing all out. A reader that went away is no error. */
+/* The error of standard output so far, after writing all out. A reader that went away is not an error. */
 tern_status tern_app_flush(tern_error *err);
 /* "1.2 GB". */
 const char *tern_app_bytes(uint64_t bytes, char out[16]);
 
 /* Before anything is written: base/output.h, with --overwrite and all files and folders that the flags name: words that
- * are no flags, --file, --template, adapters, and `model` (may be NULL). */
+ * are not flags, --file, --template, adapters, and `model` (may be NULL). */
 tern_status tern_app_check_output(const tern_options *options, const char *model, const char *path, bool folder,
                                   tern_error *err);
 /* Its flag, a row of a command's table; the letter is 'f' where that is free. */
 #define TERN_APP_FLAG_OVERWRITE(letter)                                                                                \
     {                                                                                                                  \
-        "overwrite", letter, TERN_FLAG_BOOL, NULL, offsetof(tern_options, overwrite), 0, 0,                            \
-            "Replaces what is there already"                                                                           \
+        "overwrite", letter, TERN_FLAG_BOOL, NULL, offsetof(tern_options, overwrite), 0, 0, "Replaces existing files"  \
     }
 
 /* The types of the cache; text: what --kv is. */

@@ -104,7 +104,7 @@ static tern_status report(const tern_options *o, const char *dir, const tern_app
     return o->json ? tern_app_print_json(out, err) : TERN_OK;
 }
 
-/* What is there now, and its torrent where one is wanted. */
+/* The package as it is, and its torrent if one is wanted. */
 static tern_status finish(const tern_options *o, const char *dir, tern_error *err)
 {
     tern_app_torrent torrent = {0};
@@ -124,8 +124,8 @@ static tern_status package_adapter(const tern_options *o, const char *in, tern_e
 {
     const char *flag = o->type ? "type" : o->head ? "head" : o->shard_mib != SHARD_MIB ? "shard-size" : NULL;
     if (flag)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s: %s is an adapter, which is packaged as it is", flag,
-                         tern_show_z(in).text);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s: %s is an adapter, and adapters are packaged unchanged",
+                         flag, tern_show_z(in).text);
     TERN_TRY(tern_app_check_output(o, in, o->output, true, err));
     const tern_package_options how = {.overwrite = o->overwrite};
     TERN_TRY(tern_package_write_adapter(in, o->output, &how, err));

@@ -224,7 +224,7 @@ static tern_status finish(story *s, tern_app_cost *cost, tern_error *err)
     return TERN_OK;
 }
 
-/* What was made before an error is kept, too: the first error is the one that is told. */
+/* Output made before an error is kept too; the first error is the one that is reported. */
 static tern_status generate_text(story *s, tern_app_generation *g, tern_generate_result *result, tern_error *err)
 {
     tern_error ignored;

@@ -33,7 +33,7 @@ static int kernels_of(const char *symbol)
     return n;
 }
 
-/* What other builds have; of GPUs those whose drivers cannot be loaded too. */
+/* Features that a build may lack; of GPUs those whose drivers cannot be loaded too. */
 static const struct {
     bool lacks;
     const char *what, *module; /* of what is in a module: its file */

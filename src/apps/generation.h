@@ -18,7 +18,7 @@ typedef struct tern_app_generation {
 
 /* Defaults of the flags of sampling and generation. */
 void tern_app_generation_defaults(tern_options *options);
-/* Errors: INVALID_ARGUMENT (a logit bias that is no ID=B, a step of --samplers that there is not). The options must
+/* Errors: INVALID_ARGUMENT (a logit bias that is not ID=B, an unknown step of --samplers). The options must
  * outlive it, and it must not move. */
 tern_status tern_app_generation_init(tern_app_generation *generation, const tern_options *options, tern_error *err);
 /* Makes the generation write only what --grammar, --json-schema, --regex and their like allow, where one is given. It
@@ -42,7 +42,7 @@ void tern_app_draft_close(tern_app_draft *draft);
 
 void tern_app_generation_deinit(tern_app_generation *generation);
 
-/* What a generation cost. */
+/* The cost of a generation. */
 typedef struct tern_app_cost {
     tern_generate_result result;
     uint64_t seed;
@@ -53,7 +53,7 @@ typedef struct tern_app_cost {
     tern_engine_counters counted; /* of the engine so far */
 } tern_app_cost;
 
-/* What the engine has counted so far; and how fast its weights can be read, which takes a moment. */
+/* The engine's counters so far; and how fast its weights can be read, which takes a moment. */
 void tern_app_count_cost(tern_app_cost *cost, const tern_engine *engine);
 void tern_app_measure_cost(tern_app_cost *cost, tern_engine *engine);
 /* Says on standard error when --gpu-steps was given and the host chose the tokens all the same. */

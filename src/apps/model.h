@@ -1,5 +1,5 @@
 /* From flags to a model and its encodings, for the commands that look inside one or make one: inspect, package, data,
- * export-lora, synth, tune. What runs a model goes by the public API (apps/open.h). */
+ * export-lora, synth, tune. Commands that run a model use the public API (apps/open.h). */
 #ifndef TERN_APPS_MODEL_H
 #define TERN_APPS_MODEL_H
 
@@ -9,12 +9,12 @@
 
 /* Opens it with a progress bar. */
 tern_status tern_app_open_model(tern_model **model, const tern_options *options, bool tokenizer, tern_error *err);
-/* The same of the rank and the stage that `place` has; nothing else of it counts. */
+/* As above, for the rank and the stage of `place`; nothing else of it counts. */
 tern_status tern_app_open_model_of(tern_model **model, const tern_options *options, bool tokenizer,
                                    const tern_model_options *place, tern_error *err);
 /* The encoding that a flag names; NULL for NULL. */
 tern_status tern_app_encoding(const char *flag, const char *name, const tern_encoding **encoding, tern_error *err);
-/* What --type names; NULL, NULL for NULL. */
+/* The encoding that --type names; NULL, NULL for NULL. */
 tern_status tern_app_type(const char *name, const tern_encoding **encoding, const tern_mix **mix, tern_error *err);
 /* To standard error: which tensors of the file have another type than asked for. */
 void tern_app_say_fallbacks(const char *path, const tern_export_report *report);

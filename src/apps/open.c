@@ -74,7 +74,7 @@ static tern_session_params session_params(const tern_options *o, tern_session_pa
 
 static tern_status need_gpu(const char *flag, tern_error *err)
 {
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s goes with the --backend of a GPU", flag);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s: --backend of a GPU expected as well", flag);
 }
 
 static bool runs_on_cpu(const tern_options *o)
@@ -139,7 +139,7 @@ const char *tern_app_tune_file(const tern_options *o)
     return NULL;
 }
 
-/* What a file has and nothing uses is said, once in a run of the program: the model may be more than Tern takes it for.
+/* Reports, once per run, parts of a file that nothing uses: the model may be more than Tern takes it for.
  */
 static void note_unused(const char *path, const tern_engine *engine)
 {
@@ -152,7 +152,7 @@ static void note_unused(const char *path, const tern_engine *engine)
             info.unused_tensors);
 }
 
-/* A model that is larger than the device's memory is said to be so. */
+/* Reports a model that is larger than the device's memory. */
 static void note_experts(const tern_engine *engine)
 {
     tern_engine_info info = {.size = sizeof info};

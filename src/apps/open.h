@@ -18,17 +18,17 @@ tern_status tern_app_check_device(const tern_options *options, tern_error *err);
 const char *tern_app_tune_file(const tern_options *options);
 /* With a progress bar. Without `tokenizer` the model's is not read. */
 tern_status tern_app_open_engine(tern_engine **engine, const tern_options *options, bool tokenizer, tern_error *err);
-/* The same for a command that reads text. Errors: also UNSUPPORTED, with the file's name, where the model has no
+/* As above, for a command that reads text. Errors: also UNSUPPORTED, with the file's name, where the model has no
  * tokenizer; *engine is to be closed then too. */
 tern_status tern_app_open_reader(tern_engine **engine, const tern_options *options, tern_error *err);
-/* The same with this number of threads instead of --threads. */
+/* As above, with this number of threads instead of --threads. */
 tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *options, bool tokenizer,
                                       uint32_t n_threads, tern_error *err);
 /* tern_engine_info.activations. */
 const char *tern_app_activations(const tern_engine *engine);
-/* What --backend says. Errors: INVALID_ARGUMENT. */
+/* The backend of --backend. Errors: INVALID_ARGUMENT. */
 tern_status tern_app_backend(const tern_options *options, tern_backend_kind *backend, tern_error *err);
-/* What --kv, --cache-type-k and --cache-type-v say. */
+/* The types of --kv, --cache-type-k and --cache-type-v. */
 tern_kv_types tern_app_kv(const tern_options *options);
 /* A session by --ctx, --batch and --kv, over what `params` says beside. */
 tern_status tern_app_open_session(tern_session **session, tern_engine *engine, const tern_options *options,

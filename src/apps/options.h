@@ -1,4 +1,4 @@
-/* What the flags of all sub-commands fill in: one plain struct, zero meaning "not given" unless a command's defaults
+/* The values of the flags of all sub-commands: one plain struct, zero meaning "not given" unless a command's defaults
  * say otherwise. */
 #ifndef TERN_APPS_OPTIONS_H
 #define TERN_APPS_OPTIONS_H
@@ -25,7 +25,7 @@ typedef struct tern_serve_flags {
 } tern_serve_flags;
 
 typedef struct tern_options {
-    tern_texts args; /* words that are no flags */
+    tern_texts args; /* words that are not flags */
     bool help, help_all, json, verbose, quiet;
 
     /* the model and where it runs */

@@ -1,4 +1,4 @@
-/* What a command is about to write, and what it reads. */
+/* The outputs and inputs of a command. */
 #include <stdlib.h>
 
 #include "apps/lora.h"

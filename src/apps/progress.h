@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* Zero-initialised but for the label. */
+/* Zero-initialised except for the label. */
 typedef struct tern_progress {
     const char *label;
     double started, drawn; /* seconds */

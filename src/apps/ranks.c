@@ -11,7 +11,8 @@
 static tern_ranks *ranks;            /* of this process; NULL: it is alone */
 static bool engine_opened, together; /* what the others take part in has begun */
 
-/* What a starter of MPI says of its processes: OpenMPI's names, then those of MPICH and Slurm. */
+/* Environment variables that a starter of MPI sets for its processes: OpenMPI's names, then those of MPICH and
+ * Slurm. */
 static uint32_t number_of(const char *const *names)
 {
     for (; *names; names++) {
@@ -37,7 +38,7 @@ tern_status tern_app_join(const tern_command *command, tern_error *err)
 {
     if (tern_app_started() < 2) return TERN_OK;
     if (!command->ranks)
-        return tern_fail(err, TERN_UNSUPPORTED, "%u processes found, started by mpirun: tern %s is for one",
+        return tern_fail(err, TERN_UNSUPPORTED, "%u processes found, started by mpirun: tern %s runs in one process",
                          tern_app_started(), command->name);
     together = command->ranks == TERN_RANKED_TOGETHER;
     return tern_ranks_open(&ranks, err);

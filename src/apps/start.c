@@ -25,7 +25,8 @@ static tern_status check_gpus(const tern_options *o, tern_error *err)
                      o->gpus);
 }
 
-/* What OpenMPI wants to be told, where nobody has: others do not look at it. And what it does not tell. */
+/* Settings of OpenMPI, unless the environment has them; other starters ignore them. TERN_APP_PIPED: ranks cannot tell
+ * whether the output is a terminal. */
 static void prepare_environment(uint32_t n)
 {
     setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 0); /* each takes its share of the cores by itself */
@@ -41,7 +42,7 @@ static tern_status become(uint32_t n, const tern_command *command, int n_words, 
 {
     char program[4096], number[16];
     if (!tern_program_path(program, sizeof program))
-        return tern_fail(err, TERN_UNSUPPORTED, "where this program's file is is not known: mpirun -n %u starts it", n);
+        return tern_fail(err, TERN_UNSUPPORTED, "the path of this program is unknown: start it with mpirun -n %u", n);
     const char **argv = tern_calloc((size_t)n_words + WORDS_BEFORE + 1, sizeof *argv);
     if (!argv) return tern_fail_alloc(err, ((size_t)n_words + WORDS_BEFORE + 1) * sizeof *argv);
     snprintf(number, sizeof number, "%u", n);

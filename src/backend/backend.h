@@ -1,5 +1,5 @@
-/* What a device must offer: 14 functions that make buffers and run prepared graphs, 2 that tell what memory there is,
- * and 3 how fast it is. Fusion is never one of them. */
+/* The interface of a device: 14 functions that make buffers and run prepared graphs, 2 that tell its memory, and 3 its
+ * speed. Fusion is never one of them. */
 #ifndef TERN_BACKEND_BACKEND_H
 #define TERN_BACKEND_BACKEND_H
 
@@ -39,7 +39,7 @@ typedef struct tern_spill_info {
 
 enum { TERN_EXCHANGE_BYTES = 224 };
 
-/* What a backend is; but for what paged and spill point to nothing of it changes once it is open. */
+/* Backend properties, fixed after opening, except what `paged` and `spill` point to. */
 typedef struct tern_backend_info {
     const char *name;             /* "cpu", "cpu+vulkan" */
     const char *device;           /* its name; NULL: the CPU */
@@ -92,15 +92,15 @@ typedef struct tern_backend_copies {
                                 tern_error *err);
     tern_status (*read_beside)(tern_backend *b, const tern_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
                                tern_error *err);
-    /* Memory of the host that is copied from and to often, until it is said again with false. Where it cannot be
-     * pinned, copies are slower. */
+    /* Memory of the host that is copied from and to often, until the same call with false. Where it cannot be pinned,
+     * copies are slower. */
     void (*pin)(tern_backend *b, void *data, uint64_t bytes, bool pinned);
 } tern_backend_copies;
 
-/* What a device can do at most, with the loads and the products that its kernels use. */
+/* The highest rates of a device, with the loads and the products that its kernels use. */
 typedef enum tern_measure {
     TERN_MEASURE_READ, /* bytes of memory read per second */
-    TERN_MEASURE_DOTS, /* int8 multiply-adds per second, nothing read */
+    TERN_MEASURE_DOTS, /* int8 multiply-adds per second, nothing read; on tensor cores where products use them */
     TERN_MEASURE_FMA   /* f32 multiply-adds per second, nothing read */
 } tern_measure;
 
@@ -163,7 +163,7 @@ struct tern_backend {
     /* How fast it is. */
     void (*counters)(const tern_backend *b, tern_backend_counters *out);
     /* Measures for about so many seconds. READ reads these buffers, or one of its own where they are too small to leave
-     * every cache. 0 when it cannot be measured. */
+     * every cache. 0 when it cannot be measured, such as DOTS of a Vulkan device with matrices of int8. */
     double (*measure)(tern_backend *b, tern_measure what, tern_buffer *const *buffers, size_t n, double seconds);
     /* Up to cap rows, in the order in which they first ran; returns how many there are. GPUs have times only when
      * opened with `profile`. */

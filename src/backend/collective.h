@@ -35,7 +35,7 @@ typedef struct tern_collective_place {
     uint32_t owner;
 } tern_collective_place;
 
-/* What follows a place. */
+/* Bytes from a place on. */
 typedef struct tern_collective_piece {
     tern_collective_place from;
     size_t bytes;

@@ -1,4 +1,4 @@
-/* What a backend counts while it runs, and how long each of its kernels took. */
+/* Counters of a backend while it runs, and the time of each of its kernels. */
 #ifndef TERN_BACKEND_COUNTERS_H
 #define TERN_BACKEND_COUNTERS_H
 
@@ -37,13 +37,13 @@ typedef struct tern_backend_counters {
     uint64_t kv_hits, kv_misses, kv_prefetched, kv_evictions, kv_in_bytes, kv_out_bytes, kv_wait_ns;
 } tern_backend_counters;
 
-/* What one kind of dispatch (or op) has cost since opening. */
+/* The cost of one kind of dispatch (or op) since opening. */
 typedef struct tern_profile_row {
     char name[48];        /* "ffn_down": the value that it makes, without the layer; or the kind of op */
     const char *pipeline; /* the kernel; static storage */
     uint64_t n, ns;
     uint64_t weight_bytes; /* read */
-    /* Of a product whose kernel can be chosen, by what a choice goes by (backend/kernel_choice.h); else NULL and 0. */
+    /* The product whose kernel can be chosen, by the key of the choice (backend/kernel_choice.h); else NULL and 0. */
     const tern_encoding *encoding;
     uint32_t rows, cols, tokens;
 } tern_profile_row;

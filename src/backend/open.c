@@ -155,7 +155,7 @@ static tern_status open_cuda(tern_backend **backend, const tern_backend_options 
                          options->kernel);
     if (options->validation)
         return tern_fail(err, TERN_UNSUPPORTED,
-                         "option validation: it goes with Vulkan; for CUDA run under compute-sanitizer");
+                         "option validation: only Vulkan has it; for CUDA run under compute-sanitizer");
     const tern_cuda_options how = {.device = options->device,
                                    .n_threads = options->n_threads,
                                    .profile = options->profile,
@@ -201,7 +201,7 @@ static tern_status open_named(tern_backend **backend, const char *name, const te
         TERN_TRY(tern_backend_kernel_check(options->kernel, true, err)); /* before a device is looked for */
     const char *gpu_only = options->device ? "device" : options->validation ? "validation" : NULL;
     if (strcmp(name, "cpu") == 0 && gpu_only)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "option %s: backend \"cpu\" has none; it goes with that of a GPU",
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "option %s: backend \"cpu\" does not have it; a GPU expected",
                          gpu_only);
     if (strcmp(name, "cpu") == 0) return open_cpu(backend, options, err);
     if (strcmp(name, "vulkan") == 0) return open_vulkan(backend, options, err);
@@ -239,7 +239,7 @@ static size_t list_devices(const char *name, size_t *ids)
     return n;
 }
 
-/* Of those the one for this of the machine's processes; NULL: the backend's choice. */
+/* The one of them for this of the machine's processes; NULL: the backend's choice. */
 static const char *own_device(const char *name, uint32_t local, char *out, size_t cap)
 {
     size_t ids[MOST_DEVICES];

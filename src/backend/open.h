@@ -37,17 +37,17 @@ typedef struct tern_backend_options {
     bool profile;        /* time every dispatch */
 } tern_backend_options;
 
-/* Of this build, up to NULL. */
+/* The backends of this build, up to NULL. */
 extern const char *const tern_backend_names[];
 
-/* What "auto" is on this machine: "cuda" where its first device can be used, else "vulkan" where a discrete GPU can,
- * else "cpu". Devices are looked for, none is opened. */
+/* The backend of "auto" on this machine: "cuda" where its first device can be used, else "vulkan" where a discrete GPU
+ * can, else "cpu". Devices are looked for, none is opened. */
 const char *tern_backend_auto(void);
 /* Whether it passes over an NVIDIA driver that is here, for want of the module of CUDA: *why says what is wrong. */
 bool tern_backend_auto_misses(tern_error *why);
 
-/* Beside reading a model: what a backend's device needs to start, on a thread of its own. NULL: nothing. What fails is
- * met again by tern_backend_open. */
+/* Beside reading a model: what a backend's device needs to start, on a thread of its own. NULL: nothing.
+ * tern_backend_open reports failures again. */
 typedef struct tern_cuda_start tern_backend_start;
 tern_backend_start *tern_backend_start_begin(const tern_backend_options *options);
 void tern_backend_start_end(tern_backend_start *start);

@@ -8,9 +8,10 @@
 
 enum { TERN_PEER_NAME_BYTES = 128, TERN_PEERS_WHY_BYTES = 160 };
 
-/* What a backend offers for it; all ranks make the same calls in the same order. */
+/* The functions of a backend for it; all ranks make the same calls in the same order. */
 typedef struct tern_backend_peers {
-    /* What this device is among all of all machines; empty, with the reason in `why`, where it cannot be joined. */
+    /* The number of this device among all of all machines; empty, with the reason in `why`, where it cannot be
+     * joined. */
     void (*identify)(tern_backend *b, char name[static TERN_PEER_NAME_BYTES], char why[static TERN_PEERS_WHY_BYTES]);
     /* Joins the devices of all ranks, tries the way between them, and names it in info.exchange. The ranks are borrowed
      * for the call. Errors: INTERNAL (with the words of the library), IO. */

@@ -1,4 +1,4 @@
-/* What backends around another one have in common. */
+/* Functions that backends around another one have in common. */
 #include "backend/wrap.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* What backends around another one (paged, spill) have in common: graphs that are run part by part, and functions that
- * the inner backend answers. */
+/* Functions that backends around another one (paged, spill) have in common: graphs that are run part by part, and
+ * functions that the inner backend answers. */
 #ifndef TERN_BACKEND_WRAP_H
 #define TERN_BACKEND_WRAP_H
 

@@ -25,8 +25,8 @@ static inline bool tern_size_add(size_t a, size_t b, size_t *out)
     return true;
 }
 
-/* A number of bytes or items as size_t. What this machine cannot address becomes SIZE_MAX, which no allocation gives
- * and no file has. */
+/* A number of bytes or items as size_t. Sizes that this machine cannot address become SIZE_MAX, which no allocation
+ * gives and no file has. */
 static inline size_t tern_size_of(uint64_t n)
 {
     size_t r;
@@ -45,7 +45,7 @@ char *tern_strndup(const char *s, size_t n);
 /* Zeroed memory aligned to `alignment` (a power of two); freed with tern_free_aligned. Blocks of 2 MiB and more ask
  * the kernel for huge pages. */
 void *tern_alloc_aligned(size_t bytes, size_t alignment);
-/* The same, aligned to 64 bytes, for the index-th of many blocks that are filled side by side, such as caches of all
+/* As above, aligned to 64 bytes, for the index-th of many blocks that are filled side by side, such as caches of all
  * layers: those of 2 MiB and more begin at different places within large pages, so that the system clears large pages
  * of few of them at a time. */
 void *tern_alloc_spread(size_t bytes, uint32_t index);

@@ -26,11 +26,11 @@ static tern_status map(tern_backing *b, size_t bytes, int fd, tern_error *err)
 static tern_status fail_room(const char *folder, size_t bytes, uint64_t room, tern_error *err)
 {
     const double mib = 1 << 20;
-    return tern_fail(err, TERN_IO, "%s: a file of %.1f MiB is needed there, %.1f MiB can be had",
+    return tern_fail(err, TERN_IO, "%s: a file of %.1f MiB is needed there, %.1f MiB are free",
                      tern_show_z(folder).text, (double)bytes / mib, (double)room / mib);
 }
 
-/* What a process writes beyond its limit would be a signal. */
+/* A write beyond the process's limit would be a signal. */
 static tern_status check_limit(const char *folder, size_t bytes, tern_error *err)
 {
     struct rlimit limit;

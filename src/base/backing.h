@@ -21,7 +21,7 @@ typedef struct tern_backing {
  * numbers are named), UNSUPPORTED. */
 tern_status tern_backing_open(tern_backing *backing, uint64_t bytes, const char *folder, tern_error *err);
 void tern_backing_close(tern_backing *backing); /* zeroed is fine */
-/* These bytes are read soon: the disk begins to bring them. Of memory of the system nothing. */
+/* These bytes are read soon: the disk begins to bring them. Memory of the system is not counted. */
 void tern_backing_want(const tern_backing *backing, uint64_t offset, uint64_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* CPU features by name: parsing what the user asks for, printing what there is. */
+/* CPU features by name: parsing the user's list, printing the machine's. */
 #include "base/cpu.h"
 
 #include <stdbool.h>

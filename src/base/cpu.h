@@ -1,4 +1,4 @@
-/* What the CPU that runs us can do, as a set of named features. */
+/* The abilities of this CPU, as a set of named features. */
 #ifndef TERN_BASE_CPU_H
 #define TERN_BASE_CPU_H
 

@@ -36,7 +36,7 @@ tern_status tern_fail_alloc(tern_error *err, unsigned long long bytes);
         if (try_status_ != TERN_OK) return try_status_;                                                                \
     } while (0)
 
-/* The same for functions with one clean-up label: needs `status` and `fail:` in scope. */
+/* As above for functions with one clean-up label: needs `status` and `fail:` in scope. */
 #define TERN_GOTO(call)                                                                                                \
     do {                                                                                                               \
         status = (call);                                                                                               \

@@ -52,8 +52,8 @@ void tern_folders_make(const char *file_path);
 
 /* Writes a file that appears whole or not at all: bytes go to a temporary file beside it (base/temp.h), which commit
  * syncs and renames to `path`, abort removes. A link is followed, as cp does, and an existing file keeps its mode and
- * owner. What is no regular file (a device, a FIFO) is written to as it is. Write errors are kept and reported by
- * commit. */
+ * owner. A file that is not a regular one (a device, a FIFO) is written to as it is. Write errors are kept and reported
+ * by commit. */
 typedef struct tern_file_writer {
     FILE *stream;
     tern_buf *memory; /* in the place of a file */

@@ -24,7 +24,7 @@ static tern_status resolve(const char *path, char **out, tern_error *err)
     *out = NULL;
     bool link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
     char *real = link ? realpath(path, NULL) : NULL;
-    if (link && !real) return fail_errno(err, "a link that leads nowhere", path);
+    if (link && !real) return fail_errno(err, "a link to a file that does not exist", path);
     *out = tern_strdup(real ? real : path);
     free(real);
     return *out ? TERN_OK : tern_fail_alloc(err, strlen(path) + 1);

@@ -1,4 +1,4 @@
-/* What a stranger's file or folder is, for messages. */
+/* The kind of an untrusted file or folder, for messages. */
 #include "base/form.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 
-/* What a file that is no text begins with. */
+/* The first bytes of files that are not text. */
 static const struct {
     const char *start, *what;
     size_t n, at;

@@ -90,7 +90,7 @@ static tern_status check_input(const tern_output *o, const struct stat *there, c
     return TERN_OK;
 }
 
-/* Of a model in parts all are input. */
+/* All parts of a model in parts are inputs. */
 static tern_status check_parts(const tern_output *o, const struct stat *there, tern_error *err)
 {
     uint32_t part;
@@ -144,10 +144,10 @@ static tern_status fail_there(const tern_output *o, bool folder, tern_error *err
 {
     const tern_shown path = tern_show_z(o->path);
     if (o->ours)
-        return tern_fail(err, TERN_INVALID_ARGUMENT,
-                         "%s is there already and was not written for this: another name expected", path.text);
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is there already%s", path.text,
-                     folder ? " and not empty: --overwrite writes there all the same" : ": --overwrite replaces it");
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s exists and was not written for this: another name expected",
+                         path.text);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s exists%s", path.text,
+                     folder ? " and is not empty: --overwrite writes into it" : ": --overwrite replaces it");
 }
 
 tern_status tern_output_check(const tern_output *o, tern_error *err)

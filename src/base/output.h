@@ -20,10 +20,11 @@ typedef struct tern_output {
 } tern_output;
 
 /* Refuses, whatever `overwrite` says, an output that is an input: the same file or folder by device and number, links
- * followed; a folder that holds an input, at any depth; a file that lies in a folder that is read (but for GGUF files,
+ * followed; a folder that holds an input, at any depth; a file that lies in a folder that is read (except GGUF files,
  * which no reader of a folder takes). Refuses, unless `overwrite`, a file that is there, is not empty and does not
- * begin with `ours`, and a folder that is there and not empty. Devices and FIFOs may always be written to. What cannot
- * be looked at is left to whoever opens it. Errors: INVALID_ARGUMENT (the path, and the input or what is there). */
+ * begin with `ours`, and a folder that is there and not empty. Devices and FIFOs may always be written to. A path that
+ * cannot be examined is left to whoever opens it. Errors: INVALID_ARGUMENT (the path, and the input or what is
+ * there). */
 tern_status tern_output_check(const tern_output *output, tern_error *err);
 
 /* Whether both names lead to one file or folder that is there. */

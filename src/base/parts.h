@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of "NAME-00001-of-00003.gguf": 3, and in *part 1; else 0. The ending in upper or lower case. */
+/* For "NAME-00001-of-00003.gguf": 3, and in *part 1; else 0. The ending in upper or lower case. */
 uint32_t tern_parts_of_name(const char *path, uint32_t *part);
 /* The path of another part, beside one whose name has such an ending; in storage of tern_alloc, NULL when out of
  * memory. A part of more than five digits has no such name. */

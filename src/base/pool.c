@@ -42,7 +42,7 @@ struct tern_pool {
     tern_task_fn fn;
     void *context;
     atomic_bool stopping;
-    tern_ahead_fn ahead; /* NULL: nothing is asked for ahead */
+    tern_ahead_fn ahead; /* NULL: nothing is prefetched */
     const void *ahead_context;
     bool crowded; /* more threads than CPUs: spinning would keep the others from running */
     uint32_t n_threads;

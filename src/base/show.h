@@ -13,7 +13,7 @@ typedef struct tern_shown {
 /* The bytes as short printable ASCII: others become \xNN, a backslash is doubled, what does not fit becomes "...".
  * Meant as an argument: tern_fail(err, ..., "%s: ...", tern_show(name).text). */
 tern_shown tern_show(tern_span bytes);
-/* The same for a NUL-terminated string. */
+/* As above for a NUL-terminated string. */
 tern_shown tern_show_z(const char *s);
 
 #endif

@@ -10,8 +10,8 @@
  * INVALID_ARGUMENT (a size that is none, a member set that this library does not know). *to is whole then, and zero. */
 tern_status tern_sized_read(void *to, size_t known, const void *from, const char *name, tern_error *err);
 /* Copies the library's struct *from of `known` bytes to `to`, at most as many bytes as the caller's size there says,
- * which stays. What the caller's has beyond is zero. Errors: INVALID_ARGUMENT (NULL, a size that is none); nothing is
- * written then. */
+ * which stays. The rest of the caller's struct is zero. Errors: INVALID_ARGUMENT (NULL, a size that is none); nothing
+ * is written then. */
 tern_status tern_sized_write(void *to, const void *from, size_t known, const char *name, tern_error *err);
 /* Whether room for later members is unused: n bytes that are zero. Errors: INVALID_ARGUMENT. */
 tern_status tern_sized_reserved(const void *bytes, size_t n, const char *name, tern_error *err);

@@ -17,7 +17,7 @@ tern_status tern_temp_file(tern_temp *temp, const char *path, tern_error *err);
 tern_status tern_temp_folder(tern_temp *temp, const char *path, tern_error *err);
 /* Renames it to `path` and syncs the folder that holds it; on failure it is removed. Either way *temp is closed. */
 tern_status tern_temp_commit(tern_temp *temp, const char *path, tern_error *err);
-/* The same for a folder where another one, which holds files alone, is: both change places at once, and the old one is
+/* As above for a folder where another one, which holds files alone, is: both change places at once, and the old one is
  * removed (where the system cannot exchange names, it is removed first). */
 tern_status tern_temp_replace(tern_temp *temp, const char *path, tern_error *err);
 /* Removes it, of a folder also the files in it. Safe on a zeroed and a committed one. */

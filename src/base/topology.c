@@ -65,7 +65,7 @@ static uint32_t online_cpus(void)
     return n > 0 ? (uint32_t)n : 1;
 }
 
-/* Of the container; no limit ("max", or no file) is UINT64_MAX. */
+/* The memory of the container; no limit ("max", or no file) is UINT64_MAX. */
 static uint64_t container_memory(void)
 {
     char line[64];
@@ -93,7 +93,7 @@ static uint64_t named_number(const char *path, const char *name)
     return n;
 }
 
-/* What the container may take beside what it has taken; files that it could forget do not count as taken. */
+/* The memory that the container may take beside what it has taken; files that it could forget do not count as taken. */
 static uint64_t container_memory_free(void)
 {
     char line[64];

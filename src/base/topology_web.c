@@ -32,7 +32,7 @@ uint64_t tern_cpu_memory(void)
     return emscripten_get_heap_max();
 }
 
-/* What the heap can still grow by. */
+/* The bytes by which the heap can still grow. */
 uint64_t tern_cpu_memory_free(void)
 {
     return emscripten_get_heap_max() - emscripten_get_heap_size();

@@ -59,8 +59,8 @@ struct tern_gguf_tensor {
  * Errors, each naming the key or tensor: MALFORMED; UNSUPPORTED (version, byte order, a tensor type of other programs);
  * LIMIT (more than 65,536 keys or 262,144 tensors, an array nested too deep); OUT_OF_MEMORY. Memory: at most 64 MiB. */
 tern_status tern_gguf_parse(tern_gguf **gguf, const void *data, size_t size, tern_error *err);
-/* The same from the first n of a file's bytes: tensors whose bytes are not among them have no data. PENDING: the header
- * is longer; *wanted bytes, at most file_bytes, are likely to be enough. What is wrong with a header whatever follows
+/* As above, from the first n of a file's bytes: tensors whose bytes are not among them have no data. PENDING: the
+ * header is longer; *wanted bytes, at most file_bytes, are likely to be enough. A header that is wrong whatever follows
  * is an error at once. */
 tern_status tern_gguf_parse_head(tern_gguf **gguf, const void *head, size_t n, uint64_t file_bytes, uint64_t *wanted,
                                  tern_error *err);
@@ -102,8 +102,8 @@ int64_t tern_gguf_array_int(const tern_gguf_kv *kv, uint64_t i);
 
 /* The writer collects metadata and tensor descriptions, then streams the data in order, so that no model is ever whole
  * in memory. Version 3, alignment 32 unless general.alignment is added before the first tensor. Strings and names are
- * copied. The same calls give the same bytes. Errors: INVALID_ARGUMENT (a duplicate, a shape, a type or a piece of data
- * that does not fit), OUT_OF_MEMORY, IO. */
+ * copied. Equal calls give equal bytes. Errors: INVALID_ARGUMENT (a duplicate, a shape, a type or a piece of data that
+ * does not fit), OUT_OF_MEMORY, IO. */
 typedef struct tern_gguf_writer tern_gguf_writer;
 
 tern_status tern_gguf_writer_open(tern_gguf_writer **w, const char *path, tern_error *err);

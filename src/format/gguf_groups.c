@@ -41,7 +41,7 @@ typedef enum verdict {
     SMALLER
 } verdict;
 
-/* What the room of one tensor says. */
+/* The description of one tensor's room. */
 static verdict judge(const tern_gguf *g, const tern_gguf_tensor *t, uint32_t smaller, uint64_t room)
 {
     tern_gguf_tensor other = *t;

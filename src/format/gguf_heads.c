@@ -34,7 +34,7 @@ void tern_gguf_heads_close(tern_gguf_heads *h)
     *h = (tern_gguf_heads){0};
 }
 
-/* What is parsed points into its bytes, so that a copy of them is parsed. */
+/* Parsed values point into its bytes, so that a copy of them is parsed. */
 static tern_status parse(tern_gguf_heads *h, const void *head, size_t n, uint64_t *wanted, tern_error *err)
 {
     uint8_t *copy = tern_alloc(n);

@@ -1,4 +1,4 @@
-/* What the GGUF reader and writer share: the constants of the format, values, tensor types. */
+/* Declarations that the GGUF reader and writer share: the constants of the format, values, tensor types. */
 #ifndef TERN_FORMAT_GGUF_INTERNAL_H
 #define TERN_FORMAT_GGUF_INTERNAL_H
 

@@ -46,7 +46,7 @@ tern_status tern_gguf_check_whole(const tern_gguf *g, tern_error *err)
     tern_gguf_place place;
     TERN_TRY(tern_gguf_place_of(g, &place, err));
     if (place.count == 1 || g->n_parts == place.count) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED, "part %u of %u alone found, all parts expected", place.index + 1,
+    return tern_fail(err, TERN_UNSUPPORTED, "only part %u of %u found, all parts expected", place.index + 1,
                      place.count);
 }
 
@@ -68,7 +68,7 @@ static bool same_value(const tern_gguf_kv *a, const tern_gguf_kv *b)
            (a->value.size == 0 || memcmp(a->value.data, b->value.data, a->value.size) == 0);
 }
 
-/* What both say of the model is the same. */
+/* Both must describe the model alike. */
 static tern_status check_keys(const tern_gguf *first, const tern_gguf *part, tern_error *err)
 {
     for (size_t i = 0; i < part->n_kv; i++) {

@@ -14,8 +14,8 @@ typedef struct tern_gguf_place {
     uint32_t n_tensors;    /* of all parts; 0 of a whole file */
 } tern_gguf_place;
 
-/* What a file says of itself. Errors: MALFORMED (keys that are missing or of another kind, index >= count), LIMIT (more
- * than TERN_GGUF_MAX_PARTS). */
+/* The facts that a file states. Errors: MALFORMED (keys that are missing or of another kind, index >= count), LIMIT
+ * (more than TERN_GGUF_MAX_PARTS). */
 tern_status tern_gguf_place_of(const tern_gguf *g, tern_gguf_place *place, tern_error *err);
 /* UNSUPPORTED where it is a part, and not all of them joined. */
 tern_status tern_gguf_check_whole(const tern_gguf *g, tern_error *err);

@@ -73,7 +73,7 @@ static tern_status add_text(tern_buf *buf, tern_span text, tern_error *err)
     return tern_buf_add(buf, text.data, text.size, err);
 }
 
-/* Remembers a key or name that was not used before, and points *name to a copy. What fails after this leaves the header
+/* Remembers a key or name that was not used before, and points *name to a copy. A failure after this leaves the header
  * half written, so the file is given up: see `broken`. */
 static tern_status claim(tern_gguf_writer *w, tern_map *seen, const char *what, tern_span *claimed, tern_error *err)
 {

@@ -37,7 +37,7 @@ void tern_json_use_allocator(void)
     pthread_once(&once, set_allocator);
 }
 
-/* What a document would cost as a tree, and how deep it is: counted over its punctuation, so valid only if it parses.
+/* The cost of a document as a tree, and its depth: counted over its punctuation, so valid only if it parses.
  */
 typedef struct shape {
     size_t bytes;

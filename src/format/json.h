@@ -30,9 +30,9 @@ tern_status tern_json_parse(json_t **root, const void *data, size_t size, const 
 tern_status tern_json_parse_last(json_t **root, const void *data, size_t size, const char *what, tern_error *err);
 /* As tern_json_parse, of a file of at most max_bytes. Errors: also NOT_FOUND, IO. */
 tern_status tern_json_read(json_t **root, const char *path, size_t max_bytes, tern_error *err);
-/* The same for the file `name` in folder `dir`. */
+/* As above for the file `name` in folder `dir`. */
 tern_status tern_json_read_in(json_t **root, const char *dir, const char *name, size_t max_bytes, tern_error *err);
-/* The same, read as by tern_json_parse_last. */
+/* As above, read as by tern_json_parse_last. */
 tern_status tern_json_read_last_in(json_t **root, const char *dir, const char *name, size_t max_bytes, tern_error *err);
 /* Safe on NULL. */
 void tern_json_free(json_t *root);
@@ -63,7 +63,7 @@ tern_status tern_json_add_string(tern_buf *buf, const void *s, size_t n, tern_er
 /* Writes a document and a newline, whole or not at all, and takes it: safe on NULL, what jansson makes when it is out
  * of memory. `flags`: of json_dumps. Errors: OUT_OF_MEMORY, IO. */
 tern_status tern_json_write(json_t *document, const char *path, size_t flags, tern_error *err);
-/* The same as the file `name` in folder `dir`. */
+/* As above for the file `name` in folder `dir`. */
 tern_status tern_json_write_in(json_t *document, const char *dir, const char *name, size_t flags, tern_error *err);
 
 /* Walks the members of one object without building a tree, for documents with very many of them: raw views of

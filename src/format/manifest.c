@@ -113,7 +113,7 @@ static bool is_member(const char *full, const char *path, const char *key)
     return strncmp(full, path, n) == 0 && full[n] == '.' && strcmp(full + n + 1, key) == 0;
 }
 
-/* What only version 2 has stands below an object that version 1 does not have. */
+/* Members that only version 2 has stand below an object that version 1 does not have. */
 static bool is_known(const char *path, const char *key)
 {
     for (size_t i = 0; i < N_FIELDS; i++)
@@ -125,7 +125,7 @@ static bool is_known(const char *path, const char *key)
     return false;
 }
 
-/* What is not known must not be passed over: it would change what the model computes. */
+/* An unknown member must not be passed over: it would change what the model computes. */
 static tern_status refuse_unknown(const json_t *root, const char *path, tern_error *err)
 {
     bool off;

@@ -31,7 +31,7 @@ enum {
     TERN_MANIFEST_MAX_SHARDS = 1 << 16
 };
 
-/* Layer of a shard that is no expert's. */
+/* Layer of a shard that is not of an expert. */
 #define TERN_MANIFEST_DENSE UINT32_MAX
 
 /* Strings are the manifest's. */
@@ -66,13 +66,13 @@ typedef struct tern_manifest {
 } tern_manifest;
 
 /* Reads `n` bytes of JSON and checks that every field is there and of its kind: a missing one is an error that names
- * it, as is one of `inference` that is not known; null stands only where it switches something off. What the fields say
- * of the model is checked when there is one (model/package/package.h). On failure *manifest is zeroed.
+ * it, as is one of `inference` that is not known; null stands only where it switches something off. The fields about
+ * the model are checked when there is one (model/package/package.h). On failure *manifest is zeroed.
  *
  * Errors: MALFORMED (the field, what was found and what is expected), UNSUPPORTED (another version, a feature that is
  * not there), LIMIT, OUT_OF_MEMORY. */
 tern_status tern_manifest_parse(tern_manifest *manifest, const void *json, size_t n, tern_error *err);
-/* The same from a file. Errors: also NOT_FOUND, IO. */
+/* As above, from a file. Errors: also NOT_FOUND, IO. */
 tern_status tern_manifest_read(tern_manifest *manifest, const char *path, tern_error *err);
 /* UNSUPPORTED where it is not that of an adapter, or not that of a model; the message says which. */
 tern_status tern_manifest_need(const tern_manifest *manifest, bool adapter, tern_error *err);

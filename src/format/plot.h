@@ -35,7 +35,7 @@ typedef struct tern_plot {
  * points of a curve are thinned to means. Without any point it says so. Deterministic. Words are ASCII or UTF-8 without
  * control characters. Errors: OUT_OF_MEMORY. */
 tern_status tern_plot_svg(tern_buf *out, const tern_plot *plot, tern_error *err);
-/* The same with n plots, one above the other. */
+/* As above with n plots, one above the other. */
 tern_status tern_plots_svg(tern_buf *out, const tern_plot *plots, size_t n, tern_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the files of plot share: axes, and the picture being written. */
+/* Declarations that the files of plot share: axes, and the picture being written. */
 #ifndef TERN_FORMAT_PLOT_INTERNAL_H
 #define TERN_FORMAT_PLOT_INTERNAL_H
 
@@ -7,7 +7,7 @@
 
 enum { TERN_PLOT__WIDTH = 840, TERN_PLOT__HEIGHT = 480 };
 
-/* What a panel shows of each axis, and how far apart its numbers are. */
+/* The range of each axis of a panel, and the distance of its numbers. */
 typedef struct tern_plot__axis {
     double low, high, step; /* of a logarithmic one: powers of ten */
     bool any, logarithmic;

@@ -197,8 +197,8 @@ static tern_status check_places(tern_st_tensor *tensors, size_t n, tern_span dat
             return tern_fail(err, TERN_MALFORMED, "%s: overlaps %s", tern_show_z(tensors[i].name).text,
                              tern_show_z(tensors[i - 1].name).text);
         if (begin > end)
-            return tern_fail(err, TERN_MALFORMED, "%s: a hole of %zu bytes before it",
-                             tern_show_z(tensors[i].name).text, begin - end);
+            return tern_fail(err, TERN_MALFORMED, "%s: a gap of %zu bytes before it", tern_show_z(tensors[i].name).text,
+                             begin - end);
         end = begin + tensors[i].bytes;
     }
     if (end != data.size)

@@ -1,4 +1,4 @@
-/* What the SafeTensors reader of one file and of a folder share. */
+/* Declarations that the SafeTensors reader of one file and of a folder share. */
 #ifndef TERN_FORMAT_SAFETENSORS_INTERNAL_H
 #define TERN_FORMAT_SAFETENSORS_INTERNAL_H
 

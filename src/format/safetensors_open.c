@@ -93,7 +93,7 @@ static tern_status check_promises(const tern_safetensors *st, json_t *weight_map
         const char **found = bsearch(&shard, names, st->n_files, sizeof *names, by_name);
         const tern_st_tensor *t = tern_safetensors_find(st, tensor);
         if (!t || !found || !inside(&st->files[found - names], t->data))
-            return tern_fail(err, TERN_MALFORMED, INDEX_NAME ": %s: not in %s, where it is promised",
+            return tern_fail(err, TERN_MALFORMED, INDEX_NAME ": %s: not in %s, where the index says it is",
                              tern_show_z(tensor).text, tern_show_z(shard).text);
     }
     return TERN_OK;

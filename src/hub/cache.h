@@ -36,12 +36,12 @@ typedef struct tern_hub_entry {
     uint64_t coming; /* bytes of blobs of the repository that are not whole yet; its model then may be none: path "" */
 } tern_hub_entry;
 
-/* Calls `take` for each model in the order of their names, the revisions of a repository in theirs. What is no model
- * (datasets, other folders) is passed over. A folder that is not there is an empty one. */
+/* Calls `take` for each model in the order of their names, the revisions of a repository in theirs. A folder that is
+ * not a model (datasets, others) is passed over. A folder that is not there is an empty one. */
 tern_status tern_hub_cache_list(const tern_hub *hub, tern_status (*take)(void *, const tern_hub_entry *, tern_error *),
                                 void *context, tern_error *err);
 
-/* What tern_hub_cache_remove would free, and removes it unless `look`: of a name without FILE and TAG all of the
+/* The size that tern_hub_cache_remove would free; removes it unless `look`: for a name without FILE and TAG the whole
  * repository, else the chosen files in the name's snapshot and their blobs, unless another snapshot has them. Nothing
  * outside the repository's folder is touched, and no link is followed. Errors: NOT_FOUND, IO, INVALID_ARGUMENT (it is
  * being pulled). */

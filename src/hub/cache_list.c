@@ -1,4 +1,4 @@
-/* What is in the cache. */
+/* The contents of the cache. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

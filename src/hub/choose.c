@@ -11,7 +11,7 @@
 /* Ternary first: it is what Tern is for. Then as in llama.cpp, Q4_K_M before others. */
 static const char *const preferred[] = {"I2_S", "TQ2_0",  "TQ1_0", "MXFP4", "Q4_K_M", "Q4_K_S",
                                         "Q4_0", "Q5_K_M", "Q8_0",  "BF16",  "F16",    NULL};
-/* What a folder of SafeTensors has beside its weights. */
+/* The files of a SafeTensors folder beside its weights. */
 static const char *const beside[] = {"config.json",
                                      "generation_config.json",
                                      "tokenizer.json",
@@ -95,7 +95,7 @@ static tern_status want_gguf(tern_hub_files *files, size_t i, tern_hub_choice *c
     return TERN_OK;
 }
 
-/* The names of what there is, for a message. */
+/* The existing names, for a message. */
 static void show_files(const tern_hub_files *files, bool (*shown)(const char *), char *out, size_t cap)
 {
     size_t n = 0, left = 0;

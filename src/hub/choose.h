@@ -19,8 +19,8 @@ typedef struct tern_hub_choice {
  *   F16; projectors of pictures (mmproj) and importance matrices are none
  * - no GGUF file: the .safetensors files at the top with their index, config and tokenizer
  *
- * Errors: NOT_FOUND (what there is instead; also a split file that lacks a part), INVALID_ARGUMENT (several that the
- * rule does not tell apart). */
+ * Errors: NOT_FOUND (what exists instead; also a split file that lacks a part), INVALID_ARGUMENT (several that the rule
+ * does not tell apart). */
 tern_status tern_hub_choose(tern_hub_files *files, const tern_hub_name *name, tern_hub_choice *choice, tern_error *err);
 
 /* Whether a path has the tag as a word, upper or lower case. */

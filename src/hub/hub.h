@@ -13,7 +13,7 @@ typedef struct tern_hub {
     const char *cache;    /* the folder of huggingface_hub: models--ORG--NAME/{blobs,refs,snapshots} */
     const char *endpoint; /* "https://huggingface.co", without a slash at the end */
     const char *token;    /* NULL: none */
-    bool offline;         /* nothing is asked for */
+    bool offline;         /* nothing is requested */
 } tern_hub;
 
 typedef struct tern_hub_path {

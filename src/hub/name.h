@@ -1,4 +1,4 @@
-/* What a person calls a model of the hub: ORG/NAME[/FILE][:TAG][@REVISION]. */
+/* A model of the hub as a person names it: ORG/NAME[/FILE][:TAG][@REVISION]. */
 #ifndef TERN_HUB_NAME_H
 #define TERN_HUB_NAME_H
 

@@ -85,7 +85,7 @@ tern_status tern_decode_rows(const tern_encoding *e, const void *in, uint64_t ro
     return TERN_OK;
 }
 
-/* What the pieces of a row have said about its scale so far. */
+/* The scale that the pieces of a row have given so far. */
 typedef struct row_scale {
     float value; /* 0 until a piece has a scale that is not 0 */
     bool uniform;

@@ -82,13 +82,13 @@ tern_status tern_encoding_row_bytes(const tern_encoding *e, uint64_t cols, size_
  * index; `out` is then zeroed or untouched), OUT_OF_MEMORY. */
 tern_status tern_encode(const tern_encoding *e, const float *x, uint64_t rows, uint64_t cols, void *out,
                         tern_error *err);
-/* The same with the mean squared input of each column, importance[cols] (at least 0, finite), which the encodings that
+/* As above with the mean squared input of each column, importance[cols] (at least 0, finite), which the encodings that
  * search for their scales take into account: element (r, c) counts for importance[c] * sqrt(mean of x[r]^2 +
  * x[r][c]^2), as in llama.cpp. A column whose importance is below a 10,000th of the mean counts for that. NULL: as
  * tern_encode. Errors: those, and OUT_OF_MEMORY. */
 tern_status tern_encode_weighted(const tern_encoding *e, const float *x, const float *importance, uint64_t rows,
                                  uint64_t cols, void *out, tern_error *err);
-/* The same from codes [rows][cols] and one scale. Errors: INVALID_ARGUMENT (shape, not a ternary encoding, a code
+/* As above from codes [rows][cols] and one scale. Errors: INVALID_ARGUMENT (shape, not a ternary encoding, a code
  * outside -1..1 with its index, a scale that is not finite in the encoding). */
 tern_status tern_encode_codes(const tern_encoding *e, const int8_t *codes, float scale, uint64_t rows, uint64_t cols,
                               void *out, tern_error *err);
@@ -109,7 +109,7 @@ tern_status tern_decode_codes(const tern_encoding *e, const void *in, uint64_t r
  * ("code 11 at element 1234 (row 4, column 210)"), or when a scale is NaN or infinite. For non-ternary encodings only
  * scales and, for f32/f16/bf16, the values are checked for NaN and infinity. Reads the whole tensor. */
 tern_status tern_encoding_check(const tern_encoding *e, const void *in, uint64_t rows, uint64_t cols, tern_error *err);
-/* The same of rows first .. first + rows - 1 of a tensor, which lie at `in` as a tensor of their own; messages count
+/* As above for rows first .. first + rows - 1 of a tensor, which lie at `in` as a tensor of their own; messages count
  * from the whole tensor's start. The rows are shared out over a pool (NULL: the caller alone); the error is that of the
  * first bad element, with any number of threads. */
 tern_status tern_encoding_check_part(const tern_encoding *e, const void *in, uint64_t first, uint64_t rows,

@@ -71,7 +71,7 @@ static inline float tern_fit__error(const float *x, const float *q, int n, float
     return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
 }
 
-/* The same with weights w[n]; NULL: all 1, and the same bits as above. */
+/* As above with weights w[n]; NULL: all 1, and the same bits as above. */
 static inline float tern_fit__weighted_dot(const float *w, const float *a, const float *b, int n)
 {
     tern_f32x4 lanes = {0};

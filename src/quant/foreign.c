@@ -81,11 +81,10 @@ static tern_status decode_tiles(const tern_foreign *f, const uint8_t *in, uint64
     const tern_tl_tile *tile = tern_tl__tile(tiles, f->id, rows, cols);
     const unsigned long long m = rows, k = cols;
     if (!tile)
-        return tern_fail(
-            err, TERN_UNSUPPORTED,
-            "%s: the tiles of %llu x %llu are not known; the kernel_config.ini of the bitnet.cpp that wrote "
-            "the file has them (tern convert --kernel-config FILE)",
-            f->name, m, k);
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "%s: the tiles of %llu x %llu are unknown; they are in the kernel_config.ini of the "
+                         "bitnet.cpp that wrote the file (tern convert --kernel-config FILE)",
+                         f->name, m, k);
     if (!tern_tl__fits(tile, f->id))
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "%s: bm %u, bk %u, bmm %u found for %llu x %llu, which they do not cut", f->name,

@@ -1,4 +1,4 @@
-/* What the files of foreign layouts share. */
+/* Declarations that the files of foreign layouts share. */
 #ifndef TERN_QUANT_FOREIGN_INTERNAL_H
 #define TERN_QUANT_FOREIGN_INTERNAL_H
 
@@ -7,7 +7,7 @@
 /* GGUF type ids: ik_llama.cpp's ggml.h, and bitnet.cpp's llama.cpp (gguf-py/gguf/constants.py). */
 enum { TERN_TL1 = 38, TERN_TL2 = TERN_FOREIGN_TL2, TERN_IQ1_BN = 134, TERN_IQ2_BN = 135, TERN_IQ2_BN_R4 = 335 };
 
-/* Of a checked shape; `in` is the whole tensor. *bad: the first byte that stands for no codes, unchanged when all do.
+/* A checked shape; `in` is the whole tensor. *bad: the first byte that stands for no codes, unchanged when all do.
  */
 void tern_foreign__iq1_bn(const uint8_t *in, size_t rows, size_t cols, int8_t *codes, float *scales, size_t *bad);
 void tern_foreign__iq2_bn(const uint8_t *in, size_t rows, size_t cols, int8_t *codes, float *scales, size_t *bad);

@@ -21,7 +21,7 @@ bool tern_tl__fits(const tern_tl_tile *t, uint32_t type)
            t->cols % t->tile_cols == 0;
 }
 
-/* Of a tile with strips of `strip` rows and cells of `by` columns: the number of a cell's strip, counted through. */
+/* The number of a cell's strip, counted through, in a tile with strips of `strip` rows and cells of `by` columns. */
 static size_t cell_of(const tern_tl_tile *t, size_t cols, size_t row, size_t col, size_t tile_cols, size_t strip,
                       size_t by)
 {
@@ -52,7 +52,7 @@ void tern_foreign__tl1(const uint8_t *in, const tern_tl_tile *t, int8_t *codes, 
         }
 }
 
-/* Of the 32 rows of a strip, the second and the third eight have changed places. */
+/* In the 32 rows of a strip, the second and the third eight have changed places. */
 static size_t swapped(size_t row)
 {
     const size_t eight = row % TL2_STRIP / 8;

@@ -24,8 +24,7 @@ tern_status tern_i2s_order_parse(const char *name, const tern_i2s_order **order,
         if (strcmp(name, orders[i].name) == 0) return TERN_OK;
     }
     *order = NULL;
-    return tern_fail(err, TERN_INVALID_ARGUMENT,
-                     "order of i2_s \"%s\": not known, one of " TERN_I2S_ORDER_NAMES " expected",
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "order of i2_s \"%s\": one of " TERN_I2S_ORDER_NAMES " expected",
                      tern_show_z(name).text);
 }
 

@@ -41,7 +41,7 @@ tern_status tern_i2s_order_parse(const char *name, const tern_i2s_order **order,
 /* The element (row * cols + column) whose code is in bits 6 - 2 field up of the tensor's byte `byte`. */
 size_t tern_i2s_order_element(const tern_i2s_order *order, size_t byte, uint32_t field, size_t cols);
 /* A tensor [rows][cols] in this order to the bytes of encoding.h, tail included; `out` is not `in`. Errors:
- * INVALID_ARGUMENT (a shape that I2_S does not fit, or rows that are no multiple of 4 for "rows"). */
+ * INVALID_ARGUMENT (a shape that I2_S does not fit, or rows that are not a multiple of 4 for "rows"). */
 tern_status tern_i2s_reorder(const tern_i2s_order *order, const uint8_t *in, uint64_t rows, uint64_t cols, uint8_t *out,
                              tern_error *err);
 

@@ -12,7 +12,7 @@ static int number_of(const int8_t *codes, int n)
     return number;
 }
 
-/* A number below 0 needs the sign that its digits are asked for without. */
+/* A number below 0 needs the sign that its digits lack. */
 static void digits_of(int number, int n, int8_t *codes)
 {
     for (int i = 0; i < n; i++) { /* the number stays at least 0: the highest digit that is not 0 is +1 */

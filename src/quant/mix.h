@@ -1,4 +1,4 @@
-/* What a person may name as the type of a model's layers: one encoding for all, or a mix, which gives more bits to the
+/* The type of a model's layers as a person names it: one encoding for all, or a mix, which gives more bits to the
  * tensors that need them. Names, numbers and choices are llama.cpp's (src/llama-quant.cpp, include/llama.h). */
 #ifndef TERN_QUANT_MIX_H
 #define TERN_QUANT_MIX_H

@@ -46,7 +46,7 @@ typedef struct tern_rsr_source {
     uint32_t rows, cols;
 } tern_rsr_source;
 
-/* Zero-initialised but for k: ternary, on the calling thread. */
+/* Zero-initialised except for k: ternary, on the calling thread. */
 typedef struct tern_rsr_options {
     tern_rsr_kind kind;
     uint32_t k; /* 1 to 16 */
@@ -77,8 +77,8 @@ typedef struct tern_rsr_slices {
 
 /* Errors: LIMIT (k, columns of a panel, more than 2^32 - 1 units or entries), INVALID_ARGUMENT (no rows or columns, a
  * code that the kind does not have: row, column, value), OUT_OF_MEMORY, and those of the source. */
-/* `origin` is kept in the bytes: tern_rsr_origin of the weight that the matrix comes from, 0 for none. The same input
- * gives the same bytes. */
+/* `origin` is kept in the bytes: tern_rsr_origin of the weight that the matrix comes from, 0 for none. Equal inputs
+ * give equal bytes. */
 tern_status tern_rsr_slices_build(tern_rsr_slices *out, const tern_rsr_source *source, const tern_rsr_options *options,
                                   uint64_t origin, tern_error *err);
 /* Borrows n untrusted bytes at an address that is a multiple of 4: everything is checked, every column is in at most

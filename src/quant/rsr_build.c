@@ -6,7 +6,7 @@
 #include "base/pool.h"
 #include "quant/rsr_internal.h"
 
-/* What one block has left behind. */
+/* The pieces that one block has left. */
 typedef struct piece {
     tern_rsr__stream streams[TERN_RSR__STREAMS];
     uint32_t *counts; /* [n_panels][2] */

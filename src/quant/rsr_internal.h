@@ -1,4 +1,4 @@
-/* What the files of RSR share: one unit sorted, and the pieces that blocks leave behind. */
+/* Declarations that the files of RSR share: one unit sorted, and the pieces that blocks leave behind. */
 #ifndef TERN_QUANT_RSR_INTERNAL_H
 #define TERN_QUANT_RSR_INTERNAL_H
 

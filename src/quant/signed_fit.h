@@ -20,7 +20,7 @@ void tern_signed_fit__levels(const tern_signed_fit *f, const float *x, float sca
 /* The best scale found, of either sign; 0 for numbers below 2^-40, which no f16 scale holds. Here
  * and below, w: what each number's squared error counts for, or NULL: 1. */
 float tern_signed_fit__scale(const tern_signed_fit *f, const float *x, const float *w);
-/* The same rounded to f16, and the levels of that: what a block with one scale holds. Returns the f16. */
+/* As above rounded to f16, and the levels of that: the contents of a block with one scale. Returns the f16. */
 uint16_t tern_signed_fit__half(const tern_signed_fit *f, const float *x, const float *w, float *q);
 /* 16 groups of 16 numbers as x = d * multiple * q, multiples from `least` (below 0) to -least - 1: the f16 d, the
  * multiples and the levels q. f->n is 16. */

@@ -10,7 +10,7 @@ TERN_ENCODING_LIST(TERN_ENCODING_ROW)
 
 /* The first of n f16 values, `stride` bytes apart, that is NaN or infinite; n when there is none. */
 size_t tern_f16__find_nonfinite(const uint8_t *first, size_t stride, size_t n);
-/* The same for values without gaps. */
+/* As above for values without gaps. */
 size_t tern_f16__find_nonfinite_packed(const uint8_t *values, size_t n);
 /* Whether any of the 2-bit fields of n bytes is 11. */
 bool tern_bits__any_11(const uint8_t *bytes, size_t n);

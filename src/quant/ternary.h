@@ -1,4 +1,4 @@
-/* What one ternary encoding says about its blocks; the rest (floats, tensors, counts) is shared. */
+/* One ternary encoding's description of its blocks; the rest (floats, tensors, counts) is shared. */
 #ifndef TERN_QUANT_TERNARY_H
 #define TERN_QUANT_TERNARY_H
 

@@ -52,7 +52,7 @@ static void trim(const char **text, size_t *n)
     while (*n && ((*text)[*n - 1] == ' ' || (*text)[*n - 1] == '\t' || (*text)[*n - 1] == '\r')) --*n;
 }
 
-/* 1 .. 2^24; 0: it is no such number. */
+/* 1 .. 2^24; 0: it is not such a number. */
 static uint32_t number(const char *text, size_t n)
 {
     uint32_t v = 0;

@@ -24,7 +24,7 @@ typedef struct tern_weight {
     size_t rsr_bytes;
     const uint8_t *ends; /* of one that came piece by piece and has no data, or is a part: the first
                           * TERN_WEIGHT_END_BYTES of all of it, then the last ones */
-    size_t whole_bytes;  /* of one that is a part of a tensor (model/cut.h): those of all of it; 0: it is no part */
+    size_t whole_bytes;  /* of one that is a part of a tensor (model/cut.h): those of all of it; 0: it is not a part */
     bool mapped;         /* data lies in the mapped file, not in memory of our own */
     /* Ops write it (UPDATE, REQUANTIZE), so data and row_scales are memory that may be written: a backend of the host
      * writes there, another keeps its own copy. Ternary: i2_s with row_scales. Dense: F32 or BF16, which every backend

@@ -28,7 +28,7 @@ static void end_if_silent(tern_mpi *r, long long now)
     for (int i = 0; i < (int)r->base.n; i++) {
         if (i == (int)r->base.rank || now - atomic_load(&r->heard_us[i]) < 1000LL * TERN_RANKS_LONG_SILENCE_MS)
             continue;
-        fprintf(stderr, "tern: rank %d does not answer: nothing was heard of it for %d s, so all ranks end\n", i,
+        fprintf(stderr, "tern: rank %d has not answered for %d s, so all ranks end\n", i,
                 TERN_RANKS_LONG_SILENCE_MS / 1000);
         fflush(NULL);
         MPI_Abort(MPI_COMM_WORLD, 1);

@@ -26,7 +26,7 @@ typedef struct tern_mpi_pieces {
     size_t head_bytes, bytes;
 } tern_mpi_pieces;
 
-/* What one call waits for. */
+/* The state of one waiting call. */
 typedef struct tern_mpi_waits {
     MPI_Request requests[2 * TERN_MAX_RANKS];
     int peers[2 * TERN_MAX_RANKS], n; /* by their numbers of all */

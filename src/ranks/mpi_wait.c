@@ -40,8 +40,7 @@ void tern_mpi__idle(unsigned round, long long since, bool long_waits)
 
 tern_status tern_mpi__fail_silent(int rank, tern_error *err)
 {
-    return tern_mpi__fail(err, TERN_IO, "rank %d does not answer: nothing was heard of it for %d s, so all ranks end",
-                          rank);
+    return tern_mpi__fail(err, TERN_IO, "rank %d has not answered for %d s, so all ranks end", rank);
 }
 
 MPI_Request *tern_mpi__add(tern_mpi_waits *w, int peer)

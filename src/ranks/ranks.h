@@ -1,4 +1,4 @@
-/* What processes that run or train one model together ask of each other: a table of functions, which a module fills. */
+/* The interface between processes that run or train one model together: a table of functions, filled by a module. */
 #ifndef TERN_RANKS_RANKS_H
 #define TERN_RANKS_RANKS_H
 
@@ -25,7 +25,7 @@ struct tern_ranks {
     tern_ranks *all; /* NULL: this is all of them; else they are n that follow each other, from `first` of all on */
     uint32_t first;
     /* The block of each rank, in order, into `all`, on every rank: mine has bytes[rank] bytes, of all together at most
-     * INT32_MAX. The same call with the same bytes[n] is made by all. mine may lie in `all`, at its place. Errors: IO
+     * INT32_MAX. All ranks make the same call with the same bytes[n]. mine may lie in `all`, at its place. Errors: IO
      * (which rank is silent). */
     tern_status (*gather)(tern_ranks *ranks, const void *mine, const size_t *bytes, void *all, tern_error *err);
     /* Starts a swap, in one of TERN_RANKS_SWAPS places: out[n] has a block for each rank, in[n] takes one of each; what
@@ -47,7 +47,7 @@ struct tern_ranks {
     /* From one to one other, by its number of all: copied, and on its way afterwards; it arrives in order. To a later
      * rank it waits until that has taken all but the last ones. Errors: IO. */
     tern_status (*send)(tern_ranks *ranks, uint32_t to, const void *data, size_t bytes, tern_error *err);
-    /* What `from`, by its number of all, has sent, which has as many bytes. Errors: IO. */
+    /* The bytes that `from`, by its number of all, has sent, as many as here. Errors: IO. */
     tern_status (*receive)(tern_ranks *ranks, uint32_t from, void *data, size_t bytes, tern_error *err);
     void (*close)(tern_ranks *ranks, bool failed);
 };

@@ -1,4 +1,4 @@
-/* What a server counts. */
+/* The counters of a server. */
 #include "serve/metrics.h"
 
 #include "base/bytes.h"

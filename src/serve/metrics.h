@@ -1,4 +1,4 @@
-/* What a server counts, in the text form of Prometheus. */
+/* The counters of a server, in the text form of Prometheus. */
 #ifndef TERN_SERVE_METRICS_H
 #define TERN_SERVE_METRICS_H
 

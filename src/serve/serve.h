@@ -10,7 +10,7 @@ typedef struct tern_serve_named {
     const char *name, *path;
 } tern_serve_named;
 
-/* What a client may ask for; 0: the default. */
+/* The request of a client; 0: the default. */
 typedef struct tern_serve_limits {
     uint32_t body_bytes;   /* of a request; 16 MiB */
     uint32_t tokens;       /* generated for one completion; no limit but the context */

@@ -80,8 +80,8 @@ static float value_at(const tern_st_tensor *t, size_t i)
     return tern_f32_from_bits(tern_load_u32(t->data + from + 4 * i));
 }
 
-/* Every number of a state is finite, and none of a second moment or a scale is negative: a run that went on from
- * others would write weights that are no numbers. */
+/* Every number of a state is finite, and none of a second moment or a scale is negative: a run that continued from
+ * others would write weights that are not numbers. */
 static tern_status check_values(const tern_st_tensor *t, tern_error *err)
 {
     const bool scales = t->dtype == TERN_ST_U8, positive = scales || strncmp(t->name, "v.", 2) == 0;

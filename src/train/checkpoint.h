@@ -15,7 +15,7 @@ typedef struct tern_checkpoint_item {
     uint32_t rows, cols;
 } tern_checkpoint_item;
 
-/* What is written: items in their order, each read once. `run` is what there is to know beside them. */
+/* The written items in their order, each read once. `run` is the JSON beside them. */
 typedef struct tern_checkpoint_source {
     const json_t *run; /* an object */
     const tern_checkpoint_item *items;
@@ -35,11 +35,11 @@ typedef struct tern_checkpoint tern_checkpoint; /* immutable after opening */
  * scales of 8-bit states 0 or more. Errors: NOT_FOUND, IO, MALFORMED (cut off, damaged: which tensor; no checkpoint),
  * UNSUPPORTED (version). */
 tern_status tern_checkpoint_open(tern_checkpoint **checkpoint, const char *path, tern_error *err);
-/* The same from bytes that the caller keeps. */
+/* As above from bytes that the caller keeps. */
 tern_status tern_checkpoint_parse(tern_checkpoint **checkpoint, const void *data, size_t size, tern_error *err);
 void tern_checkpoint_close(tern_checkpoint *checkpoint);
 
-/* What was given as `run`; numbers are reals. Lives as long as the checkpoint. */
+/* The `run` that was given; numbers are reals. Lives as long as the checkpoint. */
 const json_t *tern_checkpoint_run(const tern_checkpoint *checkpoint);
 /* How many items there are. */
 size_t tern_checkpoint_count(const tern_checkpoint *checkpoint);

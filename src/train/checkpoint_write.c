@@ -6,7 +6,7 @@
 #include "train/checkpoint_internal.h"
 #include "train/data/layout.h"
 
-/* What is written, in order: the run, the items, the hashes. */
+/* The written parts in order: the run, the items, the hashes. */
 typedef struct writer {
     const tern_checkpoint_source *source;
     tern_st_tensor *tensors; /* [n] */

@@ -17,7 +17,7 @@ typedef struct tern_collective tern_collective;
  * OUT_OF_MEMORY. */
 tern_status tern_collective_open(tern_collective **collective, tern_backend *backend, tern_ranks *ranks,
                                  uint64_t most_bytes, tern_error *err);
-/* NULL is left alone. What is still on its way after an error keeps its memory. */
+/* NULL is left alone. A transfer that is still under way after an error keeps its memory. */
 void tern_collective_close(tern_collective *collective);
 
 /* Adds the tensors of each pass, in the order of the ranks, to the owners' sums: sum = F(F(sum) + F(g)), F being

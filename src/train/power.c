@@ -21,7 +21,7 @@ void tern_power_init(tern_power *power, tern_power_mode mode, double max_temp, d
     *power = (tern_power){.mode = mode, .max_temp = max_temp, .duty = duty_of(mode), .seen = now, .known = now};
 }
 
-/* What `seconds` at this temperature do to the duty cycle. */
+/* The effect of `seconds` at this temperature on the duty cycle. */
 static void adapt(tern_power *power, double seconds, double temp)
 {
     if (temp >= power->max_temp + danger) power->stopped = true;

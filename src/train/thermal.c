@@ -92,7 +92,7 @@ static void visit_files(const char *folder, const char *prefix, const char *suff
     if (dir) closedir(dir);
 }
 
-/* The same in each folder sys/where/PREFIX*. */
+/* As above in each folder sys/where/PREFIX*. */
 static void visit_folders(const char *sys, const char *where, const char *folder_prefix, const char *prefix,
                           const char *suffix, visit_fn visit, void *context)
 {

@@ -1,4 +1,4 @@
-/* What the machine says of its temperature, clock and power; or a recorded trace of temperatures. */
+/* The machine's temperature, clock and power; or a recorded trace of temperatures. */
 #ifndef TERN_TRAIN_THERMAL_H
 #define TERN_TRAIN_THERMAL_H
 

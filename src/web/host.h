@@ -1,4 +1,5 @@
-/* What JavaScript gives to the exports: functions of Module.experts (web/lib/experts.js), imported by src/web/host.js.
+/* Functions that JavaScript gives to the exports: those of Module.experts (web/lib/experts.js), imported by
+ * src/web/host.js.
  */
 #ifndef TERN_WEB_HOST_H
 #define TERN_WEB_HOST_H

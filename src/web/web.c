@@ -1,4 +1,4 @@
-/* What all exports share: the message of the last failure, options in JSON, results in JSON. */
+/* State that all exports share: the message of the last failure, options in JSON, results in JSON. */
 #include "web/web.h"
 
 #include <stdint.h>
@@ -29,7 +29,7 @@ const char *tern_web_version(void)
     return tern_version();
 }
 
-/* Of the last call that failed; until the next call. */
+/* The error of the last call that failed; until the next call. */
 const char *tern_web_message(void)
 {
     return last.message;

@@ -1,4 +1,4 @@
-/* What the WebAssembly module exports (docs/guides/browser.md): thin functions over the engine, for JavaScript alone.
+/* The exports of the WebAssembly module (docs/guides/browser.md): thin functions over the engine, for JavaScript alone.
  * Handles are pointers, sizes of files are doubles (whole numbers up to 2^53), options come in as JSON and results go
  * out as JSON. A function that can fail returns a tern_status; tern_web_message says why. */
 #ifndef TERN_WEB_WEB_H
@@ -33,8 +33,8 @@ typedef struct tern_web_option {
                   or null */
 } tern_web_option;
 
-/* Parses `json` (NULL: no options), which must be an object with no other keys than those n. What it points strings and
- * `any` to lives as long as *root, the caller's to json_decref. Errors: INVALID_ARGUMENT (the key, the value found and
+/* Parses `json` (NULL: no options), which must be an object with no other keys than those n. Strings and `any` that it
+ * points to live as long as *root, the caller's to json_decref. Errors: INVALID_ARGUMENT (the key, the value found and
  * what is expected). */
 tern_status tern_web__read_options(const char *json, const tern_web_option *options, size_t n, json_t **root,
                                    tern_error *err);

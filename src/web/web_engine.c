@@ -19,7 +19,7 @@ TERN_WEB void tern_web_engine_close(tern_engine *engine);
 
 enum { DEFAULT_CTX = 2048, BATCH = TERN_SESSION_DEFAULT_BATCH };
 
-/* What files say may be no UTF-8. */
+/* Texts of files may not be UTF-8. */
 static json_t *words(const char *s)
 {
     json_t *value = json_string(s);
@@ -40,7 +40,7 @@ json_t *tern_web__describe(const tern_model *model)
                      tern_web__tool_form(t) != TERN_TOOLS_NONE);
 }
 
-/* Bytes of memory by what they hold, and the largest piece that a device is asked for at once. */
+/* Bytes of memory by use, and the largest piece that a device needs at once. */
 typedef struct plan {
     uint64_t weights, cache, activations, largest;
 } plan;

@@ -1,4 +1,4 @@
-/* What the exports of an engine share. */
+/* Declarations that the exports of an engine share. */
 #ifndef TERN_WEB_WEB_ENGINE_H
 #define TERN_WEB_WEB_ENGINE_H
 

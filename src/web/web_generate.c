@@ -10,7 +10,7 @@
 #include "web/web.h"
 #include "web/web_filter.h"
 
-/* What has been generated since it was last taken: ids[n], and the text of piece i from ends[i - 1] to ends[i]. With
+/* The text generated since it was last taken: ids[n], and the text of piece i from ends[i - 1] to ends[i]. With
  * log-probabilities 1 + n_top of each piece, of which those of a piece without a token say nothing. */
 typedef struct pieces {
     uint32_t n;
@@ -62,7 +62,8 @@ static tern_status read_stops(web_generation *g, const json_t *list, tern_genera
     for (size_t i = 0; i < n; i++) {
         const json_t *stop = json_array_get(list, i);
         g->stops[i] = json_is_string(stop) ? tern_strdup(json_string_value(stop)) : NULL;
-        if (!json_is_string(stop)) return tern_fail(err, TERN_INVALID_ARGUMENT, "option stop: item %zu is no text", i);
+        if (!json_is_string(stop))
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "option stop: item %zu is not a text", i);
         if (!g->stops[i]) return tern_fail_alloc(err, json_string_length(stop) + 1);
     }
     params->stops = g->stops;
@@ -150,7 +151,7 @@ tern_status tern_web_generation_open(web_generation **out, tern_session *session
     tern_error *err = tern_web__error();
     tern_generate_params params = {.size = sizeof params};
     *out = NULL;
-    if (n == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "no tokens to go on from");
+    if (n == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "no tokens to continue");
     web_generation *g = tern_calloc(1, sizeof *g);
     if (!g) return tern_fail_alloc(err, sizeof *g);
     tern_status status;
@@ -189,7 +190,7 @@ void tern_web_generation_stop(web_generation *g)
     tern_generation_stop(g->generation);
 }
 
-/* Result of web/lib/index.d.ts, but for the bandwidth. */
+/* Result of web/lib/index.d.ts, except for the bandwidth. */
 tern_status tern_web_generation_result(const web_generation *g)
 {
     tern_error *err = tern_web__error();

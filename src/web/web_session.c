@@ -61,7 +61,7 @@ tern_status tern_web_session_embed(tern_session *session, const int32_t *ids, ui
     return tern_session_embed(session, ids, n, (tern_pooling)pooling, normalize != 0, out, tern_web__error());
 }
 
-/* loras[n] with scales[n], and no others. What was read with the earlier ones is forgotten. */
+/* loras[n] with scales[n], and no others. Values that were read with the earlier ones are dropped. */
 tern_status tern_web_session_set_loras(tern_session *session, const tern_lora *const *loras, const float *scales,
                                        uint32_t n)
 {

@@ -34,7 +34,7 @@ static tern_status open_tuning(web_tuning *t, tern_engine *engine, const char *t
     return tern_tuning_open(&t->tuning, engine, text, n, &p, err);
 }
 
-/* On n bytes of UTF-8, which may go afterwards. Options: FinetuneOptions of web/lib/index.d.ts, but for what is called
+/* On n bytes of UTF-8, which may go afterwards. Options: FinetuneOptions of web/lib/index.d.ts, except for callbacks
  * and the signal. */
 tern_status tern_web_tuning_open(web_tuning **out, tern_engine *engine, const char *text, size_t n, const char *options)
 {

@@ -323,7 +323,7 @@ static void conversion(void **state)
     golden_text_of(engine); /* nothing was lost */
     tern_engine_close(engine);
     assert_int_equal(tern_convert(BUNDLED, path, NULL, NULL, &err), TERN_INVALID_ARGUMENT);
-    assert_non_null(strstr(err.message, "api-converted.gguf is there already: --overwrite replaces it"));
+    assert_non_null(strstr(err.message, "api-converted.gguf exists: --overwrite replaces it"));
     options.type = "q9";
     assert_int_equal(tern_convert(BUNDLED, path, &options, NULL, &err), TERN_INVALID_ARGUMENT);
     assert_non_null(strstr(err.message, "type q9: no such encoding; expected one of f32"));

@@ -50,7 +50,8 @@ static void loading(void **state)
                       TERN_SIZED(tern_engine_options, .cpu.ffn = 3));
     assert_load_fails(TERN_INVALID_ARGUMENT, "kernel lut multiplies int8 activations", BUNDLED,
                       TERN_SIZED(tern_engine_options, .activations = TERN_ACTIVATIONS_F32, .kernel = "lut"));
-    assert_load_fails(TERN_INVALID_ARGUMENT, "option tune_file: it goes without activations \"f32\"", BUNDLED,
+    assert_load_fails(TERN_INVALID_ARGUMENT, "option tune_file: it cannot be combined with activations \"f32\"",
+                      BUNDLED,
                       TERN_SIZED(tern_engine_options, .activations = TERN_ACTIVATIONS_F32, .tune_file = "tune.json"));
     assert_load_fails(TERN_INVALID_ARGUMENT, "fusion \"gates\" is unknown: did you mean \"gate\"?", BUNDLED,
                       TERN_SIZED(tern_engine_options, .no_fusion = "norm_quant,gates"));

@@ -116,9 +116,9 @@ static void wrong_options_are_refused(void **state)
     } cases[] = {
         {TERN_SIZED(tern_engine_options, .tune_file = "no-such-file.json"), TERN_NOT_FOUND, "no-such-file.json"},
         {TERN_SIZED(tern_engine_options, .tune_file = path, .kernel = "dot"), TERN_INVALID_ARGUMENT,
-         "goes without kernel"},
+         "cannot be combined with kernel"},
         {TERN_SIZED(tern_engine_options, .tune_file = path, .cpu.features = "scalar"), TERN_INVALID_ARGUMENT,
-         "goes without cpu.features"},
+         "cannot be combined with cpu.features"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tern_engine *engine = NULL;

@@ -199,9 +199,9 @@ static void mistakes_name_file_and_line(void **state)
          "\"answerKey\": one of the 2"},
         {"{\"text\": \"a\"}", ":1: no question: an object of HellaSwag"},
         {"{nothing", ":1: JSON: line 1, column "},
-        {"\n \n", ": no question in it"},
-        {"[1]", ":1: a JSON list found, an object a line expected"},
-        {"question,answer\nsky,blue\n", ":1: question,answer found, a JSON object a line expected"},
+        {"\n \n", ": no question found, at least one expected"},
+        {"[1]", ":1: a JSON list found, one object per line expected"},
+        {"question,answer\nsky,blue\n", ":1: question,answer found, one JSON object per line expected"},
     };
     const char *file = test_scratch("wrong.jsonl");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -227,7 +227,7 @@ static void ruined_models_are_not_written(void **state)
     test_output o = TERN("export-lora", "-m", from, "--lora", lora, "-o", merged);
     assert_int_equal(o.code, 1);
     assert_non_null(strstr(o.out, "verdict: the merged model is ruined"));
-    assert_non_null(strstr(o.err, "cli-ruined.gguf is not written: "));
+    assert_non_null(strstr(o.err, "cli-ruined.gguf was not written: "));
     assert_false(tern_file_exists(merged));
     test_output_free(&o);
     json_t *report =

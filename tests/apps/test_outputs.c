@@ -80,7 +80,7 @@ static void inputs_are_kept(void **state)
 
 static void what_is_there_is_kept(void **state)
 {
-    static const char words[] = "old.gguf is there already: --overwrite replaces it";
+    static const char words[] = "old.gguf exists: --overwrite replaces it";
     (void)state;
     const char *lora = test_fixture("bitnet-train/lora");
     KEEPS(old, words, "data", "-m", model, text, "-o", old);
@@ -93,7 +93,7 @@ static void what_is_there_is_kept(void **state)
     KEEPS(old, words, "bench", "--kernels", "--shapes", "64x128", "--plot", old);
     KEEPS(old, "not empty", "export-lora", "-m", test_fixture("bitnet-train"), "--lora", lora, "-o", root);
     KEEPS(old, "not empty", "package", test_fixture("bitnet"), "-o", root);
-    KEEPS(old, "no part of a package", "package", test_fixture("bitnet"), "-o", root, "-f");
+    KEEPS(old, "not part of a package", "package", test_fixture("bitnet"), "-o", root, "-f");
 }
 
 static void assert_runs(const char *const *call)
@@ -134,7 +134,7 @@ static void sessions_go_on_in_their_file(void **state)
     RUNS("run", "-m", model, "-p", "Once", "-n", "4", "--save", mine);
     RUNS("run", "-m", model, "-p", "Once", "-n", "4", "--save", other);
     RUNS("run", "-m", model, "-n", "4", "--restore", mine, "--save", mine);
-    KEEPS(other, "is there already", "run", "-m", model, "-n", "4", "--restore", mine, "--save", other);
+    KEEPS(other, " exists", "run", "-m", model, "-n", "4", "--restore", mine, "--save", other);
     RUNS("run", "-m", model, "-n", "4", "--restore", mine, "--save", other, "--overwrite");
 }
 
@@ -155,7 +155,7 @@ static void conversations_are_saved_again(void **state)
     snprintf(input, sizeof input, "/load %s\nA cat.\n/save %s\n/save %s\n", talk, talk, old);
     o = chat(input);
     assert_int_equal(o.code, 2);
-    assert_non_null(strstr(o.err, "old.gguf is there already, and not what was loaded or saved here"));
+    assert_non_null(strstr(o.err, "old.gguf exists, and this chat has neither loaded nor saved it"));
     test_output_free(&o);
     tern_buf kept = bytes_of(old);
     assert_string_equal(kept.data, precious);
@@ -249,15 +249,15 @@ static void only_files_of_their_kind_go_on(void **state)
     (void)state;
     KEEPS(model, "was not written for this", "serve", "-m", model, "--port", "0", "--log", model);
     KEEPS(text, "was not written for this", "serve", "-m", model, "--port", "0", "--log", text);
-    KEEPS(model, "is there already", "serve", "-m", model, "--unix", model);
-    KEEPS(text, "is there already", "serve", "-m", model, "--unix", text);
-    KEEPS(old, "is there already", "perplexity", "-m", model, text, "--save-all-logits", old);
+    KEEPS(model, " exists", "serve", "-m", model, "--unix", model);
+    KEEPS(text, " exists", "serve", "-m", model, "--unix", text);
+    KEEPS(old, " exists", "perplexity", "-m", model, text, "--save-all-logits", old);
     const char *const words[] = {"chat", "-m", model, "--template", "chatml", "--history", text, NULL};
     tern_buf before = bytes_of(text);
     test_output o = test_tern_talk(words, NULL, 0);
     tern_buf after = bytes_of(text);
     assert_int_equal(o.code, 2);
-    assert_non_null(strstr(o.out, "text.txt is there already and was not written for this"));
+    assert_non_null(strstr(o.out, "text.txt exists and was not written for this"));
     assert_int_equal(before.size, after.size);
     assert_memory_equal(before.data, after.data, before.size);
     tern_buf_deinit(&before);

@@ -179,7 +179,7 @@ static void refused(void **state)
     assert_fails(2, "no output: give the folder to make with -o", TERN("package", "a.gguf"));
     assert_fails(2, "--shard-size 65: a whole number from 1 to 64 expected",
                  TERN("package", "a.gguf", "-o", "x", "--shard-size", "65"));
-    assert_fails(2, "is there already and not empty: --overwrite", TERN("package", test_small_model(), "-o", dir));
+    assert_fails(2, "exists and is not empty: --overwrite", TERN("package", test_small_model(), "-o", dir));
     assert_fails(1, "/nowhere.gguf", TERN("package", "/nowhere.gguf", "-o", "/nowhere"));
     snprintf(shard, sizeof shard, "%s/shard_001.bin", dir);
     FILE *f = fopen(shard, "r+b");

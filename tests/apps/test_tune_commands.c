@@ -40,7 +40,7 @@ static void choices_are_made_and_shown(void **state)
     (void)state;
     test_output o = TERN("tune", "--show");
     assert_int_equal(o.code, 1);
-    assert_non_null(strstr(o.err, "nothing was measured yet"));
+    assert_non_null(strstr(o.err, "no measurement found"));
     test_output_free(&o);
     tune();
     o = TERN("tune", "--show");
@@ -201,7 +201,7 @@ static void reset_takes_the_file_away(void **state)
     for (int i = 0; i < 2; i++) {
         test_output o = TERN("tune", "--reset");
         assert_int_equal(o.code, 0);
-        assert_non_null(strstr(o.err, i ? "nothing was measured yet" : "removed"));
+        assert_non_null(strstr(o.err, i ? "no measurement found" : "removed"));
         assert_false(tern_file_exists(tune_choices_path));
         test_output_free(&o);
     }
@@ -253,8 +253,8 @@ static void wrong_words_are_refused(void **state)
         {{"bench", "--kernels", "--shapes", "64x 128"}, 2, "ROWSxCOLS"},
         {{"bench", "--kernels", "--shapes", "64x128", "--plot=/missing/folder/x.svg"}, 1, "/missing/folder/x.svg"},
         {{"bench", "--kernels", "--shapes", "64x128", "--plot=/"}, 2, "/ is a folder: a file expected"},
-        {{"bench", "--kernels", "--kernel", "rsr"}, 2, "--kernels measures all"},
-        {{"bench", "--shapes", "64x64"}, 2, "go with --kernels"},
+        {{"bench", "--kernels", "--kernel", "rsr"}, 2, "--kernels measures every kernel"},
+        {{"bench", "--shapes", "64x64"}, 2, "--kernels expected as well"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         test_output o = test_tern(NULL, cases[i].words);

@@ -99,8 +99,8 @@ static void files_of_an_input_folder_are_not_replaced(void **state)
 static void what_is_there_stays(void **state)
 {
     (void)state;
-    assert_said("old.gguf is there already: --overwrite replaces it", said(in("old.gguf"), false, NULL, NULL, false));
-    assert_said("full is there already and not empty", said(in("full"), true, NULL, NULL, false));
+    assert_said("old.gguf exists: --overwrite replaces it", said(in("old.gguf"), false, NULL, NULL, false));
+    assert_said("full exists and is not empty", said(in("full"), true, NULL, NULL, false));
     assert_said("full is a folder: a file expected", said(in("full"), false, NULL, NULL, true));
     assert_said("old.gguf is a file: a folder expected", said(in("old.gguf"), true, NULL, NULL, true));
     assert_said("", said(in("old.gguf"), false, NULL, NULL, true));

@@ -6,6 +6,8 @@ check.py links REPOSITORY            every relative link and picture of every pa
 check.py flags REPOSITORY TERN       every `tern COMMAND --flag` in a code block is one that this tern has; every command of
                                      it is on the manual page
 check.py run   REPOSITORY TERN PAGE  runs the ```sh and ```python blocks of a page, in order, in a folder of its own
+check.py release REPOSITORY          CMakeLists.txt, the wheel, the npm package and CHANGELOG name one version; the
+                                     manual page has the date of its release, and docs/releases its notes
 check.py unrun REPOSITORY            lists the blocks that are not run, of all pages (PAGES), and fails for those that
                                      give no reason or hide a command in an indented block
 
@@ -172,6 +174,33 @@ def check_unrun(root):
                 print(f"not run ({reason.group(1)}): {place}: {commands[0] if commands else lines[0]}")
 
 
+def check_release(root):
+    """The newest release: its version everywhere, the date on the manual page, the notes."""
+    def first(pattern, path):
+        found = re.search(pattern, Path(root, path).read_text(), re.M)
+        return found.group(1) if found else "none"
+
+    version = first(r"^project\(tern VERSION ([\d.]+)", "CMakeLists.txt")
+    for path, pattern in (("CHANGELOG.md", r"^## \[([\d.]+)\]"), ("web/package.json", r'^  "version": "(.*)"'),
+                          ("python/pyproject.toml", r'^version = "(.*)"')):
+        other = first(pattern, path)
+        if other != version:
+            yield f"{path}: version {other} found, {version} expected (CMakeLists.txt)"
+    date = first(r"^## \[[\d.]+\] - (.*)$", "CHANGELOG.md")
+    if date == "unreleased":
+        return
+    try:
+        released = time.strptime(date, "%Y-%m-%d")
+    except ValueError:
+        yield f"CHANGELOG.md: date {date} found, YYYY-MM-DD or unreleased expected"
+        return
+    written, expected = first(r"^\.Dd (.*)$", "docs/reference/tern.1"), time.strftime("%B %-d, %Y", released)
+    if written != expected:
+        yield f"docs/reference/tern.1: .Dd {written} found, {expected} expected (CHANGELOG.md)"
+    if not Path(root, f"docs/releases/{version}.md").exists():
+        yield f"docs/releases/{version}.md: not found: the notes of the release expected"
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -238,13 +267,14 @@ def run_page(root, tern, page):
 
 
 def main(what, root, *rest):
-    check = {"links": check_links, "flags": check_flags, "run": run_page, "unrun": check_unrun}[what]
+    check = {"links": check_links, "flags": check_flags, "run": run_page, "unrun": check_unrun,
+             "release": check_release}[what]
     found = list(check(Path(root).resolve(), *rest))
     print(*found, sep="\n")
     return 1 if found else 0
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3 or sys.argv[1] not in ("links", "flags", "run", "unrun"):
+    if len(sys.argv) < 3 or sys.argv[1] not in ("links", "flags", "run", "unrun", "release"):
         sys.exit(__doc__)
     sys.exit(main(*sys.argv[1:]))

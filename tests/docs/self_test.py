@@ -39,6 +39,8 @@ EXPECTED = {
     "unrun": ["page.md:6: tern run --modell x      # a flag that is none: a block that is marked", 'guide.md:3: tern run "hidden": a block that is marked', "guide.md:6: sh no-run: a reason expected",
               "not run (network): docs/guides/guide.md:10: tern pull a/b"],
     "run": ["exit status 1:\nsaid"],
+    "release": ["web/package.json: version 0.1.9 found, 0.2.0 expected", "CHANGELOG.md: version 0.1.0 found",
+                ".Dd none found, January 2, 2026 expected", "docs/releases/0.2.0.md: not found"],
 }
 
 
@@ -53,8 +55,13 @@ def main(tern):
         manual = Path(folder, "docs/reference/tern.1")
         manual.parent.mkdir()
         manual.write_text(".It Cm run\n")
+        for name, text in (("CMakeLists.txt", "project(tern VERSION 0.2.0 LANGUAGES C)\n"),
+                           ("CHANGELOG.md", "## [0.1.0] - 2026-01-02\n"), ("web/package.json", '  "version": "0.1.9",\n'),
+                           ("python/pyproject.toml", 'version = "0.2.0"\n')):
+            Path(folder, name).parent.mkdir(exist_ok=True)
+            Path(folder, name).write_text(text)
         for what, expected in EXPECTED.items():
-            rest = {"links": [], "unrun": [], "flags": [tern], "run": [tern, str(page)]}[what]
+            rest = {"links": [], "unrun": [], "release": [], "flags": [tern], "run": [tern, str(page)]}[what]
             done = subprocess.run([sys.executable, str(Path(__file__).with_name("check.py")), what, folder, *rest],
                                   capture_output=True, text=True)
             for words in expected:

@@ -59,7 +59,7 @@ static void joined(void **state)
     const int64_t live = tern_alloc_live();
     for (int i = 0; i < N; i++) assert_ok(tern_gguf_parse(&parts[i], cuts[i].data, cuts[i].size, &err), err);
     assert_int_equal(tern_gguf_check_whole(parts[1], &err), TERN_UNSUPPORTED);
-    assert_string_equal(err.message, "part 2 of 3 alone found, all parts expected");
+    assert_string_equal(err.message, "only part 2 of 3 found, all parts expected");
     assert_ok(tern_gguf_join(parts, N, &err), err);
     for (int i = 1; i < N; i++) tern_gguf_close(parts[i]);
     check_joined(parts[0], true);

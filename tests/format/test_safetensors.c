@@ -172,7 +172,7 @@ static const struct {
     {"{\"t\":" ENTRY("U8", "[1]", "[9007199254740991,9007199254740992]") "}", 1, TERN_MALFORMED,
      "t: data_offsets 9007199254740991 to 9007199254740992 are outside the file, which has 1 bytes of data"},
     {"{\"t\":" ENTRY("U16", "[1]", "[0,1]") "}", 1, TERN_MALFORMED, "t: data_offsets hold 1 bytes, its shape needs 2"},
-    {"{\"t\":" ENTRY("U8", "[1]", "[1,2]") "}", 2, TERN_MALFORMED, "t: a hole of 1 bytes before it"},
+    {"{\"t\":" ENTRY("U8", "[1]", "[1,2]") "}", 2, TERN_MALFORMED, "t: a gap of 1 bytes before it"},
     {"{\"t\":" ENTRY("U8", "[1]", "[0,1]") "}", 3, TERN_MALFORMED, "2 bytes after the last tensor, none expected"},
     {"{\"t\":" ENTRY("U8", "[2]", "[0,2]") ",\"u\":" ENTRY("U8", "[2]", "[1,3]") "}", 3, TERN_MALFORMED,
      "u: overlaps t"},

@@ -60,9 +60,9 @@ static void refused_shards(void **state)
         {"{\"weight_map\":{\"a\":\"one.safetensors\\u0000\"}}", TERN_MALFORMED,
          "model.safetensors.index.json: a: 'one.safetensors\\x00' found, a file name without a folder expected"},
         {"{\"weight_map\":{\"a\":\"one.safetensors\",\"d\":\"two.safetensors\"}}", TERN_MALFORMED,
-         "model.safetensors.index.json: d: not in two.safetensors, where it is promised"},
+         "model.safetensors.index.json: d: not in two.safetensors, where the index says it is"},
         {"{\"weight_map\":{\"a\":\"two.safetensors\",\"b\":\"one.safetensors\"}}", TERN_MALFORMED,
-         "model.safetensors.index.json: a: not in two.safetensors, where it is promised"},
+         "model.safetensors.index.json: a: not in two.safetensors, where the index says it is"},
     };
     int64_t live = tern_alloc_live();
     write_shards("bad-shards");

@@ -194,7 +194,7 @@ class Pull(unittest.TestCase):
     def test_no_space(self):
         self.add("a/b", {"m.gguf": BYTES}).claims["m.gguf"] = {"size": 1 << 52}
         self.tern("pull", "a/b", code=1)
-        self.assertIn("4503599627370496 bytes are still to come", self.said)
+        self.assertIn("4503599627370496 bytes are still missing", self.said)
         self.assertEqual(self.fetched(), [])
         self.add("a/b", {"m.gguf": BYTES})
         script = 'trap "" XFSZ; ulimit -f 100; exec "$0" pull a/b'
@@ -215,11 +215,11 @@ class Pull(unittest.TestCase):
         self.assertTrue(all(row[3] is None for row in self.fetched()))  # another host gets no token
         self.assertNotIn("hf_right", self.said)
         self.tern("pull", "a/b", code=2, HF_TOKEN="a\rb")
-        self.assertIn("a character that none may have", self.said)
+        self.assertIn("a character found that tokens cannot contain", self.said)
 
     def test_absent(self):
         self.tern("pull", "no/thing", code=2)
-        self.assertIn("/no/thing is not there, or private (401)", self.said)
+        self.assertIn("/no/thing does not exist, or is private (401)", self.said)
         self.tern("pull", "no/thing", code=1, HF_TOKEN="hf_x")
         self.add("a/b", {"m.gguf": BYTES})
         self.tern("pull", "a/b@v2", code=1)
@@ -249,7 +249,7 @@ class Pull(unittest.TestCase):
     def test_offline(self):
         self.add("a/b", {"m.gguf": MODEL})
         self.tern("pull", "a/b", code=1, HF_HUB_OFFLINE="1")
-        self.assertIn("nothing is fetched while HF_HUB_OFFLINE is set", self.said)
+        self.assertIn("HF_HUB_OFFLINE is set, so nothing is fetched", self.said)
         self.tern("run", "-m", "hf:a/b", "x", code=1)
         self.assertIn("`tern pull hf:a/b` fetches it", self.said)
         self.tern("run", "-m", "bitnet-2b-4t", "x", code=1)

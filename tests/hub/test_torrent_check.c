@@ -23,7 +23,7 @@ static const described torrents[] = {
     {"m", NULL, {{"manifest.json", 5, false}, {"a.bin", UINT64_MAX, false}}, "at most 1073741824 expected", false},
     {"m", NULL, {{"manifest.json", 5, false}, {"a.bin", 1, true}}, "a.bin is a link", false},
     {"m", NULL, {{"a", 1, false}, {"manifest.json", 5, false}, {"a", 2, false}}, "two files with the name a", false},
-    {"m", "x", {{"manifest.json", 5, false}, {"a", 2, false}}, "it holds \"x\", which is no name", false},
+    {"m", "x", {{"manifest.json", 5, false}, {"a", 2, false}}, "it holds \"x\", which is not a file name", false},
     {"m", NULL, {{"manifest.json", 5, false}, {"../a", 2, false}}, "it holds \"../a\"", false},
     {"m", NULL, {{"manifest.json", 5, false}, {"a/b", 2, false}}, "it holds \"a/b\"", false},
     {"m", NULL, {{"manifest.json", 5, false}, {"/a", 2, false}}, "it holds \"/a\"", false},

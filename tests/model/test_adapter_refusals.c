@@ -31,7 +31,7 @@ static void refuses_configs(void **state)
         {PLAIN ", \"rank_pattern\": {\"q_proj\": 0}}", TERN_MALFORMED, "rank_pattern: number found for model.layers.0"},
         {PLAIN ", \"rank_pattern\": {\"q_proj\": \"2\"}}", TERN_MALFORMED, "rank_pattern: string found"},
         {PLAIN ", \"rank_pattern\": [2]}", TERN_MALFORMED, "rank_pattern: array found"},
-        {PLAIN ", \"rank_pattern\": {\"q_(proj\": 2}}", TERN_MALFORMED, "\"q_(proj\" is no regular expression"},
+        {PLAIN ", \"rank_pattern\": {\"q_(proj\": 2}}", TERN_MALFORMED, "\"q_(proj\" is not a regular expression"},
         {PLAIN ", \"rank_pattern\": {\"(a|[^x]|..|.)*(a|[^x]|..|.)*(a|[^x]|..|.)*y\": 2}}", TERN_LIMIT,
          "takes too long to match"},
         {PLAIN ", \"alpha_pattern\": {\"q_proj\": 0}}", TERN_MALFORMED, "alpha_pattern: number found"},

@@ -230,7 +230,7 @@ static const change changes[] = {
     {"mixtral", "num_local_experts", "9", NULL, KEEP, TERN_MALFORMED,
      "block_sparse_moe.gate.weight: 8 rows of 256 found, 9 rows of 256 expected"},
     {"mixtral", "num_local_experts", "7", NULL, KEEP, TERN_UNSUPPORTED,
-     "experts.7.w1.weight: found, which models of llama do not have"},
+     "experts.7.w1.weight: found, models of llama have no such tensor"},
     {"mixtral", "num_experts_per_tok", "0", NULL, KEEP, TERN_LIMIT, "experts of a token: 0 found, 1 to 8 expected"},
     {"mixtral", "num_experts_per_tok", "9", NULL, KEEP, TERN_LIMIT, "experts of a token: 9 found, 1 to 8 expected"},
     {"mixtral", "num_experts_per_tok", NULL, NULL, KEEP, TERN_NOT_FOUND, "num_experts_per_tok"},
@@ -243,7 +243,7 @@ static const change changes[] = {
     {"mixtral", NULL, NULL, W1, SHORTER, TERN_MALFORMED, W1 ": shape [255, 256] found, [256, 256] expected"},
     {"mixtral", NULL, NULL, W1, F16, TERN_UNSUPPORTED, W1 ": F16 found, BF16 expected"},
     {"mixtral", NULL, NULL, "model.layers.0.mlp.up_proj.weight", TWICE, TERN_UNSUPPORTED,
-     "model.layers.0.mlp.up_proj.weight: found, which models of llama"},
+     "model.layers.0.mlp.up_proj.weight: found, models of llama"},
     {"gpt-oss", "swiglu_limit", "0", NULL, KEEP, TERN_MALFORMED, "SwiGLU limit: 0 found, a positive number expected"},
     {"gpt-oss", "attention_bias", "false", NULL, KEEP, TERN_UNSUPPORTED, "attention_bias: false found, true expected"},
     {"gpt-oss", "num_experts_per_tok", "17", NULL, KEEP, TERN_LIMIT, "experts of a token: 17 found, 1 to 8 expected"},
@@ -325,7 +325,7 @@ static void gguf_refusals(void **state)
         tern_status status;
         const char *words;
     } rows[] = {
-        {"mixtral", "llama.expert_count", 0, TERN_UNSUPPORTED, "ffn_gate_inp.weight: found, which models of llama"},
+        {"mixtral", "llama.expert_count", 0, TERN_UNSUPPORTED, "ffn_gate_inp.weight: found, models of llama"},
         {"mixtral", "llama.expert_count", 7, TERN_MALFORMED,
          "ffn_gate_inp.weight: 8 rows of 256 found, 7 rows of 256 expected"},
         {"mixtral", "llama.expert_count", UINT32_MAX, TERN_LIMIT, "experts: 4294967295 found, 1 to 1024 expected"},

@@ -99,8 +99,8 @@ static void converts(void **state)
         write_foreign(from, foreign, by_row);
         assert_int_equal(tern_model_open(&model, foreign, NULL, &err), TERN_UNSUPPORTED);
         assert_non_null(strstr(err.message,
-                               "blk.0.attn_q.weight: iq2_bn found, a layout of ik_llama.cpp that is converted, "
-                               "not run; tern convert IN -o OUT.gguf writes the same weights as i2_s"));
+                               "blk.0.attn_q.weight: iq2_bn found, a layout of ik_llama.cpp that Tern converts but "
+                               "does not run; tern convert IN -o OUT.gguf writes the same weights as i2_s"));
         assert_ok(tern_model_open(&model, foreign, &(tern_model_options){.foreign = true}, &err), err);
         assert_ok(tern_model_write_gguf(model, to, NULL, &err), err);
         tern_model_close(model);

@@ -112,7 +112,7 @@ static const struct {
     {GEMMA("1", "\"layer_types\": [\"chunked_attention\"], ") SMALL, false, 0, TERN_UNSUPPORTED,
      "layer_types: chunked_attention found at 0"},
     {GEMMA("3", "\"layer_types\": [\"sliding_attention\", \"full_attention\", \"full_attention\"], ") SMALL, false, 0,
-     TERN_UNSUPPORTED, "layer_types: full_attention found at 2, full_attention in every 2-th layer alone expected"},
+     TERN_UNSUPPORTED, "layer_types: full_attention found at 2, full_attention only in every 2-th layer expected"},
     {GEMMA("1", "\"query_pre_attn_scalar\": 0, ") SMALL, false, 0, TERN_MALFORMED, "query_pre_attn_scalar: 0 found"},
     {GEMMA("1", "\"query_pre_attn_scalar\": 1e-320, ") SMALL, false, 0, TERN_MALFORMED,
      "query_pre_attn_scalar: 0 found"},

@@ -85,7 +85,7 @@ static void same_bytes_again(void **state)
     assert_int_equal(a.size, b.size);
     assert_memory_equal(a.data, b.data, a.size);
     assert_int_equal(tern_package_write(package_bundled, package_dir, NULL, &package_err), TERN_INVALID_ARGUMENT);
-    assert_non_null(strstr(package_err.message, "is there already"));
+    assert_non_null(strstr(package_err.message, " exists"));
     package_remove_package();
     snprintf(package_dir, sizeof package_dir, "%s", first);
     tern_buf_deinit(&a);

@@ -229,7 +229,7 @@ static void not_written(void **state)
     assert_false(tern_file_exists(in_dir("adapter.gguf")));
     test_write_text(in_dir("notes.txt"), "x");
     assert_int_equal(tern_package_write_adapter(gguf, dir, &over, &err), TERN_INVALID_ARGUMENT);
-    assert_non_null(strstr(err.message, "holds notes.txt, which is no part of a package"));
+    assert_non_null(strstr(err.message, "holds notes.txt, which is not part of a package"));
     unlink(in_dir("notes.txt"));
 }
 

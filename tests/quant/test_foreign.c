@@ -143,7 +143,7 @@ static void tiles_must_be_known(void **state)
     const tern_foreign *f = tern_foreign_find(38);
     assert_int_equal(tern_foreign_decode(f, (const uint8_t *)in.data, 64, 64, NULL, codes, scales, &err),
                      TERN_UNSUPPORTED);
-    assert_non_null(strstr(err.message, "tl1: the tiles of 64 x 64 are not known"));
+    assert_non_null(strstr(err.message, "tl1: the tiles of 64 x 64 are unknown"));
     tern_tl_tiles odd = tiles_of("[a]\nm=64\nk=64\nbm=48\nbk=32\nbmm=32");
     assert_int_equal(tern_foreign_decode(f, (const uint8_t *)in.data, 64, 64, &odd, codes, scales, &err),
                      TERN_INVALID_ARGUMENT);

@@ -56,7 +56,7 @@ static void refused(void **state)
     const tern_i2s_order *order;
     uint8_t bytes[256] = {0}, out[256];
     assert_int_equal(tern_i2s_order_parse("mips", &order, &err), TERN_INVALID_ARGUMENT);
-    assert_non_null(strstr(err.message, "\"mips\": not known, one of x86, arm, rows, lsb, msb, x86-lsb, arm-lsb"));
+    assert_non_null(strstr(err.message, "\"mips\": one of x86, arm, rows, lsb, msb, x86-lsb, arm-lsb"));
     assert_ok(tern_i2s_order_parse("rows", &order, &(tern_error){0}), err);
     assert_int_equal(tern_i2s_reorder(order, bytes, 2, 128, out, &err), TERN_INVALID_ARGUMENT);
     assert_non_null(strstr(err.message, "2 rows in the order \"rows\": a multiple of 4 expected"));

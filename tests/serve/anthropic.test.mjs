@@ -50,5 +50,5 @@ test('what cannot be done is refused by name', async () => {
     await assert.rejects(client.messages.create({ ...ask, max_tokens: undefined }), (e) =>
         e instanceof Anthropic.BadRequestError && e.error.type === 'error' && /max_tokens/.test(e.message));
     await assert.rejects(client.messages.create({ ...ask, tools: [{ name: 'a', input_schema: { type: 'object' } }] }),
-        /tools: the chat template of the model stories does not speak of them/);
+        /tools: the chat template of the model stories does not support them/);
 });

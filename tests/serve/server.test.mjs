@@ -96,7 +96,7 @@ test('a key is asked for, in both forms; health needs none', async () => {
         assert.equal((await post(url, story, { 'x-api-key': 'first' })).status, 200);
         assert.equal((await fetch(`${url}/health`)).status, 200);
     });
-    await assert.rejects(startServer(['--host', '0.0.0.0']), /--api-key FILE is expected/);
+    await assert.rejects(startServer(['--host', '0.0.0.0']), /--api-key FILE expected/);
 });
 
 test('pages of another origin are refused, those of --cors answered', async () => {
@@ -164,12 +164,12 @@ test('a unix socket replaces no file and no other server', async () => {
     writeFileSync(file, 'precious');
     const run = (path) => spawnSync(program, ['serve', '-m', join(root, 'models', 'stories.gguf'), '--unix', path,
         '--no-log'], { encoding: 'utf8', timeout: 20000 });
-    assert.match(run(file).stderr, /notes\.txt is there already/);
+    assert.match(run(file).stderr, /notes\.txt exists/);
     assert.equal(readFileSync(file, 'utf8'), 'precious');
     const health = () => new Promise((resolve) => request({ socketPath: path, path: '/health' }, (answer) =>
         answer.resume().on('end', () => resolve(answer.statusCode))).on('error', () => resolve(0)).end());
     const first = await startServer(['--unix', path, '--no-log']);
-    assert.match(run(path).stderr, /server\.sock is there already/);
+    assert.match(run(path).stderr, /server\.sock exists/);
     assert.equal(await health(), 200);
     await first.stop('SIGKILL');
     assert.ok(statSync(path).isSocket()); // left over: the next server takes its place

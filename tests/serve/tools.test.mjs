@@ -112,9 +112,9 @@ test('OpenAI: the model is told of tools, calls and what they gave', async () =>
     await refused({ tool_choice: { type: 'function', function: { name: 'fly' } } }, /no tool is called "fly"/);
     await refused({ tools: [], tool_choice: 'required' }, /there are no tools/);
     await refused({ tools: [{ type: 'web_search' }] }, /tools\[0\]: the type "web_search" found/);
-    await refused({ response_format: { type: 'json_object' } }, /not together with a format/);
+    await refused({ response_format: { type: 'json_object' } }, /no format of the answer expected/);
     await refused({ messages: [{ role: 'assistant', tool_calls: [{ function: { name: 'a', arguments: '[' } }] }] },
-        /messages\[0\]\.tool_calls: the arguments of a are no JSON object/);
+        /messages\[0\]\.tool_calls: the arguments of a are not a JSON object/);
 });
 
 test('Responses: calls are forced, found, streamed piece by piece, and answered', async () => {

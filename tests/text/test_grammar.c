@@ -87,7 +87,7 @@ static const refusal refusals[] = {
     {TERN_GRAMMAR_REGEX, "(a", TERN_MALFORMED, "column 3: found the end: `)`"},
     {TERN_GRAMMAR_REGEX, "*a", TERN_MALFORMED, "something to repeat"},
     {TERN_GRAMMAR_REGEX, "\\1", TERN_MALFORMED, "column 2: found \"1\": an escape"},
-    {TERN_GRAMMAR_REGEX, "a^b", TERN_MALFORMED, "^ at the beginning"},
+    {TERN_GRAMMAR_REGEX, "a^b", TERN_MALFORMED, "^ only at the beginning"},
     {TERN_GRAMMAR_SCHEMA, "{\"type\": \"x\"}", TERN_MALFORMED, "schema: /type: a type of JSON Schema"},
     {TERN_GRAMMAR_SCHEMA, "{\"properties\": {\"a\": {\"multipleOf\": 2}}}", TERN_UNSUPPORTED,
      "/properties/a/multipleOf"},

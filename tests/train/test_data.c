@@ -113,7 +113,7 @@ static void bad_lines_are_explained(void **state)
         {"{\"instruction\": \"a\"}", "output: missing"},
         {"{\"instruction\": \"a\", \"output\": \"b\", \"history\": [[\"a\"]]}", "history: item 0: array found, a pair"},
         {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\"}]}",
-         "message 0: the assistant's: something to answer"},
+         "message 0 is from the assistant: a message of the user"},
     };
     const tern_train_maker m = data_maker();
     tern_train_document d = {0};

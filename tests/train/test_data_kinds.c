@@ -112,7 +112,7 @@ static void refusals(void **state)
         {{"a.jsonl", "\x28\xB5\x2F\xFD....", NULL, 8}, TERN_UNSUPPORTED, "zstd"},
         {{"a.txt", "\xFF\xFEO\0n\0e\0", NULL, 8}, TERN_UNSUPPORTED, "UTF-16"},
         {{"a.txt", "\xFE\xFF\0O\0n\0e", NULL, 8}, TERN_UNSUPPORTED, "UTF-16"},
-        {{"a.txt", "O\0n\0e\0", NULL, 6}, TERN_UNSUPPORTED, "bytes of zero"},
+        {{"a.txt", "O\0n\0e\0", NULL, 6}, TERN_UNSUPPORTED, "zero bytes"},
         {{"a.csv", "PAR1....", NULL, 8}, TERN_UNSUPPORTED, "Parquet"},
         {{"a", "GGUF....", NULL, 8}, TERN_UNSUPPORTED, "a model"},
         {{"a.txt", "\x81\xFF\x93\x88 a \xC0\xAF\xB1\xF9\xE2\x28", NULL, 13}, TERN_UNSUPPORTED, "no UTF-8 text"},

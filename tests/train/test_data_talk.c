@@ -180,8 +180,8 @@ static void what_cannot_be_used_is_refused(void **state)
         {"{'tools': 'none', 'messages': []}", "tools: a string that is no JSON found, an array or its JSON expected"},
         {"{'chat_template_kwargs': {'tools': []}, 'messages': []}", "chat_template_kwargs: tools is no variable"},
         {"{'prompt': 'a', 'completion': []}", "prompt: string, completion: array found: both strings"},
-        {"{'prompt': 'a', 'chosen': 'b', 'rejected': 'c'}", "chosen and rejected: data of preferences"},
-        {"{'prompt': 'a', 'completion': 'b', 'label': false}", "label: data of preferences"},
+        {"{'prompt': 'a', 'chosen': 'b', 'rejected': 'c'}", "chosen and rejected: preference data"},
+        {"{'prompt': 'a', 'completion': 'b', 'label': false}", "label: preference data"},
         {"{'conversations': [{'from': 'human', 'value': 'a'}, {'from': 'function_call', 'value': 'b'}]}",
          "turn 1: value: text that is no JSON found"},
     };

@@ -7,7 +7,7 @@ static void other_settings_are_refused(void **state)
     const run_path out = scratch("settings");
     tern_finetune_options o = run_resume_options(out.text);
     run_resume_run_some(o, 2);
-    run_resume_assert_refused(o, TERN_INVALID_ARGUMENT, "--resume goes on from it, --overwrite begins anew");
+    run_resume_assert_refused(o, TERN_INVALID_ARGUMENT, "--resume continues it, --overwrite starts again");
     o.resume = true;
     tern_finetune_options p = o;
     p.seq--;
@@ -53,7 +53,7 @@ static void damaged_checkpoints_are_refused(void **state)
     put_file("damaged/checkpoint/state.safetensors", "", 0);
     run_resume_assert_refused(o, TERN_MALFORMED, "state.safetensors: ");
     unlink(path.text);
-    run_resume_assert_refused(o, TERN_NOT_FOUND, "no checkpoint to go on from");
+    run_resume_assert_refused(o, TERN_NOT_FOUND, "no checkpoint found to resume");
     tern_buf_deinit(&file);
 }
 

@@ -118,8 +118,8 @@ static void mistakes_have_words(void **state)
     REFUSE(INVALID_ARGUMENT, "options.cpu: a member is set", o.cpu.reserved[0] = 1);
     REFUSE(INVALID_ARGUMENT, "options: its size is 0", o.size = 0);
     REFUSE(INVALID_ARGUMENT, "type q9", o.type = "q9");
-    REFUSE(INVALID_ARGUMENT, "goes with an output NAME.gguf", o.type = "i2_s");
-    REFUSE(INVALID_ARGUMENT, "validation split 1: 0 up to", o.validation_split = 1);
+    REFUSE(INVALID_ARGUMENT, "an output NAME.gguf expected", o.type = "i2_s");
+    REFUSE(INVALID_ARGUMENT, "validation split 1: 0 to less than 1", o.validation_split = 1);
     REFUSE(INVALID_ARGUMENT, "validation split nan", o.validation_split = NAN);
     REFUSE(INVALID_ARGUMENT, "epochs 0: above 0", (o.steps = 0, o.epochs = 0));
     REFUSE(INVALID_ARGUMENT, "learning rate -1: above 0", o.lr = -1);
@@ -173,7 +173,7 @@ static void ask_again(void *context, const tern_finetune_event *e)
     tern_finetune_options o = *(const tern_finetune_options *)context;
     o.on_event = NULL;
     assert_int_equal(tern_finetune(&o, NULL, &err), TERN_INVALID_ARGUMENT);
-    assert_non_null(strstr(err.message, "another run is at work in "));
+    assert_non_null(strstr(err.message, "another run uses "));
 }
 
 static void one_run_works_in_a_folder(void **state)
@@ -208,18 +208,18 @@ static void what_is_there_is_kept(void **state)
     o.memory_limit = 0;
     assert_ok(tern_finetune(&o, NULL, &err), err);
     assert_int_equal(tern_finetune(&o, NULL, &err), TERN_INVALID_ARGUMENT);
-    assert_non_null(strstr(err.message, "--resume goes on from it, --overwrite begins anew"));
+    assert_non_null(strstr(err.message, "--resume continues it, --overwrite starts again"));
     test_write_text(other.text, "mine");
     o.output = other.text;
     assert_int_equal(tern_finetune(&o, NULL, &err), TERN_INVALID_ARGUMENT);
-    assert_non_null(strstr(err.message, "somebodys.gguf is there already: --overwrite replaces it"));
+    assert_non_null(strstr(err.message, "somebodys.gguf exists: --overwrite replaces it"));
     o.output = run_case_model.text; /* another one's folder */
     o.model = out.text;
     assert_int_equal(tern_finetune(&o, NULL, &err), TERN_INVALID_ARGUMENT);
-    assert_non_null(strstr(err.message, "is there already and not empty"));
+    assert_non_null(strstr(err.message, "exists and is not empty"));
     o.resume = true;
     assert_int_equal(tern_finetune(&o, NULL, &err), TERN_NOT_FOUND);
-    assert_non_null(strstr(err.message, "no checkpoint to go on from"));
+    assert_non_null(strstr(err.message, "no checkpoint found to resume"));
     assert_false(tern_file_exists(inside(run_case_model.text, "loss.csv").text));
     assert_false(tern_file_exists(inside(run_case_model.text, "checkpoint").text));
 }

@@ -143,7 +143,7 @@ test('wrong things say what is wrong', {skip}, async () => {
   await fails({temprature: 1}, 'INVALID_ARGUMENT', /temprature: there is no such option/);
   await fails({maxTokens: -1}, 'INVALID_ARGUMENT', /maxTokens: -1 found, a whole number/);
   await fails({temperature: 'hot'}, 'INVALID_ARGUMENT', /temperature: "hot" found, a number/);
-  await fails({stop: ['a', 1]}, 'INVALID_ARGUMENT', /item 1 is no text/);
+  await fails({stop: ['a', 1]}, 'INVALID_ARGUMENT', /item 1 is not a text/);
   await fails({topP: 7}, 'INVALID_ARGUMENT', /top-p|top_p/);
   await assert.rejects(drain(engine.generate([], GREEDY)), code('INVALID_ARGUMENT', /no tokens/));
   await assert.rejects(drain(engine.generate([99999], GREEDY)), code('INVALID_ARGUMENT', /99999/));

@@ -207,7 +207,7 @@ describe('a model in three parts', {skip: missing('wasm/tern.wasm')}, () => {
   });
 
   test('a part alone under another name says that all are needed', async () => {
-    await refused(new File([parts[0].bytes], 'm.gguf'), 'UNSUPPORTED', /m\.gguf: part 1 of 3 alone found, all parts/);
+    await refused(new File([parts[0].bytes], 'm.gguf'), 'UNSUPPORTED', /m\.gguf: only part 1 of 3 found, all parts/);
   });
 
   test('cancelling while parts are fetched ends all of them', async () => {

@@ -130,7 +130,7 @@ static const char *command_with(const char *name)
 static tern_status fail_unknown(const tern_command *command, const char *name, size_t n, tern_error *err)
 {
     if (is_of_images(name, n))
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "--%.*s: images and sound are not read, text alone is", (int)n,
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--%.*s: images and sound are not supported, only text", (int)n,
                          name);
     char *word = tern_strndup(name, n < 64 ? n : 64);
     const char *nearest = word ? tern_nearest(word, flag_name_at, command) : NULL;
@@ -321,12 +321,12 @@ static tern_status check_count(const tern_command *command, const tern_options *
 {
     const size_t n = options->args.n;
     if (n < command->min_args)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "a word is missing (usage: tern %s %s)", command->name,
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "an argument is missing (usage: tern %s %s)", command->name,
                          command->usage);
     if (n <= command->max_args) return TERN_OK;
     const char *word = options->args.items[command->max_args];
     const char *hint = command->max_args == 0 && find_letter(command, 'm') ? "; a model is given with -m" : "";
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "\"%s\" is one word too many%s (usage: tern %s %s)", word, hint,
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "\"%s\" is an unexpected argument%s (usage: tern %s %s)", word, hint,
                      command->name, command->usage);
 }
 

@@ -47,7 +47,7 @@ typedef struct tern_flag_group {
     bool more; /* for all of its flags */
 } tern_flag_group;
 
-/* What the processes are that mpirun has started with a command. */
+/* The processes that mpirun has started with a command. */
 typedef enum tern_ranked {
     TERN_RANKED_ALONE,    /* refused: it is for one */
     TERN_RANKED_FOLLOWED, /* rank 0 runs it, the others what it does with its engine */
@@ -61,26 +61,25 @@ typedef struct tern_command {
     const char *detail;            /* more lines, or NULL */
     const tern_flag_group *groups; /* ends with one without flags */
     tern_ranked ranks;             /* whether several processes may run it together (apps/ranks.h) */
-    /* What another rank than 0 opens, where that is no options->model: the options to follow with. NULL: these */
+    /* The options that another rank than 0 follows with, where they differ from options->model. NULL: these */
     tern_status (*followed)(const tern_options *options, tern_options *followed, tern_error *err);
-    uint32_t min_args, max_args;             /* words that are no flags */
+    uint32_t min_args, max_args;             /* words that are not flags */
     void (*defaults)(tern_options *options); /* may be NULL: all zero */
     /* Does the work; an error is printed by the caller. CANCELLED after Ctrl-C. */
     tern_status (*run)(const tern_options *options, tern_error *err);
 } tern_command;
 
 /* Reads the words after the sub-command into *options, which holds the defaults. Flags are "--name value",
- * "--name=value", "-l value",
- * "-lvalue"; a long name may be cut short where it stays unique; "--" ends the flags. The next word is no value where
- * it looks like a long flag: one was forgotten. Errors: INVALID_ARGUMENT with the flag, the value found and what was
- * expected, or the nearest flag for one that is unknown. */
+ * "--name=value", "-l value", "-lvalue"; a long name may be cut short where it stays unique; "--" ends the flags. A
+ * next word that looks like a long flag is not a value: the value was forgotten. Errors: INVALID_ARGUMENT with the
+ * flag, the value found and what was expected, or the nearest flag for one that is unknown. */
 tern_status tern_args_parse(const tern_command *command, int n, char **words, tern_options *options, tern_error *err);
 /* Frees what parsing allocated. */
 void tern_args_deinit(tern_options *options);
 
 /* The --help page of a command, or the one of --help-all. Lines have 80 columns. */
 void tern_args_help(const tern_command *command, bool all, FILE *out);
-/* The same as a page for man(1), in mdoc. */
+/* As above, as a page for man(1), in mdoc. */
 void tern_args_man(const tern_command *command, FILE *out);
 /* Prints what a flag's value is when it is not given: " (default 40)". */
 void tern_args_print_default(const tern_flag *f, const tern_options *defaults, FILE *out);

@@ -1,4 +1,4 @@
-/* What `tern bench` measures, and how it is shown. */
+/* The measurements of `tern bench`, and how they are shown. */
 #ifndef TERN_APPS_BENCH_BENCH_H
 #define TERN_APPS_BENCH_BENCH_H
 
@@ -13,7 +13,7 @@ typedef struct tern_bench_rates {
     uint32_t n;
 } tern_bench_rates;
 
-/* What a decoded token costs beside time. */
+/* The cost of a decoded token beside its time. */
 typedef struct tern_bench_counts {
     double weight_bytes, allocations; /* of the host */
     double expert_hits, expert_misses, expert_evictions, expert_prefetched,
@@ -33,7 +33,7 @@ typedef struct tern_bench_profile {
     double wall_ms; /* of all these tokens, which the host waited for */
 } tern_bench_profile;
 
-/* What one number of threads, or of steps, gave. */
+/* The results of one number of threads, or of steps. */
 typedef struct tern_bench_row {
     uint32_t n_threads, n_steps; /* of a GPU: tokens at once; 0: not one */
     tern_bench_rates prefill, decode;
@@ -47,7 +47,7 @@ typedef struct tern_bench_row {
     tern_bench_profile *profiles; /* [2]: prefill, decode; NULL without --profile */
 } tern_bench_row;
 
-/* What is the same for every row. */
+/* The values that are common to all rows. */
 typedef struct tern_bench_subject {
     char device[160]; /* "Intel ...", or "vulkan: NVIDIA H200" */
     char driver[160]; /* of a GPU; "": none */
@@ -83,7 +83,7 @@ typedef struct tern_bench {
 tern_status tern_bench_measure(tern_bench *bench, tern_bench_row *row, tern_bench_subject *subject, tern_error *err);
 tern_status tern_bench_step_done(tern_bench *bench, tern_error *err);
 void tern_bench_close_engine(tern_bench *bench);
-/* The same model opened once more, every dispatch timed, into row->profiles. */
+/* Opens the model once more, times every dispatch, and writes row->profiles. */
 tern_status tern_bench_measure_profile(tern_bench *bench, tern_bench_row *row, tern_error *err);
 /* Decodes n tokens after the first ones of bench->ids, as greedy decoding does; the seconds, and the allocations of the
  * host from the first token to the last. */

@@ -38,7 +38,7 @@ static tern_status check(tern_bench_job *j, tern_error *err)
     const tern_options *o = j->options;
     if (o->model || o->kernel || (o->backend && strcmp(o->backend, "cpu") != 0))
         return tern_fail(err, TERN_INVALID_ARGUMENT,
-                         "--kernels measures all of the CPU's: without --model, --kernel and --backend");
+                         "--kernels measures every kernel of the CPU: no --model, --kernel or --backend expected");
     TERN_TRY(tern_bench_shapes_read(j, err));
     return check_plot(o, err);
 }

@@ -1,4 +1,4 @@
-/* What the files of `tern bench --kernels` share: shapes, what was measured, what the machine can do. */
+/* Types of `tern bench --kernels`: shapes, results, the limits of the machine. */
 #ifndef TERN_APPS_BENCH_KERNELS_H
 #define TERN_APPS_BENCH_KERNELS_H
 

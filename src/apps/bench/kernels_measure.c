@@ -134,8 +134,8 @@ static tern_status measure_shape(tern_bench_job *j, uint32_t shape, tern_error *
     return TERN_OK;
 }
 
-/* Reading memory that no cache holds; integer dot products in registers. What was faster before stays: a neighbour
- * makes both slower, never faster. */
+/* Reading memory that no cache holds; integer dot products in registers. A faster earlier result stays: other programs
+ * make both slower, never faster. */
 static void raise_roof(tern_backend *b, tern_buffer *cold, tern_bench_roof *roof)
 {
     const double read = b->measure(b, TERN_MEASURE_READ, &cold, 1, roof_seconds),

@@ -69,7 +69,7 @@ static tern_status run_until(tern_batch *batch, const heard *h, uint32_t n, uint
     return TERN_OK;
 }
 
-/* What one run needs. */
+/* The state of one run. */
 typedef struct parallel {
     const tern_options *o;
     tern_engine *engine;
@@ -97,8 +97,8 @@ static uint32_t rate_ctx(const tern_options *o)
     return SHORT_PROMPT + o->n_tokens + WARM_STEPS + 1;
 }
 
-/* All pages are written once: the system clears memory when it is first used, of a server in its first minutes. What is
- * written begins otherwise than what is measured, which takes none of it over. */
+/* All pages are written once: the system clears memory when it is first used, of a server in its first minutes. Written
+ * text begins with other tokens than measured text, so that no prefix is shared. */
 static tern_status fill_pages(parallel *p, uint32_t n_ctx, tern_error *err)
 {
     const uint32_t n = n_ctx - 1 < LONG_PROMPT ? n_ctx - 1 : LONG_PROMPT;
@@ -247,7 +247,7 @@ static tern_status measure_stall(const tern_options *o, tern_engine *engine, sta
     return status;
 }
 
-/* What one number of sequences gave; profile: [2], NULL: none is wanted. */
+/* The result of one number of sequences; profile: [2], NULL: none is wanted. */
 typedef struct result {
     uint32_t n_sequences;
     double rate;

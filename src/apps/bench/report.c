@@ -34,7 +34,7 @@ static double barriers_a_layer(const tern_bench_row *r)
     return share(r->per_token.barriers_in_layers, r->n_layers);
 }
 
-/* What a dispatch takes with everything around it. */
+/* The time of a dispatch with everything around it. */
 static double us_a_dispatch(const tern_bench_row *r)
 {
     return share(1e6, tern_bench_median(&r->decode) * r->per_token.dispatches);

@@ -53,7 +53,7 @@ typedef struct chat_command {
 
 static tern_status run_help(tern_chat_talk *talk, char *rest, tern_error *err);
 
-/* What a command did, to someone at a terminal. */
+/* The effect of a command, for somebody at a terminal. */
 static void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void tell(const char *format, ...)
 {
@@ -138,7 +138,7 @@ static tern_status check_save(const tern_chat_talk *talk, const char *path, tern
     const tern_output output = {.path = path, .overwrite = tern_output_same(path, talk->file)};
     if (tern_output_check(&output, NULL) == TERN_OK) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT,
-                     "%s is there already, and not what was loaded or saved here: another name expected",
+                     "%s exists, and this chat has neither loaded nor saved it: another name expected",
                      tern_show_z(path).text);
 }
 
@@ -295,7 +295,7 @@ static void defaults(tern_options *o)
     o->bundled = "chat.gguf";
 }
 
-/* What is talked to, and how one leaves. */
+/* The model of the conversation, and how to leave. */
 static void greet(const tern_chat_talk *talk)
 {
     tern_engine_info info = {.size = sizeof info};

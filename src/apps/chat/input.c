@@ -53,7 +53,7 @@ tern_status tern_chat_input_open(tern_chat_input *input, const char *history, te
     return TERN_OK;
 }
 
-/* A history that cannot be written is no reason to trouble anyone. */
+/* A history that cannot be written is not worth a message. */
 static void write_private(const char *path)
 {
     tern_temp temp = {0};

@@ -30,7 +30,7 @@ void tern_chat_input_close(tern_chat_input *input);
  * were pasted at once. Borrowed until the next call; NULL at the end of
  * input, after Ctrl-C and where memory is short. */
 char *tern_chat_input_next(tern_chat_input *input);
-/* What Tab completes at the start of a line: names with their slash. `name_at` gives the i-th, NULL at the end. */
+/* The names that Tab completes at the start of a line, with their slash. `name_at` gives the i-th, NULL at the end. */
 void tern_chat_input_complete(const char *(*name_at)(size_t i));
 
 #endif

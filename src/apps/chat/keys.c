@@ -1,4 +1,4 @@
-/* What a terminal sends while a line is typed: Ctrl-C, Alt-Enter, pasted text.
+/* The keys that a terminal sends while a line is typed: Ctrl-C, Alt-Enter, pasted text.
  *
  * libedit reads through a function of ours (rl_getc_function): it takes out the marks that a terminal puts around what
  * is pasted (bracketed paste, https://invisible-island.net/xterm/ctlseqs/ctlseqs.html), and what stands between them is

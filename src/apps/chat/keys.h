@@ -1,4 +1,4 @@
-/* What a terminal sends while a line is typed: Ctrl-C, Alt-Enter, pasted text. */
+/* The keys that a terminal sends while a line is typed: Ctrl-C, Alt-Enter, pasted text. */
 #ifndef TERN_APPS_CHAT_KEYS_H
 #define TERN_APPS_CHAT_KEYS_H
 

@@ -67,7 +67,8 @@ static tern_status read_number(const tern_chat_talk *t, const char **text, uint3
         *text = end + strspn(end, " ");
         return TERN_OK;
     }
-    if (t->loras.n == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "there are no adapters");
+    if (t->loras.n == 0)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "this chat has no adapters (/lora add FILE adds one)");
     return tern_fail(err, TERN_INVALID_ARGUMENT,
                      "\"%s\": the number of an adapter, 1 to %u, expected (/lora lists them)", tern_show_z(*text).text,
                      t->loras.n);
@@ -77,7 +78,8 @@ static tern_status remove_one(tern_chat_talk *t, const char *text, tern_error *e
 {
     uint32_t at;
     TERN_TRY(read_number(t, &text, &at, err));
-    if (*text) return tern_fail(err, TERN_INVALID_ARGUMENT, "\"%s\": nothing more expected", tern_show_z(text).text);
+    if (*text)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "\"%s\": no further argument expected", tern_show_z(text).text);
     return tern_chat_talk_remove_lora(t, at, err);
 }
 
@@ -102,7 +104,7 @@ tern_status tern_chat_lora_command(tern_chat_talk *t, const char *text, tern_err
     else if (n == 5 && memcmp(text, "scale", n) == 0) status = scale_one(t, rest, err);
     else if (n)
         return tern_fail(err, TERN_INVALID_ARGUMENT,
-                         "/lora %s: nothing, add FILE[:SCALE], remove N or scale N SCALE expected",
+                         "/lora %s: add FILE[:SCALE], remove N, scale N SCALE or no argument expected",
                          tern_show_z(text).text);
     if (status == TERN_OK) list(t);
     return status;

@@ -46,7 +46,8 @@ static bool write_mark(tern_chat_style *s)
     return written;
 }
 
-/* What n marks switch; NULL: they are text. `next` is the byte behind them: bold text begins with no blank. */
+/* The style that n marks switch; NULL: they are text. `next` is the byte behind them: bold text begins with no
+ * blank. */
 static bool *switched(tern_chat_style *s, char next)
 {
     if (s->mark == '`' && s->n >= 3 && !s->inner) return &s->block;

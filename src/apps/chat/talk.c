@@ -97,7 +97,8 @@ static tern_status render(tern_chat_talk *t, tern_error *err)
         t->ids.n = 0;
         TERN_TRY(tern_engine_chat_prompt(t->engine, t->template, t->messages, t->n, true, &t->ids, err));
         if (t->ids.n == 0)
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "the chat template renders this conversation to nothing");
+            return tern_fail(err, TERN_INVALID_ARGUMENT,
+                             "the chat template renders this conversation to an empty text");
         if (t->ids.n + LEAST_ANSWER <= n_ctx) return TERN_OK;
         if (!t->options->context_shift || t->n < first + 3) break;
         remove_message(t, first);

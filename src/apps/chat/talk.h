@@ -46,7 +46,7 @@ tern_status tern_chat_talk_add_lora(tern_chat_talk *talk, const char *text, tern
 tern_status tern_chat_talk_remove_lora(tern_chat_talk *talk, uint32_t at, tern_error *err);
 tern_status tern_chat_talk_scale_lora(tern_chat_talk *talk, uint32_t at, float scale, tern_error *err);
 
-/* What follows /lora: nothing, add FILE[:SCALE], remove N, scale N SCALE; then the list is shown. */
+/* The words after /lora: nothing, add FILE[:SCALE], remove N, scale N SCALE; then the list is shown. */
 tern_status tern_chat_lora_command(tern_chat_talk *talk, const char *text, tern_error *err);
 
 /* The messages as JSON: [{"role": ..., "content": ...}, ...]. Written to a temporary name and renamed. */
@@ -59,7 +59,7 @@ tern_status tern_chat_template_read(const char *path, tern_buf *text, tern_error
 /* The template of this name or in this file; for NULL the model's own, of which `own` is the text. Errors: also
  * INVALID_ARGUMENT when that is NULL too. */
 tern_status tern_chat_template_find(tern_chat_template **out, const char *own, const char *name, tern_error *err);
-/* The same for an engine; where neither is there, that of the model's family, which is said on standard error. Errors:
+/* As above, for an engine; without either, that of the model's family, which is reported on standard error. Errors:
  * also INVALID_ARGUMENT when none is known. */
 tern_status tern_chat_template_choose(tern_chat_template **out, const tern_engine *engine, const char *name,
                                       tern_error *err);

@@ -13,7 +13,7 @@ static json_t *parse_json(const char *text, size_t n)
     return tern_json_parse(&json, text, n, "JSON", NULL) == TERN_OK ? json : NULL;
 }
 
-/* What the text is if it is JSON, as no template is; NULL: it is none. */
+/* The kind of a JSON text, which is never a template; NULL: it is none. */
 static const char *foreign_form(const tern_buf *text)
 {
     if (!text->size || !strchr("{[", *text->data)) return NULL;

@@ -1,4 +1,4 @@
-/* What the scripts of all shells need to know of a flag. */
+/* Facts about a flag that the scripts of all shells need. */
 #include "apps/completion/completion.h"
 
 #include <string.h>

@@ -8,8 +8,8 @@ void tern_completion_bash(void);
 void tern_completion_zsh(void);
 void tern_completion_fish(void);
 
-/* The words that a flag's value can be, with blanks between; "" where any text is one. What is a path too (a template)
- * has both. */
+/* The words that a flag's value can be, with blanks between; "" where any text is one. A value that may also be a path
+ * (a template) has both. */
 typedef struct tern_completion_words {
     char text[768];
 } tern_completion_words;
@@ -18,7 +18,7 @@ tern_completion_words tern_completion_values(const tern_flag *flag);
 bool tern_completion_is_path(const tern_flag *flag);
 /* Whether it is a model: a path, or a name of `tern list --names`. */
 bool tern_completion_is_model(const tern_flag *flag);
-/* What prints the words which a command takes, one a line, in any shell; NULL: there are none. */
+/* The command that prints the values of an argument, one a line, in any shell; NULL: there are none. */
 const char *tern_completion_words_of(const tern_command *command);
 /* Whether it takes files, or folders, that no flag names. */
 bool tern_completion_takes_files(const tern_command *command);

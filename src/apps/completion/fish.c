@@ -14,7 +14,7 @@ static void print_flag(const tern_command *command, const tern_flag *f)
     puts("'");
 }
 
-/* What no flag names. */
+/* The words that are not flags. */
 static void print_words(const tern_command *command)
 {
     const char *names = tern_completion_words_of(command);

@@ -19,7 +19,7 @@ static void print_flag(const tern_flag *f)
     putchar('\'');
 }
 
-/* What no flag names. */
+/* The words that are not flags. */
 static void print_words(const tern_command *command)
 {
     const char *names = tern_completion_words_of(command);

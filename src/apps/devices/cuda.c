@@ -47,7 +47,7 @@ static json_t *module_json(const tern_cuda_module *cuda, bool measured)
     const char *why = NULL, *exchange = cuda->exchange(&why);
     json_t *out = json_pack("{s:o, s:s?, s:s?}", "devices", list, "exchange", exchange, "exchange_problem", why);
     if (status != TERN_OK) json_object_set_new(out, "problem", json_string(err.message));
-    else if (n == 0) json_object_set_new(out, "problem", json_string("cuda: the driver knows no device"));
+    else if (n == 0) json_object_set_new(out, "problem", json_string("cuda: the driver shows no device"));
     return out;
 }
 

@@ -11,7 +11,7 @@ enum { MAX_DEVICES = 64 };
 #if TERN_VULKAN
 #include "backend/vulkan/vulkan.h"
 
-/* What its kernels can use, in words. */
+/* The features that its kernels can use, in words. */
 static json_t *features_json(const tern_vulkan_device *d)
 {
     json_t *out = json_array();

@@ -78,8 +78,9 @@ static tern_status check_object(const char *line, size_t n, tern_error *err)
     const size_t begin = strspn(line, " \t\r");
     if (line[begin] == '{') return TERN_OK;
     if (line[begin] == '[')
-        return tern_fail(err, TERN_MALFORMED, "a JSON list found, an object a line expected (jq -c '.[]' makes them)");
-    return tern_fail(err, TERN_MALFORMED, "%s found, a JSON object a line expected",
+        return tern_fail(err, TERN_MALFORMED,
+                         "a JSON list found, one object per line expected (jq -c '.[]' makes them)");
+    return tern_fail(err, TERN_MALFORMED, "%s found, one JSON object per line expected",
                      tern_show((tern_span){(const uint8_t *)line + begin, n - begin}).text);
 }
 
@@ -153,7 +154,8 @@ static tern_status evaluate(evaluation *e, const char *path, const tern_buf *tex
     e->n = 0;
     TERN_TRY(answer_all(e, path, text, &s, err));
     if (s.n_choices + s.n_exact == 0)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: no question in it", tern_show_z(path).text);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: no question found, at least one expected",
+                         tern_show_z(path).text);
     TERN_TRY(print(e, path, adapted, "acc", s.right, s.n_choices, err));
     TERN_TRY(print(e, path, adapted, "acc_norm", s.right_norm, s.n_choices, err));
     return print(e, path, adapted, "exact_match", s.exact, s.n_exact, err);

@@ -214,7 +214,7 @@ static tern_status run_save(const reader *r, const tern_options *o, tern_error *
     return save(r, &how, o, err);
 }
 
-/* What goes together. */
+/* Checks flags that exclude each other. */
 static tern_status check(const tern_options *o, tern_error *err)
 {
     if (o->kl_base && (o->args.n || o->against || o->save_logits || o->window))

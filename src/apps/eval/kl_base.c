@@ -36,7 +36,7 @@ static tern_status check_rows(const tern_kl_base *b, tern_error *err)
     const size_t bytes = tern_kl_row_bytes(b->n_vocab), n = (size_t)b->n_windows * tern_kl_rows(b->window);
     for (size_t i = 0; i < n; i++) {
         const float scale = tern_load_f32(b->rows + i * bytes), lowest = tern_load_f32(b->rows + i * bytes + 4);
-        /* The highest is a logarithm of a share, but for rounding. */
+        /* The highest is the logarithm of a share, except for rounding. */
         if (!(scale >= 0 && isfinite(lowest) && 65535.0f * scale + lowest <= 0.01f))
             return tern_fail(err, TERN_MALFORMED, "row %zu: steps of %g from %g found, log-probabilities expected", i,
                              (double)scale, (double)lowest);

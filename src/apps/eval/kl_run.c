@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 
-/* What is done with the logits of a position; `next` is the token that follows, `row` counts them over all windows. */
+/* The use of the logits of a position; `next` is the token that follows, `row` counts them over all windows. */
 typedef tern_status (*take_row)(void *context, const float *logits, int32_t next, size_t row, tern_error *err);
 
 typedef struct walk {
@@ -127,7 +127,7 @@ static tern_status check_fit(const tern_kl_reader *reader, const tern_kl_base *b
 {
     const uint32_t n_ctx = tern_session_n_ctx(reader->session);
     if (base->n_vocab != reader->model->n_vocab)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "saved of a vocabulary of %u tokens: %u, this model's, expected",
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "saved with a vocabulary of %u tokens, %u (this model's) expected",
                          base->n_vocab, reader->model->n_vocab);
     if (base->window > n_ctx)
         return tern_fail(err, TERN_INVALID_ARGUMENT,

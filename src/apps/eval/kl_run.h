@@ -6,14 +6,14 @@
 #include "apps/eval/kl_stats.h"
 #include "apps/progress.h"
 
-/* What evaluates: a session of max_outputs rows and at least a window of positions. */
+/* The session that evaluates: max_outputs rows and at least a window of positions. */
 typedef struct tern_kl_reader {
     tern_session *session;
     const tern_engine_info *model;
     tern_progress *progress;
 } tern_kl_reader;
 
-/* What was saved. */
+/* The saved file. */
 typedef struct tern_kl_saved {
     uint64_t n_scored;
     uint32_t n_windows;

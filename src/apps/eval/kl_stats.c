@@ -189,7 +189,7 @@ static json_t *mean_json(mean m)
     return json_pack("{s:o, s:o}", "mean", tern_app_json_number(m.value), "stderr", tern_app_json_number(m.error));
 }
 
-/* Of tokens that are sorted. */
+/* The spread of a value over sorted tokens. */
 static json_t *spread_json(const tern_kl_token *t, size_t n, value_of value, mean m)
 {
     json_t *out = mean_json(m);

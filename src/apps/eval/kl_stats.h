@@ -6,7 +6,7 @@
 #include "apps/app.h"
 #include "apps/eval/kl_base.h"
 
-/* Of one token of the text: p is the base's probability, q the model's. */
+/* One token of the text: p is the base's probability, q the model's. */
 typedef struct tern_kl_token {
     double nll, base_nll; /* -log q, -log p of the token that is there */
     double kld;           /* sum of p log(p / q) over the tokens of p above e^-16 */

@@ -20,8 +20,9 @@ tern_status tern_eval_queue_open(tern_eval_queue **queue, const tern_eval_asking
  * tern_eval_queue_finish. */
 tern_status tern_eval_queue_add(tern_eval_queue *queue, tern_eval_item *item, const char *where,
                                 const tern_lora_use *loras, uint32_t n_loras, tern_error *err);
-/* Waits for all answers and counts them. What a question gets has the same bits whatever else is answered beside it, on
- * the CPU. Errors: that of the first question that could not be answered, with its place; CANCELLED; those of a step.
+/* Waits for all answers and counts them. On the CPU, the result of a question has the same bits whatever else is
+ * answered beside it. Errors: that of the first question that could not be answered, with its place; CANCELLED; those
+ * of a step.
  */
 tern_status tern_eval_queue_finish(tern_eval_queue *queue, tern_eval_score *score, tern_error *err);
 /* Safe on NULL. */

@@ -31,7 +31,7 @@ static const char *name_of(const tern_hub_entry *entry)
     return k ? k->name : entry->name;
 }
 
-/* What is shown of a model; path NULL: it is not whole. */
+/* The columns shown for a model; path NULL: it is not whole. */
 typedef struct row {
     const char *name, *repository, *revision, *path;
     uint64_t bytes, coming;

@@ -23,7 +23,7 @@ static tern_status ask(const tern_options *o, const char *text, bool all, uint64
     snprintf(question, sizeof question, "Remove %s%s (%s)?", tern_show_z(text).text,
              all ? ", all of the repository that is here" : "", tern_app_bytes(bytes, size));
     if (o->yes || tern_app_hub_ask(question)) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s (%s) stays: --yes, or yes on a terminal, removes it",
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s (%s) was not removed: --yes, or yes on a terminal, expected",
                      tern_show_z(text).text, size);
 }
 

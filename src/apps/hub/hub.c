@@ -65,7 +65,8 @@ static tern_status find_token(const tern_hub_path *home, char token[MAX_TOKEN + 
     memmove(token, token + blank, n - blank + 1);
     for (const char *at = token; *at; at++)
         if (*at <= ' ' || *at > '~')
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "the hub's token: a character that none may have");
+            return tern_fail(err, TERN_INVALID_ARGUMENT,
+                             "the hub's token: a character found that tokens cannot contain");
     return TERN_OK;
 }
 
@@ -154,7 +155,7 @@ static tern_status find_torrent(const char *text, tern_app_path *path, tern_erro
     TERN_TRY(tern_app_hub(&hub, err));
     TERN_TRY(tern_torrent_find(&hub, text, &entry, err));
     if (!entry.whole)
-        return tern_fail(err, TERN_NOT_FOUND, "%s is not whole yet: `tern pull` of the same link goes on",
+        return tern_fail(err, TERN_NOT_FOUND, "%s is incomplete: `tern pull` of the same link continues the download",
                          tern_show_z(text).text);
     snprintf(path->text, sizeof path->text, "%s", entry.place.package.text);
     return TERN_OK;

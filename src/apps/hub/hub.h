@@ -8,7 +8,7 @@
 
 /* By the variables that huggingface_hub reads: HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME; HF_TOKEN, HF_TOKEN_PATH and the
  * file `token` in HF_HOME; HF_ENDPOINT; HF_HUB_OFFLINE. The strings live as long as the program. Errors:
- * INVALID_ARGUMENT (a token with blanks or control characters; an endpoint that is no address), LIMIT. */
+ * INVALID_ARGUMENT (a token with blanks or control characters; an endpoint that is not an address), LIMIT. */
 tern_status tern_app_hub(tern_hub *hub, tern_error *err);
 
 /* Whether a text says that it is a name of what was fetched: "hf:..." or "torrent:...". */

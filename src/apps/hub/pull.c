@@ -7,7 +7,7 @@
 #if TERN_PULL
 #include "hub/net/pull.h"
 
-/* What is shown. */
+/* The progress shown. */
 typedef struct showing {
     tern_progress bar;
     char label[128];
@@ -83,8 +83,8 @@ tern_status tern_app_hub_pull(const tern_hub *hub, const tern_hub_name *name, bo
     (void)quiet;
     (void)found;
     return tern_fail(err, TERN_UNSUPPORTED,
-                     "%s: this tern was built without libcurl%s and fetches nothing; any program that fills the cache "
-                     "of huggingface_hub will do",
+                     "%s: this tern was built without libcurl%s and cannot fetch models; use any program that fills "
+                     "the cache of huggingface_hub",
                      name->repository, TERN_STATIC ? " (it is one static file)" : "");
 }
 

@@ -40,7 +40,7 @@ tern_status tern_app_torrent_check_unused(const tern_options *options, const cha
     return TERN_OK;
 }
 
-/* What is shown, and when to stop. */
+/* The progress shown, and when to stop. */
 typedef struct showing {
     const tern_options *options;
     tern_progress bar;
@@ -115,7 +115,7 @@ static tern_status check_patience(showing *s, tern_torrent_stage stage, const te
     s->fetched = state->fetched;
     note_waiting(s, now - s->moved, state);
     if (!patience || now - s->moved < patience) return TERN_OK;
-    return tern_fail(err, TERN_IO, "nothing has come for %u seconds (--timeout), from %u peer%s; what has come stays",
+    return tern_fail(err, TERN_IO, "no data came for %u seconds (--timeout), from %u peer%s; the received data is kept",
                      patience, state->peers, state->peers == 1 ? "" : "s");
 }
 
@@ -203,6 +203,6 @@ tern_status tern_app_torrent_pull(const tern_options *o, const char *what, tern_
     tern_progress_end(&s.bar);
     if (status == TERN_CANCELLED) fputs("\nWhat has come stays; the same command goes on from there.\n", stderr);
     if (status != TERN_OK) return status;
-    if (s.whole) tern_app_take_interrupt(); /* it ended the seeding, which is no failure */
+    if (s.whole) tern_app_take_interrupt(); /* it ended the seeding, which is not a failure */
     return report(&s, what, &pulled, err);
 }

@@ -14,7 +14,7 @@ tern_status tern_app_torrent_check_unused(const tern_options *options, const cha
  * tern_torrent_pull. */
 tern_status tern_app_torrent_pull(const tern_options *options, const char *what, tern_error *err);
 
-/* What was written beside a manifest. */
+/* The files that were written beside a manifest. */
 typedef struct tern_app_torrent {
     tern_hub_path path;
     char name[512], v1[41], v2[65];
@@ -28,8 +28,8 @@ enum { TERN_APP_TORRENT_MIN_PIECE = 64 << 10, TERN_APP_TORRENT_MAX_PIECE = 8 << 
 tern_status tern_app_torrent_check_flags(const tern_options *options, tern_error *err);
 /* Writes package.torrent into a package's folder: hybrid (versions 1 and 2), the folder's name, manifest.json and the
  * shards, --web-seed and --tracker; pieces of the least power of two from 64 KiB on of which there are at most 2048, at
- * most 8 MiB. The same package gives the same bytes. Errors: UNSUPPORTED (no engine), IO, CANCELLED, MALFORMED (a shard
- * of another size than the manifest says). */
+ * most 8 MiB. Packages of the same bytes give torrents of the same bytes. Errors: UNSUPPORTED (no engine), IO,
+ * CANCELLED, MALFORMED (a shard of another size than the manifest says). */
 tern_status tern_app_torrent_write(const tern_options *options, const char *folder, tern_app_torrent *torrent,
                                    tern_error *err);
 

@@ -1,4 +1,4 @@
-/* What `tern inspect` says about a LoRA adapter. */
+/* `tern inspect` of a LoRA adapter. */
 #include <string.h>
 
 #include "apps/inspect/inspect.h"

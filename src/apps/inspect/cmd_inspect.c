@@ -139,7 +139,7 @@ static void note_template(const char *path, json_t *out)
     tern_tokenizer_close(t);
 }
 
-/* What a model would be; a file that cannot run is described all the same, with the reason. */
+/* A model's properties; a file that cannot run is described all the same, with the reason. */
 static tern_status describe(const char *path, json_t *out, tern_error *err)
 {
     tern_model *model = NULL;
@@ -165,8 +165,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     tern_options input = {.model = o->args.n ? o->args.items[0] : o->model};
     TERN_TRY(tern_app_find_model(&input, &path, err));
     if (o->graph || o->memory || o->kernels) {
-        if (o->json)
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "--json does not go with --graph, --memory or --kernels");
+        if (o->json) return tern_fail(err, TERN_INVALID_ARGUMENT, "--json: no --graph, --memory or --kernels expected");
         return inspect_graph(o, path.text, err);
     }
     if (o->tp || o->pp) return inspect_plan(o, path.text, err);

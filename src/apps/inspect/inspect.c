@@ -1,4 +1,4 @@
-/* What `tern inspect` says about a model. */
+/* `tern inspect` of a model. */
 #include "apps/inspect/inspect.h"
 
 #include <inttypes.h>
@@ -117,7 +117,7 @@ static void add_experts(json_t *out, const tern_config *c)
     if (c->activation >= TERN_ACT_SWIGLU_OAI) json_object_set_new(out, "swiglu_limit", json_real((double)c->ffn_limit));
 }
 
-/* What a configuration says in words, where it does. */
+/* The properties of a configuration that have words. */
 static void add_rope_scaling(json_t *out, const tern_config *c)
 {
     static const char *const words[] = {[TERN_ROPE_LINEAR] = "linear",
@@ -186,7 +186,7 @@ void tern_app_describe_model(const tern_model *model, json_t *out)
     json_object_set_new(out, "tensors", tensors);
 }
 
-/* A text of a document that a package has in its own words: fit for a terminal, "none" where it is no text. */
+/* A text of a document that a package has in its own words: fit for a terminal, "none" where it is not text. */
 static tern_shown text_at(const json_t *object, const char *key)
 {
     const json_t *v = json_object_get(object, key);

@@ -12,7 +12,7 @@
 tern_status tern_app_describe_gguf(const char *path, json_t *out, tern_error *err);
 /* Adds "architecture", "config", "parameters", "weight_bytes", "bits_per_weight" and "tensors" of a model. */
 void tern_app_describe_model(const tern_model *model, json_t *out);
-/* The same of a package, whose sums are checked, with "manifest" where all of it is wanted. */
+/* As above, of a package whose sums are checked; with "manifest" where all of it is wanted. */
 tern_status tern_app_describe_package(const char *path, bool full, json_t *out, tern_error *err);
 /* Whether the path holds a LoRA adapter: a PEFT folder or a file of it, or a GGUF file that says so. */
 bool tern_app_is_adapter(const char *path);
@@ -32,7 +32,7 @@ tern_status tern_app_print_kernels(const tern_model *model, const tern_options *
  * (the first, how many), "weight_bytes", and its "tensors", of which a part has "originalShape", "sliceDim", "sliceIdx"
  * of "sliceCount", and "slice" (the first row of the dimension, how many; of each expert). */
 void tern_app_plan(const tern_model *model, json_t *out);
-/* The same for people: of the layers the first. Nothing of a whole model. */
+/* As above, as text: only the first of the layers. Nothing of a whole model. */
 void tern_app_print_plan(const tern_model *model);
 /* Prints what these made. */
 void tern_app_print_description(const json_t *description);

@@ -14,7 +14,7 @@
 #include "quant/encoding.h"
 #include "quant/weight.h"
 
-/* What most GPUs have. */
+/* The limits of most GPUs. */
 static const tern_gpu_caps caps = {.subgroup_min = 32,
                                    .subgroup_max = 32,
                                    .workgroup_bytes = 49152,

@@ -1,4 +1,4 @@
-/* What `tern inspect` says about a package. */
+/* `tern inspect` of a package. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +22,8 @@ static json_t *with_integers(const json_t *v)
     return out;
 }
 
-/* What people look for in the inference block, with sampling and RoPE beside the rest; templates are long. */
+/* The members of the inference block that people look for, with sampling and RoPE beside the rest; templates are
+ * long. */
 static json_t *shown_inference(const json_t *inference)
 {
     const char *key, *inner;

@@ -1,4 +1,4 @@
-/* What one of several processes has of a model: its layers, and its part of each tensor. */
+/* The part of a model that one of several processes has: its layers, and its part of each tensor. */
 #include <string.h>
 
 #include "apps/inspect/inspect.h"

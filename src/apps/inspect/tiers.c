@@ -28,7 +28,7 @@ static weights weights_of(const tern_model *model)
     return w;
 }
 
-/* Of all experts those that are on the device. */
+/* Bytes of the experts that are on the device, of `all`. */
 static uint64_t experts_held(const tern_config *c, const tern_experts_size *size, uint64_t all)
 {
     if (size->bytes) return size->bytes < all ? size->bytes : all;

@@ -61,7 +61,8 @@ static tern_status open_all(job *j, tern_error *err)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "no output: give FILE.gguf or a folder to write with -o");
     if (j->o->loras.n == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "no adapter: give one with --lora");
     if (j->o->type && !tern_path_ends(j->o->output, ".gguf"))
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "--type %s: of GGUF files; -o %s is a folder with bf16 masters",
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "--type %s: only GGUF files have a type; -o %s is a folder, which gets bf16 masters",
                          j->o->type, j->o->output);
     TERN_TRY(tern_app_type(j->o->type, &unused, &unused_mix, err));
     TERN_TRY(tern_app_find_model(j->o, &model, err));
@@ -213,11 +214,10 @@ static tern_status check_verdict(const job *j, tern_error *err)
 {
     const bool ruined = tern_merge_judge(&j->verdict) == TERN_MERGE_RUINED;
     if (!ruined || j->o->force || !tern_path_ends(j->o->output, ".gguf")) return TERN_OK;
-    return tern_fail(
-        err, TERN_UNSUPPORTED,
-        "%s is not written: much of what the adapters do would be lost in it; --force writes it, -o FOLDER "
-        "the masters to train on from, and --lora uses the adapters as they are",
-        tern_show_z(j->o->output).text);
+    return tern_fail(err, TERN_UNSUPPORTED,
+                     "%s was not written: its ternary weights would lose much of what the adapters do; --force writes "
+                     "it, -o FOLDER writes the masters to train further, and --lora uses the adapters unchanged",
+                     tern_show_z(j->o->output).text);
 }
 
 static tern_status run(const tern_options *o, tern_error *err)

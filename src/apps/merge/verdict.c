@@ -97,7 +97,7 @@ static double log_sum(const float *x, uint32_t n, uint32_t *top)
     return (double)x[*top] + log(sum);
 }
 
-/* Of q from p. */
+/* The KL divergence of q from p. */
 static double divergence(const float *p, const float *q, uint32_t n, bool *same_top)
 {
     uint32_t top_p, top_q;
@@ -116,7 +116,7 @@ typedef struct readers {
     uint32_t n_vocab;
 } readers;
 
-/* What follows each of the ids, in all three. */
+/* The logits after each of the ids, in all three models. */
 static tern_status compare(readers *r, const int32_t *ids, uint32_t n, tern_merge_verdict *sums, tern_error *err)
 {
     reader *const all[] = {&r->beside, &r->merged, &r->base};

@@ -48,7 +48,7 @@ static void on_hangup(int number)
     hung_up = 1;
 }
 
-/* What the server borrows. */
+/* Objects that the server borrows. */
 typedef struct serving {
     const tern_options *options;
     tern_app_path bundled, *found; /* found: [MAX_NAMED], of names of the hub */
@@ -167,8 +167,8 @@ static tern_status read_keys(serving *s, tern_error *err)
     const tern_options *o = s->options;
     if (!o->serve.key_file && !o->serve.no_auth && !o->serve.unix_path && !is_local(o->serve.host))
         return tern_fail(err, TERN_INVALID_ARGUMENT,
-                         "--host %s: others can reach it, so --api-key FILE is expected "
-                         "(or --no-auth, for a network that is trusted)",
+                         "--host %s: other machines can reach this address: --api-key FILE expected (or --no-auth on a "
+                         "trusted network)",
                          tern_show_z(o->serve.host).text);
     if (!o->serve.key_file) return TERN_OK;
     TERN_TRY(tern_app_read_text(o->serve.key_file, &s->key_text, err));
@@ -259,8 +259,7 @@ static tern_status prepare(serving *s, tern_error *err)
                    o->serve.timeout, o->serve.idle},
     };
     if (o->serve.cache_file && o->serve.no_reuse)
-        return tern_fail(err, TERN_INVALID_ARGUMENT,
-                         "--cache-file keeps what --no-prefix-reuse does without: one of them expected");
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--cache-file and --no-prefix-reuse: one of them expected");
     TERN_TRY(read_cache(o->serve.cache, &s->how.batch.cache_bytes, err));
     TERN_TRY(tern_app_check_device(o, err));
     TERN_TRY(find_models(s, err));
@@ -322,7 +321,7 @@ static tern_status serve(serving *s, tern_error *err)
     return TERN_OK;
 }
 
-/* The model that rank 0 opens. What is found stays for as long as the process runs. */
+/* The model that rank 0 opens. The path that is found stays valid as long as the process runs. */
 static tern_status followed(const tern_options *o, tern_options *out, tern_error *err)
 {
     static serving found;
@@ -336,7 +335,7 @@ static tern_status run(const tern_options *o, tern_error *err)
 {
     if (TERN_STATIC && o->serve.tls_cert)
         return tern_fail(err, TERN_UNSUPPORTED,
-                         "--tls-cert: this tern is one static file and has no TLS; a proxy before it may have it");
+                         "--tls-cert: this static build of tern has no TLS; put a proxy with TLS before it");
     serving *s = calloc(1, sizeof *s);
     if (!s) return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
     s->options = o;

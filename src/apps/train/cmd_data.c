@@ -34,7 +34,7 @@ static const tern_flag flags[] = {
 
 static const tern_flag_group groups[] = {{"Flags", flags}, {"Model", tern_flags_model}, {0}};
 
-/* What a call works with. */
+/* The state of a call. */
 typedef struct job {
     const tern_options *o;
     tern_model *model;

@@ -101,7 +101,7 @@ static const tern_flag_group train_groups[] = {{"The model", model_flags},
 static tern_status run_train(const tern_options *o, tern_error *err)
 {
     if (!o->training.config)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "no shapes of the model: a config.json expected with --config");
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "no shapes of the model: --config with a config.json expected");
     return run_training(o, NULL, err);
 }
 

@@ -11,7 +11,7 @@
 /* Prints the first n documents; what does not count in the loss stands between [- and -]. Without a tokenizer ids are
  * shown. Errors: MALFORMED. */
 tern_status tern_data_show(const tern_train_data *data, const tern_tokenizer *tokenizer, uint32_t n, tern_error *err);
-/* The same as a JSON array: tokens, labels, and the parts with their text (or ids) and whether they count. */
+/* As above, as a JSON array: tokens, labels, and the parts with their text (or ids) and whether they count. */
 tern_status tern_data_show_json(const tern_train_data *data, const tern_tokenizer *tokenizer, uint32_t n, json_t **out,
                                 tern_error *err);
 

@@ -186,7 +186,7 @@ static tern_status read_betas(const char *text, tern_finetune_options *out, tern
     const bool in_range = out->beta1 >= 0 && out->beta1 < 1 && out->beta2 >= 0 && out->beta2 < 1;
     if (first_ok && end != second && *end == 0 && in_range) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT,
-                     "--betas %s: two numbers from 0 up to, and without, 1 expected, as "
+                     "--betas %s: two numbers from 0 to less than 1 expected, as "
                      "0.9,0.999",
                      tern_show_z(text).text);
 }
@@ -244,8 +244,7 @@ static tern_status read_template(const char *name, tern_train_words *words, tern
 static tern_status read_device(const tern_options *o, tern_finetune_options *out, tern_error *err)
 {
     uint32_t n;
-    if (o->gpu_layers)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "--gpu-layers: training is on one device as a whole");
+    if (o->gpu_layers) return tern_fail(err, TERN_INVALID_ARGUMENT, "--gpu-layers: training runs on one whole device");
     TERN_TRY(tern_app_check_device(o, err));
     if (o->threads) TERN_TRY(tern_app_parse_list("threads", o->threads, 1024, &out->cpu.n_threads, 1, &n, err));
     TERN_TRY(tern_app_backend(o, &out->backend, err));

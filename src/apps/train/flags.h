@@ -9,7 +9,7 @@ extern const tern_flag tern_flags_train_data[], tern_flags_train_lora[], tern_fl
     tern_flags_train_length[], tern_flags_train_optimizer[], tern_flags_train_memory[], tern_flags_train_quality[],
     tern_flags_train_power[];
 
-/* What the words of flags were turned into; zero-initialised. */
+/* The parsed values of flags; zero-initialised. */
 typedef struct tern_train_words {
     const char *targets[16];
     char target_text[256];

@@ -1,4 +1,4 @@
-/* What happens in training as JSON, an object a line. */
+/* Events of training as JSON, an object per line. */
 #include "apps/train/json.h"
 
 #include <math.h>
@@ -44,7 +44,7 @@ static json_t *plan_json(const tern_finetune_plan *p)
     return out;
 }
 
-/* Of each layer the share of its rows that each expert had. */
+/* The share of rows that each expert of each layer had. */
 static json_t *experts_json(const tern_finetune_event *e)
 {
     json_t *shares = json_array();
@@ -108,7 +108,7 @@ static json_t *estimate_json(const tern_finetune_event *e)
     return out;
 }
 
-/* Of one step: the mean. */
+/* The mean of one step. */
 static json_t *profile_json(const tern_finetune_event *e)
 {
     const double n = (double)e->n_profiled;

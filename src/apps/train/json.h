@@ -1,4 +1,4 @@
-/* What happens in training as JSON, an object a line (docs/guides/fine-tuning.md). */
+/* Events of training as JSON, an object per line (docs/guides/fine-tuning.md). */
 #ifndef TERN_APPS_TRAIN_JSON_H
 #define TERN_APPS_TRAIN_JSON_H
 

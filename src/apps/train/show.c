@@ -92,7 +92,7 @@ static void print_plan(const tern_finetune_plan *p)
                (unsigned long long)p->n_validation_rows, (unsigned long long)p->n_steps);
 }
 
-/* What a dry run has measured. */
+/* The measurements of a dry run. */
 static void print_estimate(const tern_finetune_event *e)
 {
     char all[24];

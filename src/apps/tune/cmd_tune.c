@@ -83,7 +83,8 @@ static tern_status show(const tern_tune_job *j, tern_error *err)
     tern_tune_cache c;
     tern_error why = {0};
     if (!tern_file_exists(j->path.text))
-        return tern_fail(err, TERN_NOT_FOUND, "%s: nothing was measured yet", tern_show_z(j->path.text).text);
+        return tern_fail(err, TERN_NOT_FOUND, "%s: no measurement found; tern tune makes one",
+                         tern_show_z(j->path.text).text);
     TERN_TRY(tern_tune_file_read_any(&c, j->path.text, err));
     const char *not_used = tern_tune_file_check(&c, &why) == TERN_OK ? NULL : why.message;
     tern_status status = TERN_OK;
@@ -96,7 +97,8 @@ static tern_status show(const tern_tune_job *j, tern_error *err)
 static tern_status reset(const tern_tune_job *j, tern_error *err)
 {
     if (remove(j->path.text) == 0) fprintf(stderr, "%s: removed\n", tern_show_z(j->path.text).text);
-    else if (errno == ENOENT) fprintf(stderr, "%s: nothing was measured yet\n", tern_show_z(j->path.text).text);
+    else if (errno == ENOENT)
+        fprintf(stderr, "%s: no measurement found; tern tune makes one\n", tern_show_z(j->path.text).text);
     else return tern_fail(err, TERN_IO, "%s: %s", tern_show_z(j->path.text).text, strerror(errno));
     return TERN_OK;
 }

@@ -80,7 +80,7 @@ static size_t gains(const tern_tune_gpu_result *r, tern_kernel_choice *out)
     return n;
 }
 
-/* What did not help decoding goes back to the default. */
+/* A choice that did not help decoding goes back to the default. */
 static tern_status leave_out(tern_tune_job *j, const tern_tune_gpu_result *r, const tern_kernel_choice *c,
                              tern_error *err)
 {

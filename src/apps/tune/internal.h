@@ -30,7 +30,7 @@ tern_status tern_tune_job_gpu(tern_tune_job *job, tern_error *err);
 
 /* ---- show.c */
 
-/* What was measured of a shape on one number of threads. */
+/* The measurement of a shape on one number of threads. */
 void tern_tune_show_rows(const tern_tune_job *job, const tern_weight *w, const tern_tune_result *r, uint32_t backend);
 void tern_tune_show_decode(const tern_tune_job *job, uint32_t n_threads, const tern_tune_decode_result *r);
 /* All that a file has. `why`: why it does not hold here, or NULL. */

@@ -114,7 +114,8 @@ static int by_gain(const void *a, const void *b)
     return (x->place > y->place) - (x->place < y->place);
 }
 
-/* Of one number of threads, those that gain most first. The cache has a choice of each shape, in their order. */
+/* The choices of one number of threads, those that gain most first. The cache has a choice of each shape, in their
+ * order. */
 static size_t gains_of(const tern_tune_job *j, uint32_t n_threads, tern_kernel_choice *out)
 {
     gain gains[TERN_TUNE_MAX_SHAPES];

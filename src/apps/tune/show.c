@@ -1,4 +1,4 @@
-/* What `tern tune` prints. */
+/* The output of `tern tune`. */
 #include <string.h>
 
 #include "apps/tune/internal.h"

@@ -1,4 +1,4 @@
-/* What measuring kernels shares. */
+/* Helpers for measuring kernels. */
 #include "apps/tune/tune.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* What `tern tune` and `tern bench --kernels` share: they measure kernels of the CPU backend one by one, so they use it
- * directly. */
+/* Declarations that `tern tune` and `tern bench --kernels` share: they measure kernels of the CPU backend one by one,
+ * so they use it directly. */
 #ifndef TERN_APPS_TUNE_TUNE_H
 #define TERN_APPS_TUNE_TUNE_H
 

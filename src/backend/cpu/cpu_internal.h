@@ -16,7 +16,7 @@ typedef struct tern_pool tern_pool;     /* base/pool.h */
 typedef struct tern_ranks tern_ranks;   /* ranks/ranks.h */
 typedef struct tern_weight tern_weight; /* quant/weight.h */
 
-/* What multiplies a ternary weight with a few tokens (candidates/candidates.h), and with which number. */
+/* The candidate that multiplies a ternary weight with a few tokens (candidates/candidates.h), and its number. */
 typedef struct tern_cpu__candidate tern_cpu__candidate;
 typedef struct tern_cpu__choice {
     const tern_cpu__candidate *candidate;

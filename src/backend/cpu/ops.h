@@ -24,7 +24,7 @@ extern const tern_cpu__op_row tern_cpu__ops[TERN_OP_COUNT];
 
 /* ---- linear */
 void tern_cpu__linear(tern_cpu_step *step, const tern_cpu_op *op);
-/* What a thread reads first of the op `ahead` of a step (context: tern_cpu_step): a tern_ahead_fn. */
+/* Prefetches what a thread reads first of the op `ahead` of a step (context: tern_cpu_step): a tern_ahead_fn. */
 tern_ahead_range tern_cpu__linear_ahead(const void *context, uint32_t thread, uint32_t n_threads);
 tern_status tern_cpu__linear_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 size_t tern_cpu__linear_scratch(const tern_graph *graph, const tern_op *op);

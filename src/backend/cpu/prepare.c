@@ -43,7 +43,7 @@ static const float *floats_at(const tern_binding *bindings, tern_view view)
     return view.cols ? (const float *)(const void *)address(bindings, view.value) + view.first_col : NULL;
 }
 
-/* Of the first input, where it is rows: with a route there are fewer than the op has. */
+/* The rows of the first input: with a route there are fewer than the op has. */
 static uint32_t max_rows(const tern_graph *g, const tern_op *op)
 {
     return tern_graph_max_rows(g, op->route.cols ? g->values[op->in[0].value].rows : op->rows);

@@ -68,7 +68,7 @@ static tern_status repack(tern_buffer *buffer, tern_error *err)
     return status;
 }
 
-/* What the chosen candidate makes of a ternary weight. */
+/* The layout that the chosen candidate makes of a ternary weight. */
 static tern_status lay_out(tern_cpu *cpu, tern_buffer *buffer, tern_error *err)
 {
     const tern_weight *w = buffer->weight;

@@ -14,7 +14,8 @@ tern_status tern_cuda__buffer_make(tern_cuda *cuda, uint64_t bytes, tern_buffer 
         (void)cudaGetLastError();
         tern_free(buffer);
         return e == cudaErrorMemoryAllocation
-                   ? tern_fail(err, TERN_OUT_OF_MEMORY, "cuda: no %llu bytes on the device", (unsigned long long)bytes)
+                   ? tern_fail(err, TERN_OUT_OF_MEMORY, "cuda: no room for %llu bytes on the device",
+                               (unsigned long long)bytes)
                    : tern_cuda__status(e, "memory", err);
     }
     *buffer = (tern_buffer){.data = data, .bytes = bytes};

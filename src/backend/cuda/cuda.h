@@ -15,7 +15,7 @@ typedef struct tern_cuda_options {
     size_t n_choices;
 } tern_cuda_options;
 
-/* What `tern devices` shows. */
+/* The lines of `tern devices`. */
 typedef struct tern_cuda_device {
     char name[256], driver[64]; /* "NVIDIA H200", "13.0" (of the driver's CUDA) */
     uint32_t major, minor;      /* compute capability */
@@ -27,7 +27,7 @@ typedef struct tern_cuda_device {
 
 typedef struct tern_cuda_start tern_cuda_start;
 
-/* What the module gives to the program. */
+/* The functions that the module gives to the program. */
 typedef struct tern_cuda_module {
     /* Errors: NOT_FOUND (no driver, no device, none of that name), INVALID_ARGUMENT (a name that fits several devices),
      * UNSUPPORTED (a device older than sm_80, or one for which the module has no code). */
@@ -46,7 +46,7 @@ typedef struct tern_cuda_module {
     tern_cuda_start *(*start_begin)(const char *device);
     void (*start_end)(tern_cuda_start *start);
 
-    /* What the GPUs of several processes exchange by: "NCCL 2.28.9"; NULL: through memory of the host, since *why
+    /* The transport between the GPUs of several processes: "NCCL 2.28.9"; NULL: through memory of the host, since *why
      * (static storage). */
     const char *(*exchange)(const char **why);
 

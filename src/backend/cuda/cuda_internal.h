@@ -106,7 +106,7 @@ typedef struct tern_cuda_launch {
     } params;
 } tern_cuda_launch;
 
-/* What the walks of a graph share. */
+/* State that the walks of a graph share. */
 typedef struct tern_cuda_walking {
     tern_cuda_step *steps, *on_device; /* the host's until they are written */
     uint32_t n_steps;
@@ -115,7 +115,7 @@ typedef struct tern_cuda_walking {
     unsigned long long *found; /* of SAMPLE */
 } tern_cuda_walking;
 
-/* What the ops of the optimiser share, on the device. */
+/* Device state that the ops of the optimiser share. */
 typedef struct tern_cuda_update_table {
     tern_cuda_update *table;
     uint32_t *totals;
@@ -168,11 +168,11 @@ void tern_cuda__buffer_free(tern_buffer *buffer);
 tern_status tern_cuda__write(tern_cuda *cuda, uint8_t *to, const void *data, uint64_t bytes, tern_error *err);
 tern_status tern_cuda__read(tern_cuda *cuda, const uint8_t *from, void *data, uint64_t bytes, tern_error *err);
 
-/* ---- copies.c; the caller holds the lock. What is written and read beside is behind all runs but the last one noted.
+/* ---- copies.c; the caller holds the lock. Work on the side stream waits for all runs except the last one noted.
  */
 tern_status tern_cuda__write_beside(tern_cuda *cuda, uint8_t *to, const void *data, uint64_t bytes, tern_error *err);
 tern_status tern_cuda__read_beside(tern_cuda *cuda, const uint8_t *from, void *data, uint64_t bytes, tern_error *err);
-/* What comes next on the stream of runs is behind what was written beside. */
+/* The next work on the stream of runs waits for what was written beside it. */
 tern_status tern_cuda__join(tern_cuda *cuda, tern_error *err);
 tern_status tern_cuda__note_run(tern_cuda *cuda, tern_error *err);
 /* For what is launched there: behind all runs, or all but the last one noted; what comes next is behind it. */
@@ -249,7 +249,7 @@ tern_status tern_cuda__screen_supports(const tern_graph *graph, const tern_op *o
 /* Makes the screens of a graph's tables that have none yet. */
 tern_status tern_cuda__screens_make(tern_cuda *cuda, const tern_prepared *p, tern_error *err);
 size_t tern_cuda__screen_scratch(const tern_op *op);
-/* Of a LINEAR that has been lowered. */
+/* The parts of a LINEAR that has been lowered. */
 void tern_cuda__lower_screened(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_rope(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_kv_write(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);

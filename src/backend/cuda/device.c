@@ -66,7 +66,7 @@ tern_status tern_cuda_devices(tern_cuda_device *devices, size_t cap, size_t *n, 
     const cudaError_t e = cudaGetDeviceCount(&count);
     if (e == cudaErrorNoDevice) return TERN_OK;
     if (e == cudaErrorInsufficientDriver)
-        return tern_fail(err, TERN_NOT_FOUND, "cuda: no NVIDIA driver, or one that is older than CUDA %d.%d",
+        return tern_fail(err, TERN_NOT_FOUND, "cuda: no NVIDIA driver found, or a driver older than CUDA %d.%d",
                          CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
     TERN_TRY(tern_cuda__status(e, "counting the devices", err));
     for (int i = 0; i < count && (size_t)i < cap; i++) TERN_TRY(describe(i, &devices[i], err));
@@ -95,11 +95,12 @@ tern_status tern_cuda__pick(const char *wanted, int *index, tern_cuda_device *de
     }
     pthread_mutex_unlock(&lock);
     if (status != TERN_OK) return status;
-    if (found == 0 && !wanted) return tern_fail(err, TERN_NOT_FOUND, "cuda: the driver knows no device");
-    if (found == 0) return tern_fail(err, TERN_NOT_FOUND, "cuda: device \"%s\": none of %zu is that", wanted, n);
+    if (found == 0 && !wanted) return tern_fail(err, TERN_NOT_FOUND, "cuda: the driver shows no device");
+    if (found == 0)
+        return tern_fail(err, TERN_NOT_FOUND, "cuda: device \"%s\": none of the %zu devices matches", wanted, n);
     if (found > 1)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "cuda: device \"%s\": %zu fit; give the number of one", wanted,
-                         found);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "cuda: device \"%s\": %zu devices match; give the number of one",
+                         wanted, found);
     if (*device->lacks) return tern_fail(err, TERN_UNSUPPORTED, "cuda: %.100s lacks %s", device->name, device->lacks);
     return TERN_OK;
 }

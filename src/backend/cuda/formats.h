@@ -14,7 +14,7 @@ enum {
 };
 #endif
 
-/* The same of ops/activation.h, which has no C alone. */
+/* As in ops/activation.h, which is not for C alone. */
 #include "ops/activation.h"
 #include "ops/routing.h"
 

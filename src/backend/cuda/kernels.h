@@ -1,5 +1,5 @@
-/* What the kernels take and how they are launched: plain structs, for C and for CUDA's C++. Pointers are to device
- * memory; strides count elements. Every function only launches, on `stream`, and may be captured in a graph. */
+/* Arguments and launches of the kernels: plain structs, for C and for CUDA's C++. Pointers are to device memory;
+ * strides count elements. Every function only launches, on `stream`, and may be captured in a graph. */
 #ifndef TERN_BACKEND_CUDA_KERNELS_H
 #define TERN_BACKEND_CUDA_KERNELS_H
 
@@ -198,9 +198,9 @@ typedef struct tern_cuda_sample_rows {
 } tern_cuda_sample_rows;
 cudaError_t tern_cuda_run_sample_rows(const tern_cuda_sample_rows *p, cudaStream_t stream);
 
-/* ---- measure: n bytes read; n multiply-adds by each of 2048 * 256 threads */
+/* ---- measure (tensor cores: measure/dots.h): bytes read; n multiply-adds of f32 by each of 2048 * 256 threads */
 cudaError_t tern_cuda_run_reads(const void *data, uint64_t bytes, uint32_t *sink, cudaStream_t stream);
-cudaError_t tern_cuda_run_rate(bool dots, uint32_t n, uint32_t *sink, cudaStream_t stream);
+cudaError_t tern_cuda_run_fmas(uint32_t n, uint32_t *sink, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,6 @@
-/* What crosses the border between tern-cuda.so and the program that opens it: tern_cuda_module of cuda.h, and the
- * program's functions that the backend calls. It has none of them itself, so that there is one of each table and
- * counter; base/error.c alone, which keeps nothing, is compiled into both. */
+/* The border between tern-cuda.so and the program that opens it: tern_cuda_module of cuda.h, and the program's
+ * functions that the backend calls. It has none of them itself, so that there is one of each table and counter;
+ * base/error.c alone, which keeps nothing, is compiled into both. */
 #ifndef TERN_BACKEND_CUDA_MODULE_H
 #define TERN_BACKEND_CUDA_MODULE_H
 

@@ -64,7 +64,7 @@ tern_cuda_count tern_cuda__group_count(const tern_prepared *p, const tern_op *op
     return count;
 }
 
-/* The scale is asked for here: of a file that arrives in pieces it is known only once the last one is there. */
+/* The scale is read here: in a file that arrives in pieces it is known only once the last one is there. */
 tern_cuda_weight tern_cuda__weight(const tern_prepared *p, tern_view view)
 {
     const tern_buffer *b = p->bindings[view.value].buffer;

@@ -194,9 +194,9 @@ static tern_status fail_unknown(const char *word, tern_error *err)
     }
     if (nearest != SIZE_MAX)
         return tern_fail(err, TERN_INVALID_ARGUMENT,
-                         "kernel \"%s\": GPUs have none of that name; did you mean %s? (%s)", tern_show_z(word).text,
-                         name_at(NULL, nearest), names);
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "kernel \"%s\": GPUs have none of that name, but %s",
+                         "kernel \"%s\": GPUs have no kernel of that name; did you mean %s? (%s)",
+                         tern_show_z(word).text, name_at(NULL, nearest), names);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "kernel \"%s\": GPUs have no kernel of that name; they have %s",
                      tern_show_z(word).text, names);
 }
 

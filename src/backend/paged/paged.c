@@ -121,7 +121,7 @@ static tern_status wait(tern_backend *b, tern_error *err)
     return inner->wait(inner, err);
 }
 
-/* Of a weight of experts its layer's share of the room. */
+/* The room of a layer's share of a weight of experts. */
 static tern_status weight_bytes(const tern_backend *b, const tern_weight *w, uint64_t *bytes, tern_error *err)
 {
     const tern_paged *p = (const tern_paged *)b;

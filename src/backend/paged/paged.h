@@ -8,7 +8,7 @@
 
 enum { TERN_PAGED_MAX_WEIGHTS = 6 }; /* matrices and biases of a layer's experts */
 
-/* What the experts of a layer have: each weight is that of all of them, one after the other. */
+/* The parts of the experts of a layer: each weight is that of all of them, one after the other. */
 typedef struct tern_paged_layer {
     const tern_weight *weights[TERN_PAGED_MAX_WEIGHTS];
     uint32_t n;

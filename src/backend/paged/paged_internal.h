@@ -131,10 +131,10 @@ tern_status tern_paged__make_parts(tern_paged *paged, tern_prepared *p, tern_err
 void tern_paged__free_parts(tern_paged *paged, tern_prepared *p);
 
 /* shrink.c: under the lock, before a step: where the device has nothing left, others want its memory, and rooms give up
- * a quarter of their slots, down to the fewest. What was there is copied anew when it is needed. Errors: those of
- * making rooms and parts; the next step tries again. */
+ * a quarter of their slots, down to the fewest. Earlier contents are copied again when they are needed. Errors: those
+ * of making rooms and parts; the next step tries again. */
 tern_status tern_paged__shrink(tern_paged *paged, tern_error *err);
-/* What the rooms hold, into the backend's info. */
+/* Reports the contents of the rooms in the backend's info. */
 void tern_paged__describe(tern_paged *paged);
 
 /* cut.c: the parts of a prepared graph, whose ops and values are copied. p->parts has room for one of each op. */

@@ -29,7 +29,7 @@ static uint16_t *row_of(const tern_predict *p, uint32_t layer, uint32_t expert)
     return p->after + ((size_t)layer * p->n_experts + expert) * p->n_experts;
 }
 
-/* What is long ago counts for half. */
+/* Old uses count half. */
 static void make_room(const tern_predict *p, uint32_t layer, uint32_t expert)
 {
     uint16_t *times = &p->times[(size_t)layer * p->n_experts + expert], *row = row_of(p, layer, expert);

@@ -19,7 +19,7 @@ static tern_status read_counts(tern_paged_step *s, tern_error *err)
                      s->n_tokens, s->n_outputs, g->max_tokens, g->max_outputs);
 }
 
-/* What the routers have chosen: waits for what was run. */
+/* The choice of the routers: waits for the run. */
 static tern_status read_routes(const tern_paged_step *s, const tern_paged_part *part, tern_error *err)
 {
     const tern_binding *at = &s->p->at[part->route];
@@ -101,8 +101,8 @@ static tern_status map_rows(const tern_paged_step *s, uint32_t layer, uint32_t *
     return TERN_OK;
 }
 
-/* What tokens with these experts went on with, so that it is copied while the device computes. A copy that fails is
- * tried again when it is needed. */
+/* The experts that tokens with these experts chose next, so that they are copied while the device computes. A copy that
+ * fails is tried again when it is needed. */
 static void prefetch(const tern_paged_step *s, uint32_t layer)
 {
     tern_paged *p = s->paged;
@@ -123,7 +123,7 @@ static void prefetch(const tern_paged_step *s, uint32_t layer)
     }
 }
 
-/* Of a step of one token: what it took, for others to come. */
+/* The use of a step of one token, recorded for later steps. */
 static void note(const tern_paged_step *s, uint32_t layer)
 {
     tern_paged *p = s->paged;
@@ -135,7 +135,7 @@ static void note(const tern_paged_step *s, uint32_t layer)
     p->last_layer = layer;
 }
 
-/* Of a step of one token, whose experts are there now: what the room keeps. */
+/* The contents of the room after a step of one token, whose experts are there now. */
 static void note_use(const tern_paged_step *s, uint32_t layer)
 {
     tern_slots_note(&room_of(s, layer)->slots, s->paged->rooms.places[layer].layer, s->paged->last, s->n_rows);

@@ -17,8 +17,8 @@ typedef struct tern_slot {
 
 /* Layers run one after the other, again and again, so what was used longest ago is what comes next, and the plain least
  * recently used order would throw out just that. Each layer therefore has a share of the room that others cannot take:
- * (n_slots - n_used) / n_layers slots, one more in the first layers; n_used slots go around. Out goes what was used
- * longest ago in the layers that have more than their share. */
+ * (n_slots - n_used) / n_layers slots, one more in the first layers; n_used slots go around. Evicts the least recently
+ * used slot of the layers above their share. */
 typedef struct tern_slots {
     uint32_t n_slots, n_layers, n_experts;
     uint32_t n_shared; /* slots that are some layer's share */

@@ -5,8 +5,8 @@
 
 #include "base/alloc.h"
 
-/* What makes way, in this order: free frames; pages that the last turn of their layer did not need, and those of layers
- * that are not in the step; then what is needed latest, of each layer first what need not be copied back. */
+/* The order of eviction: free frames; pages that the last turn of their layer did not need, and those of layers that
+ * are not in the step; then what is needed latest, of each layer first what need not be copied back. */
 enum { STAGE_FREE, STAGE_STALE, STAGE_LATEST, STAGE_NONE };
 
 tern_status tern_frames_init(tern_frames *f, uint32_t n, tern_error *err)
@@ -100,7 +100,7 @@ static bool in_step(const tern_frames *f, const tern_spill_layer *layer)
     return layer->cycle == f->cycle && f->n_order;
 }
 
-/* The next page of the layer, from search.page on, that is stale, or as dirty as is asked for. */
+/* The next page of the layer, from search.page on, that is stale, or as dirty as wanted. */
 static uint32_t next_of(tern_frames *f, const tern_spill_layer *layer)
 {
     tern_frames_search *s = &f->search;

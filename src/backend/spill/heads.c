@@ -1,5 +1,5 @@
 /* An op on the keys and values of a layer as ops on those of some of its heads: no head looks at another one, so that
- * they compute the same. What fusion has put together is taken apart again. */
+ * they compute the same. Undoes a fusion. */
 #include "backend/spill/spill_internal.h"
 #include "ops/op.h"
 
@@ -120,7 +120,7 @@ static tern_op attention_of(const splitter *s, tern_view q)
     return attention;
 }
 
-/* ROPE_KV and ROPE_ATTENTION. Of the latter nobody else reads the row, which is rotated in place here. */
+/* ROPE_KV and ROPE_ATTENTION. Nobody else reads the row of the latter, which is rotated in place here. */
 static void emit_fused(const splitter *s)
 {
     const tern_op *op = s->op;

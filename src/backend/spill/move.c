@@ -31,7 +31,7 @@ static uint64_t chunk_bytes(const tern_buffer *half, uint32_t chunk)
     return left < all ? left : all;
 }
 
-/* A device copies to and from memory that stays where it is faster. What cannot be pinned is copied all the same. */
+/* A device copies to and from memory that stays where it is faster. Memory that cannot be pinned is copied too. */
 static void pin(const tern_spill *s, tern_buffer *half, uint64_t unit)
 {
     const tern_backend_copies *copies = s->wrap.inner->copies;
@@ -147,7 +147,7 @@ static tern_status clear(mover *m, const tern_spill_cache *cache, uint32_t frame
     return TERN_OK;
 }
 
-/* What the frame has is saved, if it must be, and the page has it. */
+/* The frame's contents are saved, if they must be, and the page has it. */
 static tern_status give(mover *m, tern_spill_cache *cache, uint32_t page, uint32_t frame, tern_error *err)
 {
     tern_frames *f = &cache->pool->frames;

@@ -69,7 +69,7 @@ static tern_status allocate(tern_prepared *p, tern_error *err)
     return TERN_OK;
 }
 
-/* What the host writes to the parameters is kept: steps say there which pages they read. */
+/* Writes of the host to the parameters are kept: steps read there which pages they read. */
 static tern_status keep_copy(tern_spill *s, tern_buffer *buffer, tern_error *err)
 {
     if (buffer->copy) return TERN_OK;

@@ -82,7 +82,7 @@ static void cover(const step *t, const tern_spill_part *part)
         part->cache->covered[table[sequences[i] * g->max_pages + positions[i] / TERN_PAGE_SIZE]]++;
 }
 
-/* What a part needs, from here on its layer's turn. */
+/* The pages that a part needs, from here on its layer's turn. */
 static tern_status find_need(const step *t, const tern_spill_part *part, tern_spill_need *need, tern_error *err)
 {
     const tern_graph *g = t->p->graph;

@@ -99,7 +99,7 @@ tern_status tern_split__buffer_read(tern_backend *b, const tern_buffer *buffer, 
                           s->sides[side]->buffer_read(s->sides[side], buffer->on[side], offset, data, bytes, err), err);
 }
 
-/* What the host wrote, brought to a side where the buffer is new: from the copy, or else from the other side. */
+/* Brings the host's bytes to a side where the buffer is new: from the copy, or else from the other side. */
 static tern_status bring(tern_split *s, tern_buffer *buffer, tern_side side, tern_error *err)
 {
     tern_backend *b = s->sides[side], *from = s->sides[tern_split__other(side)];

@@ -10,7 +10,7 @@
 #include "ops/op.h"
 #include "quant/weight.h"
 
-/* What ranks exchange the host sends and receives, where the device was not joined with theirs. */
+/* The host exchanges rows of ranks whose devices were not joined. */
 static bool is_exchange(const tern_split *s, const tern_graph *graph, const tern_op *op)
 {
     tern_backend *device = s->sides[TERN_SIDE_DEVICE];
@@ -99,7 +99,8 @@ static double measure_read(tern_split *s, tern_buffer *const *buffers, size_t n,
     return bytes > 0 && time > 0 ? bytes / time : 0;
 }
 
-/* Of the device, but for reading buffers: what both together read in a second, each its own, in turn. */
+/* The device's rate, except for reading buffers: the bytes that both together read in a second, each its own, in
+ * turn. */
 static double measure(tern_backend *b, tern_measure what, tern_buffer *const *buffers, size_t n, double seconds)
 {
     tern_split *s = tern_split__of(b);

@@ -18,9 +18,9 @@
 tern_status tern_split_open(tern_backend **backend, tern_backend *host, tern_backend *device, uint32_t device_layers,
                             tern_error *err);
 
-/* Its host and its device; false, and nothing, of a backend that is no split one. */
+/* Its host and its device; false, and nothing, for a backend that is not a split one. */
 bool tern_split_sides(tern_backend *backend, tern_backend *sides[2]);
-/* 0: the host, 1: the device; 0 of a backend that is no split one. */
+/* 0: the host, 1: the device; 0 for a backend that is not a split one. */
 uint32_t tern_split_side_of(const tern_backend *backend, const tern_graph *graph, const tern_op *op);
 
 #endif

@@ -54,7 +54,7 @@ typedef struct tern_vulkan_slot {
 /* Storage bindings of a kernel: those that lowering fills, and the counters of a waiting one. */
 enum { TERN_VULKAN_MAX_BINDINGS = TERN_GPU_MAX_BINDINGS + 1 };
 
-/* What a SPIR-V module says. */
+/* The facts that a SPIR-V module states. */
 typedef struct tern_vulkan_module {
     uint32_t local_size_x; /* of its workgroups */
     uint32_t writes;       /* bit i: storage binding i may be written */
@@ -132,7 +132,7 @@ tern_status tern_vulkan__submit(tern_vulkan *vk, const VkCommandBuffer *commands
                                 tern_error *err);
 /* Waits at most `seconds`; a device that needs longer counts as lost. Resets the fence. */
 tern_status tern_vulkan__fence_wait(tern_vulkan *vk, VkFence fence, uint64_t seconds, tern_error *err);
-/* What was run before is done: waits if need be. */
+/* Waits, if need be, until the earlier run is done. */
 tern_status tern_vulkan__idle(tern_vulkan *vk, tern_error *err);
 
 /* memory_type.c, memory.c */
@@ -193,7 +193,7 @@ void tern_vulkan__pipelines_close(tern_vulkan *vk);
 /* Opens the pipeline cache, with what an earlier start has left; a file that is damaged or another driver's is as none.
  */
 tern_status tern_vulkan__cache_open(tern_vulkan *vk, const char *folder, tern_error *err);
-/* Writes it when pipelines were added. Not being able to is no error. */
+/* Writes it when pipelines were added. A failure here is not an error. */
 void tern_vulkan__cache_save(tern_vulkan *vk);
 
 /* selftest.c */
@@ -202,7 +202,7 @@ void tern_vulkan__proofs_open(tern_vulkan *vk, const char *folder);
 /* Whether the trial of waits was passed, then or now. */
 bool tern_vulkan__waits_proven(const tern_vulkan *vk);
 void tern_vulkan__prove_waits(tern_vulkan *vk);
-/* What graph/trial asks of this backend. */
+/* The functions that graph/trial needs of this backend. */
 extern const tern_backend_trial tern_vulkan__trial;
 /* weight_read.c */
 tern_status tern_vulkan__weight_read(tern_backend *b, const tern_buffer *buffer, const tern_weight *weight,
@@ -259,7 +259,7 @@ struct tern_prepared {
 
 tern_status tern_vulkan__prepare(tern_vulkan *vk, const tern_graph *graph, const tern_binding *bindings,
                                  tern_prepared **out, tern_error *err);
-/* The same from dispatches; takes the program over, also when it fails. */
+/* As above, from dispatches; takes the program over, also when it fails. */
 tern_status tern_vulkan__prepare_program(tern_vulkan *vk, tern_gpu_program *program, const tern_binding *bindings,
                                          tern_prepared **out, tern_error *err);
 void tern_vulkan__prepared_free(tern_vulkan *vk, tern_prepared *prepared);

@@ -1,12 +1,12 @@
-/* What the user's environment adds to the options, as the Vulkan loader reads variables of its own: the one place of
- * the library that looks. */
+/* Adds the user's environment to the options, as the Vulkan loader reads variables of its own: the one place of the
+ * library that reads it. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "backend/vulkan/device.h"
 #include "base/alloc.h"
 
-/* What may be said of a variable: nothing, "0", or anything else. */
+/* The values of a variable: nothing, "0", or anything else. */
 static tern_vulkan_waits asked(const char *name)
 {
     const char *value = getenv(name);

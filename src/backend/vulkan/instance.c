@@ -46,7 +46,7 @@ static tern_status check_layer(const tern_vulkan_functions *fn, tern_error *err)
     for (uint32_t i = 0; i < n; i++)
         if (strcmp(layers[i].layerName, validation_layer) == 0) return TERN_OK;
     return tern_fail(err, TERN_NOT_FOUND,
-                     "vulkan: validation is asked for, but %s is not installed (package vulkan-validationlayers)",
+                     "vulkan: validation needs %s, which is not installed (package vulkan-validationlayers)",
                      validation_layer);
 }
 
@@ -78,7 +78,7 @@ static tern_status create(tern_vulkan_instance *in, bool validation, tern_error 
     if (result == VK_SUCCESS) return TERN_OK;
     if (result == VK_ERROR_INCOMPATIBLE_DRIVER)
         return tern_fail(err, TERN_NOT_FOUND,
-                         "vulkan: the loader finds no driver: install your GPU's Vulkan driver, or mesa-vulkan-drivers "
+                         "vulkan: the loader found no driver: install your GPU's Vulkan driver, or mesa-vulkan-drivers "
                          "for a device on the CPU");
     return tern_fail(err, TERN_UNSUPPORTED, "vulkan: vkCreateInstance gave %s (%d)", tern_vulkan__result_name(result),
                      (int)result);

@@ -7,7 +7,7 @@
 
 #include "backend/vulkan/functions.h"
 
-/* What the checking layers said; the first message is kept. */
+/* The messages of the checking layers; the first message is kept. */
 typedef struct tern_vulkan_messages {
     pthread_mutex_t lock;
     uint32_t n;

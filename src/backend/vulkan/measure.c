@@ -1,6 +1,7 @@
-/* What the device can do at most: reading memory, products of packed int8, multiply-adds of f32. */
+/* The highest rates of the device: reads of memory, products of packed int8, multiply-adds of f32. */
 #include <time.h>
 
+#include "backend/gpu/linear/select.h"
 #include "backend/gpu/measure/measure.h"
 #include "backend/vulkan/device.h"
 #include "base/alloc.h"
@@ -61,6 +62,13 @@ static tern_status plan_reads(tern_vulkan *vk, subject *s, tern_buffer *const *b
     for (uint32_t i = 0; i < s->graph.n_values; i++)
         TERN_TRY(tern_gpu_add_reads(&s->program, &s->op, i, &s->amount, err));
     return TERN_OK;
+}
+
+/* Whether prompts multiply ternary weights on matrix units, whose rate dot products do not show. */
+static bool has_matrix_products(const tern_gpu_caps *caps)
+{
+    const tern_gpu_ternary_shape prompt = {.n_parts = 1, .cols = 4096, .row_bits = 4096, .rows = 4096, .tokens = 512};
+    return tern_gpu_ternary_is_cooperative(tern_gpu_select_ternary_mat(caps, &prompt));
 }
 
 static tern_status plan(tern_vulkan *vk, subject *s, tern_measure what, tern_buffer *const *buffers, size_t n,
@@ -128,13 +136,14 @@ double tern_vulkan__measure(tern_vulkan *vk, tern_measure what, tern_buffer *con
     s->op = (tern_op){.kind = TERN_OP_LINEAR, .layer = UINT32_MAX, .out = {.value = TERN_NO_VALUE}};
     s->graph = (tern_graph){.ops = &s->op, .n_ops = 1, .values = s->values, .tokens = TERN_NO_VALUE};
     s->program = (tern_gpu_program){.graph = &s->graph, .caps = &vk->caps};
-    if (measure(vk, s, what, buffers, n, seconds, &rate, &err) != TERN_OK) rate = 0;
+    const bool is_known = what != TERN_MEASURE_DOTS || !has_matrix_products(&vk->caps);
+    if (is_known && measure(vk, s, what, buffers, n, seconds, &rate, &err) != TERN_OK) rate = 0;
     tern_gpu_program_deinit(&s->program);
     tern_vulkan__buffer_free(vk, s->own);
     tern_free(s);
     vk->profile = profile;
     uint64_t pipelines = vk->counters.pipelines, hits = vk->counters.pipeline_hits;
-    vk->counters = counters; /* what was measured with is no run */
+    vk->counters = counters; /* measurements are not runs */
     vk->counters.pipelines = pipelines;
     vk->counters.pipeline_hits = hits;
     return rate;

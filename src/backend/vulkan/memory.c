@@ -133,7 +133,7 @@ static tern_status block_make(tern_vulkan *vk, uint64_t bytes, uint32_t type, te
 {
     uint32_t most = vk->physical.properties.limits.maxMemoryAllocationCount;
     if (vk->n_allocations >= most)
-        return tern_fail(err, TERN_LIMIT, "vulkan: %s allows %u allocations of memory, and all are made",
+        return tern_fail(err, TERN_LIMIT, "vulkan: %s allows %u allocations of memory, and all are used",
                          vk->physical.properties.deviceName, most);
     tern_vulkan_block *block = tern_calloc(1, sizeof *block);
     if (!block) return tern_fail_alloc(err, sizeof *block);
@@ -195,7 +195,7 @@ tern_status tern_vulkan__allocate(tern_vulkan *vk, tern_vulkan_use use, const Vk
     uint64_t size = block_bytes(vk, bytes);
     tern_error first = {0};
     if (block_make(vk, size, type, &block, &first) != TERN_OK) TERN_TRY(block_make(vk, bytes, type, &block, err));
-    if (!block) return tern_fail(err, TERN_INTERNAL, "vulkan: memory was allocated, but no block made of it");
+    if (!block) return tern_fail(err, TERN_INTERNAL, "vulkan: memory was allocated, but its block could not be");
     vk->counters.buffers++;
     tern_status status = take(vk, use, block, 0, bytes, 0, out, err);
     if (status != TERN_OK) drop(vk, block);

@@ -15,7 +15,7 @@ typedef struct wish {
     uint32_t with, without;
 } wish;
 
-/* Of each use, best first: the first wish that a type fulfils is taken. */
+/* The wishes of each use, best first: the first that a type fulfils is taken. */
 /* clang-format off */
 static const wish wishes[][N_WISHES] = {
     [TERN_VULKAN_DEVICE] = {{LOCAL, VISIBLE}, {LOCAL, 0}, {0, 0}},

@@ -1,4 +1,4 @@
-/* What a SPIR-V module says of itself: its workgroups, which of its storage bindings it never writes, and which are
+/* The facts that a SPIR-V module states: its workgroups, which of its storage bindings it never writes, and which are
  * coherent. */
 #include <string.h>
 

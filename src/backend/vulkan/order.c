@@ -20,7 +20,7 @@ void tern_vulkan__take_waiting(const tern_vulkan *vk, tern_gpu_program *program)
     }
 }
 
-/* What a dispatch does to buffers; how many of accesses it fills. */
+/* The effects of a dispatch on buffers; how many of accesses it fills. */
 static uint32_t accesses_of(const tern_vulkan *vk, const tern_prepared *p, size_t k,
                             tern_vulkan_access accesses[static TERN_GPU_MAX_BINDINGS])
 {
@@ -30,7 +30,7 @@ static uint32_t accesses_of(const tern_vulkan *vk, const tern_prepared *p, size_
     for (uint32_t i = 0; i < d->n_bindings; i++) {
         if (d->bindings[i].value == TERN_GPU_NOTHING) continue;
         const tern_vulkan_bound *at = &p->bound[k][i];
-        /* what the kernel can do, whatever it is asked for */
+        /* the abilities of the kernel, whatever it is used for */
         const bool written = module->writes >> i & 1, coherent = module->coherent >> i & 1;
         accesses[n++] = (tern_vulkan_access){at->buffer, at->offset, at->bytes, written, coherent};
     }
@@ -122,7 +122,7 @@ tern_status tern_vulkan__check_waits(tern_vulkan *vk, const tern_prepared *p, te
     vk->counters.downloaded_bytes = downloaded;
     if (!in_vain) return TERN_OK;
     return tern_fail(err, TERN_INTERNAL,
-                     "vulkan: on %s (%s) a workgroup has waited in vain for those of the dispatch before: the results "
-                     "are wrong; TERN_VULKAN_WAITS=0 lets none wait",
+                     "vulkan: on %s (%s) a workgroup waited in vain for the dispatch before: the results are wrong; "
+                     "TERN_VULKAN_WAITS=0 turns waiting off",
                      vk->physical.properties.deviceName, vk->physical.driver);
 }

@@ -1,4 +1,4 @@
-/* What keeps the dispatches of a step in order: barriers, or workgroups that wait for those of the dispatch before
+/* The order of the dispatches of a step: barriers, or workgroups that wait for those of the dispatch before
  * (gpu/shared/waits.wesl, decision 0061).
  *
  * A *waiting* dispatch is one of a kernel that needs TERN_GPU_NEEDS_WAITS. It reads its coherent bindings once it has
@@ -33,7 +33,7 @@ typedef struct tern_vulkan_hazards {
  * may run along with the one before it (tern_gpu_dispatch). */
 bool tern_vulkan__hazard(tern_vulkan_hazards *h, const tern_vulkan_access *step, uint32_t n, bool beside);
 
-/* The same of a waiting step. false: it must wait for the last waiting one, if there is one (in_chain before). */
+/* As above for a waiting step. false: it must wait for the last waiting one, if there is one (in_chain before). */
 bool tern_vulkan__hazard_waiting(tern_vulkan_hazards *h, const tern_vulkan_access *step, uint32_t n);
 
 /* A dispatch's place. */

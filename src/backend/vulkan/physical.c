@@ -28,7 +28,7 @@ static bool has(const extensions *list, const char *name)
     return false;
 }
 
-/* The structures that are asked for, chained as far as the device knows them. */
+/* The feature structures, chained as far as the device knows them. */
 typedef struct answers {
     VkPhysicalDeviceProperties2 properties;
     VkPhysicalDeviceIDProperties id;

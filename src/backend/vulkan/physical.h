@@ -1,4 +1,4 @@
-/* What a device says of itself, and what that means to the kernels. */
+/* The properties that a device reports, and their meaning to the kernels. */
 #ifndef TERN_BACKEND_VULKAN_PHYSICAL_H
 #define TERN_BACKEND_VULKAN_PHYSICAL_H
 
@@ -15,7 +15,7 @@ typedef struct tern_vulkan_physical {
     VkPhysicalDeviceMemoryProperties memory;
     VkPhysicalDeviceSubgroupProperties subgroups;
     uint32_t subgroup_min, subgroup_max;
-    uint32_t most_subgroups;               /* of a workgroup whose size of subgroups is asked for */
+    uint32_t most_subgroups;               /* for a workgroup with a required size of subgroups */
     bool subgroup_control;                 /* pipelines can ask for a subgroup size, and for full subgroups */
     bool dot_product, fast_dot_product;    /* of packed 4 x int8 */
     bool f16, int8;                        /* arithmetic */
@@ -33,7 +33,7 @@ tern_status tern_vulkan__physicals(const tern_vulkan_instance *instance, tern_vu
 
 /* Pure functions of the description. */
 
-/* What the backend needs and the device lacks; NULL: nothing. */
+/* The features that the backend needs and the device lacks; NULL: nothing. */
 const char *tern_vulkan__lacks(const tern_vulkan_physical *physical);
 void tern_vulkan__caps(const tern_vulkan_physical *physical, tern_gpu_caps *caps);
 /* Whether all memory that is local to the device can be mapped, and cached by the host. */

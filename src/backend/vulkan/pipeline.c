@@ -99,7 +99,7 @@ static void make_task(void *context, uint32_t task, uint32_t thread)
     m->outcomes[task].result = make(m, task, &m->outcomes[task].hit);
 }
 
-/* What the pipelines have in common, and what their modules say. */
+/* State that the pipelines have in common, and the facts of their modules. */
 static tern_status make_ready(making *m, uint32_t task, tern_error *err)
 {
     const tern_gpu_pipeline which = m->which[task];

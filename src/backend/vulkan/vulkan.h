@@ -38,8 +38,8 @@ tern_status tern_vulkan_open(tern_backend **backend, const tern_vulkan_options *
 
 /* "NVIDIA H200, NVIDIA 570.124.06": what measurements on an open one hold for. */
 void tern_vulkan_key(const tern_backend *backend, char out[static TERN_KERNEL_DEVICE_BYTES]);
-/* From the next prepared graph on: these choices, whatever there were, but for names. Those of other devices do not
- * count. Errors: OUT_OF_MEMORY. */
+/* These choices hold from the next prepared graph on, in place of earlier ones, except for names. Those of other
+ * devices do not count. Errors: OUT_OF_MEMORY. */
 tern_status tern_vulkan_choose(tern_backend *backend, const tern_kernel_choice *choices, size_t n, tern_error *err);
 /* The i-th kernel that computes what `kernel` does on this device, itself included, into out; false behind the last. */
 bool tern_vulkan_alternative(const tern_backend *backend, const char *kernel, size_t i,
@@ -49,7 +49,7 @@ bool tern_vulkan_alternative(const tern_backend *backend, const char *kernel, si
  * what it got wrong. */
 tern_status tern_vulkan_try_waits(tern_backend *backend, tern_error *err);
 
-/* What `tern devices` shows. */
+/* The lines of `tern devices`. */
 typedef struct tern_vulkan_device {
     char name[256], driver[256];         /* "NVIDIA H200", "NVIDIA 570.124.06" */
     const char *type;                    /* "discrete", "integrated", "virtual", "cpu", "other" */

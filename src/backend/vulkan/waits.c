@@ -85,7 +85,7 @@ tern_status tern_vulkan__try_waits(tern_vulkan *vk, tern_error *err)
     tern_status status = try_chain(vk, &s, err);
     tern_gpu_program_deinit(&s.program);
     for (int i = 0; i < 2; i++) tern_vulkan__buffer_free(vk, s.bindings[i].buffer);
-    vk->counters = counters; /* what was tried is no run */
+    vk->counters = counters; /* trials are not runs */
     return status;
 }
 

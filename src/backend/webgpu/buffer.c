@@ -96,7 +96,7 @@ tern_status tern_webgpu__buffer_write(tern_webgpu *gpu, tern_buffer *buffer, uin
     return bytes ? write_end(buffer, offset, from, bytes, err) : TERN_OK;
 }
 
-/* What of the read is in one part, from `done` on; skip: bytes before it in its first word. */
+/* The part of the read that is in one piece, from `done` on; skip: bytes before it in its first word. */
 static tern_webgpu_host_range next_piece(const tern_webgpu_read *r, uint32_t *skip, uint32_t *n)
 {
     uint64_t at = r->offset + r->done, room = r->buffer->part_bytes - at % r->buffer->part_bytes,

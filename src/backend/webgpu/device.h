@@ -45,11 +45,11 @@ static inline tern_webgpu *tern_webgpu__self(tern_backend *b)
     return (tern_webgpu *)b;
 }
 
-/* What the device has complained of since the last call; a lost device always does. */
+/* The device's complaints since the last call; a lost device always does. */
 tern_status tern_webgpu__check(tern_error *err);
 
 /* buffer.c */
-/* What lies at an offset: a part, and where in it. No range that is bound or written crosses a part. */
+/* The place at an offset: a part, and where in it. No range that is bound or written crosses a part. */
 tern_webgpu_host_range tern_webgpu__range(const tern_buffer *buffer, uint64_t offset, uint64_t bytes);
 tern_status tern_webgpu__buffer_make(tern_webgpu *gpu, uint64_t bytes, uint64_t part_bytes, const char *name,
                                      tern_buffer **out, tern_error *err);

@@ -1,6 +1,6 @@
-/* What JavaScript does for the WebGPU backend: host.js hands these calls on to web/lib/gpu.js. None waits. Buffers,
- * pipelines and programs are numbers above 0; sizes and offsets in bytes are multiples of 4, those that can pass 4 GiB
- * are doubles. What goes wrong on the device is known later: tern_webgpu_host_failure. */
+/* Functions that JavaScript provides for the WebGPU backend: host.js hands these calls on to web/lib/gpu.js. None
+ * waits. Buffers, pipelines and programs are numbers above 0; sizes and offsets in bytes are multiples of 4, those that
+ * can pass 4 GiB are doubles. Failures on the device are known later: tern_webgpu_host_failure. */
 #ifndef TERN_BACKEND_WEBGPU_HOST_H
 #define TERN_BACKEND_WEBGPU_HOST_H
 

@@ -149,7 +149,7 @@ static tern_status fill(fetch *f, tern_error *err)
         if (!again || fruitless >= MAX_FRUITLESS) {
             if (err) *err = why;
             return status != TERN_OK ? status
-                                     : tern_fail(err, TERN_IO, "%llu of %llu bytes came", (unsigned long long)f->at,
+                                     : tern_fail(err, TERN_IO, "%llu of %llu bytes received", (unsigned long long)f->at,
                                                  (unsigned long long)f->file->bytes);
         }
         if (fruitless == 1) note(f, "the connection was cut: trying again");
@@ -169,7 +169,8 @@ static tern_status check(fetch *f, bool resumed, bool *restart, tern_error *err)
     *restart = resumed;
     if (resumed) return TERN_OK;
     unlink(f->part.text);
-    return tern_fail(err, TERN_MALFORMED, "its sum is %s, the hub says %s; what came is removed", sum, f->file->sum);
+    return tern_fail(err, TERN_MALFORMED, "its sum is %s, the hub says %s; the received bytes were removed", sum,
+                     f->file->sum);
 }
 
 static tern_status fetch_part(fetch *f, tern_error *err)

@@ -133,9 +133,9 @@ static tern_status fail_answer(const transfer *t, long code, tern_error *err)
     if (strcmp(t->code, "EntryNotFound") == 0)
         return tern_fail(err, TERN_NOT_FOUND, "%s has no such file (%ld)", what, code);
     if (code == 401 || code == 403)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s/%s is not there, or private (%ld): %s", host, what, code,
-                         known ? "the token of HF_TOKEN opens nothing of that name" : "give a token in HF_TOKEN");
-    if (code == 404) return tern_fail(err, TERN_NOT_FOUND, "%s/%s is not there (404)", host, what);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s/%s does not exist, or is private (%ld): %s", host, what, code,
+                         known ? "the token of HF_TOKEN has no access to it" : "give a token in HF_TOKEN");
+    if (code == 404) return tern_fail(err, TERN_NOT_FOUND, "%s/%s does not exist (404)", host, what);
     return tern_fail(err, TERN_IO, "%s: the hub answers %ld, 200 expected", what, code);
 }
 

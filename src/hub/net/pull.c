@@ -65,7 +65,7 @@ static tern_status check_space(const pulling *p, tern_error *err)
     if (!missing || statvfs(p->folder.text, &fs) != 0) return TERN_OK;
     const uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize;
     if (missing <= room) return TERN_OK;
-    return tern_fail(err, TERN_IO, "%s: %llu bytes are still to come, %llu are free on that disk",
+    return tern_fail(err, TERN_IO, "%s: %llu bytes are still missing, %llu are free on that disk",
                      tern_show_z(p->folder.text).text, (unsigned long long)missing, (unsigned long long)room);
 }
 
@@ -144,7 +144,7 @@ tern_status tern_hub_pull(const tern_hub *hub, const tern_hub_name *name, const 
     tern_hub_path first;
     tern_status status;
     if (hub->offline)
-        return tern_fail(err, TERN_UNSUPPORTED, "hf:%s: nothing is fetched while HF_HUB_OFFLINE is set",
+        return tern_fail(err, TERN_UNSUPPORTED, "hf:%s: HF_HUB_OFFLINE is set, so nothing is fetched",
                          name->repository);
     tern_hub_folder(name->repository, below);
     TERN_TRY(tern_hub_path_make(&p.folder, err, hub->cache, below, NULL, NULL));

@@ -76,8 +76,8 @@ tern_status tern_torrent_check(const tern_torrent_info *info, tern_hub_files *fi
     tern_hub_files_sort(files);
     if (status == TERN_OK) status = check_twice(files, err);
     if (status == TERN_OK && info->alter)
-        status = tern_fail(err, TERN_MALFORMED, "it holds \"%s\", which is no name of a file",
-                           tern_show_z(info->alter).text);
+        status =
+            tern_fail(err, TERN_MALFORMED, "it holds \"%s\", which is not a file name", tern_show_z(info->alter).text);
     if (status == TERN_OK) status = find_manifest(info, manifest, err);
     if (status != TERN_OK) tern_hub_files_deinit(files);
     return status;

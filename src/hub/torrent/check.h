@@ -9,7 +9,7 @@
 
 /* Looks at what a torrent says that it holds: one folder with a manifest.json and shards, names without folders, each
  * once, no links, sizes that a package may have. `files` gets them, sorted, and is the caller's to deinit; *manifest:
- * which one of info->files it is. Errors: MALFORMED (the name), UNSUPPORTED (it is no package), LIMIT. */
+ * which one of info->files it is. Errors: MALFORMED (the name), UNSUPPORTED (it is not a package), LIMIT. */
 tern_status tern_torrent_check(const tern_torrent_info *info, tern_hub_files *files, size_t *manifest, tern_error *err);
 /* Whether the files are those of the manifest, by names and sizes. Errors: MALFORMED (the file). */
 tern_status tern_torrent_check_manifest(const tern_manifest *manifest, const tern_hub_files *files, tern_error *err);

@@ -1,5 +1,5 @@
-/* What Tern asks of a BitTorrent engine: a table of functions, which a module fills that is opened at run time. Plain
- * C, which the module's C++ reads too. Nothing here knows of packages; what a torrent may hold, hub/torrent/check.h
+/* The interface of a BitTorrent engine: a table of functions, filled by a module that is opened at run time. Plain C,
+ * which the module's C++ reads too. Nothing here knows of packages; what a torrent may hold, hub/torrent/check.h
  * says. */
 #ifndef TERN_HUB_TORRENT_ENGINE_H
 #define TERN_HUB_TORRENT_ENGINE_H
@@ -17,7 +17,7 @@ typedef struct tern_torrent_file {
     bool link; /* to another file */
 } tern_torrent_file;
 
-/* What a torrent says of itself. Everything is the engine's, until the call in which it is given returns. */
+/* The facts that a torrent states. Everything is the engine's, until the call in which it is given returns. */
 typedef struct tern_torrent_info {
     const char *name;  /* of the folder that holds the files, as its author has written it */
     const char *alter; /* a path that the engine would write otherwise than the author has it; NULL: none */
@@ -62,12 +62,12 @@ typedef struct tern_torrent_order {
     const char *const *peers; /* [n_peers] "ADDRESS:PORT" to ask besides */
     size_t n_peers;
     const char *listen;    /* "ADDRESS:PORT"; NULL: all addresses, port 6881 or one behind it */
-    bool discovery;        /* the DHT, and the local network; while it seeds the router is asked for a way in */
+    bool discovery;        /* the DHT, and the local network; while it seeds, the router forwards a port */
     bool here;             /* all files are on the disk already, and nothing is fetched */
     bool seed;             /* goes on giving when all is here */
     uint64_t upload_limit; /* bytes a second; 0: none */
     void *context;
-    /* What the torrent holds, before anything is fetched of it. `folder`: where its folder is put, ended by 0, cap
+    /* The contents of the torrent, before anything of it is fetched. `folder`: where its folder is put, ended by 0, cap
      * bytes. `first`: the number of the file that is fetched before all others. */
     tern_status (*accept)(void *context, const tern_torrent_info *info, char *folder, size_t cap, size_t *first,
                           tern_error *err);

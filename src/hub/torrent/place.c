@@ -193,7 +193,7 @@ tern_status tern_torrent_remove(const tern_hub *hub, const tern_torrent_entry *e
     int fd;
     TERN_TRY(tern_torrent_place_lock(&entry->place, hub, &fd, err));
     if (fd < 0)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is being pulled or given by another program", entry->name);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is being pulled or seeded by another program", entry->name);
     const bool removed = nftw(entry->place.folder.text, remove_one, 16, FTW_PHYS | FTW_DEPTH) == 0;
     const int why = errno;
     tern_hub_unlock(fd);

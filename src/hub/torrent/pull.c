@@ -81,7 +81,7 @@ static tern_status check_space(const pulling *p, uint64_t bytes, tern_error *err
     if (statvfs(p->wish->hub->cache, &fs) != 0) return TERN_OK;
     const uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize, missing = bytes > entry.bytes ? bytes - entry.bytes : 0;
     if (missing <= room) return TERN_OK;
-    return tern_fail(err, TERN_IO, "%s: %llu bytes are still to come, %llu are free on that disk",
+    return tern_fail(err, TERN_IO, "%s: %llu bytes are still missing, %llu are free on that disk",
                      tern_show_z(p->wish->hub->cache).text, (unsigned long long)missing, (unsigned long long)room);
 }
 
@@ -90,7 +90,7 @@ static tern_status take_place(pulling *p, const tern_torrent_info *info, tern_er
 {
     const tern_torrent_place *place = &p->place;
     TERN_TRY(tern_torrent_place_lock(place, p->wish->hub, &p->lock, err));
-    if (p->lock < 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "another program is pulling or giving it");
+    if (p->lock < 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "another program is pulling or seeding it");
     if (tern_torrent_place_is_whole(place)) return TERN_OK;
     TERN_TRY(check_space(p, all_bytes(&p->files), err)); /* the lock has made the cache's folder */
     tern_folders_make(place->part.text);
@@ -103,7 +103,7 @@ static void tell_begin(pulling *p, bool here)
     if (w->begin) w->begin(w->context, p->pulled->name, p->files.n, p->pulled->bytes, here);
 }
 
-/* All is here from before: nobody is asked for anything. */
+/* Everything is here already: no peer is contacted. */
 static tern_status stop_here(pulling *p, tern_error *err)
 {
     tell_begin(p, true);
@@ -126,7 +126,7 @@ static tern_status accept(void *context, const tern_torrent_info *info, char *fo
     const bool whole = !p->beside && tern_torrent_place_is_whole(&p->place);
     if (whole && !p->wish->seed) return stop_here(p, err);
     if (p->wish->hub->offline)
-        return tern_fail(err, TERN_UNSUPPORTED, "nothing is fetched or given while HF_HUB_OFFLINE is set");
+        return tern_fail(err, TERN_UNSUPPORTED, "HF_HUB_OFFLINE is set, so nothing is fetched or seeded");
     p->order.here = p->beside;
     if (!p->beside) TERN_TRY(take_place(p, info, err));
     tell_begin(p, whole || p->beside);
@@ -138,7 +138,7 @@ static tern_status accept(void *context, const tern_torrent_info *info, char *fo
     return TERN_OK;
 }
 
-/* Remembers that the torrent itself is no good: more of it does not help. */
+/* Remembers that the torrent itself is invalid: more of it does not help. */
 static tern_status judge(pulling *p, tern_status status)
 {
     p->bad = status == TERN_MALFORMED || status == TERN_UNSUPPORTED || status == TERN_LIMIT;
@@ -191,7 +191,7 @@ static void on_note(void *context, const char *words)
     if (w->note) w->note(w->context, words);
 }
 
-/* What is known of a link's torrent from an earlier pull; nothing is as well. */
+/* The facts about a link's torrent from an earlier pull; nothing is as well. */
 static tern_status read_known(const pulling *p, const tern_torrent_engine *engine, tern_buf *metainfo, tern_error *err)
 {
     char v1[41], v2[65], name[TERN_TORRENT_HASH_DIGITS + 2];
@@ -211,7 +211,7 @@ static tern_status read_description(const pulling *p, const tern_torrent_engine 
     if (!is_magnet(w->what)) return tern_file_read(metainfo, w->what, MAX_TORRENT_BYTES, err);
     TERN_TRY(read_known(p, engine, metainfo, err));
     if (metainfo->size || !w->hub->offline) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED, "nothing is fetched or given while HF_HUB_OFFLINE is set");
+    return tern_fail(err, TERN_UNSUPPORTED, "HF_HUB_OFFLINE is set, so nothing is fetched or seeded");
 }
 
 static tern_status fetch(pulling *p, tern_error *err)

@@ -13,7 +13,7 @@ typedef enum tern_torrent_stage {
     TERN_TORRENT_SEEDING
 } tern_torrent_stage;
 
-/* Zero-initialised but for the first two and the functions. */
+/* Zero-initialised except for the first two and the functions. */
 typedef struct tern_torrent_wish {
     const tern_hub *hub;
     const char *what;         /* "magnet:?...", or the path of a .torrent file */
@@ -23,7 +23,7 @@ typedef struct tern_torrent_wish {
     bool no_discovery, seed; /* as in tern_torrent_order */
     uint64_t upload_limit;
     void *context;
-    /* What is fetched, once: `here`: all of it is here. */
+    /* Called once with what is fetched; `here`: all of it is here. */
     void (*begin)(void *context, const char *name, size_t n_files, uint64_t bytes, bool here);
     /* A few times a second; `done` from 0 to 1. Not OK ends it, while seeding as a success. */
     tern_status (*progress)(void *context, tern_torrent_stage stage, float done, const tern_torrent_state *state,
@@ -42,7 +42,7 @@ typedef struct tern_torrent_pulled {
 bool tern_torrent_is(const char *what);
 
 /* Makes the package of a torrent be in the cache (hub/torrent/place.h), all of its bytes checked with the torrent's
- * hashes and with the manifest's SHA-256. What has come stays, and a later call goes on from there. With `seed` a
+ * hashes and with the manifest's SHA-256. Received bytes stay, and a later call goes on from there. With `seed` a
  * .torrent file that lies in its package's folder, beside the manifest, is given from there. Errors: those of
  * hub/torrent/check.h and of the engine, UNSUPPORTED (no engine; offline), INVALID_ARGUMENT (it is being pulled), IO
  * (no space: bytes needed and free). */

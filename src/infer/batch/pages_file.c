@@ -173,7 +173,7 @@ static tern_status check_replaceable(const char *path, tern_error *err)
     const bool ours = map.size == 0 || (map.size >= sizeof magic && memcmp(map.data, magic, sizeof magic) == 0);
     tern_file_map_close(&map);
     if (ours) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: not a file of saved pages: it is left as it is",
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: not a file of saved pages: it was not changed",
                      tern_show_z(path).text);
 }
 
@@ -312,7 +312,7 @@ tern_status tern_batch__restore_bytes(tern_batch *b, const void *bytes, size_t s
     *n_pages = 0;
     TERN_TRY(check_keeps_pages(b, err));
     if (b->kv.pages.n_free != b->kv.pages.n)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "pages can be restored before the first step alone");
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "pages can only be restored before the first step");
     TERN_TRY(read_header(&c, &found, err));
     TERN_TRY(check_shape(&found, &want, err));
     TERN_TRY(check_bytes(b, &c, &found, err));

@@ -58,7 +58,7 @@ tern_status tern_compare__copy_to_tested(const tern_comparison *c, uint32_t valu
     return tern_bound_write(&c->tested.graph->bound, value, c->want, bytes, c->err);
 }
 
-/* What the reference holds of an op's inputs, read when their terms are first asked for. */
+/* The reference's values of an op's inputs, read when their terms are first needed. */
 typedef struct terms_source {
     const tern_comparison *c;
     const tern_op *op;
@@ -161,8 +161,8 @@ static bool written_before(const tern_op *op, uint32_t i)
     return false;
 }
 
-/* Calls fn for each value that the op reads, or (written) makes or changes. What it writes into a cache is small beside
- * it: both sides have the same caches before the op. */
+/* Calls fn for each value that the op reads, or (written) makes or changes. Writes into a cache are small beside it:
+ * both sides have the same caches before the op. */
 static tern_status for_values(tern_comparison *c, const tern_op *op, bool written, tern_compare_op *out,
                               tern_status (*fn)(tern_comparison *, const tern_op *, uint32_t, tern_compare_op *))
 {

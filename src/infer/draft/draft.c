@@ -70,7 +70,7 @@ static uint32_t find_ngram(const tern_draft *draft, uint32_t n)
     return next;
 }
 
-/* Of the longest n-gram that is found. */
+/* The guess after the longest n-gram that is found. */
 static uint32_t find_longest_ngram(tern_draft *draft, uint32_t shortest)
 {
     uint32_t next = 0;

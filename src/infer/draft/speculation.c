@@ -40,7 +40,7 @@ void tern_step_costs_learn(tern_step_costs *costs, uint32_t n, double ms)
     costs->learnt[n - 1] = costs->n_steps;
 }
 
-/* Of exactly so many tokens; 0: not known, or too long ago. One token alone is never forgotten. */
+/* The time of exactly so many tokens; 0: not known, or too long ago. One token alone is never forgotten. */
 static double known_cost(const tern_step_costs *c, uint32_t n)
 {
     const double *times = c->ms + 2 * ((size_t)n - 1);
@@ -97,7 +97,7 @@ void tern_accept_rates_learn(tern_accept_rates *rates, uint32_t match, bool righ
     rates->rate[i] += ((right ? 1.0 : 0.0) - rates->rate[i]) / (1 + rates->n[i]);
 }
 
-/* Of the guess after i right ones: each of them is one more token that matches. */
+/* The chance of the guess after i right ones: each of them is one more token that matches. */
 static double rate_of(const tern_accept_rates *rates, uint32_t match, uint32_t i)
 {
     return rates->rate[match == TERN_DRAFT_BY_MODEL ? 0 : source_of(match + i)];

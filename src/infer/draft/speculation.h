@@ -14,7 +14,7 @@ enum {
     TERN_DRAFT_SOURCES = 6        /* a model; 1, 2, 3, 4 to 7, 8 and more tokens that match */
 };
 
-/* What steps of so many tokens took, each with its logits: the lower of the last two times, as one slow step says
+/* The times of steps of so many tokens, each with its logits: the lower of the last two, as one slow step says
  * little. */
 typedef struct tern_step_costs {
     uint32_t n_rows;
@@ -43,15 +43,15 @@ void tern_accept_rates_learn(tern_accept_rates *rates, uint32_t match, bool righ
 /* Tokens that n guesses in a row are expected to give, the first one made with `match`. */
 double tern_accept_rates_expect(const tern_accept_rates *rates, uint32_t match, uint32_t n);
 
-/* What a step has without these guesses: tokens that it evaluates, and that it is expected to give. */
+/* A step without these guesses: tokens that it evaluates, and that it is expected to give. */
 typedef struct tern_step_plan {
     uint32_t n_rows;
     double n_tokens;
 } tern_step_plan;
 
-/* Of at most `most` guesses, how many make tokens per time the most; 0: none pays. Numbers of tokens that nothing is
- * known of are approached from below, at most twice as many as are known, with times on the line of those known. What a
- * model was not asked for is slowly hoped for again. */
+/* The number of guesses, at most `most`, that makes the most tokens per time; 0: none pays. Numbers of tokens that
+ * nothing is known of are approached from below, at most twice as many as are known, with times on the line of those
+ * known. The estimate of a model that is not used slowly rises again. */
 uint32_t tern_speculate(const tern_step_costs *costs, tern_accept_rates *rates, const tern_step_plan *plan,
                         uint32_t match, uint32_t most);
 

@@ -72,8 +72,8 @@ static tern_status check_exact(const tern_engine *e, tern_error *err)
 {
     if (!e->head_exact || e->backend->info.screens) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED,
-                     "head \"exact\" on %s: it computes the whole table; give an encoding (q6_k, q8_0) to read less, "
-                     "or use the CPU or CUDA",
+                     "head \"exact\" on %s: only the CPU and CUDA have it; an encoding such as q6_k or q8_0 reads less "
+                     "of the table here",
                      e->backend->info.name);
 }
 
@@ -81,8 +81,7 @@ static tern_status check_invariant(const tern_engine *e, tern_error *err)
 {
     if (!e->batch_invariant || e->backend->info.batch_invariant) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED,
-                     "batch-invariant kernels on %s: it chooses kernels by the rows of a step; cpu, vulkan or webgpu "
-                     "expected",
+                     "batch-invariant kernels on %s: not supported; cpu, vulkan or webgpu expected",
                      e->backend->info.name);
 }
 
@@ -137,7 +136,7 @@ static tern_status check_activations(const tern_engine_params *p, tern_error *er
                         tern_backend_kernel_check(p->backend.kernel, true, &ignored) != TERN_OK;
     if (!p->f32_activations || (!chosen && !p->backend.n_choices)) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT,
-                     "kernel %s multiplies int8 activations: it goes without f32 activations, which have one kernel",
+                     "kernel %s multiplies int8 activations: no f32 activations expected, which have one kernel",
                      chosen ? p->backend.kernel : "as measured");
 }
 
@@ -344,7 +343,8 @@ tern_block_rows tern_engine_int8_blocks(const tern_engine *engine)
     return engine->int8_blocks;
 }
 
-/* Of the output table: an exact head hardly reads it. Of an embedding table that is not the output table: one row. */
+/* The bytes of the output table: an exact head hardly reads it. The bytes of an embedding table that is not the output
+ * table: one row. */
 static bool read_by_tokens(const tern_engine *engine, const tern_weight *w)
 {
     if (w == tern_engine_head(engine)) return !engine->head_exact;

@@ -27,8 +27,8 @@ typedef struct tern_engine_params {
     const tern_encoding *head; /* requantise the output table when opening; NULL: as the file has it */
     bool head_exact;           /* read only the rows of the output table that can be among the logits wanted
                                 * (docs/decisions/0011-exact-head.md) */
-    /* Ternary layers without the int8 quantiser (W1.58A32). Goes without backend.kernel, but for "dot", and without
-     * backend.choices, which are all of int8 products (INVALID_ARGUMENT). */
+    /* Ternary layers without the int8 quantiser (W1.58A32). Excludes backend.kernel, except "dot", and backend.choices,
+     * which are all of int8 products (INVALID_ARGUMENT). */
     bool f32_activations;
     /* Sessions that are to follow (NULL: the defaults), whose memory is counted with the weights' before these are
      * loaded; and whether nothing is counted, then or when a session is opened (infer/engine/memory_need.h). */
@@ -92,7 +92,7 @@ void tern_engine__expect_number(tern_engine *engine, uint32_t number);
 uint32_t tern_engine__next_lora(tern_engine *engine);
 /* UNSUPPORTED, said of `what`, where the backend never waits. */
 tern_status tern_engine__needs_waiting(const tern_engine *engine, const char *what, tern_error *err);
-/* What the backend's device can do at most (backend.h): READ reads the weights that a token needs. 0 when it cannot be
+/* The highest rates of the backend's device (backend.h): READ reads the weights that a token needs. 0 when it cannot be
  * measured. */
 double tern_engine_measure(const tern_engine *engine, tern_measure what, double seconds);
 /* The backend's buffer of a weight of the model (or of the engine's head); never NULL for weights that are there. */

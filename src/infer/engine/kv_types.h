@@ -8,11 +8,11 @@
 typedef struct tern_backend tern_backend; /* backend/backend.h */
 typedef struct tern_config tern_config;   /* model/model.h */
 
-/* Whether a model on a backend (NULL: any) can have a cache of such types. Errors: UNSUPPORTED (heads that are no
+/* Whether a model on a backend (NULL: any) can have a cache of such types. Errors: UNSUPPORTED (heads that are not a
  * multiple of a type's blocks, a backend without caches in blocks). */
 tern_status tern_kv_check(tern_cache_types types, const tern_config *config, const tern_backend *backend,
                           tern_error *err);
-/* What a cache of n_ctx positions has, AUTO resolved (tern/infer.h), and checked. Errors: INVALID_ARGUMENT (no such
+/* The types of a cache of n_ctx positions, AUTO resolved (tern/infer.h), and checked. Errors: INVALID_ARGUMENT (no such
  * type), those of tern_kv_check. */
 tern_status tern_kv_resolve(tern_kv_types wanted, const tern_config *config, uint32_t n_ctx,
                             const tern_backend *backend, tern_cache_types *types, tern_error *err);

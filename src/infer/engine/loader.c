@@ -115,7 +115,7 @@ static tern_status plan_destinations(tern_loader *l, tern_error *err)
     return tern_engine__reserve_slots(l->engine, n_layers, err);
 }
 
-/* Of a file that is read through, all experts are in memory. */
+/* All experts of a file that is read through are in memory. */
 static tern_status check_experts(const tern_loader *l, tern_error *err)
 {
     const tern_experts_size *size = &l->params.experts;

@@ -9,7 +9,7 @@
 
 typedef struct tern_loader tern_loader;
 
-/* Opens the backend (one that is split: with the head). params, but for what they point to, are copied. file_bytes: of
+/* Opens the backend (one that is split: with the head). params, except what they point to, are copied. file_bytes: of
  * the whole file. Errors: UNSUPPORTED (params.head on a backend that copies weights: the table is never whole), those
  * of the backend. */
 tern_status tern_loader_open(tern_loader **loader, const tern_engine_params *params, uint64_t file_bytes,
@@ -28,9 +28,9 @@ tern_status tern_loader_parts(tern_loader *loader, const uint64_t *bytes, size_t
 /* Before the head: a package's manifest, which the header must agree with; kept by the caller until the head is there.
  */
 void tern_loader_expect(tern_loader *loader, const tern_manifest *manifest);
-/* The same from its text, which may go. Errors: those of tern_manifest_parse. */
+/* As above from its text, which may go. Errors: those of tern_manifest_parse. */
 tern_status tern_loader_expect_json(tern_loader *loader, const void *json, size_t n, tern_error *err);
-/* The same of a package by expert, which is the loader's from here on, also when this fails: the pieces are those of
+/* As above for a package by expert, which is the loader's from here on, also when this fails: the pieces are those of
  * the rest, and its experts come when they are needed, to as much room as params.experts say (all of them where they
  * say nothing). UNSUPPORTED from the head where the backend never waits, and for ternary experts. Errors:
  * OUT_OF_MEMORY. */
@@ -50,8 +50,8 @@ tern_status tern_loader_next(tern_loader *loader, tern_loader_piece *piece, tern
 /* The piece is there: checked as tern_model_open checks, and given to the backend. Errors: MALFORMED (the tensor, the
  * place, what was found). */
 tern_status tern_loader_accept(tern_loader *loader, tern_error *err);
-/* Every piece is there: the engine, which is as any other but for weights without data. The loader is to be closed all
- * the same, and any failure of the others leaves it fit for nothing else. */
+/* Every piece is there: the engine, which is as any other except for weights without data. The loader is to be closed
+ * all the same, and any failure of the others leaves it fit for nothing else. */
 tern_status tern_loader_finish(tern_loader *loader, tern_engine **engine, tern_error *err);
 /* NULL is fine. */
 void tern_loader_close(tern_loader *loader);

@@ -11,7 +11,7 @@
  * those of the backend. */
 tern_status tern_lora_open(tern_lora **lora, tern_engine *engine, const tern_adapter *adapter, tern_error *err);
 
-/* What an adapter is but for its pairs, which other ranks are told (infer/follow). */
+/* An adapter without its pairs, as other ranks receive it (infer/follow). */
 typedef struct tern_lora_header {
     tern_lora_info info;
     float scale, fold;
@@ -27,7 +27,7 @@ tern_status tern_lora__begin(tern_lora **lora, tern_engine *engine, uint32_t num
                              tern_error *err);
 tern_status tern_lora__add_pair(tern_lora *lora, const tern_lora_target *target, const tern_adapter_pair *pair,
                                 tern_error *err);
-/* The same on all ranks. */
+/* Equal on all ranks. */
 uint32_t tern_lora__number(const tern_lora *lora);
 
 /* Errors: INVALID_ARGUMENT (no adapter, one of another engine, a scale that is not finite), by their index. */
@@ -42,7 +42,7 @@ typedef struct tern_lora_uses {
     uint32_t n, n_groups;
 } tern_lora_uses;
 
-/* What stands beside the layers of a graph that uses these adapters: for tern_graph_options.weights. */
+/* The weights beside the layers of a graph that uses these adapters: for tern_graph_options.weights. */
 typedef struct tern_lora_weights {
     tern_graph_weight *weights; /* [n_layers][TERN_ROLE_COUNT]; NULL without adapters */
     tern_graph_lora *loras;

@@ -1,4 +1,4 @@
-/* What a model and a session take, and what would fit. */
+/* The memory of a model and a session, and what would fit. */
 #include "infer/engine/memory_need.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static tern_status add_weight(tern_memory_need *need, const tern_weight *w, tern
     return TERN_OK;
 }
 
-/* What all graphs of a session share: weights, caches, constants. */
+/* Objects that all graphs of a session share: weights, caches, constants. */
 static tern_status add_shared(tern_memory_need *need, const tern_value *v, uint32_t head_dim, bool weights,
                               tern_error *err)
 {

@@ -1,11 +1,11 @@
-/* What a model and a session of it take, by what it is for, and whether that much is free: asked before anything is
+/* The memory of a model and a session of it, by use, and whether that much is free: checked before anything is
  * allocated. */
 #ifndef TERN_INFER_ENGINE_MEMORY_NEED_H
 #define TERN_INFER_ENGINE_MEMORY_NEED_H
 
 #include "infer/session/runner.h"
 
-/* Of one side: a backend, or one of the two of a split one. Bytes. */
+/* One side: a backend, or one of the two of a split one. Bytes. */
 typedef struct tern_memory_need {
     tern_backend *backend;
     uint64_t weights;       /* as the backend holds them */
@@ -26,8 +26,8 @@ typedef struct tern_memory_needs {
     uint32_t n;
 } tern_memory_needs;
 
-/* Of a session like this; with_weights: and of the engine's weights. Errors: those of building graphs; with_weights:
- * those of a weight that the backend cannot hold. */
+/* The memory of a session like this; with_weights: and of the engine's weights. Errors: those of building graphs;
+ * with_weights: those of a weight that the backend cannot hold. */
 tern_status tern_memory_needs_of(tern_engine *engine, const tern_runner_params *params, bool with_weights,
                                  tern_memory_needs *out, tern_error *err);
 /* OUT_OF_MEMORY where a side has less free than that takes: what is needed and for what, what is free, and what would

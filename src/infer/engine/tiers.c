@@ -26,7 +26,7 @@ tern_status tern_kv_room_parse(const char *text, tern_kv_room *room, tern_error 
                      tern_show_z(text).text);
 }
 
-/* What experts may give up, were only the fewest of them there. */
+/* The memory that experts may give up, were only the fewest of them there. */
 static tern_status bytes_spared_by_paging(tern_backend *b, tern_engine *engine, const tern_engine_params *params,
                                           const tern_runner_params *session, uint64_t *bytes, tern_error *err)
 {
@@ -83,8 +83,7 @@ static tern_status spill(tern_backend **backend, tern_engine *engine, const tern
 static tern_status check_kv_room(const tern_backend *b, const tern_engine_params *params, bool split, tern_error *err)
 {
     const char *option = params->kv_memory.bytes ? "kv-memory" : "kv-disk";
-    if (split)
-        return tern_fail(err, TERN_UNSUPPORTED, "option %s: it goes without layers split between two devices", option);
+    if (split) return tern_fail(err, TERN_UNSUPPORTED, "option %s: all layers on one device expected", option);
     if (b->info.never_waits)
         return tern_fail(err, TERN_UNSUPPORTED, "option %s: %s cannot be waited for", option, b->info.name);
     if (params->ranks) return tern_fail(err, TERN_UNSUPPORTED, "option %s: one process expected", option);

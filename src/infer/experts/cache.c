@@ -91,13 +91,13 @@ static tern_status slots_of_size(const tern_backend *b, const tern_paged_options
     return fail_too_few_slots(b, o, err);
 }
 
-/* What rows of experts take beside activations where a prompt's experts are not all there at once. */
+/* The memory of rows of experts beside activations where a prompt's experts are not all there at once. */
 static uint64_t bytes_of_rows(const tern_config *c, const tern_runner_params *session)
 {
     return (uint64_t)session->n_batch * c->n_experts_used * (3 * (uint64_t)c->n_ff + c->n_embd) * sizeof(float);
 }
 
-/* Of the memory that is free: what is left of it beside all else; *n: 0 where everything fits, or that is not enough.
+/* The free memory that is left beside all else; *n: 0 where everything fits, or that is not enough.
  */
 static tern_status slots_that_fit(const tern_backend *b, tern_engine *engine, const tern_paged_options *o,
                                   const tern_runner_params *session, uint32_t *n, tern_error *err)
@@ -180,7 +180,7 @@ tern_status tern_engine__page_experts(tern_backend **backend, tern_engine *engin
     if (asked && !tern_engine_config(engine)->n_experts)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "option experts: the model has none");
     if (split && (asked || params->fetch))
-        return tern_fail(err, TERN_UNSUPPORTED, "option experts: it goes without layers split between two devices");
+        return tern_fail(err, TERN_UNSUPPORTED, "option experts: all layers on one device expected");
     if (!tern_experts_may_page(*backend, engine, params)) return TERN_OK;
     TERN_TRY(make_options(engine, &o, err));
     o.fetch = params->fetch;

@@ -1,4 +1,4 @@
-/* What all ranks must have in common, and what each of them has taken. */
+/* Properties that all ranks must have in common, and what each of them has taken. */
 #include <string.h>
 #if defined(__linux__)
 #include <sys/resource.h>
@@ -16,7 +16,7 @@
 
 enum { BEGINNING = 1 << 20, PIECE = 4096, PIECES = 64 };
 
-/* What two files that differ hardly share: the size, the beginning, and pieces from all over the rest. */
+/* Samples that two files that differ hardly share: the size, the beginning, and pieces from all over the rest. */
 static tern_status sum_of_bytes(const uint8_t *data, size_t size, char sum[TERN_SHA256_DIGITS + 1], tern_error *err)
 {
     tern_buf parts = {0};

@@ -229,7 +229,7 @@ static tern_status start_graph(follower *f, const received *t, tern_error *err)
     return tern_bound_start(g, t->message.n, err);
 }
 
-/* What rank 0 wants to read of a step; the first rank of the stage that made it has it. */
+/* The logits that rank 0 wants to read of a step; the first rank of the stage that made it has it. */
 static tern_status send_value(follower *f, const received *t, tern_error *err)
 {
     tern_bound_graph *g = graph_of(f, t->message.number);

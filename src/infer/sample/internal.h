@@ -1,4 +1,4 @@
-/* What the files of the sampler share: the candidates, and the cuts that thin them out. */
+/* Declarations that the files of the sampler share: the candidates, and the cuts that thin them out. */
 #ifndef TERN_INFER_SAMPLE_INTERNAL_H
 #define TERN_INFER_SAMPLE_INTERNAL_H
 
@@ -62,8 +62,8 @@ void tern_candidates__top_p(tern_candidates *c, float top_p);
 void tern_candidates__min_p(tern_candidates *c, float min_p);
 /* The first candidate at which the running sum of p exceeds u, 0 <= u < 1. */
 int32_t tern_candidates__draw(const tern_candidates *c, double u);
-/* What top-p, min-p and the draw choose where candidates are missing that weigh at most `missing` together, or
- * TERN_SAMPLER_UNDECIDED where they may change it. typical_p and top_k are off. */
+/* The token that top-p, min-p and the draw choose where candidates are missing that weigh at most `missing` together,
+ * or TERN_SAMPLER_UNDECIDED where they may change it. typical_p and top_k are off. */
 int32_t tern_candidates__decide(tern_candidates *c, const tern_sampler_params *params, double u, double missing);
 
 #endif

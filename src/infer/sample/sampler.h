@@ -34,7 +34,7 @@ int32_t tern_sampler_next(tern_sampler *sampler, float *logits, const int32_t *h
 
 enum { TERN_SAMPLER_UNDECIDED = -1 };
 
-/* The same from logits of which some may be left out (-INFINITY), as tern_logits_needed_by of the same parameters says,
+/* As above from logits of which some may be left out (-INFINITY), as tern_logits_needed_by of the same parameters says,
  * with its `tail`: the token that tern_sampler_next chooses of all logits, or UNDECIDED, where that turns on what was
  * left out; then nothing is drawn, and tern_sampler_next wants all of them. */
 int32_t tern_sampler_try(tern_sampler *sampler, float *logits, const int32_t *history, uint32_t n_history, float tail);
@@ -44,7 +44,7 @@ bool tern_sampler_has_penalties(const tern_sampler_params *params);
 /* Whether there is a chain with a step that does anything. */
 bool tern_sampler_has_chain(const tern_sampler_params *params);
 
-/* Choosing on a device (TERN_OP_SAMPLE): the same tokens from the same seed, but for a draw within float noise of a
+/* Choosing on a device (TERN_OP_SAMPLE): the same tokens from the same seed, except for a draw within float noise of a
  * boundary. */
 
 /* Whether SAMPLE can choose as these parameters say: no biases, no penalties, no chain, not typical; greedy, or the top

@@ -6,10 +6,10 @@
 #include "infer/sample/sampler.h"
 #include "ops/ref/ref.h"
 
-/* A sum of weights that hardly ever decides; the highest weighs 1. What a step costs to do again, this often, is less
- * than what a smaller one makes it read. */
+/* A sum of weights that hardly ever decides; the highest weighs 1. Repeating a step costs this much less often than a
+ * smaller one makes it read. */
 static const float TAIL = 0x1p-10f;
-/* Of a logarithm, for the roundings of the sampler's. */
+/* A bound of a logarithm, for the roundings of the sampler's. */
 static const float SLACK = 1e-3f;
 
 /* Without top-k. */

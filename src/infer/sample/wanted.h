@@ -14,9 +14,8 @@ typedef struct tern_logits_needed {
     uint32_t n_recent; /* so many tokens before an output are moved too */
 } tern_logits_needed;
 
-/* What choosing as these parameters say needs. The logits of biased and of recent tokens are always there, so that
- * penalties and biases may move them either way. With a `tail` the choice can turn on what was left out
- * (tern_sampler_try). */
+/* The logits that this sampler reads. The logits of biased and of recent tokens are always there, so that penalties and
+ * biases may move them either way. With a `tail` the choice can turn on what was left out (tern_sampler_try). */
 tern_logits_needed tern_logits_needed_by(const tern_sampler_params *params);
 
 /* Begins a step's list with nothing in it: n_top is 1. */

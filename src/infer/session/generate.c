@@ -189,7 +189,7 @@ tern_status tern_generation_step(tern_generation *generation, bool *done, tern_e
     tern_generation *g = generation;
     *done = g->over && g->failed == TERN_OK;
     if (*done) return TERN_OK;
-    if (g->over) return tern_fail(err, g->failed, "a generation that has failed: no further step expected");
+    if (g->over) return tern_fail(err, g->failed, "this generation has failed: no further step expected");
     tern_status status = advance(g, err);
     if (status == TERN_PENDING) return status;
     if (status == TERN_OK && (!g->stopped || g->session->evaluation.active)) return TERN_OK;

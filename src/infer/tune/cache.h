@@ -1,4 +1,4 @@
-/* What `tern tune` has measured, as a file keeps it (docs/guides/tuning.md). */
+/* The measurements of `tern tune`, as a file keeps them (docs/guides/tuning.md). */
 #ifndef TERN_INFER_TUNE_CACHE_H
 #define TERN_INFER_TUNE_CACHE_H
 
@@ -7,13 +7,13 @@
 
 enum { TERN_TUNE_MAX_CHOICES = 4096, TERN_TUNE_MAX_DECODES = 256, TERN_TUNE_MAX_FILE = 4 << 20 };
 
-/* What a choice and the default took, per product, and the bytes that it reads. */
+/* The times of a choice and of the default, per product, and the bytes that it reads. */
 typedef struct tern_tune_cost {
     uint64_t bytes;
     double microseconds, default_microseconds;
 } tern_tune_cost;
 
-/* What a whole model decoded with the defaults and with its choices, measured in turns; tokens per second. */
+/* The speed of a whole model with the defaults and with its choices, measured in turns; tokens per second. */
 typedef struct tern_tune_decoded {
     char model[96]; /* the last part of its path */
     uint32_t n_threads;
@@ -41,7 +41,7 @@ tern_status tern_tune_cache_add(tern_tune_cache *cache, const tern_kernel_choice
                                 tern_error *err);
 /* The place of the choice of this encoding, shape and threads; cache->n when there is none. */
 size_t tern_tune_cache_find(const tern_tune_cache *cache, const tern_kernel_choice *key);
-/* The same for what a model decoded; of TERN_TUNE_MAX_DECODES the oldest goes. */
+/* As above for the decoding of a model; of TERN_TUNE_MAX_DECODES the oldest goes. */
 tern_status tern_tune_cache_add_decode(tern_tune_cache *cache, const tern_tune_decoded *decoded, tern_error *err);
 size_t tern_tune_cache_find_decode(const tern_tune_cache *cache, const tern_tune_decoded *key);
 /* Adds all that `from` has. */

@@ -45,7 +45,7 @@ static tern_status read_kernel(const json_t *o, tern_kernel_choice *c, tern_erro
                      sizeof c->kernel - 1);
 }
 
-/* Of a GPU's choice; others have neither. */
+/* A GPU's choice; others have neither. */
 static tern_status read_device(const json_t *o, tern_kernel_choice *c, tern_error *err)
 {
     tern_span name;

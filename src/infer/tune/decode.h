@@ -6,13 +6,13 @@
 
 enum { TERN_TUNE_MAX_ROUNDS = 16 };
 
-/* What both decoded: tokens per second, from the median of all tokens. */
+/* The speed of both: tokens per second, from the median of all tokens. */
 typedef struct tern_tune_round {
     size_t n_choices; /* the first ones of the choices */
     double standard, tuned;
 } tern_tune_round;
 
-/* Zero-initialised fields have a meaning, but for the path. */
+/* Zero-initialised fields have a meaning, except for the path. */
 typedef struct tern_tune_decode_options {
     const char *path;             /* of the model */
     tern_backend_options backend; /* "cpu", its threads; no kernel and no choices */

@@ -5,7 +5,7 @@
 
 #include "infer/tune/cache.h"
 
-/* What choices hold for: this CPU with its features, this build. */
+/* The machine that choices hold for: this CPU with its features, this build. */
 typedef struct tern_tune_key {
     char cpu[320], build[200];
 } tern_tune_key;
@@ -15,7 +15,7 @@ void tern_tune_key_of(tern_tune_key *key);
 /* Reads a file that holds here. Errors: NOT_FOUND, IO, MALFORMED (a kernel that there is not, too), UNSUPPORTED
  * (another CPU, build or version), all with the path; *out is empty then. */
 tern_status tern_tune_file_read(tern_tune_cache *out, const char *path, tern_error *err);
-/* Reads it whatever CPU and build it is of; errors as before but for those. */
+/* Reads it whatever CPU and build it is of; errors as before, except those. */
 tern_status tern_tune_file_read_any(tern_tune_cache *out, const char *path, tern_error *err);
 /* Whether what was read holds here: UNSUPPORTED (CPU, build), MALFORMED (kernels). */
 tern_status tern_tune_file_check(const tern_tune_cache *cache, tern_error *err);

@@ -85,7 +85,7 @@ static tern_tune_gpu_row *row_of(tern_tune_gpu_result *out, const tern_kernel_ch
     return &out->rows[at];
 }
 
-/* What the table takes for the product of a dispatch: the dispatch's own kernel in the first pass. */
+/* The table's kernel for the product of a dispatch: the dispatch's own kernel in the first pass. */
 static const tern_tune_gpu_row *product_of(const tuner *t, const tern_kernel_choice *c)
 {
     char other[TERN_KERNEL_NAME_BYTES];
@@ -218,8 +218,7 @@ tern_status tern_tune_gpu(tern_engine *engine, const tern_tune_gpu_options *opti
                .n_batch = options->n_batch ? options->n_batch : MOST_BATCH};
     out->n = 0;
     if (!tern_backend_key(tern_engine_backend(engine), t.device))
-        return tern_fail(err, TERN_UNSUPPORTED,
-                         "backend \"%s\": it has no kernels to choose among; vulkan or cuda expected",
+        return tern_fail(err, TERN_UNSUPPORTED, "backend \"%s\": it has no choice of kernels; vulkan or cuda expected",
                          tern_engine_backend(engine)->info.name);
     if (c->n_ctx_train < t.n_batch + DECODED)
         t.n_batch = c->n_ctx_train > 2 * DECODED ? c->n_ctx_train - DECODED : DECODED;

@@ -43,7 +43,7 @@ static tern_status compile(pcre2_code **code, const char *key, const char *patte
     *code = pcre2_compile((PCRE2_SPTR)text.data, text.size, PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C, &why, &at, NULL);
     tern_buf_deinit(&text);
     if (*code) return TERN_OK;
-    return tern_fail(err, TERN_MALFORMED, "%s: \"%s\" is no regular expression", key, tern_show_z(pattern).text);
+    return tern_fail(err, TERN_MALFORMED, "%s: \"%s\" is not a regular expression", key, tern_show_z(pattern).text);
 }
 
 /* Sets the value of every half whose module the pattern matches and that no pattern before it did (PEFT,

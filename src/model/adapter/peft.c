@@ -139,7 +139,7 @@ static tern_status check_target(const json_t *target, const tern_adapter_half *h
     const char *name = json_string_value(target);
     for (size_t i = 0; i < n; i++)
         if (target_fits(name, &halves[i])) return TERN_OK;
-    return tern_fail(err, TERN_MALFORMED, "target_modules: \"%s\" found, which no tensor belongs to",
+    return tern_fail(err, TERN_MALFORMED, "target_modules: \"%s\" found, but no tensor belongs to it",
                      tern_show_z(name).text);
 }
 

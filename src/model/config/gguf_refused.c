@@ -53,8 +53,8 @@ static tern_status check(const tern_config *config, const tern_gguf *g, const re
     for (uint64_t i = 0; kv && i < kv->count; i++) {
         const double found = value_at(g, kv, key.text, i);
         if (found == row->neutral || (found == 0 && !flag)) continue;
-        return tern_fail(err, TERN_UNSUPPORTED, "%s: %g found, %g expected: Tern does not compute what it asks for",
-                         key.text, found, row->neutral);
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: %g found, %g expected: Tern does not support it", key.text, found,
+                         row->neutral);
     }
     return TERN_OK;
 }

@@ -23,7 +23,7 @@ static tern_status read_window_layers(tern_config *config, const tern_gguf_kv *k
                          (unsigned long long)kv->count, config->n_layers, TERN_MAX_LAYERS);
     for (uint32_t i = 0; i < config->n_layers; i++) full[i] = !tern_gguf_array_int(kv, i);
     if (tern_config__set_full_layers(config, full, &odd)) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED, "%s: %s found at %u, false in every %u-th layer alone expected", key,
+    return tern_fail(err, TERN_UNSUPPORTED, "%s: %s found at %u, false only in every %u-th layer expected", key,
                      full[odd] ? "false" : "true", odd, config->full_period);
 }
 

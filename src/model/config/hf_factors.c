@@ -44,7 +44,7 @@ static tern_status read_plain_layers(const tern_config *config, const json_t *ro
         const int64_t wanted = !tern_config_layer(config, i).plain;
         if (tern_json_int(json_array_get(list, i), &found) && found == wanted) continue;
         return tern_fail(
-            err, TERN_UNSUPPORTED, "no_rope_layers: %s %lld found at %u, %lld expected (0 in every %u-th layer alone)",
+            err, TERN_UNSUPPORTED, "no_rope_layers: %s %lld found at %u, %lld expected (0 only in every %u-th layer)",
             tern_json_kind(json_array_get(list, i)), (long long)found, i, (long long)wanted, config->plain_period);
     }
     return TERN_OK;

@@ -48,7 +48,7 @@ static tern_status read_types(tern_config *config, const json_t *types, tern_err
     for (size_t i = 0; i < n; i++) TERN_TRY(read_type(types, i, &full[i], err));
     if (tern_config__set_full_layers(config, full, &odd)) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED,
-                     "layer_types: %s found at %u, full_attention in every %u-th layer alone expected",
+                     "layer_types: %s found at %u, full_attention only in every %u-th layer expected",
                      full[odd] ? "full_attention" : "sliding_attention", odd, config->full_period);
 }
 

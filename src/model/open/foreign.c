@@ -9,10 +9,11 @@
 
 static tern_status refuse(const tern_weight *w, const tern_foreign *f, tern_error *err)
 {
-    return tern_fail(err, TERN_UNSUPPORTED,
-                     "%s: %s found, a layout of %s that is converted, not run; tern convert IN -o OUT.gguf writes the "
-                     "same weights as i2_s",
-                     w->name, f->name, f->whose);
+    return tern_fail(
+        err, TERN_UNSUPPORTED,
+        "%s: %s found, a layout of %s that Tern converts but does not run; tern convert IN -o OUT.gguf writes the "
+        "same weights as i2_s",
+        w->name, f->name, f->whose);
 }
 
 tern_status tern_model__describe_foreign(const tern_model *model, const tern_gguf_weight *p, tern_error *err)

@@ -48,7 +48,7 @@ static tern_status leave_out(tern_model *model, tern_span name, const char *laye
     const bool own = name.size >= strlen(text) && memcmp(name.data, text, strlen(text)) == 0;
     const bool computes = in_layers(name, layers, c->n_layers) || (own && ends_in(name, ".bias"));
     if (computes && !ends_in(name, ".rotary_emb.inv_freq"))
-        return tern_fail(err, TERN_UNSUPPORTED, "%s: found, which models of %s do not have", tern_show(name).text,
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: found, models of %s have no such tensor", tern_show(name).text,
                          c->architecture);
     add_name(&model->unused, name);
     return TERN_OK;

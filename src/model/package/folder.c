@@ -62,8 +62,7 @@ tern_status tern_package__check_target(const char *source, const char *dir, bool
     for (const struct dirent *e; status == TERN_OK && names && (e = readdir(names));)
         if (!is_part(e->d_name))
             status = tern_fail(err, TERN_INVALID_ARGUMENT,
-                               "%s holds %s, which is no part of a package: a new folder "
-                               "expected",
+                               "%s holds %s, which is not part of a package: a new folder expected",
                                tern_show_z(dir).text, tern_show_z(e->d_name).text);
     if (names) closedir(names);
     return status;

@@ -105,6 +105,6 @@ tern_status tern_synth__preset(const char *name, tern_config *config, bool *tern
         *ternary = presets[i].ternary;
         return TERN_OK;
     }
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "preset \"%s\": not known, one of " TERN_SYNTH_PRESETS " expected",
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "preset \"%s\": one of " TERN_SYNTH_PRESETS " expected",
                      name ? name : "");
 }

@@ -1,4 +1,4 @@
-/* What the endpoints of the Anthropic API share. */
+/* Declarations that the endpoints of the Anthropic API share. */
 #ifndef TERN_SERVE_ANTHROPIC_ANTHROPIC_H
 #define TERN_SERVE_ANTHROPIC_ANTHROPIC_H
 
@@ -9,7 +9,7 @@ extern const tern_dialect tern_anthropic__messages;
 tern_status tern_anthropic__read_messages(tern_api_request *request, const json_t *body, tern_error *err);
 tern_status tern_anthropic__read_count(tern_api_request *request, const json_t *body, tern_error *err);
 
-/* Of the tables' kind READ: messages with their blocks, tools, and which of them must be called. */
+/* Functions of the tables' kind READ: messages with their blocks, tools, and which of them must be called. */
 tern_status tern_anthropic__read_conversation(void *request, const json_t *value, tern_error *err);
 tern_status tern_anthropic__read_tools(void *request, const json_t *value, tern_error *err);
 tern_status tern_anthropic__read_choice(void *request, const json_t *value, tern_error *err);

@@ -10,7 +10,7 @@ static bool is(const char *word, const char *other)
     return word && strcmp(word, other) == 0;
 }
 
-/* What a call gave, as a message of its own. */
+/* The result of a call, as a message of its own. */
 static tern_status read_result(tern_api_request *request, const json_t *block, const char *name, tern_error *err)
 {
     const json_t *id = json_object_get(block, "tool_use_id"), *content = json_object_get(block, "content");

@@ -1,4 +1,4 @@
-/* Who may ask. */
+/* The clients that are admitted. */
 #include "serve/http/access.h"
 
 #include <arpa/inet.h>

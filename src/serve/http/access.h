@@ -1,4 +1,4 @@
-/* Who may ask: keys, and the origins of web pages. */
+/* Admission of clients: keys, and the origins of web pages. */
 #ifndef TERN_SERVE_HTTP_ACCESS_H
 #define TERN_SERVE_HTTP_ACCESS_H
 

@@ -1,4 +1,4 @@
-/* What libmicrohttpd calls. */
+/* Callbacks of libmicrohttpd. */
 #include "serve/http/connection.h"
 
 #include <string.h>
@@ -172,11 +172,12 @@ static void look_at_head(tern_exchange *x, const char *method, const char *versi
         tern_exchange_fail(x, MHD_HTTP_BAD_REQUEST, problem);
     } else if (!tern_access_has_host(&s->options, x->connection)) {
         tern_exchange_fail(x, MHD_HTTP_FORBIDDEN,
-                           "Host: an address, a name of this network, or one that --cors names expected");
+                           "Host: an IP address, a name of this network, or a name in --cors expected");
     } else if (strcmp(method, "OPTIONS") == 0) {
         tern_exchange_send_text(x, MHD_HTTP_NO_CONTENT, "text/plain", "", 0);
     } else if (!tern_access_has_origin(&s->options, x->connection)) {
-        tern_exchange_fail(x, MHD_HTTP_FORBIDDEN, "a page of another origin asks, which --cors does not name");
+        tern_exchange_fail(x, MHD_HTTP_FORBIDDEN,
+                           "the request comes from a page of another origin, which --cors does not list");
     } else if (!(route && route->open) && !tern_access_has_key(&s->options, x->connection)) {
         tern_exchange_fail(x, MHD_HTTP_UNAUTHORIZED,
                            "a valid key expected, as \"Authorization: Bearer KEY\" or \"x-api-key: KEY\"");
@@ -221,7 +222,8 @@ static void handle(tern_exchange *x)
     set_state(x->server, x->connection, TERN_LINK_ANSWERS);
     x->began = tern_serve_seconds();
     if (x->too_large) {
-        tern_exchange_fail(x, MHD_HTTP_CONTENT_TOO_LARGE, "the body is larger than this server takes (--max-body)");
+        tern_exchange_fail(x, MHD_HTTP_CONTENT_TOO_LARGE,
+                           "the body is larger than the limit of this server (--max-body)");
         return;
     }
     if (x->body.size && tern_json_parse(&x->document, x->body.data, x->body.size, "the body", &err) != TERN_OK) {

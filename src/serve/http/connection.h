@@ -1,4 +1,4 @@
-/* What libmicrohttpd calls: a connection comes and goes, a request arrives piece by piece, an answer is fetched. */
+/* Callbacks of libmicrohttpd: a connection comes and goes, a request arrives piece by piece, an answer is fetched. */
 #ifndef TERN_SERVE_HTTP_CONNECTION_H
 #define TERN_SERVE_HTTP_CONNECTION_H
 

@@ -57,8 +57,7 @@ static tern_status listen_unix(tern_serve *s, tern_error *err)
     if (s->listen_fd >= 0 && bind_unix(s, &address)) return TERN_OK;
     if (errno == EADDRINUSE)
         return tern_fail(err, TERN_INVALID_ARGUMENT,
-                         "--unix %s is there already: a running server's socket or another file, which stays; another "
-                         "name expected",
+                         "--unix %s exists (a running server's socket or another file): another name expected",
                          tern_show_z(path).text);
     return tern_fail(err, TERN_IO, "--unix %s: %s", tern_show_z(path).text, strerror(errno));
 }
@@ -103,7 +102,7 @@ static tern_status fail_listen(const tern_serve_options *o, tern_error *err)
     if (o->tls_cert && why != EADDRINUSE && why != EACCES && why != EADDRNOTAVAIL)
         return tern_fail(err, TERN_MALFORMED,
                          "--tls-cert and --tls-key: a certificate and its key in PEM expected, no such pair found");
-    return tern_fail(err, TERN_IO, "%s port %u: cannot listen there: %s",
+    return tern_fail(err, TERN_IO, "%s port %u: cannot listen on it: %s",
                      o->host ? tern_show_z(o->host).text : "127.0.0.1", o->port, strerror(why));
 }
 

@@ -46,7 +46,7 @@ void tern_exchange_drop(tern_exchange *exchange);
 
 /* All of these are thread-safe, and do nothing once the client has gone. A whole answer; takes the document. */
 void tern_exchange_send(tern_exchange *exchange, unsigned code, json_t *document);
-/* The same of text; `type`: static storage. */
+/* As above for text; `type`: static storage. */
 void tern_exchange_send_text(tern_exchange *exchange, unsigned code, const char *type, const char *text, size_t n);
 /* The head of a stream. */
 void tern_exchange_begin(tern_exchange *exchange, const char *type);

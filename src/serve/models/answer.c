@@ -14,7 +14,7 @@ static tern_status make_id(char id[32], tern_error *err)
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345";
     unsigned char bytes[24];
     if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
-        return tern_fail(err, TERN_IO, "no random numbers of the system");
+        return tern_fail(err, TERN_IO, "the system gives no random numbers");
     for (size_t i = 0; i < sizeof bytes; i++) id[i] = letters[bytes[i] % 32];
     id[sizeof bytes] = 0;
     return TERN_OK;
@@ -124,7 +124,7 @@ void tern_answer_fail(tern_answer *a, tern_status status, const char *message)
     tern_exchange_fail(a->exchange, tern_exchange_code(status), message);
 }
 
-/* Of best_of completions those with the highest mean of log-probabilities come first, as index 0, 1, ... */
+/* The completions of best_of with the highest mean of log-probabilities come first, as index 0, 1, ... */
 static double mean(const tern_completion *c)
 {
     return c->n_generated ? c->logprob / c->n_generated : -1e30;

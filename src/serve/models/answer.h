@@ -104,7 +104,7 @@ tern_status tern_answer_tokens(tern_answer *answer, tern_host *host, size_t i, t
 /* models/calls.c. Opens the parser of a completion, where its answer may have calls, or thoughts of Harmony. */
 tern_status tern_calls_open(tern_answer *answer, tern_completion *c, tern_error *err);
 bool tern_calls_wanted(const tern_answer *answer);
-/* Takes n bytes that the model wrote, or its end: *fresh and *thought of the completion are what there is to show. */
+/* Takes n bytes that the model wrote, or its end: *fresh and *thought of the completion are the text to show. */
 tern_status tern_calls_read(tern_completion *c, const char *text, size_t n, bool ended, tern_error *err);
 /* Shows what is new of its calls. */
 void tern_calls_show(tern_answer *answer, tern_completion *c);
@@ -127,7 +127,7 @@ void tern_answer_fail(tern_answer *answer, tern_status status, const char *messa
 /* A document to a stream: an event of server-sent events (`name` may be NULL), or a line. Takes the document. */
 void tern_answer_event(tern_answer *answer, const char *name, json_t *document);
 void tern_answer_line(tern_answer *answer, json_t *document);
-/* Bytes as a JSON string: those that are no UTF-8 become U+FFFD. */
+/* Bytes as a JSON string: those that are not UTF-8 become U+FFFD. */
 json_t *tern_serve_string(const char *bytes, size_t n);
 /* A token's own bytes, special ones too. */
 tern_status tern_answer_token_text(const tern_answer *answer, int32_t id, tern_buf *text, tern_error *err);

@@ -101,7 +101,7 @@ json_t *tern_calls_arguments(const tern_tool_call *call)
 static tern_status need_form(const tern_host *host, tern_error *err)
 {
     if (host->tool_form != TERN_TOOLS_NONE) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "tools: the chat template of the model %s does not speak of them",
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "tools: the chat template of the model %s does not support them",
                      host->name);
 }
 

@@ -12,7 +12,7 @@ static tern_status ids_of(const tern_api_prompt *prompt, tern_tokens *ids, tern_
     for (size_t i = 0; i < json_array_size(prompt->ids); i++) {
         int64_t id;
         if (!tern_json_int(json_array_get(prompt->ids, i), &id) || id < 0 || id > INT32_MAX)
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "prompt: item %zu is no token id", i);
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "prompt: item %zu is not a token id", i);
         TERN_TRY(tern_tokens_add(ids, (int32_t)id, err));
     }
     return TERN_OK;
@@ -66,7 +66,7 @@ static void observe_times(tern_answer *a, tern_completion *c)
     c->last_token = now;
 }
 
-/* What the completion's last piece was: kept, or to the client. */
+/* The state of the completion's last piece: kept, or sent to the client. */
 static tern_status show_piece(tern_answer *a, tern_completion *c, size_t first)
 {
     const tern_dialect *dialect = a->route->dialect;
@@ -99,7 +99,7 @@ static bool on_piece(void *context, const tern_request_piece *piece)
     return false;
 }
 
-/* What was held back because it might have become a call. */
+/* Text that was held back because it might have become a call. */
 static void show_rest(tern_answer *a, tern_completion *c)
 {
     tern_error err = {0};
@@ -280,7 +280,8 @@ tern_status tern_handle_generate(tern_answer *a, tern_host *host, tern_error *er
     const uint32_t n_prompts = a->request.n_messages ? 1 : (uint32_t)a->request.n_prompts;
     if (n_prompts == 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "prompt: none found, a text expected");
     if (a->request.stream && a->request.best_of > a->request.n)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "best_of: a stream cannot choose, n as large expected");
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "best_of: a stream cannot choose among answers, an equal n expected");
     if (!tern_answer_has_loras(a)) return TERN_OK;
     if (!a->prompts) {
         a->waits = wants_grammar(a) ? TERN_WAITS_FOR_GRAMMAR : TERN_WAITS_FOR_PROMPTS;

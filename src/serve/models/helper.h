@@ -23,7 +23,7 @@ void tern_helpers_init(tern_host *host);
 tern_status tern_helper_submit(tern_host *host, tern_answer *answer, tern_error *err);
 /* Waits until all that was handed over has come back. */
 void tern_helpers_drain(tern_host *host);
-/* With the lock, which is given back meanwhile; the host stops. What waits comes back undone. */
+/* With the lock, which is given back meanwhile; the host stops. Waiting requests come back undone. */
 void tern_helpers_close(tern_host *host);
 /* With the lock: the answers that helpers have. */
 uint32_t tern_helpers_count(const tern_host *host);

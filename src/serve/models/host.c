@@ -88,7 +88,7 @@ static tern_status put_in_inbox(tern_host *h, tern_answer *a, tern_error *err)
     pthread_mutex_lock(&h->lock);
     tern_status status = start_thread(h, err);
     if (status == TERN_OK && h->n_in_inbox >= h->server->limits.queue)
-        status = tern_fail(err, TERN_BUSY, "%u requests wait for the model %s already", h->n_in_inbox, h->name);
+        status = tern_fail(err, TERN_BUSY, "%u requests already wait for the model %s", h->n_in_inbox, h->name);
     if (status == TERN_OK) tern_host__enqueue(h, a);
     pthread_mutex_unlock(&h->lock);
     return status;

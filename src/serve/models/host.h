@@ -40,7 +40,7 @@ struct tern_host {
 tern_status tern_host_init(tern_host *host, tern_serve *server, uint32_t at, tern_error *err);
 /* Starts the thread, and waits until the model is open. */
 tern_status tern_host_open_now(tern_host *host, tern_error *err);
-/* Reads what is asked for, and hands it to its model's thread. */
+/* Reads a request, and hands it to its model's thread. */
 tern_status tern_host_submit(tern_exchange *exchange, tern_error *err);
 /* Whether a name is what was asked for, without the ":latest" that some clients add. */
 bool tern_host_is_name(const char *name, const char *asked);

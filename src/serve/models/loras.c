@@ -204,7 +204,7 @@ static tern_status check_name(tern_loras *loras, const char *name, bool replaces
     const bool taken = find(loras, name) != NULL;
     if (taken && !replaces)
         return tern_fail(err, TERN_INVALID_ARGUMENT,
-                         "lora_name: an adapter \"%s\" is loaded already; \"load_inplace\": true takes its place",
+                         "lora_name: an adapter \"%s\" is loaded already; \"load_inplace\": true replaces it",
                          tern_show_z(name).text);
     if (!taken && loras->n_listed >= TERN_SERVE_MAX_LORAS)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%u adapters are loaded already, at most %d expected",

@@ -7,12 +7,12 @@
 #include "serve/request/request.h"
 #include "serve/serve.h"
 
-/* One of them. What its name no longer means stays until the last answer that uses it has ended. */
+/* One of them. An adapter whose name has changed stays until the last answer that uses it has ended. */
 typedef struct tern_served_lora {
     struct tern_served_lora *next;
     uint32_t id; /* for POST /lora-adapters; never given twice */
     char *name, *path;
-    float scale; /* with which it counts where a model is asked for and no adapter; 0: not at all */
+    float scale; /* its scale where a request names the model and no adapter; 0: not at all */
     bool listed; /* clients can name it */
     uint32_t n_answers;
     tern_lora *lora; /* NULL: it is not read yet, or the model is closed */
@@ -24,7 +24,7 @@ typedef struct tern_loras {
     uint32_t n_listed, n_ids;
 } tern_loras;
 
-/* What an answer uses. */
+/* The adapters that an answer uses. */
 typedef struct tern_served_use {
     tern_served_lora *lora;
     float scale;
@@ -53,7 +53,7 @@ void tern_loras_each(tern_loras *loras, void (*each)(void *context, const tern_s
 tern_status tern_loras_load(tern_loras *loras, tern_served_lora *lora, tern_engine *engine, tern_error *err);
 /* NULL: it is not read. Thread-safe. */
 tern_lora *tern_loras_get(tern_loras *loras, const tern_served_lora *lora);
-/* What follows is for the model's thread. */
+/* The following is for the model's thread. */
 /* An adapter that is not read, and that clients cannot name yet: one use of it is the caller's (tern_loras_release).
  * Errors: INVALID_ARGUMENT (the name is taken, unless it `replaces` what has it; too many), OUT_OF_MEMORY. */
 tern_status tern_loras_add(tern_loras *loras, const char *name, const char *path, bool replaces,

@@ -93,7 +93,7 @@ static const char *cache_file_of(const tern_host *h)
     return h->at == 0 ? h->server->options.cache_file : NULL;
 }
 
-/* A file that cannot be used is said, and the pool begins empty. */
+/* A file that cannot be used is reported, and the pool begins empty. */
 static void restore_pages(tern_host *h)
 {
     tern_error err = {0};
@@ -122,8 +122,8 @@ static tern_status open_draft(tern_host *h, tern_error *err)
     return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "--draft-model %s", tern_show_z(o->draft_path).text);
 }
 
-/* The adapters of the start, before there is anybody who could ask; after a closing each is loaded when it is asked
- * for. */
+/* The adapters of the start, before there is anybody who could ask; after a closing each is loaded when it is
+ * requested. */
 static tern_status load_given(tern_host *h, tern_error *err)
 {
     if (h->last_used > 0) return TERN_OK;

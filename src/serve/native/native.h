@@ -1,4 +1,4 @@
-/* What the endpoints of llama.cpp's server share. */
+/* Declarations that the endpoints of llama.cpp's server share. */
 #ifndef TERN_SERVE_NATIVE_NATIVE_H
 #define TERN_SERVE_NATIVE_NATIVE_H
 

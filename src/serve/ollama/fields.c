@@ -116,7 +116,7 @@ static const tern_field generate[] = {
     {0},
 };
 
-/* What Ollama's own models run with where nothing is said. */
+/* Defaults of Ollama's own models. */
 static void set_defaults(tern_api_request *request)
 {
     request->sampler = (tern_sampler_params)TERN_SAMPLER_DEFAULTS;

@@ -1,4 +1,4 @@
-/* What the endpoints of the Ollama API share. */
+/* Declarations that the endpoints of the Ollama API share. */
 #ifndef TERN_SERVE_OLLAMA_OLLAMA_H
 #define TERN_SERVE_OLLAMA_OLLAMA_H
 

@@ -56,7 +56,7 @@ tern_status tern_openai__read_unload(tern_api_request *request, const json_t *bo
 static tern_status check_allowed(const tern_host *host, tern_error *err)
 {
     if (!host->server->options.lora_folder)
-        return tern_fail(err, TERN_UNSUPPORTED, "adapters of this server do not change: start it with --lora-dir DIR");
+        return tern_fail(err, TERN_UNSUPPORTED, "this server cannot load adapters: start it with --lora-dir DIR");
     if (host->at == 0) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED, "the model %s: adapters are those of the first model, %s", host->name,
                      host->server->hosts[0].name);
@@ -87,7 +87,7 @@ static bool stays_below(const char *folder, const char *root, unsigned depth)
     return stays;
 }
 
-/* The path that a client names, in full, in *out. What lies elsewhere looks as what is not there. */
+/* The path that a client names, in full, in *out. A path outside the folder is reported as not found. */
 static tern_status find_file(const char *folder, const char *name, tern_buf *out, tern_error *err)
 {
     tern_buf joined = {0};

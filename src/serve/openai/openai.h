@@ -1,4 +1,4 @@
-/* What the endpoints of the OpenAI API share. */
+/* Declarations that the endpoints of the OpenAI API share. */
 #ifndef TERN_SERVE_OPENAI_OPENAI_H
 #define TERN_SERVE_OPENAI_OPENAI_H
 

@@ -1,4 +1,4 @@
-/* What is asked for responses of the OpenAI API: messages, calls of tools and what these gave. */
+/* Requests to the responses of the OpenAI API: messages, calls of tools and their results. */
 #include <string.h>
 
 #include "base/show.h"

@@ -287,5 +287,5 @@ tern_status tern_api_request_finish(tern_api_request *request, tern_error *err)
     if (request->seed_given) return TERN_OK;
     if (getrandom(&request->sampler.seed, sizeof request->sampler.seed, 0) == (ssize_t)sizeof request->sampler.seed)
         return TERN_OK;
-    return tern_fail(err, TERN_IO, "no random numbers of the system");
+    return tern_fail(err, TERN_IO, "the system gives no random numbers");
 }

@@ -66,7 +66,7 @@ typedef struct tern_api_request {
     tern_grammar_kind grammar_kind;
     const char *grammar;  /* its source, of GBNF */
     const json_t *schema; /* of JSON Schema */
-    const char *system;   /* what the model is told first, where it is no message */
+    const char *system;   /* the instruction before the messages, where it is not a message */
     const char *stops[TERN_API_MAX_STOPS];
     uint32_t n_stops;
     bool ignore_eos, echo, show_special;
@@ -93,7 +93,7 @@ void tern_api_request_finish_chain(tern_api_request *request);
 void tern_api_request_init(tern_api_request *request);
 void tern_api_request_deinit(tern_api_request *request);
 
-/* Of the tables' kind READ: into a tern_api_request. */
+/* Functions of the tables' kind READ: into a tern_api_request. */
 tern_status tern_api_request_read_stop(void *request, const json_t *value, tern_error *err); /* a string, or several */
 /* {"ID": number}, or llama.cpp's [[ID or text, number or false]]. */
 tern_status tern_api_request_read_bias(void *request, const json_t *value, tern_error *err);
@@ -119,7 +119,7 @@ tern_status tern_api_request_add_message(tern_api_request *request, const char *
 /* Adds a message of n bytes of text, which are borrowed. */
 tern_status tern_api_request_add_text(tern_api_request *request, const char *role, const char *text, size_t n,
                                       tern_error *err);
-/* The same in front of all others. */
+/* As above, in front of all others. */
 tern_status tern_api_request_prepend_message(tern_api_request *request, const char *role, const json_t *content,
                                              const char *name, tern_error *err);
 

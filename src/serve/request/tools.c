@@ -102,7 +102,7 @@ static tern_status read_call(const json_t *call, const char *name, json_t *list,
     const tern_status status = tern_chat_json_arguments(given, &arguments);
     if (status == TERN_OUT_OF_MEMORY) return out_of_memory(err);
     if (status != TERN_OK)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: the arguments of %s are no JSON object", name,
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: the arguments of %s are not a JSON object", name,
                          tern_show_z(json_string_value(called)).text);
     json_t *made = tern_chat_json_call(id, called, arguments);
     return json_array_append_new(list, made) == 0 ? TERN_OK : out_of_memory(err);
@@ -173,7 +173,7 @@ tern_status tern_api_request_check_tools(const tern_api_request *request, tern_e
                          tern_show_z(json_string_value(request->tool_choice)).text);
     if (tern_api_request_wants_calls(request) && request->constrained &&
         (request->grammar_kind != TERN_GRAMMAR_GBNF || request->calls == TERN_CALLS_REQUIRED))
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "tools: not together with a format of the answer");
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "tools: no format of the answer expected beside them");
     return TERN_OK;
 }
 

@@ -34,7 +34,7 @@ tern_status tern_tools__give(tern_tool_parser *p, size_t n, tern_buf *out, tern_
     return TERN_OK;
 }
 
-/* What begins calls in a form, and what ends one (NULL: its JSON). */
+/* The words that begin calls in a form, and those that end one (NULL: its JSON). */
 typedef struct opener {
     tern_tool_form form;
     const char *open, *close;

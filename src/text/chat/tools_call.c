@@ -45,7 +45,7 @@ void tern_tools__free_call(const tern_tool_call *call)
     tern_free((void *)(uintptr_t)call->arguments);
 }
 
-/* Of what the call is made of, or, where calls are announced before they are whole, of the answer's salt. */
+/* The hash of the call's parts, or, where calls are announced before they are whole, of the answer's salt. */
 void tern_tools__make_id(const tern_tool_parser *p, tern_span name, tern_span arguments, char id[16])
 {
     const uint64_t start = (p->announces ? p->salt : TERN_HASH_START) + p->n;

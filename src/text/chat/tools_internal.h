@@ -7,7 +7,7 @@
 
 enum { TERN_TOOLS_MAX_CALLS = 1024, TERN_TOOLS_MAX_HELD = 16 << 20 };
 
-/* What the text that comes next is. */
+/* The kind of the text that comes next. */
 typedef enum tern_tool_place {
     TERN_TOOL_START,   /* nothing came yet but white space */
     TERN_TOOL_CONTENT, /* text, in which a call may begin */

@@ -16,8 +16,8 @@ typedef struct compiler {
     tern_grammar_facts *facts; /* [n_rules] */
     uint32_t *rules;           /* [n_rules] where each begins, NO_PLACE until it is written */
     uint32_t *nodes;           /* [n_nodes] the same for nodes that are called */
-    /* What is called and not written yet: a rule, or n_rules + a node. Linked through the calls: op.a is such a number
-     * until all is written. */
+    /* A rule that is called and not written yet: a rule, or n_rules + a node. Linked through the calls: op.a is such a
+     * number until all is written. */
     wanted *wanted;
     size_t n_wanted, cap_wanted, n_written; /* n_written: nodes, copies too */
 } compiler;

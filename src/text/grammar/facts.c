@@ -1,4 +1,5 @@
-/* What the compiler of grammars must know of each rule first: its size, whether it can be empty, whether it ends. */
+/* Facts about each rule that the compiler of grammars needs first: its size, whether it can be empty, whether it
+ * ends. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -12,7 +13,7 @@ enum { MOST_SIZE = 1 << 24, MOST_DEPTH = 4096, MOST_VISITS = 1 << 21, MOST_LOOKS
 typedef struct finder {
     const tern_grammar_tree *tree;
     tern_grammar_facts *facts;
-    uint32_t *order; /* [n_rules] each rule after those that it calls, but for circles */
+    uint32_t *order; /* [n_rules] each rule after those that it calls, except for circles */
     uint32_t n_order, depth, n_visits;
     uint64_t n_looks; /* at nodes, by holds */
 } finder;
@@ -78,7 +79,7 @@ static tern_status visit(finder *f, uint32_t node, tern_error *err)
     const tern_grammar_node *n = &f->tree->nodes[node];
     tern_status status = TERN_OK;
     if (f->depth >= MOST_DEPTH)
-        return tern_fail(err, TERN_LIMIT, "the grammar's rules lead deeper than %d parts into each other", MOST_DEPTH);
+        return tern_fail(err, TERN_LIMIT, "the grammar's rules nest deeper than %d parts", MOST_DEPTH);
     if (f->n_visits++ >= MOST_VISITS)
         return tern_fail(err, TERN_LIMIT, "the grammar has more than %d parts, written out", MOST_VISITS);
     f->depth++;
@@ -180,7 +181,7 @@ static tern_status first_rule(finder *f, uint32_t rule, tern_error *err)
     tern_grammar_facts *facts = &f->facts[rule];
     bool skips;
     if (facts->visited == 1)
-        return fail_rule(f, rule, "calls itself before it has read anything (left recursion)", err);
+        return fail_rule(f, rule, "calls itself before it reads a character (left recursion)", err);
     if (facts->visited == 3) return TERN_OK;
     facts->visited = 1;
     TERN_TRY(first(f, f->tree->rules[rule].node, &skips, err));

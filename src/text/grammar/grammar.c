@@ -183,7 +183,7 @@ static tern_status go_on(tern_grammar_state *s, const uint8_t *text, size_t n, t
     uint32_t at = s->at;
     TERN_TRY(tern_grammar__read(s->grammar, text, n, &at, err));
     if (s->ended || at == TERN_GRAMMAR_DEAD)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "\"%s\" does not continue what the grammar allows",
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "\"%s\" is not allowed here by the grammar",
                          tern_show((tern_span){text, n}).text);
     return move(s, at, err);
 }
@@ -211,7 +211,7 @@ tern_status tern_grammar_state_accept_text(tern_grammar_state *state, const char
 
 static tern_status fail_token(const tern_grammar *g, int32_t id, tern_error *err)
 {
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "token %d (\"%s\") does not continue what the grammar allows", id,
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "token %d (\"%s\") is not allowed here by the grammar", id,
                      tern_show(tern_token_piece(g->vocab->tokenizer, id)).text);
 }
 
@@ -290,7 +290,7 @@ static tern_status filter_mask(void *context, uint32_t *words, size_t n_words, t
     for (size_t i = 0; i < n_words; i++)
         if (words[i]) return TERN_OK;
     if (tern_grammar_state_may_end(s)) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED, "no token of the vocabulary continues what the grammar allows");
+    return tern_fail(err, TERN_UNSUPPORTED, "the grammar allows no token of the vocabulary here");
 }
 
 static tern_status filter_accept(void *context, int32_t id, tern_error *err)

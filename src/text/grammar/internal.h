@@ -24,8 +24,8 @@ typedef struct tern_grammar_mask {
     uint32_t *words;
 } tern_grammar_mask;
 
-/* What a place in the program allows, whoever called its rule: tokens that stay within the rule, and tokens that leave
- * it on their way, which only the callers can judge. */
+/* The tokens that a place in the program allows, whoever called its rule: those that stay within the rule, and those
+ * that leave it on their way, which only the callers can judge. */
 typedef struct tern_grammar_part {
     uint32_t pc;
     bool filled;
@@ -42,7 +42,7 @@ typedef struct tern_grammar_exit {
     uint32_t twig, n; /* copies after the one that was begun */
 } tern_grammar_exit;
 
-/* What is read from within a copy of a run: tokens by the number of copies that they begin after it. */
+/* The tokens that are read from within a copy of a run, by the number of copies that they begin after it. */
 typedef struct tern_grammar_tally {
     uint32_t start, body; /* states on their own, at the token's begin and at a copy's; 0: none */
     bool vain;            /* a text can be cut into copies in more than one way: nothing is known */

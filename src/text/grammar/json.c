@@ -96,7 +96,7 @@ static tern_status hex4(tern_grammar_tree *t, const tern_grammar_range *first, s
     return tern_grammar_tree__join_n(t, TERN_GRAMMAR_ALL, items, 5, node, err);
 }
 
-/* \uHHHH of what is no surrogate, or of two that belong together. */
+/* \uHHHH of a code point that is not a surrogate, or of two surrogates that belong together. */
 static tern_status unicode(tern_grammar_tree *t, uint32_t *node, tern_error *err)
 {
     static const tern_grammar_range not_d[] = {{'0', '9'}, {'a', 'c'}, {'e', 'f'}, {'A', 'C'}, {'E', 'F'}};

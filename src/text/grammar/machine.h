@@ -90,7 +90,7 @@ tern_status tern_grammar_machine__frame(tern_grammar_machine *machine, tern_gram
 /* After a byte; *next may be DEAD. */
 tern_status tern_grammar_machine__read(tern_grammar_machine *machine, uint32_t state, uint8_t byte, uint32_t *next,
                                        tern_error *err);
-/* After the token that is asked for by its id. */
+/* The state after the token with that id. */
 tern_status tern_grammar_machine__take(tern_grammar_machine *machine, uint32_t state, uint32_t id, uint32_t *next,
                                        tern_error *err);
 

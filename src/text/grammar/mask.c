@@ -120,8 +120,8 @@ static bool is_wide(const tern_grammar *g, uint32_t pc)
     return n > TERN_GRAMMAR_WIDE;
 }
 
-/* Takes the wide items out of `waiting` and adds their parts; *narrow are left. A part that is no use makes its item a
- * narrow one. */
+/* Takes the wide items out of `waiting` and adds their parts; *narrow are left. A useless part makes its item a narrow
+ * one. */
 static tern_status add_wide(tern_grammar *g, uint32_t state, size_t n, uint32_t *words, size_t *narrow, tern_error *err)
 {
     tern_grammar_part *part;
@@ -213,7 +213,7 @@ static tern_status prepare(tern_grammar *g, tern_error *err)
     return TERN_OK;
 }
 
-/* What does not fit is left until it is asked for. */
+/* Masks without room are computed when they are needed. */
 void tern_grammar__prepare(tern_grammar *g)
 {
     tern_error err;

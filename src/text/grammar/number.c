@@ -85,7 +85,7 @@ static tern_status positive(tern_grammar_tree *t, uint64_t least, uint64_t most,
     return tern_grammar_tree__join_n(t, TERN_GRAMMAR_ANY, items, k, node, err);
 }
 
-/* The size of a number, of which INT64_MIN's is no int64_t. */
+/* The size of a number; that of INT64_MIN is not an int64_t. */
 static uint64_t size_of(int64_t n)
 {
     return n < 0 ? ~(uint64_t)n + 1 : (uint64_t)n;

@@ -1,4 +1,4 @@
-/* What a grammar is compiled to: a program that reads bytes, with calls of rules, run by machine.h. */
+/* The form that a grammar is compiled to: a program that reads bytes, with calls of rules, run by machine.h. */
 #ifndef TERN_TEXT_GRAMMAR_PROGRAM_H
 #define TERN_TEXT_GRAMMAR_PROGRAM_H
 
@@ -76,7 +76,7 @@ tern_status tern_grammar_program__class(tern_grammar_program *program, const ter
 tern_status tern_grammar_program__read(tern_grammar_program *program, uint8_t first, uint8_t last, uint32_t next,
                                        uint32_t *at, tern_error *err);
 
-/* What is known of each rule before it is compiled. */
+/* Facts about each rule before it is compiled. */
 typedef struct tern_grammar_facts {
     uint32_t size;   /* ops, about; saturates */
     bool called;     /* by itself, through others: it must be a rule */

@@ -28,7 +28,7 @@ static inline bool tern_grammar_reader__is_over(const tern_grammar_reader *r)
 bool tern_grammar_reader__skip(tern_grammar_reader *r, char byte);
 /* MALFORMED: "grammar: line 3, column 7: found "x": a rule's name expected". */
 tern_status tern_grammar_reader__fail(const tern_grammar_reader *r, const char *expected, tern_error *err);
-/* The same at another place. */
+/* As above at another place. */
 tern_status tern_grammar_reader__fail_at(const tern_grammar_reader *r, size_t at, const char *expected,
                                          tern_error *err);
 /* Line and column (both from 1) of a place. */
@@ -39,7 +39,7 @@ tern_status tern_grammar_reader__code(tern_grammar_reader *r, const char *expect
 tern_status tern_grammar_reader__hex(tern_grammar_reader *r, unsigned digits, uint32_t *code, tern_error *err);
 /* Decimal digits; false, with nothing read, where there are none. At most 9 count: more make 999999999. */
 bool tern_grammar_reader__number(tern_grammar_reader *r, uint32_t *number);
-/* What follows "{" of a repetition: "m}", "m,}", ",n}" or "m,n}". */
+/* The words after "{" of a repetition: "m}", "m,}", ",n}" or "m,n}". */
 tern_status tern_grammar_reader__counts(tern_grammar_reader *r, uint32_t *least, uint32_t *most, tern_error *err);
 /* One group deeper; LIMIT beyond MAX_NESTING. */
 tern_status tern_grammar_reader__enter(tern_grammar_reader *r, tern_error *err);

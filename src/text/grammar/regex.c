@@ -162,7 +162,7 @@ static tern_status read_item(regex *x, uint32_t *node, tern_error *err)
     if (tern_grammar_reader__skip(&x->r, '.')) return add_class(x, ends, 2, true, node, err);
     if (b && strchr("*+?{", b)) return tern_grammar_reader__fail(&x->r, "something to repeat", err);
     if (b == '^' || b == '$')
-        return tern_grammar_reader__fail(&x->r, "^ at the beginning and $ at the end alone, elsewhere \\^ and \\$,",
+        return tern_grammar_reader__fail(&x->r, "^ only at the beginning and $ only at the end, elsewhere \\^ and \\$,",
                                          err);
     tern_status status = read_one(x, &ranges, &single, err);
     if (status == TERN_OK) status = add_class(x, ranges.items, ranges.n, false, node, err);

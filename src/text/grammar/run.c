@@ -1,4 +1,4 @@
-/* What items within runs allow. Where the body of a run can be cut out of a text in one way alone, a token needs a
+/* The masks of items within runs. Where the body of a run can be cut out of a text in one way alone, a token needs a
  * number of copies, whatever comes after the run: tokens are sorted by it once, and the first of them are allowed
  * wherever as many copies may follow. Tokens that leave the run are read on from where they leave it. */
 #include <string.h>

@@ -66,7 +66,7 @@ static tern_status check_alone(const tern_schema *s, const json_t *schema, const
     return tern_schema__fail(s, TERN_UNSUPPORTED, other, what, err);
 }
 
-/* What a pointer like "#/$defs/a~1b" points to; NULL where there is nothing. */
+/* The target of a pointer like "#/$defs/a~1b"; NULL where there is nothing. */
 static const json_t *resolve(const json_t *at, const char *pointer)
 {
     char key[256];

@@ -185,7 +185,7 @@ static tern_status share(object *o, uint32_t node, uint32_t *out, tern_error *er
     return tern_grammar_tree__call(o->s->tree, rule, out, err);
 }
 
-/* What may follow all members, where one stands before (more) and where none does (first). */
+/* The members that may follow all members, where one stands before (more) and where none does (first). */
 static tern_status follow(object *o, uint32_t *more, uint32_t *first, tern_error *err)
 {
     tern_grammar_tree *t = o->s->tree;

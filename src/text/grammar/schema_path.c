@@ -76,8 +76,7 @@ tern_status tern_schema__count(const tern_schema *s, const json_t *schema, const
     if (!value) return TERN_OK;
     if (!tern_json_int(value, &n) || n < 0)
         return tern_schema__fail(s, TERN_MALFORMED, key, "a whole number of at least 0 expected", err);
-    if (n > TERN_GRAMMAR_MAX_REPEAT)
-        return tern_schema__fail(s, TERN_LIMIT, key, "more than 100000 is more than Tern counts to", err);
+    if (n > TERN_GRAMMAR_MAX_REPEAT) return tern_schema__fail(s, TERN_LIMIT, key, "at most 100000 expected", err);
     *out = (uint32_t)n;
     return TERN_OK;
 }

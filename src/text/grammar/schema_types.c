@@ -107,7 +107,7 @@ tern_status tern_schema__integer(tern_schema *s, const json_t *schema, uint32_t 
     static const char *const keys[] = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"};
     for (size_t i = 0; i < 4 && !whole; i++)
         if (json_object_get(schema, keys[i]))
-            return tern_schema__fail(s, TERN_UNSUPPORTED, keys[i], "this keyword is supported with type integer alone",
+            return tern_schema__fail(s, TERN_UNSUPPORTED, keys[i], "this keyword is supported with type integer only",
                                      err);
     TERN_TRY(bound(s, schema, "minimum", 0, &least, &low, err));
     TERN_TRY(bound(s, schema, "exclusiveMinimum", 1, &least, &low, err));

@@ -32,7 +32,7 @@ static bool has_mark(const maker *m, const char *text)
     return m->vocab && tern_token_find(m->vocab->tokenizer, text, strlen(text)) >= 0;
 }
 
-/* What stands around the name and the arguments of a call; marks are words of their own. NULLs end the lists. */
+/* The words around the name and the arguments of a call; marks are words of their own. NULLs end the lists. */
 typedef struct frame {
     const char *before[4], *between[4], *after[4];
     bool quoted;      /* the name is a JSON string */

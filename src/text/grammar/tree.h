@@ -82,7 +82,7 @@ tern_status tern_grammar_tree__token(tern_grammar_tree *tree, uint32_t id, uint3
 /* ALL or ANY of a list, which is left empty; of one item the item itself. */
 tern_status tern_grammar_tree__join(tern_grammar_tree *tree, tern_grammar_node_kind kind, tern_grammar_list *list,
                                     uint32_t *node, tern_error *err);
-/* The same of n items. */
+/* As above for n items. */
 tern_status tern_grammar_tree__join_n(tern_grammar_tree *tree, tern_grammar_node_kind kind, const uint32_t *items,
                                       size_t n, uint32_t *node, tern_error *err);
 /* most: TERN_GRAMMAR_FOREVER for no end. Errors: also LIMIT (more than MAX_REPEAT). */
@@ -101,7 +101,7 @@ void tern_grammar_tree__define(tern_grammar_tree *tree, uint32_t rule, uint32_t 
 
 /* Makes ranges ordered, apart and free of surrogates, in place; the number that is left. */
 size_t tern_grammar_ranges__normalise(tern_grammar_range *ranges, size_t n);
-/* What n normalised ranges leave of Unicode, into out (room for n + 2); the number of ranges. */
+/* The complement of n normalised ranges in Unicode, into out (room for n + 2); the number of ranges. */
 size_t tern_grammar_ranges__others(const tern_grammar_range *ranges, size_t n, tern_grammar_range *out);
 
 #endif

@@ -60,7 +60,7 @@ static tern_status read_state(notes *w, tern_grammar *g, uint32_t *state, tern_e
     return tern_grammar_machine__enter(&g->machine, g->waiting, n, ends, state, err);
 }
 
-/* What is made again was there before, so that the memory for it is there as well. */
+/* A state that is made again was there before, so that the memory for it is there as well. */
 static tern_status make_again(tern_grammar *g, notes *w, tern_error *err)
 {
     tern_grammar_machine__forget(&g->machine);

@@ -4,7 +4,7 @@
 
 #include "text/jinja/value.h"
 
-/* What the fields hold is written beside each kind; `list` chains through `next`. */
+/* The use of the fields is written beside each kind; `list` chains through `next`. */
 typedef enum tern_jinja_node_kind {
     /* Expressions. */
     TERN_JINJA_CONST,   /* value */

@@ -60,7 +60,8 @@ static tern_status write_string(json_writer *w, tern_jinja_str s)
         uint32_t code;
         n = w->ascii ? tern_jinja__char(s.data + i, s.n - i, &code) : 1;
         const bool wide = w->ascii && (uint8_t)s.data[i] >= 0x7f;
-        if (wide) escape_code(n > 1 || code < 0x80 ? code : 0xfffd, escape); /* a byte that is no character */
+        if (wide)
+            escape_code(n > 1 || code < 0x80 ? code : 0xfffd, escape); /* a byte that is not part of a character */
         else if (!escaped(s.data[i], escape)) continue;
         TERN_TRY(tern_jinja__emit(w->r, &w->rope, tern_jinja__slice(s, from, i)));
         TERN_TRY(tern_jinja__emit_words(w->r, &w->rope, escape, tern_jinja__byte_untrusted(s, i)));

@@ -157,7 +157,7 @@ tern_status tern_jinja__str(tern_jinja_render *r, const tern_jinja_value *v, ter
 tern_status tern_jinja__repr(tern_jinja_render *r, const tern_jinja_value *v, tern_jinja_rope *rope);
 /* Adds to a rope, bounded by the size of the output. */
 tern_status tern_jinja__emit(tern_jinja_render *r, tern_jinja_rope *rope, tern_jinja_str s);
-/* The same for a copy of words, which came from a message when `untrusted`. */
+/* As above for a copy of words, which came from a message when `untrusted`. */
 tern_status tern_jinja__emit_words(tern_jinja_render *r, tern_jinja_rope *rope, const char *words, bool untrusted);
 tern_status tern_jinja__emit_float(tern_jinja_render *r, tern_jinja_rope *rope, double v);
 tern_status tern_jinja__rope_value(tern_jinja_render *r, const tern_jinja_rope *rope, tern_jinja_value *out);

@@ -7,9 +7,8 @@
 /* Strips white space, or the characters in `chars` when it is not NULL, from the sides asked for. */
 tern_status tern_jinja__strip(tern_jinja_render *r, tern_jinja_str s, const tern_jinja_value *chars, bool left,
                               bool right, tern_jinja_value *out);
-/* Of ASCII letters only. Title starts a word after anything that is no letter (Python's title()), headline after white
- * space,
- * "-" and opening brackets (Jinja's title filter). */
+/* Changes ASCII letters only. Title starts a word after anything that is not a letter (Python's title()), headline
+ * after white space, "-" and opening brackets (Jinja's title filter). */
 typedef enum tern_jinja_case {
     TERN_JINJA_UPPER,
     TERN_JINJA_LOWER,

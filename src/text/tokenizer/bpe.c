@@ -12,7 +12,7 @@ struct tern_bpe_candidate {
     int32_t merged;
 };
 
-/* What stays the same during one merge. */
+/* The state that stays the same during one merge. */
 typedef struct merging {
     tern_bpe *bpe;
     tern_merge_rule rule;

@@ -73,7 +73,7 @@ size_t tern_bpe_trainer_n_pieces(const tern_bpe_trainer *trainer)
     return trainer->n_words;
 }
 
-/* What merging works on: copies of the words' lengths and symbols, so that the trainer stays as it is. */
+/* The working copies of merging: the words' lengths and symbols, so that the trainer stays as it is. */
 typedef struct learning {
     tern_bpe_trainer *t;
     tern_bpe_counts counts;

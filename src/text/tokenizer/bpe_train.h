@@ -21,7 +21,7 @@ size_t tern_bpe_trainer_n_pieces(const tern_bpe_trainer *trainer);
 /* Joins the most frequent pair of neighbours, again and again, until there are n_vocab tokens; of pairs equally
  * frequent the one with the lowest ids. The 256 bytes come first, then the merges in their order, and last the special
  * tokens by LLaMA 3's names: begin and end of text, header start and end, end of turn. Text that is too small for so
- * many merges (a pair must occur twice) gives fewer tokens. The same text gives the same tokenizer.
+ * many merges (a pair must occur twice) gives fewer tokens. Equal texts give equal tokenizers.
  *
  *   n_vocab  TERN_BPE_MIN_VOCAB .. TERN_BPE_MAX_VOCAB        progress  may be NULL; false: CANCELLED
  *

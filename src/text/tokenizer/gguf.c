@@ -228,7 +228,7 @@ static tern_status read_ids(tern_tokenizer *t, const tern_gguf *g, tern_error *e
     return get_bool(g, KEY_ADD_BOS, &t->adds_bos, err);
 }
 
-/* A file without token types: at least its own special tokens are no plain text. */
+/* A file without token types: at least its own special tokens are not plain text. */
 static void mark_ids(tern_tokenizer *t, const tern_gguf *g)
 {
     const int32_t ids[] = {t->bos, t->eos, t->eot, t->eom, t->pad};

@@ -21,7 +21,7 @@
 #define KEY_CHARSMAP     "tokenizer.ggml.precompiled_charsmap"
 #define KEY_TEMPLATE     "tokenizer.chat_template"
 
-/* What the keys above cannot say. */
+/* Properties that the keys above cannot express. */
 #define KEY_RULE          "tern.tokenizer.merge_rule" /* "pairs", "ranks" or "scores" where the model implies another */
 #define KEY_IGNORE_MERGES "tern.tokenizer.ignore_merges"
 #define KEY_PATTERNS      "tern.tokenizer.patterns" /* the stages of a pre-tokenizer without a name */

@@ -152,7 +152,7 @@ static tern_status read_around(tern_tokenizer *t, const char *dir, tern_error *e
     return read_template_file(t, dir, err);
 }
 
-/* A rank file is lines of base64; SentencePiece models begin with a field tag, which is no such character. */
+/* A rank file is lines of base64; SentencePiece models begin with a field tag, which is not such a character. */
 static bool is_tiktoken(tern_span file)
 {
     size_t at = 0;

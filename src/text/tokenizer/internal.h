@@ -1,4 +1,4 @@
-/* What the files that build, run and write a tokenizer share. */
+/* Declarations that the files that build, run and write a tokenizer share. */
 #ifndef TERN_TEXT_TOKENIZER_INTERNAL_H
 #define TERN_TEXT_TOKENIZER_INTERNAL_H
 
@@ -42,7 +42,8 @@ tern_status tern_tokenizer__add_end(tern_tokenizer *t, int64_t id, tern_error *e
 tern_status tern_tokenizer__read_json(tern_tokenizer **t, tern_span file, tern_error *err);
 /* One of added_tokens (tokenizer.json) or added_tokens_decoder (tokenizer_config.json). Errors: MALFORMED. */
 tern_status tern_tokenizer__add_token(tern_tokenizer *t, uint32_t id, const json_t *token, tern_error *err);
-/* Adds the merge `index` of left and right pieces. Errors: MALFORMED, naming index and the piece that is no token. */
+/* Adds the merge `index` of left and right pieces. Errors: MALFORMED, naming index and the piece that is not a
+ * token. */
 tern_status tern_tokenizer__add_merge(tern_tokenizer *t, uint32_t index, tern_span left, tern_span right,
                                       tern_error *err);
 /* "a b" at its first space that is not its first byte. Errors: MALFORMED. */

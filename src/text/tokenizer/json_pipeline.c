@@ -84,7 +84,7 @@ static tern_status add_stage(tern_tokenizer *t, const char *pattern, size_t n, t
     return tern_pretokenizer__add(&t->pre, (tern_span){(const uint8_t *)pattern, n}, behavior, err);
 }
 
-/* A literal string as a pattern: every ASCII character that is no letter or digit is escaped. */
+/* A literal string as a pattern: every ASCII character that is not a letter or digit is escaped. */
 static tern_status add_literal(tern_tokenizer *t, const char *text, size_t n, tern_split_behavior behavior,
                                tern_error *err)
 {

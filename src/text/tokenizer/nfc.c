@@ -182,8 +182,8 @@ static size_t plain_run(tern_span text)
     return at;
 }
 
-/* Bytes that may change: up to the next plain character, since none of those joins what is before it, or the next byte
- * that is no UTF-8. */
+/* Bytes that may change: up to the next plain character, since none of those joins the text before it, or the next byte
+ * that is not UTF-8. */
 static size_t changing_run(tern_span text)
 {
     size_t at = 0;

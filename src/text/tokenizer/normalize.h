@@ -21,8 +21,8 @@ typedef struct tern_normalizer {
     tern_charsmap charsmap;
 } tern_normalizer;
 
-/* Adds the normal form of text to out: always valid UTF-8, each byte that was not becoming U+FFFD. What `frozen`
- * matches goes through as it is. `first`: the text starts here. Source: SentencePiece, normalizer.cc. */
+/* Adds the normal form of text to out: always valid UTF-8, each byte that was not becoming U+FFFD. Text that `frozen`
+ * matches is left as it is. `first`: the text starts here. Source: SentencePiece, normalizer.cc. */
 tern_status tern_normalizer__run(const tern_normalizer *norm, const tern_added *frozen, tern_span text, bool first,
                                  tern_buf *out, tern_error *err);
 

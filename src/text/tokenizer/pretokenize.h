@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 
-/* What becomes of the parts that a pattern matches and of those between them. Source: tokenizers,
+/* The treatment of the parts that a pattern matches and of those between them. Source: tokenizers,
  * SplitDelimiterBehavior. */
 typedef enum tern_split_behavior {
     TERN_SPLIT_ISOLATED,        /* each match and each gap is a piece */

@@ -87,7 +87,7 @@ const tern_pretokenizer_row *tern_pretokenizer__find(const void *name, size_t n)
     return NULL;
 }
 
-/* Whether two patterns are the same but for line ends, which files hold as they are or as escapes. */
+/* Whether two patterns are equal except for line ends, which files hold as they are or as escapes. */
 static bool same_pattern(tern_span pattern, const char *known)
 {
     for (size_t i = 0; i < pattern.size; i++, known++) {

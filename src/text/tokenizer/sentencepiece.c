@@ -73,7 +73,7 @@ static tern_status read_piece(tern_vocab *v, tern_span message, tern_error *err)
     return tern_vocab__set(v, v->n - 1, piece.data, piece.size, (tern_token_type)type, score, err);
 }
 
-/* What the trainer's settings say of the model, with the format's defaults. */
+/* The trainer's settings about the model, with the format's defaults. */
 typedef struct trainer {
     uint64_t model_type; /* 1 unigram, 2 BPE, 3 word, 4 char */
     uint64_t byte_fallback, suffix;

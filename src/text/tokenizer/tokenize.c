@@ -95,7 +95,7 @@ static tern_status split_bytes(work *w, tern_span text, size_t at, size_t size, 
     return TERN_OK;
 }
 
-/* One symbol for each character, each user-defined symbol and each byte of what is no UTF-8 (a vocabulary's map of
+/* One symbol for each character, each user-defined symbol and each byte that is not UTF-8 (a vocabulary's map of
  * characters may make such). With listed merges an unknown character counts as its bytes. */
 static tern_status split_chars(work *w, tern_span text, tern_error *err)
 {

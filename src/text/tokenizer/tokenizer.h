@@ -31,7 +31,7 @@ tern_status tern_tokenizer_parse_tiktoken(tern_tokenizer **t, const void *data, 
  * user's words). No BOS is added. */
 tern_status tern_tokenize(const tern_tokenizer *t, const void *text, size_t n, bool allow_special, tern_tokens *out,
                           tern_error *err);
-/* The same with special tokens, except those that have a byte i in them with untrusted[i] not 0: that is plain text. */
+/* As above with special tokens, except those that have a byte i in them with untrusted[i] not 0: that is plain text. */
 tern_status tern_tokenize_marked(const tern_tokenizer *t, const void *text, const uint8_t *untrusted, size_t n,
                                  tern_tokens *out, tern_error *err);
 
@@ -65,7 +65,7 @@ uint32_t tern_tokenizer_size(const tern_tokenizer *t);
 int32_t tern_tokenizer_bos(const tern_tokenizer *t);
 int32_t tern_tokenizer_eos(const tern_tokenizer *t);
 bool tern_tokenizer_adds_bos(const tern_tokenizer *t);
-/* What follows a text that is not to be continued (of embedding models EOS), or -1. */
+/* The token after a text that is not to be continued (of embedding models EOS), or -1. */
 int32_t tern_tokenizer_closing(const tern_tokenizer *t);
 /* EOS, EOT, EOM, <end_of_turn>, ...: generation stops there. */
 bool tern_token_is_end(const tern_tokenizer *t, int32_t id);

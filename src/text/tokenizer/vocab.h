@@ -56,7 +56,7 @@ tern_status tern_vocab__reserve(tern_vocab *v, size_t bytes, tern_error *err);
 /* Names entry `id` < n, which must be unnamed. Scores must be finite. Errors: MALFORMED, naming id and piece. */
 tern_status tern_vocab__set(tern_vocab *v, uint32_t id, const void *piece, size_t size, tern_token_type type,
                             float score, tern_error *err);
-/* The same for a token that is given by the bytes it stands for; its piece is written in the vocabulary's alphabet. */
+/* As above for a token that is given by the bytes it stands for; its piece is written in the vocabulary's alphabet. */
 tern_status tern_vocab__set_text(tern_vocab *v, uint32_t id, const void *text, size_t size, tern_token_type type,
                                  tern_error *err);
 /* Makes a named entry CONTROL or USER: it stands for its piece as it is written, but that "▁" in a USER one of a

@@ -45,7 +45,7 @@ static json_t *vocab(const tern_tokenizer *t)
     return object;
 }
 
-/* What a list of merges is made with. */
+/* The parts that a list of merges is made of. */
 typedef struct merge_list {
     const tern_tokenizer *t;
     json_t *list;

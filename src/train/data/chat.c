@@ -60,7 +60,8 @@ static tern_status make_tokens(tern_train_rendered *c, tern_error *err)
         return TERN_OK;
     }
     if (tern_train__is_answer(json_array_get(c->talk->messages, 0)))
-        return tern_fail(err, TERN_MALFORMED, "message 0: the assistant's: something to answer expected before it");
+        return tern_fail(err, TERN_MALFORMED,
+                         "message 0 is from the assistant: a message of the user expected before it");
     TERN_TRY(tern_train__check_members(c, err));
     TERN_TRY(make_whole(c, err));
     if (c->d->n_unlike == 0) return TERN_OK;
@@ -69,8 +70,8 @@ static tern_status make_tokens(tern_train_rendered *c, tern_error *err)
     TERN_TRY(make_whole(c, err));
     if (c->d->n_unlike < count_learned(c)) return TERN_OK;
     return tern_fail(err, TERN_MALFORMED,
-                     "messages: the chat template renders the first %zu%s differently when more follow, so that "
-                     "what the assistant says cannot be told from the rest",
+                     "messages: the chat template renders the first %zu%s differently when more follow, so the text of "
+                     "the assistant cannot be located",
                      c->cause_at, c->cause ? c->cause : "");
 }
 

@@ -167,7 +167,7 @@ static tern_status make_prompt(const tern_train_maker *m, const json_t *line, te
     const bool lists =
         json_is_array(json_object_get(line, "prompt")) || json_is_array(json_object_get(line, "completion"));
     if (json_is_boolean(json_object_get(line, "label")))
-        return tern_fail(err, TERN_UNSUPPORTED, "label: data of preferences is not supported: lines without expected");
+        return tern_fail(err, TERN_UNSUPPORTED, "label: preference data is not supported: lines without it expected");
     return lists ? make_form(m, line, tern_train__pair, out, err) : make_pair(m, line, out, err);
 }
 
@@ -203,8 +203,7 @@ static tern_status make_tokens(const tern_train_maker *m, const json_t *line, te
     if (tern_json_has(line, "chosen") || tern_json_has(line, "rejected"))
         return tern_fail(
             err, TERN_UNSUPPORTED,
-            "chosen and rejected: data of preferences is not supported: messages, or prompt and completion, "
-            "expected");
+            "chosen and rejected: preference data is not supported: messages, or prompt and completion, expected");
     if (!found)
         return tern_fail(
             err, TERN_MALFORMED,

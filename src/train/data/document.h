@@ -14,7 +14,7 @@
 
 typedef struct tern_train_talk tern_train_talk; /* train/data/talk.h */
 
-/* What documents are made with. All borrowed. */
+/* The makers of documents. All borrowed. */
 typedef struct tern_train_maker {
     uint32_t n_vocab;                   /* of the model; at least the tokenizer's */
     const tern_tokenizer *tokenizer;    /* NULL: ids alone can be read */
@@ -43,8 +43,8 @@ typedef struct tern_train_document {
 
 void tern_train_document_deinit(tern_train_document *document);
 
-/* Plain text: BOS where the tokenizer adds one, the text, EOS where it has one; all of it in the loss. What spells a
- * special token is text. Errors: INVALID_ARGUMENT (no tokenizer). */
+/* Plain text: BOS where the tokenizer adds one, the text, EOS where it has one; all of it in the loss. Text that spells
+ * a special token stays text. Errors: INVALID_ARGUMENT (no tokenizer). */
 tern_status tern_train_document_text(const tern_train_maker *m, const void *text, size_t n, tern_train_document *out,
                                      tern_error *err);
 
@@ -67,7 +67,7 @@ tern_status tern_train_document_text(const tern_train_maker *m, const void *text
 tern_status tern_train_document_json(const tern_train_maker *m, const void *line, size_t n, const char *what,
                                      tern_train_document *out, tern_error *err);
 
-/* The same from a value, which `what` names in messages. */
+/* As above from a value, which `what` names in messages. */
 tern_status tern_train_document_value(const tern_train_maker *m, const json_t *value, const char *what,
                                       tern_train_document *out, tern_error *err);
 /* Whether an object has any of these keys. */

@@ -156,9 +156,10 @@ tern_status tern_train_data_match(const tern_train_data *data, uint32_t n_vocab,
         return tern_fail(err, TERN_MALFORMED, "the data is for a vocabulary of %u: %u, the model's, expected",
                          i->n_vocab, n_vocab);
     if (i->tokenizer != 0 && i->tokenizer != want)
-        return tern_fail(err, TERN_MALFORMED,
-                         "the data's tokenizer is %016llx: %016llx, the model's, expected; make it anew with tern data",
-                         (unsigned long long)i->tokenizer, (unsigned long long)want);
+        return tern_fail(
+            err, TERN_MALFORMED,
+            "the data's tokenizer is %016llx: %016llx, the model's, expected; make it again with tern data",
+            (unsigned long long)i->tokenizer, (unsigned long long)want);
     return TERN_OK;
 }
 

@@ -13,7 +13,7 @@
 #include "tern/bytes.h"
 #include "text/tokenizer/tokenizer.h"
 
-/* What the header says. */
+/* The facts of the header. */
 typedef struct tern_train_data_info {
     uint32_t n_vocab;   /* every id is smaller */
     uint64_t tokenizer; /* tern_train_data_tokenizer; 0 when ids came ready-made and the model has no tokenizer */
@@ -41,7 +41,7 @@ tern_status tern_train_data_check(const tern_train_data *data, tern_error *err);
 /* The number of tokens of document d < n_documents: at least 2. */
 uint64_t tern_train_data_document(const tern_train_data *data, uint64_t d);
 /* Copies tokens [at, at + n) of document d, which must lie inside it. in_loss may be NULL: else 1 for each token that
- * counts in the loss when it is the label, and else 0. Errors: MALFORMED (an id that is no token, and its place). */
+ * counts in the loss when it is the label, and else 0. Errors: MALFORMED (an id that is not a token, and its place). */
 tern_status tern_train_data_read(const tern_train_data *data, uint64_t d, uint64_t at, size_t n, int32_t *ids,
                                  uint8_t *in_loss, tern_error *err);
 

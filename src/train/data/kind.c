@@ -1,4 +1,4 @@
-/* What kind of training data a file holds, told by its bytes. */
+/* The kind of training data that a file holds, told by its bytes. */
 #include "train/data/kind.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static size_t sequence_bytes(uint8_t first)
     return first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
 }
 
-/* Bytes that are no UTF-8, of a part that may end within a character. */
+/* Bytes that are not UTF-8, of a part that may end within a character. */
 static size_t count_bad(tern_span part)
 {
     size_t n_bad = 0;
@@ -43,7 +43,7 @@ static tern_status check_text(const char *path, tern_span bytes, tern_error *err
     const char *form = tern_form_of_bytes(bytes);
     if (form) return fail_kind(path, form, err);
     const tern_span part = {bytes.data, bytes.size < LOOKED_AT ? bytes.size : LOOKED_AT};
-    if (part.size && memchr(part.data, 0, part.size)) return fail_kind(path, "no text: it has bytes of zero", err);
+    if (part.size && memchr(part.data, 0, part.size)) return fail_kind(path, "not a text: it has zero bytes", err);
     const size_t n_bad = count_bad(part);
     if (n_bad * 20 <= part.size) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED, "%s: no UTF-8 text: %zu of its first %zu bytes fit no character",

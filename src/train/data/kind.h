@@ -1,4 +1,4 @@
-/* What kind of training data a file holds, told by its bytes. */
+/* The kind of training data that a file holds, told by its bytes. */
 #ifndef TERN_TRAIN_DATA_KIND_H
 #define TERN_TRAIN_DATA_KIND_H
 
@@ -15,8 +15,8 @@ typedef enum tern_train_data_kind {
 
 /* The kind of `bytes`, which lie in the file `path`. The name decides for .jsonl, .ndjson, .csv and .tsv; .json is an
  * array or, where objects follow each other, JSONL; any other name is text, unless its first line is an object with a
- * key of training data (JSONL). Errors: UNSUPPORTED, with what it is and what to do, for what is no UTF-8 text:
- * compressed files, archives, Parquet, models, UTF-16 and UTF-32, other bytes. */
+ * key of training data (JSONL). Errors: UNSUPPORTED, with the kind of file and advice, for files that are not UTF-8
+ * text: compressed files, archives, Parquet, models, UTF-16 and UTF-32, other bytes. */
 tern_status tern_train_data_kind_of(const char *path, tern_span bytes, tern_train_data_kind *kind, tern_error *err);
 
 #endif

@@ -107,7 +107,7 @@ static tern_status find_border(const tern_train_scan *s, uint64_t *out, tern_err
     return TERN_OK;
 }
 
-/* Keeps the pieces of the side that is asked for. */
+/* Keeps the pieces of the wanted side. */
 static tern_status choose_side(tern_train_scan *s, tern_error *err)
 {
     uint64_t border = 0;
@@ -126,8 +126,7 @@ static tern_status check_params(const tern_train_pack_params *p, tern_error *err
     if (p->seq < 1 || p->seq > 1u << 30)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "rows of %u positions: 1 to 2^30 expected", p->seq);
     if (!(p->held_out >= 0 && p->held_out < 1))
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "a share of %g held out: 0 up to, and without, 1 expected",
-                         p->held_out);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "a share of %g held out: 0 to less than 1 expected", p->held_out);
     if (p->validation && p->held_out == 0)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "nothing is held out: a share above 0 expected");
     return TERN_OK;

@@ -8,12 +8,12 @@ enum { TERN_TRAIN_NO_LABEL = -1 };
 
 typedef struct tern_train_pack_params {
     uint32_t seq;    /* positions of a row; at least 1 */
-    double held_out; /* share of the pieces that training does not see: 0 up to, and without, 1 */
+    double held_out; /* share of the pieces that training does not see: 0 to less than 1 */
     uint64_t seed;   /* chooses them */
     bool validation; /* the pieces held out, instead of the others */
 } tern_train_pack_params;
 
-/* What came out. */
+/* The result. */
 typedef struct tern_train_pack_info {
     uint32_t n_rows, seq;
     uint64_t n_pieces, n_positions, n_labels;

@@ -22,8 +22,7 @@ static tern_status check_kind(reading *r, tern_error *err)
     const bool sequence = r->document.sequence;
     if (info->n_documents == 0) info->sequences = sequence;
     if (info->sequences == sequence) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT,
-                     "%s:%llu: %s after %s: ids are rows of their own and go into a file without other documents",
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s:%llu: %s after %s: rows of ids need a file of their own",
                      tern_show_z(r->path).text, (unsigned long long)r->line, sequence ? "ids" : "text",
                      sequence ? "text" : "ids");
 }
@@ -147,7 +146,7 @@ static tern_span trim_lines(tern_span text)
     return text;
 }
 
-/* What stands between marks. */
+/* The text between marks. */
 static tern_status read_marked(reading *r, tern_span bytes, const char *mark, tern_error *err)
 {
     const size_t n_mark = strlen(mark);
@@ -214,8 +213,8 @@ static tern_status measure(reading *r, tern_error *err)
 static tern_status fail_empty(const tern_train_data_report *report, tern_error *err)
 {
     return tern_fail(err, TERN_INVALID_ARGUMENT,
-                     "no document: %llu were shorter than two tokens, %llu had nothing that counts in the loss, %llu "
-                     "lines were bad; at least one to learn from expected",
+                     "no document to learn from: %llu were shorter than two tokens, %llu had no token that counts in "
+                     "the loss, %llu lines were bad",
                      (unsigned long long)report->skipped[TERN_TRAIN_SHORT],
                      (unsigned long long)report->skipped[TERN_TRAIN_NO_LABELS], (unsigned long long)report->bad);
 }

@@ -12,7 +12,7 @@ typedef enum tern_train_split {
     TERN_TRAIN_SPLIT_MARK   /* they end at each `mark`; empty lines around them are not theirs */
 } tern_train_split;
 
-/* Zero-initialised but for the maker and the inputs. */
+/* Zero-initialised except for the maker and the inputs. */
 typedef struct tern_train_data_params {
     tern_train_maker maker;
     const char *const *inputs; /* [n_inputs]; train/data/kind.h says how each is read */
@@ -26,7 +26,7 @@ typedef struct tern_train_data_params {
     void *context;
 } tern_train_data_params;
 
-/* What was read. */
+/* The bytes that were read. */
 typedef struct tern_train_data_report {
     tern_train_data_info info;
     uint64_t longest;                   /* tokens of the longest document */
@@ -44,7 +44,7 @@ typedef struct tern_train_data_report {
  * failure. */
 tern_status tern_train_data_make(const tern_train_data_params *params, const char *path, tern_train_data_report *report,
                                  tern_error *err);
-/* The same from one input in memory, in the place of params->inputs, to the end of a buffer. `name` is the input's, for
+/* As above from one input in memory, in the place of params->inputs, to the end of a buffer. `name` is the input's, for
  * messages and to tell JSONL by. */
 tern_status tern_train_data_make_memory(const tern_train_data_params *params, const char *name, const void *bytes,
                                         size_t n, tern_buf *out, tern_train_data_report *report, tern_error *err);

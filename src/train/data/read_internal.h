@@ -18,7 +18,7 @@ typedef struct tern_train_reading {
 tern_status tern_train_reading__update(const tern_train_reading *r, uint64_t at, tern_error *err);
 /* Keeps the document that r->document holds. */
 tern_status tern_train_reading__keep(tern_train_reading *r, tern_error *err);
-/* The same when making it gave `status`: with a failure, which `bad` tells, it is counted where params->skip_bad. */
+/* As above when making it gave `status`: with a failure, which `bad` tells, it is counted where params->skip_bad. */
 tern_status tern_train_reading__made(tern_train_reading *r, tern_status status, const tern_error *bad, tern_error *err);
 /* Makes and keeps a document from a line of JSON, or from a value of the caller's. */
 tern_status tern_train_reading__add_line(tern_train_reading *r, tern_span line, tern_error *err);

@@ -74,10 +74,10 @@ static tern_status check_output(const tern_run *run, tern_error *err)
     const size_t n_others = sizeof others / sizeof *others;
     const bool saved = tern_file_exists(run->state_path);
     if (o->resume && !saved)
-        return tern_fail(err, TERN_NOT_FOUND, "%s: no checkpoint to go on from; leave --resume out to begin",
+        return tern_fail(err, TERN_NOT_FOUND, "%s: no checkpoint found to resume; leave --resume out to start",
                          run->state_path);
     if (!o->resume && !o->overwrite && saved)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is there: --resume goes on from it, --overwrite begins anew",
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s exists: --resume continues it, --overwrite starts again",
                          run->state_path);
     const char **inputs = tern_calloc(o->n_data + n_others, sizeof *inputs);
     if (!inputs) return tern_fail_alloc(err, (o->n_data + n_others) * sizeof *inputs);
@@ -94,7 +94,7 @@ tern_status tern_run__name_folders(tern_run *run, tern_error *err)
     const tern_finetune_options *o = run->o;
     run->to_gguf = o->output && tern_path_ends(o->output, ".gguf");
     if (o->type && o->output && !run->to_gguf)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "type %s goes with an output NAME.gguf, %s found",
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "type %s: an output NAME.gguf expected, %s found",
                          tern_show_z(o->type).text, tern_show_z(o->output).text);
     if (o->type && (o->lora_rank || o->lora_start))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "type %s: adapters are always f32", tern_show_z(o->type).text);
@@ -116,7 +116,7 @@ static tern_status lock_folder(tern_run *run, tern_error *err)
     tern_free(path);
     if (run->lock >= 0 && flock(run->lock, LOCK_EX | LOCK_NB) == 0) return TERN_OK;
     if (run->lock >= 0 && errno == EWOULDBLOCK)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "another run is at work in %s: an output of its own expected",
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "another run uses %s: another output expected",
                          tern_show_z(run->folder).text);
     return tern_fail(err, TERN_IO, "%s: cannot lock the folder: %s", tern_show_z(run->checkpoint_dir).text,
                      strerror(errno));

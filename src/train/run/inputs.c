@@ -1,4 +1,4 @@
-/* What a run learns from: its data, tokenised where it is text, packed into rows, some of them held out. */
+/* The data that a run learns from, tokenised where it is text, packed into rows, some of them held out. */
 #include <stdio.h>
 #include <string.h>
 
@@ -87,7 +87,7 @@ static void note_skipped(const tern_run *run, const tern_train_data_report *repo
                        report->first_bad.message);
 }
 
-/* Marks that are no tokens have to be learned letter by letter, and anybody's text can spell them. */
+/* Marks that are not tokens have to be learned letter by letter, and anybody's text can spell them. */
 static tern_status note_marks(const tern_run *run, const tern_chat_template *template, tern_error *err)
 {
     tern_buf marks = {0};

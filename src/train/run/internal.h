@@ -104,7 +104,7 @@ bool tern_run__progress(void *context, float done);
 /* Whether this is the process that makes and writes files and says what it does. */
 bool tern_run__is_first(const tern_run *run);
 tern_status tern_run__check_ranks(const tern_run *run, tern_error *err);
-/* What rank 0 has decided, to all. */
+/* Sends rank 0's decision to all. */
 tern_status tern_run__broadcast_decision(const tern_run *run, uint32_t *what, tern_error *err);
 /* The others wait here until rank 0 has come as far: what it made is there. */
 tern_status tern_run__wait_for_first(const tern_run *run, tern_error *err);
@@ -186,10 +186,10 @@ tern_status tern_run__loop(tern_run *run, tern_error *err);
 /* Whether a checkpoint may be written here: ternary weights are those of their masters, as they are after a restore. */
 bool tern_run__may_save(const tern_run *run);
 /* After a step that took `busy` seconds: rests as the machine's heat and the power mode want, or until the caller wants
- * to stop. Where it is too hot to go on, that is said and a checkpoint is written first. */
+ * to stop. Where it is too hot to go on, this is reported and a checkpoint is written first. */
 tern_status tern_run__cool_down(tern_run *run, double busy, tern_error *err);
 tern_status tern_run__write_result(tern_run *run, tern_error *err);
-/* What could not be written at the end is an error before the first step. */
+/* An output that could not be written at the end is an error before the first step. */
 tern_status tern_run__rehearse_result(tern_run *run, tern_error *err);
 /* The weights that the trainer has now, as a source of masters over the model. Close it. */
 typedef struct tern_run_masters {

@@ -9,7 +9,7 @@
 
 /* ---- a sample of text from the weights as they are */
 
-/* What a sample is made of. */
+/* The parts of a sample. */
 typedef struct sample {
     tern_buf text;
     tern_error *err;

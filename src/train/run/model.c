@@ -38,7 +38,7 @@ static tern_status add_string(tern_bpe_trainer *t, const json_t *object, const c
     return tern_bpe_trainer_add(t, json_string_value(value), json_string_length(value), err);
 }
 
-/* What the line of JSONL has to read. */
+/* The parser of the line of JSONL. */
 static tern_status add_line(tern_bpe_trainer *t, const char *line, size_t n, const char *what, tern_error *err)
 {
     static const char *const keys[] = {"text", "prompt", "completion", "instruction", "input", "output", "system"};

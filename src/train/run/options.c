@@ -1,5 +1,5 @@
-/* What a run is asked to do: words to numbers, what the model and the data leave to be chosen, and what must be the
- * same when it goes on. */
+/* The options of a run: words to numbers, defaults that depend on the model and the data, and settings that must be the
+ * same when it resumes. */
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
@@ -85,7 +85,7 @@ static tern_status read_choices(tern_run *run, tern_error *err)
 static tern_status check_numbers(const tern_finetune_options *o, tern_error *err)
 {
     if (!(o->validation_split < 1))
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "validation split %g: 0 up to, and without, 1 expected",
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "validation split %g: 0 to less than 1 expected",
                          o->validation_split);
     if (o->steps == 0 && !(o->epochs > 0 && o->epochs <= 1e6))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "epochs %g: above 0 and at most 1000000 expected", o->epochs);
@@ -99,8 +99,7 @@ static tern_status check_numbers(const tern_finetune_options *o, tern_error *err
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: one of them expected",
                          o->model ? "a model and a config" : "neither a model nor a config");
     if (o->config && (o->lora_rank || o->lora_start))
-        return tern_fail(err, TERN_INVALID_ARGUMENT,
-                         "an adapter beside a model from nothing: a trained model expected");
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "an adapter needs a trained model, a new model found");
     if (o->n_add_tokens && (o->config || o->lora_rank || o->lora_start))
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "added tokens %s: all weights of a trained model expected, whose tables get rows for them",
@@ -233,7 +232,7 @@ static void join_words(const char *const *words, size_t n, char out[256])
     if (at >= 256) snprintf(out, 256, "%zu patterns (%016llx)", n, (unsigned long long)hash);
 }
 
-/* Of a model from nothing the shapes that were asked for: its weights may be there already. */
+/* The shapes of a model from nothing: its weights may be there already. */
 static tern_status list_config(tern_run *run, tern_error *err)
 {
     tern_buf text = {0};

@@ -1,4 +1,4 @@
-/* What the dispatches of steps cost, as the backend counts them: evaluations and what is made once are not in it. */
+/* The cost of the dispatches of steps, as the backend counts them: evaluations and one-time work are not in it. */
 #include <stdlib.h>
 #include <string.h>
 

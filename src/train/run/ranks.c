@@ -27,7 +27,7 @@ tern_status tern_run__wait_for_first(const tern_run *run, tern_error *err)
     return tern_run__broadcast_decision(run, &done, err);
 }
 
-/* What one process alone can do. */
+/* Features of a single process. */
 tern_status tern_run__check_ranks(const tern_run *run, tern_error *err)
 {
     const tern_finetune_options *o = run->o;

@@ -19,7 +19,7 @@ static void read_sensors(tern_run *run, double now)
     run->read_at = now;
 }
 
-/* How long to rest; a sensor that went is said once. */
+/* How long to rest; a sensor that disappears is reported once. */
 static double check_power(tern_run *run, double busy)
 {
     const double now = tern_run__seconds(), before = run->reading.celsius;
@@ -31,7 +31,7 @@ static double check_power(tern_run *run, double busy)
     return tern_power_rest(&run->power, now, busy, celsius);
 }
 
-/* What was learned is safe while it is too hot, whatever the heat does next. */
+/* A checkpoint keeps the learned weights safe while it is too hot. */
 static tern_status begin_stop(tern_run *run, tern_error *err)
 {
     tern_run__note(run, "%.0f degrees, where %g are too many: no work until it is below that", run->reading.celsius,

@@ -1,4 +1,4 @@
-/* What a run leaves behind: a GGUF file, a Hugging Face folder, an adapter. */
+/* The outputs of a run: a GGUF file, a Hugging Face folder, an adapter. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -17,7 +17,7 @@ static bool has_master(const void *context, tern_role role, uint32_t layer)
     return *tensor_slot(context, role, layer) != 0;
 }
 
-/* Whole tensors are read, rows are asked for. */
+/* Whole tensors are read, rows are requested. */
 static tern_status read_master_rows(void *context, tern_role role, uint32_t layer, uint32_t first, uint32_t n,
                                     float *out, tern_error *err)
 {

@@ -147,7 +147,7 @@ static tern_status make_plan(tern_run *run, tern_error *err)
     return TERN_OK;
 }
 
-/* What the file has and nothing uses, and kernels that are trusted untried. */
+/* Parts of the file that nothing uses, and kernels that are trusted untried. */
 static void note_what_is_left_out(const tern_run *run)
 {
     const tern_unused_tensors *unused = tern_model_unused(run->model);
@@ -237,7 +237,7 @@ static tern_status save_stopped(tern_run *run, tern_error *err)
     const uint64_t step = tern_trainer_steps(run->trainer);
     if (step != run->saved_step) TERN_TRY(tern_run__save(run, err));
     if (run->o->plot && tern_run__is_first(run)) TERN_TRY(tern_run__plot(run, err));
-    return tern_fail(err, TERN_CANCELLED, "stopped after step %llu of %llu; %s goes on from there with --resume",
+    return tern_fail(err, TERN_CANCELLED, "stopped after step %llu of %llu; %s continues with --resume",
                      (unsigned long long)step, (unsigned long long)run->params.n_steps, run->state_path);
 }
 

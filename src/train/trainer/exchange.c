@@ -1,5 +1,5 @@
 /* Several processes that train one model: passes of a step are shared out in turn, optimiser states by whole tensors.
- * What one process would do in turn is done here in the same order, so that the bits are the same. */
+ * Work that one process would do in turn is done here in the same order, so that the bits are the same. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,10 +38,10 @@ tern_status tern_trainer__check_ranks(const tern_trainer *t, tern_error *err)
     const tern_trainer_params *p = &t->params;
     if (!p->ranks) return TERN_OK;
     if (p->optimizer_in_backward)
-        return tern_fail(err, TERN_INVALID_ARGUMENT,
-                         "the optimiser in the backward in %u processes, whose gradients are added up first: leave it "
-                         "out (--optimizer-in-backward)",
-                         p->ranks->n);
+        return tern_fail(
+            err, TERN_INVALID_ARGUMENT,
+            "--optimizer-in-backward in %u processes: gradients of all processes are added first, so leave it out",
+            p->ranks->n);
     if (p->accumulate >= p->ranks->n) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT,
                      "accumulate %u in %u processes, which share the passes of a step: %u or more expected",
@@ -53,7 +53,7 @@ static tern_buffer *master_of(const tern_trainer_weight *m)
     return m->info.ternary ? m->states[TERN_STATE_MASTER] : m->buffer;
 }
 
-/* What every rank has of each tensor, in the order in which the backward makes gradients. */
+/* The part of each tensor that every rank has, in the order in which the backward makes gradients. */
 static void list_tensors(tern_trainer *t, tern_state state)
 {
     for (size_t i = 0; i < t->tensors.n_trainable; i++) {
@@ -66,7 +66,7 @@ static void list_tensors(tern_trainer *t, tern_state state)
     }
 }
 
-/* Of all tensors of a state. */
+/* The bytes of all tensors of a state. */
 static uint64_t most_of_one_owner(const tern_trainer *t)
 {
     uint64_t bytes[TERN_MAX_RANKS] = {0}, most = 1;
@@ -130,7 +130,7 @@ static bool touches(const tern_graph *g, const tern_op *op, const tern_weight *w
     return false;
 }
 
-/* Of one that no op touches the last of all. */
+/* A tensor that no op touches comes last. */
 static size_t last_op(const tern_graph *g, const tern_weight *weight)
 {
     size_t i = g->n_ops;
@@ -156,7 +156,7 @@ static size_t choose_parts(tern_trainer *t, const gradient_end *all, size_t *end
     return n;
 }
 
-/* What the others must have as well: a sum of where the parts end and what is in them. */
+/* A fingerprint that the others must have as well: a sum of where the parts end and of their contents. */
 static uint64_t hash_parts(const tern_trainer *t)
 {
     uint64_t sum = 0xcbf29ce484222325u + t->exchange.n_parts;
@@ -204,7 +204,7 @@ tern_status tern_trainer__clear_pass_gradients(tern_trainer *t, tern_error *err)
     return ranks_of(t) ? tern_trainer__run_graph(t, TERN_TRAINER_CLEAR, &none, err) : TERN_OK;
 }
 
-/* What part i has made whole. */
+/* The tensor that part i has made whole. */
 static tern_status exchange_part(tern_trainer *t, size_t i, const tern_collective_passes *passes, tern_error *err)
 {
     const size_t first = i ? t->exchange.part_ends[i - 1] : 0;

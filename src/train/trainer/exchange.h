@@ -1,5 +1,5 @@
-/* What the ranks of a run exchange: gradients while the backward runs, masters after an update, small numbers. Every
- * function does nothing, or what a single process needs, without ranks. */
+/* The exchanges between the ranks of a run: gradients while the backward runs, masters after an update, small numbers.
+ * Every function does nothing, or what a single process needs, without ranks. */
 #ifndef TERN_TRAIN_TRAINER_EXCHANGE_H
 #define TERN_TRAIN_TRAINER_EXCHANGE_H
 
@@ -38,11 +38,11 @@ tern_status tern_trainer__finish_exchange(tern_trainer *t, tern_error *err);
 
 /* The losses of those passes, to the call's sum. */
 tern_status tern_trainer__gather_losses(tern_trainer *t, uint32_t n_active, tern_error *err);
-/* t->norms of all owners, and whether any has met gradients that are no numbers. */
+/* t->norms of all owners, and whether any has met gradients that are not numbers. */
 tern_status tern_trainer__gather_norms(tern_trainer *t, tern_error *err);
 /* How many rows each expert had, on all ranks. */
 tern_status tern_trainer__gather_expert_counts(tern_trainer *t, tern_error *err);
-/* What the owners have updated, to all. */
+/* Sends the weights that the owners have updated to all. */
 tern_status tern_trainer__broadcast_masters(tern_trainer *t, tern_error *err);
 /* A state other than MASTER from its owner to rank 0; bytes counts there alone. */
 tern_status tern_trainer__read_from_owner(tern_trainer *t, const tern_trainer_weight *m, tern_state state,

@@ -21,7 +21,7 @@ tern_status tern_trainer__open_expert_counts(tern_trainer *t, tern_error *err)
     return t->experts.routes && t->experts.rows ? TERN_OK : tern_fail_alloc(err, n * sizeof *t->experts.routes);
 }
 
-/* Of positions that are no padding. */
+/* The number of positions that are not padding. */
 static void count_layer(tern_trainer *t, const tern_train_row *rows, size_t n_rows, uint64_t *counts)
 {
     const uint32_t k = t->config->n_experts_used;

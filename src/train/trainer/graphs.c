@@ -160,8 +160,8 @@ static tern_status find_weight(const tern_trainer *t, const tern_value *v, const
     return *buffer ? TERN_OK : tern_fail(err, TERN_INTERNAL, "%s: a value of no weight", v->name);
 }
 
-/* What is the master of the graph that adds up passes is what all others call the gradient. With ranks it has the
- * gradient of one pass. */
+/* The master of the graph that adds up passes is the gradient of all others. With ranks it has the gradient of one
+ * pass. */
 static tern_buffer *state_of(const tern_trainer *t, const tern_graph *graph, const tern_trainer_weight *made,
                              tern_state state)
 {

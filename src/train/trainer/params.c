@@ -92,7 +92,7 @@ static tern_status check_numbers(const tern_trainer_params *p, tern_error *err)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!(numbers[i].value >= 0 && numbers[i].value < numbers[i].most))
             return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: %g found, %s expected", numbers[i].name, numbers[i].value,
-                             numbers[i].most < 2 ? "0 up to, and without, 1" : "0 or more");
+                             numbers[i].most < 2 ? "0 to less than 1" : "0 or more");
     if (p->clamp != 0 && p->clamp < 1)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "clamp: %g found, 1 or more (or 0: none) expected",
                          (double)p->clamp);

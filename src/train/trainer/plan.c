@@ -1,4 +1,4 @@
-/* What a run takes, before anything is allocated, and options that would help where that is too much. */
+/* The memory of a run, before anything is allocated, and options that would help where that is too much. */
 #include <stdio.h>
 #include <string.h>
 
@@ -105,9 +105,9 @@ tern_status tern_trainer_make_plan(tern_trainer_plan *plan, tern_backend *backen
 
 /* ---- what would help: sets of options, each of which was planned before it is named */
 
-/* What takes less, in the order of what it costs: time, then accuracy, then what is learned. A set of them is a number
- * with a bit for each, so that a smaller number costs less. TABLE: the embedding table stays; HALF: so does it with the
- * lower half of the layers. */
+/* Options that take less, in the order of their cost: time, then accuracy, then what is learned. A set of them is a
+ * number with a bit for each, so that a smaller number costs less. TABLE: the embedding table stays; HALF: so does it
+ * with the lower half of the layers. */
 enum { CHECKPOINT, ONE_ROW, IN_BACKWARD, STATES, MASTER, TABLE, SGD, HALF, ADAPTER, N_SAVINGS };
 
 enum { MOST_PATTERNS = 4 };

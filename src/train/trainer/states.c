@@ -218,7 +218,7 @@ static tern_status find_fixed(const tern_trainer *t, tern_trainer_frozen *f, ter
     f->borrowed = f->buffer != NULL;
     if (f->borrowed) return TERN_OK;
     if (!f->weight->data)
-        return tern_fail(err, TERN_UNSUPPORTED, "%s: its data is gone, and no engine that has it was given",
+        return tern_fail(err, TERN_UNSUPPORTED, "%s: its data was released, and no engine with it was given",
                          f->weight->name);
     return t->backend->weight_create(t->backend, f->weight, &f->buffer, err);
 }

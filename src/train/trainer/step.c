@@ -18,7 +18,7 @@ static tern_status finish_step(tern_trainer *t, tern_error *err)
     return was_blended != t->blended ? tern_trainer__requantize(t, err) : TERN_OK;
 }
 
-/* What the call has taken, and the read under way. */
+/* The memory of the call, and the read under way. */
 static void reset_call(tern_trainer *t)
 {
     if (t->pending.running) t->backend->read_cancel(t->backend);
@@ -36,10 +36,10 @@ tern_status tern_trainer__enter_call(tern_trainer *t, tern_trainer_call call, ui
     if (updating) TERN_TRY(finish_step(t, err)); /* nothing stops the device now */
     if (t->diverged)
         return tern_fail(err, TERN_INVALID_ARGUMENT,
-                         "weights after step %llu, whose loss was not finite: closing expected",
+                         "the loss of step %llu was not finite: the trainer can only be closed",
                          (unsigned long long)t->n_steps);
     if (t->finished && call != TERN_TRAINER_CALL_READ && call != TERN_TRAINER_CALL_ADAPTER)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "a trainer that has finished: reading alone expected");
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "this trainer has finished: it can only be read");
     *w = (tern_trainer_pending){.call = call, .key = key};
     return accumulated ? tern_trainer_clear(t, err) : TERN_OK;
 }
@@ -111,7 +111,7 @@ static void put_rows(const tern_trainer *t, const tern_trainer_graph *g, const t
     }
 }
 
-/* Of all gradients together, as a graph that has run found them. */
+/* The norm of all gradients together, as a graph that has run found them. */
 static tern_status read_norm(tern_trainer *t, tern_trainer_graph_kind kind, double *norm, tern_error *err)
 {
     const tern_trainer_graph *g = &t->graphs.all[kind];
@@ -316,7 +316,7 @@ static tern_status update(tern_trainer *t, double lr, double norm, tern_error *e
     return finish_step(t, err);
 }
 
-/* Gradients that are no numbers are thrown away, so that the step may be left out. */
+/* Gradients that are not numbers are thrown away, so that the step may be left out. */
 static tern_status fail_not_finite(tern_trainer *t, double loss, double norm, tern_error *err)
 {
     TERN_TRY(tern_trainer_clear(t, err));

@@ -19,8 +19,8 @@ typedef struct tern_trainer_weight {
     void *data;                /* of the weight, where the backend reads it in place */
     float *row_scales;
     tern_buffer *buffer;
-    tern_buffer *states[TERN_STATE_COUNT]; /* GRADIENT: of the step so far, all its passes. Of several ranks the owner
-                                            * alone has others than MASTER */
+    tern_buffer *states[TERN_STATE_COUNT]; /* GRADIENT: of the step so far, all its passes. With several ranks, only the
+                                              owner has others than MASTER */
     uint32_t owner;                        /* the rank that updates it */
     tern_buffer *pass;                     /* with ranks: the gradient of this one's last pass, whole */
 } tern_trainer_weight;
@@ -41,7 +41,7 @@ typedef struct tern_trainer_tensors {
     size_t n_frozen;
     uint32_t lora_rank; /* of the adapter; its halves have as many more, zeros, as devices want */
     float lora_scale;
-    /* Of the graphs that train, and of the one that evaluates. */
+    /* The memory of the graphs that train, and of the one that evaluates. */
     tern_graph_lora *graph_loras[2];
     tern_graph_weight *graph_weights[2]; /* [n_layers][TERN_ROLE_COUNT] each */
     tern_graph_update *updates[2];       /* [n_trainable]; the second keeps masters as they are */

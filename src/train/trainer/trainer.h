@@ -51,20 +51,20 @@ typedef struct tern_trainer_params {
      * the gradients' sums and the moments by whole tensors (ZeRO-1, arXiv:1910.02054). The bits are those of one
      * process. Borrowed; NULL: alone. */
     tern_ranks *ranks;
-    bool from_nothing;         /* the model is new: an adapter beside it is no way out of too little memory */
+    bool from_nothing;         /* the model is new: an adapter beside it does not help against too little memory */
     const tern_engine *engine; /* of the same model and backend: weights that stay as they are lie there already and are
                                 * borrowed, which leaves its sessions as they were; NULL: the trainer makes its own */
 } tern_trainer_params;
 
 tern_trainer_params tern_trainer_defaults(void);
-/* What suits a model when nobody says: wide models want smaller steps; adapters, which begin at nothing, larger ones.
+/* The default for a model: wide models want smaller steps; adapters, which begin at nothing, larger ones.
  */
 double tern_trainer_default_lr(const tern_config *config, bool lora);
 uint64_t tern_trainer_default_warmup(uint64_t n_steps);
 /* Positions of a row: at most the model's context. */
 uint32_t tern_trainer_default_seq(const tern_config *config);
 
-/* What a run will take on the device, in bytes, known before anything is allocated. */
+/* The memory of a run on the device, in bytes, known before anything is allocated. */
 typedef struct tern_trainer_plan {
     uint64_t weights; /* what the forward reads and is not its own master, an engine's aside */
     uint64_t masters; /* with the dense weights that learn */
@@ -140,9 +140,9 @@ typedef struct tern_trainer_tensor {
 size_t tern_trainer_n_tensors(const tern_trainer *trainer);
 const tern_trainer_tensor *tern_trainer_tensor_at(const tern_trainer *trainer, size_t i);
 /* The bytes of one state of a tensor, tern_row_bytes(dtype, cols, rows), MASTER for all kinds of weights: for
- * checkpoints, exports and tests. Writing MASTERs takes effect with tern_trainer_sync. Of several ranks all
- * read and write the same states in the same order; rank 0 gets the bytes of any, the others those of MASTERs (bytes of
- * another state may be NULL there). */
+ * checkpoints, exports and tests. Writing MASTERs takes effect with tern_trainer_sync. Several ranks read and write the
+ * same states in the same order; rank 0 gets the bytes of any, the others those of MASTERs (bytes of another state may
+ * be NULL there). */
 tern_status tern_trainer_read(tern_trainer *trainer, size_t i, tern_state state, void *bytes, tern_error *err);
 tern_status tern_trainer_write(tern_trainer *trainer, size_t i, tern_state state, const void *bytes, tern_error *err);
 /* Requantises everything from the masters, and sets the number of steps done. */

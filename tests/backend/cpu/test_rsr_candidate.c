@@ -193,7 +193,7 @@ static void sections_of_other_sums(void **state)
         else masks[0] ^= sign, masks[3] ^= sign;
         assert_int_equal(b->weight_create(b, &p.w, &buffer, &err), TERN_MALFORMED);
         assert_non_null(
-            strstr(err.message, "w.weight: what the file has sorted gives other sums than the weight: row "));
+            strstr(err.message, "w.weight: the sorted layer of the file gives other sums than the weight: row "));
         tern_rsr_slices_deinit(&s);
         close_product(&p);
     }

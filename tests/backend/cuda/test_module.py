@@ -100,7 +100,7 @@ class Module(unittest.TestCase):
         mark, other = other_mark(REAL, self.module)
         self.refused(f"{self.module} belongs to another build of Tern: {other} found, {mark} expected")
         shutil.copy(REAL, self.module)
-        self.refused("cuda: the driver knows no device" if has_driver() else "cuda: no NVIDIA driver",
+        self.refused("cuda: the driver shows no device" if has_driver() else "cuda: no NVIDIA driver",
                      CUDA_VISIBLE_DEVICES="")
 
 

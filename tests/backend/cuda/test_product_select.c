@@ -2,6 +2,7 @@
 #include "support/test.h"
 
 #include "backend/cuda/linear/product.h"
+#include "backend/cuda/measure/dots.h"
 
 /* The clusters of an H100 (cudaOccupancyMaxActiveClusters). */
 static const tern_cuda_product_device h100 = {
@@ -121,12 +122,30 @@ static void no_more_splits_than_groups(void **state)
     }
 }
 
+/* The rate that bench compares prompts with is that of the instruction that multiplies them. */
+static void dots_are_those_of_prompts(void **state)
+{
+    (void)state;
+    const tern_cuda_product prompt = product(2560, 2560, 512);
+    const tern_cuda_product_device devices[] = {h100, ampere, {.capability = 120, .multiprocessors = 170}};
+    for (size_t i = 0; i < 3; i++) {
+        const tern_cuda_dots dots = tern_cuda__dots(&devices[i]);
+        assert_int_equal(dots.wgmma, tern_cuda_product_select(&prompt, &devices[i]) == TERN_CUDA_PRODUCT_TERNARY_WGMMA);
+        assert_int_equal(dots.blocks % devices[i].multiprocessors, 0);
+    }
+    /* A block of 8 warps: two groups with four of m64n256k32 a step, or eight m16n8k32 of each warp. */
+    const tern_cuda_dots wgmma = tern_cuda__dots(&h100), mma = tern_cuda__dots(&ampere);
+    assert_true(wgmma.multiply_adds == 2.0 * 4 * 64 * 256 * 32 * wgmma.steps * wgmma.blocks);
+    assert_true(mma.multiply_adds == 8.0 * 8 * 16 * 8 * 32 * mma.steps * mma.blocks);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(by_usual_rows),
     cmocka_unit_test(routed),
     cmocka_unit_test(columns_are_split_where_tiles_are_few),
     cmocka_unit_test(few_dense_blocks_share_columns),
     cmocka_unit_test(no_more_splits_than_groups),
+    cmocka_unit_test(dots_are_those_of_prompts),
 };
 
 TEST_GROUP(product_select, "", tests);

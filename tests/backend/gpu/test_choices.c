@@ -134,13 +134,14 @@ static void unknown_names_are_refused(void **state)
         tern_status status;
         const char *words;
     } cases[] = {
-        {"dot", TERN_INVALID_ARGUMENT, "kernel \"dot\": GPUs have none of that name"},
-        {"", TERN_INVALID_ARGUMENT, "kernel \"\": GPUs have none of that name"},
-        {"q4_k_vec1,", TERN_INVALID_ARGUMENT, "kernel \"\": GPUs have none of that name"},
-        {"gather_256", TERN_INVALID_ARGUMENT, "kernel \"gather_256\": GPUs have none of that name"},
+        {"dot", TERN_INVALID_ARGUMENT, "kernel \"dot\": GPUs have no kernel of that name"},
+        {"", TERN_INVALID_ARGUMENT, "kernel \"\": GPUs have no kernel of that name"},
+        {"q4_k_vec1,", TERN_INVALID_ARGUMENT, "kernel \"\": GPUs have no kernel of that name"},
+        {"gather_256", TERN_INVALID_ARGUMENT, "kernel \"gather_256\": GPUs have no kernel of that name"},
         {"q6_k_vec1_8x4", TERN_INVALID_ARGUMENT, "did you mean q6_k_vec1_8x4_s8? ("},
         {"f16_vec1_32x1_s32", TERN_UNSUPPORTED, "this device lacks what it needs; in its place it has f16_vec1"},
-        {"a_name_that_is_longer_than_any_kernel_of_any_gpu_has_ever_been", TERN_INVALID_ARGUMENT, "none of that name"}};
+        {"a_name_that_is_longer_than_any_kernel_of_any_gpu_has_ever_been", TERN_INVALID_ARGUMENT,
+         "no kernel of that name"}};
     const tern_gpu_caps caps = device(0, false);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tern_error err = {0};

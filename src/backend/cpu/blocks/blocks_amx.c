@@ -49,7 +49,7 @@ typedef struct group {
     _Alignas(64) int8_t digits[2][TILE][PANEL_COLS];
 } group;
 
-/* What a square's tokens have beside their bytes. */
+/* The scales of a square's tokens beside their bytes. */
 typedef struct tokens {
     tile_tokens rows;
     float scales[SQUARE][PANEL_BLOCKS];
@@ -107,15 +107,15 @@ INLINE void fill_row(const form e, const uint8_t *in, uint32_t depth, uint32_t r
     }
 }
 
-/* `depth` columns of a row from `at` on are asked for. */
+/* Prefetches `depth` columns of a row from `at` on. */
 INLINE void prefetch_row(const form e, const product *p, uint32_t row, uint32_t at, uint32_t depth)
 {
     const uint8_t *from = p->w + row * p->row_bytes + (size_t)(at / e.elements) * e.bytes;
     for (uint32_t i = 0; i < depth / e.elements * e.bytes; i += 64) __builtin_prefetch(from + i, 0, 2);
 }
 
-/* Of a row that is being unpacked: its next columns, of the next panel; and where no panel was before, the same columns
- * of a row below. Hardware that fetches ahead does not see such short pieces coming. */
+/* State of a row that is being unpacked: its next columns, of the next panel; and where no panel was before, the same
+ * columns of a row below. Hardware that fetches ahead does not see such short pieces coming. */
 INLINE void prefetch_next(const form e, const product *p, uint32_t row, uint32_t at, uint32_t depth)
 {
     const uint32_t left = p->cols - at - depth, below = row + ROWS_AHEAD;

@@ -142,8 +142,8 @@ INLINE_UNPACK void read_q5_k(const uint8_t *block, unpacked *out)
     }
 }
 
-/* What of these has no integer scales and few bits is read in unpack_small.h. X(name, elements, bytes, largest, offset,
- * is_signed, scaled, minima, powers) */
+/* Encodings of these without integer scales and with few bits are read in unpack_small.h. X(name, elements, bytes,
+ * largest, offset, is_signed, scaled, minima, powers) */
 #define BLOCKS_LIST(X)                                                                                                 \
     X(q8_0, 32, 34, 255, 0, true, false, false, false)                                                                 \
     X(q6_k, 256, 210, 63, 32, false, true, false, false)                                                               \

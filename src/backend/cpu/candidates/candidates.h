@@ -13,8 +13,8 @@ enum { TERN_CPU__LAYOUT_TOKENS = 8, TERN_CPU__LAYOUT_SCRATCH = 128 };
 
 typedef struct tern_cpu__layout tern_cpu__layout;
 
-/* What some candidates compute of the tokens before they multiply. Every thread makes its own, once for an op, for all
- * weights of the op with the same: making them together takes as long as fetching them from the other cores. */
+/* Values that some candidates compute of the tokens before they multiply. Every thread makes its own, once for an op,
+ * for all weights of the op with the same: making them together takes as long as fetching them from the other cores. */
 typedef struct tern_cpu__tables {
     uint32_t cols; /* of one table */
     size_t bytes;  /* of one table; a multiple of 64 */
@@ -41,7 +41,7 @@ struct tern_cpu__layout {
     void (*multiply)(const tern_cpu__layout *l, uint32_t first, uint32_t n_rows, const tern_q8_rows *x, void *scratch,
                      int32_t *dots, size_t stride);
     void (*close)(tern_cpu__layout *l);
-    /* The same once more, in memory of its own; NULL: has to be made again. */
+    /* A copy in memory of its own; NULL: has to be made again. */
     tern_status (*copy)(const tern_cpu__layout *l, tern_cpu__layout **out, tern_error *err);
 };
 
@@ -63,8 +63,8 @@ const tern_cpu__candidate *tern_cpu__candidate_at(size_t i);
 /* Keeps those of the backend's number of threads. Errors: INVALID_ARGUMENT (a kernel that there is not, task_rows),
  * OUT_OF_MEMORY. */
 tern_status tern_cpu__choices_take(tern_cpu *cpu, const tern_kernel_choice *choices, size_t n, tern_error *err);
-/* What a weight gets: the choice of its shape, else the one that the backend was opened with. Trained weights have the
- * default. */
+/* The layout of a weight: the choice for its shape, else the one that the backend was opened with. Trained weights have
+ * the default. */
 tern_cpu__choice tern_cpu__choose(const tern_cpu *cpu, const tern_weight *w);
 
 /* Whether a weight's stored layout is that of the weight: four vectors of int8, times both. A row that differs in one

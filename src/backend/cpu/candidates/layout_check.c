@@ -36,7 +36,7 @@ static void close_trial(trial *t)
     tern_free(t->got);
 }
 
-/* The same numbers each time, any of int8. */
+/* Fixed numbers, any of int8. */
 static void fill(trial *t, uint32_t cols)
 {
     tern_rng rng = {.state = cols};
@@ -54,7 +54,7 @@ static tern_status compare(const trial *t, const tern_weight *w, tern_error *err
             if (t->got[(size_t)n * w->rows + r] != t->expected[(size_t)n * w->rows + r])
                 return tern_fail(
                     err, TERN_MALFORMED,
-                    "%s: what the file has sorted gives other sums than the weight: row %u: %d found, %d expected",
+                    "%s: the sorted layer of the file gives other sums than the weight: row %u: %d found, %d expected",
                     w->name, r, t->got[(size_t)n * w->rows + r], t->expected[(size_t)n * w->rows + r]);
     return TERN_OK;
 }

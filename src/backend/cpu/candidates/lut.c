@@ -38,7 +38,7 @@ static const tern_cpu__tables tables_2 = {.cols = 4, .bytes = TERN_LUT2_TABLE, .
 static const tern_cpu__tables tables_3 = {.cols = 42, .bytes = TERN_LUT3_TABLE, .make = make_3};
 static const tern_cpu__tables tables_5 = {.cols = 5, .bytes = TERN_LUT5_TABLE, .make = make_5};
 
-/* What serves a width on a CPU. */
+/* The kernel that serves a width on a CPU. */
 typedef struct service {
     uint32_t width; /* 0: there is no such width */
     const tern_cpu__tables *tables;

@@ -31,7 +31,7 @@ static inline __attribute__((always_inline)) void look_up(const tables *t, __m51
 #define TERN_LUT_SHORT_GROUPS TERN_LUT5_SHORT_GROUPS
 #include "backend/cpu/candidates/lut_512.inc"
 
-/* What entry i of a table is made of: digits 0-2 and 3-4 of i in balanced ternary, as indices of 27 and 9 sums. */
+/* The terms of entry i of a table: digits 0-2 and 3-4 of i in balanced ternary, as indices of 27 and 9 sums. */
 static const uint8_t lower_of[128] = {
 #define LOWER(i)   (uint8_t)((i) > TERN_LUT_MAX_INDEX ? 13 : ((i) + 13) % 27)
 #define LOWER_4(i) LOWER(i), LOWER((i) + 1), LOWER((i) + 2), LOWER((i) + 3)
@@ -47,8 +47,8 @@ static const uint8_t upper_of[128] = {
         UPPER_4((i) + 24), UPPER_4((i) + 28)
     UPPER_32(0), UPPER_32(32), UPPER_32(64), UPPER_32(96)};
 
-/* Of 27 entries in a row, and the same in the upper half: where digit i is +1, and where it is -1. The 9 sums of two
- * digits are the first 9. */
+/* Masks for 27 entries in a row, and the same in the upper half: where digit i is +1, and where it is -1. The 9 sums of
+ * two digits are the first 9. */
 static const uint64_t plus[3] = {0x4924924ull * 0x100000001ull, 0x70381c0ull * 0x100000001ull,
                                  0x7fc0000ull * 0x100000001ull};
 static const uint64_t minus[3] = {0x1249249ull * 0x100000001ull, 0x01c0e07ull * 0x100000001ull,

@@ -47,7 +47,7 @@ static void copy_token(const int8_t *x, uint32_t width, int8_t *out)
     memset(out + width, 0, 4);
 }
 
-/* The same of n tokens, 2 to 4, side by side; those that are not there are zeros. */
+/* As above for n tokens, 2 to 4, side by side; those that are not there are zeros. */
 static void copy_tokens(const tern_q8_rows *x, uint32_t first, uint32_t n, size_t at, uint32_t width, uint32_t *out)
 {
     const uint8_t *rows[4];
@@ -142,7 +142,7 @@ static tern_status open_section(rsr *m, const tern_weight *w, tern_error *err)
     return tern_fail(err, TERN_MALFORMED, "rsr: made of other weights than the file has; convert it again with --rsr");
 }
 
-/* Where another k is asked for. */
+/* The file has another k than the kernel wants. */
 static void drop_section(rsr *m)
 {
     tern_rsr_slices_deinit(&m->slices);

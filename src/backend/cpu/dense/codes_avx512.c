@@ -48,7 +48,7 @@ INLINE void look_up_nibbles(const uint8_t *q, vec table, lanes *out)
     out[1].v[0] = _mm512_permutexvar_ps(_mm512_srli_epi32(codes, 4), table);
 }
 
-/* The same with a bit of the word at `fifth` above each nibble. The look-up in two tables takes the lowest five bits.
+/* As above, with a bit of the word at `fifth` above each nibble. The look-up in two tables takes the lowest five bits.
  */
 INLINE void look_up_five_bits(const uint8_t *fifth, const uint8_t *q, vec table, vec table_16, lanes *out)
 {

@@ -39,8 +39,8 @@ INLINE void prepare_q3_k(const uint8_t *block, block_state *state)
     IN_MEMORY(state->scales);
 }
 
-/* 32 bytes twice, each byte of the second time and of the first shifted right by bits of their own. What comes from
- * other bytes lies above the bits that count. */
+/* 32 bytes twice, each byte of the second time and of the first shifted right by bits of their own. Bits of other bytes
+ * lie above the bits that count. */
 INLINE __m512i shifted_twice(const uint8_t *p, int first, int second)
 {
     const __m512i v = _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)p));

@@ -61,7 +61,7 @@ INLINE __m512i codes_q5_k(const uint8_t *block, uint32_t pair)
     return _mm512_ternarylogic_epi32(_mm512_set1_epi8(15), nibbles, fifth, 0xca); /* nibbles & 15 | fifth & ~15 */
 }
 
-/* The same with two tables, of levels 0 to 15 and 16 to 31; the look-up takes the lowest five bits. */
+/* As above with two tables, of levels 0 to 15 and 16 to 31; the look-up takes the lowest five bits. */
 INLINE void unpack_q5_k(const uint8_t *block, const block_state *state, uint32_t pair, lanes *out)
 {
     const vec low = table_of(state->scales, 2 * pair, 0), low_16 = table_of(state->scales, 2 * pair, 16),

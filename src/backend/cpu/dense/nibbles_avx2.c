@@ -19,7 +19,7 @@ INLINE __m256i nibbles_less(const uint8_t *q, int offset)
     return _mm256_sub_epi8(two_nibbles(q), _mm256_set1_epi8((char)offset));
 }
 
-/* The same with a bit of the word at `fifth` above each nibble. */
+/* As above, with a bit of the word at `fifth` above each nibble. */
 INLINE __m256i five_bits_less(const uint8_t *fifth, const uint8_t *q, int offset)
 {
     int word;

@@ -1,5 +1,5 @@
-/* Vectors of floats on AVX2 with FMA and F16C: two registers are the 16 lanes of a sum. What each function does:
- * floats.h. */
+/* Vectors of floats on AVX2 with FMA and F16C: two registers are the 16 lanes of a sum. floats.h documents each
+ * function. */
 #ifndef TERN_BACKEND_CPU_FLOATS_AVX2_H
 #define TERN_BACKEND_CPU_FLOATS_AVX2_H
 

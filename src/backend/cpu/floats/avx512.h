@@ -1,4 +1,4 @@
-/* Vectors of floats on AVX-512: one register is the 16 lanes of a sum. What each function does: floats.h. */
+/* Vectors of floats on AVX-512: one register is the 16 lanes of a sum. floats.h documents each function. */
 #ifndef TERN_BACKEND_CPU_FLOATS_AVX512_H
 #define TERN_BACKEND_CPU_FLOATS_AVX512_H
 

@@ -1,4 +1,4 @@
-/* What the float kernels of all levels are written in: vectors of VEC floats, and the 16 lanes of a sum made of them.
+/* The vocabulary of the float kernels of all levels: vectors of VEC floats, and the 16 lanes of a sum made of them.
  *
  * A level's header (avx512.h, avx2.h, neon.h, simd128.h) defines LEVEL, vec, ivec (VEC int32), VEC and
  *   vec_load, vec_store               any address

@@ -1,5 +1,4 @@
-/* Vectors of floats on WebAssembly SIMD128: four registers are the 16 lanes of a sum. What each function does:
- * floats.h.
+/* Vectors of floats on WebAssembly SIMD128: four registers are the 16 lanes of a sum. floats.h documents each function.
  *
  * There is no fused multiply-add, so vec_fma makes one of doubles: the product is exact, and their sum, rounded twice,
  * is nearly always right. Vectors where it may not be take the way of ops/ref/fma.h. */
@@ -70,9 +69,9 @@ static inline v128_t to_odd(v128_t sum, v128_t product, v128_t addend)
     return wasm_i64x2_add(sum, wasm_i64x2_sub(wasm_v128_xor(step, inwards), inwards));
 }
 
-/* Of doubles: less than doubt_below in a 32-bit lane where rounding to f32 may come out wrong by what the sum has lost.
- * That is halfway between two floats (the low lane), and below 2^-126, where halves lie elsewhere (the high lane; not
- * at 0). Signed, since that is one comparison. */
+/* A mask of doubles: less than doubt_below in a 32-bit lane where rounding to f32 may come out wrong by the part that
+ * the sum has lost. That is halfway between two floats (the low lane), and below 2^-126, where halves lie elsewhere
+ * (the high lane; not at 0). Signed, since that is one comparison. */
 static inline v128_t doubt_of(v128_t sum)
 {
     const v128_t bits = wasm_i32x4_const(0x1fffffff, 0x7fffffff, 0x1fffffff, 0x7fffffff);

@@ -1,4 +1,4 @@
-/* Vectors of floats on SSE4.1: four registers are the 16 lanes of a sum. What each function does: floats.h.
+/* Vectors of floats on SSE4.1: four registers are the 16 lanes of a sum. floats.h documents each function.
  *
  * There is no fused multiply-add, so vec_fma makes one of doubles as simd128.h does: the product is exact, and their
  * sum, rounded twice, is nearly always right. Vectors where it may not be take the way of ops/ref/fma.h. */
@@ -71,9 +71,9 @@ static inline __m128d to_odd(__m128d sum, __m128d product, __m128d addend)
     return _mm_castsi128_pd(_mm_add_epi64(_mm_castpd_si128(sum), signed_step));
 }
 
-/* Of doubles: less than any_doubt's bounds in a 32-bit lane where rounding to f32 may come out wrong by what the sum
- * has lost. That is halfway between two floats (the low lane), and below 2^-126, where halves lie elsewhere (the high
- * lane; not at 0). Signed, since that is one comparison. */
+/* A mask of doubles: less than any_doubt's bounds in a 32-bit lane where rounding to f32 may come out wrong by the part
+ * that the sum has lost. That is halfway between two floats (the low lane), and below 2^-126, where halves lie
+ * elsewhere (the high lane; not at 0). Signed, since that is one comparison. */
 static inline __m128i doubt_of(__m128d sum)
 {
     const __m128i bits = _mm_setr_epi32(0x1fffffff, 0x7fffffff, 0x1fffffff, 0x7fffffff);

@@ -1,4 +1,4 @@
-/* What a linear layer's tasks and the products in them share. */
+/* Declarations that a linear layer's tasks and their products share. */
 #ifndef TERN_BACKEND_CPU_LINEAR_LINEAR_INTERNAL_H
 #define TERN_BACKEND_CPU_LINEAR_LINEAR_INTERNAL_H
 

@@ -228,7 +228,7 @@ static void gated_piece(const routed_job *j, const group *g, uint32_t first, uin
                            n_rows, out_at(j, g, i, first));
 }
 
-/* The same of one part, whose columns of the result begin at `col`. */
+/* As above for one part, whose columns of the result begin at `col`. */
 static void plain_piece(const routed_job *j, const group *g, uint32_t part, uint32_t first, uint32_t n_rows,
                         uint32_t col, uint32_t thread)
 {
@@ -294,8 +294,8 @@ static void want_part(const routed_job *j, uint32_t expert, uint32_t part)
     if (w->weight->mapped && w->data == w->weight->data) tern_file_want(w->data + expert * bytes, bytes);
 }
 
-/* Experts of a mapped file that is not all in memory: those of the step are asked for before the first is read, so that
- * the disk brings them together and not a little at each page that is missing. */
+/* Experts of a mapped file that is not all in memory: those of the step are prefetched before the first is read, so
+ * that the disk reads them together and not page by page. */
 static void want_experts(const routed_job *j)
 {
     const tern_cpu_op *op = j->all.op;

@@ -150,7 +150,7 @@ static void full_task(void *context, uint32_t task, uint32_t thread)
 
 enum { MOST_LOST = 5 };
 
-/* What makes up a sum may be most of the table, where a distribution is flat: that is seen only when it was read. After
+/* Where a distribution is flat, the terms of a sum may be most of the table: this is known only after reading it. After
  * a loss one step reads all, after a second one 3, then 7, 15, 31. */
 static void look_back(tern_screen *screen, const screen_job *j)
 {
@@ -161,7 +161,7 @@ static void look_back(tern_screen *screen, const screen_job *j)
     screen->n_whole = (1u << screen->n_lost) - 1;
 }
 
-/* Of one token: its digits and its lists. */
+/* The digits and lists of one token. */
 static size_t token_bytes(uint32_t n_rows, uint32_t cols)
 {
     return (size_t)tern_screen__halves(cols) * TERN_SCREEN_HALF * 2 +

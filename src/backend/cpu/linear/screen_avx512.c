@@ -17,7 +17,7 @@ typedef struct digits {
     __mmask64 mask;
 } digits;
 
-/* Of codes times 2^k, by digits. */
+/* The sums of codes times 2^k, by digits. */
 typedef struct sums {
     __m512i high, low;
 } sums;
@@ -80,7 +80,7 @@ INLINE void add_group(sums s[8], uint32_t bits, const digits *x, const uint8_t *
     else add_1(s, x, w);
 }
 
-/* Of the lanes of two vectors. */
+/* The sums of the lanes of two vectors. */
 static inline void total(__m512i high, __m512i low, int32_t *to_high, int32_t *to_low)
 {
     const __m512i both = _mm512_add_epi32(_mm512_unpacklo_epi32(high, low), _mm512_unpackhi_epi32(high, low));

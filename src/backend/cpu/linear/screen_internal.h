@@ -1,4 +1,4 @@
-/* What the files of the screen share: a token and a job under way. */
+/* State of the screen: a token and a job under way. */
 #ifndef TERN_BACKEND_CPU_LINEAR_SCREEN_INTERNAL_H
 #define TERN_BACKEND_CPU_LINEAR_SCREEN_INTERNAL_H
 
@@ -53,14 +53,14 @@ static inline uint32_t tern_screen__end(const screen_job *j, uint32_t first)
     return first + (left < TERN_SCREEN_TASK_ROWS ? left : TERN_SCREEN_TASK_ROWS);
 }
 
-/* What a row's error after a plane is multiplied by. */
+/* The factor of a row's error after a plane. */
 static inline float tern_screen__reach(const screen_token *k, uint32_t plane)
 {
     static const float planes_of_one_digit[TERN_SCREEN_PLANES] = {0, 3 / 0.5f, 3.5f / 0.25f}; /* (screen.h) */
     return k->norm + 64 * k->missed + planes_of_one_digit[plane] * k->high_missed;
 }
 
-/* No logit of that estimate is higher. What a few roundings do to a bound is less than a millionth of it. */
+/* No logit of that estimate is higher. A few roundings change a bound by less than a millionth of it. */
 static inline float tern_screen__bound(float estimate, float reach, float error)
 {
     const float margin = reach * error;

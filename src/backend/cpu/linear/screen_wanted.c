@@ -103,7 +103,7 @@ static float tail_threshold(tern_cpu *cpu, screen_job *j, const screen_token *k,
 
 /* ---- thresholds */
 
-/* Of the `wanted` rows with the highest estimates, which were computed in full. */
+/* The lowest of the `wanted` rows with the highest estimates, which were computed in full. */
 static void find_range(const screen_job *j, const screen_token *k, float *least, float *highest)
 {
     *least = INFINITY;

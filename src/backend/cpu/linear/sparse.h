@@ -1,5 +1,5 @@
-/* What a squared ReLU makes irrelevant is not read: rows of `up` whose gate is closed, columns of `down` whose input is
- * 0. The same bits (docs/decisions/0038-sparse-ffn.md). */
+/* Skips the weights that a squared ReLU makes irrelevant: rows of `up` whose gate is closed, columns of `down` whose
+ * input is 0. The result has the same bits (docs/decisions/0038-sparse-ffn.md). */
 #ifndef TERN_BACKEND_CPU_LINEAR_SPARSE_H
 #define TERN_BACKEND_CPU_LINEAR_SPARSE_H
 

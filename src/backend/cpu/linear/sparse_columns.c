@@ -1,6 +1,6 @@
 /* Products by columns: the list of the inputs that are not 0 is cut in segments, one a task, which adds up all rows.
- * What the segments made is added up, scaled and stored panel by panel, by all threads. The bytes of a column lie
- * together, panel after panel: memory is read in pieces as long as possible. */
+ * All threads add up, scale and store the sums of the segments panel by panel. The bytes of a column lie together,
+ * panel after panel: memory is read in pieces as long as possible. */
 #include <string.h>
 
 #include "backend/cpu/linear/sparse.h"

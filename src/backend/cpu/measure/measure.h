@@ -1,4 +1,4 @@
-/* What this machine can do at most, measured with the backend's own threads. */
+/* The highest rates of this machine, measured with the backend's own threads. */
 #ifndef TERN_BACKEND_CPU_MEASURE_MEASURE_H
 #define TERN_BACKEND_CPU_MEASURE_MEASURE_H
 

@@ -16,7 +16,7 @@ uint64_t tern_cpu__peak_avx2(uint64_t n)
     return (uint64_t)_mm_cvtsi128_si32(_mm256_castsi256_si128(sums[0]));
 }
 
-/* Of f32 multiply-adds. The sums converge: neither infinite nor denormal. */
+/* Counts f32 multiply-adds. The sums converge: neither infinite nor denormal. */
 uint64_t tern_cpu__fma_peak_avx2(uint64_t n)
 {
     enum { SUMS = 12 };

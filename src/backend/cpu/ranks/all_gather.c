@@ -1,4 +1,4 @@
-/* What each rank has made of a row becomes the whole row on all of them. */
+/* Gathers the parts of a row that the ranks have made: all of them get the whole row. */
 #include <string.h>
 
 #include "backend/cpu/ops.h"

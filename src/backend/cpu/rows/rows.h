@@ -1,4 +1,4 @@
-/* What ops that work row by row share: operands by row, parameters by element, and a loop over rows. */
+/* Helpers of ops that work row by row: operands by row, parameters by element, and a loop over rows. */
 #ifndef TERN_BACKEND_CPU_ROWS_ROWS_H
 #define TERN_BACKEND_CPU_ROWS_ROWS_H
 
@@ -40,7 +40,7 @@ static inline const float *tern_rows__floats(const tern_cpu_op *op, uint32_t i)
 
 /* Runs fn(context, t, thread) for rows t < n_rows; few rows stay on the calling thread. */
 void tern_rows__for(tern_cpu_step *step, uint32_t n_rows, tern_task_fn fn, void *context);
-/* The same for each row of an op, with a tern_rows_job. */
+/* As above for each row of an op, with a tern_rows_job. */
 void tern_rows__run(tern_cpu_step *step, const tern_cpu_op *op, tern_task_fn fn);
 
 /* Turns n_heads heads of x by one position, by the kernel for whole heads: those that op->rope_dim says. */

@@ -137,10 +137,11 @@ static tern_status tern_selftest__row(tern_selftest__trial *t, const trial_row *
     row->run(t, definition, t->answer[0]);
     TERN_TRY(t->status);
     if (sigsetjmp(escape, 1))
-        return tern_fail(err, TERN_UNSUPPORTED,
-                         "kernel %s (%s): illegal instruction, though the CPU claims to have it; choose a lower level "
-                         "with --cpu-features",
-                         row->slot, level);
+        return tern_fail(
+            err, TERN_UNSUPPORTED,
+            "kernel %s (%s): illegal instruction, although the CPU reports to support it; choose a lower level "
+            "with --cpu-features",
+            row->slot, level);
     row->run(t, t->kernels, t->answer[1]);
     TERN_TRY(t->status);
     if (memcmp(t->answer[0], t->answer[1], sizeof t->answer[0]) == 0) return TERN_OK;

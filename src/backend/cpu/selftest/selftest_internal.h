@@ -21,7 +21,7 @@ typedef struct tern_selftest__trial {
 
 /* ---- products.c */
 void tern_selftest__ternary(tern_selftest__trial *t, tern_ternary_fn fn, tern_encoding_id id, void *out);
-/* Columns in any order, a number that is no multiple of four. */
+/* Columns in any order, a number that is not a multiple of four. */
 void tern_selftest__columns(tern_selftest__trial *t, tern_columns_fn fn, int32_t *out);
 /* Each plane: a group and the half behind it. */
 void tern_selftest__screen(tern_selftest__trial *t, tern_screen_fn fn, int32_t *out);

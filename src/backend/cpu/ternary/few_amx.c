@@ -123,8 +123,8 @@ static inline __attribute__((always_inline)) void unpack_8(const block *b, uint3
     }
 }
 
-/* The bytes of a block, row by row, asked for while another one is multiplied: memory is fastest in order. Of a block
- * behind the last row it is one row, over and over. */
+/* The bytes of a block, row by row, asked for while another one is multiplied: memory is fastest in order. A block
+ * behind the last row repeats that row. */
 typedef struct fetch {
     const uint8_t *row;
     size_t at, bytes, row_bytes;

@@ -98,7 +98,7 @@ static void tern_amx__gemm(const tern_cpu__product *p, tern_cpu__codes_fn codes,
         else tern_amx__gemm(&p, codes, panel_cols);                                                                    \
     }
 
-/* The same where four codes lie in a byte, with a product of its own for a few tokens. */
+/* As above where four codes lie in a byte, with a product of its own for a few tokens. */
 #define TWO_BIT_OF(slot, pair_bytes, low_first)                                                                        \
     void tern_cpu__##slot##_amx(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols,                    \
                                 const tern_q8_rows *x, int32_t *dots, size_t dots_stride)                              \

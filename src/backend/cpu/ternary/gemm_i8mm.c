@@ -17,7 +17,7 @@ typedef struct vector {
     int8x16_t low, high;
 } vector;
 
-/* Of two rows: row 0 by both tokens, row 1 by both. */
+/* The sums of two rows: row 0 by both tokens, row 1 by both. */
 typedef struct sum {
     int32x4_t low, high;
 } sum;

@@ -81,7 +81,7 @@ static void fill_x(const tern_q8_rows *x, uint32_t token, uint32_t n_tokens, uin
             wasm_v128_store(to->x[t] + c, wasm_i16x8_load8x8(x->x + (token + t) * x->stride + first + c));
 }
 
-/* What a tile's sums of one run are, taken apart and added. */
+/* A tile's sums of one run, taken apart and added. */
 ALWAYS void take_apart(v128_t sum, v128_t *wide)
 {
     const v128_t low = wasm_i32x4_shr(wasm_i32x4_shl(sum, 18), 18);

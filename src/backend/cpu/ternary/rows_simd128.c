@@ -31,7 +31,7 @@ ALWAYS sums add_products(sums s, v128_t codes, v128_t x)
     return wasm_i32x4_add(s, wasm_i32x4_dot_i16x8(codes, x));
 }
 
-/* Of 16 bytes of four fields: x is that of the lowest field, `apart` from there to the next field's. */
+/* 16 bytes of four fields: x is that of the lowest field, `apart` from there to the next field's. */
 ALWAYS void arrange_fields(const int8_t *x, int apart, int16_t *to)
 {
     TERN_UNROLL for (int k = 0; k < 4; k++, x += apart)
@@ -118,7 +118,7 @@ ALWAYS v128_t minus_thrice(v128_t x, v128_t next)
     return wasm_i16x8_sub(x, wasm_i16x8_add(wasm_i16x8_add(next, next), next));
 }
 
-/* Of 16 bytes of five digits, `apart` elements from digit to digit. */
+/* 16 bytes of five digits, `apart` elements from digit to digit. */
 static void arrange_digits(const int8_t *x, int apart, int16_t *to)
 {
     v128_t even = wasm_i16x8_splat(0), odd = even;

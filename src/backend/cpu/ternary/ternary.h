@@ -1,4 +1,5 @@
-/* What the ternary kernels share: how a product over many rows and tokens is cut up, and what an encoding hands to it.
+/* The frame of the ternary kernels: how a product over many rows and tokens is cut up, and the functions that an
+ * encoding gives to it.
  *
  * All kernels multiply raw codes (0, 1, 2 for -1, 0, +1) and take the sum of the activations away at the end:
  * sum (raw - 1) * x = sum raw * x - sum x. With one token, or a few, rows are multiplied straight from their packed

@@ -14,12 +14,12 @@ enum {
     TILE = TERN_GEMM_M, /* rows and columns of a task's tile at most */
     SMALL_TILE = 128,   /* where large ones would be too few */
     TASKS_PER_THREAD = 4,
-    GRAIN = 32,                   /* columns of a tile are a multiple of this, but for the last */
+    GRAIN = 32,                   /* columns of a tile are a multiple of this, except the last */
     DECODED = 256,                /* decoded rows may be written up to a multiple of this */
     MAX_STRIDE = 3 * DECODED + 16 /* a tile's columns as whole blocks: two of 320 at most */
 };
 
-/* What one thread works in. */
+/* The memory of one thread. */
 typedef struct gradient_memory {
     float packed[TERN_GEMM_WORKSPACE];
     float b[TERN_GEMM_K * MAX_STRIDE];

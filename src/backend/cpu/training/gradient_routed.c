@@ -115,7 +115,7 @@ static uint32_t first_place(const routed *j, uint32_t expert)
     return expert ? j->ends[expert - 1] : 0;
 }
 
-/* What the routed rows of one row have made, in their order, on top of what is there. */
+/* Adds the results of the routed rows of one row, in their order, to the sum. */
 static void add_up(void *context, uint32_t t, uint32_t thread)
 {
     (void)thread;

@@ -103,7 +103,7 @@ void tern_cpu__cross_entropy(tern_cpu_step *step, const tern_cpu_op *op)
     tern_rows__run(step, op, cross_entropy_row);
 }
 
-/* What a sum goes on from: the residual, or zeros. */
+/* The start of a sum: the residual, or zeros. */
 static float *start_row(const tern_rows_job *j, uint32_t t, uint32_t cols)
 {
     if (!j->op->out.data) return NULL;

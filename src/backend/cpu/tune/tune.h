@@ -20,7 +20,7 @@ typedef struct tern_tune_row {
     double seconds; /* of one product: the fastest fiftieth of all ends there */
 } tern_tune_row;
 
-/* Zero-initialised fields have a meaning, but for the backends. */
+/* Zero-initialised fields have a meaning, except for the backends. */
 typedef struct tern_tune_options {
     tern_backend *const *backends; /* "cpu", each opened with another number of threads and no kernel or choices */
     uint32_t n_backends;

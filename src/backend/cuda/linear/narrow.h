@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* What is narrow: at most so many rows or columns. */
+/* The largest narrow side: rows or columns. */
 enum { TERN_CUDA_NARROW = 64 };
 
 /* out[t][n] = residual[t][n] + bias[n] + sum over k of x[t][k] w(n, k), where w(n, k) is w[n][k], or w[k][n] where it

@@ -35,7 +35,7 @@ typedef struct tern_cuda_product {
     uint32_t cols, row_bytes; /* row_bytes: a multiple of 16; ternary: of 32 */
     uint32_t n, usual;        /* the most rows of x; those that most steps have */
     const uint32_t *count;    /* times `times`: the rows of this run */
-    const uint32_t *first;    /* times `times`: where they begin; NULL: at row 0. Of f32 rows alone */
+    const uint32_t *first;    /* times `times`: where they begin; NULL: at row 0. Only for f32 rows */
     uint32_t times;
     bool gated, q8; /* q8: x is int8 rows (TERN_DTYPE_Q8), for ternary weights */
     uint32_t activation;
@@ -71,12 +71,12 @@ static inline size_t tern_cuda_group_words(uint32_t n, uint32_t n_experts, bool 
     return (size_t)tern_cuda_group_tiles(n, n_experts, rows) * (1 + rows);
 }
 
-/* What the device is, as far as choices go by it. */
+/* Properties of the device, as far as choices depend on them. */
 typedef struct tern_cuda_product_device {
     uint32_t capability; /* 80, 86, 89, 90, 100, 120 */
     uint32_t multiprocessors;
     uint32_t shared_bytes; /* the most of a block */
-    /* Of clusters of 1 to so many blocks, each of which fills a processor: how many run at once; 0: none. */
+    /* The clusters of 1 to so many blocks, each of which fills a multiprocessor, that run at once; 0: none. */
     uint32_t clusters[TERN_CUDA_PRODUCT_SPLITS + 1];
 } tern_cuda_product_device;
 /* Asks the current device for its clusters; the other members are known. */

@@ -34,7 +34,7 @@ tern_status tern_cuda__screen_supports(const tern_graph *graph, const tern_op *o
     const bool floats = layout.format >= TERN_GPU_F32 && layout.format <= TERN_GPU_BF16;
     if (!floats || op->n_parts != 1)
         return tern_fail(err, TERN_UNSUPPORTED,
-                         "cuda: --head exact of a table in %s, which takes no more than its screen: leave the flag out "
+                         "cuda: --head exact of a table in %s, which is no larger than its screen: leave the flag out "
                          "(f32, f16 or bf16 expected)",
                          w->encoding->name);
     if (w->cols % BLOCK == 0) return TERN_OK;

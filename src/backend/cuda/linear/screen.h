@@ -11,7 +11,7 @@ extern "C" {
 
 enum {
     TERN_CUDA_SCREEN_ROWS = 4,    /* of a step: with more, products read the table once for all of them */
-    TERN_CUDA_SCREEN_WANTED = 64, /* the most logits that are asked for, the pinned ones among them */
+    TERN_CUDA_SCREEN_WANTED = 64, /* the most logits that are wanted, the pinned ones among them */
     TERN_CUDA_SCREEN_SLICES = 64  /* of a row of logits, whose highest are found side by side */
 };
 
@@ -37,7 +37,7 @@ typedef struct tern_cuda_wanted {
     uint32_t pinned[1020];
 } tern_cuda_wanted;
 
-/* What a step of a screened LINEAR writes for its own kernels. */
+/* Scratch that a step of a screened LINEAR writes for its own kernels. */
 typedef struct tern_cuda_screen_plan {
     uint32_t rows, full_rows; /* of x: those that are screened, or all of them to be multiplied with the table */
     uint32_t wanted;          /* how many of the highest */

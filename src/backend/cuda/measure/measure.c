@@ -1,5 +1,6 @@
-/* How fast the device is at most. */
+/* The highest rates of the device. */
 #include "backend/cuda/cuda_internal.h"
+#include "backend/cuda/measure/dots.h"
 
 enum { THREADS_IN_ALL = 2048 * 256, RATE_STEPS = 1 << 16, LARGE = 64 << 20 };
 static const uint64_t own_bytes = (uint64_t)1 << 30;
@@ -8,13 +9,27 @@ typedef struct subject {
     tern_measure what;
     const void *data;
     uint64_t bytes;
+    tern_cuda_dots dots;
     uint32_t *sink;
 } subject;
 
 static cudaError_t once(const subject *s, cudaStream_t stream)
 {
-    if (s->what == TERN_MEASURE_READ) return tern_cuda_run_reads(s->data, s->bytes, s->sink, stream);
-    return tern_cuda_run_rate(s->what == TERN_MEASURE_DOTS, RATE_STEPS, s->sink, stream);
+    switch (s->what) {
+    case TERN_MEASURE_READ: return tern_cuda_run_reads(s->data, s->bytes, s->sink, stream);
+    case TERN_MEASURE_DOTS: return tern_cuda_run_dots(&s->dots, s->sink, stream);
+    default: return tern_cuda_run_fmas(RATE_STEPS, s->sink, stream);
+    }
+}
+
+/* Bytes or multiply-adds of one launch. */
+static double units(const subject *s)
+{
+    switch (s->what) {
+    case TERN_MEASURE_READ: return (double)s->bytes;
+    case TERN_MEASURE_DOTS: return s->dots.multiply_adds;
+    default: return (double)THREADS_IN_ALL * RATE_STEPS;
+    }
 }
 
 /* Runs it until the time is over; units per second. */
@@ -36,13 +51,12 @@ static double timed(tern_cuda *cuda, const subject *s, double seconds)
     }
     cudaEventDestroy(from);
     cudaEventDestroy(to);
-    const double units = s->what == TERN_MEASURE_READ ? (double)s->bytes : (double)THREADS_IN_ALL * RATE_STEPS;
-    return ok && passed > 0 ? n * units / passed : 0;
+    return ok && passed > 0 ? n * units(s) / passed : 0;
 }
 
 double tern_cuda__measure(tern_cuda *cuda, tern_measure what, tern_buffer *const *buffers, size_t n, double seconds)
 {
-    subject s = {.what = what};
+    subject s = {.what = what, .dots = tern_cuda__dots(&cuda->limits)};
     void *own = NULL, *sink = NULL;
     for (size_t i = 0; i < n; i++)
         if (buffers[i]->bytes > s.bytes) s.data = buffers[i]->data, s.bytes = buffers[i]->bytes;

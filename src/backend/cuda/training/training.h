@@ -1,4 +1,4 @@
-/* What the kernels of training take (ops/operands.h says what each op computes): plain structs, for C and for CUDA's
+/* Arguments of the kernels of training (ops/operands.h says what each op computes): plain structs, for C and for CUDA's
  * C++. Every function only launches, on `stream`, and may be captured in a graph. */
 #ifndef TERN_BACKEND_CUDA_TRAINING_H
 #define TERN_BACKEND_CUDA_TRAINING_H
@@ -16,7 +16,7 @@ static inline size_t tern_cuda_rounded(size_t bytes)
     return (bytes + 255) / 256 * 256;
 }
 
-/* tern_train_params of ops/params.h and tern_dtype of ops/dtype.h, which are no C++. */
+/* tern_train_params of ops/params.h and tern_dtype of ops/dtype.h, which are not C++. */
 typedef struct tern_cuda_train_params {
     float loss_weight, blend;
     uint32_t seed;
@@ -54,7 +54,7 @@ typedef struct tern_cuda_norm_backward {
     float eps;
 } tern_cuda_norm_backward;
 cudaError_t tern_cuda_run_norm_backward(const tern_cuda_norm_backward *p, cudaStream_t stream);
-/* Of a norm whose weight's gradient is wanted. */
+/* A norm whose weight's gradient is wanted. */
 size_t tern_cuda_norm_bytes(uint32_t most, uint32_t cols, uint32_t group);
 
 /* BIAS_BACKWARD, EMBED_BACKWARD: the gradient is added to. */

@@ -46,7 +46,7 @@ static size_t find_end(const tern_cuda_launch *all, size_t n, size_t first)
     return end;
 }
 
-/* What a table is made of. */
+/* The source of a table. */
 typedef struct maker {
     tern_cuda_update *table; /* the host's, until it is written */
     size_t n;
@@ -115,7 +115,7 @@ static tern_status allocate(const tern_cuda_launch *all, size_t n, maker *m, ter
     return TERN_OK;
 }
 
-/* Of a copy of the launches; they get fewer. */
+/* A copy of the launches; they get fewer. */
 static void join_all(maker *m, const tern_cuda_launch *from, size_t n, bool alone)
 {
     tern_prepared *p = m->p;

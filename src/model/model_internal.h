@@ -69,6 +69,7 @@ struct tern_model {
     uint64_t bytes, parameters;
     tern_exact_scale *exact;   /* as weights; NULL: the file has none */
     tern_hf_spelling spelling; /* of an HF folder's tensors */
+    bool halves;               /* it has gate and up of all experts in one tensor */
     bool i2s_stated;           /* that its I2_S layers are in Tern's order, whatever the evidence says */
     tern_cut cut;              /* which rows it has */
     tern_stages stages;        /* which layers */
@@ -207,8 +208,8 @@ typedef struct tern_hf_experts {
     uint32_t first, step, rows;
 } tern_hf_experts;
 
-/* False of roles that are not all experts' together. */
-bool tern_role__hf_experts(const tern_config *config, tern_role role, uint32_t layer, uint32_t expert,
+/* False of roles that are not all experts' together. halves: gate and up of all experts are halves of one tensor. */
+bool tern_role__hf_experts(const tern_config *config, tern_role role, uint32_t layer, uint32_t expert, bool halves,
                            tern_hf_experts *out);
 /* The role and the expert of a module's name without ".weight", "model.layers.0.block_sparse_moe.experts.3.w1", where
  * each expert has a tensor of its own; config without an architecture: of any family. False: it is no such name. */

@@ -426,10 +426,77 @@ static void transposed(void **state)
     tern_safetensors_close(st);
 }
 
+/* Matrices of all experts, one behind the other, in one tensor [experts][parts * rows][cols]. */
+static tern_st_tensor joined(const tern_safetensors *st, uint32_t n_experts, const char *const *parts, uint32_t n_parts,
+                             const char *name)
+{
+    tern_st_tensor all = {0};
+    uint8_t *to = NULL;
+    for (uint32_t e = 0; e < n_experts; e++)
+        for (uint32_t p = 0; p < n_parts; p++) {
+            char one[96];
+            snprintf(one, sizeof one, "model.layers.0.mlp.experts.%u.%s_proj.weight", e, parts[p]);
+            const tern_st_tensor *t = tensor_of(st, one);
+            if (!to) {
+                all = (tern_st_tensor){.name = name,
+                                       .dtype = t->dtype,
+                                       .n_dims = 3,
+                                       .dims = {n_experts, n_parts * t->dims[0], t->dims[1]},
+                                       .n_elements = t->n_elements * n_experts * n_parts,
+                                       .bytes = t->bytes * n_experts * n_parts};
+                all.data = to = malloc(all.bytes);
+            }
+            memcpy(to, t->data, t->bytes);
+            to += t->bytes;
+        }
+    return all;
+}
+
+/* Published folders of Qwen 3.5 have gate and up of all experts as halves of one tensor. */
+static void halves(void **state)
+{
+    (void)state;
+    enum { EXPERTS = 6 };
+    static const char *const gate_up[] = {"gate", "up"}, *const down[] = {"down"};
+    tern_error err = {0};
+    tern_st_tensor tensors[MOST_TENSORS];
+    size_t n = 0;
+    if (test_on_shared()) test_skip("the layers are those of the made model");
+    tern_safetensors *st = open_tensors(test_fixture("qwen3_5_moe"));
+    for (size_t i = 0; i < tern_safetensors_count(st); i++) {
+        const tern_st_tensor *t = tern_safetensors_at(st, i);
+        const bool of_layer = strncmp(t->name, "model.layers.0.", 15) == 0;
+        if ((strstr(t->name, ".layers.") && !of_layer) || strstr(t->name, "mlp.experts.")) continue;
+        tensors[n++] = *t;
+    }
+    const size_t first = n;
+    tensors[n++] = joined(st, EXPERTS, gate_up, 2, "model.layers.0.mlp.experts.gate_up_proj");
+    tensors[n++] = joined(st, EXPERTS, down, 1, "model.layers.0.mlp.experts.down_proj");
+    mkdir(test_scratch("experts"), 0777);
+    write_config(&(change){.fixture = "qwen3_5_moe", .key = "num_hidden_layers", .json = "1"});
+    json_t *root = NULL;
+    assert_ok(tern_json_read_in(&root, test_scratch("experts"), "config.json", 1 << 20, &err), err);
+    json_object_set_new(root, "layer_types", json_loads("[\"linear_attention\"]", 0, NULL));
+    assert_ok(tern_json_write_in(root, test_scratch("experts"), "config.json", 0, &err), err);
+    assert_ok(tern_safetensors_write(test_scratch("experts/model.safetensors"), tensors, n, NULL, &err), err);
+    tern_model *whole = open_model(test_fixture("qwen3_5_moe")), *model = open_model(test_scratch("experts"));
+    static const tern_role roles[] = {TERN_ROLE_FFN_GATE_EXPS, TERN_ROLE_FFN_UP_EXPS, TERN_ROLE_FFN_DOWN_EXPS};
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
+        const tern_weight *w = tern_model_weight(whole, roles[i], 0), *v = tern_model_weight(model, roles[i], 0);
+        assert_int_equal(v->bytes, w->bytes);
+        assert_memory_equal(v->data, w->data, w->bytes);
+    }
+    tern_model_close(whole);
+    tern_model_close(model);
+    for (size_t i = first; i < n; i++) free((void *)(uintptr_t)tensors[i].data);
+    tern_safetensors_close(st);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(mixtral),    cmocka_unit_test(gpt_oss),       cmocka_unit_test(gguf_round_trip),
     cmocka_unit_test(types),      cmocka_unit_test(presets),       cmocka_unit_test(refusals),
     cmocka_unit_test(transposed), cmocka_unit_test(gguf_refusals), cmocka_unit_test(imatrix),
+    cmocka_unit_test(halves),
 };
 
 TEST_GROUP(experts, "", tests);

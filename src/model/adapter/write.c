@@ -65,7 +65,7 @@ static tern_status order_piece(const tern_adapter *ad, piece *p, tern_role role,
 tern_status tern_adapter_check_peft(const tern_config *config, tern_role role, tern_error *err)
 {
     tern_hf_experts named;
-    if (!tern_role__of_experts(role) || (tern_role__hf_experts(config, role, 0, 0, &named) && named.single))
+    if (!tern_role__of_experts(role) || (tern_role__hf_experts(config, role, 0, 0, false, &named) && named.single))
         return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED,
                      "an adapter beside experts of %s, whose matrices are one tensor: a GGUF file expected, as PEFT "
@@ -81,7 +81,7 @@ static tern_status add_experts(const tern_adapter *ad, const tern_adapter_pair *
     TERN_TRY(tern_adapter_check_peft(&ad->config, role, err));
     for (uint32_t e = 0; e < pair->n_experts; e++) {
         tern_hf_experts named;
-        tern_role__hf_experts(&ad->config, role, layer, e, &named);
+        tern_role__hf_experts(&ad->config, role, layer, e, false, &named);
         piece *a = &out->items[out->n++], *b = &out->items[out->n++];
         *a = (piece){.rows = rank, .cols = pair->in, .values = pair->a + (size_t)e * rank * pair->in};
         *b = (piece){.rows = rows, .cols = rank, .values = pair->b + (size_t)e * rows * rank};

@@ -28,7 +28,7 @@ static void name_target(const tern_adapter *ad, tern_role role, char out[TERN_MO
 {
     tern_hf_experts named;
     snprintf(out, TERN_MODEL__NAME_BYTES, "%s", tern_adapter_target(role));
-    if (!tern_role__hf_experts(&ad->config, role, 0, 0, &named)) return;
+    if (!tern_role__hf_experts(&ad->config, role, 0, 0, false, &named)) return;
     named.name[strlen(named.name) - strlen(".weight")] = 0;
     snprintf(out, TERN_MODEL__NAME_BYTES, "%s", strrchr(named.name, '.') + 1);
 }

@@ -3,14 +3,15 @@
 
 #include "model/model_internal.h"
 
-/* Parts of a tensor that several roles share are interleaved: even rows gate, odd rows up (GPT-OSS). Sources:
- * transformers modeling_mixtral, modeling_qwen3_moe and modeling_gpt_oss, as their checkpoints are saved. */
+/* Parts of a tensor that several roles share are interleaved, even rows gate and odd rows up (GPT-OSS), or halves, of
+ * families that have separate tensors as well (`halves`). Sources: transformers modeling_mixtral, modeling_qwen3_moe,
+ * modeling_qwen3_5_moe and modeling_gpt_oss, as their checkpoints are saved. */
 static const struct {
     const char *architecture;
     tern_role role;
     const char *hf; /* "%u" is the layer, a second one the expert */
     uint32_t part, parts;
-    bool transposed;
+    bool transposed, halves;
 } sources[] = {
     {"llama", TERN_ROLE_FFN_GATE_EXPS, "model.layers.%u.block_sparse_moe.experts.%u.w1.weight", 0, 1, false},
     {"llama", TERN_ROLE_FFN_DOWN_EXPS, "model.layers.%u.block_sparse_moe.experts.%u.w2.weight", 0, 1, false},
@@ -24,6 +25,12 @@ static const struct {
     {"qwen3next", TERN_ROLE_FFN_GATE_EXPS, "model.layers.%u.mlp.experts.%u.gate_proj.weight", 0, 1, false},
     {"qwen3next", TERN_ROLE_FFN_UP_EXPS, "model.layers.%u.mlp.experts.%u.up_proj.weight", 0, 1, false},
     {"qwen3next", TERN_ROLE_FFN_DOWN_EXPS, "model.layers.%u.mlp.experts.%u.down_proj.weight", 0, 1, false},
+    {"qwen35moe", TERN_ROLE_FFN_GATE_EXPS, "model.layers.%u.mlp.experts.gate_up_proj", 0, 2, false, true},
+    {"qwen35moe", TERN_ROLE_FFN_UP_EXPS, "model.layers.%u.mlp.experts.gate_up_proj", 1, 2, false, true},
+    {"qwen35moe", TERN_ROLE_FFN_DOWN_EXPS, "model.layers.%u.mlp.experts.down_proj", 0, 1, false, true},
+    {"qwen3next", TERN_ROLE_FFN_GATE_EXPS, "model.layers.%u.mlp.experts.gate_up_proj", 0, 2, false, true},
+    {"qwen3next", TERN_ROLE_FFN_UP_EXPS, "model.layers.%u.mlp.experts.gate_up_proj", 1, 2, false, true},
+    {"qwen3next", TERN_ROLE_FFN_DOWN_EXPS, "model.layers.%u.mlp.experts.down_proj", 0, 1, false, true},
     {"maple", TERN_ROLE_FFN_GATE_EXPS, "model.layers.%u.mlp.experts.%u.gate_proj.weight", 0, 1, false},
     {"maple", TERN_ROLE_FFN_UP_EXPS, "model.layers.%u.mlp.experts.%u.up_proj.weight", 0, 1, false},
     {"maple", TERN_ROLE_FFN_DOWN_EXPS, "model.layers.%u.mlp.experts.%u.down_proj.weight", 0, 1, false},
@@ -43,13 +50,14 @@ uint32_t tern_role__expert_rows(const tern_config *config, tern_role role, uint3
 }
 
 /* A bias has a number for each row of its matrix: numbers are what is interleaved there. */
-bool tern_role__hf_experts(const tern_config *config, tern_role role, uint32_t layer, uint32_t expert,
+bool tern_role__hf_experts(const tern_config *config, tern_role role, uint32_t layer, uint32_t expert, bool halves,
                            tern_hf_experts *out)
 {
     const tern_role_kind kind = tern_role__kind(role);
     if (!tern_role__of_experts(role)) return false;
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
         if (sources[i].role != role || strcmp(sources[i].architecture, config->architecture) != 0) continue;
+        if (sources[i].halves != halves) continue;
         char name[TERN_MODEL__NAME_BYTES];
         uint32_t rows, cols;
         tern_role__shape(role, layer, config, &rows, &cols);
@@ -57,8 +65,8 @@ bool tern_role__hf_experts(const tern_config *config, tern_role role, uint32_t l
         tern_role__name_in_layer(sources[i].hf, layer, name);
         *out = (tern_hf_experts){.single = strstr(name, "%u") != NULL,
                                  .transposed = sources[i].transposed,
-                                 .first = sources[i].part,
-                                 .step = sources[i].parts,
+                                 .first = sources[i].part * (halves ? n : 1),
+                                 .step = halves ? 1 : sources[i].parts,
                                  .rows = n * sources[i].parts};
         tern_role__name_in_layer(name, expert, out->name);
         return true;

@@ -164,6 +164,16 @@ static tern_hf_spelling find_spelling(tern_model *model)
     return TERN_HF_ALONE;
 }
 
+/* Whether the first layer has gate and up of all its experts in one tensor. */
+static bool has_halves(const tern_model *model)
+{
+    tern_hf_experts at;
+    char name[TERN_MODEL__NAME_BYTES];
+    if (!tern_role__hf_experts(&model->config, TERN_ROLE_FFN_GATE_EXPS, 0, 0, true, &at)) return false;
+    tern_role__spell(model->spelling, at.name, name);
+    return tern_safetensors_find(model->safetensors, name) != NULL;
+}
+
 /* What only the list of tensors tells. */
 static void look_at_tensors(tern_model *model, tern_hf_layout *layout)
 {
@@ -175,6 +185,7 @@ static void look_at_tensors(tern_model *model, tern_hf_layout *layout)
         model->bytes_expected += t->bytes;
     }
     model->spelling = find_spelling(model);
+    model->halves = c->n_experts && has_halves(model);
     c->tied_head = c->tied_head || !find_tensor(model, TERN_ROLE_OUTPUT, 0, name);
     c->linear_norms = layout->norms || find_tensor(model, TERN_ROLE_ATTN_Q_IN_NORM, 0, name);
     if (c->linear_norms) layout->ternary = layout->packed = true; /* only BitLinear has such norms */

@@ -91,7 +91,7 @@ static tern_status join_expert(joining *j, const tern_st_tensor *like, uint32_t 
     char name[TERN_MODEL__NAME_BYTES + 8];
     const tern_hf__source *s = j->source;
     const size_t bytes = (size_t)j->rows * j->cols * j->item;
-    tern_role__hf_experts(&s->model->config, s->role, s->layer, expert, &j->at);
+    tern_role__hf_experts(&s->model->config, s->role, s->layer, expert, s->model->halves, &j->at);
     const tern_st_tensor *t = find(j, "", name);
     if (!t) return lacks(name, err);
     TERN_TRY(check_shape(j, t, name, err));
@@ -153,7 +153,7 @@ tern_status tern_hf__add_experts(tern_hf__source *s, tern_error *err)
     joining j = {.source = s, .n = c->n_experts};
     const bool bias = tern_role_is_vector(s->role);
     tern_role__hf_name(c, s->role, s->layer, 0, w->name);
-    if (!tern_role__hf_experts(c, s->role, s->layer, 0, &j.at))
+    if (!tern_role__hf_experts(c, s->role, s->layer, 0, s->model->halves, &j.at))
         return tern_fail(err, TERN_UNSUPPORTED, "%s: experts of %s found in a folder, a GGUF file expected", w->name,
                          c->architecture);
     tern_role__shape(s->role, s->layer, c, &w->rows, &w->cols);

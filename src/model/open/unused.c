@@ -104,7 +104,7 @@ static void use_experts(marks *m, const tern_model *model, tern_role role, uint3
     char spelt[TERN_MODEL__NAME_BYTES], name[TERN_MODEL__NAME_BYTES + 8];
     tern_hf_experts at = {.single = true};
     for (uint32_t e = 0; at.single && e < model->config.n_experts; e++) {
-        if (!tern_role__hf_experts(&model->config, role, layer, e, &at)) return;
+        if (!tern_role__hf_experts(&model->config, role, layer, e, model->halves, &at)) return;
         tern_role__spell(model->spelling, at.name, spelt);
         for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
             snprintf(name, sizeof name, "%s%s", spelt, endings[i]);

@@ -12,7 +12,7 @@ size_t tern_hf__list_experts(const tern_config *c, tern_role role, uint32_t laye
     size_t n = 0;
     tern_role__shape(role, layer, c, &t.rows, &t.cols);
     for (uint32_t e = 0; at.single && e < c->n_experts; e++) {
-        if (!tern_role__hf_experts(c, role, layer, e, &at) || at.first) break;
+        if (!tern_role__hf_experts(c, role, layer, e, false, &at) || at.first) break;
         out[n] = t;
         memcpy(out[n].name, at.name, sizeof at.name);
         out[n].parts = at.single ? 0 : at.step;

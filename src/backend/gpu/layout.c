@@ -98,7 +98,8 @@ bool tern_gpu_layout_is_file(const tern_gpu_layout *layout, const tern_weight *w
 {
     const tern_gpu_blocks *blocks = tern_gpu_blocks_of(w->encoding);
     if (layout->format == TERN_GPU_TERNARY) return w->encoding->id == TERN_ENC_I2_S && w->cols % GROUP == 0;
-    return (!blocks || tern_gpu_blocks_are_file(blocks)) && content_bytes(w->encoding, w->cols) == layout->row_bytes;
+    if (blocks && (blocks->encoding != w->encoding->id || !tern_gpu_blocks_are_file(blocks))) return false;
+    return content_bytes(w->encoding, w->cols) == layout->row_bytes;
 }
 
 /* Rows of any ternary encoding as i2_s groups, the last one filled up with zero codes. */

@@ -11,7 +11,7 @@
 
 #define PREFIX "prism.hadamard."
 
-/* What opening needs. */
+/* A file that is being opened. */
 typedef struct reading {
     tern_model *model;
     const tern_gguf *gguf;

@@ -10,8 +10,8 @@
  *   forward:  v[c] = signs[c] * x[c];  v = H v;  y[c] = v[c] * s
  *   inverse:  v = H x;  y[c] = signs[c] * (v[c] * s)         s = (float)(1 / sqrt(n)), of the f64 quotient
  *
- * H v in stages of stride d = 1, 2, 4, .. n / 2, in f32: of each pair with a = v[i], b = v[i + d], bit d of i clear,
- * v[i] = a + b and v[i + d] = a - b. The stages are done one after the other; a product with 1 or -1 is exact.
+ * H v in stages of stride d = 1, 2, 4, .. n / 2, one after the other. Each pair a = v[i], b = v[i + d], with bit d of i
+ * clear, becomes v[i] = a + b and v[i + d] = a - b in f32. A product with 1 or -1 is exact.
  *
  *   x      in   [cols] f32
  *   signs  in   [cols], each 1 or -1; NULL: all are 1

@@ -130,7 +130,7 @@ static tern_status read_values(const tern_gguf_kv *kv, uint64_t n, float *out, t
 static tern_status read_signs(reading *r, tern_error *err)
 {
     enum { MAX_WIDTHS = 64 };
-    const tern_gguf_kv *widths, *values;
+    const tern_gguf_kv *widths = NULL, *values = NULL;
     void *signs, *memory;
     uint64_t n = 0;
     TERN_TRY(integers(r->gguf, PREFIX "sign_widths", &widths, err));
@@ -230,7 +230,7 @@ static tern_status check_names(const reading *r, tern_error *err)
 
 static tern_status read_inverse(reading *r, tern_error *err)
 {
-    const tern_gguf_kv *names;
+    const tern_gguf_kv *names = NULL;
     if (!tern_gguf_find(r->gguf, PREFIX "inverse_weight_names")) return TERN_OK;
     TERN_TRY(tern_gguf_get_array(r->gguf, PREFIX "inverse_weight_names", TERN_GGUF_STRING, &names, err));
     tern_cursor c = tern_cursor_open(names->value.data, names->value.size);

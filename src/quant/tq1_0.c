@@ -17,9 +17,9 @@ typedef struct run {
 static const run tq1_0[N_RUNS] = {{0, 32, 0, 5}, {32, 16, 160, 5}, {48, 4, 240, 4}};
 static const run ptq1_0[N_RUNS] = {{0, 16, 0, 5}, {16, 8, 80, 5}, {24, 2, 120, 4}};
 
-/* A byte is ceil(v * 256 / 243), v the number with five base-3 digits, first element first (a missing fifth is 0): read
- * as the fraction byte / 256, so that multiplying by 3 brings out one digit after the other. Sources: TQ1_0 of GGML,
- * PTQ1_0 of PrismML's llama.cpp. */
+/* A byte is ceil(v * 256 / 243), v being the number with five base-3 digits, the first element's first; a missing fifth
+ * is 0. It is read as the fraction byte / 256: multiplying by 3 brings out one digit after the other. Sources: TQ1_0 of
+ * GGML, PTQ1_0 of PrismML's llama.cpp. */
 static uint8_t byte_of(const int8_t *codes, unsigned stride, unsigned digits)
 {
     unsigned v = 0;

@@ -149,9 +149,9 @@ static void floats_in_blocks(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(ternary_pairs),         cmocka_unit_test(ternary_through_floats),
-    cmocka_unit_test(hf_packed_round_trip),  cmocka_unit_test(hf_packed_golden),
-    cmocka_unit_test(scales_of_rows),        cmocka_unit_test(floats_in_blocks),
+    cmocka_unit_test(ternary_pairs),        cmocka_unit_test(ternary_through_floats),
+    cmocka_unit_test(hf_packed_round_trip), cmocka_unit_test(hf_packed_golden),
+    cmocka_unit_test(scales_of_rows),       cmocka_unit_test(floats_in_blocks),
 };
 
 TEST_GROUP(round_trip, "web", tests);

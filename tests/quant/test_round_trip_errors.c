@@ -331,14 +331,12 @@ static void same_bytes_everywhere(void **state)
     const struct {
         const char *name;
         uint64_t hash;
-    } cases[] = {{"q8_0", 0xd9045b865f901fe8u},   {"q6_k", 0x723f9d88fbac2586u},
-                 {"q4_k", 0x46778cc2caddc6e8u},   {"q5_k", 0xf42696c83a92a672u},
-                 {"q3_k", 0x5fc0d036dcb3eebbu},   {"q2_k", 0x4f68ffcf34e88627u},
-                 {"q5_1", 0x38721fd774be4608u},   {"q5_0", 0x9a818d40328f7b3au},
-                 {"q4_1", 0xe7cd25ded9814fcau},   {"q4_0", 0x4a0519739b7978adu},
-                 {"iq4_nl", 0x5475580179f3b5afu}, {"q2_0", 0x151a901992beeef1u},
-                 {"mxfp4", 0x2d9b301eea3eb93du},  {"pq2_0", 0x3f9880dd4e9e245fu},
-                 {"q1_0", 0xd7dce1689a1ada80u},   {"ptq1_0", 0xa252f3946c51656au}};
+    } cases[] = {{"q8_0", 0xd9045b865f901fe8u},  {"q6_k", 0x723f9d88fbac2586u},   {"q4_k", 0x46778cc2caddc6e8u},
+                 {"q5_k", 0xf42696c83a92a672u},  {"q3_k", 0x5fc0d036dcb3eebbu},   {"q2_k", 0x4f68ffcf34e88627u},
+                 {"q5_1", 0x38721fd774be4608u},  {"q5_0", 0x9a818d40328f7b3au},   {"q4_1", 0xe7cd25ded9814fcau},
+                 {"q4_0", 0x4a0519739b7978adu},  {"iq4_nl", 0x5475580179f3b5afu}, {"q2_0", 0x151a901992beeef1u},
+                 {"mxfp4", 0x2d9b301eea3eb93du}, {"pq2_0", 0x3f9880dd4e9e245fu},  {"q1_0", 0xd7dce1689a1ada80u},
+                 {"ptq1_0", 0xa252f3946c51656au}};
     static float x[16 * 1024];
     tern_rng rng = {2024};
     for (size_t i = 0; i < sizeof x / sizeof *x; i++)

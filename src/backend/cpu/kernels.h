@@ -36,7 +36,7 @@
     X(f32, tern_dense_fn)                                                                                              \
     X(f16, tern_dense_fn)                                                                                              \
     X(bf16, tern_dense_fn)                                                                                             \
-    TERN_ENCODING_INT8_LIST(TERN_CPU_INT8_SLOT, X)                                                                              \
+    TERN_ENCODING_INT8_LIST(TERN_CPU_INT8_SLOT, X)                                                                     \
     X(quantize_blocks, tern_quantize_blocks_fn)                                                                        \
     TERN_ENCODING_BLOCK_LIST(TERN_CPU_DENSE_SLOT, X)                                                                   \
     X(screen, tern_screen_fn)                                                                                          \

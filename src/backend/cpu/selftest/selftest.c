@@ -54,7 +54,7 @@ static void fill(tern_selftest__trial *t)
     X(f32, tern_selftest__dense(t, k->f32, TERN_ENC_F32, out))                                                         \
     X(f16, tern_selftest__dense(t, k->f16, TERN_ENC_F16, out))                                                         \
     X(bf16, tern_selftest__dense(t, k->bf16, TERN_ENC_BF16, out))                                                      \
-    TERN_ENCODING_INT8_LIST(INT8_TRIAL, X)                                                                                      \
+    TERN_ENCODING_INT8_LIST(INT8_TRIAL, X)                                                                             \
     X(quantize_blocks, tern_selftest__quantize_blocks(t, k->quantize_blocks, out))                                     \
     TERN_ENCODING_BLOCK_LIST(DENSE_TRIAL, X)                                                                           \
     X(screen, tern_selftest__screen(t, k->screen, out))                                                                \

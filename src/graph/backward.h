@@ -42,7 +42,7 @@ typedef void (*tern_backward_fn)(tern_backward *b, const tern_op *op, tern_view 
 tern_backward_fn tern_backward__of(tern_op_kind kind);
 
 bool tern_backward__wanted(const tern_backward *b, tern_view x);
-/* The gradient of x so far; TERN_NO_VALUE: none. Of a run of columns it is that of these columns. */
+/* The gradient of x so far; TERN_NO_VALUE: none. For a run of columns it is that of these columns. */
 tern_view tern_backward__gradient(const tern_backward *b, tern_view x);
 /* Room for a gradient of what the op reads as x: of a run of columns, those of the whole value's. */
 tern_view tern_backward__new(tern_backward *b, const tern_op *op, tern_view x);

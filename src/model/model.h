@@ -128,7 +128,7 @@ static inline tern_layer_config tern_config_layer(const tern_config *config, uin
                                .n_ff = own ? own : config->n_ff};
 }
 
-/* Of the layers that have keys and values, the one with the i-th. */
+/* The i-th of the layers that have keys and values. */
 static inline uint32_t tern_config_cache_layer(const tern_config *config, uint32_t i)
 {
     uint32_t layer = 0;

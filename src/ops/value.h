@@ -67,7 +67,7 @@ static inline bool tern_value_is_kept(const tern_value *value)
     return value->kind == TERN_VALUE_CACHE || value->kind == TERN_VALUE_RECURRENT;
 }
 
-/* What ROUTE makes: (expert, f32 bits of its weight) in a row. */
+/* The output of ROUTE: (expert, f32 bits of its weight) in a row. */
 static inline bool tern_value_is_routes(const tern_value *value)
 {
     return value->dtype == TERN_DTYPE_U32 && value->rows == TERN_ROWS_ROUTED;

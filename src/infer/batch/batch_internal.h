@@ -44,7 +44,7 @@ typedef struct tern_held_state {
     uint32_t n_tokens, row;
 } tern_held_state;
 
-/* What a step begins with, a page's end in it, and what each of its outputs leaves. */
+/* The state that a step begins with, a page's end in it, and the states of its outputs. */
 enum { TERN_BATCH_MAX_STATES = 20 };
 
 typedef struct tern_sequence {
@@ -243,10 +243,10 @@ void tern_batch__index_pages(tern_batch *b, tern_sequence *s);
 void tern_sequence__settle_states(tern_batch *b, tern_sequence *s);
 /* A page like the sequence's page `at`: the sequence goes on from its state, if it has none yet. */
 void tern_sequence__share_page_state(tern_batch *b, tern_sequence *s, uint32_t at, uint32_t page);
-/* Of a sequence that shares pages of the tree: it goes on from the last state that they have. Pages behind it are given
- * back, as their tokens are evaluated again. */
+/* For a sequence that shares pages of the tree: it continues from the last state that they have. Pages behind it are
+ * given back, as their tokens are evaluated again. */
 void tern_sequence__share_state(tern_batch *b, tern_sequence *s);
-/* What a fork goes on from. */
+/* The state that a fork continues from. */
 void tern_sequence__fork_state(tern_batch *b, tern_sequence *s, const tern_sequence *other);
 /* Its pages keep what it leaves, and nothing is held any more. */
 void tern_sequence__release_states(tern_batch *b, tern_sequence *s);

@@ -196,7 +196,7 @@ static double bytes_per_token(const tern_app_cost *c)
     return c->result.n_generated ? (double)c->result.weight_bytes / c->result.n_generated : 0;
 }
 
-/* Of everything so far. */
+/* The pages of everything so far. */
 static double kv_pages(const tern_engine_counters *c)
 {
     return (double)c->kv_hits + (double)c->kv_misses + (double)c->kv_prefetched;

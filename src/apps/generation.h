@@ -9,7 +9,7 @@ typedef struct tern_app_generation {
     tern_logit_bias *biases;
     tern_sampler_chain chain; /* params.sampler points to it */
     tern_sampler_step order[TERN_SAMPLER_STEPS];
-    /* Of --grammar and its like; NULL without one. */
+    /* The grammar of --grammar and its like; NULL without one. */
     tern_grammar_vocab *vocab;
     tern_grammar *grammar;
     tern_grammar_state *state;

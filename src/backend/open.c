@@ -101,7 +101,7 @@ bool tern_backend_auto_misses(tern_error *why)
 #endif
 }
 
-/* `before`, and what there is. */
+/* Fails with `before`, and the names of this build. */
 static tern_status fail_name(const char *name, const char *before, tern_error *err)
 {
     char list[64] = "";

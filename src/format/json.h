@@ -25,7 +25,7 @@ void tern_json_use_allocator(void);
  * take more than 24 times the text plus 64 MiB), OUT_OF_MEMORY. Thread-safe. Jansson's allocator is base/alloc.h from
  * the first call on. */
 tern_status tern_json_parse(json_t **root, const void *data, size_t size, const char *what, tern_error *err);
-/* The same; of a key that is there twice the last value counts, as for Python's json. For documents that scripts in
+/* As above; of a key that is there twice the last value counts, as for Python's json. For documents that scripts in
  * Python write and read: the config.json of HF1BitLLM/Llama3-8B-1.58 has "quantization_config" twice. */
 tern_status tern_json_parse_last(json_t **root, const void *data, size_t size, const char *what, tern_error *err);
 /* As tern_json_parse, of a file of at most max_bytes. Errors: also NOT_FOUND, IO. */

@@ -1,4 +1,4 @@
-/* What the parts of differentiation share. */
+/* Declarations that the parts of differentiation share. */
 #ifndef TERN_GRAPH_BACKWARD_H
 #define TERN_GRAPH_BACKWARD_H
 
@@ -7,7 +7,7 @@
 
 enum { TERN_BACKWARD_PARTS = 4 };
 
-/* What is known of one value. */
+/* Facts about one value. */
 typedef struct tern_backward_value {
     bool wanted;       /* it leads from a trained weight, so that its gradient matters */
     uint32_t source;   /* whose gradient this one's is, straight through quantisers; most are their own */
@@ -42,11 +42,11 @@ typedef void (*tern_backward_fn)(tern_backward *b, const tern_op *op, tern_view 
 tern_backward_fn tern_backward__of(tern_op_kind kind);
 
 bool tern_backward__wanted(const tern_backward *b, tern_view x);
-/* The gradient of x so far; TERN_NO_VALUE: none. Of a run of columns it is that of these columns. */
+/* The gradient of x so far; TERN_NO_VALUE: none. For a run of columns it is that of these columns. */
 tern_view tern_backward__gradient(const tern_backward *b, tern_view x);
 /* Room for a gradient of what the op reads as x: of a run of columns, those of the whole value's. */
 tern_view tern_backward__new(tern_backward *b, const tern_op *op, tern_view x);
-/* From now on dx is the whole gradient of x. */
+/* dx is the whole gradient of x from now on. */
 void tern_backward__set(tern_backward *b, tern_view x, tern_view dx);
 /* dx is one more part of the gradient of x, if that is wanted. dx may be the gradient of other values too. */
 void tern_backward__contribute(tern_backward *b, const tern_op *op, tern_view x, tern_view dx);

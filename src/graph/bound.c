@@ -16,7 +16,7 @@ static tern_status own(tern_bound_graph *g, const tern_value *v, tern_buffer **o
     return v->kind == TERN_VALUE_CONSTANT ? tern_graph_fill_constant(b, *out, v, err) : TERN_OK;
 }
 
-/* The same weight in a value before this one. */
+/* An earlier value of the same weight. */
 static tern_binding bound_already(const tern_bound_graph *g, uint32_t value)
 {
     const tern_value *values = g->graph->values;
@@ -124,7 +124,7 @@ tern_status tern_bound_write_params(const tern_bound_graph *bound, tern_error *e
     return b->buffer_write(b, bound->params, 0, bound->staging, bound->graph->param_bytes, err);
 }
 
-/* What the other ranks need to run the same step. */
+/* Sends the other ranks what they need to run the same step. */
 static tern_status tell(const tern_bound_graph *bound, uint32_t n_steps, tern_error *err)
 {
     tern_ranks *ranks = bound->ranks;

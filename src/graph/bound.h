@@ -81,7 +81,7 @@ tern_status tern_bound__prepare_untried(tern_bound_graph *bound, tern_error *err
 /* A zeroed one, or one that is closed, is left alone. A read or wait under way is given up. */
 void tern_bound_close(tern_bound_graph *bound);
 
-/* What the next start writes to a parameter; NULL: the graph has none. Zeros at first. */
+/* The parameter bytes that the next start writes; NULL: the graph has none. Zeros at first. */
 void *tern_bound_param(const tern_bound_graph *bound, tern_param which);
 /* All parameters, in one transfer. */
 tern_status tern_bound_write_params(const tern_bound_graph *bound, tern_error *err);

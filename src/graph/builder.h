@@ -1,4 +1,4 @@
-/* What the builders of a graph share: values and ops are added one by one, and the first failure sticks. */
+/* Helpers of the builders of a graph: values and ops are added one by one, and the first failure sticks. */
 #ifndef TERN_GRAPH_BUILDER_H
 #define TERN_GRAPH_BUILDER_H
 
@@ -29,7 +29,7 @@ tern_view tern_build__value(tern_builder *b, tern_value value, const char *name)
 /* Rows that an op makes, at the largest batch. */
 tern_view tern_build__activation(tern_builder *b, const char *name, tern_dtype dtype, tern_rows rows, uint32_t cols);
 tern_view tern_build__param(tern_builder *b, tern_param which);
-/* What stands at a role of the present layer: the weight of the options or the model's. */
+/* The weight of a role of the present layer: that of the options or the model's. */
 const tern_weight *tern_build__weight_at(const tern_builder *b, tern_role role);
 /* The graph's weight of a role, with its adapters; NULL when the graph takes the weights of the model. */
 const tern_graph_weight *tern_build__graph_weight(const tern_builder *b, tern_role role);
@@ -37,7 +37,7 @@ tern_view tern_build__weight(tern_builder *b, const tern_weight *weight);
 void tern_build__op(tern_builder *b, tern_op op, tern_rows rows, uint32_t n_in, tern_view out);
 tern_rows tern_build__rows_of(const tern_builder *b, tern_view x);
 tern_view tern_build__rms_norm(tern_builder *b, const char *name, tern_view x, tern_role role);
-/* The same into `out`, which may be x. A norm of fewer columns is one of each run of so many. */
+/* As above into `out`, which may be x. A norm of fewer columns is one of each run of so many. */
 tern_view tern_build__rms_norm_at(tern_builder *b, tern_view x, tern_role role, tern_view out);
 /* Whole rows of what every rank has made of a role's rows; x itself where the model is not cut. */
 tern_view tern_build__all_gather(tern_builder *b, const char *name, tern_view x, tern_role role);
@@ -46,7 +46,7 @@ tern_view tern_build__scale(tern_builder *b, const char *name, tern_view x, floa
 /* Makes x hidden state `index`, where they are wanted. */
 void tern_build__mark_hidden(tern_builder *b, tern_view x, uint32_t index);
 
-/* What linear layers multiply: f32 rows, or their int8 form, which is made once for all layers that share x. */
+/* The input of linear layers: f32 rows, or their int8 form, which is made once for all layers that share x. */
 typedef struct tern_build_input {
     tern_view x, quantized;
     tern_rows rows;
@@ -73,9 +73,9 @@ tern_view tern_build__gate(tern_builder *b, const char *name, tern_view gate, te
 /* Halves of each run of 2 * dim columns: the first are returned, the others are *second. */
 tern_view tern_build__split(tern_builder *b, const char *first_name, const char *second_name, tern_view x, uint32_t dim,
                             tern_view *second);
-/* What a layer that recurs makes of its normed input, before it is added. */
+/* The result of a layer that recurs from its normed input, before it is added. */
 tern_view tern_build__recurrent(tern_builder *b, tern_view x);
-/* What all such layers share. */
+/* State that all such layers share. */
 void tern_build__recurrent_constants(tern_builder *b);
 
 /* From the last layer's output to the logits; in training to the losses. */

@@ -136,7 +136,7 @@ static void norm_heads(tern_builder *b, const char *name, tern_view *x, tern_rol
     *x = b->options->training ? tern_build__rms_norm(b, name, *x, role) : tern_build__rms_norm_at(b, *x, role, *x);
 }
 
-/* What a block adds to x. */
+/* The result of a block, added to x. */
 static tern_view block_sum(tern_builder *b, const char *name, tern_view x, tern_view made, tern_role post_norm)
 {
     static const char *const names[] = {
@@ -157,8 +157,7 @@ static tern_view attend(tern_builder *b, tern_view x)
                                {"v", TERN_ROLE_ATTN_V, TERN_ROLE_ATTN_V_BIAS, .norm = TERN_ROLE_ATTN_V_IN_NORM}};
     tern_build__linears(b, &in, qkv, 3);
     tern_view gate = {0};
-    if (b->config->q_gate)
-        qkv[0].out = tern_build__split(b, "q_own", "q_gate", qkv[0].out, b->config->head_dim, &gate);
+    if (b->config->q_gate) qkv[0].out = tern_build__split(b, "q_own", "q_gate", qkv[0].out, b->config->head_dim, &gate);
     norm_heads(b, "q_norm", &qkv[0].out, TERN_ROLE_ATTN_Q_NORM);
     norm_heads(b, "k_norm", &qkv[1].out, TERN_ROLE_ATTN_K_NORM);
     rope(b, qkv[0].out);
@@ -195,7 +194,7 @@ static tern_view route(tern_builder *b, tern_view x)
     return routes;
 }
 
-/* What the experts of each token have made, times their weights. */
+/* The results of each token's experts, times their weights. */
 static tern_view combine(tern_builder *b, tern_view made, tern_view routes)
 {
     tern_view y = tern_build__activation(b, "ffn_out", TERN_DTYPE_F32, TERN_ROWS_TOKENS, made.cols);
@@ -219,7 +218,7 @@ static tern_view feed_forward(tern_builder *b, tern_build_input *in, tern_build_
     return down->out;
 }
 
-/* What the experts of each token make of x. */
+/* The results of each token's experts from x. */
 static tern_view experts(tern_builder *b, tern_view x)
 {
     tern_build_input in = {.x = x, .rows = TERN_ROWS_ROUTED, .route = route(b, x)};

@@ -18,7 +18,7 @@ typedef struct tern_graph_lora {
     uint32_t group;           /* tern_op.group: 0: beside all rows, else beside those, in place */
 } tern_graph_lora;
 
-/* What stands at one place of the model. */
+/* The weight at one place of the model. */
 typedef struct tern_graph_weight {
     const tern_weight *weight;    /* NULL: the model's own */
     const tern_graph_lora *loras; /* [n_loras], of linear layers */
@@ -84,7 +84,7 @@ void tern_graph_deinit(tern_graph *graph);
 tern_status tern_graph_fuse(tern_graph *graph, tern_backend *backend, tern_error *err);
 /* Every activation becomes an output of the graph: before planning, for looking at all of them. */
 void tern_graph_keep_all(tern_graph *graph);
-/* Gives every activation its offset: values whose lives overlap never share memory, but for a sum that takes its
+/* Gives every activation its offset: values whose lives overlap never share memory, except for a sum that takes its
  * addend's place (TERN_FUSION_IN_PLACE in `fusions`). With graph->activation_block, a multiple of 256, none crosses a
  * multiple of it, so that the memory can be buffers of so many bytes. With graph->brief_gradients each gradient gets
  * one in the same way, in memory of their own. Errors: LIMIT (one that is larger, by name). */
@@ -104,7 +104,7 @@ tern_status tern_graph_print_bounds(const tern_graph *graph, tern_buf *out, tern
 
 /* Shared by the passes. */
 tern_status tern_graph__add_value(tern_graph *graph, tern_value value, uint32_t *id, tern_error *err);
-/* What is optional of the op (its residual and the like) is there where it has columns. */
+/* Optional operands of the op (its residual and the like) are there where they have columns. */
 tern_status tern_graph__add_op(tern_graph *graph, const tern_op *op, tern_error *err);
 /* How many ops read each value (what an op writes in place it reads too); counts[n_values]. */
 void tern_graph__count_uses(const tern_graph *graph, uint32_t *counts);

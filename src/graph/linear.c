@@ -65,8 +65,8 @@ static tern_view plus(tern_builder *b, const char *name, tern_rows rows, tern_vi
     return y;
 }
 
-/* y = W x (+ bias) (+ residual), of the experts on the route where there is one; bias NULL: none. Of a group of rows a
- * sum goes in place of the residual, whose other rows stay. */
+/* y = W x (+ bias) (+ residual), of the experts on the route where there is one; bias NULL: none. The sum of a group of
+ * rows goes in place of the residual, whose other rows stay. */
 static tern_view multiply(tern_builder *b, const char *name, const tern_build_input *in, tern_view x,
                           const tern_weight *w, const tern_weight *bias, tern_view residual, uint32_t group)
 {
@@ -111,7 +111,7 @@ static tern_view inner(tern_builder *b, const tern_build_linear *layer, const te
     return multiply(b, name, in, x, lora->a, NULL, tern_build__no_view(), lora->group);
 }
 
-/* u, which is A dropout(x), times the scale; outside training a scale of 1 is no op. */
+/* u, which is A dropout(x), times the scale; outside training a scale of 1 is not an op. */
 static tern_view scaled(tern_builder *b, const tern_build_linear *layer, const tern_build_input *in, uint32_t index,
                         tern_view u)
 {
@@ -176,7 +176,7 @@ static bool takes_quantized(const tern_builder *b, const tern_build_input *in, t
     return there->encoding->ternary || own->encoding->ternary || becomes_ternary || b->config->bit_linear;
 }
 
-/* What this layer alone reads: adapters beside it read what it is made of. */
+/* The input that this layer alone reads: adapters beside it read its source. */
 static tern_build_input normed(tern_builder *b, const tern_build_input *in, const tern_build_linear *layer)
 {
     char name[48];

@@ -20,7 +20,7 @@ tern_status tern_graph_buffers_make(tern_graph_buffers *out, tern_backend *backe
 void tern_graph_buffers_free(tern_graph_buffers *buffers, tern_backend *backend);
 /* The buffer of a value of that kind; NULL: there are fewer. */
 tern_buffer *tern_graph_buffers_at(const tern_graph_buffers *buffers, const tern_graph *graph, uint32_t value);
-/* Of all of a graph's values of that kind. */
+/* The bytes of all of a graph's values of that kind. */
 uint64_t tern_graph_bytes_of(const tern_graph *graph, tern_value_kind kind);
 
 /* Writes what a constant is: the rows of a rope table, from its frequencies; else one number everywhere. */

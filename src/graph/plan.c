@@ -34,7 +34,7 @@ static uint64_t padded(uint64_t bytes)
 }
 
 /* A sum may overwrite the row it adds to: each element is read before it is written, and nobody reads it again.
- * TERN_NO_VALUE: the op is no such sum. */
+ * TERN_NO_VALUE: the op is not such a sum. */
 static uint32_t addend_of(const plan *p, const tern_op *op)
 {
     if (!p->in_place || op->out.value == TERN_NO_VALUE) return TERN_NO_VALUE;

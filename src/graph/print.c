@@ -54,7 +54,7 @@ static const char *rule_name(tern_route_rule rule)
     return names[rule];
 }
 
-/* What an op may have besides its inputs: biases, sinks, a window, a soft cap, a sum. */
+/* The optional operands of an op besides its inputs: biases, sinks, a window, a soft cap, a sum. */
 static tern_status print_optional(const tern_graph *g, const tern_op *op, tern_buf *out, tern_error *err)
 {
     if (op->group) TERN_TRY(tern_buf_addf(out, err, " of group %u", op->group));
@@ -113,7 +113,7 @@ static uint64_t sum_bytes(const tern_graph *g, tern_value_kind kind)
     return total;
 }
 
-/* What layers with a window keep. */
+/* The positions that layers with a window keep. */
 static tern_status print_rings(const tern_graph *g, tern_buf *out, tern_error *err)
 {
     uint64_t bytes = 0, n = 0;

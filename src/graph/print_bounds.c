@@ -1,4 +1,4 @@
-/* What a step reads and computes: operations for each byte, which say what bounds it. */
+/* The reads and operations of a step: operations for each byte, which say what bounds it. */
 #include <inttypes.h>
 
 #include "base/bytes.h"

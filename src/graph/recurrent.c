@@ -1,5 +1,5 @@
-/* Layers that keep a state: the gated delta rule between two projections (Gated DeltaNet, arXiv:2412.06464; transformers
- * modeling_qwen3_next, modeling_qwen3_5). */
+/* Layers that keep a state: the gated delta rule between two projections (Gated DeltaNet, arXiv:2412.06464;
+ * transformers modeling_qwen3_next, modeling_qwen3_5). */
 #include <math.h>
 
 #include "graph/builder.h"
@@ -7,7 +7,8 @@
 
 #define L2_EPS 1e-6f /* transformers modeling_qwen3_next, l2norm */
 
-/* x / sqrt(sum x^2 + eps) is an RMS norm with eps / n and the weight 1 / sqrt(n); q is scaled by 1 / sqrt(n) besides. */
+/* x / sqrt(sum x^2 + eps) is an RMS norm with eps / n and the weight 1 / sqrt(n); q is scaled by 1 / sqrt(n) besides.
+ */
 void tern_build__recurrent_constants(tern_builder *b)
 {
     static const char *const names[] = {"q_l2_weight", "k_l2_weight"};
@@ -41,7 +42,7 @@ static tern_view weight_of(tern_builder *b, tern_role role)
     return tern_build__weight(b, tern_build__weight_at(b, role));
 }
 
-/* What the layer keeps of each sequence. */
+/* The state that the layer keeps of each sequence. */
 static tern_view state(tern_builder *b, const char *name, uint32_t cols)
 {
     tern_value value = {.kind = TERN_VALUE_RECURRENT,
@@ -69,7 +70,7 @@ static tern_view convolve(tern_builder *b, tern_view x)
     return out;
 }
 
-/* What a token does to the state: its rates by head, a of the decay and b of the update. */
+/* A token's effect on the state: its rates by head, a of the decay and b of the update. */
 typedef struct rates {
     tern_view a, b;
 } rates;
@@ -125,7 +126,7 @@ static tern_view recur(tern_builder *b, tern_view mixed, rates r)
     return out;
 }
 
-/* Of files with one matrix for both, of each head of keys first the update's rates, then the decay's. */
+/* Files with one matrix for both have, of each head of keys, first the update's rates, then the decay's. */
 static rates rates_of(tern_builder *b, tern_build_input *in)
 {
     const tern_recurrence *c = &b->config->recurrence;

@@ -7,7 +7,7 @@
 #include "ops/crossing.h"
 #include "ops/op.h"
 
-/* Of each value, from the first stage that makes it to the last that reads it. */
+/* The life of each value, from the first stage that makes it to the last that reads it. */
 typedef struct life {
     uint32_t made, read;
     bool is_made;
@@ -21,7 +21,7 @@ typedef struct cutter {
     uint32_t *stage_of; /* [n_ops] */
 } cutter;
 
-/* What lies before the layers goes with the first one, what lies behind them with the last. */
+/* Ops before the layers go with the first one, ops behind them with the last. */
 static void place_ops(const cutter *c)
 {
     const tern_graph *g = c->graph;

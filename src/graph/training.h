@@ -50,7 +50,7 @@ typedef enum tern_graph_phase {
 tern_status tern_graph_build_updates(tern_graph *graph, const tern_config *config, const tern_graph_update *updates,
                                      size_t n_updates, tern_graph_phase phase, bool sync, tern_error *err);
 
-/* What is done to each weight in the backward itself, as soon as no op that follows needs it or its gradient. */
+/* The treatment of each weight in the backward itself, as soon as no op that follows needs it or its gradient. */
 typedef struct tern_graph_in_backward {
     const tern_graph_update *updates; /* [n], of every trained weight; must outlive the graph */
     size_t n;
@@ -58,7 +58,7 @@ typedef struct tern_graph_in_backward {
     bool steps; /* UPDATE, and with `sync` REQUANTIZE where there is a master; without steps the gradient becomes 0 */
     bool sync;
     /* The gradient is added to a sum, without steps: a MASTER in F32, to which SGD at a rate of -1 adds it (TRAINING
-     * has lr -1 and clip 1). With `norms` that of this gradient, as UPDATE takes what is no number for one. */
+     * has lr -1 and clip 1). With `norms` that of this gradient, as UPDATE takes NaN for one. */
     bool sums;
 } tern_graph_in_backward;
 

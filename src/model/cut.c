@@ -83,7 +83,7 @@ tern_cut tern_model_cut(const tern_model *model)
     return model->cut;
 }
 
-/* What tells a tensor from others, before a part takes its place. */
+/* The properties that tell a tensor from others, before a part takes its place. */
 static tern_status keep_ends(tern_model *model, tern_weight *w, tern_error *err)
 {
     const size_t n = w->bytes < TERN_WEIGHT_END_BYTES ? w->bytes : TERN_WEIGHT_END_BYTES;
@@ -171,7 +171,7 @@ static void share_table(tern_model *model)
         *tern_model__slot(model, TERN_ROLE_OUTPUT, 0) = *tern_model__slot(model, TERN_ROLE_TOKEN_EMBD, 0);
 }
 
-/* What another stage has is known by its shape. */
+/* Tensors of another stage are known by their shape. */
 static tern_status take_shape(tern_weight *w, tern_role role, tern_share share, uint32_t whole, tern_error *err)
 {
     if (tern_role_is_vector(role)) w->cols = share.n;
@@ -196,7 +196,7 @@ static tern_status take_part(tern_model *model, tern_role role, uint32_t layer, 
     return take_rows(model, w, share, whole, err);
 }
 
-/* Of the embedding table rows of tokens are read, unless it is the output table too. */
+/* Rows of tokens are read of the embedding table, unless it is the output table too. */
 static bool is_read(const tern_model *model, tern_role role, uint32_t layer)
 {
     const bool table = role == TERN_ROLE_TOKEN_EMBD && model->config.tied_head && model->cut.n < 2;

@@ -20,13 +20,13 @@ typedef struct tern_cut_heads {
 } tern_cut_heads;
 
 tern_cut_heads tern_cut_heads_of(const tern_config *config, tern_cut cut);
-/* Rows of a role's matrix (of each expert's) that a rank has, or columns of its vector; *whole: those of all. What is
- * not cut has them all. */
+/* Rows of a role's matrix (of each expert's) that a rank has, or columns of its vector; *whole: those of all. A tensor
+ * that is not cut has them all. */
 tern_share tern_cut_rows(const tern_config *config, tern_role role, uint32_t layer, tern_cut cut, uint32_t *whole);
 /* INVALID_ARGUMENT: more ranks than heads go around. */
 tern_status tern_cut_check(const tern_config *config, uint32_t n_ranks, tern_error *err);
 
-/* What an opened model was cut for. */
+/* The cut of an opened model. */
 tern_cut tern_model_cut(const tern_model *model);
 
 /* Runs of layers, as even by bytes as whole layers are: the embedding goes with the first, the last norm and the output

@@ -87,7 +87,7 @@ static tern_status make_weight(maker *m, tern_role role, uint32_t layer, tern_er
     return tern_model__added(m->model, w, err);
 }
 
-/* Of those that are made. */
+/* The tensors that are made. */
 static size_t largest_weight(const tern_model *model, const tern_derivation *how)
 {
     size_t most = 0;
@@ -135,7 +135,7 @@ tern_status tern_model_derive(tern_model **model, const tern_model *base, const 
     return status;
 }
 
-/* What codes times their scale are multiplied with, so that absmean gives the scale again. */
+/* The factor of codes times their scale, so that absmean gives the scale again. */
 static tern_status growth_of(const tern_weight *w, float *factor, tern_error *err)
 {
     int8_t *codes = tern_alloc(w->cols);

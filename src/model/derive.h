@@ -27,7 +27,7 @@ tern_status tern_model_derive(tern_model **model, const tern_model *base, const 
 typedef struct tern_derived_masters {
     const tern_model *base;
     const tern_derivation *how;
-    /* The weight asked for last, and what its codes are multiplied with: rows are asked for slice by slice. */
+    /* The last weight that was read, and the factor of its codes: rows are read slice by slice. */
     const tern_weight *weight;
     float growth;
 } tern_derived_masters;

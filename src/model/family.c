@@ -118,7 +118,8 @@ const char *tern_family__classes(void)
     return "BitNetForCausalLM, LlamaForCausalLM, MistralForCausalLM, MixtralForCausalLM, GraniteForCausalLM, "
            "SmolLM3ForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM, "
            "Qwen3_5ForCausalLM, Qwen3_5ForConditionalGeneration, Qwen3_5MoeForCausalLM, "
-           "Qwen3_5MoeForConditionalGeneration, Qwen3NextForCausalLM, MapleForCausalLM, GptOssForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3ForConditionalGeneration, "
+           "Qwen3_5MoeForConditionalGeneration, Qwen3NextForCausalLM, MapleForCausalLM, GptOssForCausalLM, "
+           "Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3ForConditionalGeneration, "
            "or without a head LlamaModel, MistralModel, Qwen2Model, Qwen3Model or Gemma3TextModel";
 }
 

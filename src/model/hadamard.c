@@ -11,7 +11,7 @@
 
 #define PREFIX "prism.hadamard."
 
-/* A file that is being opened. */
+/* The state of opening. */
 typedef struct reading {
     tern_model *model;
     const tern_gguf *gguf;

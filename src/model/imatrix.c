@@ -233,7 +233,7 @@ static tern_status check(const tern_gguf_tensor *t, const char *name, uint32_t r
                      cols);
 }
 
-/* Of one expert, or of a matrix without; an expert that nothing was routed to has counts of 0. */
+/* The entry of one expert, or of a matrix without; an expert that nothing was routed to has counts of 0. */
 static tern_status find_means(const char *name, const uint8_t *sums, float count, uint32_t cols, float *mean,
                               tern_error *err)
 {

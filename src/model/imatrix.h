@@ -20,7 +20,7 @@ typedef struct tern_imatrix_sums {
 tern_status tern_imatrix_sums_make(tern_imatrix_sums **sums, size_t *n, const tern_model *model, tern_error *err);
 void tern_imatrix_sums_free(tern_imatrix_sums *sums, size_t n);
 
-/* What they were measured on. */
+/* The text that they were measured on. */
 typedef struct tern_imatrix_about {
     const char *dataset; /* the text's name */
     uint32_t n_chunks, chunk_size;
@@ -34,7 +34,7 @@ typedef struct tern_imatrix tern_imatrix;
 
 /* Errors: those of tern_gguf_parse and of files; MALFORMED (no importance matrix). */
 tern_status tern_imatrix_open(tern_imatrix **m, const char *path, tern_error *err);
-/* The same from bytes, which the caller keeps. */
+/* As above from bytes, which the caller keeps. */
 tern_status tern_imatrix_open_memory(tern_imatrix **m, const void *data, size_t size, tern_error *err);
 /* NULL is fine. */
 void tern_imatrix_close(tern_imatrix *m);

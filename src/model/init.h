@@ -5,10 +5,10 @@
 #include "model/write/hf.h"
 
 /* Reads a config.json with transformers' keys, of which only hidden_size, intermediate_size, num_hidden_layers and
- * num_attention_heads must be there. What is missing: BitNetForCausalLM, hidden_act "relu2" (of LlamaForCausalLM
- * "silu"), vocab_size 4096, max_position_embeddings 1024, tied embeddings, rms_norm_eps 1e-5, rope_theta as the class
- * has it, initializer_range 0.02. Errors: NOT_FOUND, IO, MALFORMED, UNSUPPORTED, LIMIT, each with the key, the value
- * found and the value expected. */
+ * num_attention_heads must be there. Defaults: BitNetForCausalLM, hidden_act "relu2" (of LlamaForCausalLM "silu"),
+ * vocab_size 4096, max_position_embeddings 1024, tied embeddings, rms_norm_eps 1e-5, rope_theta as the class has it,
+ * initializer_range 0.02. Errors: NOT_FOUND, IO, MALFORMED, UNSUPPORTED, LIMIT, each with the key, the value found and
+ * the value expected. */
 typedef struct tern_init {
     tern_config config;
     float range; /* standard deviation of the matrices and tables */

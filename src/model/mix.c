@@ -6,7 +6,7 @@
 
 typedef enum layers { ALL, GROUPED, FIRST_TWO, FIRST_FOUR, FIRST_SIXTEENTH, FIRST_EIGHTH, MORE_BITS } layers;
 
-/* What differs from the mix's own encoding; of several rules the last one counts. Where the embedding is the output
+/* The encodings that differ from the mix's own; of several rules the last one counts. Where the embedding is the output
  * table as well, it has that one's. */
 static const struct {
     tern_mix_id mix;

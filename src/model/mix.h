@@ -5,7 +5,7 @@
 #include "model/model_internal.h"
 #include "quant/mix.h"
 
-/* Of a matrix of the layers or a table. Its blocks need not fit: see tern_encoding_fitting. */
+/* The encoding of a matrix of the layers or a table. Its blocks need not fit: see tern_encoding_fitting. */
 const tern_encoding *tern_mix_encoding(const tern_mix *mix, const tern_config *config, tern_role role, uint32_t layer);
 
 #endif

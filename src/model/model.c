@@ -92,7 +92,7 @@ tern_model *tern_model__opened(tern_model *model)
     return model;
 }
 
-/* A missing optional key is no error: what it left in err is cleared. */
+/* A missing optional key is not an error: its message in err is cleared. */
 tern_status tern_model__end(tern_model *made, tern_status status, tern_model **model, tern_error *err)
 {
     if (status == TERN_OK) status = tern_model__cut(made, err);

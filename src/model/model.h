@@ -48,16 +48,16 @@ typedef enum tern_config_pooling {
 
 enum { TERN_MAX_ROPES = 2, TERN_MAX_LAYERS = 1024, TERN_MAX_PAIRS = 256 };
 
-/* Layers that keep a state instead of keys and values: the gated delta rule (Gated DeltaNet, arXiv:2412.06464; Qwen 3.5,
- * transformers modeling_qwen3_next). */
+/* Layers that keep a state instead of keys and values: the gated delta rule (Gated DeltaNet, arXiv:2412.06464;
+ * Qwen 3.5, transformers modeling_qwen3_next). */
 typedef struct tern_recurrence {
-    uint32_t n_heads;                /* of values; 0: no layer recurs */
-    uint32_t n_key_heads;            /* of q and k: a divisor of n_heads */
-    uint32_t key_dim, value_dim;     /* of a head */
-    uint32_t n_taps;                 /* of the convolution over q, k and v */
-    bool tiled;                      /* heads of values go to those of keys in turn (llama.cpp's files of Qwen 3.5) */
-    bool joint_rates;                /* one matrix makes beta and alpha, by head of keys in turn (Qwen3-Next) */
-    bool layers[TERN_MAX_LAYERS];    /* which layers recur */
+    uint32_t n_heads;             /* of values; 0: no layer recurs */
+    uint32_t n_key_heads;         /* of q and k: a divisor of n_heads */
+    uint32_t key_dim, value_dim;  /* of a head */
+    uint32_t n_taps;              /* of the convolution over q, k and v */
+    bool tiled;                   /* heads of values go to those of keys in turn (llama.cpp's files of Qwen 3.5) */
+    bool joint_rates;             /* one matrix makes beta and alpha, by head of keys in turn (Qwen3-Next) */
+    bool layers[TERN_MAX_LAYERS]; /* which layers recur */
 } tern_recurrence;
 
 typedef struct tern_config {
@@ -78,7 +78,7 @@ typedef struct tern_config {
     bool tied_head;     /* the head is the embedding table */
     bool rope_adjacent; /* adjacent pairs (llama GGUF files) instead of split halves */
     tern_rope rope[TERN_MAX_ROPES]; /* the second, where there is one, is that of layers with a window */
-    /* What frequencies are divided by (LongRoPE, arXiv:2402.13753): in contexts beyond the original one, and in others
+    /* The divisors of frequencies (LongRoPE, arXiv:2402.13753): in contexts beyond the original one, and in others
      */
     float long_factors[TERN_MAX_PAIRS], short_factors[TERN_MAX_PAIRS];
     uint32_t rope_dim;     /* RoPE turns so many dimensions of a head, the first ones; 0: all (Phi-3) */
@@ -92,15 +92,15 @@ typedef struct tern_config {
     float logit_softcap;   /* of the head; 0: none */
     uint32_t plain_period; /* every so-many-th layer has no RoPE (SmolLM3, Maple: 4); 0: all have it */
     /* Mixtures of experts: all layers have them, and n_ff is the length of one (Mixtral, arXiv:2401.04088) */
-    uint32_t n_experts;          /* 0: none */
-    uint32_t n_experts_used;     /* of a token */
-    tern_route_rule route_rule;  /* the weights of a token's experts */
-    bool expert_bias;            /* biases of the router and of the experts' matrices (GPT-OSS) */
-    float ffn_limit;             /* of activations that have one */
-    bool o_bias;                 /* a bias of o (GPT-OSS) */
-    bool attn_sinks;             /* one more score of each head, with no value (GPT-OSS) */
-    uint32_t n_ff_shared;        /* length of an expert of all tokens, with a gate of its own; 0: none (Qwen3-Next) */
-    bool q_gate;                 /* q has twice its rows: those of each head, then those that gate what it attends to */
+    uint32_t n_experts;         /* 0: none */
+    uint32_t n_experts_used;    /* of a token */
+    tern_route_rule route_rule; /* the weights of a token's experts */
+    bool expert_bias;           /* biases of the router and of the experts' matrices (GPT-OSS) */
+    float ffn_limit;            /* of activations that have one */
+    bool o_bias;                /* a bias of o (GPT-OSS) */
+    bool attn_sinks;            /* one more score of each head, with no value (GPT-OSS) */
+    uint32_t n_ff_shared;       /* length of an expert of all tokens, with a gate of its own; 0: none (Qwen3-Next) */
+    bool q_gate;                /* q has twice its rows: those of each head, then those that gate what it attends to */
     tern_recurrence recurrence;
     tern_config_pooling pooling; /* how a text becomes one vector */
 } tern_config;
@@ -108,7 +108,7 @@ typedef struct tern_config {
 /* Hugging Face's word: "relu2", "silu", "gelu_pytorch_tanh". */
 const char *tern_activation_name(tern_activation activation);
 
-/* What may differ from layer to layer. */
+/* The properties that may differ from layer to layer. */
 typedef struct tern_layer_config {
     uint32_t window; /* 0: it sees all positions */
     uint32_t rope;   /* which of the configuration's */
@@ -128,7 +128,7 @@ static inline tern_layer_config tern_config_layer(const tern_config *config, uin
                                .n_ff = own ? own : config->n_ff};
 }
 
-/* Of the layers that have keys and values, the one with the i-th. */
+/* The i-th of the layers that have keys and values. */
 static inline uint32_t tern_config_cache_layer(const tern_config *config, uint32_t i)
 {
     uint32_t layer = 0;
@@ -263,7 +263,7 @@ typedef struct tern_model_options {
  * shape, encoding and code is checked here: what gets past cannot crash a backend. Errors name the tensor or key, the
  * value found and the value expected. UNSUPPORTED: I2_S codes in another order. */
 tern_status tern_model_open(tern_model **model, const char *path, const tern_model_options *options, tern_error *err);
-/* The same from GGUF bytes in memory (kept by the caller): tests, fuzzers, the browser. */
+/* As above from GGUF bytes in memory (kept by the caller): tests, fuzzers, the browser. */
 tern_status tern_model_open_memory(tern_model **model, const void *data, size_t size, const tern_model_options *options,
                                    tern_error *err);
 void tern_model_close(tern_model *model);
@@ -327,7 +327,7 @@ float tern_yarn_size(float factor, float share);
  * others are refused (UNSUPPORTED, "the model was not trained for it") unless `force`.
  * llama models get their Q/K rows permuted to adjacent pairs, as GGUF's llama architecture means. */
 
-/* What of a written file other engines cannot read. */
+/* The parts of a written file that other engines cannot read. */
 typedef enum tern_export_own {
     TERN_OWN_ENCODING,     /* t160 */
     TERN_OWN_SECTIONS,     /* of RSR */
@@ -353,7 +353,7 @@ void tern_export_fallback_text(const tern_export_fallback *fallback, char out[TE
 
 enum { TERN_EXPORT_FALLBACKS = 8 }; /* a mix has three encodings, each with two siblings of which one may fit */
 
-/* What is to be said of a written file. */
+/* The notes about a written file. */
 typedef struct tern_export_report {
     uint32_t own; /* bits 1 << TERN_OWN_... */
     tern_export_fallback fallbacks[TERN_EXPORT_FALLBACKS];

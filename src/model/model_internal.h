@@ -149,7 +149,7 @@ typedef struct tern_family_class {
 } tern_family_class;
 
 const tern_family_class *tern_family__class_of(const tern_config *config);
-/* What a family decides, before the file is read; and what follows from both, after. */
+/* The properties that a family decides, before the file is read; and what follows from both, after. */
 void tern_family__set(tern_config *config, const tern_family *family);
 void tern_family__finish(tern_config *config, const tern_family *family);
 
@@ -212,7 +212,7 @@ typedef struct tern_hf_experts {
 bool tern_role__hf_experts(const tern_config *config, tern_role role, uint32_t layer, uint32_t expert, bool halves,
                            tern_hf_experts *out);
 /* The role and the expert of a module's name without ".weight", "model.layers.0.block_sparse_moe.experts.3.w1", where
- * each expert has a tensor of its own; config without an architecture: of any family. False: it is no such name. */
+ * each expert has a tensor of its own; config without an architecture: of any family. False: it is not such a name. */
 bool tern_role__parse_hf_expert(const tern_config *config, tern_span module, uint32_t layer, tern_role *role,
                                 uint32_t *expert);
 /* Rows of one expert in the role's weight. */
@@ -240,7 +240,7 @@ tern_status tern_joint__slice(const tern_joint *joint, const tern_encoding *e, u
                               tern_error *err);
 /* A tensor's name in a folder of this spelling; name and out hold TERN_MODEL__NAME_BYTES. */
 void tern_role__spell(tern_hf_spelling spelling, const char *name, char *out);
-/* What all tensors of the text model's layers begin with; those of the text model, where others lie beside them. */
+/* The prefix of all tensors of the text model's layers; those of the text model, where others lie beside them. */
 const char *tern_role__layers_prefix(tern_hf_spelling spelling);
 const char *tern_role__text_prefix(tern_hf_spelling spelling);
 /* Runs of rows, or of columns, of a matrix that stand in another order in another kind of file: heads of values by head
@@ -278,7 +278,7 @@ void tern_role__shape(tern_role role, uint32_t layer, const tern_config *config,
 
 tern_status tern_config__from_gguf(tern_config *config, const tern_gguf *gguf, tern_error *err);
 
-/* What config.json says beyond the configuration: how the linear layers are stored. */
+/* The facts of config.json beyond the configuration: how the linear layers are stored. */
 typedef struct tern_hf_layout {
     bool ternary;    /* float matrices are master weights, to be ternarised */
     bool packed;     /* uint8 matrices are packed codes */
@@ -286,8 +286,8 @@ typedef struct tern_hf_layout {
     bool norms;      /* a norm before each linear layer must be there ("use_rms_norm") */
 } tern_hf_layout;
 
-/* What the text model is read from: the document, or its text_config where the class has images as well, with what the
- * class has where nothing is said. The caller's to tern_json_free. Errors: NOT_FOUND (no text_config), MALFORMED. */
+/* The source of the text model: the document, or its text_config where the class has images as well, with the defaults
+ * of the class. The caller's to tern_json_free. Errors: NOT_FOUND (no text_config), MALFORMED. */
 tern_status tern_config__text_of_hf(json_t **text, const json_t *root, tern_error *err);
 /* How a text becomes one vector: "pooling_type"; 1_Pooling/config.json of sentence-transformers, where there is one.
  * Errors: MALFORMED, UNSUPPORTED (another way). */
@@ -389,7 +389,7 @@ tern_status tern_model__note_unused_hf(tern_model *model, tern_error *err);
 #define TERN_MODEL__EXACT_COUNTS  "tern.scales.counts"
 #define TERN_MODEL__EXACT_VALUES  "tern.scales.values"
 
-/* What each frequency is divided by: always, in long contexts, in others. */
+/* The divisor of each frequency: always, in long contexts, in others. */
 #define TERN_MODEL__ROPE_FACTORS  "rope_freqs.weight"
 #define TERN_MODEL__LONG_FACTORS  "rope_factors_long.weight"
 #define TERN_MODEL__SHORT_FACTORS "rope_factors_short.weight"

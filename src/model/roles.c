@@ -100,7 +100,7 @@ bool tern_role__in_layer(tern_role role)
     return strstr(roles[role].gguf, "%u") != NULL;
 }
 
-/* Of a norm before one linear layer. */
+/* A norm before one linear layer. */
 static bool is_in_norm(tern_role role)
 {
     return role >= TERN_ROLE_ATTN_Q_IN_NORM && role <= TERN_ROLE_FFN_DOWN_IN_NORM;
@@ -112,7 +112,7 @@ bool tern_role__is_rotated(tern_role role)
            role == TERN_ROLE_ATTN_K_BIAS;
 }
 
-/* Of attention and the like, in a layer that recurs; and the other way round. */
+/* Roles of attention and the like, in a layer that recurs; and the other way round. */
 static bool is_of_other_layers(tern_role role, bool recurs)
 {
     if (role >= TERN_ROLE_SSM_QKV && role <= TERN_ROLE_SSM_OUT) return !recurs;
@@ -202,7 +202,7 @@ bool tern_role__hf_name(const tern_config *config, tern_role role, uint32_t laye
     return false;
 }
 
-/* What stands where those of a text model alone have "model.". */
+/* The prefix in place of "model." in models that are not text alone. */
 static const char *const text_prefixes[TERN_HF_SPELLINGS] = {[TERN_HF_ALONE] = "model.",
                                                              [TERN_HF_BEFORE] = "language_model.model.",
                                                              [TERN_HF_WITHIN] = "model.language_model.",
@@ -231,7 +231,7 @@ const char *tern_role__text_prefix(tern_hf_spelling spelling)
     return spelling == TERN_HF_ALONE ? "" : text_prefixes[spelling]; /* "": all are its */
 }
 
-/* Of layers that recur; false of other roles. */
+/* Roles of layers that recur; false of other roles. */
 static bool shape_recurrent(tern_role role, const tern_config *config, uint32_t *rows, uint32_t *cols)
 {
     const tern_recurrence *c = &config->recurrence;

@@ -89,7 +89,7 @@ static void grow(double *worst, double share)
     if (!isnan(*worst) && !(share <= *worst)) *worst = share;
 }
 
-/* What a difference counts as: a share of what is large in the row. */
+/* The measure of a difference: a share of the large numbers of the row. */
 static double share_of(float got, float want, double size)
 {
     if (same_bits(got, want) || (isnan(got) && isnan(want))) return 0;

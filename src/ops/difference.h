@@ -24,7 +24,7 @@ typedef struct tern_tolerance {
     bool few_int8;    /* and only 2 of them and one in 500: those near a boundary, which rounding explains */
 } tern_tolerance;
 
-/* What kernels of a sound device are held to for this op: sums in another order differ by far less, garbage by far
+/* The tolerance of kernels of a sound device for this op: sums in another order differ by far less, garbage by far
  * more. Ops that only move numbers, and the optimiser, are exact; int8 that an op makes on its way may be rounded the
  * other way, which shows in all that is computed from them, and so may f16 in a cache. */
 tern_tolerance tern_op_tolerance(const tern_op *op);
@@ -65,7 +65,7 @@ void tern_difference_words(const tern_difference *difference, const char *name, 
  * those of the element's terms, 0 where it is not known. */
 bool tern_is_near(float got, float want, double row_most, double terms, const tern_tolerance *tolerance);
 
-/* What an op reads, on the host. */
+/* The inputs of an op, on the host. */
 typedef struct tern_op_inputs {
     const tern_op *op;
     const tern_value *values;

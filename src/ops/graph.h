@@ -1,7 +1,8 @@
 /* A graph as backends read it: a straight list of ops, and the values they work on.
  *
- * A graph is built for one (model, largest batch). What changes from step to step (ids, positions, page table, counts)
- * is read from parameter values when the graph runs, so a prepared graph is replayed without any rebuilding. */
+ * A graph is built for one (model, largest batch). Values that change from step to step (ids, positions, page table,
+ * counts) are read from parameter values when the graph runs, so a prepared graph is replayed without any
+ * rebuilding. */
 #ifndef TERN_OPS_GRAPH_H
 #define TERN_OPS_GRAPH_H
 

@@ -13,7 +13,7 @@
 #include "ops/value.h"
 #include "tern/ranks.h"
 
-/* What only some backends want. */
+/* Fusions that only some backends want. */
 typedef enum tern_fusion {
     /* graphs of one token: NORM_QUANT, or RMS_NORM before dense weights, into the linear op that reads it, a LINEAR
      * with a norm_weight */
@@ -104,7 +104,7 @@ typedef struct tern_op {
 /* Whether the op writes its input i. */
 bool tern_op_writes(const tern_op *op, uint32_t i);
 
-/* Every view of an op: its inputs, then what is optional, last the result. What is not there has value TERN_NO_VALUE;
+/* Every view of an op: its inputs, then what is optional, last the result. A missing operand has value TERN_NO_VALUE;
  * of the optional ones (the residual, the norm weight, sinks, biases, the route) it is there when it has columns. */
 uint32_t tern_op_n_views(const tern_op *op);
 tern_view tern_op_view(const tern_op *op, uint32_t i);
@@ -114,7 +114,7 @@ bool tern_op_writes_view(const tern_op *op, uint32_t i);
 /* Whether it is one that an op may have besides its inputs and its result. */
 bool tern_op_is_optional(const tern_op *op, uint32_t i);
 
-/* What the scores of an attention op are multiplied with. */
+/* The factor of the scores of an attention op. */
 float tern_op_score_scale(const tern_op *op);
 /* The first position that a token at this one sees. */
 static inline uint32_t tern_op_first_seen(const tern_op *op, uint32_t position)

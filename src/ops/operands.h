@@ -1,4 +1,4 @@
-/* What each op computes, and its inputs by name: `op->in[TERN_ATTENTION_Q]`. t runs over the op's rows. Inputs marked
+/* The formula of each op, and its inputs by name: `op->in[TERN_ATTENTION_Q]`. t runs over the op's rows. Inputs marked
  * "written" are written as well as `out` (tern_op_writes); += goes on from what is there. The definitions are
  * ops/ref/ref.h, and for training ops/ref/backward.h and ops/ref/update.h. */
 #ifndef TERN_OPS_OPERANDS_H
@@ -184,8 +184,8 @@ enum {
 
 /* GATED_DELTA in the same way, of q, k and v by themselves. states: the state before each TERN_DELTA_CHUNK-th row of
  * the step, its numbers in the rows of that chunk in turn: row c * TERN_DELTA_CHUNK + i has numbers i * cols to
- * (i + 1) * cols - 1. Of a chunk that is not whole in the step it is not kept. The backward: out = dq; dk, dv, da and
- * db are written; ddecay and ddt +=, or TERN_NO_VALUE: it is frozen, or missing (14 inputs: both are). */
+ * (i + 1) * cols - 1. The state of a chunk that is not whole in the step is not kept. The backward: out = dq; dk, dv,
+ * da and db are written; ddecay and ddt +=, or TERN_NO_VALUE: it is frozen, or missing (14 inputs: both are). */
 enum {
     TERN_VARLEN_GATED_DELTA_Q,
     TERN_VARLEN_GATED_DELTA_K,
@@ -211,7 +211,7 @@ enum {
 /* out = the gradient of SPLIT's x, from those of its two results. */
 enum { TERN_SPLIT_BACKWARD_DOUT, TERN_SPLIT_BACKWARD_DGATE, TERN_SPLIT_BACKWARD_INPUTS };
 
-/* out[t] = loss of row t; the logits become their gradients, times loss_weight. A label that is no row of the
+/* out[t] = loss of row t; the logits become their gradients, times loss_weight. A label that is not a row of the
  * vocabulary is not in the loss; the host checks labels (and ids) before. */
 enum {
     TERN_CROSS_ENTROPY_LOGITS, /* written */

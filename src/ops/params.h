@@ -61,11 +61,11 @@ typedef struct tern_row_group {
     uint32_t first_token, n_tokens, first_output, n_outputs;
 } tern_row_group;
 
-/* What SAMPLE gives for a token where a logit is NaN or infinite: the run's last. */
+/* The result of SAMPLE for a token where a logit is NaN or infinite: the run's last. */
 #define TERN_SAMPLE_NOT_FINITE UINT32_MAX
 
-/* What SAMPLE reads, written by the host before each run, and what it leaves for the next step of the same run.
- * It draws from the top_k highest logits (1: greedy, the lowest index of the maximum) as tern_sampler_next does:
+/* The parameters of SAMPLE, written by the host before each run, and its results for the next step of the same run. It
+ * draws from the top_k highest logits (1: greedy, the lowest index of the maximum) as tern_sampler_next does:
  * temperature, top-k, top-p, min-p, softmax, draws[n_done]. Then tokens[1 + n_done] = the token; n_done and tokens[0]
  * count it; ids[0] = the token and positions[0] grows by one. After one of end_ids, or n_tokens tokens, counts[0] and
  * counts[1] become 0: further steps do nothing. So do they after TERN_SAMPLE_NOT_FINITE, which leaves ids[0] as it was.
@@ -79,8 +79,8 @@ typedef struct tern_sample_params {
     float draws[TERN_SAMPLE_MAX_STEPS]; /* uniform in [0, 1) */
 } tern_sample_params;
 
-/* What SAMPLE with each_row reads for a row of logits: it chooses tokens[row] as one step does from tern_sample_params,
- * and writes nothing else. Its words are those that tern_sample_params begins with. */
+/* The parameters of SAMPLE with each_row for a row of logits: it chooses tokens[row] as one step does from
+ * tern_sample_params, and writes nothing else. Its words are those that tern_sample_params begins with. */
 typedef struct tern_sample_row {
     uint32_t zeros[2];
     uint32_t top_k; /* 0: no token of this row */
@@ -91,7 +91,7 @@ typedef struct tern_sample_row {
 
 typedef enum tern_optimizer { TERN_OPTIMIZER_SGD, TERN_OPTIMIZER_ADAMW } tern_optimizer;
 
-/* What the ops of training read. Factors as in ops/ref/update.h, made in f64 by the host. */
+/* The parameters of the ops of training. Factors as in ops/ref/update.h, made in f64 by the host. */
 typedef struct tern_train_params {
     float loss_weight; /* 1 / the labels of all rows of the step, so that gradients are those of the mean */
     float blend;       /* how much of the quantisers is in effect, 0 .. 1 */

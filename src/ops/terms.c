@@ -46,7 +46,7 @@ static double weight_magnitude(const tern_weight *w, uint32_t r, float decoded)
     return decoded == 0 ? 0 : fabs((double)(w->row_scales ? w->row_scales[r] : w->scale));
 }
 
-/* Of rows first .. first + n - 1 of a weight times x (transposed: of W^T x). */
+/* Rows first .. first + n - 1 of a weight times x (transposed: of W^T x). */
 static bool add_product(const tern_weight *w, uint32_t first, uint32_t n, const row *x, bool transposed, double *terms)
 {
     tern_error ignored = {0};
@@ -61,7 +61,7 @@ static bool add_product(const tern_weight *w, uint32_t first, uint32_t n, const 
     return ok;
 }
 
-/* Of n values, from `first` on, of the bias of part p, where it has one. */
+/* n values, from `first` on, of the bias of part p, where it has one. */
 static bool add_bias(const tern_op_inputs *t, uint32_t p, uint32_t first, uint32_t n, double *terms)
 {
     const tern_view bias = t->op->bias[p];

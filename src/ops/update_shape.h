@@ -1,4 +1,4 @@
-/* What the ops of the optimiser work on, checked once for all backends. */
+/* The shapes of the ops of the optimiser, checked once for all backends. */
 #ifndef TERN_OPS_UPDATE_SHAPE_H
 #define TERN_OPS_UPDATE_SHAPE_H
 

@@ -19,13 +19,13 @@ static inline uint32_t tern_rows_of(tern_rows rows, uint32_t n_tokens, uint32_t 
 }
 
 typedef enum tern_value_kind {
-    TERN_VALUE_WEIGHT,   /* a tensor of the model */
-    TERN_VALUE_PARAM,    /* written by the host before each run */
-    TERN_VALUE_CACHE,    /* K or V of one layer: [pages][kv heads][32] rows of head_dim numbers, of one of the types of
-                          * caches (ops/dtype.h); lives as long as the session */
+    TERN_VALUE_WEIGHT,    /* a tensor of the model */
+    TERN_VALUE_PARAM,     /* written by the host before each run */
+    TERN_VALUE_CACHE,     /* K or V of one layer: [pages][kv heads][32] rows of head_dim numbers, of one of the types of
+                           * caches (ops/dtype.h); lives as long as the session */
     TERN_VALUE_RECURRENT, /* what layers that recur keep of sequences: [n_states][cols] f32, a row for each state that
                            * PARAM_STATES names; lives as long as the session */
-    TERN_VALUE_CONSTANT, /* written once by the host (RoPE table) */
+    TERN_VALUE_CONSTANT,  /* written once by the host (RoPE table) */
     TERN_VALUE_ACTIVATION, /* rows made by one op and read by later ones; memory is planned */
     TERN_VALUE_OUTPUT,     /* rows that the host reads after a run */
     TERN_VALUE_STATE       /* what training keeps from step to step for one weight: [n_rows][cols], contiguous */
@@ -54,7 +54,7 @@ typedef struct tern_value {
     float fill;                /* constants without frequencies: what each of their numbers is */
     tern_state state;          /* states */
     uint32_t n_rows;           /* states */
-    uint64_t bytes;            /* caches, states, parameters and constants; activations and outputs at the largest batch */
+    uint64_t bytes;  /* caches, states, parameters and constants; activations and outputs at the largest batch */
     uint64_t offset; /* activations and brief gradients: place in their memory, set by the planner; parameters: in their
                       * buffer */
     uint32_t stage;  /* of graphs that are cut into stages: the one that makes it, the last that does */
@@ -67,7 +67,7 @@ static inline bool tern_value_is_kept(const tern_value *value)
     return value->kind == TERN_VALUE_CACHE || value->kind == TERN_VALUE_RECURRENT;
 }
 
-/* What ROUTE makes: (expert, f32 bits of its weight) in a row. */
+/* The output of ROUTE: (expert, f32 bits of its weight) in a row. */
 static inline bool tern_value_is_routes(const tern_value *value)
 {
     return value->dtype == TERN_DTYPE_U32 && value->rows == TERN_ROWS_ROUTED;

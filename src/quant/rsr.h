@@ -1,8 +1,8 @@
 /* Redundant Segment Reduction: a binary or ternary matrix sorted by column patterns, once, so that its product with a
  * vector adds up every input once for each block of k rows.
  *
- * The matrix [rows][cols] is cut into blocks of k rows (the last one filled up with rows of zeros). In a block every
- * column is a pattern of k digits, and columns with the same pattern form a group: their inputs are added up once, and
+ * The matrix [rows][cols] is cut into blocks of k rows (the last one filled up with rows of zeros). Every column of a
+ * block is a pattern of k digits, and columns with the same pattern form a group: their inputs are added up once, and
  * the sum goes to the rows that the pattern names. The group of the pattern 0 is dropped. Columns beyond 65,535 are cut
  * into panels, each with groups of its own, so that column numbers fit 16 bits. A unit is one block of one panel; units
  * lie block after block, panel after panel in each.

@@ -25,7 +25,7 @@ void tern_collective_close(tern_collective *collective);
  * until the end. Errors: IO (a rank that is silent), those of the backend. */
 tern_status tern_collective_add(tern_collective *collective, const tern_collective_tensor *tensors, size_t n,
                                 const tern_collective_passes *passes, tern_error *err);
-/* Copies the owners' tensors to all. The same rules. */
+/* Copies the owners' tensors to all. The rules are those of tern_collective_add. */
 tern_status tern_collective_spread(tern_collective *collective, const tern_collective_tensor *tensors, size_t n,
                                    tern_error *err);
 tern_status tern_collective_end(tern_collective *collective, tern_error *err);

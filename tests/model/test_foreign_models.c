@@ -105,10 +105,12 @@ static void converts(void **state)
         assert_ok(tern_model_write_gguf(model, to, NULL, &err), err);
         tern_model_close(model);
         model = open_model(to);
-        for (int role = 0; role < TERN_ROLE_COUNT; role++)
-            if (tern_role_is_linear((tern_role)role))
-                assert_layer(tern_model_weight(first, (tern_role)role, 0), tern_model_weight(model, (tern_role)role, 0),
-                             by_row);
+        for (int role = 0; role < TERN_ROLE_COUNT; role++) {
+            const tern_weight *a = tern_model_weight(first, (tern_role)role, 0),
+                              *b = tern_model_weight(model, (tern_role)role, 0);
+            assert_int_equal(!a, !b);
+            if (a && tern_role_is_linear((tern_role)role)) assert_layer(a, b, by_row);
+        }
         tern_model_close(model);
         tern_model_close(first);
     }

@@ -96,8 +96,8 @@ static void check_masters(const char *path)
 static void test_masters(void **state)
 {
     (void)state;
-    const char *const fixtures[] = {"bitnet", "bitnet-train", "llama", "gemma2",
-                                    "gemma3", "mixtral", "gpt-oss", "qwen3_5", "qwen3_5_moe", "qwen3_next", NULL};
+    const char *const fixtures[] = {"bitnet",  "bitnet-train", "llama",       "gemma2",     "gemma3", "mixtral",
+                                    "gpt-oss", "qwen3_5",      "qwen3_5_moe", "qwen3_next", NULL};
     for (const char *const *name = fixtures; *name; name++) check_masters(test_fixture(*name));
     for (const char *const *name = test_made_families; *name; name++) check_masters(test_made(*name));
     for (const char *const *name = test_made_experts; *name; name++) check_masters(test_made(*name));

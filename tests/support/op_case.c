@@ -61,7 +61,7 @@ static void add_params(test_case *c, const test_case_shape *shape)
                                                                  (uint64_t)g->n_sequences * g->max_pages,
                                                                  (uint64_t)g->n_groups * sizeof(tern_row_group) / 4,
                                                                  shape->wanted ? sizeof(tern_wanted) / 4 : 0,
-                                                                  shape->states ? g->n_sequences + n : 0};
+                                                                 shape->states ? g->n_sequences + n : 0};
     for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++) {
         g->params[i] = TERN_NO_VALUE;
         if ((i == TERN_PARAM_SAMPLER && !shape->sampler) || items[i] == 0) continue;

@@ -106,7 +106,7 @@ static double percentile(const tern_kl_token *t, size_t n, value_of value, doubl
     return value(&t[i]) + (at - (double)i) * (value(&t[next]) - value(&t[i]));
 }
 
-/* All that is said. */
+/* The statistics that are reported. */
 typedef struct summary {
     size_t n;
     mean ppl, base_ppl, log_ratio, ratio, difference, kld, p_diff, rms, same_top;

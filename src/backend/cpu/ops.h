@@ -75,11 +75,11 @@ size_t tern_cpu__row_scratch(const tern_graph *graph, const tern_op *op);
 /* ---- recurrent */
 void tern_cpu__split(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__conv(tern_cpu_step *step, const tern_cpu_op *op);
-/* Of CONV and those of training. */
+/* For CONV and its ops of training. */
 tern_status tern_cpu__conv_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 void tern_cpu__gated_delta(tern_cpu_step *step, const tern_cpu_op *op);
 size_t tern_cpu__gated_delta_scratch(const tern_graph *graph, const tern_op *op);
-/* Of GATED_DELTA and those of training. */
+/* For GATED_DELTA and its ops of training. */
 tern_status tern_cpu__gated_delta_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 void tern_cpu__split_backward(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__varlen_conv(tern_cpu_step *step, const tern_cpu_op *op);
@@ -114,7 +114,7 @@ void tern_cpu__sum_squares(tern_cpu_step *step, const tern_cpu_op *op);
 size_t tern_cpu__sum_squares_shared(const tern_graph *graph, const tern_op *op);
 void tern_cpu__update(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__requantize(tern_cpu_step *step, const tern_cpu_op *op);
-/* Of all three. */
+/* For all three. */
 tern_status tern_cpu__update_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 
 #endif

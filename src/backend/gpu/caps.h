@@ -1,4 +1,4 @@
-/* What a GPU can do, as far as the choice of kernels and the lowering of graphs depend on it. */
+/* The abilities of a GPU, as far as the choice of kernels and the lowering of graphs depend on them. */
 #ifndef TERN_BACKEND_GPU_CAPS_H
 #define TERN_BACKEND_GPU_CAPS_H
 

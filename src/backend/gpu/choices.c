@@ -76,7 +76,7 @@ static bool means(const char *all, const char *overrides)
     return true;
 }
 
-/* Of kernels of different files: the encoding and the gate, which both have; the rest is told by uniforms. */
+/* Kernels of different files: the encoding and the gate, which both have; the rest is told by uniforms. */
 static bool same_operands(const char *from, const char *to)
 {
     static const char *const words[] = {"FORMAT=", "GATED="};

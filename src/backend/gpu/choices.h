@@ -6,7 +6,7 @@
 #include "backend/kernel_choice.h"
 #include "base/error.h"
 
-/* What a product is to the choice: rows of the weights of one dispatch, columns, and the most tokens, as a class. */
+/* The key of a product's choice: rows of the weights of one dispatch, columns, and the most tokens, as a class. */
 typedef struct tern_gpu_key {
     uint32_t rows, cols, tokens;
 } tern_gpu_key;
@@ -28,7 +28,7 @@ typedef struct tern_gpu_choices {
 } tern_gpu_choices;
 
 /* Whether pipelines compute the same for any operands and differ in geometry alone: the same kernel, signature and
- * overrides, but for lanes, tiles and the like; and tiles of dense or ternary weights in the place of cooperative
+ * overrides, except for lanes, tiles and the like; and tiles of dense or ternary weights in the place of cooperative
  * matrices. */
 bool tern_gpu_interchangeable(tern_gpu_pipeline from, tern_gpu_pipeline to);
 /* The pipeline that is chosen in the place of `usual` for a product of that key, or `usual`. `serves`, which may be
@@ -47,8 +47,8 @@ tern_gpu_pipeline tern_gpu_kernel_by_name(const char *name);
  * device than `caps`, which may be NULL, with those that fit in its place). */
 tern_status tern_gpu_choices_parse(tern_gpu_choices *choices, const char *names, const tern_gpu_caps *caps,
                                    tern_error *err);
-/* What was measured on this device, of choices of any; replaces what is there. Those whose kernel there is not are
- * left out. Errors: OUT_OF_MEMORY. */
+/* The measurements on this device, of choices of any; replaces what is there. Those whose kernel there is not are left
+ * out. Errors: OUT_OF_MEMORY. */
 tern_status tern_gpu_choices_take(tern_gpu_choices *out, const tern_kernel_choice *choices, size_t n,
                                   const char *device, tern_error *err);
 void tern_gpu_choices_deinit(tern_gpu_choices *choices);

@@ -59,7 +59,7 @@ uint32_t tern_gpu__kernel_rows(const tern_gpu_program *p, tern_rows rows);
  * more than once. The offset. */
 uint64_t tern_gpu__scratch(tern_gpu_program *p, uint64_t bytes);
 
-/* What happens to a sum: see the kernels. */
+/* The use of a sum: see the kernels. */
 typedef enum tern_gpu_epilogue { TERN_GPU_STORE, TERN_GPU_ADD_RESIDUAL, TERN_GPU_ADD_RESULT } tern_gpu_epilogue;
 
 /* Where the op's residual lies when it is there: apart, or where the result goes (TERN_FUSION_IN_PLACE), which must

@@ -39,7 +39,7 @@ static uint32_t rows_of_slice(uint64_t max_binding, uint64_t row_bytes, bool row
     return (uint32_t)most;
 }
 
-/* What ops write has to lie as they take it. */
+/* Weights that ops write have to lie as the ops take them. */
 static tern_status check_trained(const tern_gpu_layout *l, const tern_weight *w, tern_error *err)
 {
     const uint64_t content = content_bytes(w->encoding, w->cols);

@@ -1,5 +1,5 @@
-/* The pipelines of the GPU backends as data: which kernel with which overrides, and what it needs of a device. What the
- * kernels' texts say (uniforms, bindings, values of overrides) is generated/kernels.h.
+/* The pipelines of the GPU backends as data: which kernel with which overrides, and what it needs of a device.
+ * generated/kernels.h has the facts of the kernels' texts (uniforms, bindings, values of overrides).
  *
  * Kernels (FAMILY/NAME.wgsl or .wesl): group 0; binding 0 is the uniform struct P of at most TERN_GPU_UNIFORM_WORDS
  * words, bindings 1.. are storage buffers in the order of the pipeline's signature. 'r' is var<storage, read> (weights,
@@ -16,7 +16,7 @@
 /* Bindings that lowering fills. */
 enum { TERN_GPU_MAX_BINDINGS = 8, TERN_GPU_UNIFORM_WORDS = 32 };
 
-/* What a pipeline needs, beyond invocations and workgroup memory. */
+/* The requirements of a pipeline, beyond invocations and workgroup memory. */
 enum {
     TERN_GPU_NEEDS_SUBGROUPS = 1,
     TERN_GPU_NEEDS_COOPERATIVE = 2, /* cooperative matrices of 16 x 16 x 16, f16 inputs and f32 sums, by subgroups of

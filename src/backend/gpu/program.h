@@ -32,7 +32,7 @@ typedef struct tern_gpu_dispatch {
     tern_gpu_range bindings[TERN_GPU_MAX_BINDINGS]; /* WGSL binding 1 + i */
     uint32_t uniform[TERN_GPU_UNIFORM_WORDS];       /* u32, or the bits of an f32 */
     uint64_t weight_bytes;                          /* that it reads */
-    /* Of a product that other pipelines could make: its key (choices.h); else 0. */
+    /* The key of a product that other pipelines could make (choices.h); else 0. */
     uint32_t weight_rows, weight_cols, weight_tokens;
 } tern_gpu_dispatch;
 
@@ -51,7 +51,7 @@ typedef struct tern_gpu_program {
 tern_status tern_gpu_lower(tern_gpu_program *program, const tern_graph *graph, const tern_gpu_caps *caps,
                            tern_error *err);
 void tern_gpu_program_deinit(tern_gpu_program *program);
-/* What lowering one op would say. */
+/* The status of lowering one op. */
 tern_status tern_gpu_supports(const tern_graph *graph, const tern_op *op, const tern_gpu_caps *caps, tern_error *err);
 
 #endif

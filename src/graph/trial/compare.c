@@ -1,4 +1,4 @@
-/* What a device computed against what the CPU did: kernels of a sound driver differ by rounding alone. */
+/* Compares a device's results with the CPU's: kernels of a sound driver differ by rounding alone. */
 #include "graph/trial/trial_internal.h"
 #include "ops/difference.h"
 #include "quant/encoding.h"
@@ -13,7 +13,7 @@ bool tern_trial__writes(const tern_trial *t, uint32_t i)
     return writes;
 }
 
-/* Of outputs no more than there are: what a graph gives once, as norms, is one row. */
+/* The rows of outputs that exist: what a graph gives once, as norms, is one row. */
 uint32_t tern_trial__rows(const tern_trial *t, const tern_value *v)
 {
     const uint32_t n = tern_rows_of(v->rows, t->n_tokens, t->n_outputs, t->graph.n_routes);
@@ -46,7 +46,7 @@ static bool terms(void *context, uint64_t row, uint32_t cols, double *out)
     return tern_op_terms(&inputs, s->id, row, cols, out);
 }
 
-/* Of what is seen of a weight. */
+/* The part of a weight that is seen. */
 static tern_tolerance of_look(const tern_trial *t)
 {
     return (tern_tolerance){.of_row = t->weight.encoding->ternary ? 1e-5 : 0};

@@ -72,7 +72,7 @@ static void fill_routes(tern_trial *t, tern_route *routes, uint64_t n)
     }
 }
 
-/* Of q and k of the gated delta rule: heads of length 1, as models have them, so that states do not grow. */
+/* Fills q and k of the gated delta rule: heads of length 1, as models have them, so that states do not grow. */
 static void norm_heads(const tern_trial *t)
 {
     const tern_op *op = &t->op;
@@ -130,8 +130,8 @@ static void fill_pages(tern_trial *t, uint32_t *pages)
     for (uint32_t i = 0; pages && i < t->graph.max_pages; i++) pages[i] = n - 1 - i % n;
 }
 
-/* The first sequence goes on from the last state. What the last token leaves goes to the first state, and what the
- * first of several leaves to one in between, where there is one. */
+/* The first sequence goes on from the last state. The state after the last token goes to the first state, and those of
+ * the first of several to one in between, where there is one. */
 static void fill_states(tern_trial *t)
 {
     uint32_t *states = tern_trial__param(t, TERN_PARAM_STATES), n = 1;

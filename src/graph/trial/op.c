@@ -142,7 +142,7 @@ static void choose_ops(const tern_trial *t, tern_trial_side *s)
     }
 }
 
-/* Weights lie where the graph has them, but for one that the op makes; all else is the trial's. */
+/* Weights lie where the graph has them, except for one that the op makes; all else is the trial's. */
 typedef struct places {
     const tern_trial *trial;
     const tern_trial_side *side;
@@ -204,7 +204,7 @@ void tern_trial__close_side(const tern_trial *t, tern_trial_side *s)
     s->results = NULL;
 }
 
-/* What SAMPLE must give on these logits: the place of the largest. */
+/* The expected result of SAMPLE on these logits: the place of the largest. */
 static tern_status expect_sample(const tern_trial *t, tern_trial_side *s, tern_error *err)
 {
     const tern_op *op = &t->op;

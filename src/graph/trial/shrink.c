@@ -59,7 +59,7 @@ void tern_trial__restore(const tern_trial *t)
     if (t->weight_scales) memcpy(t->weight_scales, from->row_scales, t->weight.rows * sizeof(float));
 }
 
-/* Of experts' gradients some rows of each expert, at least one. */
+/* Experts' gradients have some rows of each expert, at least one. */
 static void shrink_state(tern_trial *t, const tern_op *op, uint32_t value)
 {
     tern_value *v = &t->values[value];

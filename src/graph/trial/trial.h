@@ -1,14 +1,14 @@
 /* Trying the kernels of a device before they are used: each op of a bound graph of which the backend has doubts runs on
  * made-up inputs at its real shape, with its real weights, on the device and on the CPU. Drivers that compute wrongly
- * are found out so. What was proven, the backend remembers (tern_backend_trial). */
+ * are found out so. The backend remembers proven kernels (tern_backend_trial). */
 #ifndef TERN_GRAPH_TRIAL_TRIAL_H
 #define TERN_GRAPH_TRIAL_TRIAL_H
 
 #include "graph/bound.h"
 
-/* Tries what there are doubts about; `bound` is prepared. A backend that never waits is trusted. Errors: UNSUPPORTED
- * (a kernel computes wrongly: the device, its driver and the kernel are named), those of the backends. An op that the
- * CPU lacks, or that takes too much memory, is given up. */
+/* Tries kernels that are in doubt; `bound` is prepared. A backend that never waits is trusted. Errors: UNSUPPORTED (a
+ * kernel computes wrongly: the device, its driver and the kernel are named), those of the backends. An op that the CPU
+ * lacks, or that takes too much memory, is given up. */
 tern_status tern_trial_graph(const tern_bound_graph *bound, tern_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a batch holds; for the files of this folder.
+/* The parts of a batch; for the files of this folder.
  *
  * A request has n completions, each a sequence. Sequences wait in a queue, run in a slot (a row of the page tables),
  * and end. All but the inbox belongs to the thread of tern_batch_step. */
@@ -44,7 +44,7 @@ typedef struct tern_held_state {
     uint32_t n_tokens, row;
 } tern_held_state;
 
-/* What a step begins with, a page's end in it, and what each of its outputs leaves. */
+/* The state that a step begins with, a page's end in it, and the states of its outputs. */
 enum { TERN_BATCH_MAX_STATES = 20 };
 
 typedef struct tern_sequence {
@@ -114,7 +114,7 @@ struct tern_request {
     atomic_uint n_holders; /* the caller, the batch */
 };
 
-/* What other threads touch: requests that were submitted, and counters as of the last step. */
+/* The members that other threads touch: requests that were submitted, and counters as of the last step. */
 typedef struct tern_batch_inbox {
     pthread_mutex_t lock;         /* of the rest */
     tern_sequence *first, **last; /* submitted since the last step */
@@ -140,7 +140,7 @@ typedef struct tern_batch_adapter_sets {
     uint32_t n_sets;
 } tern_batch_adapter_sets;
 
-/* What the forward pass of a step gives. */
+/* The results of the forward pass of a step. */
 typedef struct tern_batch_outputs {
     float *logits;           /* [max_outputs][n_vocab] */
     float *states;           /* [n_batch][n_embd] hidden states of the step's rows; NULL until a request wants them */
@@ -227,7 +227,7 @@ tern_status tern_sequence__finish_embedding(tern_sequence *s, tern_error *err);
 uint32_t tern_sequence__first_wanted(const tern_sequence *s);
 /* Gives a started sequence a slot, and the pages of the pool that hold the beginning of its tokens. */
 tern_status tern_batch__assign_slot(tern_batch *b, tern_sequence *s, tern_error *err);
-/* The same with all pages of another one, evaluated as far as that is. */
+/* As above with all pages of another one, evaluated as far as that is. */
 void tern_batch__fork_slot(tern_batch *b, tern_sequence *s, const tern_sequence *other);
 /* Frees its slot; full pages stay in the tree while the pool has room. */
 void tern_batch__release_slot(tern_batch *b, tern_sequence *s);
@@ -238,15 +238,15 @@ void tern_batch__index_pages(tern_batch *b, tern_sequence *s);
 
 /* ---- states of layers that recur (recurrent.c); of models without such layers nothing is done */
 
-/* Before a step is planned: the one state that the sequence goes on from is kept, that of page ends by their pages. Where
- * it is not that of all evaluated tokens, those behind it are evaluated again. */
+/* Before a step is planned: the one state that the sequence goes on from is kept, that of page ends by their pages.
+ * Where it is not that of all evaluated tokens, those behind it are evaluated again. */
 void tern_sequence__settle_states(tern_batch *b, tern_sequence *s);
 /* A page like the sequence's page `at`: the sequence goes on from its state, if it has none yet. */
 void tern_sequence__share_page_state(tern_batch *b, tern_sequence *s, uint32_t at, uint32_t page);
-/* Of a sequence that shares pages of the tree: it goes on from the last state that they have. Pages behind it are given
- * back, as their tokens are evaluated again. */
+/* For a sequence that shares pages of the tree: it continues from the last state that they have. Pages behind it are
+ * given back, as their tokens are evaluated again. */
 void tern_sequence__share_state(tern_batch *b, tern_sequence *s);
-/* What a fork goes on from. */
+/* The state that a fork continues from. */
 void tern_sequence__fork_state(tern_batch *b, tern_sequence *s, const tern_sequence *other);
 /* Its pages keep what it leaves, and nothing is held any more. */
 void tern_sequence__release_states(tern_batch *b, tern_sequence *s);

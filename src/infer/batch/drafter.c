@@ -10,7 +10,7 @@
 
 enum { LEAST_BATCH = 128 /* tokens of a step, that is of texts which are new to the model */ };
 
-/* What the small model has evaluated of a slot. */
+/* The tokens of a slot that the small model has evaluated. */
 typedef struct evaluated_text {
     int32_t *tokens; /* [n_ctx] */
     uint32_t n;

@@ -13,7 +13,7 @@ tern_status tern_drafter_open(tern_drafter **drafter, tern_engine *engine, uint3
                               uint32_t n_slots, tern_error *err);
 void tern_drafter_close(tern_drafter *drafter); /* NULL is fine */
 
-/* What is wanted for one sequence, and what came of it. */
+/* A request for one sequence, and its result. */
 typedef struct tern_draft_request {
     uint32_t slot;         /* of whose tokens those that it had before are not evaluated again */
     const int32_t *tokens; /* [n_tokens], at least 1 */

@@ -9,7 +9,7 @@
 
 /* ---- log-probabilities */
 
-/* What a softmax subtracts from logits. */
+/* The number that a softmax subtracts from logits. */
 typedef struct softmax_stats {
     double highest, log_sum;
 } softmax_stats;
@@ -50,7 +50,7 @@ static void top_logprobs(const float *logits, uint32_t n_vocab, uint32_t n, tern
 
 /* ---- text */
 
-/* What is known of a token's probability. */
+/* The log-probability of a token, as far as it is known. */
 typedef struct token_logprobs {
     float logprob;
     uint32_t n_top;

@@ -25,7 +25,7 @@ void tern_pace_deinit(tern_pace *pace)
     *pace = (tern_pace){0};
 }
 
-/* Of as many rows, else of the next fewer, else of the next more; 0: nothing is known. */
+/* The time of as many rows, else of the next fewer, else of the next more; 0: nothing is known. */
 static double decode_ms(const tern_pace *p, uint32_t n)
 {
     for (uint32_t i = n; i > 0; i--)

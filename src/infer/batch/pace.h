@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-/* What steps of so many rows took lately: the lower of the last two counts, as one slow step says little. */
+/* The times of steps of so many rows: the lower of the last two counts, as one slow step says little. */
 typedef struct tern_pace_cost {
     double ms[2]; /* 0: not known */
     uint64_t step;

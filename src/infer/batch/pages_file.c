@@ -27,7 +27,7 @@ enum {
 };
 static const char magic[8] = {'T', 'E', 'R', 'N', 'P', 'A', 'G', 'E'};
 
-/* What a file must agree on with the batch, but for n_pages. */
+/* The properties that a file must share with the batch, except for n_pages. */
 typedef struct file_shape {
     uint32_t version, flags;
     uint64_t fingerprint;
@@ -164,7 +164,7 @@ static tern_status save_to(hashed_writer *w, tern_batch *b, uint32_t *n_pages, t
     return status;
 }
 
-/* What is there is a file of pages, sound or not, or empty: else somebody else needs it. */
+/* The existing file is one of pages, sound or not, or empty: else somebody else needs it. */
 static tern_status check_replaceable(const char *path, tern_error *err)
 {
     tern_file_map map;

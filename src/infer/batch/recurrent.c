@@ -92,7 +92,7 @@ static void take(tern_batch *b, tern_sequence *s, uint32_t n_tokens, uint32_t *t
     if (row != TERN_NO_ROW) s->states[s->n_states++] = (tern_held_state){.n_tokens = n_tokens, .row = row};
 }
 
-/* The same where one is left beside those that every sequence must have. */
+/* As above where one is left beside those that every sequence must have. */
 static void take_spare(tern_batch *b, tern_sequence *s, uint32_t n_tokens, uint32_t *to)
 {
     if (tern_states_available(states_of(b)) > b->n_running) take(b, s, n_tokens, to);

@@ -103,7 +103,7 @@ static tern_status reserve_or_preempt(tern_batch *b, tern_sequence *s, uint32_t 
     return TERN_OK;
 }
 
-/* What a step can still take. */
+/* The room that a step still has. */
 typedef struct budget {
     uint32_t rows, outputs; /* outputs beside one for each running sequence */
     uint32_t n_decoding;

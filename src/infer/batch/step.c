@@ -95,7 +95,7 @@ static void learn_drafts(const tern_batch *b, tern_sequence *s, uint32_t i, int3
     s->match = tern_draft_match(&s->draft, 1, &s->lookup_id);
 }
 
-/* Whether the next token may be chosen. What a step waits for masks is bounded, in all. */
+/* Whether the next token may be chosen. The time that a step waits for masks is bounded, in all. */
 static bool has_mask(tern_batch *b, const tern_sequence *s)
 {
     if (!s->mask.grammar) return true;
@@ -182,7 +182,7 @@ static tern_status commit_tokens(tern_batch *b, tern_sequence *s, tern_error *er
     return status;
 }
 
-/* What the step's rows come to for one sequence. */
+/* The result of the step's rows for one sequence. */
 static tern_status advance(tern_batch *b, tern_sequence *s, tern_error *err)
 {
     TERN_TRY(check_finite(b, s, err));
@@ -239,7 +239,7 @@ static void advance_all(tern_batch *b)
     }
 }
 
-/* Of the planned rows, those of sequences that decode, and those of prompts. */
+/* The planned rows of sequences that decode, and those of prompts. */
 static uint32_t count_planned(const tern_batch *b, uint32_t *n_decoding)
 {
     uint32_t n_prompt = 0;

@@ -87,7 +87,8 @@ static tern_status run_batch(tern_session *s, const tern_runner_step *batch, ter
     return TERN_OK;
 }
 
-/* What layers with a window have lost, and states that were not kept, come back when tokens are evaluated again. */
+/* Keys and values that layers with a window have lost, and states that were not kept, come back when tokens are
+ * evaluated again. */
 static void rewind_to_held(tern_session *s)
 {
     if (!s->evaluation.begun) s->n_evaluated = tern_runner_last_start(&s->runner, s->n_evaluated);

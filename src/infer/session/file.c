@@ -6,9 +6,9 @@
  * the first page of them, i32 ids [n], zeros up to a multiple of 64, then of each cache (K and V of each layer) the
  * pages that hold the first n - 1 positions; version 3: of layers with a window from their first page on, u64 tern_hash
  * of all bytes before (base/hash.h). Version 4, of models with layers that recur, is version 2 with u64 bytes of states
- * in the header, and before the hash the state of each such layer after n - 1 tokens (none of 0). Version 1, which is still read, ends without it. Version 2 is written where the
- * first page is 0, so where no layer has lost anything. The last token's keys and values are not there: restoring
- * evaluates it, which gives the logits. */
+ * in the header, and before the hash the state of each such layer after n - 1 tokens (none of 0). Version 1, which is
+ * still read, ends without it. Version 2 is written where the first page is 0, so where no layer has lost anything. The
+ * last token's keys and values are not there: restoring evaluates it, which gives the logits. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -29,7 +29,7 @@ enum {
 };
 static const char magic[8] = {'T', 'E', 'R', 'N', 'S', 'E', 'S', 'S'};
 
-/* What a file must agree on with the session. */
+/* The properties that a file must share with the session. */
 typedef struct file_shape {
     uint32_t version, flags;
     uint64_t fingerprint;
@@ -61,7 +61,9 @@ static uint32_t count_window_caches(const tern_runner *r)
 static file_shape shape_of(const tern_session *s)
 {
     const tern_runner *r = &s->runner;
-    return (file_shape){.version = r->states.n ? STATE_VERSION : r->first_kept ? WINDOW_VERSION : VERSION,
+    return (file_shape){.version = r->states.n     ? STATE_VERSION
+                                   : r->first_kept ? WINDOW_VERSION
+                                                   : VERSION,
                         .flags = tern_kv_flags(r->params.kv),
                         .fingerprint = tern_session__fingerprint(r),
                         .n_tokens = s->n_tokens,
@@ -301,7 +303,7 @@ static tern_status read_cache(const tern_runner *r, tern_cursor *c, const file_s
     return TERN_OK;
 }
 
-/* What follows the ids: exactly the pages, and the hash. The counts were checked, so that nothing here can wrap. */
+/* The part after the ids: exactly the pages, and the hash. The counts were checked, so that nothing here can wrap. */
 static tern_status read_caches(tern_session *s, tern_cursor *c, const file_shape *shape, tern_error *err)
 {
     const bool hashed = shape->version != UNCHECKED_VERSION;

@@ -38,7 +38,7 @@ static void mix_config(uint64_t *hash, const tern_config *c)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) mix(hash, tern_f32_bits(numbers[i]));
 }
 
-/* What few models have; of others the fingerprint is that of older files. */
+/* Members that few models have; of others the fingerprint is that of older files. */
 static void mix_attention(uint64_t *hash, const tern_config *c)
 {
     const tern_rope *second = &c->rope[1];
@@ -52,13 +52,13 @@ static void mix_attention(uint64_t *hash, const tern_config *c)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) mix(hash, tern_f32_bits(numbers[i]));
 }
 
-/* Of models whose layers differ. */
+/* Members of models whose layers differ. */
 static void mix_layers(uint64_t *hash, const tern_config *c)
 {
     for (uint32_t i = 0; c->layer_n_ff[0] && i < c->n_layers; i++) mix(hash, c->layer_n_ff[i]);
 }
 
-/* Of the families that came later, in the same way. */
+/* Members of families that came later, in the same way. */
 static void mix_norms(uint64_t *hash, const tern_config *c)
 {
     const uint32_t flags = (uint32_t)c->post_norms | (uint32_t)c->qk_norm << 1 | (uint32_t)c->qkv_bias << 2 |
@@ -69,7 +69,7 @@ static void mix_norms(uint64_t *hash, const tern_config *c)
     mix(hash, tern_f32_bits(c->logit_softcap));
 }
 
-/* Of those after them. */
+/* Members of families after them. */
 static void mix_factors(uint64_t *hash, const tern_config *c)
 {
     const float numbers[] = {c->residual_scale, c->logit_scale, c->rope[0].size};
@@ -84,7 +84,7 @@ static void mix_factors(uint64_t *hash, const tern_config *c)
     }
 }
 
-/* Of mixtures of experts and their neighbours. */
+/* Members of mixtures of experts and their neighbours. */
 static void mix_experts(uint64_t *hash, const tern_config *c)
 {
     const tern_rope *rope = &c->rope[0];

@@ -42,7 +42,7 @@ static uint32_t shortest_match(const tern_generation *g)
     return g->params.draft ? TERN_DRAFT_LONGEST : 1;
 }
 
-/* What would follow the last decided token. */
+/* The tokens that would follow the last decided one. */
 static void look_up(tern_generation *g)
 {
     g->match = tern_draft_match(&g->draft, shortest_match(g), &g->lookup_id);

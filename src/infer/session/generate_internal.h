@@ -65,7 +65,7 @@ void tern_generation__host_deinit(tern_generation *g);
 tern_status tern_generation__host_begin(tern_generation *g, const int32_t *prompt, uint32_t n, tern_error *err);
 /* One token: chosen, shown, decided; or the start of a shift. The session may be evaluating it then. */
 tern_status tern_generation__host_step(tern_generation *g, tern_error *err);
-/* What was to be evaluated is. */
+/* The due tokens are evaluated. */
 void tern_generation__host_evaluated(tern_generation *g);
 /* Leaves the session with the decided tokens alone. */
 void tern_generation__host_end(tern_generation *g);

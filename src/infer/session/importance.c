@@ -1,4 +1,4 @@
-/* What the inputs of linear layers are while a model reads a text. */
+/* The inputs of linear layers while a model reads a text. */
 #include "infer/session/importance.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* What the inputs of linear layers are while a model reads a text: the importance of columns for quantising. */
+/* The inputs of linear layers while a model reads a text: the importance of columns for quantising. */
 #ifndef TERN_INFER_SESSION_IMPORTANCE_H
 #define TERN_INFER_SESSION_IMPORTANCE_H
 

@@ -1,4 +1,4 @@
-/* What a session holds; for the files of this folder. */
+/* The parts of a session; for the files of this folder. */
 #ifndef TERN_INFER_SESSION_INTERNAL_H
 #define TERN_INFER_SESSION_INTERNAL_H
 
@@ -37,7 +37,7 @@ struct tern_session {
  * the last n_outputs. n may be 0: of a last token that is not evaluated yet. */
 tern_status tern_session__begin(tern_session *session, const int32_t *ids, uint32_t n, uint32_t n_outputs,
                                 tern_error *err);
-/* The same with the last token left to the next step. n may be 0 when there are tokens: the last one is evaluated again
+/* As above with the last token left to the next step. n may be 0 when there are tokens: the last one is evaluated again
  * then. */
 tern_status tern_session__begin_extend(tern_session *session, const int32_t *ids, uint32_t n, tern_error *err);
 /* The start of a shift; extend: with the last token left to the next step. */
@@ -57,8 +57,8 @@ void tern_session__drop_embedding(tern_session *session);
 uint64_t tern_session__fingerprint(const tern_runner *runner);
 /* The bytes of tern_session_save's file, appended to *out, on a backend that waits. */
 tern_status tern_session__save_bytes(tern_session *session, tern_buf *out, tern_error *err);
-/* What tern_session_restore does with the bytes of a file, on a backend that waits. After a failure the session is
- * empty and can be used. */
+/* The part of tern_session_restore that takes the bytes of a file, on a backend that waits. After a failure the session
+ * is empty and can be used. */
 tern_status tern_session__restore_bytes(tern_session *session, const void *bytes, size_t n, tern_error *err);
 
 #endif

@@ -80,7 +80,7 @@ static const char *find_in_halves(const uint16_t *x, uint64_t n, finding *at)
     return NULL;
 }
 
-/* Of rows in blocks the scales tell. */
+/* The scales of rows in blocks tell. */
 static const char *find_in_blocks(const uint8_t *bytes, const tern_value *v, uint32_t head_dim, finding *at)
 {
     const tern_cache_type *type = tern_cache_type_of(v->dtype);

@@ -74,7 +74,7 @@ static tern_status build_all(const tern_runner *r, tern_runner_graphs *set, tern
     return status;
 }
 
-/* What all graphs of the runner share, whatever adapters they have. */
+/* State that all graphs of the runner share, whatever adapters they have. */
 static tern_status create_shared(tern_runner *r, const tern_graph *g, tern_error *err)
 {
     tern_backend *b = backend_of(r);

@@ -18,8 +18,8 @@ typedef struct tern_runner_params {
     /* 0: one sequence, whose pages lie in their order. Else so many, which share n_pages pages; whoever starts steps
      * writes the page tables then, and layers with a window keep whole pages as the others do. */
     uint32_t n_sequences, n_pages;
-    /* Of models with layers that recur: states beside those that steps need, of one sequence; of many, all states, which
-     * whoever starts steps gives out */
+    /* Models with layers that recur have states beside those that steps need, of one sequence; of many, all states,
+     * which whoever starts steps gives out */
     uint32_t n_states;
     const tern_lora_use *loras; /* [n_loras], read while opening */
     uint32_t n_loras;
@@ -50,7 +50,7 @@ typedef struct tern_runner {
     tern_runner_graphs *graphs; /* backends hold on to graphs where they lie */
     tern_graph_buffers constants, caches, recurrent;
     tern_runner_states states; /* of one sequence; empty: no layer recurs */
-    uint32_t number; /* that the other ranks have it by; 0: there are none */
+    uint32_t number;           /* that the other ranks have it by; 0: there are none */
     uint32_t n_pages;
     uint32_t n_ring_pages; /* of the caches of layers with a window; 0: n_pages */
     uint32_t window;       /* the longest; 0: no layer has one */
@@ -58,7 +58,7 @@ typedef struct tern_runner {
     uint32_t first_kept;   /* of layers with a window: what lies before is lost; whole pages */
 } tern_runner;
 
-/* What one step evaluates. */
+/* The input of one step. */
 typedef struct tern_runner_step {
     const int32_t *ids;
     uint32_t n_tokens, first_position;
@@ -88,7 +88,7 @@ tern_status tern_runner_set_loras(tern_runner *runner, const tern_lora_use *lora
 /* A step wrote, or somebody else has put into the caches, the keys and values of n positions from `first` on. */
 void tern_runner_mark_written(tern_runner *runner, uint32_t first, uint32_t n);
 /* The last position, at most this one, at which a step may begin: layers with a window still have what its first token
- * sees, and layers that recur the state after the tokens before it. Of models without such layers it is the position
+ * sees, and layers that recur the state after the tokens before it. In models without such layers it is the position
  * itself, up to n_batch positions before the last one written. */
 uint32_t tern_runner_last_start(const tern_runner *runner, uint32_t position);
 /* Adapters of some of a step's sequences. */
@@ -103,7 +103,7 @@ typedef struct tern_lora_set {
  * tern_runner_set_loras. */
 tern_status tern_runner_add_graphs(tern_runner *runner, const tern_lora_set *sets, uint32_t n_sets,
                                    tern_runner_graphs **graphs, tern_error *err);
-/* The same on this rank alone. */
+/* As above on this rank alone. */
 tern_status tern_runner__make_graphs(tern_runner *runner, const tern_lora_set *sets, uint32_t n_sets, bool additional,
                                      tern_runner_graphs **graphs, tern_error *err);
 void tern_runner_drop_graphs(tern_runner *runner, tern_runner_graphs *graphs); /* NULL is fine */
@@ -124,7 +124,7 @@ tern_status tern_runner_start_steps(tern_runner *runner, const tern_runner_steps
  * which is the last then; tokens[1 ..] the tokens. All but the last one are evaluated. tokens [1 + n]. One read of that
  * size; PENDING as tern_runner_finish. */
 tern_status tern_runner_finish_steps(tern_runner *runner, uint32_t n, uint32_t *tokens, tern_error *err);
-/* What was started need not be finished: a read under way is forgotten. */
+/* A started read need not be finished: a read under way is forgotten. */
 void tern_runner_abandon(tern_runner *runner);
 /* Rows of an output value after a step. PENDING as tern_runner_finish. */
 tern_status tern_runner_read(tern_runner_graph *graph, uint32_t value, uint32_t n_rows, float *out, tern_error *err);

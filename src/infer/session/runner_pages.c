@@ -13,7 +13,7 @@ static uint64_t page_bytes(const tern_runner *r, uint32_t cache)
     return tern_kv_page_bytes(tern_engine_config(r->engine), tern_kv_type_at(r->params.kv, cache));
 }
 
-/* What a rank has of a page: heads that follow each other. */
+/* The part of a page that a rank has: heads that follow each other. */
 typedef struct page_part {
     uint64_t first, bytes;
 } page_part;
@@ -31,7 +31,7 @@ static page_part own_part(const tern_runner *r, uint32_t cache)
     return part_of(r, cache, tern_model_cut(tern_engine_model(r->engine)));
 }
 
-/* Of heads that several ranks have the first one sends its part; of other layers nobody does. */
+/* Where several ranks have the same heads, the first one sends its part; of other layers nobody does. */
 static void sizes_of_parts(const tern_runner *r, uint32_t cache, size_t bytes[TERN_MAX_RANKS])
 {
     const tern_model *model = tern_engine_model(r->engine);
@@ -161,8 +161,7 @@ static tern_status copy_state(const tern_runner *r, uint32_t at, uint8_t *out, c
 tern_status tern_runner_read_state(const tern_runner *r, uint32_t n_tokens, void *out, tern_error *err)
 {
     const uint32_t at = tern_runner_states_find(&r->states, n_tokens);
-    if (at == r->states.n)
-        return tern_fail(err, TERN_INTERNAL, "the state after %u tokens: it is not there", n_tokens);
+    if (at == r->states.n) return tern_fail(err, TERN_INTERNAL, "the state after %u tokens: it is not there", n_tokens);
     return copy_state(r, at, out, NULL, err);
 }
 

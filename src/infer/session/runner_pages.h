@@ -9,7 +9,7 @@
 tern_status tern_runner_read_page(const tern_runner *runner, uint32_t cache, uint32_t page, void *out, tern_error *err);
 tern_status tern_runner_write_page(const tern_runner *runner, uint32_t cache, uint32_t page, const void *bytes,
                                    tern_error *err);
-/* Of all caches. room: of the larger page. */
+/* The bytes of all caches. room: of the larger page. */
 tern_status tern_runner_copy_page(const tern_runner *runner, uint32_t from, uint32_t to, void *room, tern_error *err);
 /* Bytes of the larger page, of K or of V. */
 uint64_t tern_runner_page_room(const tern_runner *runner);
@@ -19,7 +19,7 @@ uint64_t tern_runner_state_bytes(const tern_runner *runner);
  * has kept, which becomes the only one. Errors: UNSUPPORTED (several ranks), those of the backend. */
 tern_status tern_runner_read_state(const tern_runner *runner, uint32_t n_tokens, void *out, tern_error *err);
 tern_status tern_runner_write_state(tern_runner *runner, uint32_t n_tokens, const void *bytes, tern_error *err);
-/* What another rank does when rank 0 reads. */
+/* The work of another rank when rank 0 reads. */
 tern_status tern_runner__send_page(const tern_runner *runner, uint32_t cache, uint32_t page, tern_error *err);
 
 #endif

@@ -33,13 +33,12 @@ uint32_t tern_runner_states_find(const tern_runner_states *states, uint32_t n)
     return i;
 }
 
-/* Free ones first, then the one that was written longest ago: of checkpoints where a checkpoint comes, and of the others
- * where they are enough. */
+/* Free ones first, then the one that was written longest ago: of checkpoints where a checkpoint comes, and of the
+ * others where they are enough. */
 static uint32_t choose(const tern_runner_states *states, uint32_t but, bool checkpoint)
 {
     uint32_t best = UINT32_MAX, n_others = 0;
-    for (uint32_t i = 0; i < states->n; i++)
-        n_others += !states->items[i].checkpoint && states->items[i].n_tokens;
+    for (uint32_t i = 0; i < states->n; i++) n_others += !states->items[i].checkpoint && states->items[i].n_tokens;
     for (uint32_t i = 0; i < states->n; i++) {
         const tern_runner_state *s = &states->items[i], *b = best == UINT32_MAX ? NULL : &states->items[best];
         if (i == but) continue;
@@ -59,6 +58,5 @@ void tern_runner_states_step(tern_runner_states *states, uint32_t first, uint32_
     for (uint32_t i = 0; i < states->n; i++)
         if (states->items[i].n_tokens > first) states->items[i].n_tokens = 0;
     *to = in_place ? *from : choose(states, first ? *from : UINT32_MAX, checkpoint);
-    states->items[*to] =
-        (tern_runner_state){.n_tokens = first + n, .age = ++states->clock, .checkpoint = checkpoint};
+    states->items[*to] = (tern_runner_state){.n_tokens = first + n, .age = ++states->clock, .checkpoint = checkpoint};
 }

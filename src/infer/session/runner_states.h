@@ -1,5 +1,5 @@
-/* States that layers which recur keep of a runner's one sequence: a state is that after so many of its tokens, so that a
- * step can only begin where there is one. Several are kept, so that tokens can be taken back. */
+/* States that layers which recur keep of a runner's one sequence: a state is that after so many of its tokens, so that
+ * a step can only begin where there is one. Several are kept, so that tokens can be taken back. */
 #ifndef TERN_INFER_SESSION_RUNNER_STATES_H
 #define TERN_INFER_SESSION_RUNNER_STATES_H
 

@@ -9,8 +9,8 @@
 
 enum { TERN_SESSION_DEFAULT_BATCH = 512 }; /* tokens of a prefill step */
 
-/* What a session of such parameters (NULL: the defaults) runs with; *steps: the tokens that a generation asks of the
- * device at once. Errors: INVALID_ARGUMENT. */
+/* The settings that a session of such parameters (NULL: the defaults) runs with; *steps: the tokens that a generation
+ * asks of the device at once. Errors: INVALID_ARGUMENT. */
 tern_status tern_session_resolve(const tern_engine *engine, const tern_session_params *params, tern_runner_params *out,
                                  uint32_t *steps, tern_error *err);
 tern_engine *tern_session_engine(const tern_session *session);

@@ -9,7 +9,7 @@ typedef struct tern_buf tern_buf; /* tern/bytes.h */
 
 enum { TERN_ADAPTER_MAX_RANK = 4096 };
 
-/* What is added to one linear layer: y += scale * B (A x). Experts have a pair each, one after the other: expert e has
+/* The addend of one linear layer: y += scale * B (A x). Experts have a pair each, one after the other: expert e has
  * rows e * rank .. of A and rows e * out / n_experts .. of B. */
 typedef struct tern_adapter_pair {
     uint32_t in, out;   /* columns and rows of the layer's weight, which is that of all experts */
@@ -50,11 +50,11 @@ typedef struct tern_adapter_file {
     size_t bytes;
 } tern_adapter_file;
 
-/* The same from one GGUF file, or both files of PEFT's. Errors: also INVALID_ARGUMENT (other numbers or names). */
+/* As above from one GGUF file, or both files of PEFT's. Errors: also INVALID_ARGUMENT (other numbers or names). */
 tern_status tern_adapter_open_memory(tern_adapter **adapter, const tern_adapter_file *files, uint32_t n_files,
                                      const tern_model *model, tern_error *err);
-/* An adapter in memory: pairs of zeros beside these weights, which the caller fills in through their pointers. Of
- * `info` rank, alpha, dropout, rslora and base count. Errors: INVALID_ARGUMENT (no pair, a role without a matrix),
+/* An adapter in memory: pairs of zeros beside these weights, which the caller fills in through their pointers. The
+ * rank, alpha, dropout, rslora and base of `info` count. Errors: INVALID_ARGUMENT (no pair, a role without a matrix),
  * MALFORMED and LIMIT (info), OUT_OF_MEMORY. */
 typedef struct tern_adapter_layer {
     tern_role role;
@@ -79,11 +79,11 @@ const char *tern_adapter_target(tern_role role);
 tern_status tern_adapter_check_peft(const tern_config *config, tern_role role, tern_error *err);
 
 /* Write the adapter, F32. Each file appears whole or not at all; a PEFT folder is made where there is none and gets its
- * adapter_config.json last. The same adapter gives the same bytes. Errors: INVALID_ARGUMENT (opened without a model),
- * IO, OUT_OF_MEMORY. */
+ * adapter_config.json last. Equal adapters give equal bytes. Errors: INVALID_ARGUMENT (opened without a model), IO,
+ * OUT_OF_MEMORY. */
 tern_status tern_adapter_write_peft(const tern_adapter *adapter, const char *dir, tern_error *err);
 tern_status tern_adapter_write_gguf(const tern_adapter *adapter, const char *path, tern_error *err);
-/* The same bytes at the end of a buffer, which a failure leaves as it was. */
+/* The bytes go to the end of a buffer, which a failure leaves as it was. */
 tern_status tern_adapter_write_gguf_memory(const tern_adapter *adapter, tern_buf *out, tern_error *err);
 
 #endif

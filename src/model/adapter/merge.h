@@ -24,7 +24,7 @@ typedef struct tern_merge {
 bool tern_merge_has(const void *merge, tern_role role, uint32_t layer);
 tern_master_source tern_merge_source(tern_merge *merge);
 
-/* What a merge did to one weight, as the model computes with it. Norms are Frobenius'. */
+/* The effect of a merge on one weight, as the model computes with it. Norms are Frobenius'. */
 typedef struct tern_merge_change {
     tern_role role;
     uint32_t layer;

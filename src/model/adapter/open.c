@@ -18,7 +18,7 @@ bool tern_adapter__cut(tern_span *s, const char *end)
     return true;
 }
 
-/* The number after the mark; false when there is none. What is too large becomes UINT32_MAX. */
+/* The number after the mark; false when there is none. A number that is too large becomes UINT32_MAX. */
 static bool layer_of(tern_span s, const char *mark, uint32_t *layer)
 {
     size_t at = strlen(mark), first = at;
@@ -159,7 +159,8 @@ static tern_status open_files(tern_adapter *adapter, const tern_adapter_file *fi
     return tern_error_prefix(err, "%s", tern_show_z(files->name).text);
 }
 
-/* Closes half an adapter, or hands out a whole one. A missing optional key is no error: what it left in err is cleared.
+/* Closes half an adapter, or hands out a whole one. A missing optional key is not an error: its message in err is
+ * cleared.
  */
 static tern_status end(tern_adapter *made, tern_status status, tern_adapter **adapter, tern_error *err)
 {

@@ -52,7 +52,7 @@ static tern_status check_plain(const json_t *root, tern_error *err)
 }
 
 /* Initialisations that leave the base as it is. Others (PiSSA, OLoRA, CorDA, LoftQ, LoRA-GA) take the product of A and
- * B off the base when PEFT loads them, so that A and B alone are no change of the published base. Source: PEFT,
+ * B off the base when PEFT loads them, so that A and B alone are not a change of the published base. Source: PEFT,
  * LoraConfig.init_lora_weights. */
 static tern_status check_start(const json_t *root, tern_error *err)
 {

@@ -13,7 +13,7 @@
 
 enum { NAME_BYTES = TERN_MODEL__NAME_BYTES + 32 };
 
-/* What is written of one half. */
+/* The tensors that are written of one half. */
 typedef struct piece {
     char name[NAME_BYTES];
     uint32_t rows, cols;

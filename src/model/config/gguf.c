@@ -106,7 +106,7 @@ static tern_status each_u32(const tern_gguf *g, const tern_config *config, const
     return TERN_OK;
 }
 
-/* Of what all layers have alike. */
+/* Keys that all layers have alike. */
 static tern_status same_u32(const tern_gguf *g, const tern_config *config, const char *name, uint32_t *out,
                             tern_error *err)
 {

@@ -1,7 +1,7 @@
 /* Experts, from GGUF metadata. Keys: llama.cpp's (src/llama-arch.cpp). */
 #include "model/config/gguf_internal.h"
 
-/* What the graph does not have. */
+/* Features that the graph does not have. */
 static tern_status refuse_extras(const tern_config *config, const tern_gguf *g, tern_error *err)
 {
     static const struct {
@@ -25,7 +25,7 @@ static tern_status refuse_extras(const tern_config *config, const tern_gguf *g, 
                      tern_config__key(config, "expert_weights_scale").text, (double)scale);
 }
 
-/* llama.cpp's numbers: 1 softmax over all, 3 over those chosen. Its families have their own where nothing is said. */
+/* llama.cpp's numbers: 1 softmax over all, 3 over those chosen. Its families have a default of their own. */
 static tern_status read_rule(tern_config *config, const tern_family *family, const tern_gguf *g, tern_error *err)
 {
     enum { SOFTMAX = 1, SOFTMAX_CHOSEN = 3 };
@@ -45,7 +45,8 @@ static tern_status read_rule(tern_config *config, const tern_family *family, con
     return TERN_OK;
 }
 
-/* Of all layers the same; one number stands for all. llama.cpp has 7 where a file does not say, as its family does. */
+/* The value must be the same in all layers; one number stands for all. llama.cpp has 7 where a file does not say, as
+ * its family does. */
 static tern_status read_limits(tern_config *config, const tern_gguf *g, tern_error *err)
 {
     const tern_gguf_key key = tern_config__key(config, "swiglu_clamp_exp");

@@ -25,12 +25,12 @@ static const refused_key always[] = {
     {"use_parallel_residual", 0},
 };
 
-/* Of families without layers that recur: those that have them share experts, draft by blocks behind the last layer, and
+/* Families without layers that recur: those that have them share experts, draft by blocks behind the last layer, and
  * turn the pairs of a head by sections, which are alike for text. */
 static const refused_key sections[] = {
     {"expert_shared_feed_forward_length", 0}, {"nextn_predict_layers", 0}, {"rope.dimension_sections", 0}};
 
-/* Of families without multipliers. */
+/* Families without multipliers. */
 static const refused_key multipliers[] = {{"embedding_scale", 1}, {"residual_scale", 1}, {"logit_scale", 1}};
 
 /* Where positions are not scaled by YaRN or LongRoPE. */
@@ -49,7 +49,7 @@ static tern_status check(const tern_config *config, const tern_gguf *g, const re
 {
     const tern_gguf_key key = tern_config__key(config, row->key);
     const tern_gguf_kv *kv = tern_gguf_find(g, key.text);
-    const bool flag = kv && kv->kind == TERN_GGUF_BOOL && row->neutral > 0; /* false is no 0 then */
+    const bool flag = kv && kv->kind == TERN_GGUF_BOOL && row->neutral > 0; /* false is not 0 then */
     for (uint64_t i = 0; kv && i < kv->count; i++) {
         const double found = value_at(g, kv, key.text, i);
         if (found == row->neutral || (found == 0 && !flag)) continue;

@@ -15,7 +15,7 @@ static tern_status read_long_rope(tern_config *config, const tern_gguf *g, tern_
     return tern_config__maybe_u32(config, g, "rope.scaling.original_context_length", &rope->original_ctx, err);
 }
 
-/* What llama.cpp lets files change beyond the paper's rule. */
+/* Numbers that llama.cpp lets files change beyond the paper's rule. */
 static tern_status refuse_yarn_extras(const tern_config *config, const tern_gguf *g, tern_error *err)
 {
     static const struct {

@@ -33,8 +33,8 @@ static tern_status read_limit(tern_config *config, const json_t *root, tern_erro
     return TERN_OK;
 }
 
-/* An expert's length, and whether the weights of those chosen sum to 1: not so in transformers' Qwen3MoeConfig where
- * nothing is said. */
+/* An expert's length, and whether the weights of those chosen sum to 1: not so by default in transformers'
+ * Qwen3MoeConfig. */
 static tern_status read_own(tern_config *config, const tern_family *family, const json_t *root, tern_error *err)
 {
     bool normed = family->route_normed;

@@ -14,7 +14,7 @@ static tern_status read_factor(const json_t *root, const char *key, float *out, 
     return TERN_OK;
 }
 
-/* transformers' GraniteConfig: all are 1 where nothing is said, that of scores too. */
+/* transformers' GraniteConfig: all are 1 by default, that of scores too. */
 static tern_status read_factors(tern_config *config, const json_t *root, tern_error *err)
 {
     TERN_TRY(read_factor(root, "embedding_multiplier", &config->embd_scale, err));

@@ -22,8 +22,8 @@ static tern_status read_rope_type(tern_rope *out, const json_t *rope, bool long_
     return TERN_OK;
 }
 
-/* What cosines and sines are multiplied with where the file does not say: more than one number of the paper's rule, of
- * files that give its factors. Source: transformers modeling_rope_utils, _compute_yarn_parameters. */
+/* The factor of cosines and sines where the file has none: more than one number of the paper's rule, of files that give
+ * its factors. Source: transformers modeling_rope_utils, _compute_yarn_parameters. */
 static tern_status read_yarn_size(tern_rope *out, const json_t *rope, tern_error *err)
 {
     float mscale = 0, all = 0;

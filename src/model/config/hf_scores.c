@@ -5,7 +5,7 @@
 #include "base/show.h"
 #include "model/model_internal.h"
 
-/* Of the classes that have the key, whose value counts only where `use_sliding_window` does not say otherwise. */
+/* Classes that have the key, whose value counts only where `use_sliding_window` does not say otherwise. */
 static tern_status read_window(tern_config *config, const tern_family *family, const json_t *root, tern_error *err)
 {
     const char *first = json_string_value(json_array_get(json_object_get(root, "architectures"), 0));

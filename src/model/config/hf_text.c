@@ -14,8 +14,8 @@ static bool is_one_of(const char *name, const char *const *names, size_t n)
     return false;
 }
 
-/* What files may leave out, because transformers' Gemma2Config has it. The published ones leave out that the head is
- * tied. */
+/* Keys that files may leave out, because transformers' Gemma2Config has defaults. The published ones leave out that the
+ * head is tied. */
 static const char gemma2_defaults[] =
     "{\"vocab_size\": 256000, \"hidden_size\": 2304, \"intermediate_size\": 9216, \"num_hidden_layers\": 26, "
     "\"num_attention_heads\": 8, \"num_key_value_heads\": 4, \"head_dim\": 256, \"max_position_embeddings\": 8192, "
@@ -23,7 +23,7 @@ static const char gemma2_defaults[] =
     "\"rope_theta\": 1e4, \"query_pre_attn_scalar\": 256, \"attn_logit_softcapping\": 50, "
     "\"final_logit_softcapping\": 30, \"tie_word_embeddings\": true}";
 
-/* The same of Gemma3TextConfig. The published files of 4B, 12B and 27B leave much out. */
+/* As above for Gemma3TextConfig. The published files of 4B, 12B and 27B leave much out. */
 static const char gemma3_defaults[] =
     "{\"vocab_size\": 262208, \"hidden_size\": 2304, \"intermediate_size\": 9216, \"num_hidden_layers\": 26, "
     "\"num_attention_heads\": 8, \"num_key_value_heads\": 4, \"head_dim\": 256, \"max_position_embeddings\": 131072, "

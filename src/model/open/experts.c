@@ -74,7 +74,7 @@ bool tern_role__hf_experts(const tern_config *config, tern_role role, uint32_t l
     return false;
 }
 
-/* The number between two texts; false when the name is not so made. What is too large becomes UINT32_MAX. */
+/* The number between two texts; false when the name is not so made. A number that is too large becomes UINT32_MAX. */
 static bool number_between(tern_span s, const char *pattern, const char *mark, uint32_t *number)
 {
     const size_t before = (size_t)(mark - pattern), after = strlen(mark + 2) - strlen(".weight");

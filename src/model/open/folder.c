@@ -1,4 +1,4 @@
-/* A folder that is no Hugging Face model: one that holds a single GGUF file stands for it. */
+/* A folder that is not a Hugging Face model: one that holds a single GGUF file stands for it. */
 #include <dirent.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static tern_status look(const char *dir, const char *name, bool *found, tern_err
     return TERN_OK;
 }
 
-/* Of a file in parts the first stands for all. */
+/* The first part of a file in parts stands for all. */
 static bool is_model(const char *name)
 {
     uint32_t part;

@@ -151,8 +151,8 @@ tern_status tern_model__fill(tern_model *model, tern_role role, tern_weight *w, 
     return tern_model__added(model, w, err);
 }
 
-/* "<name without .weight>.rsr": the matrix sorted by column patterns. What uses it checks it; a model that comes piece
- * by piece does without. */
+/* "<name without .weight>.rsr": the matrix sorted by column patterns. The user of it checks it; a model that comes
+ * piece by piece does without. */
 static tern_status find_rsr(const tern_gguf *g, tern_weight *w, tern_error *err)
 {
     char name[TERN_MODEL__NAME_BYTES + 8];

@@ -174,7 +174,7 @@ static bool has_halves(const tern_model *model)
     return tern_safetensors_find(model->safetensors, name) != NULL;
 }
 
-/* What only the list of tensors tells. */
+/* Facts that only the list of tensors tells. */
 static void look_at_tensors(tern_model *model, tern_hf_layout *layout)
 {
     char name[TERN_MODEL__NAME_BYTES];

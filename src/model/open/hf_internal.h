@@ -4,7 +4,7 @@
 
 #include "model/model_internal.h"
 
-/* What adding one tensor needs. */
+/* The state of adding one tensor. */
 typedef struct tern_hf__source {
     tern_model *model;
     tern_hf_layout layout;

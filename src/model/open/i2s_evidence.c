@@ -13,7 +13,7 @@ enum { LAYERS = 4, GROUPS = 64, KINDS = 4, LANE_BITS = 16, MAX_COUNT = 3 * 4 * G
 
 static const double enough = 4; /* standard deviations */
 
-/* Of every byte of four rows, in how many of the groups looked at each of its four codes is not 0: four lanes. Enough
+/* For every byte of four rows: in how many of the groups looked at each of its four codes is not 0: four lanes. Enough
  * for every order, since all of them keep the codes of four rows in four rows. */
 struct tern_i2s_evidence {
     uint64_t *lanes[LAYERS][KINDS]; /* [cols], of all matrices behind one norm */
@@ -104,7 +104,7 @@ typedef struct gain {
     uint32_t column;
 } gain;
 
-/* What judging needs, for the most columns there are. */
+/* The memory of judging, for the most columns there are. */
 typedef struct judge {
     const tern_model *model;
     gain *sorted;

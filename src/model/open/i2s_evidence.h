@@ -8,8 +8,8 @@
 #include "quant/i2_s_order.h"
 
 /* Counts what rows first .. first + n - 1 of a weight of the model's table show; `bytes` are these rows alone. At most
- * 256 rows of each matrix of four layers are looked at. Other encodings, and columns that are no multiple of 128, show
- * nothing. Errors: OUT_OF_MEMORY. */
+ * 256 rows of each matrix of four layers are looked at. Other encodings, and columns that are not a multiple of 128,
+ * show nothing. Errors: OUT_OF_MEMORY. */
 tern_status tern_i2s_evidence_see(tern_model *model, const tern_weight *weight, uint32_t first, uint32_t n,
                                   const uint8_t *bytes, tern_error *err);
 /* The order for which the evidence is best, where it is by more than chance: *z standard deviations, at least 4, better

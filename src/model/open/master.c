@@ -1,4 +1,4 @@
-/* What training starts from: the values that a weight was made of, straight from the file. */
+/* The start of training: the values that a weight was made of, straight from the file. */
 #include "base/alloc.h"
 #include "model/model_internal.h"
 #include "quant/encoding.h"

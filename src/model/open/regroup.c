@@ -34,7 +34,8 @@ static bool has_one(const row *r, const uint8_t *bytes)
     return true;
 }
 
-/* Of blocks that are not all zeros. *bad: one of them whose scale is not positive and finite; else n_blocks. */
+/* The scale of blocks that are not all zeros. *bad: one of them whose scale is not positive and finite; else
+ * n_blocks. */
 static bool has_several(const row *r, const uint8_t *bytes, size_t *bad)
 {
     float one = 0;

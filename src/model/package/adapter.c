@@ -53,7 +53,7 @@ static tern_status find_files(listed *l, const char *path, tern_error *err)
     return status;
 }
 
-/* What the manifest says of it, without its files. NULL: out of memory. */
+/* The manifest's facts about it, without its files. NULL: out of memory. */
 static json_t *describe(const tern_adapter *adapter)
 {
     const tern_adapter_info *info = tern_adapter_describe(adapter);
@@ -89,7 +89,7 @@ static tern_status write_files(void *context, const char *folder, tern_error *er
     return tern_package__write_manifest(folder, w->manifest, err);
 }
 
-/* What is no adapter is not packaged. */
+/* A folder that is not an adapter is not packaged. */
 static tern_status read_adapter(writing *w, const char *path, tern_error *err)
 {
     tern_adapter *adapter;

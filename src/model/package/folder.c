@@ -53,7 +53,7 @@ static bool is_part(const char *name)
     return part;
 }
 
-/* An empty folder may be there already, and to overwrite a package; what is no part of one is not removed. */
+/* An empty folder may be there already, and to overwrite a package; a file that is not part of one is not removed. */
 tern_status tern_package__check_target(const char *source, const char *dir, bool overwrite, tern_error *err)
 {
     const tern_output output = {.path = dir, .folder = true, .model = source, .overwrite = overwrite};

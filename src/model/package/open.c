@@ -11,7 +11,7 @@
 
 enum { HEAD_BYTES = 1 << 20 };
 
-/* What of a package is opened. */
+/* The part of a package that is opened. */
 typedef enum part { ALL, DENSE, ADAPTER } part;
 
 bool tern_package_is(const char *path)

@@ -1,4 +1,4 @@
-/* What a package's manifest says of its model. */
+/* The facts of a package's manifest about its model. */
 #include "model/package/package.h"
 
 #include <string.h>
@@ -113,7 +113,7 @@ static json_t *quantization_json(const tern_model *model)
                      tied ? json_null() : json_string(output));
 }
 
-/* Where a tensor begins; it may go on in the next shards. Of version 2: in the file. */
+/* Where a tensor begins; it may go on in the next shards. For version 2: in the file. */
 static json_t *tensor_json(const tern_gguf_tensor *t, const tern_manifest *sizes)
 {
     const uint64_t shard_bytes = sizes->shard_bytes;

@@ -10,7 +10,7 @@
 
 typedef struct tern_gguf tern_gguf; /* format/gguf.h */
 
-/* What a manifest of this version, of a file and shards of so many bytes, says of the model of a GGUF file, without its
+/* The manifest of this version, of a file and shards of so many bytes, about the model of a GGUF file, without its
  * shards. `json` is the caller's to json_decref. Errors: MALFORMED (a chat template that is not UTF-8), OUT_OF_MEMORY.
  */
 tern_status tern_package_describe(const tern_model *model, const tern_gguf *gguf, const tern_manifest *sizes,
@@ -28,14 +28,14 @@ typedef struct tern_package_options {
 } tern_package_options;
 
 /* Cuts a GGUF file into a new folder `dir`, by expert where it has experts (version 2 of the manifest), which appears
- * whole or not at all. The same file gives the same bytes. Errors: INVALID_ARGUMENT (shard_bytes; what base/output.h
- * refuses; a folder that is no package, also to overwrite), those of tern_model_open, IO, CANCELLED. */
+ * whole or not at all. Equal files give equal bytes. Errors: INVALID_ARGUMENT (shard_bytes; what base/output.h refuses;
+ * a folder that is not a package, also to overwrite), those of tern_model_open, IO, CANCELLED. */
 tern_status tern_package_write(const char *gguf_path, const char *dir, const tern_package_options *options,
                                tern_error *err);
 
 /* Writes the files of an adapter as they are into a new folder `dir`, with a manifest: what tern_adapter_open takes,
- * but no package. Of `options` overwrite counts. Errors: as above, those of tern_adapter_open, LIMIT (a file of more
- * than TERN_MANIFEST_EXPERT_BYTES). */
+ * but no package. Only overwrite of `options` counts. Errors: as above, those of tern_adapter_open, LIMIT (a file of
+ * more than TERN_MANIFEST_EXPERT_BYTES). */
 tern_status tern_package_write_adapter(const char *path, const char *dir, const tern_package_options *options,
                                        tern_error *err);
 
@@ -51,8 +51,8 @@ bool tern_package_is_adapter(const char *path);
  * size or sum, and those of the manifest), IO, CANCELLED, OUT_OF_MEMORY. */
 tern_status tern_package_open(tern_package **package, const char *path, const tern_model_options *options,
                               tern_error *err);
-/* The same of a package by expert without its experts' shards, which need not be there: tern_package_load_expert brings
- * them one by one. Of another package: all of it. */
+/* As above for a package by expert without its experts' shards, which need not be there: tern_package_load_expert
+ * brings them one by one. For another package: all of it. */
 tern_status tern_package_open_dense(tern_package **package, const char *path, const tern_model_options *options,
                                     tern_error *err);
 /* Brings the shard of an expert that lies elsewhere than in a file (a browser): all of into[bytes], whose sum has been
@@ -98,7 +98,7 @@ tern_status tern_package_open_adapter(tern_adapter **adapter, const char *path, 
 /* The model in a package, whole in memory; tern_model_open calls it. */
 tern_status tern_package_open_model(tern_model **model, const char *path, const tern_model_options *options,
                                     tern_error *err);
-/* The same from a package that is open, without its experts: their weights have no data. Errors: also UNSUPPORTED (a
+/* As above from a package that is open, without its experts: their weights have no data. Errors: also UNSUPPORTED (a
  * package that is not by expert; ternary experts, whose scales are known only once all was read). */
 tern_status tern_package_model_without_experts(tern_model **model, const tern_package *package,
                                                const tern_model_options *options, tern_error *err);

@@ -107,7 +107,7 @@ static int by_offset(const void *a, const void *b)
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* What lies between the experts. */
+/* The bytes between the experts. */
 static tern_status add_between(plan *p, tern_manifest_range *experts, size_t n, tern_error *err)
 {
     uint64_t at = 0;

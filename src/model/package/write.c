@@ -34,7 +34,7 @@ static json_t *ranges_json(const writing *w, size_t first, size_t n)
     return list;
 }
 
-/* Whose it is, and what it holds; of an expert the map says which shard it is as well. */
+/* Its owner and its contents; of an expert the map says which shard it is as well. */
 static int describe_shard(const writing *w, json_t *shard, size_t i, size_t first, size_t n)
 {
     const tern_manifest_shard *s = &w->plan.shards[i];

@@ -48,7 +48,7 @@ static tern_status reserve(tern_model_stream *s, size_t bytes, tern_error *err)
     return TERN_OK;
 }
 
-/* Of a tensor whose bytes lie at `data` in the end. */
+/* A tensor whose bytes lie at `data` in the end. */
 static tern_status begin_bytes(tern_model_stream *s, const item *i, uint8_t *data, tern_model_piece *piece)
 {
     size_t left = i->bytes - i->done;
@@ -186,7 +186,7 @@ static tern_status settle(tern_model_stream *s, item *i, tern_error *err)
     return TERN_OK;
 }
 
-/* Of a weight that is settled; where all rows have one there may be room for factors. */
+/* A weight that is settled; where all rows have one there may be room for factors. */
 static tern_status find_scales(tern_model_stream *s, item *i, tern_error *err)
 {
     tern_weight *w = i->weight;

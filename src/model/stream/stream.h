@@ -26,7 +26,7 @@ typedef struct tern_model_stream_options {
  * Errors: as tern_model_open_memory. */
 tern_status tern_model_stream_open(tern_model_stream **stream, const void *head, size_t n,
                                    const tern_model_stream_options *options, uint64_t *wanted, tern_error *err);
-/* The same from a header that has been read (all parts of a file joined), which may go afterwards: file_bytes is its
+/* As above from a header that has been read (all parts of a file joined), which may go afterwards: file_bytes is its
  * tern_gguf_bytes. Errors: as above, but never PENDING. */
 tern_status tern_model_stream_open_gguf(tern_model_stream **stream, const tern_gguf *gguf,
                                         const tern_model_stream_options *options, tern_error *err);
@@ -52,7 +52,7 @@ typedef struct tern_model_part {
     tern_weight rows;
 } tern_model_part;
 
-/* NOT_FOUND: there are no more. The same piece until it is accepted. Errors: OUT_OF_MEMORY. */
+/* NOT_FOUND: there are no more. Gives the same piece until it is accepted. Errors: OUT_OF_MEMORY. */
 tern_status tern_model_stream_next(tern_model_stream *stream, tern_model_piece *piece, tern_error *err);
 /* The piece is there. Errors: as tern_model_open_memory. */
 tern_status tern_model_stream_accept(tern_model_stream *stream, tern_model_part *part, tern_error *err);

@@ -1,4 +1,4 @@
-/* What the files that make random models share. */
+/* Declarations that the files that make random models share. */
 #ifndef TERN_MODEL_SYNTH_INTERNAL_H
 #define TERN_MODEL_SYNTH_INTERNAL_H
 

@@ -29,7 +29,7 @@
 
 static const struct {
     const char *name;
-    bool ternary; /* its layers are so where no encoding is asked for */
+    bool ternary; /* its layers are so by default */
     tern_config config;
 } presets[] = {
     {"bitnet-2b4t", true, {BITNET, SHAPE(2560, 30, 20, 5, 128, 6912, 128256, 4096)}},

@@ -40,7 +40,7 @@ static void fill_codes(tern_rng *rng, const uint8_t table[static 81], uint8_t *o
     }
 }
 
-/* Of standard deviation 0.02: a sum of twelve uniform numbers is close to normal. */
+/* Numbers of standard deviation 0.02: a sum of twelve uniform numbers is close to normal. */
 static void fill_normal_table(tern_rng *rng, uint16_t *table)
 {
     for (size_t i = 0; i < TABLE_SIZE; i++) {

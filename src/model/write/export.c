@@ -14,7 +14,7 @@
 #include "quant/rsr.h"
 #include "text/tokenizer/tokenizer.h"
 
-/* What llama.cpp asks for where there is no tokenizer. */
+/* The keys that llama.cpp needs where there is no tokenizer. */
 #define NO_VOCAB "no_vocab"
 
 static const tern_encoding *target_of(const tern_config *c, const tern_export_options *o, tern_role role,
@@ -156,8 +156,8 @@ static bool has_rope_factors(const tern_config *c, tern_rope_factors which)
     return c->rope[0].scaling == TERN_ROPE_LLAMA3 || c->rope[0].factors;
 }
 
-/* What is stored as one has one encoding, that of the last part where a mix gives them several; parts that come in
- * different ones, or ternary ones, whose scales belong to one matrix, stay apart. */
+/* Matrices that are stored as one have one encoding, that of the last part where a mix gives them several; parts that
+ * come in different ones, or ternary ones, whose scales belong to one matrix, stay apart. */
 static bool is_joined(const exporter *x, tern_role role, uint32_t layer)
 {
     const tern_config *c = &x->model->config;
@@ -235,7 +235,7 @@ static tern_status add_tensors(exporter *x, tern_error *err)
     return check_report(x, n_rsr, err);
 }
 
-/* What the plain frequencies are divided by to give the model's; llama.cpp's tensor for LLaMA 3 scaling. */
+/* The divisors of the plain frequencies that give the model's; llama.cpp's tensor for LLaMA 3 scaling. */
 static tern_status write_rope_factors(const exporter *x, tern_error *err)
 {
     tern_config plain = x->model->config;

@@ -85,7 +85,7 @@ static tern_status add_factors(const tern_config *c, tern_gguf_writer *w, tern_e
     return c->logit_scale > 0 ? add_f32(c, "logit_scale", c->logit_scale, w, err) : TERN_OK;
 }
 
-/* Of each layer, whether it has a window. */
+/* Whether each layer has a window. */
 static tern_status add_window_layers(const tern_config *c, tern_gguf_writer *w, tern_error *err)
 {
     char key[96];
@@ -95,7 +95,7 @@ static tern_status add_window_layers(const tern_config *c, tern_gguf_writer *w, 
     return tern_gguf_add_array(w, key, TERN_GGUF_BOOL, each, c->n_layers, err);
 }
 
-/* What only some models have. Where a family has a value of its own, 0 is written as well. */
+/* Keys that only some models have. Where a family has a value of its own, 0 is written as well. */
 static tern_status add_scores(const tern_config *c, tern_gguf_writer *w, tern_error *err)
 {
     const tern_family *family = tern_family__find(c->architecture);
@@ -113,7 +113,8 @@ static tern_status add_scores(const tern_config *c, tern_gguf_writer *w, tern_er
     return TERN_OK;
 }
 
-/* Of layers that recur, by llama.cpp's keys of state space models; for text the sections of a head's pairs are alike. */
+/* Keys of layers that recur, by llama.cpp's names for state space models; for text the sections of a head's pairs are
+ * alike. */
 static tern_status add_recurrence(const tern_config *c, tern_gguf_writer *w, tern_error *err)
 {
     const tern_recurrence *r = &c->recurrence;
@@ -136,7 +137,7 @@ static tern_status add_recurrence(const tern_config *c, tern_gguf_writer *w, ter
     return tern_gguf_add_array(w, key, TERN_GGUF_BOOL, each, c->n_layers, err);
 }
 
-/* Of each layer, as llama.cpp has it. */
+/* The value of each layer, as llama.cpp has it. */
 static tern_status add_limits(const tern_config *c, tern_gguf_writer *w, tern_error *err)
 {
     char key[96];

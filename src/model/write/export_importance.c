@@ -1,4 +1,4 @@
-/* What the columns of a matrix count for when it is encoded anew. */
+/* The importance of the columns of a matrix that is encoded again. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -15,7 +15,7 @@ void tern_export__drop(tern_export_plan *plan)
     plan->importance = NULL;
 }
 
-/* Of embeddings nothing is multiplied: they have no importance. */
+/* Embeddings are not multiplied: they have no importance. */
 tern_status tern_export__find_importance(const tern_export_options *o, tern_role role, uint32_t layer,
                                          tern_export_plan *p, tern_error *err)
 {

@@ -1,7 +1,6 @@
-/* What is said of a written file: which tensors have another type than asked for, and what of it Tern alone reads.
- * Sources for what others read: the loaders of llama.cpp (src/llama-arch.cpp,
- * src/llama-model.cpp: a file with a tensor that was not asked for is refused), of bitnet.cpp's llama.cpp and of
- * ik_llama.cpp (src/llama-load-tensors.cpp). */
+/* The notes about a written file: which tensors have another type than asked for, and the parts that Tern alone reads.
+ * Sources for what others read: the loaders of llama.cpp (src/llama-arch.cpp, src/llama-model.cpp: a file with a tensor
+ * that was not asked for is refused), of bitnet.cpp's llama.cpp and of ik_llama.cpp (src/llama-load-tensors.cpp). */
 #include <stdio.h>
 #include <string.h>
 

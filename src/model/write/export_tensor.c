@@ -223,7 +223,7 @@ tern_status tern_export__ternarised_scale(const tern_export_plan *p, float *scal
     return ternarise(p, NULL, scale, err);
 }
 
-/* What there is without scales: the codes in the order of the output. */
+/* Weights without scales: the codes in the order of the output. */
 tern_status tern_export__codes(const tern_export_plan *p, int8_t **out, tern_error *err)
 {
     const tern_weight *w = p->weight;

@@ -14,7 +14,7 @@ typedef struct tern_master_source {
     void *context;
 } tern_master_source;
 
-/* What tern_model_master gives of a model, which must outlive the source. */
+/* The tensors that tern_model_master gives of a model, which must outlive the source. */
 tern_master_source tern_master_of_model(const tern_model *model);
 
 /* Zero-initialised: bf16. */

@@ -219,7 +219,7 @@ static json_t *document(const tern_config *c, const tern_tokenizer *tokenizer, b
     return root;
 }
 
-/* What these classes of transformers cannot say. */
+/* Properties that these classes of transformers cannot express. */
 static tern_status check(const tern_config *c, tern_error *err)
 {
     if (c->rope[0].factors && c->rope[0].scaling != TERN_ROPE_LLAMA3)

@@ -4,7 +4,7 @@
 #include "model/model_internal.h"
 #include "model/write/hf_internal.h"
 
-/* Of tensors that several roles share, the first role's entry is the whole one. */
+/* The first role's entry of tensors that several roles share is the whole one. */
 size_t tern_hf__list_experts(const tern_config *c, tern_role role, uint32_t layer, tern_hf_tensor *out)
 {
     tern_hf_experts at = {.single = true};

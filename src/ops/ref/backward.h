@@ -55,7 +55,7 @@ void tern_ref_norm_weight_backward(const tern_norm_weight_args *args, float *dg)
 void tern_ref_linear_dx(const float *w, uint32_t n_rows, uint32_t cols, const float *dy, size_t dy_stride, uint32_t n,
                         float *dx, size_t dx_stride);
 
-/* The same with ternary weights W = scale * code, straight from packed rows.
+/* As above with ternary weights W = scale * code, straight from packed rows.
  *
  *   dx[t][c] += scale * chain over r of dy[t][r] * code(w[r][c]), from +0
  *
@@ -75,7 +75,7 @@ void tern_ref_linear_dx_i2_s(const uint8_t *w, size_t row_bytes, uint32_t n_rows
 void tern_ref_linear_dw(const float *dy, size_t dy_stride, const float *x, size_t x_stride, uint32_t n, uint32_t n_rows,
                         uint32_t cols, float *dw);
 
-/* The same where the layer's input was quantised: x[t][c] = q[t][c] * inv_scales[t].
+/* As above where the layer's input was quantised: x[t][c] = q[t][c] * inv_scales[t].
  *
  *   dw[r][c] = chain over t of (dy[t][r] * inv_scales[t]) * q[t][c], from dw[r][c] */
 void tern_ref_linear_dw_q8(const float *dy, size_t dy_stride, const tern_q8_rows *q, const float *inv_scales,
@@ -133,7 +133,7 @@ void tern_ref_varlen_attention_backward(const tern_varlen_attention *rows, const
                                         const float *l, const float *dout, float *dq, float *dk, float *dv,
                                         float *dsinks);
 
-/* What attention over rows is made of.
+/* The parts of attention over rows.
  *
  * A product of matrices: c[i][j] = chain over s of a(i, s) * b[s][j], from +0 or, with `add`, from c[i][j];
  *   a(i, s) = a[i * a_row + s * a_step];  b[s][j] = b[s * b_step + j];  c[i][j] = c[i * c_row + j]
@@ -206,7 +206,7 @@ void tern_ref_embed_backward(const int32_t *ids, uint32_t n, uint32_t cols, cons
                              float *dtable);
 
 /* Cross-entropy of one row of logits, and its gradient in their place. A label below 0 is masked (PyTorch's
- * ignore_index is -100), and so is one that is no row of the vocabulary: callers check their labels.
+ * ignore_index is -100), and so is one that is not a row of the vocabulary: callers check their labels.
  *
  *   m = max z;  p_i = exp(z_i - m);  l = row sum of p_i;  loss = log(l) + m - z[label]
  *   z[i] = weight * (p_i * (1 / l) - (i == label))

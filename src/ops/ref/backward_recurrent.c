@@ -30,7 +30,7 @@ static float decayed(const tern_delta_backward_args *a, size_t at)
     return (a->state ? a->state[at] : 0) * a->decay;
 }
 
-/* What is known of each column: the names of the contract. */
+/* Sums of each column: the names of the contract. */
 typedef struct columns {
     float m[TERN_DELTA_MAX_VALUES], r[TERN_DELTA_MAX_VALUES], d[TERN_DELTA_MAX_VALUES], e[TERN_DELTA_MAX_VALUES],
         x[TERN_DELTA_MAX_VALUES], w[TERN_DELTA_MAX_VALUES];

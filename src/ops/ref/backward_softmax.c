@@ -1,4 +1,4 @@
-/* What attention over rows is made of: a product of matrices in chains, and the softmax of its rows. */
+/* The parts of attention over rows: a product of matrices in chains, and the softmax of its rows. */
 #include <math.h>
 
 #include "ops/ref/backward.h"

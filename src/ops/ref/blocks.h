@@ -35,8 +35,8 @@ typedef struct tern_q8_blocks {
 typedef void (*tern_quantize_blocks_fn)(const float *x, uint32_t cols, uint32_t block, int8_t *q, float *scales,
                                         int32_t *sums);
 
-/* Rows of weights times rows of activations. Of block b of a row, with its scale d, codes q and scales sc of runs (1
- * for encodings that have none) and, where there are minima, their scale dmin and minima m of runs:
+/* Rows of weights times rows of activations. Block b of a row, with its scale d, codes q and scales sc of runs (1 for
+ * encodings that have none) and, where there are minima, their scale dmin and minima m of runs:
  *
  *   A = sum_run sc[run] * sum_(c in run) q[c] * x[c],   M = sum_run m[run] * sum_(c in run) x[c]     exact in int32
  *   y = y + (d * dx) * (float)A;   y = y - (dmin * dx) * (float)M     dx = x.scales[b]; all are rounded, no fma

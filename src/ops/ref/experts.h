@@ -1,5 +1,5 @@
-/* What layers with experts compute beside their products: the choice of experts and the sum of what they made. Exact
- * bits, but for the weights on GPUs. */
+/* The ops of layers with experts beside their products: the choice of experts and the sum of their results. Exact bits,
+ * except for the weights on GPUs. */
 #ifndef TERN_OPS_REF_EXPERTS_H
 #define TERN_OPS_REF_EXPERTS_H
 
@@ -35,7 +35,7 @@ void tern_ref_combine(const float *x, size_t x_stride, const tern_route *routes,
  *   SOFTMAX_ALL_NORMED, SOFTMAX_TOP  dlogits[chosen j] = w[j] * (d[j] - S), 0 elsewhere
  *   SOFTMAX_ALL                      dlogits[chosen j] = w[j] * (d[j] - S); elsewhere, with l the logit of route 0,
  *                                    dlogits[e] = -((w[0] * exp(logits[e] - l)) * S)
- * Plain. With SOFTMAX_ALL_NORMED a factor that all weights share is no part of them, so that both are one formula.
+ * Plain. With SOFTMAX_ALL_NORMED a factor that all weights share is not part of them, so that both are one formula.
  *
  *   logits  in   [n_experts]     routes, d  in  [k]     dlogits  out  [n_experts] */
 void tern_ref_route_backward(const float *logits, uint32_t n_experts, uint32_t k, tern_route_rule rule,

@@ -1,5 +1,5 @@
-/* What the gradients of linear layers are made of: a product of f32 matrices that goes on from what is there, and rows
- * of a weight as f32. */
+/* The parts of the gradients of linear layers: a product of f32 matrices that continues from existing sums, and rows of
+ * a weight as f32. */
 #ifndef TERN_OPS_REF_GEMM_H
 #define TERN_OPS_REF_GEMM_H
 

@@ -55,7 +55,7 @@ float tern_ref_softplus(float x);
 /* 1 / (1 + tern_ref_exp(-x)). */
 float tern_ref_logistic(float x);
 
-/* What a token does to a head's state: tern_ref_exp(decay * softplus(a + dt)). decay: below 0, -e^A_log of Hugging
+/* A token's effect on a head's state: tern_ref_exp(decay * softplus(a + dt)). decay: below 0, -e^A_log of Hugging
  * Face's files (transformers modeling_qwen3_next). */
 float tern_ref_delta_decay(float a, float dt, float decay);
 
@@ -129,7 +129,7 @@ static inline float tern_ref_delta_beta_backward(float beta, float dbeta)
     return dbeta * (beta * (1 - beta));
 }
 
-/* Of heads of keys, the one that a head of values has. */
+/* The head of keys that a head of values has. */
 static inline uint32_t tern_delta_key_head(uint32_t head, uint32_t n_heads, uint32_t n_key_heads, int tiled)
 {
     return tiled ? head % n_key_heads : head / (n_heads / n_key_heads);

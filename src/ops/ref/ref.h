@@ -88,7 +88,7 @@ typedef void (*tern_gate_fn)(const float *gate, const float *up, size_t n, float
 /* An output gate, y = (1 / (1 + tern_ref_exp(-g))) * u. */
 void tern_ref_sigmoid(const float *gate, const float *up, size_t n, float *y);
 
-/* The same with a limit: g' = g > limit ? limit : g;  u' = u > limit ? limit : u < -limit ? -limit : u
+/* As above with a limit: g' = g > limit ? limit : g; u' = u > limit ? limit : u < -limit ? -limit : u
  *   swiglu_oai:      y = (g' / (1 + tern_ref_exp(-(g' * ALPHA)))) * (u' + 1)   (GPT-OSS, transformers modeling_gpt_oss)
  *   swiglu_clamped:  y = (g' / (1 + tern_ref_exp(-g'))) * u'                   (Maple, its modeling_maple) */
 #define TERN_SWIGLU_ALPHA 1.702f
@@ -110,8 +110,8 @@ typedef void (*tern_rope_fn)(float *x, uint32_t n_heads, uint32_t head_dim, cons
  *   q4_0   scale = f16(e / -8 + 0), e being the x furthest from 0, the positive one of two;  code = x / scale, -8 to 7
  *
  * x / scale is the f32 product of x and 1 / scale, the scale as it is stored, or x * 0 where that is 0; cut to the
- * codes there are, then rounded half to even. Of a NaN the scale is one NaN (TERN_CACHE_NAN), of an infinity it is
- * infinite or NaN, so that the whole block is not finite. GGML's blocks of the same names, but for codes that are
+ * codes there are, then rounded half to even. The scale of a NaN is one NaN (TERN_CACHE_NAN), of an infinity it is
+ * infinite or NaN, so that the whole block is not finite. GGML's blocks of the same names, except for codes that are
  * rounded from a scale before it was stored and for ties. Exact bits. */
 typedef void (*tern_kv_store_fn)(const float *x, size_t n, void *out);
 

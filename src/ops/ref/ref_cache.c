@@ -1,4 +1,4 @@
-/* What is stored in a cache of keys and values, and what it then stands for. */
+/* The stored numbers of a cache of keys and values, and the numbers that they stand for. */
 #include <float.h>
 #include <math.h>
 #include <string.h>

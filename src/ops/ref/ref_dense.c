@@ -1,4 +1,4 @@
-/* Dense weights times f32 activations: the definition. What the elements are: ops/ref/decode.h. */
+/* Dense weights times f32 activations: the definition. ops/ref/decode.h describes the elements. */
 #include "ops/ref/decode.h"
 #include "ops/ref/gemm.h"
 #include "ops/ref/lanes.h"

@@ -33,7 +33,7 @@ static inline tern_rsr_unit tern_rsr_unit_of(const tern_rsr_slices *s, uint32_t 
  * Ternary and binary (SIGNS is the caller's). Integers are exact modulo 2^32 in any order. Thread-safe on distinct y.
  * No allocation. */
 typedef void (*tern_rsr_i8_fn)(const tern_rsr_unit *u, const int8_t *x, int32_t *y);
-/* The same for 4 tokens, which one gather brings: x[column][4], x[columns of the panel] is 4 zeros; y[4][TERN_RSR_Y].
+/* As above for 4 tokens, which one gather brings: x[column][4], x[columns of the panel] is 4 zeros; y[4][TERN_RSR_Y].
  */
 enum { TERN_RSR_Y = 16 };
 typedef void (*tern_rsr_i8x4_fn)(const tern_rsr_unit *u, const int8_t *x, int32_t *y);

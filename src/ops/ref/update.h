@@ -63,8 +63,8 @@ float tern_ref_clip_factor(double norm, double max_norm);
 /* g[i] *= factor */
 void tern_ref_scale(float factor, size_t n, float *g);
 
-/* What the learning rate is multiplied by at `step`, from 0 (transformers' get_*_schedule_with_warmup, half a
- * cosine). With w = n_warmup:
+/* The factor of the learning rate at `step`, from 0 (transformers' get_*_schedule_with_warmup, half a cosine). With w =
+ * n_warmup:
  *   step < w: step / w;   constant: 1;   linear: (n - step) / (n - w);
  *   cosine: (1 + cos(pi * (step - w) / (n - w))) / 2
  * and 0 from step n on, except constant. n and w: steps in all, steps of warm-up. */

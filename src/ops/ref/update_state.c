@@ -1,4 +1,4 @@
-/* What optimisers keep in few bits: BF16 rounded at random, and moments in blocks of 8-bit codes. */
+/* The formats of optimiser states in few bits: BF16 rounded at random, and moments in blocks of 8-bit codes. */
 #include <math.h>
 
 #include "base/flush.h"

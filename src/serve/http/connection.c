@@ -134,7 +134,7 @@ static enum MHD_Result answer_or_wait(tern_exchange *x)
     return known && result == MHD_YES ? queue(x) : result; /* nothing but the body of a stream changes then */
 }
 
-/* Of other servers, for what models of text do not do. */
+/* Kinds of requests to other servers that models of text do not serve. */
 static const char *kind_of(const char *path)
 {
     static const char *const kinds[][2] = {

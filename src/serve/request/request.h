@@ -102,7 +102,7 @@ tern_status tern_api_request_add_bias(tern_api_request *request, int32_t id, dou
 tern_status tern_api_request_read_top_k(void *request, const json_t *value, tern_error *err);
 tern_status tern_api_request_read_last_n(void *request, const json_t *value, tern_error *err);
 tern_status tern_api_request_read_max_tokens(void *request, const json_t *value, tern_error *err);
-tern_status tern_api_request_read_seed(void *request, const json_t *value, tern_error *err); /* negative: none */
+tern_status tern_api_request_read_seed(void *request, const json_t *value, tern_error *err);     /* negative: none */
 tern_status tern_api_request_read_messages(void *request, const json_t *value, tern_error *err); /* [{role, content}] */
 /* The answer keeps to a grammar of this kind. Errors: INVALID_ARGUMENT (it keeps to one already). */
 tern_status tern_api_request_constrain(tern_api_request *request, tern_grammar_kind kind, tern_error *err);

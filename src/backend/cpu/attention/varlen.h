@@ -1,5 +1,5 @@
-/* What the forward and the backward of attention over rows share. Both are products of matrices over one KV head: rows
- * are (token, query head of the group) in this order, columns are keys, 64 in a panel. */
+/* Declarations that the forward and the backward of attention over rows share. Both are products of matrices over one
+ * KV head: rows are (token, query head of the group) in this order, columns are keys, 64 in a panel. */
 #ifndef TERN_BACKEND_CPU_ATTENTION_VARLEN_H
 #define TERN_BACKEND_CPU_ATTENTION_VARLEN_H
 

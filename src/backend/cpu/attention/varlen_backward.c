@@ -100,7 +100,7 @@ static part open_part(const backward_job *j, uint32_t kv_head, tern_range keys, 
     return p;
 }
 
-/* What each row sees of the keys; then which rows see each key. Documents follow each other, so those are neighbours.
+/* The keys that each row sees; then which rows see each key. Documents follow each other, so those are neighbours.
  */
 static void find_seen(const tern_attention_job *j, part *p)
 {

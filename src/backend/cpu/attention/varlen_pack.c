@@ -1,4 +1,5 @@
-/* What the forward and the backward of attention over rows share: packing, and products over what each row sees. */
+/* Helpers of the forward and the backward of attention over rows: packing, and products over the keys that each row
+ * sees. */
 #include "backend/cpu/attention/varlen.h"
 
 enum { TILE = 6 /* rows that the kernels take together */ };

@@ -308,7 +308,7 @@ INLINE void many_tokens(const form e, const product *p)
     void KERNEL_NAME(int8_##slot)(const uint8_t *w, size_t row_bytes, uint32_t n_rows, uint32_t cols,                  \
                                   const tern_q8_blocks *x, float *y, size_t y_stride)                                  \
     {                                                                                                                  \
-        const form e = {read_##slot, __VA_ARGS__};                                                                   \
+        const form e = {read_##slot, __VA_ARGS__};                                                                     \
         const product p = {w, row_bytes, n_rows, cols, x, y, y_stride};                                                \
         if (x->n < (e.scaled ? MIN_TOKENS_SCALED : MIN_TOKENS))                                                        \
             tern_cpu__int8_##slot##_avx512(w, row_bytes, n_rows, cols, x, y, y_stride);                                \

@@ -1,5 +1,5 @@
 /* How each encoding's blocks are read for products with int8 activations: codes as bytes, scales and minima as small
- * integers. The same for every level; the layouts are those of ops/ref/ref_dense.c. */
+ * integers. All levels use it; the layouts are those of ops/ref/ref_dense.c. */
 #ifndef TERN_BACKEND_CPU_BLOCKS_UNPACK_H
 #define TERN_BACKEND_CPU_BLOCKS_UNPACK_H
 

@@ -11,7 +11,7 @@
 
 typedef struct tern_cpu__chunk tern_cpu__chunk;
 
-/* Of one backend. Thread-safe. */
+/* The memory of one backend. Thread-safe. */
 typedef struct tern_cpu__layout_memory {
     pthread_mutex_t lock;
     tern_cpu__chunk *current; /* where the next one goes, if it fits */

@@ -83,7 +83,7 @@ static double root(const squares *s, uint32_t n)
     return sqrt(total) * (1 + ((double)n / LANES + 16) * 0x1p-24);
 }
 
-/* Of n columns, of which cols are the row's. */
+/* The norm of n columns, of which cols are the row's. */
 static float reach(const float *x, uint32_t n, uint32_t cols)
 {
     squares all = {0};

@@ -24,7 +24,7 @@ static bool begins_run(const tern_rows_job *j, const state_inputs *in, uint32_t 
     return t == 0 || tern_rows__param(j->op, in->sequences, t) != tern_rows__param(j->op, in->sequences, t - 1);
 }
 
-/* What the sequence of row t goes on from; NULL: zeros. */
+/* The state that row t of its sequence continues from; NULL: zeros. */
 static const float *state_before(const tern_rows_job *j, const state_inputs *in, uint32_t t)
 {
     if (tern_rows__param(j->op, in->positions, t) == 0) return NULL;
@@ -120,7 +120,7 @@ static float element(const tern_cpu_op *op, uint32_t input, uint32_t t, uint32_t
     return tern_rows__at(&op->in[input], t)[head];
 }
 
-/* Of one head of a row; its state is set by who walks the rows. */
+/* The arguments for one head of a row; its state is set by who walks the rows. */
 static tern_delta_args delta_of(const tern_cpu_op *op, uint32_t head, uint32_t t)
 {
     const tern_op *o = op->op;

@@ -134,7 +134,7 @@ static float element(const tern_cpu_op *op, uint32_t input, uint32_t t, uint32_t
     return tern_rows__at(&op->in[input], t)[head];
 }
 
-/* Of one head of a row; states and results are set by who walks the rows. */
+/* The arguments for one head of a row; states and results are set by who walks the rows. */
 static tern_delta_args delta_of(const tern_cpu_op *op, uint32_t head, uint32_t t)
 {
     const tern_op *o = op->op;

@@ -12,7 +12,7 @@ static tern_status check(const tern_graph *graph, const tern_op *op, uint32_t n_
                      tern_op_name(op->kind), graph->n_routes, n_experts, TERN_MAX_ROUTES, TERN_MAX_EXPERTS);
 }
 
-/* Of ROUTE and its backward, whose first inputs are the logits both. */
+/* For ROUTE and its backward, whose first inputs are both the logits. */
 tern_status tern_cpu__route_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
 {
     return check(graph, op, op->in[TERN_ROUTE_LOGITS].cols, err);

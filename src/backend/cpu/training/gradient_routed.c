@@ -8,7 +8,7 @@
 #include "ops/op.h"
 #include "quant/weight.h"
 
-/* Of the op, in the memory that all threads share. */
+/* The state of the op, in the memory that all threads share. */
 typedef struct routed {
     tern_cpu_step *step;
     const tern_cpu_op *op;

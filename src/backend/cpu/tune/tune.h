@@ -39,8 +39,9 @@ typedef struct tern_tune_options {
 typedef struct tern_tune_result {
     tern_tune_row *rows; /* [n]; by kernels, then backends, then row splits */
     size_t n, cap;
-    /* Of each backend: the default as measured first, and the row that is to be used (the default's own, unless another
-     * was faster by TERN_TUNE_MARGIN, there and when both were measured once more in turns); what they took then. */
+    /* For each backend: the default as measured first, and the row that is to be used (the default's own, unless
+     * another was faster by TERN_TUNE_MARGIN, there and when both were measured once more in turns); what they took
+     * then. */
     struct {
         size_t standard, best;
         double standard_seconds, best_seconds;

@@ -29,7 +29,7 @@ uint32_t tern_gpu__slice_pages(const tern_gpu_cache *cache, uint32_t slice);
 /* Keys, then values. */
 void tern_gpu__bind_caches(tern_gpu_dispatch *d, const tern_gpu_cache *cache, uint32_t slice, bool written);
 
-/* What attention does with scores (scores.wesl), by the names of its kernels' uniforms. */
+/* The treatment of scores (scores.wesl), by the names of its kernels' uniforms. */
 typedef struct tern_gpu_scores {
     float scale, softcap, softcap_rate;
     uint32_t window, sinks;

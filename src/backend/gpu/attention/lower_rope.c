@@ -123,7 +123,7 @@ tern_status tern_gpu__lower_rope(tern_gpu_program *p, const tern_op *op, tern_er
     return add_rope(p, op, op->in[TERN_ROPE_X], op->n_heads, op->in[TERN_ROPE_TABLE], err);
 }
 
-/* What KV_WRITE reads and writes. */
+/* The operands of KV_WRITE. */
 typedef struct kv_operands {
     tern_view k, v, pages;
 } kv_operands;

@@ -19,7 +19,7 @@ typedef struct kernels {
 static const kernels forward = KERNELS(VARLEN_ATTENTION), dq = KERNELS(VARLEN_ATTENTION_DQ),
                      dkv = KERNELS(VARLEN_ATTENTION_DKV);
 
-/* What its dispatches share. */
+/* State that its dispatches share. */
 typedef struct attention {
     tern_gpu_program *p;
     const tern_op *op;
@@ -80,7 +80,7 @@ static void bind_statistics(const attention *a, tern_gpu_dispatch *d, bool writt
     tern_gpu__bind_scratch(d, a->statistics, (uint64_t)a->rows * a->op->n_heads * 16, written);
 }
 
-/* What the forward, dq and dk, dv are told; `out` is their result. */
+/* The uniforms of the forward, dq and dk, dv; `out` is their result. */
 static tern_gpu_varlen_attention_uniform uniform_of(const attention *a, tern_view out)
 {
     const tern_op *op = a->op;
@@ -161,7 +161,7 @@ static tern_status lower_delta(const attention *a, tern_error *err)
     return TERN_OK;
 }
 
-/* What dq and dk, dv are told, and what they read: q, k, v, dout and the statistics. */
+/* The uniforms and inputs of dq and dk, dv: q, k, v, dout and the statistics. */
 static tern_gpu_varlen_attention_uniform backward_uniform_of(const attention *a, tern_view out)
 {
     const tern_view dout = a->op->in[TERN_VARLEN_ATTENTION_DOUT];

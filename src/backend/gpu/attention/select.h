@@ -6,7 +6,7 @@
 
 enum { TERN_GPU_MAX_CACHE_SLICES = 32 };
 
-/* What the caches hold: the kernels come in as many kinds. */
+/* The kind of a cache: the kernels come in as many kinds. */
 typedef enum tern_gpu_kv { TERN_GPU_KV_F16, TERN_GPU_KV_F32, TERN_GPU_KV_BLOCKS, TERN_GPU_KV_KINDS } tern_gpu_kv;
 
 typedef struct tern_gpu_attention_shape {

@@ -15,7 +15,7 @@ typedef struct tern_gpu_grouping {
  * `stable` keeps the rows of an expert in their order. The op has a route. Errors: UNSUPPORTED. */
 tern_status tern_gpu__group_rows(tern_gpu_program *p, const tern_op *op, uint32_t tile, bool stable, uint64_t offset,
                                  tern_gpu_grouping *g, tern_error *err);
-/* The same with all rows of an expert in one tile, in their order: for sums over them. */
+/* As above with all rows of an expert in one tile, in their order: for sums over them. */
 tern_status tern_gpu__group_all_rows(tern_gpu_program *p, const tern_op *op, uint64_t offset, tern_gpu_grouping *g,
                                      tern_error *err);
 

@@ -31,7 +31,7 @@ const tern_weight *tern_gpu__weight_of_part(const tern_gpu_program *p, const ter
 /* Rows of f32 that start at whole vectors, and where they lie. */
 typedef struct tern_gpu_rows {
     tern_gpu_range range;
-    uint32_t cols, first, stride; /* in vectors but for cols, which are whole vectors too */
+    uint32_t cols, first, stride; /* in vectors except for cols, which are whole vectors too */
     uint64_t scratch_bytes;       /* that they take in SCRATCH, from the offset given; whole 256 bytes */
 } tern_gpu_rows;
 
@@ -42,8 +42,8 @@ tern_status tern_gpu__float_rows(tern_gpu_program *p, const tern_op *op, uint32_
 /* A place in SCRATCH, `offset` bytes behind its start, that a dispatch writes. */
 tern_gpu_range tern_gpu__place(tern_gpu_program *p, uint64_t offset, uint64_t bytes);
 
-/* What is added to the product of a part: the op's residual, or the part's bias, which the kernels take for a residual
- * whose rows lie 0 floats apart. Where there are both, lower.c has written their sum to the result before. */
+/* The addend of a part's product: the op's residual, or the part's bias, which the kernels take for a residual whose
+ * rows lie 0 floats apart. Where there are both, lower.c has written their sum to the result before. */
 typedef struct tern_gpu_addend {
     tern_gpu_epilogue epilogue;
     tern_view view;         /* read with ADD_RESIDUAL */
@@ -68,7 +68,7 @@ typedef struct tern_gpu_sum {
 tern_status tern_gpu__add_sum(tern_gpu_program *p, const tern_op *op, const tern_gpu_sum *sum, tern_error *err);
 
 /* The dispatches of one slice of the weight of a LINEAR or LINEAR_DX: factors, product, sum of the parts, as its tiling
- * asks for. Uniforms and bindings of linear_dense_mat, linear_dx and linear_float_coop are the same but for factors. */
+ * asks for. Uniforms and bindings of linear_dense_mat, linear_dx and linear_float_coop are equal except for factors. */
 typedef struct tern_gpu_slice_product {
     const tern_op *op;
     bool backward;

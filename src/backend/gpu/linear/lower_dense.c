@@ -14,7 +14,7 @@ static enum epilogue epilogue_of(const tern_op *op, uint32_t part, const tern_gp
     return (enum epilogue)addend->epilogue;
 }
 
-/* Of rows `first` of the part and on. */
+/* Rows `first` of the part and on. */
 static tern_gpu_addend addend_from(const tern_gpu_program *p, const tern_op *op, uint32_t part, uint32_t first)
 {
     tern_gpu_addend addend = tern_gpu__addend_of(p, op, part);

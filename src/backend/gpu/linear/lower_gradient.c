@@ -56,7 +56,7 @@ static uint32_t scales_word(const job *j)
     return j->q8 ? (uint32_t)(tern_q8_scales_offset(cols, rows) / 4) : 0;
 }
 
-/* Of the columns of dy, from `skip` vectors on and times the scales of x, or of x itself. */
+/* Columns of dy, from `skip` vectors on and times the scales of x, or of x itself. */
 static tern_status add_factors(const job *j, const tern_gpu_rows *rows, bool scaled, uint32_t skip, uint32_t cols,
                                uint32_t first, tern_error *err)
 {
@@ -77,7 +77,7 @@ static tern_status add_factors(const job *j, const tern_gpu_rows *rows, bool sca
     return TERN_OK;
 }
 
-/* linear_dw and linear_dw_coop are told the same, but for the factors. */
+/* linear_dw and linear_dw_coop have the same uniforms, except for the factors. */
 static void set_tiles(const job *j, tern_gpu_dispatch *d)
 {
     const bool parts = j->tiling.n_parts > 1;

@@ -13,7 +13,7 @@ tern_gpu_range tern_gpu__place(tern_gpu_program *p, uint64_t offset, uint64_t by
                             .written = true};
 }
 
-/* Which rows an input has: those of the op, but for tokens beside routed rows. */
+/* The rows of an input: those of the op, except for tokens beside routed rows. */
 static tern_rows rows_of(const tern_op *op, const tern_value *value)
 {
     return op->route.cols ? value->rows : op->rows;
@@ -102,7 +102,7 @@ tern_status tern_gpu__add_sum(tern_gpu_program *p, const tern_op *op, const tern
     return TERN_OK;
 }
 
-/* Of the rows of x, times the scales of the weight's rows where there are any. */
+/* Rows of x, times the scales of the weight's rows where there are any. */
 static tern_status add_row_factors(tern_gpu_program *p, const tern_gpu_slice_product *s, tern_gpu_range factors,
                                    tern_error *err)
 {
@@ -126,7 +126,7 @@ static tern_gpu_range range_of(const tern_gpu_program *p, tern_view view)
     return (tern_gpu_range){.value = view.value, .offset = offset, .bytes = v->bytes - offset, .written = true};
 }
 
-/* What all kernels of a product are told; `sum` says where its result goes, or that of its parts. */
+/* The uniforms of all kernels of a product; `sum` says where its result goes, or that of its parts. */
 static tern_gpu_linear_float_coop_uniform tiles_of(const tern_gpu_program *p, const tern_gpu_slice_product *s,
                                                    const tern_gpu_sum *sum)
 {

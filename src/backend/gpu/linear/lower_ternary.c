@@ -2,8 +2,8 @@
 #include "backend/gpu/linear/linear_internal.h"
 #include "quant/weight.h"
 
-/* What one dispatch multiplies with: rows of up to three parts that follow each other in the output, or both parts of a
- * gated op. */
+/* The weights of one dispatch: rows of up to three parts that follow each other in the output, or both parts of a gated
+ * op. */
 typedef struct job {
     tern_gpu_program *p;
     const tern_op *op;

@@ -40,17 +40,17 @@ bool tern_gpu_ternary_is_cooperative(tern_gpu_pipeline pipeline);
 uint32_t tern_gpu_ternary_tile_rows(tern_gpu_pipeline pipeline, bool gated);
 uint32_t tern_gpu_ternary_tile_tokens(tern_gpu_pipeline pipeline);
 
-/* What the choice of a dense pipeline depends on: rows of one dispatch, and the most tokens. */
+/* The key of a dense pipeline's choice: rows of one dispatch, and the most tokens. */
 typedef struct tern_gpu_dense_shape {
     tern_gpu_format format;
     uint32_t rows, cols, tokens;
 } tern_gpu_dense_shape;
 
-/* Of linear_float_vec or linear_quant_vec for few tokens, else of linear_dense_mat. */
+/* linear_float_vec or linear_quant_vec for few tokens, else linear_dense_mat. */
 tern_gpu_pipeline tern_gpu_select_dense(const tern_gpu_caps *caps, const tern_gpu_dense_shape *shape);
 
-/* Of linear_dense_join, for one token and the norm before: up to three weights of that shape's format, with `rows` in
- * all, or gate and up. TERN_GPU_PIPELINE_COUNT where the norm is better apart. */
+/* linear_dense_join, for one token and the norm before: up to three weights of that shape's format, with `rows` in all,
+ * or gate and up. TERN_GPU_PIPELINE_COUNT where the norm is better apart. */
 tern_gpu_pipeline tern_gpu_select_dense_join(const tern_gpu_caps *caps, const tern_gpu_dense_shape *shape, bool gated);
 
 /* A product as the choice sees it: [rows][depth] times [depth][cols]. LINEAR: rows are tokens, cols the rows of the

@@ -22,7 +22,7 @@ static const struct {
 #undef FORMAT
 };
 
-/* Of the formats that adapters have. */
+/* Pipelines of the formats that adapters have. */
 static const tern_gpu_pipeline few_rows[TERN_GPU_FORMAT_COUNT] = {[TERN_GPU_F32] = TERN_GPU_F32_MAT_16X128,
                                                                   [TERN_GPU_F16] = TERN_GPU_F16_MAT_16X128,
                                                                   [TERN_GPU_BF16] = TERN_GPU_BF16_MAT_16X128};

@@ -56,7 +56,7 @@ static uint64_t parts_for_all(const tern_gpu_tiling *tiling, const tern_gpu_prod
     return tiles < FEW_TILES ? WANTED_GROUPS / tiles : 1;
 }
 
-/* Of a kernel whose invocations have THREAD_TILE x THREAD_TILE sums each. */
+/* A kernel whose invocations have THREAD_TILE x THREAD_TILE sums each. */
 static tern_gpu_tiling tiling_of(tern_gpu_pipeline pipeline, uint32_t row_threads, uint32_t col_threads,
                                  const tern_gpu_caps *caps, const tern_gpu_product *product)
 {

@@ -29,7 +29,7 @@ tern_status tern_gpu_add_reads(tern_gpu_program *p, const tern_op *op, uint32_t 
     return TERN_OK;
 }
 
-/* What all invocations of a dispatch do, `each` in a round. */
+/* The work of all invocations of a dispatch, `each` in a round. */
 static double operations_of(const tern_gpu_dispatch *d, uint32_t each)
 {
     return (double)d->groups[0] * tern_gpu_pipelines[d->pipeline].invocations * ROUNDS * each;

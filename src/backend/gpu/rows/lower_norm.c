@@ -23,7 +23,7 @@ void tern_gpu__bind_vectors(const tern_gpu_program *p, tern_gpu_dispatch *d, ter
         d, (tern_gpu_range){.value = view.value, .offset = offset, .bytes = (v->bytes + 15) / 16 * 16 - offset});
 }
 
-/* What a norm adds to: where rows of the residual start and how far they lie apart, where it lies apart. */
+/* The addend of a norm: where rows of the residual start and how far they lie apart, where it lies apart. */
 typedef struct addend {
     tern_gpu_epilogue epilogue;
     uint32_t first, stride;

@@ -10,7 +10,8 @@ bool tern_gpu__in_fours(const tern_gpu_program *p, tern_view view);
  * number of columns, which is taken unless `fours`. NULL as tern_gpu__add. */
 tern_gpu_dispatch *tern_gpu__add_rowwise(tern_gpu_program *p, const tern_op *op, const tern_gpu_pipeline candidates[5],
                                          bool fours, tern_error *err);
-/* What the kernel reads as vectors of four floats: to the end of the last one, also where the value ends before. */
+/* The part that the kernel reads as vectors of four floats: to the end of the last one, also where the value ends
+ * before. */
 void tern_gpu__bind_vectors(const tern_gpu_program *p, tern_gpu_dispatch *d, tern_view view);
 
 #endif

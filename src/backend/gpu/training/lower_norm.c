@@ -145,7 +145,7 @@ tern_status tern_gpu__lower_rms_norm_backward(tern_gpu_program *p, const tern_op
     return add_sum(p, op, &at, op->in[TERN_NORM_BACKWARD_DWEIGHT], err);
 }
 
-/* Of experts: the rows of each, put together, are added to its row of the gradient. */
+/* With experts, the rows of each, put together, are added to its row of the gradient. */
 static tern_status lower_expert_biases(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     static const tern_gpu_pipeline candidates[] = {TERN_GPU_BIAS_GRADIENT_GROUPED_256,

@@ -8,7 +8,7 @@
 
 enum { TERN_GPU_UPDATE_WIDTH = 128 }; /* invocations of all kernels but one */
 
-/* What the op adds to a step's seed. */
+/* The op's addend to a step's seed. */
 static inline uint32_t tern_gpu__stream_seed(const tern_op *op)
 {
     return op->stream * 0x9e3779b9u;

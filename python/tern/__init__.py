@@ -10,6 +10,8 @@ from .errors import (Busy, Cancelled, ContextFull, InputOutputError, InvalidArgu
                      NotFound, OutOfMemory, TernError, Unsupported)
 from .train import finetune
 
+__version__ = version()
+
 __all__ = ["Adapter", "Busy", "Cancelled", "ContextFull", "Engine", "Grammar", "InputOutputError", "InvalidArgument",
            "LimitExceeded", "Malformed", "NotFinite", "NotFound", "OutOfMemory", "Sampler", "Session", "TernError",
-           "Unsupported", "finetune", "version"]
+           "Unsupported", "__version__", "finetune", "version"]

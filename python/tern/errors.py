@@ -23,7 +23,7 @@ class InputOutputError(TernError, OSError):
     """IO"""
 
 
-class NotFound(TernError, LookupError):
+class NotFound(TernError, FileNotFoundError, LookupError):
     """NOT_FOUND"""
 
 

@@ -12,6 +12,7 @@
 static const tern_flag flags[] = {
     {"output", 'o', TERN_FLAG_TEXT, "FILE", offsetof(tern_options, output), 0, 0, "The GGUF file to write"},
     TERN_APP_FLAG_OVERWRITE('f'),
+    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "Print one JSON object at the end"},
     {"type", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, type), 0, 0,
      "Layers: " TERN_ENCODING_TERNARY_NAMES ", " TERN_ENCODING_DENSE_NAMES "; with the tables " TERN_MIX_NAMES},
     {"head", 0, TERN_FLAG_TEXT, "TYPE", offsetof(tern_options, head), 0, 0,
@@ -32,6 +33,27 @@ static const tern_flag flags[] = {
 };
 
 static const tern_flag_group groups[] = {{"Flags", flags}, {0}};
+
+static json_t *list(const tern_convert_result *r, bool fallbacks)
+{
+    json_t *out = json_array();
+    for (uint32_t i = 0; i < (fallbacks ? r->n_fallbacks : r->n_own); i++)
+        json_array_append_new(out, json_string(fallbacks ? r->fallbacks[i] : r->own[i]));
+    return out;
+}
+
+static tern_status print_json(const char *in, const tern_options *o, const tern_convert_result *r, tern_error *err)
+{
+    json_t *out =
+        json_pack("{s:o, s:I, s:o, s:I, s:I, s:o, s:o}", "input", tern_app_json_text(in, strlen(in)), "input_bytes",
+                  (json_int_t)tern_parts_bytes(in), "output", tern_app_json_text(o->output, strlen(o->output)),
+                  "output_bytes", (json_int_t)tern_parts_bytes(o->output), "parameters", (json_int_t)r->parameters,
+                  "fallbacks", list(r, true), "notes", list(r, false));
+    if (o->imatrix)
+        json_object_update_new(out, json_pack("{s:I, s:I}", "weighted_tensors", (json_int_t)r->n_weighted,
+                                              "unweighted_tensors", (json_int_t)r->n_unweighted));
+    return tern_app_print_json(out, err);
+}
 
 static void print_size(const char *path, uint64_t parameters)
 {
@@ -67,6 +89,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     const tern_status status = tern_convert(in, o->output, &how, &result, err);
     tern_progress_end(&progress);
     TERN_TRY(status);
+    if (o->json) return print_json(in, o, &result, err);
     print_size(in, result.parameters);
     print_size(o->output, result.parameters);
     for (uint32_t i = 0; i < result.n_fallbacks; i++) tern_app_say("%s: %s\n", o->output, result.fallbacks[i]);
@@ -79,7 +102,7 @@ static tern_status run(const tern_options *o, tern_error *err)
 
 const tern_command tern_command_convert = {
     .name = "convert",
-    .usage = "IN -o OUT.gguf [--type TYPE] [--head TYPE] [--rsr]",
+    .usage = "IN -o OUT.gguf [--type TYPE] [--head TYPE] [--rsr] [--json]",
     .summary = "Write a model as one GGUF file",
     .detail =
         "IN is a GGUF file, a Hugging Face folder or a name of `tern list`. BF16 master weights of BitNet models are "

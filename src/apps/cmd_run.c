@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include "apps/app.h"
+#include "apps/chat/talk.h"
 #include "apps/generation.h"
+#include "apps/hub/hub.h"
 #include "apps/lora.h"
 #include "apps/progress.h"
 #include "apps/ranks.h"
@@ -84,13 +86,20 @@ static bool is_piped(void)
     return fstat(STDIN_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode));
 }
 
+static bool is_model(const char *word)
+{
+    return tern_path_ends(word, ".gguf") || tern_app_hub_names(word);
+}
+
 /* A model in the place of the prompt is a flag that was forgotten. */
 static tern_status check_words(const tern_options *o, tern_error *err)
 {
     const char *word = o->args.n ? o->args.items[0] : "";
-    if (!tern_file_exists(word) && !tern_path_ends(word, ".gguf")) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s is a file, a prompt expected: -m takes a model, -f a text",
-                     tern_show_z(word).text);
+    if (!tern_file_exists(word) && !is_model(word)) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT,
+                     "%s is a %s, a prompt expected: -m takes a model, -f a text; `tern chat -m MODEL` and `tern run "
+                     "MODEL MESSAGE` talk with a model",
+                     tern_show_z(word).text, tern_app_hub_names(word) ? "model" : "file");
 }
 
 /* A file or a pipe: the newline at its end belongs to the file, not to the prompt. */
@@ -130,6 +139,19 @@ static tern_status say_spelled_bos(const story *s, tern_error *err)
                      bos.data);
     tern_buf_deinit(&bos);
     return status;
+}
+
+/* A raw text is no message to a model that was taught to talk: who sees no answer is told how to get one. */
+static tern_status note_template(const story *s, tern_error *err)
+{
+    const tern_options *o = s->options;
+    tern_engine_info info = {.size = sizeof info};
+    if (o->quiet || o->json || o->restore || !isatty(STDOUT_FILENO)) return TERN_OK;
+    TERN_TRY(tern_engine_describe(s->engine, &info, err));
+    if (info.chat_template)
+        tern_app_say("note: the text is continued as it stands; the model has a chat template: `tern chat -m MODEL` "
+                     "and `tern run MODEL MESSAGE` talk with it\n");
+    return TERN_OK;
 }
 
 /* The prompt's ids: with BOS where the tokenizer wants it, at the start of a text only. */
@@ -247,6 +269,7 @@ static tern_status generate(story *s, tern_app_generation *g, tern_error *err)
     g->params.draft = s->draft.session;
     TERN_TRY(tokenize_prompt(s, err));
     TERN_TRY(check_length(s, err));
+    TERN_TRY(note_template(s, err));
     if (!s->options->json && !s->options->quiet) show(s, s->prompt.data, s->prompt.size);
     TERN_TRY(generate_text(s, g, &cost.result, err));
     if (!s->options->quiet) tern_app_note_steps(&cost.result, s->options);
@@ -254,8 +277,67 @@ static tern_status generate(story *s, tern_app_generation *g, tern_error *err)
     return tern_app_interrupted() ? tern_app_fail_interrupted(err) : TERN_OK;
 }
 
+/* MODEL MESSAGE, or MODEL with a message from a pipe: an answer by the model's template. */
+static bool has_message(const tern_options *o)
+{
+    return o->args.n == 2 || (o->args.n == 1 && !o->model && is_model(o->args.items[0]) && is_piped());
+}
+
+/* Flags of a text that is continued. */
+static tern_status check_message(const tern_options *o, tern_error *err)
+{
+    const struct {
+        const char *flag;
+        bool given;
+    } raw[] = {{"model", o->model || o->hf},
+               {"prompt", o->prompt},
+               {"file", o->file},
+               {"json", o->json},
+               {"save", o->save},
+               {"restore", o->restore},
+               {"no-bos", o->no_bos},
+               {"no-special", o->no_special},
+               {"special", o->special}};
+    for (size_t i = 0; i < sizeof raw / sizeof *raw; i++)
+        if (raw[i].given)
+            return tern_fail(err, TERN_INVALID_ARGUMENT,
+                             "--%s goes with a text that the model continues, not with MODEL MESSAGE", raw[i].flag);
+    return TERN_OK;
+}
+
+static tern_status follow(const tern_options *o, tern_options *followed, tern_error *err)
+{
+    (void)err;
+    *followed = *o;
+    if (has_message(o)) followed->model = o->args.items[0];
+    return TERN_OK;
+}
+
+static tern_status answer(const tern_options *o, tern_error *err)
+{
+    tern_options options = *o;
+    tern_app_path path;
+    tern_buf piped = {0};
+    tern_status status;
+    TERN_TRY(check_message(o, err));
+    options.model = o->args.items[0];
+    if (tern_app_find_model(&options, &path, err) == TERN_NOT_FOUND)
+        return tern_error_prefix(err, "MODEL MESSAGE (a prompt of several words stands in quotes)");
+    if (!o->n_tokens_given) options.n_tokens = UINT32_MAX;
+    if (o->args.n == 1) TERN_GOTO(read_prompt_file(&piped, "-", err));
+    const char *message = o->args.n == 2 ? o->args.items[1] : piped.data;
+    const size_t n = o->args.n == 2 ? strlen(message) : piped.size;
+    if (n == 0 && o->args.n == 1) TERN_GOTO(check_words(o, err));
+    if (n == 0) TERN_GOTO(tern_fail(err, TERN_INVALID_ARGUMENT, "the message is empty: some text expected"));
+    status = tern_chat_once(&options, message, n, err);
+fail:
+    tern_buf_deinit(&piped);
+    return status;
+}
+
 static tern_status run(const tern_options *o, tern_error *err)
 {
+    if (has_message(o)) return answer(o, err);
     story s = {.options = o};
     tern_app_generation g;
     tern_status status;
@@ -281,13 +363,15 @@ fail:
 
 const tern_command tern_command_run = {
     .name = "run",
-    .usage = "[-m MODEL] [TEXT | -p TEXT | -f FILE] [-n N]",
+    .usage = "[-m MODEL] [TEXT | -p TEXT | -f FILE] [-n N] | MODEL MESSAGE",
     .summary = "Let a model continue a text",
     .detail = "Without -m the bundled model writes a story. Statistics go to standard error, where that is a\n"
-              "terminal, or with -v.",
+              "terminal, or with -v. With MODEL MESSAGE the model answers the message by its chat template, as tern\n"
+              "chat does.",
     .groups = groups,
     .ranks = TERN_RANKED_FOLLOWED,
-    .max_args = 1,
+    .followed = follow,
+    .max_args = 2,
     .defaults = defaults,
     .run = run,
 };

@@ -90,7 +90,8 @@ const tern_flag tern_flags_numbers[] = {
 };
 
 const tern_flag tern_flags_session[] = {
-    {"ctx", 'c', TERN_FLAG_U32, "N", FIELD(ctx), 1, 1 << 24, "Context length (default: the model's, at most 2048)"},
+    {"ctx", 'c', TERN_FLAG_U32, "N", FIELD(ctx), 0, 1 << 24,
+     "Context length; 0: what the model was trained for (default: that, at most 2048)", .given = FIELD(ctx_given)},
     {"batch", 'b', TERN_FLAG_U32, "N", FIELD(batch), 1, 65536, "Most prompt tokens in one step (default 512)",
      .more = true},
     TERN_APP_FLAGS_KV("Type of keys and values; auto: f32 up to 64 MiB, else f16"),
@@ -113,8 +114,8 @@ const tern_flag tern_flags_sampling[] = {
     {"penalty-last-n", 0, TERN_FLAG_U32, "N", FIELD(penalty_last_n), 0, 1 << 24,
      "Tokens back that the penalties look at", .more = true},
     {"samplers", 0, TERN_FLAG_TEXT, "LIST", FIELD(samplers), 0, 0,
-     "Run only these steps, in this order, as \"penalties;dry;top_k;typical_p;top_p;min_p;xtc;temperature\"; default: "
-     "penalties, dry, top_n_sigma, temperature, top_k, typical_p, top_p, min_p, xtc",
+     "Steps that run, in this order, with ; between (default: penalties, dry, top_n_sigma, temperature, top_k, "
+     "typical_p, top_p, min_p, xtc)",
      .more = true},
     {"top-n-sigma", 0, TERN_FLAG_F32, "N", FIELD(chain.top_n_sigma), -1, 1e6,
      "Drop tokens whose logit is N standard deviations below the best; 0 or less: off", .more = true},
@@ -137,22 +138,23 @@ const tern_flag tern_flags_sampling[] = {
      "Text that ends a repetition, in place of newline, :, \" and *; may be repeated; none: no text does",
      .more = true},
     {"mirostat", 0, TERN_FLAG_CHOICE, "0|2", FIELD(mirostat), 0, 0,
-     "2: Mirostat 2 keeps the surprise of tokens near a target; of the other steps, penalties, DRY and temperature run",
+     "2: Mirostat 2 keeps the surprise of tokens near a target; only penalties, DRY and temperature run beside it",
      .more = true},
     {"mirostat-tau", 0, TERN_FLAG_F32, "T", FIELD(chain.mirostat_tau), 0.001, 1000, "Its target, in bits",
      .more = true},
     {"mirostat-eta", 0, TERN_FLAG_F32, "E", FIELD(chain.mirostat_eta), 0.001, 1000, "Its learning rate", .more = true},
     {"logit-bias", 0, TERN_FLAG_TEXTS, "ID=B", FIELD(biases), 0, 0,
      "Add B to the logit of token ID; -inf bans it; may be repeated", .more = true},
-    {"seed", 0, TERN_FLAG_U64, "N", FIELD(seed), 0, 0,
-     "Random seed; the same seed gives the same text (default: random)", .given = FIELD(seed_given)},
+    {"seed", 0, TERN_FLAG_U64, "N", FIELD(seed), -1, 18446744073709551615.0,
+     "Random seed; the same seed gives the same text; -1: random (default)", .given = FIELD(seed_given)},
     {"greedy", 0, TERN_FLAG_BOOL, NULL, FIELD(greedy), 0, 0, "Always take the likeliest token"},
     {0},
 };
 
 const tern_flag tern_flags_generation[] = {
     {"n-tokens", 'n', TERN_FLAG_U32, "N", FIELD(n_tokens), -1, 1 << 24,
-     "Most tokens to generate; -1: until the context is full; 0: evaluate the prompt only"},
+     "Most tokens to generate; -1: until the context is full; 0: evaluate the prompt only",
+     .given = FIELD(n_tokens_given)},
     {"stop", 0, TERN_FLAG_TEXTS, "TEXT", FIELD(stops), 0, 0, "Stop where this text appears; may be repeated"},
     {"ignore-eos", 0, TERN_FLAG_BOOL, NULL, FIELD(ignore_eos), 0, 0, "Continue after the end-of-text token",
      .more = true},

@@ -298,10 +298,20 @@ static void note_untried(const tern_engine *engine)
             (unsigned long long)said, said == 1 ? "" : "s");
 }
 
+uint32_t tern_app_ctx(const tern_options *options, const tern_engine *engine)
+{
+    tern_engine_info info = {.size = sizeof info};
+    if (options->ctx || !options->ctx_given) return options->ctx;
+    tern_engine_describe(engine, &info, NULL); /* fails on NULL alone */
+    return info.n_ctx_train;
+}
+
 tern_status tern_app_open_session(tern_session **session, tern_engine *engine, const tern_options *options,
                                   tern_session_params params, tern_error *err)
 {
     params = session_params(options, params);
+    const uint32_t n_ctx = tern_app_ctx(options, engine);
+    if (n_ctx) params.n_ctx = n_ctx;
     TERN_TRY(tern_session_open(session, engine, &params, err));
     note_untried(engine);
     return TERN_OK;

@@ -30,6 +30,8 @@ const char *tern_app_activations(const tern_engine *engine);
 tern_status tern_app_backend(const tern_options *options, tern_backend_kind *backend, tern_error *err);
 /* The types of --kv, --cache-type-k and --cache-type-v. */
 tern_kv_types tern_app_kv(const tern_options *options);
+/* Positions by --ctx: what the model was trained for with 0; 0 where it was not given. */
+uint32_t tern_app_ctx(const tern_options *options, const tern_engine *engine);
 /* A session by --ctx, --batch and --kv, over what `params` says beside. */
 tern_status tern_app_open_session(tern_session **session, tern_engine *engine, const tern_options *options,
                                   tern_session_params params, tern_error *err);

@@ -33,6 +33,7 @@ typedef struct tern_options {
     const char *model, *hf, *head, *activations, *kv, *kv_keys, *kv_values, *cpu_features, *kernel, *ffn;
     const char *threads; /* one number; a list for bench */
     uint32_t ctx, batch;
+    bool ctx_given; /* with ctx 0: what the model was trained for */
     bool pin;
     const char *backend, *device;
     const char *gpu_layers; /* a number, or "all" */
@@ -50,6 +51,7 @@ typedef struct tern_options {
 
     /* generation */
     uint32_t n_tokens;
+    bool n_tokens_given;
     float temperature, top_p, min_p, typical_p;
     float repetition_penalty, presence_penalty, frequency_penalty;
     uint32_t top_k, penalty_last_n, keep, draft_tokens;

@@ -39,9 +39,25 @@ const tern_hub_known *tern_hub_known_of(const tern_hub_name *name)
     return NULL;
 }
 
+/* "llama3.2:1b" and "llama3.2" of Ollama: the model of that name, or the first of that family. */
+static const char *find_colon_name(const char *text)
+{
+    char name[64];
+    const size_t family = strcspn(text, ":");
+    if ((size_t)snprintf(name, sizeof name, "%s", text) >= sizeof name || family == 0) return NULL;
+    for (char *at = name; *at; at++)
+        if (*at == ':') *at = '-';
+    const tern_hub_known *k = tern_hub_known_find(name);
+    if (k) return k->name;
+    for (k = tern_hub_known_models; k->name; k++)
+        if (strncmp(k->name, text, family) == 0 && k->name[family] == '-') return k->name;
+    return NULL;
+}
+
 const char *tern_hub_known_nearest(const char *text)
 {
-    return tern_nearest(text, name_at, NULL);
+    const char *found = find_colon_name(text);
+    return found ? found : tern_nearest(text, name_at, NULL);
 }
 
 tern_status tern_hub_known_parse(tern_hub_name *name, const char *text, tern_error *err)

@@ -19,7 +19,7 @@ extern const tern_hub_known tern_hub_known_models[];
 const tern_hub_known *tern_hub_known_find(const char *name);
 /* The one whose files an entry of the cache is; NULL: none. */
 const tern_hub_known *tern_hub_known_of(const tern_hub_name *name);
-/* The short name that a mistyped one is nearest to; NULL: none is near. */
+/* The short name that another program's ("llama3.2:1b") or a mistyped one is nearest to; NULL: none is near. */
 const char *tern_hub_known_nearest(const char *text);
 /* Reads a short name, or one that tern_hub_name_parse reads. Errors: INVALID_ARGUMENT (what was found, and the nearest
  * short name). */

@@ -200,7 +200,46 @@ static void a_template_that_cannot_be_read_stops_chat_alone(void **state)
     unlink(model);
 }
 
+/* One answer and the end: the same as that of a conversation with one message. */
+static void one_message(void **state)
+{
+    (void)state;
+    const char *chat = TERN_SOURCE_DIR "/models/chat.gguf";
+    test_output want = test_tern("Hi there\n", TERN_WORDS("chat", "-m", chat, "--greedy")), o[5];
+    assert_int_equal(want.code, 0);
+    o[0] = test_tern("", TERN_WORDS("chat", "-m", chat, "--greedy", "Hi there"));
+    o[1] = test_tern("", TERN_WORDS("chat", "-m", chat, "--greedy", "-p", "Hi there", "--seed", "-1"));
+    o[2] = test_tern("", TERN_WORDS("run", chat, "Hi there", "--greedy"));
+    o[3] = test_tern("Hi there\n", TERN_WORDS("run", chat, "--greedy", "-c", "0"));
+    o[4] = test_tern("Hi there\r\n", TERN_WORDS("run", chat, "--greedy"));
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(o[i].code, 0);
+        assert_string_equal(o[i].out, want.out);
+        test_output_free(&o[i]);
+    }
+    test_output_free(&want);
+    o[0] = test_tern("", TERN_WORDS("run", chat));
+    assert_int_equal(o[0].code, 2);
+    assert_non_null(strstr(o[0].err, "chat.gguf is a file, a prompt expected"));
+    test_output_free(&o[0]);
+}
+
+/* Who continues a text on a terminal is told that the model talks. */
+static void noted_template(void **state)
+{
+    (void)state;
+    const char *chat = TERN_SOURCE_DIR "/models/chat.gguf";
+    test_output o = test_tern_on_terminal(TERN_WORDS("run", "-m", chat, "-p", "Hi", "-n", "1")),
+                quiet = test_tern_on_terminal(TERN_WORDS("run", "-m", chat, "-p", "Hi", "-n", "1", "-q"));
+    assert_non_null(strstr(o.err, "`tern run MODEL MESSAGE` talk with it"));
+    assert_null(strstr(quiet.err, "note:"));
+    test_output_free(&o);
+    test_output_free(&quiet);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(one_message),
+    cmocka_unit_test(noted_template),
     cmocka_unit_test(each_line_is_a_turn),
     cmocka_unit_test(kept_tokens_do_not_change_the_text),
     cmocka_unit_test(conversations_are_saved_and_loaded),

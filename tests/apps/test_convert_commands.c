@@ -1,4 +1,6 @@
 /* The commands that write and show model files: convert, inspect, synth; and files that are cut short. */
+#include <sys/stat.h>
+
 #include "apps/commands_cases.h"
 #include "support/micro_model.h"
 
@@ -19,6 +21,34 @@ static void convert_keeps_the_text(void **state)
         test_output_free(&o);
     }
     test_output_free(&want);
+}
+
+/* For programs: sizes as numbers, which agree with what is printed for people. */
+static void json_has_the_sizes(void **state)
+{
+    (void)state;
+    const char *file = test_scratch("cli-json.gguf");
+    json_t *made = test_tern_json(TERN_WORDS("convert", test_small_model(), "-o", file, "--json", "-f"));
+    struct stat st;
+    assert_int_equal(stat(file, &st), 0);
+    assert_int_equal(json_integer_value(json_object_get(made, "output_bytes")), st.st_size);
+    assert_int_equal(json_array_size(json_object_get(made, "fallbacks")), 0);
+    json_t *whole = test_tern_json(TERN_WORDS("inspect", file, "--memory", "--json", "-c", "256")),
+           *part = test_tern_json(
+               TERN_WORDS("inspect", file, "--memory", "--json", "-c", "256", "--kv-memory", "400K"));
+    const json_t *device = json_object_get(whole, "device"), *less = json_object_get(part, "device");
+    json_int_t sum = 0;
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)device, name, value)
+        if (strcmp(name, "total_bytes") != 0) sum += json_integer_value(value);
+    assert_int_equal(sum, json_integer_value(json_object_get(device, "total_bytes")));
+    assert_int_equal(json_integer_value(json_object_get(less, "kv_bytes")), 400 << 10);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(part, "host"), "kv_bytes")),
+                     json_integer_value(json_object_get(device, "kv_bytes")));
+    json_decref(made);
+    json_decref(whole);
+    json_decref(part);
 }
 
 /* Layers sorted in the file, and sorted anew: the text stays. */
@@ -232,6 +262,7 @@ static void synth_writes_a_model_that_runs(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(json_has_the_sizes),
     cmocka_unit_test(convert_keeps_the_text),
     cmocka_unit_test(rsr_keeps_the_text),
     cmocka_unit_test(convert_refuses),

@@ -124,6 +124,9 @@ class Engines(unittest.TestCase):
                 text(**members)
 
     def test_errors(self):
+        self.assertEqual(tern.__version__, tern.version())
+        with self.assertRaisesRegex(FileNotFoundError, "nope.gguf"):
+            tern.Engine("nope.gguf")
         with self.assertRaisesRegex(tern.NotFound, "nope.gguf"):
             tern.Engine("nope.gguf")
         with self.assertRaisesRegex(TypeError, "no option 'backnd'"):

@@ -50,6 +50,8 @@ static const char *const other_names[][2] = {
     {"repeat-penalty", "repetition-penalty"},
     {"repeat-last-n", "penalty-last-n"},
     {"typical", "typical-p"},
+    {"max-steps", "steps"},
+    {"lora-scaled", "lora"},
     {"top-nsigma", "top-n-sigma"},
     {"dynatemp-exp", "dynatemp-exponent"},
     {"dry-penalty-last-n", "dry-last-n"},
@@ -147,6 +149,8 @@ static tern_status fail_unknown(const tern_command *command, const char *name, s
 static tern_status fail_number(const tern_flag *f, const char *value, tern_error *err)
 {
     const char *kind = f->kind == TERN_FLAG_F32 || f->kind == TERN_FLAG_F64 ? "a number" : "a whole number";
+    if (f->kind == TERN_FLAG_U64 && f->min < 0)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: a whole number, or -1, expected", f->name, value);
     if (f->max <= f->min) return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: %s expected", f->name, value, kind);
     return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s %s: %s from %.10g to %.10g expected", f->name, value, kind,
                      f->min, f->max);
@@ -157,7 +161,8 @@ static tern_status set_whole(const tern_flag *f, const char *value, void *field,
     char *end;
     errno = 0;
     if (f->min < 0 && strcmp(value, "-1") == 0) {
-        *(uint32_t *)field = UINT32_MAX; /* no limit */
+        if (f->kind == TERN_FLAG_U64) *(uint64_t *)field = UINT64_MAX; /* not given */
+        else *(uint32_t *)field = UINT32_MAX;                          /* no limit */
         return TERN_OK;
     }
     unsigned long long v = strtoull(value, &end, 10);
@@ -235,7 +240,7 @@ static tern_status add_text(tern_texts *texts, const char *text, tern_error *err
 static tern_status set_value(const tern_flag *f, const char *value, tern_options *options, tern_error *err)
 {
     void *field = (char *)options + f->field;
-    if (f->given) *(bool *)((char *)options + f->given) = true;
+    if (f->given) *(bool *)((char *)options + f->given) = f->kind != TERN_FLAG_U64 || strcmp(value, "-1") != 0;
     switch (f->kind) {
     case TERN_FLAG_BOOL: *(bool *)field = true; return TERN_OK;
     case TERN_FLAG_U32:
@@ -317,12 +322,32 @@ static tern_status read_short(reader *r, const char *word, tern_options *options
     return take_value(r, f, word[1] ? attached : NULL, options, err);
 }
 
+/* The i-th word of a usage that is no flag's value: "FILE..." of "[-m MODEL] FILE... -o OUT". */
+static const char *missing_word(const tern_command *command, size_t i, size_t *n)
+{
+    static const char any[] = "an argument";
+    bool value = false, optional = false;
+    for (const char *at = command->usage; *at; at += *n + strspn(at + *n, " ")) {
+        *n = strcspn(at, " ");
+        optional |= *at == '[' && strcspn(at, "]") >= *n;
+        const bool plain = *at != '[' && *at != '-' && !value && !optional;
+        if (optional && memchr(at, ']', *n)) optional = false;
+        value = *at == '-';
+        if (plain && i-- == 0) return at;
+    }
+    *n = sizeof any - 1;
+    return any;
+}
+
 static tern_status check_count(const tern_command *command, const tern_options *options, tern_error *err)
 {
     const size_t n = options->args.n;
-    if (n < command->min_args)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "an argument is missing (usage: tern %s %s)", command->name,
-                         command->usage);
+    if (n < command->min_args) {
+        size_t n_word;
+        const char *word = missing_word(command, n, &n_word);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%.*s is missing (usage: tern %s %s)", (int)n_word, word,
+                         command->name, command->usage);
+    }
     if (n <= command->max_args) return TERN_OK;
     const char *word = options->args.items[command->max_args];
     const char *hint = command->max_args == 0 && find_letter(command, 'm') ? "; a model is given with -m" : "";

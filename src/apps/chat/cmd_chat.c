@@ -12,6 +12,8 @@
 #include "base/show.h"
 
 static const tern_flag flags[] = {
+    {"prompt", 'p', TERN_FLAG_TEXT, "TEXT", offsetof(tern_options, prompt), 0, 0,
+     "Answer this message and leave, as with TEXT alone"},
     {"system", 0, TERN_FLAG_TEXT, "TEXT", offsetof(tern_options, system), 0, 0,
      "An instruction before the conversation"},
     {"template", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, template), 0, 0,
@@ -316,14 +318,43 @@ static void greet(const tern_chat_talk *talk)
            info.device ? info.device : info.backend, info.activations, tern_session_n_ctx(talk->session));
 }
 
+tern_status tern_chat_once(const tern_options *o, const char *message, size_t n, tern_error *err)
+{
+    tern_options options = *o;
+    tern_chat_talk talk;
+    tern_status status;
+    TERN_GOTO(tern_chat_talk_open(&talk, &options, err));
+    if (o->restore) TERN_GOTO(tern_chat_talk_load(&talk, o->restore, err));
+    talk.style = tern_chat_style_of(tern_app_on_terminal());
+    TERN_GOTO(tern_chat_talk_add(&talk, "user", message, n, err));
+    TERN_GOTO(tern_chat_talk_answer(&talk, err));
+    if (talk.failed) TERN_GOTO(tern_app_flush(err));
+    if (o->verbose) TERN_GOTO(run_stats(&talk, NULL, err));
+    if (tern_app_interrupted()) status = tern_app_fail_interrupted(err);
+fail:
+    tern_chat_talk_close(&talk);
+    return status;
+}
+
+static tern_status check_message(const tern_options *o, const char *message, tern_error *err)
+{
+    if (o->prompt && o->args.n)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "several messages: one of TEXT and --prompt expected");
+    if (message && !*message) return tern_fail(err, TERN_INVALID_ARGUMENT, "the message is empty: some text expected");
+    return TERN_OK;
+}
+
 static tern_status run(const tern_options *o, tern_error *err)
 {
+    const char *message = o->prompt ? o->prompt : o->args.n ? o->args.items[0] : NULL;
     tern_options options = *o;
     tern_chat_talk talk;
     tern_chat_input input = {0};
     tern_status status;
     if (o->n_tokens == 0)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "-n 0: an answer of 1 token or more expected, or -1: no limit");
+    TERN_TRY(check_message(o, message, err));
+    if (message) return tern_chat_once(o, message, strlen(message), err);
     TERN_GOTO(tern_chat_talk_open(&talk, &options, err));
     if (o->restore) TERN_GOTO(tern_chat_talk_load(&talk, o->restore, err));
     if (o->restore) TERN_GOTO(set_file(&talk, o->restore, err));
@@ -341,13 +372,14 @@ fail:
 
 const tern_command tern_command_chat = {
     .name = "chat",
-    .usage = "[-m MODEL] [--system TEXT]",
+    .usage = "[-m MODEL] [--system TEXT] [TEXT | -p TEXT]",
     .summary = "Talk with a model",
     .detail = "Without -m with the bundled model. Each line is a message, also from a pipe or a file. A line that\n"
               "ends with \\ goes on in the next one, and three quotes begin and end a message of several lines. /help\n"
-              "inside lists the commands.",
+              "inside lists the commands. With TEXT it answers that message and leaves.",
     .groups = groups,
     .ranks = TERN_RANKED_FOLLOWED,
+    .max_args = 1,
     .defaults = defaults,
     .run = run,
 };

@@ -39,6 +39,10 @@ tern_status tern_chat_talk_set_system(tern_chat_talk *talk, const char *content,
  * template. */
 tern_status tern_chat_talk_answer(tern_chat_talk *talk, tern_error *err);
 
+/* One answer to n bytes of a message by the flags of options, to standard output; `tern chat -p`. CANCELLED after
+ * Ctrl-C. */
+tern_status tern_chat_once(const tern_options *options, const char *message, size_t n, tern_error *err);
+
 /* Adapters while talking: adds FILE[:SCALE]; removes the one at an index, or changes its scale. The conversation so far
  * is read anew before the next answer, so that all of it is the new adapters'. On failure all is as it was. Errors:
  * those of loading, INVALID_ARGUMENT (a scale). */

@@ -57,7 +57,7 @@ static tern_status open_evaluation(evaluation *e, tern_error *err)
     const tern_eval_asking how = {.engine = e->engine,
                                   .batch = {.size = sizeof(tern_batch_params),
                                             .n_parallel = o->n_parallel,
-                                            .n_ctx = o->ctx,
+                                            .n_ctx = tern_app_ctx(o, e->engine),
                                             .n_batch = o->batch,
                                             .max_outputs = OUTPUTS,
                                             .kv = tern_app_kv(o)},

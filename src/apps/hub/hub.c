@@ -129,8 +129,8 @@ tern_status tern_app_hub_check_there(const char *text, tern_error *err)
     if (may_be_repository(text))
         return tern_fail(err, TERN_NOT_FOUND, "%s: no such folder here; hf:%s is the model of that name on the hub",
                          tern_show_z(text).text, tern_show_z(text).text);
-    if (strchr(text, '/') || strchr(text, '.')) return TERN_OK;
     const char *nearest = tern_hub_known_nearest(text);
+    if (strchr(text, '/') || (strchr(text, '.') && !nearest)) return TERN_OK;
     return tern_fail(err, TERN_NOT_FOUND,
                      "%s: no such file or folder, and no short name of a model%s%s%s (tern list --known shows them)",
                      tern_show_z(text).text, nearest ? "; did you mean " : "", nearest ? nearest : "",

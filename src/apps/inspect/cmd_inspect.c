@@ -41,7 +41,8 @@ tern_status tern_app_build_graph(tern_graph *graph, const tern_model *model, con
                                  tern_backend *gpu, tern_error *err)
 {
     const tern_config *c = tern_model_config(model);
-    uint32_t n_ctx = o->ctx ? o->ctx : c->n_ctx_train < 2048 ? c->n_ctx_train : 2048;
+    const bool whole = o->ctx_given || c->n_ctx_train < 2048;
+    const uint32_t n_ctx = o->ctx ? o->ctx : whole ? c->n_ctx_train : 2048;
     tern_graph_options how = {.max_tokens = n_tokens, .max_outputs = 1, .n_ctx = n_ctx, .n_sequences = 1};
     TERN_TRY(tern_kv_resolve(tern_app_kv(o), c, n_ctx, gpu, &how.kv, err));
     const uint32_t n_batch = o->batch ? o->batch : TERN_SESSION_DEFAULT_BATCH;
@@ -65,6 +66,17 @@ static tern_status print_graph(const tern_model *model, const tern_options *o, t
     tern_app_write_text(text.data, text.size);
 fail:
     tern_buf_deinit(&text);
+    tern_graph_deinit(&graph);
+    return status;
+}
+
+static tern_status add_memory(const tern_model *model, const tern_options *o, json_t *out, tern_error *err)
+{
+    tern_graph graph = {0};
+    tern_status status;
+    TERN_GOTO(tern_app_build_graph(&graph, model, o, o->batch ? o->batch : 1, NULL, err));
+    status = tern_app_tiers_json(model, &graph, o, out, err);
+fail:
     tern_graph_deinit(&graph);
     return status;
 }
@@ -106,7 +118,7 @@ static tern_status inspect_graph(const tern_options *o, const char *path, tern_e
     return status;
 }
 
-/* One of several processes, without its graph. */
+/* One of several processes, without its graph; with --json, its memory. */
 static tern_status inspect_plan(const tern_options *o, const char *path, tern_error *err)
 {
     tern_model *model;
@@ -117,8 +129,10 @@ static tern_status inspect_plan(const tern_options *o, const char *path, tern_er
     TERN_TRY(tern_app_open_model_of(&model, &input, false, &place, err));
     if (o->json) {
         json_t *out = json_pack("{s:o}", "file", tern_app_json_text(path, strlen(path)));
-        tern_app_plan(model, out);
-        status = tern_app_print_json(out, err);
+        if (o->tp || o->pp) tern_app_plan(model, out);
+        if (o->memory) status = add_memory(model, o, out, err);
+        if (status == TERN_OK) status = tern_app_print_json(out, err);
+        else json_decref(out);
     } else {
         tern_app_print_plan(model);
     }
@@ -165,7 +179,9 @@ static tern_status run(const tern_options *o, tern_error *err)
     tern_options input = {.model = o->args.n ? o->args.items[0] : o->model};
     TERN_TRY(tern_app_find_model(&input, &path, err));
     if (o->graph || o->memory || o->kernels) {
-        if (o->json) return tern_fail(err, TERN_INVALID_ARGUMENT, "--json: no --graph, --memory or --kernels expected");
+        if (o->json && (o->graph || o->kernels))
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "--json: no --graph or --kernels expected");
+        if (o->json) return inspect_plan(o, path.text, err);
         return inspect_graph(o, path.text, err);
     }
     if (o->tp || o->pp) return inspect_plan(o, path.text, err);
@@ -184,7 +200,7 @@ static tern_status run(const tern_options *o, tern_error *err)
 
 const tern_command tern_command_inspect = {
     .name = "inspect",
-    .usage = "[MODEL | PACKAGE | ADAPTER [-m MODEL]] [--graph | --memory | --kernels | --json]",
+    .usage = "[MODEL | PACKAGE | ADAPTER [-m MODEL]] [--graph | --memory | --kernels] [--json]",
     .summary = "Show what a model, a package or an adapter holds",
     .groups = groups,
     .max_args = 1,

@@ -26,6 +26,9 @@ tern_status tern_app_build_graph(tern_graph *graph, const tern_model *model, con
  * INVALID_ARGUMENT (the words of these). */
 tern_status tern_app_print_tiers(const tern_model *model, const tern_graph *graph, const tern_options *o,
                                  tern_error *err);
+/* The same in bytes, as members of a JSON object. */
+tern_status tern_app_tiers_json(const tern_model *model, const tern_graph *graph, const tern_options *o, json_t *out,
+                                tern_error *err);
 /* The GPU's kernels of a token and of a batch (--batch, or a session's own), by op and encoding, as rows of text. */
 tern_status tern_app_print_kernels(const tern_model *model, const tern_options *o, tern_error *err);
 /* Adds what one of several processes has, as the model was opened: "rank" of "ranks", "stage" of "stages", "layers"

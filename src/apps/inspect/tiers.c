@@ -36,6 +36,31 @@ static uint64_t experts_held(const tern_config *c, const tern_experts_size *size
     return all / c->n_experts * size->per_layer;
 }
 
+/* Bytes by where they lie. */
+typedef struct tiers {
+    uint64_t weights, experts, kv, states, other; /* on the device; states: of layers that recur */
+    uint64_t file_experts, spilled; /* experts in the mapped file; keys and values of which the device has a part */
+} tiers;
+
+static tern_status find_tiers(tiers *t, const tern_model *model, const tern_graph *graph, const tern_options *o,
+                              tern_error *err)
+{
+    tern_experts_size size;
+    tern_kv_room room;
+    TERN_TRY(tern_experts_parse(o->experts, &size, err));
+    TERN_TRY(tern_kv_room_parse(o->kv_memory, &room, err));
+    const weights w = weights_of(model);
+    const uint64_t cache = tern_graph_bytes_of(graph, TERN_VALUE_CACHE);
+    *t = (tiers){.weights = w.others, .experts = experts_held(tern_model_config(model), &size, w.experts)};
+    t->kv = room.bytes && room.bytes < cache ? room.bytes : cache;
+    t->states = tern_graph_bytes_of(graph, TERN_VALUE_RECURRENT);
+    t->other = graph->activation_bytes + tern_graph_bytes_of(graph, TERN_VALUE_OUTPUT) +
+               tern_graph_bytes_of(graph, TERN_VALUE_CONSTANT) + graph->param_bytes;
+    t->file_experts = t->experts < w.experts ? w.experts : 0;
+    t->spilled = t->kv < cache ? cache : 0;
+    return TERN_OK;
+}
+
 static void print_row(const char *tier, const char *what, uint64_t bytes)
 {
     char text[16];
@@ -45,25 +70,35 @@ static void print_row(const char *tier, const char *what, uint64_t bytes)
 tern_status tern_app_print_tiers(const tern_model *model, const tern_graph *graph, const tern_options *o,
                                  tern_error *err)
 {
-    tern_experts_size size;
-    tern_kv_room room;
-    TERN_TRY(tern_experts_parse(o->experts, &size, err));
-    TERN_TRY(tern_kv_room_parse(o->kv_memory, &room, err));
-    const weights w = weights_of(model);
-    const uint64_t cache = tern_graph_bytes_of(graph, TERN_VALUE_CACHE),
-                   held = experts_held(tern_model_config(model), &size, w.experts),
-                   kv = room.bytes && room.bytes < cache ? room.bytes : cache;
-    const uint64_t states = tern_graph_bytes_of(graph, TERN_VALUE_RECURRENT);
-    const uint64_t other = graph->activation_bytes + tern_graph_bytes_of(graph, TERN_VALUE_OUTPUT) +
-                           tern_graph_bytes_of(graph, TERN_VALUE_CONSTANT) + graph->param_bytes;
-    print_row("device", "total", w.others + held + kv + states + other);
-    print_row("device", "weights that every token reads", w.others);
-    print_row("device", held < w.experts ? "experts, those used last" : "experts", held);
-    print_row("device", kv < cache ? "keys and values, as many as there is room for" : "keys and values", kv);
-    print_row("device", "states of layers that recur", states);
-    print_row("device", "activations, outputs, tables", other);
-    print_row("host", "experts, in the mapped file", held < w.experts ? w.experts : 0);
-    print_row(o->kv_disk ? "disk" : "host", "keys and values, all of them", kv < cache ? cache : 0);
+    tiers t;
+    TERN_TRY(find_tiers(&t, model, graph, o, err));
+    print_row("device", "total", t.weights + t.experts + t.kv + t.states + t.other);
+    print_row("device", "weights that every token reads", t.weights);
+    print_row("device", t.file_experts ? "experts, those used last" : "experts", t.experts);
+    print_row("device", t.spilled ? "keys and values, as many as there is room for" : "keys and values", t.kv);
+    print_row("device", "states of layers that recur", t.states);
+    print_row("device", "activations, outputs, tables", t.other);
+    print_row("host", "experts, in the mapped file", t.file_experts);
+    print_row(o->kv_disk ? "disk" : "host", "keys and values, all of them", t.spilled);
     printf("\n");
+    return TERN_OK;
+}
+
+tern_status tern_app_tiers_json(const tern_model *model, const tern_graph *graph, const tern_options *o, json_t *out,
+                                tern_error *err)
+{
+    tiers t;
+    TERN_TRY(find_tiers(&t, model, graph, o, err));
+    json_t *device =
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "total_bytes",
+                  (json_int_t)(t.weights + t.experts + t.kv + t.states + t.other), "weight_bytes",
+                  (json_int_t)t.weights, "expert_bytes", (json_int_t)t.experts, "kv_bytes", (json_int_t)t.kv,
+                  "state_bytes", (json_int_t)t.states, "other_bytes", (json_int_t)t.other);
+    json_object_set_new(out, "device", device);
+    json_object_set_new(out, "host",
+                        json_pack("{s:I, s:I}", "expert_bytes", (json_int_t)t.file_experts, "kv_bytes",
+                                  (json_int_t)(o->kv_disk ? 0 : t.spilled)));
+    json_object_set_new(out, "disk", json_pack("{s:I}", "kv_bytes", (json_int_t)(o->kv_disk ? t.spilled : 0)));
+    json_object_set_new(out, "activation_bytes", json_integer((json_int_t)graph->activation_bytes));
     return TERN_OK;
 }

@@ -235,7 +235,7 @@ static tern_status prepare(serving *s, tern_error *err)
         .strict_model = o->serve.strict_model,
         .batch = {.size = sizeof(tern_batch_params),
                   .n_parallel = o->serve.parallel,
-                  .n_ctx = o->ctx,
+                  .n_ctx = o->ctx_given && !o->ctx ? UINT32_MAX : o->ctx, /* at most the model's */
                   .n_batch = o->batch,
                   .n_chunk = o->serve.chunk,
                   .max_step_ms = o->serve.max_step_ms,

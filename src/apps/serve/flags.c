@@ -41,8 +41,9 @@ const tern_flag tern_flags_serve_listening[] = {
 const tern_flag tern_flags_serve_batching[] = {
     {"parallel", 0, TERN_FLAG_U32, "N", FIELD(parallel), 1, TERN_BATCH_MAX_PARALLEL,
      "Sequences generated at once (default 8)"},
-    {"ctx", 'c', TERN_FLAG_U32, "N", offsetof(tern_options, ctx), 1, 1 << 24,
-     "Context length of one sequence (default: the model's, at most 4096)"},
+    {"ctx", 'c', TERN_FLAG_U32, "N", offsetof(tern_options, ctx), 0, 1 << 24,
+     "Context length of one sequence; 0: what the model was trained for (default: that, at most 4096)",
+     .given = offsetof(tern_options, ctx_given)},
     {"batch", 'b', TERN_FLAG_U32, "N", offsetof(tern_options, batch), 1, 65536,
      "Most tokens in one step (default 512)"},
     {"chunk", 0, TERN_FLAG_U32, "N", FIELD(chunk), 1, 65536,

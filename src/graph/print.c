@@ -144,6 +144,8 @@ tern_status tern_graph_print_memory(const tern_graph *graph, tern_buf *out, tern
         TERN_TRY(tern_buf_addf(out, err, "states      %" PRIu64 " bytes\n", sum_bytes(graph, TERN_VALUE_STATE)));
     TERN_TRY(tern_buf_addf(out, err, "KV cache    %" PRIu64 " bytes\n", sum_bytes(graph, TERN_VALUE_CACHE)));
     TERN_TRY(print_rings(graph, out, err));
+    if (sum_bytes(graph, TERN_VALUE_RECURRENT))
+        TERN_TRY(tern_buf_addf(out, err, "recurrent   %" PRIu64 " bytes\n", sum_bytes(graph, TERN_VALUE_RECURRENT)));
     TERN_TRY(tern_buf_addf(out, err, "outputs     %" PRIu64 " bytes\n", sum_bytes(graph, TERN_VALUE_OUTPUT)));
     return tern_buf_addf(out, err, "constants   %" PRIu64 " bytes\n",
                          sum_bytes(graph, TERN_VALUE_CONSTANT) + sum_bytes(graph, TERN_VALUE_PARAM));

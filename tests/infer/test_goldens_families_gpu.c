@@ -1,5 +1,6 @@
 /* Every family besides BitNet and LLaMA on GPUs, of both drivers: the numbers of PyTorch or of plain arithmetic
- * (windows, soft caps, biases, norms of heads, after blocks and before linear layers; experts, sinks, clamped gates).
+ * (windows, soft caps, biases, norms of heads, after blocks and before linear layers; experts, sinks, clamped gates;
+ * states of sequences).
  */
 #include "infer/support.h"
 #include "support/gpu_model.h"
@@ -48,6 +49,15 @@ static void gpt_oss(void **state)
     check("gpt-oss", FEW);
 }
 
+/* Layers that recur, three of four; output gates, some of them with one number for all columns. */
+static void recurrent(void **state)
+{
+    (void)state;
+    check("qwen3_5", FEW);
+    check("qwen3_5_moe", FEW);
+    check("qwen3_next", FEW);
+}
+
 static void check_made(const char *const *names, double max_rms)
 {
     for (; *names; names++) check_in(test_made, *names, FEW, max_rms);
@@ -75,7 +85,7 @@ static void linear_norms(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(gemma2),       cmocka_unit_test(gemma3),        cmocka_unit_test(mixtral),
     cmocka_unit_test(gpt_oss),      cmocka_unit_test(other_experts), cmocka_unit_test(other_families),
-    cmocka_unit_test(linear_norms),
+    cmocka_unit_test(linear_norms), cmocka_unit_test(recurrent),
 };
 
 TEST_GROUP(goldens_families_gpu, "devices swiftshader", tests, .teardown = test_backends_close);

@@ -51,11 +51,12 @@ static void fill_q8(tern_trial *t, const tern_value *v, uint8_t *bytes)
     }
 }
 
-/* Pairs (cos, sin). */
-static void fill_rotations(tern_trial *t, float *x, uint64_t n)
+/* Pairs (cos, sin) of rows of so many columns; what a head does not turn has (1, 0), as in models' tables. */
+static void fill_rotations(tern_trial *t, uint32_t cols, float *x, uint64_t n)
 {
+    const uint32_t turned = t->op.rope_dim ? t->op.rope_dim : cols;
     for (uint64_t i = 0; i + 1 < n; i += 2) {
-        float angle = 3.1f * tern_trial__number(t);
+        const float angle = i % cols < turned ? 3.1f * tern_trial__number(t) : 0;
         x[i] = cosf(angle);
         x[i + 1] = sinf(angle);
     }
@@ -102,7 +103,7 @@ static tern_status fill(tern_trial *t, uint32_t i, tern_error *err)
     if (!to) return tern_fail_alloc(err, bytes);
     if (v->kind == TERN_VALUE_CACHE) return fill_cache(t, v, to, err);
     if (v->kind == TERN_VALUE_STATE) tern_trial__state(t, v, to);
-    else if (v->kind == TERN_VALUE_CONSTANT) fill_rotations(t, (float *)(void *)to, bytes / 4);
+    else if (v->kind == TERN_VALUE_CONSTANT) fill_rotations(t, v->cols, (float *)(void *)to, bytes / 4);
     else if (v->dtype == TERN_DTYPE_Q8) fill_q8(t, v, to);
     else if (tern_value_is_routes(v)) fill_routes(t, (tern_route *)(void *)to, bytes / sizeof(tern_route));
     else fill_f32(t, (float *)(void *)to, bytes / 4);

@@ -35,7 +35,7 @@ static tern_status copy_caches_to_tested(const tern_comparison *c)
 {
     const tern_graph *g = &c->tested.graph->graph;
     for (uint32_t i = 0; i < g->n_values; i++)
-        if (g->values[i].kind == TERN_VALUE_CACHE) TERN_TRY(tern_compare__copy_to_tested(c, i));
+        if (tern_value_is_kept(&g->values[i])) TERN_TRY(tern_compare__copy_to_tested(c, i));
     return TERN_OK;
 }
 

@@ -15,7 +15,7 @@ static bool is_rows(const tern_value *v)
     return v->kind == TERN_VALUE_OUTPUT;
 }
 
-/* The value of this name that an op makes, or a cache. */
+/* The value of this name that an op makes, or that a session keeps. */
 static uint32_t find_counterpart(const tern_graph *g, const tern_value *v)
 {
     for (uint32_t i = 0; i < g->n_values; i++) {
@@ -35,7 +35,7 @@ tern_status tern_compare__counterparts(tern_comparison *c)
     if (!c->counterparts) return tern_fail_alloc(c->err, g->n_values * sizeof *c->counterparts);
     for (uint32_t i = 0; i < g->n_values; i++) {
         const tern_value *v = &g->values[i];
-        bool wanted = v->kind == TERN_VALUE_CACHE || (is_rows(v) && tern_graph__maker(g, i));
+        bool wanted = tern_value_is_kept(v) || (is_rows(v) && tern_graph__maker(g, i));
         c->counterparts[i] = wanted ? find_counterpart(reference, v) : TERN_NO_VALUE;
         if (wanted && v->bytes > c->room) c->room = v->bytes;
     }
@@ -114,7 +114,7 @@ tern_status tern_compare__measure(const tern_comparison *c, uint32_t value, cons
                               .max_rows = max_rows,
                               .terms = op ? sum_terms : NULL,
                               .context = &source};
-    if (v->kind == TERN_VALUE_CACHE) compared.n_rows = v->bytes / tern_row_bytes(v->dtype, v->cols, 1);
+    if (tern_value_is_kept(v)) compared.n_rows = v->bytes / tern_row_bytes(v->dtype, v->cols, 1);
     const tern_status status = tern_difference_find(&compared, tolerance, d, c->err);
     for (uint32_t i = 0; source.contents && i < g->n_values; i++) tern_free_aligned(source.contents[i]);
     tern_free(source.contents);
@@ -161,8 +161,8 @@ static bool written_before(const tern_op *op, uint32_t i)
     return false;
 }
 
-/* Calls fn for each value that the op reads, or (written) makes or changes. Writes into a cache are small beside it:
- * both sides have the same caches before the op. */
+/* Calls fn for each value that the op reads, or (written) makes or changes. Writes into caches and states are small
+ * beside them: both sides have the same ones before the op. */
 static tern_status for_values(tern_comparison *c, const tern_op *op, bool written, tern_compare_op *out,
                               tern_status (*fn)(tern_comparison *, const tern_op *, uint32_t, tern_compare_op *))
 {
@@ -172,8 +172,8 @@ static tern_status for_values(tern_comparison *c, const tern_op *op, bool writte
         if (id == TERN_NO_VALUE) continue;
         const tern_value *v = &c->tested.graph->graph.values[id];
         const bool reads = !written && i + 1 < n && is_rows(v);
-        const bool writes = written && tern_op_writes_view(op, i) && !written_before(op, i) &&
-                            (is_rows(v) || v->kind == TERN_VALUE_CACHE);
+        const bool writes =
+            written && tern_op_writes_view(op, i) && !written_before(op, i) && (is_rows(v) || tern_value_is_kept(v));
         if (reads || writes) TERN_TRY(fn(c, op, id, out));
     }
     return TERN_OK;
@@ -203,8 +203,7 @@ static tern_status compare_output(tern_comparison *c, const tern_op *op, uint32_
     if (!d.ok) out->ok = false;
     if (!isnan(out->error) && !(d.worst <= out->error)) out->error = d.worst;
     out->n_flips += d.n_flips;
-    return c->tested.graph->graph.values[value].kind == TERN_VALUE_CACHE ? tern_compare__copy_to_tested(c, value)
-                                                                         : TERN_OK;
+    return tern_value_is_kept(&c->tested.graph->graph.values[value]) ? tern_compare__copy_to_tested(c, value) : TERN_OK;
 }
 
 /* The name of what an op makes; ops without rows of their own take the name of what they read. */

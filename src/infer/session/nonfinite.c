@@ -115,7 +115,7 @@ static uint32_t rows_of(const tern_graph *g, const tern_value *v, const tern_run
 /* Bytes of a value that are read; 0: nothing in it can be infinite. */
 static uint64_t bytes_of(const tern_graph *g, const tern_value *v, const tern_runner_step *step)
 {
-    if (v->kind == TERN_VALUE_CACHE) return v->bytes;
+    if (tern_value_is_kept(v)) return v->bytes;
     if (v->kind != TERN_VALUE_OUTPUT) return 0;
     if (v->dtype == TERN_DTYPE_Q8) return v->bytes;
     return v->dtype == TERN_DTYPE_F32 ? (uint64_t)rows_of(g, v, step) * v->cols * sizeof(float) : 0;
@@ -130,8 +130,7 @@ static const char *find_in_value(const tern_nonfinite *s, const tern_graph *g, c
     if (v->kind == TERN_VALUE_CACHE && v->dtype == TERN_DTYPE_F16)
         return find_in_halves((const uint16_t *)(const void *)s->bytes, v->bytes / 2, at);
     if (v->kind == TERN_VALUE_CACHE && v->dtype != TERN_DTYPE_F32) return find_in_blocks(s->bytes, v, op->head_dim, at);
-    if (v->kind == TERN_VALUE_CACHE)
-        return find_in_floats(floats, (uint32_t)(v->bytes / 4 / v->cols), v->cols, false, at);
+    if (tern_value_is_kept(v)) return find_in_floats(floats, (uint32_t)(v->bytes / 4 / v->cols), v->cols, false, at);
     if (v->dtype != TERN_DTYPE_Q8) return find_in_floats(floats, n_rows, v->cols, op->screened, at);
     const uint64_t n = tern_graph_max_rows(g, v->rows);
     const char *word = find_in_floats(floats + tern_q8_scales_offset(v->cols, n) / sizeof(float), n_rows, 1, false, at);
@@ -144,7 +143,7 @@ static tern_status fail_not_finite(const tern_op *op, uint32_t n_routes, const t
     char layer[32] = "", token[48] = "";
     const uint32_t each = v->rows == TERN_ROWS_ROUTED ? n_routes : 1;
     if (op->layer != UINT32_MAX) snprintf(layer, sizeof layer, " in layer %u", op->layer);
-    if (v->kind != TERN_VALUE_CACHE) {
+    if (!tern_value_is_kept(v)) {
         const uint32_t row = v->rows == TERN_ROWS_OUTPUTS ? step->n_tokens - step->n_outputs + at->row : at->row / each;
         snprintf(token, sizeof token, ", token %u at position %u", step->ids[row], step->first_position + row);
     }

@@ -4,6 +4,7 @@
 #include "backend/vulkan/vulkan.h"
 #include "graph/bound.h"
 #include "quant/weight.h"
+#include "support/recurrent_case.h"
 #include "support/test.h"
 #include "support/training_case.h"
 
@@ -67,6 +68,51 @@ static void rows(void **state)
         test_training_add(&c, &(test_training){.kind = kinds[i], .cols = COLS});
         check(&c);
         test_case_close(&c);
+    }
+}
+
+/* Heads of which a part is turned: the table turns the rest by nothing. */
+static void rope_of_a_part(void **state)
+{
+    (void)state;
+    test_gpu_backend();
+    test_case c;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = ROWS});
+    const tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, COLS, TEST_ORDINARY);
+    test_case_add(&c, (tern_op){.kind = TERN_OP_ROPE,
+                                .n_in = TERN_ROPE_INPUTS,
+                                .in = {[TERN_ROPE_X] = x,
+                                       [TERN_ROPE_POSITIONS] = test_case_param_view(&c, TERN_PARAM_POSITIONS),
+                                       [TERN_ROPE_TABLE] = test_case_rope_table(&c, DIM)},
+                                .n_heads = HEADS,
+                                .head_dim = DIM,
+                                .rope_dim = DIM / 4,
+                                .out = x});
+    check(&c);
+    test_case_close(&c);
+}
+
+/* Ops with states of sequences. */
+static void recurrent(void **state)
+{
+    (void)state;
+    test_gpu_backend();
+    for (uint32_t n = 1; n <= 2; n++) {
+        test_recurrent_case r;
+        const test_recurrent_shape shape = {.n_runs = n,
+                                            .lengths = {3, 1},
+                                            .channels = 70,
+                                            .taps = 4,
+                                            .heads = HEADS,
+                                            .key_heads = HEADS / 2,
+                                            .keys = DIM,
+                                            .values = DIM};
+        test_conv_case(&r, &rng, &shape);
+        check(&r.c);
+        test_case_close(&r.c);
+        test_delta_case(&r, &rng, &shape);
+        check(&r.c);
+        test_case_close(&r.c);
     }
 }
 
@@ -200,8 +246,12 @@ static int seed(void **state)
     return 0;
 }
 
-static const struct CMUnitTest tests[] = {cmocka_unit_test(what_cannot_be_tried), cmocka_unit_test(rows),
-                                          cmocka_unit_test(attention), cmocka_unit_test(linear),
-                                          cmocka_unit_test(optimiser)};
+static const struct CMUnitTest tests[] = {cmocka_unit_test(what_cannot_be_tried),
+                                          cmocka_unit_test(rows),
+                                          cmocka_unit_test(attention),
+                                          cmocka_unit_test(linear),
+                                          cmocka_unit_test(optimiser),
+                                          cmocka_unit_test(rope_of_a_part),
+                                          cmocka_unit_test(recurrent)};
 
 TEST_GROUP(trial, "gpu swiftshader", tests, .setup = seed, .teardown = test_backends_close);

@@ -86,6 +86,7 @@ static bool is_made(const tern_op *op, uint32_t i)
     if (op->kind == TERN_OP_VARLEN_GATED_DELTA_BACKWARD) return i >= 10 && i < 14;
     if (op->kind == TERN_OP_VARLEN_GATED_DELTA) return i == 8;
     if (op->kind == TERN_OP_SPLIT) return i == 1;
+    if (op->kind == TERN_OP_COMBINE_BACKWARD) return i == TERN_COMBINE_BACKWARD_DWEIGHTS;
     return (op->kind == TERN_OP_VARLEN_ATTENTION && i == 4) || (op->kind == TERN_OP_GATE_BACKWARD && i == 3);
 }
 

@@ -34,14 +34,14 @@ static void json_has_the_sizes(void **state)
     assert_int_equal(json_integer_value(json_object_get(made, "output_bytes")), st.st_size);
     assert_int_equal(json_array_size(json_object_get(made, "fallbacks")), 0);
     json_t *whole = test_tern_json(TERN_WORDS("inspect", file, "--memory", "--json", "-c", "256")),
-           *part = test_tern_json(
-               TERN_WORDS("inspect", file, "--memory", "--json", "-c", "256", "--kv-memory", "400K"));
+           *part =
+               test_tern_json(TERN_WORDS("inspect", file, "--memory", "--json", "-c", "256", "--kv-memory", "400K"));
     const json_t *device = json_object_get(whole, "device"), *less = json_object_get(part, "device");
     json_int_t sum = 0;
     const char *name;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)device, name, value)
-        if (strcmp(name, "total_bytes") != 0) sum += json_integer_value(value);
+    json_object_foreach((json_t *)(uintptr_t)device, name, value) if (strcmp(name, "total_bytes") != 0) sum +=
+        json_integer_value(value);
     assert_int_equal(sum, json_integer_value(json_object_get(device, "total_bytes")));
     assert_int_equal(json_integer_value(json_object_get(less, "kv_bytes")), 400 << 10);
     assert_int_equal(json_integer_value(json_object_get(json_object_get(part, "host"), "kv_bytes")),

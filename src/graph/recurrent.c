@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "graph/builder.h"
-#include "ops/ref/recurrent.h"
+#include "ops/ref/recurrent/recurrent.h"
 
 #define L2_EPS 1e-6f /* transformers modeling_qwen3_next, l2norm */
 

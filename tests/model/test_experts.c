@@ -456,7 +456,6 @@ static tern_st_tensor joined(const tern_safetensors *st, uint32_t n_experts, con
 static void halves(void **state)
 {
     (void)state;
-    enum { EXPERTS = 6 };
     static const char *const gate_up[] = {"gate", "up"}, *const down[] = {"down"};
     tern_error err = {0};
     tern_st_tensor tensors[MOST_TENSORS];
@@ -469,9 +468,8 @@ static void halves(void **state)
         if ((strstr(t->name, ".layers.") && !of_layer) || strstr(t->name, "mlp.experts.")) continue;
         tensors[n++] = *t;
     }
-    const size_t first = n;
-    tensors[n++] = joined(st, EXPERTS, gate_up, 2, "model.layers.0.mlp.experts.gate_up_proj");
-    tensors[n++] = joined(st, EXPERTS, down, 1, "model.layers.0.mlp.experts.down_proj");
+    tensors[n++] = joined(st, 6, gate_up, 2, "model.layers.0.mlp.experts.gate_up_proj");
+    tensors[n++] = joined(st, 6, down, 1, "model.layers.0.mlp.experts.down_proj");
     mkdir(test_scratch("experts"), 0777);
     write_config(&(change){.fixture = "qwen3_5_moe", .key = "num_hidden_layers", .json = "1"});
     json_t *root = NULL;
@@ -488,7 +486,7 @@ static void halves(void **state)
     }
     tern_model_close(whole);
     tern_model_close(model);
-    for (size_t i = first; i < n; i++) free((void *)(uintptr_t)tensors[i].data);
+    for (size_t i = n - 2; i < n; i++) free((void *)(uintptr_t)tensors[i].data);
     tern_safetensors_close(st);
 }
 

@@ -1,6 +1,6 @@
 /* The backward definitions of ops with a state against central differences of the forward in double precision. */
 #include "ops/backward_cases.h"
-#include "ops/ref/recurrent.h"
+#include "ops/ref/recurrent/recurrent.h"
 
 enum { TAPS = 4, TOKENS = 6, MOST_KEYS = 8, MOST_VALUES = 40 };
 

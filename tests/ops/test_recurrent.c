@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "ops/ref/recurrent.h"
+#include "ops/ref/recurrent/recurrent.h"
 #include "ops/ref/ref.h"
 #include "support/kernels.h"
 

@@ -8,7 +8,7 @@
 #include "ops/ref/columns.h"
 #include "ops/ref/gemm.h"
 #include "ops/ref/lut.h"
-#include "ops/ref/recurrent.h"
+#include "ops/ref/recurrent/recurrent.h"
 #include "ops/ref/ref.h"
 #include "ops/ref/rsr.h"
 #include "ops/ref/update.h"

@@ -4,7 +4,7 @@
 
 #include "base/show.h"
 #include "model/config/gguf_internal.h"
-#include "ops/ref/recurrent.h"
+#include "ops/ref/recurrent/recurrent.h"
 
 enum { USUAL_PERIOD = 4, MAX_STATE_DIM = 512 };
 

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "backend/cpu/kernels.h"
-#include "ops/ref/recurrent.h"
+#include "ops/ref/recurrent/recurrent.h"
 #include "support/guard.h"
 #include "support/kernels.h"
 

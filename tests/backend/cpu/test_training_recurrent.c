@@ -2,7 +2,7 @@
  * any number of threads, for documents of every length. */
 #include "backend/cpu/training_rows_cases.h"
 
-#include "ops/ref/recurrent.h"
+#include "ops/ref/recurrent/recurrent.h"
 #include "quant/weight.h"
 
 /* Documents of 1, 2 and 3 tokens, then of random lengths or one long one. */

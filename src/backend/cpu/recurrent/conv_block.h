@@ -4,7 +4,7 @@
 #define TERN_BACKEND_CPU_RECURRENT_CONV_BLOCK_H
 
 #include "backend/cpu/prepared.h"
-#include "ops/ref/recurrent.h"
+#include "ops/ref/recurrent/recurrent.h"
 
 enum { TERN_CONV_BLOCK = 64 };
 

@@ -1,6 +1,6 @@
 /* Running the ops with a state that goes from token to token. A task has some channels or one head, and goes through
  * the rows of the step in order, so that what it computes does not depend on the number of threads. */
-#include "ops/ref/recurrent.h"
+#include "ops/ref/recurrent/recurrent.h"
 #include "backend/cpu/ops.h"
 #include "backend/cpu/recurrent/conv_block.h"
 #include "backend/cpu/rows/rows.h"

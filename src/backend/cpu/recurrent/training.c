@@ -5,7 +5,7 @@
 #include "backend/cpu/recurrent/conv_block.h"
 #include "backend/cpu/rows/rows.h"
 #include "ops/op.h"
-#include "ops/ref/recurrent.h"
+#include "ops/ref/recurrent/recurrent.h"
 
 static bool begins(const tern_cpu_op *op, uint32_t starts, uint32_t t)
 {

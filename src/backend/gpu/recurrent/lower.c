@@ -1,6 +1,6 @@
 /* Lowering the ops whose states go from token to token, and what splits a projection for them. */
 #include "backend/gpu/gpu_internal.h"
-#include "ops/ref/recurrent.h"
+#include "ops/ref/recurrent/recurrent.h"
 #include "quant/weight.h"
 
 enum { MOST_KEYS = 256, MOST_VALUES = 256 };

@@ -1,5 +1,5 @@
 /* Convolution over a kept tail, and the gated delta rule. */
-#include "ops/ref/recurrent.h"
+#include "ops/ref/recurrent/recurrent.h"
 
 #include <math.h>
 

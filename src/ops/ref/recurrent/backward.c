@@ -1,6 +1,6 @@
 /* Backward of convolutions and of the gated delta rule. */
 #include "ops/ref/lanes.h"
-#include "ops/ref/recurrent.h"
+#include "ops/ref/recurrent/recurrent.h"
 
 static void conv_channel(const tern_conv_backward_args *args, size_t c)
 {

@@ -54,6 +54,22 @@ def tensors(post_norms=False, qk_norm=False, bias=False, joined=False, in_norms=
     return out | {f"blk.0.{name}": dims for name, dims in layer.items()}
 
 
+def recurrent(joint_rates=False, experts=0):
+    """A layer that keeps a state: two heads of 8 values, one of 4 keys."""
+    layer = {"attn_qkv.weight": (24, EMBD), "attn_gate.weight": (16, EMBD), "ssm_conv1d.weight": (24, 4),
+             "ssm_a": (2,), "ssm_dt.bias": (2,), "ssm_norm.weight": (8,), "ssm_out.weight": (EMBD, 16),
+             "attn_norm.weight": (EMBD,), "post_attention_norm.weight": (EMBD,)}
+    layer |= {"ssm_ba.weight": (4, EMBD)} if joint_rates else {"ssm_alpha.weight": (2, EMBD),
+                                                               "ssm_beta.weight": (2, EMBD)}
+    for name in ("ffn_gate", "ffn_up", "ffn_down"):
+        layer |= {f"{name}_shexp.weight": (FF, EMBD), f"{name}_exps.weight": (experts, FF, EMBD)} if experts else \
+            {f"{name}.weight": (FF, EMBD)}
+    if experts:
+        layer |= {"ffn_gate_inp_shexp.weight": (EMBD,), "ffn_gate_inp.weight": (experts, EMBD)}
+    out = {"token_embd.weight": (VOCAB, EMBD), "output_norm.weight": (EMBD,)}
+    return out | {f"blk.0.{name}": dims for name, dims in layer.items()}
+
+
 SCALED = {"embedding_scale": 12.0, "residual_scale": 0.22, "logit_scale": 8.0, "attention.scale": 0.015625}
 YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 16,
         "rope.scaling.yarn_beta_fast": 32.0, "rope.scaling.yarn_beta_slow": 1.0, "rope.scaling.attn_factor": 1.0,
@@ -62,7 +78,13 @@ YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.o
 EXPERTS = {"expert_count": 2, "expert_used_count": 1, "expert_feed_forward_length": FF, "expert_gating_func": 1,
            "expert_weights_norm": True, "expert_weights_scale": 1.0, "expert_shared_count": 0, "expert_group_count": 1,
            "leading_dense_block_count": 0, "interleave_moe_layer_step": 1}
+STATE = {"ssm.conv_kernel": 4, "ssm.state_size": 4, "ssm.group_count": 1, "ssm.time_step_rank": 2, "ssm.inner_size": 16,
+         "full_attention_interval": 4}
 FAMILIES = {
+    "qwen35": (STATE | {"rope.dimension_sections": [1, 1, 0, 0], "nextn_predict_layers": 0}, recurrent()),
+    "qwen35moe": (STATE | EXPERTS | {"expert_shared_feed_forward_length": FF, "attention.recurrent_layers": [True]},
+                  recurrent(experts=2)),
+    "qwen3next": (STATE | EXPERTS | {"expert_shared_feed_forward_length": FF}, recurrent(joint_rates=True, experts=2)),
     "gemma2": ({"attention.sliding_window": 4, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0},
                tensors(post_norms=True)),
     "gemma3": ({"attention.sliding_window": 4, "attention.sliding_window_pattern": 2, "rope.freq_base_swa": 1e4,

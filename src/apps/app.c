@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -191,10 +192,18 @@ void tern_app_say(const char *format, ...)
     if (n >= 0) free(text);
 }
 
+/* Of an earlier write, when nothing was left to flush: a pipe that nobody reads, or the device. */
+static int earlier_error(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&out, 1, 0) == 1 && out.revents & POLLERR ? EPIPE : EIO;
+}
+
 bool tern_app_flushed(void)
 {
     errno = 0;
     if (output_error == 0 && fflush(stdout) != 0) output_error = errno ? errno : EIO;
+    if (output_error == 0 && ferror(stdout)) output_error = earlier_error();
     return output_error == 0;
 }
 

@@ -18,7 +18,11 @@
                 .beta_fast = 32.0f,                                                                                    \
                 .beta_slow = 1.0f,                                                                                     \
                 .original_ctx = original}
-#define MAPLE            .architecture = "maple", .rms_eps = 1e-6f, .full_period = 4
+#define MAPLE  .architecture = "maple", .rms_eps = 1e-6f, .full_period = 4
+#define QWEN35 .architecture = "qwen35", .rms_eps = 1e-6f, .rope_dim = 64
+/* Heads of values and of keys, their dimension; the convolution has four taps, and every fourth layer attends. */
+#define RECURRENCE(values, keys, dim)                                                                                  \
+    .recurrence = {.n_heads = values, .n_key_heads = keys, .key_dim = dim, .value_dim = dim, .n_taps = 4, .tiled = true}
 #define EXPERTS(n, used) .n_experts = n, .n_experts_used = used
 #define GEMMA            .architecture = "gemma3", .rms_eps = 1e-6f, .tied_head = true, .full_period = 6
 
@@ -80,6 +84,20 @@ static const struct {
     {"mixtral-tiny", false, {LLAMA, .rope[0].base = 1000000.0f, EXPERTS(8, 2), SHAPE(256, 2, 4, 2, 64, 256, 512, 256)}},
     {"qwen3-30b-a3b", false, {QWEN3MOE, EXPERTS(128, 8), SHAPE(2048, 48, 32, 4, 128, 768, 151936, 40960)}},
     {"qwen3moe-tiny", false, {QWEN3MOE, EXPERTS(16, 4), SHAPE(256, 2, 4, 2, 64, 128, 512, 256)}},
+    {"qwen3.5-0.8b",
+     false,
+     {QWEN35, .tied_head = true, RECURRENCE(16, 16, 128), SHAPE(1024, 24, 8, 2, 256, 3584, 248320, 262144)}},
+    {"qwen3.5-9b", false, {QWEN35, RECURRENCE(32, 16, 128), SHAPE(4096, 32, 16, 4, 256, 12288, 248320, 262144)}},
+    {"qwen3.5-27b", false, {QWEN35, RECURRENCE(48, 16, 128), SHAPE(5120, 64, 24, 4, 256, 17408, 248320, 262144)}},
+    {"bonsai-27b", true, {QWEN35, RECURRENCE(48, 16, 128), SHAPE(5120, 64, 24, 4, 256, 17408, 248320, 262144)}},
+    {"qwen3.5-tiny",
+     false,
+     {.architecture = "qwen35",
+      .rms_eps = 1e-6f,
+      .rope_dim = 16,
+      .tied_head = true,
+      RECURRENCE(4, 2, 64),
+      SHAPE(256, 4, 4, 2, 64, 512, 512, 256)}},
     {"gpt-oss-20b",
      false,
      {GPT_OSS(4096), .window = 128, EXPERTS(32, 4), SHAPE(2880, 24, 64, 8, 64, 2880, 201088, 131072)}},
@@ -100,6 +118,7 @@ tern_status tern_synth__preset(const char *name, tern_config *config, bool *tern
         tern_family__set(&made, family);
         if (base > 0) made.rope[0].base = base;
         tern_family__finish(&made, family);
+        for (uint32_t k = 0; family->recurs && k < TERN_MAX_LAYERS; k++) made.recurrence.layers[k] = (k + 1) % 4 != 0;
         tern_config__set_name(&made, (tern_span){(const uint8_t *)name, strlen(name)});
         *config = made;
         *ternary = presets[i].ternary;

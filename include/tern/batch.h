@@ -45,8 +45,8 @@ typedef struct tern_batch_params {
     /* [max_outputs] what a step of 1, 2, ... tokens takes, in any unit, instead of what it is measured to take, for
      * choosing how many are guessed; guesses of `draft` are free then. Must outlive the batch. NULL: measured. */
     const double *draft_costs;
-    /* States that models with recurrent layers (Qwen 3.5) keep beside two for each sequence, for prompts that begin like
-     * an earlier one and for drafted tokens; 0: 8. */
+    /* States that models with recurrent layers (Qwen 3.5) keep beside two for each sequence, for prompts that begin
+     * like an earlier one and for drafted tokens; 0: 8. */
     uint32_t n_state_checkpoints;
 } tern_batch_params;
 

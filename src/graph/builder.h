@@ -16,6 +16,7 @@ typedef struct tern_builder {
     uint32_t layer;     /* UINT32_MAX: outside the layers */
     uint32_t n_streams; /* of random bits, given out so far */
     tern_view rope_tables[TERN_MAX_ROPES];
+    tern_view signs[8]; /* of rotated inputs, of one width each; no columns: not made yet */
     tern_view head_scales[2]; /* of q and of k in layers that recur: weights of RMS norms that are L2 norms */
 } tern_builder;
 
@@ -46,9 +47,14 @@ tern_view tern_build__scale(tern_builder *b, const char *name, tern_view x, floa
 /* Makes x hidden state `index`, where they are wanted. */
 void tern_build__mark_hidden(tern_builder *b, tern_view x, uint32_t index);
 
+/* x in the basis of weights that lie in one, or, `inverse`, rows of such a table in that of the model. role: of the
+ * matrix that reads x. */
+tern_view tern_build__rotate(tern_builder *b, tern_view x, tern_role role, bool inverse);
+
 /* The input of linear layers: f32 rows, or their int8 form, which is made once for all layers that share x. */
 typedef struct tern_build_input {
     tern_view x, quantized;
+    tern_view rotated, rotated_quantized; /* the same in the basis of the weights that lie in one */
     tern_rows rows;
     bool table;      /* for the output table: never quantised */
     bool plain;      /* never quantised either */

@@ -336,6 +336,8 @@ static void build(tern_builder *b)
     tern_op embed = {.kind = TERN_OP_EMBED,
                      .in = {[TERN_EMBED_TABLE] = table, [TERN_EMBED_IDS] = tern_build__param(b, TERN_PARAM_IDS)}};
     tern_build__op(b, embed, TERN_ROWS_TOKENS, TERN_EMBED_INPUTS, x);
+    const tern_hadamard *h = tern_model_hadamard(b->model);
+    if (h && h->embedding) x = tern_build__rotate(b, x, TERN_ROLE_TOKEN_EMBD, true);
     if (c->embd_scale > 0) x = tern_build__scale(b, "embd_scaled", x, c->embd_scale, 0);
     tern_build__mark_hidden(b, x, 0);
     for (b->layer = 0; b->layer < c->n_layers; b->layer++) {
@@ -394,7 +396,6 @@ tern_status tern_graph_build(tern_graph *graph, const tern_model *model, const t
                      .n_layers = tern_model_config(model)->n_layers};
     graph->max_pages = (uint32_t)(((uint64_t)options->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE);
     TERN_TRY(check_options(options, err));
-    TERN_TRY(tern_hadamard_refuse(tern_model_hadamard(model), err));
     if (options->screened_head && tern_model_config(model)->logit_softcap > 0)
         return tern_fail(err, TERN_UNSUPPORTED,
                          "head \"exact\" where logits have a soft cap of %g: an encoding such as q6_k expected",

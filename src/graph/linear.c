@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/builder.h"
+#include "model/hadamard.h"
 #include "ops/int8_blocks.h"
 #include "quant/encoding.h"
 #include "quant/weight.h"
@@ -187,6 +188,16 @@ static tern_build_input normed(tern_builder *b, const tern_build_input *in, cons
     return own;
 }
 
+/* What weights that lie in a rotated basis read: made once for all layers that share x. */
+static tern_build_input rotated(tern_builder *b, tern_build_input *in, tern_role role)
+{
+    tern_build_input own = *in;
+    if (!in->rotated.cols) in->rotated = tern_build__rotate(b, in->x, role, false);
+    own.x = in->rotated;
+    own.quantized = in->rotated_quantized;
+    return own;
+}
+
 /* The rows that other ranks have made, beside what is here. */
 static tern_view gathered(tern_builder *b, const tern_build_linear *layer)
 {
@@ -205,7 +216,11 @@ void tern_build__linears(tern_builder *b, tern_build_input *in, tern_build_linea
         const tern_weight *w = in->table && b->options->head ? b->options->head : tern_build__weight_at(b, l->role);
         tern_build_input own = *in, *read = in;
         if (l->norm && b->config->linear_norms) own = normed(b, in, l), read = &own;
+        const uint32_t layer = b->layer == UINT32_MAX ? 0 : b->layer;
+        const bool rotates = tern_hadamard_rotates(tern_model_hadamard(b->model), l->role, layer);
+        if (rotates) own = rotated(b, in, l->role), read = &own;
         tern_view x = takes_quantized(b, read, l->role) ? quantized(b, read) : read->x;
+        if (rotates) in->rotated_quantized = own.quantized;
         const tern_weight *bias = l->bias ? tern_build__weight_at(b, l->bias) : NULL;
         l->out = multiply(b, base, read, x, w, bias && bias->encoding ? bias : NULL, tern_build__no_view(), 0);
     }

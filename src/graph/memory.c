@@ -55,7 +55,8 @@ static void constant_rows(const tern_value *value, uint64_t first, uint64_t n, f
 {
     if (value->frequencies)
         tern_rope_rows(value->frequencies, value->sizes, value->cols / 2, (uint32_t)first, (uint32_t)n, rows);
-    for (uint64_t i = 0; !value->frequencies && i < n * value->cols; i++) rows[i] = value->fill;
+    for (uint64_t i = 0; !value->frequencies && i < n * value->cols; i++)
+        rows[i] = value->numbers ? value->numbers[i % value->cols] : value->fill;
 }
 
 tern_status tern_graph_fill_constant(tern_backend *backend, tern_buffer *buffer, const tern_value *value,

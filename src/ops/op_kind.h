@@ -21,6 +21,7 @@
     X(NORM_QUANT, "norm_quant")                                                                                        \
     X(ROPE_KV, "rope_kv")                                                                                              \
     X(ROPE_ATTENTION, "rope_attention")                                                                                \
+    X(HADAMARD, "hadamard")                                                                                            \
     X(SPLIT, "split")                                                                                                  \
     X(CONV, "conv")                                                                                                    \
     X(GATED_DELTA, "gated_delta")                                                                                      \

@@ -51,7 +51,8 @@ typedef struct tern_value {
     const float *frequencies;  /* constants: of a rope table, [max_pages * 32][cols / 2] pairs (cos, sin) f32, the
                                 * inverse frequencies [cols / 2], in the graph's arena */
     const float *sizes;        /* the same: what the pairs are multiplied with; NULL: nothing */
-    float fill;                /* constants without frequencies: what each of their numbers is */
+    const float *numbers;      /* constants without frequencies: [cols], owned by the model; NULL: */
+    float fill;                /* what each of their numbers is */
     tern_state state;          /* states */
     uint32_t n_rows;           /* states */
     uint64_t bytes;  /* caches, states, parameters and constants; activations and outputs at the largest batch */

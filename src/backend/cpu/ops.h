@@ -58,6 +58,8 @@ void tern_cpu__quantize(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__norm_quant(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__gate(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__add(tern_cpu_step *step, const tern_cpu_op *op);
+void tern_cpu__hadamard(tern_cpu_step *step, const tern_cpu_op *op);
+tern_status tern_cpu__hadamard_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 void tern_cpu__gather(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__rope(tern_cpu_step *step, const tern_cpu_op *op);
 void tern_cpu__kv_write(tern_cpu_step *step, const tern_cpu_op *op);

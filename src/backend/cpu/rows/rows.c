@@ -3,6 +3,7 @@
 
 #include "backend/cpu/ops.h"
 #include "ops/op.h"
+#include "ops/ref/rotated/hadamard.h"
 #include "quant/encoding.h"
 #include "quant/weight.h"
 
@@ -132,6 +133,46 @@ static void add_row(void *context, uint32_t t, uint32_t thread)
 void tern_cpu__add(tern_cpu_step *step, const tern_cpu_op *op)
 {
     tern_rows__run(step, op, add_row);
+}
+
+/* Heads in the order of their groups. */
+static void order_heads(const tern_op *op, const float *x, float *out)
+{
+    const uint32_t n = op->n_heads, groups = op->n_kv_heads, each = n / groups;
+    for (uint32_t h = 0; h < n; h++)
+        memcpy(out + (size_t)(h % groups * each + h / groups) * op->head_dim, x + (size_t)h * op->head_dim,
+               op->head_dim * sizeof *x);
+}
+
+static void hadamard_row(void *context, uint32_t t, uint32_t thread)
+{
+    const tern_rows_job *j = context;
+    const tern_op *op = j->op->op;
+    const float *x = tern_rows__at(&j->op->in[TERN_HADAMARD_X], t);
+    const float *signs = tern_rows__floats(j->op, TERN_HADAMARD_SIGNS);
+    float *ordered = (float *)(void *)tern_cpu__scratch(j->step, thread), *y = tern_rows__at(&j->op->out, t);
+    if (op->n_heads) {
+        order_heads(op, x, ordered);
+        x = ordered;
+    }
+    if (op->inverse) tern_ref_hadamard_inverse(x, signs, j->op->in_cols, op->block, y);
+    else tern_ref_hadamard(x, signs, j->op->in_cols, op->block, y);
+}
+
+void tern_cpu__hadamard(tern_cpu_step *step, const tern_cpu_op *op)
+{
+    tern_rows__run(step, op, hadamard_row);
+}
+
+tern_status tern_cpu__hadamard_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
+{
+    (void)graph;
+    const uint32_t cols = op->in[TERN_HADAMARD_X].cols, block = op->block;
+    if (block && (block & (block - 1)) == 0 && cols % block == 0) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT,
+                     "cpu: op hadamard of %u columns in blocks of %u: a power of two that "
+                     "divides them expected",
+                     cols, block);
 }
 
 void tern_cpu__gather(tern_cpu_step *step, const tern_cpu_op *op)

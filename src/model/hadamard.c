@@ -43,8 +43,8 @@ tern_status tern_hadamard_refuse(const tern_hadamard *h, tern_error *err)
 {
     if (!h) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED,
-                     PREFIX "weight_names: %u weights in a rotated basis found, none expected: such a model is only "
-                            "inspected and converted",
+                     PREFIX "weight_names: %u weights in a rotated basis found, none expected: such a model runs "
+                            "and is converted, and is not trained",
                      h->n_inputs);
 }
 

@@ -16,7 +16,7 @@ typedef struct tern_builder {
     uint32_t layer;     /* UINT32_MAX: outside the layers */
     uint32_t n_streams; /* of random bits, given out so far */
     tern_view rope_tables[TERN_MAX_ROPES];
-    tern_view signs[8]; /* of rotated inputs, of one width each; no columns: not made yet */
+    tern_view signs[8];       /* of rotated inputs, of one width each; no columns: not made yet */
     tern_view head_scales[2]; /* of q and of k in layers that recur: weights of RMS norms that are L2 norms */
 } tern_builder;
 

@@ -70,7 +70,7 @@ typedef struct tern_op {
     float eps;
     /* ROPE, ROPE_KV, KV_WRITE, ATTENTION, ROPE_ATTENTION */
     uint32_t n_heads, n_kv_heads, head_dim; /* also of SPLIT, GATED_DELTA and their backward (ops/operands.h) */
-    uint32_t block; /* HADAMARD: columns, a power of two that divides them all */
+    uint32_t block;                         /* HADAMARD: columns, a power of two that divides them all */
     bool inverse;
     /* GATED_DELTA: head h has head h % n_kv_heads of q and k (llama.cpp's order) instead of h / (n_heads / n_kv_heads)
      */

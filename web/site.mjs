@@ -2,8 +2,9 @@
  * Puts the page together, ready for any static server:
  *   node web/site.mjs build/web/site
  * web/page, web/lib with the WebAssembly modules in lib/wasm, the bundled model, and WebTorrent where it is installed,
- * which is loaded when a torrent is. Then writes into sw.js which files the service worker keeps (all but models,
- * WebTorrent, source maps and sw.js itself), and a version that changes with any of them.
+ * which is loaded when a torrent is. Scripts and style sheets are minified where esbuild is installed. Then writes into
+ * sw.js which files the service worker keeps (all but models, WebTorrent, source maps and sw.js itself), and a version
+ * that changes with any of them.
  * Prints what they take, gzipped.
  */
 import {createHash} from 'node:crypto';
@@ -55,6 +56,25 @@ export function stamp(site) {
   return {version, files, gzipped: gzipped + gzipSync(text, {level: 9}).length};
 }
 
+/** esbuild, or null where it is not installed. */
+const esbuild = await import('esbuild').catch((error) => {
+  if (error.code !== 'ERR_MODULE_NOT_FOUND') throw error;
+  return null;
+});
+
+/**
+ * Minifies the scripts and style sheets written here, each in its place. Emscripten's are minified already, and `stamp`
+ * reads sw.js. @param {string} site
+ */
+function minify(site) {
+  const mine = pageFiles(site).filter((name) => /\.(js|css)$/.test(name) && !name.startsWith('lib/wasm/'));
+  for (const name of mine) {
+    const path = join(site, name), loader = name.endsWith('.css') ? 'css' : 'js';
+    const {code} = esbuild.transformSync(readFileSync(path, 'utf8'), {minify: true, target: 'es2022', loader});
+    writeFileSync(path, code);
+  }
+}
+
 /** Throws where the WebAssembly modules were not built. @param {string} site is made anew */
 export function assemble(site) {
   for (const name of ['tern.js', 'tern.wasm']) {
@@ -68,10 +88,12 @@ export function assemble(site) {
   cpSync(join(WEB, '..', MODEL), join(site, MODEL));
   for (const [from, to] of Object.entries(WEBTORRENT))
     if (existsSync(join(WEB, from))) cpSync(join(WEB, from), join(site, 'vendor', to));
+  if (esbuild) minify(site);
   return stamp(site);
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const {files, gzipped} = assemble(process.argv[2] ?? join(WEB, '../build/web/site'));
+  if (!esbuild) console.log('The page is not minified: npm --prefix web ci --ignore-scripts installs esbuild.');
   console.log(`${files.length} files of the page, ${(gzipped / 1e6).toFixed(2)} MB gzipped`);
 }

@@ -94,7 +94,7 @@ static void samplers_have_room_that_is_zero(void **state)
     tern_session *session = open_session(*state, TERN_SIZED(tern_session_params, .n_ctx = 16));
     tern_generate_params params = {.size = sizeof params, .sampler = TERN_SAMPLER_DEFAULTS, .max_tokens = 1};
     tern_generate_result result = {.size = sizeof result};
-    params.sampler.reserved[7] = 1;
+    params.sampler.reserved[6] = 1;
     assert_int_equal(tern_generate(session, (int32_t[]){1}, 1, &params, &result, &err), TERN_INVALID_ARGUMENT);
     assert_non_null(strstr(err.message, "sampler: a member is set that this library does not know"));
     tern_session_close(session);

@@ -271,7 +271,7 @@ class Pull(unittest.TestCase):
                          ["hf:a/b/m-Q8_0.gguf", "hf:a/b/n-Q4_0.gguf", "hf:a/b/o-F16.gguf", "bitnet-2b-4t"])
         self.tern("run", "-m", "bitnet-2b-4t", "-n", "2", "Once")
         self.tern("rm", "hf:a/b/m-Q8_0.gguf", code=2)
-        self.assertIn("stays: --yes", self.said)
+        self.assertIn("was not removed: --yes", self.said)
         self.tern("rm", "hf:a/b/m-Q8_0.gguf", "-y")
         self.assertEqual(len(self.blobs()), 2)
         self.tern("rm", "a/b:Q4_0", "-y")

@@ -435,7 +435,7 @@ static void refused(void **state)
                  {"mixtral",
                   {.experts.per_layer = 2, .backend = {.split = true, .gpu_layers = 1}},
                   TERN_UNSUPPORTED,
-                  "without layers split"}};
+                  "all layers on one device expected"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tern_error err = {0};
         tern_model *model;

@@ -164,7 +164,7 @@ static void refused(void **state)
     } cases[] = {{{.kv_memory.bytes = 1 << 20}, TERN_INVALID_ARGUMENT, "a folder for what has no room there (kv-disk)"},
                  {{.kv_memory.bytes = 1 << 20, .backend = {.split = true, .gpu_layers = 1}},
                   TERN_UNSUPPORTED,
-                  "without layers split"}};
+                  "all layers on one device expected"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tern_error err = {0};
         tern_model *model;

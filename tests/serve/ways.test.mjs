@@ -157,7 +157,7 @@ test('responses and their stream', async () => {
             { role: 'user', content: [{ type: 'input_text', text: ' a time' }] }] });
         assert.equal(split.output_text, whole.output_text);
         await assert.rejects(client.responses.create({ ...params, tools: [{ type: 'function', name: 'a' }] }),
-            /the chat template of the model stories does not speak/);
+            /the chat template of the model stories does not support them/);
     });
 });
 

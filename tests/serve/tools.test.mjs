@@ -213,7 +213,8 @@ test('another form; a template without tools refuses them', async () => {
             { type: 'function', function: { name: 'wash' } } });
         assert.deepEqual(JSON.parse(answer.choices[0].message.tool_calls[0].function.arguments), { kind: 'car' });
         const without = new OpenAI({ baseURL: `${plain.url}/v1`, apiKey: 'none', maxRetries: 0 });
-        await assert.rejects(without.chat.completions.create(ask), /chat template of the model stories does not support them/);
+        await assert.rejects(without.chat.completions.create(ask),
+            /chat template of the model stories does not support them/);
     } finally {
         await Promise.all([other.stop(), plain.stop()]);
     }

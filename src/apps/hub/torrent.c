@@ -15,7 +15,7 @@ const tern_flag tern_flags_torrent[] = {
     {"seed-time", 0, TERN_FLAG_U32, "MINUTES", FIELD(seed_minutes), 1, 1 << 24, "With --seed: for so long"},
     {"upload-limit", 0, TERN_FLAG_U32, "KIB", FIELD(upload_kib), 1, 1 << 20, "Gives at most so much a second"},
     {"timeout", 0, TERN_FLAG_U32, "SECONDS", FIELD(patience), 1, 1 << 24,
-     "Gives up when nothing has come for so long; never when not given"},
+     "Gives up when no data came for so long; never when not given"},
     {"peer", 0, TERN_FLAG_TEXTS, "ADDRESS:PORT", FIELD(peers), 0, 0, "A peer to ask besides; several times",
      .more = true},
     {"listen", 0, TERN_FLAG_TEXT, "ADDRESS:PORT", FIELD(listen), 0, 0,
@@ -99,7 +99,7 @@ static void note_waiting(showing *s, double seconds, const tern_torrent_state *s
     char words[160];
     if (s->waits || seconds < QUIET_SECONDS) return;
     s->waits = true;
-    snprintf(words, sizeof words, "nothing has come for %d seconds, from %u peer%s; tried on until --timeout or Ctrl-C",
+    snprintf(words, sizeof words, "no data came for %d seconds, from %u peer%s; goes on until --timeout or Ctrl-C",
              QUIET_SECONDS, state->peers, state->peers == 1 ? "" : "s");
     on_note(s, words);
 }

@@ -33,6 +33,7 @@ tern_status(tern_fail)(tern_error *err, tern_status code, const char *format, ..
     if (!err) return code;
     va_list args;
     va_start(args, format);
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start is above */
     vsnprintf(err->message, sizeof err->message, format, args);
     va_end(args);
     clean(err->message);
@@ -47,6 +48,7 @@ tern_status tern_error_prefix(tern_error *err, const char *format, ...)
     memcpy(old, err->message, sizeof old);
     va_list args;
     va_start(args, format);
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start is above */
     int n = vsnprintf(err->message, sizeof err->message, format, args);
     va_end(args);
     if (n < 0) n = 0;

@@ -96,7 +96,7 @@ static void pack_numbers(const float *x, const float *w, uint8_t *out)
     enum { SIGN = 0x8000 };
     const tern_signed_fit levels = {
         .n = PTQ_ELEMENTS, .low = -1, .high = 1, .first = 0.6f, .step = 0.1f, .candidates = 40};
-    float q[PTQ_ELEMENTS];
+    float q[PTQ_ELEMENTS] = {0};
     int8_t codes[PTQ_ELEMENTS];
     const uint16_t d = tern_signed_fit__half(&levels, x, w, q);
     for (unsigned i = 0; i < PTQ_ELEMENTS; i++) codes[i] = (int8_t)(d & SIGN ? -q[i] : q[i]);

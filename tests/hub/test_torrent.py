@@ -261,7 +261,7 @@ class Torrents(unittest.TestCase):
         puller.kill()
         puller.wait()
         self.tern("run", "-m", "torrent:stories", code=1)
-        self.assertIn("is not whole yet", self.said)
+        self.assertIn("is incomplete", self.said)
         row = json.loads(self.tern("list", "--json"))[0]
         self.assertEqual((row["name"], row["path"], row["bytes"]), ("torrent:stories", None, 0))
         self.assertEqual(self.tern("list", "--names"), "")

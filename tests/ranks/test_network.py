@@ -170,7 +170,7 @@ def cut_line(machines, model):
     heard.seek(0)
     said = heard.read().decode(errors="replace")
     expect(not left, f"the line is cut: {len(left)} ranks still run after {END_SECONDS} s: {said}")
-    expect("rank 1 does not answer" in said, f"the line is cut: {said}")
+    expect("rank 1 has not answered" in said, f"the line is cut: {said}")
     print(f"the line is cut: ended after {seconds:.1f} s")
 
 

@@ -222,7 +222,7 @@ def started_by_itself():
 
 
 def refusals():
-    for words, says in ((("convert", MODEL, "-o", os.devnull), "is for one"),
+    for words, says in ((("convert", MODEL, "-o", os.devnull), "runs in one process"),
                         (("run", "-m", MODEL, "-p", "a", "--pp", "3"), "3 stages of 2 processes"),
                         (("run", "-m", MODEL + ".missing", "-p", "a"), "No such file"),
                         (("run", "-m", MODEL, "--lora", "nowhere", "-p", "a"), "nowhere")):
@@ -270,10 +270,10 @@ def main():
     refusals()
     endless = ("run", "-m", MODEL, "--greedy", "--ignore-eos", "--context-shift", "-n", "16777216", "-p", "Tom")
     ranks.broken(endless, 3, 2, signal.SIGKILL, "rank 2")
-    ranks.broken(endless, 3, 1, signal.SIGSTOP, "rank 1 does not answer")
-    ranks.broken(endless, 2, 0, signal.SIGSTOP, "rank 0 does not answer")
+    ranks.broken(endless, 3, 1, signal.SIGSTOP, "rank 1 has not answered")
+    ranks.broken(endless, 2, 0, signal.SIGSTOP, "rank 0 has not answered")
     ranks.broken((*endless, "--pp", "3"), 3, 2, signal.SIGKILL, "rank 2")
-    ranks.broken((*endless, "--pp", "3"), 3, 1, signal.SIGSTOP, "rank 1 does not answer")
+    ranks.broken((*endless, "--pp", "3"), 3, 1, signal.SIGSTOP, "rank 1 has not answered")
     print("ok")
 
 

@@ -96,7 +96,7 @@ def main():
         same_answers(folder, ((2,), (3,), (2, "--pp", "2"), (3, "--pp", "3"), (4, "--pp", "2")))
         kept_pages(folder)
     refusals()
-    for what, says, *more in ((signal.SIGKILL, "rank 1"), (signal.SIGSTOP, "rank 1 does not answer", "--pp", "2")):
+    for what, says, *more in ((signal.SIGKILL, "rank 1"), (signal.SIGSTOP, "rank 1 has not answered", "--pp", "2")):
         server = Server(ranks, 2, *more, model="m=" + MODEL)
         ranks.break_one(server.process, 2, 1, what, says)
     print("ok")

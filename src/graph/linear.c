@@ -188,7 +188,7 @@ static tern_build_input normed(tern_builder *b, const tern_build_input *in, cons
     return own;
 }
 
-/* What weights that lie in a rotated basis read: made once for all layers that share x. */
+/* Inputs of weights in a rotated basis, made once for all layers that share x. */
 static tern_build_input rotated(tern_builder *b, tern_build_input *in, tern_role role)
 {
     tern_build_input own = *in;

@@ -103,7 +103,7 @@ static void random_moves(void **state)
     }
 }
 
-/* What is taken back last costs no more than the tokens since the prompt's end. */
+/* Going back costs no more than the tokens since the prompt's end. */
 static void tokens_taken_back(void **state)
 {
     (void)state;

@@ -11,7 +11,7 @@ enum { BLOCK = 16, MAX_NAMES = 4 };
 
 static tern_error err;
 
-/* What a file says; 0 and NULL: nothing. */
+/* Metadata of a file; 0 and NULL: left out. */
 typedef struct words {
     uint32_t version, block;
     const char *transform, *axis, *sign_mode;

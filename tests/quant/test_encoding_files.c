@@ -45,7 +45,7 @@ static void blocks_of_scripts(void **state)
     }
 }
 
-/* What devices are given holds the same numbers, to the bit. */
+/* The layouts for devices hold the same numbers, to the bit. */
 static void rewritten_blocks(void **state)
 {
     (void)state;

@@ -19,7 +19,7 @@ static void fill(test_tuned *u, const tern_safetensors *golden)
     test_tuned_fill(u, data_of(golden, "input_ids", ALL), data_of(golden, "labels", ALL), starts);
 }
 
-/* Of the decay the file has the logarithm: decay = -e^A_log. */
+/* The file has the logarithm of the decay: decay = -e^A_log. */
 static void as_in_the_file(const tern_weight *w, float *gradient)
 {
     if (!strstr(w->name, "A_log")) return;
@@ -81,7 +81,7 @@ static size_t gradients_of(test_trained *t, const test_how *how, tern_backend *b
     return n;
 }
 
-/* What `how` and a backend give of the weights that learn is to the bit what the plain graph gives of all. */
+/* Gradients of trained weights with `how` equal, to the bit, those of the plain graph. */
 static void check_bits(test_trained *t, const test_how *how, tern_backend *backend)
 {
     float *got[TEST_TUNED_MAX_TENSORS], *want[TEST_TUNED_MAX_TENSORS];

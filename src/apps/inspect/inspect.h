@@ -26,7 +26,7 @@ tern_status tern_app_build_graph(tern_graph *graph, const tern_model *model, con
  * INVALID_ARGUMENT (the words of these). */
 tern_status tern_app_print_tiers(const tern_model *model, const tern_graph *graph, const tern_options *o,
                                  tern_error *err);
-/* The same in bytes, as members of a JSON object. */
+/* Bytes as members of a JSON object. */
 tern_status tern_app_tiers_json(const tern_model *model, const tern_graph *graph, const tern_options *o, json_t *out,
                                 tern_error *err);
 /* The GPU's kernels of a token and of a batch (--batch, or a session's own), by op and encoding, as rows of text. */

@@ -28,7 +28,7 @@ typedef struct tern_field {
     double min, max;
     tern_status (*read)(void *into, const json_t *value, tern_error *err);
     const struct tern_field *inner;
-    const char *why;     /* REFUSED: what is said */
+    const char *why;     /* REFUSED: the reason in the error */
     const char *neutral; /* REFUSED: words that change nothing, with "|" between; "true": the value true in the
                           * place of false */
 } tern_field;

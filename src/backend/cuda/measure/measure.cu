@@ -40,7 +40,7 @@ static __global__ void __launch_bounds__(THREADS) mma_dots(uint32_t n, uint32_t 
     if (x == 0x2545f491) *sink = (uint32_t)x;
 }
 
-// The same by wgmma, 64 rows by 256 tokens a warpgroup, as `ternary_wgmma` multiplies. Only in code for sm_90a.
+// Int8 products by wgmma, 64 rows by 256 tokens a warpgroup, as `ternary_wgmma` multiplies. Only in code for sm_90a.
 static __global__ void __launch_bounds__(THREADS) wgmma_dots(uint32_t n, uint32_t *sink)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL

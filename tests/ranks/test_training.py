@@ -150,8 +150,8 @@ def main():
         endless = ("finetune", "-m", MODEL, "--data", data, "--accumulate", "3", "--steps", "1000000", *STEPS,
                    "--log-every", "1", "--json", "--overwrite", "-o", os.path.join(folder, "endless.gguf"))
         ranks.broken(endless, 3, 2, signal.SIGKILL, "rank 2")
-        ranks.broken(endless, 3, 1, signal.SIGSTOP, "rank 1 does not answer")
-        ranks.broken(endless, 2, 0, signal.SIGSTOP, "rank 0 does not answer")
+        ranks.broken(endless, 3, 1, signal.SIGSTOP, "rank 1 has not answered")
+        ranks.broken(endless, 2, 0, signal.SIGSTOP, "rank 0 has not answered")
     print("ok")
 
 

@@ -65,7 +65,7 @@ static tern_status check_name(const tern_gguf *g, const char *path, uint32_t *co
                          "found",
                          tern_show_z(path).text, place.index + 1, place.count, place.index + 1, place.count);
     if (named != place.count || part != place.index + 1)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: part %u of %u by its name, part %u of %u by what it says",
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: part %u of %u by its name, part %u of %u by its metadata",
                          tern_show_z(path).text, part, named, place.index + 1, place.count);
     return TERN_OK;
 }

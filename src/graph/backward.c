@@ -214,9 +214,7 @@ void tern_backward__op(tern_backward *b, const tern_op *op)
     const char *name = b->graph->values[op->out.value].name;
     if (back && is_whole(b, op->out)) back(b, op, dy);
     else if (back) tern_backward__refuse(b, "backward of some of its columns: of all expected", name);
-    else
-        b->status = tern_fail(b->err, TERN_UNSUPPORTED, "op %s (%s): there is no backward for it",
-                              tern_op_name(op->kind), name);
+    else b->status = tern_fail(b->err, TERN_UNSUPPORTED, "op %s (%s) has no backward", tern_op_name(op->kind), name);
 }
 
 static void move_view(tern_view *view, uint32_t from, tern_view to)

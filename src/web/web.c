@@ -123,8 +123,7 @@ tern_status tern_web__read_options(const char *json, const tern_web_option *opti
     {
         const tern_web_option *o = find_option(options, n, key);
         if (status != TERN_OK) break;
-        if (!o)
-            status = tern_fail(err, TERN_INVALID_ARGUMENT, "option %s: there is no such option", tern_show_z(key).text);
+        if (!o) status = tern_fail(err, TERN_INVALID_ARGUMENT, "option %s is unknown", tern_show_z(key).text);
         else if (!json_is_null(value)) status = read_option(o, value, err);
     }
     if (status != TERN_OK) {

@@ -179,7 +179,7 @@ static void without_memory(void **state)
         assert_int_equal(tern_session_append(session, ids, N_IDS, &err), TERN_NOT_FINITE);
         tern_alloc_fail_after(0, false);
         named = names(err.message, "which makes result_norm (");
-        not_named |= strstr(err.message, "could not be looked for: out of memory") != NULL;
+        not_named |= strstr(err.message, "the search for the op that they come from failed: out of memory") != NULL;
         tern_session_truncate(session, 0);
     }
     assert_true(not_named);

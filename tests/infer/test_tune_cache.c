@@ -191,7 +191,8 @@ static void damage_has_a_message(void **state)
         {"{\"format\": \"tern-tune\", \"version\": 2, \"cpu\": 3}", "cpu", TERN_MALFORMED},
         {HEAD "]", "choices of kernels", TERN_MALFORMED},
         {HEAD "3]}", "choices[0]", TERN_MALFORMED},
-        {HEAD GOOD ", " GOOD "]}", "choices[1]: i2_s, 64 x 128, 1 threads: there is a choice already", TERN_MALFORMED},
+        {HEAD GOOD ", " GOOD "]}", "choices[1]: i2_s, 64 x 128, 1 threads: a second choice found, one expected",
+         TERN_MALFORMED},
         {HEAD ENTRY("\"i3_s\"", "64", "1", "\"dot\"", "0", "1") "]}", "encoding \"i3_s\"", TERN_MALFORMED},
         {HEAD ENTRY("\"q8_0\"", "64", "1", "\"dot\"", "0", "1") "]}", "a ternary one expected", TERN_MALFORMED},
         {HEAD ENTRY("\"i2_s\"", "0", "1", "\"dot\"", "0", "1") "]}", "0 x 128", TERN_MALFORMED},
@@ -213,7 +214,7 @@ static void damage_has_a_message(void **state)
         {WITH_DECODE DECODE("\"m\"", "1", "-1", "0") "]}", "tuned -1", TERN_MALFORMED},
         {WITH_DECODE DECODE("\"m\"", "1", "1", "5000") "]}", "left_out 5000", TERN_MALFORMED},
         {WITH_DECODE DECODE("\"m\"", "1", "1", "0") ", " DECODE("\"m\"", "1", "2", "0") "]}",
-         "decode[1]: m, 1 threads: there is one already", TERN_MALFORMED},
+         "decode[1]: m, 1 threads: a second entry found, one expected", TERN_MALFORMED},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tern_tune_cache c;

@@ -95,8 +95,8 @@ class Parts(unittest.TestCase):
     def test_names(self):
         parts = cut_gguf.cut(MODEL, 3)
         for path, words in (("other.gguf", "a name that ends in -00001-of-00003.gguf expected"),
-                            ("m-00001-of-00004.gguf", "part 1 of 4 by its name, part 1 of 3 by what it says"),
-                            ("m-00002-of-00003.gguf", "part 2 of 3 by its name, part 1 of 3 by what it says")):
+                            ("m-00001-of-00004.gguf", "part 1 of 4 by its name, part 1 of 3 by its metadata"),
+                            ("m-00002-of-00003.gguf", "part 2 of 3 by its name, part 1 of 3 by its metadata")):
             path = os.path.join(self.folder, path)
             with open(path, "wb") as file:
                 file.write(parts[0])

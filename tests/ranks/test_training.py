@@ -111,7 +111,7 @@ def goes_on(folder, data):
 def refusals(folder, data):
     full = ("finetune", "-m", MODEL, "--data", data, "--steps", "2", *STEPS, "-o", os.path.join(folder, "refused.gguf"))
     for words, says in ((("--accumulate", "1"), "accumulate 1 in 2 processes"),
-                        (("--accumulate", "2", "--optimizer-in-backward"), "accumulate 2 beside the optimiser in the backward"),
+                        (("--accumulate", "2", "--optimizer-in-backward"), "accumulate 2 with the optimiser in the backward"),
                         (("--accumulate", "2", "--dry-run"), "dry run"),
                         (("--accumulate", "2", "--data", "nowhere.txt"), "nowhere.txt")):
         code, _, said = ranks.run(2, *full, *words)

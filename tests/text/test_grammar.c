@@ -76,7 +76,7 @@ static const refusal refusals[] = {
     {TERN_GRAMMAR_GBNF, "root ::= a? b\na ::= \"\"\nb ::= root", TERN_MALFORMED, "left recursion"},
     {TERN_GRAMMAR_GBNF, "root ::= \"a\" root", TERN_MALFORMED, "rule `root` can never end"},
     {TERN_GRAMMAR_GBNF, "root ::= \"\\q\"", TERN_MALFORMED, "column 12: found \"q\": an escape"},
-    {TERN_GRAMMAR_GBNF, "root ::= \"\\ud800\"", TERN_MALFORMED, "no surrogate"},
+    {TERN_GRAMMAR_GBNF, "root ::= \"\\ud800\"", TERN_MALFORMED, "is not a surrogate"},
     {TERN_GRAMMAR_GBNF, "root ::= \"a\"{3,2}", TERN_MALFORMED, "column 14: found \"3\": no more at least"},
     {TERN_GRAMMAR_GBNF, "root ::= \"a\"{,100001}", TERN_MALFORMED, "at most 100000 repetitions"},
     {TERN_GRAMMAR_GBNF, "root ::= <x>", TERN_MALFORMED, "no vocabulary"},

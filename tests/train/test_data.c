@@ -103,7 +103,7 @@ static void bad_lines_are_explained(void **state)
         {"{\"messages\": [{\"role\": \"user\", \"content\": [1]}]}",
          "message 0: content: a part of the type \"\" found, parts of the type \"text\" expected"},
         {"{\"messages\": [{\"role\": \"user\", \"content\": 1}]}", "message 0: content: number found"},
-        {"{\"messages\": \"[1\"}", "messages: a string that is no JSON found"},
+        {"{\"messages\": \"[1\"}", "messages: a string that is not JSON found"},
         {"{\"messages\": [3]}", "message 0"},
         {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\", \"weight\": 2}]}",
          "weight: 2 found, 0 or 1 expected"},

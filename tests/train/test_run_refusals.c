@@ -47,7 +47,7 @@ static void heat_stops_a_run_for_a_while(void **state)
     assert_int_equal(hot.n_steps, 3);
     assert_true(hot.last_loss == cool.last_loss);
     static const char *const notes[] = {"95 degrees, where 80 are too many: no work until it is below that",
-                                        "not known any more, 95 degrees at last", "60 degrees: it goes on"};
+                                        "no longer known (last reading: 95 degrees)", "60 degrees: training continues"};
     for (size_t i = 0; i < sizeof notes / sizeof *notes; i++)
         if (!strstr(hot.notes, notes[i])) fail_msg("\"%s\" has no \"%s\"", hot.notes, notes[i]);
 }

@@ -140,7 +140,7 @@ test('timers run while the CPU generates', {skip}, async () => {
 test('wrong things say what is wrong', {skip}, async () => {
   const fails = (options, name, message) =>
     assert.rejects(drain(engine.generate(PROMPT, options)), code(name, message));
-  await fails({temprature: 1}, 'INVALID_ARGUMENT', /temprature: there is no such option/);
+  await fails({temprature: 1}, 'INVALID_ARGUMENT', /option temprature is unknown/);
   await fails({maxTokens: -1}, 'INVALID_ARGUMENT', /maxTokens: -1 found, a whole number/);
   await fails({temperature: 'hot'}, 'INVALID_ARGUMENT', /temperature: "hot" found, a number/);
   await fails({stop: ['a', 1]}, 'INVALID_ARGUMENT', /item 1 is not a text/);

@@ -54,11 +54,12 @@ static tern_status fail_room(const tern_spill *s, const tern_spill_pool *pool, u
 {
     const double mib = 1 << 20;
     const uint64_t page = pool->unit_bytes[TERN_SPILL_K] + pool->unit_bytes[TERN_SPILL_V];
-    return tern_fail(err, TERN_OUT_OF_MEMORY,
-                     "%s: the keys and values of %s take %.2f MiB of the device, of which %.2f MiB are for them: more "
-                     "(--kv-memory), or a shorter context (-c) expected",
-                     s->wrap.name, pool->groups > 1 ? "a head of a layer" : "a layer", (double)(n_pages * page) / mib,
-                     (double)(pool->frames.n * page) / mib);
+    return tern_fail(
+        err, TERN_OUT_OF_MEMORY,
+        "%s: the keys and values of %s take %.2f MiB of the device's memory, and %.2f MiB are reserved for them: more "
+        "(--kv-memory), or a shorter context (-c) expected",
+        s->wrap.name, pool->groups > 1 ? "a head of a layer" : "a layer", (double)(n_pages * page) / mib,
+        (double)(pool->frames.n * page) / mib);
 }
 
 /* Units in their order, where the host wrote pages before it was known that they would be cut. */

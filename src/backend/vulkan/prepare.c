@@ -15,8 +15,8 @@ static tern_status find_params(tern_vulkan *vk, const tern_graph *g, const tern_
         tern_vulkan_bound at = {
             .buffer = bindings[i].buffer, .offset = bindings[i].offset - v->offset, .bytes = g->param_bytes};
         if (out->buffer && (out->buffer != at.buffer || out->offset != at.offset))
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "vulkan: parameter %s does not lie beside the others",
-                             v->name);
+            return tern_fail(err, TERN_INVALID_ARGUMENT,
+                             "vulkan: parameter %s is in another buffer than the other parameters", v->name);
         *out = at;
     }
     return out->buffer ? tern_vulkan__buffer_share(vk, out->buffer, err) : TERN_OK;

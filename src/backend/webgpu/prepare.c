@@ -15,8 +15,8 @@ static tern_status find_params(const tern_graph *g, const tern_binding *bindings
         if (v->kind != TERN_VALUE_PARAM || !bindings[i].buffer) continue;
         tern_binding at = {.buffer = bindings[i].buffer, .offset = bindings[i].offset - v->offset};
         if (out->buffer && (out->buffer != at.buffer || out->offset != at.offset))
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "webgpu: parameter %s does not lie beside the others",
-                             v->name);
+            return tern_fail(err, TERN_INVALID_ARGUMENT,
+                             "webgpu: parameter %s is in another buffer than the other parameters", v->name);
         *out = at;
     }
     return TERN_OK;

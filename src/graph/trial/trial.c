@@ -16,10 +16,10 @@ static const char *doubt(const trials *t, size_t op)
 
 static tern_status wrong(const tern_backend_info *info, const char *kernel, const char *what, tern_error *err)
 {
-    return tern_fail(err, TERN_UNSUPPORTED,
-                     "%s: %s with %s computes the kernel %s wrong (%s): another version of the driver may not; "
-                     "--backend cpu does without",
-                     info->name, info->device, info->driver ? info->driver : "its driver", kernel, what);
+    return tern_fail(
+        err, TERN_UNSUPPORTED,
+        "%s: %s with %s computes the kernel %s wrong (%s): try another version of the driver, or --backend cpu",
+        info->name, info->device, info->driver ? info->driver : "its driver", kernel, what);
 }
 
 /* One trial; its kernels are proven afterwards. *shrunk: it had fewer rows than the graph. UNSUPPORTED and

@@ -80,7 +80,8 @@ tern_status tern_loader_parts(tern_loader *l, const uint64_t *bytes, size_t n, t
     uint64_t sum = 0;
     bool overflow = false;
     if (l->stream || l->heads.n) return tern_fail(err, TERN_INVALID_ARGUMENT, "the parts are known already");
-    if (l->manifest) return tern_fail(err, TERN_INVALID_ARGUMENT, "parts found beside a manifest, which has no parts");
+    if (l->manifest)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "parts found together with a manifest, which has no parts");
     for (size_t i = 0; i < n; i++) overflow = __builtin_add_overflow(sum, bytes[i], &sum) || overflow;
     if (overflow || sum != l->file_bytes)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%llu bytes in %zu parts, %llu expected", (unsigned long long)sum,

@@ -85,8 +85,7 @@ tern_status tern_engine_usage(tern_engine *engine, tern_rank_usage *usage, tern_
     TERN_NEED(engine, err);
     TERN_NEED(usage, err);
     tern_ranks *ranks = tern_engine_ranks(engine);
-    if (!ranks || ranks->rank != 0)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "rank 0 of several asks what all have taken");
+    if (!ranks || ranks->rank != 0) return tern_fail(err, TERN_INVALID_ARGUMENT, "rank 0 alone can ask all ranks");
     TERN_TRY(tern_follow__send(engine, (tern_bound_message){.kind = TERN_MESSAGE_USAGE}, NULL, 0, err));
     return tern_follow__gather_usage(engine, usage, err);
 }

@@ -67,7 +67,7 @@ tern_status tern_session__search_nonfinite(tern_session *s, const tern_runner_st
     s->evaluation.active = s->evaluation.begun = true;
     if (tern_nonfinite_open(&s->search, &s->runner, s->tokens, step, &why) == TERN_OK) return TERN_OK;
     return tern_fail(err, TERN_NOT_FINITE,
-                     "logits that are not finite, at position %u; the op that they come from could not be looked for: "
+                     "logits that are not finite, at position %u; the search for the op that they come from failed: "
                      "%s",
                      step->first_position + step->n_tokens - 1, why.message);
 }

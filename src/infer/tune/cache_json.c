@@ -29,8 +29,7 @@ static tern_status read_encoding(const json_t *o, tern_kernel_choice *c, tern_er
     memcpy(text, name.data, n);
     text[n] = 0;
     c->encoding = n == name.size && strlen(text) == n ? tern_encoding_by_name(text) : NULL;
-    return c->encoding ? TERN_OK
-                       : tern_fail(err, TERN_MALFORMED, "encoding \"%s\": there is none", tern_show(name).text);
+    return c->encoding ? TERN_OK : tern_fail(err, TERN_MALFORMED, "encoding \"%s\" is unknown", tern_show(name).text);
 }
 
 static tern_status read_kernel(const json_t *o, tern_kernel_choice *c, tern_error *err)
@@ -74,8 +73,8 @@ static tern_status read_choice(tern_tune_cache *cache, const json_t *o, tern_err
     TERN_TRY(tern_json_get_f64(o, "microseconds", &cost.microseconds, err));
     TERN_TRY(tern_json_get_f64(o, "default_microseconds", &cost.default_microseconds, err));
     if (tern_tune_cache_find(cache, &c) < cache->n)
-        return tern_fail(err, TERN_MALFORMED, "%s, %u x %u, %u threads: there is a choice already", c.encoding->name,
-                         c.rows, c.cols, c.n_threads);
+        return tern_fail(err, TERN_MALFORMED, "%s, %u x %u, %u threads: a second choice found, one expected",
+                         c.encoding->name, c.rows, c.cols, c.n_threads);
     return tern_tune_cache_add(cache, &c, &cost, err);
 }
 
@@ -115,8 +114,8 @@ static tern_status read_decode(tern_tune_cache *cache, const json_t *o, tern_err
     if (cache->n_decodes == TERN_TUNE_MAX_DECODES)
         return tern_fail(err, TERN_LIMIT, "more than %d models", TERN_TUNE_MAX_DECODES);
     if (tern_tune_cache_find_decode(cache, &d) < cache->n_decodes)
-        return tern_fail(err, TERN_MALFORMED, "%s, %u threads: there is one already", tern_show_z(d.model).text,
-                         d.n_threads);
+        return tern_fail(err, TERN_MALFORMED, "%s, %u threads: a second entry found, one expected",
+                         tern_show_z(d.model).text, d.n_threads);
     return tern_tune_cache_add_decode(cache, &d, err);
 }
 

@@ -230,9 +230,8 @@ static tern_status set_numbers(tern_config *config, const tern_synth_options *op
 {
     if ((options->experts || options->experts_used) && !config->n_experts)
         return tern_fail(err, TERN_INVALID_ARGUMENT,
-                         "experts in %s: %u with %u used asked for, a preset with experts "
-                         "expected",
-                         options->preset, options->experts, options->experts_used);
+                         "experts in %s: %u with %u used found, a preset with experts expected", options->preset,
+                         options->experts, options->experts_used);
     if (options->layers) config->n_layers = options->layers;
     if (options->n_ctx) config->n_ctx_train = options->n_ctx;
     if (options->experts) config->n_experts = options->experts;

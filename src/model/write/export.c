@@ -35,8 +35,8 @@ static tern_status check_target(const tern_export_options *o, tern_role role, co
 {
     size_t bytes;
     if (tern_role__kind(role) == TERN_KIND_T && e->ternary)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: %s asked for, an encoding that is not ternary expected",
-                         w->name, e->name);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: %s found, an encoding that is not ternary expected", w->name,
+                         e->name);
     if (e->ternary && !w->encoding->ternary && !trained && !o->force)
         return tern_fail(err, TERN_UNSUPPORTED, "%s: %s weights into %s: the model was not trained for it", w->name,
                          w->encoding->name, e->name);

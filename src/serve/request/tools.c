@@ -167,7 +167,7 @@ static bool has_tool(const tern_api_request *request, const json_t *name)
 tern_status tern_api_request_check_tools(const tern_api_request *request, tern_error *err)
 {
     if (request->calls == TERN_CALLS_REQUIRED && !tern_api_request_wants_calls(request))
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "tool_choice: a call is required, but there are no tools");
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "tool_choice requires a call, but the request has no tools");
     if (request->tool_choice && !has_tool(request, request->tool_choice))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "tool_choice: no tool is called \"%s\"",
                          tern_show_z(json_string_value(request->tool_choice)).text);

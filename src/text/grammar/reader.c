@@ -67,7 +67,7 @@ tern_status tern_grammar_reader__hex(tern_grammar_reader *r, unsigned digits, ui
         r->at++;
     }
     if (*code <= TERN_GRAMMAR_LAST_CODE && (*code < 0xd800 || *code > 0xdfff)) return TERN_OK;
-    return tern_grammar_reader__fail_at(r, start, "a code point of Unicode that is no surrogate", err);
+    return tern_grammar_reader__fail_at(r, start, "a Unicode code point that is not a surrogate", err);
 }
 
 bool tern_grammar_reader__number(tern_grammar_reader *r, uint32_t *number)

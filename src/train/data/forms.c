@@ -54,7 +54,7 @@ static tern_status set_calls(json_t *message, const json_t *value, tern_error *e
         if (status == TERN_OUT_OF_MEMORY) return tern_fail_alloc(err, json_string_length(value));
         if (status != TERN_OK)
             return tern_fail(err, TERN_MALFORMED,
-                             "value: text that is no JSON found, {\"name\", \"arguments\"} expected");
+                             "value: text that is not JSON found, {\"name\", \"arguments\"} expected");
     } else parsed = json_incref(tern_train__unconst(value));
     if (!json_is_array(parsed)) parsed = json_pack("[o]", parsed);
     json_object_del(message, "content");

@@ -28,7 +28,7 @@ tern_status tern_train__nested(const json_t *object, const char *key, json_type 
         const tern_status status = tern_json_parse(out, json_string_value(value), json_string_length(value), key, NULL);
         if (status == TERN_OUT_OF_MEMORY) return tern_fail_alloc(err, json_string_length(value));
         if (status != TERN_OK)
-            return tern_fail(err, TERN_MALFORMED, "%s: a string that is no JSON found, %s or its JSON expected", key,
+            return tern_fail(err, TERN_MALFORMED, "%s: a string that is not JSON found, %s or its JSON expected", key,
                              what);
     } else *out = json_incref(tern_train__unconst(value));
     if (is_kind(*out, kind)) return TERN_OK;

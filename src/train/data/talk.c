@@ -57,7 +57,7 @@ static tern_status make_tools(const json_t *given, json_t *list, tern_error *err
 static tern_status read_tools(tern_train_talk *talk, const json_t *line, tern_error *err)
 {
     if (tern_json_has(line, "tools") && tern_json_has(line, "functions"))
-        return tern_fail(err, TERN_MALFORMED, "functions: found beside tools, one of them expected");
+        return tern_fail(err, TERN_MALFORMED, "functions and tools: one of them expected");
     const char *key = tern_json_has(line, "tools") ? "tools" : "functions";
     const json_t *value = json_object_get(line, key);
     json_t *given = NULL, *list = NULL;
@@ -84,8 +84,7 @@ static tern_status read_kwargs(tern_train_talk *talk, const json_t *line, tern_e
     TERN_TRY(tern_train__nested(line, "chat_template_kwargs", JSON_OBJECT, &given, err));
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
         if (json_object_get(given, taken[i]))
-            TERN_GOTO(
-                tern_fail(err, TERN_MALFORMED, "chat_template_kwargs: %s is no variable to be set here", taken[i]));
+            TERN_GOTO(tern_fail(err, TERN_MALFORMED, "chat_template_kwargs: %s cannot be set here", taken[i]));
     json_t *set = tern_train__without_nulls(given);
     if (!set || json_object_update(talk->variables, set) != 0) status = tern_fail_alloc(err, 1);
     json_decref(set);

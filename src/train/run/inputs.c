@@ -159,7 +159,7 @@ static tern_status open_side(tern_run *run, const data_side *s, tern_train_data 
     for (size_t i = 0; i < s->n; i++)
         if (s->n > 1 && tern_run__is_data_file(s->paths[i]))
             return tern_fail(err, TERN_INVALID_ARGUMENT,
-                             "%s beside other files: one file of `tern data`, or files of text expected",
+                             "%s and other files: one file of `tern data`, or files of text expected",
                              tern_show_z(s->paths[i]).text);
     if (tern_run__is_data_file(s->paths[0])) {
         TERN_TRY(tern_train_data_open(data, s->paths[0], err));

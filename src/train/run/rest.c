@@ -27,7 +27,8 @@ static double check_power(tern_run *run, double busy)
     const double celsius = run->reading.celsius;
     if (run->o->max_temp > 0 && isfinite(before) && !isfinite(celsius))
         tern_run__note(
-            run, "the temperature is not known any more, %.0f degrees at last: the share of time worked stays", before);
+            run, "the temperature is no longer known (last reading: %.0f degrees): the share of time worked stays",
+            before);
     return tern_power_rest(&run->power, now, busy, celsius);
 }
 
@@ -38,16 +39,16 @@ static tern_status begin_stop(tern_run *run, tern_error *err)
                    run->o->max_temp);
     if (tern_trainer_steps(run->trainer) == run->saved_step) return TERN_OK;
     if (tern_run__may_save(run)) return tern_run__save(run, err);
-    tern_run__note(run, "no checkpoint of step %llu: there is one every %u steps",
+    tern_run__note(run, "step %llu has no checkpoint: one is written every %u steps",
                    (unsigned long long)tern_trainer_steps(run->trainer), run->params.sync_every);
     return TERN_OK;
 }
 
 static void end_stop(const tern_run *run)
 {
-    if (isfinite(run->reading.celsius)) tern_run__note(run, "%.0f degrees: it goes on", run->reading.celsius);
+    if (isfinite(run->reading.celsius)) tern_run__note(run, "%.0f degrees: training continues", run->reading.celsius);
     else
-        tern_run__note(run, "the temperature is still not known: it goes on, at %.0f %% of the time",
+        tern_run__note(run, "the temperature is still unknown: training continues at %.0f %% of the time",
                        100 * run->power.duty);
 }
 

@@ -187,7 +187,7 @@ static tern_status write_adapter(tern_run *run, tern_error *err)
 tern_status tern_run__write_result(tern_run *run, tern_error *err)
 {
     if (run->validation && run->best_step == 0)
-        tern_run__note(run, "no step has lowered the validation loss: what is written is what it began with");
+        tern_run__note(run, "no step has lowered the validation loss: the file has the weights from before the run");
     TERN_TRY(tern_run__restore_best(run, err));
     TERN_TRY(tern_trainer_finish(run->trainer, err));
     TERN_TRY(tern_run__is_lora(run) ? write_adapter(run, err) : write_model(run, err));

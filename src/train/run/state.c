@@ -202,8 +202,8 @@ static tern_status read_progress(tern_run *run, const json_t *about, tern_error 
                        (unsigned long long)run->params.n_steps, (unsigned long long)n_steps);
     const char *backend = json_string_value(json_object_get(about, "backend"));
     if (backend && strcmp(backend, run->backend->info.name) != 0)
-        tern_run__note(run, "goes on on %s what began on %s: losses differ in their last digits",
-                       run->backend->info.name, backend);
+        tern_run__note(run, "a run that began on %s continues on %s: losses differ in their last digits", backend,
+                       run->backend->info.name);
     return TERN_OK;
 }
 

@@ -71,7 +71,7 @@ static tern_status check_in_backward(const tern_trainer_params *p, tern_error *e
 {
     if (!p->optimizer_in_backward || p->accumulate == 1) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT,
-                     "accumulate %u beside the optimiser in the backward: 1 expected (a larger batch)", p->accumulate);
+                     "accumulate %u with the optimiser in the backward: 1 expected (a larger batch)", p->accumulate);
 }
 
 static tern_status check_numbers(const tern_trainer_params *p, tern_error *err)
@@ -147,7 +147,7 @@ tern_status tern_trainer__check_params(const tern_trainer_params *params, const 
     TERN_TRY(check_in_backward(params, err));
     if (params->blend_steps && (params->lora.rank || params->lora.start))
         return tern_fail(err, TERN_INVALID_ARGUMENT,
-                         "gradual quantisation over %llu steps beside LoRA: its base stays as it is, 0 expected",
+                         "gradual quantisation over %llu steps with LoRA, which does not change the base: 0 expected",
                          (unsigned long long)params->blend_steps);
     return check_lora(&params->lora, config, err);
 }

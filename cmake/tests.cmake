@@ -403,7 +403,7 @@ if(NOT TERN_SANITIZE)
     tern_check(check_fuzz_keys ${TERN_PYTHON} ${checks}/fuzz-keys.py ${PROJECT_SOURCE_DIR})
     tern_check(check_fuzz_seeds ${checks}/fuzz-seeds.sh ${PROJECT_SOURCE_DIR})
     # The scope headers joins when it is free of faults.
-    tern_check(check_sentences ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/check-sentences.py readme guides headers)
+    tern_check(check_sentences ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/check-sentences.py readme guides headers docs)
     tern_check(check_sentences_fails ${TERN_PYTHON} ${checks}/sentences-self-test.py)
     tern_check(check_bench_page ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/bench-page.py --check)
     tern_check(check_bench_page_fails ${TERN_PYTHON} ${checks}/bench-page-self-test.py)

@@ -192,7 +192,7 @@ void tern_app_say(const char *format, ...)
     if (n >= 0) free(text);
 }
 
-/* Of an earlier write, when nothing was left to flush: a pipe that nobody reads, or the device. */
+/* The error of an earlier write, when nothing was left to flush: EPIPE if nobody reads the pipe, else EIO. */
 static int earlier_error(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};

@@ -141,7 +141,7 @@ static tern_status say_spelled_bos(const story *s, tern_error *err)
     return status;
 }
 
-/* A raw text is no message to a model that was taught to talk: who sees no answer is told how to get one. */
+/* A model with a chat template continues a raw text instead of answering it. The note tells how to get an answer. */
 static tern_status note_template(const story *s, tern_error *err)
 {
     const tern_options *o = s->options;

@@ -1,5 +1,5 @@
-/* Tensors that ranks exchange, owner by owner, and how they are gone through in pieces: the same ones on all ranks,
- * whether they go through memory of the host (train/collective.h) or from device to device (tern_backend_peers). */
+/* Tensors that ranks exchange, owner by owner, and the pieces in which they are exchanged. All ranks use the same
+ * pieces, through memory of the host (train/collective.h) or from device to device (tern_backend_peers). */
 #ifndef TERN_BACKEND_COLLECTIVE_H
 #define TERN_BACKEND_COLLECTIVE_H
 

@@ -45,9 +45,9 @@ char *tern_strndup(const char *s, size_t n);
 /* Zeroed memory aligned to `alignment` (a power of two); freed with tern_free_aligned. Blocks of 2 MiB and more ask
  * the kernel for huge pages. */
 void *tern_alloc_aligned(size_t bytes, size_t alignment);
-/* As above, aligned to 64 bytes, for the index-th of many blocks that are filled side by side, such as caches of all
- * layers: those of 2 MiB and more begin at different places within large pages, so that the system clears large pages
- * of few of them at a time. */
+/* As above, aligned to 64 bytes, for the index-th of many blocks that are filled at the same time, such as the caches
+ * of all layers. Blocks of 2 MiB and more begin at different places within large pages, so that the system clears the
+ * large pages of only a few blocks at a time. */
 void *tern_alloc_spread(size_t bytes, uint32_t index);
 void tern_free_aligned(void *p);
 /* Takes back the large pages that tern_alloc_aligned asks for, before the memory is first written: as a mapped file has

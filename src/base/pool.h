@@ -37,9 +37,9 @@ typedef struct tern_ahead_range {
 } tern_ahead_range;
 typedef tern_ahead_range (*tern_ahead_fn)(const void *context, uint32_t thread, uint32_t n_threads);
 
-/* From now on a worker that has no task left in a call asks fn, while it still counts as in the call, what it will read
- * in a later one, and asks the memory for it until the next call begins. NULL: nothing. Set between calls, by the
- * caller of tern_pool_for. */
+/* From now on a worker that has no task left in a call asks fn for the memory that it will read in a later call, and
+ * prefetches it until that call begins. It asks while it still counts as working. NULL: nothing. Set between calls, by
+ * the caller of tern_pool_for. */
 void tern_pool_ahead(tern_pool *pool, tern_ahead_fn fn, const void *context);
 
 /* tern_pool_for with tasks that can fail: after the first failure those that have not begun are left out, and its

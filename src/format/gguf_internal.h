@@ -41,9 +41,9 @@ tern_status tern_gguf__alignment(const tern_gguf_kv *kv, size_t *alignment, tern
  * (overflow). */
 tern_status tern_gguf__tensor_size(tern_gguf_tensor *t, tern_error *err);
 /* Type 42 is Q2_0: groups of 64, in older files of PrismML's programs groups of 128, in files of bitnet.cpp since 2026
- * TL2, which takes less. Type 39 is MXFP4, in older files of bitnet.cpp TL2, less than half of that. Where the tensors
- * of such a type (offsets[i] from the start of the data_bytes of data) have too little room for the former and enough
- * for the latter, they become PQ2_0 or TL2, all of them; one that has room for the former settles it for those. Errors:
+ * TL2, which takes less. Type 39 is MXFP4, in older files of bitnet.cpp TL2, less than half of that. offsets[i]
+ * is a tensor's place from the start of the data_bytes of data. If all tensors of such a type have room for the latter
+ * only, all become PQ2_0 or TL2; one tensor with room for the former leaves all as they are. Errors:
  * OUT_OF_MEMORY. */
 tern_status tern_gguf__settle_groups(tern_gguf *g, const uint64_t *offsets, uint64_t data_bytes, tern_error *err);
 

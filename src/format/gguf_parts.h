@@ -1,6 +1,6 @@
-/* GGUF files in parts, as llama.cpp's gguf-split cuts them (docs/reference/formats/gguf.md): each part is a GGUF file,
- * of which the first has the metadata, and says which it is (split.no, from 0), how many there are (split.count) and
- * how many tensors they have together (split.tensors.count). */
+/* GGUF files in parts, as llama.cpp's gguf-split cuts them (docs/reference/formats/gguf.md). Each part is a GGUF file;
+ * the first has the metadata. Each names its number (split.no, from 0), the number of parts (split.count) and the
+ * number of tensors of all parts (split.tensors.count). */
 #ifndef TERN_FORMAT_GGUF_PARTS_H
 #define TERN_FORMAT_GGUF_PARTS_H
 
@@ -20,8 +20,8 @@ tern_status tern_gguf_place_of(const tern_gguf *g, tern_gguf_place *place, tern_
 /* UNSUPPORTED where it is a part, and not all of them joined. */
 tern_status tern_gguf_check_whole(const tern_gguf *g, tern_error *err);
 
-/* Makes one file of parts[0..n), in their order: the metadata of the first, the tensors of all, whose offsets count
- * from the first byte of the first part as if the files lay one behind another. parts[0] becomes it, the others may be
+/* Makes one file of parts[0..n), in their order: the metadata of the first and the tensors of all. Offsets count from
+ * the first byte of the first part, as if the files lay one behind another. parts[0] becomes it, the others may be
  * closed; their bytes stay where they are for its life. A key that a part has beside split.no and general.alignment
  * must have the value that it has in the first. On failure parts[0] is fit for nothing but closing.
  * Errors, naming the part: INVALID_ARGUMENT (n is another number than it says), MALFORMED (a part in another's place,

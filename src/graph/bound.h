@@ -32,9 +32,9 @@ typedef struct tern_bound_graph {
     uint32_t number;              /* the same graph has the same one on all ranks, from 1 on */
 } tern_bound_graph;
 
-/* Where a value lies that somebody else keeps: weights, states, caches, shared constants. `value` is neither a
- * parameter nor an activation. out->buffer left NULL: the graph makes it memory of its own, a weight by weight_create
- * (once for all values of that weight), a constant filled, all else zeros. */
+/* Finds the memory of a value that somebody else keeps: weights, states, caches, shared constants. `value` is neither a
+ * parameter nor an activation. out->buffer left NULL: the graph makes memory of its own. It makes a weight by
+ * weight_create (once for all values of that weight), fills a constant, and fills all else with zeros. */
 typedef tern_status (*tern_bound_find)(void *context, const tern_graph *graph, uint32_t value, tern_binding *out,
                                        tern_error *err);
 

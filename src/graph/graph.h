@@ -66,9 +66,9 @@ typedef struct tern_graph_options {
  * rows tern_graph_options.int8_blocks decides. */
 bool tern_graph_is_ternary(const tern_model *model);
 
-/* Sets n_pages and n_ring_pages for one sequence of n_ctx positions: each step of at most `reach` tokens finds all
- * that its windows see, and up to `reach` of the positions written last can be given up and written again. No ring
- * where it would be no smaller than the whole context. */
+/* Sets n_pages and n_ring_pages for one sequence of n_ctx positions. Each step of at most `reach` tokens finds all that
+ * its windows see. Up to `reach` of the positions written last can be given up and written again. A ring is left out
+ * where it would be as large as the whole context. */
 void tern_graph_size_caches(tern_graph_options *options, const tern_config *config, uint32_t reach);
 
 /* The decoder of `model`, one op for each step of the definition, unfused. The model must outlive the graph.
@@ -97,9 +97,9 @@ uint32_t tern_graph_hidden(const tern_graph *graph, uint32_t index);
 /* Text for people: one line for each op with shapes; the memory plan with offsets and sizes. */
 tern_status tern_graph_print(const tern_graph *graph, tern_buf *out, tern_error *err);
 tern_status tern_graph_print_memory(const tern_graph *graph, tern_buf *out, tern_error *err);
-/* Bytes of all weights, of the keys and values that a token adds, and the operations that linear layers and the head do
- * for each byte of weights in the largest step: below what a device can do for each byte that it reads, memory bounds
- * them (decode), above it arithmetic does (prefill). */
+/* Prints the bytes of all weights, the bytes of keys and values that a token adds, and the operations of linear layers
+ * and the head for each byte of weights in the largest step. Below the operations that a device can do for each byte
+ * that it reads, memory bounds them (decode); above, arithmetic does (prefill). */
 tern_status tern_graph_print_bounds(const tern_graph *graph, tern_buf *out, tern_error *err);
 
 /* Shared by the passes. */

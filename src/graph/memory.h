@@ -5,8 +5,8 @@
 #include "backend/backend.h"
 #include "ops/value.h"
 
-/* A buffer for each value of one kind (NULL: it has no bytes here), in the order of a graph's values: the k-th
- * constant, or cache, of one graph of a model is the k-th of every other. */
+/* A buffer for each value of one kind (NULL: it has no bytes here), in the order of a graph's values. The k-th constant
+ * or cache of one graph of a model is the k-th of every other graph of that model. */
 typedef struct tern_graph_buffers {
     tern_value_kind kind;
     tern_buffer **buffers; /* [n] */

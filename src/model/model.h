@@ -280,9 +280,9 @@ tern_status tern_model_add_tokens(tern_model *model, const char *const *texts, s
 /* The weight of a role (layer 0 for those outside the layers). For OUTPUT of a tied model: the embedding's. encoding
  * NULL when absent. */
 const tern_weight *tern_model_weight(const tern_model *model, tern_role role, uint32_t layer);
-/* Rows first .. first + n - 1 of a weight as f32 [n][cols], in the model's own order, from the mapped file: the bf16,
- * f16 or f32 values that an HF folder has (those that its ternary weights were made of); else the decoded values, which
- * of ternary weights are code * scale. Errors: INVALID_ARGUMENT (no such rows), OUT_OF_MEMORY. */
+/* Rows first .. first + n - 1 of a weight as f32 [n][cols], in the model's own order, from the mapped file. An HF
+ * folder gives its bf16, f16 or f32 values, from which ternary weights are made. Other files give the decoded values:
+ * for ternary weights code * scale. Errors: INVALID_ARGUMENT (no such rows), OUT_OF_MEMORY. */
 tern_status tern_model_master(const tern_model *model, tern_role role, uint32_t layer, uint32_t first, uint32_t n,
                               float *out, tern_error *err);
 /* Whether those are more than codes times a scale. */
@@ -306,8 +306,8 @@ static inline uint32_t tern_config_rope_dim(const tern_config *config)
     return config->rope_dim ? config->rope_dim : config->head_dim;
 }
 
-/* For each of the head_dim / 2 pairs of a head the inverse frequency, and what its cosine and sine are multiplied with,
- * in sequences of up to n_ctx positions: 0 and 1 for those that are not turned. */
+/* The inverse frequency and the factor of cosine and sine for each of the head_dim / 2 pairs of a head, in sequences of
+ * up to n_ctx positions. Pairs that are not rotated have 0 and 1. */
 void tern_rope_pairs(const tern_config *config, uint32_t which, uint32_t n_ctx, float *frequencies, float *sizes);
 /* Fills freq[head_dim / 2] with the inverse frequencies in f32, scaling and factors applied (llama3: Meta's rule; the
  * same f32 steps as transformers' modeling_rope_utils). */

@@ -17,8 +17,8 @@ typedef uint32_t tern_places;
 uint32_t tern_op_goes_with(const tern_op *op, uint32_t n_layers);
 /* The values that an op reads; what it writes in place it reads too. values: [TERN_OP_MAX_VIEWS]; returns how many. */
 uint32_t tern_op_values_read(const tern_op *op, uint32_t *values);
-/* An op of a place reads a value: whether its rows must be brought there first. where: the places that have them, as
- * the ops before have left them, and from here on this one too; those that no op has made are the host's to write. */
+/* Whether the rows of a value must be brought to a place before an op there reads it. where: the places that have them
+ * after the ops before; this place is added. The host writes values that no op has made. */
 bool tern_crossing_reads(const tern_graph *graph, uint32_t value, uint32_t place, tern_places *where);
 /* Once the op has run, the place alone has what it wrote. where: [n_values] */
 void tern_crossing_writes(const tern_op *op, uint32_t place, tern_places *where);

@@ -82,10 +82,10 @@ tern_status tern_encoding_row_bytes(const tern_encoding *e, uint64_t cols, size_
  * index; `out` is then zeroed or untouched), OUT_OF_MEMORY. */
 tern_status tern_encode(const tern_encoding *e, const float *x, uint64_t rows, uint64_t cols, void *out,
                         tern_error *err);
-/* As above with the mean squared input of each column, importance[cols] (at least 0, finite), which the encodings that
- * search for their scales take into account: element (r, c) counts for importance[c] * sqrt(mean of x[r]^2 +
- * x[r][c]^2), as in llama.cpp. A column whose importance is below a 10,000th of the mean counts for that. NULL: as
- * tern_encode. Errors: those, and OUT_OF_MEMORY. */
+/* As above with the mean squared input of each column, importance[cols] (at least 0, finite). Encodings that search for
+ * their scales weigh element (r, c) by importance[c] * sqrt(mean of x[r]^2 + x[r][c]^2), as in llama.cpp. A column
+ * whose importance is below a 10,000th of the mean counts for that. NULL: as tern_encode. Errors: those, and
+ * OUT_OF_MEMORY. */
 tern_status tern_encode_weighted(const tern_encoding *e, const float *x, const float *importance, uint64_t rows,
                                  uint64_t cols, void *out, tern_error *err);
 /* As above from codes [rows][cols] and one scale. Errors: INVALID_ARGUMENT (shape, not a ternary encoding, a code

@@ -61,8 +61,8 @@ typedef struct tern_rsr_group {
     uint16_t end, pos, neg;
 } tern_rsr_group;
 
-/* The matrix as slices: 16 groups side by side, groups of like length together, so that a kernel adds up 16 of them
- * with one gather for each step, and their sums come out as one vector. */
+/* The matrix as slices of 16 groups side by side, sorted by length. A kernel adds up the 16 groups of a slice with one
+ * gather for each step, and their sums come out as one vector. */
 typedef struct tern_rsr_slices {
     tern_rsr_kind kind;
     uint32_t k, rows, cols, panel_cols, n_blocks, n_panels;

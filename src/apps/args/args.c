@@ -322,7 +322,7 @@ static tern_status read_short(reader *r, const char *word, tern_options *options
     return take_value(r, f, word[1] ? attached : NULL, options, err);
 }
 
-/* The i-th word of a usage that is no flag's value: "FILE..." of "[-m MODEL] FILE... -o OUT". */
+/* The i-th word of a usage that is not the value of a flag: "FILE..." of "[-m MODEL] FILE... -o OUT". */
 static const char *missing_word(const tern_command *command, size_t i, size_t *n)
 {
     static const char any[] = "an argument";

@@ -56,8 +56,8 @@ static tern_status check_encodings(tern_bench_shape s, tern_error *err)
                      why.message);
 }
 
-/* Packed bytes stay; beside them stand first the codes that they are made from, then the copies, of which the last
- * one may go over cold_bytes and takes half a byte a weight at most, but for matrices too small to matter. */
+/* The packed bytes stay in memory. The codes that they are made from come first, then the copies. The last copy may
+ * go over cold_bytes. A copy takes at most half a byte a weight, except for matrices too small to matter. */
 static tern_status check_memory(const tern_bench_job *j, tern_bench_shape s, tern_error *err)
 {
     const uint64_t n = (uint64_t)s.rows * s.cols, copies = tern_app_cold_bytes(j->options) + n / 2,

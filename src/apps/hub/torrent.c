@@ -51,7 +51,7 @@ typedef struct showing {
     bool begun, here, whole, waits; /* `waits`: for what does not come, which was said */
 } showing;
 
-enum { QUIET_SECONDS = 20 }; /* without anything, until that is said */
+enum { QUIET_SECONDS = 20 }; /* without data, until a note reports it */
 
 static void on_begin(void *context, const char *name, size_t n_files, uint64_t bytes, bool here)
 {
@@ -119,7 +119,7 @@ static tern_status check_patience(showing *s, tern_torrent_stage stage, const te
                      patience, state->peers, state->peers == 1 ? "" : "s");
 }
 
-/* How much of what --seed is asked for is done; 1: all. */
+/* The part of --seed-ratio or --seed-time that is done, the larger of the two; 1: all. */
 static float seeded(const showing *s, const tern_torrent_state *state)
 {
     const tern_options *o = s->options;

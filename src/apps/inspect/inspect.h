@@ -31,9 +31,9 @@ tern_status tern_app_tiers_json(const tern_model *model, const tern_graph *graph
                                 tern_error *err);
 /* The GPU's kernels of a token and of a batch (--batch, or a session's own), by op and encoding, as rows of text. */
 tern_status tern_app_print_kernels(const tern_model *model, const tern_options *o, tern_error *err);
-/* Adds what one of several processes has, as the model was opened: "rank" of "ranks", "stage" of "stages", "layers"
- * (the first, how many), "weight_bytes", and its "tensors", of which a part has "originalShape", "sliceDim", "sliceIdx"
- * of "sliceCount", and "slice" (the first row of the dimension, how many; of each expert). */
+/* Adds the part of one of several processes, as the model was opened: "rank" of "ranks", "stage" of "stages", "layers"
+ * (the first, how many), "weight_bytes" and "tensors". A tensor that is cut has "originalShape", "sliceDim", "sliceIdx"
+ * of "sliceCount", and "slice" (the first row of the dimension, how many; for each expert). */
 void tern_app_plan(const tern_model *model, json_t *out);
 /* As above, as text: only the first of the layers. Nothing of a whole model. */
 void tern_app_print_plan(const tern_model *model);

@@ -27,9 +27,9 @@ typedef struct tern_cpu_options {
     tern_ranks *ranks; /* that ALL_GATHER is among, which the backend borrows; NULL: none */
 } tern_cpu_options;
 
-/* Opens the backend, after trying every chosen kernel once on a small case: one that dies of an illegal instruction or
- * computes something else than its definition is TERN_UNSUPPORTED with the kernel's name and the flag that avoids it.
- * The trial installs a handler for SIGILL while it runs; open backends from one thread at a time. */
+/* Opens the backend, after trying every chosen kernel once on a small case. A kernel that dies of an illegal
+ * instruction, or computes something else than its definition, is TERN_UNSUPPORTED; the error has its name and the flag
+ * that avoids it. The trial installs a handler for SIGILL while it runs; open backends from one thread at a time. */
 tern_status tern_cpu_open(tern_backend **backend, const tern_cpu_options *options, tern_error *err);
 
 /* Whether a --kernel is one. Errors: INVALID_ARGUMENT, with all names. */

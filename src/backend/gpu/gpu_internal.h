@@ -47,8 +47,8 @@ uint32_t tern_gpu__word_of(const tern_gpu_program *p, tern_view param);
  * each of which has tern_gpu__token_rows of them. */
 uint32_t tern_gpu__count_word(const tern_gpu_program *p, tern_rows rows);
 uint32_t tern_gpu__token_rows(const tern_gpu_program *p, tern_rows rows); /* 1 of other rows */
-/* Where the number and the first of an op's rows are in PARAMS, in words: its group's, or of an op without a group the
- * number of all such rows, and word 0, which stands for row 0. */
+/* The words of PARAMS with the number and the first of an op's rows. An op with a group has those of its group. An op
+ * without one has the number of all such rows, and word 0, which stands for row 0. */
 uint32_t tern_gpu__group_count_word(const tern_gpu_program *p, const tern_op *op);
 uint32_t tern_gpu__group_first_word(const tern_gpu_program *p, const tern_op *op);
 /* The most of such rows that a step has. */

@@ -8,9 +8,9 @@
 typedef struct tern_encoding tern_encoding; /* quant/encoding.h */
 typedef struct tern_weight tern_weight;     /* quant/weight.h */
 
-/* How a weight lies in device memory. A device of small bindings holds it in slices of whole rows; slice i starts at i
- * * slice_bytes of the weight's buffer, has slice_rows rows (the last may have fewer) of row_bytes each, and then,
- * where there are row scales, one f32 for each row at scales_offset from the slice's start. */
+/* The layout of a weight in device memory. A device of small bindings holds it in slices of whole rows. Slice i starts
+ * at i * slice_bytes of the weight's buffer and has slice_rows rows (the last slice may have fewer) of row_bytes each.
+ * Row scales, if any, follow at scales_offset from the slice's start, one f32 for each row. */
 /* A row in each format:
  *
  *   TERNARY        every ternary encoding: i2_s groups, rows padded to whole groups of 128 (32 bytes) and to 16 bytes

@@ -51,8 +51,8 @@ void tern_slots_forget(tern_slots *slots, uint32_t slot);
 /* An expert that is there stays there, or need not any more. At least n_used slots must stay free of pins: false, and
  * nothing is changed, where they would not, or where the expert is not there. */
 bool tern_slots_pin(tern_slots *slots, uint32_t layer, uint32_t expert, bool pinned);
-/* A token took these n experts of a layer. The one that more than half of the last tokens took is pinned, where it is
- * there and the layer has a share, until it is so no longer: a few other tokens in turn do not cost it its slot. */
+/* A token took these n experts of a layer. An expert that more than half of the last tokens took is pinned while this
+ * holds, if it has a slot and the layer has a share. A few other tokens in turn then do not cost it its slot. */
 void tern_slots_note(tern_slots *slots, uint32_t layer, const uint32_t *experts, uint32_t n);
 
 #endif

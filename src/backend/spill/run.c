@@ -148,8 +148,8 @@ static tern_status bring(const step *t, tern_spill_need *need, tern_error *err)
     return TERN_OK;
 }
 
-/* While `runs` runs. Behind the groups of heads that a prompt writes come those that it reads, from the first one on:
- * no neighbour of the last, with which frames could keep it, and so it comes when its turn does. */
+/* Brings the next part while `runs` runs. A prompt first writes groups of heads, then reads groups from the first one
+ * on. That one is not a neighbour of the last written, so no frames are left for it, and it is brought in its turn. */
 static tern_status bring_ahead(const step *t, const tern_spill_part *runs, tern_spill_need *need, tern_error *err)
 {
     const tern_spill_part *part = need->part;

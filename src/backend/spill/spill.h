@@ -1,6 +1,6 @@
-/* A backend around another one, whose device has not the room for the keys and values of a long context: all of them
- * lie in memory of the host or on a disk, and the pages that a layer reads are copied to the device before it runs
- * (docs/decisions/0058-tiers.md). To what uses it, it is a backend like any other. */
+/* A backend around another one, whose device has too little memory for the keys and values of a long context. They lie
+ * in memory of the host or on a disk, and the pages that a layer reads are copied to the device before it runs
+ * (docs/decisions/0058-tiers.md). Callers use it as any other backend. */
 #ifndef TERN_BACKEND_SPILL_SPILL_H
 #define TERN_BACKEND_SPILL_SPILL_H
 

@@ -1,6 +1,6 @@
-/* Trying the kernels of a device before they are used: each op of a bound graph of which the backend has doubts runs on
- * made-up inputs at its real shape, with its real weights, on the device and on the CPU. Drivers that compute wrongly
- * are found out so. The backend remembers proven kernels (tern_backend_trial). */
+/* Trials of a device's kernels before they are used, which find drivers that compute wrongly. Each op of a bound graph
+ * that the backend doubts runs on made-up inputs, at its real shape and with its real weights, on the device and on the
+ * CPU. The backend remembers proven kernels (tern_backend_trial). */
 #ifndef TERN_GRAPH_TRIAL_TRIAL_H
 #define TERN_GRAPH_TRIAL_TRIAL_H
 

@@ -206,8 +206,9 @@ void tern_sequence__stop(tern_sequence *s, tern_stop_reason reason);
  * of first - 1 on; NULL: without log-probabilities. */
 tern_status tern_sequence__echo(tern_batch *b, tern_sequence *s, uint32_t first, uint32_t end, const float *logits,
                                 tern_error *err);
-/* The next token, from logits [n_vocab], which are changed, or, with logits NULL, as the device has chosen it: counted,
- * shown. *id: -1: the sequence ends before it. s->stopped: it ends, here or after the token. */
+/* Takes the next token, counts it and shows it. It is chosen from logits [n_vocab], which are changed; with logits NULL
+ * it is `chosen`, the device's choice. *id -1: the sequence ends before it. s->stopped: it ends, here or after the
+ * token. */
 tern_status tern_sequence__sample(tern_batch *b, tern_sequence *s, float *logits, uint32_t chosen, int32_t *id,
                                   tern_error *err);
 /* Shows what was held back. */

@@ -1,5 +1,5 @@
-/* The threads that make masks: those that took least time last come first, and one thread is for short ones alone, so
- * that a grammar that takes long waits for others rather than they for it. */
+/* The threads that make masks. Masks of grammars that last took the least time come first, and one thread makes short
+ * ones only. So a slow grammar waits for the others, not they for it. */
 #include "infer/batch/masker.h"
 
 #include <time.h>

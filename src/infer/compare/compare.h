@@ -1,8 +1,8 @@
 /* One model on two backends, op by op: what differs first, and by how much.
  *
- * Two passes. In the first each op of the tested graph gets the inputs that the reference has computed, runs alone, and
- * what it makes is compared: an error is found where it arises, and the rounding of one int8 element, which moves all
- * that follows, stays where it is. In the second the graphs run as they always do. */
+ * Two passes. In the first, each op of the tested graph runs alone on the inputs that the reference has computed, and
+ * its results are compared. So an error is found where it arises, and the rounding of one int8 element does not move
+ * all that follows. In the second, the graphs run as they always do. */
 #ifndef TERN_INFER_COMPARE_COMPARE_H
 #define TERN_INFER_COMPARE_COMPARE_H
 

@@ -1,6 +1,5 @@
-/* Opening an engine from a GGUF file that comes piece by piece, so that a model is never whole in memory where the
- * backend copies its weights: the browser's way of loading, from a network, a disk or a package
- * (docs/guides/browser.md). One thread. */
+/* Opens an engine from a GGUF file that comes piece by piece. A model is then never whole in memory if the backend
+ * copies its weights. Browsers load so, from a network, a disk or a package (docs/guides/browser.md). One thread. */
 #ifndef TERN_INFER_ENGINE_LOADER_H
 #define TERN_INFER_ENGINE_LOADER_H
 
@@ -19,10 +18,10 @@ tern_status tern_loader_open(tern_loader **loader, const tern_engine_params *par
  * enough. OK: metadata, vocabulary and the list of tensors have been read and checked. Errors: as
  * tern_model_open_memory. */
 tern_status tern_loader_head(tern_loader *loader, const void *bytes, size_t n, uint64_t *wanted, tern_error *err);
-/* Before the head: the file is in n parts of these sizes (llama.cpp's gguf-split), which together have file_bytes.
- * tern_loader_head then takes the first bytes of one part after another: OK means that the next part's are expected,
- * after the last one that the model is known. Offsets of pieces count as if the parts were one file, each beginning
- * where the one before it ends; no piece is of two parts. Errors: INVALID_ARGUMENT (another sum, a manifest), LIMIT,
+/* Called before the head: the file is in n parts of these sizes (llama.cpp's gguf-split), which together have
+ * file_bytes. tern_loader_head then takes the first bytes of one part after another. OK means that those of the next
+ * part are expected, and after the last part that the model is known. Offsets of pieces count as if the parts were one
+ * file, one behind another; no piece is of two parts. Errors: INVALID_ARGUMENT (another sum, a manifest), LIMIT,
  * OUT_OF_MEMORY; then of tern_loader_head also those of tern_gguf_join. */
 tern_status tern_loader_parts(tern_loader *loader, const uint64_t *bytes, size_t n, tern_error *err);
 /* Before the head: a package's manifest, which the header must agree with; kept by the caller until the head is there.
@@ -30,10 +29,9 @@ tern_status tern_loader_parts(tern_loader *loader, const uint64_t *bytes, size_t
 void tern_loader_expect(tern_loader *loader, const tern_manifest *manifest);
 /* As above from its text, which may go. Errors: those of tern_manifest_parse. */
 tern_status tern_loader_expect_json(tern_loader *loader, const void *json, size_t n, tern_error *err);
-/* As above for a package by expert, which is the loader's from here on, also when this fails: the pieces are those of
- * the rest, and its experts come when they are needed, to as much room as params.experts say (all of them where they
- * say nothing). UNSUPPORTED from the head where the backend never waits, and for ternary experts. Errors:
- * OUT_OF_MEMORY. */
+/* As above for a package by expert, which the loader owns from here on, also when this fails. The pieces are those of
+ * the rest; experts are fetched when they are needed, into the memory that params.experts gives (0: for all of them).
+ * The head is UNSUPPORTED where the backend never waits, and for ternary experts. Errors: OUT_OF_MEMORY. */
 tern_status tern_loader_experts(tern_loader *loader, tern_package *package, tern_error *err);
 /* The model, from the head on (NULL before: of parts from the last head on); its weights have no data yet. */
 const tern_model *tern_loader_model(const tern_loader *loader);

@@ -1,5 +1,5 @@
-/* Where what a model and its sessions need lies: the one place that divides a device's free memory between weights,
- * experts (infer/experts/cache.h) and keys and values (backend/spill), and sends the rest to the host or a disk. */
+/* The one place that divides a device's free memory between weights, experts (infer/experts/cache.h) and keys and
+ * values (backend/spill), and sends the rest to the host or a disk. */
 #ifndef TERN_INFER_ENGINE_TIERS_H
 #define TERN_INFER_ENGINE_TIERS_H
 
@@ -9,11 +9,11 @@
  * Errors: INVALID_ARGUMENT. */
 tern_status tern_kv_room_parse(const char *text, tern_kv_room *room, tern_error *err);
 
-/* Puts backends around the engine's where params and the memory that is free say so: one that spills keys and values
- * where a room for them is given, or where those of a session of these params do not fit beside all else, one that
- * pages experts where they do not. Keys and values come first: a token reads all of them, and few of the experts.
- * Before any weight is made. Errors: INVALID_ARGUMENT (no folder for a device whose memory is the host's; a size for
- * a model without experts, or less than those of a token), UNSUPPORTED (a split backend, several ranks, one that
+/* Puts backends around the engine's where params and the free memory require it. One spills keys and values: where
+ * params limit their memory, or where those of a session of these params do not fit beside all else. One pages experts
+ * that do not fit. Keys and values come first: a token reads all of them, and few of the experts.
+ * Called before any weight is made. Errors: INVALID_ARGUMENT (no folder for a device whose memory is the host's; a size
+ * for a model without experts, or less than those of a token), UNSUPPORTED (a split backend, several ranks, one that
  * never waits), OUT_OF_MEMORY (the host has not the memory for what does not fit), those of tern_memory_needs_of. */
 tern_status tern_engine__tiers(tern_backend **backend, tern_engine *engine, const tern_engine_params *params,
                                const tern_runner_params *session, tern_error *err);

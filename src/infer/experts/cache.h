@@ -18,11 +18,11 @@ bool tern_experts_may_page(tern_backend *backend, tern_engine *engine, const ter
 tern_status tern_experts_bytes(const tern_backend *backend, tern_engine *engine, const tern_runner_params *session,
                                uint64_t *all, uint64_t *least, tern_error *err);
 
-/* Puts a paged backend around the engine's where params->experts says so, or, where it says nothing, where the weights
- * of its model and a session of these params do not fit and those of its experts may be left out in part; in any case
- * where params->fetch brings the experts. Before any weight is made. Errors: INVALID_ARGUMENT (a size for a model
- * without experts, or less than experts of a token), UNSUPPORTED (a split backend, one that never waits), those of
- * tern_memory_needs_of and tern_paged_open. */
+/* Puts a paged backend around the engine's where params->experts asks for it, and always where params->fetch brings the
+ * experts. If params->experts gives no size, it does so where the weights of the model and a session of these params do
+ * not fit, and some experts may be left out. Called before any weight is made. Errors: INVALID_ARGUMENT (a size for a
+ * model without experts, or less than experts of a token), UNSUPPORTED (a split backend, one that never waits), those
+ * of tern_memory_needs_of and tern_paged_open. */
 tern_status tern_engine__page_experts(tern_backend **backend, tern_engine *engine, const tern_engine_params *params,
                                       const tern_runner_params *session, tern_error *err);
 

@@ -34,9 +34,9 @@ int32_t tern_sampler_next(tern_sampler *sampler, float *logits, const int32_t *h
 
 enum { TERN_SAMPLER_UNDECIDED = -1 };
 
-/* As above from logits of which some may be left out (-INFINITY), as tern_logits_needed_by of the same parameters says,
- * with its `tail`: the token that tern_sampler_next chooses of all logits, or UNDECIDED, where that turns on what was
- * left out; then nothing is drawn, and tern_sampler_next wants all of them. */
+/* As above, from logits of which some are left out (-INFINITY): those that tern_logits_needed_by of the same parameters
+ * does not need, with its `tail`. Gives the token that tern_sampler_next would choose from all logits. UNDECIDED: the
+ * choice depends on those left out. Then nothing is drawn, and tern_sampler_next needs all logits. */
 int32_t tern_sampler_try(tern_sampler *sampler, float *logits, const int32_t *history, uint32_t n_history, float tail);
 
 /* Whether logits of earlier tokens are changed. */

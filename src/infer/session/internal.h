@@ -33,8 +33,8 @@ struct tern_session {
     tern_nonfinite *search;    /* under way after logits that are not finite: the evaluation is about nothing else */
 };
 
-/* The start of an append: n tokens are put after those that are there, which are to be evaluated, with the logits of
- * the last n_outputs. n may be 0: of a last token that is not evaluated yet. */
+/* Starts an append: n tokens are put after those that are there, to be evaluated with the logits of the last n_outputs.
+ * n may be 0 if the last token is not evaluated yet. */
 tern_status tern_session__begin(tern_session *session, const int32_t *ids, uint32_t n, uint32_t n_outputs,
                                 tern_error *err);
 /* As above with the last token left to the next step. n may be 0 when there are tokens: the last one is evaluated again

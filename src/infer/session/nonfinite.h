@@ -8,8 +8,8 @@
  * but not all. true for n = 0. */
 bool tern_all_finite(const float *x, size_t n, bool screened);
 
-/* Looks for the first op that gives a number that is not finite, in steps, so that nothing has to be waited for: a
- * sequence is evaluated again with memory of its own in which every value stays, and all that its ops wrote is read. */
+/* Searches for the first op that gives a number that is not finite. A sequence is evaluated again in memory of its own,
+ * in which every value stays, and everything that its ops wrote is read. The search goes in steps, so nothing waits. */
 typedef struct tern_nonfinite tern_nonfinite;
 
 /* `step` had such logits; ids: the tokens of the sequence up to its last one, borrowed. Adapters, cache and batches are

@@ -33,8 +33,8 @@ typedef struct tern_tune_decode_result {
 #define TERN_TUNE_NOISE 0.02
 
 /* Decodes with the defaults and with the choices [n], those that gain most first. While the choices are slower than the
- * defaults by more than TERN_TUNE_NOISE, the half of them that gains least is left out, and both decode again: in the
- * end they are not slower, or there are none. The result depends on nothing but what the clock says. Memory: two
+ * defaults by more than TERN_TUNE_NOISE, the half of them that gains least is left out, and both decode again. In the
+ * end they are not slower, or none is left. The result depends on the measured times alone. Memory: two
  * engines. Errors: those of tern_engine_open_path and tern_session_append, CANCELLED. */
 tern_status tern_tune_decode(const tern_tune_decode_options *options, const tern_kernel_choice *choices, size_t n,
                              tern_tune_decode_result *out, tern_error *err);

@@ -4,9 +4,9 @@
 
 #include "model/model_internal.h"
 
-/* Writes the metadata of a byte-level BPE vocabulary of n_vocab tokens in the manner of LLaMA 3: the 256 bytes, then
- * tokens made by merges (all pairs of bytes, common ones first, then triples), then n_special special tokens, of which
- * the first two are BOS and EOS. n_vocab - n_special is at least 256 and at most 129,792. */
+/* Writes the metadata of a byte-level BPE vocabulary of n_vocab tokens in the manner of LLaMA 3. It has the 256 bytes,
+ * then tokens made by merges (all pairs of bytes, common ones first, then triples), then n_special special tokens. The
+ * first two special tokens are BOS and EOS. n_vocab - n_special is at least 256 and at most 129,792. */
 tern_status tern_synth__vocab(uint32_t n_vocab, uint32_t n_special, tern_gguf_writer *w, tern_error *err);
 
 /* The configuration of a preset, and whether its layers are ternary. Errors: INVALID_ARGUMENT, with those there are. */

@@ -24,11 +24,11 @@ typedef struct tern_hf_options {
     void *progress_context;
 } tern_hf_options;
 
-/* Writes a folder, made where there is none, that transformers loads and tern_model_open reads: BitNet models as
- * BitNetForCausalLM with quantization_mode "online" (weights and inputs are quantised when they are used: transformers'
- * integrations/bitnet.py), others as LlamaForCausalLM. tokenizer may be NULL: no tokenizer files. The weights come
- * last, each file whole or not at all. Errors: UNSUPPORTED (frequencies or a tokenizer that the format cannot say),
- * IO, CANCELLED, OUT_OF_MEMORY, those of the source. */
+/* Writes a folder that transformers loads and tern_model_open reads, and makes it if it does not exist. BitNet models
+ * are BitNetForCausalLM with quantization_mode "online": weights and inputs are quantised when they are used
+ * (transformers' integrations/bitnet.py). Others are LlamaForCausalLM. tokenizer may be NULL: no tokenizer files. The
+ * weights come last, each file whole or not at all. Errors: UNSUPPORTED (frequencies or a tokenizer that the format
+ * cannot say), IO, CANCELLED, OUT_OF_MEMORY, those of the source. */
 tern_status tern_hf_write(const char *dir, const tern_config *config, const tern_tokenizer *tokenizer,
                           const tern_master_source *source, const tern_hf_options *options, tern_error *err);
 

@@ -1,9 +1,9 @@
 /* The definition of every op, in plain C: what each kernel on each device must compute.
  *
- * Floats are defined to the bit. Every sum over a row is taken in 16 lanes and one tree, so that a scalar loop, SSE,
- * AVX2, AVX-512 and NEON all give the same bits, one row at a time or many, on any number of threads; prefill therefore
- * equals decode exactly, and the same seed gives the same text on every CPU
- * (docs/decisions/0010-same-bits.md). GPU backends, which cannot promise this, are held to a budget.
+ * Floats are defined to the bit. Every sum over a row is taken in 16 lanes and one tree. So a scalar loop, SSE,
+ * AVX2, AVX-512 and NEON give the same bits, one row at a time or many, on any number of threads. Prefill therefore
+ * equals decode exactly, and one seed gives one text on every CPU (docs/decisions/0010-same-bits.md). GPU backends,
+ * which cannot promise this, are held to a budget.
  *
  *   lanes:  lane[i mod 16] = fmaf(a[i], b[i], lane[i mod 16]) for i = 0, 1, ..., starting from +0
  *   tree:   lane[l] += lane[l + 8] for l < 8; then 4, 2, 1; the sum is lane[0] + (+0)

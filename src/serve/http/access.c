@@ -34,9 +34,9 @@ static bool ends(const char *name, size_t n, const char *end)
     return n > m && strncasecmp(name + n - m, end, m) == 0;
 }
 
-/* Whether nobody can register this name and make it point here, so that his page has this server's origin (DNS
- * rebinding): an address, a name without a dot, or one of the domains of local networks (RFC 6761, 6762, 8375; ICANN
- * keeps .internal). */
+/* Whether nobody can register this name: an address, a name without a dot, or a domain of local networks (RFC 6761,
+ * 6762, 8375; ICANN keeps .internal). A registered name that points here would give a stranger's page this server's
+ * origin (DNS rebinding). */
 static bool is_local_name(const char *host)
 {
     static const char *const local[] = {".localhost", ".local", ".internal", ".home.arpa"};

@@ -1,6 +1,6 @@
-/* The masks of items within runs. Where the body of a run can be cut out of a text in one way alone, a token needs a
- * number of copies, whatever comes after the run: tokens are sorted by it once, and the first of them are allowed
- * wherever as many copies may follow. Tokens that leave the run are read on from where they leave it. */
+/* The masks of items within runs. If the body of a run can be cut out of a text in only one way, each token needs a
+ * fixed number of copies, whatever comes after the run. Tokens are sorted by this number once; the first of them are
+ * allowed wherever as many copies may follow. Tokens that leave the run are read on from where they leave it. */
 #include <string.h>
 
 #include "base/alloc.h"

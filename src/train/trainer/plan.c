@@ -239,9 +239,9 @@ static size_t append_set(const tern_trainer *t, const saving_set *c, const char 
            (size_t)snprintf(out + length, out_bytes - length, "%s %.2f GiB", verb, (double)c->total / (1 << 30));
 }
 
-/* Options with which a trainer over its limit fits, as words behind what was given (" --checkpoint --states 8bit takes
- * 3.20 GiB, --lora 16 1.10 GiB"), found by planning with them: the cheapest that tune all layers, or where none do
- * half of the layers, and the cheapest with an adapter. Where none is enough, those that take the least ("even"). */
+/* Writes options with which a trainer over its limit fits, to follow the given ones (" --checkpoint --states 8bit takes
+ * 3.20 GiB, --lora 16 1.10 GiB"). They are found by planning: the cheapest that tune all layers (else half of the
+ * layers), and the cheapest with an adapter. If none fits, those that take the least memory, with "even". */
 static void suggest(const tern_trainer *t, char *out, size_t out_bytes)
 {
     const uint64_t limit = t->plan.limit;

@@ -1,5 +1,5 @@
-/* Running the screened output head, plane by plane: each sharpens the estimates of the rows that are left, the best of
- * them are computed in full, and rows whose bound stays below the least of those drop out. */
+/* The screened output head runs plane by plane. Each plane sharpens the estimates of the rows that are left. The best
+ * rows are computed in full, and rows whose bound is below the least of those drop out. */
 #include "backend/cpu/linear/screen_internal.h"
 
 #include <math.h>

@@ -55,8 +55,8 @@ void tern_screen__free(tern_screen *screen);
 /* Bytes of memory for one run over the screen of a table of n_rows rows, with n_tokens at most at once. */
 size_t tern_screen__bytes(uint32_t n_rows, uint32_t cols, uint32_t n_tokens);
 
-/* Runs a screened LINEAR for a limited number of logits: out[t][r] has the full product's bits where r may be among the
- * step's n_top highest of token t, else it is -inf. false: it has to be run in full. */
+/* Runs a screened LINEAR for a limited number of logits. out[t][r] has the bits of the full product where r may be
+ * among the n_top highest of token t; else it is -inf. false: the op must run in full. */
 bool tern_screen__linear(tern_cpu_step *step, const tern_cpu_op *op);
 
 #endif

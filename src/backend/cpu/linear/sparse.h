@@ -25,7 +25,7 @@ static inline bool tern_sparse__worth(const tern_cpu *cpu, const tern_buffer *w)
 }
 
 /* Whether n of `all` are so few that reading them alone is quicker: up to `percent` with up to 4 threads, half of that
- * with more, which are as fast as the memory is when they read all in a row. */
+ * with more. More threads reach the speed of the memory when they read everything in order. */
 static inline bool tern_sparse__pays(const tern_cpu *cpu, uint32_t n, uint32_t all, uint32_t percent)
 {
     enum { FEW_THREADS = 4 };

@@ -1,6 +1,6 @@
-/* Running the ops of training with a state that goes from token to token, and their backward. A task has some channels,
- * one head, or the heads that share a head of keys, and goes through the rows in order, so that what it computes does
- * not depend on the number of threads. */
+/* Runs the ops of training whose state goes from token to token, and their backward. A task has some channels, one
+ * head, or the heads that share a head of keys. It goes through the rows in order, so its result does not depend on the
+ * number of threads. */
 #include "backend/cpu/ops.h"
 #include "backend/cpu/recurrent/conv_block.h"
 #include "backend/cpu/rows/rows.h"

@@ -346,10 +346,12 @@ endif()
 
 # One model in several processes; mpirun of another place than the module's library would not start them.
 if(TERN_PYTHON AND TERN_MPI_FOUND AND MPIEXEC_EXECUTABLE AND NOT TERN_SANITIZE)
-  add_test(NAME ranks COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/ranks/test_ranks.py ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:tern>
-    ${PROJECT_SOURCE_DIR}/models/stories.gguf ${TERN_GOLDENS}/fixtures)
-  add_test(NAME ranks_training COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/ranks/test_training.py ${MPIEXEC_EXECUTABLE}
-    $<TARGET_FILE:tern> ${PROJECT_SOURCE_DIR}/models/stories.gguf ${TERN_GOLDENS}/fixtures)
+  foreach(part results ends)
+    add_test(NAME ranks_${part} COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/ranks/test_ranks.py ${part}
+      ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:tern> ${PROJECT_SOURCE_DIR}/models/stories.gguf ${TERN_GOLDENS}/fixtures)
+    add_test(NAME ranks_training_${part} COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/ranks/test_training.py ${part}
+      ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:tern> ${PROJECT_SOURCE_DIR}/models/stories.gguf ${TERN_GOLDENS}/fixtures)
+  endforeach()
   add_test(NAME ranks_network COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/ranks/test_network.py ${MPIEXEC_EXECUTABLE}
     $<TARGET_FILE:tern> ${PROJECT_SOURCE_DIR}/models/stories.gguf ${TERN_GOLDENS}/fixtures/bitnet-train
     $<IF:$<BOOL:${TERN_TORRENT_FOUND}>,ON,OFF>)
@@ -367,8 +369,11 @@ if(TERN_PYTHON AND TERN_MPI_FOUND AND MPIEXEC_EXECUTABLE AND NOT TERN_SANITIZE)
       ${MPIEXEC_EXECUTABLE} $<TARGET_FILE:tern> ${TERN_GOLDENS}/fixtures/bitnet-train)
     tern_gpu_properties(ranks_gpu_training "checks;gpu;long" "${TERN_LAVAPIPE}")
   endif()
-  set_tests_properties(ranks ranks_training ranks_network PROPERTIES TIMEOUT 900 LABELS checks RUN_SERIAL ON
-    SKIP_RETURN_CODE 77 ENVIRONMENT "${TERN_TEST_ENVIRONMENT};PYTHONDONTWRITEBYTECODE=1")
+  set_tests_properties(ranks_results ranks_ends ranks_training_results ranks_training_ends ranks_network PROPERTIES
+    TIMEOUT 900 LABELS checks SKIP_RETURN_CODE 77 ENVIRONMENT "${TERN_TEST_ENVIRONMENT};PYTHONDONTWRITEBYTECODE=1")
+  # These measure how soon all end after a rank is broken or a line is cut.
+  set_tests_properties(ranks_ends ranks_training_ends ranks_network PROPERTIES RUN_SERIAL ON)
+  set_tests_properties(ranks_results ranks_training_results PROPERTIES COST 100) # long ones begin early
   set_property(TEST ranks_network APPEND PROPERTY LABELS long)
   add_dependencies(tests tern_mpi)
 endif()

@@ -1,7 +1,7 @@
 """One model in several processes that mpirun starts: the same text and logits with 1 to 4 ranks, each with its part of
 the weights; and a rank that is killed, stopped or has another file ends all of them, soon and with its number.
 
-Usage: test_ranks.py MPIRUN TERN MODEL FIXTURES"""
+Usage: test_ranks.py results|ends MPIRUN TERN MODEL FIXTURES"""
 import json
 import os
 import re
@@ -15,7 +15,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 from modules import other_mark  # noqa: E402
 from processes import LIMIT, Ranks, expect  # noqa: E402
 
-MPIRUN, TERN, MODEL, FIXTURES = sys.argv[1:5]
+PART, MPIRUN, TERN, MODEL, FIXTURES = sys.argv[1:6]
 RANKS = (2, 3, 4)
 TENSOR = tuple((n, 1) for n in RANKS)  # processes, and the stages of layers that they are
 STAGES = ((2, 2), (3, 3), (4, 2))
@@ -254,7 +254,7 @@ def module_of_another_build(folder):
            f"a module of another build: {code}, {said}")
 
 
-def main():
+def results():
     with tempfile.TemporaryDirectory() as folder:
         same_results(folder)
         adapters(folder)
@@ -268,13 +268,17 @@ def main():
     slices()
     started_by_itself()
     refusals()
+
+
+def ends():
+    """Broken ranks: how soon all end is measured, so nothing else may run beside this part."""
     endless = ("run", "-m", MODEL, "--greedy", "--ignore-eos", "--context-shift", "-n", "16777216", "-p", "Tom")
     ranks.broken(endless, 3, 2, signal.SIGKILL, "rank 2")
     ranks.broken(endless, 3, 1, signal.SIGSTOP, "rank 1 has not answered")
     ranks.broken(endless, 2, 0, signal.SIGSTOP, "rank 0 has not answered")
     ranks.broken((*endless, "--pp", "3"), 3, 2, signal.SIGKILL, "rank 2")
     ranks.broken((*endless, "--pp", "3"), 3, 1, signal.SIGSTOP, "rank 1 has not answered")
-    print("ok")
 
 
-main()
+{"results": results, "ends": ends}[PART]()
+print("ok")

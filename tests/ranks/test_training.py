@@ -1,7 +1,7 @@
 """Training in several processes that mpirun starts: the same losses and files as one process, bit for bit, with 1 to 4
 ranks and with another number after a checkpoint; and a rank that is killed, stopped or has another file ends all.
 
-Usage: test_training.py MPIRUN TERN MODEL FIXTURES"""
+Usage: test_training.py results|ends MPIRUN TERN MODEL FIXTURES"""
 import json
 import os
 import random
@@ -13,7 +13,7 @@ import tempfile
 
 from processes import LIMIT, Ranks, expect
 
-MPIRUN, TERN, MODEL, FIXTURES = sys.argv[1:5]
+PART, MPIRUN, TERN, MODEL, FIXTURES = sys.argv[1:6]
 ranks = Ranks(MPIRUN, TERN)
 STEPS = ("--batch", "1", "--seq", "24", "--threads", "1", "--schedule", "constant", "--warmup", "0", "--lr", "2e-3")
 
@@ -139,20 +139,23 @@ def other_file(folder, data):
         expect(done.returncode != 0 and says in said, f'"{says}" expected: {done.returncode}, {said}')
 
 
-def main():
-    with tempfile.TemporaryDirectory() as folder:
-        data = put_data(os.path.join(folder, "data.jsonl"), 256, 40, 1)
-        same_results(folder, data)
-        large_tables(folder)
-        goes_on(folder, data)
-        refusals(folder, data)
-        other_file(folder, data)
-        endless = ("finetune", "-m", MODEL, "--data", data, "--accumulate", "3", "--steps", "1000000", *STEPS,
-                   "--log-every", "1", "--json", "--overwrite", "-o", os.path.join(folder, "endless.gguf"))
-        ranks.broken(endless, 3, 2, signal.SIGKILL, "rank 2")
-        ranks.broken(endless, 3, 1, signal.SIGSTOP, "rank 1 has not answered")
-        ranks.broken(endless, 2, 0, signal.SIGSTOP, "rank 0 has not answered")
-    print("ok")
+def results(folder, data):
+    same_results(folder, data)
+    large_tables(folder)
+    goes_on(folder, data)
+    refusals(folder, data)
+    other_file(folder, data)
 
 
-main()
+def ends(folder, data):
+    """Broken ranks: how soon all end is measured, so nothing else may run beside this part."""
+    endless = ("finetune", "-m", MODEL, "--data", data, "--accumulate", "3", "--steps", "1000000", *STEPS,
+               "--log-every", "1", "--json", "--overwrite", "-o", os.path.join(folder, "endless.gguf"))
+    ranks.broken(endless, 3, 2, signal.SIGKILL, "rank 2")
+    ranks.broken(endless, 3, 1, signal.SIGSTOP, "rank 1 has not answered")
+    ranks.broken(endless, 2, 0, signal.SIGSTOP, "rank 0 has not answered")
+
+
+with tempfile.TemporaryDirectory() as place:
+    {"results": results, "ends": ends}[PART](place, put_data(os.path.join(place, "data.jsonl"), 256, 40, 1))
+print("ok")

@@ -237,6 +237,36 @@ TERN_API tern_status tern_engine_chat_prompt(const tern_engine *engine, const te
 TERN_API tern_status tern_engine_chat_prompt_json(const tern_engine *engine, const tern_chat_template *chat_template,
                                                   const char *variables, size_t n, tern_tokens *tokens,
                                                   tern_error *err);
+/* Whether the model has tokens for the parts of a text with a gap: prefix, suffix and middle. */
+TERN_API bool tern_engine_fills(const tern_engine *engine);
+/* Adds the tokens of a text with a gap to *tokens: files, prefix, suffix, and the mark behind which the model writes
+ * the gap's text. *cut (may be NULL): texts were shortened to max_tokens. Thread-safe. Errors: UNSUPPORTED (the model
+ * has no tokenizer or not the tokens for it), CONTEXT_FULL (`start` alone is longer than max_tokens), INVALID_ARGUMENT,
+ * OUT_OF_MEMORY. */
+TERN_API tern_status tern_engine_fim_prompt(const tern_engine *engine, const tern_fim *fim, tern_tokens *tokens,
+                                            bool *cut, tern_error *err);
+/* How a model rates a document by a query. Sized. */
+typedef struct tern_reranker {
+    size_t size; /* sizeof(tern_reranker) */
+    /* By a head of its own: tern_engine_rerank_score of the prompt's vector (pooling LAST, not normalised). Else by the
+     * share of `yes` in the probabilities of these two tokens behind the prompt. */
+    bool classifier;
+    int32_t yes, no; /* -1 with a classifier */
+} tern_reranker;
+
+/* What the model has for it. `any`: also a model whose file does not say that it is a reranker, by the tokens "yes" and
+ * "no" and the prompt of Qwen3-Reranker. Errors: UNSUPPORTED (what is missing). */
+TERN_API tern_status tern_engine_reranker(const tern_engine *engine, bool any, tern_reranker *reranker,
+                                          tern_error *err);
+/* Adds the tokens of a query and a document (any bytes) to *tokens, as the model was trained on them. Nothing in them
+ * can become a special token. Thread-safe. Errors: UNSUPPORTED (no tokenizer), OUT_OF_MEMORY. */
+TERN_API tern_status tern_engine_rerank_prompt(const tern_engine *engine, const char *query, size_t n_query,
+                                               const char *document, size_t n_document, tern_tokens *tokens,
+                                               tern_error *err);
+/* The score of the prompt's vector [n_embd]: the classifier's number, or the first label's probability of two. Errors:
+ * UNSUPPORTED (no such classifier). */
+TERN_API tern_status tern_engine_rerank_score(const tern_engine *engine, const float *vector, float *score,
+                                              tern_error *err);
 /* The name of the well-known template (TERN_CHAT_TEMPLATES) that published chat models of this engine's architecture
  * have, where its vocabulary has that template's marks as special tokens: for models that bring none. Static storage;
  * NULL: none is known, or there is no tokenizer. */

@@ -132,6 +132,8 @@ typedef struct tern_request_params {
     bool (*on_piece)(void *context, const tern_request_piece *piece);
     void (*on_end)(void *context, const tern_request_result *result); /* once for each completion, last of all */
     void *context;
+    /* [n_top_logprobs] the tokens of `top`, in this order, in place of the highest; NULL: the highest. */
+    const int32_t *top_ids;
 } tern_request_params;
 
 /* Puts a request at the end of the queue. Thread-safe. On failure *request is NULL. Errors: BUSY (the queue is full);

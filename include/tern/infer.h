@@ -192,10 +192,13 @@ typedef enum tern_sampler_step {
     TERN_SAMPLER_TYPICAL_P,
     TERN_SAMPLER_TOP_P,
     TERN_SAMPLER_MIN_P,
-    TERN_SAMPLER_XTC
+    TERN_SAMPLER_XTC,
+    /* For the text of a gap (llama.cpp's "infill"). Runs only where an order lists it. It ends the text where an end
+     * is likely or no token is, and takes tokens that begin alike together. */
+    TERN_SAMPLER_INFILL
 } tern_sampler_step;
 
-enum { TERN_SAMPLER_STEPS = 9, TERN_SAMPLER_MAX_BREAKERS = 32, TERN_SAMPLER_MAX_BREAKER_BYTES = 40 };
+enum { TERN_SAMPLER_STEPS = 10, TERN_SAMPLER_MAX_BREAKERS = 32, TERN_SAMPLER_MAX_BREAKER_BYTES = 40 };
 
 /* The step of a name of n bytes, as tern_choice_word has it or as llama.cpp spells it ("typ_p", "temp", "top-k").
  * Errors: INVALID_ARGUMENT (the name found, and those that there are). */
@@ -206,8 +209,8 @@ TERN_API tern_status tern_sampler_step_parse(const char *name, size_t n, tern_sa
  * Pointers are borrowed as long as the sampler is used. */
 typedef struct tern_sampler_chain {
     size_t size; /* sizeof(tern_sampler_chain) */
-    /* [n_order] the steps that run, in this order, each at most once; NULL: all, in the order of the enum. Biases come
-     * first, the draw last. */
+    /* [n_order] the steps that run, in this order, each at most once; NULL: all but INFILL, in the order of the enum.
+     * Biases come first, the draw last. */
     const tern_sampler_step *order;
     uint32_t n_order;
     /* Above 0: keeps logits of at least the highest minus so many standard deviations of all logits (Tang et al.,

@@ -53,6 +53,31 @@ TERN_API void tern_chat_template_close(tern_chat_template *chat_template);
  * name. */
 TERN_API const char *tern_chat_template_builtin(const char *name);
 
+/* ---- fill in the middle: the text between two others */
+
+/* A file beside the one with the gap. */
+typedef struct tern_fim_file {
+    const char *name; /* NULL: none */
+    const char *text; /* [n_text] */
+    size_t n_text;
+} tern_fim_file;
+
+/* A text with a gap. All texts are borrowed, and nothing in them can become a special token. Sized (tern/sized.h). */
+typedef struct tern_fim {
+    size_t size;                 /* sizeof(tern_fim) */
+    const char *prefix, *suffix; /* before and behind the gap: n_prefix and n_suffix bytes */
+    size_t n_prefix, n_suffix;
+    const char *start; /* n_start bytes that the text of the gap begins with */
+    size_t n_start;
+    const char *repository;     /* its name, for models that have a token for it; NULL: none */
+    const char *name;           /* of the file with the gap, for models that have a token for it; NULL: none */
+    const tern_fim_file *files; /* [n_files] that come before it */
+    size_t n_files;
+    /* At most so many tokens; 0: no limit. The beginning of the files is left out first, then the beginning of the
+     * prefix and the end of the suffix, three to one where both are long. */
+    size_t max_tokens;
+} tern_fim;
+
 /* ---- grammars: what a model may write (docs/guides/structured-output.md) */
 
 /* A vocabulary made ready for grammars: the bytes of its tokens in order. Immutable; shared by threads. The tokenizer

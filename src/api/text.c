@@ -2,10 +2,12 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/sized.h"
 #include "format/json.h"
 #include "infer/engine/engine.h"
 #include "tern.h"
 #include "text/chat/template.h"
+#include "text/fim.h"
 
 const tern_tokenizer *tern_engine_tokenizer(const tern_engine *engine)
 {
@@ -103,6 +105,37 @@ bool tern_engine_is_end(const tern_engine *engine, int32_t id)
 {
     const tern_tokenizer *t = tern_engine_tokenizer(engine);
     return t && tern_token_is_end(t, id);
+}
+
+bool tern_engine_fills(const tern_engine *engine)
+{
+    const tern_tokenizer *t = tern_engine_tokenizer(engine);
+    return t && tern_tokenizer_fills(t);
+}
+
+static tern_status check_fim(const tern_fim *fim, tern_error *err)
+{
+    if (fim->n_prefix) TERN_NEED(fim->prefix, err);
+    if (fim->n_suffix) TERN_NEED(fim->suffix, err);
+    if (fim->n_start) TERN_NEED(fim->start, err);
+    if (fim->n_files) TERN_NEED(fim->files, err);
+    for (size_t i = 0; i < fim->n_files; i++)
+        if (fim->files[i].n_text) TERN_NEED(fim->files[i].text, err);
+    return TERN_OK;
+}
+
+tern_status tern_engine_fim_prompt(const tern_engine *engine, const tern_fim *fim, tern_tokens *tokens, bool *cut,
+                                   tern_error *err)
+{
+    const tern_tokenizer *t;
+    tern_fim whole;
+    TERN_NEED(engine, err);
+    TERN_NEED(fim, err);
+    TERN_NEED(tokens, err);
+    TERN_TRY(TERN_SIZED_READ(&whole, fim, err));
+    TERN_TRY(check_fim(&whole, err));
+    TERN_TRY(find_tokenizer(engine, &t, err));
+    return tern_fim_tokenize(t, &whole, tokens, cut, err);
 }
 
 static tern_status check_messages(const tern_chat_message *messages, size_t n, tern_error *err)

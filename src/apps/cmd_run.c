@@ -23,6 +23,8 @@ static const tern_flag flags[] = {
     {"prompt", 'p', TERN_FLAG_TEXT, "TEXT", FIELD(prompt), 0, 0, "The beginning of the text"},
     {"file", 'f', TERN_FLAG_TEXT, "FILE", FIELD(file), 0, 0,
      "A file with the prompt; - is standard input; one newline at the end is left out"},
+    {"suffix", 0, TERN_FLAG_TEXT, "TEXT", FIELD(suffix), 0, 0,
+     "The text behind a gap: the model writes what stands between the prompt and it (fill in the middle)"},
     {"no-special", 0, TERN_FLAG_BOOL, NULL, FIELD(no_special), 0, 0,
      "Read the names of special tokens in the prompt as plain text", .more = true},
     {"no-bos", 0, TERN_FLAG_BOOL, NULL, FIELD(no_bos), 0, 0, "Put no BOS token before the prompt", .more = true},
@@ -146,12 +148,33 @@ static tern_status note_template(const story *s, tern_error *err)
 {
     const tern_options *o = s->options;
     tern_engine_info info = {.size = sizeof info};
-    if (o->quiet || o->json || o->restore || !isatty(STDOUT_FILENO)) return TERN_OK;
+    if (o->quiet || o->json || o->restore || o->suffix || !isatty(STDOUT_FILENO)) return TERN_OK;
     TERN_TRY(tern_engine_describe(s->engine, &info, err));
     if (info.chat_template)
         tern_app_say("note: the text is continued as it stands; the model has a chat template: `tern chat -m MODEL` "
                      "and `tern run MODEL MESSAGE` talk with it\n");
     return TERN_OK;
+}
+
+/* Flags of a prompt that goes on. */
+static tern_status check_suffix(const tern_options *o, tern_error *err)
+{
+    const char *other = o->restore ? "restore" : o->no_bos ? "no-bos" : o->no_special ? "no-special" : NULL;
+    if (!o->suffix || !other) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s goes with a text that the model continues, not with --suffix",
+                     other);
+}
+
+static tern_status tokenize_gap(story *s, tern_error *err)
+{
+    const char *suffix = s->options->suffix;
+    const tern_fim fim = {.size = sizeof fim,
+                          .prefix = s->prompt.data,
+                          .n_prefix = s->prompt.size,
+                          .suffix = suffix,
+                          .n_suffix = strlen(suffix)};
+    const tern_status status = tern_engine_fim_prompt(s->engine, &fim, &s->ids, NULL, err);
+    return status == TERN_OK ? status : tern_error_prefix(err, "--suffix");
 }
 
 /* The prompt's ids: with BOS where the tokenizer wants it, at the start of a text only. */
@@ -161,6 +184,7 @@ static tern_status tokenize_prompt(story *s, tern_error *err)
     const bool starts = tern_session_n_tokens(s->session) == 0;
     const unsigned how = (starts && !o->no_bos ? TERN_TOKENIZE_BOS : 0u) | (o->no_special ? 0u : TERN_TOKENIZE_SPECIAL);
     tern_engine_info info = {.size = sizeof info};
+    if (o->suffix) return tokenize_gap(s, err);
     TERN_TRY(tern_engine_tokenize(s->engine, s->prompt.data, s->prompt.size, how, &s->ids, err));
     if (how & TERN_TOKENIZE_BOS && how & TERN_TOKENIZE_SPECIAL && !o->quiet) TERN_TRY(say_spelled_bos(s, err));
     if (s->ids.n || !starts) return TERN_OK;
@@ -235,6 +259,7 @@ static tern_status print_json(const story *s, const tern_app_cost *cost, tern_er
 static tern_status finish(story *s, tern_app_cost *cost, tern_error *err)
 {
     const tern_options *o = s->options;
+    if (o->suffix && !o->json && !o->quiet) show(s, o->suffix, strlen(o->suffix));
     if (!o->json && s->last != '\n') show(s, "\n", 1);
     /* Also where nobody reads any more, as when the terminal was closed. */
     if (o->save) TERN_TRY(tern_session_save(s->session, o->save, err));
@@ -295,6 +320,7 @@ static tern_status check_message(const tern_options *o, tern_error *err)
                {"json", o->json},
                {"save", o->save},
                {"restore", o->restore},
+               {"suffix", o->suffix},
                {"no-bos", o->no_bos},
                {"no-special", o->no_special},
                {"special", o->special}};
@@ -343,6 +369,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     tern_status status;
     TERN_GOTO(tern_app_generation_init(&g, o, err));
     TERN_GOTO(check_save(o, err));
+    TERN_GOTO(check_suffix(o, err));
     TERN_GOTO(check_words(o, err));
     TERN_GOTO(tern_app_open_reader(&s.engine, o, err));
     TERN_GOTO(read_prompt(&s, err));

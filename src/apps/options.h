@@ -21,7 +21,7 @@ typedef struct tern_serve_flags {
     const char *host, *unix_path, *key_file, *cors, *tls_cert, *tls_key, *log_path, *cache, *cache_file, *lora_folder;
     uint32_t port, parallel, chunk, max_step_ms, max_models;
     uint32_t max_body, max_tokens, max_connections, max_queue, timeout, idle, drain;
-    bool no_auth, no_log, log_prompts, no_reuse, strict_model;
+    bool no_auth, no_log, log_prompts, no_reuse, strict_model, rerank;
 } tern_serve_flags;
 
 typedef struct tern_options {
@@ -46,7 +46,7 @@ typedef struct tern_options {
     bool no_memory_check;
 
     /* text in */
-    const char *prompt, *file;
+    const char *prompt, *suffix, *file;
     bool no_special, no_bos, special;
 
     /* generation */

@@ -7,7 +7,7 @@
 
 #include "base/show.h"
 
-enum { MOST_WORDS = 9 };
+enum { MOST_WORDS = 10 };
 
 static const struct {
     const char *name;
@@ -52,7 +52,7 @@ static const struct {
                             [TERN_FINETUNE_POWER_SAVER] = "saver"}},
     [TERN_CHOICE_SAMPLER_STEP] = {"sampler",
                                   {"penalties", "dry", "top_n_sigma", "temperature", "top_k", "typical_p", "top_p",
-                                   "min_p", "xtc"}},
+                                   "min_p", "xtc", "infill"}},
 };
 
 static bool exists(tern_choice choice)

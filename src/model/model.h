@@ -43,7 +43,8 @@ typedef enum tern_config_pooling {
     TERN_POOLS_UNSAID,
     TERN_POOLS_MEAN,
     TERN_POOLS_CLS,
-    TERN_POOLS_LAST
+    TERN_POOLS_LAST,
+    TERN_POOLS_RANK /* by a classifier behind the last state */
 } tern_config_pooling;
 
 enum { TERN_MAX_ROPES = 2, TERN_MAX_LAYERS = 1024, TERN_MAX_PAIRS = 256 };
@@ -294,6 +295,17 @@ typedef struct tern_unused_tensors {
 } tern_unused_tensors;
 
 const tern_unused_tensors *tern_model_unused(const tern_model *model);
+
+/* A head of a few labels behind the last hidden state of a text (GGUF's cls.output), beside the vocabulary's:
+ * scores[i] = weights[i] . state + bias[i]. */
+typedef struct tern_classifier {
+    uint32_t n_labels, n_embd;
+    const float *weights; /* [n_labels][n_embd] */
+    const float *bias;    /* [n_labels]; NULL: none */
+} tern_classifier;
+
+/* NULL: the model has none. */
+const tern_classifier *tern_model_classifier(const tern_model *model);
 /* Bytes of all weights; parameters (elements of all weights). */
 uint64_t tern_model_bytes(const tern_model *model);
 uint64_t tern_model_parameters(const tern_model *model);

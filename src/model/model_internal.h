@@ -75,6 +75,7 @@ struct tern_model {
     tern_stages stages;        /* which layers */
     bool derived;              /* the tokenizer is another model's */
     tern_unused_tensors unused;
+    tern_classifier classifier;     /* n_labels 0: it has none */
     struct tern_hadamard *hadamard; /* model/hadamard.h; NULL: no weight lies in a rotated basis */
 
     tern_gguf_file file;           /* a GGUF file that we opened; its bytes alone once it has been read */
@@ -379,6 +380,13 @@ tern_status tern_model__end(tern_model *made, tern_status status, tern_model **m
 
 /* Fills model->unused; the configuration is there. A tensor of a layer that no role of this configuration reads would
  * change what the layer computes, and so would a bias outside the layers: UNSUPPORTED, with its name. */
+/* Reads cls.output, which must be behind the last layer: a dense layer before it (cls.weight) is not known, and both
+ * are left out then. Errors: MALFORMED (its shape), UNSUPPORTED (its type), OUT_OF_MEMORY. */
+tern_status tern_model__read_classifier(tern_model *model, const tern_gguf *g, tern_error *err);
+#define TERN_MODEL__CLASSIFIER      "cls.output.weight"
+#define TERN_MODEL__CLASSIFIER_BIAS "cls.output.bias"
+/* Whether a file has one that can be read. */
+bool tern_model__has_classifier(const tern_gguf *g);
 tern_status tern_model__note_unused_gguf(tern_model *model, const tern_gguf *g, tern_error *err);
 tern_status tern_model__note_unused_hf(tern_model *model, tern_error *err);
 

@@ -30,6 +30,7 @@ typedef struct tern_serve_options {
     uint32_t n_loras;
     const char *lora_folder; /* clients may load adapters below it, and unload adapters; NULL: they may not */
     bool strict_model;       /* any other name is an error, also where there is one model and no adapter */
+    bool rerank;             /* models that do not say that they are rerankers rate documents too */
     uint32_t max_models;     /* open at once, the one that was idle for the longest is closed; 0: no limit but memory */
     const char *template_source; /* Jinja in the place of the models' own; NULL: theirs */
     tern_batch_params batch;

@@ -341,7 +341,7 @@ static void nothing_on(void **state)
 static void refusals(void **state)
 {
     (void)state;
-    static const tern_sampler_step twice[] = {TERN_SAMPLER_XTC, TERN_SAMPLER_XTC}, unknown[] = {(tern_sampler_step)9};
+    static const tern_sampler_step twice[] = {TERN_SAMPLER_XTC, TERN_SAMPLER_XTC}, unknown[] = {(tern_sampler_step)10};
     static const char *const empty[] = {""}, *const longer[] = {"0123456789012345678901234567890123456789x"};
     static const struct {
         tern_sampler_chain c;
@@ -355,7 +355,7 @@ static void refusals(void **state)
         {{.dry_base = 0.5f}, "DRY base is 0.5: 1 to 1e+06 expected"},
         {{.mirostat_tau = -5}, "Mirostat tau is -5: 0 to 1000 expected"},
         {{.order = twice, .n_order = 2}, "sampler xtc: found twice in the order, once expected"},
-        {{.order = unknown, .n_order = 1}, "option sampler is 9: 0 to 8 expected"},
+        {{.order = unknown, .n_order = 1}, "option sampler is 10: 0 to 9 expected"},
         {{.dry_breakers = empty, .n_dry_breakers = 1}, "DRY breaker 0 has 0 bytes: 1 to 40 expected"},
         {{.dry_breakers = longer, .n_dry_breakers = 1}, "DRY breaker 0 has 41 bytes: 1 to 40 expected"},
         {{.n_dry_breakers = 33}, "33 DRY breakers: at most 32 expected"},
@@ -390,16 +390,17 @@ static void names(void **state)
                  {"typical_p", TERN_SAMPLER_TYPICAL_P},
                  {"top_p", TERN_SAMPLER_TOP_P},
                  {"min_p", TERN_SAMPLER_MIN_P},
-                 {"xtc", TERN_SAMPLER_XTC}};
+                 {"xtc", TERN_SAMPLER_XTC},
+                 {"infill", TERN_SAMPLER_INFILL}};
     tern_error err = {0};
     tern_sampler_step step;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         assert_ok(tern_sampler_step_parse(known[i].name, strlen(known[i].name), &step, &err), err);
         assert_int_equal(step, known[i].step);
     }
-    assert_int_equal(tern_sampler_step_parse("infill", 6, &step, &err), TERN_INVALID_ARGUMENT);
-    assert_string_equal(err.message, "sampler \"infill\": \"penalties\", \"dry\", \"top_n_sigma\", \"temperature\", "
-                                     "\"top_k\", \"typical_p\", \"top_p\", \"min_p\" or \"xtc\" expected");
+    assert_int_equal(tern_sampler_step_parse("quick", 5, &step, &err), TERN_INVALID_ARGUMENT);
+    assert_string_equal(err.message, "sampler \"quick\": \"penalties\", \"dry\", \"top_n_sigma\", \"temperature\", "
+                                     "\"top_k\", \"typical_p\", \"top_p\", \"min_p\", \"xtc\" or \"infill\" expected");
 }
 
 static void allocations(void **state)

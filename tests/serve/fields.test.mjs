@@ -51,7 +51,7 @@ test('values that change nothing are taken', async () => {
 
 test('other values are refused by name', async () => {
     const refused = [{ verbosity: 'low' }, { functions: [{ name: 'f' }] }, { mirostat: 1 }, { min_keep: 2 },
-        { samplers: ['infill'] }, { samplers: 'kz' }, { samplers: ['top_k', 'top_k'] }, { t_max_predict_ms: 100 },
+        { samplers: ['quick'] }, { samplers: 'kz' }, { samplers: ['top_k', 'top_k'] }, { t_max_predict_ms: 100 },
         { skip_special_tokens: false }, { min_tokens: 3 }, { dry_sequence_breakers: [''] }, { xtc_probability: 2 },
         { logit_bias: [[1]] }, { logit_bias: [[{}, 1]] }];
     for (const more of refused) {

@@ -15,6 +15,7 @@ typedef struct vocab {
     float scores[8];
     size_t n_scores;
     uint32_t eos;
+    const char *fim_keys[4]; /* of tokens 0, 1, ... */
 } vocab;
 
 static const vocab GOOD = {.model = "gpt2",
@@ -51,6 +52,7 @@ static void write_vocab(const vocab *v, const char *path)
     n = to_spans(spans, v->merges);
     assert_ok(tern_gguf_add_array(w, "tokenizer.ggml.merges", TERN_GGUF_STRING, spans, n, &err), err);
     assert_ok(tern_gguf_add_u32(w, "tokenizer.ggml.eos_token_id", v->eos, &err), err);
+    for (uint32_t i = 0; v->fim_keys[i]; i++) assert_ok(tern_gguf_add_u32(w, v->fim_keys[i], i, &err), err);
     assert_ok(tern_gguf_writer_begin_data(w, &err), err);
     assert_ok(tern_gguf_writer_commit(w, &err), err);
 }
@@ -156,10 +158,57 @@ static void test_without_types(void **state)
     tern_tokenizer_close(t);
 }
 
+static void check_written_fim(const tern_tokenizer *t)
+{
+    const char *path = test_scratch("written.gguf");
+    tern_error err = {0};
+    tern_gguf_writer *w = NULL;
+    tern_gguf *gguf = NULL;
+    tern_tokenizer *again = NULL;
+    assert_ok(tern_gguf_writer_open(&w, path, &err), err);
+    assert_ok(tern_tokenizer_write_gguf(t, tern_tokenizer_size(t), w, &err), err);
+    assert_ok(tern_gguf_writer_begin_data(w, &err), err);
+    assert_ok(tern_gguf_writer_commit(w, &err), err);
+    tern_buf file = read_whole(path);
+    assert_ok(tern_gguf_parse(&gguf, file.data, file.size, &err), err);
+    assert_ok(tern_tokenizer_open_gguf(&again, gguf, &err), err);
+    for (int i = 0; i < TERN_FIM_TOKENS; i++)
+        assert_int_equal(tern_tokenizer_fim(again, (tern_fim_token)i), tern_tokenizer_fim(t, (tern_fim_token)i));
+    tern_gguf_close(gguf);
+    tern_buf_deinit(&file);
+    tern_tokenizer_close(again);
+}
+
+/* Keys name the tokens of fill in the middle; those before October 2024 too, and they come back from a written file. */
+static void test_fim_keys(void **state)
+{
+    (void)state;
+    tern_error err = {0};
+    tern_tokenizer *t = NULL;
+    vocab v = GOOD;
+    assert_ok(open_vocab(&t, &v, &err), err);
+    assert_false(tern_tokenizer_fills(t));
+    tern_tokenizer_close(t);
+    const char *const keys[2][4] = {
+        {"tokenizer.ggml.fim_pre_token_id", "tokenizer.ggml.fim_suf_token_id", "tokenizer.ggml.fim_mid_token_id"},
+        {"tokenizer.ggml.prefix_token_id", "tokenizer.ggml.suffix_token_id", "tokenizer.ggml.middle_token_id"}};
+    for (int i = 0; i < 2; i++) {
+        memcpy(v.fim_keys, keys[i], sizeof v.fim_keys);
+        assert_ok(open_vocab(&t, &v, &err), err);
+        assert_true(tern_tokenizer_fills(t));
+        assert_int_equal(tern_tokenizer_fim(t, TERN_FIM_PREFIX), 0);
+        assert_int_equal(tern_tokenizer_fim(t, TERN_FIM_SUFFIX), 1);
+        assert_int_equal(tern_tokenizer_fim(t, TERN_FIM_MIDDLE), 2);
+        check_written_fim(t);
+        tern_tokenizer_close(t);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_refusals),
     cmocka_unit_test(test_implied_pattern),
     cmocka_unit_test(test_without_types),
+    cmocka_unit_test(test_fim_keys),
 };
 
 TEST_GROUP(tokenizer_gguf, "web", tests);

@@ -233,6 +233,7 @@ static tern_status prepare(serving *s, tern_error *err)
     s->how = (tern_serve_options){
         .max_models = o->serve.max_models,
         .strict_model = o->serve.strict_model,
+        .rerank = o->serve.rerank,
         .batch = {.size = sizeof(tern_batch_params),
                   .n_parallel = o->serve.parallel,
                   .n_ctx = o->ctx_given && !o->ctx ? UINT32_MAX : o->ctx, /* at most the model's */

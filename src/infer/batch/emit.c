@@ -48,6 +48,12 @@ static void top_logprobs(const float *logits, uint32_t n_vocab, uint32_t n, tern
     for (uint32_t i = 0; i < n_found; i++) top[i].logprob = logprob_of(top[i].logprob, b);
 }
 
+static void logprobs_of(const float *logits, uint32_t n_vocab, const int32_t *ids, uint32_t n, tern_token_logprob *top)
+{
+    const softmax_stats b = softmax_stats_of(logits, n_vocab);
+    for (uint32_t i = 0; i < n; i++) top[i] = (tern_token_logprob){ids[i], logprob_of(logits[ids[i]], b)};
+}
+
 /* ---- text */
 
 /* The log-probability of a token, as far as it is known. */
@@ -69,7 +75,7 @@ static void show(tern_sequence *s, const tern_request_piece *piece)
     if (p->on_piece && !p->on_piece(p->context, piece) && !s->stopped) tern_sequence__stop(s, TERN_STOP_CALLER);
 }
 
-/* The highest ones, before the sampler changes the logits. */
+/* The highest ones, or those that were asked for, before the sampler changes the logits. */
 static void find_top(const tern_batch *b, const tern_sequence *s, const float *logits, token_logprobs *out)
 {
     const tern_request_params *p = &s->request->params;
@@ -77,7 +83,8 @@ static void find_top(const tern_batch *b, const tern_sequence *s, const float *l
     out->n_top = 0;
     if (!p->logprobs || !logits) return;
     out->n_top = p->n_top_logprobs < b->n_vocab ? p->n_top_logprobs : b->n_vocab;
-    top_logprobs(logits, b->n_vocab, out->n_top, out->top);
+    if (p->top_ids) logprobs_of(logits, b->n_vocab, p->top_ids, out->n_top, out->top);
+    else top_logprobs(logits, b->n_vocab, out->n_top, out->top);
 }
 
 static tern_request_piece piece_of(const tern_sequence *s, int32_t id, const token_logprobs *o)

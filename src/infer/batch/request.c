@@ -43,6 +43,10 @@ static tern_status check_params(const tern_batch *b, const tern_request_params *
     if (p->n_top_logprobs > TERN_BATCH_MAX_TOP_LOGPROBS)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%u top log-probabilities: at most %d expected", p->n_top_logprobs,
                          TERN_BATCH_MAX_TOP_LOGPROBS);
+    for (uint32_t i = 0; p->top_ids && i < p->n_top_logprobs; i++)
+        if (p->top_ids[i] < 0 || (uint32_t)p->top_ids[i] >= b->n_vocab)
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "top_ids: %d found, 0 to %u expected", p->top_ids[i],
+                             b->n_vocab - 1);
     TERN_TRY(tern_lora__check(b->engine, p->loras, p->n_loras, err));
     if (p->embed) return check_embedding(p, err);
     const tern_sampler_model model = sampled_model(b);

@@ -9,6 +9,7 @@
 #include "base/choice.h"
 #include "base/show.h"
 #include "base/sized.h"
+#include "infer/sample/infill.h"
 
 static const double LN_2 = 0.69314718055994530942;
 
@@ -138,7 +139,8 @@ tern_status tern_chain_init(tern_chain *chain, const tern_sampler_model *model, 
     p->dry_base = or_usual(p->dry_base, 1.75f);
     if (!p->dry_allowed_length) p->dry_allowed_length = 2;
     p->mirostat_eta = or_usual(p->mirostat_eta, 0.1f);
-    chain->n_order = p->n_order ? p->n_order : TERN_SAMPLER_STEPS;
+    chain->tokenizer = model->tokenizer;
+    chain->n_order = p->n_order ? p->n_order : TERN_SAMPLER_INFILL; /* which comes last */
     for (uint32_t i = 0; i < chain->n_order; i++) chain->order[i] = p->n_order ? p->order[i] : (tern_sampler_step)i;
     tern_chain_reset(chain);
     return p->dry_multiplier > 0 ? tern_dry_init(&chain->dry, model, p, err) : TERN_OK;
@@ -311,6 +313,15 @@ static void xtc(tern_chain *chain, tern_candidates *c, const tern_chain_call *ca
     c->n = kept;
 }
 
+static void infill(tern_chain *chain, tern_candidates *c, const tern_chain_call *call)
+{
+    (void)call;
+    if (!chain->tokenizer) return;
+    tern_candidates__top_k(c, TERN_INFILL_CANDIDATES);
+    weigh(c);
+    tern_infill_apply(c, chain->tokenizer);
+}
+
 typedef void (*step_fn)(tern_chain *chain, tern_candidates *c, const tern_chain_call *call);
 
 static const struct {
@@ -326,6 +337,7 @@ static const struct {
     [TERN_SAMPLER_TOP_P] = {top_p},
     [TERN_SAMPLER_MIN_P] = {min_p},
     [TERN_SAMPLER_XTC] = {xtc},
+    [TERN_SAMPLER_INFILL] = {infill},
 };
 
 /* ---- the draw */

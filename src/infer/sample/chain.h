@@ -11,7 +11,8 @@ typedef struct tern_chain {
     uint32_t n_order;
     bool on; /* any of its steps is, or an order was given */
     tern_dry dry;
-    float mu; /* of Mirostat */
+    const tern_tokenizer *tokenizer; /* NULL: none */
+    float mu;                        /* of Mirostat */
 } tern_chain;
 
 /* Errors: INVALID_ARGUMENT (the parameter, its value and its range). */

@@ -9,8 +9,9 @@ tern_status tern_config__pooling_from_gguf(tern_config *config, const tern_gguf 
 {
     uint32_t type = TERN_POOLS_UNSAID;
     TERN_TRY(tern_config__maybe_u32(config, g, "pooling_type", &type, err));
-    if (type > TERN_POOLS_LAST)
-        return tern_fail(err, TERN_UNSUPPORTED, "%s: %u found, 0 (none), 1 (mean), 2 (cls) or 3 (last) expected",
+    if (type > TERN_POOLS_RANK)
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "%s: %u found, 0 (none), 1 (mean), 2 (cls), 3 (last) or 4 (rank) expected",
                          tern_config__key(config, "pooling_type").text, type);
     config->pooling = (tern_config_pooling)type;
     return TERN_OK;

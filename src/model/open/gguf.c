@@ -224,6 +224,7 @@ static tern_status read_model(tern_model *model, const tern_gguf *g, tern_error 
         if (factors) TERN_TRY(tern_model__set_rope_factors(model, (tern_rope_factors)i, factors->data, err));
     }
     TERN_TRY(add_roles(model, g, err));
+    TERN_TRY(tern_model__read_classifier(model, g, err));
     TERN_TRY(tern_model__settle_i2s_order(model, err));
     return tern_model__open_tokenizer(model, g, err);
 }

@@ -83,6 +83,10 @@ tern_status tern_model__note_unused_gguf(tern_model *model, const tern_gguf *g, 
         tern_role__scale_name(name, beside, sizeof beside);
         use_gguf(&m, g, beside);
     }
+    if (tern_model__has_classifier(g)) {
+        use_gguf(&m, g, TERN_MODEL__CLASSIFIER);
+        use_gguf(&m, g, TERN_MODEL__CLASSIFIER_BIAS);
+    }
     tern_status status = TERN_OK;
     for (size_t i = 0; status == TERN_OK && i < m.n; i++)
         if (!m.used[i]) status = leave_out(model, tern_gguf_tensor_at(g, i)->name, "blk.", "", err);

@@ -214,6 +214,34 @@ static tern_status check_report(const exporter *x, uint32_t n_rsr, tern_error *e
     return tern_fail(err, TERN_INVALID_ARGUMENT, "rsr: a model without ternary layers found, some expected");
 }
 
+static tern_status add_classifier(exporter *x, tern_error *err)
+{
+    const tern_classifier *c = tern_model_classifier(x->model);
+    if (!c) return TERN_OK;
+    const uint64_t dims[2] = {c->n_embd, c->n_labels};
+    TERN_TRY(tern_gguf_add_tensor(x->writer, TERN_MODEL__CLASSIFIER, TERN_ENC_F32, dims, 2, err));
+    return c->bias ? tern_gguf_add_tensor(x->writer, TERN_MODEL__CLASSIFIER_BIAS, TERN_ENC_F32, dims + 1, 1, err)
+                   : TERN_OK;
+}
+
+static tern_status write_floats(const exporter *x, const float *values, size_t n, tern_error *err)
+{
+    uint8_t bytes[4];
+    for (size_t i = 0; i < n; i++) {
+        tern_store_f32(bytes, values[i]);
+        TERN_TRY(tern_gguf_writer_data(x->writer, bytes, sizeof bytes, err));
+    }
+    return TERN_OK;
+}
+
+static tern_status write_classifier(const exporter *x, tern_error *err)
+{
+    const tern_classifier *c = tern_model_classifier(x->model);
+    if (!c) return TERN_OK;
+    TERN_TRY(write_floats(x, c->weights, (size_t)c->n_labels * c->n_embd, err));
+    return c->bias ? write_floats(x, c->bias, c->n_labels, err) : TERN_OK;
+}
+
 static tern_status add_tensors(exporter *x, tern_error *err)
 {
     const tern_config *c = &x->model->config;
@@ -222,6 +250,7 @@ static tern_status add_tensors(exporter *x, tern_error *err)
         if (has_rope_factors(c, (tern_rope_factors)i))
             TERN_TRY(tern_gguf_add_tensor(x->writer, tern_model__factors_name((tern_rope_factors)i), TERN_ENC_F32, dims,
                                           1, err));
+    TERN_TRY(add_classifier(x, err));
     uint32_t n_rsr = 0;
     tern_role_walk walk = {0};
     while (tern_role__next(&walk, c)) {
@@ -258,12 +287,8 @@ static tern_status write_rope_factors(const exporter *x, tern_error *err)
 static tern_status write_long_factors(const exporter *x, const float *factors, tern_error *err)
 {
     const tern_config *c = &x->model->config;
-    for (uint32_t i = 0; c->rope[0].scaling == TERN_ROPE_LONG && i < tern_config_rope_dim(c) / 2; i++) {
-        uint8_t bytes[4];
-        tern_store_f32(bytes, factors[i]);
-        TERN_TRY(tern_gguf_writer_data(x->writer, bytes, sizeof bytes, err));
-    }
-    return TERN_OK;
+    if (c->rope[0].scaling != TERN_ROPE_LONG) return TERN_OK;
+    return write_floats(x, factors, tern_config_rope_dim(c) / 2, err);
 }
 
 static tern_status report(const exporter *x, uint64_t done, tern_error *err)
@@ -279,6 +304,7 @@ static tern_status write_tensors(const exporter *x, tern_error *err)
     TERN_TRY(write_rope_factors(x, err));
     TERN_TRY(write_long_factors(x, x->model->config.long_factors, err));
     TERN_TRY(write_long_factors(x, x->model->config.short_factors, err));
+    TERN_TRY(write_classifier(x, err));
     uint64_t done = 0;
     tern_role_walk walk = {0};
     while (tern_role__next(&walk, &x->model->config)) {

@@ -11,6 +11,13 @@ typedef struct tern_answer_token {
     uint32_t n_top, first_top; /* in `tops` of its completion */
 } tern_answer_token;
 
+/* Where limits that lines set are watched. */
+typedef struct tern_line {
+    bool in_indent;    /* no other character than spaces and tabs in it yet; never in the first line */
+    bool ended;        /* the text ends here */
+    uint32_t n_indent; /* spaces and tabs that begin it */
+} tern_line;
+
 struct tern_completion {
     uint32_t index, prompt; /* among all; of the prompts */
     tern_buf text;
@@ -29,6 +36,7 @@ struct tern_completion {
     uint32_t n_generated;
     double logprob, last_token;
     bool ended;
+    tern_line line; /* that its text has come to */
 };
 
 /* Work that an answer waits for; each kind has a thread of its own. */
@@ -69,12 +77,15 @@ struct tern_answer {
     uint32_t n_loras;
     tern_served_lora *loading; /* of them the one that it loads; NULL */
     tern_grammar *grammar;     /* NULL: any text */
-    json_t *vectors;           /* of a request for embeddings */
+    json_t *vectors;           /* of a request for embeddings; scores where its prompts are rated */
+    tern_reranker reranker;    /* how they are */
+    int32_t answers[2];        /* its tokens yes and no */
     tern_error error;          /* of the first completion that failed */
     bool begun, cancelled, done;
     tern_answer_wait waits; /* its handler runs again */
     tern_tokens *prompts;   /* [n_prompts] their ids, with the grammar once it is prepared; NULL before */
     uint32_t n_prompts;
+    bool shortened;    /* texts around a gap were, to the context */
     uint32_t n_events; /* of a stream that counts them, or its blocks */
     uint32_t n_items;  /* of a response */
     uint32_t text_at;  /* of them the one with the text, where in_text says that there is one */
@@ -98,8 +109,24 @@ void tern_answer_take_lora(tern_answer *answer, tern_served_lora *lora);
 tern_status tern_handle_generate(tern_answer *answer, tern_host *host, tern_error *err);
 /* answer->vectors becomes a list of vectors, one for each prompt: lists of numbers, or base64 of their f32. */
 tern_status tern_handle_embed(tern_answer *answer, tern_host *host, tern_error *err);
+/* answer->vectors becomes a list of numbers: how well each prompt answers the query. */
+tern_status tern_handle_rerank(tern_answer *answer, tern_host *host, tern_error *err);
+/* models/rerank.c: the ids of the i-th prompt behind the query. */
+tern_status tern_rerank_tokens(tern_answer *answer, tern_host *host, size_t i, tern_tokens *ids, tern_error *err);
+/* Makes a request for a vector one for a score. */
+void tern_rerank_ask(const tern_answer *answer, tern_request_params *params);
+/* The score that came of it; NULL: none did. */
+json_t *tern_rerank_score(const tern_answer *answer, const tern_answer_part *part, const tern_request_result *result);
+/* Submits what the texts of a request need. */
+tern_status tern_embed__start(tern_answer *answer, tern_error *err);
 /* Finds the ids of the i-th prompt, or of the conversation. */
 tern_status tern_answer_tokens(tern_answer *answer, tern_host *host, size_t i, tern_tokens *ids, tern_error *err);
+
+/* models/lines.c: how many of the next n bytes of a completion's text belong to it. */
+size_t tern_lines_take(const tern_answer *answer, tern_completion *c, const char *text, size_t n);
+
+/* models/infill.c: the ids of the i-th prompt as the text before a gap. */
+tern_status tern_infill_tokens(tern_answer *answer, tern_host *host, size_t i, tern_tokens *ids, tern_error *err);
 
 /* models/calls.c. Opens the parser of a completion, where its answer may have calls, or thoughts of Harmony. */
 tern_status tern_calls_open(tern_answer *answer, tern_completion *c, tern_error *err);

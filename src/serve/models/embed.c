@@ -61,15 +61,16 @@ static tern_status submit(tern_answer *a, tern_error *err)
     TERN_GOTO(tern_answer_tokens(a, h, i, &ids, err));
     if (ids.n > most)
         TERN_GOTO(tern_fail(err, TERN_CONTEXT_FULL, "text %u: %zu tokens found, at most %u expected", i, ids.n, most));
-    const tern_request_params params = {.size = sizeof params,
-                                        .prompt = ids.ids,
-                                        .n_prompt = (uint32_t)ids.n,
-                                        .loras = a->loras,
-                                        .n_loras = a->n_loras,
-                                        .embed = true,
-                                        .pooling = a->request.own_pooling ? h->info.pooling : a->request.pooling,
-                                        .on_end = on_end,
-                                        .context = &a->parts[i]};
+    tern_request_params params = {.size = sizeof params,
+                                  .prompt = ids.ids,
+                                  .n_prompt = (uint32_t)ids.n,
+                                  .loras = a->loras,
+                                  .n_loras = a->n_loras,
+                                  .embed = true,
+                                  .pooling = a->request.own_pooling ? h->info.pooling : a->request.pooling,
+                                  .on_end = on_end,
+                                  .context = &a->parts[i]};
+    if (a->request.query) tern_rerank_ask(a, &params);
     TERN_GOTO(tern_batch_submit(h->batch, &params, &a->parts[i].batch_request, err));
     a->n_parts++;
 fail:
@@ -94,12 +95,13 @@ static void on_end(void *context, const tern_request_result *result)
     const tern_answer_part *part = context;
     tern_answer *a = part->answer;
     tern_error err = {0};
-    json_t *vector = result->embedding ? vector_of(a, result->embedding) : NULL;
+    const bool rated = a->request.query && !result->error && !a->cancelled, made = rated || result->embedding;
+    json_t *vector = rated ? tern_rerank_score(a, part, result) : made ? vector_of(a, result->embedding) : NULL;
     a->n_ended++;
     a->n_prompt += result->n_prompt;
     a->queued_ms = a->queued_ms > result->queued_ms ? a->queued_ms : result->queued_ms;
     if (result->error) err = *result->error;
-    else if (result->embedding && (!vector || json_array_set_new(a->vectors, part->first, vector) != 0))
+    else if (made && (!vector || json_array_set_new(a->vectors, part->first, vector) != 0))
         tern_fail(&err, TERN_OUT_OF_MEMORY, "out of memory");
     else if (!a->cancelled && a->error.code == TERN_OK) (void)submit_more(a, &err);
     if (err.code != TERN_OK && a->error.code == TERN_OK) {
@@ -109,13 +111,9 @@ static void on_end(void *context, const tern_request_result *result)
     a->done = a->n_ended == a->n_parts;
 }
 
-tern_status tern_handle_embed(tern_answer *a, tern_host *h, tern_error *err)
+tern_status tern_embed__start(tern_answer *a, tern_error *err)
 {
-    const uint32_t n_embd = h->info.n_embd, n = (uint32_t)a->request.n_prompts;
-    if (a->request.dimensions > n_embd)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "dimensions: %u found, at most %u expected", a->request.dimensions,
-                         n_embd);
-    if (!n) return tern_fail(err, TERN_INVALID_ARGUMENT, "input: none found, a text expected");
+    const uint32_t n = (uint32_t)a->request.n_prompts;
     if (!tern_answer_has_loras(a)) return TERN_OK;
     a->parts = tern_calloc(n, sizeof *a->parts);
     a->vectors = json_array();
@@ -128,4 +126,14 @@ tern_status tern_handle_embed(tern_answer *a, tern_host *h, tern_error *err)
     a->error = later; /* once the others have ended */
     tern_answer_cancel(a);
     return TERN_OK;
+}
+
+tern_status tern_handle_embed(tern_answer *a, tern_host *h, tern_error *err)
+{
+    const uint32_t n_embd = h->info.n_embd;
+    if (a->request.dimensions > n_embd)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "dimensions: %u found, at most %u expected", a->request.dimensions,
+                         n_embd);
+    if (!a->request.n_prompts) return tern_fail(err, TERN_INVALID_ARGUMENT, "input: none found, a text expected");
+    return tern_embed__start(a, err);
 }

@@ -38,6 +38,8 @@ tern_status tern_answer_tokens(tern_answer *a, tern_host *host, size_t i, tern_t
         return tern_engine_chat_prompt(host->engine, host->chat_template, request->messages, request->n_messages, true,
                                        ids, err);
     }
+    if (request->query) return tern_rerank_tokens(a, host, i, ids, err);
+    if (request->gap.wanted) return tern_infill_tokens(a, host, i, ids, err);
     if (request->prompts[i].ids) return ids_of(&request->prompts[i], ids, err);
     return tern_engine_tokenize(host->engine, request->prompts[i].text, request->prompts[i].n,
                                 TERN_TOKENIZE_BOS | TERN_TOKENIZE_SPECIAL | (request->embeds ? TERN_TOKENIZE_END : 0u),
@@ -88,13 +90,13 @@ static bool on_piece(void *context, const tern_request_piece *piece)
     const tern_answer_part *part = context;
     tern_answer *a = part->answer;
     tern_completion *c = &a->completions[part->first + piece->index];
-    const size_t first = c->n_tokens;
+    const size_t first = c->n_tokens, n_text = tern_lines_take(a, c, piece->text, piece->n_text);
     tern_status status = TERN_OK;
     if (piece->id >= 0 && !piece->prompt) observe_times(a, c);
     if (a->request.logprobs && piece->id >= 0) status = keep_token(c, piece);
-    if (status == TERN_OK) status = tern_calls_read(c, piece->text, piece->n_text, false, &a->error);
+    if (status == TERN_OK) status = tern_calls_read(c, piece->text, n_text, false, &a->error);
     if (status == TERN_OK) status = show_piece(a, c, first);
-    if (status == TERN_OK) return !tern_exchange_is_gone(a->exchange);
+    if (status == TERN_OK) return !c->line.ended && !tern_exchange_is_gone(a->exchange);
     if (a->error.code == TERN_OK) tern_fail_alloc(&a->error, piece->n_text);
     return false;
 }

@@ -27,6 +27,26 @@ static tern_status read_probs(void *into, const json_t *value, tern_error *err)
     return TERN_OK;
 }
 
+/* Milliseconds; up to 0: no limit. */
+static tern_status read_time(void *into, const json_t *value, tern_error *err)
+{
+    int64_t ms;
+    if (!tern_json_int(value, &ms) || ms > UINT32_MAX)
+        return tern_fields_fail("t_max_predict_ms", value, "a whole number of milliseconds", err);
+    ((tern_api_request *)into)->lines.ms = ms > 0 ? (uint32_t)ms : 0;
+    return TERN_OK;
+}
+
+static tern_status read_response_fields(void *into, const json_t *value, tern_error *err)
+{
+    if (!json_is_array(value)) return tern_fields_fail("response_fields", value, "a list of names", err);
+    for (size_t i = 0; i < json_array_size(value); i++)
+        if (!json_is_string(json_array_get(value, i)))
+            return tern_fields_fail("response_fields", json_array_get(value, i), "a name", err);
+    ((tern_api_request *)into)->wanted_fields = json_array_size(value) ? value : NULL;
+    return TERN_OK;
+}
+
 static const tern_field completion[] = {
     {"model", TERN_FIELD_TEXT, AT(model)},
     {"prompt", TERN_FIELD_READ, .read = tern_api_request_read_prompts},
@@ -48,6 +68,9 @@ static const tern_field completion[] = {
     {"grammar", TERN_FIELD_READ, .read = tern_api_request_read_grammar},
     {"json_schema", TERN_FIELD_READ, .read = tern_api_request_read_schema},
     {"lora", TERN_FIELD_READ, .read = tern_api_request_read_loras},
+    {"n_indent", TERN_FIELD_U32, AT(lines.indent), 0, 1 << 16},
+    {"t_max_predict_ms", TERN_FIELD_READ, .read = read_time},
+    {"response_fields", TERN_FIELD_READ, .read = read_response_fields},
     {0},
 };
 
@@ -58,6 +81,55 @@ tern_status tern_native__read_completion(tern_api_request *request, const json_t
                               request, err));
     if (request->n_prompts == 1) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT, "prompt: %zu texts found, one expected", request->n_prompts);
+}
+
+static tern_status read_gap_suffix(void *into, const json_t *value, tern_error *err)
+{
+    if (!json_is_string(value)) return tern_fields_fail("input_suffix", value, "a string", err);
+    ((tern_api_request *)into)->gap.suffix = value;
+    return TERN_OK;
+}
+
+static tern_status read_gap_start(void *into, const json_t *value, tern_error *err)
+{
+    if (!json_is_string(value)) return tern_fields_fail("prompt", value, "a string", err);
+    ((tern_api_request *)into)->gap.start = value;
+    return TERN_OK;
+}
+
+static tern_status read_gap_files(void *into, const json_t *value, tern_error *err)
+{
+    if (!json_is_array(value)) return tern_fields_fail("input_extra", value, "a list of files", err);
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const json_t *file = json_array_get(value, i), *name = json_object_get(file, "filename");
+        const json_t *text = json_object_get(file, "text");
+        if (!json_is_object(file)) return tern_fields_fail("input_extra", file, "{\"filename\", \"text\"}", err);
+        if (name && !json_is_string(name)) return tern_fields_fail("input_extra: filename", name, "a string", err);
+        if (!json_is_string(text)) return tern_fields_fail("input_extra: text", text, "a string", err);
+    }
+    ((tern_api_request *)into)->gap.files = value;
+    return TERN_OK;
+}
+
+static const tern_field infill[] = {
+    {"input_prefix", TERN_FIELD_READ, .read = tern_api_request_read_prompts},
+    {"input_suffix", TERN_FIELD_READ, .read = read_gap_suffix},
+    {"input_extra", TERN_FIELD_READ, .read = read_gap_files},
+    {"prompt", TERN_FIELD_READ, .read = read_gap_start},
+    {0},
+};
+
+tern_status tern_native__read_infill(tern_api_request *request, const json_t *body, tern_error *err)
+{
+    request->sampler = (tern_sampler_params)TERN_SAMPLER_DEFAULTS;
+    request->gap.wanted = request->gap.named = true;
+    TERN_TRY(
+        tern_fields_read((const tern_field *const[]){infill, completion, tern_api_samplers, tern_api_mirostat, NULL},
+                         body, request, err));
+    if (request->n_prompts != 1 || !request->prompts[0].text)
+        return tern_fields_fail("input_prefix", json_object_get(body, "input_prefix"), "a string", err);
+    if (request->gap.suffix) return TERN_OK;
+    return tern_fields_fail("input_suffix", NULL, "a string", err);
 }
 
 static const tern_field tokenize[] = {

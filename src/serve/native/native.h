@@ -4,12 +4,16 @@
 
 #include "serve/models/host.h"
 
-extern const tern_dialect tern_native__completion;
+extern const tern_dialect tern_native__completion, tern_native__embedding, tern_native__ranks;
 
 tern_status tern_native__read_completion(tern_api_request *request, const json_t *body, tern_error *err);
+tern_status tern_native__read_infill(tern_api_request *request, const json_t *body, tern_error *err);
 tern_status tern_native__read_tokenize(tern_api_request *request, const json_t *body, tern_error *err);
 tern_status tern_native__read_detokenize(tern_api_request *request, const json_t *body, tern_error *err);
 tern_status tern_native__read_template(tern_api_request *request, const json_t *body, tern_error *err);
+tern_status tern_native__read_embedding(tern_api_request *request, const json_t *body, tern_error *err);
+/* Jina's, Cohere's and llama.cpp's form, or that of Text Embeddings Inference ("texts"). */
+tern_status tern_native__read_rerank(tern_api_request *request, const json_t *body, tern_error *err);
 tern_status tern_native__read_nothing(tern_api_request *request, const json_t *body, tern_error *err);
 
 tern_status tern_native__tokenize(tern_answer *answer, tern_host *host, tern_error *err);

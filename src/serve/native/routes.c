@@ -37,9 +37,21 @@ static tern_status metrics(tern_exchange *x, tern_error *err)
 }
 
 #define PROTOCOL &tern_protocol_native
+#define RANKED   .protocol = PROTOCOL, .handle = tern_handle_rerank, .dialect = &tern_native__ranks
 const tern_route tern_routes_native[] = {
     {"POST", "/completion", PROTOCOL, .read = tern_native__read_completion, .handle = tern_handle_generate,
      .dialect = &tern_native__completion},
+    {"POST", "/infill", PROTOCOL, .read = tern_native__read_infill, .handle = tern_handle_generate,
+     .dialect = &tern_native__completion},
+    {"POST", "/embedding", PROTOCOL, .read = tern_native__read_embedding, .handle = tern_handle_embed,
+     .dialect = &tern_native__embedding},
+    {"POST", "/embeddings", PROTOCOL, .read = tern_native__read_embedding, .handle = tern_handle_embed,
+     .dialect = &tern_native__embedding},
+    {"POST", "/rerank", .read = tern_native__read_rerank, RANKED},
+    {"POST", "/reranking", .read = tern_native__read_rerank, RANKED},
+    {"POST", "/v1/rerank", .read = tern_native__read_rerank, RANKED},
+    {"POST", "/v1/reranking", .read = tern_native__read_rerank, RANKED},
+    {"POST", "/v2/rerank", .read = tern_native__read_rerank, RANKED},
     {"POST", "/tokenize", PROTOCOL, .read = tern_native__read_tokenize, .handle = tern_native__tokenize},
     {"POST", "/detokenize", PROTOCOL, .read = tern_native__read_detokenize, .handle = tern_native__detokenize},
     {"POST", "/apply-template", PROTOCOL, .read = tern_native__read_template, .handle = tern_native__template},

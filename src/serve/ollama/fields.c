@@ -109,7 +109,7 @@ static const tern_field generate[] = {
     {"prompt", TERN_FIELD_READ, .read = tern_api_request_read_prompts},
     {"system", TERN_FIELD_TEXT, AT(system)},
     {"raw", TERN_FIELD_BOOL, AT(raw)},
-    {"suffix", TERN_FIELD_REFUSED},
+    {"suffix", TERN_FIELD_READ, .read = tern_api_request_read_suffix},
     {"images", TERN_FIELD_REFUSED},
     {"template", TERN_FIELD_REFUSED, .why = "the server's --template counts"},
     {"context", TERN_FIELD_REFUSED, .why = "send the conversation to /api/chat"},
@@ -140,6 +140,9 @@ tern_status tern_ollama__read_generate(tern_api_request *request, const json_t *
     const json_t *prompt = json_object_get(body, "prompt");
     if (!json_is_string(prompt)) return tern_fields_fail("prompt", prompt, "a text", err);
     if (request->raw) return TERN_OK;
+    if (request->gap.wanted && request->system)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "system: not supported with suffix");
+    if (request->gap.wanted) return TERN_OK;
     if (request->system)
         TERN_TRY(tern_api_request_add_message(request, "system", json_object_get(body, "system"), "system", err));
     return tern_api_request_add_message(request, "user", prompt, "prompt", err);
@@ -159,6 +162,22 @@ tern_status tern_ollama__read_embed(tern_api_request *request, const json_t *bod
 {
     request->embeds = request->own_pooling = request->normalize = true;
     return tern_fields_read((const tern_field *const[]){embed, NULL}, body, request, err);
+}
+
+static const tern_field embeddings[] = {
+    {"model", TERN_FIELD_TEXT, AT(model)},
+    {"prompt", TERN_FIELD_READ, .read = tern_api_request_read_prompts},
+    {"options", TERN_FIELD_IGNORED},
+    {"keep_alive", TERN_FIELD_IGNORED},
+    {0},
+};
+
+tern_status tern_ollama__read_embeddings(tern_api_request *request, const json_t *body, tern_error *err)
+{
+    const json_t *prompt = json_object_get(body, "prompt");
+    request->embeds = request->own_pooling = true;
+    if (!json_is_string(prompt)) return tern_fields_fail("prompt", prompt, "a text", err);
+    return tern_fields_read((const tern_field *const[]){embeddings, NULL}, body, request, err);
 }
 
 static const tern_field show[] = {

@@ -4,11 +4,13 @@
 
 #include "serve/models/host.h"
 
-extern const tern_dialect tern_ollama__chat, tern_ollama__generate, tern_ollama__embeddings;
+extern const tern_dialect tern_ollama__chat, tern_ollama__generate, tern_ollama__embeddings, tern_ollama__one_embedding;
 
 tern_status tern_ollama__read_chat(tern_api_request *request, const json_t *body, tern_error *err);
 tern_status tern_ollama__read_generate(tern_api_request *request, const json_t *body, tern_error *err);
 tern_status tern_ollama__read_embed(tern_api_request *request, const json_t *body, tern_error *err);
+/* The older form, of one text, with a vector of any length. */
+tern_status tern_ollama__read_embeddings(tern_api_request *request, const json_t *body, tern_error *err);
 tern_status tern_ollama__read_show(tern_api_request *request, const json_t *body, tern_error *err);
 tern_status tern_ollama__show(tern_answer *answer, tern_host *host, tern_error *err);
 

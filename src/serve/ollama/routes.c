@@ -68,6 +68,8 @@ const tern_route tern_routes_ollama[] = {
      .dialect = &tern_ollama__generate},
     {"POST", "/api/embed", PROTOCOL, .read = tern_ollama__read_embed, .handle = tern_handle_embed,
      .dialect = &tern_ollama__embeddings},
+    {"POST", "/api/embeddings", PROTOCOL, .read = tern_ollama__read_embeddings, .handle = tern_handle_embed,
+     .dialect = &tern_ollama__one_embedding},
     {"POST", "/api/show", PROTOCOL, .read = tern_ollama__read_show, .handle = tern_ollama__show},
     {"GET", "/api/tags", PROTOCOL, .reply = tags},
     {"GET", "/api/ps", PROTOCOL, .reply = ps},

@@ -147,11 +147,26 @@ static json_t *whole_embeddings(tern_answer *a)
 
 const tern_dialect tern_ollama__embeddings = {.whole = whole_embeddings};
 
+static json_t *whole_one(tern_answer *a)
+{
+    return json_pack("{s:O}", "embedding", json_array_get(a->vectors, 0));
+}
+
+const tern_dialect tern_ollama__one_embedding = {.whole = whole_one};
+
 static void set_info(json_t *info, const char *architecture, const char *key, uint64_t value)
 {
     char name[96];
     snprintf(name, sizeof name, "%s.%s", architecture, key);
     json_object_set_new(info, name, json_integer((json_int_t)value));
+}
+
+static json_t *capabilities(const tern_host *host)
+{
+    json_t *list = json_pack("[s, s]", "completion", "embedding");
+    if (host->tool_form) json_array_append_new(list, json_string("tools"));
+    if (tern_engine_fills(host->engine)) json_array_append_new(list, json_string("insert"));
+    return list;
 }
 
 tern_status tern_ollama__show(tern_answer *a, tern_host *host, tern_error *err)
@@ -165,13 +180,12 @@ tern_status tern_ollama__show(tern_answer *a, tern_host *host, tern_error *err)
     set_info(info, i->architecture, "context_length", i->n_ctx_train);
     set_info(info, i->architecture, "embedding_length", i->n_embd);
     set_info(info, i->architecture, "block_count", i->n_layers);
-    tern_exchange_send(
-        a->exchange, 200,
-        json_pack("{s:s, s:s, s:o, s:{s:s, s:s, s:s, s:[s], s:s, s:s}, s:o, s:o}", "modelfile", "", "parameters", "",
-                  "template", tern_serve_string(host->template_source, strlen(host->template_source)), "details",
-                  "parent_model", "", "format", "gguf", "family", i->architecture, "families", i->architecture,
-                  "parameter_size", size, "quantization_level", i->encoding, "model_info", info, "capabilities",
-                  host->tool_form ? json_pack("[s, s, s]", "completion", "embedding", "tools")
-                                  : json_pack("[s, s]", "completion", "embedding")));
+    tern_exchange_send(a->exchange, 200,
+                       json_pack("{s:s, s:s, s:o, s:{s:s, s:s, s:s, s:[s], s:s, s:s}, s:o, s:o}", "modelfile", "",
+                                 "parameters", "", "template",
+                                 tern_serve_string(host->template_source, strlen(host->template_source)), "details",
+                                 "parent_model", "", "format", "gguf", "family", i->architecture, "families",
+                                 i->architecture, "parameter_size", size, "quantization_level", i->encoding,
+                                 "model_info", info, "capabilities", capabilities(host)));
     return TERN_OK;
 }

@@ -132,7 +132,7 @@ static const tern_field completion[] = {
     {"echo", TERN_FIELD_BOOL, AT(echo)},
     {"best_of", TERN_FIELD_U32, AT(best_of), 1, TERN_API_MAX_COMPLETIONS},
     {"logprobs", TERN_FIELD_READ, .read = read_logprobs},
-    {"suffix", TERN_FIELD_REFUSED},
+    {"suffix", TERN_FIELD_READ, .read = tern_api_request_read_suffix},
     {"response_format", TERN_FIELD_READ, .read = tern_openai__read_format},
     {"grammar", TERN_FIELD_READ, .read = tern_api_request_read_grammar},
     {0},

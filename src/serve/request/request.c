@@ -244,6 +244,25 @@ tern_status tern_api_request_read_prompts(void *into, const json_t *value, tern_
     return TERN_OK;
 }
 
+tern_status tern_api_request_read_suffix(void *into, const json_t *value, tern_error *err)
+{
+    tern_api_request *request = into;
+    if (!json_is_string(value)) return tern_fields_fail("suffix", value, "a string", err);
+    request->gap.suffix = value;
+    request->gap.wanted = json_string_length(value) > 0;
+    return TERN_OK;
+}
+
+tern_status tern_api_request_check_gap(const tern_api_request *request, tern_error *err)
+{
+    if (!request->gap.wanted) return TERN_OK;
+    if (request->echo) return tern_fail(err, TERN_INVALID_ARGUMENT, "echo: not supported with suffix");
+    for (size_t i = 0; i < request->n_prompts; i++)
+        if (request->prompts[i].ids)
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "prompt: token ids found, a text expected with suffix");
+    return TERN_OK;
+}
+
 tern_status tern_api_request_constrain(tern_api_request *request, tern_grammar_kind kind, tern_error *err)
 {
     if (request->constrained)
@@ -284,6 +303,7 @@ tern_status tern_api_request_finish(tern_api_request *request, tern_error *err)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "n: %u found, at most %d expected", request->best_of,
                          TERN_API_MAX_COMPLETIONS);
     TERN_TRY(tern_api_request_check_tools(request, err));
+    TERN_TRY(tern_api_request_check_gap(request, err));
     if (request->seed_given) return TERN_OK;
     if (getrandom(&request->sampler.seed, sizeof request->sampler.seed, 0) == (ssize_t)sizeof request->sampler.seed)
         return TERN_OK;

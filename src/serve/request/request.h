@@ -19,6 +19,15 @@ typedef struct tern_api_prompt {
     const json_t *ids; /* an array of whole numbers; NULL: the text counts */
 } tern_api_prompt;
 
+/* A text with a gap: what stands before it are the prompts. */
+typedef struct tern_api_gap {
+    const json_t *suffix; /* a string; NULL: none */
+    const json_t *start;  /* a string that the gap's text begins with; NULL: none */
+    const json_t *files;  /* [{"filename", "text"}] beside it; NULL: none */
+    bool wanted;
+    bool named; /* with names of the repository and of files, and shortened to the context: llama.cpp's /infill */
+} tern_api_gap;
+
 /* Which calls of tools the model may make. */
 typedef enum tern_tool_calls_mode { TERN_CALLS_AUTO, TERN_CALLS_NONE, TERN_CALLS_REQUIRED } tern_tool_calls_mode;
 
@@ -45,6 +54,7 @@ typedef struct tern_api_request {
     bool serial; /* one call at most */
     tern_api_prompt *prompts;
     size_t n_prompts, cap_prompts;
+    tern_api_gap gap;
     char **owned; /* texts that were joined from parts */
     size_t n_owned, cap_owned;
 
@@ -56,6 +66,7 @@ typedef struct tern_api_request {
     tern_sampler_step order[TERN_SAMPLER_STEPS];
     const char *breakers[TERN_SAMPLER_MAX_BREAKERS];
     bool mirostat;   /* version 2 */
+    bool no_steps;   /* an order without any */
     json_t *ignored; /* names of options that are not known, where an API ignores them; owned; NULL: none */
     bool seed_given;
     uint32_t n, best_of; /* 0: 1 */
@@ -69,6 +80,11 @@ typedef struct tern_api_request {
     const char *system;   /* the instruction before the messages, where it is not a message */
     const char *stops[TERN_API_MAX_STOPS];
     uint32_t n_stops;
+    struct {
+        uint32_t indent; /* a line behind the first ends the text where fewer spaces and tabs begin it; 0: none does */
+        uint32_t ms; /* the text ends with the first line that ends later than so long after its first token; 0: none */
+    } lines;
+    const json_t *wanted_fields; /* paths in the answer's document that are wanted alone; NULL: all of it */
     bool ignore_eos, echo, show_special;
     bool logprobs;
     uint32_t n_top_logprobs;
@@ -80,6 +96,10 @@ typedef struct tern_api_request {
     tern_pooling pooling;
     bool normalize, base64;
     uint32_t dimensions; /* of a vector, the first so many; 0: all */
+
+    const json_t *query; /* a string by which the prompts are rated; NULL: they are not */
+    uint32_t top_n;      /* of them the best so many; 0: all */
+    bool with_documents; /* their texts come back */
 
     bool special, with_bos, with_pieces; /* of tokens */
 } tern_api_request;
@@ -111,6 +131,10 @@ tern_status tern_api_request_read_schema(void *request, const json_t *value, ter
 tern_status tern_api_request_read_loras(void *request, const json_t *value, tern_error *err);   /* [{id, scale}] */
 tern_status tern_api_request_read_prompts(void *request, const json_t *value,
                                           tern_error *err); /* text, ids, or lists of them */
+/* The text behind a gap; "": there is no gap. */
+tern_status tern_api_request_read_suffix(void *request, const json_t *value, tern_error *err);
+/* What goes with a gap: prompts of text, which are not shown again. */
+tern_status tern_api_request_check_gap(const tern_api_request *request, tern_error *err);
 
 /* Adds a message; the text of `content` is a string, or parts of the type "text", which are joined. `name` in errors.
  */

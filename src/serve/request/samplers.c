@@ -61,11 +61,11 @@ static tern_status add_step(tern_api_request *request, const char *name, size_t 
 /* llama.cpp's letters for steps, as in "edskypmxt". */
 static tern_status read_letters(tern_api_request *request, const json_t *value, tern_error *err)
 {
-    static const char letters[] = "edstkypmx"; /* in the order of the enum */
+    static const char letters[] = "edstkypmxi"; /* in the order of the enum */
     for (const char *at = json_string_value(value); *at; at++) {
         const char *found = strchr(letters, *at);
         const char *name = found ? tern_choice_word(TERN_CHOICE_SAMPLER_STEP, (uint32_t)(found - letters)) : NULL;
-        if (!name) return tern_fields_fail("samplers", value, "letters of \"edskypmxt\"", err);
+        if (!name) return tern_fields_fail("samplers", value, "letters of \"edskypmxti\"", err);
         TERN_TRY(add_step(request, name, strlen(name), err));
     }
     return TERN_OK;
@@ -81,8 +81,8 @@ static tern_status read_samplers(void *into, const json_t *value, tern_error *er
         if (!json_is_string(name)) return tern_fields_fail("samplers", name, "names", err);
         TERN_TRY(add_step(request, json_string_value(name), json_string_length(name), err));
     }
-    if (request->chain.n_order == 0) return tern_fields_fail("samplers", value, "at least one name", err);
     request->chain.order = request->order;
+    request->no_steps = request->chain.n_order == 0;
     return TERN_OK;
 }
 
@@ -140,7 +140,9 @@ const tern_field tern_api_samplers[] = {
     {"n_probs", TERN_FIELD_REFUSED, .why = "logprobs asks for them here"},
     {"n_indent", TERN_FIELD_REFUSED},
     {"t_max_predict_ms", TERN_FIELD_REFUSED, .min = -1},
-    {"t_max_prompt_ms", TERN_FIELD_REFUSED, .min = -1},
+    {"t_max_prompt_ms", TERN_FIELD_IGNORED}, /* llama.cpp's server reads it and does nothing with it */
+    {"sse_ping_interval", TERN_FIELD_IGNORED},
+    {"n_cmpl", TERN_FIELD_REFUSED, .min = 1, .max = 1},
     {"return_progress", TERN_FIELD_REFUSED},
     {"post_sampling_probs", TERN_FIELD_REFUSED},
     {"response_fields", TERN_FIELD_REFUSED},
@@ -181,5 +183,10 @@ void tern_api_request_finish_chain(tern_api_request *request)
     if (c->top_n_sigma < 0) c->top_n_sigma = 0;
     if (c->dry_last_n == 0) c->dry_multiplier = 0;
     if (!request->mirostat) c->mirostat_tau = 0;
+    if (request->no_steps) { /* the draw alone */
+        request->order[c->n_order++] = TERN_SAMPLER_TEMPERATURE;
+        request->sampler.temperature = 1;
+        c->dynatemp_range = 0;
+    }
     request->sampler.chain = c;
 }

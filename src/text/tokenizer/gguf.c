@@ -212,6 +212,19 @@ static tern_status read_flags(tern_tokenizer *t, const tern_gguf *g, tern_error 
     return TERN_OK;
 }
 
+static tern_status read_fim(tern_tokenizer *t, const tern_gguf *g, tern_error *err)
+{
+    TERN_TRY(get_id(g, KEY_OLD_FIM_PRE, &t->fim[TERN_FIM_PREFIX], err));
+    TERN_TRY(get_id(g, KEY_OLD_FIM_SUF, &t->fim[TERN_FIM_SUFFIX], err));
+    TERN_TRY(get_id(g, KEY_OLD_FIM_MID, &t->fim[TERN_FIM_MIDDLE], err));
+    TERN_TRY(get_id(g, KEY_FIM_PRE, &t->fim[TERN_FIM_PREFIX], err));
+    TERN_TRY(get_id(g, KEY_FIM_SUF, &t->fim[TERN_FIM_SUFFIX], err));
+    TERN_TRY(get_id(g, KEY_FIM_MID, &t->fim[TERN_FIM_MIDDLE], err));
+    TERN_TRY(get_id(g, KEY_FIM_PAD, &t->fim[TERN_FIM_PAD], err));
+    TERN_TRY(get_id(g, KEY_FIM_REP, &t->fim[TERN_FIM_REPOSITORY], err));
+    return get_id(g, KEY_FIM_SEP, &t->fim[TERN_FIM_FILE], err);
+}
+
 static tern_status read_ids(tern_tokenizer *t, const tern_gguf *g, tern_error *err)
 {
     TERN_TRY(get_id(g, KEY_BOS, &t->bos, err));
@@ -220,6 +233,7 @@ static tern_status read_ids(tern_tokenizer *t, const tern_gguf *g, tern_error *e
     TERN_TRY(get_id(g, KEY_EOM, &t->eom, err));
     TERN_TRY(get_id(g, KEY_UNK, &t->unk, err));
     TERN_TRY(get_id(g, KEY_PAD, &t->pad, err));
+    TERN_TRY(read_fim(t, g, err));
     if (t->vocab.alphabet == TERN_ALPHABET_BYTES) t->adds_bos = true;
     t->bos_decided = true;
     bool adds_eos = false;
@@ -228,14 +242,19 @@ static tern_status read_ids(tern_tokenizer *t, const tern_gguf *g, tern_error *e
     return get_bool(g, KEY_ADD_BOS, &t->adds_bos, err);
 }
 
+static void mark_id(tern_tokenizer *t, int32_t id)
+{
+    if (id >= 0 && (uint32_t)id < t->vocab.n && t->vocab.entries[id].piece_size > 2)
+        tern_vocab__mark(&t->vocab, (uint32_t)id, TERN_TOKEN_CONTROL, 0);
+}
+
 /* A file without token types: at least its own special tokens are not plain text. */
 static void mark_ids(tern_tokenizer *t, const tern_gguf *g)
 {
     const int32_t ids[] = {t->bos, t->eos, t->eot, t->eom, t->pad};
     if (tern_gguf_find(g, KEY_TYPES)) return;
-    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
-        if (ids[i] >= 0 && (uint32_t)ids[i] < t->vocab.n && t->vocab.entries[ids[i]].piece_size > 2)
-            tern_vocab__mark(&t->vocab, (uint32_t)ids[i], TERN_TOKEN_CONTROL, 0);
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) mark_id(t, ids[i]);
+    for (size_t i = 0; i < TERN_FIM_TOKENS; i++) mark_id(t, t->fim[i]);
 }
 
 static tern_status read_ends(tern_tokenizer *t, const tern_gguf *g, tern_error *err)
@@ -245,6 +264,10 @@ static tern_status read_ends(tern_tokenizer *t, const tern_gguf *g, tern_error *
     TERN_TRY(get_integers(g, KEY_ENDS, &kv, err));
     for (uint64_t i = 0; kv && i < kv->count; i++)
         TERN_TRY(tern_tokenizer__add_end(t, tern_gguf_array_int(kv, i), err));
+    TERN_TRY(get_string(g, KEY_RERANK, &text, err));
+    if (text.data && !(t->rerank_template = tern_strndup((const char *)text.data, text.size)))
+        return tern_fail_alloc(err, text.size);
+    text = (tern_span){NULL, 0};
     TERN_TRY(get_string(g, KEY_TEMPLATE, &text, err));
     return text.data ? tern_tokenizer_set_chat_template(t, text.data, text.size, err) : TERN_OK;
 }

@@ -14,12 +14,22 @@
 #define KEY_EOM          "tokenizer.ggml.eom_token_id"
 #define KEY_UNK          "tokenizer.ggml.unknown_token_id"
 #define KEY_PAD          "tokenizer.ggml.padding_token_id"
+#define KEY_FIM_PRE      "tokenizer.ggml.fim_pre_token_id"
+#define KEY_FIM_SUF      "tokenizer.ggml.fim_suf_token_id"
+#define KEY_FIM_MID      "tokenizer.ggml.fim_mid_token_id"
+#define KEY_FIM_PAD      "tokenizer.ggml.fim_pad_token_id"
+#define KEY_FIM_REP      "tokenizer.ggml.fim_rep_token_id"
+#define KEY_FIM_SEP      "tokenizer.ggml.fim_sep_token_id"
+#define KEY_OLD_FIM_PRE  "tokenizer.ggml.prefix_token_id" /* before October 2024 */
+#define KEY_OLD_FIM_SUF  "tokenizer.ggml.suffix_token_id"
+#define KEY_OLD_FIM_MID  "tokenizer.ggml.middle_token_id"
 #define KEY_ADD_BOS      "tokenizer.ggml.add_bos_token"
 #define KEY_ADD_EOS      "tokenizer.ggml.add_eos_token"
 #define KEY_ADD_SPACE    "tokenizer.ggml.add_space_prefix"
 #define KEY_REMOVE_EXTRA "tokenizer.ggml.remove_extra_whitespaces"
 #define KEY_CHARSMAP     "tokenizer.ggml.precompiled_charsmap"
 #define KEY_TEMPLATE     "tokenizer.chat_template"
+#define KEY_RERANK       "tokenizer.chat_template.rerank"
 
 /* Properties that the keys above cannot express. */
 #define KEY_RULE          "tern.tokenizer.merge_rule" /* "pairs", "ranks" or "scores" where the model implies another */

@@ -28,7 +28,9 @@ struct tern_tokenizer {
     int32_t closing;                      /* what follows a text that is embedded, or -1 */
     int32_t ends[TERN_MAX_END_TOKENS];
     size_t n_ends;
+    int32_t fim[TERN_FIM_TOKENS]; /* or -1 */
     char *chat_template;
+    char *rerank_template; /* NULL: none */
 };
 
 /* A tokenizer without tokens, all ids -1. */
@@ -38,6 +40,11 @@ tern_status tern_tokenizer__index(tern_tokenizer *t, tern_error *err);
 /* After everything: end-of-text tokens by their ids and well-known names, BOS. Errors: MALFORMED (ids out of range). */
 tern_status tern_tokenizer__finish(tern_tokenizer *t, tern_error *err);
 tern_status tern_tokenizer__add_end(tern_tokenizer *t, int64_t id, tern_error *err);
+/* Looks for the tokens of fill in the middle that no key has named by their well-known texts; those that no text goes
+ * on after end texts. Errors: MALFORMED (ids out of range), LIMIT. */
+tern_status tern_tokenizer__find_fim(tern_tokenizer *t, tern_error *err);
+/* Whether a piece is the well-known text of such a token. */
+bool tern_tokenizer__is_fim_name(tern_span piece);
 /* A tokenizer.json, not yet finished, so that the files beside it can add to it. */
 tern_status tern_tokenizer__read_json(tern_tokenizer **t, tern_span file, tern_error *err);
 /* One of added_tokens (tokenizer.json) or added_tokens_decoder (tokenizer_config.json). Errors: MALFORMED. */

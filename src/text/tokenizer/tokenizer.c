@@ -20,6 +20,7 @@ tern_status tern_tokenizer__alloc(tern_tokenizer **t, tern_error *err)
     tern_tokenizer *made = tern_calloc(1, sizeof *made);
     if (!made) return tern_fail_alloc(err, sizeof *made);
     made->bos = made->eos = made->eot = made->eom = made->unk = made->pad = made->closing = -1;
+    for (int i = 0; i < TERN_FIM_TOKENS; i++) made->fim[i] = -1;
     *t = made;
     return TERN_OK;
 }
@@ -34,6 +35,7 @@ void tern_tokenizer_close(tern_tokenizer *t)
     tern_pretokenizer__deinit(&t->pre);
     tern_charsmap__deinit(&t->norm.charsmap);
     tern_free(t->chat_template);
+    tern_free(t->rerank_template);
     tern_free(t);
 }
 
@@ -88,7 +90,7 @@ static bool is_markup(tern_span piece)
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
         if (equals(piece, NAMES[i])) return true;
     bool bars = piece.size > 4 && starts_with(piece, "<|") && memcmp(piece.data + piece.size - 2, "|>", 2) == 0;
-    return bars || is_end_name(piece);
+    return bars || is_end_name(piece) || tern_tokenizer__is_fim_name(piece);
 }
 
 /* Files call some control tokens user-defined or plain. */
@@ -221,6 +223,7 @@ tern_status tern_tokenizer__finish(tern_tokenizer *t, tern_error *err)
         TERN_TRY(tern_tokenizer__add_end(t, id, err));
         if (t->eos < 0) t->eos = id;
     }
+    TERN_TRY(tern_tokenizer__find_fim(t, err));
     if (!t->bos_decided) t->adds_bos = t->bos != t->eos;
     t->bos_decided = true;
     if (t->bos < 0) t->adds_bos = false;
@@ -286,6 +289,11 @@ bool tern_token_is_special(const tern_tokenizer *t, int32_t id)
 const char *tern_tokenizer_chat_template(const tern_tokenizer *t)
 {
     return t->chat_template;
+}
+
+const char *tern_tokenizer_rerank_template(const tern_tokenizer *t)
+{
+    return t->rerank_template;
 }
 
 /* ---- the merges as a list, as files hold them */

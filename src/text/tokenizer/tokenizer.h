@@ -26,6 +26,17 @@ tern_status tern_tokenizer_parse_sentencepiece(tern_tokenizer **t, const void *d
 tern_status tern_tokenizer_parse_tiktoken(tern_tokenizer **t, const void *data, size_t size, const char *pattern,
                                           tern_error *err);
 
+/* Marks of a text with a gap (fill in the middle). */
+typedef enum tern_fim_token {
+    TERN_FIM_PREFIX,
+    TERN_FIM_SUFFIX,
+    TERN_FIM_MIDDLE,
+    TERN_FIM_PAD,
+    TERN_FIM_REPOSITORY, /* before the name of a repository */
+    TERN_FIM_FILE,       /* before a file of it */
+    TERN_FIM_TOKENS
+} tern_fim_token;
+
 /* The token ids of n bytes of text (any bytes: invalid UTF-8 and NUL included), appended to *ids (storage of
  * tern_grow). allow_special: text that spells a special token becomes that token; false treats it as plain text (a
  * user's words). No BOS is added. */
@@ -71,9 +82,15 @@ int32_t tern_tokenizer_closing(const tern_tokenizer *t);
 bool tern_token_is_end(const tern_tokenizer *t, int32_t id);
 /* All of them: *n ids, borrowed. */
 const int32_t *tern_tokenizer_ends(const tern_tokenizer *t, size_t *n);
+/* The token of a part of a text with a gap, or -1. */
+int32_t tern_tokenizer_fim(const tern_tokenizer *t, tern_fim_token which);
+/* Whether it has those that a gap needs: prefix, suffix and middle. */
+bool tern_tokenizer_fills(const tern_tokenizer *t);
 bool tern_token_is_special(const tern_tokenizer *t, int32_t id);
 /* The model's Jinja chat template, or NULL. */
 const char *tern_tokenizer_chat_template(const tern_tokenizer *t);
+/* The prompt of a reranker, with {query} and {document} in it, or NULL. */
+const char *tern_tokenizer_rerank_template(const tern_tokenizer *t);
 /* Takes a copy of n bytes of Jinja in its place. Errors: OUT_OF_MEMORY. */
 tern_status tern_tokenizer_set_chat_template(tern_tokenizer *t, const void *text, size_t n, tern_error *err);
 

@@ -217,6 +217,15 @@ fail:
     return status;
 }
 
+static tern_status write_fim(const tern_tokenizer *t, tern_gguf_writer *w, tern_error *err)
+{
+    static const char *const keys[TERN_FIM_TOKENS] = {
+        [TERN_FIM_PREFIX] = KEY_FIM_PRE, [TERN_FIM_SUFFIX] = KEY_FIM_SUF,     [TERN_FIM_MIDDLE] = KEY_FIM_MID,
+        [TERN_FIM_PAD] = KEY_FIM_PAD,    [TERN_FIM_REPOSITORY] = KEY_FIM_REP, [TERN_FIM_FILE] = KEY_FIM_SEP};
+    for (int i = 0; i < TERN_FIM_TOKENS; i++) TERN_TRY(write_id(w, keys[i], t->fim[i], err));
+    return TERN_OK;
+}
+
 static tern_status write_specials(const tern_tokenizer *t, tern_gguf_writer *w, tern_error *err)
 {
     uint8_t ends[4 * TERN_MAX_END_TOKENS];
@@ -227,10 +236,13 @@ static tern_status write_specials(const tern_tokenizer *t, tern_gguf_writer *w, 
     TERN_TRY(write_id(w, KEY_EOM, t->eom, err));
     TERN_TRY(write_id(w, KEY_UNK, t->unk, err));
     TERN_TRY(write_id(w, KEY_PAD, t->pad, err));
+    TERN_TRY(write_fim(t, w, err));
     TERN_TRY(tern_gguf_add_bool(w, KEY_ADD_BOS, t->adds_bos, err));
     TERN_TRY(write_flags(&t->vocab, w, err));
     for (size_t i = 0; i < t->n_ends; i++) tern_store_u32(ends + 4 * i, (uint32_t)t->ends[i]);
     if (t->n_ends) TERN_TRY(tern_gguf_add_array(w, KEY_ENDS, TERN_GGUF_U32, ends, t->n_ends, err));
+    if (t->rerank_template)
+        TERN_TRY(tern_gguf_add_string(w, KEY_RERANK, t->rerank_template, strlen(t->rerank_template), err));
     return t->chat_template ? tern_gguf_add_string(w, KEY_TEMPLATE, t->chat_template, strlen(t->chat_template), err)
                             : TERN_OK;
 }

@@ -34,6 +34,7 @@ typedef struct tern_cuda_train_rows {
     tern_cuda_rows residual;             /* SOFTCAP_BACKWARD */
     uint32_t cols, activation, stream, threshold;
     float factor, scale, softcap, limit;
+    bool one_gate; /* GATE_BACKWARD: a and out have one column, for all of b */
     const int32_t *labels;
     const tern_cuda_train_params *params;
 } tern_cuda_train_rows;

@@ -94,6 +94,8 @@ typedef struct tern_cuda_launch {
         tern_cuda_hadamard hadamard;
         tern_cuda_conv conv;
         tern_cuda_delta delta;
+        tern_cuda_conv_backward conv_backward;
+        tern_cuda_delta_backward delta_backward;
         tern_cuda_sample sample;
         tern_cuda_sample_rows sample_rows;
         tern_cuda_walk walk;
@@ -275,8 +277,11 @@ void tern_cuda__lower_varlen_delta(const tern_prepared *p, const tern_op *op, te
 tern_status tern_cuda__hadamard_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 tern_status tern_cuda__conv_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 tern_status tern_cuda__delta_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
-/* Bytes of scratch of the gated delta rule; 0: none. */
-size_t tern_cuda__delta_scratch(const tern_graph *graph, const tern_op *op);
+tern_status tern_cuda__delta_backward_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
+void tern_cuda__lower_conv_backward(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_delta_backward(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+/* Bytes of scratch of an op of a layer that recurs; 0: none. */
+size_t tern_cuda__recurrent_scratch(const tern_graph *graph, const tern_op *op);
 /* ---- training */
 void tern_cuda__lower_dropout(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_fake_quantize(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);

@@ -39,7 +39,7 @@ static size_t scratch_bytes(const tern_graph *graph, const tern_op *op)
     if (op->screened && !tern_cuda__is_head(graph, op)) return tern_cuda__screen_scratch(op);
     if (op->kind == TERN_OP_LINEAR && op->route.cols) return tern_cuda__group_scratch(graph, op);
     const size_t partials = tern_cuda__attention_partials(graph, op) * sizeof(float) +
-                            tern_cuda__delta_scratch(graph, op);
+                            tern_cuda__recurrent_scratch(graph, op);
     return partials ? partials : tern_cuda__training_scratch(graph, op);
 }
 

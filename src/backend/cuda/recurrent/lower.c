@@ -24,6 +24,8 @@ RUN(split_backward, tern_cuda_split)
 RUN(hadamard, tern_cuda_hadamard)
 RUN(conv, tern_cuda_conv)
 RUN(delta, tern_cuda_delta)
+RUN(conv_backward, tern_cuda_conv_backward)
+RUN(delta_backward, tern_cuda_delta_backward)
 #undef RUN
 
 void tern_cuda__lower_split(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
@@ -90,21 +92,36 @@ static float *state_of(const tern_prepared *p, tern_view view)
     return (float *)(void *)tern_cuda__address(p, view.value);
 }
 
+static tern_cuda_conv conv_of(const tern_prepared *p, const tern_op *op, tern_view out, tern_cuda_launch *launch)
+{
+    const tern_cuda_weight weight = tern_cuda__weight(p, op->in[TERN_CONV_WEIGHT]);
+    launch->weight_bytes = (uint64_t)weight.rows * weight.row_bytes;
+    return (tern_cuda_conv){.count = tern_cuda__count(p, op->rows),
+                            .runs = op->kind == TERN_OP_CONV ? runs_of(p) : documents_of(p),
+                            .x = tern_cuda__rows(p, op->in[TERN_CONV_X]),
+                            .out = tern_cuda__rows(p, out),
+                            .weight = (const float *)(const void *)weight.data,
+                            .state = op->kind == TERN_OP_CONV ? state_of(p, op->in[TERN_CONV_STATE]) : NULL,
+                            .cols = out.cols,
+                            .taps = op->in[TERN_CONV_WEIGHT].cols,
+                            .weight_stride = weight.row_bytes / (uint32_t)sizeof(float)};
+}
+
 void tern_cuda__lower_conv(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
 {
-    const bool trains = op->kind == TERN_OP_VARLEN_CONV;
-    const tern_cuda_weight weight = tern_cuda__weight(p, op->in[TERN_CONV_WEIGHT]);
     out->run = conv;
-    out->weight_bytes = (uint64_t)weight.rows * weight.row_bytes;
-    out->params.conv = (tern_cuda_conv){.count = tern_cuda__count(p, op->rows),
-                                        .runs = trains ? documents_of(p) : runs_of(p),
-                                        .x = tern_cuda__rows(p, op->in[TERN_CONV_X]),
-                                        .out = tern_cuda__rows(p, op->out),
-                                        .weight = (const float *)(const void *)weight.data,
-                                        .state = trains ? NULL : state_of(p, op->in[TERN_CONV_STATE]),
-                                        .cols = op->out.cols,
-                                        .taps = op->in[TERN_CONV_WEIGHT].cols,
-                                        .weight_stride = weight.row_bytes / (uint32_t)sizeof(float)};
+    out->params.conv = conv_of(p, op, op->out, out);
+}
+
+void tern_cuda__lower_conv_backward(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
+{
+    const bool is_trained = op->n_in > TERN_VARLEN_CONV_DWEIGHT;
+    out->run = conv_backward;
+    out->params.conv_backward =
+        (tern_cuda_conv_backward){.forward = conv_of(p, op, op->in[TERN_VARLEN_CONV_DOUT], out),
+                                  .dx = tern_cuda__rows(p, op->out),
+                                  .dweight = is_trained ? state_of(p, op->in[TERN_VARLEN_CONV_DWEIGHT]) : NULL,
+                                  .parts = p->scratch};
 }
 
 tern_status tern_cuda__conv_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
@@ -121,14 +138,15 @@ tern_status tern_cuda__conv_supports(const tern_graph *graph, const tern_op *op,
                      graph->values[weight.value].name);
 }
 
-static bool trains(const tern_op *op)
+static bool is_delta(const tern_op *op)
 {
-    return op->kind == TERN_OP_VARLEN_GATED_DELTA;
+    return op->kind == TERN_OP_GATED_DELTA || op->kind == TERN_OP_VARLEN_GATED_DELTA;
 }
 
 static uint32_t values_of(const tern_op *op)
 {
-    return op->out.cols / op->n_heads;
+    const tern_view v = op->kind == TERN_OP_GATED_DELTA ? op->out : op->in[TERN_VARLEN_GATED_DELTA_V];
+    return v.cols / op->n_heads;
 }
 
 /* The shortest run that is computed in chunks (tern_cuda_delta). */
@@ -136,7 +154,7 @@ static uint32_t least_chunked(const tern_graph *graph, const tern_op *op)
 {
     const uint32_t most = tern_graph_max_rows(graph, op->rows);
     if (op->head_dim > TERN_CUDA_CHUNK_KEYS || most <= FEW_ROWS) return UINT32_MAX;
-    return trains(op) || graph->n_sequences == 1 ? 0 : LEAST_RUN;
+    return op->kind != TERN_OP_GATED_DELTA || graph->n_sequences == 1 ? 0 : LEAST_RUN;
 }
 
 /* Floats of scratch of a row. */
@@ -145,11 +163,22 @@ static size_t row_scratch(const tern_op *op)
     return op->n_heads * ((size_t)tern_cuda_chunk_keys(op->head_dim) + values_of(op) + TERN_CUDA_DELTA_CHUNK);
 }
 
-size_t tern_cuda__delta_scratch(const tern_graph *graph, const tern_op *op)
+/* Floats of the states that the backward computes again. */
+static size_t states_again(const tern_op *op)
 {
-    if (op->kind != TERN_OP_GATED_DELTA && !trains(op)) return 0;
-    if (least_chunked(graph, op) == UINT32_MAX) return 0;
-    return tern_graph_max_rows(graph, op->rows) * row_scratch(op) * sizeof(float);
+    return op->n_heads * tern_cuda_delta_states(op->head_dim, values_of(op));
+}
+
+size_t tern_cuda__recurrent_scratch(const tern_graph *graph, const tern_op *op)
+{
+    const size_t rows = tern_graph_max_rows(graph, op->rows);
+    if (op->kind == TERN_OP_VARLEN_CONV_BACKWARD)
+        return tern_cuda_conv_parts((uint32_t)rows) * (size_t)op->in[TERN_CONV_WEIGHT].cols * op->out.cols *
+               sizeof(float);
+    if (op->kind == TERN_OP_VARLEN_GATED_DELTA_BACKWARD)
+        return (states_again(op) + rows * op->n_heads * 2 * op->head_dim) * sizeof(float);
+    if (!is_delta(op) || least_chunked(graph, op) == UINT32_MAX) return 0;
+    return rows * row_scratch(op) * sizeof(float);
 }
 
 static void set_chunks(const tern_prepared *p, const tern_op *op, tern_cuda_delta *d)
@@ -205,7 +234,7 @@ void tern_cuda__lower_gated_delta(const tern_prepared *p, const tern_op *op, ter
     finish_delta(p, op, &d, out);
 }
 
-void tern_cuda__lower_varlen_delta(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
+static tern_cuda_delta documents_delta(const tern_prepared *p, const tern_op *op)
 {
     tern_cuda_delta d = delta_of(p, op);
     const tern_view states = op->in[TERN_VARLEN_GATED_DELTA_STATES];
@@ -219,7 +248,48 @@ void tern_cuda__lower_varlen_delta(const tern_prepared *p, const tern_op *op, te
     d.dt = tern_cuda__floats(p, op->in[TERN_VARLEN_GATED_DELTA_DT]);
     d.state = state_of(p, states);
     d.state_stride = (size_t)TERN_DELTA_CHUNK * p->graph->values[states.value].cols;
+    return d;
+}
+
+void tern_cuda__lower_varlen_delta(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
+{
+    tern_cuda_delta d = documents_delta(p, op);
     finish_delta(p, op, &d, out);
+}
+
+/* The gradient [1][n_heads] of a weight; NULL: it is frozen. */
+static float *trained(const tern_prepared *p, const tern_op *op, uint32_t input)
+{
+    return input < op->n_in && op->in[input].value != TERN_NO_VALUE ? state_of(p, op->in[input]) : NULL;
+}
+
+void tern_cuda__lower_delta_backward(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
+{
+    tern_cuda_delta_backward *b = &out->params.delta_backward;
+    *b = (tern_cuda_delta_backward){.forward = documents_delta(p, op),
+                                    .dq = tern_cuda__rows(p, op->out),
+                                    .dk = tern_cuda__rows(p, op->in[TERN_VARLEN_GATED_DELTA_DK]),
+                                    .dv = tern_cuda__rows(p, op->in[TERN_VARLEN_GATED_DELTA_DV]),
+                                    .da = tern_cuda__rows(p, op->in[TERN_VARLEN_GATED_DELTA_DA]),
+                                    .db = tern_cuda__rows(p, op->in[TERN_VARLEN_GATED_DELTA_DB]),
+                                    .ddecay = trained(p, op, TERN_VARLEN_GATED_DELTA_DDECAY),
+                                    .ddt = trained(p, op, TERN_VARLEN_GATED_DELTA_DDT),
+                                    .states = p->scratch,
+                                    .states_each = tern_cuda_delta_states(op->head_dim, values_of(op))};
+    b->forward.out = tern_cuda__rows(p, op->in[TERN_VARLEN_GATED_DELTA_DOUT]);
+    b->parts = b->states + states_again(op);
+    out->run = delta_backward;
+}
+
+tern_status tern_cuda__delta_backward_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
+{
+    const uint32_t values = values_of(op);
+    TERN_TRY(tern_cuda__delta_supports(graph, op, err));
+    if (op->head_dim <= TERN_CUDA_CHUNK_KEYS && values <= TERN_CUDA_CHUNK_KEYS) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED,
+                     "cuda: op %s of heads of %u keys and %u values: at most %d of either "
+                     "expected",
+                     tern_op_name(op->kind), op->head_dim, values, TERN_CUDA_CHUNK_KEYS);
 }
 
 tern_status tern_cuda__delta_supports(const tern_graph *graph, const tern_op *op, tern_error *err)

@@ -86,6 +86,33 @@ static inline uint32_t tern_cuda_chunk_keys(uint32_t keys)
     return keys <= 64 ? 64 : 128;
 }
 
+/* VARLEN_CONV_BACKWARD. */
+typedef struct tern_cuda_conv_backward {
+    tern_cuda_conv forward; /* its out: dy */
+    tern_cuda_rows dx;
+    float *dweight; /* [cols][taps], added to; NULL: frozen */
+    float *parts;   /* scratch: [parts of the rows][taps][cols] */
+} tern_cuda_conv_backward;
+cudaError_t tern_cuda_run_conv_backward(const tern_cuda_conv_backward *p, cudaStream_t stream);
+/* Parts of so many rows. */
+uint32_t tern_cuda_conv_parts(uint32_t rows);
+
+/* VARLEN_GATED_DELTA_BACKWARD, of heads of up to TERN_CUDA_CHUNK_KEYS keys and as many values. */
+typedef struct tern_cuda_delta_backward {
+    tern_cuda_delta forward; /* its out: dy */
+    tern_cuda_rows dq, dk, dv, da, db;
+    float *ddecay, *ddt; /* [n_heads], added to; NULL: frozen */
+    float *states;       /* scratch: [n_heads] of states_each floats, tern_cuda_delta_states */
+    size_t states_each;
+    float *parts; /* scratch: [rows][n_heads][2][keys], of dq and dk */
+} tern_cuda_delta_backward;
+cudaError_t tern_cuda_run_delta_backward(const tern_cuda_delta_backward *p, cudaStream_t stream);
+/* The states before the rows of a chunk, as lanes have them. */
+static inline size_t tern_cuda_delta_states(uint32_t keys, uint32_t values)
+{
+    return (size_t)TERN_CUDA_DELTA_CHUNK * tern_cuda_chunk_keys(keys) * ((values + 15) / 16 * 16);
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -85,6 +85,7 @@ void tern_cuda__lower_gate_backward(const tern_prepared *p, const tern_op *op, t
     out->params.train_rows.b = tern_cuda__rows(p, op->in[TERN_GATE_BACKWARD_UP]);
     out->params.train_rows.c = tern_cuda__rows(p, op->in[TERN_GATE_BACKWARD_DY]);
     out->params.train_rows.second = tern_cuda__rows(p, op->in[TERN_GATE_BACKWARD_DUP]);
+    out->params.train_rows.residual = tern_cuda__rows(p, op->residual);
     out->params.train_rows.cols = op->in[TERN_GATE_BACKWARD_UP].cols;
     out->params.train_rows.one_gate = op->in[TERN_GATE_BACKWARD_GATE].cols != op->in[TERN_GATE_BACKWARD_UP].cols;
     out->run = gate_backward;

@@ -107,7 +107,7 @@ static __global__ void gate_backward(tern_cuda_train_rows p)
     const uint32_t t = blockIdx.y, c = blockIdx.x * THREADS + threadIdx.x;
     if (t >= tern_rows_now(p.count) || c >= p.cols) return;
     const float2 d = gate_gradient(p.activation, at(p.a, t, c), at(p.b, t, c), at(p.c, t, c), p.limit);
-    p.out.data[(size_t)t * p.out.stride + c] = d.x;
+    p.out.data[(size_t)t * p.out.stride + c] = p.residual.data ? at(p.residual, t, c) + d.x : d.x;
     p.second.data[(size_t)t * p.second.stride + c] = d.y;
 }
 
@@ -125,7 +125,8 @@ static __global__ void one_gate_backward(tern_cuda_train_rows p)
         p.second.data[(size_t)t * p.second.stride + c] = dy * of_one.y;
     }
     dot = tern_block_sum(dot, room);
-    if (threadIdx.x == 0) p.out.data[(size_t)t * p.out.stride] = dot * of_one.x;
+    if (threadIdx.x) return;
+    p.out.data[(size_t)t * p.out.stride] = p.residual.data ? at(p.residual, t, 0) + dot * of_one.x : dot * of_one.x;
 }
 
 cudaError_t tern_cuda_run_gate_backward(const tern_cuda_train_rows *p, cudaStream_t stream)

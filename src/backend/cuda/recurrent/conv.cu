@@ -10,7 +10,7 @@ static __device__ __forceinline__ void put(const tern_cuda_conv &p, const channe
     p.out.data[(size_t)t * p.out.stride + c] = sum / (1.0f + tern_exp(-sum));
 }
 
-/* What the last row pushed leaves. */
+/* The tail after the row that was pushed last. */
 static __device__ __forceinline__ void keep(const tern_cuda_conv &p, const channel &w, uint32_t state, uint32_t c)
 {
 #pragma unroll
@@ -77,7 +77,7 @@ static __device__ __forceinline__ void load_until(const tern_cuda_conv &p, chann
             for (int k = 0; k + b < TAPS; k++) w.inputs[k] = tail.inputs[k + b];
 }
 
-/* What conv_rows leaves: a thread walks the rows of a run that are kept. */
+/* The states after conv_rows: a thread walks the kept rows of a run. */
 static __global__ void __launch_bounds__(THREADS) conv_states(tern_cuda_conv p)
 {
     __shared__ uint32_t states[THREADS];

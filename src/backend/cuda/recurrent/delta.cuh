@@ -1,4 +1,4 @@
-/* What a row does to the state of the gated delta rule (ops/ref/recurrent/recurrent.h). */
+/* Operands and rates of the gated delta rule (ops/ref/recurrent/recurrent.h). */
 #ifndef TERN_BACKEND_CUDA_RECURRENT_DELTA_CUH
 #define TERN_BACKEND_CUDA_RECURRENT_DELTA_CUH
 
@@ -53,7 +53,7 @@ static __device__ __forceinline__ float *state_at(const tern_cuda_delta &p, uint
     return p.state + (size_t)state * p.state_stride + ((size_t)head * p.keys + key) * p.values + c;
 }
 
-/* Of training: the state before row t is kept as this one, or it is not. */
+/* Training keeps the state before row t as this one, or not at all. */
 static __device__ __forceinline__ uint32_t state_kept(const tern_cuda_delta &p, uint32_t t, uint32_t n)
 {
     const bool is_kept = !p.runs.positions && t % TERN_CUDA_DELTA_CHUNK == 0 && t + TERN_CUDA_DELTA_CHUNK <= n;

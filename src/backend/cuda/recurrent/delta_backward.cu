@@ -6,7 +6,7 @@
 
 enum { CHUNK = TERN_CUDA_DELTA_CHUNK, MOST_WARPS = TERN_CUDA_CHUNK_KEYS / COLUMNS, ADD_THREADS = 128 };
 
-/* What the warps of a block add up: of two rows in turn. */
+/* Numbers that the warps of a block add up, for two rows in turn. */
 template <int KEYS> struct row_sums {
     float of[2][MOST_WARPS][2][KEYS]; /* dq, dk */
     float rates[2][MOST_WARPS][2];    /* of ln decay, of beta */

@@ -20,7 +20,7 @@ template <int KEYS> struct tile {
     static constexpr int stride = KEYS + PAD, floats = CHUNK * stride;
 };
 
-/* Of the rows of a chunk. */
+/* The rates of the rows of a chunk. */
 struct rates {
     double logs[CHUNK]; /* ln g */
     float betas[CHUNK];
@@ -98,7 +98,7 @@ static __device__ inline uint32_t rows_from(const tern_cuda_runs &r, uint32_t t,
     return m;
 }
 
-/* Of each row of the window: the rows of the chunk that begins there, 0: none. */
+/* How many rows the chunk has that begins at each row of the window; 0: none begins there. */
 static __device__ inline void find_chunks(const tern_cuda_delta &p, uint32_t window, uint32_t n, uint32_t *begins,
                                           uint32_t *room)
 {
@@ -238,7 +238,7 @@ template <int KEYS, int COLUMNS> struct walking {
     static constexpr int floats = 2 * tile<KEYS>::floats + (KEYS + CHUNK) * COLUMNS;
 };
 
-/* What threads of a block share, and where the thread is. */
+/* Memory that threads of a block share, and the place of a thread. */
 struct walk_of {
     float *tiles[2], *state, *d; /* [KEYS][COLUMNS], [CHUNK][COLUMNS] */
     uint32_t head, column, four, group;

@@ -14,7 +14,7 @@ static __device__ __forceinline__ float ordered(const tern_cuda_hadamard &p, con
     return x[(place % each * p.n_kv_heads + place / each) * p.head_dim + c % p.head_dim];
 }
 
-/* Of a pair of stage `d`, this thread has the upper number. */
+/* One stage; `upper`: this thread has the upper number of the pair. */
 static __device__ __forceinline__ float paired(float mine, float other, bool upper)
 {
     return upper ? other - mine : mine + other;

@@ -68,13 +68,10 @@ typedef struct tern_cuda_delta {
                    * the step */
     size_t state_stride;
     uint32_t n_heads, n_key_heads, keys, values;
-    bool tiled; /* head h has head h % n_key_heads of keys instead of h / (n_heads / n_key_heads) */
-    /* Runs of at least `chunked` rows are computed in chunks, the others row by row. 0: all in chunks; UINT32_MAX:
-     * none.
-     */
-    uint32_t chunked;
-    uint32_t slice; /* columns of values that a block of chunks has: 16 or 32 */
-    /* Scratch of chunks (delta_chunk.cuh): of each row and head, with keys rounded up to a power of two. */
+    bool tiled;       /* head h has head h % n_key_heads of keys instead of h / (n_heads / n_key_heads) */
+    uint32_t chunked; /* runs of at least so many rows are computed in chunks, others row by row; UINT32_MAX: none */
+    uint32_t slice;   /* columns of values that a block of chunks has: 16 or 32 */
+    /* Scratch of chunks (delta_chunks.cu), for each row and head; keys are tern_cuda_chunk_keys. */
     float *w;      /* [rows][n_heads][keys] */
     float *u;      /* [rows][n_heads][values] */
     float *scores; /* [rows][n_heads][TERN_CUDA_DELTA_CHUNK] */

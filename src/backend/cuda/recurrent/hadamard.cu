@@ -14,6 +14,11 @@ static __device__ __forceinline__ float ordered(const tern_cuda_hadamard &p, con
     return x[(place % each * p.n_kv_heads + place / each) * p.head_dim + c % p.head_dim];
 }
 
+static __device__ __forceinline__ float sign_of(const tern_cuda_hadamard &p, uint32_t c)
+{
+    return p.signs && c < p.cols ? p.signs[c] : 1.0f;
+}
+
 /* One stage; `upper`: this thread has the upper number of the pair. */
 static __device__ __forceinline__ float paired(float mine, float other, bool upper)
 {
@@ -34,7 +39,7 @@ template <int EACH> static __global__ void __launch_bounds__(THREADS) hadamard(t
     for (int i = 0; i < EACH; i++) {
         const uint32_t c = first + i * THREADS;
         v[i] = c < p.cols ? ordered(p, x, c) : 0;
-        if (!p.inverse && c < p.cols) v[i] = p.signs[c] * v[i];
+        if (!p.inverse) v[i] *= sign_of(p, c);
     }
     for (uint32_t d = 1; d < 32 && d < p.block; d *= 2)
 #pragma unroll
@@ -63,7 +68,7 @@ template <int EACH> static __global__ void __launch_bounds__(THREADS) hadamard(t
     for (int i = 0; i < EACH; i++) {
         const uint32_t c = first + i * THREADS;
         const float y = v[i] * p.scale;
-        if (c < p.cols) out[c] = p.inverse ? p.signs[c] * y : y;
+        if (c < p.cols) out[c] = p.inverse ? sign_of(p, c) * y : y;
     }
 }
 

@@ -64,11 +64,16 @@ tern_status tern_cuda__hadamard_supports(const tern_graph *graph, const tern_op 
 {
     (void)graph;
     const uint32_t cols = op->in[TERN_HADAMARD_X].cols, block = op->block;
-    if (block && (block & (block - 1)) == 0 && block <= TERN_CUDA_HADAMARD_BLOCK && cols % block == 0) return TERN_OK;
+    if (!block || (block & (block - 1)) || block > TERN_CUDA_HADAMARD_BLOCK || cols % block)
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "cuda: op hadamard of %u columns in blocks of %u: a power of two up to %d that divides them "
+                         "expected",
+                         cols, block, TERN_CUDA_HADAMARD_BLOCK);
+    if (!op->n_heads || (op->n_heads * op->head_dim == cols && op->n_heads % op->n_kv_heads == 0)) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED,
-                     "cuda: op hadamard of %u columns in blocks of %u: a power of two up to %d that divides them "
-                     "expected",
-                     cols, block, TERN_CUDA_HADAMARD_BLOCK);
+                     "cuda: op hadamard of %u columns, %u heads of %u in %u groups: heads of all columns in whole "
+                     "groups expected",
+                     cols, op->n_heads, op->head_dim, op->n_kv_heads);
 }
 
 static tern_cuda_runs runs_of(const tern_prepared *p)

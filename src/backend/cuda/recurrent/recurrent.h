@@ -29,7 +29,7 @@ cudaError_t tern_cuda_run_split_backward(const tern_cuda_split *p, cudaStream_t 
 typedef struct tern_cuda_hadamard {
     tern_cuda_count count;
     tern_cuda_rows x, out;
-    const float *signs;                     /* [cols] */
+    const float *signs;                     /* [cols]; NULL: all are 1 */
     uint32_t cols, block;                   /* block: a power of two that divides cols */
     uint32_t n_heads, n_kv_heads, head_dim; /* n_heads 0: columns stay in order */
     float scale;                            /* 1 / sqrt(block) */

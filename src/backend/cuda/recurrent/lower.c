@@ -290,11 +290,9 @@ tern_status tern_cuda__delta_backward_supports(const tern_graph *graph, const te
 {
     const uint32_t values = values_of(op);
     TERN_TRY(tern_cuda__delta_supports(graph, op, err));
-    if (op->head_dim <= TERN_CUDA_CHUNK_KEYS && values <= TERN_CUDA_CHUNK_KEYS) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED,
-                     "cuda: op %s of heads of %u keys and %u values: at most %d of either "
-                     "expected",
-                     tern_op_name(op->kind), op->head_dim, values, TERN_CUDA_CHUNK_KEYS);
+    if (values <= TERN_CUDA_BACKWARD_VALUES) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED, "cuda: op %s of heads of %u values: at most %d expected",
+                     tern_op_name(op->kind), values, TERN_CUDA_BACKWARD_VALUES);
 }
 
 tern_status tern_cuda__delta_supports(const tern_graph *graph, const tern_op *op, tern_error *err)

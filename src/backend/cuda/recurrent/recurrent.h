@@ -31,7 +31,7 @@ typedef struct tern_cuda_hadamard {
     tern_cuda_rows x, out;
     const float *signs;                     /* [cols]; NULL: all are 1 */
     uint32_t cols, block;                   /* block: a power of two that divides cols */
-    uint32_t n_heads, n_kv_heads, head_dim; /* n_heads 0: columns stay in order */
+    uint32_t n_heads, n_kv_heads, head_dim; /* n_heads 0: columns stay in order; the inverse goes back to it */
     float scale;                            /* 1 / sqrt(block) */
     bool inverse;
 } tern_cuda_hadamard;
@@ -94,7 +94,8 @@ cudaError_t tern_cuda_run_conv_backward(const tern_cuda_conv_backward *p, cudaSt
 /* Parts of so many rows. */
 uint32_t tern_cuda_conv_parts(uint32_t rows);
 
-/* VARLEN_GATED_DELTA_BACKWARD, of heads of up to TERN_CUDA_CHUNK_KEYS keys and as many values. */
+/* VARLEN_GATED_DELTA_BACKWARD, of heads of up to TERN_CUDA_BACKWARD_VALUES values. */
+enum { TERN_CUDA_BACKWARD_VALUES = 128 };
 typedef struct tern_cuda_delta_backward {
     tern_cuda_delta forward; /* its out: dy */
     tern_cuda_rows dq, dk, dv, da, db;
@@ -104,10 +105,15 @@ typedef struct tern_cuda_delta_backward {
     float *parts; /* scratch: [rows][n_heads][2][keys], of dq and dk */
 } tern_cuda_delta_backward;
 cudaError_t tern_cuda_run_delta_backward(const tern_cuda_delta_backward *p, cudaStream_t stream);
+/* The keys that lanes have: 64, 128 or 256. */
+static inline uint32_t tern_cuda_lane_keys(uint32_t keys)
+{
+    return keys <= TERN_CUDA_CHUNK_KEYS ? tern_cuda_chunk_keys(keys) : TERN_CUDA_DELTA_KEYS;
+}
 /* The states before the rows of a chunk, as lanes have them. */
 static inline size_t tern_cuda_delta_states(uint32_t keys, uint32_t values)
 {
-    return (size_t)TERN_CUDA_DELTA_CHUNK * tern_cuda_chunk_keys(keys) * ((values + 15) / 16 * 16);
+    return (size_t)TERN_CUDA_DELTA_CHUNK * tern_cuda_lane_keys(keys) * ((values + 15) / 16 * 16);
 }
 
 #ifdef __cplusplus

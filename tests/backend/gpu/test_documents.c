@@ -206,4 +206,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(output_gate),
 };
 
-TEST_GROUP(recurrent_backward_gpu, "gpu web simulated", tests, .setup = seed, .teardown = test_backends_close);
+TEST_GROUP(documents_gpu, "gpu web simulated", tests, .setup = seed, .teardown = test_backends_close);

@@ -139,6 +139,9 @@ typedef tern_tolerance test_tolerance;
 void test_case_compare(test_case *c, tern_backend *backend, uint32_t n_tokens, uint32_t n_outputs,
                        test_tolerance tolerance);
 
+/* The comparison, where the backend has all ops of the case; it refuses others by their names. */
+void test_case_compare_if_supported(test_case *c, tern_backend *backend, uint32_t n_tokens, test_tolerance tolerance);
+
 /* Its parts, which return what is wrong (static storage), or NULL: all values of two runs; the first n_rows rows of a
  * value (f32 or Q8); all bytes after them. */
 const char *test_case_difference(const test_case *c, const uint32_t counts[2], const test_results *got,

@@ -112,3 +112,15 @@ void test_case_compare(test_case *c, tern_backend *backend, uint32_t n_tokens, u
     test_results_free(&want);
     if (what) fail_msg("%s", what);
 }
+
+void test_case_compare_if_supported(test_case *c, tern_backend *backend, uint32_t n_tokens, test_tolerance tolerance)
+{
+    for (size_t i = 0; i < c->graph.n_ops; i++) {
+        tern_error err = {0};
+        if (backend->supports(backend, &c->graph, &c->graph.ops[i], &err) == TERN_OK) continue;
+        const char *name = tern_op_name(c->graph.ops[i].kind);
+        if (!strstr(err.message, name)) fail_msg("\"%s\": %s expected in it", err.message, name);
+        return;
+    }
+    test_case_compare(c, backend, n_tokens, n_tokens, tolerance);
+}

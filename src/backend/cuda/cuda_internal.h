@@ -10,6 +10,7 @@
 #include "backend/cuda/linear/product.h"
 #include "backend/cuda/linear/screen.h"
 #include "backend/cuda/ranks/passes.h"
+#include "backend/cuda/recurrent/recurrent.h"
 #include "backend/cuda/training/training.h"
 #include "backend/cuda/walk/walk.h"
 #include "backend/gpu/workers.h"
@@ -89,6 +90,12 @@ typedef struct tern_cuda_launch {
         tern_cuda_screened screened;
         tern_cuda_rope rope;
         tern_cuda_attention attention;
+        tern_cuda_split split;
+        tern_cuda_hadamard hadamard;
+        tern_cuda_conv conv;
+        tern_cuda_delta delta;
+        tern_cuda_conv_backward conv_backward;
+        tern_cuda_delta_backward delta_backward;
         tern_cuda_sample sample;
         tern_cuda_sample_rows sample_rows;
         tern_cuda_walk walk;
@@ -261,11 +268,26 @@ tern_status tern_cuda__rope_supports(const tern_graph *graph, const tern_op *op,
 tern_status tern_cuda__attention_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 /* Floats of scratch; 0: none. */
 size_t tern_cuda__attention_partials(const tern_graph *graph, const tern_op *op);
+/* ---- recurrent */
+void tern_cuda__lower_split(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_hadamard(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_conv(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_gated_delta(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_varlen_delta(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+tern_status tern_cuda__hadamard_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
+tern_status tern_cuda__conv_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
+tern_status tern_cuda__delta_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
+tern_status tern_cuda__delta_backward_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
+void tern_cuda__lower_conv_backward(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+void tern_cuda__lower_delta_backward(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+/* Bytes of scratch of an op of a layer that recurs; 0: none. */
+size_t tern_cuda__recurrent_scratch(const tern_graph *graph, const tern_op *op);
 /* ---- training */
 void tern_cuda__lower_dropout(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_fake_quantize(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_softcap_backward(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_gate_backward(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
+tern_status tern_cuda__gate_backward_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 void tern_cuda__lower_cross_entropy(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_norm_backward(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 void tern_cuda__lower_bias_backward(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);

@@ -117,6 +117,7 @@ static __device__ inline float tern_gate(uint32_t activation, float g, float u, 
         const float w = (g + g * g * g * 0.044715f) * 1.5957691216f;
         return g / (1.0f + tern_exp(-w)) * u;
     }
+    case 5: return 1.0f / (1.0f + tern_exp(-g)) * u;
     default: {
         const float x = g > limit ? limit : g, y = u > limit ? limit : u < -limit ? -limit : u;
         if (activation == 4) return x / (1.0f + tern_exp(-x)) * y;

@@ -77,6 +77,7 @@ typedef struct tern_cuda_elements {
     uint32_t cols;
     const uint32_t *index; /* GATHER: [rows]; COMBINE: the routes, pairs of expert and weight */
     uint32_t activation;   /* GATE: tern_activation */
+    bool one_gate;         /* GATE: a has one column, for all of out */
     uint32_t n_routes;     /* COMBINE */
     float limit, scale, softcap;
 } tern_cuda_elements;

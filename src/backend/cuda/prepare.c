@@ -34,6 +34,8 @@ tern_status tern_cuda__supports(tern_backend *b, const tern_graph *graph, const 
 
 static size_t scratch_bytes(const tern_graph *graph, const tern_op *op)
 {
+    const size_t recurrent = tern_cuda__recurrent_scratch(graph, op);
+    if (recurrent) return recurrent;
     if (op->kind == TERN_OP_SAMPLE) return tern_cuda__sample_scratch(graph, op);
     if (op->kind == TERN_OP_ALL_GATHER) return tern_cuda__all_gather_scratch(graph, op);
     if (op->screened && !tern_cuda__is_head(graph, op)) return tern_cuda__screen_scratch(op);

@@ -3,7 +3,7 @@
 #include <stddef.h>
 
 #include "quant/encoding.h"
-#include "support/op_case.h"
+#include "support/recurrent_case.h"
 #include "support/test.h"
 
 #include "backend/cuda/cuda_internal.h"
@@ -130,6 +130,78 @@ static uint32_t kernel_with(rig *r, const tern_op *op, const tern_kernel_choice 
     return r->launch.params.linear.kernel - 1;
 }
 
+/* The form of the gated delta rule goes by the rows of a step, its sequences and the keys of a head. */
+static void forms_of_the_delta_rule(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t runs, rows, keys, chunked;
+        const char *kernel;
+    } forms[] = {{1, 1, 128, UINT32_MAX, "delta_rows"},
+                 {1, 30, 128, UINT32_MAX, "delta_rows"},
+                 {1, 200, 128, 0, "delta_chunks"},
+                 {2, 200, 64, 16, "delta_mixed"},
+                 {1, 200, 129, UINT32_MAX, "delta_rows"}};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        rig r;
+        test_recurrent_case of;
+        open(&r, &(test_case_shape){.max_tokens = TOKENS});
+        test_case_close(&r.c);
+        const test_recurrent_shape shape = {.n_runs = forms[i].runs,
+                                            .lengths = {forms[i].rows, 1},
+                                            .heads = 4,
+                                            .key_heads = 2,
+                                            .keys = forms[i].keys,
+                                            .values = 64};
+        test_delta_case(&of, &rng, &shape);
+        r.c = of.c;
+        lower(&r, r.c.graph.ops);
+        const tern_cuda_delta *d = &r.launch.params.delta;
+        const size_t scratch = tern_cuda__recurrent_scratch(&r.c.graph, r.c.graph.ops);
+        assert_string_equal(r.launch.kernel, forms[i].kernel);
+        assert_int_equal(d->chunked, forms[i].chunked);
+        assert_int_equal(d->k.data - d->q.data, 2 * forms[i].keys);
+        assert_int_equal(d->v.data - d->k.data, 2 * forms[i].keys);
+        assert_int_equal(d->state_stride, 4 * 64 * forms[i].keys);
+        if (d->chunked == UINT32_MAX) assert_int_equal(scratch, 0);
+        else assert_int_equal(scratch, r.c.graph.max_tokens * 4 * (tern_cuda_chunk_keys(d->keys) + 64 + 64) * 4);
+        test_case_close(&r.c);
+    }
+}
+
+static void refuses(test_case *c, const char *why)
+{
+    tern_error err = {0};
+    const tern_cuda cuda = {.limits = {.capability = 90}};
+    assert_int_equal(tern_cuda__supports((tern_backend *)(uintptr_t)&cuda.base, &c->graph, c->graph.ops, &err),
+                     TERN_UNSUPPORTED);
+    assert_string_equal(err.message, why);
+    test_case_close(c);
+}
+
+static void shapes_of_layers_that_recur(void **state)
+{
+    (void)state;
+    test_recurrent_case r;
+    test_recurrent_shape shape = {
+        .n_runs = 1, .lengths = {3}, .channels = 20, .taps = 9, .heads = 2, .key_heads = 1, .keys = 257, .values = 64};
+    test_conv_case(&r, &rng, &shape);
+    refuses(&r.c, "cuda: op conv of 9 taps: 1 to 8 expected");
+    test_delta_case(&r, &rng, &shape);
+    refuses(&r.c, "cuda: op gated_delta of 2 heads of 64 values, 1 heads of 257 keys: a multiple of 4 values up to "
+                  "512, up to 256 keys, and a multiple of heads of keys expected");
+    test_case c;
+    test_case_open(&c, &rng, &(test_case_shape){0});
+    const tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, 16384, TEST_ORDINARY);
+    test_case_add(&c, (tern_op){.kind = TERN_OP_HADAMARD,
+                                .n_in = TERN_HADAMARD_INPUTS,
+                                .in = {x, test_case_norm_weight(&c, 16384)},
+                                .block = 16384,
+                                .out = test_case_output(&c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, 16384)});
+    refuses(&c, "cuda: op hadamard of 16384 columns in blocks of 16384: a power of two up to 8192 that divides them "
+                "expected");
+}
+
 /* What was measured on this device for a product of this width is taken, where the kernel can have it. */
 static void measured_kernels(void **state)
 {
@@ -183,10 +255,9 @@ static void kernels_in_each_others_place(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(rows_of_a_group),
-    cmocka_unit_test(caches_in_blocks),
-    cmocka_unit_test(measured_kernels),
-    cmocka_unit_test(kernels_in_each_others_place),
+    cmocka_unit_test(rows_of_a_group),         cmocka_unit_test(caches_in_blocks),
+    cmocka_unit_test(forms_of_the_delta_rule), cmocka_unit_test(shapes_of_layers_that_recur),
+    cmocka_unit_test(measured_kernels),        cmocka_unit_test(kernels_in_each_others_place),
 };
 
 TEST_GROUP(cuda_lowering, "", tests);

@@ -6,11 +6,16 @@ static tern_rng rng;
 
 #define MANY   .n_runs = 6, .lengths = {64, 1, 5, 70, 2, 3}
 #define DECODE .n_runs = 5, .lengths = {1, 1, 1, 1, 1}
+#define LONG   .n_runs = 1, .lengths = {200}
 
 static const test_recurrent_shape convolutions[] = {
-    {MANY, .channels = 70, .taps = 4},    {MANY, .channels = 130, .taps = 2},
-    {MANY, .channels = 5, .taps = 8},     {MANY, .channels = 64, .taps = 1},
-    {DECODE, .channels = 200, .taps = 4}, {DECODE, .n_sequences = 9, .channels = 33, .taps = 3},
+    {MANY, .channels = 70, .taps = 4},
+    {MANY, .channels = 130, .taps = 2},
+    {MANY, .channels = 5, .taps = 8},
+    {MANY, .channels = 64, .taps = 1},
+    {LONG, .channels = 40, .taps = 4},
+    {DECODE, .channels = 200, .taps = 4},
+    {DECODE, .n_sequences = 9, .channels = 33, .taps = 3},
 };
 
 /* Keys that the kernel has room for and fewer; values of one workgroup and more, not all of them used. */
@@ -19,6 +24,8 @@ static const test_recurrent_shape deltas[] = {
     {MANY, .heads = 2, .key_heads = 1, .keys = 128, .values = 128, .tiled = true},
     {MANY, .heads = 6, .key_heads = 2, .keys = 64, .values = 8, .tiled = true},
     {MANY, .heads = 6, .key_heads = 3, .keys = 100, .values = 40, .joined = true},
+    {LONG, .heads = 4, .key_heads = 2, .keys = 128, .values = 128, .joined = true},
+    {LONG, .heads = 1, .key_heads = 1, .keys = 60, .values = 200},
     {DECODE, .heads = 2, .key_heads = 2, .keys = 256, .values = 256},
     {DECODE, .n_sequences = 9, .heads = 4, .key_heads = 2, .keys = 128, .values = 128, .joined = true},
 };

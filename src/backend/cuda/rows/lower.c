@@ -72,6 +72,7 @@ void tern_cuda__lower_gate(const tern_prepared *p, const tern_op *op, tern_cuda_
     out->params.elements = elements(p, op, op->in[TERN_GATE_GATE], op->in[TERN_GATE_UP]);
     out->params.elements.activation = op->activation;
     out->params.elements.limit = op->limit;
+    out->params.elements.one_gate = op->in[TERN_GATE_GATE].cols == 1;
 }
 
 void tern_cuda__lower_add(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)

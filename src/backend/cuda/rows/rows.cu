@@ -171,8 +171,8 @@ cudaError_t tern_cuda_run_quantize(const tern_cuda_quantize *p, cudaStream_t str
 struct gate_of {
     static __device__ float at(const tern_cuda_elements &p, uint32_t t, uint32_t c)
     {
-        return tern_gate(p.activation, p.a.data[(size_t)t * p.a.stride + c], p.b.data[(size_t)t * p.b.stride + c],
-                         p.limit);
+        return tern_gate(p.activation, p.a.data[(size_t)t * p.a.stride + (p.one_gate ? 0 : c)],
+                         p.b.data[(size_t)t * p.b.stride + c], p.limit);
     }
 };
 

@@ -85,7 +85,21 @@ void tern_cuda__lower_gate_backward(const tern_prepared *p, const tern_op *op, t
     out->params.train_rows.b = tern_cuda__rows(p, op->in[TERN_GATE_BACKWARD_UP]);
     out->params.train_rows.c = tern_cuda__rows(p, op->in[TERN_GATE_BACKWARD_DY]);
     out->params.train_rows.second = tern_cuda__rows(p, op->in[TERN_GATE_BACKWARD_DUP]);
+    out->params.train_rows.residual = tern_cuda__rows(p, op->residual);
+    out->params.train_rows.cols = op->in[TERN_GATE_BACKWARD_UP].cols;
+    out->params.train_rows.one_gate = op->in[TERN_GATE_BACKWARD_GATE].cols != op->in[TERN_GATE_BACKWARD_UP].cols;
     out->run = gate_backward;
+}
+
+tern_status tern_cuda__gate_backward_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
+{
+    (void)graph;
+    const uint32_t gates = op->in[TERN_GATE_BACKWARD_GATE].cols, n = op->in[TERN_GATE_BACKWARD_UP].cols;
+    if (gates == n || (gates == 1 && !(op->limit > 0))) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED,
+                     "cuda: op gate_backward of %u columns of gates for %u, limit %g: as many, or one without a "
+                     "limit, expected",
+                     gates, n, (double)op->limit);
 }
 
 void tern_cuda__lower_cross_entropy(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)

@@ -4,7 +4,10 @@
 
 enum { THREADS = 256, WIDE = 1024 };
 
-static dim3 grid_of(tern_cuda_count c, uint32_t cols) { return dim3((cols + THREADS - 1) / THREADS, c.most); }
+static dim3 grid_of(tern_cuda_count c, uint32_t cols)
+{
+    return dim3((cols + THREADS - 1) / THREADS, c.most);
+}
 
 static __device__ __forceinline__ float at(tern_cuda_rows r, uint32_t t, uint32_t c)
 {
@@ -88,6 +91,10 @@ static __device__ float2 gate_gradient(uint32_t activation, float g, float u, fl
         const float slope = 1.5957691216f * (1.0f + 3 * 0.044715f * (g * g));
         return make_float2(dy * u * (s + s * (1.0f - s) * g * slope), dy * (g * s));
     }
+    if (activation == TERN_ACT_SIGMOID) {
+        const float s = 1.0f / (1.0f + tern_exp(-g));
+        return make_float2(dy * u * (s * (1.0f - s)), dy * s);
+    }
     const float x = g > limit ? limit : g, y = u > limit ? limit : u < -limit ? -limit : u;
     const bool oai = activation == TERN_ACT_SWIGLU_OAI;
     const float w = oai ? x * 1.702f : x, s = 1.0f / (1.0f + tern_exp(-w));
@@ -100,12 +107,34 @@ static __global__ void gate_backward(tern_cuda_train_rows p)
     const uint32_t t = blockIdx.y, c = blockIdx.x * THREADS + threadIdx.x;
     if (t >= tern_rows_now(p.count) || c >= p.cols) return;
     const float2 d = gate_gradient(p.activation, at(p.a, t, c), at(p.b, t, c), at(p.c, t, c), p.limit);
-    p.out.data[(size_t)t * p.out.stride + c] = d.x;
+    p.out.data[(size_t)t * p.out.stride + c] = p.residual.data ? at(p.residual, t, c) + d.x : d.x;
     p.second.data[(size_t)t * p.second.stride + c] = d.y;
+}
+
+/* A gate of one column: its slope times the dot product of dy and up. A block for each row. */
+static __global__ void one_gate_backward(tern_cuda_train_rows p)
+{
+    __shared__ float room[32];
+    const uint32_t t = blockIdx.x;
+    if (t >= tern_rows_now(p.count)) return;
+    const float2 of_one = gate_gradient(p.activation, at(p.a, t, 0), 1.0f, 1.0f, p.limit);
+    float dot = 0;
+    for (uint32_t c = threadIdx.x; c < p.cols; c += THREADS) {
+        const float dy = at(p.c, t, c);
+        dot += dy * at(p.b, t, c);
+        p.second.data[(size_t)t * p.second.stride + c] = dy * of_one.y;
+    }
+    dot = tern_block_sum(dot, room);
+    if (threadIdx.x) return;
+    p.out.data[(size_t)t * p.out.stride] = p.residual.data ? at(p.residual, t, 0) + dot * of_one.x : dot * of_one.x;
 }
 
 cudaError_t tern_cuda_run_gate_backward(const tern_cuda_train_rows *p, cudaStream_t stream)
 {
+    if (p->one_gate) {
+        one_gate_backward<<<p->count.most, THREADS, 0, stream>>>(*p);
+        return cudaGetLastError();
+    }
     gate_backward<<<grid_of(p->count, p->cols), THREADS, 0, stream>>>(*p);
     return cudaGetLastError();
 }

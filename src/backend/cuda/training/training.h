@@ -31,9 +31,10 @@ typedef enum tern_cuda_stored { TERN_CUDA_F32, TERN_CUDA_BF16, TERN_CUDA_M8, TER
 typedef struct tern_cuda_train_rows {
     tern_cuda_count count;
     tern_cuda_rows a, b, c, out, second; /* second: dup of GATE_BACKWARD */
-    tern_cuda_rows residual;             /* SOFTCAP_BACKWARD */
+    tern_cuda_rows residual;             /* SOFTCAP_BACKWARD, GATE_BACKWARD */
     uint32_t cols, activation, stream, threshold;
     float factor, scale, softcap, limit;
+    bool one_gate; /* GATE_BACKWARD: a and out have one column, for all of b */
     const int32_t *labels;
     const tern_cuda_train_params *params;
 } tern_cuda_train_rows;

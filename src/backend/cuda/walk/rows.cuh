@@ -69,7 +69,7 @@ static __device__ __forceinline__ void walk_quantize(const walker &w, const tern
 
 static __device__ __forceinline__ float element_of(uint32_t kind, const tern_cuda_elements &p, uint32_t c)
 {
-    const float a = __ldcg(p.a.data + c);
+    const float a = __ldcg(p.a.data + (p.one_gate ? 0 : c));
     if (kind == TERN_CUDA_STEP_ADD) return a + __ldcg(p.b.data + c);
     if (kind == TERN_CUDA_STEP_GATE) return tern_gate(p.activation, a, __ldcg(p.b.data + c), p.limit);
     return p.softcap > 0 ? tern_softcap(a * p.scale, p.softcap) : a * p.scale;

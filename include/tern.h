@@ -102,9 +102,10 @@ typedef struct tern_engine_options {
      * wanted are read; the same tokens (docs/decisions/0011-exact-head.md). */
     const char *head;
     /* The activations that layers multiply. AUTO: int8 where the backend is the CPU and layers are ternary or in
-     * blocks, f32 elsewhere; tern_engine_info.activations says which. A comparison of backends takes F32 on both where
-     * layers are dense. INT8 is UNSUPPORTED for dense layers on devices other than the CPU. F32 goes without tune_file
-     * and with no kernel but "dot", since those choose among int8 products (INVALID_ARGUMENT). */
+     * blocks, 16 bits in prompts and batches of dense layers on CUDA, f32 elsewhere; tern_engine_info.activations says
+     * which. A comparison of backends takes F32 on both where layers are dense. INT8 is UNSUPPORTED for dense layers on
+     * devices other than the CPU. F32 goes without tune_file and with no kernel but "dot", since those choose among
+     * int8 products (INVALID_ARGUMENT). */
     tern_activation_mode activations;
     /* CPU: how ternary layers are multiplied with up to 8 tokens: "dot" products of the packed weights (NULL); "t160",
      * the same once they are packed to 1.6 bits; "lut", tables of sums that strips of rows look up ("lut:2", "lut:3",
@@ -168,7 +169,7 @@ typedef struct tern_engine_info {
     const char *name;         /* what the file calls the model; may be "" */
     const char *encoding;     /* that most elements of the layers' matrices have, experts too: "i2_s", ... */
     const char *head;         /* of the output table: its encoding, or "exact" */
-    const char *activations;  /* what layers multiply: "int8", if any of them does, or "f32" */
+    const char *activations;  /* what layers multiply: "int8", if any of them does, "f16" or "f32" */
     uint32_t n_vocab;         /* token ids are 0 .. n_vocab - 1 */
     uint32_t n_ctx_train;     /* positions that the model was trained for */
     uint32_t n_embd, n_layers;

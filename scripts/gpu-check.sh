@@ -33,7 +33,7 @@ if [ -x "$tests" ]; then
     for case in products many_rows biases choices sums rows_of_experts; do
         check "test_gpu experts_backward_gpu $case" "$tests" --backend cuda --case "$case" experts_backward_gpu
     done
-    for case in every_format wide_rows slices_and_small_devices rows_of_tables; do
+    for case in every_format wide_rows slices_and_small_devices rows_of_tables halves halves_of_parts; do
         check "test_gpu dense $case" "$tests" --backend cuda --case "$case" dense
     done
 fi

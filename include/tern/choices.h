@@ -33,11 +33,15 @@ typedef enum tern_activation_mode {
     TERN_ACTIVATIONS_AUTO, /* ternary layers: int8 for each token, which BitNet models were trained with (W1.58A8);
                             * on the CPU also layers and output tables in block encodings (q8_0, q4_k, ..., not q3_k and
                             * q2_k) of models that are not ternary: int8 by blocks
-                            * (docs/decisions/0068-int8-by-default.md); all other layers: f32 */
+                            * (docs/decisions/0068-int8-by-default.md); on CUDA dense layers in steps of
+                            * several tokens: as F16; all other layers: f32 */
     TERN_ACTIVATIONS_F32,  /* f32 in all layers, the same on every backend; of a ternary model W1.58A32, for models that
                             * were trained so (docs/guides/fine-tuning.md says which to use when) */
-    TERN_ACTIVATIONS_INT8  /* as AUTO, and the output table of ternary models where it has blocks; UNSUPPORTED where a
+    TERN_ACTIVATIONS_INT8, /* as AUTO, and the output table of ternary models where it has blocks; UNSUPPORTED where a
                             * dense layer has no such product: on GPUs, and with q3_k and q2_k */
+    TERN_ACTIVATIONS_F16   /* dense layers: 16 bits in steps of several tokens, f32 in steps of one, which is AUTO on
+                            * CUDA (docs/decisions/0071-halves-on-cuda.md); slow on the CPU, UNSUPPORTED on Vulkan and
+                            * WebGPU. Ternary layers: as AUTO */
 } tern_activation_mode;
 
 /* Numbers in the cache of keys and values, with llama.cpp's names. Q8_0 and Q4_0: int8 and 4-bit codes in blocks of 32
@@ -91,7 +95,7 @@ typedef enum tern_finetune_power {
 typedef enum tern_choice {
     TERN_CHOICE_BACKEND,     /* "cpu", "vulkan", "cuda", "webgpu", "auto" */
     TERN_CHOICE_FFN,         /* "auto", "dense", "sparse" */
-    TERN_CHOICE_ACTIVATIONS, /* "auto", "f32", "int8" */
+    TERN_CHOICE_ACTIVATIONS, /* "auto", "f32", "int8", "f16" */
     TERN_CHOICE_KV_TYPE,     /* "auto", "f16", "f32", "q8_0", "q4_0" */
     TERN_CHOICE_POOLING,     /* "last", "mean", "cls" */
     TERN_CHOICE_SPLIT,       /* "file", "blank", "line" */

@@ -143,7 +143,7 @@ class Sampler:
 class Engine(_Handle):
     """An opened model, shared by threads: a GGUF file, a Hugging Face folder or a package.
 
-    Options are those of tern_engine_options: backend ("cpu", "vulkan", "cuda", "auto"), head, activations ("auto", "f32", "int8"), ...;
+    Options are those of tern_engine_options: backend ("cpu", "vulkan", "cuda", "auto"), head, activations ("auto", "f32", "int8", "f16"), ...;
     those of a group begin with its name: cpu_n_threads, gpu_device, memory_kv. A model that is not there or cannot be
     read raises the class of its status (errors.py).
     """

@@ -269,7 +269,7 @@ const tern_command tern_command_compare = {
     .detail =
         "Each op of the tested backend runs on what the reference has computed (op error); then the whole graphs run\n"
         "(run error). Exit status 1 when an op differs by more than the tolerance, or the logits do. Dense layers\n"
-        "multiply f32 on both backends unless --activations int8 is given.",
+        "multiply f32 on both backends, f16 in prompts where the tested one is CUDA, unless --activations is given.",
     .groups = groups,
     .run = run,
 };

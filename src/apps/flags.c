@@ -81,9 +81,11 @@ const tern_flag tern_flags_numbers[] = {
     {"head", 0, TERN_FLAG_TEXT, "TYPE", FIELD(head), 0, 0,
      "Type of the output table: q8_0, q6_k, q5_k, q4_k, ...; CPU and CUDA: exact skips rows that cannot be the top "
      "token"},
-    {"activations", 0, TERN_FLAG_CHOICE, "auto|f32|int8", FIELD(activations), 0, 0,
-     "Inputs of layers. auto: int8 in ternary layers, and on the CPU in dense layers in blocks (q8_0, q4_k, ...); else "
-     "f32. f32: in all layers. int8: as auto, but an error if dense layers cannot"},
+    {"activations", 0, TERN_FLAG_CHOICE, "auto|f32|int8|f16", FIELD(activations), 0, 0,
+     "Inputs of layers. auto: int8 in ternary layers, and on the CPU in dense layers in blocks (q8_0, q4_k, ...); f16 "
+     "on "
+     "CUDA in dense layers of prompts and batches; else f32. f32: in all layers. int8: as auto, but an error if dense "
+     "layers cannot. f16: what auto is on CUDA"},
     {"batch-invariant", 0, TERN_FLAG_BOOL, NULL, FIELD(batch_invariant), 0, 0,
      "GPU: the same bits whatever else is in the batch; slower. The CPU always does this"},
     {0},

@@ -62,6 +62,7 @@ typedef struct tern_backend_info {
     uint32_t cache_blocks;        /* caches of types with blocks: heads are multiples of this; 0: it has none */
     bool mixes_caches;            /* keys of any type beside values of any; otherwise of one, or of two with blocks */
     bool int8_blocks;             /* LINEAR may have int8_blocks */
+    bool halves;                  /* LINEAR with halves is its fastest for several rows */
     bool screens;                 /* a LINEAR with `screened` reads less when few logits are wanted */
     bool joined;                  /* with the devices of the other ranks (backend/peers.h) */
     /* With several ranks, what those of this backend exchange by: "NCCL 2.28.9", or "memory of the host" and why. */

@@ -95,8 +95,8 @@ static tern_status fuse_siblings(tern_fusing *f, size_t at)
     uint32_t n = 0, cols = 0;
     while (n < TERN_LINEAR_MAX_PARTS && at + n < g->n_ops && plain_linear(f, &g->ops[at + n]) &&
            g->ops[at + n].in[TERN_LINEAR_X].value == g->ops[at].in[TERN_LINEAR_X].value &&
-           g->ops[at + n].int8_blocks == g->ops[at].int8_blocks && g->ops[at + n].group == g->ops[at].group &&
-           g->ops[at + n].route.value == g->ops[at].route.value &&
+           g->ops[at + n].int8_blocks == g->ops[at].int8_blocks && g->ops[at + n].halves == g->ops[at].halves &&
+           g->ops[at + n].group == g->ops[at].group && g->ops[at + n].route.value == g->ops[at].route.value &&
            is_inner(g, &g->ops[at + n]) == is_inner(g, &g->ops[at]))
         cols += g->values[g->ops[at + n++].out.value].cols;
     if (n < 2) return TERN_OK;

@@ -4,6 +4,7 @@
 
 #include "graph/builder.h"
 #include "model/hadamard.h"
+#include "ops/halves.h"
 #include "ops/int8_blocks.h"
 #include "quant/encoding.h"
 #include "quant/weight.h"
@@ -57,6 +58,19 @@ static bool takes_blocks(const tern_builder *b, const tern_build_input *in, tern
     return ternary || mode == TERN_BLOCK_ROWS_INT8 || tern_op_multiplies_blocks(w->encoding->id);
 }
 
+/* In which 16 bits x and this dense weight are multiplied, if most steps have more than a few rows: a few wait for the
+ * weights, whatever the products are. */
+static tern_halves takes_halves(const tern_builder *b, const tern_build_input *in, tern_view x, const tern_weight *w,
+                                uint32_t group)
+{
+    enum { FEW = 4 };
+    const tern_graph_options *o = b->options;
+    const uint32_t n = o->kernel_rows ? o->kernel_rows : o->usual_tokens;
+    const uint32_t rows = in->rows == TERN_ROWS_OUTPUTS ? n ? n : o->max_outputs : n ? n : o->max_tokens;
+    if (!o->halves || rows <= FEW || in->route.cols || group || x.value != in->x.value) return TERN_HALVES_NONE;
+    return in->table && o->screened_head ? TERN_HALVES_NONE : tern_op_halves_of(w->encoding);
+}
+
 /* y = a + c; of a group of rows in place of a, whose other rows stay */
 static tern_view plus(tern_builder *b, const char *name, tern_rows rows, tern_view a, tern_view c, uint32_t group)
 {
@@ -79,6 +93,7 @@ static tern_view multiply(tern_builder *b, const char *name, const tern_build_in
                   .in = {[TERN_LINEAR_X] = x, [TERN_LINEAR_W] = tern_build__weight(b, w)},
                   .n_parts = 1,
                   .int8_blocks = takes_blocks(b, in, x, w),
+                  .halves = takes_halves(b, in, x, w, group),
                   .residual = residual,
                   .route = in->route,
                   .n_experts = in->route.cols ? n_experts : 0};

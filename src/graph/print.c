@@ -86,6 +86,7 @@ static tern_status print_op(const tern_graph *g, size_t i, tern_buf *out, tern_e
     for (uint32_t k = 0; k < op->n_in; k++)
         if (op->in[k].value != TERN_NO_VALUE) TERN_TRY(print_input(g, op, k, out, err));
     if (op->int8_blocks) TERN_TRY(tern_buf_addf(out, err, " int8 by block"));
+    if (op->halves) TERN_TRY(tern_buf_addf(out, err, op->halves == TERN_HALVES_BF16 ? " in bf16" : " in f16"));
     if (op->gated) TERN_TRY(tern_buf_addf(out, err, " *%s", activation_name(op->activation)));
     if (op->kind == TERN_OP_ROUTE)
         TERN_TRY(tern_buf_addf(out, err, " %u of %u, %s", g->n_routes, op->n_experts, rule_name(op->route_rule)));

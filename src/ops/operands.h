@@ -22,6 +22,7 @@ enum { TERN_SCALE_X, TERN_SCALE_INPUTS };
  * parts): out[t] = act(W_0 x) * (W_1 x). With a residual: out[t] += residual[t]. With a norm_weight, for backends that
  * ask for it (tern_fusion), in graphs of one token: out = W int8(norm(x) * norm_weight), x f32; with norm_f32, which is
  * for dense W_p: out = W (norm(x) * norm_weight). With int8_blocks: W_p times int8 by blocks of x (ops/ref/blocks.h).
+ * With halves: W_p and x in 16 bits (ops/ref/halves/halves.h).
  * Ternary W_p with x f32: the f32 sum of codes times x, then times the row's scale.
  *
  * With a route (out: rows ROUTED): W_p is [n_experts * R][cols], biases are [n_experts][R], and routed row r, of token

@@ -80,6 +80,7 @@ static void dense_activations(void **state)
     check_activations(blocks, TERN_ACTIVATIONS_AUTO, "int8");
     check_activations(blocks, TERN_ACTIVATIONS_INT8, "int8");
     check_activations(blocks, TERN_ACTIVATIONS_F32, "f32");
+    check_activations(blocks, TERN_ACTIVATIONS_F16, "f16");
     check_activations(test_fixture("llama"), TERN_ACTIVATIONS_AUTO, "f32");
 }
 

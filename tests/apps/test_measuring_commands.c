@@ -151,20 +151,21 @@ static void dense_activations_are_told(void **state)
 {
     (void)state;
     static const char model[] = TERN_SOURCE_DIR "/tests/data/dense/stories-dense.gguf";
-    static const char *const modes[] = {"auto", "int8", "f32"};
+    static const char *const modes[] = {"auto", "int8", "f32", "f16"}, *const told[] = {"int8", "int8", "f32", "f16"};
     const char *text = test_scratch("story.txt");
-    double nll[3];
+    double nll[4];
     test_write_text(text,
                     "Once upon a time there was a kind girl named Mia. Mia went to the meadow with a bowl of soup.");
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         json_t *o = test_tern_json(TERN_WORDS("perplexity", "-m", model, text, "--window", "16", "--backend", "cpu",
                                               "--activations", modes[i], "--json"));
-        assert_string_equal(commands_text_at(o, "activations"), i == 2 ? "f32" : "int8");
+        assert_string_equal(commands_text_at(o, "activations"), told[i]);
         nll[i] = commands_number_at(o, "nll");
         json_decref(o);
     }
     assert_true(nll[0] == nll[1] && nll[0] != nll[2] && fabs(nll[0] - nll[2]) < 0.01);
-    for (int i = 0; i < 3; i++) {
+    assert_true(nll[3] != nll[2] && fabs(nll[3] - nll[2]) < 0.001);
+    for (int i = 0; i < 4; i++) {
         json_t *o = test_tern_json(TERN_WORDS("compare", "-m", model, "--backend", "cpu", "--reference", "cpu:scalar",
                                               "--activations", modes[i], "--json"));
         assert_true(json_is_true(json_object_get(o, "identical")));

@@ -116,7 +116,7 @@ static const wrong cases[] = {
     {{"tokenize", "a", "-p", "b"}, 2, "the text is given twice"},
     {{"run", "--no-fusion", "gat"}, 2, "fusion \"gat\" is unknown: did you mean \"gate\"?"},
     {{"bench", "--no-fusion", "gate,"}, 2, "fusion \"\": all, in_place"},
-    {{"run", "--activations", "f16"}, 2, "--activations f16: auto|f32|int8 expected"},
+    {{"run", "--activations", "half"}, 2, "--activations half: auto|f32|int8|f16 expected"},
     {{"run", "--activations", "f32", "--kernel", "lut"}, 2, "kernel lut multiplies int8 activations"},
     {{"bench", "-r", "0"}, 2, "--repeats 0: a whole number from 1 to 100 expected"},
     {{"bench", "-t", "1,x"}, 2, "--threads 1,x: whole numbers with commas between, each from 1 to 1024 expected"},

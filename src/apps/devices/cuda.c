@@ -29,7 +29,7 @@ static json_t *device_json(const tern_cuda_device *d, size_t index, bool measure
     json_t *out = json_pack("{s:I, s:o, s:s, s:s, s:i, s:I, s:b, s:s}", "index", (json_int_t)index, "name",
                             tern_app_json_text(d->name, strlen(d->name)), "driver", d->driver, "compute_capability",
                             capability, "processors", (int)d->processors, "memory_bytes", (json_int_t)d->memory,
-                            "unified_memory", (int)d->unified, "dense_activations", "f32");
+                            "unified_memory", (int)d->unified, "dense_activations", "f16");
     if (*d->lacks) json_object_set_new(out, "lacks", json_string(d->lacks));
     else if (measured) measure(out, index);
     return out;

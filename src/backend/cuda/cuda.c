@@ -287,6 +287,7 @@ tern_status tern_cuda_open(tern_backend **backend, const tern_cuda_options *opti
                                           .max_steps = TERN_SAMPLE_MAX_STEPS,
                                           .samples_rows = true,
                                           .groups_rows = true,
+                                          .halves = true,
                                           .screens = true,
                                           .cache_blocks = TERN_CUDA_BLOCK_HEADS,
                                           .copies_weights = true,

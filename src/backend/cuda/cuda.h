@@ -68,7 +68,8 @@ bool tern_cuda_has_driver(void);
     X(TERNARY_MMA, "ternary_mma")                                                                                      \
     X(TERNARY_WGMMA, "ternary_wgmma")                                                                                  \
     X(DENSE_VEC, "dense_vec")                                                                                          \
-    X(DENSE_MMA, "dense_mma")
+    X(DENSE_MMA, "dense_mma")                                                                                          \
+    X(DENSE_WGMMA, "dense_wgmma")
 bool tern_cuda_is_kernel(const char *name);
 
 #endif

@@ -250,6 +250,8 @@ void tern_cuda__lower_linear(const tern_prepared *p, const tern_op *op, tern_cud
 void tern_cuda__choose_product(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 /* Bytes of scratch of a LINEAR whose rows may be put together by expert; 0: none. */
 size_t tern_cuda__group_scratch(const tern_graph *graph, const tern_op *op);
+/* Bytes of scratch of a LINEAR with halves. */
+size_t tern_cuda__rounded_scratch(const tern_graph *graph, const tern_op *op);
 tern_status tern_cuda__linear_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 /* ---- linear/screen.c */
 tern_status tern_cuda__screen_supports(const tern_graph *graph, const tern_op *op, tern_error *err);

@@ -99,6 +99,15 @@ cudaError_t tern_cuda_run_route(const tern_cuda_route *p, cudaStream_t stream);
 /* ---- linear */
 enum { TERN_CUDA_MAX_PARTS = 3 };
 
+/* Scratch of a LINEAR in 16 bits: its rows, and weights in blocks that become f16, so many bytes at a time. */
+enum { TERN_CUDA_UNPACKED_BYTES = 32 << 20 };
+typedef struct tern_cuda_half_rows {
+    void *rows;      /* 16-bit numbers, zeros from the columns up to `stride`, a multiple of 8 */
+    float *scales;   /* [rows]: what they are to be multiplied with */
+    uint8_t *weight; /* TERN_CUDA_UNPACKED_BYTES */
+    uint32_t stride;
+} tern_cuda_half_rows;
+
 /* LINEAR: out[t] = concat of W_p x[t] + bias_p, or gated act(W_0 x) * (W_1 x), + residual[t]. */
 typedef struct tern_cuda_linear {
     tern_cuda_count count; /* rows of out */
@@ -116,9 +125,13 @@ typedef struct tern_cuda_linear {
     uint32_t n_experts;
     uint32_t x_times; /* row r of out reads row r / x_times of x: the experts of a token, or 1 */
     uint32_t *groups; /* scratch for rows that are put together by expert (product.h); NULL: none */
+    uint32_t halves;  /* tern_halves: x and weights are rounded to 16 bits (ops/ref/halves/halves.h) */
+    tern_cuda_half_rows rounded;
     const struct tern_cuda_product_device *device; /* the host's: what it runs on */
     uint32_t kernel; /* of weights of one format: 1 + tern_cuda_product_kernel; 0: by the table */
 } tern_cuda_linear;
+/* Rounds x, where it has halves, for all products that read it. */
+cudaError_t tern_cuda_round_rows(const tern_cuda_linear *p, cudaStream_t stream);
 /* Whether it is multiplied by the kernels of narrow.h. */
 bool tern_cuda_linear_is_narrow(const tern_cuda_linear *p);
 cudaError_t tern_cuda_run_linear(const tern_cuda_linear *p, cudaStream_t stream);

@@ -25,6 +25,7 @@
     X(const tern_encoding *, return, tern_encoding_by_name, (const char *name), (name))                                \
     X(const tern_cache_type *, return, tern_cache_type_of, (tern_dtype dtype), (dtype))                                \
     X(const char *, return, tern_op_name, (tern_op_kind kind), (kind))                                                 \
+    X(tern_halves, return, tern_op_halves_of, (const tern_encoding *encoding), (encoding))                             \
     X(float, return, tern_op_score_scale, (const tern_op *op), (op))                                                   \
     X(tern_status, return, tern_update_shape_of,                                                                       \
       (tern_update_shape * shape, const tern_graph *graph, const tern_op *op, tern_error *err),                        \

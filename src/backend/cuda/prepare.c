@@ -40,6 +40,7 @@ static size_t scratch_bytes(const tern_graph *graph, const tern_op *op)
     if (op->kind == TERN_OP_ALL_GATHER) return tern_cuda__all_gather_scratch(graph, op);
     if (op->screened && !tern_cuda__is_head(graph, op)) return tern_cuda__screen_scratch(op);
     if (op->kind == TERN_OP_LINEAR && op->route.cols) return tern_cuda__group_scratch(graph, op);
+    if (op->kind == TERN_OP_LINEAR && op->halves) return tern_cuda__rounded_scratch(graph, op);
     const size_t partials = tern_cuda__attention_partials(graph, op) * sizeof(float);
     return partials ? partials : tern_cuda__training_scratch(graph, op);
 }

@@ -213,6 +213,7 @@ tern_status tern_split_open(tern_backend **backend, tern_backend *host, tern_bac
                        .info.screens = host->info.screens,
                        .info.pool = host->info.pool,
                        .info.int8_blocks = host->info.int8_blocks && device->info.int8_blocks,
+                       .info.halves = device_layers == TERN_SPLIT_ALL && device->info.halves,
                        .info.groups_rows = host->info.groups_rows && device->info.groups_rows,
                        .info.batch_invariant = host->info.batch_invariant && device->info.batch_invariant,
                        .close = split_close,

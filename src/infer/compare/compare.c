@@ -137,12 +137,13 @@ static tern_status check(const tern_comparison *c, tern_error *err)
 }
 
 static tern_status open_side(tern_compare_side *s, tern_engine *engine, const tern_lora_use *loras,
-                             const tern_compare_params *p, tern_error *err)
+                             const tern_compare_params *p, bool halves, tern_error *err)
 {
     tern_runner_params params = {.n_ctx = p->n_ids,
                                  .n_batch = p->n_ids - 1,
                                  .max_outputs = 1,
                                  .f32_blocks = true,
+                                 .halves = halves,
                                  .unfused = p->unfused,
                                  .keep_all = true,
                                  .loras = loras,
@@ -160,8 +161,9 @@ static bool is_within_bounds(const tern_compare_logits *l)
 static tern_status compare(tern_comparison *c)
 {
     tern_compare_result *r = c->result;
-    TERN_TRY(open_side(&c->reference, c->reference.engine, c->params->reference_loras, c->params, c->err));
-    TERN_TRY(open_side(&c->tested, c->tested.engine, c->params->tested_loras, c->params, c->err));
+    const bool halves = tern_engine_half_rows(c->tested.engine);
+    TERN_TRY(open_side(&c->reference, c->reference.engine, c->params->reference_loras, c->params, halves, c->err));
+    TERN_TRY(open_side(&c->tested, c->tested.engine, c->params->tested_loras, c->params, halves, c->err));
     c->n_all = c->tested.runner.graphs->prefill.graph.n_ops + c->tested.runner.graphs->decode.graph.n_ops;
     TERN_TRY(compare_phase(c, false));
     TERN_TRY(compare_phase(c, true));

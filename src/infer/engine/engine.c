@@ -29,6 +29,7 @@ struct tern_engine {
     bool other_head;    /* else the model's table is the head */
     bool head_exact, f32_activations;
     tern_block_rows int8_blocks;
+    tern_half_rows half_rows;
     uint32_t no_fusion;
     bool batch_invariant;
     bool no_memory_check;
@@ -151,6 +152,7 @@ tern_status tern_engine__begin(tern_engine **engine, const tern_engine_params *p
     e->batch_invariant = params->batch_invariant;
     e->no_memory_check = params->no_memory_check;
     e->int8_blocks = params->int8_blocks;
+    e->half_rows = params->half_rows;
     e->head_exact = params->head_exact;
     e->ranks = params->ranks;
     if (!e->ranks) return TERN_OK;
@@ -159,24 +161,32 @@ tern_status tern_engine__begin(tern_engine **engine, const tern_engine_params *p
     return TERN_OK;
 }
 
-/* AUTO, which is the same for all ranks: f32 where one of them has no products of int8 by blocks. */
-static tern_status settle_block_rows(tern_engine *e, tern_error *err)
+/* AUTO, which is the same for all ranks: what the backends of all have. */
+static tern_status settle_activations(tern_engine *e, tern_error *err)
 {
-    bool mine = e->backend->info.int8_blocks, all[TERN_MAX_RANKS] = {mine};
+    typedef struct able {
+        bool int8_blocks, halves;
+    } able;
+    const tern_backend_info *info = &e->backend->info;
+    const able mine = {info->int8_blocks, info->halves};
+    able all[TERN_MAX_RANKS] = {mine};
     size_t bytes[TERN_MAX_RANKS];
     const uint32_t n = e->ranks ? e->ranks->n : 1;
-    if (e->int8_blocks != TERN_BLOCK_ROWS_AUTO) return TERN_OK;
     for (uint32_t i = 0; i < n; i++) bytes[i] = sizeof mine;
     if (e->ranks) TERN_TRY(e->ranks->gather(e->ranks, &mine, bytes, all, err));
-    for (uint32_t i = 0; i < n; i++)
-        if (!all[i]) e->int8_blocks = TERN_BLOCK_ROWS_F32;
+    bool halves = true;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!all[i].int8_blocks && e->int8_blocks == TERN_BLOCK_ROWS_AUTO) e->int8_blocks = TERN_BLOCK_ROWS_F32;
+        halves = halves && all[i].halves;
+    }
+    if (e->half_rows == TERN_HALF_ROWS_AUTO) e->half_rows = halves ? TERN_HALF_ROWS_F16 : TERN_HALF_ROWS_F32;
     return TERN_OK;
 }
 
 tern_status tern_engine__open_backend(tern_engine *e, const tern_backend_options *options, tern_error *err)
 {
     TERN_TRY(tern_backend_open(&e->backend, options, err));
-    TERN_TRY(settle_block_rows(e, err));
+    TERN_TRY(settle_activations(e, err));
     TERN_TRY(check_invariant(e, err));
     return check_exact(e, err);
 }
@@ -341,6 +351,11 @@ uint32_t tern_engine__next_lora(tern_engine *engine)
 tern_block_rows tern_engine_int8_blocks(const tern_engine *engine)
 {
     return engine->int8_blocks;
+}
+
+bool tern_engine_half_rows(const tern_engine *engine)
+{
+    return engine->half_rows == TERN_HALF_ROWS_F16;
 }
 
 /* The bytes of the output table: an exact head hardly reads it. The bytes of an embedding table that is not the output

@@ -21,6 +21,10 @@ typedef struct tern_kv_room {
     bool all; /* all of them are there, or the engine does not open */
 } tern_kv_room;
 
+/* Dense layers in steps of several tokens. AUTO: F16 where the backends of all ranks are fastest so (CUDA), else F32.
+ */
+typedef enum tern_half_rows { TERN_HALF_ROWS_F32, TERN_HALF_ROWS_F16, TERN_HALF_ROWS_AUTO } tern_half_rows;
+
 /* Zero-initialised means sensible defaults. */
 typedef struct tern_engine_params {
     tern_backend_options backend;
@@ -50,13 +54,14 @@ typedef struct tern_engine_params {
     /* INT8 on a backend without such products: the graphs of sessions are UNSUPPORTED. AUTO: as INT8 where the backends
      * of all ranks have them (the CPU), else F32. */
     tern_block_rows int8_blocks;
+    tern_half_rows half_rows;
     /* Called with 0..1 while the backend takes the weights, which is long where it rearranges them; may be NULL.
      * Returning false cancels. */
     bool (*progress)(void *context, float done);
     void *progress_context;
 } tern_engine_params;
 
-/* f32_activations and int8_blocks of what a program has chosen. */
+/* f32_activations, int8_blocks and half_rows of what a program has chosen. */
 void tern_engine_set_activations(tern_engine_params *params, tern_activation_mode mode);
 
 /* Opens a backend and gives it the model's weights. The engine owns `model` from here on, also when this fails. */
@@ -80,9 +85,12 @@ bool tern_engine_batch_invariant(const tern_engine *engine);
 bool tern_engine_no_memory_check(const tern_engine *engine);
 /* The engine's setting for blocks; AUTO where the backends have such products, else F32. */
 tern_block_rows tern_engine_int8_blocks(const tern_engine *engine);
+/* Whether graphs of several tokens multiply 16 bits in dense layers (tern_op.halves). */
+bool tern_engine_half_rows(const tern_engine *engine);
 /* Whether a layer of a model that is not ternary, or its output table, multiplies int8 by blocks. */
 bool tern_engine_rounds_blocks(const tern_engine *engine);
-/* "int8" where some layers multiply it, by tokens or by blocks; else "f32". */
+/* "int8" where some layers multiply it, by tokens or by blocks; "f16" where steps of several tokens multiply 16 bits;
+ * else "f32". */
 const char *tern_engine_activations(const tern_engine *engine);
 tern_ranks *tern_engine_ranks(const tern_engine *engine);
 /* The next number for what all ranks have, from 1 on; and what it is to be. Thread-safe. */

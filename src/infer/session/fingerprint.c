@@ -143,7 +143,8 @@ uint64_t tern_session__fingerprint(const tern_runner *r)
     mix_layers(&hash, c);
     mix_experts(&hash, c);
     mix_inputs(&hash, tern_engine_model(engine));
-    mix(&hash, (tern_engine_f32_activations(engine) ? 1u : 0u) | (tern_engine_rounds_blocks(engine) ? 2u : 0u));
+    mix(&hash, (tern_engine_f32_activations(engine) ? 1u : 0u) | (tern_engine_rounds_blocks(engine) ? 2u : 0u) |
+                   (tern_engine_half_rows(engine) ? 4u : 0u));
     for (uint32_t layer = 0; layer < c->n_layers; layer++)
         for (int role = 0; role < TERN_ROLE_COUNT; role++)
             mix_weight(&hash, tern_model_weight(tern_engine_model(engine), (tern_role)role, layer));

@@ -51,6 +51,7 @@ static tern_status build_graph(const tern_runner *r, const tern_runner_graphs *s
                                   .kernel_rows = tern_engine_batch_invariant(r->engine) ? INVARIANT_ROWS : 0,
                                   .usual_tokens = g == &set->few ? p->n_sequences : 0,
                                   .int8_blocks = block_rows(r),
+                                  .halves = p->f32_blocks ? p->halves : tern_engine_half_rows(r->engine),
                                   .int8_table = block_rows(r) == TERN_BLOCK_ROWS_INT8 && b->info.int8_blocks,
                                   .head = tern_engine_head(r->engine),
                                   .screened_head = tern_engine_head_exact(r->engine)};

@@ -10,10 +10,11 @@ typedef struct tern_runner_params {
     uint32_t n_ctx, n_batch, max_outputs;
     tern_cache_types kv;
     bool keep_hidden;
-    bool f32_blocks;  /* dense layers multiply f32, as on every device, unless the engine is to have int8 */
-    bool unfused;     /* the graph as it was built, to compare with */
-    bool keep_all;    /* what is made stays there: no activation shares memory with another */
-    bool steps;       /* the graph that chooses tokens on the device too; needs a backend with max_steps > 1 */
+    bool f32_blocks; /* dense layers multiply f32, as on every device, unless the engine is to have int8 */
+    bool halves;     /* with f32_blocks: but 16 bits in steps of several tokens, as the other backend of a comparison */
+    bool unfused;    /* the graph as it was built, to compare with */
+    bool keep_all;   /* what is made stays there: no activation shares memory with another */
+    bool steps;      /* the graph that chooses tokens on the device too; needs a backend with max_steps > 1 */
     bool sample_rows; /* all graphs end with SAMPLE of each row; needs a backend that samples_rows */
     /* 0: one sequence, whose pages lie in their order. Else so many, which share n_pages pages; whoever starts steps
      * writes the page tables then, and layers with a window keep whole pages as the others do. */

@@ -3,6 +3,7 @@
 
 #include "backend/cuda/linear/product.h"
 #include "backend/cuda/measure/dots.h"
+#include "ops/halves.h"
 
 /* The clusters of an H100 (cudaOccupancyMaxActiveClusters). */
 static const tern_cuda_product_device h100 = {
@@ -139,6 +140,48 @@ static void dots_are_those_of_prompts(void **state)
     assert_true(mma.multiply_adds == 8.0 * 8 * 16 * 8 * 32 * mma.steps * mma.blocks);
 }
 
+/* Rows in 16 bits: wgmma where the copy engine finds 16-bit weights, or many rows pay for unpacking them. */
+static void halves(void **state)
+{
+    (void)state;
+    tern_cuda_product p = product(2048, 2048, 16);
+    p.q8 = false;
+    p.halves = TERN_HALVES_F16;
+    p.format = TERN_GPU_F16;
+    assert_int_equal(tern_cuda_product_select(&p, &h100), TERN_CUDA_PRODUCT_DENSE_WGMMA);
+    assert_int_equal(tern_cuda_product_select(&p, &ampere), TERN_CUDA_PRODUCT_DENSE_MMA);
+    assert_false(tern_cuda_product_serves(&p, TERN_CUDA_PRODUCT_DENSE_VEC, &h100));
+    p.format = TERN_GPU_Q4_K;
+    assert_int_equal(tern_cuda_product_select(&p, &h100), TERN_CUDA_PRODUCT_DENSE_MMA);
+    p.usual = 512;
+    assert_int_equal(tern_cuda_product_select(&p, &h100), TERN_CUDA_PRODUCT_DENSE_WGMMA);
+    p.halves = TERN_HALVES_NONE;
+    assert_int_equal(tern_cuda_product_select(&p, &h100), TERN_CUDA_PRODUCT_DENSE_MMA);
+}
+
+static void assert_halves_tiling(uint32_t rows, uint32_t cols, uint32_t usual, bool is_gated, uint32_t tokens,
+                                 uint32_t splits)
+{
+    const tern_cuda_product p = is_gated ? gated(rows, cols, usual) : product(rows, cols, usual);
+    const tern_cuda_tiling t = tern_cuda_halves_tiling(&p, &h100);
+    assert_int_equal(t.tokens, tokens);
+    assert_int_equal(t.splits, splits);
+}
+
+/* Shapes of LLaMA 3.2 1B. */
+static void tiles_of_halves(void **state)
+{
+    (void)state;
+    assert_halves_tiling(3072, 2048, 512, false, 128, 1);
+    assert_halves_tiling(8192, 2048, 2048, true, 256, 1);
+    assert_halves_tiling(2048, 8192, 16, false, 16, 6);
+    for (uint32_t cols = 8; cols < 2000; cols += 64) {
+        const tern_cuda_product p = product(128, cols, 16);
+        const tern_cuda_tiling t = tern_cuda_halves_tiling(&p, &h100);
+        assert_true(t.splits >= 1 && (t.splits == 1 || t.splits * 4 * 64 <= cols));
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(by_usual_rows),
     cmocka_unit_test(routed),
@@ -146,6 +189,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(few_dense_blocks_share_columns),
     cmocka_unit_test(no_more_splits_than_groups),
     cmocka_unit_test(dots_are_those_of_prompts),
+    cmocka_unit_test(halves),
+    cmocka_unit_test(tiles_of_halves),
 };
 
 TEST_GROUP(product_select, "", tests);

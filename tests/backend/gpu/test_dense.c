@@ -1,5 +1,6 @@
 /* Linear layers of dense weights and the embedding lookup on a GPU, against the CPU. */
 #include "ops/operands.h"
+#include "quant/encoding.h"
 #include "quant/weight.h"
 #include "support/test.h"
 
@@ -43,8 +44,21 @@ typedef struct linear_case {
     const char *encodings[3];
     uint32_t gap; /* columns before and after x in its rows */
     bool q8, residual, in_place, outputs;
+    bool halves, gated;
+    float scale;     /* of x; 0: 1 */
     uint32_t biases; /* a bit for each part that has one */
 } linear_case;
+
+/* In 16 bits where the first part's encoding has them; x times the scale. */
+static void take_halves(const linear_case *l, test_case *c, tern_view x, tern_op *op)
+{
+    op->halves = tern_op_halves_of(tern_encoding_by_name(l->encodings[0]));
+    op->gated = l->gated;
+    op->activation = TERN_ACT_SILU;
+    const size_t n = (size_t)l->max_tokens * c->graph.values[x.value].cols;
+    float *floats = test_case_floats(c, x);
+    for (size_t i = 0; l->scale != 0 && i < n; i++) floats[i] *= l->scale;
+}
 
 static void run_linear(const linear_case *l, const uint32_t *tokens, tern_backend *backend)
 {
@@ -61,11 +75,16 @@ static void run_linear(const linear_case *l, const uint32_t *tokens, tern_backen
         total += l->rows[i];
         if (l->biases >> i & 1) op.bias[i] = test_case_norm_weight(&c, l->rows[i]);
     }
+    if (l->halves) take_halves(l, &c, op.in[TERN_LINEAR_X], &op);
+    if (op.gated) total /= 2;
     if (l->residual) op.residual = test_case_rows(&c, "residual", rows, total, TEST_ORDINARY);
     op.out = l->in_place ? op.residual : test_case_output(&c, "y", rows, TERN_DTYPE_F32, total);
     test_case_add(&c, op);
     test_tolerance tolerance = budget(l->cols);
-    if (l->q8) tolerance.absolute *= 4; /* rows of extremes */
+    if (l->q8) tolerance.absolute *= 4;     /* rows of extremes */
+    if (l->halves) tolerance.absolute *= 4; /* tensor cores round each sum of a few products towards zero */
+    if (l->scale != 0) tolerance.absolute *= (double)l->scale;
+    if (l->gated) tolerance.absolute = 1e-3, tolerance.of_row = 1e-5;
     for (; *tokens; tokens++) test_case_compare(&c, backend, l->outputs ? l->max_tokens : *tokens, *tokens, tolerance);
     test_case_close(&c);
 }
@@ -277,6 +296,68 @@ static void gated(void **state)
         }
 }
 
+/* Both factors in 16 bits: every format by itself, from a few rows on to those for which blocks are unpacked, with
+ * columns that fill no step. */
+static void halves(void **state)
+{
+    (void)state;
+    test_seed(&rng);
+    static const struct {
+        uint32_t max_tokens, tokens[4];
+    } steps[] = {{5, {5, 1}}, {16, {16, 9}}, {33, {33, 2}}, {140, {140, 64, 3}}, {300, {300, 257, 128}}};
+    if (!test_gpu_backend()->info.halves) test_skip("products in 16 bits are those of CUDA");
+    for (uint32_t f = 1; f < N_FORMATS; f++)
+        for (uint32_t i = 0; i < sizeof steps / sizeof *steps; i++)
+            for (uint32_t times = 0; times < 2; times++) {
+                const linear_case l = {.n_parts = 1,
+                                       .halves = true,
+                                       .rows = {test_between(&rng, 1, 400)},
+                                       .cols = some_cols(f, 2000),
+                                       .max_tokens = steps[i].max_tokens,
+                                       .residual = i % 2,
+                                       .in_place = i % 4 == 3,
+                                       .biases = times,
+                                       .encodings = {formats[f].name}};
+                print_message("%s: %u x %u, %u tokens\n", formats[f].name, l.rows[0], l.cols, l.max_tokens);
+                run_linear(&l, steps[i].tokens, test_gpu_backend());
+            }
+}
+
+/* Parts, gates, views, rows that are past the range of f16, tiles that share columns, and weights that are unpacked in
+ * several pieces. */
+static void halves_of_parts(void **state)
+{
+    (void)state;
+    test_seed(&rng);
+    static const linear_case cases[] = {
+        {.n_parts = 3, .rows = {300, 64, 37}, .cols = 2048, .encodings = {"f16", "f16", "f16"}, .biases = 5},
+        {.n_parts = 3, .rows = {300, 64, 37}, .cols = 520, .encodings = {"bf16", "bf16", "bf16"}, .residual = true},
+        {.n_parts = 3, .rows = {300, 64, 37}, .cols = 512, .encodings = {"q4_k", "q4_k", "q6_k"}, .biases = 6},
+        {.n_parts = 3, .rows = {64, 20, 37}, .cols = 256, .encodings = {"f16", "q8_0", "q8_0"}, .residual = true},
+        {.n_parts = 2, .rows = {200, 200}, .cols = 1024, .encodings = {"f16", "f16"}, .gated = true},
+        {.n_parts = 2, .rows = {64, 64}, .cols = 333, .encodings = {"bf16", "bf16"}, .gated = true, .biases = 3},
+        {.n_parts = 2, .rows = {257, 257}, .cols = 512, .encodings = {"q8_0", "q8_0"}, .gated = true, .residual = true},
+        {.n_parts = 2, .rows = {100, 100}, .cols = 512, .encodings = {"q4_k", "q5_k"}, .gated = true},
+        {.n_parts = 1, .rows = {130}, .cols = 776, .encodings = {"f16"}, .gap = 3, .residual = true, .in_place = true},
+        {.n_parts = 1, .rows = {128}, .cols = 8192, .encodings = {"f16"}, .scale = 1e6f},
+        {.n_parts = 1, .rows = {96}, .cols = 512, .encodings = {"q6_k"}, .scale = 1e-6f},
+        {.n_parts = 1, .rows = {96}, .cols = 512, .encodings = {"bf16"}, .scale = 1e6f, .outputs = true},
+        {.n_parts = 1, .rows = {9001}, .cols = 2048, .encodings = {"q4_k"}, .biases = 1, .residual = true},
+        {.n_parts = 2, .rows = {4500, 4500}, .cols = 2048, .encodings = {"q8_0", "q8_0"}, .gated = true},
+        {.n_parts = 2, .rows = {8100, 400}, .cols = 2048, .encodings = {"q8_0", "q8_0"}, .residual = true},
+    };
+    static const uint32_t most[] = {7, 64, 150};
+    if (!test_gpu_backend()->info.halves) test_skip("products in 16 bits are those of CUDA");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (uint32_t k = 0; k < 3; k++) {
+            linear_case l = cases[i];
+            l.halves = true;
+            l.max_tokens = most[k];
+            print_message("%s: %u x %u, %u tokens\n", l.encodings[0], l.rows[0], l.cols, l.max_tokens);
+            run_linear(&l, (const uint32_t[]){most[k], most[k] - 3, 0}, test_gpu_backend());
+        }
+}
+
 static void run_embed(const char *encoding, uint32_t cols, bool row_scales, tern_backend *backend)
 {
     enum { ROWS = 700, TOKENS = 9 };
@@ -330,6 +411,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(mixed_with_ternary),
     cmocka_unit_test(gated),
     cmocka_unit_test(rows_of_tables),
+    cmocka_unit_test(halves),
+    cmocka_unit_test(halves_of_parts),
 };
 
 TEST_GROUP(dense, "gpu long web", tests, .teardown = close_all);

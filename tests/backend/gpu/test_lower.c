@@ -257,6 +257,8 @@ static void parameters_without_kernels(void **state)
     refuses(&a.c, op, "op linear out: gated, with a bias");
     op = linear, op.int8_blocks = true;
     refuses(&a.c, op, "int8 activations by block, which the CPU has: --activations f32 or auto expected");
+    op = linear, op.halves = TERN_HALVES_F16;
+    refuses(&a.c, op, "activations in 16 bits, which CUDA and the CPU have: --activations f32 or auto expected");
     test_case_close(&a.c);
 }
 

@@ -5,8 +5,10 @@
 #include "backend/cpu/linear/sparse.h"
 #include "backend/cpu/ops.h"
 #include "backend/cpu/rows/rows.h"
+#include "ops/halves.h"
 #include "ops/int8_blocks.h"
 #include "ops/op.h"
+#include "ops/ref/halves/halves.h"
 
 enum {
     MIN_TASK_BYTES = 64 << 10, /* weights of one task when few tokens share them */
@@ -63,6 +65,20 @@ static bool reads_q8(const tern_graph *graph, const tern_op *op)
     return graph->values[op->in[TERN_LINEAR_X].value].dtype == TERN_DTYPE_Q8;
 }
 
+static tern_status check_halves(const tern_graph *graph, const tern_op *op, tern_error *err)
+{
+    if (op->halves && (op->route.cols || op->norm_weight.cols || op->screened || reads_q8(graph, op)))
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "cpu: linear in 16 bits: no route, norm, screen and int8 rows expected");
+    for (uint32_t p = 0; op->halves && p < op->n_parts; p++) {
+        const tern_encoding *e = tern_linear__part_weight(graph, op, p)->encoding;
+        if (tern_op_halves_of(e) != op->halves)
+            return tern_fail(err, TERN_UNSUPPORTED, "cpu: linear in 16 bits: %s weights in %s", e->name,
+                             op->halves == TERN_HALVES_BF16 ? "bf16" : "f16");
+    }
+    return TERN_OK;
+}
+
 tern_status tern_cpu__linear_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
 {
     for (uint32_t p = 0; op->int8_blocks && p < op->n_parts; p++) {
@@ -72,6 +88,7 @@ tern_status tern_cpu__linear_supports(const tern_graph *graph, const tern_op *op
                              "cpu: no int8 activations by block with %s weights: --activations f32 or auto expected",
                              e->name);
     }
+    TERN_TRY(check_halves(graph, op, err));
     if (op->route.cols) return tern_linear__routed_supports(graph, op, err);
     if (!op->norm_weight.cols) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED, "cpu: op linear with a norm weight: norm_quant before it expected");
@@ -95,9 +112,10 @@ size_t tern_cpu__linear_scratch(const tern_graph *graph, const tern_op *op)
            3 * tern_linear__task_floats(graph) * sizeof(float) + 256;
 }
 
-/* Dense weights on int8 rows: the rows are widened to f32 first. */
-static size_t widened_bytes(const tern_graph *graph, const tern_op *op)
+/* Rows that are made first: int8 ones widened to f32 for dense weights, f32 ones rounded to 16 bits. */
+static size_t made_bytes(const tern_graph *graph, const tern_op *op)
 {
+    if (op->halves) return (size_t)graph->max_tokens * op->in[TERN_LINEAR_X].cols * sizeof(float);
     if (!reads_q8(graph, op)) return 0;
     for (uint32_t p = 0; p < op->n_parts; p++)
         if (!tern_linear__part_weight(graph, op, p)->encoding->ternary)
@@ -109,10 +127,9 @@ size_t tern_cpu__linear_shared(const tern_graph *graph, const tern_op *op)
 {
     if (op->route.cols) return tern_linear__routed_bytes(graph, op);
     const tern_weight *w = tern_linear__part_weight(graph, op, 0);
-    const size_t widened = widened_bytes(graph, op),
+    const size_t made = made_bytes(graph, op),
                  screen = op->screened ? tern_screen__bytes(w->rows, w->cols, graph->max_tokens) : 0;
-    const size_t blocks = tern_linear__blocks_bytes(graph, op, graph->max_tokens),
-                 most = widened > screen ? widened : screen;
+    const size_t blocks = tern_linear__blocks_bytes(graph, op, graph->max_tokens), most = made > screen ? made : screen;
     const size_t columns = tern_sparse__columns_bytes(graph, op), more = most > blocks ? most : blocks;
     return more > columns ? more : columns;
 }
@@ -244,6 +261,14 @@ static void widen_row(void *context, uint32_t t, uint32_t thread)
     tern_linear__widen(j->op, t, j->x.data + t * j->x.stride);
 }
 
+static void round_row(void *context, uint32_t t, uint32_t thread)
+{
+    (void)thread;
+    const tern_linear__job *j = context;
+    const tern_cpu_rows from = j->op->in[TERN_LINEAR_X];
+    tern_ref_round_row(j->op->op->halves, from.data + t * from.stride, j->op->in_cols, j->x.data + t * j->x.stride);
+}
+
 static bool multiplies_dense(const tern_cpu_op *op)
 {
     for (uint32_t p = 0; p < op->op->n_parts; p++)
@@ -318,9 +343,10 @@ void tern_cpu__linear(tern_cpu_step *step, const tern_cpu_op *op)
     if (op->op->screened && !op->bias[0] && tern_screen__linear(step, op)) return;
     tern_linear__job j = {.step = step, .op = op, .n = tern_cpu__rows(step, op->op->rows)};
     step->weight_bytes += op->weight_bytes;
-    j.x = op->in_q8 ? (tern_cpu_rows){step->prepared->shared, op->in_cols} : op->in[TERN_LINEAR_X];
+    j.x = op->in_q8 || op->op->halves ? (tern_cpu_rows){step->prepared->shared, op->in_cols} : op->in[TERN_LINEAR_X];
     if (op->in_q8 && multiplies_dense(op)) tern_rows__for(step, j.n, widen_row, &j);
     if (op->in_q8) tern_linear__take_q8(&j);
+    if (op->op->halves) tern_rows__for(step, j.n, round_row, &j);
     if (op->op->int8_blocks)
         tern_linear__make_blocks(&j, (uint8_t *)step->prepared->shared, j.n, &(tern_linear__places){.n = j.n});
     count_sparse(&j);

@@ -2,6 +2,7 @@
  * f32 tokens. */
 #include "backend/cpu/linear/linear_internal.h"
 #include "ops/op.h"
+#include "ops/ref/halves/halves.h"
 
 enum { TABLES_HEADER_BYTES = (TERN_LINEAR_MAX_PARTS * 8 + 63) / 64 * 64 };
 
@@ -54,8 +55,8 @@ static void ternary_f32(const tern_linear__job *j, const tern_buffer *buffer, ui
     }
 }
 
-/* Weights whose product has no kernel here: rows are decoded, a few at a time, for the kernel of f32, which gives the
- * same bits. */
+/* Weights whose product has no kernel here, and those that are rounded to 16 bits: rows are decoded, a few at a time,
+ * for the kernel of f32, which gives the same bits. */
 static void decoded_f32(const tern_linear__job *j, const tern_buffer *buffer, const uint8_t *rows, uint32_t n_rows,
                         uint8_t *scratch, float *y, size_t y_stride)
 {
@@ -64,6 +65,8 @@ static void decoded_f32(const tern_linear__job *j, const tern_buffer *buffer, co
         const uint32_t n = tern_linear__min(TERN_LINEAR__DECODED_ROWS, n_rows - r);
         buffer->decode(rows + r * buffer->row_bytes, buffer->row_bytes, n, buffer->cols, (float *)(void *)scratch,
                        stride);
+        for (uint32_t i = 0; j->op->op->halves && i < n; i++)
+            tern_ref_round_weights(j->op->op->halves, (float *)(void *)scratch + i * stride, buffer->cols);
         j->step->cpu->kernels.f32(scratch, stride * sizeof(float), n, buffer->cols, j->x.data, j->x.stride, j->n, y + r,
                                   y_stride);
     }
@@ -127,7 +130,7 @@ void tern_linear__multiply(const tern_linear__job *j, uint32_t part, uint32_t fi
     if (j->op->op->int8_blocks) {
         buffer->blocks(rows, buffer->row_bytes, n_rows, buffer->cols, &j->blocks[tern_linear__form(w->encoding)], y,
                        y_stride);
-    } else if (buffer->decodes_first) {
+    } else if (buffer->decodes_first || (j->op->op->halves && w->encoding->block_elements > 1)) {
         decoded_f32(j, buffer, rows, n_rows, scratch, y, y_stride);
     } else if (buffer->dense) {
         buffer->dense(rows, buffer->row_bytes, n_rows, buffer->cols, j->x.data, j->x.stride, j->n, y, y_stride);

@@ -99,9 +99,9 @@ bool tern_sparse__up(const tern_linear__job *job, uint32_t first, uint32_t n_row
     enum { PERCENT = 70 }; /* of the rows */
     tern_cpu *cpu = job->step->cpu;
     const tern_buffer *w = job->op->weight[TERN_LINEAR_W + 1];
-    if (!job->op->op->sparse || !tern_sparse__worth(cpu, w) || job->n > TERN_LINEAR__FEW_TOKENS ||
-        n_rows > TERN_KERNEL_MAX_TASK_ROWS || w->weight->row_scales || job->op->bias[1] ||
-        tern_linear__uses_layout(job->op, w, job->n))
+    if (!job->op->op->sparse || job->op->op->halves || !tern_sparse__worth(cpu, w) ||
+        job->n > TERN_LINEAR__FEW_TOKENS || n_rows > TERN_KERNEL_MAX_TASK_ROWS || w->weight->row_scales ||
+        job->op->bias[1] || tern_linear__uses_layout(job->op, w, job->n))
         return false;
     const room r = room_of(job, thread);
     const uint32_t n_open = list_open(gate, n_rows, job->n, r.open);

@@ -84,7 +84,9 @@ bool tern_cuda_alternative(const tern_backend *backend, const char *kernel, size
     const tern_cuda_product_device *d = &((const tern_cuda *)backend)->limits;
     const uint32_t from = kernel_of(kernel);
     if (from == TERN_CUDA_PRODUCT_KERNELS) return false;
-    const tern_cuda_product l = {.q8 = from <= TERN_CUDA_PRODUCT_TERNARY_WGMMA};
+    const tern_cuda_product l = {.q8 = from <= TERN_CUDA_PRODUCT_TERNARY_WGMMA,
+                                 .format = TERN_GPU_F16,
+                                 .halves = from == TERN_CUDA_PRODUCT_DENSE_WGMMA};
     for (uint32_t k = 0; k < TERN_CUDA_PRODUCT_KERNELS; k++) {
         if (!tern_cuda_product_serves(&l, k, d) || i-- > 0) continue;
         snprintf(out, TERN_KERNEL_NAME_BYTES, "%s", names[k]);

@@ -57,6 +57,14 @@ static __device__ __forceinline__ void mma_f16(float *c, const uint32_t *a, uint
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+static __device__ __forceinline__ void mma_bf16(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
+{
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 static __device__ __forceinline__ uint32_t row_count(const Linear &l)
 {
     return l.count ? min(*l.count * l.times, l.n) : l.n;
@@ -197,6 +205,9 @@ cudaError_t tern_cuda_ternary_mma(const Linear *l, const tern_cuda_product_devic
 cudaError_t tern_cuda_ternary_wgmma(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s);
 cudaError_t tern_cuda_dense_vec(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s);
 cudaError_t tern_cuda_dense_mma(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s);
+cudaError_t tern_cuda_dense_wgmma(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s);
+// `rows` rows of l's weights from `from` on, which are in blocks, as f16 of l->cols columns.
+cudaError_t tern_cuda_unpack_halves(const Linear *l, const uint8_t *from, uint32_t rows, uint8_t *to, cudaStream_t s);
 // Writes l->groups, in tiles of so many rows.
 cudaError_t tern_cuda_group_rows(const Linear *l, uint32_t tile_rows, cudaStream_t s);
 }

@@ -5,6 +5,8 @@
 // halves; bf16 and MXFP4 ones times 64 are, down to 2^-20; others times 64 are two halves as well, of which the product
 // of the second ones is left out: the rule of backend/gpu/linear/linear_float_coop.wesl. Sums in f32.
 //
+// ONE: x is there in 16 bits (round.cu), weights are rounded to f16 or are bf16, and there is one product.
+//
 // A block has 64 tokens and 64 rows of weights (gated: 32 of each part), its four warps 32 x 32 each, STEP columns at a
 // time; the next ones are on their way in registers. Where blocks are few, the columns are split among those of a
 // cluster, each of which adds up, in their order, what all have of a share of the sums. With a route a tile has rows of
@@ -16,12 +18,15 @@ enum { TOKENS = 64, TILE_ROWS = 64, STEP = 128, STRIDE = STEP + 8, THREADS = 128
 enum { PLANE = TOKENS * STRIDE }; // halves
 static_assert((int)TOKENS == (int)TERN_CUDA_GROUP_ROWS, "a tile of an expert's rows is a block's");
 
-template <int F> struct Weights {
+template <int F, bool ONE> struct Weights {
+    static constexpr bool bf16 = ONE && F == TERN_GPU_BF16;
     static constexpr bool two =
-        !(F == TERN_GPU_TERNARY || F == TERN_GPU_F16 || F == TERN_GPU_BF16 || F == TERN_GPU_MXFP4);
-    static constexpr float times = F == TERN_GPU_TERNARY || F == TERN_GPU_F16 ? 1.0f : 64.0f;
+        !(ONE || F == TERN_GPU_TERNARY || F == TERN_GPU_F16 || F == TERN_GPU_BF16 || F == TERN_GPU_MXFP4);
+    static constexpr float times = ONE || F == TERN_GPU_TERNARY || F == TERN_GPU_F16 ? 1.0f : 64.0f;
     static constexpr int units = STEP / (Format<F>::columns * Format<F>::parts); // of a row in a step
     static constexpr int mine = TILE_ROWS * units / THREADS;                     // of a thread
+    static constexpr int x_planes = ONE ? 1 : 2;
+    static constexpr int shared = ONE ? 2 * PLANE : 4 * PLANE; // halves
 };
 
 static __device__ __forceinline__ uint32_t pack_halves(float a, float b)
@@ -99,11 +104,45 @@ static __device__ __forceinline__ void store_x(const Linear &l, const float *row
     }
 }
 
+// The same of rows in 16 bits, which end with zeros.
+struct Runs {
+    uint4 run[8];
+};
+
+static __device__ __forceinline__ void fetch_halves(const Linear &l, uint32_t row, uint32_t from, Runs &r)
+{
+    const uint16_t *x = (const uint16_t *)l.x + (size_t)row * l.x_stride;
+#pragma unroll
+    for (int run = 0; run < 8; run++) {
+        const uint32_t c = from + (threadIdx.x & 1) * 8 + run * 16;
+        r.run[run] = c < l.x_stride ? *(const uint4 *)(x + c) : make_uint4(0, 0, 0, 0);
+    }
+}
+
+static __device__ __forceinline__ void store_runs(const Runs &r, __half *to)
+{
+#pragma unroll
+    for (int run = 0; run < 8; run++)
+        *(uint4 *)(to + threadIdx.x / 2 * STRIDE + run * 16 + (threadIdx.x & 1) * 8) = r.run[run];
+}
+
 // --- weights
 
-template <int F> struct Mine {
-    Unit u[Weights<F>::mine];
+template <int F, bool ONE> struct Mine {
+    Unit u[Weights<F, ONE>::mine];
 };
+
+// N numbers that are bf16.
+template <int N> static __device__ __forceinline__ void store_bf16(__half *to, const float *v)
+{
+    uint32_t w[N / 2];
+#pragma unroll
+    for (int i = 0; i < N / 2; i++)
+        w[i] = __float_as_uint(v[2 * i]) >> 16 | (__float_as_uint(v[2 * i + 1]) & 0xffff0000u);
+#pragma unroll
+    for (int i = 0; i < N / 8; i++)
+        *(uint4 *)(to + 8 * i) = make_uint4(w[4 * i], w[4 * i + 1], w[4 * i + 2], w[4 * i + 3]);
+}
 
 static __device__ __forceinline__ const uint8_t *weight_row(const Linear &l, Tile at, uint32_t i)
 {
@@ -111,10 +150,10 @@ static __device__ __forceinline__ const uint8_t *weight_row(const Linear &l, Til
     return l.parts[part].w + row_of_all(l, at, r) * l.row_bytes;
 }
 
-template <int F>
-static __device__ __forceinline__ void fetch_w(const Linear &l, Tile at, uint32_t step, Mine<F> &m)
+template <int F, bool ONE>
+static __device__ __forceinline__ void fetch_w(const Linear &l, Tile at, uint32_t step, Mine<F, ONE> &m)
 {
-    using W = Weights<F>;
+    using W = Weights<F, ONE>;
     const uint32_t units = units_of<F>(l.cols, l.row_bytes);
 #pragma unroll
     for (int k = 0; k < W::mine; k++) {
@@ -124,10 +163,10 @@ static __device__ __forceinline__ void fetch_w(const Linear &l, Tile at, uint32_
     }
 }
 
-template <int F>
-static __device__ __forceinline__ void store_w(const Linear &l, uint32_t step, const Mine<F> &m, __half *to)
+template <int F, bool ONE>
+static __device__ __forceinline__ void store_w(const Linear &l, uint32_t step, const Mine<F, ONE> &m, __half *to)
 {
-    using W = Weights<F>;
+    using W = Weights<F, ONE>;
     constexpr int N = Format<F>::columns;
     const uint32_t units = units_of<F>(l.cols, l.row_bytes);
 #pragma unroll
@@ -139,7 +178,9 @@ static __device__ __forceinline__ void store_w(const Linear &l, uint32_t step, c
             if (i < units) numbers_of<F>(m.u[k], i, part, v);
 #pragma unroll
             for (int n = 0; n < N; n++) v[n] *= W::times;
-            store_halves<N, W::two>(to + j / W::units * STRIDE + column_of<F>(i, part) - step * STEP, v);
+            __half *place = to + j / W::units * STRIDE + column_of<F>(i, part) - step * STEP;
+            if (W::bf16) store_bf16<N>(place, v);
+            else store_halves<N, W::two>(place, v);
         }
     }
 }
@@ -154,7 +195,7 @@ static __device__ __forceinline__ void load4(uint32_t *r, const __half *at)
 }
 
 // Two times 16 rows of x (first halves, then what is left) and two times 16 rows of weights, `apart` rows apart.
-template <bool TWO>
+template <bool ONE, bool TWO, bool BF>
 static __device__ __forceinline__ void multiply(float (&c)[2][4][4], const __half *x, const __half *w, uint32_t apart,
                                                 uint32_t lane)
 {
@@ -167,7 +208,7 @@ static __device__ __forceinline__ void multiply(float (&c)[2][4][4], const __hal
         for (int i = 0; i < 2; i++)
 #pragma unroll
             for (int p = 0; p < 2; p++) {
-                load4(a[i][p], xa + p * PLANE + i * 16 * STRIDE + k);
+                if (p == 0 || !ONE) load4(a[i][p], xa + p * PLANE + i * 16 * STRIDE + k);
                 if (p == 0 || TWO) load4(b[i][p], wb + p * PLANE + i * apart * STRIDE + k);
             }
 #pragma unroll
@@ -175,8 +216,9 @@ static __device__ __forceinline__ void multiply(float (&c)[2][4][4], const __hal
 #pragma unroll
             for (int n = 0; n < 4; n++) {
                 const uint32_t *b0 = b[n / 2][0] + n % 2 * 2, *b1 = b[n / 2][1] + n % 2 * 2;
-                mma_f16(c[m][n], a[m][0], b0[0], b0[1]);
-                mma_f16(c[m][n], a[m][1], b0[0], b0[1]);
+                if (BF) mma_bf16(c[m][n], a[m][0], b0[0], b0[1]);
+                else mma_f16(c[m][n], a[m][0], b0[0], b0[1]);
+                if (!ONE) mma_f16(c[m][n], a[m][1], b0[0], b0[1]);
                 if (TWO) mma_f16(c[m][n], a[m][0], b1[0], b1[1]);
             }
     }
@@ -189,11 +231,11 @@ static __device__ __forceinline__ uint32_t row_of(const Linear &l, Tile at, uint
 }
 
 // Of one token, sums n of 0 .. 3 (gated: of both parts).
-template <int F>
+template <int F, bool ONE>
 static __device__ __forceinline__ void finish_tile(const Linear &l, Tile at, const float (&c)[4][4],
                                                    const float (&more)[4][4], uint32_t token, uint32_t side, int i)
 {
-    const float unit = 1 / Weights<F>::times;
+    const float unit = ONE ? l.x_scales[token] : 1 / Weights<F, ONE>::times;
     const tern_cuda_part &part = l.parts[at.part];
 #pragma unroll
     for (int n = 0; n < 4; n++) {
@@ -226,7 +268,7 @@ static __device__ __forceinline__ void gather_sums(float (&c)[2][4][4], cluster_
     }
 }
 
-template <int F>
+template <int F, bool ONE>
 static __device__ __forceinline__ void finish_tiles(const Linear &l, Tile at, const float (&c)[2][4][4],
                                                     const TileRows &tokens, uint32_t from, uint32_t side,
                                                     cluster_share mine)
@@ -249,65 +291,95 @@ static __device__ __forceinline__ void finish_tiles(const Linear &l, Tile at, co
         for (int i = 0; i < 4; i++) {
             const uint32_t token = tokens.at(first + m * 16 + (i >> 1) * 8), number = m * 4 + i;
             if (token != UINT32_MAX && number >= mine.from && number < mine.to)
-                finish_tile<F>(l, at, c[m], more[m], token, side, i);
+                finish_tile<F, ONE>(l, at, c[m], more[m], token, side, i);
         }
 }
 
-template <int F> static __global__ void __launch_bounds__(THREADS) dense_mma(const __grid_constant__ Linear l)
+// total += the products of a step, x times what the rows were multiplied with taken back.
+template <bool TWO>
+static __device__ __forceinline__ void add_step(float (&total)[2][4][4], const __half *x, const __half *w,
+                                                uint32_t apart, const float *inverse)
 {
+    const uint32_t lane = threadIdx.x & 31;
+    float c[2][4][4] = {};
+    multiply<false, TWO, false>(c, x, w, apart, lane);
+#pragma unroll
+    for (int m = 0; m < 2; m++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const float by = inverse[m * 16 + (lane >> 2) + (i >> 1) * 8];
+#pragma unroll
+            for (int n = 0; n < 4; n++) total[m][n][i] = fmaf(c[m][n][i], by, total[m][n][i]);
+        }
+}
+
+template <int F, bool ONE> static __global__ void __launch_bounds__(THREADS) dense_mma(const __grid_constant__ Linear l)
+{
+    using W = Weights<F, ONE>;
     extern __shared__ __align__(16) __half tiles[];
     __shared__ float inverse[TOKENS];
-    __half *xs = tiles, *ws = tiles + 2 * PLANE;
-    const uint32_t warp = threadIdx.x >> 5, lane = threadIdx.x & 31, side = warp & 1, g = lane >> 2;
+    __half *xs = tiles, *ws = tiles + W::x_planes * PLANE;
+    const uint32_t warp = threadIdx.x >> 5, lane = threadIdx.x & 31, side = warp & 1, low = (warp >> 1) * 32;
     TileRows rows;
     if (!rows_of_tile(l, blockIdx.y, gridDim.y, TOKENS, &rows)) return;
     const Tile at = tile_of(l, blockIdx.x, l.gated ? TILE_ROWS / 2 : TILE_ROWS, rows.expert);
-    const float *row = (const float *)l.x + (size_t)rows.x_at(l, threadIdx.x / 2) * l.x_stride;
-    const __half *xw = xs + (warp >> 1) * 32 * STRIDE;
+    const uint32_t x_row = rows.x_at(l, threadIdx.x / 2), apart = l.gated ? 32 : 16;
+    const float *row = (const float *)l.x + (size_t)x_row * l.x_stride;
+    const __half *xw = xs + low * STRIDE, *ww = ws + side * (l.gated ? 16 : 32) * STRIDE;
     const cluster_share steps = share_of_cluster((l.cols + STEP - 1) / STEP), sums = share_of_cluster(8);
     const bool aligned = is_aligned(l);
     float total[2][4][4] = {};
-    Mine<F> mine;
-    fetch_w<F>(l, at, steps.from, mine);
+    Mine<F, ONE> mine;
+    Runs runs;
+    fetch_w<F, ONE>(l, at, steps.from, mine);
+    if (ONE) fetch_halves(l, x_row, steps.from * STEP, runs);
     for (uint32_t step = steps.from; step < steps.to; step++) {
         __syncthreads();
-        store_x(l, row, step * STEP, aligned, xs, inverse);
-        store_w<F>(l, step, mine, ws);
-        if (step + 1 < steps.to) fetch_w<F>(l, at, step + 1, mine);
+        if (ONE) store_runs(runs, xs);
+        else store_x(l, row, step * STEP, aligned, xs, inverse);
+        store_w<F, ONE>(l, step, mine, ws);
+        if (step + 1 < steps.to) fetch_w<F, ONE>(l, at, step + 1, mine);
+        if (ONE && step + 1 < steps.to) fetch_halves(l, x_row, (step + 1) * STEP, runs);
         __syncthreads();
-        float c[2][4][4] = {};
-        multiply<Weights<F>::two>(c, xw, ws + side * (l.gated ? 16 : 32) * STRIDE, l.gated ? 32 : 16, lane);
-#pragma unroll
-        for (int m = 0; m < 2; m++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const float by = inverse[(warp >> 1) * 32 + m * 16 + g + (i >> 1) * 8];
-#pragma unroll
-                for (int n = 0; n < 4; n++) total[m][n][i] = fmaf(c[m][n][i], by, total[m][n][i]);
-            }
+        if (ONE) multiply<true, false, W::bf16>(total, xw, ww, apart, lane);
+        else add_step<W::two>(total, xw, ww, apart, inverse + low);
     }
     if (gridDim.z > 1) gather_sums(total, sums, (float *)tiles);
-    finish_tiles<F>(l, at, total, rows, (warp >> 1) * 32, side, sums);
+    finish_tiles<F, ONE>(l, at, total, rows, low, side, sums);
     if (gridDim.z > 1) cluster_sync(); // its sums may be read until then
 }
 
-template <int F> static cudaError_t start(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s)
+template <int F, bool ONE> static cudaError_t start(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s)
 {
-    const int shared = 4 * PLANE * (int)sizeof(__half);
-    const cudaError_t e = cudaFuncSetAttribute(dense_mma<F>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+    const int shared = Weights<F, ONE>::shared * (int)sizeof(__half);
+    const cudaError_t e = cudaFuncSetAttribute(dense_mma<F, ONE>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
     if (e != cudaSuccess) return e;
     const uint32_t splits = tern_cuda_product_splits(l, d);
     const dim3 grid(tiles_of(l, l->gated ? TILE_ROWS / 2 : TILE_ROWS), row_tiles_of(l, TOKENS), splits);
-    return tern_launch_together(dense_mma<F>, grid, THREADS, shared, s, false, splits, *l);
+    return tern_launch_together(dense_mma<F, ONE>, grid, THREADS, shared, s, false, splits, *l);
+}
+
+static cudaError_t start_halves(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s)
+{
+    switch (l->format) {
+#define START(format)                                                                                                  \
+    case TERN_GPU_##format: return start<TERN_GPU_##format, true>(l, d, s);
+        START(F16)
+        START(BF16)
+        TERN_CUDA_BLOCK_FORMATS(START)
+#undef START
+    default: return cudaErrorInvalidValue;
+    }
 }
 
 cudaError_t tern_cuda_dense_mma(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s)
 {
     const cudaError_t e = l->routes ? tern_cuda_group_rows(l, TOKENS, s) : cudaSuccess;
     if (e != cudaSuccess) return e;
+    if (l->halves) return start_halves(l, d, s);
     switch (l->format) {
 #define START(format)                                                                                                  \
-    case TERN_GPU_##format: return start<TERN_GPU_##format>(l, d, s);
+    case TERN_GPU_##format: return start<TERN_GPU_##format, false>(l, d, s);
         TERN_CUDA_DENSE_FORMATS(START)
         START(TERNARY)
 #undef START

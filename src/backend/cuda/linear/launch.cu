@@ -11,6 +11,7 @@ int tern_cuda_product_launch(const tern_cuda_product *l, tern_cuda_product_kerne
     case TERN_CUDA_PRODUCT_TERNARY_WGMMA: return tern_cuda_ternary_wgmma(l, d, s);
     case TERN_CUDA_PRODUCT_DENSE_VEC: return tern_cuda_dense_vec(l, d, s);
     case TERN_CUDA_PRODUCT_DENSE_MMA: return tern_cuda_dense_mma(l, d, s);
+    case TERN_CUDA_PRODUCT_DENSE_WGMMA: return tern_cuda_dense_wgmma(l, d, s);
     default: return cudaErrorInvalidValue;
     }
 }

@@ -4,6 +4,7 @@
 #include "backend/cuda/linear/narrow.h"
 #include "backend/cuda/linear/product.h"
 #include "backend/cuda/unpack.cuh"
+#include "ops/halves.h"
 
 enum { WARPS = 8, FEW_ROWS = 8 };
 
@@ -18,8 +19,17 @@ static __device__ float product(const tern_cuda_linear &p, const tern_cuda_weigh
         for (uint32_t c = lane; c < w.cols; c += 32) sum += (int)tern_element(w.format, in, c, w.cols) * q[c];
         return (float)tern_warp_sum(sum) * (scale * p.q8.inv_scales[x_row]);
     }
-    const float *x = p.x.data + (size_t)x_row * p.x.stride;
     float sum = 0;
+    if (p.halves) {
+        const uint16_t *x = (const uint16_t *)p.rounded.rows + (size_t)x_row * p.rounded.stride;
+        for (uint32_t c = lane; c < w.cols; c += 32) {
+            const float v = tern_element(w.format, in, c, w.cols);
+            if (p.halves == TERN_HALVES_BF16) sum = fmaf(v, __uint_as_float((uint32_t)x[c] << 16), sum);
+            else sum = fmaf(__half2float(__float2half_rn(v)), __half2float(__ushort_as_half(x[c])), sum);
+        }
+        return tern_warp_sum(sum) * p.rounded.scales[x_row];
+    }
+    const float *x = p.x.data + (size_t)x_row * p.x.stride;
     for (uint32_t c = lane; c < w.cols; c += 32) sum = fmaf(tern_element(w.format, in, c, w.cols), x[c], sum);
     return tern_warp_sum(sum) * scale;
 }
@@ -98,7 +108,7 @@ static cudaError_t run_parts(const tern_cuda_linear *p, cudaStream_t stream)
 cudaError_t tern_cuda_run_linear(const tern_cuda_linear *p, cudaStream_t stream)
 {
     tern_cuda_linear parts;
-    cudaError_t e = cudaSuccess;
+    cudaError_t e = p->halves ? tern_cuda_round_rows(p, stream) : cudaSuccess;
     for (uint32_t at = 0; at < p->n_parts && !e;) {
         at = tern_cuda_alike_parts(p, at, &parts);
         e = run_parts(&parts, stream);

@@ -48,10 +48,12 @@ typedef struct tern_cuda_product {
      * of the tiles (UINT32_MAX: no row). Scratch of tern_cuda_group_words words; NULL: there is none. */
     uint32_t *groups;
     const void *x; /* f32 rows of x_stride elements (any alignment of 4), or int8 rows of x_stride, a multiple of
-                    * 128, zeros from cols on */
+                    * 128, zeros from cols on, or rows of 16-bit numbers of x_stride, a multiple of 8, the same */
     uint32_t x_stride;
-    const float *x_scales; /* q8: [n] inverse scales and [n] sums */
+    const float *x_scales; /* q8: [n] inverse scales and [n] sums; halves: [n] scales */
     const int32_t *x_sums;
+    uint32_t halves;       /* tern_halves: x and weights are multiplied in 16 bits; x of f16 has scales */
+    uint8_t *unpacked;     /* with halves: scratch of TERN_CUDA_UNPACKED_BYTES */
     const float *residual; /* NULL: none */
     uint32_t residual_stride, out_stride;
     float *out;
@@ -87,7 +89,8 @@ typedef enum tern_cuda_product_kernel {
     TERN_CUDA_PRODUCT_TERNARY_MMA,   /* int8 rows, many: mma.sync */
     TERN_CUDA_PRODUCT_TERNARY_WGMMA, /* int8 rows, from a few on, on sm_90a: wgmma */
     TERN_CUDA_PRODUCT_DENSE_VEC,     /* f32 rows, few */
-    TERN_CUDA_PRODUCT_DENSE_MMA,     /* f32 rows, many: halves on tensor cores */
+    TERN_CUDA_PRODUCT_DENSE_MMA,     /* f32 rows, many: two halves each on tensor cores; or 16-bit rows */
+    TERN_CUDA_PRODUCT_DENSE_WGMMA,   /* 16-bit rows, from a few on, on sm_90a: wgmma */
     TERN_CUDA_PRODUCT_KERNELS
 } tern_cuda_product_kernel;
 
@@ -103,6 +106,8 @@ typedef struct tern_cuda_tiling {
     uint32_t tokens, splits;
 } tern_cuda_tiling;
 tern_cuda_tiling tern_cuda_product_tiling(const tern_cuda_product *l, const tern_cuda_product_device *d);
+/* Tokens and splits of TERN_CUDA_PRODUCT_DENSE_WGMMA. */
+tern_cuda_tiling tern_cuda_halves_tiling(const tern_cuda_product *l, const tern_cuda_product_device *d);
 /* Blocks of a cluster that share the columns in TERN_CUDA_PRODUCT_DENSE_MMA. */
 uint32_t tern_cuda_product_splits(const tern_cuda_product *l, const tern_cuda_product_device *d);
 /* Whether a kernel can have the product in the place of that one; false of no kernel. */

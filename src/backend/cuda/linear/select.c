@@ -8,8 +8,10 @@ typedef enum shape {
     LONG_SHAPE  /* rows of at least LONG_ROW columns */
 } shape;
 
+typedef enum numbers { INT8, FLOATS, HALVES } numbers; /* of x */
+
 typedef struct choice {
-    bool q8;
+    numbers x;
     shape shape;
     uint32_t capability; /* exactly; 0: any */
     uint32_t most;       /* rows of x */
@@ -18,21 +20,26 @@ typedef struct choice {
 
 /* The first row that fits (docs/internals/cuda.md has the times). */
 static const choice table[] = {
-    {true, WIDE_SHAPE, 90, 4, TERN_CUDA_PRODUCT_TERNARY_VEC},
-    {true, WIDE_SHAPE, 90, UINT32_MAX, TERN_CUDA_PRODUCT_TERNARY_WGMMA},
-    {true, LONG_SHAPE, 90, 8, TERN_CUDA_PRODUCT_TERNARY_VEC},
-    {true, LONG_SHAPE, 90, UINT32_MAX, TERN_CUDA_PRODUCT_TERNARY_WGMMA},
-    {true, ANY_SHAPE, 90, 16, TERN_CUDA_PRODUCT_TERNARY_VEC},
-    {true, ANY_SHAPE, 90, UINT32_MAX, TERN_CUDA_PRODUCT_TERNARY_WGMMA},
-    {true, ANY_SHAPE, 0, 256, TERN_CUDA_PRODUCT_TERNARY_VEC},
-    {true, ANY_SHAPE, 0, UINT32_MAX, TERN_CUDA_PRODUCT_TERNARY_MMA},
-    {false, ANY_SHAPE, 90, 4, TERN_CUDA_PRODUCT_DENSE_VEC},
-    {false, ANY_SHAPE, 90, UINT32_MAX, TERN_CUDA_PRODUCT_DENSE_MMA},
-    {false, ANY_SHAPE, 0, 8, TERN_CUDA_PRODUCT_DENSE_VEC},
-    {false, ANY_SHAPE, 0, UINT32_MAX, TERN_CUDA_PRODUCT_DENSE_MMA},
+    {INT8, WIDE_SHAPE, 90, 4, TERN_CUDA_PRODUCT_TERNARY_VEC},
+    {INT8, WIDE_SHAPE, 90, UINT32_MAX, TERN_CUDA_PRODUCT_TERNARY_WGMMA},
+    {INT8, LONG_SHAPE, 90, 8, TERN_CUDA_PRODUCT_TERNARY_VEC},
+    {INT8, LONG_SHAPE, 90, UINT32_MAX, TERN_CUDA_PRODUCT_TERNARY_WGMMA},
+    {INT8, ANY_SHAPE, 90, 16, TERN_CUDA_PRODUCT_TERNARY_VEC},
+    {INT8, ANY_SHAPE, 90, UINT32_MAX, TERN_CUDA_PRODUCT_TERNARY_WGMMA},
+    {INT8, ANY_SHAPE, 0, 256, TERN_CUDA_PRODUCT_TERNARY_VEC},
+    {INT8, ANY_SHAPE, 0, UINT32_MAX, TERN_CUDA_PRODUCT_TERNARY_MMA},
+    {HALVES, ANY_SHAPE, 90, UINT32_MAX, TERN_CUDA_PRODUCT_DENSE_WGMMA}, /* where it serves */
+    {HALVES, ANY_SHAPE, 0, UINT32_MAX, TERN_CUDA_PRODUCT_DENSE_MMA},
+    {FLOATS, ANY_SHAPE, 90, 4, TERN_CUDA_PRODUCT_DENSE_VEC},
+    {FLOATS, ANY_SHAPE, 90, UINT32_MAX, TERN_CUDA_PRODUCT_DENSE_MMA},
+    {FLOATS, ANY_SHAPE, 0, 8, TERN_CUDA_PRODUCT_DENSE_VEC},
+    {FLOATS, ANY_SHAPE, 0, UINT32_MAX, TERN_CUDA_PRODUCT_DENSE_MMA},
 };
 
 enum { LONG_ROW = 4096, TILE_ROWS = 128, FEW_ROUTED = 16 };
+
+/* Weights in blocks are unpacked for DENSE_WGMMA from so many rows of x on, and rows of up to so many columns. */
+enum { UNPACKED_FROM = 128, UNPACKED_COLS = 32768 };
 
 static bool has_shape(const tern_cuda_product *l, const tern_cuda_product_device *d, shape wanted)
 {
@@ -93,6 +100,12 @@ static void take_rows(const tern_cuda_linear *p, tern_cuda_product *out)
     out->x_stride = out->q8 ? p->q8.stride : p->x.stride;
     out->x_scales = p->q8.inv_scales;
     out->x_sums = p->q8.sums;
+    if (p->halves) {
+        out->x = p->rounded.rows;
+        out->x_stride = p->rounded.stride;
+        out->x_scales = p->rounded.scales;
+        out->unpacked = p->rounded.weight;
+    }
     out->residual = p->residual.data;
     out->residual_stride = p->residual.stride;
     out->out = p->out.data;
@@ -123,7 +136,8 @@ bool tern_cuda_product_of(const tern_cuda_linear *p, const tern_cuda_product_dev
                                .routes = p->routes,
                                .n_experts = p->n_experts,
                                .x_times = p->x_times,
-                               .groups = p->groups};
+                               .groups = p->groups,
+                               .halves = p->halves};
     take_parts(p, out);
     take_rows(p, out);
     return true;
@@ -134,10 +148,12 @@ tern_cuda_product_kernel tern_cuda_product_select(const tern_cuda_product *l, co
     if (l->routes && (!l->groups || l->usual <= FEW_ROUTED))
         return l->q8 ? TERN_CUDA_PRODUCT_TERNARY_VEC : TERN_CUDA_PRODUCT_DENSE_VEC;
     if (l->routes) return l->q8 ? TERN_CUDA_PRODUCT_TERNARY_MMA : TERN_CUDA_PRODUCT_DENSE_MMA;
+    const numbers x = l->q8 ? INT8 : l->halves ? HALVES : FLOATS;
     for (size_t i = 0;; i++) {
         const choice *c = &table[i];
-        if (c->q8 != l->q8 || l->usual > c->most || !has_shape(l, d, c->shape)) continue;
+        if (c->x != x || l->usual > c->most || !has_shape(l, d, c->shape)) continue;
         if (c->capability && c->capability != d->capability) continue;
+        if (!tern_cuda_product_serves(l, c->kernel, d)) continue;
         return c->kernel;
     }
 }
@@ -175,6 +191,40 @@ tern_cuda_tiling tern_cuda_product_tiling(const tern_cuda_product *l, const tern
     return best;
 }
 
+/* Nanoseconds of an H200, about: rounds of the device, each with its steps of 64 columns and its end. A step is as long
+ * as its products or its loads, of which the second-level cache gives 6,300 bytes in a nanosecond, and 60 to one block.
+ * Narrow tiles are two to a processor, one of which ends while the other multiplies. */
+static uint64_t halves_cost(const tern_cuda_product *l, uint32_t at_once, tern_cuda_tiling t)
+{
+    enum { STEP = 64, WIDE = 256, ALL = 6300, ONE = 60 };
+    const uint64_t tiles = (uint64_t)tiles_of(l, TILE_ROWS) * ((l->usual + t.tokens - 1) / t.tokens);
+    const uint64_t rounds = (tiles + at_once - 1) / at_once, blocks = (tiles < at_once ? tiles : at_once) * t.splits;
+    const uint64_t steps = ((l->cols + STEP - 1) / STEP + t.splits - 1) / t.splits;
+    const uint64_t bytes = (TILE_ROWS + t.tokens) * STEP * sizeof(uint16_t);
+    const uint64_t products = t.tokens * (t.tokens < WIDE ? 13u : 11u) / 4 + 30;
+    uint64_t step = bytes * blocks / ALL > bytes / ONE ? bytes * blocks / ALL : bytes / ONE;
+    if (step < products) step = products;
+    const uint64_t meets = t.splits > 1 ? 600 : 0, end = t.splits > 1 ? 29 * t.tokens + 3000 : 17 * t.tokens + 2000;
+    return t.tokens < WIDE ? rounds * (steps * step + meets) + end : rounds * (steps * step + end);
+}
+
+tern_cuda_tiling tern_cuda_halves_tiling(const tern_cuda_product *l, const tern_cuda_product_device *d)
+{
+    enum { STEP = 64, LEAST_STEPS = 4 };
+    static const uint32_t widths[] = {16, 32, 64, 128, 256};
+    const uint32_t most = l->cols / (STEP * LEAST_STEPS);
+    tern_cuda_tiling best = {widths[0], 1};
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
+        for (uint32_t splits = 1; splits <= TERN_CUDA_PRODUCT_SPLITS && (splits == 1 || splits <= most); splits++) {
+            const tern_cuda_tiling t = {widths[i], splits};
+            const uint32_t at_once = splits == 1 ? d->multiprocessors : d->clusters[splits];
+            const uint64_t ns = at_once ? halves_cost(l, at_once, t) : UINT64_MAX;
+            if (ns < least) best = t, least = ns;
+        }
+    return best;
+}
+
 /* A processor has room for three of its blocks, of 64 rows and 64 tokens; two of them keep it busy. */
 uint32_t tern_cuda_product_splits(const tern_cuda_product *l, const tern_cuda_product_device *d)
 {
@@ -190,14 +240,22 @@ uint32_t tern_cuda_product_splits(const tern_cuda_product *l, const tern_cuda_pr
     return n ? n : 1;
 }
 
+/* Whether the copy engine finds the weights as 16-bit numbers, or unpacking them pays. */
+static bool is_fetched(const tern_cuda_product *l)
+{
+    if (l->format == TERN_GPU_F16 || l->format == TERN_GPU_BF16) return true;
+    return l->usual >= UNPACKED_FROM && l->cols <= UNPACKED_COLS;
+}
+
 bool tern_cuda_product_serves(const tern_cuda_product *l, uint32_t kernel, const tern_cuda_product_device *d)
 {
     switch (kernel) {
     case TERN_CUDA_PRODUCT_TERNARY_VEC: return l->q8;
     case TERN_CUDA_PRODUCT_TERNARY_MMA: return l->q8 && (!l->routes || l->groups);
     case TERN_CUDA_PRODUCT_TERNARY_WGMMA: return l->q8 && !l->routes && d->capability == 90;
-    case TERN_CUDA_PRODUCT_DENSE_VEC: return !l->q8;
+    case TERN_CUDA_PRODUCT_DENSE_VEC: return !l->q8 && !l->halves;
     case TERN_CUDA_PRODUCT_DENSE_MMA: return !l->q8 && (!l->routes || l->groups);
+    case TERN_CUDA_PRODUCT_DENSE_WGMMA: return l->halves && !l->routes && d->capability == 90 && is_fetched(l);
     default: return false;
     }
 }

@@ -317,11 +317,11 @@ static __host__ __device__ __forceinline__ void numbers_of(const Unit &u, uint32
     }
 }
 
-// X(FORMAT) of every format, without ternary.
-#define TERN_CUDA_DENSE_FORMATS(X)                                                                                     \
-    X(F32)                                                                                                             \
-    X(F16)                                                                                                             \
-    X(BF16) X(Q8_0) X(Q6_K) X(Q4_K) X(Q5_K) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(IQ4_NL) X(Q3_K) X(Q2_K) X(Q2_0) X(Q1_0)  \
-        X(MXFP4)
+// X(FORMAT) of every format in blocks, and of every format, without ternary.
+#define TERN_CUDA_BLOCK_FORMATS(X)                                                                                     \
+    X(Q8_0)                                                                                                            \
+    X(Q6_K)                                                                                                            \
+    X(Q4_K) X(Q5_K) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(IQ4_NL) X(Q3_K) X(Q2_K) X(Q2_0) X(Q1_0) X(MXFP4)
+#define TERN_CUDA_DENSE_FORMATS(X) X(F32) X(F16) X(BF16) TERN_CUDA_BLOCK_FORMATS(X)
 
 #endif

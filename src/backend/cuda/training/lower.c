@@ -181,7 +181,8 @@ bool tern_cuda__is_head(const tern_graph *graph, const tern_op *op)
     enum { LEAST_TOKENS = 64, LEAST_ROWS = 4096 };
     const tern_view x = op->in[TERN_LINEAR_X];
     const tern_weight *w = graph->values[op->in[TERN_LINEAR_W].value].weight;
-    const bool plain = op->n_parts == 1 && !op->gated && !op->route.cols && !op->bias[0].cols && !op->norm_weight.cols;
+    const bool plain =
+        op->n_parts == 1 && !op->gated && !op->halves && !op->route.cols && !op->bias[0].cols && !op->norm_weight.cols;
     return plain && w && !w->encoding->ternary && strcmp(w->encoding->name, "f16") == 0 && w->rows >= LEAST_ROWS &&
            w->cols % 8 == 0 && !tern_cuda__is_q8(graph, x) && tern_graph_max_rows(graph, op->rows) >= LEAST_TOKENS;
 }

@@ -64,7 +64,8 @@ static bool linear_walks(const tern_cuda *cuda, const tern_graph *graph, const t
     tern_gpu_layout layout[MOST_PARTS] = {0};
     tern_error ignored;
     const bool is_int8 = quantizes(graph, op);
-    if (op->route.cols || op->screened || op->int8_blocks || (op->gated && op->activation > TERN_ACT_GELU))
+    if (op->route.cols || op->screened || op->int8_blocks || op->halves ||
+        (op->gated && op->activation > TERN_ACT_GELU))
         return false;
     if (op->norm_weight.cols && op->norm_weight.cols != op->in[TERN_LINEAR_X].cols) return false;
     if (is_int8 && !is_whole(op->in[TERN_LINEAR_X])) return false;

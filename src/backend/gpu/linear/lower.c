@@ -103,6 +103,11 @@ tern_status tern_gpu__lower_linear(tern_gpu_program *p, const tern_op *op, tern_
                                      "int8 activations by block, which the CPU has: "
                                      "--activations f32 or auto expected",
                                      err);
+    if (op->halves)
+        return tern_gpu__unsupported(p->graph, op,
+                                     "activations in 16 bits, which CUDA and the CPU have: "
+                                     "--activations f32 or auto expected",
+                                     err);
     if (op->gated) return lower_gated(p, op, err);
     for (uint32_t part = 0; part < op->n_parts; part++)
         if (has_bias(op, part) && op->residual.value != TERN_NO_VALUE) TERN_TRY(add_bias(p, op, part, err));

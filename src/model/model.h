@@ -395,7 +395,8 @@ tern_status tern_model_write_gguf(const tern_model *model, const char *path, con
 #define TERN_SYNTH_PRESETS                                                                                             \
     "bitnet-2b4t, bitnet-700m, bitnet-3b, bitnet-tiny, falcon3-10b, llama3-8b, llama3.2-1b, qwen3-0.6b, "              \
     "gemma3-270m, gemma3-1b, gemma3-4b, mixtral-8x7b, mixtral-tiny, qwen3-30b-a3b, qwen3moe-tiny, gpt-oss-20b, "       \
-    "gpt-oss-tiny, maple-20b-a1b, maple-tiny, qwen3.5-0.8b, qwen3.5-9b, qwen3.5-27b, bonsai-27b, qwen3.5-tiny"
+    "gpt-oss-tiny, maple-20b-a1b, maple-tiny, qwen3.5-0.8b, qwen3.5-9b, qwen3.5-27b, bonsai-27b, bonsai2-9b, "         \
+    "bonsai2-27b, bonsai2-tiny, qwen3.5-tiny"
 
 /* A model of random weights with a valid vocabulary, streamed to a GGUF file: ternary layers (about a third each of -1,
  * 0, +1), or normal numbers where the published model is dense; norms of 1, biases of 0. Deterministic in seed. */

@@ -43,7 +43,8 @@ static tern_status resolve_params(const tern_engine *engine, const tern_session_
                                 .n_batch = n_batch,
                                 .max_outputs = max_outputs < n_batch ? max_outputs : n_batch,
                                 .keep_hidden = in->keep_hidden,
-                                .n_states = c->recurrence.n_heads ? PROMPT_STATES : 0,
+                                .keep_states = in->mtp,
+                                .n_states = c->recurrence.n_heads ? n_states : 0,
                                 .loras = in->loras,
                                 .n_loras = in->n_loras};
     return tern_kv_resolve(in->kv, c, n_ctx, tern_engine_backend(engine), &out->kv, err);
@@ -84,6 +85,7 @@ tern_status tern_session_open(tern_session **session, tern_engine *engine, const
     s->logits = tern_calloc((size_t)resolved.max_outputs * c->n_vocab, sizeof(float));
     if (!s->tokens || !s->logits)
         TERN_GOTO(tern_fail_alloc(err, (uint64_t)resolved.max_outputs * c->n_vocab * sizeof(float)));
+    if (own.mtp) TERN_GOTO(tern_mtp_open(&s->mtp, engine, &resolved, err));
     *session = s;
     return TERN_OK;
 fail:
@@ -100,6 +102,7 @@ void tern_session_close(tern_session *session)
     tern_free(session->tokens);
     tern_free(session->logits);
     tern_free(session);
+    tern_mtp_close(session->mtp);
 }
 
 tern_status tern_session_set_loras(tern_session *session, const tern_lora_use *loras, uint32_t n, tern_error *err)

@@ -167,6 +167,8 @@ const tern_flag tern_flags_generation[] = {
     {"draft-model", 0, TERN_FLAG_TEXT, "MODEL", FIELD(draft_model), 0, 0,
      "Draft with this small model of the same vocabulary; same text", .more = true},
     {"draft-tokens", 0, TERN_FLAG_U32, "N", FIELD(draft_tokens), 1, 63, "Most tokens in one draft", .more = true},
+    {"state-checkpoints", 0, TERN_FLAG_U32, "N", FIELD(state_checkpoints), 1, TERN_MAX_STATE_CHECKPOINTS,
+     "Recurrent states kept for tokens that are taken back, in hybrid models (default 2)", .more = true},
     {0},
 };
 

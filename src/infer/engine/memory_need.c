@@ -35,8 +35,8 @@ static tern_status add_shared(tern_memory_need *need, const tern_value *v, uint3
 {
     if (v->kind == TERN_VALUE_WEIGHT) return weights ? add_weight(need, v->weight, err) : TERN_OK;
     if (!tern_value_is_kept(v) && v->kind != TERN_VALUE_CONSTANT) return TERN_OK;
-    const bool cache = v->kind == TERN_VALUE_CACHE;
-    *(tern_value_is_kept(v) ? &need->cache : &need->other) += v->bytes;
+    const bool cache = v->kind == TERN_VALUE_CACHE; /* states of layers that recur are never spilled */
+    *(cache ? &need->cache : &need->other) += v->bytes;
     const uint64_t layer = cache ? 2 * v->bytes : 0, /* its keys, its values */
         head = cache ? layer / (v->cols / head_dim) : 0;
     if (layer > need->largest_layer) need->largest_layer = layer;

@@ -144,6 +144,9 @@ typedef struct tern_engine_options {
      * each other, which share its layers as above (pipeline parallel). 0: 1. Errors: INVALID_ARGUMENT (ranks that do
      * not go into so many, more stages than layers). */
     uint32_t n_stages;
+    /* The block behind the last layer that drafts tokens is loaded too, where a GGUF file or a folder has one as
+     * Qwen 3.5's and Qwen3-Next's, for sessions with `mtp`. Goes without ranks (UNSUPPORTED). */
+    bool mtp;
 } tern_engine_options;
 
 /* Opens a GGUF file, a Hugging Face folder or a package (docs/reference/formats/package.md). Weights of a GGUF file are

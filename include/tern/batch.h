@@ -46,7 +46,7 @@ typedef struct tern_batch_params {
      * choosing how many are guessed; guesses of `draft` are free then. Must outlive the batch. NULL: measured. */
     const double *draft_costs;
     /* States that models with recurrent layers (Qwen 3.5) keep beside two for each sequence, for prompts that begin
-     * like an earlier one and for drafted tokens; 0: 8. */
+     * like an earlier one and for drafted tokens; 0: 8. At most TERN_MAX_STATE_CHECKPOINTS. */
     uint32_t n_state_checkpoints;
 } tern_batch_params;
 

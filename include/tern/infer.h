@@ -81,7 +81,7 @@ typedef struct tern_kv_types {
     tern_kv_type k, v;
 } tern_kv_types;
 
-enum { TERN_SESSION_MAX_STEPS = 128 };
+enum { TERN_SESSION_MAX_STEPS = 128, TERN_MAX_STATE_CHECKPOINTS = 4096 };
 
 /* Sized (tern/sized.h); all other members zero means sensible defaults. */
 typedef struct tern_session_params {
@@ -98,6 +98,14 @@ typedef struct tern_session_params {
     bool host_sampling; /* the host chooses every token, also where the device could, which takes a little memory */
     const tern_lora_use *loras; /* [n_loras] adapters from the start: tern_session_set_loras */
     uint32_t n_loras;
+    /* Generations with draft_tokens guess by the model's own block (multi-token prediction), which tern_engine_options
+     * .mtp has loaded, where the text's last three tokens did not come before. Takes keys and values of one more layer
+     * and n_batch hidden states. UNSUPPORTED where the model has no such block. */
+    bool mtp;
+    /* States that models with recurrent layers (Qwen 3.5) keep of the ends of prompts, or of their steps of n_batch
+     * tokens, beside those of the last two steps; 0: 2. Tokens that are taken back up to one of them cost nothing. At
+     * most TERN_MAX_STATE_CHECKPOINTS. */
+    uint32_t n_state_checkpoints;
 } tern_session_params;
 
 /* Takes all memory that the session will ever need, keys and values for n_ctx positions included. The engine must
@@ -300,7 +308,8 @@ typedef struct tern_generate_params {
                             * with max_outputs > draft_tokens. Lossless: the text is the same as without. A step drafts
                             * as many as pay, by what was right and what steps took so far, or none. */
     /* A session of a small model with the same vocabulary, which guesses where the text's last three tokens did not
-     * come before; what it held is replaced. NULL: look-up alone guesses. Lossless as well. */
+     * come before; what it held is replaced. NULL: the model's own block guesses in sessions with `mtp`, else look-up
+     * alone. Lossless as well. */
     tern_session *draft;
     /* [draft_tokens + 1] what a step of 1, 2, ... tokens takes, in any unit, instead of what it is measured to take;
      * guesses of `draft` are free then. NULL: measured. n_drafted then depends on time, the text never does. */

@@ -85,6 +85,7 @@ tern_status tern_convert(const char *in_path, const char *out_path, const tern_c
     TERN_TRY(read_tiles(o.kernel_config, &tiles, err));
     tern_model_options opening = {.i2s_order = o.i2s_order,
                                   .foreign = true,
+                                  .mtp = true,
                                   .tiles = &tiles,
                                   .progress = how.progress,
                                   .progress_context = &half};

@@ -76,6 +76,9 @@ tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_
     TERN_NEED(path, err);
     tern_engine_options o;
     TERN_TRY(read_options(options, &o, err));
+    if (o.mtp && o.ranks)
+        return tern_fail(err, TERN_UNSUPPORTED, "drafting by the model's own block in %u processes: one expected",
+                         tern_ranks_count(o.ranks));
     tern_engine_params params = {.backend = {.name = tern_choice_word(TERN_CHOICE_BACKEND, o.backend),
                                              .n_threads = o.cpu.n_threads,
                                              .pin = o.cpu.pin,
@@ -94,7 +97,7 @@ tern_status tern_engine_load(tern_engine **engine, const char *path, const tern_
                                  .n_stages = o.n_stages,
                                  .no_memory_check = o.memory.no_check};
     const tern_model_options how = {
-        .no_tokenizer = o.no_tokenizer, .progress = o.progress, .progress_context = o.progress_context};
+        .no_tokenizer = o.no_tokenizer, .mtp = o.mtp, .progress = o.progress, .progress_context = o.progress_context};
     tern_tune_cache choices;
     TERN_TRY(read_head(o.head, &params, err));
     TERN_TRY(tern_experts_parse(o.memory.experts, &params.experts, err));

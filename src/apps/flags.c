@@ -164,11 +164,13 @@ const tern_flag tern_flags_generation[] = {
      "Drop the oldest half when the context is full"},
     {"keep", 0, TERN_FLAG_U32, "N", FIELD(keep), 0, 1 << 24, "Tokens at the start that --context-shift keeps",
      .more = true},
-    {"draft", 0, TERN_FLAG_CHOICE, "none|ngram", FIELD(draft), 0, 0,
-     "Speculative decoding: draft tokens from earlier text; same text"},
+    {"draft", 0, TERN_FLAG_CHOICE, "none|ngram|mtp", FIELD(draft), 0, 0,
+     "Speculative decoding: draft tokens from earlier text, or by the model's own MTP block; same text"},
     {"draft-model", 0, TERN_FLAG_TEXT, "MODEL", FIELD(draft_model), 0, 0,
      "Draft with this small model of the same vocabulary; same text", .more = true},
     {"draft-tokens", 0, TERN_FLAG_U32, "N", FIELD(draft_tokens), 1, 63, "Most tokens in one draft", .more = true},
+    {"state-checkpoints", 0, TERN_FLAG_U32, "N", FIELD(state_checkpoints), 1, TERN_MAX_STATE_CHECKPOINTS,
+     "Recurrent states kept for tokens that are taken back, in hybrid models (default 2)", .more = true},
     {0},
 };
 

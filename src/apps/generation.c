@@ -126,7 +126,7 @@ tern_status tern_app_generation_init(tern_app_generation *g, const tern_options 
 
 uint32_t tern_app_draft_tokens(const tern_options *o)
 {
-    if (!o->draft_model && !(o->draft && strcmp(o->draft, "ngram") == 0)) return 0;
+    if (!o->draft_model && (!o->draft || strcmp(o->draft, "none") == 0)) return 0;
     const bool fits = !o->batch || o->draft_tokens < o->batch; /* a draft is verified in one step */
     return fits || o->draft_tokens != DRAFT_TOKENS ? o->draft_tokens : o->batch - 1;
 }
@@ -137,6 +137,8 @@ tern_status tern_app_draft_open(tern_app_draft *draft, const tern_options *o, ui
     tern_engine_info info = {.size = sizeof info};
     *draft = (tern_app_draft){0};
     if (!o->draft_model) return TERN_OK;
+    if (tern_app_drafts_by_mtp(o))
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--draft mtp and --draft-model: one of them expected");
     own.model = o->draft_model;
     own.hf = own.experts = own.gpu_layers = NULL;
     TERN_TRY(tern_app_open_engine(&draft->engine, &own, false, err));

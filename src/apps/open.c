@@ -62,6 +62,11 @@ tern_status tern_app_find_model(const tern_options *options, tern_app_path *path
                      "no model: the bundled %s is not installed; give a GGUF file or a folder with -m", name);
 }
 
+bool tern_app_drafts_by_mtp(const tern_options *o)
+{
+    return o->draft && strcmp(o->draft, "mtp") == 0;
+}
+
 /* The flags of a session over what `params` says beside. */
 static tern_session_params session_params(const tern_options *o, tern_session_params params)
 {
@@ -69,6 +74,8 @@ static tern_session_params session_params(const tern_options *o, tern_session_pa
     if (o->batch) params.n_batch = o->batch;
     params.kv = tern_app_kv(o);
     params.steps = o->gpu_steps;
+    params.n_state_checkpoints = o->state_checkpoints;
+    params.mtp = tern_app_drafts_by_mtp(o) && !o->draft_model;
     return params;
 }
 
@@ -230,6 +237,7 @@ tern_status tern_app_open_engine_with(tern_engine **engine, const tern_options *
                                .no_fusion = o->no_fusion,
                                .batch_invariant = o->batch_invariant,
                                .no_tokenizer = !tokenizer,
+                               .mtp = session.mtp,
                                .progress = tern_progress_update,
                                .progress_context = &progress};
     *engine = NULL;

@@ -32,6 +32,8 @@ tern_status tern_app_backend(const tern_options *options, tern_backend_kind *bac
 tern_kv_types tern_app_kv(const tern_options *options);
 /* Positions by --ctx: what the model was trained for with 0; 0 where it was not given. */
 uint32_t tern_app_ctx(const tern_options *options, const tern_engine *engine);
+/* --draft mtp: the model's own block guesses. */
+bool tern_app_drafts_by_mtp(const tern_options *options);
 /* A session by --ctx, --batch and --kv, over what `params` says beside. */
 tern_status tern_app_open_session(tern_session **session, tern_engine *engine, const tern_options *options,
                                   tern_session_params params, tern_error *err);

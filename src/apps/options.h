@@ -54,7 +54,7 @@ typedef struct tern_options {
     bool n_tokens_given;
     float temperature, top_p, min_p, typical_p;
     float repetition_penalty, presence_penalty, frequency_penalty;
-    uint32_t top_k, penalty_last_n, keep, draft_tokens;
+    uint32_t top_k, penalty_last_n, keep, draft_tokens, state_checkpoints;
     uint64_t seed;
     bool seed_given;
     bool greedy, ignore_eos, context_shift;

@@ -273,7 +273,7 @@ static void add_params(tern_builder *b)
 {
     static const char *const names[TERN_PARAM_COUNT] = {"counts",     "ids",     "positions", "sequences", "outputs",
                                                         "pages",      "sampler", "starts",    "labels",    "training",
-                                                        "ring_pages", "groups",  "wanted",    "states"};
+                                                        "ring_pages", "groups",  "wanted",    "states",    "hidden"};
     tern_graph *g = b->graph;
     uint64_t n = g->max_tokens, pages = (uint64_t)g->max_pages * g->n_sequences;
     uint64_t sampler = b->options->sampler || b->options->sampler_rows ? sizeof(tern_sample_params) / 4 : 0;
@@ -292,12 +292,14 @@ static void add_params(tern_builder *b)
                                               g->n_ring_pages ? pages : 0,
                                               (uint64_t)g->n_groups * (sizeof(tern_row_group) / 4),
                                               b->options->screened_head ? sizeof(tern_wanted) / 4 : 0,
-                                              keeps_states(b) ? g->n_sequences + n : 0};
+                                              keeps_states(b) ? g->n_sequences + n : 0,
+                                              b->config->mtp_at ? n * b->config->n_embd : 0};
     for (uint32_t i = 0; i < TERN_PARAM_COUNT; i++) {
         g->params[i] = TERN_NO_VALUE;
         if (items[i] == 0) continue;
         tern_value value = {
             .kind = TERN_VALUE_PARAM, .dtype = TERN_DTYPE_U32, .bytes = items[i] * 4, .offset = g->param_bytes};
+        if (i == TERN_PARAM_HIDDEN) value.dtype = TERN_DTYPE_F32, value.cols = b->config->n_embd;
         g->params[i] = tern_build__value(b, value, names[i]).value;
         g->param_bytes += (value.bytes + TERN_PARAM_ALIGNMENT - 1) / TERN_PARAM_ALIGNMENT * TERN_PARAM_ALIGNMENT;
     }
@@ -323,6 +325,23 @@ static void add_rope_table(tern_builder *b, uint32_t which)
     b->rope_tables[which] = tern_build__value(b, table, names[which]);
 }
 
+/* The input of a block that drafts tokens: the embedding of the token that comes next and the hidden state of the one
+ * before it, normed and side by side, through one matrix (Qwen3-Next, vLLM's qwen3_next_mtp). */
+static tern_view mtp_input(tern_builder *b, tern_view embedded)
+{
+    const uint32_t n = b->config->n_embd;
+    tern_view hidden = tern_build__param(b, TERN_PARAM_HIDDEN);
+    hidden.cols = n;
+    b->layer = 0;
+    tern_build_input in = {.x = tern_build__activation(b, "mtp_pair", TERN_DTYPE_F32, TERN_ROWS_TOKENS, 2 * n)};
+    const tern_view first = {.value = in.x.value, .cols = n}, second = {in.x.value, .first_col = n, .cols = n};
+    tern_build__rms_norm_at(b, embedded, TERN_ROLE_MTP_EMBD_NORM, first);
+    tern_build__rms_norm_at(b, hidden, TERN_ROLE_MTP_HIDDEN_NORM, second);
+    tern_build_linear fc = {.name = "mtp_input", .role = TERN_ROLE_MTP_INPUT};
+    tern_build__linears(b, &in, &fc, 1);
+    return fc.out;
+}
+
 static void build(tern_builder *b)
 {
     const tern_config *c = b->config;
@@ -340,6 +359,7 @@ static void build(tern_builder *b)
     if (h && h->embedding) x = tern_build__rotate(b, x, TERN_ROLE_TOKEN_EMBD, true);
     if (c->embd_scale > 0) x = tern_build__scale(b, "embd_scaled", x, c->embd_scale, 0);
     tern_build__mark_hidden(b, x, 0);
+    if (c->mtp_at) x = mtp_input(b, x);
     for (b->layer = 0; b->layer < c->n_layers; b->layer++) {
         x = ffn_block(b, mixing_block(b, x));
         if (b->layer + 1 < c->n_layers) tern_build__mark_hidden(b, x, b->layer + 1);

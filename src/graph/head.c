@@ -35,11 +35,17 @@ static tern_view logits_of(tern_builder *b, tern_build_input *in, const char *na
     return scaled ? tern_build__scale(b, name, table.out, divisor > 0 ? 1.0f / divisor : 1.0f, cap) : table.out;
 }
 
+/* A block that drafts tokens has one of its own. */
+static tern_role last_norm(const tern_builder *b)
+{
+    return b->config->mtp_at ? TERN_ROLE_MTP_NORM : TERN_ROLE_OUTPUT_NORM;
+}
+
 /* The hidden states of all tokens, for those who want vectors. */
 static void all_states(tern_builder *b, tern_view x)
 {
     if (!b->options->keep_states) return;
-    tern_view states = tern_build__rms_norm(b, "states", x, TERN_ROLE_OUTPUT_NORM);
+    tern_view states = tern_build__rms_norm(b, "states", x, last_norm(b));
     if (b->status != TERN_OK) return;
     b->graph->states = states.value;
     b->graph->values[states.value].kind = TERN_VALUE_OUTPUT;
@@ -54,7 +60,7 @@ static void wanted_rows(tern_builder *b, tern_view x)
                       .in = {[TERN_GATHER_X] = x, [TERN_GATHER_OUTPUTS] = tern_build__param(b, TERN_PARAM_OUTPUTS)}};
     tern_build__op(b, gather, TERN_ROWS_OUTPUTS, TERN_GATHER_INPUTS, last);
     tern_build_input in = {.rows = TERN_ROWS_OUTPUTS, .table = true};
-    in.x = tern_build__rms_norm(b, "result_norm", last, TERN_ROLE_OUTPUT_NORM);
+    in.x = tern_build__rms_norm(b, "result_norm", last, last_norm(b));
     tern_build__mark_hidden(b, in.x, b->config->n_layers);
     size_t first = b->graph->n_ops;
     tern_view logits = logits_of(b, &in, "logits");

@@ -212,7 +212,19 @@ static tern_status find_roles(reading *r, tern_error *err)
         r->read[i] = true;
         r->out->n_inputs++;
     }
+    if (r->model->trunk) r->inputs[TERN_ROLE_OUTPUT] = r->model->trunk->hadamard->inputs[TERN_ROLE_OUTPUT];
     return TERN_OK;
+}
+
+/* A tensor that another model has: a block that drafts tokens is read by itself, or not at all. */
+static bool is_of_other(const tern_model *model, tern_span name)
+{
+    char prefix[24];
+    const uint32_t block = model->trunk ? model->config.mtp_at : model->config.n_layers;
+    const size_t n = (size_t)snprintf(prefix, sizeof prefix, "blk.%u.", block);
+    const bool in_block = name.size > n && memcmp(name.data, prefix, n) == 0;
+    if (model->trunk) return !in_block;
+    return in_block && tern_family__find(model->config.architecture)->recurs;
 }
 
 static tern_status check_names(const reading *r, tern_error *err)
@@ -220,7 +232,7 @@ static tern_status check_names(const reading *r, tern_error *err)
     tern_cursor c = tern_cursor_open(r->names->value.data, r->names->value.size);
     for (uint64_t i = 0; i < r->names->count; i++) {
         const tern_span name = tern_gguf_next_string(&c);
-        if (!r->read[i])
+        if (!r->read[i] && !is_of_other(r->model, name))
             return tern_fail(err, TERN_UNSUPPORTED,
                              PREFIX "weight_names: %s found, tensors that the file has and this model reads expected",
                              tern_show(name).text);

@@ -49,6 +49,7 @@ static const tern_hyper rows[] = {
     {"experts", NULL, NULL, U32(n_experts), CACHED},
     {"experts_used", NULL, NULL, U32(n_experts_used), CACHED},
     {"expert_bias", NULL, NULL, BOOL(expert_bias)},
+    {"drafting_blocks", NULL, NULL, U32(n_mtp)},
 };
 
 const tern_hyper *tern_hyper_at(size_t i)

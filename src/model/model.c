@@ -49,16 +49,22 @@ static tern_status open_hf_file(tern_model *model, const char *path, tern_error 
     return status;
 }
 
+static void mark_mapped(tern_model *model, const tern_gguf_file *file)
+{
+    for (size_t i = 0; i < (size_t)model->config.n_layers * TERN_ROLE_COUNT; i++) {
+        tern_weight *w = &model->weights[i];
+        w->mapped = w->data && tern_gguf_file_holds(file, w->data);
+    }
+}
+
 static tern_status open_gguf_file(tern_model *model, const char *path, tern_error *err)
 {
     TERN_TRY(tern_gguf_file_open(&model->file, path, err));
     if (tern_model__open_gguf(model, model->file.gguf, err) != TERN_OK) return tern_error_prefix(err, "%s", path);
     tern_gguf_close(model->file.gguf);
     model->file.gguf = NULL;
-    for (size_t i = 0; i < (size_t)model->config.n_layers * TERN_ROLE_COUNT; i++) {
-        tern_weight *w = &model->weights[i];
-        w->mapped = w->data && tern_gguf_file_holds(&model->file, w->data);
-    }
+    mark_mapped(model, &model->file);
+    if (model->mtp) mark_mapped(model->mtp, &model->file);
     return TERN_OK;
 }
 
@@ -89,6 +95,7 @@ tern_model *tern_model__opened(tern_model *model)
     tern_pool_close(model->own_pool);
     model->own_pool = NULL;
     model->options = NULL;
+    if (model->mtp) tern_model__opened(model->mtp);
     return model;
 }
 
@@ -134,6 +141,8 @@ tern_status tern_model_open_memory(tern_model **model, const void *data, size_t 
 void tern_model_close(tern_model *model)
 {
     if (!model) return;
+    if (model->mtp) model->mtp->safetensors = NULL; /* the model's */
+    tern_model_close(model->mtp);
     if (!model->derived) tern_tokenizer_close(model->tokenizer);
     tern_safetensors_close(model->safetensors);
     tern_gguf_file_close(&model->file);
@@ -148,6 +157,11 @@ void tern_model_close(tern_model *model)
 const tern_config *tern_model_config(const tern_model *model)
 {
     return &model->config;
+}
+
+const tern_model *tern_model_mtp(const tern_model *model)
+{
+    return model->mtp;
 }
 
 const tern_tokenizer *tern_model_tokenizer(const tern_model *model)
@@ -169,6 +183,8 @@ tern_status tern_model_add_tokens(tern_model *model, const char *const *texts, s
 
 const tern_weight *tern_model_weight(const tern_model *model, tern_role role, uint32_t layer)
 {
+    const bool outside = role == TERN_ROLE_TOKEN_EMBD || role == TERN_ROLE_OUTPUT;
+    if (model->trunk && outside) return tern_model_weight(model->trunk, role, 0);
     if (role == TERN_ROLE_OUTPUT && model->config.tied_head && model->cut.n < 2) role = TERN_ROLE_TOKEN_EMBD;
     return &model->weights[(size_t)layer * TERN_ROLE_COUNT + role];
 }

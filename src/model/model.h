@@ -104,6 +104,8 @@ typedef struct tern_config {
     bool q_gate;                /* q has twice its rows: those of each head, then those that gate what it attends to */
     tern_recurrence recurrence;
     tern_config_pooling pooling; /* how a text becomes one vector */
+    uint32_t n_mtp;              /* blocks behind the layers that draft tokens, of those that were read: 0 or 1 */
+    uint32_t mtp_at; /* of such a block (tern_model_mtp): the number of its layer in GGUF files; 0: a whole model */
 } tern_config;
 
 /* Hugging Face's word: "relu2", "silu", "gelu_pytorch_tanh". */
@@ -203,7 +205,11 @@ static inline uint32_t tern_config_window(const tern_config *config)
     X(SSM_DECAY, "blk.%u.ssm_a", "model.layers.%u.linear_attn.A_log", B)                                              \
     X(SSM_DT, "blk.%u.ssm_dt.bias", "model.layers.%u.linear_attn.dt_bias", B)                                         \
     X(SSM_NORM, "blk.%u.ssm_norm.weight", "model.layers.%u.linear_attn.norm.weight", N)                               \
-    X(SSM_OUT, "blk.%u.ssm_out.weight", "model.layers.%u.linear_attn.out_proj.weight", L)
+    X(SSM_OUT, "blk.%u.ssm_out.weight", "model.layers.%u.linear_attn.out_proj.weight", L)                             \
+    X(MTP_INPUT, "blk.%u.nextn.eh_proj.weight", "mtp.fc.weight", L)                                                   \
+    X(MTP_EMBD_NORM, "blk.%u.nextn.enorm.weight", "mtp.pre_fc_norm_embedding.weight", N)                              \
+    X(MTP_HIDDEN_NORM, "blk.%u.nextn.hnorm.weight", "mtp.pre_fc_norm_hidden.weight", N)                               \
+    X(MTP_NORM, "blk.%u.nextn.shared_head_norm.weight", "mtp.norm.weight", N)
 
 typedef enum tern_role {
 #define TERN_ROLE_ENUM(name, gguf, hf, kind) TERN_ROLE_##name,
@@ -245,6 +251,7 @@ typedef struct tern_model_options {
     uint32_t n_threads;     /* of that one; 0: one for each core */
     bool no_tokenizer;      /* tests: the fixture folders hold no tokenizer files */
     bool no_check;          /* skip reading every weight once for invalid codes */
+    bool mtp;               /* read the block that drafts tokens too (tern_model_mtp); else its tensors are unused */
     /* The order of the codes in the I2_S tensors of a GGUF file (quant/i2_s_order.h): "auto" finds it (model
      * i2s_evidence.h), a name states it; tensors in another order than "x86" are brought into it, in memory. NULL: a
      * file whose order is found to be another is refused. */
@@ -270,6 +277,11 @@ tern_status tern_model_open_memory(tern_model **model, const void *data, size_t 
 void tern_model_close(tern_model *model);
 
 const tern_config *tern_model_config(const tern_model *model);
+/* The block behind the last layer that drafts tokens (multi-token prediction, arXiv:2412.19437; Qwen3-Next), as a model
+ * of one layer that shares the embedding and output tables; NULL: there is none, or it was not asked for. */
+const tern_model *tern_model_mtp(const tern_model *model);
+/* The configuration of that block, of a model whose n_mtp is 1. */
+tern_config tern_config_of_mtp(const tern_config *config);
 /* NULL when the model has none. */
 const tern_tokenizer *tern_model_tokenizer(const tern_model *model);
 /* Gives the model's tokenizer another chat template (Jinja), which a file written from the model then has. A model
@@ -395,7 +407,8 @@ tern_status tern_model_write_gguf(const tern_model *model, const char *path, con
 #define TERN_SYNTH_PRESETS                                                                                             \
     "bitnet-2b4t, bitnet-700m, bitnet-3b, bitnet-tiny, falcon3-10b, llama3-8b, llama3.2-1b, qwen3-0.6b, "              \
     "gemma3-270m, gemma3-1b, gemma3-4b, mixtral-8x7b, mixtral-tiny, qwen3-30b-a3b, qwen3moe-tiny, gpt-oss-20b, "       \
-    "gpt-oss-tiny, maple-20b-a1b, maple-tiny, qwen3.5-0.8b, qwen3.5-9b, qwen3.5-27b, bonsai-27b, qwen3.5-tiny"
+    "gpt-oss-tiny, maple-20b-a1b, maple-tiny, qwen3.5-0.8b, qwen3.5-9b, qwen3.5-27b, bonsai-27b, bonsai2-9b, "         \
+    "bonsai2-27b, bonsai2-tiny, qwen3.5-tiny"
 
 /* A model of random weights with a valid vocabulary, streamed to a GGUF file: ternary layers (about a third each of -1,
  * 0, +1), or normal numbers where the published model is dense; norms of 1, biases of 0. Deterministic in seed. */

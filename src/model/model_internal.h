@@ -77,6 +77,8 @@ struct tern_model {
     tern_unused_tensors unused;
     tern_classifier classifier;     /* n_labels 0: it has none */
     struct tern_hadamard *hadamard; /* model/hadamard.h; NULL: no weight lies in a rotated basis */
+    tern_model *mtp;                /* the block that drafts tokens, or NULL */
+    tern_model *trunk;              /* of such a block: the model that it belongs to, or NULL */
 
     tern_gguf_file file;           /* a GGUF file that we opened; its bytes alone once it has been read */
     tern_safetensors *safetensors; /* an HF folder */
@@ -199,6 +201,8 @@ void tern_role__scale_name(const char *weight_name, char *out, size_t n);
 bool tern_role__hf_name(const tern_config *config, tern_role role, uint32_t layer, unsigned i, char *out);
 /* `pattern` with its "%u" replaced by the layer. */
 void tern_role__name_in_layer(const char *pattern, uint32_t layer, char *out);
+/* "mtp.layers.0..." for a name in Hugging Face folders, "model.layers.0...", of a block that drafts tokens. */
+void tern_role__name_in_mtp(const tern_config *config, char *name);
 
 /* Where a Hugging Face folder has the rows of one expert's part of a role: in a tensor of that expert alone, or in one
  * of all, [n_experts][...]. The expert's row r is row first + step * r of `rows` in its part of the tensor; of
@@ -389,6 +393,13 @@ tern_status tern_model__read_classifier(tern_model *model, const tern_gguf *g, t
 bool tern_model__has_classifier(const tern_gguf *g);
 tern_status tern_model__note_unused_gguf(tern_model *model, const tern_gguf *g, tern_error *err);
 tern_status tern_model__note_unused_hf(tern_model *model, tern_error *err);
+
+/* Begins model->mtp where the options ask for it and the file has such a block as Tern knows it, one layer of attention
+ * without tables of its own; the configuration is there. Errors: OUT_OF_MEMORY. */
+tern_status tern_model__find_mtp_gguf(tern_model *model, const tern_gguf *g, tern_error *err);
+tern_status tern_model__find_mtp_hf(tern_model *model, tern_error *err);
+/* Counts the weights of the block, which is read, with the model's. */
+void tern_model__count_mtp(tern_model *model);
 
 /* ---- GGUF files: what the header says, then what the tensors' bytes say */
 

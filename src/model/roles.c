@@ -122,9 +122,17 @@ static bool is_of_other_layers(tern_role role, bool recurs)
     return attention && recurs;
 }
 
+/* A block that drafts tokens has the tables of its model, and a last norm of its own. */
+static bool is_outside_mtp(tern_role role)
+{
+    return role == TERN_ROLE_TOKEN_EMBD || role == TERN_ROLE_OUTPUT_NORM || role == TERN_ROLE_OUTPUT;
+}
+
 bool tern_role__may_lack(tern_role role, uint32_t layer, const tern_config *config)
 {
     if (is_in_norm(role)) return !config->linear_norms;
+    if (role >= TERN_ROLE_MTP_INPUT && role <= TERN_ROLE_MTP_NORM) return !config->mtp_at;
+    if (config->mtp_at && is_outside_mtp(role)) return true;
     if (is_of_other_layers(role, tern_config_layer(config, layer).recurs)) return true;
     switch (role) {
     case TERN_ROLE_SSM_ALPHA:
@@ -185,13 +193,23 @@ void tern_role__name_in_layer(const char *pattern, uint32_t layer, char *out)
 
 void tern_role__gguf_name(const tern_config *config, tern_role role, uint32_t layer, char *out)
 {
-    tern_role__name_in_layer(gguf_pattern_of(config, role), layer, out);
+    tern_role__name_in_layer(gguf_pattern_of(config, role), layer + (config ? config->mtp_at : 0), out);
+}
+
+void tern_role__name_in_mtp(const tern_config *config, char *name)
+{
+    static const char model[] = "model.layers.", mtp[] = "mtp.layers.";
+    const size_t n = sizeof model - 1, m = sizeof mtp - 1;
+    if (!config || !config->mtp_at || strncmp(name, model, n) != 0) return;
+    memcpy(name, mtp, m);
+    memmove(name + m, name + n, strlen(name + n) + 1);
 }
 
 bool tern_role__hf_name(const tern_config *config, tern_role role, uint32_t layer, unsigned i, char *out)
 {
     if (i == 0) {
         tern_role__name_in_layer(pattern_of(config, role), layer, out);
+        tern_role__name_in_mtp(config, out);
         return true;
     }
     for (size_t k = 0; k < sizeof older_names / sizeof *older_names; k++) {
@@ -213,7 +231,8 @@ void tern_role__spell(tern_hf_spelling spelling, const char *name, char *out)
     static const char own[] = "model.";
     const size_t n = strlen(own);
     const bool within = strncmp(name, own, n) == 0;
-    const char *before = within ? text_prefixes[spelling] : spelling == TERN_HF_BEFORE ? "language_model." : "";
+    const bool beside = spelling == TERN_HF_BEFORE && strncmp(name, "mtp.", 4) != 0;
+    const char *before = within ? text_prefixes[spelling] : beside ? "language_model." : "";
     snprintf(out, TERN_MODEL__NAME_BYTES, "%s%s", before, within ? name + n : name);
 }
 
@@ -291,6 +310,7 @@ void tern_role__shape(tern_role role, uint32_t layer, const tern_config *config,
     case TERN_ROLE_FFN_GATE_EXPS_BIAS:
     case TERN_ROLE_FFN_UP_EXPS_BIAS: r = c->n_experts, n = ff; break;
     case TERN_ROLE_FFN_DOWN_EXPS_BIAS: r = c->n_experts; break;
+    case TERN_ROLE_MTP_INPUT: r = c->n_embd, n = 2 * c->n_embd; break;
     default: break;
     }
     *rows = r;

@@ -22,6 +22,7 @@
  *   WANTED     tern_wanted: which logits are needed beside the highest of COUNTS; only graphs with a screened head
  *   STATES     [sequences] which row of RECURRENT values the sequence goes on from, then [batch] the row that what a
  *              token leaves is written to, or TERN_NO_STATE; only graphs with layers that recur have it
+ *   HIDDEN     [batch][cols] f32 rows of another graph's last norm; only graphs of a block that drafts tokens have it
  * They lie in one buffer, each at its value's offset (a multiple of TERN_PARAM_ALIGNMENT). */
 typedef enum tern_param {
     TERN_PARAM_COUNTS,
@@ -38,6 +39,7 @@ typedef enum tern_param {
     TERN_PARAM_GROUPS,
     TERN_PARAM_WANTED,
     TERN_PARAM_STATES,
+    TERN_PARAM_HIDDEN,
     TERN_PARAM_COUNT
 } tern_param;
 

@@ -261,6 +261,46 @@ static void synth_writes_a_model_that_runs(void **state)
     test_output_free(&o);
 }
 
+/* Weights in a rotated basis, made and run. */
+static void synth_rotates(void **state)
+{
+    (void)state;
+    const char *file = test_scratch("cli-rotated.gguf");
+    test_output o = TERN("synth", "--preset", "bonsai2-tiny", "-o", file, "--type", "pq2_0", "--layers", "2", "-f");
+    assert_int_equal(o.code, 0);
+    test_output_free(&o);
+    json_t *d = test_tern_json(TERN_WORDS("inspect", file, "--json"));
+    const json_t *rotated = json_object_get(json_object_get(d, "config"), "rotated_inputs");
+    assert_string_equal(json_string_value(rotated), "13 weights, blocks of 64");
+    json_decref(d);
+    o = TERN("run", "-m", file, "-p", "a", "-n", "4", "--state-checkpoints", "3");
+    assert_int_equal(o.code, 0);
+    test_output_free(&o);
+}
+
+/* The block of a folder that drafts tokens is in the file, shown by inspect, and left out where nobody asks for it. */
+static void drafting_blocks(void **state)
+{
+    (void)state;
+    const char *file = test_scratch("cli-mtp.gguf");
+    test_output o = TERN("convert", test_fixture("qwen3_5_mtp"), "-o", file, "-f");
+    assert_int_equal(o.code, 0);
+    test_output_free(&o);
+    json_t *d = test_tern_json(TERN_WORDS("inspect", file, "--json"));
+    const json_t *n = json_object_get(json_object_get(d, "config"), "drafting_blocks");
+    assert_int_equal(json_integer_value(n), 1);
+    assert_int_equal(json_integer_value(json_object_get(d, "unused_tensors")), 0);
+    json_decref(d);
+    o = TERN("logits", "-m", file, "--ids", "1,2");
+    assert_int_equal(o.code, 0);
+    assert_non_null(strstr(o.err, "15 tensors are not used: blk.5."));
+    test_output_free(&o);
+    o = TERN("run", "-m", test_small_model(), "-p", "a", "-n", "4", "--draft", "mtp");
+    assert_int_equal(o.code, 1);
+    assert_non_null(strstr(o.err, "drafting by the model's own block: none was read"));
+    test_output_free(&o);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(json_has_the_sizes),
     cmocka_unit_test(convert_keeps_the_text),
@@ -274,6 +314,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(inspect_describes_adapters),
     cmocka_unit_test(inspect_prints),
     cmocka_unit_test(synth_writes_a_model_that_runs),
+    cmocka_unit_test(synth_rotates),
+    cmocka_unit_test(drafting_blocks),
 };
 
 TEST_GROUP(convert_commands, "gpu", tests);

@@ -40,10 +40,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int64_t live = tern_alloc_live();
     tern_model *model = NULL;
     tern_error err = {0};
-    tern_status status = tern_model_open_memory(&model, data, size, NULL, &err);
+    tern_status status = tern_model_open_memory(&model, data, size, &(tern_model_options){.mtp = true}, &err);
     FUZZ_CHECK((status == TERN_OK) == (model != NULL));
     if (status == TERN_UNSUPPORTED) /* a layout that only conversion reads, or what nothing does */
-        status = tern_model_open_memory(&model, data, size, &(tern_model_options){.foreign = true}, &err);
+        status = tern_model_open_memory(&model, data, size, &(tern_model_options){.foreign = true, .mtp = true}, &err);
     FUZZ_CHECK((status == TERN_OK) == (model != NULL));
     FUZZ_CHECK(status == TERN_OK || (err.code == status && err.message[0]));
     if (model) read_model(model);

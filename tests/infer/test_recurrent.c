@@ -123,6 +123,39 @@ static void tokens_taken_back(void **state)
     close_pair(&p);
 }
 
+/* As many prompts' ends as the caller asks for. */
+static void checkpoints(void **state)
+{
+    (void)state;
+    tern_rng rng;
+    test_seed(&rng);
+    pair p = {.engine = test_engine(test_fixture("qwen3_5"), NULL)};
+    p.n_vocab = tern_engine_config(p.engine)->n_vocab;
+    for (uint32_t n = 1; n <= 5; n++) {
+        const tern_session_params params = {
+            .size = sizeof params, .n_ctx = CTX, .n_batch = BATCH, .n_state_checkpoints = n};
+        assert_ok(tern_session_open(&p.moved, p.engine, &params, &err), err);
+        for (uint32_t i = 0; i < 6; i++) append(&p, &rng, 10);
+        append(&p, &rng, 1);
+        append(&p, &rng, 1);
+        append(&p, &rng, 1);
+        for (uint32_t i = 0; i < 5; i++)
+            assert_int_equal(tern_runner_last_start(&p.moved->runner, 10 * i + 15), i + n >= 6 ? 10 * i + 10 : 0);
+        tern_session_truncate(p.moved, 65 - 10 * n);
+        append(&p, &rng, 1);
+        check(&p, "tokens taken back to a checkpoint");
+        tern_session_close(p.moved);
+    }
+    const tern_session_params params = {.size = sizeof params, .n_state_checkpoints = TERN_MAX_STATE_CHECKPOINTS + 1};
+    assert_int_equal(tern_session_open(&p.moved, p.engine, &params, &err), TERN_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "4097 state checkpoints: at most 4096 expected"));
+    tern_batch *batch;
+    const tern_batch_params too_many = {.size = sizeof too_many, .n_state_checkpoints = TERN_MAX_STATE_CHECKPOINTS + 1};
+    assert_int_equal(tern_batch_open(&batch, p.engine, &too_many, &err), TERN_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.message, "4097 state checkpoints: at most 4096 expected"));
+    tern_engine_close(p.engine);
+}
+
 /* A file of another model's states is refused, and one that is cut. */
 static void files(void **state)
 {
@@ -210,7 +243,7 @@ static void prefixes(void **state)
 }
 
 static const struct CMUnitTest tests[] = {cmocka_unit_test(random_moves), cmocka_unit_test(tokens_taken_back),
-                                          cmocka_unit_test(files), cmocka_unit_test(batches),
-                                          cmocka_unit_test(prefixes)};
+                                          cmocka_unit_test(checkpoints),  cmocka_unit_test(files),
+                                          cmocka_unit_test(batches),      cmocka_unit_test(prefixes)};
 
 TEST_GROUP(recurrent, "", tests);

@@ -51,6 +51,25 @@ static void models(void **state)
     check_model(test_fixture("gpt-oss"), f32, NULL); /* windows, sinks, experts */
 }
 
+/* Layers that recur have their states on the device, however little room keys and values of the others have. */
+static void hybrids(void **state)
+{
+    (void)state;
+    const tern_kv_types kv = {TERN_KV_F32, TERN_KV_F32};
+    const char *path = test_fixture("qwen3_5");
+    if (test_on_gpu()) test_skip("the CPU's states are the ones that are compared");
+    const tern_memory_need need = spill_need(path, kv);
+    const uint64_t rooms[] = {need.largest_layer, need.least_layer};
+    for (size_t i = 0; i < 2; i++) {
+        tern_engine *spilling = spill_open_how(path, (tern_engine_params){.kv_memory.bytes = rooms[i]}, i == 1),
+                    *whole = spill_open_how(path, (tern_engine_params){0}, i == 1);
+        spill_exercise(spilling, whole, kv, path);
+        assert_true(spill_counters(spilling).kv_in_bytes > 0);
+        tern_engine_close(spilling);
+        tern_engine_close(whole);
+    }
+}
+
 static void types(void **state)
 {
     (void)state;
@@ -176,8 +195,9 @@ static void batches(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(models),   cmocka_unit_test(types),   cmocka_unit_test(on_a_disk),
-    cmocka_unit_test(sessions), cmocka_unit_test(batches), cmocka_unit_test(beside_experts),
+    cmocka_unit_test(models),         cmocka_unit_test(hybrids),  cmocka_unit_test(types),
+    cmocka_unit_test(on_a_disk),      cmocka_unit_test(sessions), cmocka_unit_test(batches),
+    cmocka_unit_test(beside_experts),
 };
 
 TEST_GROUP(spill, "backends", tests, .teardown = test_backends_close);

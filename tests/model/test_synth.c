@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/rng.h"
+#include "model/hadamard.h"
 #include "model/support.h"
 #include "model/synth/internal.h"
 #include "text/tokenizer/tokenizer.h"
@@ -218,6 +219,38 @@ static void presets_are_sound(void **state)
     }
 }
 
+/* Bonsai 2's: the inputs of all matrices but those of a token's rates, and the head's; the table back. */
+static void rotated_presets(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"bonsai2-9b", "bonsai2-27b"};
+    tern_error err = {0};
+    const char *path = test_scratch("synth-rotated.gguf");
+    tern_model *model;
+    const tern_synth_options options = {.preset = "bonsai2-tiny", .seed = 3, .layers = 4};
+    assert_ok(tern_synth_write(path, &options, &err), err);
+    assert_ok(tern_model_open(&model, path, NULL, &err), err);
+    const tern_hadamard *h = tern_model_hadamard(model);
+    assert_non_null(h);
+    assert_int_equal(h->block, 64);
+    assert_true(h->embedding);
+    assert_int_equal(h->n_inputs, 3 * 6 + 7 + 1); /* qkv, gate, out and three of the FFN; q, k, v, o and three; head */
+    assert_true(tern_hadamard_rotates(h, TERN_ROLE_OUTPUT, 0));
+    assert_false(tern_hadamard_rotates(h, TERN_ROLE_SSM_ALPHA, 0));
+    assert_non_null(tern_hadamard_signs_of(h, 512));
+    tern_model_close(model);
+    remove(path);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        tern_config config;
+        bool ternary;
+        assert_ok(tern_synth__preset(names[i], &config, &ternary, &err), err);
+        assert_ok(tern_config__check(&config, &err), err);
+        assert_true(ternary && !config.tied_head);
+        assert_int_equal(tern_synth__rotation_block(names[i]), 1024);
+    }
+    assert_int_equal(tern_synth__rotation_block("bonsai-27b"), 0);
+}
+
 static void unknown_preset(void **state)
 {
     (void)state;
@@ -233,6 +266,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(refuses_gates),
     cmocka_unit_test(vocabulary_encodes),
     cmocka_unit_test(dense_presets_stay_dense),
+    cmocka_unit_test(rotated_presets),
     cmocka_unit_test(same_model_in_every_encoding),
     cmocka_unit_test(seed_decides),
     cmocka_unit_test(large_tables_have_a_token_for_each_row),

@@ -158,7 +158,7 @@ static tern_status describe(const char *path, json_t *out, tern_error *err)
 {
     tern_model *model = NULL;
     tern_error problem = {0};
-    tern_model_options how = {.no_tokenizer = true, .no_check = true};
+    tern_model_options how = {.no_tokenizer = true, .no_check = true, .mtp = true};
     tern_status status = tern_model_open(&model, path, &how, &problem);
     bool folder = tern_file_is_dir(path);
     if (status != TERN_OK && (folder || tern_app_describe_gguf(path, out, err) != TERN_OK)) {

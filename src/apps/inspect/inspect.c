@@ -171,6 +171,8 @@ void tern_app_describe_model(const tern_model *model, json_t *out)
     for (uint32_t layer = 0; layer < c->n_layers; layer++)
         for (int role = 0; role < TERN_ROLE_COUNT; role++)
             if (!is_global(role)) add_weight(model, role, layer, tensors);
+    for (int role = 0; tern_model_mtp(model) && role < TERN_ROLE_COUNT; role++)
+        if (!is_global(role)) add_weight(tern_model_mtp(model), role, 0, tensors);
     json_object_set_new(out, "format", json_string("Hugging Face folder"));
     json_object_set_new(out, "architecture", tern_app_json_text(c->architecture, strlen(c->architecture)));
     json_object_set_new(out, "name", tern_app_json_text(c->name, strlen(c->name)));

@@ -241,6 +241,7 @@ static tern_status prepare(serving *s, tern_error *err)
                   .n_chunk = o->serve.chunk,
                   .max_step_ms = o->serve.max_step_ms,
                   .kv = tern_app_kv(o),
+                  .n_state_checkpoints = o->state_checkpoints,
                   .no_prefix_reuse = o->serve.no_reuse},
         .lora_folder = o->serve.lora_folder,
         .draft_tokens = tern_app_draft_tokens(o),

@@ -27,6 +27,9 @@ static tern_status resolve_params(tern_batch_params *p, const tern_config *c, te
     if (p->n_parallel > TERN_BATCH_MAX_PARALLEL)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%u sequences in a step: at most %d expected", p->n_parallel,
                          TERN_BATCH_MAX_PARALLEL);
+    if (p->n_state_checkpoints > TERN_MAX_STATE_CHECKPOINTS)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%u state checkpoints: at most %d expected",
+                         p->n_state_checkpoints, TERN_MAX_STATE_CHECKPOINTS);
     p->n_ctx = or_default(p->n_ctx, c->n_ctx_train < DEFAULT_CTX ? c->n_ctx_train : DEFAULT_CTX);
     if (p->n_ctx > c->n_ctx_train)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "context of %u tokens: the model was trained for at most %u",

@@ -127,6 +127,9 @@ static tern_status add_weights(tern_engine *e, tern_error *err)
         }
         TERN_TRY(report(e, layer + 1, err));
     }
+    const tern_model *mtp = tern_model_mtp(e->model);
+    for (int role = 0; mtp && role < TERN_ROLE_COUNT; role++)
+        if (role != TERN_ROLE_OUTPUT) TERN_TRY(add_weight(e, tern_model_weight(mtp, (tern_role)role, 0), err));
     return TERN_OK;
 }
 
@@ -193,7 +196,7 @@ tern_status tern_engine__open_backend(tern_engine *e, const tern_backend_options
 
 tern_status tern_engine__reserve_slots(tern_engine *e, uint32_t n_layers, tern_error *err)
 {
-    size_t max = ((size_t)n_layers + 1) * TERN_ROLE_COUNT + 1;
+    size_t max = ((size_t)n_layers + 2) * TERN_ROLE_COUNT + 1; /* with a block that drafts tokens */
     e->slots = tern_calloc(max, sizeof *e->slots);
     return e->slots ? TERN_OK : tern_fail_alloc(err, max * sizeof *e->slots);
 }

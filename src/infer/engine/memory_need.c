@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "infer/draft/mtp.h"
 #include "infer/engine/kv_types.h"
 #include "ops/op.h"
 #include "quant/weight.h"
@@ -34,8 +35,8 @@ static tern_status add_shared(tern_memory_need *need, const tern_value *v, uint3
 {
     if (v->kind == TERN_VALUE_WEIGHT) return weights ? add_weight(need, v->weight, err) : TERN_OK;
     if (!tern_value_is_kept(v) && v->kind != TERN_VALUE_CONSTANT) return TERN_OK;
-    const bool cache = v->kind == TERN_VALUE_CACHE;
-    *(tern_value_is_kept(v) ? &need->cache : &need->other) += v->bytes;
+    const bool cache = v->kind == TERN_VALUE_CACHE; /* states of layers that recur are never spilled */
+    *(cache ? &need->cache : &need->other) += v->bytes;
     const uint64_t layer = cache ? 2 * v->bytes : 0, /* its keys, its values */
         head = cache ? layer / (v->cols / head_dim) : 0;
     if (layer > need->largest_layer) need->largest_layer = layer;
@@ -72,17 +73,27 @@ static bool is_on_side(const tern_graph *g, size_t at, const uint8_t *marks, uin
     return false;
 }
 
-/* The first graph brings what all share. */
-static tern_status add_values(tern_memory_needs *needs, const tern_graph *g, const uint8_t *marks, uint32_t head_dim,
-                              bool first, bool weights, tern_error *err)
+/* What a graph brings beside its activations: the first one what all share, that of a block that drafts tokens without
+ * the tables, which are its model's. */
+typedef enum graph_part { FIRST_GRAPH, ANOTHER_GRAPH, GRAPH_OF_BLOCK } graph_part;
+
+static bool is_table(tern_engine *engine, const tern_weight *w)
 {
+    return w == tern_engine_head(engine) || w == tern_model_weight(tern_engine_model(engine), TERN_ROLE_TOKEN_EMBD, 0);
+}
+
+static tern_status add_values(tern_memory_needs *needs, tern_engine *engine, const tern_graph *g, const uint8_t *marks,
+                              graph_part part, bool weights, tern_error *err)
+{
+    const uint32_t head_dim = tern_engine_config(engine)->head_dim;
     for (uint32_t s = 0; s < needs->n; s++) {
         tern_memory_need *need = &needs->sides[s];
         const uint8_t side = (uint8_t)(1u << s);
         for (size_t i = 0; i < g->n_values; i++) {
             const tern_value *v = &g->values[i];
             if (!(marks[i] & side) || (v->kind == TERN_VALUE_WEIGHT && is_on_side(g, i, marks, side))) continue;
-            if (first) TERN_TRY(add_shared(need, v, head_dim, weights, err));
+            if (part == GRAPH_OF_BLOCK && v->kind == TERN_VALUE_WEIGHT && is_table(engine, v->weight)) continue;
+            if (part != ANOTHER_GRAPH) TERN_TRY(add_shared(need, v, head_dim, weights, err));
             if (v->kind == TERN_VALUE_OUTPUT) need->other += v->bytes;
         }
         need->other += g->param_bytes;
@@ -92,25 +103,37 @@ static tern_status add_values(tern_memory_needs *needs, const tern_graph *g, con
     return TERN_OK;
 }
 
-static tern_status add_graph(tern_memory_needs *needs, tern_engine *engine, const tern_graph *g, bool first,
+static tern_status add_graph(tern_memory_needs *needs, tern_engine *engine, const tern_graph *g, graph_part part,
                              bool weights, tern_error *err)
 {
     uint8_t *marks = tern_calloc(g->n_values + 1, sizeof *marks);
     if (!marks) return tern_fail_alloc(err, g->n_values);
     mark_sides(tern_engine_backend(engine), g, marks);
-    const uint32_t head_dim = tern_engine_config(engine)->head_dim;
-    const tern_status status = add_values(needs, g, marks, head_dim, first, weights, err);
+    const tern_status status = add_values(needs, engine, g, marks, part, weights, err);
     tern_free(marks);
     return status;
 }
 
 static tern_status add_graphs(tern_memory_needs *needs, tern_engine *engine, const tern_runner_graphs *set,
-                              bool weights, tern_error *err)
+                              graph_part part, bool weights, tern_error *err)
 {
-    TERN_TRY(add_graph(needs, engine, &set->prefill.graph, true, weights, err));
-    TERN_TRY(add_graph(needs, engine, &set->decode.graph, false, weights, err));
-    if (set->few.graph.n_ops) TERN_TRY(add_graph(needs, engine, &set->few.graph, false, weights, err));
-    return set->steps.graph.n_ops ? add_graph(needs, engine, &set->steps.graph, false, weights, err) : TERN_OK;
+    TERN_TRY(add_graph(needs, engine, &set->prefill.graph, part, weights, err));
+    TERN_TRY(add_graph(needs, engine, &set->decode.graph, ANOTHER_GRAPH, weights, err));
+    if (set->few.graph.n_ops) TERN_TRY(add_graph(needs, engine, &set->few.graph, ANOTHER_GRAPH, weights, err));
+    return set->steps.graph.n_ops ? add_graph(needs, engine, &set->steps.graph, ANOTHER_GRAPH, weights, err) : TERN_OK;
+}
+
+/* Of sessions that draft by the model's own block: its graphs. */
+static tern_status add_block(tern_memory_needs *needs, tern_engine *engine, const tern_runner_params *params,
+                             bool weights, tern_error *err)
+{
+    tern_runner_graphs *set;
+    if (!params->keep_states || !tern_model_mtp(tern_engine_model(engine))) return TERN_OK;
+    const tern_runner_params block = tern_mtp_params(params);
+    TERN_TRY(tern_runner_build(&set, engine, &block, err));
+    const tern_status status = add_graphs(needs, engine, set, GRAPH_OF_BLOCK, weights, err);
+    tern_runner_unbuild(set, engine);
+    return status;
 }
 
 tern_status tern_memory_needs_of(tern_engine *engine, const tern_runner_params *params, bool with_weights,
@@ -125,7 +148,8 @@ tern_status tern_memory_needs_of(tern_engine *engine, const tern_runner_params *
         need->free = sides[i]->memory_free ? sides[i]->memory_free(sides[i]) : 0;
     }
     TERN_TRY(tern_runner_build(&set, engine, params, err));
-    const tern_status status = add_graphs(out, engine, set, with_weights, err);
+    tern_status status = add_graphs(out, engine, set, FIRST_GRAPH, with_weights, err);
+    if (status == TERN_OK) status = add_block(out, engine, params, with_weights, err);
     for (uint32_t i = 0; i < out->n; i++) {
         tern_memory_need *n = &out->sides[i];
         limit_cache(n);

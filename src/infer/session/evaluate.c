@@ -82,6 +82,7 @@ static tern_status run_batch(tern_session *s, const tern_runner_step *batch, ter
         TERN_TRY(tern_session__search_nonfinite(s, batch, err));
         return tern_nonfinite_advance(s->search, err);
     }
+    if (s->mtp) TERN_TRY(tern_mtp_take(s->mtp, &s->runner, batch, s->tokens, err));
     s->n_evaluated += batch->n_tokens;
     if (s->n_tokens < s->n_evaluated) s->n_tokens = s->n_evaluated;
     return TERN_OK;
@@ -186,6 +187,7 @@ void tern_session_truncate(tern_session *session, uint32_t n)
 {
     tern_session__abandon(session);
     tern_session__drop_embedding(session);
+    if (session->mtp) tern_mtp_truncate(session->mtp, n);
     if (n < session->n_tokens) session->n_tokens = n;
     if (n < session->n_evaluated) session->n_evaluated = n;
 }

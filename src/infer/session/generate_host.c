@@ -36,10 +36,16 @@ tern_status tern_generation__host_begin(tern_generation *g, const int32_t *promp
     return TERN_OK;
 }
 
+/* A small model guesses, or the model's own block. */
+static bool drafts_by_model(const tern_generation *g)
+{
+    return g->params.draft || g->session->mtp;
+}
+
 /* Tokens that must match for a look-up to be trusted more than the draft model. */
 static uint32_t shortest_match(const tern_generation *g)
 {
-    return g->params.draft ? TERN_DRAFT_LONGEST : 1;
+    return drafts_by_model(g) ? TERN_DRAFT_LONGEST : 1;
 }
 
 /* The tokens that would follow the last decided one. */
@@ -107,7 +113,9 @@ static tern_status draft_by_model(tern_generation *g, uint32_t n, uint32_t *n_ou
     tern_session *s = g->session;
     const double start = tern_generation__now_ms();
     s->tokens[g->position] = g->batch[0]; /* where it will be */
-    TERN_TRY(tern_draft_model_propose(g->params.draft, s->tokens, g->position + 1, g->batch + 1, n, n_out, err));
+    if (g->params.draft)
+        TERN_TRY(tern_draft_model_propose(g->params.draft, s->tokens, g->position + 1, g->batch + 1, n, n_out, err));
+    else TERN_TRY(tern_mtp_propose(s->mtp, s->tokens, g->position + 1, g->batch + 1, n, n_out, err));
     if (!g->params.draft_costs) g->rates.model_ms = (tern_generation__now_ms() - start) / (*n_out ? *n_out : 1);
     g->n_model_drafted = *n_out;
     return TERN_OK;
@@ -121,7 +129,7 @@ static tern_status draft(tern_generation *g, uint32_t *n_out, tern_error *err)
     const tern_step_plan plan = {1, 1};
     uint32_t n = smaller(p->draft_tokens, tern_session_n_ctx(g->session) - g->position - 1);
     if (p->max_tokens) n = smaller(n, p->max_tokens - g->result.n_generated);
-    if (n == 0 || g->stopped || (!g->match && !p->draft)) return TERN_OK;
+    if (n == 0 || g->stopped || (!g->match && !drafts_by_model(g))) return TERN_OK;
     n = tern_speculate(&g->costs, &g->rates, &plan, g->match, n);
     if (n == 0) return TERN_OK;
     if (g->match) *n_out = tern_draft_propose(&g->draft, shortest_match(g), g->batch + 1, n);

@@ -2,6 +2,7 @@
 #ifndef TERN_INFER_SESSION_INTERNAL_H
 #define TERN_INFER_SESSION_INTERNAL_H
 
+#include "infer/draft/mtp.h"
 #include "infer/sample/wanted.h"
 #include "infer/session/nonfinite.h"
 #include "infer/session/session.h"
@@ -28,6 +29,7 @@ struct tern_session {
     uint32_t steps;     /* tokens that a generation asks of the device at once; 0: it chooses none */
     bool steps_chosen;  /* by the caller; else a generation may find a better number */
     float *logits;      /* [max_outputs][n_vocab] */
+    tern_mtp *mtp;      /* guesses by the model's own block; NULL: none does */
     tern_session_evaluation evaluation;
     tern_embedding *embedding; /* under way, between calls that were PENDING; NULL: none is */
     tern_nonfinite *search;    /* under way after logits that are not finite: the evaluation is about nothing else */

@@ -16,6 +16,13 @@ static tern_backend *backend_of(const tern_runner *r)
     return tern_engine_backend(r->engine);
 }
 
+/* The model, or its block that drafts tokens. */
+static const tern_model *model_of(const tern_runner *r)
+{
+    const tern_model *model = tern_engine_model(r->engine);
+    return r->params.mtp ? tern_model_mtp(model) : model;
+}
+
 static tern_block_rows block_rows(const tern_runner *r)
 {
     const tern_block_rows rows = tern_engine_int8_blocks(r->engine);
@@ -43,7 +50,7 @@ static tern_status build_graph(const tern_runner *r, const tern_runner_graphs *s
                                   .n_groups = set->loras.n_groups,
                                   .kv = p->kv,
                                   .keep_hidden = p->keep_hidden,
-                                  .keep_states = set->additional,
+                                  .keep_states = set->additional || p->keep_states,
                                   .sampler = g == &set->steps,
                                   .sampler_rows = p->sample_rows,
                                   .f32_activations = tern_engine_f32_activations(r->engine),
@@ -55,9 +62,9 @@ static tern_status build_graph(const tern_runner *r, const tern_runner_graphs *s
                                   .int8_table = block_rows(r) == TERN_BLOCK_ROWS_INT8 && b->info.int8_blocks,
                                   .head = tern_engine_head(r->engine),
                                   .screened_head = tern_engine_head_exact(r->engine)};
-    TERN_TRY(tern_graph_build(&g->graph, tern_engine_model(r->engine), &options, err));
+    TERN_TRY(tern_graph_build(&g->graph, model_of(r), &options, err));
     if (!p->unfused) TERN_TRY(tern_graph_fuse(&g->graph, b, err));
-    TERN_TRY(tern_graph_take_stage(&g->graph, tern_model_stages(tern_engine_model(r->engine)), err));
+    TERN_TRY(tern_graph_take_stage(&g->graph, tern_model_stages(model_of(r)), err));
     if (p->keep_all) tern_graph_keep_all(&g->graph);
     return tern_graph_plan(&g->graph, b->info.fusions, err);
 }
@@ -215,7 +222,7 @@ tern_status tern_runner__make_graphs(tern_runner *r, const tern_lora_set *sets, 
 /* A device that chooses tokens may go further than the generation, by as many as it chooses at once. */
 static tern_status size_caches(tern_runner *r, tern_error *err)
 {
-    const tern_config *c = tern_engine_config(r->engine);
+    const tern_config *c = tern_model_config(model_of(r));
     const uint32_t n_batch = r->params.n_batch, steps = r->params.steps ? TERN_SAMPLE_MAX_STEPS : 1;
     tern_graph_options sizes = {.n_ctx = r->params.n_ctx};
     tern_graph_size_caches(&sizes, c, n_batch > steps ? n_batch : steps);
@@ -324,6 +331,10 @@ void tern_runner_set_step(const tern_runner_graph *graph, const tern_runner_step
     memcpy(tern_bound_param(g, TERN_PARAM_IDS), step->ids, n * sizeof *step->ids);
     for (uint32_t i = 0; i < n; i++) positions[i] = step->first_position + i;
     for (uint32_t i = 0; i < step->n_outputs; i++) outputs[i] = n - step->n_outputs + i;
+    if (step->hidden) {
+        const tern_value *hidden = &graph->graph.values[graph->graph.params[TERN_PARAM_HIDDEN]];
+        memcpy(tern_bound_param(g, TERN_PARAM_HIDDEN), step->hidden, (size_t)n * hidden->cols * sizeof *step->hidden);
+    }
     tern_wanted *wanted = tern_bound_param(g, TERN_PARAM_WANTED);
     if (wanted && step->wanted) *wanted = *step->wanted;
     else if (wanted) tern_wanted_begin(wanted, &(uint32_t){0});
@@ -361,14 +372,14 @@ static void set_states(tern_runner *r, const tern_runner_graph *g, uint32_t firs
     tern_runner_states_step(&r->states, first, n_tokens * n_steps, n_steps > 1, &states[0], &states[n_tokens]);
 }
 
-static tern_runner_graph *graph_of(const tern_runner *runner, const tern_runner_step *step)
+tern_runner_graph *tern_runner_graph_of(const tern_runner *runner, const tern_runner_step *step)
 {
     return step->n_tokens == 1 ? &runner->graphs->decode : &runner->graphs->prefill;
 }
 
 tern_status tern_runner_start(tern_runner *runner, const tern_runner_step *step, tern_error *err)
 {
-    const tern_runner_graph *g = graph_of(runner, step);
+    const tern_runner_graph *g = tern_runner_graph_of(runner, step);
     tern_runner_set_step(g, step);
     set_states(runner, g, step->first_position, step->n_tokens, 1);
     tern_runner_mark_written(runner, step->first_position, step->n_tokens);
@@ -378,7 +389,7 @@ tern_status tern_runner_start(tern_runner *runner, const tern_runner_step *step,
 /* The read waits itself: two waits would be two turns of a browser's event loop. */
 tern_status tern_runner_finish(tern_runner *runner, const tern_runner_step *step, float *logits, tern_error *err)
 {
-    tern_runner_graph *g = graph_of(runner, step);
+    tern_runner_graph *g = tern_runner_graph_of(runner, step);
     if (step->n_outputs == 0) return tern_bound_wait(&g->bound, err);
     return tern_runner_read(g, g->graph.logits, step->n_outputs, logits, err);
 }

@@ -15,6 +15,8 @@ typedef struct tern_runner_params {
     bool unfused;    /* the graph as it was built, to compare with */
     bool keep_all;   /* what is made stays there: no activation shares memory with another */
     bool steps;      /* the graph that chooses tokens on the device too; needs a backend with max_steps > 1 */
+    bool keep_states; /* the runner's own graphs have the hidden states of all tokens (tern_graph.states) */
+    bool mtp;         /* graphs of the model's block that drafts tokens (tern_model_mtp), which it has */
     bool sample_rows; /* all graphs end with SAMPLE of each row; needs a backend that samples_rows */
     /* 0: one sequence, whose pages lie in their order. Else so many, which share n_pages pages; whoever starts steps
      * writes the page tables then, and layers with a window keep whole pages as the others do. */
@@ -66,6 +68,7 @@ typedef struct tern_runner_step {
     uint32_t n_outputs;        /* logits of the last n_outputs tokens */
     uint32_t n_top;            /* the highest logits that are needed; 0: all */
     const tern_wanted *wanted; /* and which beside; NULL: none */
+    const float *hidden;       /* [n_tokens][n_embd], of a runner of a block that drafts tokens */
 } tern_runner_step;
 
 /* Tokens that the device chooses, one after the other. */
@@ -127,6 +130,8 @@ tern_status tern_runner_start_steps(tern_runner *runner, const tern_runner_steps
 tern_status tern_runner_finish_steps(tern_runner *runner, uint32_t n, uint32_t *tokens, tern_error *err);
 /* A started read need not be finished: a read under way is forgotten. */
 void tern_runner_abandon(tern_runner *runner);
+/* The graph that runs a step of one sequence. */
+tern_runner_graph *tern_runner_graph_of(const tern_runner *runner, const tern_runner_step *step);
 /* Rows of an output value after a step. PENDING as tern_runner_finish. */
 tern_status tern_runner_read(tern_runner_graph *graph, uint32_t value, uint32_t n_rows, float *out, tern_error *err);
 

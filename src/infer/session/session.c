@@ -9,7 +9,7 @@
 enum {
     DEFAULT_CTX = 2048,
     DEFAULT_STEPS = 8,
-    PROMPT_STATES = 2 /* kept at ends of prompts, for tokens that are taken back */
+    PROMPT_STATES = 2 /* kept at ends of prompts unless the caller says how many, for tokens that are taken back */
 };
 
 /* How many tokens a generation asks of the backend at once. */
@@ -39,11 +39,16 @@ static tern_status resolve_params(const tern_engine *engine, const tern_session_
     uint32_t n_batch = in->n_batch ? in->n_batch : TERN_SESSION_DEFAULT_BATCH;
     if (n_batch > n_ctx) n_batch = n_ctx;
     uint32_t max_outputs = in->max_outputs ? in->max_outputs : 1;
+    if (in->n_state_checkpoints > TERN_MAX_STATE_CHECKPOINTS)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%u state checkpoints: at most %d expected",
+                         in->n_state_checkpoints, TERN_MAX_STATE_CHECKPOINTS);
+    const uint32_t n_states = in->n_state_checkpoints ? in->n_state_checkpoints : PROMPT_STATES;
     *out = (tern_runner_params){.n_ctx = n_ctx,
                                 .n_batch = n_batch,
                                 .max_outputs = max_outputs < n_batch ? max_outputs : n_batch,
                                 .keep_hidden = in->keep_hidden,
-                                .n_states = c->recurrence.n_heads ? PROMPT_STATES : 0,
+                                .keep_states = in->mtp,
+                                .n_states = c->recurrence.n_heads ? n_states : 0,
                                 .loras = in->loras,
                                 .n_loras = in->n_loras};
     return tern_kv_resolve(in->kv, c, n_ctx, tern_engine_backend(engine), &out->kv, err);
@@ -80,6 +85,7 @@ tern_status tern_session_open(tern_session **session, tern_engine *engine, const
     s->steps_chosen = own.steps > 0;
     tern_status status;
     TERN_GOTO(tern_runner_open(&s->runner, engine, &resolved, err));
+    if (own.mtp) TERN_GOTO(tern_mtp_open(&s->mtp, engine, &resolved, err));
     s->tokens = tern_calloc(resolved.n_ctx, sizeof *s->tokens);
     s->logits = tern_calloc((size_t)resolved.max_outputs * c->n_vocab, sizeof(float));
     if (!s->tokens || !s->logits)
@@ -96,6 +102,7 @@ void tern_session_close(tern_session *session)
     if (!session) return;
     tern_session__drop_embedding(session);
     tern_nonfinite_close(session->search);
+    tern_mtp_close(session->mtp);
     tern_runner_deinit(&session->runner);
     tern_free(session->tokens);
     tern_free(session->logits);

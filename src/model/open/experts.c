@@ -69,6 +69,7 @@ bool tern_role__hf_experts(const tern_config *config, tern_role role, uint32_t l
                                  .step = halves ? 1 : sources[i].parts,
                                  .rows = n * sources[i].parts};
         tern_role__name_in_layer(name, expert, out->name);
+        tern_role__name_in_mtp(config, out->name);
         return true;
     }
     return false;

@@ -209,10 +209,23 @@ tern_status tern_model__read_header(tern_model *model, const tern_gguf *g, tern_
     TERN_TRY(tern_gguf_check_whole(g, err));
     TERN_TRY(tern_config__from_gguf(&model->config, g, err));
     TERN_TRY(tern_model__init_weights(model, err));
+    TERN_TRY(tern_model__find_mtp_gguf(model, g, err));
     TERN_TRY(tern_model__read_i2s_order(model, g, err));
     TERN_TRY(tern_model__read_hadamard(model, g, err));
     TERN_TRY(tern_model__note_unused_gguf(model, g, err));
     return tern_model__read_exact_scales(model, g, err);
+}
+
+/* The block that drafts tokens, in the model's own layout. */
+static tern_status read_mtp(tern_model *model, const tern_gguf *g, tern_error *err)
+{
+    tern_model *mtp = model->mtp;
+    if (!mtp) return TERN_OK;
+    TERN_TRY(tern_model__read_hadamard(mtp, g, err));
+    TERN_TRY(tern_model__read_exact_scales(mtp, g, err));
+    TERN_TRY(add_roles(mtp, g, err));
+    tern_model__count_mtp(model);
+    return TERN_OK;
 }
 
 static tern_status read_model(tern_model *model, const tern_gguf *g, tern_error *err)
@@ -225,6 +238,7 @@ static tern_status read_model(tern_model *model, const tern_gguf *g, tern_error 
     }
     TERN_TRY(add_roles(model, g, err));
     TERN_TRY(tern_model__read_classifier(model, g, err));
+    TERN_TRY(read_mtp(model, g, err));
     TERN_TRY(tern_model__settle_i2s_order(model, err));
     return tern_model__open_tokenizer(model, g, err);
 }

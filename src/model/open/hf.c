@@ -241,8 +241,14 @@ static tern_status read_tensors(tern_model *model, tern_hf_layout layout, tern_e
 {
     look_at_tensors(model, &layout);
     TERN_TRY(tern_model__init_weights(model, err));
+    TERN_TRY(tern_model__find_mtp_hf(model, err));
     TERN_TRY(tern_model__note_unused_hf(model, err));
-    return add_roles(model, layout, err);
+    TERN_TRY(add_roles(model, layout, err));
+    if (!model->mtp) return TERN_OK;
+    model->mtp->halves = model->config.n_experts && has_halves(model->mtp);
+    TERN_TRY(add_roles(model->mtp, layout, err));
+    tern_model__count_mtp(model);
+    return TERN_OK;
 }
 
 tern_status tern_model__open_hf(tern_model *model, const char *dir, const char *weights, tern_error *err)

@@ -66,23 +66,29 @@ static void use_gguf(marks *m, const tern_gguf *g, const char *name)
     if (t) m->used[t - tern_gguf_tensor_at(g, 0)] = true;
 }
 
-tern_status tern_model__note_unused_gguf(tern_model *model, const tern_gguf *g, tern_error *err)
+static void use_roles_gguf(marks *m, const tern_gguf *g, const tern_config *config)
 {
     char name[TERN_MODEL__NAME_BYTES + 8], beside[TERN_MODEL__NAME_BYTES + 8];
     tern_role_walk walk = {0};
+    while (tern_role__next(&walk, config)) {
+        tern_role__gguf_name(config, walk.role, walk.layer, name);
+        use_gguf(m, g, name);
+        tern_joint joint;
+        if (tern_joint__find(config, g, walk.role, walk.layer, &joint)) use_gguf(m, g, joint.gguf);
+        tern_role__rsr_name(name, beside, sizeof beside);
+        use_gguf(m, g, beside);
+        tern_role__scale_name(name, beside, sizeof beside);
+        use_gguf(m, g, beside);
+    }
+}
+
+tern_status tern_model__note_unused_gguf(tern_model *model, const tern_gguf *g, tern_error *err)
+{
     marks m;
     TERN_TRY(marks_open(&m, tern_gguf_n_tensors(g), err));
     for (unsigned i = 0; i < TERN_FACTORS_KINDS; i++) use_gguf(&m, g, tern_model__factors_name((tern_rope_factors)i));
-    while (tern_role__next(&walk, &model->config)) {
-        tern_role__gguf_name(&model->config, walk.role, walk.layer, name);
-        use_gguf(&m, g, name);
-        tern_joint joint;
-        if (tern_joint__find(&model->config, g, walk.role, walk.layer, &joint)) use_gguf(&m, g, joint.gguf);
-        tern_role__rsr_name(name, beside, sizeof beside);
-        use_gguf(&m, g, beside);
-        tern_role__scale_name(name, beside, sizeof beside);
-        use_gguf(&m, g, beside);
-    }
+    use_roles_gguf(&m, g, &model->config);
+    if (model->mtp) use_roles_gguf(&m, g, &model->mtp->config);
     if (tern_model__has_classifier(g)) {
         use_gguf(&m, g, TERN_MODEL__CLASSIFIER);
         use_gguf(&m, g, TERN_MODEL__CLASSIFIER_BIAS);
@@ -117,31 +123,38 @@ static void use_experts(marks *m, const tern_model *model, tern_role role, uint3
     }
 }
 
-tern_status tern_model__note_unused_hf(tern_model *model, tern_error *err)
+static void use_roles_hf(marks *m, const tern_model *model)
 {
     char own[TERN_MODEL__NAME_BYTES], name[TERN_MODEL__NAME_BYTES], scale[TERN_MODEL__NAME_BYTES + 8];
-    const char *layers = tern_role__layers_prefix(model->spelling), *text = tern_role__text_prefix(model->spelling);
     const tern_safetensors *st = model->safetensors;
     tern_role_walk walk = {0};
-    marks m;
-    TERN_TRY(marks_open(&m, tern_safetensors_count(st), err));
     while (tern_role__next(&walk, &model->config)) {
         tern_joint joint;
         bool found = false;
         if (tern_role__of_experts(walk.role)) {
-            use_experts(&m, model, walk.role, walk.layer);
+            use_experts(m, model, walk.role, walk.layer);
             continue;
         }
         for (unsigned i = 0; !found && tern_role__hf_name(&model->config, walk.role, walk.layer, i, own); i++) {
             tern_role__spell(model->spelling, own, name);
-            found = use_hf(&m, st, name); /* under another name it would be there twice */
+            found = use_hf(m, st, name); /* under another name it would be there twice */
             snprintf(scale, sizeof scale, "%s_scale", name);
-            if (found) use_hf(&m, st, scale);
+            if (found) use_hf(m, st, scale);
         }
         if (found || !tern_role__joint(&model->config, walk.role, walk.layer, &joint)) continue;
         tern_role__spell(model->spelling, joint.hf, name);
-        use_hf(&m, st, name);
+        use_hf(m, st, name);
     }
+}
+
+tern_status tern_model__note_unused_hf(tern_model *model, tern_error *err)
+{
+    const char *layers = tern_role__layers_prefix(model->spelling), *text = tern_role__text_prefix(model->spelling);
+    const tern_safetensors *st = model->safetensors;
+    marks m;
+    TERN_TRY(marks_open(&m, tern_safetensors_count(st), err));
+    use_roles_hf(&m, model);
+    if (model->mtp) use_roles_hf(&m, model->mtp);
     tern_status status = TERN_OK;
     for (size_t i = 0; status == TERN_OK && i < m.n; i++) {
         const char *unused = tern_safetensors_at(st, i)->name;

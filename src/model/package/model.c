@@ -41,6 +41,7 @@ static tern_status read_model(tern_model **model, const tern_package *p, bool ex
                               const tern_model_options *options, tern_error *err)
 {
     reading r = {.asked = options, .model = options ? *options : (tern_model_options){0}};
+    r.model.mtp = false; /* pieces are those of the layers alone */
     if (r.model.progress) r.model.progress = report, r.model.progress_context = &r;
     r.options = (tern_model_stream_options){.file_bytes = tern_package_manifest(p)->bytes,
                                             .keep = true,

@@ -35,6 +35,7 @@ static const struct {
     const char *name;
     bool ternary; /* its layers are so by default */
     tern_config config;
+    uint32_t rotation_block;
 } presets[] = {
     {"bitnet-2b4t", true, {BITNET, SHAPE(2560, 30, 20, 5, 128, 6912, 128256, 4096)}},
     {"bitnet-tiny", true, {BITNET, SHAPE(256, 2, 4, 2, 64, 512, 512, 256)}},
@@ -90,6 +91,16 @@ static const struct {
     {"qwen3.5-9b", false, {QWEN35, RECURRENCE(32, 16, 128), SHAPE(4096, 32, 16, 4, 256, 12288, 248320, 262144)}},
     {"qwen3.5-27b", false, {QWEN35, RECURRENCE(48, 16, 128), SHAPE(5120, 64, 24, 4, 256, 17408, 248320, 262144)}},
     {"bonsai-27b", true, {QWEN35, RECURRENCE(48, 16, 128), SHAPE(5120, 64, 24, 4, 256, 17408, 248320, 262144)}},
+    {"bonsai2-9b", true, {QWEN35, RECURRENCE(32, 16, 128), SHAPE(4096, 32, 16, 4, 256, 12288, 248320, 262144)}, 1024},
+    {"bonsai2-27b", true, {QWEN35, RECURRENCE(48, 16, 128), SHAPE(5120, 64, 24, 4, 256, 17408, 248320, 262144)}, 1024},
+    {"bonsai2-tiny",
+     true,
+     {.architecture = "qwen35",
+      .rms_eps = 1e-6f,
+      .rope_dim = 16,
+      RECURRENCE(4, 2, 64),
+      SHAPE(256, 4, 4, 2, 64, 512, 512, 256)},
+     64},
     {"qwen3.5-tiny",
      false,
      {.architecture = "qwen35",
@@ -126,4 +137,11 @@ tern_status tern_synth__preset(const char *name, tern_config *config, bool *tern
     }
     return tern_fail(err, TERN_INVALID_ARGUMENT, "preset \"%s\": one of " TERN_SYNTH_PRESETS " expected",
                      name ? name : "");
+}
+
+uint32_t tern_synth__rotation_block(const char *name)
+{
+    size_t i = 0;
+    while (i < sizeof presets / sizeof *presets && strcmp(presets[i].name, name) != 0) i++;
+    return i < sizeof presets / sizeof *presets ? presets[i].rotation_block : 0;
 }

@@ -206,6 +206,8 @@ static tern_status write_vocab(maker *m, tern_error *err)
 static tern_status write_all(maker *m, tern_error *err)
 {
     TERN_TRY(tern_export__config(m->config, tern_export__file_type(&m->encodings, NULL), m->writer, err));
+    const uint32_t block = tern_synth__rotation_block(m->options->preset);
+    TERN_TRY(tern_synth__rotation(m->config, block, m->options->seed, m->writer, err));
     TERN_TRY(write_vocab(m, err));
     TERN_TRY(add_tensors(m, err));
     TERN_TRY(tern_export_exact_write(&m->exact, m->writer, err));

@@ -21,9 +21,12 @@ static const tern_encoding *target_of(const tern_config *c, const tern_export_op
                                       uint32_t layer, const tern_weight *w)
 {
     const tern_encoding *mixed = o->mix ? tern_mix_encoding(o->mix, c, role, layer) : NULL;
+    const tern_encoding *linear = mixed ? mixed : o->linear ? o->linear : w->encoding;
+    /* a block that drafts tokens may be dense where the layers are ternary */
+    if (c->mtp_at && linear->ternary && !w->encoding->ternary && !o->force) linear = w->encoding;
     switch (tern_role__kind(role)) {
     case TERN_KIND_E:
-    case TERN_KIND_L: return mixed ? mixed : o->linear ? o->linear : w->encoding;
+    case TERN_KIND_L: return linear;
     case TERN_KIND_T: return o->head ? o->head : mixed ? mixed : w->encoding;
     default: return tern_encoding_find(TERN_ENC_F32);
     }
@@ -131,6 +134,7 @@ typedef struct exporter {
     tern_pool *pool;
     tern_export_exact exact;
     tern_export_report report;
+    uint64_t done; /* elements */
 } exporter;
 
 static tern_status add_scale_tensor(const exporter *x, tern_role role, uint32_t layer, uint32_t n, tern_error *err)
@@ -181,6 +185,7 @@ static tern_status plan_of(const exporter *x, tern_role role, uint32_t layer, te
     const tern_weight *w = tern_model_weight(x->model, role, layer);
     tern_joint joint;
     const bool joined = is_joined(x, role, layer);
+    if (c->mtp_at) options.imatrix = NULL; /* which the model's own layers made */
     if (joined && tern_role__joint(c, role, layer, &joint) && options.mix) {
         options.linear = tern_mix_encoding(options.mix, c, joint.last, layer);
         options.mix = NULL;
@@ -242,6 +247,21 @@ static tern_status write_classifier(const exporter *x, tern_error *err)
     return c->bias ? write_floats(x, c->bias, c->n_labels, err) : TERN_OK;
 }
 
+static tern_status add_roles(exporter *x, uint32_t *n_rsr, tern_error *err)
+{
+    tern_role_walk walk = {0};
+    while (tern_role__next(&walk, &x->model->config)) {
+        tern_export_plan plan;
+        TERN_TRY(plan_of(x, walk.role, walk.layer, &plan, err));
+        const tern_status status = add_tensor(x, &walk, &plan, err);
+        *n_rsr += plan.rsr_rows != 0;
+        tern_export__drop(&plan);
+        TERN_TRY(status);
+    }
+    return TERN_OK;
+}
+
+/* Of the layers, then of a block that drafts tokens. */
 static tern_status add_tensors(exporter *x, tern_error *err)
 {
     const tern_config *c = &x->model->config;
@@ -252,15 +272,12 @@ static tern_status add_tensors(exporter *x, tern_error *err)
                                           1, err));
     TERN_TRY(add_classifier(x, err));
     uint32_t n_rsr = 0;
-    tern_role_walk walk = {0};
-    while (tern_role__next(&walk, c)) {
-        tern_export_plan plan;
-        TERN_TRY(plan_of(x, walk.role, walk.layer, &plan, err));
-        const tern_status status = add_tensor(x, &walk, &plan, err);
-        n_rsr += plan.rsr_rows != 0;
-        tern_export__drop(&plan);
-        TERN_TRY(status);
-    }
+    TERN_TRY(add_roles(x, &n_rsr, err));
+    const tern_model *whole = x->model;
+    x->model = whole->mtp;
+    const tern_status status = x->model ? add_roles(x, &n_rsr, err) : TERN_OK;
+    x->model = whole;
+    TERN_TRY(status);
     return check_report(x, n_rsr, err);
 }
 
@@ -291,21 +308,17 @@ static tern_status write_long_factors(const exporter *x, const float *factors, t
     return write_floats(x, factors, tern_config_rope_dim(c) / 2, err);
 }
 
-static tern_status report(const exporter *x, uint64_t done, tern_error *err)
+static tern_status report(const exporter *x, tern_error *err)
 {
     const tern_export_options *o = x->options;
-    float share = (float)((double)done / (double)x->model->parameters);
+    const tern_model *whole = x->model->trunk ? x->model->trunk : x->model;
+    float share = (float)((double)x->done / (double)whole->parameters);
     if (!o->progress || o->progress(o->progress_context, share)) return TERN_OK;
     return tern_fail(err, TERN_CANCELLED, "writing the model was cancelled");
 }
 
-static tern_status write_tensors(const exporter *x, tern_error *err)
+static tern_status write_roles(exporter *x, tern_error *err)
 {
-    TERN_TRY(write_rope_factors(x, err));
-    TERN_TRY(write_long_factors(x, x->model->config.long_factors, err));
-    TERN_TRY(write_long_factors(x, x->model->config.short_factors, err));
-    TERN_TRY(write_classifier(x, err));
-    uint64_t done = 0;
     tern_role_walk walk = {0};
     while (tern_role__next(&walk, &x->model->config)) {
         tern_export_plan plan;
@@ -313,10 +326,24 @@ static tern_status write_tensors(const exporter *x, tern_error *err)
         const tern_status status = tern_export__write(&plan, x->writer, err);
         tern_export__drop(&plan);
         TERN_TRY(status);
-        done += (uint64_t)plan.weight->rows * plan.weight->cols;
-        TERN_TRY(report(x, done, err));
+        x->done += (uint64_t)plan.weight->rows * plan.weight->cols;
+        TERN_TRY(report(x, err));
     }
     return TERN_OK;
+}
+
+static tern_status write_tensors(exporter *x, tern_error *err)
+{
+    TERN_TRY(write_rope_factors(x, err));
+    TERN_TRY(write_long_factors(x, x->model->config.long_factors, err));
+    TERN_TRY(write_long_factors(x, x->model->config.short_factors, err));
+    TERN_TRY(write_classifier(x, err));
+    TERN_TRY(write_roles(x, err));
+    const tern_model *whole = x->model;
+    x->model = whole->mtp;
+    const tern_status status = x->model ? write_roles(x, err) : TERN_OK;
+    x->model = whole;
+    return status;
 }
 
 static tern_status write_all(exporter *x, tern_error *err)

@@ -48,7 +48,7 @@ static tern_status add_dimensions(const tern_config *c, tern_gguf_writer *w, ter
         {"vocab_size", c->n_vocab},
         {"context_length", c->n_ctx_train},
         {"embedding_length", c->n_embd},
-        {"block_count", c->n_layers},
+        {"block_count", c->n_layers + c->n_mtp},
         {"attention.head_count", c->n_heads},
         {"attention.head_count_kv", c->n_kv_heads},
         {"attention.key_length", c->head_dim},
@@ -121,8 +121,9 @@ static tern_status add_recurrence(const tern_config *c, tern_gguf_writer *w, ter
     const uint32_t pairs = tern_config_rope_dim(c) / 2;
     const uint32_t sections[] = {pairs - pairs / 3 - pairs / 3, pairs / 3, pairs / 3, 0};
     char key[96];
-    uint8_t each[TERN_MAX_LAYERS], numbers[sizeof sections];
+    uint8_t each[TERN_MAX_LAYERS + 1] = {0}, numbers[sizeof sections];
     if (!r->n_heads) return TERN_OK;
+    if (c->n_mtp) TERN_TRY(add_u32(c, "nextn_predict_layers", c->n_mtp, w, err));
     TERN_TRY(add_u32(c, "ssm.conv_kernel", r->n_taps, w, err));
     TERN_TRY(add_u32(c, "ssm.state_size", r->key_dim, w, err));
     TERN_TRY(add_u32(c, "ssm.group_count", r->n_key_heads, w, err));
@@ -134,7 +135,7 @@ static tern_status add_recurrence(const tern_config *c, tern_gguf_writer *w, ter
     if (!r->joint_rates) TERN_TRY(tern_gguf_add_array(w, key, TERN_GGUF_I32, numbers, 4, err));
     for (uint32_t i = 0; i < c->n_layers; i++) each[i] = r->layers[i];
     snprintf(key, sizeof key, "%s.attention.recurrent_layers", c->architecture);
-    return tern_gguf_add_array(w, key, TERN_GGUF_BOOL, each, c->n_layers, err);
+    return tern_gguf_add_array(w, key, TERN_GGUF_BOOL, each, c->n_layers + c->n_mtp, err);
 }
 
 /* The value of each layer, as llama.cpp has it. */

@@ -14,7 +14,9 @@ enum { CHUNK_BYTES = 1 << 20 };
 static tern_status rows_of_model(void *context, tern_role role, uint32_t layer, uint32_t first, uint32_t n, float *out,
                                  tern_error *err)
 {
-    return tern_model_master(context, role, layer, first, n, out, err);
+    const tern_model *model = context;
+    const bool mtp = model->mtp && layer == model->config.n_layers;
+    return tern_model_master(mtp ? model->mtp : model, role, mtp ? 0 : layer, first, n, out, err);
 }
 
 tern_master_source tern_master_of_model(const tern_model *model)
@@ -112,15 +114,12 @@ static tern_status write_tensor(tern_hf__writing *w, const tern_hf_tensor *t, te
     return status;
 }
 
-/* The tensors of the configuration, in the order of the file. */
-static tern_status list(const tern_hf__writing *w, tern_hf_tensor **out, size_t *n, tern_error *err)
+/* Adds the tensors of a configuration, the model's or that of its block. */
+static void list_roles(const tern_config *c, tern_hf_tensor *out, size_t *n)
 {
-    const tern_config *c = w->config;
     tern_role_walk walk = {0};
-    *out = tern_calloc(((size_t)c->n_layers + 1) * (TERN_ROLE_COUNT + 3 * (size_t)c->n_experts), sizeof **out);
-    if (!*out) return tern_fail_alloc(err, sizeof **out);
-    for (*n = 0; tern_role__next(&walk, c);) {
-        tern_hf_tensor *t = &(*out)[*n];
+    while (tern_role__next(&walk, c)) {
+        tern_hf_tensor *t = &out[*n];
         if (tern_role__of_experts(walk.role)) {
             *n += tern_hf__list_experts(c, walk.role, walk.layer, t);
             continue;
@@ -143,6 +142,22 @@ static tern_status list(const tern_hf__writing *w, tern_hf_tensor **out, size_t 
         memcpy(t->name, joint.hf, sizeof t->name);
         t->joins = walk.role != joint.first;
     }
+}
+
+/* The tensors of the configuration, in the order of the file; those of a block that drafts tokens follow the last
+ * layer's. */
+static tern_status list(const tern_hf__writing *w, tern_hf_tensor **out, size_t *n, tern_error *err)
+{
+    const tern_config *c = w->config;
+    *out = tern_calloc(((size_t)c->n_layers + 2) * (TERN_ROLE_COUNT + 3 * (size_t)c->n_experts), sizeof **out);
+    if (!*out) return tern_fail_alloc(err, sizeof **out);
+    *n = 0;
+    list_roles(c, *out, n);
+    if (!c->n_mtp) return TERN_OK;
+    const tern_config mtp = tern_config_of_mtp(c);
+    const size_t first = *n;
+    list_roles(&mtp, *out, n);
+    for (size_t i = first; i < *n; i++) (*out)[i].layer = c->n_layers;
     return TERN_OK;
 }
 

@@ -180,6 +180,7 @@ static void add_recurrence(json_t *root, const tern_config *c)
     json_object_set_new(root, "linear_value_head_dim", json_integer(r->value_dim));
     json_object_set_new(root, "linear_num_key_heads", json_integer(r->n_key_heads));
     json_object_set_new(root, "linear_num_value_heads", json_integer(r->n_heads));
+    if (c->n_mtp) json_object_set_new(root, "mtp_num_hidden_layers", json_integer(c->n_mtp));
     if (c->n_ff_shared) json_object_set_new(root, "shared_expert_intermediate_size", json_integer(c->n_ff_shared));
     json_t *types = json_array();
     for (uint32_t i = 0; i < c->n_layers; i++)

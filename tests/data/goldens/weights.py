@@ -20,9 +20,9 @@ from array import array
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 FAMILIES = ("bitnet", "bitnet-packed", "llama", "gemma2", "gemma3", "mixtral", "gpt-oss", "qwen3_5", "qwen3_5_moe",
-            "qwen3_next", "bitnet-train")
+            "qwen3_5_mtp", "qwen3_next", "bitnet-train")
 STORIES = "tiny-stories-bitnet"
-ITEM = {"BF16": 2, "F32": 4, "U8": 1}
+ITEM = {"BF16": 2, "F32": 4, "I32": 4, "U8": 1}
 
 
 def config_of(family):
@@ -91,6 +91,13 @@ class Tensors:
         table = array("f", [spread * x for x in BELL])
         values = array("f", map(table.__getitem__, words(f"{self.seed}/{name}", math.prod(shape))))
         self.all[name] = ("F32", shape, little(values))
+
+    def near_identity(self, name, n, spread):
+        """[n, 2 n]: the first half of the input, and a little of everything."""
+        values = [spread * BELL[u] for u in words(f"{self.seed}/{name}", 2 * n * n)]
+        for i in range(n):
+            values[i * 2 * n + i] += 1.0
+        self.all[name] = ("BF16", [n, 2 * n], little(bf16_bits(values)))
 
     def mxfp4(self, name, rows, cols):
         """Blocks of 32 FP4 numbers with an exponent each, of experts [experts, rows, cols]."""
@@ -200,7 +207,21 @@ def hybrid(seed, c):
         else:
             dense_ffn(t, at, n, c["intermediate_size"])
     t.norm("model.norm.weight", n, 0.0)
+    if c.get("mtp_num_hidden_layers"):
+        drafting(t, c)
     return t
+
+
+def drafting(t, c):
+    """A block that drafts tokens: what follows a token is mostly the token again, which texts of random weights do."""
+    n, at = c["hidden_size"], "mtp.layers.0."
+    t.near_identity("mtp.fc.weight", n, 0.02)
+    for name in ("pre_fc_norm_embedding", "pre_fc_norm_hidden", "norm"):
+        t.norm(f"mtp.{name}.weight", n, 0.0)
+    t.norm(at + "input_layernorm.weight", n, 0.0)
+    gated_attention(t, at, c)
+    t.norm(at + "post_attention_layernorm.weight", n, 0.0)
+    dense_ffn(t, at, n, c["intermediate_size"])
 
 
 def transformer(seed, c):

@@ -45,6 +45,18 @@ const GEMMA = {
   hidden_activation: 'gelu_pytorch_tanh', query_pre_attn_scalar: HEAD, tie_word_embeddings: true, sliding_window: 16
 };
 
+// Three layers of four keep a state; heads of keys and of values there, and their length.
+const KEY_HEADS = 2;
+const VALUE_HEADS = 4;
+const STATE = 64;
+const QWEN35 = {
+  architectures: ['Qwen3_5ForCausalLM'], model_type: 'qwen3_5_text', num_hidden_layers: 4, tie_word_embeddings: true,
+  layer_types: ['linear_attention', 'linear_attention', 'linear_attention', 'full_attention'],
+  linear_conv_kernel_dim: 4, linear_key_head_dim: STATE, linear_value_head_dim: STATE,
+  linear_num_key_heads: KEY_HEADS, linear_num_value_heads: VALUE_HEADS, partial_rotary_factor: 0.25,
+  rope_parameters: {rope_type: 'default', rope_theta: 10000, partial_rotary_factor: 0.25}
+};
+
 /** By name: what its config has beside SHAPE, what its layers have beside the usual tensors, and the spread of a table
  * that is scaled on its way in: layers must outweigh it, or each token repeats itself. */
 export const FAMILIES = {
@@ -123,6 +135,10 @@ export const FAMILIES = {
     },
     table: 0.02
   },
+  qwen35: {config: QWEN35, headNorms: true, hybrid: true},
+  qwen35mtp: {
+    config: {...QWEN35, mtp_num_hidden_layers: 1}, headNorms: true, hybrid: true, mtp: true
+  },
   smollm3: {
     config: {
       architectures: ['SmolLM3ForCausalLM'], model_type: 'smollm3', no_rope_layer_interval: 4,
@@ -131,11 +147,56 @@ export const FAMILIES = {
   }
 };
 
+/** A layer that keeps a state. */
+function addDeltaRule(add) {
+  const values = VALUE_HEADS * STATE;
+  const mixed = 2 * KEY_HEADS * STATE + values;
+  add('linear_attn.in_proj_qkv.weight', mixed, N);
+  add('linear_attn.in_proj_z.weight', values, N);
+  for (const part of ['a', 'b']) add(`linear_attn.in_proj_${part}.weight`, VALUE_HEADS, N);
+  add('linear_attn.conv1d.weight', mixed, 1, 4);
+  add('linear_attn.A_log', VALUE_HEADS);
+  add('linear_attn.dt_bias', VALUE_HEADS);
+  add('linear_attn.norm.weight', STATE);
+  add('linear_attn.out_proj.weight', N, values);
+}
+
+/** A layer of attention whose q has the rows of its gate too, and its feed-forward. */
+function addGatedLayer(add) {
+  add('input_layernorm.weight', N);
+  for (const [part, rows] of [['q', 2 * HEADS * HEAD], ['k', KV_HEADS * HEAD], ['v', KV_HEADS * HEAD]])
+    add(`self_attn.${part}_proj.weight`, rows, N);
+  for (const part of ['q', 'k']) add(`self_attn.${part}_norm.weight`, HEAD);
+  add('self_attn.o_proj.weight', N, HEADS * HEAD);
+  add('post_attention_layernorm.weight', N);
+  for (const part of ['gate', 'up']) add(`mlp.${part}_proj.weight`, FFN, N);
+  add('mlp.down_proj.weight', N, FFN);
+}
+
+function addDrafting(list) {
+  const add = (name, ...shape) => list.push([`mtp.${name}`, shape]);
+  add('fc.weight', N, 2 * N);
+  for (const part of ['pre_fc_norm_embedding', 'pre_fc_norm_hidden', 'norm']) add(`${part}.weight`, N);
+  addGatedLayer((name, ...shape) => add(`layers.0.${name}`, ...shape));
+}
+
 /** Names and shapes, [rows, columns] or [n], in the order of a checkpoint. */
-function shapes({config, biases, headNorms, sandwich, fused, experts, oss}) {
+function shapes({config, biases, headNorms, sandwich, fused, experts, oss, hybrid, mtp}) {
   const list = [['model.embed_tokens.weight', [N_VOCAB, N]]];
-  for (let i = 0; i < LAYERS; i++) {
+  for (let i = 0; i < (config.num_hidden_layers ?? LAYERS); i++) {
     const add = (name, ...shape) => list.push([`model.layers.${i}.${name}`, shape]);
+    if (hybrid && config.layer_types[i] === 'full_attention') {
+      addGatedLayer(add);
+      continue;
+    }
+    if (hybrid) {
+      add('input_layernorm.weight', N);
+      addDeltaRule(add);
+      add('post_attention_layernorm.weight', N);
+      for (const part of ['gate', 'up']) add(`mlp.${part}_proj.weight`, FFN, N);
+      add('mlp.down_proj.weight', N, FFN);
+      continue;
+    }
     add('input_layernorm.weight', N);
     const parts = {q: HEADS * HEAD, k: KV_HEADS * HEAD, v: KV_HEADS * HEAD};
     if (fused) add('self_attn.qkv_proj.weight', parts.q + parts.k + parts.v, N);
@@ -170,17 +231,20 @@ function shapes({config, biases, headNorms, sandwich, fused, experts, oss}) {
     add('mlp.down_proj.weight', N, FFN);
   }
   list.push(['model.norm.weight', [N]]);
+  if (mtp) addDrafting(list);
   if (!config.tie_word_embeddings) list.push(['lm_head.weight', [N_VOCAB, N]]);
   return list;
 }
 
 /** Values of about the size that trained weights have: norms near their neutral value, rows of about unit gain. */
-function values(name, shape, {sandwich, table: ofTable = 0.12}, next) {
+function values(name, shape, {sandwich, hybrid, table: ofTable = 0.12}, next) {
   const normal = () => Math.sqrt(-2 * Math.log(1 - next())) * Math.cos(2 * Math.PI * next());
   const table = name.includes('embed_tokens') || name.includes('lm_head');
-  const norm = name.endsWith('norm.weight');
-  const bias = name.endsWith('bias') || name.endsWith('sinks');
-  const middle = norm && !sandwich ? 1 : 0;
+  const norm = /norm(_embedding|_hidden)?\.weight$/.test(name);
+  const rate = name.endsWith('A_log');
+  const bias = name.endsWith('bias') || name.endsWith('sinks') || rate || name.endsWith('conv1d.weight');
+  const lessOne = sandwich || (hybrid && !name.endsWith('linear_attn.norm.weight'));
+  const middle = norm && !lessOne ? 1 : rate ? 0.5 : name.endsWith('dt_bias') ? -1 : 0;
   const spread = norm ? 0.2 : bias ? 0.3 : table ? ofTable : 1.6 / Math.sqrt(shape[1]);
   return Float32Array.from({length: shape.reduce((a, b) => a * b)}, () => middle + spread * normal());
 }

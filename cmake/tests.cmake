@@ -305,6 +305,16 @@ if(NOT EMSCRIPTEN) # what the tests of tests/interop, under Node, ask of Tern
   add_dependencies(tests interop_peer)
 endif()
 
+if(TERN_PYTHON AND NOT EMSCRIPTEN AND NOT CMAKE_CROSSCOMPILING) # what grammars of schemas allow, by jsonschema
+  add_executable(schema_samples EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/data/schemas/samples.c)
+  target_link_libraries(schema_samples PRIVATE tern_test_support)
+  set_target_properties(schema_samples PROPERTIES TERN_IS_TEST ON)
+  add_dependencies(tests schema_samples)
+  add_test(NAME text.schemas_random COMMAND ${TERN_PYTHON} ${PROJECT_SOURCE_DIR}/tests/data/schemas/check.py
+    $<TARGET_FILE:schema_samples>)
+  set_tests_properties(text.schemas_random PROPERTIES SKIP_RETURN_CODE 77)
+endif()
+
 # The static command in a chroot: where gcc has compiled for this machine, and on 64-bit ARM, once each.
 if(TARGET tern_alone AND TERN_PYTHON AND CMAKE_C_COMPILER_ID STREQUAL GNU)
   add_dependencies(tests tern_alone tern)

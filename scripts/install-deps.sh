@@ -15,7 +15,7 @@ ci='ccache dpkg-dev debootstrap
     qemu-user-static
     libpcre2-dev:arm64 libjansson-dev:arm64 libcmocka-dev:arm64 libedit-dev:arm64 libmd-dev:arm64
     libmicrohttpd-dev:arm64 libcurl4-openssl-dev:arm64 chromium vulkan-validationlayers spirv-tools nodejs npm
-    python3-jinja2 mypy firefox-esr webkit2gtk-driver xvfb xauth nginx libnginx-mod-http-js'
+    python3-jinja2 python3-jsonschema mypy firefox-esr webkit2gtk-driver xvfb xauth nginx libnginx-mod-http-js'
 
 case ${1-} in
     '') wanted=$build ;;

@@ -205,8 +205,8 @@ static void test_refused(void **state)
     refuse(TERN_TOOLS_HERMES, "[{}]", NULL, TERN_MALFORMED, "tools: /0: a name");
     refuse(TERN_TOOLS_HERMES, tools, "x", TERN_NOT_FOUND, "no tool is called x");
     refuse(TERN_TOOLS_NONE, tools, NULL, TERN_UNSUPPORTED, "the form none");
-    refuse(TERN_TOOLS_HERMES, "[{\"name\": \"f\", \"parameters\": {\"not\": {}}}]", NULL, TERN_UNSUPPORTED,
-           "tool f: schema: /not");
+    refuse(TERN_TOOLS_HERMES, "[{\"name\": \"f\", \"parameters\": {\"contains\": {}}}]", NULL, TERN_UNSUPPORTED,
+           "tool f: schema: /contains");
     refuse(TERN_TOOLS_HERMES, "[{\"name\": \"f\", \"parameters\": {\"type\": \"array\"}}]", NULL, TERN_MALFORMED,
            "tool f: parameters: type \"array\" found, \"object\" expected");
     assert_int_equal(tern_tool_form_of("{% if tools %}<tool_call>"), TERN_TOOLS_HERMES);

@@ -146,6 +146,8 @@ static tern_status write_kind(compiler *c, const tern_grammar_node *n, uint32_t 
     case TERN_GRAMMAR_ANY: return write_any(c, n, next, at, err);
     case TERN_GRAMMAR_REPEAT: return write_repeat(c, n, next, at, err);
     case TERN_GRAMMAR_RULE: return write_rule(c, n->at, next, at, err);
+    case TERN_GRAMMAR_AHEAD:
+    case TERN_GRAMMAR_AT_END: break;
     }
     return tern_fail(err, TERN_INTERNAL, "node of kind %d in a grammar", (int)n->kind);
 }

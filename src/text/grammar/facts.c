@@ -45,6 +45,8 @@ uint32_t tern_grammar_facts__size(const tern_grammar_facts *facts, const tern_gr
         for (uint32_t i = 0; i < n->n; i++)
             size += 1 + tern_grammar_facts__size(facts, tree, tree->children[n->at + i]);
         return at_most(size);
+    case TERN_GRAMMAR_AHEAD:
+    case TERN_GRAMMAR_AT_END: break;
     }
     return 0;
 }
@@ -67,6 +69,8 @@ bool tern_grammar_facts__broad(const tern_grammar_facts *facts, const tern_gramm
         for (uint32_t i = 0; i < n->n; i++)
             if (tern_grammar_facts__broad(facts, tree, tree->children[n->at + i])) return true;
         return false;
+    case TERN_GRAMMAR_AHEAD:
+    case TERN_GRAMMAR_AT_END: break;
     }
     return false;
 }
@@ -126,6 +130,8 @@ static bool holds(finder *f, uint32_t node, bool skip)
         for (uint32_t i = 0; i < n->n; i++)
             if (holds(f, children[n->at + i], skip)) return true;
         return false;
+    case TERN_GRAMMAR_AHEAD:
+    case TERN_GRAMMAR_AT_END: break;
     }
     return false;
 }

@@ -1,8 +1,9 @@
-/* Characters, white space, values and whole numbers of JSON as nodes of a grammar's tree. */
+/* Characters and white space of JSON as nodes of a grammar's tree, and values as text. */
 #include "text/grammar/json.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -156,6 +157,17 @@ tern_status tern_grammar_json__quote(tern_buf *out, const char *text, size_t n, 
     return tern_buf_add(out, "\"", 1, err);
 }
 
+/* In as few digits as tell the number from others. */
+static tern_status print_number(tern_buf *out, double value, tern_error *err)
+{
+    char text[40];
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) break;
+    }
+    return tern_buf_add(out, text, strlen(text), err);
+}
+
 static tern_status print(tern_buf *out, const json_t *value, unsigned depth, tern_error *err)
 {
     const char *key;
@@ -167,7 +179,7 @@ static tern_status print(tern_buf *out, const json_t *value, unsigned depth, ter
     if (json_is_string(value))
         return tern_grammar_json__quote(out, json_string_value(value), json_string_length(value), err);
     if (tern_json_int(value, &number)) return tern_buf_addf(out, err, "%" PRId64, number);
-    if (json_is_number(value)) return tern_buf_addf(out, err, "%.17g", json_number_value(value));
+    if (json_is_number(value)) return print_number(out, json_number_value(value), err);
     if (!json_is_object(value) && !json_is_array(value)) {
         const char *name = names[json_is_true(value) ? 0 : json_is_false(value) ? 1 : 2];
         return tern_buf_add(out, name, strlen(name), err);
@@ -190,11 +202,7 @@ static tern_status print(tern_buf *out, const json_t *value, unsigned depth, ter
     return tern_buf_add(out, json_is_object(value) ? "}" : "]", 1, err);
 }
 
-tern_status tern_grammar_json__value(tern_grammar_tree *tree, const json_t *value, uint32_t *node, tern_error *err)
+tern_status tern_grammar_json__print(tern_buf *out, const json_t *value, tern_error *err)
 {
-    tern_buf text = {0};
-    tern_status status = print(&text, value, 0, err);
-    if (status == TERN_OK) status = tern_grammar_tree__bytes(tree, text.data, text.size, node, err);
-    tern_buf_deinit(&text);
-    return status;
+    return print(out, value, 0, err);
 }

@@ -18,14 +18,11 @@ tern_status tern_grammar_json__char(tern_grammar_tree *tree, uint32_t *node, ter
 tern_status tern_grammar_json__space(tern_grammar_tree *tree, uint32_t *node, tern_error *err);
 /* Adds n bytes of UTF-8 as a JSON string with its quotes, with escapes only where they must be (\n, not \u000a). */
 tern_status tern_grammar_json__quote(tern_buf *out, const char *text, size_t n, tern_error *err);
-/* A value exactly, as compact JSON. Errors: also LIMIT (nested too deep). */
-tern_status tern_grammar_json__value(tern_grammar_tree *tree, const json_t *value, uint32_t *node, tern_error *err);
-/* A whole number of least to most, without leading zeros. */
-tern_status tern_grammar_json__integer(tern_grammar_tree *tree, int64_t least, int64_t most, uint32_t *node,
-                                       tern_error *err);
-/* Text of a regular expression, of which `what` tells in messages. `quoted`: as it stands in a JSON string; and
- * anything may stand before and after it where it has no ^ and $, as JSON Schema has it. */
-tern_status tern_grammar_regex__parse(tern_grammar_tree *tree, tern_span source, const char *what, bool quoted,
+/* Adds a value as compact JSON. Errors: also LIMIT (nested too deep). */
+tern_status tern_grammar_json__print(tern_buf *out, const json_t *value, tern_error *err);
+/* Text of a regular expression, which messages call `what`. `searched`: a pattern of JSON Schema, around which any text
+ * may stand where it has no ^ and $; its nodes are for language.h. */
+tern_status tern_grammar_regex__parse(tern_grammar_tree *tree, tern_span source, const char *what, bool searched,
                                       uint32_t *node, tern_error *err);
 
 /* A schema as a node. `at` is where it is in the document, for messages: a JSON pointer. The document gives the

@@ -8,8 +8,10 @@
 #include "text/grammar/internal.h"
 
 enum {
-    MOST_PARTS = 16, /* of one state; the items beyond are walked */
-    MOST_WALKS = 4   /* over the whole vocabulary, to prepare a grammar */
+    MOST_PARTS = 48, /* of one state; the items beyond are walked */
+    MOST_WALKS = 4,  /* over the whole vocabulary, to prepare a grammar */
+    HIGH_LEADS = 8,  /* bytes from 0x80 on: their tokens are many */
+    KNOWN = 8        /* states whose loops a walk knows */
 };
 
 static bool is_allowed(const uint32_t *words, int32_t id)
@@ -29,12 +31,40 @@ static tern_status add_leaving(const tern_grammar_vocab *v, tern_grammar_part *p
     return TERN_OK;
 }
 
+/* A state, and the kinds of bytes that all lead from it to itself. */
+typedef struct loops {
+    uint32_t state;
+    uint8_t kinds;
+} loops;
+
+/* Finds them for a state, unless they are known. */
+static tern_status find_loops(tern_grammar *g, uint32_t state, loops *known, tern_error *err)
+{
+    uint8_t others = TERN_GRAMMAR_OTHER;
+    if (known->state == state) return TERN_OK;
+    for (unsigned byte = ' '; byte < 0x7f; byte++) {
+        const uint8_t kind = tern_grammar_kind_of((uint8_t)byte);
+        uint32_t next;
+        if (others & kind) continue;
+        TERN_TRY(tern_grammar_machine__read(&g->machine, state, (uint8_t)byte, &next, err));
+        if (next != state) others |= kind;
+    }
+    *known = (loops){state, (uint8_t)~others};
+    return TERN_OK;
+}
+
+static void allow_range(const tern_grammar_vocab *v, uint32_t first, uint32_t end, uint32_t *words)
+{
+    for (uint32_t i = first; i < end; i++) tern_grammar__allow(words, v->tokens[i]);
+}
+
 tern_status tern_grammar__walk(tern_grammar *g, uint32_t start, uint32_t from, uint32_t to, uint32_t *words,
                                tern_grammar_part *part, tern_error *err)
 {
     const tern_grammar_vocab *v = g->vocab;
     uint32_t states[TERN_GRAMMAR_MAX_TOKEN + 1];
     uint32_t noted = 0; /* up to here what escapes is known */
+    loops known[KNOWN] = {{0}};
     states[from < to ? v->twigs[from].depth - 1 : 0] = start;
     for (uint32_t i = from; i < to; g->walked++) {
         const tern_grammar_twig *t = &v->twigs[i];
@@ -45,12 +75,16 @@ tern_status tern_grammar__walk(tern_grammar *g, uint32_t start, uint32_t from, u
             TERN_TRY(add_leaving(v, part, i, err));
             if (part->vain) return TERN_OK;
         }
-        if (g->machine.states[next].n) {
-            for (uint32_t k = t->first; k < t[1].first; k++) tern_grammar__allow(words, v->tokens[k]);
-        } else if (g->machine.states[next].ends) {
-            for (uint32_t k = t->first; k < t[1].first; k++) tern_grammar__allow(words, v->tokens[k]);
-            next = TERN_GRAMMAR_DEAD;
+        if (next == states[t->depth - 1] && g->machine.states[next].n && !(t->below & TERN_GRAMMAR_OTHER)) {
+            TERN_TRY(find_loops(g, next, &known[next % KNOWN], err));
+            if (!(t->below & ~known[next % KNOWN].kinds)) {
+                allow_range(v, t->first, v->twigs[t->skip].first, words);
+                i = t->skip;
+                continue;
+            }
         }
+        if (g->machine.states[next].n || g->machine.states[next].ends) allow_range(v, t->first, t[1].first, words);
+        if (!g->machine.states[next].n) next = TERN_GRAMMAR_DEAD;
         states[t->depth] = next;
         i = g->machine.states[next].n ? i + 1 : t->skip;
     }
@@ -111,13 +145,16 @@ static tern_status add_part(tern_grammar *g, uint32_t state, const tern_grammar_
     return TERN_OK;
 }
 
+/* Many kinds of bytes, or those that begin the characters of many languages. */
 static bool is_wide(const tern_grammar *g, uint32_t pc)
 {
     const tern_grammar_op op = g->program.ops[pc];
-    unsigned n = 0;
+    unsigned n = 0, high = 0;
     if (op.code != TERN_GRAMMAR_OP_READ) return false;
-    for (unsigned i = 0; i < 8; i++) n += (unsigned)__builtin_popcount(g->program.sets[op.a].bits[i]);
-    return n > TERN_GRAMMAR_WIDE;
+    const uint32_t *bits = g->program.sets[op.a].bits;
+    for (unsigned i = 0; i < 8; i++) n += (unsigned)__builtin_popcount(bits[i]);
+    for (unsigned i = 4; i < 8; i++) high += (unsigned)__builtin_popcount(bits[i]);
+    return n > TERN_GRAMMAR_WIDE || (high >= HIGH_LEADS && bits[7] != 0);
 }
 
 /* Takes the wide items out of `waiting` and adds their parts; *narrow are left. A useless part makes its item a narrow

@@ -1,4 +1,5 @@
-/* Regular expressions without memory: characters, classes, groups, alternatives and repetitions. */
+/* Regular expressions without memory: characters, classes, groups, alternatives and repetitions; in a JSON Schema also
+ * look-ahead, and ends in any place. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,15 +13,10 @@
 typedef struct regex {
     tern_grammar_reader r;
     tern_grammar_tree *tree;
-    bool quoted; /* inside of a JSON string */
+    bool searched;     /* a pattern of JSON Schema */
+    bool fresh;        /* nothing but look-ahead was read since a ^ at the top */
+    unsigned n_starts; /* further ^, which say nothing there */
 } regex;
-
-static tern_status add_class(regex *x, const tern_grammar_range *ranges, size_t n, bool others, uint32_t *node,
-                             tern_error *err)
-{
-    if (x->quoted) return tern_grammar_json__class(x->tree, ranges, n, others, node, err);
-    return tern_grammar_tree__class(x->tree, ranges, n, others, node, err);
-}
 
 typedef struct kind {
     char letter;
@@ -130,7 +126,7 @@ static tern_status read_class(regex *x, uint32_t *node, tern_error *err)
     while (!tern_grammar_reader__skip(&x->r, ']')) TERN_GOTO(read_range(x, &ranges, err));
     if (ranges.n == 0 && !others)
         TERN_GOTO(tern_grammar_reader__fail_at(&x->r, start, "a class of at least one character", err));
-    status = add_class(x, ranges.items, ranges.n, others, node, err);
+    status = tern_grammar_tree__class(x->tree, ranges.items, ranges.n, others, node, err);
 fail:
     tern_free(ranges.items);
     return status;
@@ -138,17 +134,36 @@ fail:
 
 static tern_status read_alternatives(regex *x, bool top, uint32_t *node, tern_error *err);
 
+/* What stands behind `(`: '=' or '!' for a look-ahead, ':' for a group. */
+static tern_status read_sign(regex *x, size_t start, char *sign, tern_error *err)
+{
+    *sign = ':';
+    if (!tern_grammar_reader__skip(&x->r, '?') || tern_grammar_reader__skip(&x->r, ':')) return TERN_OK;
+    const uint8_t b = tern_grammar_reader__peek(&x->r, 0), next = tern_grammar_reader__peek(&x->r, 1);
+    *sign = (char)b;
+    if (x->searched && (b == '=' || b == '!')) x->r.at++;
+    else if (b == '<' && next != '=' && next != '!' &&
+             memchr(x->r.source.data + x->r.at, '>', x->r.source.size - x->r.at))
+        while (x->r.source.data[x->r.at++] != '>') *sign = ':';
+    else if (x->searched)
+        return tern_grammar_reader__fail_at(&x->r, start,
+                                            "a group without look-behind and flags, `(`, `(?:`, `(?=` or "
+                                            "`(?!`,",
+                                            err);
+    else return tern_grammar_reader__fail_at(&x->r, start, "a group without look-ahead and flags, `(` or `(?:`,", err);
+    return TERN_OK;
+}
+
 static tern_status read_group(regex *x, uint32_t *node, tern_error *err)
 {
     const size_t start = x->r.at++;
-    if (tern_grammar_reader__skip(&x->r, '?') && !tern_grammar_reader__skip(&x->r, ':'))
-        return tern_grammar_reader__fail_at(&x->r, start, "a group without look-ahead, names and flags, `(` or `(?:`,",
-                                            err);
+    char sign;
+    TERN_TRY(read_sign(x, start, &sign, err));
     TERN_TRY(tern_grammar_reader__enter(&x->r, err));
     TERN_TRY(read_alternatives(x, false, node, err));
     x->r.nesting--;
-    if (tern_grammar_reader__skip(&x->r, ')')) return TERN_OK;
-    return tern_grammar_reader__fail(&x->r, "`)`", err);
+    if (!tern_grammar_reader__skip(&x->r, ')')) return tern_grammar_reader__fail(&x->r, "`)`", err);
+    return sign == ':' ? TERN_OK : tern_grammar_tree__ahead(x->tree, *node, sign == '=', node, err);
 }
 
 static tern_status read_item(regex *x, uint32_t *node, tern_error *err)
@@ -159,13 +174,22 @@ static tern_status read_item(regex *x, uint32_t *node, tern_error *err)
     bool single;
     if (b == '[') return read_class(x, node, err);
     if (b == '(') return read_group(x, node, err);
-    if (tern_grammar_reader__skip(&x->r, '.')) return add_class(x, ends, 2, true, node, err);
+    if (tern_grammar_reader__skip(&x->r, '.')) return tern_grammar_tree__class(x->tree, ends, 2, true, node, err);
+    if (b == '^' && x->fresh) {
+        x->r.at++;
+        x->n_starts++;
+        return tern_grammar_tree__bytes(x->tree, "", 0, node, err);
+    }
+    if (b == '$' && x->searched) {
+        x->r.at++;
+        return tern_grammar_tree__at_end(x->tree, node, err);
+    }
     if (b && strchr("*+?{", b)) return tern_grammar_reader__fail(&x->r, "something to repeat", err);
     if (b == '^' || b == '$')
         return tern_grammar_reader__fail(&x->r, "^ only at the beginning and $ only at the end, elsewhere \\^ and \\$,",
                                          err);
     tern_status status = read_one(x, &ranges, &single, err);
-    if (status == TERN_OK) status = add_class(x, ranges.items, ranges.n, false, node, err);
+    if (status == TERN_OK) status = tern_grammar_tree__class(x->tree, ranges.items, ranges.n, false, node, err);
     tern_free(ranges.items);
     return status;
 }
@@ -183,11 +207,25 @@ static tern_status read_repeat(regex *x, uint32_t *node, tern_error *err)
     return tern_grammar_tree__repeat(x->tree, *node, least, most, node, err);
 }
 
+/* An item as often as it may be there. Only look-ahead, and ^ itself, may stand before a further ^. */
+static tern_status read_repeated(regex *x, uint32_t *node, tern_error *err)
+{
+    const bool fresh = x->fresh;
+    const unsigned n_starts = x->n_starts;
+    TERN_TRY(read_item(x, node, err));
+    const tern_grammar_node_kind read = x->tree->nodes[*node].kind;
+    const uint8_t b = tern_grammar_reader__peek(&x->r, 0);
+    x->fresh = fresh && (read == TERN_GRAMMAR_AHEAD || read == TERN_GRAMMAR_BYTES);
+    if (x->n_starts > n_starts && (b == '*' || b == '+' || b == '{'))
+        return tern_grammar_reader__fail(&x->r, "^ in a repetition is not supported: none", err);
+    return read_repeat(x, node, err);
+}
+
 /* Any text, where a pattern is not tied to the beginning or the end. */
 static tern_status add_anything(regex *x, tern_grammar_list *items, tern_error *err)
 {
     uint32_t node;
-    TERN_TRY(add_class(x, NULL, 0, true, &node, err));
+    TERN_TRY(tern_grammar_tree__class(x->tree, NULL, 0, true, &node, err));
     TERN_TRY(tern_grammar_tree__repeat(x->tree, node, 0, TERN_GRAMMAR_FOREVER, &node, err));
     return tern_grammar_list__add(items, node, err);
 }
@@ -196,7 +234,7 @@ static bool at_end(regex *x, bool top)
 {
     const uint8_t b = tern_grammar_reader__peek(&x->r, 0), next = tern_grammar_reader__peek(&x->r, 1);
     if (tern_grammar_reader__is_over(&x->r) || b == '|' || (b == ')' && !top)) return true;
-    return top && b == '$' && (x->r.at + 1 == x->r.source.size || next == '|');
+    return top && !x->searched && b == '$' && (x->r.at + 1 == x->r.source.size || next == '|');
 }
 
 static tern_status read_sequence(regex *x, bool top, uint32_t *node, tern_error *err)
@@ -205,15 +243,16 @@ static tern_status read_sequence(regex *x, bool top, uint32_t *node, tern_error 
     tern_status status = TERN_OK;
     uint32_t item;
     const bool tied = top && tern_grammar_reader__skip(&x->r, '^');
-    if (top && x->quoted && !tied) TERN_GOTO(add_anything(x, &items, err));
+    if (top && x->searched && !tied) TERN_GOTO(add_anything(x, &items, err));
+    if (top) x->fresh = tied && x->searched;
     while (!at_end(x, top)) {
         if (tern_grammar_reader__peek(&x->r, 0) == ')')
             TERN_GOTO(tern_grammar_reader__fail(&x->r, "`(` before `)`", err));
-        TERN_GOTO(read_item(x, &item, err));
-        TERN_GOTO(read_repeat(x, &item, err));
+        TERN_GOTO(read_repeated(x, &item, err));
         TERN_GOTO(tern_grammar_list__add(&items, item, err));
     }
-    if (!(top && tern_grammar_reader__skip(&x->r, '$')) && top && x->quoted) TERN_GOTO(add_anything(x, &items, err));
+    if (x->searched && top) TERN_GOTO(add_anything(x, &items, err));
+    else if (top) tern_grammar_reader__skip(&x->r, '$');
     if (items.n) status = tern_grammar_tree__join(x->tree, TERN_GRAMMAR_ALL, &items, node, err);
     else status = tern_grammar_tree__bytes(x->tree, "", 0, node, err);
 fail:
@@ -226,7 +265,9 @@ static tern_status read_alternatives(regex *x, bool top, uint32_t *node, tern_er
     tern_grammar_list items = {0};
     tern_status status;
     uint32_t item;
+    const bool fresh = x->fresh;
     do {
+        x->fresh = fresh;
         TERN_GOTO(read_sequence(x, top, &item, err));
         TERN_GOTO(tern_grammar_list__add(&items, item, err));
     } while (tern_grammar_reader__skip(&x->r, '|'));
@@ -236,10 +277,10 @@ fail:
     return status;
 }
 
-tern_status tern_grammar_regex__parse(tern_grammar_tree *tree, tern_span source, const char *what, bool quoted,
+tern_status tern_grammar_regex__parse(tern_grammar_tree *tree, tern_span source, const char *what, bool searched,
                                       uint32_t *node, tern_error *err)
 {
-    regex x = {.r = {.source = source, .what = what}, .tree = tree, .quoted = quoted};
+    regex x = {.r = {.source = source, .what = what}, .tree = tree, .searched = searched};
     return read_alternatives(&x, true, node, err);
 }
 

@@ -179,6 +179,17 @@ tern_status tern_grammar_tree__repeat(tern_grammar_tree *tree, uint32_t child, u
     return add(tree, (tern_grammar_node){TERN_GRAMMAR_REPEAT, child, 1, least, most, 0}, node, err);
 }
 
+tern_status tern_grammar_tree__ahead(tern_grammar_tree *tree, uint32_t child, bool must, uint32_t *node,
+                                     tern_error *err)
+{
+    return add(tree, (tern_grammar_node){TERN_GRAMMAR_AHEAD, child, must, 0, 0, 0}, node, err);
+}
+
+tern_status tern_grammar_tree__at_end(tern_grammar_tree *tree, uint32_t *node, tern_error *err)
+{
+    return add(tree, (tern_grammar_node){TERN_GRAMMAR_AT_END, 0, 0, 0, 0, 0}, node, err);
+}
+
 tern_status tern_grammar_tree__call(tern_grammar_tree *tree, uint32_t rule, uint32_t *node, tern_error *err)
 {
     return add(tree, (tern_grammar_node){TERN_GRAMMAR_RULE, rule, 0, 0, 0, 0}, node, err);

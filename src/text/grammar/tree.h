@@ -26,7 +26,9 @@ typedef enum tern_grammar_node_kind {
     TERN_GRAMMAR_ALL,    /* n children at `at`, one after the other */
     TERN_GRAMMAR_ANY,    /* one of n children at `at` */
     TERN_GRAMMAR_REPEAT, /* the child `at`, least to most times */
-    TERN_GRAMMAR_RULE    /* the rule `at` */
+    TERN_GRAMMAR_RULE,   /* the rule `at` */
+    TERN_GRAMMAR_AHEAD,  /* what follows begins with the child `at` (n 1), or does not (n 0); for language.h alone */
+    TERN_GRAMMAR_AT_END  /* nothing follows; for language.h alone */
 } tern_grammar_node_kind;
 
 typedef struct tern_grammar_node {
@@ -88,6 +90,10 @@ tern_status tern_grammar_tree__join_n(tern_grammar_tree *tree, tern_grammar_node
 /* most: TERN_GRAMMAR_FOREVER for no end. Errors: also LIMIT (more than MAX_REPEAT). */
 tern_status tern_grammar_tree__repeat(tern_grammar_tree *tree, uint32_t child, uint32_t least, uint32_t most,
                                       uint32_t *node, tern_error *err);
+/* An AHEAD. */
+tern_status tern_grammar_tree__ahead(tern_grammar_tree *tree, uint32_t child, bool must, uint32_t *node,
+                                     tern_error *err);
+tern_status tern_grammar_tree__at_end(tern_grammar_tree *tree, uint32_t *node, tern_error *err);
 tern_status tern_grammar_tree__call(tern_grammar_tree *tree, uint32_t rule, uint32_t *node, tern_error *err);
 
 /* Names the part of the source that a node was read from, for errors: "rule `x`". After 1 MiB of names a node has none:

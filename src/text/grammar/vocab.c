@@ -64,6 +64,16 @@ static void grow_tree(tern_grammar_vocab *v, const named *names)
     v->twigs[v->n_twigs] = (tern_grammar_twig){.skip = v->n_twigs, .first = v->n_tokens};
 }
 
+/* Finds the kinds below each node: those of its children, and those below them. */
+static void find_kinds(tern_grammar_vocab *v)
+{
+    for (uint32_t i = v->n_twigs; i--;) {
+        tern_grammar_twig *t = &v->twigs[i];
+        for (uint32_t child = i + 1; child < t->skip; child = v->twigs[child].skip)
+            t->below |= tern_grammar_kind_of(v->twigs[child].byte) | v->twigs[child].below;
+    }
+}
+
 static tern_status fill(tern_grammar_vocab *v, named *names, tern_error *err)
 {
     size_t bytes;
@@ -72,6 +82,7 @@ static tern_status fill(tern_grammar_vocab *v, named *names, tern_error *err)
     v->tokens = tern_alloc(v->n_tokens * sizeof *v->tokens);
     if (!v->twigs || !v->tokens) return tern_fail_alloc(err, (bytes + 1) * sizeof *v->twigs);
     grow_tree(v, names);
+    find_kinds(v);
     void *smaller = tern_realloc(v->twigs, (v->n_twigs + (size_t)1) * sizeof *v->twigs);
     if (smaller) v->twigs = smaller;
     return TERN_OK;

@@ -3,8 +3,7 @@
 #include <string.h>
 
 #include "base/show.h"
-#include "format/json.h"
-#include "text/grammar/schema.h"
+#include "text/grammar/schema/schema.h"
 
 static size_t push(tern_schema *s, const char *text)
 {
@@ -67,16 +66,28 @@ tern_status tern_schema__fail(const tern_schema *s, tern_status code, const char
     return tern_fail(err, code, "schema: %s/%s: %s", where.text, tern_show_z(key).text, what);
 }
 
-tern_status tern_schema__count(const tern_schema *s, const json_t *schema, const char *key, uint32_t missing,
-                               uint32_t *out, tern_error *err)
+tern_status tern_schema__nothing(tern_schema *s, const char *key, const char *what, uint32_t *node)
 {
-    const json_t *value = json_object_get(schema, key);
-    int64_t n = 0;
-    *out = missing;
-    if (!value) return TERN_OK;
-    if (!tern_json_int(value, &n) || n < 0)
-        return tern_schema__fail(s, TERN_MALFORMED, key, "a whole number of at least 0 expected", err);
-    if (n > TERN_GRAMMAR_MAX_REPEAT) return tern_schema__fail(s, TERN_LIMIT, key, "at most 100000 expected", err);
-    *out = (uint32_t)n;
+    const tern_shown where = place_of(s);
+    *node = TERN_SCHEMA_NOTHING;
+    if (s->why[0]) return TERN_OK;
+    snprintf(s->why, sizeof s->why, "schema: %.100s%s%s: %s", where.text[0] || key ? where.text : "at its top",
+             key ? "/" : "", key ? key : "", what);
     return TERN_OK;
+}
+
+tern_status tern_schema__count_work(tern_schema *s, size_t n, tern_error *err)
+{
+    s->work += n;
+    if (s->work <= TERN_SCHEMA_MAX_WORK) return TERN_OK;
+    return tern_schema__fail(s, TERN_LIMIT, NULL, "more than 262144 keywords, with those that alternatives repeat",
+                             err);
+}
+
+uint32_t tern_schema__count(const json_t *plain, const char *key, uint32_t missing)
+{
+    const json_t *value = json_object_get(plain, key);
+    if (!value) return missing;
+    return json_number_value(value) < TERN_GRAMMAR_MAX_REPEAT ? (uint32_t)json_number_value(value)
+                                                              : TERN_GRAMMAR_MAX_REPEAT;
 }

@@ -111,7 +111,7 @@ test('OpenAI: the model is told of tools, calls and what they gave', async () =>
     const refused = (extra, words) => assert.rejects(client.chat.completions.create({ ...ask, ...extra }), (e) =>
         e instanceof OpenAI.BadRequestError && words.test(e.message));
     await refused({ tool_choice: { type: 'function', function: { name: 'fly' } } }, /no tool is called "fly"/);
-    await refused({ tools: [], tool_choice: 'required' }, /there are no tools/);
+    await refused({ tools: [], tool_choice: 'required' }, /the request has no tools/);
     await refused({ tools: [{ type: 'web_search' }] }, /tools\[0\]: the type "web_search" found/);
     await refused({ response_format: { type: 'json_object' } }, /no format of the answer expected/);
     await refused({ messages: [{ role: 'assistant', tool_calls: [{ function: { name: 'a', arguments: '[' } }] }] },

@@ -236,7 +236,8 @@ TERN_API tern_status tern_engine_chat_prompt(const tern_engine *engine, const te
                                              tern_tokens *tokens, tern_error *err);
 
 /* The prompt of a conversation in n bytes of JSON, as transformers' apply_chat_template takes it: an object of the
- * template's variables, "messages" (with "tool_calls", "tool_call_id", ...), "tools", "add_generation_prompt", ... The
+ * template's variables, "messages" (with "tool_calls", "tool_call_id", ...), "tools", "add_generation_prompt", ... With
+ * "continue_final_message" true it ends where the text of the last message does, so that the model continues that. The
  * template must be given. Nothing in the JSON can become a special token. Errors: also MALFORMED (the JSON). */
 TERN_API tern_status tern_engine_chat_prompt_json(const tern_engine *engine, const tern_chat_template *chat_template,
                                                   const char *variables, size_t n, tern_tokens *tokens,

@@ -134,6 +134,7 @@ typedef struct tern_request_params {
     void *context;
     /* [n_top_logprobs] the tokens of `top`, in this order, in place of the highest; NULL: the highest. */
     const int32_t *top_ids;
+    bool grammar_waits; /* any text, until tern_request_constrain */
 } tern_request_params;
 
 /* Puts a request at the end of the queue. Thread-safe. On failure *request is NULL. Errors: BUSY (the queue is full);
@@ -145,6 +146,13 @@ TERN_API tern_status tern_batch_submit(tern_batch *batch, const tern_request_par
 TERN_API void tern_request_cancel(tern_request *request);
 /* After the last on_end, or before: then it is cancelled, and goes on its own. Thread-safe. NULL is fine. */
 TERN_API void tern_request_free(tern_request *request);
+
+/* From on_piece of the completion `index`: its next tokens are these n, whatever the model says and whatever was to
+ * come next before. They count as generated; the grammar does not see them. Errors: OUT_OF_MEMORY. */
+TERN_API tern_status tern_request_force(tern_request *request, uint32_t index, const int32_t *ids, uint32_t n,
+                                        tern_error *err);
+/* From on_piece of the completion `index`, with grammar_waits: the grammar begins behind this piece. */
+TERN_API void tern_request_constrain(tern_request *request, uint32_t index);
 
 /* One step: ends what was cancelled, admits what fits, evaluates tokens of all running sequences, chooses their next
  * tokens, calls back. *busy: something runs or waits. One thread at a time. An error of one request ends that one

@@ -186,9 +186,9 @@ TERN_API tern_status tern_tool_parser_open(tern_tool_parser **parser, tern_tool_
 /* NULL is fine. */
 TERN_API void tern_tool_parser_close(tern_tool_parser *parser);
 /* Takes n more bytes of the answer, with its special tokens shown (show_special). Adds text that is surely not a call
- * to *content, and the text of Harmony's channel `analysis` to *reasoning (which may be NULL). Text that may
- * become a call is held back. Text that looks like a call but has no JSON or no name is content. Errors: LIMIT (a call
- * of more than 16 MiB, more than 1024 calls), OUT_OF_MEMORY. */
+ * to *content, and thoughts (tern_tool_parser_think, Harmony's channel `analysis`) to *reasoning (which may be NULL).
+ * Text that may become a call is held back. Text that looks like a call but has no JSON or no name is content. Errors:
+ * LIMIT (a call of more than 16 MiB, more than 1024 calls), OUT_OF_MEMORY. */
 TERN_API tern_status tern_tool_parser_add(tern_tool_parser *parser, const char *text, size_t n, tern_buf *content,
                                           tern_buf *reasoning, tern_error *err);
 /* Calls are certain as soon as their name and the beginning of their arguments have come. If the arguments are cut off
@@ -211,6 +211,25 @@ TERN_API tern_status tern_tool_parser_finish(tern_tool_parser *parser, tern_buf 
                                              tern_error *err);
 /* The calls so far, *n of them, in order; borrowed until the next call of the parser's functions. */
 TERN_API const tern_tool_call *tern_tool_parser_calls(const tern_tool_parser *parser, size_t *n);
+
+/* ---- thoughts (docs/guides/serving.md) */
+
+/* The marks around a model's thoughts. */
+typedef struct tern_thought_marks {
+    const char *open, *close;
+    const char *ending; /* the text that ends thoughts and begins the answer */
+} tern_thought_marks;
+
+/* The marks that the Jinja text of a chat template speaks of, else those that are tokens of the vocabulary. Either may
+ * be NULL. Static storage; NULL: the model has no thoughts that are known. */
+TERN_API const tern_thought_marks *tern_thought_marks_of(const char *chat_template, const tern_tokenizer *tokenizer);
+/* Whether n bytes of a prompt end within thoughts: behind the mark that opens them, and blanks. */
+TERN_API bool tern_thought_marks_opened(const tern_thought_marks *marks, const char *prompt, size_t n);
+/* Thoughts that an answer begins with go to *reasoning, without their marks and the blanks around them. `opened`: the
+ * prompt has opened them. Harmony's form knows its own channel. Before the first tern_tool_parser_add. */
+TERN_API void tern_tool_parser_think(tern_tool_parser *parser, const tern_thought_marks *marks, bool opened);
+/* Whether the text so far ends within thoughts. */
+TERN_API bool tern_tool_parser_is_thinking(const tern_tool_parser *parser);
 
 /* A grammar that forces calls of tools in a form: one call, or with `parallel` one or more. `tools` is a JSON array of
  * n bytes as in OpenAI's requests ({"type": "function", "function": {"name", "parameters"}}, or the inner objects);

@@ -87,7 +87,7 @@ tern_status tern_app_check_output(const tern_options *options, const char *model
 /* Groups of flags that several commands have. */
 extern const tern_flag tern_flags_model[], tern_flags_device[], tern_flags_ranks[], tern_flags_steps[],
     tern_flags_cpu[], tern_flags_numbers[], tern_flags_kernel[], tern_flags_fusion[], tern_flags_session[],
-    tern_flags_sampling[], tern_flags_grammar[], tern_flags_generation[];
+    tern_flags_sampling[], tern_flags_grammar[], tern_flags_generation[], tern_flags_thoughts[];
 
 /* The sub-commands, ended by NULL. */
 extern const tern_command *const tern_commands[];

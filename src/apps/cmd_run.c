@@ -350,6 +350,7 @@ static tern_status answer(const tern_options *o, tern_error *err)
     if (tern_app_find_model(&options, &path, err) == TERN_NOT_FOUND)
         return tern_error_prefix(err, "MODEL MESSAGE (a prompt of several words stands in quotes)");
     if (!o->n_tokens_given) options.n_tokens = UINT32_MAX;
+    options.thought_budget = UINT32_MAX;
     if (o->args.n == 1) TERN_GOTO(read_prompt_file(&piped, "-", err));
     const char *message = o->args.n == 2 ? o->args.items[1] : piped.data;
     const size_t n = o->args.n == 2 ? strlen(message) : piped.size;

@@ -153,6 +153,15 @@ const tern_flag tern_flags_sampling[] = {
     {0},
 };
 
+const tern_flag tern_flags_thoughts[] = {
+    {"reasoning-budget", 0, TERN_FLAG_U32, "N", FIELD(thought_budget), -1, 1 << 24,
+     "Most tokens of a model's thoughts before its answer; 0: it does not think; -1: no limit",
+     .given = FIELD(thought_budget_given)},
+    {"reasoning-budget-message", 0, TERN_FLAG_TEXT, "TEXT", FIELD(thought_message), 0, 0,
+     "Text at the end of thoughts that used up their budget", .more = true},
+    {0},
+};
+
 const tern_flag tern_flags_generation[] = {
     {"n-tokens", 'n', TERN_FLAG_U32, "N", FIELD(n_tokens), -1, 1 << 24,
      "Most tokens to generate; -1: until the context is full; 0: evaluate the prompt only",

@@ -58,6 +58,9 @@ typedef struct tern_options {
     uint64_t seed;
     bool seed_given;
     bool greedy, ignore_eos, context_shift;
+    uint32_t thought_budget; /* tokens; UINT32_MAX: no limit */
+    bool thought_budget_given, fold_thoughts;
+    const char *thought_message;
     const char *draft, *draft_model;
     tern_texts stops, biases, breakers;
     tern_sampler_chain chain; /* without order and breakers; dry_last_n UINT32_MAX: all */

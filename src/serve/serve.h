@@ -33,6 +33,9 @@ typedef struct tern_serve_options {
     bool rerank;             /* models that do not say that they are rerankers rate documents too */
     uint32_t max_models;     /* open at once, the one that was idle for the longest is closed; 0: no limit but memory */
     const char *template_source; /* Jinja in the place of the models' own; NULL: theirs */
+    bool no_thoughts;            /* models do not think, unless a request wants it */
+    uint32_t thought_budget;     /* tokens of thoughts before an answer; 0: no limit */
+    const char *thought_message; /* the last words of thoughts that used it up; NULL: none */
     tern_batch_params batch;
     uint32_t draft_tokens;  /* guessed for each step of a request, at most; 0: none */
     const char *draft_path; /* of the small model that guesses for the first one; NULL: its text so far does */

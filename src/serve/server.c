@@ -32,6 +32,7 @@ static tern_status init(tern_serve *s, const tern_serve_options *o, tern_error *
     s->listen_fd = -1;
     pthread_mutex_init(&s->lock, NULL);
     tern_metrics_init(&s->metrics);
+    tern_stored_init(&s->stored);
     TERN_TRY(tern_serve_log_open(&s->log, o->log_path, o->no_log, o->log_prompts, err));
     s->hosts = tern_calloc(o->n_models, sizeof *s->hosts);
     if (!s->hosts) return tern_fail_alloc(err, o->n_models * sizeof *s->hosts);
@@ -91,6 +92,7 @@ void tern_serve_close(tern_serve *s)
     tern_free(s->hosts);
     tern_serve_log_close(&s->log);
     tern_metrics_deinit(&s->metrics);
+    tern_stored_deinit(&s->stored);
     pthread_mutex_destroy(&s->lock);
     tern_free(s);
 }

@@ -10,6 +10,7 @@
 #include "serve/log.h"
 #include "serve/metrics.h"
 #include "serve/models/host.h"
+#include "serve/models/stored.h"
 #include "serve/serve.h"
 
 struct MHD_Daemon;
@@ -29,6 +30,7 @@ struct tern_serve {
     tern_serve_limits limits; /* none is 0 but tokens */
     tern_host *hosts;         /* [options.n_models] */
     tern_loras loras;         /* of the first */
+    tern_stored stored;       /* conversations of responses */
     struct MHD_Daemon *daemon;
     int listen_fd;       /* of a unix socket; else -1 */
     dev_t socket_device; /* of that socket, once bound */

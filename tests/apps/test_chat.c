@@ -224,6 +224,50 @@ static void one_message(void **state)
     test_output_free(&o[0]);
 }
 
+/* A template that opens thoughts, and drops those of all but the last answer, as Qwen 3's does. */
+#define THINKS TERN_SOURCE_DIR "/tests/serve/support/think.jinja"
+
+/* Thoughts end by their budget, and do not reach a pipe; the conversation keeps them. */
+static void thoughts_come_apart(void **state)
+{
+    (void)state;
+    char input[1200], file[1024];
+    json_error_t error;
+    snprintf(file, sizeof file, "%s", test_scratch("cli-chat-thoughts.json"));
+    unlink(file);
+    snprintf(input, sizeof input, "Once upon a time\nAnd?\n/save %s\n", file);
+#define TALK "chat", "-m", TERN_SOURCE_DIR "/models/stories.gguf", "--template", THINKS, "--greedy", "-n", "24"
+    test_output o = test_tern(input, TERN_WORDS(TALK, "--reasoning-budget", "5", "--reasoning-budget-message", " So."));
+    assert_string_equal(o.err, "");
+    assert_int_equal(o.code, 0);
+    assert_null(strstr(o.out, "So.\n</think>"));
+    json_t *list = json_load_file(file, 0, &error), *answer = json_array_get(list, 1);
+    const char *thoughts = json_string_value(json_object_get(answer, "reasoning_content"));
+    const char *text = json_string_value(json_object_get(answer, "content"));
+    assert_int_equal(json_array_size(list), 4);
+    assert_true(strlen(thoughts) > 4 && strcmp(thoughts + strlen(thoughts) - 4, " So.") == 0);
+    assert_true(strlen(text) > 0);
+    assert_memory_equal(o.out, text, strlen(text));
+    json_decref(list);
+    test_output_free(&o);
+    o = test_tern("Once upon a time\n/thoughts\n", TERN_WORDS(TALK, "--reasoning-budget", "0"));
+    assert_int_equal(o.code, 0);
+    assert_null(strstr(o.out, "think"));
+    test_output_free(&o);
+    o = test_tern("Once\n", TERN_WORDS(TALK, "--reasoning-budget", "3", "--regex", "[a-c]{2,3}"));
+    assert_int_equal(o.code, 0);
+    assert_in_range(strspn(o.out, "abc"), 2, 3);
+    test_output_free(&o);
+    o = test_tern_on_terminal(TERN_WORDS(TALK, "--reasoning-budget", "5", "-p", "Once upon a time"));
+    assert_non_null(strstr(o.out, "(thinking: "));
+    test_output_free(&o);
+    o = test_tern_on_terminal(TERN_WORDS(TALK, "--reasoning-budget", "5", "--fold-thoughts", "-p", "Once upon a time"));
+    assert_non_null(strstr(o.out, "(thinking ...)"));
+    test_output_free(&o);
+#undef TALK
+    unlink(file);
+}
+
 /* Who continues a text on a terminal is told that the model talks. */
 static void noted_template(void **state)
 {
@@ -250,6 +294,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_template_that_cannot_be_read_stops_chat_alone),
     cmocka_unit_test(a_full_context_is_explained),
     cmocka_unit_test(the_bundled_model_answers),
+    cmocka_unit_test(thoughts_come_apart),
 };
 
 TEST_GROUP(chat, "slow", tests);

@@ -37,6 +37,7 @@ static void read_all(outcome *o, uint8_t kind, const char *text, size_t n, size_
     size_t n_calls = 0;
     FUZZ_CHECK(tern_tool_parser_open(&o->parser, form, NULL) == TERN_OK);
     if (kind / 6 % 2) tern_tool_parser_announce(o->parser, "x");
+    if (kind / 12 % 3) tern_tool_parser_think(o->parser, tern_thought_marks_of("</think>", NULL), kind / 12 % 3 == 2);
     for (size_t i = 0; i < n; i += step) {
         FUZZ_CHECK(tern_tool_parser_add(o->parser, text + i, n - i < step ? n - i : step, &o->content, &o->reasoning,
                                         NULL) != TERN_INTERNAL);

@@ -3,6 +3,7 @@
 
 #include "infer/batch_cases.h"
 
+#include "base/bytes.h"
 #include "base/file.h"
 #include "support/golden.h"
 
@@ -154,6 +155,76 @@ static void wishes(void **state)
     tern_grammar_close(grammar);
     tern_grammar_vocab_close(vocab);
     free(c);
+}
+
+/* A completion whose fourth and fifth token are given, and whose grammar counts from the sixth on. */
+typedef struct steered {
+    tern_request *request;
+    int32_t ids[64];
+    uint32_t n;
+    tern_buf text; /* from the sixth on */
+    tern_stop_reason reason;
+} steered;
+
+static const int32_t given[] = {7, 8};
+
+static bool steer(void *context, const tern_request_piece *piece)
+{
+    steered *s = context;
+    if (s->n >= 5) assert_int_equal(tern_buf_add(&s->text, piece->text ? piece->text : "", piece->n_text, NULL), 0);
+    if (piece->id < 0) return true;
+    s->ids[s->n++] = piece->id;
+    if (s->n == 3) assert_int_equal(tern_request_force(s->request, piece->index, given, 2, NULL), TERN_OK);
+    if (s->n == 3) assert_int_equal(tern_request_force(s->request, 1, given, 2, NULL), TERN_INVALID_ARGUMENT);
+    if (s->n == 4)
+        tern_request_constrain(s->request, piece->index); /* the token that is still to come is not its own */
+    return true;
+}
+
+static void take_reason(void *context, const tern_request_result *result)
+{
+    steered *s = context;
+    assert_null(result->error);
+    s->reason = result->reason;
+}
+
+static void forced_tokens(void **state)
+{
+    (void)state;
+    static const char source[] = "[a-c]{3,9}";
+    tern_error err = {0};
+    tern_grammar_vocab *vocab;
+    tern_grammar *grammar;
+    const tern_tokenizer *t = tern_model_tokenizer(tern_engine_model(here->engine));
+    assert_ok(tern_grammar_vocab_open(&vocab, t, &err), err);
+    assert_ok(tern_grammar_open(&grammar, vocab, TERN_GRAMMAR_REGEX, source, sizeof source - 1, &err), err);
+    for (uint32_t drafts = 0; drafts <= 4; drafts += 4) {
+        tern_batch *batch = batch_open(here->engine, with(4, 0, 8));
+        steered s = {0};
+        const tern_request_params params = {.size = sizeof params,
+                                            .prompt = here->cases[0].prompt,
+                                            .n_prompt = 70,
+                                            .sampler = TERN_SAMPLER_DEFAULTS,
+                                            .max_tokens = 60,
+                                            .grammar = grammar,
+                                            .grammar_waits = true,
+                                            .draft_tokens = drafts,
+                                            .on_piece = steer,
+                                            .on_end = take_reason,
+                                            .context = &s};
+        assert_ok(tern_batch_submit(batch, &params, &s.request, &err), err);
+        batch_finish(batch);
+        assert_true(s.n > 5);
+        assert_memory_equal(s.ids + 3, given, sizeof given);
+        assert_in_range(s.text.size, 3, 9);
+        for (size_t i = 0; i < s.text.size; i++) assert_in_range(s.text.data[i], 'a', 'c');
+        assert_int_equal(s.reason, TERN_STOP_END_TOKEN);
+        tern_request_free(s.request);
+        tern_batch_close(batch);
+        tern_buf_deinit(&s.text);
+    }
+    tern_grammar_close(grammar);
+    tern_grammar_vocab_close(vocab);
 }
 
 /* The log-probabilities of a prompt's tokens, and how many of them the pool had. */
@@ -376,9 +447,10 @@ static void refused_pages(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(any_company), cmocka_unit_test(any_chunks),    cmocka_unit_test(without_reuse),
-    cmocka_unit_test(small_pool),  cmocka_unit_test(wishes),        cmocka_unit_test(scored_from_any_token),
-    cmocka_unit_test(saved_pages), cmocka_unit_test(refused_pages), cmocka_unit_test(drafted),
+    cmocka_unit_test(any_company),   cmocka_unit_test(any_chunks),    cmocka_unit_test(without_reuse),
+    cmocka_unit_test(small_pool),    cmocka_unit_test(wishes),        cmocka_unit_test(scored_from_any_token),
+    cmocka_unit_test(saved_pages),   cmocka_unit_test(refused_pages), cmocka_unit_test(drafted),
+    cmocka_unit_test(forced_tokens),
 };
 
 TEST_GROUP(batch, "threads", tests, .setup = setup, .teardown = teardown);

@@ -49,6 +49,7 @@ test('what cannot be done is refused by name', async () => {
     await assert.rejects(client.post('/v1/none'), Anthropic.NotFoundError);
     await assert.rejects(client.messages.create({ ...ask, max_tokens: undefined }), (e) =>
         e instanceof Anthropic.BadRequestError && e.error.type === 'error' && /max_tokens/.test(e.message));
-    await assert.rejects(client.messages.create({ ...ask, tools: [{ name: 'a', input_schema: { type: 'object' } }] }),
-        /tools: the chat template of the model stories does not support them/);
+    await assert.rejects(client.messages.create({ ...ask, context_management: { edits: [{ type: 'clear' }] } }),
+        /context_management: not supported/);
+    await assert.rejects(client.messages.create({ ...ask, output_config: { x: 1 } }), /output_config: x: an unknown/);
 });

@@ -36,6 +36,9 @@ test('endpoints are there, or are not', async () => {
 
 const sound = {
     '/v1/completions': { prompt: 'a', max_tokens: 1 },
+    '/v1/chat/completions': { messages: [{ role: 'user', content: 'a' }], max_tokens: 1 },
+    '/v1/responses': { input: 'a', max_output_tokens: 1 },
+    '/v1/messages': { messages: [{ role: 'user', content: 'a' }], max_tokens: 1 },
     '/infill': { input_prefix: 'a', input_suffix: 'b', n_predict: 1 },
     '/rerank': { query: 'a', documents: ['b'] },
     '/v1/embeddings': { input: 'a' },

@@ -50,7 +50,7 @@ test('values that change nothing are taken', async () => {
 });
 
 test('other values are refused by name', async () => {
-    const refused = [{ verbosity: 'low' }, { functions: [{ name: 'f' }] }, { mirostat: 1 }, { min_keep: 2 },
+    const refused = [{ verbosity: 'huge' }, { functions: [{}] }, { mirostat: 1 }, { min_keep: 2 },
         { samplers: ['quick'] }, { samplers: 'kz' }, { samplers: ['top_k', 'top_k'] }, { t_max_predict_ms: 100 },
         { skip_special_tokens: false }, { min_tokens: 3 }, { dry_sequence_breakers: [''] }, { xtc_probability: 2 },
         { logit_bias: [[1]] }, { logit_bias: [[{}, 1]] }];
@@ -58,7 +58,7 @@ test('other values are refused by name', async () => {
         const [status, answer] = await post('/v1/chat/completions', { messages, max_tokens: 2, ...more });
         assert.equal(status, 400, JSON.stringify(more));
         const name = Object.keys(more)[0];
-        const words = { samplers: 'sampler', dry_sequence_breakers: 'DRY breaker', xtc_probability: 'xtc_probability' };
+        const words = { samplers: 'sampler', dry_sequence_breakers: 'DRY breaker', functions: 'tools' };
         assert.match(answer.error.message, new RegExp(words[name] ?? name), JSON.stringify(more));
     }
 });

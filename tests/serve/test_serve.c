@@ -71,7 +71,15 @@ static const refusal refusals[] = {
     {"/v1/completions", "{\"prompt\": {}}", "a text or a list of token ids expected"},
     {"/v1/completions", "{\"logprobs\": 21}", "logprobs: 21 found, a whole number from 0 to 20 expected"},
     {"/v1/responses", "{\"input\": [{\"type\": \"image\"}]}", "\"image\" found, message, function_call"},
-    {"/v1/responses", "{\"previous_response_id\": \"a\"}", "no conversations are kept"},
+    {"/v1/responses", "{\"previous_response_id\": 1}", "previous_response_id: 1 found, a string"},
+    {"/v1/responses", "{\"conversation\": \"a\"}", "conversation: not supported, previous_response_id goes on"},
+    {"/v1/responses", "{\"include\": [\"x\"]}", "include: \"x\" found, message.output_text.logprobs expected"},
+    {"/v1/responses", "{\"reasoning\": {\"effort\": 1}}", "reasoning_effort: 1 found, none, minimal"},
+    {"/v1/messages", "{\"thinking\": {\"type\": \"x\"}}", "thinking: type: \"x\" found, enabled, adaptive"},
+    {"/v1/messages", "{\"context_management\": {\"edits\": [1]}}", "context_management: not supported"},
+    {"/api/chat", "{\"think\": 1}", "think: 1 found, true, false or an effort"},
+    {"/v1/chat/completions", "{\"verbosity\": \"x\"}", "verbosity: \"x\" found, low, medium or high"},
+    {"/v1/chat/completions", "{\"functions\": [{\"name\": 1}]}", "tools[0]: the name: 1 found"},
     {"/v1/embeddings", "{\"encoding_format\": \"hex\"}", "encoding_format: \"hex\" found"},
     {"/api/chat", "{\"options\": {\"num_predict\": 1e9}}", "num_predict: 1000000000 found, a whole number of at most"},
     {"/v1/chat/completions", "{\"max_tokens\": 0}",
@@ -188,7 +196,7 @@ static void test_tools(void **state)
         tern_api_request request;
         json_t *body;
         read(paths[i], bodies[i], &request, &body);
-        char *text = tern_api_request_template_variables(&request);
+        char *text = tern_api_request_template_variables(&request, false);
         assert_string_equal(text, expected);
         assert_true(tern_api_request_wants_calls(&request) && request.serial && request.calls == TERN_CALLS_REQUIRED);
         assert_string_equal(json_string_value(request.tool_choice), "f");

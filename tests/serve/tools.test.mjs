@@ -78,6 +78,7 @@ test('OpenAI: calls are found in text, and their stream says the same', async ()
     for (const [i, call] of last.choices[0].message.tool_calls.entries()) {
         const [first, ...more] = deltas.filter((d) => d.index === i);
         assert.deepEqual([first.id, first.type, first.function.name], [call.id, 'function', 'wash']);
+        assert.equal(first.function.arguments, ''); // clients take it for the head alone
         assert.ok(more.length > 3, 'the arguments come piece by piece');
         assert.ok(more.every((d) => d.id === undefined && d.function.name === undefined && d.function.arguments));
     }
@@ -110,7 +111,7 @@ test('OpenAI: the model is told of tools, calls and what they gave', async () =>
     const refused = (extra, words) => assert.rejects(client.chat.completions.create({ ...ask, ...extra }), (e) =>
         e instanceof OpenAI.BadRequestError && words.test(e.message));
     await refused({ tool_choice: { type: 'function', function: { name: 'fly' } } }, /no tool is called "fly"/);
-    await refused({ tools: [], tool_choice: 'required' }, /there are no tools/);
+    await refused({ tools: [], tool_choice: 'required' }, /the request has no tools/);
     await refused({ tools: [{ type: 'web_search' }] }, /tools\[0\]: the type "web_search" found/);
     await refused({ response_format: { type: 'json_object' } }, /no format of the answer expected/);
     await refused({ messages: [{ role: 'assistant', tool_calls: [{ function: { name: 'a', arguments: '[' } }] }] },
@@ -204,7 +205,7 @@ test('Ollama: calls with their arguments as an object', async () => {
     assert.match(await prompt({ messages: talk, tools }), /"kind": "cat"}}\n<\/tool_call><tool_response>feed: fed/);
 });
 
-test('another form; a template without tools refuses them', async () => {
+test('another form; a template without tools tells of them in a generic one', async () => {
     const other = await startServer(['--template', template('llama3.jinja')]);
     const plain = await startServer();
     try {
@@ -213,9 +214,49 @@ test('another form; a template without tools refuses them', async () => {
             { type: 'function', function: { name: 'wash' } } });
         assert.deepEqual(JSON.parse(answer.choices[0].message.tool_calls[0].function.arguments), { kind: 'car' });
         const without = new OpenAI({ baseURL: `${plain.url}/v1`, apiKey: 'none', maxRetries: 0 });
-        await assert.rejects(without.chat.completions.create(ask),
-            /chat template of the model stories does not support them/);
+        const generic = await without.chat.completions.create({ ...ask, parallel_tool_calls: false, tool_choice:
+            { type: 'function', function: { name: 'wash' } } });
+        assert.deepEqual(JSON.parse(generic.choices[0].message.tool_calls[0].function.arguments), { kind: 'car' });
     } finally {
         await Promise.all([other.stop(), plain.stop()]);
     }
+});
+
+test('OpenAI: the older form, functions and function_call', async () => {
+    const old = { model: 'stories', messages, temperature: 0, functions: tools.map((t) => t.function) };
+    const one = await client.chat.completions.create({ ...old, function_call: { name: 'wash' } });
+    const { message, finish_reason: reason } = one.choices[0];
+    assert.equal(reason, 'function_call');
+    assert.equal(message.tool_calls, undefined);
+    assert.deepEqual([message.function_call.name, JSON.parse(message.function_call.arguments)],
+        ['wash', { kind: 'car' }]);
+    let name, text = '';
+    for await (const { choices: [c] } of await client.chat.completions.create({ ...old, stream: true,
+        function_call: { name: 'wash' } })) {
+        name ??= c.delta.function_call?.name;
+        text += c.delta.function_call?.arguments ?? '';
+    }
+    assert.deepEqual([name, JSON.parse(text)], ['wash', { kind: 'car' }]);
+    const told = await prompt({ messages: [...messages, { role: 'assistant', content: null, function_call:
+        message.function_call }, { role: 'function', name: 'wash', content: 'clean' }] });
+    assert.ok(told.endsWith('<tool_call>\n{"name": "wash", "arguments": {"kind": "car"}}\n</tool_call>' +
+        '<tool_response>wash: clean</tool_response>'), told);
+});
+
+test('OpenAI: allowed tools', async () => {
+    const choice = (mode, names) => ({ type: 'allowed_tools', allowed_tools: { mode, tools: names.map((name) =>
+        ({ type: 'function', function: { name } })) } });
+    for (let seed = 0; seed < 3; seed++) {
+        const one = await client.chat.completions.create({ ...ask, seed, temperature: 1, parallel_tool_calls: false,
+            tool_choice: choice('required', ['wash']) });
+        assert.equal(one.choices[0].message.tool_calls[0].function.name, 'wash');
+    }
+    const response = await client.responses.create({ model: 'stories', input: 'Once', parallel_tool_calls: false,
+        tools: tools.map((t) => ({ type: 'function', ...t.function })), tool_choice: { type: 'allowed_tools',
+            mode: 'required', tools: [{ type: 'function', name: 'feed' }] } });
+    assert.equal(response.output[0].name, 'feed');
+    await assert.rejects(client.chat.completions.create({ ...ask, tool_choice: choice('auto', ['fly']) }),
+        /no tool is called "fly"/);
+    await assert.rejects(client.chat.completions.create({ ...ask, tool_choice: choice('any', ['wash']) }),
+        /tool_choice: mode: "any" found, auto or required/);
 });

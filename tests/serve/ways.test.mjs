@@ -156,8 +156,8 @@ test('responses and their stream', async () => {
         const split = await client.responses.create({ ...params, instructions: 'Once upon', input: [
             { role: 'user', content: [{ type: 'input_text', text: ' a time' }] }] });
         assert.equal(split.output_text, whole.output_text);
-        await assert.rejects(client.responses.create({ ...params, tools: [{ type: 'function', name: 'a' }] }),
-            /the chat template of the model stories does not support them/);
+        await assert.rejects(client.responses.create({ ...params, conversation: 'a' }),
+            /conversation: not supported, previous_response_id goes on/);
     });
 });
 

@@ -22,6 +22,8 @@ static const tern_flag flags[] = {
      "Where typed lines are kept; \"\" keeps none"},
     {"restore", 0, TERN_FLAG_TEXT, "FILE", offsetof(tern_options, restore), 0, 0,
      "Go on with a conversation that /save wrote"},
+    {"fold-thoughts", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, fold_thoughts), 0, 0,
+     "Show one line in the place of a model's thoughts"},
     {"verbose", 'v', TERN_FLAG_BOOL, NULL, offsetof(tern_options, verbose), 0, 0, "Statistics after each answer"},
     {0},
 };
@@ -29,6 +31,7 @@ static const tern_flag flags[] = {
 static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Model", tern_flags_model},
                                          {"Adapters", tern_flags_lora},
+                                         {"Thoughts", tern_flags_thoughts},
                                          {"Generation", tern_flags_generation},
                                          {"Sampling", tern_flags_sampling},
                                          {"Grammar", tern_flags_grammar},
@@ -43,8 +46,11 @@ static const tern_flag_group groups[] = {{"Flags", flags},
                                          {0}};
 
 /* Flags that can be set while talking: "/temp 0.5". */
-static const tern_flag_group live_groups[] = {
-    {"Generation", tern_flags_generation}, {"Sampling", tern_flags_sampling}, {"Grammar", tern_flags_grammar}, {0}};
+static const tern_flag_group live_groups[] = {{"Generation", tern_flags_generation},
+                                              {"Sampling", tern_flags_sampling},
+                                              {"Grammar", tern_flags_grammar},
+                                              {"Thoughts", tern_flags_thoughts},
+                                              {0}};
 static const tern_command live = {.name = "chat", .usage = "", .groups = live_groups, .max_args = 1};
 
 /* One /command: its word, what follows it, and what it does; CANCELLED leaves the chat. */
@@ -114,6 +120,16 @@ static tern_status run_stats(tern_chat_talk *talk, char *rest, tern_error *err)
     return TERN_OK;
 }
 
+static tern_status run_thoughts(tern_chat_talk *talk, char *rest, tern_error *err)
+{
+    (void)rest;
+    if (!talk->thinking.marks)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "/thoughts: the model has no thoughts that are known");
+    talk->thinking.folded = !talk->thinking.folded;
+    tell(talk->thinking.folded ? "one line stands for thoughts" : "thoughts are shown");
+    return TERN_OK;
+}
+
 static tern_status run_lora(tern_chat_talk *talk, char *rest, tern_error *err)
 {
     return tern_chat_lora_command(talk, rest, err);
@@ -171,6 +187,7 @@ static const chat_command commands[] = {
     {"regenerate", "", "Answer the last message again", run_regenerate},
     {"stats", "", "Show context and speed", run_stats},
     {"save", " FILE", "Save the conversation as JSON", run_save},
+    {"thoughts", "", "Show a model's thoughts, or one line in their place", run_thoughts},
     {"lora", " [add F[:SCALE] | remove N | scale N SCALE]", "Show or change the adapters", run_lora},
     {"load", " FILE", "Go on with a saved conversation", run_load},
 };
@@ -294,6 +311,7 @@ static void defaults(tern_options *o)
 {
     tern_app_generation_defaults(o);
     o->n_tokens = UINT32_MAX;
+    o->thought_budget = UINT32_MAX;
     o->bundled = "chat.gguf";
 }
 

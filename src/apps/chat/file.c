@@ -13,9 +13,13 @@ static const char *const roles[] = {"system", "user", "assistant"};
 tern_status tern_chat_talk_save(const tern_chat_talk *t, const char *path, tern_error *err)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < t->n; i++)
-        json_array_append_new(list, json_pack("{s:s, s:o}", "role", t->messages[i].role, "content",
-                                              tern_app_json_text(t->messages[i].content, t->messages[i].n_content)));
+    for (size_t i = 0; i < t->n; i++) {
+        json_t *message = json_pack("{s:s, s:o}", "role", t->messages[i].role, "content",
+                                    tern_app_json_text(t->messages[i].content, t->messages[i].n_content));
+        const char *thoughts = t->thoughts[i];
+        if (thoughts) json_object_set_new(message, "reasoning_content", tern_app_json_text(thoughts, strlen(thoughts)));
+        json_array_append_new(list, message);
+    }
     return tern_json_write(list, path, JSON_INDENT(2), err);
 }
 
@@ -34,7 +38,10 @@ static tern_status add_message(tern_chat_talk *t, const json_t *message, tern_er
     const char *known = known_role(role);
     if (!known)
         return tern_fail(err, TERN_MALFORMED, "role \"%s\": system, user or assistant expected", tern_show(role).text);
-    return tern_chat_talk_add(t, known, (const char *)content.data, content.size, err);
+    TERN_TRY(tern_chat_talk_add(t, known, (const char *)content.data, content.size, err));
+    if (!tern_json_has(message, "reasoning_content")) return TERN_OK;
+    TERN_TRY(tern_json_get_string(message, "reasoning_content", &content, err));
+    return tern_chat_talk_add_thoughts(t, (const char *)content.data, content.size, err);
 }
 
 tern_status tern_chat_talk_load(tern_chat_talk *t, const char *path, tern_error *err)
@@ -56,8 +63,11 @@ tern_status tern_chat_talk_load(tern_chat_talk *t, const char *path, tern_error 
     }
     tern_chat_talk_truncate(t, 0);
     tern_free(t->messages);
+    tern_free(t->thoughts);
     t->messages = loaded.messages;
+    t->thoughts = loaded.thoughts;
     t->n = loaded.n;
     t->cap = loaded.cap;
+    t->thoughts_cap = loaded.thoughts_cap;
     return TERN_OK;
 }

@@ -7,7 +7,7 @@
 
 #include "apps/app.h"
 
-static const char bold_on[] = "\033[1m", code_on[] = "\033[36m", all_off[] = "\033[0m";
+static const char bold_on[] = "\033[1m", dim_on[] = "\033[2m", code_on[] = "\033[36m", all_off[] = "\033[0m";
 
 tern_chat_style tern_chat_style_of(bool terminal)
 {
@@ -79,11 +79,35 @@ static bool end_line(tern_chat_style *s)
     return !open || apply(s);
 }
 
+bool tern_chat_style_think(tern_chat_style *s, const char *text, size_t n, bool folded)
+{
+    static const char begins[] = "(thinking: ", stands[] = "(thinking ...";
+    bool written = true;
+    if (!s->terminal || (folded && s->thinks)) return true;
+    if (!s->thinks && s->colors) written = tern_chat_wrap_code(&s->wrap, dim_on);
+    if (!s->thinks) {
+        const char *words = folded ? stands : begins;
+        written = tern_chat_wrap_text(&s->wrap, words, strlen(words)) && written;
+    }
+    s->thinks = true;
+    return (folded ? tern_chat_wrap_flush(&s->wrap) : tern_chat_wrap_text(&s->wrap, text, n)) && written;
+}
+
+/* The answer begins on a line of its own. */
+static bool end_thoughts(tern_chat_style *s)
+{
+    if (!s->thinks) return true;
+    s->thinks = false;
+    bool written = tern_chat_wrap_text(&s->wrap, ")\n", 2);
+    if (s->colors) written = tern_chat_wrap_code(&s->wrap, all_off) && written;
+    return written;
+}
+
 bool tern_chat_style_write(tern_chat_style *s, const char *text, size_t n)
 {
-    bool written = true;
+    bool written = end_thoughts(s);
     size_t done = 0;
-    if (!s->colors) return tern_chat_wrap_text(&s->wrap, text, n);
+    if (!s->colors) return tern_chat_wrap_text(&s->wrap, text, n) && written;
     for (size_t i = 0; i < n; i++) {
         const char c = text[i];
         const bool mark = c == '*' || c == '`';
@@ -106,6 +130,7 @@ bool tern_chat_style_write(tern_chat_style *s, const char *text, size_t n)
 void tern_chat_style_end(tern_chat_style *s)
 {
     end_marks(s, '\n');
+    end_thoughts(s);
     tern_chat_wrap_flush(&s->wrap);
     if (s->colors) tern_app_write(all_off, strlen(all_off));
 }

@@ -12,8 +12,9 @@ typedef struct tern_chat_style {
     bool terminal; /* someone reads along: speakers have marks */
     bool colors;   /* and the terminal has styles */
     bool bold, code, block,
-        inner; /* where the text is: **bold**, `code`, a block of code; behind a line's first word */
-    char mark; /* '*' or '`', of which `n` may still be followed by more */
+        inner;   /* where the text is: **bold**, `code`, a block of code; behind a line's first word */
+    bool thinks; /* thoughts were written, or the line that stands for them */
+    char mark;   /* '*' or '`', of which `n` may still be followed by more */
     size_t n;
     tern_chat_wrap wrap;
 } tern_chat_style;
@@ -30,5 +31,7 @@ const char *tern_chat_style_prompt(const tern_chat_style *style);
 void tern_chat_style_begin(tern_chat_style *style);
 bool tern_chat_style_write(tern_chat_style *style, const char *text, size_t n);
 void tern_chat_style_end(tern_chat_style *style);
+/* Thoughts before the answer, dimmed, on a terminal alone; `folded`: a line in their place. */
+bool tern_chat_style_think(tern_chat_style *style, const char *text, size_t n, bool folded);
 
 #endif

@@ -3,6 +3,7 @@
 #define TERN_APPS_CHAT_TALK_H
 
 #include "apps/chat/style.h"
+#include "apps/chat/thoughts.h"
 #include "apps/generation.h"
 #include "apps/lora.h"
 
@@ -14,7 +15,9 @@ typedef struct tern_chat_talk {
     tern_app_draft draft;
     tern_chat_template *template;
     tern_chat_message *messages; /* role: static words; content: owned */
-    size_t n, cap;
+    char **thoughts;             /* [n] of the assistant's, owned; NULL: none */
+    size_t n, cap, thoughts_cap;
+    tern_chat_thoughts thinking;
     tern_tokens ids;       /* the conversation as the template renders it */
     tern_buf answer;       /* being written */
     tern_chat_style style; /* of answers as they are shown */
@@ -30,6 +33,8 @@ void tern_chat_talk_close(tern_chat_talk *talk);
 
 /* Appends a message; the content is copied. */
 tern_status tern_chat_talk_add(tern_chat_talk *talk, const char *role, const char *content, size_t n, tern_error *err);
+/* The thoughts before the last message, n bytes, which are copied. */
+tern_status tern_chat_talk_add_thoughts(tern_chat_talk *talk, const char *text, size_t n, tern_error *err);
 /* Forgets messages from the end until `keep` are left. */
 void tern_chat_talk_truncate(tern_chat_talk *talk, size_t keep);
 /* Sets, replaces or (n = 0) removes the system message. */

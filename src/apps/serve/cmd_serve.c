@@ -23,6 +23,7 @@ enum { MAX_NAMED = TERN_SERVE_MAX_NAMED, MAX_KEYS = 1024, DEFAULT_PORT = 8080, D
 static const tern_flag_group groups[] = {{"Models", tern_flags_serve_models},
                                          {"Listening", tern_flags_serve_listening},
                                          {"Batching", tern_flags_serve_batching},
+                                         {"Thoughts", tern_flags_thoughts},
                                          {"Limits", tern_flags_serve_limits, true},
                                          {"Numbers", tern_flags_numbers, true},
                                          {"Device", tern_flags_device},
@@ -35,6 +36,7 @@ static const tern_flag_group groups[] = {{"Models", tern_flags_serve_models},
 static void defaults(tern_options *o)
 {
     o->draft_tokens = 8;
+    o->thought_budget = UINT32_MAX;
     o->serve.port = DEFAULT_PORT;
     o->bundled = "chat.gguf";
 }
@@ -244,6 +246,9 @@ static tern_status prepare(serving *s, tern_error *err)
                   .n_state_checkpoints = o->state_checkpoints,
                   .no_prefix_reuse = o->serve.no_reuse},
         .lora_folder = o->serve.lora_folder,
+        .no_thoughts = o->thought_budget == 0,
+        .thought_budget = o->thought_budget == UINT32_MAX ? 0 : o->thought_budget,
+        .thought_message = o->thought_message,
         .draft_tokens = tern_app_draft_tokens(o),
         .draft_path = o->draft_model,
         .cache_file = o->serve.cache_file,

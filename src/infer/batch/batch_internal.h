@@ -67,6 +67,9 @@ typedef struct tern_sequence {
     float *embedding;              /* [n_embd] */
     tern_sampler *sampler;
     tern_mask mask;     /* of its grammar */
+    bool unconstrained; /* it does not count yet */
+    int32_t *forced;    /* [n_forced] tokens that come next, from forced_at on */
+    uint32_t n_forced, forced_at;
     float *held_logits; /* [n_vocab] with a grammar: of the next token, while `holds` */
     tern_text_stream stream;
     tern_stop_filter filter;

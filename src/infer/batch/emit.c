@@ -134,7 +134,6 @@ static tern_status restrict_to_grammar(tern_batch *b, tern_sequence *s, float *l
 {
     const uint32_t *words = s->mask.words;
     uint32_t any = 0;
-    if (!s->mask.grammar) return TERN_OK;
     if (s->mask.error.code != TERN_OK) return tern_fail(err, s->mask.error.code, "%s", s->mask.error.message);
     for (size_t i = 0; i < b->sampling.masker.n_words; i++) any |= words[i];
     for (uint32_t i = 0; i < b->n_vocab; i++)
@@ -173,24 +172,27 @@ tern_status tern_sequence__sample(tern_batch *b, tern_sequence *s, float *logits
         tern_sequence__stop(s, TERN_STOP_CONTEXT);
         return TERN_OK;
     }
+    const bool forced = s->forced_at < s->n_forced;
+    const bool constrained = s->mask.grammar && !s->unconstrained && !forced;
     find_top(b, s, logits, &o);
     if (p->logprobs) memcpy(b->sampling.raw_logits, logits, b->n_vocab * sizeof *logits);
-    TERN_TRY(restrict_to_grammar(b, s, logits, err));
+    if (constrained) TERN_TRY(restrict_to_grammar(b, s, logits, err));
     if (s->stopped) return TERN_OK;
     if (!logits) tern_sampler_consume(s->sampler, 1);
-    const int32_t next =
-        logits ? tern_sampler_try(s->sampler, logits, s->tokens, s->n_tokens, s->tail) : (int32_t)chosen;
+    const int32_t next = forced   ? s->forced[s->forced_at++]
+                         : logits ? tern_sampler_try(s->sampler, logits, s->tokens, s->n_tokens, s->tail)
+                                  : (int32_t)chosen;
     s->redo = next == TERN_SAMPLER_UNDECIDED;
     if (s->redo) return TERN_OK;
     if (!logits) b->counters.device_tokens++;
-    if (is_end(b, s, next)) {
+    if (!forced && is_end(b, s, next)) {
         tern_sequence__stop(s, TERN_STOP_END_TOKEN);
         return TERN_OK;
     }
     if (p->logprobs) o.logprob = logprob_at(b->sampling.raw_logits, b->n_vocab, next);
     *id = next;
     TERN_TRY(emit(b, s, next, &o, err));
-    if (s->mask.grammar && !s->stopped) tern_mask_go_on(&s->mask, &b->sampling.masker, next);
+    if (constrained && !s->stopped) tern_mask_go_on(&s->mask, &b->sampling.masker, next);
     return TERN_OK;
 }
 

@@ -153,6 +153,29 @@ tern_status tern_batch_submit(tern_batch *batch, const tern_request_params *para
     return status;
 }
 
+tern_status tern_request_force(tern_request *request, uint32_t index, const int32_t *ids, uint32_t n, tern_error *err)
+{
+    TERN_NEED(request, err);
+    if (n) TERN_NEED(ids, err);
+    if (index >= request->params.n)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "completion %u found, at most %u expected", index,
+                         request->params.n - 1);
+    tern_sequence *s = &request->sequences[index];
+    int32_t *copy = tern_calloc((size_t)n + 1, sizeof *copy);
+    if (!copy) return tern_fail_alloc(err, n * sizeof *copy);
+    if (n) memcpy(copy, ids, n * sizeof *copy);
+    tern_free(s->forced);
+    s->forced = copy;
+    s->n_forced = n;
+    s->forced_at = 0;
+    return TERN_OK;
+}
+
+void tern_request_constrain(tern_request *request, uint32_t index)
+{
+    if (request && index < request->params.n) request->sequences[index].unconstrained = false;
+}
+
 /* Tokens that the keys and values of one set of adapters stand for. */
 static uint64_t adapter_salt(const tern_request_params *p)
 {
@@ -167,6 +190,7 @@ static uint64_t adapter_salt(const tern_request_params *p)
 
 static tern_status open_mask(tern_batch *b, tern_sequence *s, tern_error *err)
 {
+    s->unconstrained = s->request->params.grammar_waits;
     s->held_logits = tern_calloc(b->n_vocab, sizeof *s->held_logits);
     if (!s->held_logits) return tern_fail_alloc(err, b->n_vocab * sizeof *s->held_logits);
     return tern_mask_open(&s->mask, &b->sampling.masker, s->request->params.grammar, err);
@@ -220,6 +244,8 @@ static void deinit_sequence(tern_batch *b, tern_sequence *s)
     tern_draft_deinit(&s->draft);
     tern_free(s->tokens);
     tern_free(s->draft_ids);
+    tern_free(s->forced);
+    s->forced = NULL;
     s->adapters = NULL;
     s->embedding = NULL;
     s->sampler = NULL;

@@ -98,7 +98,7 @@ static void learn_drafts(const tern_batch *b, tern_sequence *s, uint32_t i, int3
 /* Whether the next token may be chosen. The time that a step waits for masks is bounded, in all. */
 static bool has_mask(tern_batch *b, const tern_sequence *s)
 {
-    if (!s->mask.grammar) return true;
+    if (!s->mask.grammar || s->unconstrained) return true;
     const double began = tern_batch__now_ms();
     const bool ready = tern_mask_is_ready(&s->mask, &b->sampling.masker, b->sampling.patience_ms);
     b->sampling.patience_ms -= tern_batch__now_ms() - began;

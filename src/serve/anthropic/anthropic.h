@@ -14,4 +14,9 @@ tern_status tern_anthropic__read_conversation(void *request, const json_t *value
 tern_status tern_anthropic__read_tools(void *request, const json_t *value, tern_error *err);
 tern_status tern_anthropic__read_choice(void *request, const json_t *value, tern_error *err);
 
+/* Whether a client of this API asks for a path that OpenAI's has too: with the header "anthropic-version". */
+bool tern_anthropic__asks(const tern_exchange *exchange);
+tern_status tern_anthropic__list_models(tern_exchange *exchange, tern_error *err);
+json_t *tern_anthropic__card(const char *name, const char *path);
+
 #endif

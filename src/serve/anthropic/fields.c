@@ -1,17 +1,30 @@
 /* Requests of the Anthropic API: what is read of them. */
 #include <string.h>
 
+#include "base/show.h"
 #include "format/json.h"
 #include "serve/anthropic/anthropic.h"
 
 #define AT(member) offsetof(tern_api_request, member)
 
-static tern_status read_thinking(void *request, const json_t *value, tern_error *err)
+/* {"effort": WORD, "format": {"type": "json_schema", "schema"}}. */
+static tern_status read_output(void *request, const json_t *value, tern_error *err)
 {
-    const char *type = json_string_value(json_object_get(value, "type"));
-    (void)request;
-    if (type && strcmp(type, "disabled") == 0) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "thinking: not supported, the type \"disabled\" expected");
+    const char *name;
+    const json_t *member;
+    if (!json_is_object(value)) return tern_fields_fail("output_config", value, "an object", err);
+    json_object_foreach((json_t *)(uintptr_t)value, name, member)
+    {
+        const char *type = json_string_value(json_object_get(member, "type"));
+        if (json_is_null(member)) continue;
+        if (strcmp(name, "effort") == 0) TERN_TRY(tern_api_request_read_effort(request, member, err));
+        else if (strcmp(name, "format") != 0)
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "output_config: %s: an unknown field", tern_show_z(name).text);
+        else if (!type || strcmp(type, "json_schema") != 0)
+            return tern_fields_fail("output_config: format: type", json_object_get(member, "type"), "json_schema", err);
+        else TERN_TRY(tern_api_request_read_schema(request, json_object_get(member, "schema"), err));
+    }
+    return TERN_OK;
 }
 
 static const tern_field shared[] = {
@@ -20,10 +33,11 @@ static const tern_field shared[] = {
     {"system", TERN_FIELD_IGNORED}, /* read when the messages are there */
     {"tools", TERN_FIELD_READ, .read = tern_anthropic__read_tools},
     {"tool_choice", TERN_FIELD_READ, .read = tern_anthropic__read_choice},
-    {"thinking", TERN_FIELD_READ, .read = read_thinking},
+    {"thinking", TERN_FIELD_READ, .read = tern_api_request_read_thinking},
     {"mcp_servers", TERN_FIELD_REFUSED},
     {"cache_control", TERN_FIELD_IGNORED},
-    {"output_config", TERN_FIELD_REFUSED},
+    {"output_config", TERN_FIELD_READ, .read = read_output},
+    {"context_management", TERN_FIELD_REFUSED, .why = "messages count as they are sent"},
     {0},
 };
 

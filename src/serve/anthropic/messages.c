@@ -31,13 +31,14 @@ static tern_status read_use(const json_t *block, json_t *calls, tern_error *err)
     return json_array_append_new(calls, call) == 0 ? TERN_OK : tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
 }
 
-/* The blocks of a message: those of text into `parts`, uses of tools into `calls`. */
+/* The blocks of a message: those of text into `parts`, uses of tools into `calls`, the texts of thoughts. */
 static tern_status read_blocks(tern_api_request *request, const json_t *blocks, const char *name, json_t *parts,
-                               json_t *calls, tern_error *err)
+                               json_t *calls, json_t *thoughts, tern_error *err)
 {
     for (size_t i = 0; i < json_array_size(blocks); i++) {
         json_t *block = json_array_get(blocks, i);
         const char *type = json_string_value(json_object_get(block, "type"));
+        if (is(type, "thinking")) json_array_append(thoughts, json_object_get(block, "thinking"));
         if (is(type, "thinking") || is(type, "redacted_thinking")) continue;
         if (is(type, "tool_result")) TERN_TRY(read_result(request, block, name, err));
         else if (is(type, "tool_use")) TERN_TRY(read_use(block, calls, err));
@@ -46,17 +47,34 @@ static tern_status read_blocks(tern_api_request *request, const json_t *blocks, 
     return TERN_OK;
 }
 
+static tern_status add_thoughts(tern_api_request *request, const json_t *thoughts, tern_error *err)
+{
+    json_t *message = json_object(), *text = json_string("");
+    for (size_t i = 0; i < json_array_size(thoughts); i++) {
+        json_t *more = json_pack("s++", json_string_value(text), json_string_length(text) ? "\n" : "",
+                                 json_string_value(json_array_get(thoughts, i)));
+        json_decref(text);
+        text = more;
+    }
+    json_object_set_new(message, "reasoning_content", text);
+    const tern_status status = tern_api_request_add_thoughts(request, message, err);
+    json_decref(message);
+    return status;
+}
+
 static tern_status read_list(tern_api_request *request, const char *role, const json_t *blocks, const char *name,
                              tern_error *err)
 {
-    json_t *parts = json_array(), *calls = json_array();
+    json_t *parts = json_array(), *calls = json_array(), *thoughts = json_array();
     tern_status status;
     const size_t before = request->n_messages;
-    TERN_GOTO(read_blocks(request, blocks, name, parts, calls, err));
-    if (json_array_size(parts) || json_array_size(calls) || request->n_messages == before)
+    TERN_GOTO(read_blocks(request, blocks, name, parts, calls, thoughts, err));
+    if (json_array_size(parts) || json_array_size(calls) || json_array_size(thoughts) || request->n_messages == before)
         TERN_GOTO(tern_api_request_add_message(request, role, parts, name, err));
-    if (json_array_size(calls)) status = tern_api_request_add_calls(request, calls, name, err);
+    if (json_array_size(calls)) TERN_GOTO(tern_api_request_add_calls(request, calls, name, err));
+    if (json_array_size(thoughts)) status = add_thoughts(request, thoughts, err);
 fail:
+    json_decref(thoughts);
     json_decref(parts);
     json_decref(calls);
     return status;

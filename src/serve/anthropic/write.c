@@ -57,16 +57,31 @@ static void close_block(tern_answer *a)
                       json_pack("{s:s, s:I}", "type", "content_block_stop", "index", (json_int_t)a->n_events++));
 }
 
+/* The block of text or of thoughts is closed before another begins. */
+static void close_text(tern_answer *a)
+{
+    if (a->in_thoughts) add_to_block(a, "signature_delta", "signature", json_string(""));
+    if (a->in_text || a->in_thoughts) close_block(a);
+    a->in_text = a->in_thoughts = false;
+}
+
 static void open_text(tern_answer *a)
 {
-    if (!a->in_text) open_block(a, json_pack("{s:s, s:s}", "type", "text", "text", ""));
+    if (a->in_text) return;
+    close_text(a);
+    open_block(a, json_pack("{s:s, s:s}", "type", "text", "text", ""));
     a->in_text = true;
 }
 
-static void close_text(tern_answer *a)
+static void thought(tern_answer *a, tern_completion *c, const char *text, size_t n)
 {
-    if (a->in_text) close_block(a);
-    a->in_text = false;
+    (void)c;
+    if (!a->in_thoughts) {
+        close_text(a);
+        open_block(a, json_pack("{s:s, s:s, s:s}", "type", "thinking", "thinking", "", "signature", ""));
+    }
+    a->in_thoughts = true;
+    add_to_block(a, "thinking_delta", "thinking", tern_serve_string(text, n));
 }
 
 static void piece(tern_answer *a, tern_completion *c, const char *text, size_t n, size_t first)
@@ -95,7 +110,7 @@ static void show_call(tern_answer *a, tern_completion *c, const tern_call_part *
 static void finish(tern_answer *a)
 {
     const tern_completion *c = &a->completions[0];
-    if (a->n_events == 0) open_text(a); /* an answer without anything is a text of no length */
+    if (a->n_events == 0 && !a->in_thoughts) open_text(a); /* an answer without anything is a text of no length */
     close_text(a);
     tern_answer_event(a, "message_delta",
                       json_pack("{s:s, s:{s:s, s:s?}, s:o}", "type", "message_delta", "delta", "stop_reason",
@@ -108,7 +123,11 @@ static json_t *content_of(const tern_answer *a, const tern_completion *c)
     json_t *content = json_array();
     size_t n;
     const tern_tool_call *calls = tern_calls_of(a, c, &n);
-    if (c->text.size || n == 0)
+    if (c->thoughts.size)
+        json_array_append_new(content,
+                              json_pack("{s:s, s:o, s:s}", "type", "thinking", "thinking",
+                                        tern_serve_string(c->thoughts.data, c->thoughts.size), "signature", ""));
+    if (c->text.size || (n == 0 && !c->thoughts.size))
         json_array_append_new(
             content, json_pack("{s:s, s:o}", "type", "text", "text", tern_serve_string(c->text.data, c->text.size)));
     for (size_t i = 0; i < n; i++)
@@ -130,4 +149,5 @@ const tern_dialect tern_anthropic__messages = {.stream_type = "text/event-stream
                                                .piece = piece,
                                                .finish = finish,
                                                .whole = whole,
-                                               .call = show_call};
+                                               .call = show_call,
+                                               .thought = thought};

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-static const char *header(struct MHD_Connection *c, const char *name)
+const char *tern_access_header(struct MHD_Connection *c, const char *name)
 {
     return MHD_lookup_connection_value(c, MHD_HEADER_KIND, name);
 }
@@ -21,7 +21,7 @@ static bool is_key(const char *key, const char *given)
 
 bool tern_access_has_key(const tern_serve_options *o, struct MHD_Connection *c)
 {
-    const char *bearer = header(c, "Authorization"), *given = header(c, "x-api-key");
+    const char *bearer = tern_access_header(c, "Authorization"), *given = tern_access_header(c, "x-api-key");
     bool found = o->n_keys == 0;
     if (bearer && strncasecmp(bearer, "Bearer ", 7) == 0) given = bearer + 7;
     for (uint32_t i = 0; given && i < o->n_keys; i++) found |= is_key(o->keys[i], given);
@@ -64,13 +64,13 @@ static bool is_cors_host(const tern_serve_options *o, const char *host)
 
 bool tern_access_has_host(const tern_serve_options *o, struct MHD_Connection *c)
 {
-    const char *host = header(c, "Host");
+    const char *host = tern_access_header(c, "Host");
     return !host || o->n_keys || o->unix_path || is_local_name(host) || is_cors_host(o, host);
 }
 
 bool tern_access_has_origin(const tern_serve_options *o, struct MHD_Connection *c)
 {
-    const char *origin = header(c, "Origin"), *host = header(c, "Host");
+    const char *origin = tern_access_header(c, "Origin"), *host = tern_access_header(c, "Host");
     if (!origin) return true;
     if (o->cors && (strcmp(o->cors, "*") == 0 || strcmp(o->cors, origin) == 0)) return true;
     const char *name = strstr(origin, "://");

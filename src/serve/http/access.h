@@ -7,6 +7,8 @@
 
 #include "serve/serve.h"
 
+/* The value of a header; NULL: there is none. */
+const char *tern_access_header(struct MHD_Connection *connection, const char *name);
 /* Whether a request brings one of the keys ("Authorization: Bearer KEY" or "x-api-key: KEY"), or none is needed. */
 bool tern_access_has_key(const tern_serve_options *options, struct MHD_Connection *connection);
 /* Whether the Host is one under which no stranger's page can be of this server's origin, or keys are needed anyway. */

@@ -59,6 +59,7 @@ void tern_answer_close(tern_answer *a)
     tern_free(a->completions);
     tern_free(a->parts);
     tern_grammar_close(a->grammar);
+    tern_tokens_deinit(&a->ending);
     for (uint32_t i = 0; a->prompts && i < a->n_prompts; i++) tern_tokens_deinit(&a->prompts[i]);
     tern_free(a->prompts);
     tern_api_request_deinit(&a->request);
@@ -66,13 +67,26 @@ void tern_answer_close(tern_answer *a)
     tern_free(a);
 }
 
+/* The messages of the response before this one, behind the instructions, which count for one response. */
+static tern_status find_history(tern_answer *a, tern_error *err)
+{
+    char *text;
+    if (!a->request.previous) return TERN_OK;
+    TERN_TRY(tern_stored_get(&a->exchange->server->stored, a->request.previous, &text, err));
+    const tern_status status = tern_api_request_insert_conversation(&a->request, a->request.system ? 1 : 0, text, err);
+    tern_free(text);
+    return status;
+}
+
 tern_status tern_answer_resolve(tern_answer *a, tern_error *err)
 {
     tern_serve *s = a->exchange->server;
     const tern_api_request *request = &a->request;
+    TERN_TRY(find_history(a, err));
     tern_served_use uses[TERN_SERVE_MAX_LORAS];
     uint32_t n;
     TERN_TRY(tern_host_find(s, request->model, &a->host, uses, &n, err));
+    tern_thoughts_resolve(a);
     snprintf(a->exchange->model, sizeof a->exchange->model, "%s", n ? uses[0].lora->name : a->host->name);
     if (n && request->lora_scales) {
         tern_loras_release(&s->loras, uses, n);

@@ -21,7 +21,11 @@ typedef struct tern_line {
 struct tern_completion {
     uint32_t index, prompt; /* among all; of the prompts */
     tern_buf text;
-    tern_tool_parser *parser; /* of its calls; NULL: all of its text is for the reader */
+    tern_tool_parser *parser; /* of its calls and thoughts; NULL: all of its text is for the reader */
+    bool thinks;              /* its text so far ends within thoughts, */
+    uint32_t n_thought;       /* which have so many tokens */
+    bool thoughts_ended;      /* as their budget was used up */
+    bool constrained;         /* the grammar that waited for their end counts */
     tern_buf fresh, thought;  /* what its last piece was, for the reader and of the model's thoughts */
     tern_buf thoughts;        /* all of them, where `text` is kept */
     size_t n_calls;           /* that were shown whole */
@@ -77,6 +81,8 @@ struct tern_answer {
     uint32_t n_loras;
     tern_served_lora *loading; /* of them the one that it loads; NULL */
     tern_grammar *grammar;     /* NULL: any text */
+    bool opened;               /* its prompt has opened thoughts */
+    tern_tokens ending;        /* tokens that end them */
     json_t *vectors;           /* of a request for embeddings; scores where its prompts are rated */
     tern_reranker reranker;    /* how they are */
     int32_t answers[2];        /* its tokens yes and no */
@@ -89,7 +95,8 @@ struct tern_answer {
     uint32_t n_events; /* of a stream that counts them, or its blocks */
     uint32_t n_items;  /* of a response */
     uint32_t text_at;  /* of them the one with the text, where in_text says that there is one */
-    bool in_text;      /* of a stream that has blocks: one of text is open */
+    bool in_text;      /* of a stream that has blocks: one of text is open, */
+    bool in_thoughts;  /* or one of thoughts */
 };
 
 tern_status tern_answer_open(tern_answer **answer, tern_exchange *exchange, tern_error *err);
@@ -128,7 +135,19 @@ size_t tern_lines_take(const tern_answer *answer, tern_completion *c, const char
 /* models/infill.c: the ids of the i-th prompt as the text before a gap. */
 tern_status tern_infill_tokens(tern_answer *answer, tern_host *host, size_t i, tern_tokens *ids, tern_error *err);
 
-/* models/calls.c. Opens the parser of a completion, where its answer may have calls, or thoughts of Harmony. */
+/* models/thoughts.c. Gives a request without a budget of thoughts that of the server. */
+void tern_thoughts_resolve(tern_answer *answer);
+/* After its prompts: whether that of a conversation opens thoughts; ends them where there should be none. Errors:
+ * INVALID_ARGUMENT (the model has none), OUT_OF_MEMORY. */
+tern_status tern_thoughts_prepare(tern_answer *answer, tern_host *host, tern_error *err);
+/* Whether its text may begin with thoughts, which come apart. */
+bool tern_thoughts_wanted(const tern_answer *answer);
+/* After a token of a completion: counts it, and ends thoughts that used up their budget. */
+tern_status tern_thoughts_count(tern_answer_part *part, tern_completion *c, tern_error *err);
+/* Tokens of thoughts in all completions. */
+uint32_t tern_thoughts_tokens(const tern_answer *answer);
+
+/* models/calls.c. Opens the parser of a completion, where its answer may have calls or thoughts. */
 tern_status tern_calls_open(tern_answer *answer, tern_completion *c, tern_error *err);
 bool tern_calls_wanted(const tern_answer *answer);
 /* Takes n bytes that the model wrote, or its end: *fresh and *thought of the completion are the text to show. */

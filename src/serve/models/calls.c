@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "base/show.h"
 #include "format/json.h"
 #include "serve/server.h"
 
@@ -13,13 +14,25 @@ bool tern_calls_wanted(const tern_answer *a)
     return a->host->tool_form == TERN_TOOLS_HARMONY && !a->request.constrained;
 }
 
+/* The beginning of the answer, which the client knows: what it opens goes on. */
+static tern_status read_continued(const tern_answer *a, tern_completion *c, tern_error *err)
+{
+    if (!a->request.continues) return TERN_OK;
+    const tern_chat_message *last = &a->request.messages[a->request.n_messages - 1];
+    return tern_calls_read(c, last->content, last->n_content, false, err);
+}
+
 tern_status tern_calls_open(tern_answer *a, tern_completion *c, tern_error *err)
 {
     char salt[48];
-    if (!tern_calls_wanted(a)) return TERN_OK;
-    TERN_TRY(tern_tool_parser_open(&c->parser, a->host->tool_form, err));
+    const bool calls = tern_calls_wanted(a), thoughts = tern_thoughts_wanted(a);
+    if (!calls && !thoughts) return TERN_OK;
+    TERN_TRY(tern_tool_parser_open(&c->parser, calls ? a->host->tool_form : TERN_TOOLS_NONE, err));
+    if (thoughts) tern_tool_parser_think(c->parser, a->host->marks, a->opened);
     snprintf(salt, sizeof salt, "%s %u", a->id, c->index);
     if (a->request.stream && tern_api_request_wants_calls(&a->request)) tern_tool_parser_announce(c->parser, salt);
+    TERN_TRY(read_continued(a, c, err));
+    c->thinks = tern_tool_parser_is_thinking(c->parser);
     return TERN_OK;
 }
 
@@ -98,17 +111,17 @@ json_t *tern_calls_arguments(const tern_tool_call *call)
     return whole;
 }
 
-static tern_status need_form(const tern_host *host, tern_error *err)
+/* Tells once that the template knows no tools. */
+static void note_generic(tern_host *host)
 {
-    if (host->tool_form != TERN_TOOLS_NONE) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "tools: the chat template of the model %s does not support them",
-                     host->name);
+    if (!host->generic_tools || atomic_exchange(&host->told_generic, true)) return;
+    fprintf(stderr, "tern: note: the chat template of %s has no tools: messages tell the model of them\n",
+            tern_show_z(host->name).text);
 }
 
 tern_status tern_calls_grammar(tern_answer *a, tern_host *host, tern_error *err)
 {
     const tern_api_request *request = &a->request;
-    TERN_TRY(need_form(host, err));
     char *tools = json_dumps(request->tools, JSON_COMPACT | JSON_REAL_PRECISION(17));
     if (!tools) return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
     const tern_status status = tern_grammar_open_tools(&a->grammar, host->vocab, host->tool_form, tools, strlen(tools),
@@ -119,9 +132,8 @@ tern_status tern_calls_grammar(tern_answer *a, tern_host *host, tern_error *err)
 
 tern_status tern_calls_prompt(const tern_answer *a, tern_host *host, tern_tokens *ids, tern_error *err)
 {
-    if (tern_api_request_wants_calls(&a->request) || tern_api_request_has_calls(&a->request))
-        TERN_TRY(need_form(host, err));
-    char *text = tern_api_request_template_variables(&a->request);
+    if (tern_api_request_wants_calls(&a->request)) note_generic(host);
+    char *text = tern_api_request_template_variables(&a->request, host->generic_tools);
     if (!text) return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
     const tern_status status =
         tern_engine_chat_prompt_json(host->engine, host->chat_template, text, strlen(text), ids, err);

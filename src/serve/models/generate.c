@@ -34,9 +34,7 @@ tern_status tern_answer_tokens(tern_answer *a, tern_host *host, size_t i, tern_t
     const bool templated = host->chat_template || host->template_error.code;
     if (request->n_messages && (templated || !request->n_prompts)) {
         TERN_TRY(need_template(host, err));
-        if (request->more || tern_api_request_wants_calls(request)) return tern_calls_prompt(a, host, ids, err);
-        return tern_engine_chat_prompt(host->engine, host->chat_template, request->messages, request->n_messages, true,
-                                       ids, err);
+        return tern_calls_prompt(a, host, ids, err);
     }
     if (request->query) return tern_rerank_tokens(a, host, i, ids, err);
     if (request->gap.wanted) return tern_infill_tokens(a, host, i, ids, err);
@@ -87,7 +85,7 @@ static tern_status show_piece(tern_answer *a, tern_completion *c, size_t first)
 
 static bool on_piece(void *context, const tern_request_piece *piece)
 {
-    const tern_answer_part *part = context;
+    tern_answer_part *part = context;
     tern_answer *a = part->answer;
     tern_completion *c = &a->completions[part->first + piece->index];
     const size_t first = c->n_tokens, n_text = tern_lines_take(a, c, piece->text, piece->n_text);
@@ -95,6 +93,7 @@ static bool on_piece(void *context, const tern_request_piece *piece)
     if (piece->id >= 0 && !piece->prompt) observe_times(a, c);
     if (a->request.logprobs && piece->id >= 0) status = keep_token(c, piece);
     if (status == TERN_OK) status = tern_calls_read(c, piece->text, n_text, false, &a->error);
+    if (status == TERN_OK && piece->id >= 0 && !piece->prompt) status = tern_thoughts_count(part, c, &a->error);
     if (status == TERN_OK) status = show_piece(a, c, first);
     if (status == TERN_OK) return !c->line.ended && !tern_exchange_is_gone(a->exchange);
     if (a->error.code == TERN_OK) tern_fail_alloc(&a->error, piece->n_text);
@@ -161,12 +160,14 @@ static tern_request_params params_of(const tern_answer *a, const tern_host *host
         .stops = request->stops,
         .n_stops = request->n_stops,
         .ignore_eos = request->ignore_eos,
-        .show_special = request->show_special || tern_calls_wanted(a),
+        .show_special =
+            request->show_special || tern_calls_wanted(a) || (tern_thoughts_wanted(a) && host->special_marks),
         .echo = request->echo,
         .logprobs = request->logprobs || request->best_of > request->n,
         .n_top_logprobs = request->n_top_logprobs,
         .draft_tokens = host->server->options.draft_tokens,
         .grammar = a->grammar,
+        .grammar_waits = a->opened && tern_thoughts_wanted(a),
         .loras = a->loras,
         .n_loras = a->n_loras,
         .on_piece = on_piece,
@@ -262,6 +263,7 @@ tern_status tern_answer_prepare(tern_answer *a, tern_host *host, tern_error *err
     if (!a->prompts) return tern_fail_alloc(err, n * sizeof *a->prompts);
     a->n_prompts = n;
     for (uint32_t i = 0; i < n; i++) TERN_TRY(tern_answer_tokens(a, host, i, &a->prompts[i], err));
+    TERN_TRY(tern_thoughts_prepare(a, host, err));
     return add_text_biases(a, host, err);
 }
 

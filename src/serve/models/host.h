@@ -3,6 +3,7 @@
 #define TERN_SERVE_MODELS_HOST_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "serve/models/answer.h"
 #include "serve/models/helper.h"
@@ -31,10 +32,14 @@ struct tern_host {
     tern_engine_info info;
     tern_batch *batch;
     tern_chat_template *chat_template;
-    tern_error template_error;   /* why the model's own cannot be read */
-    const char *template_source; /* its Jinja text; "": there is none */
-    tern_tool_form tool_form;    /* in which it has calls of tools */
-    tern_grammar_vocab *vocab;   /* of grammars; opened with the first, by the helper that makes them */
+    tern_error template_error;       /* why the model's own cannot be read */
+    const char *template_source;     /* its Jinja text; "": there is none */
+    tern_tool_form tool_form;        /* in which it has calls of tools */
+    bool generic_tools;              /* its template knows none: messages tell of them */
+    atomic_bool told_generic;        /* and so does the log */
+    const tern_thought_marks *marks; /* of its thoughts; NULL: it has none that are known */
+    bool special_marks;              /* special tokens are among them */
+    tern_grammar_vocab *vocab;       /* of grammars; opened with the first, by the helper that makes them */
 };
 
 tern_status tern_host_init(tern_host *host, tern_serve *server, uint32_t at, tern_error *err);

@@ -72,6 +72,24 @@ static void read_template(tern_host *h, const char *source)
             tern_show_z(h->template_error.message).text);
 }
 
+/* Whether a text is one special token. */
+static bool is_special(const tern_engine *engine, const char *text)
+{
+    tern_tokens ids = {0};
+    tern_buf shown = {0};
+    bool is = tern_engine_tokenize(engine, text, strlen(text), TERN_TOKENIZE_SPECIAL, &ids, NULL) == TERN_OK;
+    is = is && ids.n == 1 && tern_engine_detokenize(engine, ids.ids, 1, false, &shown, NULL) == TERN_OK && !shown.size;
+    tern_tokens_deinit(&ids);
+    tern_buf_deinit(&shown);
+    return is;
+}
+
+static void find_thoughts(tern_host *h, const char *source)
+{
+    h->marks = tern_thought_marks_of(source, tern_engine_tokenizer(h->engine));
+    h->special_marks = h->marks && is_special(h->engine, h->marks->close);
+}
+
 static tern_status open_template(tern_host *h, tern_error *err)
 {
     const char *source = h->server->options.template_source;
@@ -82,6 +100,9 @@ static tern_status open_template(tern_host *h, tern_error *err)
     /* A template that never speaks of tools cannot tell the model which there are. */
     h->tool_form = tern_tool_form_of(source);
     if (!strstr(source, "tools") && h->tool_form != TERN_TOOLS_HARMONY) h->tool_form = TERN_TOOLS_NONE;
+    h->generic_tools = h->tool_form == TERN_TOOLS_NONE;
+    if (h->generic_tools) h->tool_form = TERN_TOOLS_HERMES;
+    find_thoughts(h, source);
     if (h->server->options.template_source)
         return tern_chat_template_parse(&h->chat_template, source, strlen(source), err);
     read_template(h, source);

@@ -173,7 +173,7 @@ static const tern_field template[] = {
 
 tern_status tern_native__read_template(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    TERN_TRY(tern_fields_read((const tern_field *const[]){template, NULL}, body, request, err));
+    TERN_TRY(tern_fields_read((const tern_field *const[]){template, tern_api_thinking, NULL}, body, request, err));
     if (request->n_messages) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT, "messages: none found, at least one expected");
 }

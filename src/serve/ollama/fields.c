@@ -89,7 +89,7 @@ static const tern_field shared[] = {
     {"options", TERN_FIELD_READ, .read = read_options},
     {"keep_alive", TERN_FIELD_IGNORED},
     {"format", TERN_FIELD_READ, .read = read_format},
-    {"think", TERN_FIELD_REFUSED},
+    {"think", TERN_FIELD_READ, .read = tern_api_request_read_think},
     {"logprobs", TERN_FIELD_REFUSED},
     {"top_logprobs", TERN_FIELD_REFUSED},
     {"truncate", TERN_FIELD_IGNORED}, /* a prompt that is too long is an error */

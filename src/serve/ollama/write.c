@@ -123,9 +123,20 @@ static void finish_generate(tern_answer *a)
     tern_answer_line(a, last_line(a, false, "", 0));
 }
 
+static void generate_thought(tern_answer *a, tern_completion *c, const char *text, size_t n)
+{
+    (void)c;
+    json_t *line = line_of(a, false, "", 0);
+    json_object_set_new(line, "thinking", tern_serve_string(text, n));
+    tern_answer_line(a, line);
+}
+
 static json_t *whole_generate(tern_answer *a)
 {
-    return last_line(a, false, a->completions[0].text.data, a->completions[0].text.size);
+    const tern_completion *c = &a->completions[0];
+    json_t *line = last_line(a, false, c->text.data, c->text.size);
+    if (c->thoughts.size) json_object_set_new(line, "thinking", tern_serve_string(c->thoughts.data, c->thoughts.size));
+    return line;
 }
 
 #define LINES "application/x-ndjson"
@@ -135,8 +146,11 @@ const tern_dialect tern_ollama__chat = {.stream_type = LINES,
                                         .whole = whole_chat,
                                         .call = chat_call,
                                         .thought = chat_thought};
-const tern_dialect tern_ollama__generate = {
-    .stream_type = LINES, .piece = generate_piece, .finish = finish_generate, .whole = whole_generate};
+const tern_dialect tern_ollama__generate = {.stream_type = LINES,
+                                            .piece = generate_piece,
+                                            .finish = finish_generate,
+                                            .whole = whole_generate,
+                                            .thought = generate_thought};
 
 static json_t *whole_embeddings(tern_answer *a)
 {
@@ -161,10 +175,12 @@ static void set_info(json_t *info, const char *architecture, const char *key, ui
     json_object_set_new(info, name, json_integer((json_int_t)value));
 }
 
+/* Tools are told of where the model's own template knows them. */
 static json_t *capabilities(const tern_host *host)
 {
     json_t *list = json_pack("[s, s]", "completion", "embedding");
-    if (host->tool_form) json_array_append_new(list, json_string("tools"));
+    if (!host->generic_tools) json_array_append_new(list, json_string("tools"));
+    if (host->marks) json_array_append_new(list, json_string("thinking"));
     if (tern_engine_fills(host->engine)) json_array_append_new(list, json_string("insert"));
     return list;
 }

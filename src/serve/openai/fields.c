@@ -75,14 +75,12 @@ static const tern_field chat[] = {
     {"tools", TERN_FIELD_READ, .read = tern_api_request_read_tools},
     {"tool_choice", TERN_FIELD_READ, .read = tern_api_request_read_tool_choice},
     {"parallel_tool_calls", TERN_FIELD_READ, .read = tern_api_request_read_parallel},
-    {"functions", TERN_FIELD_REFUSED, .why = "tools have taken their place"},
-    {"function_call", TERN_FIELD_REFUSED, .why = "tool_choice has taken its place", .neutral = "none|auto"},
-    {"verbosity", TERN_FIELD_REFUSED, .neutral = "medium"},
+    {"functions", TERN_FIELD_READ, .read = tern_api_request_read_functions},
+    {"function_call", TERN_FIELD_READ, .read = tern_api_request_read_function_call},
+    {"verbosity", TERN_FIELD_READ, .read = tern_api_request_read_verbosity},
     {"echo", TERN_FIELD_REFUSED},
-    {"add_generation_prompt", TERN_FIELD_REFUSED, .neutral = "true"},
     {"modalities", TERN_FIELD_READ, .read = read_modalities},
     {"audio", TERN_FIELD_REFUSED},
-    {"reasoning_effort", TERN_FIELD_REFUSED},
     {"web_search_options", TERN_FIELD_REFUSED},
     {"prediction", TERN_FIELD_IGNORED},
     {"grammar", TERN_FIELD_READ, .read = tern_api_request_read_grammar},
@@ -91,9 +89,9 @@ static const tern_field chat[] = {
 
 tern_status tern_openai__read_chat(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    TERN_TRY(tern_fields_read(
-        (const tern_field *const[]){tern_openai__shared, chat, tern_api_samplers, tern_api_mirostat, NULL}, body,
-        request, err));
+    TERN_TRY(tern_fields_read((const tern_field *const[]){tern_openai__shared, chat, tern_api_thinking,
+                                                          tern_api_samplers, tern_api_mirostat, NULL},
+                              body, request, err));
     if (!request->n_messages)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "messages: none found, at least one expected");
     if (request->n_top_logprobs && !request->logprobs)

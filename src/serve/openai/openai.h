@@ -15,6 +15,7 @@ json_t *tern_openai__chat_logprobs(const tern_answer *answer, const tern_complet
 /* In the form of completions: {"tokens": ..., "token_logprobs": ..., "top_logprobs": ..., "text_offset": ...}. */
 json_t *tern_openai__text_logprobs(const tern_answer *answer, const tern_completion *c, size_t first);
 
+void tern_openai__response_id(const tern_answer *answer, char id[48]);
 tern_status tern_openai__read_format(void *request, const json_t *value, tern_error *err);
 tern_status tern_openai__read_chat(tern_api_request *request, const json_t *body, tern_error *err);
 tern_status tern_openai__read_completion(tern_api_request *request, const json_t *body, tern_error *err);

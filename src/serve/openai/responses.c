@@ -14,13 +14,6 @@ static bool is(const char *word, const char *other)
     return word && strcmp(word, other) == 0;
 }
 
-static tern_status read_message(tern_api_request *request, const json_t *item, tern_error *err)
-{
-    const char *role = json_string_value(json_object_get(item, "role"));
-    if (is(role, "developer")) role = "system";
-    return tern_api_request_add_message(request, role, json_object_get(item, "content"), "input.content", err);
-}
-
 static tern_status read_output(tern_api_request *request, const json_t *item, tern_error *err)
 {
     const json_t *id = json_object_get(item, "call_id");
@@ -34,12 +27,34 @@ static bool is_call(const json_t *item)
     return is(json_string_value(json_object_get(item, "type")), "function_call");
 }
 
+/* The last message is the assistant's: the thoughts before it are those of the item before item i. */
+static tern_status add_thoughts(tern_api_request *request, const json_t *items, size_t i, tern_error *err)
+{
+    const json_t *item = i ? json_array_get(items, i - 1) : NULL;
+    json_t *text = json_object_get(json_array_get(json_object_get(item, "content"), 0), "text");
+    if (!is(json_string_value(json_object_get(item, "type")), "reasoning") || !json_is_string(text)) return TERN_OK;
+    json_t *message = json_pack("{s:O}", "reasoning_content", text);
+    const tern_status status = tern_api_request_add_thoughts(request, message, err);
+    json_decref(message);
+    return status;
+}
+
+static tern_status read_message(tern_api_request *request, const json_t *items, size_t i, tern_error *err)
+{
+    const json_t *item = json_array_get(items, i);
+    const char *role = json_string_value(json_object_get(item, "role"));
+    if (is(role, "developer")) role = "system";
+    TERN_TRY(tern_api_request_add_message(request, role, json_object_get(item, "content"), "input.content", err));
+    return is(role, "assistant") ? add_thoughts(request, items, i, err) : TERN_OK;
+}
+
 /* Calls that follow each other from item *i on, of the assistant's message before them if there is one. */
 static tern_status read_calls(tern_api_request *request, const json_t *items, size_t *i, tern_error *err)
 {
     json_t *calls = json_array();
     const json_t *before = *i ? json_array_get(items, *i - 1) : NULL;
     const bool said = is(json_string_value(json_object_get(before, "role")), "assistant");
+    const size_t first = *i;
     tern_status status = TERN_OK;
     for (; is_call(json_array_get(items, *i)); ++*i) {
         json_t *call = json_array_get(items, *i);
@@ -48,18 +63,20 @@ static tern_status read_calls(tern_api_request *request, const json_t *items, si
                                                json_object_get(call, "arguments")));
     }
     if (!said) status = tern_api_request_add_text(request, "assistant", "", 0, err);
+    if (!said && status == TERN_OK) status = add_thoughts(request, items, first, err);
     if (status == TERN_OK) status = tern_api_request_add_calls(request, calls, "input", err);
     json_decref(calls);
     return status;
 }
 
-static tern_status read_item(tern_api_request *request, const json_t *item, tern_error *err)
+static tern_status read_item(tern_api_request *request, const json_t *items, size_t i, tern_error *err)
 {
+    const json_t *item = json_array_get(items, i);
     const char *type = json_string_value(json_object_get(item, "type"));
     if (is(type, "function_call_output")) return read_output(request, item, err);
-    if (is(type, "reasoning")) return TERN_OK; /* thoughts of earlier turns are not shown again */
+    if (is(type, "reasoning")) return TERN_OK; /* of what follows */
     if (json_is_string(json_object_get(item, "role")) && (!type || is(type, "message")))
-        return read_message(request, item, err);
+        return read_message(request, items, i, err);
     return tern_fail(err, TERN_INVALID_ARGUMENT,
                      "input: an item of the type \"%s\" found, message, function_call or function_call_output expected",
                      type ? tern_show_z(type).text : "");
@@ -71,7 +88,7 @@ static tern_status read_input(void *into, const json_t *value, tern_error *err)
     if (!json_is_array(value)) return tern_fields_fail("input", value, "a text or a list of messages", err);
     for (size_t i = 0; i < json_array_size(value);) {
         if (is_call(json_array_get(value, i))) TERN_TRY(read_calls(into, value, &i, err));
-        else TERN_TRY(read_item(into, json_array_get(value, i++), err));
+        else TERN_TRY(read_item(into, value, i++, err));
     }
     return TERN_OK;
 }
@@ -106,8 +123,44 @@ static tern_status read_choice(void *into, const json_t *value, tern_error *err)
 
 static tern_status read_text(void *into, const json_t *value, tern_error *err)
 {
-    const json_t *format = json_object_get(value, "format");
+    const json_t *format = json_object_get(value, "format"), *verbosity = json_object_get(value, "verbosity");
+    if (!json_is_object(value)) return tern_fields_fail("text", value, "an object", err);
+    if (verbosity && !json_is_null(verbosity)) TERN_TRY(tern_api_request_read_verbosity(into, verbosity, err));
     return format ? tern_openai__read_format(into, format, err) : TERN_OK;
+}
+
+static tern_status read_reasoning(void *into, const json_t *value, tern_error *err)
+{
+    const json_t *effort = json_object_get(value, "effort");
+    if (!json_is_object(value)) return tern_fields_fail("reasoning", value, "an object", err);
+    return effort && !json_is_null(effort) ? tern_api_request_read_effort(into, effort, err) : TERN_OK;
+}
+
+/* Additions to the answer. The server runs no tools itself, so their words add nothing. */
+static tern_status read_include(void *into, const json_t *value, tern_error *err)
+{
+    static const char *const nothing[] = {
+        "reasoning.encrypted_content",          "file_search_call.results",      "web_search_call.results",
+        "web_search_call.action.sources",       "message.input_image.image_url", "code_interpreter_call.outputs",
+        "computer_call_output.output.image_url"};
+    tern_api_request *request = into;
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const json_t *item = json_array_get(value, i);
+        const char *word = json_string_value(item);
+        bool known = is(word, "message.output_text.logprobs");
+        request->logprobs |= known;
+        for (size_t k = 0; k < sizeof nothing / sizeof *nothing; k++) known |= is(word, nothing[k]);
+        if (!known) return tern_fields_fail("include", item, "message.output_text.logprobs", err);
+    }
+    return json_is_array(value) ? TERN_OK : tern_fields_fail("include", value, "a list", err);
+}
+
+static tern_status read_store(void *into, const json_t *value, tern_error *err)
+{
+    tern_api_request *request = into;
+    if (!json_is_boolean(value)) return tern_fields_fail("store", value, "true or false", err);
+    request->unstored = json_is_false(value);
+    return TERN_OK;
 }
 
 static const tern_field fields[] = {
@@ -124,17 +177,17 @@ static const tern_field fields[] = {
     {"parallel_tool_calls", TERN_FIELD_READ, .read = tern_api_request_read_parallel},
     {"grammar", TERN_FIELD_READ, .read = tern_api_request_read_grammar},
     {"max_tool_calls", TERN_FIELD_IGNORED},
-    {"previous_response_id", TERN_FIELD_REFUSED, .why = "no conversations are kept"},
-    {"conversation", TERN_FIELD_REFUSED, .why = "no conversations are kept"},
+    {"previous_response_id", TERN_FIELD_TEXT, AT(previous)},
+    {"conversation", TERN_FIELD_REFUSED, .why = "previous_response_id goes on with a conversation"},
     {"background", TERN_FIELD_REFUSED},
-    {"include", TERN_FIELD_REFUSED},
+    {"include", TERN_FIELD_READ, .read = read_include},
     {"prompt", TERN_FIELD_REFUSED},
-    {"reasoning", TERN_FIELD_REFUSED},
-    {"top_logprobs", TERN_FIELD_REFUSED},
+    {"reasoning", TERN_FIELD_READ, .read = read_reasoning},
+    {"top_logprobs", TERN_FIELD_U32, AT(n_top_logprobs), 0, TERN_BATCH_MAX_TOP_LOGPROBS},
     {"truncation", TERN_FIELD_IGNORED},
     {"stream_options", TERN_FIELD_IGNORED},
     {"metadata", TERN_FIELD_IGNORED},
-    {"store", TERN_FIELD_IGNORED},
+    {"store", TERN_FIELD_READ, .read = read_store},
     {"service_tier", TERN_FIELD_IGNORED},
     {"safety_identifier", TERN_FIELD_IGNORED},
     {"prompt_cache_key", TERN_FIELD_IGNORED},
@@ -147,6 +200,7 @@ tern_status tern_openai__read_response(tern_api_request *request, const json_t *
     TERN_TRY(tern_fields_read((const tern_field *const[]){fields, NULL}, body, request, err));
     if (!request->n_messages) return tern_fail(err, TERN_INVALID_ARGUMENT, "input: none found, a text expected");
     request->stop_in_text = true;
+    request->logprobs |= request->n_top_logprobs > 0;
     return request->system ? tern_api_request_prepend_message(request, "system", json_object_get(body, "instructions"),
                                                               "instructions", err)
                            : TERN_OK;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/show.h"
+#include "serve/anthropic/anthropic.h"
 #include "serve/server.h"
 
 static json_t *write_error(const tern_exchange *x, unsigned code, const char *message)
@@ -44,8 +45,8 @@ static void add_lora(void *context, const tern_served_lora *lora)
 static tern_status list_models(tern_exchange *x, tern_error *err)
 {
     const tern_serve_options *o = &x->server->options;
+    if (tern_anthropic__asks(x)) return tern_anthropic__list_models(x, err);
     json_t *data = json_array();
-    (void)err;
     for (uint32_t i = 0; i < o->n_models; i++)
         json_array_append_new(data, model_card(o->models[i].name, o->models[i].path, NULL));
     tern_loras_each(&x->server->loras, add_lora, &(lora_list){data, o->models[0].name});
@@ -61,8 +62,11 @@ static tern_status show_model(tern_exchange *x, tern_error *err)
     TERN_TRY(tern_host_find(x->server, x->rest, &host, uses, &n, err));
     if (!n && !tern_host_is_name(host->name, x->rest))
         return tern_fail(err, TERN_NOT_FOUND, "the model \"%s\" does not exist", tern_show_z(x->rest).text);
-    json_t *card =
-        n ? model_card(uses[0].lora->name, uses[0].lora->path, host->name) : model_card(host->name, host->path, NULL);
+    const bool anthropic = tern_anthropic__asks(x);
+    json_t *card = anthropic
+                       ? tern_anthropic__card(n ? uses[0].lora->name : host->name, n ? uses[0].lora->path : host->path)
+                   : n ? model_card(uses[0].lora->name, uses[0].lora->path, host->name)
+                       : model_card(host->name, host->path, NULL);
     tern_loras_release(&x->server->loras, uses, n);
     tern_exchange_send(x, 200, card);
     return TERN_OK;

@@ -10,9 +10,10 @@ const char *tern_openai__reason(const tern_completion *c)
 
 json_t *tern_openai__usage(const tern_answer *a)
 {
-    return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)a->n_prompt, "completion_tokens",
+    return json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I}}", "prompt_tokens", (json_int_t)a->n_prompt, "completion_tokens",
                      (json_int_t)a->n_generated, "total_tokens", (json_int_t)a->n_prompt + a->n_generated,
-                     "prompt_tokens_details", "cached_tokens", (json_int_t)a->n_cached);
+                     "prompt_tokens_details", "cached_tokens", (json_int_t)a->n_cached, "completion_tokens_details",
+                     "reasoning_tokens", (json_int_t)tern_thoughts_tokens(a));
 }
 
 static json_t *head(const tern_answer *a, const char *prefix, const char *object)
@@ -56,18 +57,24 @@ static json_t *call_of(const tern_tool_call *call)
                      "arguments", call->arguments);
 }
 
+/* The delta of a call; takes `function`. `head`: its first, which has its id. */
+static void send_call(tern_answer *a, const tern_completion *c, const tern_call_part *part, bool head, json_t *function)
+{
+    json_t *one = head ? json_pack("{s:I, s:s, s:s, s:o}", "index", (json_int_t)part->i, "id", part->id, "type",
+                                   "function", "function", function)
+                       : json_pack("{s:I, s:o}", "index", (json_int_t)part->i, "function", function);
+    json_t *delta =
+        a->request.old_calls ? json_pack("{s:O}", "function_call", function) : json_pack("{s:[O]}", "tool_calls", one);
+    json_decref(one);
+    send_delta(a, c, delta, json_null(), NULL);
+}
+
+/* The first delta has no arguments: some clients take it for the head alone. */
 static void chat_call(tern_answer *a, tern_completion *c, const tern_call_part *part)
 {
-    json_t *text = tern_serve_string(part->text, part->n);
-    if (!part->first && !part->n) {
-        json_decref(text);
-        return;
-    }
-    json_t *one = part->first
-                      ? json_pack("{s:I, s:s, s:s, s:{s:s, s:o}}", "index", (json_int_t)part->i, "id", part->id, "type",
-                                  "function", "function", "name", part->name, "arguments", text)
-                      : json_pack("{s:I, s:{s:o}}", "index", (json_int_t)part->i, "function", "arguments", text);
-    send_delta(a, c, json_pack("{s:[o]}", "tool_calls", one), json_null(), NULL);
+    if (part->first) send_call(a, c, part, true, json_pack("{s:s, s:s}", "name", part->name, "arguments", ""));
+    if (!part->n) return;
+    send_call(a, c, part, false, json_pack("{s:o}", "arguments", tern_serve_string(part->text, part->n)));
 }
 
 static void chat_thought(tern_answer *a, tern_completion *c, const char *text, size_t n)
@@ -81,7 +88,8 @@ static const char *chat_reason(const tern_answer *a, const tern_completion *c)
     size_t n;
     const char *reason = tern_openai__reason(c);
     (void)tern_calls_of(a, c, &n);
-    return n && strcmp(reason, "stop") == 0 ? "tool_calls" : reason;
+    if (!n || strcmp(reason, "stop") != 0) return reason;
+    return a->request.old_calls ? "function_call" : "tool_calls";
 }
 
 static void chat_ended(tern_answer *a, tern_completion *c)
@@ -124,7 +132,9 @@ static json_t *chat_message(const tern_answer *a, const tern_completion *c)
     const tern_tool_call *calls = tern_calls_of(a, c, &n);
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++) json_array_append_new(list, call_of(&calls[i]));
-    if (n) json_object_set(message, "tool_calls", list);
+    if (n && a->request.old_calls)
+        json_object_set(message, "function_call", json_object_get(json_array_get(list, 0), "function"));
+    else if (n) json_object_set(message, "tool_calls", list);
     if (n && !c->text.size) json_object_set_new(message, "content", json_null());
     if (c->thoughts.size)
         json_object_set_new(message, "reasoning_content", tern_serve_string(c->thoughts.data, c->thoughts.size));

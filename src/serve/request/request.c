@@ -20,6 +20,7 @@ void tern_api_request_init(tern_api_request *request)
     request->sampler.top_k = 0;
     request->sampler.top_p = 1;
     request->sampler.min_p = 0;
+    request->thought_budget = -1;
     tern_api_request_init_chain(request);
 }
 
@@ -36,6 +37,9 @@ void tern_api_request_deinit(tern_api_request *request)
     json_decref(request->more);
     json_decref(request->tools);
     json_decref(request->tool_choice);
+    json_decref(request->allowed_tools);
+    json_decref(request->variables);
+    json_decref(request->history);
     *request = (tern_api_request){0};
 }
 
@@ -190,8 +194,15 @@ static tern_status read_calls(tern_api_request *request, const json_t *message, 
 {
     const json_t *calls = json_object_get(message, "tool_calls");
     const json_t *called = json_object_get(message, "tool_name"); /* Ollama's */
+    json_t *old = json_object_get(message, "function_call");
     TERN_TRY(tern_api_request_add_thoughts(request, message, err));
     if (json_is_array(calls) && json_array_size(calls)) TERN_TRY(tern_api_request_add_calls(request, calls, name, err));
+    if (json_is_object(old)) {
+        json_t *one = json_pack("[{s:O}]", "function", old);
+        const tern_status status = tern_api_request_add_calls(request, one, name, err);
+        json_decref(one);
+        if (status != TERN_OK) return status;
+    }
     if (strcmp(request->messages[request->n_messages - 1].role, "tool") != 0) return TERN_OK;
     return tern_api_request_add_result(request, json_object_get(message, "tool_call_id"),
                                        called ? called : json_object_get(message, "name"), err);
@@ -208,9 +219,10 @@ static tern_status read_message(tern_api_request *request, const json_t *message
     if (tern_json_has(message, "images"))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%s.images: images are not supported", name);
     if (strcmp(role, "developer") == 0) role = "system"; /* the newer word for it */
+    if (strcmp(role, "function") == 0) role = "tool";    /* and for this */
     snprintf(name, sizeof name, "messages[%zu].content", i);
-    if (tern_json_has(message, "tool_calls") && (!content || json_is_null(content)))
-        TERN_TRY(tern_api_request_add_text(request, role, "", 0, err));
+    const bool calls = tern_json_has(message, "tool_calls") || tern_json_has(message, "function_call");
+    if (calls && (!content || json_is_null(content))) TERN_TRY(tern_api_request_add_text(request, role, "", 0, err));
     else TERN_TRY(tern_api_request_add_message(request, role, content, name, err));
     snprintf(name, sizeof name, "messages[%zu].tool_calls", i);
     return read_calls(request, message, name, err);
@@ -292,8 +304,18 @@ tern_status tern_api_request_read_schema(void *into, const json_t *value, tern_e
     return tern_api_request_constrain(request, TERN_GRAMMAR_SCHEMA, err);
 }
 
+/* An assistant's last message is the beginning of the answer, unless it ends with calls. */
+static void find_continued(tern_api_request *request)
+{
+    const size_t n = request->n_messages;
+    if (request->continues || request->starts_turn || n == 0) return;
+    request->continues = strcmp(request->messages[n - 1].role, "assistant") == 0 &&
+                         !json_object_get(json_array_get(request->more, n - 1), "tool_calls");
+}
+
 tern_status tern_api_request_finish(tern_api_request *request, tern_error *err)
 {
+    find_continued(request);
     request->sampler.biases = request->biases;
     request->sampler.n_biases = (uint32_t)request->n_biases;
     tern_api_request_finish_chain(request);

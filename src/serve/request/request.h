@@ -31,6 +31,9 @@ typedef struct tern_api_gap {
 /* Which calls of tools the model may make. */
 typedef enum tern_tool_calls_mode { TERN_CALLS_AUTO, TERN_CALLS_NONE, TERN_CALLS_REQUIRED } tern_tool_calls_mode;
 
+/* Whether the model is to think before it answers; AUTO: as its template does without being told. */
+typedef enum tern_thinking { TERN_THINKING_AUTO, TERN_THINKING_OFF, TERN_THINKING_ON } tern_thinking;
+
 /* An adapter's number and how strongly it is to count. */
 typedef struct tern_lora_scale {
     uint32_t id;
@@ -51,7 +54,20 @@ typedef struct tern_api_request {
     json_t *tools; /* as OpenAI's chat has them; owned; NULL: none */
     json_t *tool_choice; /* its name in it; owned; NULL: any tool */
     tern_tool_calls_mode calls;
-    bool serial; /* one call at most */
+    bool serial;           /* one call at most */
+    bool old_calls;        /* "functions" and "function_call" in their place */
+    json_t *allowed_tools; /* names of those that count; owned; NULL: all */
+    json_t *variables;     /* of the template, beside messages and tools; owned; NULL: none */
+    tern_thinking thinking;
+    bool needs_thoughts;   /* an error where the model has none that are known */
+    bool thoughts_in_text; /* they stay in the answer's text */
+    bool budget_given;
+    int32_t thought_budget;      /* tokens; below 0: no limit */
+    bool no_generation_prompt;   /* the prompt ends with the last message's turn */
+    bool continues, starts_turn; /* the last message is continued; even an assistant's is not */
+    json_t *history;             /* messages of earlier turns; owned; NULL: none */
+    const char *previous;        /* id of the response before this one; NULL: none */
+    bool unstored;               /* the response is not kept */
     tern_api_prompt *prompts;
     size_t n_prompts, cap_prompts;
     tern_api_gap gap;
@@ -104,8 +120,9 @@ typedef struct tern_api_request {
     bool special, with_bos, with_pieces; /* of tokens */
 } tern_api_request;
 
-/* Members of llama.cpp's and vLLM's servers that the APIs beside theirs take too, and Mirostat's. */
-extern const tern_field tern_api_samplers[], tern_api_mirostat[];
+/* Members of llama.cpp's and vLLM's servers that the APIs beside theirs take too, Mirostat's, and those of chat
+ * templates and thoughts. */
+extern const tern_field tern_api_samplers[], tern_api_mirostat[], tern_api_thinking[];
 void tern_api_request_init_chain(tern_api_request *request);
 void tern_api_request_finish_chain(tern_api_request *request);
 
@@ -149,7 +166,11 @@ tern_status tern_api_request_prepend_message(tern_api_request *request, const ch
 
 /* Tools, as OpenAI's chat has them: [{"type": "function", "function": {"name", "description", "parameters"}}]. */
 tern_status tern_api_request_read_tools(void *request, const json_t *value, tern_error *err);
-/* "auto", "none", "required", or {"type": "function", "function": {"name"}}. */
+/* OpenAI's older form of them: [{"name", "description", "parameters"}], and "auto", "none" or {"name"}. */
+tern_status tern_api_request_read_functions(void *request, const json_t *value, tern_error *err);
+tern_status tern_api_request_read_function_call(void *request, const json_t *value, tern_error *err);
+/* "auto", "none", "required", {"type": "function", "function": {"name"}}, or {"type": "allowed_tools"} with "mode" and
+ * "tools", in an object of that name or beside the type. */
 tern_status tern_api_request_read_tool_choice(void *request, const json_t *value, tern_error *err);
 tern_status tern_api_request_read_parallel(void *request, const json_t *value, tern_error *err); /* true or false */
 /* Adds one tool. `i`: its place, for errors. `parameters`: a JSON Schema; NULL: the tool takes none. */
@@ -162,17 +183,34 @@ tern_status tern_api_request_add_calls(tern_api_request *request, const json_t *
  */
 tern_status tern_api_request_add_result(tern_api_request *request, const json_t *id, const json_t *called,
                                         tern_error *err);
-/* Adds the last message's thoughts beside its text; templates show them if a turn goes on. */
+/* Adds the last message's thoughts beside its text, by the names that templates know; they show or drop them. */
 tern_status tern_api_request_add_thoughts(tern_api_request *request, const json_t *message, tern_error *err);
-/* Whether messages have calls or their results. */
-bool tern_api_request_has_calls(const tern_api_request *request);
 /* Whether the answer may be calls of tools. */
 bool tern_api_request_wants_calls(const tern_api_request *request);
-/* Tools and calls that contradict each other, or what else was asked for. */
-tern_status tern_api_request_check_tools(const tern_api_request *request, tern_error *err);
-/* The variables of a chat template, as JSON text: the messages with their calls, and the tools. Freed with tern_free;
+/* Leaves the tools that are allowed. Errors: tools and calls that contradict each other, or what else was asked for. */
+tern_status tern_api_request_check_tools(tern_api_request *request, tern_error *err);
+/* The variables of a chat template, as JSON text: the messages with their calls, the tools, and what else was given.
+ * `generic`: for a template without tools, which messages tell of instead (generic_tools.c). Freed with tern_free;
  * NULL: out of memory. */
-char *tern_api_request_template_variables(const tern_api_request *request);
+char *tern_api_request_template_variables(const tern_api_request *request, bool generic);
+/* Rewrites messages so that they tell of tools (NULL: of none), calls and results. 0, or not: out of memory. */
+int tern_api_generic_tools(json_t *messages, const json_t *tools);
+
+/* A word for how much the model thinks ("none": not at all), for its template. */
+tern_status tern_api_request_read_effort(void *request, const json_t *value, tern_error *err);
+/* true, false, or an effort. */
+tern_status tern_api_request_read_think(void *request, const json_t *value, tern_error *err);
+/* {"type": "enabled" | "adaptive" | "disabled", "budget_tokens": N}. */
+tern_status tern_api_request_read_thinking(void *request, const json_t *value, tern_error *err);
+tern_status tern_api_request_read_verbosity(void *request, const json_t *value, tern_error *err);
+/* A variable of the template; takes the value. */
+tern_status tern_api_request_set_variable(tern_api_request *request, const char *name, json_t *value, tern_error *err);
+
+/* Inserts messages at a place among the others, from JSON text that tern_api_request_conversation gave. */
+tern_status tern_api_request_insert_conversation(tern_api_request *request, size_t at, const char *text,
+                                                 tern_error *err);
+/* The messages from `first` on with their calls, as templates read them. */
+json_t *tern_api_request_conversation(const tern_api_request *request, size_t first);
 
 /* Seeds the sampler from the system where no seed was given, and points it to the biases. */
 tern_status tern_api_request_finish(tern_api_request *request, tern_error *err);

@@ -26,6 +26,31 @@ tern_status tern_api_request_add_tool(tern_api_request *request, size_t i, const
     return json_array_append_new(request->tools, tool) == 0 ? TERN_OK : out_of_memory(err);
 }
 
+tern_status tern_api_request_read_functions(void *into, const json_t *value, tern_error *err)
+{
+    tern_api_request *request = into;
+    if (!json_is_array(value) || json_array_size(value) > MOST_TOOLS)
+        return tern_fields_fail("functions", value, "a list of at most 256 functions", err);
+    request->old_calls = request->serial = true;
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const json_t *function = json_array_get(value, i);
+        TERN_TRY(tern_api_request_add_tool(request, i, json_object_get(function, "name"),
+                                           json_object_get(function, "description"),
+                                           json_object_get(function, "parameters"), err));
+    }
+    return TERN_OK;
+}
+
+tern_status tern_api_request_read_function_call(void *into, const json_t *value, tern_error *err)
+{
+    json_t *name = json_object_get(value, "name");
+    if (!name) return tern_api_request_read_tool_choice(into, value, err);
+    json_t *choice = json_pack("{s:{s:O}}", "function", "name", name);
+    const tern_status status = tern_api_request_read_tool_choice(into, choice, err);
+    json_decref(choice);
+    return status;
+}
+
 static tern_status read_tool(tern_api_request *request, const json_t *tool, size_t i, tern_error *err)
 {
     const char *type = json_string_value(json_object_get(tool, "type"));
@@ -48,6 +73,26 @@ tern_status tern_api_request_read_tools(void *into, const json_t *value, tern_er
     return TERN_OK;
 }
 
+/* {"mode": "auto" | "required", "tools": [{"type": "function", "function": {"name"}} or {"type", "name"}]}. */
+static tern_status read_allowed(tern_api_request *request, const json_t *value, tern_error *err)
+{
+    const json_t *tools = json_object_get(value, "tools");
+    const char *mode = json_string_value(json_object_get(value, "mode"));
+    request->calls = mode && strcmp(mode, "required") == 0 ? TERN_CALLS_REQUIRED : TERN_CALLS_AUTO;
+    if (!mode || (request->calls == TERN_CALLS_AUTO && strcmp(mode, "auto") != 0))
+        return tern_fields_fail("tool_choice: mode", json_object_get(value, "mode"), "auto or required", err);
+    if (!json_array_size(tools)) return tern_fields_fail("tool_choice: tools", tools, "a list of tools", err);
+    json_decref(request->allowed_tools);
+    request->allowed_tools = json_array();
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        const json_t *tool = json_array_get(tools, i), *function = json_object_get(tool, "function");
+        json_t *name = json_object_get(function ? function : tool, "name");
+        if (!tern_chat_json_is_name(name)) return tern_fields_fail("tool_choice: tools", name, "names of tools", err);
+        if (json_array_append(request->allowed_tools, name) != 0) return out_of_memory(err);
+    }
+    return TERN_OK;
+}
+
 tern_status tern_api_request_read_tool_choice(void *into, const json_t *value, tern_error *err)
 {
     tern_api_request *request = into;
@@ -57,6 +102,11 @@ tern_status tern_api_request_read_tool_choice(void *into, const json_t *value, t
     } words[] = {{"auto", TERN_CALLS_AUTO}, {"none", TERN_CALLS_NONE}, {"required", TERN_CALLS_REQUIRED}};
     const char *word = json_string_value(value);
     const json_t *name = json_object_get(json_object_get(value, "function"), "name");
+    const char *type = json_string_value(json_object_get(value, "type"));
+    if (type && strcmp(type, "allowed_tools") == 0) {
+        const json_t *inner = json_object_get(value, "allowed_tools");
+        return read_allowed(request, inner ? inner : value, err);
+    }
     if (tern_chat_json_is_name(name)) {
         request->calls = TERN_CALLS_REQUIRED;
         json_decref(request->tool_choice);
@@ -67,7 +117,7 @@ tern_status tern_api_request_read_tool_choice(void *into, const json_t *value, t
         request->calls = words[i].calls;
         if (strcmp(word, words[i].word) == 0) return TERN_OK;
     }
-    return tern_fields_fail("tool_choice", value, "auto, none, required or one function", err);
+    return tern_fields_fail("tool_choice", value, "auto, none, required, one function or allowed tools", err);
 }
 
 tern_status tern_api_request_read_parallel(void *into, const json_t *value, tern_error *err)
@@ -136,19 +186,11 @@ tern_status tern_api_request_add_thoughts(tern_api_request *request, const json_
     static const char *const keys[] = {"reasoning_content", "reasoning", "thinking"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         json_t *value = json_object_get(message, keys[i]);
-        if (json_string_length(value)) TERN_TRY(set(request, keys[i], json_incref(value), err));
+        if (!json_string_length(value)) continue;
+        TERN_TRY(set(request, "reasoning_content", json_incref(value), err));
+        return set(request, "thinking", json_incref(value), err); /* as GPT-OSS has it */
     }
     return TERN_OK;
-}
-
-bool tern_api_request_has_calls(const tern_api_request *request)
-{
-    for (size_t i = 0; i < json_array_size(request->more); i++) {
-        const json_t *more = json_array_get(request->more, i);
-        if (json_object_get(more, "tool_calls") || json_object_get(more, "tool_call_id")) return true;
-        if (json_object_get(more, "name")) return true;
-    }
-    return false;
 }
 
 bool tern_api_request_wants_calls(const tern_api_request *request)
@@ -164,8 +206,32 @@ static bool has_tool(const tern_api_request *request, const json_t *name)
     return false;
 }
 
-tern_status tern_api_request_check_tools(const tern_api_request *request, tern_error *err)
+static bool is_allowed(const tern_api_request *request, const json_t *tool)
 {
+    const json_t *name = json_object_get(json_object_get(tool, "function"), "name");
+    for (size_t i = 0; i < json_array_size(request->allowed_tools); i++)
+        if (json_equal(json_array_get(request->allowed_tools, i), name)) return true;
+    return false;
+}
+
+/* Leaves those tools that are allowed. */
+static tern_status filter_tools(tern_api_request *request, tern_error *err)
+{
+    if (!request->allowed_tools) return TERN_OK;
+    for (size_t i = 0; i < json_array_size(request->allowed_tools); i++) {
+        const json_t *name = json_array_get(request->allowed_tools, i);
+        if (!has_tool(request, name))
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "tool_choice: no tool is called \"%s\"",
+                             tern_show_z(json_string_value(name)).text);
+    }
+    for (size_t i = json_array_size(request->tools); i-- > 0;)
+        if (!is_allowed(request, json_array_get(request->tools, i))) json_array_remove(request->tools, i);
+    return TERN_OK;
+}
+
+tern_status tern_api_request_check_tools(tern_api_request *request, tern_error *err)
+{
+    TERN_TRY(filter_tools(request, err));
     if (request->calls == TERN_CALLS_REQUIRED && !tern_api_request_wants_calls(request))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "tool_choice requires a call, but the request has no tools");
     if (request->tool_choice && !has_tool(request, request->tool_choice))
@@ -186,13 +252,38 @@ static json_t *message_of(const tern_api_request *request, size_t i)
     return message;
 }
 
-char *tern_api_request_template_variables(const tern_api_request *request)
+json_t *tern_api_request_conversation(const tern_api_request *request, size_t first)
 {
     json_t *messages = json_array();
     int bad = 0;
-    for (size_t i = 0; i < request->n_messages; i++) bad |= json_array_append_new(messages, message_of(request, i));
-    json_t *all = json_pack("{s:o, s:b}", "messages", messages, "add_generation_prompt", 1);
-    if (tern_api_request_wants_calls(request)) bad |= json_object_set(all, "tools", request->tools);
+    for (size_t i = first; i < request->n_messages; i++) bad |= json_array_append_new(messages, message_of(request, i));
+    if (!bad) return messages;
+    json_decref(messages);
+    return NULL;
+}
+
+/* Whether the model is to think, by the names that templates know it by. */
+static int set_thinking(json_t *all, tern_thinking thinking)
+{
+    static const char *const names[] = {"enable_thinking", "thinking"};
+    int bad = 0;
+    for (size_t i = 0; thinking != TERN_THINKING_AUTO && i < sizeof names / sizeof *names; i++)
+        if (!json_object_get(all, names[i]))
+            bad |= json_object_set_new(all, names[i], json_boolean(thinking == TERN_THINKING_ON));
+    return bad;
+}
+
+char *tern_api_request_template_variables(const tern_api_request *request, bool generic)
+{
+    json_t *all = request->variables ? json_copy(request->variables) : json_object();
+    json_t *messages = tern_api_request_conversation(request, 0);
+    const json_t *tools = tern_api_request_wants_calls(request) ? request->tools : NULL;
+    int bad = messages ? set_thinking(all, request->thinking) : 1;
+    if (generic && !bad) bad = tern_api_generic_tools(messages, tools);
+    bad |= json_object_set_new(all, "messages", messages);
+    bad |= json_object_set_new(all, "add_generation_prompt", json_boolean(!request->no_generation_prompt));
+    if (request->continues) bad |= json_object_set_new(all, "continue_final_message", json_true());
+    if (tools && !generic) bad |= json_object_set(all, "tools", request->tools);
     char *text = all && !bad ? json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(all);
     return text;

@@ -139,11 +139,66 @@ void tern_chat__text_deinit(tern_chat__text *text)
     *text = (tern_chat__text){0};
 }
 
-static tern_status add_text(const tern_chat_template *c, const tern_chat__input *in, tern_buf *out, tern_error *err)
+/* Stands behind the last message while a template renders it; U+E0C0, of private use. */
+static const char continue_here[] = "\xee\x83\x80"
+                                    "continue here";
+
+/* Cuts the text where the last message ends, so that the model continues it. */
+static tern_status cut_behind_last(tern_chat__text *text, tern_error *err)
+{
+    const size_t n = sizeof continue_here - 1;
+    for (size_t i = text->n; i-- > 0;)
+        if (i + n <= text->n && memcmp(text->text + i, continue_here, n) == 0) {
+            text->n = i;
+            return TERN_OK;
+        }
+    return tern_fail(err, TERN_INVALID_ARGUMENT,
+                     "continue_final_message: the chat template does not show the text of the last message");
+}
+
+/* A copy of the variables, of which the last message ends with `continue_here`. Errors: INVALID_ARGUMENT (no message
+ * with a text). */
+static tern_status mark_last(const json_t *variables, json_t **out, tern_error *err)
+{
+    const json_t *messages = json_object_get(variables, "messages");
+    const size_t n = json_array_size(messages);
+    const json_t *last = n ? json_array_get(messages, n - 1) : NULL, *content = json_object_get(last, "content");
+    if (!json_is_string(content))
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "continue_final_message: a last message with a text expected");
+    json_t *copy = json_copy((json_t *)(uintptr_t)variables), *list = json_copy((json_t *)(uintptr_t)messages);
+    json_t *message = json_copy((json_t *)(uintptr_t)last);
+    json_t *text = json_pack("s#+", json_string_value(content), (int)json_string_length(content), continue_here);
+    int bad = json_object_set_new(message, "content", text);
+    bad |= json_array_set_new(list, n - 1, message);
+    bad |= json_object_set_new(copy, "messages", list);
+    bad |= json_object_set_new(copy, "add_generation_prompt", json_false());
+    *out = copy;
+    return bad ? tern_fail_alloc(err, json_string_length(content)) : TERN_OK;
+}
+
+/* Renders by variables, of which "continue_final_message" is read here. */
+static tern_status render_json(const tern_chat_template *c, tern_chat__input *in, tern_chat__text *text,
+                               tern_error *err)
+{
+    json_t *marked = NULL;
+    tern_status status;
+    if (!json_is_true(json_object_get(in->variables, "continue_final_message")))
+        return tern_chat__render(c, in, text, err);
+    TERN_GOTO(mark_last(in->variables, &marked, err));
+    in->variables = marked;
+    TERN_GOTO(tern_chat__render(c, in, text, err));
+    status = cut_behind_last(text, err);
+fail:
+    json_decref(marked);
+    in->variables = NULL;
+    return status;
+}
+
+static tern_status add_text(const tern_chat_template *c, tern_chat__input *in, tern_buf *out, tern_error *err)
 {
     tern_chat__text text = {0};
     tern_status status;
-    TERN_GOTO(tern_chat__render(c, in, &text, err));
+    TERN_GOTO(render_json(c, in, &text, err));
     TERN_GOTO(tern_buf_add(out, text.text, text.n, err));
 fail:
     tern_chat__text_deinit(&text);
@@ -193,7 +248,7 @@ static tern_status add_tokens(const tern_chat_template *c, const tern_tokenizer 
     tern_status status;
     in->bos = token_text(t, tern_tokenizer_bos(t));
     in->eos = token_text(t, tern_tokenizer_eos(t));
-    TERN_GOTO(tern_chat__render(c, in, &text, err));
+    TERN_GOTO(render_json(c, in, &text, err));
     TERN_GOTO(tern_tokenize_marked(t, text.text, text.untrusted, text.n, out, err));
 fail:
     tern_chat__text_deinit(&text);

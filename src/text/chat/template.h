@@ -33,8 +33,9 @@ tern_status tern_chat_template_text(const tern_chat_template *c, const char *bos
                                     tern_buf *out, tern_error *err);
 /* As above for a conversation as JSON, as transformers' apply_chat_template takes it: `variables` is an object whose
  * members are the template's variables: "messages" (with "tool_calls", "reasoning_content", lists of content, ...),
- * "tools", "documents", "add_generation_prompt", "enable_thinking", ... Every string in it counts as a user's. Errors:
- * also INVALID_ARGUMENT (no object). */
+ * "tools", "documents", "add_generation_prompt", "enable_thinking", ... With "continue_final_message" true the text
+ * ends where that of the last message does. Every string in it counts as a user's. Errors: also INVALID_ARGUMENT (no
+ * object, no last message whose text is shown). */
 tern_status tern_chat_template_json(const tern_chat_template *c, const char *bos, const char *eos,
                                     const json_t *variables, tern_buf *out, tern_error *err);
 

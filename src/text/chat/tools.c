@@ -148,8 +148,7 @@ static tern_status cut(tern_tool_parser *p, tern_error *err)
     return tern_tools__give(p, p->held.size, NULL, err);
 }
 
-/* Whether the text begins with `word`, or, cut short, may yet. */
-static bool may_begin(tern_span text, const char *word)
+bool tern_tools__may_begin(tern_span text, const char *word)
 {
     const size_t n = strlen(word);
     return memcmp(text.data, word, text.size < n ? text.size : n) == 0;
@@ -161,7 +160,8 @@ static size_t json_start(const tern_tool_parser *p, size_t from)
     for (size_t i = from; i < p->held.size; i++) {
         const tern_span rest = part(p, i, p->held.size);
         if (*rest.data == '{') return i;
-        if (*rest.data == '[' && !may_begin(rest, "[ARGS]") && !may_begin(rest, "[CALL_ID]")) return i;
+        if (*rest.data == '[' && !tern_tools__may_begin(rest, "[ARGS]") && !tern_tools__may_begin(rest, "[CALL_ID]"))
+            return i;
     }
     return p->held.size;
 }
@@ -210,6 +210,7 @@ static tern_status at_start(tern_tool_parser *p, bool *more, tern_error *err)
 static tern_status decide(tern_tool_parser *p, bool *more, tern_error *err)
 {
     *more = false;
+    if (p->thoughts != TERN_THOUGHTS_OVER) return tern_tools__think(p, more, err);
     if (p->form == TERN_TOOLS_NONE) return tern_tools__give(p, p->held.size, p->content, err);
     if (p->form == TERN_TOOLS_HARMONY) return tern_tools__harmony(p, more, err);
     if (p->place == TERN_TOOL_START) return at_start(p, more, err);

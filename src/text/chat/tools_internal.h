@@ -16,10 +16,21 @@ typedef enum tern_tool_place {
     TERN_TOOL_HEAD     /* Harmony's header of a message */
 } tern_tool_place;
 
+/* Where the text is in the thoughts before an answer. */
+typedef enum tern_thought_place {
+    TERN_THOUGHTS_OVER, /* or there are none */
+    TERN_THOUGHTS_AWAITED,
+    TERN_THOUGHTS_OPENED, /* nothing of them came yet but blanks */
+    TERN_THOUGHTS_INSIDE,
+    TERN_THOUGHTS_CLOSED /* nothing came behind them but blanks */
+} tern_thought_place;
+
 struct tern_tool_parser {
     tern_tool_form form;
     tern_tool_place place;
-    tern_buf held; /* what is not decided yet */
+    tern_thought_place thoughts;
+    const tern_thought_marks *marks; /* of thoughts; NULL: none are looked for */
+    tern_buf held;                   /* what is not decided yet */
     bool finished;
     const char *close; /* of the call under way; NULL: its JSON ends it */
 
@@ -59,7 +70,10 @@ size_t tern_tools__find(tern_span text, const char *word);
 size_t tern_tools__begun(tern_span text, const char *word);
 /* Moves n bytes of what is held to `out` (NULL: nowhere). */
 tern_status tern_tools__give(tern_tool_parser *parser, size_t n, tern_buf *out, tern_error *err);
+/* Whether the text begins with `word`, or, cut short, may yet. */
+bool tern_tools__may_begin(tern_span text, const char *word);
 /* Decides what can be decided; *more: something was, so that it should be called again. */
+tern_status tern_tools__think(tern_tool_parser *parser, bool *more, tern_error *err);
 tern_status tern_tools__harmony(tern_tool_parser *parser, bool *more, tern_error *err);
 
 #endif

@@ -136,6 +136,7 @@ async function read(own, turn, text) {
   let kept = performance.now();
   for await (const piece of text) {
     turn.reply += piece.text;
+    if (piece.thought) turn.thoughts = (turn.thoughts ?? '') + piece.thought;
     grow(turn);
     const now = performance.now();
     if (n++ === 0) first = now;

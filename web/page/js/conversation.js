@@ -4,9 +4,9 @@
  */
 
 /**
- * @typedef {{user: string, reply: string, mode: 'chat' | 'complete', result?: any, stopped?: boolean,
- *   error?: {code: string, message: string}, children: Turn[], chosen: number}} Turn `children` are the turns that
- *   followed, `chosen` the place of the one that is shown; -1: none is
+ * @typedef {{user: string, reply: string, thoughts?: string, mode: 'chat' | 'complete', result?: any,
+ *   stopped?: boolean, error?: {code: string, message: string}, children: Turn[], chosen: number}} Turn `children` are
+ *   the turns that followed, `chosen` the place of the one that is shown; -1: none is
  * @typedef {{id: string, title: string, changed: number, root: {children: Turn[], chosen: number}}} Kept
  */
 
@@ -113,7 +113,8 @@ export class Conversation {
     const path = this.turns;
     for (const earlier of path.slice(0, path.indexOf(turn))) {
       if (earlier.mode !== 'chat' || !earlier.reply) continue;
-      messages.push({role: 'user', content: earlier.user}, {role: 'assistant', content: earlier.reply});
+      const thinking = earlier.thoughts && {thinking: earlier.thoughts};
+      messages.push({role: 'user', content: earlier.user}, {role: 'assistant', content: earlier.reply, ...thinking});
     }
     return [...messages, {role: 'user', content: turn.user}];
   }

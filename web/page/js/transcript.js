@@ -47,6 +47,9 @@ function tools(turn, actions) {
 
 function draw(turn, actions) {
   const text = document.createTextNode(turn.reply);
+  const thought = document.createTextNode(turn.thoughts ?? '');
+  const hidden = !turn.thoughts;
+  const thoughts = h('details', {class: 'thoughts small', hidden}, h('summary', {}, 'Thoughts'), thought);
   const chat = turn.mode === 'chat';
   const reply = h(
     'div',
@@ -58,13 +61,14 @@ function draw(turn, actions) {
     'article',
     {class: 'turn', 'aria-label': chat ? 'Message and reply' : 'Text'},
     chat ? h('div', {class: 'user'}, turn.user) : null,
+    thoughts,
     reply,
   );
   if (!actions.isWriting(turn)) {
     if (turn.error) box.append(h('p', {class: 'small why'}, `Ended by an error: ${turn.error.message}`));
     box.append(tools(turn, actions));
   }
-  drawn.set(turn, {text, reply});
+  drawn.set(turn, {text, reply, thought, thoughts});
   return box;
 }
 
@@ -89,6 +93,8 @@ export function grow(turn) {
     if (!place) return;
     const stick = nearEnd();
     place.text.data = turn.reply;
+    place.thought.data = turn.thoughts ?? '';
+    place.thoughts.hidden = !turn.thoughts;
     if (stick) toEnd();
   });
 }

@@ -107,7 +107,8 @@ class Pieces {
     for await (const line of lines(await ask(this.path, this.body, this.signal))) {
       if (line.error) throw failed('REFUSED', line.error);
       const text = line.message?.content ?? line.response ?? '';
-      if (text) yield {text};
+      const thought = line.message?.thinking ?? line.thinking ?? '';
+      if (text || thought) yield {text, thought};
       if (line.done) this.result = resultOf(line);
     }
     if (!this.result) throw failed('SERVER', 'The answer was cut off.');

@@ -259,8 +259,8 @@ typedef struct tern_reranker {
     int32_t yes, no; /* -1 with a classifier */
 } tern_reranker;
 
-/* What the model has for it. `any`: also a model whose file does not say that it is a reranker, by the tokens "yes" and
- * "no" and the prompt of Qwen3-Reranker. Errors: UNSUPPORTED (what is missing). */
+/* Finds how the model rates documents. `any`: also a model whose file does not say that it is a reranker, by the tokens
+ * "yes" and "no" and the prompt of Qwen3-Reranker. Errors: UNSUPPORTED (what is missing). */
 TERN_API tern_status tern_engine_reranker(const tern_engine *engine, bool any, tern_reranker *reranker,
                                           tern_error *err);
 /* Adds the tokens of a query and a document (any bytes) to *tokens, as the model was trained on them. Nothing in them

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/text/tokenizer/nfc_table.c from Python's copy of the Unicode Character Database."""
+"""Writes src/text/tokenizer/normal/nfc_table.c from Python's copy of the Unicode Character Database."""
 import sys
 import textwrap
 import unicodedata
@@ -31,7 +31,7 @@ for c in codes:
 out = sys.stdout.write
 version = unicodedata.unidata_version
 out(f"/* Canonical decompositions and combining classes of Unicode {version}; written by scripts/nfc-table.py. */\n")
-out('#include "text/tokenizer/nfc.h"\n\n/* clang-format off */\n')
+out('#include "text/tokenizer/normal/nfc.h"\n\n/* clang-format off */\n')
 out("const tern_nfc_pair tern_nfc__pairs[] = {\n%s\n};\n" % rows(("{0x%X, 0x%X, 0x%X}," % p for p in pairs)))
 out("const size_t tern_nfc__n_pairs = sizeof tern_nfc__pairs / sizeof tern_nfc__pairs[0];\n\n")
 out("const uint16_t tern_nfc__composed[] = {\n%s\n};\n" % rows(("%d," % i for i in composed)))

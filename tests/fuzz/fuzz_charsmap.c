@@ -2,7 +2,7 @@
  * UTF-8 of any text, not much longer than it. */
 #include "base/alloc.h"
 #include "fuzz/fuzz.h"
-#include "text/tokenizer/normalize.h"
+#include "text/tokenizer/normal/normalize.h"
 #include "text/utf8.h"
 
 enum { HEAD = 3, GROWTH = 3 * TERN_CHARSMAP_MAX_BYTES };

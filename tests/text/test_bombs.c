@@ -1,6 +1,6 @@
 /* Vocabularies that would make little text cost much: each ends soon, with an error that says why. */
 #include "text/goldens.h"
-#include "text/tokenizer/normalize.h"
+#include "text/tokenizer/normal/normalize.h"
 #include "text/tokenizer/pretokenize.h"
 
 static tern_status count_piece(void *user, tern_span piece, tern_error *err)

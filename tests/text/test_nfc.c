@@ -1,6 +1,6 @@
 /* Normalisation form C on the examples of Unicode Standard Annex 15 and on text that is not UTF-8. */
 #include "support/test.h"
-#include "text/tokenizer/nfc.h"
+#include "text/tokenizer/normal/nfc.h"
 
 static void check(const char *text, const char *expected)
 {

@@ -5,7 +5,7 @@
 #include "format/json.h"
 #include "text/tokenizer/added.h"
 #include "text/tokenizer/bpe.h"
-#include "text/tokenizer/normalize.h"
+#include "text/tokenizer/normal/normalize.h"
 #include "text/tokenizer/pretokenize.h"
 #include "text/tokenizer/tokenizer.h"
 #include "text/tokenizer/vocab.h"

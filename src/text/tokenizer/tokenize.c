@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "text/tokenizer/internal.h"
-#include "text/tokenizer/nfc.h"
+#include "text/tokenizer/normal/nfc.h"
 #include "text/utf8.h"
 
 /* One call of tern_tokenize: what it reads, and the storage that goes from piece to piece. */

@@ -1,6 +1,6 @@
 /* Canonical decompositions and combining classes of Unicode 14.0.0; written by scripts/nfc-table.py. */
 /* clang-format off */
-#include "text/tokenizer/nfc.h"
+#include "text/tokenizer/normal/nfc.h"
 
 /* clang-format off */
 const tern_nfc_pair tern_nfc__pairs[] = {

@@ -1,5 +1,5 @@
 /* Text made ready for SentencePiece-like vocabularies. */
-#include "text/tokenizer/normalize.h"
+#include "text/tokenizer/normal/normalize.h"
 
 #include <string.h>
 

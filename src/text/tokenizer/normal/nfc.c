@@ -1,5 +1,5 @@
 /* Normalisation form C: decompose, order the marks, compose. */
-#include "text/tokenizer/nfc.h"
+#include "text/tokenizer/normal/nfc.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

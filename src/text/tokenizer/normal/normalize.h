@@ -8,7 +8,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "text/tokenizer/added.h"
-#include "text/tokenizer/charsmap.h"
+#include "text/tokenizer/normal/charsmap.h"
 
 typedef enum tern_prefix { TERN_PREFIX_NEVER, TERN_PREFIX_FIRST, TERN_PREFIX_ALWAYS } tern_prefix;
 

@@ -1,5 +1,5 @@
 /* SentencePiece's precompiled character map, read with bounds checked at every step. */
-#include "text/tokenizer/charsmap.h"
+#include "text/tokenizer/normal/charsmap.h"
 
 #include <string.h>
 

@@ -128,14 +128,14 @@ static void experts(void **state)
 }
 
 /* Layers that keep a state, of two whole chunks and a part of one; output gates, some of them one number for all
- * columns. */
+ * columns. CUDA lacks the gradients of experts, which all but the first have. */
 static void hybrids(void **state)
 {
     (void)state;
     static const char *const models[] = {"qwen3_5", "qwen3_5_moe", "qwen3_next"};
-    if (strcmp(test_gpu_name(), "cuda") == 0) test_skip("CUDA lacks these gradients");
+    const bool cuda = strcmp(test_gpu_name(), "cuda") == 0;
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
-        if (!test_takes((uint32_t)m, 3, 1)) continue;
+        if (!test_takes(m, 3, 1) || (cuda && m)) continue;
         test_trained t;
         test_trained_open(&t, test_fixture(models[m]), true);
         compare(&t, &(test_how){.dense = true, .tokens = m ? 64 : 150, .checkpoint = m == 0}, 2e-4);

@@ -100,4 +100,4 @@ static int seed(void **state)
 static const struct CMUnitTest tests[] = {cmocka_unit_test(conv), cmocka_unit_test(gated_delta),
                                           cmocka_unit_test(split), cmocka_unit_test(output_gates)};
 
-TEST_GROUP(recurrent_backward_gpu, "gpu web simulated", tests, .setup = seed, .teardown = test_backends_close);
+TEST_GROUP(recurrent_backward_gpu, "gpu simulated", tests, .setup = seed, .teardown = test_backends_close);

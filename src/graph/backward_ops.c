@@ -157,6 +157,18 @@ static void again(tern_backward *b, const tern_op *op, tern_view dy)
     tern_backward__contribute(b, op, op->in[x], back.out);
 }
 
+/* Signs and the normed transform are orthogonal: the transpose of one way is the other. */
+static void hadamard(tern_backward *b, const tern_op *op, tern_view dy)
+{
+    const tern_view x = op->in[TERN_HADAMARD_X];
+    tern_op back = *op;
+    back.inverse = !op->inverse;
+    back.in[TERN_HADAMARD_X] = dy;
+    back.out = tern_backward__new(b, op, x);
+    tern_backward__emit(b, &back);
+    tern_backward__contribute(b, op, x, back.out);
+}
+
 /* Where the gradients of the weights of routes go. */
 static tern_view new_dweights(tern_backward *b, const tern_op *op)
 {
@@ -341,6 +353,7 @@ tern_backward_fn tern_backward__of(tern_op_kind kind)
         [TERN_OP_SCALE] = again,
         [TERN_OP_DROPOUT] = again,
         [TERN_OP_VARLEN_ATTENTION] = varlen_attention,
+        [TERN_OP_HADAMARD] = hadamard,
         [TERN_OP_SPLIT] = split,
         [TERN_OP_VARLEN_CONV] = varlen_conv,
         [TERN_OP_VARLEN_GATED_DELTA] = varlen_gated_delta,

@@ -76,7 +76,7 @@ enum {
 /* out[t] = each block of op->block columns of signs * x[t] by the normed Sylvester matrix, or with `inverse` signs
  * times the blocks of x[t] by it (ops/ref/rotated/hadamard.h). With heads (n_heads above 0) columns are those of
  * n_heads heads of head_dim, of which head h of x goes to place h % n_kv_heads * (n_heads / n_kv_heads) +
- * h / n_kv_heads first; not with `inverse`. */
+ * h / n_kv_heads first, and with `inverse` comes back from there last. */
 enum { TERN_HADAMARD_X, TERN_HADAMARD_SIGNS /* [1][cols] */, TERN_HADAMARD_INPUTS };
 
 /* Each run of 2 * head_dim columns of x[t] is a head's: the first half goes to out[t], the second to gate[t]. */

@@ -1,10 +1,12 @@
 /* Every family besides BitNet and LLaMA on GPUs, of both drivers: the numbers of PyTorch or of plain arithmetic
  * (windows, soft caps, biases, norms of heads, after blocks and before linear layers; experts, sinks, clamped gates;
- * states of sequences).
+ * states of sequences; a rotated basis).
  */
 #include "infer/support.h"
+#include "support/converted.h"
 #include "support/gpu_model.h"
 #include "support/op_case.h"
+#include "support/rotated.h"
 
 enum { ALL = 1000, FEW = 6 };
 
@@ -58,6 +60,18 @@ static void recurrent(void **state)
     check("qwen3_next", FEW);
 }
 
+/* Weights in a rotated basis, as Bonsai 2 has them. */
+static void rotated(void **state)
+{
+    (void)state;
+    test_pair pair;
+    if (test_on_shared()) test_skip("the widths are those of the made model");
+    const char *path = test_rotated(test_converted(test_fixture("qwen3_5"), "f32", "f32"), "rotated_gpu.gguf");
+    test_pair_open(&pair, path, test_all_layers, NULL, 5e-4);
+    test_pair_check_golden(&pair, test_fixture("qwen3_5/golden.safetensors"), test_quick() ? FEW : ALL);
+    test_pair_close(&pair);
+}
+
 static void check_made(const char *const *names, double max_rms)
 {
     for (; *names; names++) check_in(test_made, *names, FEW, max_rms);
@@ -85,7 +99,7 @@ static void linear_norms(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(gemma2),       cmocka_unit_test(gemma3),        cmocka_unit_test(mixtral),
     cmocka_unit_test(gpt_oss),      cmocka_unit_test(other_experts), cmocka_unit_test(other_families),
-    cmocka_unit_test(linear_norms), cmocka_unit_test(recurrent),
+    cmocka_unit_test(linear_norms), cmocka_unit_test(recurrent),     cmocka_unit_test(rotated),
 };
 
 TEST_GROUP(goldens_families_gpu, "devices swiftshader", tests, .teardown = test_backends_close);

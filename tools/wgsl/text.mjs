@@ -10,12 +10,16 @@ const GENERATED = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..
 // module is half as long.
 const DECLARATIONS = /^(?=fn |struct |const |override |var<|@group|@compute)/m;
 
+// Spaces go beside what joins with no neighbour. Those around < and > stay: these may be the ends of a list of types.
+const tight = (text) => text.replace(/ ?([,;:{}()]) ?/g, '$1')
+    .replace(/(?<=[\w)\]]) (&&|\|\||[=!+*/|&^-]=|[=+*/^-]) (?=[\w(])/g, '$1');
+
 export function kernelsModule() {
     const kernels = JSON.parse(fs.readFileSync(path.join(GENERATED, 'kernels.json'), 'utf8'));
     const numbers = new Map();
     const numberOf = (text) => numbers.get(text) ?? numbers.set(text, numbers.size).get(text);
     const lists = Object.entries(kernels).map(([name, lines]) =>
-        [name, lines.join('\n').split(DECLARATIONS).map(numberOf)]);
+        [name, tight(lines.join('\n')).split(DECLARATIONS).map(numberOf)]);
     return `// Made by tools/wgsl/text.mjs from src/backend/gpu/generated/kernels.json.
 const declarations = ${JSON.stringify([...numbers.keys()], null, 1)};
 const lists = {

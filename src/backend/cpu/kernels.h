@@ -10,6 +10,7 @@
 #include "ops/ref/lut.h"
 #include "ops/ref/recurrent/recurrent.h"
 #include "ops/ref/ref.h"
+#include "ops/ref/rotated/hadamard.h"
 #include "ops/ref/rsr.h"
 #include "ops/ref/update.h"
 
@@ -50,6 +51,8 @@
     X(add, tern_add_fn)                                                                                                \
     X(softcap_row, tern_softcap_fn)                                                                                    \
     X(sigmoid, tern_gate_fn)                                                                                           \
+    X(hadamard, tern_hadamard_fn)                                                                                      \
+    X(hadamard_inverse, tern_hadamard_fn)                                                                              \
     X(conv, tern_conv_fn)                                                                                              \
     X(delta, tern_delta_fn)                                                                                            \
     X(conv_backward, tern_conv_backward_fn)                                                                            \

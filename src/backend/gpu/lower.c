@@ -41,6 +41,7 @@ static bool takes_routed_rows(tern_op_kind kind)
     case TERN_OP_GATE:
     case TERN_OP_QUANTIZE:
     case TERN_OP_NORM_QUANT:
+    case TERN_OP_HADAMARD:
     case TERN_OP_SCALE:
     case TERN_OP_ADD:
     case TERN_OP_DROPOUT:

@@ -4,7 +4,8 @@
 #include <string.h>
 
 #if TERN_WEBGPU /* no words of those that a browser never has */
-#define WORDS(needs, text) ((needs) & (TERN_GPU_NEEDS_COOPERATIVE | TERN_GPU_NEEDS_WAITS) ? "" : (text))
+#define NATIVE             (TERN_GPU_NEEDS_COOPERATIVE | TERN_GPU_NEEDS_WAITS | TERN_GPU_NEEDS_VULKAN)
+#define WORDS(needs, text) ((needs)&NATIVE ? "" : (text))
 #else
 #define WORDS(needs, text) text
 #endif

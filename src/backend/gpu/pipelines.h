@@ -23,7 +23,8 @@ enum {
                                      * 32: Vulkan alone, the kernel is in naga's dialect of WGSL */
     TERN_GPU_NEEDS_WAITS = 4, /* workgroups wait for those of the dispatch before (shared/waits.wesl): Vulkan alone,
                                * which binds the counters behind what lowering has bound */
-    TERN_GPU_NEEDS_INT8_MATRICES = 8 /* cooperative matrices of int8, 16 x 32 times 32 x 16, with i32 sums, likewise */
+    TERN_GPU_NEEDS_INT8_MATRICES = 8, /* cooperative matrices of int8, 16 x 32 times 32 x 16, with i32 sums, likewise */
+    TERN_GPU_NEEDS_VULKAN = 16        /* no need of the kernel: it is left out of the page, which is to stay small */
 };
 
 /* The table. X(NAME, file, signature, needs, smallest subgroup, invocations, workgroup bytes, overrides):

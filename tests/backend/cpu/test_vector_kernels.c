@@ -197,6 +197,25 @@ static void softcap(void **state)
     }
 }
 
+/* Blocks shorter than two vectors, and longer ones, in place and not. */
+static void hadamard(void **state)
+{
+    static const char *const slots[] = {"hadamard", "hadamard_inverse"};
+    static const tern_hadamard_fn definitions[] = {tern_ref_hadamard, tern_ref_hadamard_inverse};
+    room *m = *state;
+    for (int i = 0; i < 2; i++) FOR_EACH_KERNEL(k, slots[i])
+        {
+            const uint32_t block = 1u << between(0, 10), n = block * between(1, MAX_N / block);
+            fill_room(m, n, n, n);
+            const float *signs = between(0, 3) ? m->b : NULL;
+            const bool in_place = between(0, 1);
+            if (in_place) memcpy(m->y, m->a, n * sizeof(float));
+            definitions[i](m->a, signs, n, block, m->expected);
+            ((tern_hadamard_fn)k->fn)(in_place ? m->y : m->a, signs, n, block, m->y);
+            if (!y_agrees(m, n)) fail_msg("%s %s: %u columns in blocks of %u", slots[i], k->level, n, block);
+        }
+}
+
 /* Every exponent of the argument, through silu with up = 1. */
 static void exp_sweep(void **state)
 {
@@ -375,11 +394,17 @@ static int close_state(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(rms_norm),      cmocka_unit_test(quantize),
-    cmocka_unit_test(gates),         cmocka_unit_test(softcap),
-    cmocka_unit_test(exp_sweep),     cmocka_unit_test(rope),
-    cmocka_unit_test(kv_store),      cmocka_unit_test(kv_store_in_blocks),
-    cmocka_unit_test(limited_gates), cmocka_unit_test(broken_kernels_are_caught),
+    cmocka_unit_test(rms_norm),
+    cmocka_unit_test(quantize),
+    cmocka_unit_test(gates),
+    cmocka_unit_test(softcap),
+    cmocka_unit_test(hadamard),
+    cmocka_unit_test(exp_sweep),
+    cmocka_unit_test(rope),
+    cmocka_unit_test(kv_store),
+    cmocka_unit_test(kv_store_in_blocks),
+    cmocka_unit_test(limited_gates),
+    cmocka_unit_test(broken_kernels_are_caught),
 };
 
 TEST_GROUP(vector_kernels, "web", tests, .setup = open_state, .teardown = close_state);

@@ -10,6 +10,7 @@
 #include "support/experts_case.h"
 #include "support/formats.h"
 #include "support/op_case.h"
+#include "support/recurrent_training_case.h"
 #include "support/test.h"
 #include "support/training_case.h"
 
@@ -158,7 +159,7 @@ static void add_gradient_ops(test_case *c)
                   (tern_op){.kind = TERN_OP_LINEAR_DW, .n_in = 3, .in = {dy, dy, dw}, .out = {.value = TERN_NO_VALUE}});
 }
 
-/* SPLIT, CONV, and GATED_DELTA of heads of 32 to 256 keys. */
+/* HADAMARD, SPLIT, CONV, and GATED_DELTA of heads of 32 to 256 keys. */
 static void add_recurrent_ops(test_case *c)
 {
     const tern_view wide = test_case_rows(c, "halves", TERN_ROWS_TOKENS, 2048, TEST_ORDINARY),
@@ -171,6 +172,11 @@ static void add_recurrent_ops(test_case *c)
     op.kind = TERN_OP_SPLIT;
     op.in[TERN_SPLIT_X] = wide, op.in[TERN_SPLIT_GATE] = gate;
     test_case_add(c, op);
+    test_case_add(c, (tern_op){.kind = TERN_OP_HADAMARD,
+                               .n_in = TERN_HADAMARD_INPUTS,
+                               .in = {a, of_head},
+                               .block = 1,
+                               .out = test_case_columns(out, 0, 1)});
     op.kind = TERN_OP_CONV, op.n_in = TERN_CONV_INPUTS;
     op.in[TERN_CONV_WEIGHT] = test_case_weight(c, "f32", 8, 4);
     op.in[TERN_CONV_STATE] = test_case_recurrent(c, "tails", 1, 24);
@@ -226,6 +232,25 @@ static void add_training_ops(test_case *c, uint32_t cols)
             c, &(test_training){.kind = TERN_OP_GATE_BACKWARD, .cols = cols, .activation = (tern_activation)act});
 }
 
+/* Convolutions and the gated delta rule over packed rows, output gates, and what splits a projection for them. */
+static void add_recurrent_training(test_case *c, uint32_t keys)
+{
+    const test_delta_training delta = {
+        .rows = 2, .heads = 1, .key_heads = 1, .keys = keys, .values = 8, .decay = true, .dt = true};
+    const tern_view d = test_training_input(c, "d", 8), one = test_training_input(c, "one", 1),
+                    out = test_training_output(c, "halves", 16), gates = test_training_output(c, "gates", 1),
+                    dup = test_training_output(c, "ups", 8);
+    test_conv_training_add(c, 8, 4, true);
+    test_delta_training_add(c, &delta);
+    test_case_add(c, (tern_op){.kind = TERN_OP_SPLIT_BACKWARD, .n_in = 2, .in = {d, d}, .head_dim = 4, .out = out});
+    for (int i = 0; i < 2; i++) /* a gate for each column, and one for all */
+        test_case_add(c, (tern_op){.kind = TERN_OP_GATE_BACKWARD,
+                                   .n_in = TERN_GATE_BACKWARD_INPUTS,
+                                   .in = {i ? one : d, d, d, dup},
+                                   .activation = TERN_ACT_SIGMOID,
+                                   .out = i ? gates : test_training_output(c, "each", 8)});
+}
+
 static void choose_graph(const tern_graph *graph, const tern_gpu_caps *caps)
 {
     tern_gpu_program program;
@@ -250,6 +275,11 @@ static void choose_trained(const tern_gpu_caps *caps, uint32_t cols)
     test_case_open(&c, &rng, &shape);
     add_training_ops(&c, cols);
     choose_case(&c, caps);
+    for (uint32_t keys = 16; keys <= 256; keys *= 4) {
+        test_documents_case(&c, &rng, 2, 2);
+        add_recurrent_training(&c, keys);
+        choose_case(&c, caps);
+    }
     for (uint32_t head_dim = 64; head_dim <= 256; head_dim *= 2) {
         test_case_open(&c, &rng, &shape);
         test_varlen_attention_add(

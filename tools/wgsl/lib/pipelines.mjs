@@ -14,7 +14,7 @@ const TOKEN = new RegExp([
 ].map((r) => r.source).join('|'), 'y');
 const WORDS = {
     TERN_GPU_NEEDS_SUBGROUPS: 1, TERN_GPU_NEEDS_COOPERATIVE: 2, TERN_GPU_NEEDS_WAITS: 4,
-    TERN_GPU_NEEDS_INT8_MATRICES: 8,
+    TERN_GPU_NEEDS_INT8_MATRICES: 8, TERN_GPU_NEEDS_VULKAN: 16,
 };
 
 function tokenize(text, file) {
@@ -129,4 +129,5 @@ export const needsCooperative = (row) =>
 // Its workgroups wait for those of other dispatches, which no browser promises to be right.
 export const needsWaits = (row) => (row.needs & WORDS.TERN_GPU_NEEDS_WAITS) !== 0;
 // For Vulkan alone.
-export const nativeOnly = (row) => needsCooperative(row) || needsWaits(row);
+export const nativeOnly = (row) =>
+    needsCooperative(row) || needsWaits(row) || (row.needs & WORDS.TERN_GPU_NEEDS_VULKAN) !== 0;

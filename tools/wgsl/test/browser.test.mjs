@@ -9,7 +9,7 @@ import {nativeOnly, needsSubgroups} from '../lib/pipelines.mjs';
 import {constantsFor} from '../lib/specialise.mjs';
 import {kernelsModule} from '../text.mjs';
 
-const words = (text) => text.replace(/\/\/.*$/gm, '').split(/\s+/).filter(Boolean).join(' ');
+const words = (text) => text.replace(/\/\/.*$/gm, '').match(/\w+|[^\w\s]/g).join(' ');
 
 const rows = readTable().filter((row) => !nativeOnly(row)), linked = await readKernels();
 const {kernels} = await import(`data:text/javascript,${encodeURIComponent(kernelsModule())}`);

@@ -3,7 +3,6 @@
 
 #include "backend/cpu/ops.h"
 #include "ops/op.h"
-#include "ops/ref/rotated/hadamard.h"
 #include "quant/encoding.h"
 #include "quant/weight.h"
 
@@ -135,28 +134,32 @@ void tern_cpu__add(tern_cpu_step *step, const tern_cpu_op *op)
     tern_rows__run(step, op, add_row);
 }
 
-/* Heads in the order of their groups. */
+/* Heads in the order of their groups, or of the inverse back from it. */
 static void order_heads(const tern_op *op, const float *x, float *out)
 {
     const uint32_t n = op->n_heads, groups = op->n_kv_heads, each = n / groups;
-    for (uint32_t h = 0; h < n; h++)
-        memcpy(out + (size_t)(h % groups * each + h / groups) * op->head_dim, x + (size_t)h * op->head_dim,
-               op->head_dim * sizeof *x);
+    const size_t dim = op->head_dim;
+    for (uint32_t h = 0; h < n; h++) {
+        const uint32_t place = h % groups * each + h / groups;
+        memcpy(out + (op->inverse ? h : place) * dim, x + (op->inverse ? place : h) * dim, dim * sizeof *x);
+    }
 }
 
 static void hadamard_row(void *context, uint32_t t, uint32_t thread)
 {
     const tern_rows_job *j = context;
     const tern_op *op = j->op->op;
+    const tern_cpu_kernels *k = &j->step->cpu->kernels;
     const float *x = tern_rows__at(&j->op->in[TERN_HADAMARD_X], t);
     const float *signs = tern_rows__floats(j->op, TERN_HADAMARD_SIGNS);
     float *ordered = (float *)(void *)tern_cpu__scratch(j->step, thread), *y = tern_rows__at(&j->op->out, t);
-    if (op->n_heads) {
+    if (op->n_heads && !op->inverse) {
         order_heads(op, x, ordered);
         x = ordered;
     }
-    if (op->inverse) tern_ref_hadamard_inverse(x, signs, j->op->in_cols, op->block, y);
-    else tern_ref_hadamard(x, signs, j->op->in_cols, op->block, y);
+    const bool back = op->n_heads && op->inverse;
+    (op->inverse ? k->hadamard_inverse : k->hadamard)(x, signs, j->op->in_cols, op->block, back ? ordered : y);
+    if (back) order_heads(op, ordered, y);
 }
 
 void tern_cpu__hadamard(tern_cpu_step *step, const tern_cpu_op *op)

@@ -68,6 +68,8 @@ static void fill(tern_selftest__trial *t)
     X(add, k->add(t->x[0], t->x[1], COLS - 3, out))                                                                    \
     X(softcap_row, k->softcap_row(t->x[0], COLS - 3, 0.7f, out))                                                       \
     X(sigmoid, k->sigmoid(t->x[0], t->x[1], COLS - 3, out))                                                            \
+    X(hadamard, k->hadamard(t->x[0], t->x[1], COLS, 128, out))                                                         \
+    X(hadamard_inverse, k->hadamard_inverse(t->x[0], t->x[1], COLS, 128, out))                                         \
     X(conv, tern_selftest__conv(t, k->conv, out))                                                                      \
     X(delta, tern_selftest__delta(t, k->delta, out))                                                                   \
     X(conv_backward, tern_selftest__conv_backward(t, k->conv_backward, out))                                           \

@@ -34,6 +34,9 @@ typedef enum tern_gpu_kernel {
     TERN_GPU_KERNEL_COMBINE_BACKWARD,
     TERN_GPU_KERNEL_CONV,
     TERN_GPU_KERNEL_CROSS_ENTROPY,
+    TERN_GPU_KERNEL_DELTA_FACTORS,
+    TERN_GPU_KERNEL_DELTA_GRADIENTS,
+    TERN_GPU_KERNEL_DELTA_RATES,
     TERN_GPU_KERNEL_DOTS,
     TERN_GPU_KERNEL_EMBED,
     TERN_GPU_KERNEL_EMBED_BACKWARD,
@@ -43,6 +46,7 @@ typedef enum tern_gpu_kernel {
     TERN_GPU_KERNEL_GATED_DELTA,
     TERN_GPU_KERNEL_GATHER,
     TERN_GPU_KERNEL_GROUP_ROWS,
+    TERN_GPU_KERNEL_HADAMARD,
     TERN_GPU_KERNEL_KV_WRITE,
     TERN_GPU_KERNEL_LINEAR_DENSE_JOIN,
     TERN_GPU_KERNEL_LINEAR_DENSE_MAT,
@@ -73,6 +77,7 @@ typedef enum tern_gpu_kernel {
     TERN_GPU_KERNEL_ROUTE,
     TERN_GPU_KERNEL_ROUTE_BACKWARD,
     TERN_GPU_KERNEL_ROW_FACTORS,
+    TERN_GPU_KERNEL_ROW_GATE_BACKWARD,
     TERN_GPU_KERNEL_SAMPLE_CHOOSE,
     TERN_GPU_KERNEL_SAMPLE_SLICES,
     TERN_GPU_KERNEL_SCALE,
@@ -86,6 +91,8 @@ typedef enum tern_gpu_kernel {
     TERN_GPU_KERNEL_VARLEN_ATTENTION_DKV,
     TERN_GPU_KERNEL_VARLEN_ATTENTION_DQ,
     TERN_GPU_KERNEL_VARLEN_ATTENTION_DSINKS,
+    TERN_GPU_KERNEL_VARLEN_CONV,
+    TERN_GPU_KERNEL_VARLEN_GATED_DELTA,
     TERN_GPU_KERNEL_WAITS,
     TERN_GPU_KERNEL_WIDEN,
 } tern_gpu_kernel;
@@ -609,6 +616,105 @@ static inline const tern_gpu_cross_entropy_overrides *tern_gpu_cross_entropy_ove
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
+/* recurrent/delta_factors.wesl */
+typedef struct tern_gpu_delta_factors_uniform {
+    uint32_t n_heads;
+    uint32_t count_word;
+    uint32_t a_first;
+    uint32_t a_stride;
+    uint32_t b_first;
+    uint32_t b_stride;
+} tern_gpu_delta_factors_uniform;
+static_assert(sizeof(tern_gpu_delta_factors_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "recurrent/delta_factors.wesl: struct P");
+static inline void tern_gpu_delta_factors_set(tern_gpu_dispatch *d, const tern_gpu_delta_factors_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_DELTA_FACTORS, uniform, sizeof *uniform);
+}
+enum {
+    TERN_GPU_DELTA_FACTORS_BINDING_PARAMS,
+    TERN_GPU_DELTA_FACTORS_BINDING_A,
+    TERN_GPU_DELTA_FACTORS_BINDING_B,
+    TERN_GPU_DELTA_FACTORS_BINDING_DECAY,
+    TERN_GPU_DELTA_FACTORS_BINDING_DT,
+    TERN_GPU_DELTA_FACTORS_BINDING_SCRATCH,
+};
+typedef tern_gpu_add_parts_overrides tern_gpu_delta_factors_overrides;
+static inline const tern_gpu_delta_factors_overrides *tern_gpu_delta_factors_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* recurrent/delta_gradients.wesl */
+typedef struct tern_gpu_delta_gradients_uniform {
+    uint32_t keys;
+    uint32_t n_heads;
+    uint32_t n_key_heads;
+    uint32_t tiled;
+    uint32_t n_groups;
+    uint32_t count_word;
+    uint32_t first;
+    uint32_t parts_at;
+    uint32_t dq_first;
+    uint32_t dq_stride;
+    uint32_t dk_first;
+    uint32_t dk_stride;
+} tern_gpu_delta_gradients_uniform;
+static_assert(sizeof(tern_gpu_delta_gradients_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "recurrent/delta_gradients.wesl: struct P");
+static inline void tern_gpu_delta_gradients_set(tern_gpu_dispatch *d, const tern_gpu_delta_gradients_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_DELTA_GRADIENTS, uniform, sizeof *uniform);
+}
+enum {
+    TERN_GPU_DELTA_GRADIENTS_BINDING_PARAMS,
+    TERN_GPU_DELTA_GRADIENTS_BINDING_PARTS,
+    TERN_GPU_DELTA_GRADIENTS_BINDING_DQ,
+    TERN_GPU_DELTA_GRADIENTS_BINDING_DK,
+};
+typedef tern_gpu_add_parts_overrides tern_gpu_delta_gradients_overrides;
+static inline const tern_gpu_delta_gradients_overrides *tern_gpu_delta_gradients_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* recurrent/delta_rates.wesl */
+typedef struct tern_gpu_delta_rates_uniform {
+    uint32_t n_heads;
+    uint32_t n_groups;
+    uint32_t part_vectors;
+    uint32_t first;
+    uint32_t n;
+    uint32_t parts_at;
+    uint32_t a_first;
+    uint32_t a_stride;
+    uint32_t da_first;
+    uint32_t da_stride;
+    uint32_t db_first;
+    uint32_t db_stride;
+    uint32_t flags;
+} tern_gpu_delta_rates_uniform;
+static_assert(sizeof(tern_gpu_delta_rates_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "recurrent/delta_rates.wesl: struct P");
+static inline void tern_gpu_delta_rates_set(tern_gpu_dispatch *d, const tern_gpu_delta_rates_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_DELTA_RATES, uniform, sizeof *uniform);
+}
+enum {
+    TERN_GPU_DELTA_RATES_BINDING_A,
+    TERN_GPU_DELTA_RATES_BINDING_DECAY,
+    TERN_GPU_DELTA_RATES_BINDING_DT,
+    TERN_GPU_DELTA_RATES_BINDING_SCRATCH,
+    TERN_GPU_DELTA_RATES_BINDING_DA,
+    TERN_GPU_DELTA_RATES_BINDING_DB,
+    TERN_GPU_DELTA_RATES_BINDING_DDECAY,
+    TERN_GPU_DELTA_RATES_BINDING_DDT,
+};
+enum {
+    TERN_GPU_DELTA_RATES_CONST_WORKGROUP = 64,
+    TERN_GPU_DELTA_RATES_CONST_DDECAY = 1,
+    TERN_GPU_DELTA_RATES_CONST_DDT = 2,
+};
+
 /* measure/dots.wgsl */
 typedef struct tern_gpu_dots_uniform {
     uint32_t never;
@@ -921,6 +1027,43 @@ typedef struct tern_gpu_group_rows_overrides {
 static inline const tern_gpu_group_rows_overrides *tern_gpu_group_rows_overrides_of(tern_gpu_pipeline pipeline)
 {
     assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_GROUP_ROWS);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* rows/hadamard.wgsl */
+typedef struct tern_gpu_hadamard_uniform {
+    uint32_t cols;
+    uint32_t block;
+    uint32_t count_word;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t y_first;
+    uint32_t y_stride;
+    uint32_t token_rows;
+    uint32_t head_dim;
+    uint32_t n_groups;
+    uint32_t group_heads;
+    uint32_t inverse;
+    float scale;
+} tern_gpu_hadamard_uniform;
+static_assert(sizeof(tern_gpu_hadamard_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "rows/hadamard.wgsl: struct P");
+static inline void tern_gpu_hadamard_set(tern_gpu_dispatch *d, const tern_gpu_hadamard_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_HADAMARD, uniform, sizeof *uniform);
+}
+enum {
+    TERN_GPU_HADAMARD_BINDING_PARAMS,
+    TERN_GPU_HADAMARD_BINDING_X,
+    TERN_GPU_HADAMARD_BINDING_SIGNS,
+    TERN_GPU_HADAMARD_BINDING_Y,
+};
+enum {
+    TERN_GPU_HADAMARD_CONST_CHUNK = 1024,
+};
+typedef tern_gpu_add_parts_overrides tern_gpu_hadamard_overrides;
+static inline const tern_gpu_hadamard_overrides *tern_gpu_hadamard_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
@@ -2261,6 +2404,42 @@ static inline const tern_gpu_row_factors_overrides *tern_gpu_row_factors_overrid
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
+/* training/row_gate_backward.wesl */
+typedef struct tern_gpu_row_gate_backward_uniform {
+    uint32_t cols;
+    uint32_t count_word;
+    uint32_t gate_first;
+    uint32_t gate_stride;
+    uint32_t up_first;
+    uint32_t up_stride;
+    uint32_t dy_first;
+    uint32_t dy_stride;
+    uint32_t dup_first;
+    uint32_t dup_stride;
+    uint32_t dgate_first;
+    uint32_t dgate_stride;
+    uint32_t token_rows;
+} tern_gpu_row_gate_backward_uniform;
+static_assert(sizeof(tern_gpu_row_gate_backward_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "training/row_gate_backward.wesl: struct P");
+static inline void tern_gpu_row_gate_backward_set(tern_gpu_dispatch *d, const tern_gpu_row_gate_backward_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_ROW_GATE_BACKWARD, uniform, sizeof *uniform);
+}
+enum {
+    TERN_GPU_ROW_GATE_BACKWARD_BINDING_PARAMS,
+    TERN_GPU_ROW_GATE_BACKWARD_BINDING_GATE,
+    TERN_GPU_ROW_GATE_BACKWARD_BINDING_UP,
+    TERN_GPU_ROW_GATE_BACKWARD_BINDING_DY,
+    TERN_GPU_ROW_GATE_BACKWARD_BINDING_DUP,
+    TERN_GPU_ROW_GATE_BACKWARD_BINDING_DGATE,
+};
+typedef tern_gpu_add_parts_overrides tern_gpu_row_gate_backward_overrides;
+static inline const tern_gpu_row_gate_backward_overrides *tern_gpu_row_gate_backward_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
 /* sample/sample_choose.wesl */
 typedef struct tern_gpu_sample_choose_uniform {
     uint32_t n_vocab;
@@ -2431,10 +2610,13 @@ enum {
     TERN_GPU_SPLIT_BINDING_OUT_ROWS,
     TERN_GPU_SPLIT_BINDING_GATE,
 };
-typedef tern_gpu_add_parts_overrides tern_gpu_split_overrides;
+typedef struct tern_gpu_split_overrides {
+    bool back;
+    uint32_t workgroup;
+} tern_gpu_split_overrides;
 static inline const tern_gpu_split_overrides *tern_gpu_split_overrides_of(tern_gpu_pipeline pipeline)
 {
-    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_SPLIT);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 
@@ -2726,6 +2908,101 @@ typedef tern_gpu_add_parts_overrides tern_gpu_varlen_attention_dsinks_overrides;
 static inline const tern_gpu_varlen_attention_dsinks_overrides *tern_gpu_varlen_attention_dsinks_overrides_of(tern_gpu_pipeline pipeline)
 {
     assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_ADD_PARTS);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* recurrent/varlen_conv.wesl */
+typedef struct tern_gpu_varlen_conv_uniform {
+    uint32_t cols;
+    uint32_t taps;
+    uint32_t count_word;
+    uint32_t starts_word;
+    uint32_t x_first;
+    uint32_t x_stride;
+    uint32_t dy_first;
+    uint32_t dy_stride;
+    uint32_t out_first;
+    uint32_t out_stride;
+    uint32_t weight_stride;
+} tern_gpu_varlen_conv_uniform;
+static_assert(sizeof(tern_gpu_varlen_conv_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "recurrent/varlen_conv.wesl: struct P");
+static inline void tern_gpu_varlen_conv_set(tern_gpu_dispatch *d, const tern_gpu_varlen_conv_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_VARLEN_CONV, uniform, sizeof *uniform);
+}
+enum {
+    TERN_GPU_VARLEN_CONV_BINDING_PARAMS,
+    TERN_GPU_VARLEN_CONV_BINDING_X,
+    TERN_GPU_VARLEN_CONV_BINDING_WEIGHT,
+    TERN_GPU_VARLEN_CONV_BINDING_DY,
+    TERN_GPU_VARLEN_CONV_BINDING_SLOPES,
+    TERN_GPU_VARLEN_CONV_BINDING_OUT_ROWS,
+};
+typedef struct tern_gpu_varlen_conv_overrides {
+    uint32_t step;
+    uint32_t workgroup;
+} tern_gpu_varlen_conv_overrides;
+static inline const tern_gpu_varlen_conv_overrides *tern_gpu_varlen_conv_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_VARLEN_CONV);
+    return tern_gpu_specialised_kernels[pipeline].overrides;
+}
+
+/* recurrent/varlen_gated_delta.wesl */
+typedef struct tern_gpu_varlen_gated_delta_uniform {
+    uint32_t keys;
+    uint32_t quads;
+    uint32_t n_heads;
+    uint32_t n_key_heads;
+    uint32_t tiled;
+    uint32_t count_word;
+    uint32_t starts_word;
+    uint32_t chunk;
+    uint32_t first;
+    uint32_t end;
+    uint32_t q_first;
+    uint32_t q_stride;
+    uint32_t k_first;
+    uint32_t k_stride;
+    uint32_t v_first;
+    uint32_t v_stride;
+    uint32_t y_first;
+    uint32_t y_stride;
+    uint32_t dv_first;
+    uint32_t dv_stride;
+    uint32_t state_stride;
+    uint32_t rows_at;
+    uint32_t gradient_at;
+    uint32_t parts_at;
+} tern_gpu_varlen_gated_delta_uniform;
+static_assert(sizeof(tern_gpu_varlen_gated_delta_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "recurrent/varlen_gated_delta.wesl: struct P");
+static inline void tern_gpu_varlen_gated_delta_set(tern_gpu_dispatch *d, const tern_gpu_varlen_gated_delta_uniform *uniform)
+{
+    tern_gpu_set_uniform(d, TERN_GPU_KERNEL_VARLEN_GATED_DELTA, uniform, sizeof *uniform);
+}
+enum {
+    TERN_GPU_VARLEN_GATED_DELTA_BINDING_PARAMS,
+    TERN_GPU_VARLEN_GATED_DELTA_BINDING_Q,
+    TERN_GPU_VARLEN_GATED_DELTA_BINDING_K,
+    TERN_GPU_VARLEN_GATED_DELTA_BINDING_V,
+    TERN_GPU_VARLEN_GATED_DELTA_BINDING_STATES,
+    TERN_GPU_VARLEN_GATED_DELTA_BINDING_Y,
+    TERN_GPU_VARLEN_GATED_DELTA_BINDING_SCRATCH,
+    TERN_GPU_VARLEN_GATED_DELTA_BINDING_DV,
+};
+enum {
+    TERN_GPU_VARLEN_GATED_DELTA_CONST_WORKGROUP = 64,
+    TERN_GPU_VARLEN_GATED_DELTA_CONST_SLICES = 8,
+    TERN_GPU_VARLEN_GATED_DELTA_CONST_QUADS = 8,
+    TERN_GPU_VARLEN_GATED_DELTA_CONST_CHUNK = 64,
+};
+typedef struct tern_gpu_varlen_gated_delta_overrides {
+    bool backward;
+    uint32_t keys;
+} tern_gpu_varlen_gated_delta_overrides;
+static inline const tern_gpu_varlen_gated_delta_overrides *tern_gpu_varlen_gated_delta_overrides_of(tern_gpu_pipeline pipeline)
+{
+    assert(tern_gpu_specialised_kernels[pipeline].same_overrides == TERN_GPU_KERNEL_VARLEN_GATED_DELTA);
     return tern_gpu_specialised_kernels[pipeline].overrides;
 }
 

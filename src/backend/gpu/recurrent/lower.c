@@ -1,31 +1,46 @@
 /* Lowering the ops whose states go from token to token, and what splits a projection for them. */
-#include "backend/gpu/gpu_internal.h"
+#include "backend/gpu/recurrent/recurrent_internal.h"
 #include "ops/ref/recurrent/recurrent.h"
 #include "quant/weight.h"
 
 enum { MOST_KEYS = 256, MOST_VALUES = 256 };
 
-tern_status tern_gpu__lower_split(tern_gpu_program *p, const tern_op *op, tern_error *err)
+/* SPLIT, or with `back` its backward, which writes x from the other two. An invocation for each column of `out`. */
+static tern_status split(tern_gpu_program *p, const tern_op *op, tern_view x, tern_view out, tern_view gate, bool back,
+                         tern_error *err)
 {
-    static const tern_gpu_pipeline candidates[] = {TERN_GPU_SPLIT_256, TERN_GPU_SPLIT_128};
-    const tern_view x = op->in[TERN_SPLIT_X], gate = op->in[TERN_SPLIT_GATE];
-    tern_gpu_dispatch *d = tern_gpu__add_elementwise(p, op, candidates, err);
+    static const tern_gpu_pipeline candidates[][2] = {{TERN_GPU_SPLIT_256, TERN_GPU_SPLIT_128},
+                                                      {TERN_GPU_SPLIT_BACKWARD_256, TERN_GPU_SPLIT_BACKWARD_128}};
+    const tern_gpu_pipeline pipeline = tern_gpu_first_fit(candidates[back], 2, p->caps);
+    tern_gpu_dispatch *d =
+        tern_gpu__add(p, op, pipeline, tern_gpu__ceil_div(out.cols, tern_gpu_pipelines[pipeline].invocations),
+                      tern_gpu__max_rows(p, op->rows), 1, err);
     if (!d) return TERN_UNSUPPORTED;
-    const tern_gpu_split_uniform u = {.cols = op->out.cols,
+    const tern_gpu_split_uniform u = {.cols = out.cols,
                                       .head_dim = op->head_dim,
                                       .count_word = tern_gpu__count_word(p, op->rows),
                                       .x_first = x.first_col,
                                       .x_stride = tern_gpu__stride(p, x),
-                                      .out_first = op->out.first_col,
-                                      .out_stride = tern_gpu__stride(p, op->out),
+                                      .out_first = out.first_col,
+                                      .out_stride = tern_gpu__stride(p, out),
                                       .gate_first = gate.first_col,
                                       .gate_stride = tern_gpu__stride(p, gate)};
     tern_gpu_split_set(d, &u);
     tern_gpu__bind_params(p, d, false);
-    tern_gpu__bind_view(p, d, x, false);
-    tern_gpu__bind_view(p, d, op->out, true);
-    tern_gpu__bind_view(p, d, gate, true);
+    tern_gpu__bind_view(p, d, x, back);
+    tern_gpu__bind_view(p, d, out, !back);
+    tern_gpu__bind_view(p, d, gate, !back);
     return TERN_OK;
+}
+
+tern_status tern_gpu__lower_split(tern_gpu_program *p, const tern_op *op, tern_error *err)
+{
+    return split(p, op, op->in[TERN_SPLIT_X], op->out, op->in[TERN_SPLIT_GATE], false, err);
+}
+
+tern_status tern_gpu__lower_split_backward(tern_gpu_program *p, const tern_op *op, tern_error *err)
+{
+    return split(p, op, op->out, op->in[TERN_SPLIT_BACKWARD_DOUT], op->in[TERN_SPLIT_BACKWARD_DGATE], true, err);
 }
 
 /* A step has no more runs than sequences, and no more than rows: workgroups for the fewer of both. */
@@ -48,14 +63,13 @@ static tern_status check_state(const tern_gpu_program *p, const tern_op *op, ter
         tern_op_name(op->kind), v->name, (unsigned long long)v->bytes, (unsigned long long)p->caps->max_binding);
 }
 
-/* The rows of the weight, [channels][taps] f32, as they lie on the device. */
-static tern_status taps_of(const tern_gpu_program *p, const tern_op *op, tern_gpu_layout *layout, tern_error *err)
+tern_status tern_gpu__conv_taps(const tern_gpu_program *p, const tern_op *op, tern_gpu_layout *layout, tern_error *err)
 {
     const tern_view weight = op->in[TERN_CONV_WEIGHT];
     TERN_TRY(tern_gpu_layout_of(layout, tern_gpu__value(p, weight)->weight, p->caps, err));
     if (weight.cols < 1 || weight.cols > TERN_CONV_MAX_TAPS)
-        return tern_fail(err, TERN_UNSUPPORTED, "gpu: op conv of %u taps: 1 to %d expected", weight.cols,
-                         TERN_CONV_MAX_TAPS);
+        return tern_fail(err, TERN_UNSUPPORTED, "gpu: op %s of %u taps: 1 to %d expected", tern_op_name(op->kind),
+                         weight.cols, TERN_CONV_MAX_TAPS);
     if (layout->format == TERN_GPU_F32 && layout->n_slices == 1) return TERN_OK;
     return tern_gpu__unsupported(p->graph, op, "a weight in f32 that one binding holds expected", err);
 }
@@ -65,7 +79,7 @@ tern_status tern_gpu__lower_conv(tern_gpu_program *p, const tern_op *op, tern_er
     const tern_view x = op->in[TERN_CONV_X], weight = op->in[TERN_CONV_WEIGHT], state = op->in[TERN_CONV_STATE];
     tern_gpu_layout layout;
     bool by_rows;
-    TERN_TRY(taps_of(p, op, &layout, err));
+    TERN_TRY(tern_gpu__conv_taps(p, op, &layout, err));
     TERN_TRY(check_state(p, op, state, err));
     const uint32_t runs = runs_of(p, op, &by_rows), width = tern_gpu_pipelines[TERN_GPU_CONV].invocations;
     tern_gpu_dispatch *d = tern_gpu__add(p, op, TERN_GPU_CONV, tern_gpu__ceil_div(op->out.cols, width), runs, 1, err);
@@ -93,15 +107,14 @@ tern_status tern_gpu__lower_conv(tern_gpu_program *p, const tern_op *op, tern_er
     return TERN_OK;
 }
 
-static tern_status check_heads(const tern_op *op, tern_error *err)
+tern_status tern_gpu__delta_heads(const tern_op *op, uint32_t values, tern_error *err)
 {
-    const uint32_t values = op->out.cols / op->n_heads;
     if (op->head_dim <= MOST_KEYS && values % 4 == 0 && values <= MOST_VALUES && op->n_heads % op->n_kv_heads == 0)
         return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED,
-                     "gpu: op gated_delta of %u heads of %u values, %u heads of %u keys: a multiple of 4 values, at "
-                     "most %d of either, and a multiple of heads expected; --backend cpu runs it",
-                     op->n_heads, values, op->n_kv_heads, op->head_dim, MOST_VALUES);
+                     "gpu: op %s of %u heads of %u values, %u heads of %u keys: a multiple of 4 values, at most %d of "
+                     "either, and a multiple of heads expected; --backend cpu runs it",
+                     tern_op_name(op->kind), op->n_heads, values, op->n_kv_heads, op->head_dim, MOST_VALUES);
 }
 
 /* With room for the keys: by subgroups where there are any. */
@@ -144,7 +157,7 @@ tern_status tern_gpu__lower_gated_delta(tern_gpu_program *p, const tern_op *op, 
 {
     const tern_view state = op->in[TERN_GATED_DELTA_STATE];
     bool by_rows;
-    TERN_TRY(check_heads(op, err));
+    TERN_TRY(tern_gpu__delta_heads(op, op->out.cols / op->n_heads, err));
     TERN_TRY(check_state(p, op, state, err));
     tern_gpu_gated_delta_uniform u = delta_uniform(p, op);
     const uint32_t runs = runs_of(p, op, &by_rows);

@@ -7,6 +7,7 @@
 //   ACT 3, swiglu_oai  y = g * s * (u + 1), g = min(gate, limit), u = up within +-limit, s = 1 / (1 + e^(-1.702 g));
 //                  dgate and dup are 0 where gate, or up, was cut
 //   ACT 4, swiglu_clamped  y = g * s * u, s = 1 / (1 + e^-g), g and u as those
+//   ACT 5, sigmoid  s = 1 / (1 + e^-gate);  dgate = (dy * up) * (s * (1 - s));  dup = dy * s
 //   groups         (ceil(cols / WORKGROUP), most rows)
 //   gate, up, dy, dgate, dup  rows of *_stride floats, from *_first
 //   params         word count_word holds the number of rows, or of tokens, each of which has token_rows
@@ -58,13 +59,17 @@ fn activated(g: f32) -> vec2<f32> {
         let s = sigmoid(2.0 * GELU_A * (h + GELU_B * h * h * h));
         return vec2<f32>(g * s, s + h * s * (1.0 - s) * (2.0 * GELU_A * (1.0 + 3.0 * GELU_B * h * h)));
     }
+    if (ACT == 5u) {
+        let s = sigmoid(g);
+        return vec2<f32>(s, s * (1.0 - s));
+    }
     let r = select(0.0, g, g > 0.0);
     return vec2<f32>(r * r, r + r);
 }
 
 // The gradients of gate and up, times dy.
 fn gradients(g: f32, u: f32, d: f32) -> vec2<f32> {
-    if (ACT >= 3u) {
+    if (ACT == 3u || ACT == 4u) {
         let oai = ACT == 3u;
         let cut = select(g, p.limit, p.limit < g);
         let near = select(select(u, -p.limit, u < -p.limit), p.limit, p.limit < u);

@@ -79,6 +79,41 @@ tern_status tern_gpu__lower_dropout(tern_gpu_program *p, const tern_op *op, tern
     return add_scale(p, op, x, candidates, &u, err);
 }
 
+static void bind_gate_backward(const tern_gpu_program *p, const tern_op *op, tern_gpu_dispatch *d)
+{
+    tern_gpu__bind_params(p, d, false);
+    for (uint32_t i = 0; i < TERN_GATE_BACKWARD_INPUTS; i++)
+        tern_gpu__bind_view(p, d, op->in[i], i == TERN_GATE_BACKWARD_DUP);
+    tern_gpu__bind_view(p, d, op->out, true);
+}
+
+/* Of a gate with one number for all columns. */
+static tern_status lower_row_gate_backward(tern_gpu_program *p, const tern_op *op, tern_error *err)
+{
+    const tern_view gate = op->in[TERN_GATE_BACKWARD_GATE], up = op->in[TERN_GATE_BACKWARD_UP],
+                    dy = op->in[TERN_GATE_BACKWARD_DY], dup = op->in[TERN_GATE_BACKWARD_DUP];
+    if (op->activation != TERN_ACT_SIGMOID)
+        return tern_gpu__unsupported(p->graph, op, "a gate of one column without a sigmoid", err);
+    tern_gpu_dispatch *d = tern_gpu__add(p, op, TERN_GPU_ROW_GATE_BACKWARD, tern_gpu__max_rows(p, op->rows), 1, 1, err);
+    if (!d) return TERN_UNSUPPORTED;
+    const tern_gpu_row_gate_backward_uniform u = {.cols = up.cols,
+                                                  .count_word = tern_gpu__count_word(p, op->rows),
+                                                  .gate_first = gate.first_col,
+                                                  .gate_stride = tern_gpu__stride(p, gate),
+                                                  .up_first = up.first_col,
+                                                  .up_stride = tern_gpu__stride(p, up),
+                                                  .dy_first = dy.first_col,
+                                                  .dy_stride = tern_gpu__stride(p, dy),
+                                                  .dup_first = dup.first_col,
+                                                  .dup_stride = tern_gpu__stride(p, dup),
+                                                  .dgate_first = op->out.first_col,
+                                                  .dgate_stride = tern_gpu__stride(p, op->out),
+                                                  .token_rows = tern_gpu__token_rows(p, op->rows)};
+    tern_gpu_row_gate_backward_set(d, &u);
+    bind_gate_backward(p, op, d);
+    return TERN_OK;
+}
+
 tern_status tern_gpu__lower_gate_backward(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     static const tern_gpu_pipeline candidates[][2] = {
@@ -86,10 +121,11 @@ tern_status tern_gpu__lower_gate_backward(tern_gpu_program *p, const tern_op *op
         [TERN_ACT_SILU] = {TERN_GPU_SILU_BACKWARD_256, TERN_GPU_SILU_BACKWARD_128},
         [TERN_ACT_GELU] = {TERN_GPU_GELU_BACKWARD_256, TERN_GPU_GELU_BACKWARD_128},
         [TERN_ACT_SWIGLU_OAI] = {TERN_GPU_SWIGLU_OAI_BACKWARD_256, TERN_GPU_SWIGLU_OAI_BACKWARD_128},
-        [TERN_ACT_SWIGLU_CLAMPED] = {TERN_GPU_SWIGLU_CLAMPED_BACKWARD_256, TERN_GPU_SWIGLU_CLAMPED_BACKWARD_128}};
+        [TERN_ACT_SWIGLU_CLAMPED] = {TERN_GPU_SWIGLU_CLAMPED_BACKWARD_256, TERN_GPU_SWIGLU_CLAMPED_BACKWARD_128},
+        [TERN_ACT_SIGMOID] = {TERN_GPU_SIGMOID_BACKWARD_256, TERN_GPU_SIGMOID_BACKWARD_128}};
     const tern_view gate = op->in[TERN_GATE_BACKWARD_GATE], up = op->in[TERN_GATE_BACKWARD_UP],
                     dy = op->in[TERN_GATE_BACKWARD_DY], dup = op->in[TERN_GATE_BACKWARD_DUP];
-    if (op->activation == TERN_ACT_SIGMOID) return tern_gpu__unsupported(p->graph, op, "an output gate", err);
+    if (gate.cols < up.cols) return lower_row_gate_backward(p, op, err);
     tern_gpu_dispatch *d = tern_gpu__add_elementwise(p, op, candidates[op->activation], err);
     if (!d) return TERN_UNSUPPORTED;
     const tern_gpu_gate_backward_uniform u = {.cols = op->out.cols,
@@ -107,12 +143,7 @@ tern_status tern_gpu__lower_gate_backward(tern_gpu_program *p, const tern_op *op
                                               .token_rows = tern_gpu__token_rows(p, op->rows),
                                               .limit = op->limit};
     tern_gpu_gate_backward_set(d, &u);
-    tern_gpu__bind_params(p, d, false);
-    tern_gpu__bind_view(p, d, gate, false);
-    tern_gpu__bind_view(p, d, up, false);
-    tern_gpu__bind_view(p, d, dy, false);
-    tern_gpu__bind_view(p, d, dup, true);
-    tern_gpu__bind_view(p, d, op->out, true);
+    bind_gate_backward(p, op, d);
     return TERN_OK;
 }
 

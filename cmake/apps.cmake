@@ -10,7 +10,7 @@ if(TERN_APP_SOURCES)
   include(cmake/serve.cmake)
   target_link_libraries(tern_commands PUBLIC tern_hub tern_static PkgConfig::EDIT $<TARGET_NAME_IF_EXISTS:tern_serve>)
   # What a build lacks is known to these few alone.
-  set(TERN_APP_VARIANTS serve/cmd_serve.c cmd_version.c hub/hub.c hub/pull.c)
+  set(TERN_APP_VARIANTS serve/cmd_serve.c serve/store.c cmd_version.c hub/hub.c hub/pull.c)
   target_compile_definitions(tern_commands PRIVATE TERN_STATIC=0 TERN_SERVE=$<BOOL:${TERN_SERVE_FOUND}> TERN_PULL=$<BOOL:${TERN_PULL_FOUND}>)
   target_compile_definitions(tern_commands PRIVATE TERN_MODEL_DIR="${CMAKE_INSTALL_FULL_DATADIR}/tern/models")
   add_executable(tern ${TERN_APP_MAIN})

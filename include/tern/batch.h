@@ -50,6 +50,7 @@ typedef struct tern_batch_params {
     uint32_t n_state_checkpoints;
 } tern_batch_params;
 
+enum { TERN_PAGE_TOKENS = 32 }; /* positions of a page of keys and values */
 enum { TERN_BATCH_MAX_PARALLEL = 256, TERN_BATCH_MAX_TOP_LOGPROBS = 20 };
 
 /* Takes all memory of the pool and of steps. The engine must outlive the batch; sessions may use it meanwhile. `params`
@@ -165,12 +166,16 @@ TERN_API tern_status tern_batch_step(tern_batch *batch, bool *busy, tern_error *
  * *n_pages: how many. For the thread of tern_batch_step. Errors: INVALID_ARGUMENT (no_prefix_reuse; what is there is no
  * file of saved pages, and stays), IO, NOT_FOUND (no such folder), OUT_OF_MEMORY. */
 TERN_API tern_status tern_batch_save(tern_batch *batch, const char *path, uint32_t *n_pages, tern_error *err);
-/* Before the first step: takes the pages that a batch of the same model, device, numbers and type of cache has saved,
- * those used last where the pool has no room for all. Requests find them as they find those of earlier requests, with
- * the same bits on the CPU. *n_pages: how many. On failure the batch is as it was. Errors: MALFORMED (what does not
- * match, a damaged file), UNSUPPORTED (the file's version), NOT_FOUND, IO, INVALID_ARGUMENT (after the first step,
- * no_prefix_reuse). */
+/* Takes the pages that a batch of the same model, device, numbers and type of cache has saved, beside those that are
+ * there; those used last where the pool has no room for all. Requests find them as they find those of earlier requests,
+ * with the same bits on the CPU. *n_pages: how many. For the thread of tern_batch_step. Errors: MALFORMED (what does
+ * not match, a damaged file), UNSUPPORTED (the file's version), NOT_FOUND, IO, INVALID_ARGUMENT (no_prefix_reuse),
+ * those of the device. Unless the device failed, no page has come then. */
 TERN_API tern_status tern_batch_restore(tern_batch *batch, const char *path, uint32_t *n_pages, tern_error *err);
+
+/* Forgets the pages that are kept for reuse and that no running sequence has. *n_pages: how many. For the thread of
+ * tern_batch_step. */
+TERN_API tern_status tern_batch_forget(tern_batch *batch, uint32_t *n_pages, tern_error *err);
 
 /* Sized. */
 typedef struct tern_batch_counters {

@@ -18,10 +18,11 @@ typedef struct tern_texts {
 /* tern serve */
 typedef struct tern_serve_flags {
     tern_texts models, loras;
-    const char *host, *unix_path, *key_file, *cors, *tls_cert, *tls_key, *log_path, *cache, *cache_file, *lora_folder;
-    uint32_t port, parallel, chunk, max_step_ms, max_models;
+    const char *host, *unix_path, *key_file, *cors, *tls_cert, *tls_key, *log_path, *cache, *cache_file, *lora_folder,
+        *presets, *slot_folder, *max_upload;
+    uint32_t port, parallel, chunk, max_step_ms, max_models, unload_after;
     uint32_t max_body, max_tokens, max_connections, max_queue, timeout, idle, drain;
-    bool no_auth, no_log, log_prompts, no_reuse, strict_model, rerank;
+    bool no_auth, no_log, log_prompts, no_reuse, strict_model, manage, rerank;
 } tern_serve_flags;
 
 typedef struct tern_options {

@@ -101,20 +101,34 @@ static const struct {
     COUNTER(preemptions, "tern_preemptions_total", "counter", "Sequences put back for want of pages"),
 };
 
+/* A counter of each model. */
+typedef struct row {
+    size_t k;
+    tern_buf *out;
+    tern_status status;
+} row;
+
+static void write_row(void *context, tern_host *host)
+{
+    row *r = context;
+    tern_batch_counters c = {0};
+    tern_host_count(host, &c);
+    const char *at = (const char *)&c + counters[r->k].at;
+    const uint64_t v =
+        counters[r->k].bytes == 4 ? *(const uint32_t *)(const void *)at : *(const uint64_t *)(const void *)at;
+    if (r->status == TERN_OK)
+        r->status = tern_buf_addf(r->out, NULL, "%s{model=\"%s\"} %llu\n", counters[r->k].name, host->name,
+                                  (unsigned long long)v);
+}
+
 static tern_status write_models(tern_serve *server, tern_buf *out, tern_error *err)
 {
     for (size_t k = 0; k < sizeof counters / sizeof *counters; k++) {
         TERN_TRY(tern_buf_addf(out, err, "# HELP %s %s\n# TYPE %s %s\n", counters[k].name, counters[k].help,
                                counters[k].name, counters[k].type));
-        for (uint32_t i = 0; i < server->options.n_models; i++) {
-            tern_batch_counters c = {0};
-            tern_host_count(&server->hosts[i], &c);
-            const char *at = (const char *)&c + counters[k].at;
-            const uint64_t v =
-                counters[k].bytes == 4 ? *(const uint32_t *)(const void *)at : *(const uint64_t *)(const void *)at;
-            TERN_TRY(tern_buf_addf(out, err, "%s{model=\"%s\"} %llu\n", counters[k].name, server->hosts[i].name,
-                                   (unsigned long long)v));
-        }
+        row r = {.k = k, .out = out};
+        tern_hosts_each(server, write_row, &r);
+        if (r.status != TERN_OK) return tern_fail_alloc(err, out->size);
     }
     return TERN_OK;
 }

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "serve/store/store.h"
 
 double tern_serve_seconds(void)
 {
@@ -31,12 +32,22 @@ static tern_status init(tern_serve *s, const tern_serve_options *o, tern_error *
     };
     s->listen_fd = -1;
     pthread_mutex_init(&s->lock, NULL);
+    pthread_mutex_init(&s->store_lock, NULL);
+    tern_jobs_init(&s->jobs);
+    tern_hosts_init(&s->hosts);
     tern_metrics_init(&s->metrics);
     tern_stored_init(&s->stored);
     TERN_TRY(tern_serve_log_open(&s->log, o->log_path, o->no_log, o->log_prompts, err));
-    s->hosts = tern_calloc(o->n_models, sizeof *s->hosts);
-    if (!s->hosts) return tern_fail_alloc(err, o->n_models * sizeof *s->hosts);
-    for (uint32_t i = 0; i < o->n_models; i++) TERN_TRY(tern_host_init(&s->hosts[i], s, i, err));
+    TERN_TRY(tern_loras_init(&s->loras, o->loras, o->n_loras, err));
+    for (uint32_t i = 0; i < o->n_models; i++) TERN_TRY(tern_hosts_add(s, &o->models[i], NULL, err));
+    return o->store.folder ? tern_store_open(s, err) : TERN_OK;
+}
+
+/* The first model, and those that are to open at the start. */
+static tern_status open_models(tern_serve *s, tern_error *err)
+{
+    for (uint32_t i = 0; i < s->options.n_models; i++)
+        if (i == 0 || s->options.models[i].opens) TERN_TRY(tern_host_open_now(s->hosts.items[i], err));
     return TERN_OK;
 }
 
@@ -47,7 +58,7 @@ tern_status tern_serve_open(tern_serve **server, const tern_serve_options *optio
     *server = NULL;
     if (!s) return tern_fail_alloc(err, sizeof *s);
     TERN_GOTO(init(s, options, err));
-    TERN_GOTO(tern_host_open_now(&s->hosts[0], err));
+    TERN_GOTO(open_models(s, err));
     TERN_GOTO(tern_serve__listen(s, err));
     *server = s;
     return TERN_OK;
@@ -65,6 +76,8 @@ void tern_serve_tick(tern_serve *s)
         if (slow || (l->state == TERN_LINK_IDLE && now - l->since > 10 * most)) shutdown(l->fd, SHUT_RDWR);
     }
     pthread_mutex_unlock(&s->lock);
+    tern_hosts_reap(&s->hosts);
+    tern_jobs_reap(&s->jobs);
 }
 
 tern_status tern_serve_reopen_log(tern_serve *s, tern_error *err)
@@ -86,13 +99,16 @@ void tern_serve_close(tern_serve *s)
 {
     if (!s) return;
     atomic_store(&s->drains, true);
-    for (uint32_t i = 0; s->hosts && i < s->options.n_models; i++) tern_host_close(&s->hosts[i]);
+    tern_jobs_stop(&s->jobs);
+    tern_hosts_stop(&s->hosts);
     tern_serve__close_daemon(s);
-    for (uint32_t i = 0; s->hosts && i < s->options.n_models; i++) tern_host_deinit(&s->hosts[i]);
-    tern_free(s->hosts);
+    tern_hosts_deinit(&s->hosts);
+    tern_loras_deinit(&s->loras);
     tern_serve_log_close(&s->log);
     tern_metrics_deinit(&s->metrics);
     tern_stored_deinit(&s->stored);
+    tern_jobs_deinit(&s->jobs);
+    pthread_mutex_destroy(&s->store_lock);
     pthread_mutex_destroy(&s->lock);
     tern_free(s);
 }

@@ -10,8 +10,10 @@
 #include "serve/log.h"
 #include "serve/metrics.h"
 #include "serve/models/host.h"
+#include "serve/models/list.h"
 #include "serve/models/stored.h"
 #include "serve/serve.h"
+#include "serve/store/jobs.h"
 
 struct MHD_Daemon;
 
@@ -28,15 +30,17 @@ typedef struct tern_link {
 struct tern_serve {
     tern_serve_options options;
     tern_serve_limits limits; /* none is 0 but tokens */
-    tern_host *hosts;         /* [options.n_models] */
-    tern_loras loras;         /* of the first */
-    tern_stored stored;       /* conversations of responses */
+    tern_host_list hosts;
+    tern_loras loras;   /* of the first model */
+    tern_stored stored; /* conversations of responses */
     struct MHD_Daemon *daemon;
     int listen_fd;       /* of a unix socket; else -1 */
     dev_t socket_device; /* of that socket, once bound */
     ino_t socket_inode;  /* 0: none of this server's */
     tern_serve_log log;
     tern_metrics metrics;
+    pthread_mutex_t store_lock; /* of the store's files */
+    tern_jobs jobs;
     atomic_bool drains;
     atomic_uint running;  /* exchanges */
     pthread_mutex_t lock; /* of the list of connections */

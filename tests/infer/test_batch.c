@@ -383,7 +383,14 @@ static void saved_pages(void **state)
         assert_int_equal(restore(batch, path, NULL), small ? N_CTX / TERN_PAGE_SIZE : n);
         tern_batch_count(batch, &before, NULL);
         assert_int_equal(before.pages_cached, small ? N_CTX / TERN_PAGE_SIZE : n);
-        restore(batch, path, "before the first step");
+        uint32_t forgotten;
+        assert_int_equal(restore(batch, path, NULL), before.pages_cached); /* none of them twice */
+        assert_int_equal(tern_batch_forget(batch, &forgotten, NULL), TERN_OK);
+        assert_int_equal(forgotten, before.pages_cached);
+        tern_batch_count(batch, &before, NULL);
+        assert_int_equal(before.pages_cached, 0);
+        batch_run_together(batch, here->cases, cases / 4, 0);
+        assert_true(restore(batch, path, NULL) > 0); /* beside what others have left */
         batch_run_together(batch, here->cases, cases, 0);
         batch_check(here->cases, cases, "restored");
         for (uint32_t i = 0; i < n_cases() && !small; i++) { /* all pages of a prompt, but its last token's */

@@ -87,6 +87,14 @@ static const refusal refusals[] = {
     {"/v1/completions", "{\"max_tokens\": -2}", "max_tokens: -2 found, a whole number from 0 to 16777216, or -1"},
     {"/completion", "{\"n_predict\": 0.5}", "n_predict: 0.5 found, a whole number"},
     {"/api/generate", "{\"prompt\": [\"a\"]}", "prompt: a value of the kind array found"},
+    {"/api/generate", "{\"keep_alive\": \"5 minutes\"}", "keep_alive: \"5 minutes\" found, seconds or a duration"},
+    {"/api/generate", "{\"keep_alive\": \"-\"}", "keep_alive: \"-\" found"},
+    {"/api/generate", "{\"prompt\": \"a\", \"context\": 5}", "context: 5 found, the list of ids"},
+    {"/api/generate", "{\"prompt\": \"a\", \"raw\": true, \"context\": [5]}", "context: not together with raw"},
+    {"/api/chat", "{\"messages\": [{\"role\": \"user\", \"content\": \"a\", \"images\": [\"x\"]}]}",
+     "messages[0].images: images are not supported"},
+    {"/models/load", "{}", "model: none found, a name expected"},
+    {"/slots/0", "{\"filename\": 5}", "filename: 5 found, a string expected"},
     {"/v1/messages", "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}", "max_tokens: none found"},
     {"/completion", "{\"prompt\": [\"a\", \"b\"]}", "prompt: 2 texts found, one expected"},
     {"/tokenize", "{\"content\": [1]}", "content: a value of the kind array found, a text expected"},
@@ -117,6 +125,53 @@ static void read(const char *path, const char *text, tern_api_request *request, 
     tern_api_request_init(request);
     if (route_of(path)->read(request, *body, &err) != TERN_OK || tern_api_request_finish(request, &err) != TERN_OK)
         fail_msg("%s: %s", text, err.message);
+}
+
+/* Ollama's requests without a prompt, and how long the model is to stay. */
+static void test_loads(void **state)
+{
+    static const struct {
+        const char *path, *body;
+        double seconds; /* 0: unloads */
+    } cases[] = {{"/api/generate", "{\"keep_alive\": \"1h30m\"}", 5400},
+                 {"/api/generate", "{\"prompt\": \"\", \"keep_alive\": \"-1s\"}", -1},
+                 {"/api/generate", "{\"prompt\": null, \"keep_alive\": \"250ms\"}", 0.25},
+                 {"/api/chat", "{\"keep_alive\": 30}", 30},
+                 {"/api/chat", "{\"messages\": [], \"keep_alive\": 0}", 0},
+                 {"/api/generate", "{\"keep_alive\": \"0\"}", 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tern_api_request request;
+        json_t *body;
+        read(cases[i].path, cases[i].body, &request, &body);
+        assert_true(request.keeps && fabs(request.keep_seconds - cases[i].seconds) < 1e-9);
+        assert_int_equal(request.unloads, cases[i].seconds == 0);
+        assert_int_equal(request.loads, !request.unloads);
+        tern_api_request_deinit(&request);
+        tern_json_free(body);
+    }
+}
+
+/* The settings of a model count where a request says nothing. */
+static void test_settings(void **state)
+{
+    json_t *settings = parse("{\"temperature\": 0.25, \"stop\": [\"a\", \"b\"], \"num_predict\": 5}");
+    json_t *body = parse("{\"prompt\": \"x\", \"raw\": true, \"options\": {\"stop\": \"c\", \"top_p\": 0.5}}");
+    tern_api_request request;
+    tern_error err = {0};
+    (void)state;
+    tern_api_request_init(&request);
+    request.settings = settings;
+    assert_int_equal(tern_api_request_apply(&request, settings, &err), TERN_OK);
+    assert_int_equal(request.n_stops, 2);
+    assert_int_equal(route_of("/api/generate")->read(&request, body, &err), TERN_OK);
+    assert_true(request.sampler.temperature == 0.25f && request.sampler.top_p == 0.5f);
+    assert_int_equal(request.max_tokens, 5);
+    assert_int_equal(request.n_stops, 1);
+    assert_string_equal(request.stops[0], "c");
+    tern_api_request_deinit(&request);
+    tern_json_free(body);
+    tern_json_free(settings);
 }
 
 static void test_chat(void **state)
@@ -241,7 +296,8 @@ static void test_routes(void **state)
 }
 
 static const struct CMUnitTest cases[] = {
-    cmocka_unit_test(test_refusals), cmocka_unit_test(test_chat),   cmocka_unit_test(test_systems),
-    cmocka_unit_test(test_prompts),  cmocka_unit_test(test_routes), cmocka_unit_test(test_tools),
+    cmocka_unit_test(test_refusals), cmocka_unit_test(test_chat),     cmocka_unit_test(test_systems),
+    cmocka_unit_test(test_prompts),  cmocka_unit_test(test_routes),   cmocka_unit_test(test_tools),
+    cmocka_unit_test(test_loads),    cmocka_unit_test(test_settings),
 };
 TEST_GROUP(requests, "", cases);

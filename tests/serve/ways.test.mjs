@@ -90,7 +90,8 @@ test('several models: opened when asked for, the idlest closed to make room', as
     const flags = ['-m', `second=${model}`, '-m', `third=${model}`, '--max-models', '1'];
     await withServer(flags, async ({ url }) => {
         const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
-        const open = async () => (await new Ollama({ host: url }).ps()).models.map((m) => m.name);
+        const open = async () => (await new Ollama({ host: url }).ps()).models
+            .map((m) => m.name.replace(':latest', ''));
         assert.deepEqual((await client.models.list()).data.map((m) => m.id), ['stories', 'second', 'third']);
         assert.deepEqual(await open(), ['stories']);
         const texts = [];

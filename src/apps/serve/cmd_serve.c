@@ -15,6 +15,9 @@
 #include "apps/serve/flags.h"
 #include "base/show.h"
 #if TERN_SERVE
+#include "apps/serve/presets.h"
+#include "apps/serve/store.h"
+#include "base/file.h"
 #include "serve/serve.h"
 #endif
 
@@ -54,7 +57,11 @@ static void on_hangup(int number)
 typedef struct serving {
     const tern_options *options;
     tern_app_path bundled, *found; /* found: [MAX_NAMED], of names of the hub */
-    tern_serve_named models[MAX_NAMED], loras[MAX_NAMED];
+    tern_serve_model models[MAX_NAMED];
+    tern_serve_named loras[MAX_NAMED];
+    tern_presets presets;
+    tern_hub hub;
+    tern_app_path store_folder;
     char *names[2 * MAX_NAMED];
     size_t n_names;
     const char *keys[MAX_KEYS];
@@ -74,13 +81,14 @@ static tern_status open_model(void *context, const char *path, tern_engine **eng
 }
 
 /* "NAME=PATH", or a path, whose last part without its ending is the name. */
-static tern_status split(serving *s, const char *text, bool needs_name, tern_serve_named *out, tern_error *err)
+static tern_status split(serving *s, const char *text, bool needs_name, const char **out_name, const char **out_path,
+                         tern_error *err)
 {
     const char *equals = strchr(text, '='), *slash = strchr(text, '/');
     const bool named = equals && equals != text && !(slash && slash < equals);
     if (needs_name && !named)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "--lora %s: NAME=PATH expected", tern_show_z(text).text);
-    out->path = named ? equals + 1 : text;
+    *out_path = named ? equals + 1 : text;
     size_t n = named ? (size_t)(equals - text) : strlen(text);
     const char *from = text;
     if (!named) {
@@ -95,7 +103,7 @@ static tern_status split(serving *s, const char *text, bool needs_name, tern_ser
     for (char *c = name; *c; c++)
         if ((unsigned char)*c < ' ' || *c == '"' || *c == '\\' || *c == 127) *c = '_';
     s->names[s->n_names++] = name;
-    out->name = name;
+    *out_name = name;
     return TERN_OK;
 }
 
@@ -109,10 +117,10 @@ static tern_status check_names(const serving *s, tern_error *err)
     return TERN_OK;
 }
 
-static tern_status find_one(tern_serve_named *named, tern_app_path *found, tern_error *err)
+static tern_status find_one(const char **path, tern_app_path *found, tern_error *err)
 {
-    TERN_TRY(tern_app_hub_find(named->path, found, err));
-    named->path = found->text;
+    TERN_TRY(tern_app_hub_find(*path, found, err));
+    *path = found->text;
     return TERN_OK;
 }
 
@@ -123,10 +131,36 @@ static tern_status find_pulled(serving *s, size_t n_models, size_t n_loras, tern
     if (!s->found) return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
     for (size_t i = 0; i < n_models; i++) {
         const bool named = tern_app_hub_names(s->models[i].path);
-        TERN_TRY(named ? find_one(&s->models[i], &s->found[i], err) : tern_app_hub_check_there(s->models[i].path, err));
+        TERN_TRY(named ? find_one(&s->models[i].path, &s->found[i], err)
+                       : tern_app_hub_check_there(s->models[i].path, err));
     }
     for (size_t i = 0; i < n_loras; i++)
-        if (tern_app_hub_says(s->loras[i].path)) TERN_TRY(find_one(&s->loras[i], &s->found[n_models + i], err));
+        if (tern_app_hub_says(s->loras[i].path)) TERN_TRY(find_one(&s->loras[i].path, &s->found[n_models + i], err));
+    return TERN_OK;
+}
+
+/* Settings of models that -m names, and further models. */
+static tern_status add_presets(serving *s, size_t *n, tern_error *err)
+{
+    if (!s->options->serve.presets) return TERN_OK;
+    TERN_TRY(tern_presets_read(&s->presets, s->options->serve.presets, err));
+    for (size_t i = 0; i < s->presets.n; i++) {
+        const tern_serve_model *preset = &s->presets.items[i];
+        size_t k = 0;
+        while (k < *n && strcmp(s->models[k].name, preset->name) != 0) k++;
+        if (k == *n && !preset->path)
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "--models-preset: [%s]: model expected, none found",
+                             tern_show_z(preset->name).text);
+        if (k == MAX_NAMED)
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "at most %d models and adapters expected", MAX_NAMED);
+        if (k == *n && !(s->names[s->n_names] = strdup(preset->name)))
+            return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
+        s->n_names += k == *n;
+        const char *given = k < *n ? s->models[k].path : preset->path;
+        s->models[k] = *preset;
+        s->models[k].path = given;
+        *n += k == *n;
+    }
     return TERN_OK;
 }
 
@@ -136,15 +170,19 @@ static tern_status find_models(serving *s, tern_error *err)
     const tern_texts *models = &o->serve.models, *loras = &o->serve.loras;
     if (models->n > MAX_NAMED || loras->n > MAX_NAMED)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "at most %d models and adapters expected", MAX_NAMED);
-    for (size_t i = 0; i < models->n; i++) TERN_TRY(split(s, models->items[i], false, &s->models[i], err));
-    for (size_t i = 0; i < loras->n; i++) TERN_TRY(split(s, loras->items[i], true, &s->loras[i], err));
-    TERN_TRY(find_pulled(s, models->n, loras->n, err));
-    if (!models->n) {
+    for (size_t i = 0; i < models->n; i++)
+        TERN_TRY(split(s, models->items[i], false, &s->models[i].name, &s->models[i].path, err));
+    for (size_t i = 0; i < loras->n; i++)
+        TERN_TRY(split(s, loras->items[i], true, &s->loras[i].name, &s->loras[i].path, err));
+    size_t n = models->n;
+    TERN_TRY(add_presets(s, &n, err));
+    TERN_TRY(find_pulled(s, n, loras->n, err));
+    if (!n) {
         TERN_TRY(tern_app_find_model(o, &s->bundled, err));
-        TERN_TRY(split(s, s->bundled.text, false, &s->models[0], err));
+        TERN_TRY(split(s, s->bundled.text, false, &s->models[0].name, &s->models[0].path, err));
     }
     s->how.models = s->models;
-    s->how.n_models = models->n ? (uint32_t)models->n : 1;
+    s->how.n_models = n ? (uint32_t)n : 1;
     s->how.loras = s->loras;
     s->how.n_loras = (uint32_t)loras->n;
     return check_names(s, err);
@@ -199,7 +237,7 @@ static tern_status read_template(serving *s, tern_error *err)
 }
 
 /* A number of bytes: 2G, 800M. */
-static tern_status read_cache(const char *text, uint64_t *bytes, tern_error *err)
+static tern_status read_size(const char *flag, const char *text, uint64_t *bytes, tern_error *err)
 {
     static const char units[] = "KMGT";
     char *end;
@@ -208,7 +246,7 @@ static tern_status read_cache(const char *text, uint64_t *bytes, tern_error *err
     const char *unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
     for (const char *u = units; unit && u <= unit; u++) size *= 1024;
     if (*text < '0' || *text > '9' || end[unit != NULL] || !(size >= 1 && size < 1e18))
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "--cache %s: a number of bytes expected, such as 800M or 2G",
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s %s: a number of bytes expected, such as 800M or 2G", flag,
                          tern_show_z(text).text);
     *bytes = (uint64_t)size;
     return TERN_OK;
@@ -229,11 +267,38 @@ static tern_status check_ranks(const serving *s, tern_error *err)
                      tern_ranks_count(ranks));
 }
 
+static tern_status check_slot_folder(const tern_options *o, tern_error *err)
+{
+    if (!o->serve.slot_folder || tern_file_is_dir(o->serve.slot_folder)) return TERN_OK;
+    return tern_fail(err, TERN_NOT_FOUND, "--slot-save-path %s: no such folder",
+                     tern_show_z(o->serve.slot_folder).text);
+}
+
+/* Models that clients manage lie in the cache of the hub. */
+static tern_status prepare_store(serving *s, tern_error *err)
+{
+    const tern_options *o = s->options;
+    uint64_t most = (uint64_t)64 << 30;
+    TERN_TRY(read_size("--max-upload", o->serve.max_upload, &most, err));
+    if (!o->serve.manage) return TERN_OK;
+    if (tern_app_ranks())
+        return tern_fail(err, TERN_UNSUPPORTED, "--manage: one process expected, %u found",
+                         tern_ranks_count(tern_app_ranks()));
+    TERN_TRY(tern_app_hub(&s->hub, err));
+    if (snprintf(s->store_folder.text, sizeof s->store_folder.text, "%s/served", s->hub.cache) >=
+        (int)sizeof s->store_folder.text)
+        return tern_fail(err, TERN_LIMIT, "%s: a path too long", tern_show_z(s->hub.cache).text);
+    s->how.store = tern_app_store(&s->hub, s->store_folder.text, most);
+    return TERN_OK;
+}
+
 static tern_status prepare(serving *s, tern_error *err)
 {
     const tern_options *o = s->options;
     s->how = (tern_serve_options){
         .max_models = o->serve.max_models,
+        .unload_seconds = o->serve.unload_after,
+        .slot_folder = o->serve.slot_folder,
         .strict_model = o->serve.strict_model,
         .rerank = o->serve.rerank,
         .batch = {.size = sizeof(tern_batch_params),
@@ -267,10 +332,12 @@ static tern_status prepare(serving *s, tern_error *err)
     };
     if (o->serve.cache_file && o->serve.no_reuse)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "--cache-file and --no-prefix-reuse: one of them expected");
-    TERN_TRY(read_cache(o->serve.cache, &s->how.batch.cache_bytes, err));
+    TERN_TRY(read_size("--cache", o->serve.cache, &s->how.batch.cache_bytes, err));
     TERN_TRY(tern_app_check_device(o, err));
     TERN_TRY(find_models(s, err));
     TERN_TRY(check_ranks(s, err));
+    TERN_TRY(check_slot_folder(o, err));
+    TERN_TRY(prepare_store(s, err));
     TERN_TRY(read_keys(s, err));
     TERN_TRY(read_file(o->serve.tls_cert, &s->cert, &s->how.tls_cert, err));
     TERN_TRY(read_file(o->serve.tls_key, &s->key, &s->how.tls_key, err));
@@ -349,6 +416,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     const tern_status status = serve(s, err);
     for (size_t i = 0; i < s->n_names; i++) free(s->names[i]);
     free(s->found);
+    tern_presets_deinit(&s->presets);
     tern_buf_deinit(&s->key_text);
     tern_buf_deinit(&s->cert);
     tern_buf_deinit(&s->key);

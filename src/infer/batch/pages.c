@@ -86,6 +86,18 @@ void tern_pages_release(tern_pages *pages, uint32_t page)
     else pages->free[pages->n_free++] = page;
 }
 
+uint32_t tern_pages_forget(tern_pages *pages)
+{
+    const uint32_t n = pages->n_idle;
+    while (pages->oldest != TERN_NO_PAGE) {
+        const uint32_t page = pages->oldest;
+        remove_idle(pages, page);
+        remove_from_tree(pages, page);
+        pages->free[pages->n_free++] = page;
+    }
+    return n;
+}
+
 /* The root is the last one. */
 static uint32_t node_of(const tern_pages *pages, uint32_t parent)
 {

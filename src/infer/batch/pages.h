@@ -47,6 +47,9 @@ void tern_pages_hold(tern_pages *pages, uint32_t page);
 /* One holder less. */
 void tern_pages_release(tern_pages *pages, uint32_t page);
 
+/* Takes the pages that nobody holds out of the tree; returns how many. */
+uint32_t tern_pages_forget(tern_pages *pages);
+
 /* The child of a page (TERN_NO_PAGE: of the root, with this salt) that is full of these ids. */
 uint32_t tern_pages_find(const tern_pages *pages, uint32_t parent, uint64_t salt, const int32_t *ids);
 /* The child that begins with the most of the n ids, and with how many; TERN_NO_PAGE and 0: none. */

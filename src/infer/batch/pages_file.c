@@ -268,40 +268,76 @@ static tern_status read_record(tern_cursor *c, uint32_t at, uint32_t n_vocab, te
     return TERN_OK;
 }
 
-/* The records of the pages, the first n of which find room in pages 0 .. n - 1 of an untouched pool. */
-static tern_status read_records(tern_batch *b, tern_cursor *c, uint32_t n_pages, uint32_t n, tern_error *err)
+/* All records of the file into pages[n_pages], each checked against its parent. */
+static tern_status read_records(const tern_batch *b, tern_cursor *c, uint32_t n_pages, tern_page *pages,
+                                tern_error *err)
 {
     for (uint32_t i = 0; i < n_pages; i++) {
-        tern_page p;
-        TERN_TRY(read_record(c, i, b->n_vocab, &p, err));
-        if (i >= n) continue;
-        const tern_page *parent = p.parent == TERN_NO_PAGE ? NULL : &b->kv.pages.items[p.parent];
-        if (parent && (parent->n_ids < TERN_PAGE_SIZE || parent->salt != p.salt))
+        tern_page *p = &pages[i];
+        TERN_TRY(read_record(c, i, b->n_vocab, p, err));
+        const tern_page *parent = p->parent == TERN_NO_PAGE ? NULL : &pages[p->parent];
+        if (parent && (parent->n_ids < TERN_PAGE_SIZE || parent->salt != p->salt))
             return tern_fail(err, TERN_MALFORMED, "page %u follows page %u, which is not full or has other adapters", i,
-                             p.parent);
-        tern_pages_add(&b->kv.pages, tern_pages_take(&b->kv.pages), p.parent, p.salt, p.ids, p.n_ids);
+                             p->parent);
     }
     return TERN_OK;
 }
 
-static tern_status read_pages(tern_batch *b, tern_cursor *c, uint32_t n, tern_error *err)
+/* The page of the pool that has these tokens below this parent; TERN_NO_PAGE: none. */
+static uint32_t find_page(const tern_pages *t, uint32_t parent, const tern_page *p)
 {
-    for (uint32_t page = 0; page < n; page++)
-        for (uint32_t i = 0; i < b->runner.caches.n; i++) {
-            const uint8_t *bytes = tern_cursor_take(c, tern_size_of(b->kv.page_bytes[i % 2]));
-            TERN_TRY(tern_runner_write_page(&b->runner, i, page, bytes, err));
-        }
-    return TERN_OK;
+    uint32_t same;
+    if (p->n_ids == TERN_PAGE_SIZE) return tern_pages_find(t, parent, p->salt, p->ids);
+    const uint32_t found = tern_pages_find_beginning(t, parent, p->salt, p->ids, p->n_ids, &same);
+    return same == p->n_ids ? found : TERN_NO_PAGE;
 }
 
-static tern_status reset_pool(tern_batch *b, tern_status status, tern_error *err)
+/* Puts a page of the file into the pool: *page has one more holder; TERN_NO_PAGE: there is no room. */
+static tern_status place_page(tern_batch *b, tern_cursor *c, uint32_t parent, const tern_page *p, uint32_t *page,
+                              tern_error *err)
 {
-    tern_error own = {0};
-    const uint32_t n = b->kv.pages.n;
-    tern_pages_deinit(&b->kv.pages);
-    if (tern_pages_init(&b->kv.pages, n, &own) == TERN_OK) return status;
-    if (err) *err = own;
-    return own.code;
+    tern_pages *t = &b->kv.pages;
+    const uint8_t *bytes = tern_cursor_take(c, tern_size_of(b->kv.total_page_bytes));
+    *page = find_page(t, parent, p);
+    if (*page != TERN_NO_PAGE) {
+        tern_pages_hold(t, *page);
+        return TERN_OK;
+    }
+    *page = tern_pages_take(t);
+    if (*page == TERN_NO_PAGE) return TERN_OK;
+    tern_status status = TERN_OK;
+    for (uint32_t i = 0; status == TERN_OK && i < b->runner.caches.n; i++) {
+        status = tern_runner_write_page(&b->runner, i, *page, bytes, err);
+        bytes += tern_size_of(b->kv.page_bytes[i % 2]);
+    }
+    if (status == TERN_OK) {
+        tern_pages_add(t, *page, parent, p->salt, p->ids, p->n_ids);
+    } else {
+        tern_pages_release(t, *page);
+        *page = TERN_NO_PAGE;
+    }
+    return status;
+}
+
+/* places[n_pages]: of each page of the file in the pool. Parents come first, and what was used last; so does what finds
+ * room, and is given back last. */
+static tern_status place_pages(tern_batch *b, tern_cursor *c, const tern_page *pages, uint32_t *places, uint32_t n,
+                               uint32_t *n_placed, tern_error *err)
+{
+    tern_status status = TERN_OK;
+    uint32_t done = 0;
+    for (; status == TERN_OK && done < n; done++) {
+        const uint32_t above = pages[done].parent, parent = above == TERN_NO_PAGE ? above : places[above];
+        places[done] = TERN_NO_PAGE;
+        if (above != TERN_NO_PAGE && parent == TERN_NO_PAGE) tern_cursor_take(c, tern_size_of(b->kv.total_page_bytes));
+        else status = place_page(b, c, parent, &pages[done], &places[done], err);
+    }
+    for (uint32_t i = done; i > 0; i--) {
+        if (places[i - 1] == TERN_NO_PAGE) continue;
+        tern_pages_release(&b->kv.pages, places[i - 1]);
+        ++*n_placed;
+    }
+    return status;
 }
 
 tern_status tern_batch__restore_bytes(tern_batch *b, const void *bytes, size_t size, uint32_t *n_pages, tern_error *err)
@@ -311,18 +347,27 @@ tern_status tern_batch__restore_bytes(tern_batch *b, const void *bytes, size_t s
     tern_cursor c = tern_cursor_open(bytes, size);
     *n_pages = 0;
     TERN_TRY(check_keeps_pages(b, err));
-    if (b->kv.pages.n_free != b->kv.pages.n)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "pages can only be restored before the first step");
     TERN_TRY(read_header(&c, &found, err));
     TERN_TRY(check_shape(&found, &want, err));
     TERN_TRY(check_bytes(b, &c, &found, err));
-    const uint32_t n = found.n_pages < b->kv.pages.n ? found.n_pages : b->kv.pages.n;
-    tern_status status = read_records(b, &c, found.n_pages, n, err);
-    if (status == TERN_OK) status = read_pages(b, &c, n, err);
-    if (status != TERN_OK) return reset_pool(b, status, err);
-    for (uint32_t i = n; i > 0; i--) tern_pages_release(&b->kv.pages, i - 1);
-    *n_pages = n;
+    tern_page *pages = tern_calloc((size_t)found.n_pages + 1, sizeof *pages);
+    uint32_t *places = tern_calloc((size_t)found.n_pages + 1, sizeof *places);
+    tern_status status =
+        pages && places ? TERN_OK : tern_fail_alloc(err, (uint64_t)found.n_pages * (sizeof *pages + sizeof *places));
+    if (status == TERN_OK) status = read_records(b, &c, found.n_pages, pages, err);
+    if (status == TERN_OK) status = place_pages(b, &c, pages, places, found.n_pages, n_pages, err);
+    tern_free(pages);
+    tern_free(places);
     tern_batch__publish(b);
+    return status;
+}
+
+tern_status tern_batch_forget(tern_batch *batch, uint32_t *n_pages, tern_error *err)
+{
+    TERN_NEED(batch, err);
+    TERN_NEED(n_pages, err);
+    *n_pages = tern_pages_forget(&batch->kv.pages);
+    tern_batch__publish(batch);
     return TERN_OK;
 }
 

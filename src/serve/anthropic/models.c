@@ -20,6 +20,11 @@ json_t *tern_anthropic__card(const char *name, const char *path)
     return json_pack("{s:s, s:s, s:s, s:s}", "type", "model", "id", name, "display_name", name, "created_at", text);
 }
 
+static void add_model(void *data, tern_host *host)
+{
+    json_array_append_new(data, tern_anthropic__card(host->name, host->path));
+}
+
 static void add_lora(void *data, const tern_served_lora *lora)
 {
     json_array_append_new(data, tern_anthropic__card(lora->name, lora->path));
@@ -27,11 +32,9 @@ static void add_lora(void *data, const tern_served_lora *lora)
 
 tern_status tern_anthropic__list_models(tern_exchange *x, tern_error *err)
 {
-    const tern_serve_options *o = &x->server->options;
     json_t *data = json_array();
     (void)err;
-    for (uint32_t i = 0; i < o->n_models; i++)
-        json_array_append_new(data, tern_anthropic__card(o->models[i].name, o->models[i].path));
+    tern_hosts_each(x->server, add_model, data);
     tern_loras_each(&x->server->loras, add_lora, data);
     json_t *first = json_object_get(json_array_get(data, 0), "id");
     json_t *last = json_object_get(json_array_get(data, json_array_size(data) - 1), "id");

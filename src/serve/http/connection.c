@@ -158,6 +158,12 @@ static void refuse_route(tern_exchange *x, const char *method, bool other_method
     tern_exchange_fail(x, other_method ? MHD_HTTP_METHOD_NOT_ALLOWED : MHD_HTTP_NOT_FOUND, message);
 }
 
+/* Of a body. */
+static uint64_t most_bytes(const tern_serve *s, const tern_route *route)
+{
+    return route->upload ? s->options.store.max_bytes : s->limits.body_bytes;
+}
+
 /* Decides what needs no body. */
 static void look_at_head(tern_exchange *x, const char *method, const char *version)
 {
@@ -183,9 +189,12 @@ static void look_at_head(tern_exchange *x, const char *method, const char *versi
                            "a valid key expected, as \"Authorization: Bearer KEY\" or \"x-api-key: KEY\"");
     } else if (!route) {
         refuse_route(x, method, other_method);
-    } else if (length && strtoull(length, NULL, 10) > s->limits.body_bytes) {
-        snprintf(message, sizeof message, "the body: %.20s bytes found, at most %u expected", length,
-                 s->limits.body_bytes);
+    } else if (route->manages && !s->options.store.folder) {
+        tern_exchange_fail(x, MHD_HTTP_FORBIDDEN,
+                           "clients cannot change the models of this server: it was started without --manage");
+    } else if (length && strtoull(length, NULL, 10) > most_bytes(s, route)) {
+        snprintf(message, sizeof message, "the body: %.20s bytes found, at most %llu expected", length,
+                 (unsigned long long)most_bytes(s, route));
         x->too_large = true;
         tern_exchange_fail(x, MHD_HTTP_CONTENT_TOO_LARGE, message);
     } else if (route->handle && atomic_load(&s->drains)) {
@@ -193,6 +202,13 @@ static void look_at_head(tern_exchange *x, const char *method, const char *versi
     } else {
         x->route = route;
     }
+}
+
+/* A value of the query; NULL: not given. */
+static char *argument(struct MHD_Connection *c, const char *name)
+{
+    const char *value = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, name);
+    return value ? tern_strdup(value) : NULL;
 }
 
 static tern_exchange *start(tern_serve *s, struct MHD_Connection *c, const char *method, const char *url,
@@ -203,13 +219,31 @@ static tern_exchange *start(tern_serve *s, struct MHD_Connection *c, const char 
     x->connection = c;
     x->fd = fd_of(c);
     x->began = tern_serve_seconds();
+    x->asked_model = argument(c, "model");
+    x->action = argument(c, "action");
     atomic_fetch_add(&s->running, 1);
     look_at_head(x, method, version);
     return x;
 }
 
+/* A piece of a body that is not kept in memory. */
+static void take_upload(tern_exchange *x, const char *data, size_t n)
+{
+    tern_error err = {0};
+    if (x->code) return;
+    set_state(x->server, x->connection, TERN_LINK_READS); /* it may take long, as long as bytes come */
+    const tern_status status = x->route->upload(x, data, n, &err);
+    if (status == TERN_OK) return;
+    x->closes = true;
+    tern_exchange_fail(x, status == TERN_LIMIT ? MHD_HTTP_CONTENT_TOO_LARGE : tern_exchange_code(status), err.message);
+}
+
 static void take(tern_exchange *x, const char *data, size_t n)
 {
+    if (x->route && x->route->upload) {
+        take_upload(x, data, n);
+        return;
+    }
     if (x->body.size + n > x->server->limits.body_bytes) x->too_large = true;
     if (!x->too_large && !x->code && tern_buf_add(&x->body, data, n, NULL) != TERN_OK) x->too_large = true;
 }
@@ -248,7 +282,7 @@ enum MHD_Result tern_connection_handle(void *server, struct MHD_Connection *c, c
         *n = 0;
         return MHD_YES;
     }
-    if (x->route && !x->asked) {
+    if (x->route && !x->asked && !x->code) {
         x->asked = true;
         handle(x);
     }

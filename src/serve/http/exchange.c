@@ -34,11 +34,14 @@ void tern_exchange_keep(tern_exchange *x)
 void tern_exchange_drop(tern_exchange *x)
 {
     if (atomic_fetch_sub(&x->refs, 1) != 1) return;
+    if (x->upload) x->close_upload(x->upload);
     json_decref(x->document);
     json_decref(x->ignored);
     tern_buf_deinit(&x->body);
     tern_buf_deinit(&x->out);
     tern_free(x->path);
+    tern_free(x->asked_model);
+    tern_free(x->action);
     pthread_mutex_destroy(&x->lock);
     tern_free(x);
 }

@@ -19,8 +19,11 @@ typedef struct tern_exchange {
     const char *rest; /* of the path, behind what the route names; in `path` */
     char *path;
     const char *method;
+    char *asked_model, *action; /* of the query; NULL: not given */
     tern_buf body;
     json_t *document; /* the body; lives as long as the exchange */
+    void *upload;     /* of a route that takes its body piece by piece; freed with close_upload */
+    void (*close_upload)(void *upload);
     int fd;
     double began; /* when the body was whole */
     bool too_large, asked;
@@ -34,7 +37,7 @@ typedef struct tern_exchange {
     tern_buf out;
     size_t out_at;
 
-    char model[64];  /* for the log */
+    char model[256]; /* for the log */
     json_t *ignored; /* for the log: names of options that were not known; NULL: none */
     uint32_t n_prompt, n_generated;
 } tern_exchange;

@@ -31,6 +31,7 @@ const char *tern_route_methods(const char *path)
     const char *rest;
     bool other, post = tern_route_find("POST", path, &rest, &other), get = tern_route_find("GET", path, &rest, &other);
     if (get && post) return "GET, HEAD, POST, OPTIONS";
+    if (tern_route_find("DELETE", path, &rest, &other)) return "DELETE, OPTIONS";
     return get ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
 }
 

@@ -48,7 +48,10 @@ struct tern_route {
     tern_status (*read)(tern_api_request *request, const json_t *body, tern_error *err);
     tern_status (*handle)(tern_answer *answer, tern_host *host, tern_error *err);
     const tern_dialect *dialect;
-    bool open; /* without a key */
+    bool open;    /* without a key */
+    bool manages; /* changes files: for servers that let clients do so */
+    /* Takes the body piece by piece, before `reply`; NULL: it is a document of JSON. */
+    tern_status (*upload)(tern_exchange *exchange, const char *data, size_t n, tern_error *err);
 };
 
 /* NULL: none. *other_method: the path is there, for another method. */

@@ -38,6 +38,14 @@ tern_status tern_answer_open(tern_answer **answer, tern_exchange *x, tern_error 
     return status;
 }
 
+/* How long the model stays open without another request; below 0: for ever. */
+static double keep_seconds(const tern_answer *a)
+{
+    const uint32_t most = a->host->server->options.unload_seconds;
+    if (a->request.keeps) return a->request.keep_seconds;
+    return most ? (double)most : -1;
+}
+
 void tern_answer_close(tern_answer *a)
 {
     if (!a) return;
@@ -49,10 +57,15 @@ void tern_answer_close(tern_answer *a)
         tern_buf_deinit(&a->completions[i].thoughts);
         tern_tool_parser_close(a->completions[i].parser);
         tern_free(a->completions[i].tokens);
+        tern_tokens_deinit(&a->completions[i].ids);
         tern_free(a->completions[i].tops);
         tern_free(a->completions[i].stop);
     }
-    if (a->host) tern_loras_release(&a->host->server->loras, a->served, a->n_loras);
+    if (a->host) {
+        tern_loras_release(&a->host->server->loras, a->served, a->n_loras);
+        if (a->run) tern_host_keep(a->host, keep_seconds(a));
+        tern_hosts_drop(a->host);
+    }
     tern_free(a->served);
     tern_free(a->loras);
     json_decref(a->vectors);
@@ -78,34 +91,75 @@ static tern_status find_history(tern_answer *a, tern_error *err)
     return status;
 }
 
-tern_status tern_answer_resolve(tern_answer *a, tern_error *err)
+/* The name of the model in a request that is not read yet; NULL: none. */
+static const char *name_in(const tern_exchange *x)
+{
+    static const char *const keys[] = {"model", "name", "base_model_name"};
+    const char *name = NULL;
+    for (size_t i = 0; !(name && *name) && i < sizeof keys / sizeof *keys; i++)
+        name = json_string_value(json_object_get(x->document, keys[i]));
+    return name && *name ? name : x->asked_model;
+}
+
+static tern_status find_model(tern_answer *a, tern_error *err)
 {
     tern_serve *s = a->exchange->server;
+    const size_t n = TERN_SERVE_MAX_LORAS + 1;
+    a->served = tern_calloc(n, sizeof *a->served);
+    if (!a->served) return tern_fail_alloc(err, n * sizeof *a->served);
+    TERN_TRY(tern_host_find(s, name_in(a->exchange), &a->host, a->served, &a->n_loras, err));
+    const char *name = a->n_loras ? a->served[0].lora->name : a->host->name;
+    snprintf(a->exchange->model, sizeof a->exchange->model, "%s", name);
+    const size_t most = n + a->host->model.n_adapters;
+    a->loras = tern_calloc(most, sizeof *a->loras);
+    return a->loras ? TERN_OK : tern_fail_alloc(err, most * sizeof *a->loras);
+}
+
+static tern_status find_loras(tern_answer *a, tern_error *err)
+{
+    tern_loras *loras = &a->exchange->server->loras;
     const tern_api_request *request = &a->request;
-    TERN_TRY(find_history(a, err));
-    tern_served_use uses[TERN_SERVE_MAX_LORAS];
-    uint32_t n;
-    TERN_TRY(tern_host_find(s, request->model, &a->host, uses, &n, err));
-    tern_thoughts_resolve(a);
-    snprintf(a->exchange->model, sizeof a->exchange->model, "%s", n ? uses[0].lora->name : a->host->name);
-    if (n && request->lora_scales) {
-        tern_loras_release(&s->loras, uses, n);
+    if (a->n_loras && request->lora_scales)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "lora: none expected where the model is an adapter");
-    }
-    if (!n && a->host->at == 0) {
-        if (request->lora_scales)
-            TERN_TRY(tern_loras_acquire_ids(&s->loras, request->lora_scales, request->n_lora_scales, uses, &n, err));
-        else n = tern_loras_acquire_scaled(&s->loras, uses);
-    }
-    a->served = tern_calloc((size_t)n + 1, sizeof *a->served);
-    a->loras = tern_calloc((size_t)n + 1, sizeof *a->loras);
-    if (!a->served || !a->loras) {
-        tern_loras_release(&s->loras, uses, n);
-        return tern_fail_alloc(err, n * sizeof *uses);
-    }
-    if (n) memcpy(a->served, uses, n * sizeof *uses);
-    a->n_loras = n;
+    if (a->n_loras || a->host->at != 0) return TERN_OK;
+    if (request->lora_scales)
+        return tern_loras_acquire_ids(loras, request->lora_scales, request->n_lora_scales, a->served, &a->n_loras, err);
+    a->n_loras = tern_loras_acquire_scaled(loras, a->served);
     return TERN_OK;
+}
+
+/* A model's own messages stand before those of the request, its system message where the request has none. */
+static tern_status add_messages(tern_answer *a, tern_error *err)
+{
+    tern_api_request *request = &a->request;
+    const json_t *own = json_object_get(a->host->manifest, "messages");
+    const char *system = a->host->model.system;
+    if (!request->n_messages || request->raw || request->context) system = NULL;
+    if (request->n_messages && strcmp(request->messages[0].role, "system") == 0) return TERN_OK;
+    for (size_t i = request->n_messages && !request->context ? json_array_size(own) : 0; i > 0; i--) {
+        const json_t *message = json_array_get(own, i - 1);
+        const char *role = json_string_value(json_object_get(message, "role"));
+        TERN_TRY(tern_api_request_prepend_message(request, role, json_object_get(message, "content"), "messages", err));
+    }
+    return system ? tern_api_request_prepend_text(request, "system", system, strlen(system), err) : TERN_OK;
+}
+
+tern_status tern_answer_read(tern_answer *a, tern_error *err)
+{
+    tern_exchange *x = a->exchange;
+    tern_error unknown = {0};
+    const tern_status found = find_model(a, &unknown);
+    a->request.settings = a->host ? a->host->settings : NULL;
+    TERN_TRY(tern_api_request_apply(&a->request, a->request.settings, err));
+    TERN_TRY(a->route->read(&a->request, x->document, err));
+    x->ignored = json_incref(a->request.ignored);
+    if (found != TERN_OK && err) *err = unknown;
+    if (found != TERN_OK) return found;
+    TERN_TRY(tern_api_request_finish(&a->request, err));
+    TERN_TRY(find_history(a, err));
+    TERN_TRY(add_messages(a, err));
+    tern_thoughts_resolve(a);
+    return find_loras(a, err);
 }
 
 bool tern_answer_has_loras(tern_answer *a)
@@ -115,6 +169,9 @@ bool tern_answer_has_loras(tern_answer *a)
         a->loras[i] = (tern_lora_use){tern_loras_get(loras, a->served[i].lora), a->served[i].scale};
         if (!a->loras[i].lora) a->waits = TERN_WAITS_FOR_LORAS;
     }
+    for (uint32_t i = 0; i < a->host->n_own_loras; i++)
+        a->loras[a->n_loras + i] = (tern_lora_use){a->host->own_loras[i], a->host->model.adapters[i].scale};
+    a->n_uses = a->n_loras + a->host->n_own_loras;
     return a->waits == TERN_WAITS_NOT;
 }
 

@@ -31,6 +31,7 @@ struct tern_completion {
     size_t n_calls;           /* that were shown whole */
     bool in_call;             /* another was begun, */
     size_t n_shown;           /* and so many bytes of its arguments shown */
+    tern_tokens ids;          /* that were generated, where the request wants its context */
     tern_answer_token *tokens;
     size_t n_tokens, cap_tokens;
     tern_token_logprob *tops;
@@ -78,7 +79,7 @@ struct tern_answer {
     double queued_ms, prefill_ms, decode_ms; /* the longest of its completions */
     tern_served_use *served;                 /* [n_loras] its adapters; loras: as the batch takes them */
     tern_lora_use *loras;
-    uint32_t n_loras;
+    uint32_t n_loras, n_uses;  /* n_uses: of loras, with those of the model */
     tern_served_lora *loading; /* of them the one that it loads; NULL */
     tern_grammar *grammar;     /* NULL: any text */
     bool opened;               /* its prompt has opened thoughts */
@@ -88,6 +89,7 @@ struct tern_answer {
     int32_t answers[2];        /* its tokens yes and no */
     tern_error error;          /* of the first completion that failed */
     bool begun, cancelled, done;
+    bool run;               /* the thread of the model had it */
     tern_answer_wait waits; /* its handler runs again */
     tern_tokens *prompts;   /* [n_prompts] their ids, with the grammar once it is prepared; NULL before */
     uint32_t n_prompts;
@@ -102,8 +104,9 @@ struct tern_answer {
 tern_status tern_answer_open(tern_answer **answer, tern_exchange *exchange, tern_error *err);
 void tern_answer_close(tern_answer *answer);
 
-/* Finds its model and its adapters, which stay until it is closed. Errors: NOT_FOUND, INVALID_ARGUMENT. */
-tern_status tern_answer_resolve(tern_answer *answer, tern_error *err);
+/* Finds its model and its adapters, which stay until it is closed, and reads its request with the model's defaults.
+ * Errors: NOT_FOUND, INVALID_ARGUMENT. */
+tern_status tern_answer_read(tern_answer *answer, tern_error *err);
 /* Makes its grammar and the ids of its prompts, on a thread beside the model's. Errors: those of the grammar, of the
  * template and of tokenizing. */
 tern_status tern_answer_prepare(tern_answer *answer, tern_host *host, tern_error *err);

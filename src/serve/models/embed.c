@@ -65,7 +65,7 @@ static tern_status submit(tern_answer *a, tern_error *err)
                                   .prompt = ids.ids,
                                   .n_prompt = (uint32_t)ids.n,
                                   .loras = a->loras,
-                                  .n_loras = a->n_loras,
+                                  .n_loras = a->n_uses,
                                   .embed = true,
                                   .pooling = a->request.own_pooling ? h->info.pooling : a->request.pooling,
                                   .on_end = on_end,

@@ -7,12 +7,12 @@
 #include "format/json.h"
 #include "serve/server.h"
 
-static tern_status ids_of(const tern_api_prompt *prompt, tern_tokens *ids, tern_error *err)
+static tern_status add_ids(const json_t *list, const char *name, tern_tokens *ids, tern_error *err)
 {
-    for (size_t i = 0; i < json_array_size(prompt->ids); i++) {
+    for (size_t i = 0; i < json_array_size(list); i++) {
         int64_t id;
-        if (!tern_json_int(json_array_get(prompt->ids, i), &id) || id < 0 || id > INT32_MAX)
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "prompt: item %zu is not a token id", i);
+        if (!tern_json_int(json_array_get(list, i), &id) || id < 0 || id > INT32_MAX)
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: item %zu is not a token id", name, i);
         TERN_TRY(tern_tokens_add(ids, (int32_t)id, err));
     }
     return TERN_OK;
@@ -38,7 +38,7 @@ tern_status tern_answer_tokens(tern_answer *a, tern_host *host, size_t i, tern_t
     }
     if (request->query) return tern_rerank_tokens(a, host, i, ids, err);
     if (request->gap.wanted) return tern_infill_tokens(a, host, i, ids, err);
-    if (request->prompts[i].ids) return ids_of(&request->prompts[i], ids, err);
+    if (request->prompts[i].ids) return add_ids(request->prompts[i].ids, "prompt", ids, err);
     return tern_engine_tokenize(host->engine, request->prompts[i].text, request->prompts[i].n,
                                 TERN_TOKENIZE_BOS | TERN_TOKENIZE_SPECIAL | (request->embeds ? TERN_TOKENIZE_END : 0u),
                                 ids, err);
@@ -92,6 +92,8 @@ static bool on_piece(void *context, const tern_request_piece *piece)
     tern_status status = TERN_OK;
     if (piece->id >= 0 && !piece->prompt) observe_times(a, c);
     if (a->request.logprobs && piece->id >= 0) status = keep_token(c, piece);
+    if (a->request.with_context && piece->id >= 0 && status == TERN_OK)
+        status = tern_tokens_add(&c->ids, piece->id, NULL);
     if (status == TERN_OK) status = tern_calls_read(c, piece->text, n_text, false, &a->error);
     if (status == TERN_OK && piece->id >= 0 && !piece->prompt) status = tern_thoughts_count(part, c, &a->error);
     if (status == TERN_OK) status = show_piece(a, c, first);
@@ -169,7 +171,7 @@ static tern_request_params params_of(const tern_answer *a, const tern_host *host
         .grammar = a->grammar,
         .grammar_waits = a->opened && tern_thoughts_wanted(a),
         .loras = a->loras,
-        .n_loras = a->n_loras,
+        .n_loras = a->n_uses,
         .on_piece = on_piece,
         .on_end = on_end,
         .context = part,
@@ -255,6 +257,23 @@ fail:
     return status;
 }
 
+/* The ids of an earlier answer, and behind them the prompt, which begins no text of its own. */
+static tern_status continue_context(const tern_answer *a, const tern_host *host, tern_tokens *ids, tern_error *err)
+{
+    tern_tokens all = {0};
+    tern_status status;
+    if (!a->request.context) return TERN_OK;
+    TERN_GOTO(add_ids(a->request.context, "context", &all, err));
+    const size_t from = ids->n && host->info.adds_bos && ids->ids[0] == host->info.bos;
+    for (size_t i = from; i < ids->n; i++) TERN_GOTO(tern_tokens_add(&all, ids->ids[i], err));
+    tern_tokens_deinit(ids);
+    *ids = all;
+    return TERN_OK;
+fail:
+    tern_tokens_deinit(&all);
+    return status;
+}
+
 tern_status tern_answer_prepare(tern_answer *a, tern_host *host, tern_error *err)
 {
     const uint32_t n = a->request.n_messages ? 1 : (uint32_t)a->request.n_prompts;
@@ -262,7 +281,10 @@ tern_status tern_answer_prepare(tern_answer *a, tern_host *host, tern_error *err
     a->prompts = tern_calloc(n, sizeof *a->prompts);
     if (!a->prompts) return tern_fail_alloc(err, n * sizeof *a->prompts);
     a->n_prompts = n;
-    for (uint32_t i = 0; i < n; i++) TERN_TRY(tern_answer_tokens(a, host, i, &a->prompts[i], err));
+    for (uint32_t i = 0; i < n; i++) {
+        TERN_TRY(tern_answer_tokens(a, host, i, &a->prompts[i], err));
+        TERN_TRY(continue_context(a, host, &a->prompts[i], err));
+    }
     TERN_TRY(tern_thoughts_prepare(a, host, err));
     return add_text_biases(a, host, err);
 }

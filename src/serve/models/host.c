@@ -1,22 +1,90 @@
 /* A model that is served: who it is, and what reaches its thread. */
 #include "serve/models/host.h"
 
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/show.h"
+#include "format/json.h"
 #include "serve/server.h"
 
-tern_status tern_host_init(tern_host *h, tern_serve *server, uint32_t at, tern_error *err)
+/* Waits end by the clock of tern_serve_seconds. */
+static void init_condition(pthread_cond_t *changed)
 {
-    const tern_serve_options *o = &server->options;
-    *h = (tern_host){.server = server, .name = o->models[at].name, .path = o->models[at].path, .at = at};
+    pthread_condattr_t how;
+    pthread_condattr_init(&how);
+    pthread_condattr_setclock(&how, CLOCK_MONOTONIC);
+    pthread_cond_init(changed, &how);
+    pthread_condattr_destroy(&how);
+}
+
+static tern_status read_settings(tern_host *h, const char *text, tern_error *err)
+{
+    tern_api_request request;
+    if (!text) return TERN_OK;
+    TERN_TRY(tern_json_parse(&h->settings, text, strlen(text), "options", err));
+    tern_api_request_init(&request);
+    const tern_status status = tern_api_request_apply(&request, h->settings, err);
+    tern_api_request_deinit(&request);
+    return status;
+}
+
+/* What is not in the manifest as it stands: paths, and options. */
+static tern_status own_strings(tern_host *h, tern_error *err)
+{
+    tern_serve_model *m = &h->model;
+    tern_serve_adapter *adapters = tern_calloc(m->n_adapters + 1, sizeof *adapters);
+    h->path = m->path = tern_strdup(m->path);
+    if (!adapters || !m->path) {
+        tern_free(adapters);
+        m->adapters = NULL;
+        m->n_adapters = 0;
+        return tern_fail_alloc(err, sizeof *m);
+    }
+    bool all = true;
+    for (uint32_t i = 0; i < m->n_adapters; i++) {
+        adapters[i] = (tern_serve_adapter){tern_strdup(m->adapters[i].path), m->adapters[i].scale};
+        all = all && adapters[i].path;
+    }
+    m->adapters = adapters;
+    h->settings = json_incref(json_object_get(h->manifest, "parameters"));
+    return all ? TERN_OK : tern_fail_alloc(err, sizeof *m);
+}
+
+static void free_strings(tern_host *h)
+{
+    for (uint32_t i = 0; i < h->model.n_adapters; i++) tern_free((void *)(uintptr_t)h->model.adapters[i].path);
+    tern_free((void *)(uintptr_t)h->model.adapters);
+    tern_free((void *)(uintptr_t)h->model.path);
+}
+
+tern_status tern_host_open(tern_host **host, tern_serve *server, const tern_serve_model *model, json_t *manifest,
+                           tern_error *err)
+{
+    tern_host *h = tern_calloc(1, sizeof *h);
+    *host = NULL;
+    if (!h) {
+        json_decref(manifest);
+        return tern_fail_alloc(err, sizeof *h);
+    }
+    *h = (tern_host){.server = server,
+                     .name = model->name,
+                     .path = model->path,
+                     .model = *model,
+                     .manifest = manifest,
+                     .expires = INFINITY};
     pthread_mutex_init(&h->lock, NULL);
-    pthread_cond_init(&h->changed, NULL);
+    init_condition(&h->changed);
     tern_helpers_init(h);
     h->inbox_end = &h->inbox;
-    return at ? TERN_OK : tern_loras_init(&server->loras, o->loras, o->n_loras, err);
+    tern_status status = read_settings(h, model->options, err);
+    if (status == TERN_OK && manifest) status = own_strings(h, err);
+    if (status == TERN_OK) *host = h;
+    else tern_host_free(h);
+    return status;
 }
 
 /* With the lock. */
@@ -48,7 +116,7 @@ tern_status tern_host_open_now(tern_host *h, tern_error *err)
 /* A client of a server with one model says the name that it was set up with, for whatever server. */
 static bool takes_any_name(const tern_serve_options *o)
 {
-    return o->n_models == 1 && o->n_loras == 0 && !o->lora_folder && !o->strict_model;
+    return o->n_loras == 0 && !o->lora_folder && !o->strict_model && !o->store.folder;
 }
 
 bool tern_host_is_name(const char *name, const char *asked)
@@ -60,18 +128,15 @@ bool tern_host_is_name(const char *name, const char *asked)
 tern_status tern_host_find(tern_serve *s, const char *name, tern_host **host, tern_served_use *uses, uint32_t *n_uses,
                            tern_error *err)
 {
-    const tern_serve_options *o = &s->options;
     *n_uses = 0;
-    *host = &s->hosts[0];
-    if (!name || !*name) return TERN_OK;
-    for (uint32_t i = 0; i < o->n_models; i++) {
-        *host = &s->hosts[i];
-        if (tern_host_is_name(o->models[i].name, name)) return TERN_OK;
-    }
-    *host = &s->hosts[0];
-    *n_uses = tern_loras_acquire(&s->loras, name, uses);
-    if (*n_uses || takes_any_name(o)) return TERN_OK;
-    return tern_fail(err, TERN_NOT_FOUND, "the model \"%s\" does not exist", tern_show_z(name).text);
+    *host = name && *name ? tern_hosts_find(s, name) : NULL;
+    if (*host) return TERN_OK;
+    if (name && *name) *n_uses = tern_loras_acquire(&s->loras, name, uses);
+    if (name && *name && !*n_uses && !(tern_hosts_count(s) == 1 && takes_any_name(&s->options)))
+        return tern_fail(err, TERN_NOT_FOUND, "the model \"%s\" does not exist", tern_show_z(name).text);
+    *host = tern_hosts_first(s);
+    tern_hosts_hold(*host);
+    return TERN_OK;
 }
 
 void tern_host__enqueue(tern_host *h, tern_answer *a)
@@ -89,9 +154,20 @@ static tern_status put_in_inbox(tern_host *h, tern_answer *a, tern_error *err)
     tern_status status = start_thread(h, err);
     if (status == TERN_OK && h->n_in_inbox >= h->server->limits.queue)
         status = tern_fail(err, TERN_BUSY, "%u requests already wait for the model %s", h->n_in_inbox, h->name);
-    if (status == TERN_OK) tern_host__enqueue(h, a);
+    if (status == TERN_OK) {
+        h->unloads = false;
+        tern_host__enqueue(h, a);
+    }
     pthread_mutex_unlock(&h->lock);
     return status;
+}
+
+/* Needs no model that is open. */
+static tern_status unload(tern_answer *a, tern_error *err)
+{
+    TERN_TRY(a->route->handle(a, a->host, err));
+    tern_host_expire(a->host);
+    return TERN_OK;
 }
 
 tern_status tern_host_submit(tern_exchange *x, tern_error *err)
@@ -99,11 +175,13 @@ tern_status tern_host_submit(tern_exchange *x, tern_error *err)
     tern_answer *a;
     tern_status status;
     TERN_TRY(tern_answer_open(&a, x, err));
-    TERN_GOTO(x->route->read(&a->request, x->document, err));
-    x->ignored = json_incref(a->request.ignored);
-    TERN_GOTO(tern_api_request_finish(&a->request, err));
-    TERN_GOTO(tern_answer_resolve(a, err));
-    TERN_GOTO(put_in_inbox(a->host, a, err));
+    TERN_GOTO(tern_answer_read(a, err));
+    if (!a->request.unloads) {
+        TERN_GOTO(put_in_inbox(a->host, a, err)); /* it is the thread's now */
+        return TERN_OK;
+    }
+    TERN_GOTO(unload(a, err));
+    tern_answer_close(a);
     return TERN_OK;
 fail:
     tern_answer_close(a);
@@ -143,10 +221,44 @@ void tern_host_close(tern_host *h)
     if (started) pthread_join(h->thread, NULL);
 }
 
-void tern_host_deinit(tern_host *h)
+void tern_host_free(tern_host *h)
 {
-    if (!h->server) return;
-    if (h->at == 0) tern_loras_deinit(&h->server->loras);
+    if (!h) return;
     pthread_cond_destroy(&h->changed);
     pthread_mutex_destroy(&h->lock);
+    if (h->manifest) free_strings(h);
+    json_decref(h->settings);
+    json_decref(h->manifest);
+    tern_free(h);
+}
+
+void tern_host_keep(tern_host *h, double seconds)
+{
+    pthread_mutex_lock(&h->lock);
+    if (!h->unloads) h->expires = seconds < 0 ? INFINITY : tern_serve_seconds() + seconds;
+    pthread_cond_broadcast(&h->changed);
+    pthread_mutex_unlock(&h->lock);
+}
+
+void tern_host_expire(tern_host *h)
+{
+    pthread_mutex_lock(&h->lock);
+    h->unloads = true;
+    h->expires = 0;
+    pthread_cond_broadcast(&h->changed);
+    pthread_mutex_unlock(&h->lock);
+}
+
+void tern_host_describe(tern_host *h, tern_model_card *card)
+{
+    pthread_mutex_lock(&h->lock);
+    *card = h->card;
+    pthread_mutex_unlock(&h->lock);
+    if (card->known) return;
+    tern_model_card_read(card, h->path); /* the model's thread does not wait for it */
+    pthread_mutex_lock(&h->lock);
+    if (!h->card.known) h->card = *card;
+    h->card.known = true;
+    *card = h->card;
+    pthread_mutex_unlock(&h->lock);
 }

@@ -6,26 +6,36 @@
 #include "base/show.h"
 #include "serve/server.h"
 
+typedef struct search {
+    const tern_host *except;
+    tern_host *idlest; /* held */
+    double since;
+    bool busy;
+} search;
+
+static void look_for_idlest(void *context, tern_host *h)
+{
+    search *s = context;
+    if (h == s->except) return;
+    pthread_mutex_lock(&h->lock);
+    const bool better = !s->idlest || (h->is_busy == s->busy ? h->last_used < s->since : s->busy);
+    if (h->is_open && !h->inbox && better) {
+        if (s->idlest) s->idlest->n_holders--; /* the list's lock is held */
+        h->n_holders++;
+        s->idlest = h;
+        s->since = h->last_used;
+        s->busy = h->is_busy;
+    }
+    pthread_mutex_unlock(&h->lock);
+}
+
 /* Closes the model that was idle for the longest. One that works is asked where none is idle: its last answer may have
  * gone out in the step that it is about to end; it declines if there are others. false: none was closed. */
 static bool close_idlest(tern_host *except)
 {
-    tern_serve *s = except->server;
-    tern_host *idlest = NULL;
-    double since = 0;
-    bool busy = false;
-    for (uint32_t i = 0; i < s->options.n_models; i++) {
-        tern_host *h = &s->hosts[i];
-        if (h == except) continue;
-        pthread_mutex_lock(&h->lock);
-        const bool better = !idlest || (h->is_busy == busy ? h->last_used < since : busy);
-        if (h->is_open && !h->inbox && better) {
-            idlest = h;
-            since = h->last_used;
-            busy = h->is_busy;
-        }
-        pthread_mutex_unlock(&h->lock);
-    }
+    search found = {.except = except};
+    tern_hosts_each(except->server, look_for_idlest, &found);
+    tern_host *idlest = found.idlest;
     if (!idlest) return false;
     pthread_mutex_lock(&idlest->lock);
     idlest->must_close = true;
@@ -33,13 +43,19 @@ static bool close_idlest(tern_host *except)
     while (idlest->must_close && !idlest->stopping) pthread_cond_wait(&idlest->changed, &idlest->lock);
     const bool closed = !idlest->is_open;
     pthread_mutex_unlock(&idlest->lock);
+    tern_hosts_drop(idlest);
     return closed;
+}
+
+static void add_open(void *count, tern_host *h)
+{
+    *(uint32_t *)count += tern_host_is_open(h);
 }
 
 static uint32_t count_open(tern_serve *s)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < s->options.n_models; i++) n += tern_host_is_open(&s->hosts[i]);
+    tern_hosts_each(s, add_open, &n);
     return n;
 }
 
@@ -92,7 +108,8 @@ static void find_thoughts(tern_host *h, const char *source)
 
 static tern_status open_template(tern_host *h, tern_error *err)
 {
-    const char *source = h->server->options.template_source;
+    const char *given = h->model.template_source ? h->model.template_source : h->server->options.template_source;
+    const char *source = given;
     if (!source) source = h->info.chat_template;
     if (!source) source = template_of_family(h);
     h->template_source = source ? source : "";
@@ -103,8 +120,7 @@ static tern_status open_template(tern_host *h, tern_error *err)
     h->generic_tools = h->tool_form == TERN_TOOLS_NONE;
     if (h->generic_tools) h->tool_form = TERN_TOOLS_HERMES;
     find_thoughts(h, source);
-    if (h->server->options.template_source)
-        return tern_chat_template_parse(&h->chat_template, source, strlen(source), err);
+    if (given) return tern_chat_template_parse(&h->chat_template, source, strlen(source), err);
     read_template(h, source);
     return TERN_OK;
 }
@@ -153,6 +169,20 @@ static tern_status load_given(tern_host *h, tern_error *err)
     return TERN_OK;
 }
 
+static tern_status load_own(tern_host *h, tern_error *err)
+{
+    const tern_serve_model *m = &h->model;
+    if (!m->n_adapters) return TERN_OK;
+    h->own_loras = tern_calloc(m->n_adapters, sizeof *h->own_loras);
+    if (!h->own_loras) return tern_fail_alloc(err, m->n_adapters * sizeof *h->own_loras);
+    for (; h->n_own_loras < m->n_adapters; h->n_own_loras++) {
+        const char *path = m->adapters[h->n_own_loras].path;
+        if (tern_lora_load(&h->own_loras[h->n_own_loras], h->engine, path, err) != TERN_OK)
+            return tern_error_prefix(err, "the adapter %s", tern_show_z(path).text);
+    }
+    return TERN_OK;
+}
+
 static tern_status open_all(tern_host *h, tern_error *err)
 {
     const tern_serve_options *o = &h->server->options;
@@ -160,11 +190,13 @@ static tern_status open_all(tern_host *h, tern_error *err)
     h->info.size = sizeof h->info;
     h->counters.size = sizeof h->counters;
     params.max_queue = h->server->limits.queue;
+    if (h->model.n_ctx) params.n_ctx = h->model.n_ctx;
     if (!h->engine) {
         TERN_TRY(open_engine(h, err));
         TERN_TRY(tern_engine_describe(h->engine, &h->info, err));
         TERN_TRY(open_template(h, err));
         if (h->at == 0) TERN_TRY(load_given(h, err));
+        TERN_TRY(load_own(h, err));
     }
     if (params.n_ctx > h->info.n_ctx_train) params.n_ctx = h->info.n_ctx_train;
     if (h->batch) return TERN_OK;
@@ -182,6 +214,12 @@ tern_status tern_host__open(tern_host *h, tern_error *err)
     if (status != TERN_OK) tern_host__close(h);
     pthread_mutex_lock(&h->lock);
     h->is_open = status == TERN_OK;
+    if (h->is_open) {
+        const uint32_t seconds = h->server->options.unload_seconds;
+        if (seconds) h->expires = tern_serve_seconds() + seconds;
+        h->n_ctx = tern_batch_n_ctx(h->batch);
+        tern_model_card_set(&h->card, &h->info);
+    }
     pthread_mutex_unlock(&h->lock);
     return status;
 }
@@ -191,6 +229,10 @@ void tern_host__close(tern_host *h)
     tern_helpers_drain(h);
     tern_batch_close(h->batch);
     if (h->at == 0) tern_loras_close(&h->server->loras);
+    for (uint32_t i = 0; i < h->n_own_loras; i++) tern_lora_close(h->own_loras[i]);
+    tern_free(h->own_loras);
+    h->own_loras = NULL;
+    h->n_own_loras = 0;
     tern_chat_template_close(h->chat_template);
     tern_grammar_vocab_close(h->vocab);
     tern_engine_close(h->engine);

@@ -1,13 +1,19 @@
 /* The thread of a served model: takes what is asked, runs the steps of its batch, ends what is over. */
 #include "serve/server.h"
 
+#include <math.h>
+#include <time.h>
+
 #include "base/error.h"
+
+enum { MAX_WAIT = 3600 }; /* seconds */
 
 static void begin_answer(tern_host *h, tern_answer *a)
 {
     tern_error err = a->error;
     tern_status status = err.code;
     a->waits = TERN_WAITS_NOT;
+    a->run = true;
     if (status == TERN_OK) status = tern_host__open(h, &err);
     if (status == TERN_OK && !tern_exchange_is_gone(a->exchange)) status = a->route->handle(a, h, &err);
     if (status == TERN_OK && a->waits != TERN_WAITS_NOT) {
@@ -68,9 +74,6 @@ static void run_step(tern_host *h)
     }
     end_finished(h);
     if (h->at == 0) tern_loras_reap(&h->server->loras);
-    pthread_mutex_lock(&h->lock);
-    tern_batch_count(h->batch, &h->counters, NULL); /* fails without a size alone */
-    pthread_mutex_unlock(&h->lock);
 }
 
 /* With the lock, which is given back meanwhile. */
@@ -89,6 +92,7 @@ static void run_inbox(tern_host *h)
     }
     run_step(h);
     pthread_mutex_lock(&h->lock);
+    if (h->batch) tern_batch_count(h->batch, &h->counters, NULL); /* fails without a size alone */
     h->is_busy = h->active || tern_helpers_count(h);
     h->last_used = tern_serve_seconds();
 }
@@ -104,17 +108,43 @@ static void open_now(tern_host *h)
     pthread_cond_broadcast(&h->changed);
 }
 
+static bool is_idle(const tern_host *h)
+{
+    return !h->inbox && !h->active && !tern_helpers_count(h);
+}
+
+/* With the lock, which is given back meanwhile. */
+static void close_model(tern_host *h)
+{
+    pthread_mutex_unlock(&h->lock);
+    tern_host__save_pages(h);
+    tern_host__close(h);
+    pthread_mutex_lock(&h->lock);
+    h->is_open = false;
+    h->expires = INFINITY;
+    h->unloads = false;
+}
+
 static void close_if_idle(tern_host *h)
 {
-    if (!h->inbox && !h->active && !tern_helpers_count(h)) {
-        pthread_mutex_unlock(&h->lock);
-        tern_host__save_pages(h);
-        tern_host__close(h);
-        pthread_mutex_lock(&h->lock);
-        h->is_open = false;
-    }
+    if (is_idle(h)) close_model(h);
     h->must_close = false;
     pthread_cond_broadcast(&h->changed);
+}
+
+/* With the lock: waits for something to do, or until the model is to be closed. */
+static void wait_or_expire(tern_host *h)
+{
+    const double now = tern_serve_seconds();
+    if (!h->is_open || !is_idle(h) || isinf(h->expires)) {
+        pthread_cond_wait(&h->changed, &h->lock);
+    } else if (now >= h->expires) {
+        close_model(h);
+    } else {
+        const double at = fmin(h->expires, now + MAX_WAIT);
+        const struct timespec until = {.tv_sec = (time_t)at, .tv_nsec = (long)((at - floor(at)) * 1e9)};
+        pthread_cond_timedwait(&h->changed, &h->lock, &until);
+    }
 }
 
 /* With the lock, which is given back. */
@@ -147,7 +177,7 @@ void *tern_host__run(void *host)
         if (h->must_open) open_now(h);
         else if (h->must_close) close_if_idle(h);
         else if (h->inbox || h->active) run_inbox(h);
-        else pthread_cond_wait(&h->changed, &h->lock);
+        else wait_or_expire(h);
     }
     close_down(h);
     return NULL;

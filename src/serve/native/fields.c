@@ -77,6 +77,7 @@ static const tern_field completion[] = {
 tern_status tern_native__read_completion(tern_api_request *request, const json_t *body, tern_error *err)
 {
     request->sampler = (tern_sampler_params)TERN_SAMPLER_DEFAULTS;
+    TERN_TRY(tern_api_request_apply(request, request->settings, err));
     TERN_TRY(tern_fields_read((const tern_field *const[]){completion, tern_api_samplers, tern_api_mirostat, NULL}, body,
                               request, err));
     if (request->n_prompts == 1) return TERN_OK;

@@ -22,6 +22,13 @@ tern_status tern_native__template(tern_answer *answer, tern_host *host, tern_err
 tern_status tern_native__props(tern_answer *answer, tern_host *host, tern_error *err);
 tern_status tern_native__slots(tern_answer *answer, tern_host *host, tern_error *err);
 
+tern_status tern_native__read_slot(tern_api_request *request, const json_t *body, tern_error *err);
+tern_status tern_native__slot(tern_answer *answer, tern_host *host, tern_error *err);
+tern_status tern_native__list_models(tern_exchange *exchange, tern_error *err);
+tern_status tern_native__read_load(tern_api_request *request, const json_t *body, tern_error *err);
+tern_status tern_native__read_unload(tern_api_request *request, const json_t *body, tern_error *err);
+tern_status tern_native__loaded(tern_answer *answer, tern_host *host, tern_error *err);
+
 /* Adapters, their numbers, and how strongly they count where none is named. */
 tern_status tern_native__list_loras(tern_exchange *exchange, tern_error *err);
 tern_status tern_native__scale_loras(tern_exchange *exchange, tern_error *err);

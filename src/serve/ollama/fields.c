@@ -1,4 +1,5 @@
 /* Requests of the Ollama API: what is read of them. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "format/json.h"
@@ -6,47 +7,9 @@
 
 #define AT(member) offsetof(tern_api_request, member)
 
-/* Tokens to generate; up to 0: until the context is full. */
-static tern_status read_predict(void *into, const json_t *value, tern_error *err)
-{
-    tern_api_request *request = into;
-    int64_t n;
-    if (!tern_json_int(value, &n) || n > 1 << 24)
-        return tern_fields_fail("num_predict", value, "a whole number of at most 16777216", err);
-    request->max_tokens = n < 0 ? 0 : (uint32_t)n;
-    return TERN_OK;
-}
-
-static const tern_field options[] = {
-    {"num_predict", TERN_FIELD_READ, .read = read_predict},
-    {"temperature", TERN_FIELD_F32, AT(sampler.temperature), 0, 100},
-    {"top_k", TERN_FIELD_READ, .read = tern_api_request_read_top_k},
-    {"top_p", TERN_FIELD_F32, AT(sampler.top_p), 0, 1},
-    {"min_p", TERN_FIELD_F32, AT(sampler.min_p), 0, 1},
-    {"typical_p", TERN_FIELD_F32, AT(sampler.typical_p), 0, 1},
-    {"repeat_penalty", TERN_FIELD_F32, AT(sampler.repetition_penalty), 0.01, 100},
-    {"repeat_last_n", TERN_FIELD_READ, .read = tern_api_request_read_last_n},
-    {"presence_penalty", TERN_FIELD_F32, AT(sampler.presence_penalty), -100, 100},
-    {"frequency_penalty", TERN_FIELD_F32, AT(sampler.frequency_penalty), -100, 100},
-    {"seed", TERN_FIELD_READ, .read = tern_api_request_read_seed},
-    {"stop", TERN_FIELD_READ, .read = tern_api_request_read_stop},
-    {"ignore_eos", TERN_FIELD_BOOL, AT(ignore_eos)}, /* Tern's */
-    {"num_ctx", TERN_FIELD_U32, AT(n_ctx), 1, 1 << 30},
-    {"num_keep", TERN_FIELD_IGNORED},
-    {"num_batch", TERN_FIELD_IGNORED}, /* how it runs is the server's: --batch and others */
-    {"num_gpu", TERN_FIELD_IGNORED},
-    {"main_gpu", TERN_FIELD_IGNORED},
-    {"num_thread", TERN_FIELD_IGNORED},
-    {"use_mmap", TERN_FIELD_IGNORED},
-    {"use_mlock", TERN_FIELD_IGNORED},
-    {"low_vram", TERN_FIELD_IGNORED},
-    {"numa", TERN_FIELD_IGNORED},
-    {0},
-};
-
 static bool is_known(const char *name)
 {
-    const tern_field *const tables[] = {options, tern_api_mirostat, NULL};
+    const tern_field *const tables[] = {tern_api_options, tern_api_mirostat, NULL};
     return tern_fields_find(tables, name) != NULL;
 }
 
@@ -67,7 +30,7 @@ static tern_status read_options(void *into, const json_t *value, tern_error *err
     for (size_t i = 0; i < json_array_size(request->ignored); i++)
         json_object_del(known, json_string_value(json_array_get(request->ignored, i)));
     const tern_status status =
-        tern_fields_read((const tern_field *const[]){options, tern_api_mirostat, NULL}, known, request, err);
+        tern_fields_read((const tern_field *const[]){tern_api_options, tern_api_mirostat, NULL}, known, request, err);
     json_decref(known);
     return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "options");
 }
@@ -83,11 +46,77 @@ static tern_status read_format(void *into, const json_t *value, tern_error *err)
     return tern_api_request_constrain(request, TERN_GRAMMAR_JSON, err);
 }
 
+/* Seconds of a unit of Go's durations at `text`, and its end; 0: none. */
+static double unit_seconds(const char *text, const char **end)
+{
+    static const struct {
+        const char *name;
+        double seconds;
+    } units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}};
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        const size_t n = strlen(units[i].name);
+        if (strncmp(text, units[i].name, n) != 0) continue;
+        *end = text + n;
+        return units[i].seconds;
+    }
+    return 0;
+}
+
+/* "1h30m", "-1s", "0". */
+static bool parse_duration(const char *text, double *seconds)
+{
+    const bool negative = *text == '-';
+    const char *at = text + negative;
+    double sum = 0;
+    if (strcmp(at, "0") == 0) {
+        *seconds = 0;
+        return true;
+    }
+    do {
+        char *rest;
+        if (strspn(at, "0123456789.") == 0) return false;
+        const double n = strtod(at, &rest), unit = unit_seconds(rest, &at);
+        if (unit <= 0 || !(n < 1e12)) return false;
+        sum += n * unit;
+    } while (*at);
+    *seconds = negative ? -sum : sum;
+    return true;
+}
+
+/* Seconds, or a duration of Go; below 0: for ever. */
+static tern_status read_keep_alive(void *into, const json_t *value, tern_error *err)
+{
+    tern_api_request *request = into;
+    double seconds = json_number_value(value);
+    const char *text = json_string_value(value);
+    const bool read = json_is_number(value) || (text && (!*text || parse_duration(text, &seconds)));
+    if (!read || !(seconds < 1e15))
+        return tern_fields_fail("keep_alive", value, "seconds or a duration as \"5m\"", err);
+    request->keeps = !text || *text;
+    request->keep_seconds = seconds;
+    return TERN_OK;
+}
+
+/* None at all: the model is opened. */
+static tern_status read_messages(void *into, const json_t *value, tern_error *err)
+{
+    if (json_is_array(value) && json_array_size(value) == 0) return TERN_OK;
+    return tern_api_request_read_messages(into, value, err);
+}
+
+static tern_status read_context(void *into, const json_t *value, tern_error *err)
+{
+    tern_api_request *request = into;
+    if (!json_is_array(value)) return tern_fields_fail("context", value, "the list of ids of an earlier answer", err);
+    if (json_array_size(value)) request->context = value;
+    return TERN_OK;
+}
+
 static const tern_field shared[] = {
     {"model", TERN_FIELD_TEXT, AT(model)},
     {"stream", TERN_FIELD_BOOL, AT(stream)},
     {"options", TERN_FIELD_READ, .read = read_options},
-    {"keep_alive", TERN_FIELD_IGNORED},
+    {"keep_alive", TERN_FIELD_READ, .read = read_keep_alive},
     {"format", TERN_FIELD_READ, .read = read_format},
     {"think", TERN_FIELD_READ, .read = tern_api_request_read_think},
     {"logprobs", TERN_FIELD_REFUSED},
@@ -98,7 +127,7 @@ static const tern_field shared[] = {
 };
 
 static const tern_field chat[] = {
-    {"messages", TERN_FIELD_READ, .read = tern_api_request_read_messages},
+    {"messages", TERN_FIELD_READ, .read = read_messages},
     {"tools", TERN_FIELD_READ, .read = tern_api_request_read_tools},
     {"tool_choice", TERN_FIELD_READ, .read = tern_api_request_read_tool_choice}, /* Tern's, as OpenAI's */
     {"parallel_tool_calls", TERN_FIELD_READ, .read = tern_api_request_read_parallel},
@@ -112,38 +141,54 @@ static const tern_field generate[] = {
     {"suffix", TERN_FIELD_READ, .read = tern_api_request_read_suffix},
     {"images", TERN_FIELD_REFUSED},
     {"template", TERN_FIELD_REFUSED, .why = "the server's --template counts"},
-    {"context", TERN_FIELD_REFUSED, .why = "send the conversation to /api/chat"},
+    {"context", TERN_FIELD_READ, .read = read_context},
     {0},
 };
 
-/* Defaults of Ollama's own models. */
-static void set_defaults(tern_api_request *request)
+/* Defaults of Ollama's own models, then those of this one. */
+static tern_status set_defaults(tern_api_request *request, tern_error *err)
 {
     request->sampler = (tern_sampler_params)TERN_SAMPLER_DEFAULTS;
     request->sampler.top_p = 0.9f;
     request->sampler.min_p = 0;
     request->stream = true;
+    return tern_api_request_apply(request, request->settings, err);
+}
+
+/* Without anything to answer, the model is opened, or closed where it is not to be kept. */
+static void load_or_unload(tern_api_request *request)
+{
+    request->unloads = request->keeps && request->keep_seconds == 0;
+    request->loads = !request->unloads;
 }
 
 tern_status tern_ollama__read_chat(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    set_defaults(request);
+    TERN_TRY(set_defaults(request, err));
     TERN_TRY(tern_fields_read((const tern_field *const[]){shared, chat, NULL}, body, request, err));
-    if (request->n_messages) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "messages: none found, at least one expected");
+    if (!request->n_messages) load_or_unload(request);
+    return TERN_OK;
 }
 
 tern_status tern_ollama__read_generate(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    set_defaults(request);
+    TERN_TRY(set_defaults(request, err));
     TERN_TRY(tern_fields_read((const tern_field *const[]){shared, generate, NULL}, body, request, err));
     const json_t *prompt = json_object_get(body, "prompt");
-    if (!json_is_string(prompt)) return tern_fields_fail("prompt", prompt, "a text", err);
+    if (prompt && !json_is_null(prompt) && !json_is_string(prompt))
+        return tern_fields_fail("prompt", prompt, "a text", err);
+    if (json_string_length(prompt) == 0 && !request->gap.wanted) {
+        load_or_unload(request);
+        return TERN_OK;
+    }
+    if (request->context && (request->raw || request->gap.wanted))
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "context: not together with raw or suffix");
+    request->with_context = !request->raw && !request->gap.wanted;
     if (request->raw) return TERN_OK;
-    if (request->gap.wanted && request->system)
+    if (request->gap.wanted && request->system && *request->system)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "system: not supported with suffix");
     if (request->gap.wanted) return TERN_OK;
-    if (request->system)
+    if (request->system && *request->system)
         TERN_TRY(tern_api_request_add_message(request, "system", json_object_get(body, "system"), "system", err));
     return tern_api_request_add_message(request, "user", prompt, "prompt", err);
 }
@@ -154,7 +199,7 @@ static const tern_field embed[] = {
     {"dimensions", TERN_FIELD_U32, AT(dimensions), 1, 1 << 24},
     {"options", TERN_FIELD_IGNORED},
     {"truncate", TERN_FIELD_IGNORED},
-    {"keep_alive", TERN_FIELD_IGNORED},
+    {"keep_alive", TERN_FIELD_READ, .read = read_keep_alive},
     {0},
 };
 
@@ -168,7 +213,7 @@ static const tern_field embeddings[] = {
     {"model", TERN_FIELD_TEXT, AT(model)},
     {"prompt", TERN_FIELD_READ, .read = tern_api_request_read_prompts},
     {"options", TERN_FIELD_IGNORED},
-    {"keep_alive", TERN_FIELD_IGNORED},
+    {"keep_alive", TERN_FIELD_READ, .read = read_keep_alive},
     {0},
 };
 
@@ -180,10 +225,22 @@ tern_status tern_ollama__read_embeddings(tern_api_request *request, const json_t
     return tern_fields_read((const tern_field *const[]){embeddings, NULL}, body, request, err);
 }
 
+/* The older name of "model", which newer clients send empty. */
+static tern_status read_old_name(void *into, const json_t *value, tern_error *err)
+{
+    tern_api_request *request = into;
+    if (!json_is_string(value)) return tern_fields_fail("name", value, "a string", err);
+    if (json_string_length(value)) request->model = json_string_value(value);
+    return TERN_OK;
+}
+
 static const tern_field show[] = {
     {"model", TERN_FIELD_TEXT, AT(model)},
-    {"name", TERN_FIELD_TEXT, AT(model)},
+    {"name", TERN_FIELD_READ, .read = read_old_name},
     {"verbose", TERN_FIELD_IGNORED},
+    {"options", TERN_FIELD_IGNORED},
+    {"system", TERN_FIELD_REFUSED},
+    {"template", TERN_FIELD_REFUSED},
     {0},
 };
 

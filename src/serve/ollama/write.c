@@ -42,6 +42,17 @@ static void add_ignored(const tern_answer *a, json_t *line)
     if (a->request.ignored) json_object_set(line, "ignored_options", a->request.ignored);
 }
 
+/* The ids of prompt and answer, which a later request may send back. */
+static void add_context(const tern_answer *a, json_t *line)
+{
+    if (!a->request.with_context) return;
+    json_t *context = json_array();
+    for (size_t i = 0; i < a->prompts[0].n; i++) json_array_append_new(context, json_integer(a->prompts[0].ids[i]));
+    const tern_tokens *ids = &a->completions[0].ids;
+    for (size_t i = 0; i < ids->n; i++) json_array_append_new(context, json_integer(ids->ids[i]));
+    json_object_set_new(line, "context", context);
+}
+
 static json_t *line_of(const tern_answer *a, bool is_chat, const char *text, size_t n)
 {
     json_t *line = head(a), *string = tern_serve_string(text, n);
@@ -56,6 +67,7 @@ static json_t *last_line(const tern_answer *a, bool is_chat, const char *text, s
     json_t *line = line_of(a, is_chat, text, n);
     add_end(a, line);
     add_ignored(a, line);
+    add_context(a, line);
     return line;
 }
 
@@ -168,40 +180,13 @@ static json_t *whole_one(tern_answer *a)
 
 const tern_dialect tern_ollama__one_embedding = {.whole = whole_one};
 
-static void set_info(json_t *info, const char *architecture, const char *key, uint64_t value)
+/* A request that only opens or closes the model, else one that generates. */
+tern_status tern_ollama__answer(tern_answer *a, tern_host *host, tern_error *err)
 {
-    char name[96];
-    snprintf(name, sizeof name, "%s.%s", architecture, key);
-    json_object_set_new(info, name, json_integer((json_int_t)value));
-}
-
-/* Tools are told of where the model's own template knows them. */
-static json_t *capabilities(const tern_host *host)
-{
-    json_t *list = json_pack("[s, s]", "completion", "embedding");
-    if (!host->generic_tools) json_array_append_new(list, json_string("tools"));
-    if (host->marks) json_array_append_new(list, json_string("thinking"));
-    if (tern_engine_fills(host->engine)) json_array_append_new(list, json_string("insert"));
-    return list;
-}
-
-tern_status tern_ollama__show(tern_answer *a, tern_host *host, tern_error *err)
-{
-    const tern_engine_info *i = &host->info;
-    char size[32];
-    json_t *info = json_pack("{s:s, s:I}", "general.architecture", i->architecture, "general.parameter_count",
-                             (json_int_t)i->parameters);
-    (void)err;
-    snprintf(size, sizeof size, "%.1fM", (double)i->parameters * 1e-6);
-    set_info(info, i->architecture, "context_length", i->n_ctx_train);
-    set_info(info, i->architecture, "embedding_length", i->n_embd);
-    set_info(info, i->architecture, "block_count", i->n_layers);
-    tern_exchange_send(a->exchange, 200,
-                       json_pack("{s:s, s:s, s:o, s:{s:s, s:s, s:s, s:[s], s:s, s:s}, s:o, s:o}", "modelfile", "",
-                                 "parameters", "", "template",
-                                 tern_serve_string(host->template_source, strlen(host->template_source)), "details",
-                                 "parent_model", "", "format", "gguf", "family", i->architecture, "families",
-                                 i->architecture, "parameter_size", size, "quantization_level", i->encoding,
-                                 "model_info", info, "capabilities", capabilities(host)));
+    if (!a->request.loads && !a->request.unloads) return tern_handle_generate(a, host, err);
+    json_t *line = line_of(a, a->route->dialect == &tern_ollama__chat, "", 0);
+    json_object_set_new(line, "done", json_true());
+    json_object_set_new(line, "done_reason", json_string(a->request.unloads ? "unload" : "load"));
+    tern_exchange_send(a->exchange, 200, line);
     return TERN_OK;
 }

@@ -138,7 +138,7 @@ static const tern_field completion[] = {
 
 tern_status tern_openai__read_completion(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    request->max_tokens = 16; /* where the API says nothing else */
+    if (!request->max_tokens) request->max_tokens = 16; /* where neither API nor model says anything else */
     return tern_fields_read(
         (const tern_field *const[]){completion, tern_openai__shared, tern_api_samplers, tern_api_mirostat, NULL}, body,
         request, err);

@@ -59,7 +59,7 @@ static tern_status check_allowed(const tern_host *host, tern_error *err)
         return tern_fail(err, TERN_UNSUPPORTED, "this server cannot load adapters: start it with --lora-dir DIR");
     if (host->at == 0) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED, "the model %s: adapters are those of the first model, %s", host->name,
-                     host->server->hosts[0].name);
+                     tern_hosts_first(host->server)->name);
 }
 
 /* Whether a path, links followed, lies below a folder, which may be "/". */
@@ -106,11 +106,10 @@ static tern_status find_file(const char *folder, const char *name, tern_buf *out
 /* The name must mean nothing else. */
 static tern_status check_free(const tern_host *host, const char *name, tern_error *err)
 {
-    const tern_serve_options *o = &host->server->options;
-    for (uint32_t i = 0; i < o->n_models; i++)
-        if (tern_host_is_name(o->models[i].name, name))
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "lora_name: %s is a model", tern_show_z(name).text);
-    return TERN_OK;
+    tern_host *found = tern_hosts_find(host->server, name);
+    if (!found) return TERN_OK;
+    tern_hosts_drop(found);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "lora_name: %s is a model", tern_show_z(name).text);
 }
 
 static tern_status say(tern_answer *a, const char *what)

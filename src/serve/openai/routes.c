@@ -31,6 +31,11 @@ static json_t *model_card(const char *name, const char *path, const char *parent
     return card;
 }
 
+static void add_model(void *data, tern_host *host)
+{
+    json_array_append_new(data, model_card(host->name, host->path, NULL));
+}
+
 typedef struct lora_list {
     json_t *data;
     const char *parent;
@@ -44,12 +49,10 @@ static void add_lora(void *context, const tern_served_lora *lora)
 
 static tern_status list_models(tern_exchange *x, tern_error *err)
 {
-    const tern_serve_options *o = &x->server->options;
     if (tern_anthropic__asks(x)) return tern_anthropic__list_models(x, err);
     json_t *data = json_array();
-    for (uint32_t i = 0; i < o->n_models; i++)
-        json_array_append_new(data, model_card(o->models[i].name, o->models[i].path, NULL));
-    tern_loras_each(&x->server->loras, add_lora, &(lora_list){data, o->models[0].name});
+    tern_hosts_each(x->server, add_model, data);
+    tern_loras_each(&x->server->loras, add_lora, &(lora_list){data, tern_hosts_first(x->server)->name});
     tern_exchange_send(x, 200, json_pack("{s:s, s:o}", "object", "list", "data", data));
     return TERN_OK;
 }
@@ -60,14 +63,16 @@ static tern_status show_model(tern_exchange *x, tern_error *err)
     tern_host *host;
     uint32_t n;
     TERN_TRY(tern_host_find(x->server, x->rest, &host, uses, &n, err));
-    if (!n && !tern_host_is_name(host->name, x->rest))
-        return tern_fail(err, TERN_NOT_FOUND, "the model \"%s\" does not exist", tern_show_z(x->rest).text);
+    const bool known = n || tern_host_is_name(host->name, x->rest);
     const bool anthropic = tern_anthropic__asks(x);
     json_t *card = anthropic
                        ? tern_anthropic__card(n ? uses[0].lora->name : host->name, n ? uses[0].lora->path : host->path)
                    : n ? model_card(uses[0].lora->name, uses[0].lora->path, host->name)
                        : model_card(host->name, host->path, NULL);
     tern_loras_release(&x->server->loras, uses, n);
+    tern_hosts_drop(host);
+    if (!known) json_decref(card);
+    if (!known) return tern_fail(err, TERN_NOT_FOUND, "the model \"%s\" does not exist", tern_show_z(x->rest).text);
     tern_exchange_send(x, 200, card);
     return TERN_OK;
 }

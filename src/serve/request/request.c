@@ -57,7 +57,9 @@ static tern_status add_stop(tern_api_request *request, const json_t *value, tern
 
 tern_status tern_api_request_read_stop(void *into, const json_t *value, tern_error *err)
 {
+    tern_api_request *request = into;
     if (json_is_string(value) && json_string_length(value) == 0) return TERN_OK;
+    request->n_stops = 0; /* those of the model's settings */
     if (!json_is_array(value)) return add_stop(into, value, err);
     for (size_t i = 0; i < json_array_size(value); i++) TERN_TRY(add_stop(into, json_array_get(value, i), err));
     return TERN_OK;
@@ -177,16 +179,29 @@ tern_status tern_api_request_add_message(tern_api_request *request, const char *
     return tern_api_request_add_text(request, role, json_string_value(content), json_string_length(content), err);
 }
 
-tern_status tern_api_request_prepend_message(tern_api_request *request, const char *role, const json_t *content,
-                                             const char *name, tern_error *err)
+/* The last message becomes the first. */
+static tern_status move_to_front(tern_api_request *request, tern_error *err)
 {
-    TERN_TRY(tern_api_request_add_message(request, role, content, name, err));
     const tern_chat_message last = request->messages[request->n_messages - 1];
     memmove(request->messages + 1, request->messages, (request->n_messages - 1) * sizeof last);
     request->messages[0] = last;
     if (request->more && json_array_insert_new(request->more, 0, json_null()) != 0)
         return tern_fail_alloc(err, sizeof last);
     return TERN_OK;
+}
+
+tern_status tern_api_request_prepend_message(tern_api_request *request, const char *role, const json_t *content,
+                                             const char *name, tern_error *err)
+{
+    TERN_TRY(tern_api_request_add_message(request, role, content, name, err));
+    return move_to_front(request, err);
+}
+
+tern_status tern_api_request_prepend_text(tern_api_request *request, const char *role, const char *text, size_t n,
+                                          tern_error *err)
+{
+    TERN_TRY(tern_api_request_add_text(request, role, text, n, err));
+    return move_to_front(request, err);
 }
 
 /* A message's members beside its text. */
@@ -216,7 +231,8 @@ static tern_status read_message(tern_api_request *request, const json_t *message
     snprintf(name, sizeof name, "messages[%zu]", i);
     if (!json_is_object(message)) return tern_fields_fail(name, message, "an object", err);
     if (!role) return tern_fields_fail(name, json_object_get(message, "role"), "a role", err);
-    if (tern_json_has(message, "images"))
+    const json_t *images = json_object_get(message, "images");
+    if (json_array_size(images) || (images && !json_is_null(images) && !json_is_array(images)))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "%s.images: images are not supported", name);
     if (strcmp(role, "developer") == 0) role = "system"; /* the newer word for it */
     if (strcmp(role, "function") == 0) role = "tool";    /* and for this */

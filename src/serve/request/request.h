@@ -42,12 +42,19 @@ typedef struct tern_lora_scale {
 
 /* Everything points into the document, which lives longer, or is the request's own. */
 typedef struct tern_api_request {
-    const char *model; /* NULL: the first */
+    const char *model;      /* NULL: the first */
+    const json_t *settings; /* options of the model, where the request sets none; NULL: none */
+    bool keeps;             /* keep_seconds was given: how long the model stays open after it; below 0: for ever */
+    double keep_seconds;
+    bool loads, unloads;   /* nothing is to be generated: the model is to be opened, or to be closed */
+    const json_t *context; /* ids of an earlier answer, which stand before the prompt; NULL: none */
+    bool with_context;     /* the answer has the ids of prompt and answer */
     tern_lora_scale
         *lora_scales; /* [n_lora_scales] owned; NULL: as the server has them; not beside an adapter's name */
     uint32_t n_lora_scales;
     const char *lora_name, *lora_path; /* of an adapter that is to come or to go */
     bool lora_replaces;
+    const char *file_name; /* of a saved pool */
     tern_chat_message *messages;
     size_t n_messages, cap_messages;
     json_t *more;  /* [n_messages] what each has beside role and content (tool_calls, ...); owned; NULL: nothing */
@@ -130,6 +137,12 @@ void tern_api_request_finish_chain(tern_api_request *request);
 void tern_api_request_init(tern_api_request *request);
 void tern_api_request_deinit(tern_api_request *request);
 
+/* Sets what the settings of a model say, by the names of Ollama's options; NULL: nothing. Errors: INVALID_ARGUMENT,
+ * also for a name that is not known. */
+tern_status tern_api_request_apply(tern_api_request *request, const json_t *settings, tern_error *err);
+/* Ollama's options. */
+extern const tern_field tern_api_options[];
+
 /* Functions of the tables' kind READ: into a tern_api_request. */
 tern_status tern_api_request_read_stop(void *request, const json_t *value, tern_error *err); /* a string, or several */
 /* {"ID": number}, or llama.cpp's [[ID or text, number or false]]. */
@@ -163,6 +176,9 @@ tern_status tern_api_request_add_text(tern_api_request *request, const char *rol
 /* As above, in front of all others. */
 tern_status tern_api_request_prepend_message(tern_api_request *request, const char *role, const json_t *content,
                                              const char *name, tern_error *err);
+
+tern_status tern_api_request_prepend_text(tern_api_request *request, const char *role, const char *text, size_t n,
+                                          tern_error *err);
 
 /* Tools, as OpenAI's chat has them: [{"type": "function", "function": {"name", "description", "parameters"}}]. */
 tern_status tern_api_request_read_tools(void *request, const json_t *value, tern_error *err);

@@ -8,12 +8,12 @@ export const root = join(here, '..', '..', '..');
 export const program = process.env.TERN ?? join(root, 'build', 'release', 'tern');
 
 /** A server with these flags beside: {url, port, output(), signal(name), stop(signal)}. Without a model of its own it
- * has the bundled one, which needs a template. */
-export async function startServer(flags = [], model = join(root, 'models', 'stories.gguf')) {
+ * has the bundled one, which needs a template. `env`: variables beside those of this process. */
+export async function startServer(flags = [], model = join(root, 'models', 'stories.gguf'), env = {}) {
     const needed = model.endsWith('stories.gguf') && !flags.includes('--template');
     const template = needed ? ['--template', join(here, 'plain.jinja')] : [];
     const words = ['serve', '--port', '0', '-m', model, ...template, ...flags];
-    const child = spawn(program, words, { stdio: ['ignore', 'ignore', 'pipe'] });
+    const child = spawn(program, words, { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, ...env } });
     let output = '';
     const ended = new Promise((resolve) => child.on('exit', (code) => resolve(code)));
     const port = await new Promise((resolve, reject) => {

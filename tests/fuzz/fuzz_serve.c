@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(request.n_stops <= TERN_API_MAX_STOPS && request.n_prompts <= TERN_API_MAX_PROMPTS);
     if (status == TERN_OK && request.n_messages) {
         json_t *again = NULL;
-        char *text = tern_api_request_template_variables(&request);
+        char *text = tern_api_request_template_variables(&request, data[0] & 64);
         FUZZ_CHECK(text);
         /* What was read from JSON of a depth is written a little deeper. */
         const tern_status parsed = tern_json_parse(&again, text, strlen(text), "the conversation", &err);

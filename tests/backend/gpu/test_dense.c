@@ -336,7 +336,7 @@ static void halves_of_parts(void **state)
         {.n_parts = 3, .rows = {64, 20, 37}, .cols = 256, .encodings = {"f16", "q8_0", "q8_0"}, .residual = true},
         {.n_parts = 2, .rows = {200, 200}, .cols = 1024, .encodings = {"f16", "f16"}, .gated = true},
         {.n_parts = 2, .rows = {64, 64}, .cols = 333, .encodings = {"bf16", "bf16"}, .gated = true, .biases = 3},
-        {.n_parts = 2, .rows = {257, 257}, .cols = 512, .encodings = {"q8_0", "q8_0"}, .gated = true, .residual = true},
+        {.n_parts = 2, .rows = {257, 257}, .cols = 512, .encodings = {"q8_0", "q8_0"}, .gated = true},
         {.n_parts = 2, .rows = {100, 100}, .cols = 512, .encodings = {"q4_k", "q5_k"}, .gated = true},
         {.n_parts = 1, .rows = {130}, .cols = 776, .encodings = {"f16"}, .gap = 3, .residual = true, .in_place = true},
         {.n_parts = 1, .rows = {128}, .cols = 8192, .encodings = {"f16"}, .scale = 1e6f},

@@ -259,6 +259,24 @@ static void quantize(void **state)
     }
 }
 
+/* NaN is 0, and an infinity the last level of its sign, in rows that are read four columns at a time and in others. */
+static void quantize_what_is_not_finite(void **state)
+{
+    (void)state;
+    test_gpu_backend();
+    static const uint32_t widths[] = {384, 333};
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+        test_case c;
+        test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 2});
+        tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, widths[w], TEST_ORDINARY);
+        tern_view q = test_case_output(&c, "q", TERN_ROWS_TOKENS, TERN_DTYPE_Q8, widths[w]);
+        float *v = test_case_floats(&c, x);
+        v[1] = -INFINITY, v[2] = INFINITY, v[3] = NAN, v[widths[w] + 7] = -INFINITY;
+        test_case_add(&c, (tern_op){.kind = TERN_OP_QUANTIZE, .n_in = 1, .in = {x}, .out = q});
+        compare(&c, (test_tolerance){.of_value = 3e-7});
+    }
+}
+
 /* Values on the halves between two integers when 127 is the largest: half to even. */
 static void quantize_halves(void **state)
 {
@@ -347,7 +365,7 @@ static const struct CMUnitTest tests[] = {cmocka_unit_test(add),
                                           cmocka_unit_test(norms_with_a_residual),
                                           cmocka_unit_test(norms_of_groups),
                                           cmocka_unit_test(quantize),
-                                          cmocka_unit_test(quantize_halves),
+                                          cmocka_unit_test(quantize_what_is_not_finite), cmocka_unit_test(quantize_halves),
                                           cmocka_unit_test(norm_quant),
                                           cmocka_unit_test(norm_quant_of_odd_rows)};
 

@@ -4,16 +4,19 @@
 
 #include "backend/cuda/device.cuh"
 
-/* v * scale, rounded: what is no number becomes 0, what is infinite the last level. */
+/* v * scale, rounded: NaN becomes 0, an infinity the largest finite level of its sign. Finite ones never pass -127. */
+static __device__ __forceinline__ int level_of(float v, float scale)
+{
+    return max(__float2int_rn(v * scale), -127);
+}
+
 static __device__ __forceinline__ uint32_t levels_of(float4 v, float scale)
 {
     uint32_t both, all;
-    asm("cvt.pack.sat.s8.s32.b32 %0,%1,%2,0;"
-        : "=r"(both)
-        : "r"(__float2int_rn(v.w * scale)), "r"(__float2int_rn(v.z * scale)));
+    asm("cvt.pack.sat.s8.s32.b32 %0,%1,%2,0;" : "=r"(both) : "r"(level_of(v.w, scale)), "r"(level_of(v.z, scale)));
     asm("cvt.pack.sat.s8.s32.b32 %0,%1,%2,%3;"
         : "=r"(all)
-        : "r"(__float2int_rn(v.y * scale)), "r"(__float2int_rn(v.x * scale)), "r"(both));
+        : "r"(level_of(v.y, scale)), "r"(level_of(v.x, scale)), "r"(both));
     return all;
 }
 

@@ -365,7 +365,8 @@ static const struct CMUnitTest tests[] = {cmocka_unit_test(add),
                                           cmocka_unit_test(norms_with_a_residual),
                                           cmocka_unit_test(norms_of_groups),
                                           cmocka_unit_test(quantize),
-                                          cmocka_unit_test(quantize_what_is_not_finite), cmocka_unit_test(quantize_halves),
+                                          cmocka_unit_test(quantize_what_is_not_finite),
+                                          cmocka_unit_test(quantize_halves),
                                           cmocka_unit_test(norm_quant),
                                           cmocka_unit_test(norm_quant_of_odd_rows)};
 

@@ -264,14 +264,14 @@ static void quantize_what_is_not_finite(void **state)
 {
     (void)state;
     test_gpu_backend();
-    static const uint32_t widths[] = {384, 333};
-    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+    static const uint32_t columns[] = {384, 333};
+    for (size_t w = 0; w < sizeof columns / sizeof *columns; w++) {
         test_case c;
         test_case_open(&c, &rng, &(test_case_shape){.max_tokens = 2});
-        tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, widths[w], TEST_ORDINARY);
-        tern_view q = test_case_output(&c, "q", TERN_ROWS_TOKENS, TERN_DTYPE_Q8, widths[w]);
+        tern_view x = test_case_rows(&c, "x", TERN_ROWS_TOKENS, columns[w], TEST_ORDINARY);
+        tern_view q = test_case_output(&c, "q", TERN_ROWS_TOKENS, TERN_DTYPE_Q8, columns[w]);
         float *v = test_case_floats(&c, x);
-        v[1] = -INFINITY, v[2] = INFINITY, v[3] = NAN, v[widths[w] + 7] = -INFINITY;
+        v[1] = -INFINITY, v[2] = INFINITY, v[3] = NAN, v[columns[w] + 7] = -INFINITY;
         test_case_add(&c, (tern_op){.kind = TERN_OP_QUANTIZE, .n_in = 1, .in = {x}, .out = q});
         compare(&c, (test_tolerance){.of_value = 3e-7});
     }

@@ -64,7 +64,7 @@ static const wrong cases[] = {
     {{"chat", "-p", ""}, 2, "the message is empty: some text expected"},
     {{"run", "-m", "llama3.2:1b", "a"}, 1, "did you mean llama3.2-1b? (tern list"},
     {{"pull", "qwen3:0.6b-q4_K_M"}, 2, "did you mean qwen3-0.6b? (tern list"},
-    {{"run", "--samplers", "top_k;infill", "a"}, 2, "--samplers: sampler \"infill\": \"penalties\", \"dry\""},
+    {{"run", "--samplers", "top_k;temprature", "a"}, 2, "--samplers: sampler \"temprature\": \"penalties\", \"dry\""},
     {{"run", "--draft", "mpt"}, 2, "--draft mpt: none|ngram|mtp expected"},
     {{"serve", "--draft", "mtp"}, 2, "--draft mtp: none|ngram expected"},
     {{"run", "--state-checkpoints", "0"}, 2, "--state-checkpoints 0: a whole number from 1 to 4096 expected"},

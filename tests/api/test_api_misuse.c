@@ -44,8 +44,8 @@ static void loading(void **state)
     assert_load_fails(TERN_INVALID_ARGUMENT, "head q9: no such encoding", BUNDLED,
                       TERN_SIZED(tern_engine_options, .head = "q9"));
     assert_load_fails(TERN_UNSUPPORTED, "head in i2_s", BUNDLED, TERN_SIZED(tern_engine_options, .head = "i2_s"));
-    assert_load_fails(TERN_INVALID_ARGUMENT, "option activations is 3: 0 to 2 expected", BUNDLED,
-                      TERN_SIZED(tern_engine_options, .activations = 3));
+    assert_load_fails(TERN_INVALID_ARGUMENT, "option activations is 4: 0 to 3 expected", BUNDLED,
+                      TERN_SIZED(tern_engine_options, .activations = 4));
     assert_load_fails(TERN_INVALID_ARGUMENT, "option ffn is 3: 0 to 2 expected", BUNDLED,
                       TERN_SIZED(tern_engine_options, .cpu.ffn = 3));
     assert_load_fails(TERN_INVALID_ARGUMENT, "kernel lut multiplies int8 activations", BUNDLED,

@@ -192,6 +192,7 @@ static const named flags_of_files[] = {
     {NULL, "api-key", 'r'},
     {NULL, "tls-cert", 'r'},
     {NULL, "tls-key", 'r'},
+    {NULL, "models-preset", 'r'},
     {NULL, "kv-disk", 's'},
     {"convert data imatrix synth finetune train export-lora package", "output", 'w'},
     {"chat", "history", 'w'},
@@ -199,6 +200,7 @@ static const named flags_of_files[] = {
     {"serve", "log", 'w'},
     {"serve", "unix", 'w'},
     {"serve", "cache-file", 'w'},
+    {"serve", "slot-save-path", 'w'}, /* tests/serve/models.test.mjs */
     {"perplexity", "save-all-logits", 'w'},
     {"bench", "plot", 'w'},
 };

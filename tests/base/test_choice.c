@@ -5,11 +5,11 @@
 
 static const struct {
     tern_choice choice;
-    const char *words[10];
+    const char *words[11];
 } lists[] = {
     {TERN_CHOICE_BACKEND, {"cpu", "vulkan", "cuda", "webgpu", "auto"}},
     {TERN_CHOICE_FFN, {"auto", "dense", "sparse"}},
-    {TERN_CHOICE_ACTIVATIONS, {"auto", "f32", "int8"}},
+    {TERN_CHOICE_ACTIVATIONS, {"auto", "f32", "int8", "f16"}},
     {TERN_CHOICE_KV_TYPE, {"auto", "f16", "f32", "q8_0", "q4_0"}},
     {TERN_CHOICE_POOLING, {"last", "mean", "cls"}},
     {TERN_CHOICE_SPLIT, {"file", "blank", "line"}},
@@ -19,7 +19,7 @@ static const struct {
     {TERN_CHOICE_STATES, {"f32", "bf16", "8bit"}},
     {TERN_CHOICE_POWER, {"performance", "balanced", "saver"}},
     {TERN_CHOICE_SAMPLER_STEP,
-     {"penalties", "dry", "top_n_sigma", "temperature", "top_k", "typical_p", "top_p", "min_p", "xtc"}},
+     {"penalties", "dry", "top_n_sigma", "temperature", "top_k", "typical_p", "top_p", "min_p", "xtc", "infill"}},
 };
 
 static void words_are_values(void **state)

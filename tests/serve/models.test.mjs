@@ -1,6 +1,6 @@
 // Several models: opened and closed when asked for, their own settings, and slots that are saved and restored.
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -145,7 +145,9 @@ test('slots are saved, erased and restored, in one folder alone', async () => {
         const [, again] = await ask('/completion', complete);
         assert.equal(again.tokens_cached, alone.tokens_cached);
         assert.equal(again.content, alone.content);
+        writeFileSync(join(slots, 'other'), 'a file of another program');
         for (const [path, body, message] of [
+            ['/slots/0?action=save', { filename: 'other' }, /other: not a file of saved pages: it was not changed/],
             ['/slots/0?action=save', { filename: '../x' }, /filename: "\.\.\/x" found/],
             ['/slots/0?action=save', {}, /filename: "" found/], ['/slots/0?action=x', {}, /action: "x" found/],
             ['/slots/99?action=erase', {}, /the slot "99" found, one from 0 to 7/],
@@ -153,6 +155,7 @@ test('slots are saved, erased and restored, in one folder alone', async () => {
             assert.match((await ask(path, body))[1].error.message, message);
     });
     assert.ok(!existsSync(join(folder, 'x')));
+    assert.equal(readFileSync(join(slots, 'other'), 'utf8'), 'a file of another program');
     await withServer([], async ({ ask }) => {
         const [status, answer] = await ask('/slots/0?action=save', { filename: 'fox.bin' });
         assert.equal(status, 400);

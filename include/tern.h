@@ -144,6 +144,7 @@ typedef struct tern_engine_options {
      * each other, which share its layers as above (pipeline parallel). 0: 1. Errors: INVALID_ARGUMENT (ranks that do
      * not go into so many, more stages than layers). */
     uint32_t n_stages;
+    uint32_t reserved; /* 0.1.0 ends here: programs compiled with it may have anything in these bytes */
     /* The block behind the last layer that drafts tokens is loaded too, where a GGUF file or a folder has one as
      * Qwen 3.5's and Qwen3-Next's, for sessions with `mtp`. Goes without ranks (UNSUPPORTED). */
     bool mtp;

@@ -98,6 +98,7 @@ typedef struct tern_session_params {
     bool host_sampling; /* the host chooses every token, also where the device could, which takes a little memory */
     const tern_lora_use *loras; /* [n_loras] adapters from the start: tern_session_set_loras */
     uint32_t n_loras;
+    uint32_t reserved; /* 0.1.0 ends here: programs compiled with it may have anything in these bytes */
     /* Generations with draft_tokens guess by the model's own block (multi-token prediction), which tern_engine_options
      * .mtp has loaded, where the text's last three tokens did not come before. Takes keys and values of one more layer
      * and n_batch hidden states. UNSUPPORTED where the model has no such block. */

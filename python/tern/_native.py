@@ -46,7 +46,7 @@ class SessionParams(Sized):
 
     _fields_: Fields = [("size", c_size_t), ("n_ctx", c_uint32), ("n_batch", c_uint32), ("max_outputs", c_uint32), ("kv", KvTypes),
                         ("keep_hidden", c_bool), ("steps", c_uint32), ("host_sampling", c_bool),
-                        ("loras", POINTER(LoraUse)), ("n_loras", c_uint32), ("mtp", c_bool),
+                        ("loras", POINTER(LoraUse)), ("n_loras", c_uint32), ("reserved", c_uint32), ("mtp", c_bool),
                         ("n_state_checkpoints", c_uint32)]
 
 
@@ -81,7 +81,7 @@ class EngineOptions(Sized):
                         ("memory", EngineMemory), ("head", c_char_p), ("activations", c_int), ("kernel", c_char_p),
                         ("tune_file", c_char_p), ("no_fusion", c_char_p), ("batch_invariant", c_bool),
                         ("no_tokenizer", c_bool), ("progress", PROGRESS), ("progress_context", c_void_p),
-                        ("ranks", c_void_p), ("n_stages", c_uint32), ("mtp", c_bool)]
+                        ("ranks", c_void_p), ("n_stages", c_uint32), ("reserved", c_uint32), ("mtp", c_bool)]
 
 
 class EngineInfo(Sized):

@@ -118,7 +118,7 @@ class Engines(unittest.TestCase):
             self.assertEqual(text(**members), text(**members))
             n_other += text(**members) != plain
         self.assertGreater(n_other, 3)
-        for members, what in (({"samplers": ["infill"]}, "infill"), ({"xtc_probability": 2.0}, "XTC probability is 2"),
+        for members, what in (({"samplers": ["temprature"]}, "temprature"), ({"xtc_probability": 2.0}, "XTC probability is 2"),
                               ({"dry_breakers": [""]}, "DRY breaker 0 has 0 bytes")):
             with self.assertRaisesRegex(ValueError, what):
                 text(**members)

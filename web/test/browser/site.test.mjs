@@ -68,8 +68,8 @@ test('stop, then regenerate gives the whole text', {skip, timeout: 900000}, asyn
   await page.context().close();
 });
 
-test("the page's own files take at most 1.5 MB gzipped", {skip}, () => {
+test("the page's own files take at most 1.6 MB gzipped", {skip}, () => {
   const {gzipped} = stamp(SITE);
   assert.ok(pageFiles(SITE).includes('lib/wasm/tern.wasm'));
-  assert.ok(gzipped <= 1.5e6, `${gzipped} bytes`);
+  assert.ok(gzipped <= 1.6e6, `${gzipped} bytes`);
 });

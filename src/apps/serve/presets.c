@@ -153,7 +153,7 @@ static tern_status set(reading *r, tern_serve_model *m, const char *key, const c
 static tern_status end_section(reading *r, tern_error *err)
 {
     tern_serve_model *m = r->presets->n ? &r->presets->items[r->presets->n - 1] : NULL;
-    if (r->in_common || !r->in_section || !json_object_size(r->options)) return TERN_OK;
+    if (!m || r->in_common || !r->in_section || !json_object_size(r->options)) return TERN_OK;
     char *text = json_dumps(r->options, JSON_COMPACT | JSON_REAL_PRECISION(9));
     m->options = text ? keep(r->presets, text) : NULL;
     tern_free(text);

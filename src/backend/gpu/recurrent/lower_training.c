@@ -165,7 +165,7 @@ static tern_gpu_pipeline delta_pipeline(const delta *m, bool backward)
         {TERN_GPU_VARLEN_GATED_DELTA_BACKWARD_32, TERN_GPU_VARLEN_GATED_DELTA_BACKWARD_128,
          TERN_GPU_VARLEN_GATED_DELTA_BACKWARD_256}};
     size_t i = 0;
-    while (tern_gpu_varlen_gated_delta_overrides_of(pipelines[backward][i])->keys < m->keys) i++;
+    while (i + 1 < SIZES && tern_gpu_varlen_gated_delta_overrides_of(pipelines[backward][i])->keys < m->keys) i++;
     return pipelines[backward][i];
 }
 

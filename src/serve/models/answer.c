@@ -38,12 +38,10 @@ tern_status tern_answer_open(tern_answer **answer, tern_exchange *x, tern_error 
     return status;
 }
 
-/* How long the model stays open without another request; below 0: for ever. */
-static double keep_seconds(const tern_answer *a)
+void tern_answer_keep(const tern_answer *a)
 {
     const uint32_t most = a->host->server->options.unload_seconds;
-    if (a->request.keeps) return a->request.keep_seconds;
-    return most ? (double)most : -1;
+    tern_host_keep(a->host, a->request.keeps ? a->request.keep_seconds : most ? (double)most : -1);
 }
 
 void tern_answer_close(tern_answer *a)
@@ -63,7 +61,7 @@ void tern_answer_close(tern_answer *a)
     }
     if (a->host) {
         tern_loras_release(&a->host->server->loras, a->served, a->n_loras);
-        if (a->run) tern_host_keep(a->host, keep_seconds(a));
+        if (a->run) tern_answer_keep(a);
         tern_hosts_drop(a->host);
     }
     tern_free(a->served);

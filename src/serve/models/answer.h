@@ -102,6 +102,8 @@ struct tern_answer {
 };
 
 tern_status tern_answer_open(tern_answer **answer, tern_exchange *exchange, tern_error *err);
+/* The model stays open for as long as the request or --unload-after says, from now on. */
+void tern_answer_keep(const tern_answer *a);
 void tern_answer_close(tern_answer *answer);
 
 /* Finds its model and its adapters, which stay until it is closed, and reads its request with the model's defaults.

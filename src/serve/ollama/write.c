@@ -187,6 +187,7 @@ tern_status tern_ollama__answer(tern_answer *a, tern_host *host, tern_error *err
     json_t *line = line_of(a, a->route->dialect == &tern_ollama__chat, "", 0);
     json_object_set_new(line, "done", json_true());
     json_object_set_new(line, "done_reason", json_string(a->request.unloads ? "unload" : "load"));
+    if (a->request.loads) tern_answer_keep(a); /* before the client can ask how long */
     tern_exchange_send(a->exchange, 200, line);
     return TERN_OK;
 }

@@ -16,6 +16,7 @@ void tern_graph_size_caches(tern_graph_options *options, const tern_config *conf
     const uint64_t ring = (window + reach - 2 + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE + 1;
     options->n_pages = (uint32_t)n_pages;
     options->n_ring_pages = window && reach && ring < n_pages ? (uint32_t)ring : 0;
+    if (config->recurrence.n_heads && !options->n_states) options->n_states = TERN_GRAPH_STATES;
 }
 
 tern_status tern_graph__add_value(tern_graph *graph, tern_value value, uint32_t *id, tern_error *err)

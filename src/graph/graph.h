@@ -67,9 +67,12 @@ typedef struct tern_graph_options {
  * rows tern_graph_options.int8_blocks decides. */
 bool tern_graph_is_ternary(const tern_model *model);
 
-/* Sets n_pages and n_ring_pages for one sequence of n_ctx positions. Each step of at most `reach` tokens finds all that
- * its windows see. Up to `reach` of the positions written last can be given up and written again. A ring is left out
- * where it would be as large as the whole context. */
+/* States of one sequence unless the caller says how many: two that steps write in turns, two at ends of prompts. */
+enum { TERN_GRAPH_STATES = 4 };
+
+/* Sets n_pages, n_ring_pages and, if it is 0, n_states for one sequence of n_ctx positions. Each step of at most
+ * `reach` tokens finds all that its windows see. Up to `reach` of the positions written last can be given up and
+ * written again. A ring is left out where it would be as large as the whole context. */
 void tern_graph_size_caches(tern_graph_options *options, const tern_config *config, uint32_t reach);
 
 /* The decoder of `model`, one op for each step of the definition, unfused. The model must outlive the graph.

@@ -247,6 +247,13 @@ static void inspect_prints(void **state)
         assert_non_null(strstr(o.out, flags[i][1]));
         test_output_free(&o);
     }
+    static const char *const hybrid[][2] = {{"--graph", "gated_delta"}, {"--memory", "states of layers that recur"}};
+    for (size_t i = 0; i < sizeof hybrid / sizeof *hybrid; i++) {
+        test_output o = TERN("inspect", test_fixture("qwen3_5"), hybrid[i][0]);
+        assert_int_equal(o.code, 0);
+        assert_non_null(strstr(o.out, hybrid[i][1]));
+        test_output_free(&o);
+    }
 }
 
 static void synth_writes_a_model_that_runs(void **state)

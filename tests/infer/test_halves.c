@@ -81,7 +81,7 @@ static void one_token_is_f32(void **state)
     free(rounded);
 }
 
-/* AUTO on the CPU is f32; what layers multiply is said; ternary layers are as they were. */
+/* AUTO on the CPU is f32; the description names what layers multiply; ternary layers are as they were. */
 static void what_it_comes_to(void **state)
 {
     (void)state;

@@ -85,7 +85,7 @@ static void test_marks(void **state)
     assert_null(tern_thought_marks_of(NULL, NULL));
 }
 
-/* Of a template: the text of a conversation whose last message is to be continued. NULL: it is refused. */
+/* Renders, by a template, the text of a conversation whose last message is to be continued. NULL: it is refused. */
 static const struct {
     const char *template, *messages, *text;
 } continued[] = {

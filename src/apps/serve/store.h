@@ -1,4 +1,4 @@
-/* What clients of tern serve may fetch and remove: models of the hub, in the cache of `tern pull`. */
+/* Clients of tern serve may fetch and remove these: models of the hub, in the cache of `tern pull`. */
 #ifndef TERN_APPS_SERVE_STORE_H
 #define TERN_APPS_SERVE_STORE_H
 

@@ -73,8 +73,8 @@ static bool is_on_side(const tern_graph *g, size_t at, const uint8_t *marks, uin
     return false;
 }
 
-/* What a graph brings beside its activations: the first one what all share, that of a block that drafts tokens without
- * the tables, which are its model's. */
+/* The values that a graph brings beside its activations: the first one what all share, that of a block that drafts
+ * tokens without the tables, which are its model's. */
 typedef enum graph_part { FIRST_GRAPH, ANOTHER_GRAPH, GRAPH_OF_BLOCK } graph_part;
 
 static bool is_table(tern_engine *engine, const tern_weight *w)
@@ -123,7 +123,7 @@ static tern_status add_graphs(tern_memory_needs *needs, tern_engine *engine, con
     return set->steps.graph.n_ops ? add_graph(needs, engine, &set->steps.graph, ANOTHER_GRAPH, weights, err) : TERN_OK;
 }
 
-/* Of sessions that draft by the model's own block: its graphs. */
+/* The graphs of the model's own block, in sessions that draft by it. */
 static tern_status add_block(tern_memory_needs *needs, tern_engine *engine, const tern_runner_params *params,
                              bool weights, tern_error *err)
 {

@@ -11,7 +11,7 @@ tern_status tern_synth__vocab(uint32_t n_vocab, uint32_t n_special, tern_gguf_wr
 
 /* The configuration of a preset, and whether its layers are ternary. Errors: INVALID_ARGUMENT, with those there are. */
 tern_status tern_synth__preset(const char *name, tern_config *config, bool *ternary, tern_error *err);
-/* Of a preset whose weights lie in a rotated basis: the columns that are transformed together; 0 of others. */
+/* The columns that are transformed together, in presets with a rotated basis; 0 in others. */
 uint32_t tern_synth__rotation_block(const char *name);
 /* The metadata of a rotated basis with signs by the seed, of all matrices and the embedding table; nothing for 0. */
 tern_status tern_synth__rotation(const tern_config *config, uint32_t block, uint64_t seed, tern_gguf_writer *w,

@@ -261,7 +261,7 @@ static tern_status add_roles(exporter *x, uint32_t *n_rsr, tern_error *err)
     return TERN_OK;
 }
 
-/* Of the layers, then of a block that drafts tokens. */
+/* The layers' first, then those of a block that drafts tokens. */
 static tern_status add_tensors(exporter *x, tern_error *err)
 {
     const tern_config *c = &x->model->config;

@@ -158,7 +158,7 @@ static void refuse_route(tern_exchange *x, const char *method, bool other_method
     tern_exchange_fail(x, other_method ? MHD_HTTP_METHOD_NOT_ALLOWED : MHD_HTTP_NOT_FOUND, message);
 }
 
-/* Of a body. */
+/* For a body. */
 static uint64_t most_bytes(const tern_serve *s, const tern_route *route)
 {
     return route->upload ? s->options.store.max_bytes : s->limits.body_bytes;

@@ -1,4 +1,4 @@
-/* What lists show of models. */
+/* The members that lists show of models. */
 #include "serve/models/card.h"
 
 #include <ctype.h>

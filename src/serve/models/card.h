@@ -15,7 +15,7 @@ typedef struct tern_model_card {
 
 /* From the head of a GGUF file; another file, or a folder, leaves it as it is. */
 void tern_model_card_read(tern_model_card *card, const char *path);
-/* Of a model that is open. */
+/* Members of a model that is open. */
 void tern_model_card_set(tern_model_card *card, const tern_engine_info *info);
 /* The parameters as Ollama writes them: "1.2B", "135M"; "": not known. */
 void tern_model_card_size(const tern_model_card *card, char out[32]);

@@ -32,7 +32,7 @@ static tern_status read_settings(tern_host *h, const char *text, tern_error *err
     return status;
 }
 
-/* What is not in the manifest as it stands: paths, and options. */
+/* Members that are not in the manifest as they stand: paths, and options. */
 static tern_status own_strings(tern_host *h, tern_error *err)
 {
     tern_serve_model *m = &h->model;

@@ -74,7 +74,7 @@ int64_t tern_host_file_time(const char *path);
 void tern_host_count(tern_host *host, tern_batch_counters *counters);
 /* Whether it is open now. */
 bool tern_host_is_open(tern_host *host);
-/* What is known of it without opening it. Thread-safe; the first call may read the head of its file. */
+/* Describes it without opening it. Thread-safe; the first call may read the head of its file. */
 void tern_host_describe(tern_host *host, tern_model_card *card);
 /* Has it closed `seconds` after now, unless a later request says otherwise; below 0: not at all. */
 void tern_host_keep(tern_host *host, double seconds);

@@ -1,4 +1,4 @@
-/* What the Ollama API shows of models: lists, and one of them in full. */
+/* The answers of the Ollama API about models: lists, and one of them in full. */
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -163,7 +163,7 @@ tern_status tern_api_request_read_prompts(void *request, const json_t *value,
                                           tern_error *err); /* text, ids, or lists of them */
 /* The text behind a gap; "": there is no gap. */
 tern_status tern_api_request_read_suffix(void *request, const json_t *value, tern_error *err);
-/* What goes with a gap: prompts of text, which are not shown again. */
+/* Checks what goes with a gap: prompts of text, which are not shown again. */
 tern_status tern_api_request_check_gap(const tern_api_request *request, tern_error *err);
 
 /* Adds a message; the text of `content` is a string, or parts of the type "text", which are joined. `name` in errors.

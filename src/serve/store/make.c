@@ -84,7 +84,7 @@ static tern_status only_file(tern_job *j, const json_t *files, const char *what,
     return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: %s is not a GGUF file", what, *digest);
 }
 
-/* What a model is made of: an uploaded file, a model that is listed, or one of the hub. */
+/* The source of a model: an uploaded file, a model that is listed, or one of the hub. */
 static tern_status begin(tern_job *j, const json_t *body, json_t **manifest, tern_error *err)
 {
     const char *from = text_in(body, "from"), *digest;

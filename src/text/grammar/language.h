@@ -76,7 +76,7 @@ tern_status tern_language__restrict(tern_language *l, uint32_t a, uint32_t least
 tern_status tern_language__pattern(tern_language *l, const char *text, size_t n, const char *what, uint32_t *out,
                                    tern_error *err);
 
-/* What may follow one character of a text of the term. */
+/* The language that may follow one character of a text of the term. */
 tern_status tern_language__derive(tern_language *l, uint32_t term, uint32_t code, uint32_t *out, tern_error *err);
 /* Whether the term has a text. */
 tern_status tern_language__has(tern_language *l, uint32_t term, const char *text, size_t n, bool *has, tern_error *err);

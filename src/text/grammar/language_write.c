@@ -206,7 +206,7 @@ fail:
     return status;
 }
 
-/* The terms of a chain, joined. Of a sequence all must have a text, of alternatives one. */
+/* The terms of a chain, joined. All terms of a sequence must have a text, and one of alternatives. */
 static tern_status write_chain(tern_language *l, uint32_t term, tern_grammar_tree *tree, uint32_t *node, bool *none,
                                tern_error *err)
 {

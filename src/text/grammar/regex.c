@@ -134,7 +134,7 @@ fail:
 
 static tern_status read_alternatives(regex *x, bool top, uint32_t *node, tern_error *err);
 
-/* What stands behind `(`: '=' or '!' for a look-ahead, ':' for a group. */
+/* The mark behind `(`: '=' or '!' for a look-ahead, ':' for a group. */
 static tern_status read_sign(regex *x, size_t start, char *sign, tern_error *err)
 {
     *sign = ':';

@@ -104,7 +104,7 @@ static __device__ __forceinline__ void store_x(const Linear &l, const float *row
     }
 }
 
-// The same of rows in 16 bits, which end with zeros.
+// As above, of rows in 16 bits, which end with zeros.
 struct Runs {
     uint4 run[8];
 };

@@ -27,7 +27,7 @@ template <int NT> struct Shape {
     static_assert(NT * PITCH * 4 <= bytes, "sums have the room of stages");
 };
 
-// Of each part, and of x.
+// One for each part, and one for x.
 struct Maps {
     CUtensorMap w[TERN_CUDA_PRODUCT_PARTS], x;
 };
@@ -37,7 +37,7 @@ struct Place {
     uint32_t stage, parity;
 };
 
-// Of a block: its memory, and its barriers.
+// A block's memory and barriers.
 struct Room {
     uint32_t stages, full, empty;
 };
@@ -125,7 +125,7 @@ template <int NT> static __device__ __forceinline__ void put_sums(const float (&
     for (int i = 0; i < NT / 2; i++) to[(i / 4 * 8 + (i & 1)) * PITCH + (i & 2 ? 8 : 0)] = d[i];
 }
 
-// Of the block's share of the tokens: what all of the cluster have, added up in their order.
+// Adds up the sums of all blocks of the cluster, in their order, for the block's share of the tokens.
 static __device__ __forceinline__ void gather_sums(float *sums, cluster_share mine)
 {
     enum { FOURS = TILE / 4 };
@@ -147,8 +147,8 @@ static __device__ __forceinline__ void gather_sums(float *sums, cluster_share mi
     consumers_sync();
 }
 
-// What is added to a lane's sums: of rows lane, lane + 32, .. of the tile, `n` of which are written, from column `col`
-// of out on.
+// The terms added to a lane's sums: of rows lane, lane + 32, .. of the tile, `n` of which are written, from column
+// `col` of out on.
 struct Endings {
     float bias[4];
     uint32_t col, n;

@@ -87,7 +87,7 @@ static void bind_gate_backward(const tern_gpu_program *p, const tern_op *op, ter
     tern_gpu__bind_view(p, d, op->out, true);
 }
 
-/* Of a gate with one number for all columns. */
+/* For a gate with one number for all columns. */
 static tern_status lower_row_gate_backward(tern_gpu_program *p, const tern_op *op, tern_error *err)
 {
     const tern_view gate = op->in[TERN_GATE_BACKWARD_GATE], up = op->in[TERN_GATE_BACKWARD_UP],

@@ -12,7 +12,7 @@ enum { MOST_DEPTH = 6 };
 static tern_status are_apart(tern_schema *s, const json_t *a, const json_t *b, unsigned depth, bool *apart,
                              const json_t **without, tern_error *err);
 
-/* Of any two schemas. */
+/* For any two schemas. */
 static tern_status schemas_apart(tern_schema *s, const json_t *a, const json_t *b, unsigned depth, bool *apart,
                                  tern_error *err)
 {

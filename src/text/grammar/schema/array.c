@@ -184,7 +184,7 @@ typedef struct different {
     uint32_t *rests;
 } different;
 
-/* What may follow where `count` items are there: the end, or any of the values that `allowed` has. */
+/* Writes what may follow where `count` items are there: the end, or any of the values that `allowed` has. */
 static tern_status write_rest(different *d, uint32_t count, const uint32_t *states, uint32_t *node, tern_error *err)
 {
     tern_grammar_list items = {0};

@@ -386,7 +386,7 @@ static tern_status add_not(tern_schema *s, const json_t *inner, tern_schema_ways
     return tern_schema__nothing(s, "not", "no value fits", &(uint32_t){0});
 }
 
-/* What no schema beside or within has spoken of. */
+/* Members that no schema beside or within has named. */
 static tern_status add_unevaluated(tern_schema *s, const json_t *schema, const char *key, const char *other,
                                    tern_schema_ways *ways, tern_error *err)
 {
@@ -420,7 +420,7 @@ static tern_status apply_keywords(tern_schema *s, const json_t *schema, tern_sch
     return add_dependencies(s, schema, ways, err);
 }
 
-/* What a schema has not spoken of depends on itself alone. */
+/* The members that a schema has not named depend on itself alone. */
 static tern_status apply_alone(tern_schema *s, const json_t *schema, tern_schema_ways *ways, tern_error *err)
 {
     tern_schema_ways own = {0};

@@ -263,7 +263,7 @@ tern_status tern_schema__both(tern_schema *s, const json_t *a, const json_t *b, 
     return set(out, "allOf", list, err);
 }
 
-/* What a plain schema asks of a member that it does not name; NULL: nothing. */
+/* The schema that a plain schema has for a member that it does not name; NULL: none. */
 static tern_status asked_of_others(tern_schema *s, const json_t *plain, const char *name, const json_t **asked,
                                    tern_error *err)
 {

@@ -89,7 +89,7 @@ static bool may_end(const digits *x, place at)
     return true;
 }
 
-/* What may follow, written out. */
+/* Writes out what may follow. */
 static tern_status write(digits *x, place at, uint32_t *node, tern_error *err)
 {
     const uint32_t left = x->n - at.i;
@@ -145,7 +145,7 @@ static tern_status define(tern_schema *s, uint32_t i, uint32_t body, uint32_t *n
     return call(s, i, node, err);
 }
 
-/* What may follow. Where no bound is near, this depends on few things, and is written once for a schema. */
+/* Gives what may follow. Where no bound is near, this depends on few things, and is written once for a schema. */
 static tern_status after(digits *x, place at, uint32_t *node, tern_error *err)
 {
     char name[96];

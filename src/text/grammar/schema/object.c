@@ -73,7 +73,7 @@ static member *find_member(object *o, const char *name)
     return tern_map_find(&o->places, (tern_span){(const uint8_t *)name, strlen(name)}, &i) ? &o->members[i] : NULL;
 }
 
-/* What patterns, and the keyword for other names, ask of a name. *named: a pattern has it. */
+/* The schemas that patterns, and the keyword for other names, have for a name. *named: a pattern has it. */
 static tern_status asked(object *o, const char *name, const json_t **schema, bool *named, tern_error *err)
 {
     const char *pattern;
@@ -327,8 +327,8 @@ static tern_status put_before(object *o, bool comma, uint32_t body, uint32_t res
     return join(o, comma ? parts : parts + 1, comma ? 3 : 2, out, err);
 }
 
-/* What may follow all members that have names, where `count` of them are there. Two of the others may have one name, so
- * that only the first of them is counted for minProperties. */
+/* Writes what may follow all members that have names, where `count` of them are there. Two of the others may have one
+ * name, so that only the first of them is counted for minProperties. */
 static tern_status end_of(object *o, uint32_t count, uint32_t other, uint32_t *out, tern_error *err)
 {
     uint32_t more = 0, nothing = NOTHING;

@@ -1,4 +1,4 @@
-/* What any value of JSON Schema is, and the parts that all are made of. */
+/* The grammar of any JSON value, and the parts that all are made of. */
 #include <string.h>
 
 #include "base/bytes.h"

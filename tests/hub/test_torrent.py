@@ -199,11 +199,14 @@ class Torrents(unittest.TestCase):
         self.assertIn("torrent:stories is not in", self.said)
 
     def test_magnet(self):
-        """A link and one peer, who ends by itself when it has given all of it once; then the first goes on giving."""
-        seeder, port = self.give(self.make(web=False), "127.0.0.2", "--seed-ratio", "0.9", "-q")
-        package = self.pull(self.torrent["magnet"], "--peer", "127.0.0.2:%d" % port)
+        """A link and one peer, who ends by itself while it gives to a second; then the first goes on giving."""
+        seeder, port = self.give(self.make(web=False), "127.0.0.2", "--seed-ratio", "1.2", "-q")
+        source = ["--listen", "127.0.0.1:0", *ALONE, "--peer", "127.0.0.2:%d" % port]
+        package = self.tern("pull", self.torrent["magnet"], *source).strip()
         self.same(package)
+        second = self.start("pull", self.torrent["magnet"], *source, cache=os.path.join(self.folder, "second"))
         self.assertEqual(seeder.wait(timeout=60), 0)
+        second.kill()  # the seeder may have left before it had all
         shutil.rmtree(self.source)  # what was fetched is given on, and the link has version 2 alone
         port = free_port("127.0.0.3")
         again = self.start("pull", self.torrent["magnet"], "--seed", "--listen", "127.0.0.3:%d" % port, *ALONE)

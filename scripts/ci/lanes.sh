@@ -4,31 +4,37 @@
 
 # Processor seconds of what has ended so far, to tell a slow step from a busy machine.
 cpu_seconds() { awk -v hz="$(getconf CLK_TCK)" '{ print int(($16 + $17) / hz) }' "/proc/$$/stat"; }
+# attempt COMMAND...: in a shell of its own, which ends at the first failure. $status says how it ended.
+attempt() {
+    set +e
+    (set -e; "$@")
+    status=$?
+    set -e
+}
+# A step that fails is named in the file $failed, and the others go on: one run tells all that is wrong.
 run_step() {
-    local start=$SECONDS cpu
+    local start=$SECONDS cpu status said=passed
     cpu=$(cpu_seconds)
     printf '\n=== %s\n' "$1"
-    "step_$1"
+    attempt "step_$1"
     mkdir -p build
+    [ "$status" = 0 ] || { said=FAILED; echo "$1" >>"$failed"; }
     printf '%-12s %6d %10d\n' "$1" $((SECONDS - start)) $(($(cpu_seconds) - cpu)) | tee -a "$times" |
-        awk '{ printf "=== %s: passed in %d s, %d s of processor time\n", $1, $2, $3 }'
+        awk -v said="$said" '{ printf "=== %s: %s in %d s, %d s of processor time\n", $1, said, $2, $3 }'
 }
+# Ends the run if a step has failed.
+need_steps() { [ ! -s "$failed" ] || { echo "Failed: $(paste -sd ' ' "$failed")"; exit 1; }; }
 run_lane() {
     local steps step
     while steps=$(flock "$queue.lock" sh -c 'head -n 1 "$1" && sed -i 1d "$1"' take "$queue") && [ -n "$steps" ]; do
-        for step in $steps; do
-            if [ -e "$failed" ]; then cat "$lane_log"; exit 1; fi
-            run_step "$step"
-        done
+        for step in $steps; do run_step "$step"; done
     done
 }
 
-# A second lane beside this one, as many steps keep one core busy; its lines come at the end. Once it has failed this
-# one begins no other step.
+# A second lane beside this one, as many steps keep one core busy; its lines come at the end.
 start_lane() {
     # It is a group, which ends with this one.
-    # shellcheck disable=SC2016 # $0 is that shell's
-    setsid sh -c '.ci/run --lane || { touch "$0"; exit 1; }' "$failed" >"$lane_log" 2>&1 &
+    setsid .ci/run --lane >"$lane_log" 2>&1 &
     lane=$!
 }
 end_lane() {

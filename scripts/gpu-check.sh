@@ -27,7 +27,7 @@ for kv in q8_0 q4_0; do check "compare $1, caches in $kv" "$tern" compare -m "$1
 tests=$(dirname "$tern")/test_gpu # where it was built: ops against the CPU
 if [ -x "$tests" ]; then
     for group in groups rope attention experts_gpu linear_ternary training_rows gradient varlen_attention update \
-        recurrent_gpu rotated_gpu documents_gpu; do
+        recurrent_gpu hadamard_gpu recurrent_backward_gpu; do
         check "test_gpu $group" "$tests" --backend cuda "$group"
     done
     for case in products many_rows biases choices sums rows_of_experts; do

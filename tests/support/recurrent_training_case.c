@@ -6,7 +6,7 @@
 #include "ops/ref/recurrent/recurrent.h"
 #include "quant/weight.h"
 
-enum { BEFORE = 5 }; /* columns before those that an op reads */
+enum { BEFORE = 5 }; /* columns before those that an op reads or writes */
 
 void test_documents_case(test_case *c, tern_rng *rng, uint32_t n, uint32_t longest)
 {
@@ -26,7 +26,8 @@ tern_view test_training_input(test_case *c, const char *name, uint32_t cols)
 
 tern_view test_training_output(test_case *c, const char *name, uint32_t cols)
 {
-    return test_case_output(c, name, TERN_ROWS_TOKENS, TERN_DTYPE_F32, cols);
+    const tern_view all = test_case_output(c, name, TERN_ROWS_TOKENS, TERN_DTYPE_F32, BEFORE + cols);
+    return test_case_columns(all, BEFORE, cols);
 }
 
 static tern_view gradient(test_case *c, const char *name, uint32_t rows, uint32_t cols, bool wanted)
@@ -67,7 +68,8 @@ void test_delta_training_add(test_case *c, const test_delta_training *s)
 {
     const uint32_t keys = s->key_heads * s->keys, values = s->heads * s->values,
                    numbers = s->heads * s->keys * s->values;
-    const tern_view states = test_training_output(c, "states", (numbers + TERN_DELTA_CHUNK - 1) / TERN_DELTA_CHUNK);
+    const tern_view states = test_case_output(c, "states", TERN_ROWS_TOKENS, TERN_DTYPE_F32,
+                                              (numbers + TERN_DELTA_CHUNK - 1) / TERN_DELTA_CHUNK);
     tern_op op = {.kind = TERN_OP_VARLEN_GATED_DELTA,
                   .n_in = TERN_VARLEN_GATED_DELTA_INPUTS,
                   .in = {[TERN_VARLEN_GATED_DELTA_Q] = test_training_input(c, "q", keys),

@@ -12,7 +12,7 @@ typedef struct test_delta_training {
 
 /* Opens a case of n rows in documents of 1, 2 and 3, then of up to `longest`. */
 void test_documents_case(test_case *c, tern_rng *rng, uint32_t n, uint32_t longest);
-/* Rows that an op reads, behind other columns, and those that it makes. */
+/* Rows that an op reads, and those that it makes, behind other columns. */
 tern_view test_training_input(test_case *c, const char *name, uint32_t cols);
 tern_view test_training_output(test_case *c, const char *name, uint32_t cols);
 

@@ -1,4 +1,5 @@
-/* Signs and Hadamard transforms of blocks on the GPU, to the bit as on the CPU; shapes that it refuses by name. */
+/* Signs and Hadamard transforms of blocks on the GPU, to the bit as on the CPU; shapes that it refuses by name, and a
+ * backend without the op. */
 #include "backend/gpu/gpu_internal.h"
 #include "quant/weight.h"
 #include "support/op_case.h"
@@ -10,14 +11,18 @@ typedef struct shape {
     uint32_t cols, block, n_heads, n_groups, head_dim;
 } shape;
 
-/* Blocks of every length that fit, fewer and more columns than a workgroup takes, heads in groups. */
+/* Blocks of less than a warp, of one and of several, the longest of all; fewer and more columns than a workgroup takes;
+ * heads in groups, Bonsai 2's among them. */
 static const shape shapes[] = {
-    {.cols = 5, .block = 1},
+    {.cols = 7, .block = 1},
     {.cols = 6, .block = 2},
     {.cols = 176, .block = 16},
+    {.cols = 96, .block = 32},
     {.cols = 1088, .block = 64},
     {.cols = 3072, .block = 1024},
+    {.cols = 8192, .block = 8192},
     {.cols = 2560, .block = 512, .n_heads = 20, .n_groups = 4, .head_dim = 128},
+    {.cols = 6144, .block = 1024, .n_heads = 48, .n_groups = 16, .head_dim = 128},
     {.cols = 96, .block = 32, .n_heads = 12, .n_groups = 3, .head_dim = 8},
 };
 
@@ -45,12 +50,13 @@ static void both_ways(void **state)
 {
     (void)state;
     test_gpu_backend(); /* or skipped, with nothing allocated */
-    for (size_t i = 0; i < 2 * sizeof shapes / sizeof *shapes; i++) {
-        test_case c;
-        open_case(&c, &shapes[i / 2], i % 2);
-        test_case_compare(&c, test_gpu_backend(), 4, 1, (test_tolerance){0});
-        test_case_close(&c);
-    }
+    for (size_t i = 0; i < 2 * sizeof shapes / sizeof *shapes; i++)
+        for (int kind = 0; kind < test_gpu_kinds(); kind++) {
+            test_case c;
+            open_case(&c, &shapes[i / 2], i % 2);
+            test_case_compare_if_supported(&c, test_gpu_backend_of((test_gpu_kind)kind), 4, (test_tolerance){0});
+            test_case_close(&c);
+        }
 }
 
 static void refusals(void **state)

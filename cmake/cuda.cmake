@@ -35,7 +35,6 @@ function(tern_cuda_gpus result)
   endif()
   list(TRANSFORM found REPLACE "[<>]" "")
   list(FILTER found INCLUDE REGEX "^[89].$|...")
-  list(TRANSFORM found REPLACE "^90$" "90a") # whose tensor cores have instructions of their own
   list(REMOVE_DUPLICATES found)
   list(SORT found COMPARE NATURAL)
   set(${result} "${found}" PARENT_SCOPE)
@@ -50,6 +49,8 @@ endif()
 if(NOT wanted OR TERN_CUDA_ARCHS STREQUAL ALL)
   set(wanted 80 86 89 90a 100 120)
 endif()
+list(TRANSFORM wanted REPLACE "^90$" "90a") # kernels for its tensor cores compile to nothing without the letter
+list(REMOVE_DUPLICATES wanted)
 set(archs "")
 foreach(arch ${wanted}) # of an older toolkit, those that it knows
   execute_process(COMMAND ${TERN_NVCC} -gencode=arch=compute_${arch},code=sm_${arch} --dryrun -x cu -c /dev/null

@@ -83,6 +83,7 @@ typedef struct tern_cuda_launch {
     union {
         tern_cuda_embed embed;
         tern_cuda_norm norm;
+        tern_cuda_rounded_norm rounded_norm;
         tern_cuda_quantize quantize;
         tern_cuda_elements elements;
         tern_cuda_route route;
@@ -250,6 +251,9 @@ void tern_cuda__lower_linear(const tern_prepared *p, const tern_op *op, tern_cud
 void tern_cuda__choose_product(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out);
 /* Bytes of scratch of a LINEAR whose rows may be put together by expert; 0: none. */
 size_t tern_cuda__group_scratch(const tern_graph *graph, const tern_op *op);
+/* A norm before a LINEAR with halves writes that one's rows in 16 bits, where it can: into the scratch of both. */
+void tern_cuda__join_norm(tern_cuda_launch *before, tern_cuda_launch *launch);
+bool tern_cuda__round_in_norm(tern_cuda_launch *before, const tern_cuda_linear *linear);
 /* Bytes of scratch of a LINEAR with halves. */
 size_t tern_cuda__rounded_scratch(const tern_graph *graph, const tern_op *op);
 tern_status tern_cuda__linear_supports(const tern_graph *graph, const tern_op *op, tern_error *err);

@@ -127,11 +127,23 @@ typedef struct tern_cuda_linear {
     uint32_t *groups; /* scratch for rows that are put together by expert (product.h); NULL: none */
     uint32_t halves;  /* tern_halves: x and weights are rounded to 16 bits (ops/ref/halves/halves.h) */
     tern_cuda_half_rows rounded;
+    bool is_rounded;                               /* by the norm before it */
     const struct tern_cuda_product_device *device; /* the host's: what it runs on */
     uint32_t kernel; /* of weights of one format: 1 + tern_cuda_product_kernel; 0: by the table */
 } tern_cuda_linear;
 /* Rounds x, where it has halves, for all products that read it. */
 cudaError_t tern_cuda_round_rows(const tern_cuda_linear *p, cudaStream_t stream);
+
+/* RMS_NORM of whole rows that writes those of the LINEAR behind it in 16 bits, too. */
+typedef struct tern_cuda_rounded_norm {
+    tern_cuda_norm norm;
+    uint32_t halves; /* tern_halves */
+    tern_cuda_half_rows rounded;
+} tern_cuda_rounded_norm;
+cudaError_t tern_cuda_run_rounded_norm(const tern_cuda_rounded_norm *p, cudaStream_t stream);
+/* Whether there is a kernel for rows such as these. */
+bool tern_cuda_can_round_norm(const tern_cuda_norm *p);
+
 /* Whether it is multiplied by the kernels of narrow.h. */
 bool tern_cuda_linear_is_narrow(const tern_cuda_linear *p);
 cudaError_t tern_cuda_run_linear(const tern_cuda_linear *p, cudaStream_t stream);

@@ -140,6 +140,7 @@ static tern_status lower(tern_cuda *cuda, tern_prepared *p, tern_error *err)
         else tern_cuda__ops[op->kind].lower(p, op, launch);
         if (cuda->profile) TERN_TRY(find_row(cuda, p, i, &p->profile_rows[i], err));
     }
+    for (size_t i = 1; i < p->n_launches; i++) tern_cuda__join_norm(&p->launches[i - 1], &p->launches[i]);
     TERN_TRY(tern_cuda__join_updates(p, cuda->profile, err));
     for (size_t i = 0; i < p->n_launches; i++) p->weight_bytes += p->launches[i].weight_bytes;
     return tern_cuda__walking_write(cuda, p, err);

@@ -172,9 +172,12 @@ static void assert_halves_tiling(uint32_t rows, uint32_t cols, uint32_t usual, b
 static void tiles_of_halves(void **state)
 {
     (void)state;
-    assert_halves_tiling(3072, 2048, 512, false, 128, 1);
-    assert_halves_tiling(8192, 2048, 2048, true, 256, 1);
-    assert_halves_tiling(2048, 8192, 16, false, 16, 6);
+    assert_halves_tiling(3072, 2048, 512, false, 128, 2);
+    assert_halves_tiling(8192, 2048, 512, true, 128, 1);
+    assert_halves_tiling(2048, 8192, 512, false, 256, 3);
+    assert_halves_tiling(2048, 8192, 2048, false, 256, 1);
+    assert_halves_tiling(2048, 8192, 16, false, 16, 8);
+    assert_halves_tiling(8192, 2048, 64, true, 64, 1);
     for (uint32_t cols = 8; cols < 2000; cols += 64) {
         const tern_cuda_product p = product(128, cols, 16);
         const tern_cuda_tiling t = tern_cuda_halves_tiling(&p, &h100);

@@ -358,6 +358,71 @@ static void halves_of_parts(void **state)
         }
 }
 
+/* Many tokens, also of few tiles that share columns. */
+static void halves_of_many(void **state)
+{
+    (void)state;
+    test_seed(&rng);
+    static const linear_case cases[] = {
+        {.n_parts = 1, .rows = {1024}, .cols = 520, .encodings = {"f16"}, .residual = true, .in_place = true},
+        {.n_parts = 2, .rows = {512, 512}, .cols = 512, .encodings = {"f16", "f16"}, .gated = true, .biases = 2},
+        {.n_parts = 3, .rows = {200, 128, 60}, .cols = 1024, .encodings = {"bf16", "bf16", "bf16"}, .biases = 4},
+        {.n_parts = 1, .rows = {256}, .cols = 4096, .encodings = {"f16"}, .residual = true},
+        {.n_parts = 1, .rows = {640}, .cols = 512, .encodings = {"q4_k"}, .biases = 1},
+    };
+    if (!test_gpu_backend()->info.halves) test_skip("products in 16 bits are those of CUDA");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        linear_case l = cases[i];
+        l.halves = true;
+        l.max_tokens = 600;
+        print_message("%s: %u x %u\n", l.encodings[0], l.rows[0], l.cols);
+        run_linear(&l, (const uint32_t[]){600, 511, 130, 0}, test_gpu_backend());
+    }
+}
+
+/* A norm before a product in 16 bits, whose rows it writes; its own are still those that others read. */
+static void run_rounded_norm(const char *encoding, uint32_t cols, uint32_t gap, bool in_place)
+{
+    enum { ROWS = 200, TOKENS = 70 };
+    test_case c;
+    test_case_open(&c, &rng, &(test_case_shape){.max_tokens = TOKENS});
+    const tern_view x =
+        test_case_columns(test_case_rows(&c, "x", TERN_ROWS_TOKENS, cols + 2 * gap, TEST_ORDINARY), gap, cols);
+    const tern_op norm = {.kind = TERN_OP_RMS_NORM,
+                          .n_in = TERN_NORM_INPUTS,
+                          .in = {x, test_case_norm_weight(&c, cols)},
+                          .out = in_place ? x : test_case_output(&c, "normed", TERN_ROWS_TOKENS, TERN_DTYPE_F32, cols),
+                          .eps = 0.25f}; /* of the order of the mean square: a wrong one shows */
+    const tern_op linear = {.kind = TERN_OP_LINEAR,
+                            .n_in = 2,
+                            .n_parts = 1,
+                            .in = {norm.out, test_case_weight(&c, encoding, ROWS, cols)},
+                            .halves = tern_op_halves_of(tern_encoding_by_name(encoding)),
+                            .out = test_case_output(&c, "y", TERN_ROWS_TOKENS, TERN_DTYPE_F32, ROWS)};
+    test_case_add(&c, norm);
+    test_case_add(&c, linear);
+    /* A float of the norm that is off by its last place may round to another half. */
+    const test_tolerance tolerance = {.absolute = 1e-3, .of_row = linear.halves == TERN_HALVES_BF16 ? 2e-3 : 3e-4};
+    print_message("%s, %u columns\n", encoding, cols);
+    test_case_compare(&c, test_gpu_backend(), TOKENS, 1, tolerance);
+    test_case_compare(&c, test_gpu_backend(), 3, 1, tolerance);
+    test_case_close(&c);
+}
+
+static void rounded_norms(void **state)
+{
+    (void)state;
+    test_seed(&rng);
+    if (!test_gpu_backend()->info.halves) test_skip("products in 16 bits are those of CUDA");
+    run_rounded_norm("f16", 2048, 0, false);
+    run_rounded_norm("bf16", 1000, 4, false);
+    run_rounded_norm("q8_0", 8192, 0, false);
+    run_rounded_norm("f16", 8200, 0, false); /* more than a block has in registers */
+    run_rounded_norm("f16", 334, 0, false);  /* no multiple of four */
+    run_rounded_norm("f16", 512, 3, false);  /* not aligned */
+    run_rounded_norm("f16", 512, 0, true);
+}
+
 static void run_embed(const char *encoding, uint32_t cols, bool row_scales, tern_backend *backend)
 {
     enum { ROWS = 700, TOKENS = 9 };
@@ -413,6 +478,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(rows_of_tables),
     cmocka_unit_test(halves),
     cmocka_unit_test(halves_of_parts),
+    cmocka_unit_test(halves_of_many),
+    cmocka_unit_test(rounded_norms),
 };
 
 TEST_GROUP(dense, "gpu long web", tests, .teardown = close_all);

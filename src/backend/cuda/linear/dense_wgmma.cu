@@ -4,6 +4,7 @@
 // tokens, STEP columns at a time. One thread fetches both by the copy engine (tensor maps, 128-byte swizzle; what lies
 // beyond the last row or column is zeros). In the end sums go through shared memory, so that rows of out are written
 // whole. Two blocks share a multiprocessor, except those of 256 tokens, so that one multiplies while the other ends.
+// Blocks of the first tokens ask for weights before the kernels before have ended, and for x afterwards.
 //
 // Where tiles are few, the columns are split among the blocks of a cluster (split K), each of which adds up, in their
 // order, what all of them have of a share of the tokens, and writes those.
@@ -63,20 +64,31 @@ static __device__ __forceinline__ void fetch(uint32_t to, const CUtensorMap *map
         : "memory");
 }
 
-// By one thread: all stages, as they become free.
+// The weights of a step; its stage waits for x as well.
 template <int NT>
-static __device__ __forceinline__ void fetch_stages(const Linear &l, const Maps &maps, Tile at, cluster_share steps,
-                                                    uint32_t token, Room room)
+static __device__ __forceinline__ void fetch_weights(const Linear &l, const Maps &maps, Tile at, uint32_t step,
+                                                     uint32_t stage, Room room)
 {
     const uint2 low = half_of(l, at, 0), high = half_of(l, at, 1);
+    const uint32_t to = room.stages + stage * Shape<NT>::stage, full = room.full + 8 * stage, c = step * STEP;
+    barrier_expect(full, Shape<NT>::stage);
+    fetch(to, &maps.w[low.x], c, low.y, full);
+    fetch(to + HALF_BYTES, &maps.w[high.x], c, high.y, full);
+}
+
+// By one thread: all stages, as they become free. The first `asked` steps have asked for their weights.
+template <int NT>
+static __device__ __forceinline__ void fetch_stages(const Linear &l, const Maps &maps, Tile at, cluster_share steps,
+                                                    uint32_t asked, uint32_t token, Room room)
+{
     Place p = {0, 1};
     for (uint32_t step = steps.from; step < steps.to; step++, p = next_place<NT>(p)) {
-        const uint32_t to = room.stages + p.stage * Shape<NT>::stage, full = room.full + 8 * p.stage, c = step * STEP;
-        barrier_wait(room.empty + 8 * p.stage, p.parity);
-        barrier_expect(full, Shape<NT>::stage);
-        fetch(to, &maps.w[low.x], c, low.y, full);
-        fetch(to + HALF_BYTES, &maps.w[high.x], c, high.y, full);
-        fetch(to + W_BYTES, &maps.x, c, token, full);
+        const uint32_t x = room.stages + p.stage * Shape<NT>::stage + W_BYTES;
+        if (step >= steps.from + asked) {
+            barrier_wait(room.empty + 8 * p.stage, p.parity);
+            fetch_weights<NT>(l, maps, at, step, p.stage, room);
+        }
+        fetch(x, &maps.x, step * STEP, token, room.full + 8 * p.stage);
     }
 }
 
@@ -170,13 +182,22 @@ static __device__ __forceinline__ Endings endings_of(const Linear &l, Tile at)
     return e;
 }
 
+// `activated` by the fast exponential and division: their errors, 1e-6 of the result, are below those of sums.
+static __device__ __forceinline__ float quickly_activated(uint32_t kind, float g)
+{
+    if (kind == TERN_ACT_RELU2) return activated(kind, g);
+    const float x = kind == TERN_ACT_SILU ? g : (g + g * g * g * 0.044715f) * 1.5957691216f;
+    return __fdividef(g, 1 + __expf(-x));
+}
+
 static __device__ __forceinline__ void finish_token(const Linear &l, const Endings &e, const float *sums, float scale,
                                                     const float (&more)[4], uint32_t t)
 {
     float y[4], *out = l.out + (size_t)t * l.out_stride + e.col;
 #pragma unroll
     for (int i = 0; i < 4; i++) y[i] = sums[32 * i] * scale + e.bias[i];
-    if (l.gated) y[0] = activated(l.activation, y[0]) * y[2], y[1] = activated(l.activation, y[1]) * y[3];
+    if (l.gated)
+        y[0] = quickly_activated(l.activation, y[0]) * y[2], y[1] = quickly_activated(l.activation, y[1]) * y[3];
 #pragma unroll
     for (uint32_t i = 0; i < 4; i++)
         if (i < e.n) out[32 * i] = y[i] + more[i];
@@ -213,7 +234,7 @@ static __device__ __forceinline__ void multiply_tile(const Linear &l, Tile at, c
                                                      uint32_t count, Room room, float *sums)
 {
     float d[NT / 2] = {};
-    const cluster_share mine = share_of_cluster(min(count - first, (uint32_t)NT));
+    const cluster_share mine = share_of_cluster(count > first ? min(count - first, (uint32_t)NT) : 0);
     multiply_stages<NT, BF>(d, steps.to - steps.from, room);
     const Endings e = endings_of(l, at);
     consumers_sync(); // nobody reads x and weights any more
@@ -224,23 +245,23 @@ static __device__ __forceinline__ void multiply_tile(const Linear &l, Tile at, c
     if (gridDim.z > 1) cluster_sync(); // its sums may be read until then
 }
 
-// The first weights of the tile on their way to L2. Of unpacked ones, which the kernel before writes, too early is
-// useless and harmless.
-static __device__ __forceinline__ void ask_for_weights(const Linear &l, Tile at, cluster_share steps)
+// The weights of steps from `from` on on their way to L2.
+static __device__ __forceinline__ void ask_for_weights(const Linear &l, Tile at, uint32_t from)
 {
     enum { LINES = 4 };
     for (uint32_t i = threadIdx.x; i < TILE * LINES; i += blockDim.x) {
         const uint2 half = half_of(l, at, i / LINES / HALF_TILE);
         const uint32_t row = min(half.y + i / LINES % HALF_TILE, l.parts[half.x].rows - 1);
-        const uint32_t byte = min((steps.from + i % LINES) * ROW_BYTES, l.row_bytes - 1);
+        const uint32_t byte = min((from + i % LINES) * ROW_BYTES, l.row_bytes - 1);
         asm volatile("prefetch.global.L2 [%0];" ::"l"(l.parts[half.x].w + (size_t)row * l.row_bytes + byte));
     }
 }
 #endif
 
+// early: weights do not wait for the kernels before.
 template <int NT, bool BF>
 static __global__ void __launch_bounds__(Shape<NT>::threads, Shape<NT>::blocks)
-    dense_wgmma(const __grid_constant__ Linear l, const __grid_constant__ Maps maps)
+    dense_wgmma(const __grid_constant__ Linear l, const __grid_constant__ Maps maps, bool early)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     using S = Shape<NT>;
@@ -250,21 +271,23 @@ static __global__ void __launch_bounds__(Shape<NT>::threads, Shape<NT>::blocks)
     const Room room = {shared_address(stages), base, base + 8 * (uint32_t)S::stages};
     const Tile at = tile_of(l, blockIdx.y, l.gated ? HALF_TILE : TILE);
     const cluster_share steps = share_of_cluster((l.cols + STEP - 1) / STEP);
-    if (blockIdx.x == 0) ask_for_weights(l, at, steps);
-    tern_follow();
-    const uint32_t count = row_count(l);
-    if (first >= count) return; // and so does all of its cluster
-    if (threadIdx.x == 0) {
+    const uint32_t asked = early && blockIdx.x == 0 ? min((uint32_t)S::stages, steps.to - steps.from) : 0;
+    if (threadIdx.x == CONSUMERS) {
         for (uint32_t i = 0; i < S::stages; i++) {
             barrier_init(room.full + 8 * i, 1);
             barrier_init(room.empty + 8 * i, CONSUMERS / 32);
         }
-        asm volatile("fence.mbarrier_init.release.cluster;");
+        asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;" ::: "memory");
+        for (uint32_t i = 0; i < asked; i++) fetch_weights<NT>(l, maps, at, steps.from + i, i, room);
     }
+    if (asked) ask_for_weights(l, at, steps.from + asked);
     __syncthreads();
+    tern_follow();
+    const uint32_t count = row_count(l);
+    if (first >= count && !asked) return; // and so does all of its cluster
     if (threadIdx.x >= CONSUMERS) {
         if (S::moves) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-        if (threadIdx.x == CONSUMERS) fetch_stages<NT>(l, maps, at, steps, first, room);
+        if (threadIdx.x == CONSUMERS) fetch_stages<NT>(l, maps, at, steps, asked, first, room);
     } else {
         if (S::moves) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         multiply_tile<NT, BF>(l, at, steps, first, count, room, (float *)stages);
@@ -284,7 +307,7 @@ static bool make_map(CUtensorMap *map, const void *data, uint32_t cols, uint32_t
                             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
-template <int NT, bool BF> static cudaError_t start(const Linear *l, uint32_t splits, cudaStream_t s)
+template <int NT, bool BF> static cudaError_t start(const Linear *l, uint32_t splits, bool early, cudaStream_t s)
 {
     Maps maps = {};
     if (!make_map(&maps.x, l->x, l->cols, l->n, (uint64_t)l->x_stride * 2, NT)) return cudaErrorInvalidValue;
@@ -296,24 +319,25 @@ template <int NT, bool BF> static cudaError_t start(const Linear *l, uint32_t sp
     const cudaError_t e =
         cudaFuncSetAttribute(dense_wgmma<NT, BF>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
     if (e != cudaSuccess) return e;
-    return tern_launch_together(dense_wgmma<NT, BF>, grid, Shape<NT>::threads, shared, s, true, splits, *l, maps);
+    return tern_launch_together(dense_wgmma<NT, BF>, grid, Shape<NT>::threads, shared, s, true, splits, *l, maps,
+                                early);
 }
 
-template <bool BF> static cudaError_t start_width(const Linear *l, tern_cuda_tiling t, cudaStream_t s)
+template <bool BF> static cudaError_t start_width(const Linear *l, tern_cuda_tiling t, bool early, cudaStream_t s)
 {
     switch (t.tokens) {
-    case 16: return start<16, BF>(l, t.splits, s);
-    case 32: return start<32, BF>(l, t.splits, s);
-    case 64: return start<64, BF>(l, t.splits, s);
-    case 128: return start<128, BF>(l, t.splits, s);
-    default: return start<256, BF>(l, t.splits, s);
+    case 16: return start<16, BF>(l, t.splits, early, s);
+    case 32: return start<32, BF>(l, t.splits, early, s);
+    case 64: return start<64, BF>(l, t.splits, early, s);
+    case 128: return start<128, BF>(l, t.splits, early, s);
+    default: return start<256, BF>(l, t.splits, early, s);
     }
 }
 
-static cudaError_t multiply(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s)
+static cudaError_t multiply(const Linear *l, const tern_cuda_product_device *d, bool early, cudaStream_t s)
 {
     const tern_cuda_tiling t = tern_cuda_halves_tiling(l, d);
-    return l->format == TERN_GPU_BF16 ? start_width<true>(l, t, s) : start_width<false>(l, t, s);
+    return l->format == TERN_GPU_BF16 ? start_width<true>(l, t, early, s) : start_width<false>(l, t, early, s);
 }
 
 // The next rows of all parts for which there is room, from row `from` of part `part` on, unpacked: their product.
@@ -354,13 +378,13 @@ static cudaError_t take_piece(const Linear *l, Piece *at, Linear *out, cudaStrea
 
 cudaError_t tern_cuda_dense_wgmma(const Linear *l, const tern_cuda_product_device *d, cudaStream_t s)
 {
-    if (l->format == TERN_GPU_F16 || l->format == TERN_GPU_BF16) return multiply(l, d, s);
+    if (l->format == TERN_GPU_F16 || l->format == TERN_GPU_BF16) return multiply(l, d, true, s);
     Linear piece;
     Piece at = {0, 0, 0};
     cudaError_t e = cudaSuccess;
     while (at.part < l->n_parts && !e) {
         e = take_piece(l, &at, &piece, s);
-        if (!e) e = multiply(&piece, d, s);
+        if (!e) e = multiply(&piece, d, false, s); // unpacked by the kernel before
     }
     return e;
 }

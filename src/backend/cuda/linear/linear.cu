@@ -108,7 +108,7 @@ static cudaError_t run_parts(const tern_cuda_linear *p, cudaStream_t stream)
 cudaError_t tern_cuda_run_linear(const tern_cuda_linear *p, cudaStream_t stream)
 {
     tern_cuda_linear parts;
-    cudaError_t e = p->halves ? tern_cuda_round_rows(p, stream) : cudaSuccess;
+    cudaError_t e = p->halves && !p->is_rounded ? tern_cuda_round_rows(p, stream) : cudaSuccess;
     for (uint32_t at = 0; at < p->n_parts && !e;) {
         at = tern_cuda_alike_parts(p, at, &parts);
         e = run_parts(&parts, stream);

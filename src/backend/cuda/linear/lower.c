@@ -50,6 +50,16 @@ size_t tern_cuda__rounded_scratch(const tern_graph *graph, const tern_op *op)
     return place_rounded(graph, op, NULL, NULL);
 }
 
+void tern_cuda__join_norm(tern_cuda_launch *before, tern_cuda_launch *launch)
+{
+    const tern_op *norm = before->op, *op = launch->op;
+    const tern_view x = op->in[TERN_LINEAR_X], y = norm->out;
+    tern_cuda_linear *l = &launch->params.linear;
+    if (launch->run != run || !l->halves || norm->kind != TERN_OP_RMS_NORM || norm->rows != op->rows) return;
+    if (x.value != y.value || x.first_col != y.first_col || x.cols != y.cols) return;
+    l->is_rounded = tern_cuda__round_in_norm(before, l);
+}
+
 /* Which expert each row has, and how many rows share one of x. */
 static void take_route(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
 {

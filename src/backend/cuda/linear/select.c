@@ -191,21 +191,56 @@ tern_cuda_tiling tern_cuda_product_tiling(const tern_cuda_product *l, const tern
     return best;
 }
 
-/* Nanoseconds of an H200, about: rounds of the device, each with its steps of 64 columns and its end. A step is as long
- * as its products or its loads, of which the second-level cache gives 6,300 bytes in a nanosecond, and 60 to one block.
- * Narrow tiles are two to a processor, one of which ends while the other multiplies. */
-static uint64_t halves_cost(const tern_cuda_product *l, uint32_t at_once, tern_cuda_tiling t)
+/* How a product is spread over the device. Narrow tiles are two to a processor. Without splits one ends while the other
+ * multiplies; the blocks of clusters, which fill processors by twos, multiply in turns and end together. */
+typedef struct spread {
+    bool is_wide, is_split;
+    uint64_t rounds, blocks; /* blocks of a round */
+    uint64_t apart;          /* tiles of weights that they have */
+    bool is_full;            /* of narrow tiles without splits: each processor has two */
+} spread;
+
+static bool spread_of(const tern_cuda_product *l, const tern_cuda_product_device *d, tern_cuda_tiling t, spread *s)
 {
-    enum { STEP = 64, WIDE = 256, ALL = 6300, ONE = 60 };
-    const uint64_t tiles = (uint64_t)tiles_of(l, TILE_ROWS) * ((l->usual + t.tokens - 1) / t.tokens);
-    const uint64_t rounds = (tiles + at_once - 1) / at_once, blocks = (tiles < at_once ? tiles : at_once) * t.splits;
-    const uint64_t steps = ((l->cols + STEP - 1) / STEP + t.splits - 1) / t.splits;
-    const uint64_t bytes = (TILE_ROWS + t.tokens) * STEP * sizeof(uint16_t);
-    const uint64_t products = t.tokens * (t.tokens < WIDE ? 13u : 11u) / 4 + 30;
-    uint64_t step = bytes * blocks / ALL > bytes / ONE ? bytes * blocks / ALL : bytes / ONE;
-    if (step < products) step = products;
-    const uint64_t meets = t.splits > 1 ? 600 : 0, end = t.splits > 1 ? 29 * t.tokens + 3000 : 17 * t.tokens + 2000;
-    return t.tokens < WIDE ? rounds * (steps * step + meets) + end : rounds * (steps * step + end);
+    enum { WIDE = 256 };
+    s->is_wide = t.tokens >= WIDE;
+    s->is_split = t.splits > 1;
+    const uint64_t clusters = s->is_split ? d->clusters[t.splits] : d->multiprocessors;
+    const uint64_t places = s->is_split && !s->is_wide ? 2 * clusters : clusters;
+    const uint64_t columns = (l->usual + t.tokens - 1) / t.tokens, tiles = tiles_of(l, TILE_ROWS) * columns;
+    if (!places) return false;
+    s->rounds = (tiles + places - 1) / places;
+    s->blocks = (tiles < places ? tiles : places) * t.splits;
+    s->apart = s->blocks > columns ? s->blocks / columns : 1;
+    s->is_full = !s->is_wide && !s->is_split && tiles > places;
+    return true;
+}
+
+/* Nanoseconds of a step of 64 columns of an H200, about: as long as its products or its loads. The second-level cache
+ * gives 7,900 bytes in a nanosecond, 9,600 to processors that have two blocks, 46 to one block and 66 to a wide one;
+ * memory gives 4,300. */
+static uint64_t halves_step(const spread *s, uint32_t tokens)
+{
+    enum { ROW_BYTES = 64 * 2, MEMORY = 4300 };
+    const uint64_t bytes = (TILE_ROWS + tokens) * ROW_BYTES, products = tokens * (s->is_wide ? 12u : 14u) / 4 + 20;
+    const uint64_t all = bytes * s->blocks / (s->is_full ? 9600 : 7900), one = bytes / (s->is_wide ? 66 : 46);
+    const uint64_t memory = s->apart * TILE_ROWS * ROW_BYTES / MEMORY;
+    uint64_t ns = s->is_split && !s->is_wide ? 2 * products : products;
+    if (ns < memory) ns = memory;
+    if (ns < all) ns = all;
+    return s->is_full || ns > one ? ns : one;
+}
+
+/* The time of all: rounds of the device, each with its steps and its end. The numbers are those that choose best among
+ * times that were measured (docs/experiments/2026-11-29-cuda-halves.md). */
+static uint64_t halves_cost(const tern_cuda_product *l, const tern_cuda_product_device *d, tern_cuda_tiling t)
+{
+    enum { STEP = 64 };
+    spread s;
+    if (!spread_of(l, d, t, &s)) return UINT64_MAX;
+    const uint64_t steps = ((l->cols + STEP - 1) / STEP + t.splits - 1) / t.splits, step = halves_step(&s, t.tokens);
+    const uint64_t end = (l->gated ? 13u : 30u) * t.tokens + 3520 + (s.is_split ? 15 * t.tokens + 1430 : 0);
+    return s.is_wide || s.is_split ? s.rounds * (steps * step + end) : s.rounds * steps * step + end;
 }
 
 tern_cuda_tiling tern_cuda_halves_tiling(const tern_cuda_product *l, const tern_cuda_product_device *d)
@@ -218,8 +253,7 @@ tern_cuda_tiling tern_cuda_halves_tiling(const tern_cuda_product *l, const tern_
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
         for (uint32_t splits = 1; splits <= TERN_CUDA_PRODUCT_SPLITS && (splits == 1 || splits <= most); splits++) {
             const tern_cuda_tiling t = {widths[i], splits};
-            const uint32_t at_once = splits == 1 ? d->multiprocessors : d->clusters[splits];
-            const uint64_t ns = at_once ? halves_cost(l, at_once, t) : UINT64_MAX;
+            const uint64_t ns = halves_cost(l, d, t);
             if (ns < least) best = t, least = ns;
         }
     return best;

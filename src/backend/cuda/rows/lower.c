@@ -10,6 +10,7 @@
     }
 RUN(embed, tern_cuda_embed)
 RUN(norm, tern_cuda_norm)
+RUN(rounded_norm, tern_cuda_rounded_norm)
 RUN(quantize, tern_cuda_quantize)
 RUN(gate, tern_cuda_elements)
 RUN(add, tern_cuda_elements)
@@ -40,6 +41,15 @@ void tern_cuda__lower_norm(const tern_prepared *p, const tern_op *op, tern_cuda_
                                         .cols = x.cols,
                                         .group = weight.cols,
                                         .eps = op->eps};
+}
+
+bool tern_cuda__round_in_norm(tern_cuda_launch *before, const tern_cuda_linear *linear)
+{
+    const tern_cuda_norm n = before->params.norm;
+    if (before->run != norm || !tern_cuda_can_round_norm(&n)) return false;
+    before->run = rounded_norm;
+    before->params.rounded_norm = (tern_cuda_rounded_norm){n, linear->halves, linear->rounded};
+    return true;
 }
 
 void tern_cuda__lower_quantize(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)

@@ -52,9 +52,51 @@ static __global__ void norm(tern_cuda_norm p)
     }
 }
 
+/* A warp for each group of up to NARROW columns, four at a time; those of heads are such. */
+enum { NARROW = 512, NARROW_FOURS = NARROW / 128 };
+
+static __global__ void __launch_bounds__(THREADS) norm_groups(tern_cuda_norm p)
+{
+    const uint32_t t = blockIdx.y, group = blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
+    const uint32_t first = group * p.group, mine = threadIdx.x % 32 * 4;
+    tern_follow();
+    if (t >= tern_rows_now(p.count) || first >= p.cols) return;
+    const float *x = p.x.data + (size_t)t * p.x.stride + first;
+    float4 held[NARROW_FOURS];
+    float squares = 0;
+#pragma unroll
+    for (int i = 0; i < NARROW_FOURS; i++) {
+        held[i] = make_float4(0, 0, 0, 0);
+        if (mine + i * 128 < p.group) held[i] = *(const float4 *)(x + mine + i * 128);
+        squares = squares_of(held[i], squares);
+    }
+    const float r = 1.0f / sqrtf(tern_warp_sum(squares) / (float)p.group + p.eps);
+#pragma unroll
+    for (int i = 0; i < NARROW_FOURS; i++) {
+        if (mine + i * 128 >= p.group) continue;
+        float4 y = product_of(held[i], __ldg((const float4 *)(p.weight + mine + i * 128)), r);
+        if (p.residual.data) {
+            const float4 more =
+                *(const float4 *)(p.residual.data + (size_t)t * p.residual.stride + first + mine + i * 128);
+            y = make_float4(y.x + more.x, y.y + more.y, y.z + more.z, y.w + more.w);
+        }
+        *(float4 *)(p.out.data + (size_t)t * p.out.stride + first + mine + i * 128) = y;
+    }
+}
+
+static bool has_narrow_groups(const tern_cuda_norm *p)
+{
+    return p->group % 4 == 0 && p->group <= NARROW && p->group < p->cols && tern_is_aligned(p->x) &&
+           tern_is_aligned(p->out) && tern_is_aligned(p->residual) && (uintptr_t)p->weight % 16 == 0;
+}
+
 cudaError_t tern_cuda_run_norm(const tern_cuda_norm *p, cudaStream_t stream)
 {
-    return tern_launch(norm, rows_grid(p->count, p->cols / p->group), THREADS, 0, stream, *p);
+    enum { GROUPS = THREADS / 32 };
+    const uint32_t groups = p->cols / p->group;
+    if (has_narrow_groups(p))
+        return tern_launch(norm_groups, rows_grid(p->count, (groups + GROUPS - 1) / GROUPS), THREADS, 0, stream, *p);
+    return tern_launch(norm, rows_grid(p->count, groups), THREADS, 0, stream, *p);
 }
 
 static __device__ float finite(float v)

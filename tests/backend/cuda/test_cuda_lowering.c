@@ -14,7 +14,7 @@ enum { TOKENS = 40, ROWS = 300, COLS = 256, GROUPS = 3, GROUP = 2, HEADS = 4 };
 static tern_rng rng = {.state = 1};
 
 /* Where values would lie on a device; nothing is read or written there. */
-static uint8_t memory[TEST_CASE_MAX_VALUES][64], param_memory[1 << 16];
+static _Alignas(16) uint8_t memory[TEST_CASE_MAX_VALUES][64], param_memory[1 << 16];
 
 typedef struct rig {
     test_case c;
@@ -254,10 +254,43 @@ static void kernels_in_each_others_place(void **state)
     assert_int_equal(tern_backend_kernel_check("ternary_vex", true, &err), TERN_INVALID_ARGUMENT);
 }
 
+/* A norm of whole rows right before a product in 16 bits writes that one's rows. */
+static void norms_that_round(void **state)
+{
+    (void)state;
+    enum { PLAIN, OTHER_ROWS, OF_GROUPS, WITH_A_SUM, F32, CASES };
+    for (int i = 0; i < CASES; i++) {
+        rig r;
+        open(&r, &(test_case_shape){.max_tokens = TOKENS});
+        tern_op linear = linear_op(&r, "f16", ROWS, COLS);
+        const tern_view x = test_case_rows(&r.c, "before", TERN_ROWS_TOKENS, COLS, TEST_ORDINARY);
+        tern_op norm = {.kind = TERN_OP_RMS_NORM, .n_in = TERN_NORM_INPUTS, .out = linear.in[TERN_LINEAR_X]};
+        norm.in[TERN_NORM_X] = x;
+        norm.in[TERN_NORM_WEIGHT] = test_case_norm_weight(&r.c, i == OF_GROUPS ? COLS / 2 : COLS);
+        if (i == OTHER_ROWS) norm.out = x;
+        if (i == WITH_A_SUM) norm.residual = x;
+        if (i != F32) linear.halves = TERN_HALVES_F16;
+        lower(&r, &norm);
+        const tern_cuda_launch alone = r.launch;
+        tern_cuda_launch before = alone;
+        lower(&r, &linear);
+        tern_cuda__join_norm(&before, &r.launch);
+        assert_int_equal(r.launch.params.linear.is_rounded, i == PLAIN);
+        assert_int_equal(before.run != alone.run, i == PLAIN);
+        if (i == PLAIN)
+            assert_ptr_equal(before.params.rounded_norm.rounded.scales, r.launch.params.linear.rounded.scales);
+        test_case_close(&r.c);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(rows_of_a_group),         cmocka_unit_test(caches_in_blocks),
-    cmocka_unit_test(forms_of_the_delta_rule), cmocka_unit_test(shapes_of_layers_that_recur),
-    cmocka_unit_test(measured_kernels),        cmocka_unit_test(kernels_in_each_others_place),
+    cmocka_unit_test(rows_of_a_group),
+    cmocka_unit_test(caches_in_blocks),
+    cmocka_unit_test(norms_that_round),
+    cmocka_unit_test(forms_of_the_delta_rule),
+    cmocka_unit_test(shapes_of_layers_that_recur),
+    cmocka_unit_test(measured_kernels),
+    cmocka_unit_test(kernels_in_each_others_place),
 };
 
 TEST_GROUP(cuda_lowering, "", tests);

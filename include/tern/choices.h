@@ -84,6 +84,12 @@ typedef enum tern_finetune_states {
     TERN_FINETUNE_STATES_8BIT
 } tern_finetune_states;
 
+/* The factors of training's products; BF16 on the CPU and CUDA. */
+typedef enum tern_finetune_precision {
+    TERN_FINETUNE_PRECISION_F32,
+    TERN_FINETUNE_PRECISION_BF16
+} tern_finetune_precision;
+
 /* The share of the time that is worked: all, 90 %, 60 % (and batches of one row). */
 typedef enum tern_finetune_power {
     TERN_FINETUNE_POWER_PERFORMANCE,
@@ -104,8 +110,10 @@ typedef enum tern_choice {
     TERN_CHOICE_MASTER,      /* "f32", "bf16" */
     TERN_CHOICE_STATES,      /* "f32", "bf16", "8bit" */
     TERN_CHOICE_POWER,       /* "performance", "balanced", "saver" */
-    TERN_CHOICE_SAMPLER_STEP /* "penalties", "dry", "top_n_sigma", "temperature", "top_k", "typical_p", "top_p",
-                              * "min_p", "xtc" (tern_sampler_step) */
+    /* "penalties", "dry", "top_n_sigma", "temperature", "top_k", "typical_p", "top_p", "min_p", "xtc"
+     * (tern_sampler_step) */
+    TERN_CHOICE_SAMPLER_STEP,
+    TERN_CHOICE_PRECISION /* "f32", "bf16" */
 } tern_choice;
 
 /* The word of a value. Values count from 0, so that this lists them too. Static storage; NULL: the value, or the

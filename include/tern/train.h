@@ -29,6 +29,7 @@ typedef struct tern_finetune_plan {
     uint64_t n_rows, n_validation_rows;
     uint32_t batch, seq, accumulate;
     double lr;
+    bool bf16; /* products of training are in bf16 (options.precision) */
 } tern_finetune_plan;
 
 typedef enum tern_finetune_event_kind {
@@ -184,6 +185,10 @@ typedef struct tern_finetune_options {
      * files, callbacks aside: they share the `accumulate` passes of each step, at least one each. The result is that of
      * one process, bit for bit. Rank 0 writes the files and asks go_on. NULL: alone. */
     tern_ranks *ranks;
+
+    /* BF16 rounds the factors of the gradients' products and of attention to bf16, the sums stay f32; dense layers
+     * multiply 16 bits in the forward too. A run that goes on has the precision it began with. */
+    tern_finetune_precision precision;
 } tern_finetune_options;
 
 /* Sets all members but `size`, which the caller has set. Errors: INVALID_ARGUMENT (no such size). */

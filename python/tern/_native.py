@@ -209,7 +209,7 @@ class FinetunePlan(Structure):
                         ("n_trained", c_uint64), ("n_parameters", c_uint64), ("backend", c_char_p),
                         ("device", c_char_p), ("n_steps", c_uint64), ("n_rows", c_uint64),
                         ("n_validation_rows", c_uint64), ("batch", c_uint32), ("seq", c_uint32),
-                        ("accumulate", c_uint32), ("lr", c_double)]
+                        ("accumulate", c_uint32), ("lr", c_double), ("bf16", c_bool)]
 
 
 class FinetuneProfileRow(Structure):
@@ -272,7 +272,8 @@ class FinetuneOptions(Sized):
         ("sample_every", c_uint64), ("sample_prompt", c_char_p), ("sample_tokens", c_uint32), ("plot", c_bool), ("backend", c_int),
         ("cpu", FinetuneCpu), ("gpu", FinetuneGpu), ("profile", c_bool), ("power", c_int), ("max_temp", c_double),
         ("thermal_trace", c_char_p), ("on_event", ON_EVENT),
-        ("go_on", GO_ON), ("context", c_void_p), ("ranks", c_void_p)]
+        ("go_on", GO_ON), ("context", c_void_p), ("ranks", c_void_p),
+        ("precision", c_int)]
 
 
 class FinetuneResult(Sized):
@@ -288,7 +289,7 @@ class FinetuneResult(Sized):
 # The enum tern_choice.
 CHOICES = {name: i for i, name in enumerate(
     ("backend", "ffn", "activations", "kv_type", "pooling", "split", "optimizer", "schedule", "master", "states",
-     "power", "sampler_step"))}
+     "power", "sampler_step", "precision"))}
 
 # The struct of the header that each class is.
 STRUCTS = {

@@ -121,7 +121,7 @@ typedef struct tern_options {
     /* training; what is not a number or a word there */
     tern_finetune_options training;
     /* words for enums of `training` */
-    const char *train_split, *optimizer, *schedule, *master, *states, *power;
+    const char *train_split, *optimizer, *schedule, *master, *states, *precision, *power;
     tern_texts data, freeze, add_tokens;
     const char *betas, *order, *lora_targets, *memory_limit;
     uint32_t log_every;

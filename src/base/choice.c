@@ -55,6 +55,8 @@ static const struct {
     [TERN_CHOICE_SAMPLER_STEP] = {"sampler",
                                   {"penalties", "dry", "top_n_sigma", "temperature", "top_k", "typical_p", "top_p",
                                    "min_p", "xtc", "infill"}},
+    [TERN_CHOICE_PRECISION] = {"precision",
+                               {[TERN_FINETUNE_PRECISION_F32] = "f32", [TERN_FINETUNE_PRECISION_BF16] = "bf16"}},
 };
 
 static bool exists(tern_choice choice)

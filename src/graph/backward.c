@@ -307,6 +307,7 @@ tern_status tern_graph_differentiate(tern_graph *graph, const tern_graph_backwar
     if (graph->losses == TERN_NO_VALUE)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "a graph without losses: one built for training expected");
     tern_backward b = {.graph = graph, .forward = graph->ops, .n_forward = graph->n_ops, .err = err};
+    b.bf16 = options && options->bf16;
     tern_op *forward_ops = graph->ops;
     graph->ops = NULL;
     graph->n_ops = graph->cap_ops = 0;

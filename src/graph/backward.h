@@ -26,6 +26,7 @@ typedef struct tern_backward {
     tern_graph *graph;
     const tern_op *forward;
     size_t n_forward;
+    bool bf16;               /* of tern_graph_backward_options */
     tern_backward_value *of; /* [n] */
     size_t n, cap;
     tern_error *err;

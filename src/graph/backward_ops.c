@@ -47,6 +47,15 @@ static void bias(tern_backward *b, const tern_op *op, tern_view dy)
     tern_backward__emit(b, &db);
 }
 
+/* bf16 where the option says so. Products of experts, and narrow ones as an adapter's, wait for memory whatever they
+ * multiply, and stay f32. */
+static tern_halves halves_of(const tern_backward *b, const tern_op *op, const tern_weight *w)
+{
+    enum { NARROW = 64 };
+    const bool narrow = w->rows <= NARROW || w->cols <= NARROW;
+    return b->bf16 && !op->route.cols && !narrow ? TERN_HALVES_BF16 : TERN_HALVES_NONE;
+}
+
 static void linear(tern_backward *b, const tern_op *op, tern_view dy)
 {
     tern_view x = op->in[TERN_LINEAR_X], w = op->in[TERN_LINEAR_W];
@@ -65,6 +74,7 @@ static void linear(tern_backward *b, const tern_op *op, tern_view dy)
         dw.in[TERN_LINEAR_DW_X] = x;
         dw.in[TERN_LINEAR_DW_DW] = tern_backward__weight_gradient(b, weight);
         dw.n_in = TERN_LINEAR_DW_INPUTS;
+        dw.halves = halves_of(b, op, weight);
         take_route(op, &dw);
         tern_backward__emit(b, &dw);
     }
@@ -74,6 +84,7 @@ static void linear(tern_backward *b, const tern_op *op, tern_view dy)
     dx.in[TERN_LINEAR_DX_DY] = dy;
     dx.in[TERN_LINEAR_DX_W] = w;
     dx.n_in = TERN_LINEAR_DX_INPUTS;
+    dx.halves = halves_of(b, op, weight);
     take_route(op, &dx);
     emit_sum(b, &on_x, x, &dx);
 }
@@ -256,6 +267,7 @@ static void varlen_attention(tern_backward *b, const tern_op *op, tern_view dy)
     back.softcap = op->softcap;
     back.window = op->window;
     back.sinks = op->sinks;
+    back.halves = op->halves;
     const tern_weight *sinks = op->sinks.cols ? b->graph->values[op->sinks.value].weight : NULL;
     if (sinks && sinks->trained) back.in[back.n_in++] = tern_backward__weight_gradient(b, sinks);
     tern_backward__emit(b, &back);

@@ -106,8 +106,10 @@ static void attend_cache(tern_builder *b, tern_op op, tern_view q, tern_view k, 
 /* Over the rows of the step itself. */
 static void attend_rows(tern_builder *b, tern_op op, tern_view q, tern_view k, tern_view v, tern_view out)
 {
+    enum { WIDEST = 128 };
     score(b, &op);
     op.kind = TERN_OP_VARLEN_ATTENTION;
+    op.halves = b->options->halves && op.head_dim <= WIDEST ? TERN_HALVES_BF16 : TERN_HALVES_NONE;
     op.in[TERN_VARLEN_ATTENTION_Q] = q;
     op.in[TERN_VARLEN_ATTENTION_K] = k;
     op.in[TERN_VARLEN_ATTENTION_V] = v;

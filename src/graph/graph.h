@@ -48,7 +48,7 @@ typedef struct tern_graph_options {
     bool f32_activations;  /* no activation quantiser before ternary weights (W1.58A32; trained is W1.58A8) */
     tern_block_rows int8_blocks;
     bool int8_table;         /* the output table of a ternary model multiplies int8 by blocks */
-    bool halves;             /* dense layers of more than a few rows multiply 16 bits (tern_op.halves) */
+    bool halves;             /* dense layers of more than a few rows, and training's attention (tern_op.halves) */
     bool keep_hidden;        /* every layer's output is an output of the graph */
     bool keep_states;        /* tern_graph.states: the last norm of every token is an output */
     bool screened_head;      /* logits that cannot be among the wanted ones may be left out */

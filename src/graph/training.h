@@ -18,6 +18,7 @@
 
 typedef struct tern_graph_backward_options {
     bool checkpoint; /* activations of a layer are computed again from its input (arXiv:1604.06174) instead of kept */
+    bool bf16;       /* gradients of linear layers round both factors to bf16 (tern_op.halves) */
 } tern_graph_backward_options;
 
 /* Appends the backward of every op, last first, down to the lowest trained weight; what leads to no trained weight is

@@ -55,8 +55,8 @@ typedef struct tern_op {
     bool gated;    /* out = activation(part 0) * part 1 */
     bool sparse;   /* LINEAR: gated by a squared ReLU, or its x comes from one: most of it may be 0 */
     bool int8_blocks;   /* x, f32, is rounded to int8 by blocks first; the weights are dense and have blocks */
-    tern_halves halves; /* x, f32, and the weights are rounded to 16 bits first; all weights are of those that
-                         * tern_op_halves_of gives this for. Without a route, a group and a norm_weight, not screened */
+    tern_halves halves; /* both factors are rounded to 16 bits. LINEAR: by tern_op_halves_of of all its weights, without
+                         * group, norm_weight, screen; LINEAR_DX, LINEAR_DW and VARLEN_ATTENTION: BF16. No route */
     /* LINEAR, RMS_NORM and the ops of training that make a gradient: added to the result */
     tern_view residual;
     tern_view norm_weight;                 /* the input is normed with it first, then quantised */

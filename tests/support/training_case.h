@@ -32,6 +32,7 @@ typedef struct test_varlen_attention {
     float scale, softcap;
     uint32_t window;
     bool sinks, dsinks; /* random ones; their gradient too */
+    bool bf16;
 } test_varlen_attention;
 
 /* Both ops, with documents of random length, then rows to spare that start at themselves. */

@@ -40,7 +40,8 @@ void test_varlen_attention_add(test_case *c, const test_varlen_attention *s)
                   .head_dim = s->head_dim,
                   .scale = s->scale,
                   .softcap = s->softcap,
-                  .window = s->window};
+                  .window = s->window,
+                  .halves = s->bf16 ? TERN_HALVES_BF16 : TERN_HALVES_NONE};
     op.in[TERN_VARLEN_ATTENTION_Q] = input(c, "q", q_cols, beside);
     op.in[TERN_VARLEN_ATTENTION_K] = input(c, "k", kv_cols, beside);
     op.in[TERN_VARLEN_ATTENTION_V] = input(c, "v", kv_cols, 0);

@@ -35,6 +35,7 @@ static const struct {
     float clamp, threshold;
     uint64_t blend;
     bool validate;
+    tern_finetune_precision precision;
 } kinds[] = {
     {.name = "adamw"},
     {.name = "sgd", .optimizer = TERN_FINETUNE_OPTIMIZER_SGD},
@@ -45,6 +46,7 @@ static const struct {
     {.name = "clamp", .clamp = 1.2f, .threshold = 0.7f},
     {.name = "blend", .blend = 6},
     {.name = "validated", .validate = true},
+    {.name = "precision", .precision = TERN_FINETUNE_PRECISION_BF16},
 };
 
 static tern_finetune_options options_of(size_t k, const char *output)
@@ -60,12 +62,32 @@ static tern_finetune_options options_of(size_t k, const char *output)
     o.clamp = kinds[k].clamp;
     o.threshold = kinds[k].threshold;
     o.blend_steps = kinds[k].blend;
+    o.precision = kinds[k].precision;
     o.lr = 5e-3;
     if (kinds[k].validate) {
         o.validation_split = 0.2;
         o.evaluate_every = 2;
     }
     return o;
+}
+
+/* A checkpoint of f32 has no word of it, as those of before there was another. */
+static void another_precision_is_refused(void **state)
+{
+    (void)state;
+    static const tern_finetune_precision precisions[] = {TERN_FINETUNE_PRECISION_F32, TERN_FINETUNE_PRECISION_BF16};
+    static const char *const words[] = {"made with --precision (not given), bf16 found",
+                                        "made with --precision bf16, (not given) found"};
+    for (size_t i = 0; i < 2; i++) {
+        const run_path output = scratch(i ? "precision-bf16" : "precision-f32");
+        tern_finetune_options o = run_resume_options(output.text);
+        o.precision = precisions[i];
+        run_resume_run_some(o, 1);
+        o.overwrite = false;
+        o.resume = true;
+        o.precision = precisions[1 - i];
+        run_resume_assert_refused(o, TERN_INVALID_ARGUMENT, words[i]);
+    }
 }
 
 static void stopped_runs_go_on_as_if_nothing_was(void **state)
@@ -221,6 +243,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(stopped_runs_go_on_as_if_nothing_was),
     cmocka_unit_test(killed_runs_come_to_the_same_end),
     cmocka_unit_test(models_from_nothing_go_on),
+    cmocka_unit_test(another_precision_is_refused),
 };
 
 TEST_GROUP(run_resume, "slow", tests, .setup = run_resume_make_files);

@@ -112,6 +112,8 @@ const tern_flag tern_flags_train_memory[] = {
      "work but with --clip 0"},
     {"master", 0, TERN_FLAG_CHOICE, "f32|bf16", FIELD(master), 0, 0, "Master weights; bf16 is rounded at random"},
     {"states", 0, TERN_FLAG_CHOICE, "f32|bf16|8bit", FIELD(states), 0, 0, "The optimiser's moments"},
+    {"precision", 0, TERN_FLAG_CHOICE, "f32|bf16", FIELD(precision), 0, 0,
+     "Factors of gradients' products and of attention; bf16 is faster on CUDA"},
     {"memory-limit", 0, TERN_FLAG_TEXT, "SIZE", FIELD(memory_limit), 0, 0,
      "Bytes on the device at most, as 4G or 512M; a larger plan is refused", .more = true},
     {0},
@@ -257,7 +259,7 @@ static tern_status read_device(const tern_options *o, tern_finetune_options *out
 
 static tern_status read_choices(const tern_options *o, tern_finetune_options *out, tern_error *err)
 {
-    uint32_t split, optimizer, schedule, master, states, power;
+    uint32_t split, optimizer, schedule, master, states, precision, power;
     if (o->train_split && out->mark)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "--split and --mark: one of them expected");
     TERN_TRY(tern_choice_parse(TERN_CHOICE_SPLIT, o->train_split, &split, err));
@@ -265,12 +267,14 @@ static tern_status read_choices(const tern_options *o, tern_finetune_options *ou
     TERN_TRY(tern_choice_parse(TERN_CHOICE_SCHEDULE, o->schedule, &schedule, err));
     TERN_TRY(tern_choice_parse(TERN_CHOICE_MASTER, o->master, &master, err));
     TERN_TRY(tern_choice_parse(TERN_CHOICE_STATES, o->states, &states, err));
+    TERN_TRY(tern_choice_parse(TERN_CHOICE_PRECISION, o->precision, &precision, err));
     TERN_TRY(tern_choice_parse(TERN_CHOICE_POWER, o->power, &power, err));
     out->split = (tern_finetune_split)split;
     out->optimizer = (tern_finetune_optimizer)optimizer;
     out->schedule = (tern_finetune_schedule)schedule;
     out->master = (tern_finetune_master)master;
     out->states = (tern_finetune_states)states;
+    out->precision = (tern_finetune_precision)precision;
     out->power = (tern_finetune_power)power;
     return TERN_OK;
 }

@@ -41,6 +41,7 @@ static json_t *plan_json(const tern_finetune_plan *p)
     add_count(out, "seq", p->seq);
     add_count(out, "accumulate", p->accumulate);
     add_number(out, "lr", p->lr);
+    json_object_set_new(out, "precision", json_string(p->bf16 ? "bf16" : "f32"));
     return out;
 }
 

@@ -84,9 +84,10 @@ static void print_plan(const tern_finetune_plan *p)
            tern_app_bytes(p->gradients, size[3]), tern_app_bytes(p->moments, size[4]),
            tern_app_bytes(p->activations, size[5]), tern_app_bytes(p->other, size[6]));
     if (p->limit) printf("  of           %9s that may be used\n", tern_app_bytes(p->limit, size[7]));
-    printf("learns: %llu of %llu parameters; rows of %u tokens, %u a pass, %u passes a step; lr %g\n",
+    printf("learns: %llu of %llu parameters; rows of %u tokens, %u a pass, %u passes a step; lr %g; "
+           "products in %s\n",
            (unsigned long long)p->n_trained, (unsigned long long)p->n_parameters, p->seq, p->batch, p->accumulate,
-           p->lr);
+           p->lr, p->bf16 ? "bf16" : "f32");
     if (p->n_rows)
         printf("data: %llu rows, %llu to validate with; %llu steps\n", (unsigned long long)p->n_rows,
                (unsigned long long)p->n_validation_rows, (unsigned long long)p->n_steps);

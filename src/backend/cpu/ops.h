@@ -44,6 +44,7 @@ size_t tern_cpu__attention_scratch(const tern_graph *graph, const tern_op *op);
 size_t tern_cpu__attention_shared(const tern_graph *graph, const tern_op *op);
 
 void tern_cpu__varlen_attention(tern_cpu_step *step, const tern_cpu_op *op);
+tern_status tern_cpu__varlen_attention_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 size_t tern_cpu__varlen_attention_scratch(const tern_graph *graph, const tern_op *op);
 size_t tern_cpu__varlen_attention_shared(const tern_graph *graph, const tern_op *op);
 

@@ -74,6 +74,11 @@ static tern_status lower_op(tern_gpu_program *p, const tern_op *op, tern_error *
         return tern_gpu__unsupported(p->graph, op, "rows of experts", err);
     if (op->group > p->graph->n_groups || (op->group && !takes_group(p->graph, op)))
         return tern_gpu__unsupported(p->graph, op, "of a group of rows", err);
+    if (op->halves && op->kind != TERN_OP_LINEAR)
+        return tern_gpu__unsupported(p->graph, op,
+                                     "products of training in bf16, which CUDA and the CPU have: --precision f32 "
+                                     "expected",
+                                     err);
     const tern_status status = lower(p, op, err);
     if (status != TERN_OK) return p->out_of_memory ? TERN_OUT_OF_MEMORY : status;
     return check_bindings(p, op, first, err);

@@ -46,6 +46,10 @@ typedef struct tern_norm_weight_args {
 typedef void (*tern_norm_weight_backward_fn)(const tern_norm_weight_args *args, float *dg);
 void tern_ref_norm_weight_backward(const tern_norm_weight_args *args, float *dg);
 
+/* LINEAR_DX and LINEAR_DW in bf16 (tern_op.halves): both factors of each product below are rounded to bf16 first, to
+ * nearest even: weights and x, ternary codes and int8 being exact, and dy times the scale of its row of W or of x where
+ * there is one for each row. Products are then exact in f32. */
+
 /* Input gradient of LINEAR, y[t] = W x[t], with dense weights.
  *
  *   dx[t][c] += chain over r of dy[t][r] * w[r][c], from +0
@@ -103,6 +107,7 @@ typedef struct tern_varlen_attention {
     float softcap;          /* 0: none */
     uint32_t window;        /* 0: none */
     const float *sinks;     /* [n_heads] or NULL */
+    bool bf16;              /* both factors of all products of rows are rounded to bf16 first; sums, l and delta not */
 } tern_varlen_attention;
 
 /* Forward, and what the backward needs of it. For token t, head h and its visible j in ascending order:

@@ -1,6 +1,7 @@
 /* Causal attention over contiguous rows: forward and backward. */
 #include <math.h>
 
+#include "base/half.h"
 #include "ops/ref/backward.h"
 #include "ops/ref/lanes.h"
 
@@ -27,17 +28,28 @@ static query query_of(const tern_varlen_attention *rows, uint32_t t, uint32_t h)
     };
 }
 
+static float factor(const tern_varlen_attention *rows, float x)
+{
+    return rows->bf16 ? tern_bf16_to_f32(tern_f32_to_bf16(x)) : x;
+}
+
 /* A chain, not the lanes of tern_ref_dot. */
-static float product(const float *a, const float *b, uint32_t n)
+static float product(const tern_varlen_attention *rows, const float *a, const float *b)
 {
     float sum = 0;
-    for (uint32_t d = 0; d < n; d++) sum = tern_ref__fmaf(a[d], b[d], sum);
+    for (uint32_t d = 0; d < rows->head_dim; d++) sum = tern_ref__fmaf(factor(rows, a[d]), factor(rows, b[d]), sum);
     return sum;
+}
+
+/* y[d] = fmaf(a, x[d], y[d]) */
+static void add_scaled(const tern_varlen_attention *rows, float a, const float *x, float *y)
+{
+    for (uint32_t d = 0; d < rows->head_dim; d++) y[d] = tern_ref__fmaf(factor(rows, a), factor(rows, x[d]), y[d]);
 }
 
 static float score(const tern_varlen_attention *rows, const query *q, uint32_t j)
 {
-    const float s = product(rows->q + q->at, rows->k + j * rows->kv_stride + q->head, rows->head_dim) * rows->scale;
+    const float s = product(rows, rows->q + q->at, rows->k + j * rows->kv_stride + q->head) * rows->scale;
     return rows->softcap > 0 ? tern_ref_softcap(s, rows->softcap) : s;
 }
 
@@ -51,7 +63,7 @@ static void forward(const tern_varlen_attention *rows, const query *q, float *ou
         const float *v = rows->v + j * rows->kv_stride + q->head;
         float p = tern_ref_exp(score(rows, q, j) - *m);
         lanes[j % TERN_LANES] += p;
-        for (uint32_t d = 0; d < rows->head_dim; d++) out[d] = tern_ref__fmaf(p, v[d], out[d]);
+        add_scaled(rows, p, v, out);
     }
     *l = tern_ref_sink(q->sink, *m, tern_ref__lanes_sum(lanes));
     for (uint32_t d = 0; d < rows->head_dim; d++) out[d] /= *l;
@@ -64,12 +76,6 @@ void tern_ref_varlen_attention(const tern_varlen_attention *rows, float *out, fl
             query q = query_of(rows, t, h);
             forward(rows, &q, out + q.at, m + q.stat, l + q.stat);
         }
-}
-
-/* y[d] = fmaf(a, x[d], y[d]) */
-static void add_scaled(float a, const float *x, uint32_t n, float *y)
-{
-    for (uint32_t d = 0; d < n; d++) y[d] = tern_ref__fmaf(a, x[d], y[d]);
 }
 
 /* From the gradient of a probability to that of a product of q and k. */
@@ -93,10 +99,10 @@ void tern_ref_varlen_attention_backward(const tern_varlen_attention *rows, const
             for (uint32_t j = q.first; j <= q.last; j++) {
                 size_t kv = j * rows->kv_stride + q.head;
                 float s = score(rows, &q, j), p = tern_ref_exp(s - m[q.stat]) * r;
-                float ds = product_gradient(rows, s, p, product(d_row, rows->v + kv, rows->head_dim), delta);
-                add_scaled(p, d_row, rows->head_dim, dv + kv);
-                add_scaled(ds, rows->k + kv, rows->head_dim, dq + q.at);
-                add_scaled(ds, rows->q + q.at, rows->head_dim, dk + kv);
+                float ds = product_gradient(rows, s, p, product(rows, d_row, rows->v + kv), delta);
+                add_scaled(rows, p, d_row, dv + kv);
+                add_scaled(rows, ds, rows->k + kv, dq + q.at);
+                add_scaled(rows, ds, rows->q + q.at, dk + kv);
             }
         }
 }

@@ -18,9 +18,11 @@ enum {
 /* c[i][j] = chain over l of a(i, l) * b[l][j], from c[i][j]: fmaf, l ascending (backward.h). A chain over more than
  * TERN_GEMM_K products is several of these.
  *
- *   a  in      a[i * a_stride + l]; with a_columns a[l * a_stride + i], times a_scales[l] (rounded) where that is not
+ *   a  in      a[i * a_stride + l]; with a_columns a[l * a_stride + i]; times a_scales[l] (rounded) where that is not
  *              NULL
  *   b  in      b[l * b_stride + j]           c  in/out  c[i * c_stride + j]
+ * With bf16 both factors are then rounded to bf16, to nearest even: products are exact.
+ *
  *   workspace  TERN_GEMM_WORKSPACE floats of the caller, which the kernel may fill
  *
  * 1 <= m <= TERN_GEMM_M, 1 <= k <= TERN_GEMM_K, n >= 1; nothing outside of the three matrices is read or written. Any
@@ -30,7 +32,7 @@ typedef struct tern_gemm_args {
     const float *a, *b;
     float *c;
     size_t a_stride, b_stride, c_stride;
-    bool a_columns;
+    bool a_columns, bf16;
     const float *a_scales; /* [k] or NULL */
     float *workspace;
 } tern_gemm_args;

@@ -47,6 +47,7 @@ static tern_status check_choices(const tern_finetune_options *o, tern_error *err
     TERN_TRY(tern_choice_check(TERN_CHOICE_SCHEDULE, o->schedule, err));
     TERN_TRY(tern_choice_check(TERN_CHOICE_MASTER, o->master, err));
     TERN_TRY(tern_choice_check(TERN_CHOICE_STATES, o->states, err));
+    TERN_TRY(tern_choice_check(TERN_CHOICE_PRECISION, o->precision, err));
     TERN_TRY(tern_choice_check(TERN_CHOICE_POWER, o->power, err));
     return tern_choice_check(TERN_CHOICE_SPLIT, o->split, err);
 }
@@ -125,6 +126,7 @@ tern_status tern_run__read_options(tern_run *run, tern_error *err)
     p->optimizer_in_backward = o->optimizer_in_backward;
     p->from_nothing = o->config != NULL;
     p->f32_activations = o->f32_activations;
+    p->bf16 = o->precision == TERN_FINETUNE_PRECISION_BF16;
     p->beta1 = o->beta1;
     p->beta2 = o->beta2;
     p->eps = o->eps;
@@ -306,5 +308,6 @@ tern_status tern_run__list_settings(tern_run *run, tern_error *err)
     TERN_TRY(add_setting(run, err, "order", "%s", run->o->sequential ? "sequential" : "shuffled"));
     TERN_TRY(add_setting(run, err, "seed", "%llu", (unsigned long long)p->seed));
     TERN_TRY(add_setting(run, err, "f32-activations", "%s", p->f32_activations ? "yes" : "no"));
+    if (p->bf16) TERN_TRY(add_setting(run, err, "precision", "bf16")); /* older checkpoints do not name f32 */
     return list_optimizer(run, err);
 }

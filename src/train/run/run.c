@@ -135,7 +135,8 @@ static void report_plan(const tern_run *run)
                                      .batch = run->params.batch,
                                      .seq = run->params.seq,
                                      .accumulate = run->params.accumulate,
-                                     .lr = run->params.lr};
+                                     .lr = run->params.lr,
+                                     .bf16 = run->params.bf16};
     tern_run__emit(run, (tern_finetune_event){.kind = TERN_FINETUNE_PLANNED, .plan = &plan});
 }
 

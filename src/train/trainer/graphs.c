@@ -13,7 +13,7 @@ enum { BLOCK_ALIGNMENT = 256 };
 static tern_status differentiate(const tern_trainer *t, tern_trainer_graph_kind kind, tern_graph *graph,
                                  tern_error *err)
 {
-    const tern_graph_backward_options backward = {.checkpoint = t->params.checkpoint};
+    const tern_graph_backward_options backward = {.checkpoint = t->params.checkpoint, .bf16 = t->params.bf16};
     const bool sums = tern_trainer__sums(t), steps = kind != TERN_TRAINER_STEP;
     const tern_graph_in_backward what = {.updates = t->tensors.updates[0],
                                          .n = t->tensors.n_trainable,
@@ -37,6 +37,7 @@ static tern_status build_training(tern_trainer *t, tern_trainer_graph_kind kind,
                                   .n_sequences = 1,
                                   .n_pages = (p->seq + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE,
                                   .f32_activations = p->f32_activations,
+                                  .halves = p->bf16,
                                   .training = true,
                                   .fake_quantize = t->blended};
     TERN_TRY(tern_graph_build(&g->graph, t->model, &options, err));

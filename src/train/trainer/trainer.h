@@ -30,6 +30,7 @@ typedef struct tern_trainer_params {
      * twice. */
     bool optimizer_in_backward;
     bool f32_activations; /* no int8 quantiser (W1.58A32) */
+    bool bf16;            /* factors of gradients' products and of attention are rounded to bf16 (tern_op.halves) */
     tern_optimizer optimizer;
     double lr, beta1, beta2, eps, decay, momentum;
     double clip; /* largest norm of all gradients; 0: no clipping */

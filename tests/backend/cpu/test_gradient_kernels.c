@@ -64,8 +64,9 @@ static void fill_product(product *p, uint32_t m, uint32_t n, uint32_t k, test_fi
 {
     static float scales[TERN_GEMM_K];
     tern_gemm_args *g = &p->args;
-    *g = (tern_gemm_args){.m = m, .n = n, .k = k, .a_columns = between(0, 1), .workspace = p->workspace};
-    if (g->a_columns && between(0, 1)) {
+    *g = (tern_gemm_args){
+        .m = m, .n = n, .k = k, .a_columns = between(0, 1), .bf16 = between(0, 3) == 0, .workspace = p->workspace};
+    if (between(0, 1)) {
         test_floats(&rng, a == TEST_HUGE ? TEST_ORDINARY : a, scales, k);
         g->a_scales = scales;
     }

@@ -3,6 +3,7 @@
 #include "support/test.h"
 
 #include "backend/open.h"
+#include "base/half.h"
 #include "ops/ref/backward.h"
 #include "quant/encoding.h"
 #include "quant/weight.h"
@@ -60,17 +61,42 @@ typedef struct dx_shape {
     const char *encoding;
     uint32_t n, rows, cols; /* tokens; of the weight */
     uint32_t dy_cols, first_col, first_row;
-    bool residual, in_place, row_scales;
+    bool residual, in_place, row_scales, bf16;
     test_fill fill;
 } dx_shape;
+
+static float to_bf16(float x)
+{
+    return tern_bf16_to_f32(tern_f32_to_bf16(x));
+}
+
+/* n rows of `cols` of these numbers, each column times its scale where there are some, in bf16. */
+static float *rounded(const float *x, size_t stride, uint32_t n, uint32_t cols, const float *scales)
+{
+    float *out = malloc((size_t)n * cols * sizeof *out);
+    for (uint32_t t = 0; t < n; t++)
+        for (uint32_t c = 0; c < cols; c++)
+            out[(size_t)t * cols + c] = to_bf16(x[t * stride + c] * (scales ? scales[c] : 1));
+    return out;
+}
 
 /* What the definition makes of it. */
 static float *expected_dx(const dx_shape *s, const tern_weight *w, const float *dy, const float *residual)
 {
     const size_t n = (size_t)s->n * s->cols;
-    float *dx = calloc(n, sizeof *dx), *values = weight_values(w);
+    tern_weight plain = *w;
+    if (s->bf16) plain.row_scales = NULL;
+    float *dx = calloc(n, sizeof *dx), *values = weight_values(&plain), *dy16 = NULL, *values16 = NULL;
     const float scale = w->encoding->ternary && !w->row_scales ? w->scale : 1;
-    tern_ref_linear_dx(values, s->rows, s->cols, dy, s->dy_cols, s->n, dx, s->cols);
+    if (s->bf16) {
+        dy16 = rounded(dy, s->dy_cols, s->n, s->rows, w->row_scales);
+        values16 = rounded(values, s->cols, s->rows, s->cols, NULL);
+        tern_ref_linear_dx(values16, s->rows, s->cols, dy16, s->rows, s->n, dx, s->cols);
+    } else {
+        tern_ref_linear_dx(values, s->rows, s->cols, dy, s->dy_cols, s->n, dx, s->cols);
+    }
+    free(dy16);
+    free(values16);
     for (size_t i = 0; i < n; i++) dx[i] = (residual ? residual[i] : 0.0f) + scale * dx[i];
     free(values);
     return dx;
@@ -80,8 +106,9 @@ static void check_dx(const dx_shape *s)
 {
     test_case c;
     char what[160];
-    snprintf(what, sizeof what, "dx of %s [%u][%u], %u tokens%s%s, %s", s->encoding, s->rows, s->cols, s->n,
-             s->residual ? ", residual" : "", s->row_scales ? ", scales by row" : "", test_fill_names[s->fill]);
+    snprintf(what, sizeof what, "dx of %s [%u][%u], %u tokens%s%s%s, %s", s->encoding, s->rows, s->cols, s->n,
+             s->residual ? ", residual" : "", s->row_scales ? ", scales by row" : "", s->bf16 ? ", bf16" : "",
+             test_fill_names[s->fill]);
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = s->first_row + s->n + 1});
     tern_view dy = test_case_rows(&c, "dy", TERN_ROWS_TOKENS, s->dy_cols, s->fill),
               w = test_case_weight(&c, s->encoding, s->rows, s->cols);
@@ -98,6 +125,7 @@ static void check_dx(const dx_shape *s)
                                 .n_in = TERN_LINEAR_DX_INPUTS,
                                 .in = {[TERN_LINEAR_DX_DY] = dy, [TERN_LINEAR_DX_W] = w},
                                 .residual = residual,
+                                .halves = s->bf16 ? TERN_HALVES_BF16 : TERN_HALVES_NONE,
                                 .out = out});
     float *want = expected_dx(s, weight, test_case_floats(&c, dy) + (size_t)s->first_row * s->dy_cols + s->first_col,
                               s->residual ? test_case_floats(&c, residual) : NULL);
@@ -126,7 +154,8 @@ static void dx_of_every_encoding(void **state)
                                  .dy_cols = rows + between(0, 5),
                                  .residual = residual,
                                  .in_place = residual && between(0, 1),
-                                 .row_scales = strcmp(formats[f].encoding, "i2_s") == 0 && i % 2});
+                                 .row_scales = strcmp(formats[f].encoding, "i2_s") == 0 && i % 2,
+                                 .bf16 = i > 2});
         }
 }
 
@@ -142,7 +171,12 @@ static void dx_of_large_and_odd_shapes(void **state)
         {.encoding = "bf16", .n = 257, .rows = 257, .cols = 257, .dy_cols = 600, .first_col = 300},
         {.encoding = "t160", .n = 9, .rows = 70, .cols = 1000, .dy_cols = 70, .residual = true},
     };
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) check_dx(&shapes[i]);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        dx_shape bf16 = shapes[i];
+        bf16.bf16 = true;
+        check_dx(&shapes[i]);
+        check_dx(&bf16);
+    }
     for (int fill = 0; fill < TEST_N_FILLS; fill++)
         check_dx(&(dx_shape){.encoding = "f32",
                              .n = 7,
@@ -150,11 +184,12 @@ static void dx_of_large_and_odd_shapes(void **state)
                              .cols = 50,
                              .dy_cols = 300,
                              .residual = fill % 2,
+                             .bf16 = fill % 3 == 0,
                              .fill = (test_fill)fill});
 }
 
 typedef struct dw_shape {
-    bool q8;
+    bool q8, bf16;
     uint32_t n, rows, cols, dy_cols, first_col, dy_first_row, x_first_row;
     test_fill fill;
 } dw_shape;
@@ -163,8 +198,13 @@ static void expected_dw(const dw_shape *s, test_case *c, tern_view dy, tern_view
 {
     const float *from = test_case_floats(c, dy) + (size_t)s->dy_first_row * s->dy_cols + s->first_col;
     if (!s->q8) {
-        tern_ref_linear_dw(from, s->dy_cols, test_case_floats(c, x) + (size_t)s->x_first_row * s->cols, s->cols, s->n,
-                           s->rows, s->cols, dw);
+        const float *rows = test_case_floats(c, x) + (size_t)s->x_first_row * s->cols;
+        float *dy16 = rounded(from, s->dy_cols, s->n, s->rows, NULL),
+              *x16 = rounded(rows, s->cols, s->n, s->cols, NULL);
+        if (s->bf16) tern_ref_linear_dw(dy16, s->rows, x16, s->cols, s->n, s->rows, s->cols, dw);
+        else tern_ref_linear_dw(from, s->dy_cols, rows, s->cols, s->n, s->rows, s->cols, dw);
+        free(dy16);
+        free(x16);
         return;
     }
     const uint8_t *bytes = c->initial[x.value];
@@ -174,15 +214,23 @@ static void expected_dw(const dw_shape *s, test_case *c, tern_view dy, tern_view
                             .n = s->n};
     const float *scales =
         (const float *)(const void *)(bytes + tern_q8_scales_offset(s->cols, max_rows)) + s->x_first_row;
-    tern_ref_linear_dw_q8(from, s->dy_cols, &q, scales, s->rows, s->cols, dw);
+    if (!s->bf16) tern_ref_linear_dw_q8(from, s->dy_cols, &q, scales, s->rows, s->cols, dw);
+    for (uint32_t t = 0; s->bf16 && t < s->n; t++) {
+        const float one = 1;
+        const tern_q8_rows row = {.x = q.x + t * q.stride, .stride = q.stride, .n = 1};
+        float *dy16 = malloc(s->rows * sizeof *dy16);
+        for (uint32_t r = 0; r < s->rows; r++) dy16[r] = to_bf16(from[t * s->dy_cols + r] * scales[t]);
+        tern_ref_linear_dw_q8(dy16, s->rows, &row, &one, s->rows, s->cols, dw);
+        free(dy16);
+    }
 }
 
 static void check_dw(const dw_shape *s)
 {
     test_case c;
     char what[160];
-    snprintf(what, sizeof what, "dw [%u][%u] of %s, %u tokens, %s", s->rows, s->cols, s->q8 ? "int8" : "f32", s->n,
-             test_fill_names[s->fill]);
+    snprintf(what, sizeof what, "dw [%u][%u] of %s, %u tokens%s, %s", s->rows, s->cols, s->q8 ? "int8" : "f32", s->n,
+             s->bf16 ? ", bf16" : "", test_fill_names[s->fill]);
     test_case_open(&c, &rng, &(test_case_shape){.max_tokens = s->n + s->dy_first_row + s->x_first_row});
     tern_view dy = test_case_rows(&c, "dy", TERN_ROWS_TOKENS, s->dy_cols, s->fill);
     tern_view x = s->q8 ? test_case_q8(&c, "x", TERN_ROWS_TOKENS, s->cols)
@@ -194,6 +242,7 @@ static void check_dw(const dw_shape *s)
     test_case_add(&c, (tern_op){.kind = TERN_OP_LINEAR_DW,
                                 .n_in = TERN_LINEAR_DW_INPUTS,
                                 .in = {[TERN_LINEAR_DW_DY] = dy, [TERN_LINEAR_DW_X] = x, [TERN_LINEAR_DW_DW] = dw},
+                                .halves = s->bf16 ? TERN_HALVES_BF16 : TERN_HALVES_NONE,
                                 .out = {.value = TERN_NO_VALUE},
                                 .residual = {.value = TERN_NO_VALUE}});
     float *want = malloc((size_t)s->rows * s->cols * sizeof *want);
@@ -209,8 +258,12 @@ static void dw_of_every_shape(void **state)
     (void)state;
     for (int i = 0; i < 30; i++) {
         const uint32_t rows = between(1, 70);
-        check_dw(&(dw_shape){
-            .q8 = i % 2, .n = between(1, 40), .rows = rows, .cols = between(1, 300), .dy_cols = rows + between(0, 5)});
+        check_dw(&(dw_shape){.q8 = i % 2,
+                             .bf16 = i / 2 % 2,
+                             .n = between(1, 40),
+                             .rows = rows,
+                             .cols = between(1, 300),
+                             .dy_cols = rows + between(0, 5)});
     }
     static const dw_shape shapes[] = {
         {.n = 600, .rows = 70, .cols = 130, .dy_cols = 100, .first_col = 30},
@@ -225,7 +278,12 @@ static void dw_of_every_shape(void **state)
          .dy_first_row = 64,
          .x_first_row = 128},
     };
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) check_dw(&shapes[i]);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        dw_shape bf16 = shapes[i];
+        bf16.bf16 = true;
+        check_dw(&shapes[i]);
+        check_dw(&bf16);
+    }
     for (int fill = 0; fill < TEST_N_FILLS; fill++)
         check_dw(&(dw_shape){.q8 = fill % 2, .n = 30, .rows = 40, .cols = 50, .dy_cols = 40, .fill = (test_fill)fill});
 }

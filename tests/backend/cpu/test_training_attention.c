@@ -104,6 +104,7 @@ static void attention_round(void)
     op.n_heads = s.heads, op.n_kv_heads = s.kv_heads, op.head_dim = s.dim;
     op.scale = training_rows_between(0, 1) ? 0.2f : 0;
     op.softcap = training_rows_between(0, 2) ? 0 : 1.5f;
+    op.halves = training_rows_between(0, 2) ? TERN_HALVES_NONE : TERN_HALVES_BF16;
     op.window = training_rows_between(0, 2) ? 0 : training_rows_between(1, s.n + 1);
     if (training_rows_between(0, 1)) op.sinks = test_case_norm_weight(&t.c, s.heads);
     test_case_add(&t.c, op);
@@ -139,7 +140,8 @@ static void attention_round(void)
                                        op.scale > 0 ? op.scale : 1.0f / sqrtf((float)s.dim),
                                        op.softcap,
                                        op.window,
-                                       sinks};
+                                       sinks,
+                                       op.halves == TERN_HALVES_BF16};
     tern_ref_varlen_attention(&all, o, m, l);
     tern_ref_varlen_attention_backward(&all, o, m, l, training_rows_input(&t, dout, 0), dq, dk_rows, dv_rows, dsinks);
     for (uint32_t i = 0; i < s.n * s.heads; i++) {

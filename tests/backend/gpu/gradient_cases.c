@@ -1,6 +1,7 @@
 /* Products of gradients on a GPU, against sums in f64. */
 #include "backend/gpu/gradient_cases.h"
 
+#include "base/half.h"
 #include "quant/encoding.h"
 #include "quant/weight.h"
 #include "support/formats.h"
@@ -48,12 +49,31 @@ float *gradient_floats_of(const test_case *c, tern_view view)
     return out;
 }
 
-void gradient_check(const char *what, uint32_t row, uint32_t col, float got, double want, double most, uint32_t depth)
+static double to_bf16(float x)
 {
-    const double allowed = 1e-6 * sqrt(depth) * most + 1e-6 * fabs(want);
-    if (fabs((double)got - want) <= allowed) return;
-    fail_msg("%s: row %u, column %u: %.9g, %.9g expected (%.3g off, %.3g allowed)", what, row, col, (double)got, want,
-             fabs((double)got - want), allowed);
+    return (double)tern_bf16_to_f32(tern_f32_to_bf16(x));
+}
+
+void gradient_add(gradient_sum *s, const product *d, float a, float b)
+{
+    const double exact = (double)a * (double)b, term = d->bf16 ? to_bf16(a) * to_bf16(b) : exact;
+    s->sum += term;
+    s->most = fmax(s->most, fabs(term));
+    s->exact += exact;
+    s->all += fabs(exact);
+}
+
+void gradient_check(const char *what, const product *d, uint32_t row, uint32_t col, float got, const gradient_sum *want,
+                    uint32_t depth)
+{
+    const double each = d->bf16 ? 2e-5 : 1e-6;
+    const double allowed = each * sqrt(depth) * want->most + 1e-6 * fabs(want->sum);
+    if (fabs((double)got - want->sum) > allowed)
+        fail_msg("%s%s: row %u, column %u: %.9g, %.9g expected (%.3g off, %.3g allowed)", what, d->bf16 ? ", bf16" : "",
+                 row, col, (double)got, want->sum, fabs((double)got - want->sum), allowed);
+    if (fabs((double)got - want->exact) > allowed + 0x1p-7 * want->all)
+        fail_msg("%s%s: row %u, column %u: %.9g, %.9g expected of factors that are not rounded", what,
+                 d->bf16 ? ", bf16" : "", row, col, (double)got, want->exact);
 }
 
 void gradient_check_untouched(const test_case *c, const test_results *results, tern_view view, uint32_t first,
@@ -101,7 +121,8 @@ void gradient_run_dx(const product *d, tern_backend *backend)
     if (d->uneven) gradient_make_uneven(&c, dy, d->n, false);
     if (d->runs) gradient_make_runs(&c, dy, d->n, true);
     if (d->gap) dy = test_case_columns(dy, d->gap, d->rows);
-    tern_op op = {.kind = TERN_OP_LINEAR_DX, .rows = rows, .n_in = 2, .in = {dy, w}};
+    const tern_halves halves = d->bf16 ? TERN_HALVES_BF16 : TERN_HALVES_NONE;
+    tern_op op = {.kind = TERN_OP_LINEAR_DX, .rows = rows, .n_in = 2, .in = {dy, w}, .halves = halves};
     if (d->residual) op.residual = test_case_rows(&c, "residual", TERN_ROWS_TOKENS, d->cols + d->gap, TEST_ORDINARY);
     op.out = d->in_place ? op.residual : test_case_output(&c, "dx", TERN_ROWS_TOKENS, TERN_DTYPE_F32, d->cols + d->gap);
     op.out.cols = d->cols;
@@ -110,17 +131,22 @@ void gradient_run_dx(const product *d, tern_backend *backend)
     test_case_add(&c, op);
     test_results results;
     test_case_run(&c, backend, d->first_row ? max : d->n, d->n, 1, &results);
-    float *y = gradient_floats_of(&c, dy), *wf = gradient_decoded(test_case_weight_of(&c, w)),
+    /* in bf16 scales are not those of the factor that is rounded */
+    const tern_weight *weight = test_case_weight_of(&c, w);
+    const bool of_rows = d->bf16 && d->row_scales;
+    const float scale = d->bf16 && weight->encoding->ternary && !d->row_scales ? weight->scale : 1;
+    float *y = gradient_floats_of(&c, dy), *wf = gradient_decoded(weight),
           *residual = d->residual ? gradient_floats_of(&c, op.residual) : NULL;
     for (uint32_t t = 0; t < d->n; t++)
         for (uint32_t i = 0; i < d->cols; i++) {
-            double sum = residual ? (double)residual[t * d->cols + i] : 0, most = fabs(sum);
-            for (uint32_t r = 0; r < d->rows; r++) {
-                const double term = (double)y[t * d->rows + r] * (double)wf[(size_t)r * d->cols + i];
-                sum += term;
-                most = fmax(most, fabs(term));
-            }
-            gradient_check("dx", t, i, test_results_row(&c, &results, op.out, t + d->first_row)[i], sum, most, d->rows);
+            const double start = residual ? (double)residual[t * d->cols + i] : 0;
+            gradient_sum sum = {0};
+            for (uint32_t r = 0; r < d->rows; r++)
+                gradient_add(&sum, d, y[t * d->rows + r] * (of_rows ? scales[r] : 1),
+                             wf[(size_t)r * d->cols + i] / (of_rows ? scales[r] : 1) / scale);
+            sum = (gradient_sum){start + scale * sum.sum, fmax(fabs(start), fabs(scale) * sum.most),
+                                 start + scale * sum.exact, fabs(scale) * sum.all};
+            gradient_check("dx", d, t, i, test_results_row(&c, &results, op.out, t + d->first_row)[i], &sum, d->rows);
         }
     gradient_check_untouched(&c, &results, op.out, d->first_row, d->n);
     free(y);
@@ -149,23 +175,27 @@ void gradient_run_dw(const product *d, tern_backend *backend)
     if (d->gap) dy = test_case_columns(dy, d->gap, d->rows);
     x.cols = d->cols;
     x.first_row = d->first_row;
-    test_case_add(
-        &c,
-        (tern_op){
-            .kind = TERN_OP_LINEAR_DW, .rows = rows, .n_in = 3, .in = {dy, x, dw}, .out = {.value = TERN_NO_VALUE}});
+    test_case_add(&c, (tern_op){.kind = TERN_OP_LINEAR_DW,
+                                .rows = rows,
+                                .n_in = 3,
+                                .in = {dy, x, dw},
+                                .halves = d->bf16 ? TERN_HALVES_BF16 : TERN_HALVES_NONE,
+                                .out = {.value = TERN_NO_VALUE}});
     test_results results;
     test_case_run(&c, backend, d->first_row ? max : d->n, d->n, 1, &results);
+    /* in bf16 the scale of a row of int8 is a factor of dy's */
+    const float *bytes = (const float *)(const void *)c.initial[x.value];
+    const float *levels = d->bf16 && q8 ? bytes + tern_q8_scales_offset(d->cols, max) / 4 + d->first_row : NULL;
     float *y = gradient_floats_of(&c, dy), *xf = gradient_floats_of(&c, x), *held = test_case_floats(&c, dw);
     for (uint32_t r = 0; r < d->rows; r++)
         for (uint32_t i = 0; i < d->cols; i++) {
-            double sum = (double)held[(size_t)r * d->cols + i], most = fabs(sum);
-            for (uint32_t t = 0; t < d->n; t++) {
-                const double term = (double)y[t * d->rows + r] * (double)xf[t * d->cols + i];
-                sum += term;
-                most = fmax(most, fabs(term));
-            }
-            gradient_check("dw", r, i, ((const float *)(const void *)results.bytes[dw.value])[(size_t)r * d->cols + i],
-                           sum, most, d->n);
+            const double start = (double)held[(size_t)r * d->cols + i];
+            gradient_sum sum = {start, fabs(start), start, 0};
+            for (uint32_t t = 0; t < d->n; t++)
+                gradient_add(&sum, d, y[t * d->rows + r] * (levels ? levels[t] : 1),
+                             xf[t * d->cols + i] / (levels ? levels[t] : 1));
+            gradient_check("dw", d, r, i,
+                           ((const float *)(const void *)results.bytes[dw.value])[(size_t)r * d->cols + i], &sum, d->n);
         }
     free(y);
     free(xf);

@@ -37,6 +37,7 @@ typedef struct product {
     bool residual, in_place, row_scales;
     bool uneven; /* rows of dy (LINEAR_DW: columns) of very different sizes, as gradients have */
     bool runs;   /* each 64 numbers that are summed have another size than those before */
+    bool bf16;   /* both factors are rounded to bf16 */
 } product;
 
 /* Values as the ops see them: floats of W with its scales, of rows with theirs. */
@@ -44,8 +45,17 @@ float *gradient_decoded(const tern_weight *w);
 
 float *gradient_floats_of(const test_case *c, tern_view view);
 
-/* How far sums of `depth` products may be off: f32 rounding of terms as large as those in the row. */
-void gradient_check(const char *what, uint32_t row, uint32_t col, float got, double want, double most, uint32_t depth);
+/* A sum of products: as the op defines it, and of factors that are not rounded. */
+typedef struct gradient_sum {
+    double sum, most;  /* the largest term */
+    double exact, all; /* all: of the magnitudes of terms */
+} gradient_sum;
+
+void gradient_add(gradient_sum *s, const product *d, float a, float b);
+/* How far sums of `depth` products may be off: f32 rounding of terms as large as those in the row. Of bf16 also what
+ * tensor cores cut when they add up, and 2^-7 of all terms from the sum of factors that are not rounded. */
+void gradient_check(const char *what, const product *d, uint32_t row, uint32_t col, float got, const gradient_sum *want,
+                    uint32_t depth);
 
 void gradient_check_untouched(const test_case *c, const test_results *results, tern_view view, uint32_t first,
                               uint32_t n_rows);

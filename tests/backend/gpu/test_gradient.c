@@ -83,6 +83,54 @@ static void large_products(void **state)
     }
 }
 
+/* The same with both factors in bf16: one product where there were two or three. */
+static void bf16(void **state)
+{
+    (void)state;
+    static const uint32_t tokens[] = {1, 70, 150, 600};
+    static const product inputs[] = {
+        {.encoding = "i2_s", .rows = 7000, .cols = 256, .n = 70, .uneven = true},
+        {.encoding = "i2_s", .rows = 2100, .cols = 640, .n = 200, .gap = 3, .residual = true},
+        {.encoding = "i2_s", .rows = 150, .cols = 1280, .n = 2050, .row_scales = true},
+        {.encoding = "i2_s", .rows = 66, .cols = 2816, .n = 1030},
+        {.encoding = "i2_s", .rows = 320, .cols = 1024, .n = 1030},
+        {.encoding = "f32", .rows = 1100, .cols = 330, .n = 140, .residual = true, .in_place = true},
+        {.encoding = "f32", .rows = 128, .cols = 70, .n = 40, .gap = 1, .residual = true, .in_place = true},
+        {.encoding = "f16", .rows = 1000, .cols = 130, .n = 33, .first_row = 64},
+        {.encoding = "i2_s", .rows = 1400, .cols = 384, .n = 130, .runs = true},
+    };
+    static const product of_weights[] = {
+        {.rows = 300, .cols = 200, .n = 1100},
+        {.rows = 200, .cols = 330, .n = 700, .uneven = true},
+        {.rows = 37, .cols = 130, .n = 5, .gap = 3},
+        {.rows = 1030, .cols = 2816, .n = 66},
+        {.rows = 200, .cols = 192, .n = 1000, .runs = true},
+        {.rows = 1500, .cols = 1410, .n = 3},
+    };
+    if (strcmp(test_gpu_name(), "cuda") != 0) test_skip("the kernels are those of CUDA");
+    test_seed(&gradient_rng);
+    for (uint32_t f = 0; f < N_FORMATS; f++) {
+        const product d = {.encoding = gradient_formats[f].name,
+                           .rows = test_between(&gradient_rng, 65, 300),
+                           .cols = some_cols(f, 520),
+                           .n = tokens[f % 4],
+                           .row_scales = f == 0,
+                           .bf16 = true};
+        gradient_run_dx(&d, test_gpu_backend());
+    }
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        product d = inputs[i];
+        d.bf16 = true;
+        gradient_run_dx(&d, test_gpu_backend());
+    }
+    for (size_t i = 0; i < 2 * sizeof of_weights / sizeof *of_weights; i++) {
+        product d = of_weights[i / 2];
+        d.encoding = i % 2 ? "q8" : "f32";
+        d.bf16 = true;
+        gradient_run_dw(&d, test_gpu_backend());
+    }
+}
+
 static void slices(void **state)
 {
     (void)state;
@@ -154,6 +202,7 @@ static void same_bits(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_format), cmocka_unit_test(views_and_residuals), cmocka_unit_test(large_products),
     cmocka_unit_test(slices),       cmocka_unit_test(weight_gradients),    cmocka_unit_test(same_bits),
+    cmocka_unit_test(bf16),
 };
 
 TEST_GROUP(gradient, "gpu kernels slow web", tests, .teardown = gradient_close_all);

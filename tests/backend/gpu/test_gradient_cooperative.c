@@ -40,13 +40,10 @@ static void run_head(uint32_t format, uint32_t n, uint32_t rows, tern_backend *b
           *w = gradient_decoded(test_case_weight_of(&c, op.in[TERN_LINEAR_W]));
     for (uint32_t t = 0; t < n; t++)
         for (uint32_t r = 0; r < rows; r++) {
-            double sum = 0, most = 0;
-            for (uint32_t i = 0; i < cols; i++) {
-                const double term = (double)x[t * cols + i] * (double)w[(size_t)r * cols + i];
-                sum += term;
-                most = fmax(most, fabs(term));
-            }
-            gradient_check("y", t, r, test_results_row(&c, &results, op.out, t)[r], sum, most, cols);
+            const product f32 = {0};
+            gradient_sum sum = {0};
+            for (uint32_t i = 0; i < cols; i++) gradient_add(&sum, &f32, x[t * cols + i], w[(size_t)r * cols + i]);
+            gradient_check("y", &f32, t, r, test_results_row(&c, &results, op.out, t)[r], &sum, cols);
         }
     free(x);
     free(w);

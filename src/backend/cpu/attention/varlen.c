@@ -16,6 +16,13 @@ typedef struct block {
     tern_range *steps; /* of them in one panel */
 } block;
 
+tern_status tern_cpu__varlen_attention_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
+{
+    (void)graph;
+    if (op->halves != TERN_HALVES_F16) return TERN_OK;
+    return tern_fail(err, TERN_UNSUPPORTED, "cpu: op %s in f16: f32 or bf16 expected", tern_op_name(op->kind));
+}
+
 size_t tern_cpu__varlen_attention_scratch(const tern_graph *graph, const tern_op *op)
 {
     size_t rows = tern_varlen_attention__block_rows(op);
@@ -60,6 +67,7 @@ static void softmax(const tern_attention_job *j, const block *b)
         if (j->sinks) row.l = tern_ref_sink(j->sinks[h], row.m, row.l);
         statistics[h] = row.m;
         statistics[j->n_heads + h] = b->l[i] = row.l;
+        tern_varlen_attention__round(j, b->s + i * b->s_row + b->seen[i].first, b->seen[i].end - b->seen[i].first);
     }
 }
 
@@ -89,6 +97,7 @@ static void block_task(void *context, uint32_t task, uint32_t thread)
     const tern_attention_job *j = context;
     block b = open_block(j, task, thread);
     tern_varlen_attention__gather(j, &j->op->in[TERN_VARLEN_ATTENTION_Q], b.kv_head, b.tokens, b.q);
+    tern_varlen_attention__round(j, b.q, (size_t)b.n_rows * j->dim);
     for (uint32_t panel = b.panels.first; panel < b.panels.end; panel++)
         tern_varlen_attention__scores(j, b.q, b.n_rows, j->k_panels, b.kv_head, panel,
                                       b.s + (size_t)(panel - b.panels.first) * TERN_PANEL, b.s_row);

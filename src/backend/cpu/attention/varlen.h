@@ -60,7 +60,10 @@ static inline uint32_t tern_varlen_attention__first_key(const tern_attention_job
 /* The first key that any of these tokens sees. */
 uint32_t tern_varlen_attention__first_seen(const tern_attention_job *j, tern_range tokens);
 
-/* Input TERN_VARLEN_ATTENTION_K or _V to panels and to rows, each if it is not NULL, in parallel. */
+/* Numbers that are factors of products of the op: rounded to bf16 in place where it has halves. */
+void tern_varlen_attention__round(const tern_attention_job *j, float *x, size_t n);
+
+/* Input TERN_VARLEN_ATTENTION_K or _V to panels and to rows, each if it is not NULL, in parallel; rounded. */
 void tern_varlen_attention__pack(const tern_attention_job *j, uint32_t input, float *panels, float *rows);
 
 /* The row of a key of one head, in k_rows and the like. */

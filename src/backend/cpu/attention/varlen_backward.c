@@ -143,9 +143,11 @@ static void probabilities(const backward_job *j, const part *p)
                                       .m = statistics[h],
                                       .l = statistics[a->n_heads + h],
                                       .delta = j->delta[(size_t)t * a->n_heads + h]};
-        if (p->seen[i].first < p->seen[i].end)
-            a->step->cpu->kernels.softmax_backward(p->p + (size_t)i * P_ROW, p->ds + (size_t)i * P_ROW,
-                                                   p->seen[i].first, p->seen[i].end, &row);
+        if (p->seen[i].first >= p->seen[i].end) continue;
+        const size_t at = (size_t)i * P_ROW, first_key = p->seen[i].first, n = p->seen[i].end - first_key;
+        a->step->cpu->kernels.softmax_backward(p->p + at, p->ds + at, p->seen[i].first, p->seen[i].end, &row);
+        tern_varlen_attention__round(a, p->p + at + first_key, n);
+        tern_varlen_attention__round(a, p->ds + at + first_key, n);
     }
 }
 
@@ -187,6 +189,8 @@ static void run_part(const backward_job *j, part *p)
     p->n_rows = (p->tokens.end - p->tokens.first) * a->group;
     tern_varlen_attention__gather(a, &op->in[TERN_VARLEN_ATTENTION_Q], p->kv_head, p->tokens, p->q);
     tern_varlen_attention__gather(a, &op->in[TERN_VARLEN_ATTENTION_DOUT], p->kv_head, p->tokens, p->dout);
+    tern_varlen_attention__round(a, p->q, (size_t)p->n_rows * a->dim);
+    tern_varlen_attention__round(a, p->dout, (size_t)p->n_rows * a->dim);
     tern_varlen_attention__gather(a, &op->out, p->kv_head, p->tokens, p->dq);
     find_seen(a, p);
     probabilities(j, p);

@@ -2,6 +2,8 @@
  * sees. */
 #include "backend/cpu/attention/varlen.h"
 
+#include "base/half.h"
+
 enum { TILE = 6 /* rows that the kernels take together */ };
 
 uint32_t tern_varlen_attention__block_tokens(const tern_op *op)
@@ -49,6 +51,11 @@ uint32_t tern_varlen_attention__first_seen(const tern_attention_job *j, tern_ran
     return first;
 }
 
+void tern_varlen_attention__round(const tern_attention_job *j, float *x, size_t n)
+{
+    for (size_t i = 0; j->op->op->halves && i < n; i++) x[i] = tern_bf16_to_f32(tern_f32_to_bf16(x[i]));
+}
+
 typedef struct pack_job {
     const tern_attention_job *j;
     const tern_cpu_rows *from;
@@ -68,14 +75,17 @@ static void pack_task(void *context, uint32_t task, uint32_t thread)
     const uint32_t kv_head = task / j->n_panels, panel = task % j->n_panels, first = panel * TERN_PANEL;
     const uint32_t n = j->n - first < TERN_PANEL ? j->n - first : TERN_PANEL;
     const float *from = tern_rows__at(p->from, first) + (size_t)kv_head * j->dim;
-    for (uint32_t i = 0; i < n && p->rows; i++)
-        memcpy(tern_varlen_attention__key(j, p->rows, kv_head, first + i), from + i * p->from->stride,
-               j->dim * sizeof *from);
+    for (uint32_t i = 0; i < n && p->rows; i++) {
+        float *row = tern_varlen_attention__key(j, p->rows, kv_head, first + i);
+        memcpy(row, from + i * p->from->stride, j->dim * sizeof *from);
+        tern_varlen_attention__round(j, row, j->dim);
+    }
     if (!p->panels) return;
     float *to = panel_at(j, p->panels, kv_head, panel);
     if (n < TERN_PANEL) memset(to, 0, (size_t)j->dim * TERN_PANEL * sizeof *to);
     for (uint32_t d = 0; d < j->dim; d++)
         for (uint32_t i = 0; i < n; i++) to[(size_t)d * TERN_PANEL + i] = from[i * p->from->stride + d];
+    tern_varlen_attention__round(j, to, (size_t)j->dim * TERN_PANEL);
 }
 
 void tern_varlen_attention__pack(const tern_attention_job *j, uint32_t input, float *panels, float *rows)

@@ -128,7 +128,7 @@ void tern_selftest__blocks(tern_selftest__trial *t, tern_blocks_fn fn, tern_enco
     fn(t->w, t->row_bytes, ROWS, COLS, &x, (float *)out + (TOKENS + 1) * ROWS, ROWS);
 }
 
-/* Both ways to read a; every tile has an edge. */
+/* Both ways to read a, in f32 and in bf16; every tile has an edge. */
 void tern_selftest__gemm(tern_selftest__trial *t, tern_gemm_fn fn, float *out)
 {
     static float workspace[TERN_GEMM_WORKSPACE];
@@ -146,6 +146,11 @@ void tern_selftest__gemm(tern_selftest__trial *t, tern_gemm_fn fn, float *out)
     g.a_columns = true;
     g.a_scales = t->x[2];
     g.a_stride = 19;
+    fn(&g);
+    g.bf16 = true;
+    fn(&g);
+    g.a_columns = false;
+    g.a_stride = 23;
     fn(&g);
 }
 

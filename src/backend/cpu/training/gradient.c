@@ -120,7 +120,7 @@ static const float *weight_block(const gradient_job *j, region r, uint32_t first
     *stride = decoded_stride(cols);
     buffer->decode(rows + (size_t)(r.col / block) * w->encoding->block_bytes, buffer->row_bytes, k, cols, memory->b,
                    *stride);
-    if (w->row_scales) scale_rows(w->row_scales + first, k, r.n, memory->b + skipped, *stride);
+    if (w->row_scales && !j->dx->bf16) scale_rows(w->row_scales + first, k, r.n, memory->b + skipped, *stride);
     return memory->b + skipped;
 }
 
@@ -148,6 +148,8 @@ static void dx_task(void *context, uint32_t task, uint32_t thread)
         tern_gemm_args g = {.m = r.m, .n = r.n, .k = min_u32(TERN_GEMM_K, j->k - first), .workspace = memory->packed};
         g.a = dx->dy.data + r.row * dx->dy.stride + first;
         g.a_stride = dx->dy.stride;
+        g.bf16 = dx->bf16;
+        if (dx->bf16 && w->row_scales) g.a_scales = w->row_scales + dx->first_row + first;
         g.b = weight_block(j, r, first, g.k, memory, &g.b_stride);
         g.c = memory->sums[0];
         g.c_stride = TILE;
@@ -168,6 +170,7 @@ void tern_cpu__linear_dx(tern_cpu_step *step, const tern_cpu_op *op)
     const tern_gradient__dx_args dx = {.weight = op->weight[TERN_LINEAR_DX_W],
                                        .n_rows = op->weight[TERN_LINEAR_DX_W]->weight->rows,
                                        .n = tern_cpu__rows(step, op->op->rows),
+                                       .bf16 = op->op->halves,
                                        .dy = op->in[TERN_LINEAR_DX_DY],
                                        .residual = op->residual,
                                        .out = op->out};
@@ -186,6 +189,7 @@ static void dw_task(void *context, uint32_t task, uint32_t thread)
         g.a = dw->dy.data + first * dw->dy.stride + r.row;
         g.a_stride = dw->dy.stride;
         g.a_columns = true;
+        g.bf16 = dw->bf16;
         if (dw->q.data) {
             g.a_scales = dw->q.scales + first;
             g.b = memory->b;
@@ -226,6 +230,7 @@ void tern_cpu__linear_dw(tern_cpu_step *step, const tern_cpu_op *op)
     const tern_gradient__dw_args dw = {.n_rows = op->op->in[TERN_LINEAR_DW_DY].cols,
                                        .cols = op->op->in[TERN_LINEAR_DW_X].cols,
                                        .n = tern_cpu__rows(step, op->op->rows),
+                                       .bf16 = op->op->halves,
                                        .dy = op->in[TERN_LINEAR_DW_DY],
                                        .x = op->in[TERN_LINEAR_DW_X],
                                        .q = tern_gradient__q8_of(step->prepared->graph, op),

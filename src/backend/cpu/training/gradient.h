@@ -9,6 +9,7 @@ typedef struct tern_gradient__dx_args {
     const tern_buffer *weight;
     uint32_t first_row, n_rows;
     uint32_t n;
+    bool bf16;                       /* both factors are rounded to it, dy after the scale of W's row */
     tern_cpu_rows dy, residual, out; /* residual: data may be NULL */
 } tern_gradient__dx_args;
 
@@ -25,6 +26,7 @@ typedef struct tern_gradient__q8 {
 typedef struct tern_gradient__dw_args {
     uint32_t n_rows, cols;
     uint32_t n;
+    bool bf16; /* both factors are rounded to it, dy after the scale of x's row */
     tern_cpu_rows dy, x;
     tern_gradient__q8 q;
     float *dw; /* [n_rows][cols], contiguous */

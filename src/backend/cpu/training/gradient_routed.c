@@ -42,6 +42,9 @@ size_t tern_cpu__gradient_shared(const tern_graph *graph, const tern_op *op)
 
 tern_status tern_cpu__gradient_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
 {
+    if (op->halves && (op->halves != TERN_HALVES_BF16 || op->route.cols))
+        return tern_fail(err, TERN_UNSUPPORTED, "cpu: op %s in 16 bits: bf16 and no route expected",
+                         tern_op_name(op->kind));
     if (!op->route.cols) return TERN_OK;
     if (op->n_experts == 0 || graph->n_routes == 0)
         return tern_fail(err, TERN_INVALID_ARGUMENT,

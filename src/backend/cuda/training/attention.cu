@@ -121,12 +121,12 @@ static __device__ __forceinline__ void weigh(const tern_cuda_varlen &p, float (&
     }
 }
 
-template <int DIM, int OTHER>
+template <typename T, int DIM, int OTHER>
 static __global__ void __launch_bounds__(TILE_THREADS, DIM == 64 ? 4 : 1) varlen_tiles(tern_cuda_varlen p)
 {
-    using S = Tiles<DIM, OTHER>;
+    using S = Tiles<T, DIM, OTHER>;
     extern __shared__ __align__(16) float memory[];
-    float *q = memory, *k = q + S::own, *v = k + S::other;
+    T *q = (T *)memory, *others = q + S::own;
     const uint32_t n = tern_rows_now(p.count), t0 = (gridDim.x - 1 - blockIdx.x) * OWN, h = blockIdx.y;
     const uint32_t kv = h / (p.n_heads / p.n_kv_heads);
     if (t0 >= n) return;
@@ -139,13 +139,23 @@ static __global__ void __launch_bounds__(TILE_THREADS, DIM == 64 ? 4 : 1) varlen
         r.t[i] = t0 + warp_row() + lane_row() + i * 8;
         r.first[i] = first_seen(p, min(r.t[i], last));
     }
-    ask_rows<DIM, OWN>(q, p.q, t0, 0, n, h, p.head_dim);
+    const Sources<T> rows(p);
+    const auto ask = [&](uint32_t at) {
+        T *to = others + at / OTHER % S::buffers * 2 * S::other;
+        ask_rows<DIM, OTHER>(to, rows.k, at, from, last + 1, kv, p.head_dim);
+        ask_rows<DIM, OTHER>(to + S::other, rows.v, at, from, last + 1, kv, p.head_dim);
+    };
+    ask_rows<DIM, OWN>(q, rows.q, t0, 0, n, h, p.head_dim);
+    if (S::buffers == 2) ask(from / OTHER * OTHER);
     for (uint32_t at = from / OTHER * OTHER; at <= last; at += OTHER) {
-        __syncthreads();
-        ask_rows<DIM, OTHER>(k, p.k, at, from, last + 1, kv, p.head_dim);
-        ask_rows<DIM, OTHER>(v, p.v, at, from, last + 1, kv, p.head_dim);
+        if (S::buffers == 1) {
+            __syncthreads();
+            ask(at);
+        }
         rows_wait();
         __syncthreads();
+        if (S::buffers == 2 && at + OTHER <= last) ask(at + OTHER);
+        const T *k = others + at / OTHER % S::buffers * 2 * S::other, *v = k + S::other;
         if (at > end) continue; /* all of it comes after the warp's rows */
         float s[S::eights][4], by[2];
         scores_of<DIM, S::eights>(s, q, k);
@@ -170,16 +180,82 @@ static __global__ void __launch_bounds__(TILE_THREADS, DIM == 64 ? 4 : 1) varlen
     store_fragments<DIM>(p.out, o, by[0], by[1], t0, n, h, p.head_dim);
 }
 
-template <int DIM, int OTHER> static cudaError_t start_tiles(const tern_cuda_varlen *p, cudaStream_t stream)
+template <typename T, int DIM, int OTHER> static cudaError_t start_tiles(const tern_cuda_varlen *p, cudaStream_t stream)
 {
-    using S = Tiles<DIM, OTHER>;
+    using S = Tiles<T, DIM, OTHER>;
     const dim3 grid((p->count.most + OWN - 1) / OWN, p->n_heads);
-    return start(varlen_tiles<DIM, OTHER>, p, grid, sizeof(float) * (S::own + 2 * S::other), stream, TILE_THREADS);
+    return start(varlen_tiles<T, DIM, OTHER>, p, grid, sizeof(T) * (S::own + S::buffers * 2 * S::other), stream,
+                 TILE_THREADS);
+}
+
+/* Rows of heads to bf16, each head padded with zeros to DIM numbers. */
+template <int DIM>
+static __global__ void __launch_bounds__(THREADS)
+    round_heads(tern_cuda_count count, tern_cuda_rows from, uint32_t n_heads, uint32_t head_dim, uint16_t *to)
+{
+    const uint32_t unit = blockIdx.x * THREADS + threadIdx.x, d = unit % (DIM / 8) * 8, h = unit / (DIM / 8) % n_heads;
+    const uint32_t t = unit / (DIM / 8) / n_heads;
+    if (t >= tern_rows_now(count)) return;
+    const float *at = from.data + (size_t)t * from.stride + (size_t)h * head_dim + d;
+    __align__(16) float x[8];
+    if (head_dim % 8 == 0 && from.stride % 4 == 0 && ((size_t)from.data & 15) == 0 && d < head_dim) {
+        *(float4 *)x = *(const float4 *)at;
+        *(float4 *)(x + 4) = *(const float4 *)(at + 4);
+    } else {
+#pragma unroll
+        for (uint32_t i = 0; i < 8; i++) x[i] = d + i < head_dim ? at[i] : 0;
+    }
+    *(uint4 *)(to + (size_t)unit * 8) =
+        make_uint4(pair_of(x[0], x[1]), pair_of(x[2], x[3]), pair_of(x[4], x[5]), pair_of(x[6], x[7]));
+}
+
+static void round_rows(const tern_cuda_varlen *p, tern_cuda_rows from, uint32_t n_heads, uint16_t *to,
+                       cudaStream_t stream)
+{
+    const uint32_t dim = p->head_dim <= 64 ? 64 : 128, units = p->count.most * n_heads * (dim / 8);
+    const uint32_t blocks = (units + THREADS - 1) / THREADS;
+    if (dim == 64) round_heads<64><<<blocks, THREADS, 0, stream>>>(p->count, from, n_heads, p->head_dim, to);
+    else round_heads<128><<<blocks, THREADS, 0, stream>>>(p->count, from, n_heads, p->head_dim, to);
+}
+
+void tern_cuda_round_attention(const tern_cuda_varlen *p, cudaStream_t stream)
+{
+    round_rows(p, p->q, p->n_heads, p->q16, stream);
+    round_rows(p, p->k, p->n_kv_heads, p->k16, stream);
+    round_rows(p, p->v, p->n_kv_heads, p->v16, stream);
+    if (p->dout16) round_rows(p, p->dout, p->n_heads, p->dout16, stream);
+}
+
+/* Bytes of rows of so many heads, rounded. */
+static size_t rounded_rows(uint32_t most, uint32_t n_heads, uint32_t head_dim)
+{
+    return tern_cuda_rounded((size_t)most * n_heads * (head_dim <= 64 ? 64 : 128) * sizeof(uint16_t));
+}
+
+size_t tern_cuda_varlen_rounded_bytes(uint32_t most, uint32_t n_heads, uint32_t n_kv_heads, uint32_t head_dim,
+                                      bool backward)
+{
+    const size_t of_heads = rounded_rows(most, n_heads, head_dim), kv = 2 * rounded_rows(most, n_kv_heads, head_dim);
+    return kv + (backward ? 2 * of_heads + (size_t)most * n_heads * sizeof(float4) : of_heads);
+}
+
+void tern_cuda_varlen_place_rounded(tern_cuda_varlen *p, uint8_t *scratch, bool backward)
+{
+    const size_t of_heads = rounded_rows(p->count.most, p->n_heads, p->head_dim);
+    const size_t kv = rounded_rows(p->count.most, p->n_kv_heads, p->head_dim);
+    p->k16 = (uint16_t *)scratch;
+    p->v16 = (uint16_t *)(scratch + kv);
+    p->q16 = (uint16_t *)(scratch + 2 * kv);
+    p->dout16 = backward ? (uint16_t *)(scratch + 2 * kv + of_heads) : NULL;
+    p->queries = backward ? (float4 *)(scratch + 2 * kv + 2 * of_heads) : NULL;
 }
 
 cudaError_t tern_cuda_run_varlen(const tern_cuda_varlen *p, cudaStream_t stream)
 {
-    if (p->head_dim <= 64) return start_tiles<64, 32>(p, stream);
-    if (p->head_dim <= 128) return start_tiles<128, 32>(p, stream);
+    if (p->bf16) tern_cuda_round_attention(p, stream);
+    if (p->bf16 && p->head_dim <= 64) return start_tiles<__nv_bfloat16, 64, 64>(p, stream);
+    if (p->bf16) return start_tiles<__nv_bfloat16, 128, 64>(p, stream);
+    if (p->head_dim <= 64) return start_tiles<float, 64, 32>(p, stream);
+    if (p->head_dim <= TERN_CUDA_TILE_DIM) return start_tiles<float, 128, 32>(p, stream);
     return fits_shared(bytes_of<256, 2>()) ? start_varlen<256, 2>(p, stream) : start_varlen<256, 1>(p, stream);
 }

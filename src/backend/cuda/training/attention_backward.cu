@@ -12,7 +12,12 @@ static __global__ void deltas(tern_cuda_varlen p)
         float sum = 0;
         for (uint32_t d = lane; d < p.head_dim; d += 32) sum = fmaf(a[d], b[d], sum);
         sum = tern_warp_sum(sum);
-        if (lane == 0) p.deltas[(size_t)t * p.n_heads + h] = sum;
+        if (lane > 0) continue;
+        p.deltas[(size_t)t * p.n_heads + h] = sum;
+        if (!p.queries) continue;
+        const float *statistics = p.statistics.data + (size_t)t * p.statistics.stride;
+        p.queries[(size_t)h * p.count.most + t] =
+            make_float4(statistics[h], 1.0f / statistics[p.n_heads + h], sum, __uint_as_float(first_seen(p, t)));
     }
 }
 
@@ -40,6 +45,16 @@ static __device__ __forceinline__ query query_of(const tern_cuda_varlen &p, uint
     if (t >= n) return {0, 0, 0, 0, ~0u};
     const float *statistics = p.statistics.data + (size_t)t * p.statistics.stride;
     return {statistics[h], 1.0f / statistics[p.n_heads + h], p.deltas[(size_t)t * p.n_heads + h], t, first_seen(p, t)};
+}
+
+/* The same from the table, asked for: zeros, which make no gradient, from row n on. */
+static __device__ __forceinline__ void ask_query(float4 *to, const tern_cuda_varlen &p, uint32_t t, uint32_t n,
+                                                 uint32_t h)
+{
+    const float4 *from = p.queries + (t < n ? (size_t)h * p.count.most + t : 0);
+    asm volatile("cp.async.cg.shared.global [%0],[%1],16,%2;" ::"r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from),
+                 "r"(t < n ? 16 : 0)
+                 : "memory");
 }
 
 /* From products q k and dout v to the probability and the gradient of q k. */
@@ -156,12 +171,12 @@ template <int DIM, int M> static cudaError_t start_backward(const tern_cuda_varl
 }
 
 /* ---- heads of at most 128, on tensor cores */
-template <int DIM, int OTHER>
+template <typename T, int DIM, int OTHER>
 static __global__ void __launch_bounds__(TILE_THREADS, DIM == 64 ? 4 : 1) queries_tiles(tern_cuda_varlen p)
 {
-    using S = Tiles<DIM, OTHER>;
+    using S = Tiles<T, DIM, OTHER>;
     extern __shared__ __align__(16) float memory[];
-    float *q = memory, *dout = q + S::own, *k = dout + S::own, *v = k + S::other;
+    T *q = (T *)memory, *dout = q + S::own, *others = dout + S::own;
     const uint32_t n = tern_rows_now(p.count), t0 = (gridDim.x - 1 - blockIdx.x) * OWN, h = blockIdx.y;
     const uint32_t kv = h / (p.n_heads / p.n_kv_heads);
     if (t0 >= n) return;
@@ -169,14 +184,24 @@ static __global__ void __launch_bounds__(TILE_THREADS, DIM == 64 ? 4 : 1) querie
     const uint32_t t = t0 + warp_row() + lane_row();
     const query rows[2] = {query_of(p, t, n, h), query_of(p, t + 8, n, h)};
     float dq[S::columns][4] = {};
-    ask_rows<DIM, OWN>(q, p.q, t0, 0, n, h, p.head_dim);
-    ask_rows<DIM, OWN>(dout, p.dout, t0, 0, n, h, p.head_dim);
+    const Sources<T> of(p);
+    const auto ask = [&](uint32_t at) {
+        T *to = others + at / OTHER % S::buffers * 2 * S::other;
+        ask_rows<DIM, OTHER>(to, of.k, at, from, last + 1, kv, p.head_dim);
+        ask_rows<DIM, OTHER>(to + S::other, of.v, at, from, last + 1, kv, p.head_dim);
+    };
+    ask_rows<DIM, OWN>(q, of.q, t0, 0, n, h, p.head_dim);
+    ask_rows<DIM, OWN>(dout, of.dout, t0, 0, n, h, p.head_dim);
+    if (S::buffers == 2) ask(from / OTHER * OTHER);
     for (uint32_t at = from / OTHER * OTHER; at <= last; at += OTHER) {
-        __syncthreads();
-        ask_rows<DIM, OTHER>(k, p.k, at, from, last + 1, kv, p.head_dim);
-        ask_rows<DIM, OTHER>(v, p.v, at, from, last + 1, kv, p.head_dim);
+        if (S::buffers == 1) {
+            __syncthreads();
+            ask(at);
+        }
         rows_wait();
         __syncthreads();
+        if (S::buffers == 2 && at + OTHER <= last) ask(at + OTHER);
+        const T *k = others + at / OTHER % S::buffers * 2 * S::other, *v = k + S::other;
         if (at > end) continue; /* all of it comes after the warp's rows */
         float s[S::eights][4], dp[S::eights][4];
         scores_of<DIM, S::eights>(s, q, k);
@@ -191,26 +216,42 @@ static __global__ void __launch_bounds__(TILE_THREADS, DIM == 64 ? 4 : 1) querie
     store_fragments<DIM>(p.dq, dq, 1, 1, t0, n, h, p.head_dim);
 }
 
-template <int DIM, int OTHER> static __global__ void __launch_bounds__(TILE_THREADS) keys_tiles(tern_cuda_varlen p)
+template <typename T, int DIM, int OTHER>
+static __global__ void __launch_bounds__(TILE_THREADS) keys_tiles(tern_cuda_varlen p)
 {
-    using S = Tiles<DIM, OTHER>;
+    using S = Tiles<T, DIM, OTHER>;
     extern __shared__ __align__(16) float memory[];
-    __shared__ query queries[OTHER];
-    float *k = memory, *v = k + S::own, *q = v + S::own, *dout = q + S::other;
+    __shared__ query queries[S::buffers == 1 ? OTHER : 1];
+    __shared__ __align__(16) float4 table[S::buffers == 2 ? 2 * OTHER : 1];
+    T *k = (T *)memory, *v = k + S::own, *others = v + S::own;
     const uint32_t n = tern_rows_now(p.count), k0 = blockIdx.x * OWN, h = blockIdx.y;
     const uint32_t group = p.n_heads / p.n_kv_heads, kv = h / group, mine = k0 + warp_row();
     if (k0 >= n) return;
     float dk[S::columns][4] = {}, dv[S::columns][4] = {};
-    ask_rows<DIM, OWN>(k, p.k, k0, 0, n, kv, p.head_dim);
-    ask_rows<DIM, OWN>(v, p.v, k0, 0, n, kv, p.head_dim);
+    const Sources<T> of(p);
+    ask_rows<DIM, OWN>(k, of.k, k0, 0, n, kv, p.head_dim);
+    ask_rows<DIM, OWN>(v, of.v, k0, 0, n, kv, p.head_dim);
     const uint32_t end = first_past(p, k0, n, k0 + OWN);
+    const auto ask = [&](uint32_t t0) {
+        const uint32_t buffer = t0 / OTHER % S::buffers;
+        T *to = others + buffer * 2 * S::other;
+        ask_rows<DIM, OTHER>(to, of.q, t0, 0, end, h, p.head_dim);
+        ask_rows<DIM, OTHER>(to + S::other, of.dout, t0, 0, end, h, p.head_dim);
+        if (threadIdx.x >= OTHER) return;
+        if constexpr (S::buffers == 1) queries[threadIdx.x] = query_of(p, t0 + threadIdx.x, end, h);
+        else ask_query(&table[buffer * OTHER + threadIdx.x], p, t0 + threadIdx.x, end, h);
+    };
+    if (S::buffers == 2) ask(k0);
     for (uint32_t t0 = k0; t0 < end; t0 += OTHER) {
-        __syncthreads();
-        ask_rows<DIM, OTHER>(q, p.q, t0, 0, end, h, p.head_dim);
-        ask_rows<DIM, OTHER>(dout, p.dout, t0, 0, end, h, p.head_dim);
-        if (threadIdx.x < OTHER) queries[threadIdx.x] = query_of(p, t0 + threadIdx.x, end, h);
+        if (S::buffers == 1) {
+            __syncthreads();
+            ask(t0);
+        }
         rows_wait();
         __syncthreads();
+        if (S::buffers == 2 && t0 + OTHER < end) ask(t0 + OTHER);
+        const uint32_t buffer = t0 / OTHER % S::buffers;
+        const T *q = others + buffer * 2 * S::other, *dout = q + S::other;
         if (t0 + OTHER <= mine) continue; /* all of it comes before the warp's rows */
         float s[S::eights][4], dp[S::eights][4];
         scores_of<DIM, S::eights>(s, k, q);
@@ -218,9 +259,17 @@ template <int DIM, int OTHER> static __global__ void __launch_bounds__(TILE_THRE
 #pragma unroll
         for (int c = 0; c < S::eights; c++)
 #pragma unroll
-            for (int i = 0; i < 4; i++)
-                gradients(p, queries[c * 8 + lane_column() * 2 + i % 2], mine + lane_row() + i / 2 * 8, s[c][i],
-                          dp[c][i]);
+            for (int i = 0; i < 4; i++) {
+                const uint32_t column = c * 8 + lane_column() * 2 + i % 2;
+                query one;
+                if constexpr (S::buffers == 1) {
+                    one = queries[column];
+                } else {
+                    const float4 x = table[buffer * OTHER + column];
+                    one = {x.x, x.y, x.z, t0 + column, __float_as_uint(x.w)};
+                }
+                gradients(p, one, mine + lane_row() + i / 2 * 8, s[c][i], dp[c][i]);
+            }
         add_product<DIM, S::eights>(dv, s, dout);
         add_product<DIM, S::eights>(dk, dp, q);
     }
@@ -250,18 +299,19 @@ size_t tern_cuda_varlen_bytes(uint32_t most, uint32_t n_heads, uint32_t n_kv_hea
     return sizeof(float) * (n_heads > n_kv_heads && head_dim <= 128 ? deltas + heads : deltas);
 }
 
-template <int DIM, int OTHER> static size_t tile_bytes(void)
+template <typename T, int DIM, int OTHER> static size_t tile_bytes(void)
 {
-    return sizeof(float) * 2 * (Tiles<DIM, OTHER>::own + Tiles<DIM, OTHER>::other);
+    using S = Tiles<T, DIM, OTHER>;
+    return sizeof(T) * 2 * (S::own + S::buffers * S::other);
 }
 
-template <int DIM, int OTHER> static cudaError_t start_tiles(const tern_cuda_varlen *p, cudaStream_t stream)
+template <typename T, int DIM, int OTHER> static cudaError_t start_tiles(const tern_cuda_varlen *p, cudaStream_t stream)
 {
     const uint32_t tiles = (p->count.most + OWN - 1) / OWN;
-    const size_t bytes = tile_bytes<DIM, OTHER>();
-    const cudaError_t e = start(queries_tiles<DIM, OTHER>, p, dim3(tiles, p->n_heads), bytes, stream, TILE_THREADS);
+    const size_t bytes = tile_bytes<T, DIM, OTHER>();
+    const cudaError_t e = start(queries_tiles<T, DIM, OTHER>, p, dim3(tiles, p->n_heads), bytes, stream, TILE_THREADS);
     if (e != cudaSuccess) return e;
-    const cudaError_t keys = start(keys_tiles<DIM, OTHER>, p, dim3(tiles, p->n_heads), bytes, stream, TILE_THREADS);
+    const cudaError_t keys = start(keys_tiles<T, DIM, OTHER>, p, dim3(tiles, p->n_heads), bytes, stream, TILE_THREADS);
     if (keys != cudaSuccess || p->n_heads == p->n_kv_heads) return keys;
     const uint32_t cols = p->n_kv_heads * p->head_dim;
     add_heads<<<dim3((cols + TILE_THREADS - 1) / TILE_THREADS, p->count.most), TILE_THREADS, 0, stream>>>(*p);
@@ -271,9 +321,12 @@ template <int DIM, int OTHER> static cudaError_t start_tiles(const tern_cuda_var
 cudaError_t tern_cuda_run_varlen_backward(const tern_cuda_varlen *p, cudaStream_t stream)
 {
     deltas<<<p->count.most, THREADS, 0, stream>>>(*p);
+    if (p->bf16) tern_cuda_round_attention(p, stream);
     if (p->dsinks) sinks_backward<<<p->n_heads, THREADS, 0, stream>>>(*p);
-    if (p->head_dim <= 64) return start_tiles<64, 32>(p, stream);
-    if (p->head_dim <= 128 && fits_shared(tile_bytes<128, 32>())) return start_tiles<128, 32>(p, stream);
-    if (p->head_dim <= 128) return start_tiles<128, 16>(p, stream);
+    if (p->bf16 && p->head_dim <= 64) return start_tiles<__nv_bfloat16, 64, 64>(p, stream);
+    if (p->bf16) return start_tiles<__nv_bfloat16, 128, 32>(p, stream);
+    if (p->head_dim <= 64) return start_tiles<float, 64, 32>(p, stream);
+    if (p->head_dim <= 128 && fits_shared(tile_bytes<float, 128, 32>())) return start_tiles<float, 128, 32>(p, stream);
+    if (p->head_dim <= 128) return start_tiles<float, 128, 16>(p, stream);
     return fits_shared(bytes_of<256, 2>()) ? start_backward<256, 2>(p, stream) : start_backward<256, 1>(p, stream);
 }

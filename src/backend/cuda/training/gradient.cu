@@ -68,9 +68,9 @@ static cudaError_t narrow_dx(const tern_cuda_gradient *g, cudaStream_t stream)
 cudaError_t tern_cuda_run_linear_dx(const tern_cuda_gradient *g, cudaStream_t stream)
 {
     const tern_cuda_weight *w = &g->weight;
-    if (w->format == TERN_GPU_F32 && tern_cuda_is_narrow(g->cols, g->n_rows)) return narrow_dx(g, stream);
+    if (!g->bf16 && w->format == TERN_GPU_F32 && tern_cuda_is_narrow(g->cols, g->n_rows)) return narrow_dx(g, stream);
     const uint32_t most = g->count.most, part = dx_part(most, g->n_rows, g->cols),
-                   n_planes = tern_cuda_weight_planes(w->format);
+                   n_planes = g->bf16 ? 1 : tern_cuda_weight_planes(w->format);
     const bool ternary = w->format == TERN_GPU_TERNARY;
     uint8_t *at = g->scratch + PARTIALS_BYTES;
     const planes weights = planes_at(&at, g->cols, part), dy = planes_at(&at, most, part);
@@ -84,12 +84,14 @@ cudaError_t tern_cuda_run_linear_dx(const tern_cuda_gradient *g, cudaStream_t st
         p.a.ld = p.b.ld = padded(n);
         p.b.inverse = NULL;
         p.c_stride = g->out.stride;
-        p.scale = ternary && !w->row_scales ? w->scale : 1.0f / tern_cuda_weight_times(w->format);
+        p.scale = ternary && !w->row_scales ? w->scale : g->bf16 ? 1.0f : 1.0f / tern_cuda_weight_times(w->format);
         p.residual = first ? g->out.data : g->residual.data;
         p.residual_stride = first ? g->out.stride : g->residual.stride;
         p.partials = (float *)g->scratch;
-        tern_cuda_split_rows(&from, p.a, stream);
-        tern_cuda_split_weight(w, first, n, p.b, stream);
+        p.bf16 = g->bf16;
+        if (g->bf16)
+            tern_cuda_round_rows_bf16(&from, p.a, stream), tern_cuda_round_weight_bf16(w, first, n, p.b, stream);
+        else tern_cuda_split_rows(&from, p.a, stream), tern_cuda_split_weight(w, first, n, p.b, stream);
         e = tern_cuda_multiply(&p, stream);
     }
     return e;
@@ -117,16 +119,20 @@ static cudaError_t narrow_dw(const tern_cuda_gradient *g, cudaStream_t stream)
 
 cudaError_t tern_cuda_run_linear_dw(const tern_cuda_gradient *g, cudaStream_t stream)
 {
-    if (g->x.data && tern_cuda_is_narrow(g->n_rows, g->cols)) return narrow_dw(g, stream);
-    const uint32_t most = g->count.most, part = part_of(g->n_rows, most), n_planes = g->x.data ? PLANES : 1;
+    if (!g->bf16 && g->x.data && tern_cuda_is_narrow(g->n_rows, g->cols)) return narrow_dw(g, stream);
+    const uint32_t most = g->count.most, part = part_of(g->n_rows, most);
+    const uint32_t n_planes = g->x.data && !g->bf16 ? PLANES : 1;
     uint8_t *at = g->scratch + PARTIALS_BYTES;
     uint32_t *columns = (uint32_t *)at;
     at += columns_bytes(g->cols);
     const planes dy = planes_at(&at, part, most);
     planes x = planes_at(&at, g->cols, most);
     const tern_cuda_floats rows = {g->count, g->x, g->cols, NULL, NULL};
-    if (g->x.data) tern_cuda_split_whole_columns(&rows, x, columns, stream);
-    else tern_cuda_split_levels(g->count, g->q8, g->cols, x, stream), x.inverse = NULL;
+    if (!g->x.data || g->bf16) x.inverse = NULL;
+    if (g->x.data && g->bf16) tern_cuda_round_columns_bf16(&rows, x, stream);
+    else if (g->x.data) tern_cuda_split_whole_columns(&rows, x, columns, stream);
+    else if (g->bf16) tern_cuda_round_levels_bf16(g->count, g->q8, g->cols, x, stream);
+    else tern_cuda_split_levels(g->count, g->q8, g->cols, x, stream);
     cudaError_t e = cudaGetLastError();
     for (uint32_t first = 0; first < g->n_rows && !e; first += part) {
         const uint32_t n = g->n_rows - first < part ? g->n_rows - first : part;
@@ -137,7 +143,9 @@ cudaError_t tern_cuda_run_linear_dw(const tern_cuda_gradient *g, cudaStream_t st
         p.residual = p.c;
         p.scale = 1;
         p.partials = (float *)g->scratch;
-        tern_cuda_split_columns(&from, dy, stream);
+        p.bf16 = g->bf16;
+        if (g->bf16) tern_cuda_round_columns_bf16(&from, dy, stream);
+        else tern_cuda_split_columns(&from, dy, stream);
         e = tern_cuda_multiply(&p, stream);
     }
     return e;

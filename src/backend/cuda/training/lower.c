@@ -171,7 +171,8 @@ void tern_cuda__lower_linear_dx(const tern_prepared *p, const tern_op *op, tern_
                                                 .out = tern_cuda__rows(p, op->out),
                                                 .n_rows = w.rows,
                                                 .cols = w.cols,
-                                                .scratch = p->scratch};
+                                                .scratch = p->scratch,
+                                                .bf16 = op->halves};
     out->weight_bytes = (uint64_t)w.rows * w.row_bytes;
     out->run = linear_dx;
 }
@@ -213,7 +214,8 @@ void tern_cuda__lower_linear_dw(const tern_prepared *p, const tern_op *op, tern_
                               .out = {.data = state_of(p, dw), .stride = x.cols},
                               .n_rows = dy.cols,
                               .cols = x.cols,
-                              .scratch = p->scratch};
+                              .scratch = p->scratch,
+                              .bf16 = op->halves};
     if (tern_cuda__is_q8(p->graph, x)) g->q8 = tern_cuda__q8(p, x);
     else g->x = tern_cuda__rows(p, x);
     out->run = linear_dw;
@@ -222,9 +224,25 @@ void tern_cuda__lower_linear_dw(const tern_prepared *p, const tern_op *op, tern_
 tern_status tern_cuda__varlen_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
 {
     (void)graph;
+    if (op->halves && (op->halves != TERN_HALVES_BF16 || op->head_dim > TERN_CUDA_TILE_DIM))
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "cuda: op %s in 16 bits: head dimension %u: bf16 and at most %d expected",
+                         tern_op_name(op->kind), op->head_dim, TERN_CUDA_TILE_DIM);
     if (op->head_dim <= TERN_CUDA_TRAIN_DIM && op->n_heads % op->n_kv_heads == 0) return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED, "cuda: op %s: head dimension %u: at most %d expected",
                      tern_op_name(op->kind), op->head_dim, TERN_CUDA_TRAIN_DIM);
+}
+
+size_t tern_cuda__backward_scratch(uint32_t rows, const tern_op *op)
+{
+    return tern_cuda_rounded(tern_cuda_varlen_bytes(rows, op->n_heads, op->n_kv_heads, op->head_dim));
+}
+
+size_t tern_cuda__varlen_scratch(uint32_t rows, const tern_op *op)
+{
+    const bool backward = op->kind == TERN_OP_VARLEN_ATTENTION_BACKWARD;
+    if (!op->halves) return 0;
+    return tern_cuda_varlen_rounded_bytes(rows, op->n_heads, op->n_kv_heads, op->head_dim, backward);
 }
 
 void tern_cuda__lower_varlen(const tern_prepared *p, const tern_op *op, tern_cuda_launch *out)
@@ -243,8 +261,13 @@ void tern_cuda__lower_varlen(const tern_prepared *p, const tern_op *op, tern_cud
                             .head_dim = op->head_dim,
                             .window = op->window,
                             .scale = tern_op_score_scale(op),
-                            .softcap = op->softcap};
+                            .softcap = op->softcap,
+                            .bf16 = op->halves};
     out->run = backward ? varlen_backward : varlen;
+    if (v->bf16) {
+        const size_t before = backward ? tern_cuda__backward_scratch(v->count.most, op) : 0;
+        tern_cuda_varlen_place_rounded(v, (uint8_t *)p->scratch + before, backward);
+    }
     if (!backward) {
         v->out = tern_cuda__rows(p, op->out);
         return;

@@ -39,6 +39,9 @@ static uint32_t rows_there(const tern_graph *graph, const tern_op *op)
 
 tern_status tern_cuda__routed_supports(const tern_graph *graph, const tern_op *op, tern_error *err)
 {
+    if (op->halves && (op->halves != TERN_HALVES_BF16 || op->route.cols))
+        return tern_fail(err, TERN_UNSUPPORTED, "cuda: op %s in 16 bits: bf16 and no route expected",
+                         tern_op_name(op->kind));
     if (!op->route.cols) return TERN_OK;
     const uint32_t each = op->kind == TERN_OP_BIAS_BACKWARD ? 1 : op->in[0].cols, found = rows_there(graph, op);
     if (op->n_experts && op->n_experts <= TERN_MAX_EXPERTS && graph->n_routes &&

@@ -127,8 +127,9 @@ size_t tern_cuda__training_scratch(const tern_graph *graph, const tern_op *op)
         return op->n_in > TERN_NORM_BACKWARD_DWEIGHT ? tern_cuda_norm_bytes(rows, op->in[TERN_NORM_BACKWARD_X].cols,
                                                                             op->in[TERN_NORM_BACKWARD_WEIGHT].cols)
                                                      : 0;
+    case TERN_OP_VARLEN_ATTENTION: return tern_cuda__varlen_scratch(rows, op);
     case TERN_OP_VARLEN_ATTENTION_BACKWARD:
-        return tern_cuda_varlen_bytes(rows, op->n_heads, op->n_kv_heads, op->head_dim);
+        return tern_cuda__backward_scratch(rows, op) + tern_cuda__varlen_scratch(rows, op);
     case TERN_OP_LINEAR:
         return tern_cuda__is_head(graph, op) ? tern_cuda_head_bytes(rows, op->in[TERN_LINEAR_X].cols) : 0;
     case TERN_OP_LINEAR_DX: {

@@ -2,6 +2,8 @@
  * memory. */
 #include "backend/cuda/training/planes.cuh"
 
+#include <cuda_bf16.h>
+
 #include "backend/cuda/device.cuh"
 #include "backend/cuda/unpack.cuh"
 
@@ -32,9 +34,19 @@ static __device__ __forceinline__ float factor_of(float most, float *inverse)
     return __uint_as_float((uint32_t)power << 23);
 }
 
-/* Two neighbours; TWO: the 11 leading bits and, a plane further, what is left. */
-template <bool TWO> static __device__ __forceinline__ void halves_of(float x, float y, uint32_t &first, uint32_t &rest)
+/* The planes that numbers become. */
+enum { ONE_HALF, TWO_HALVES, ONE_BF16 };
+
+/* Two neighbours; two halves: the 11 leading bits and, a plane further, what is left. */
+template <int FORM> static __device__ __forceinline__ void halves_of(float x, float y, uint32_t &first, uint32_t &rest)
 {
+    constexpr bool TWO = FORM == TWO_HALVES;
+    if (FORM == ONE_BF16) {
+        const __nv_bfloat162 h = __floats2bfloat162_rn(x, y);
+        first = *(const uint32_t *)&h;
+        rest = 0;
+        return;
+    }
     const uint32_t leading = 0xffffe000u;
     const float a = TWO ? __uint_as_float(__float_as_uint(x) & leading) : x;
     const float b = TWO ? __uint_as_float(__float_as_uint(y) & leading) : y;
@@ -44,13 +56,13 @@ template <bool TWO> static __device__ __forceinline__ void halves_of(float x, fl
 }
 
 /* Eight columns; to: a multiple of 8. */
-template <bool TWO> static __device__ __forceinline__ void store_eight(const planes &p, size_t to, const float (&x)[8])
+template <int FORM> static __device__ __forceinline__ void store_eight(const planes &p, size_t to, const float (&x)[8])
 {
     uint32_t first[4], rest[4];
 #pragma unroll
-    for (int i = 0; i < 4; i++) halves_of<TWO>(x[2 * i], x[2 * i + 1], first[i], rest[i]);
+    for (int i = 0; i < 4; i++) halves_of<FORM>(x[2 * i], x[2 * i + 1], first[i], rest[i]);
     *(uint4 *)(p.data + to) = make_uint4(first[0], first[1], first[2], first[3]);
-    if (TWO) *(uint4 *)(p.data + p.plane + to) = make_uint4(rest[0], rest[1], rest[2], rest[3]);
+    if (FORM == TWO_HALVES) *(uint4 *)(p.data + p.plane + to) = make_uint4(rest[0], rest[1], rest[2], rest[3]);
 }
 
 static __device__ __forceinline__ float number_at(const tern_cuda_floats &f, uint32_t t, uint32_t c)
@@ -118,7 +130,7 @@ template <bool ALIGNED> static __global__ void __launch_bounds__(THREADS) split_
     multiply_by(x, factor_of(most_of_chunk(x), &inverse));
     if (!is_there) return;
     if (threadIdx.x % 8 == 0) out.inverse[(size_t)chunk * f.count.most + t] = inverse;
-    if (c < out.ld) store_eight<true>(out, (size_t)t * out.ld + c, x);
+    if (c < out.ld) store_eight<TWO_HALVES>(out, (size_t)t * out.ld + c, x);
 }
 
 void tern_cuda_split_rows(const tern_cuda_floats *f, planes out, cudaStream_t stream)
@@ -126,6 +138,24 @@ void tern_cuda_split_rows(const tern_cuda_floats *f, planes out, cudaStream_t st
     const uint32_t units = f->count.most * ((out.ld + CHUNK - 1) / CHUNK), each = THREADS / 8;
     if (tern_is_aligned(f->from)) split_rows<true><<<(units + each - 1) / each, THREADS, 0, stream>>>(*f, out);
     else split_rows<false><<<(units + each - 1) / each, THREADS, 0, stream>>>(*f, out);
+}
+
+/* A thread has eight columns of a row. */
+template <bool ALIGNED> static __global__ void __launch_bounds__(THREADS) round_rows(tern_cuda_floats f, planes out)
+{
+    const uint32_t eights = out.ld / 8, unit = blockIdx.x * THREADS + threadIdx.x, t = unit / eights;
+    const uint32_t c = unit % eights * 8;
+    if (t >= tern_rows_now(f.count)) return;
+    const float4 a = four_at<ALIGNED>(f, t, c), b = four_at<ALIGNED>(f, t, c + 4);
+    const float x[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+    store_eight<ONE_BF16>(out, (size_t)t * out.ld + c, x);
+}
+
+void tern_cuda_round_rows_bf16(const tern_cuda_floats *f, planes out, cudaStream_t stream)
+{
+    const uint32_t units = f->count.most * (out.ld / 8), blocks = (units + THREADS - 1) / THREADS;
+    if (tern_is_aligned(f->from)) round_rows<true><<<blocks, THREADS, 0, stream>>>(*f, out);
+    else round_rows<false><<<blocks, THREADS, 0, stream>>>(*f, out);
 }
 
 /* The largest magnitudes of 32 columns and 64 rows; the bits of floats that are not negative are in their order. */
@@ -151,7 +181,7 @@ static __global__ void __launch_bounds__(THREADS) find_most(tern_cuda_floats f, 
 enum { AS_THEY_ARE, BY_CHUNK, BY_ROW };
 
 /* Rows c0 .. of planes, columns t0 ..: each eight lanes have a row's 64; `most` of rows. */
-template <bool TWO, int FACTORS = AS_THEY_ARE>
+template <int FORM, int FACTORS = AS_THEY_ARE>
 static __device__ __forceinline__ void store_tile(const planes &out, const Tile &tile, uint32_t c0, uint32_t cols,
                                                   uint32_t t0, const uint32_t *most = NULL)
 {
@@ -166,12 +196,12 @@ static __device__ __forceinline__ void store_tile(const planes &out, const Tile 
         if (c >= cols) continue;
         if (FACTORS == BY_CHUNK && t == 0) out.inverse[(size_t)(t0 / CHUNK) * cols + c] = inverse;
         if (FACTORS == BY_ROW && t == 0 && t0 == 0) out.inverse[c] = inverse;
-        if (t0 + t < out.ld) store_eight<TWO>(out, (size_t)c * out.ld + t0 + t, x);
+        if (t0 + t < out.ld) store_eight<FORM>(out, (size_t)c * out.ld + t0 + t, x);
     }
 }
 
 /* Rows become columns. */
-template <typename From, bool ALIGNED, bool TWO, int FACTORS>
+template <typename From, bool ALIGNED, int FORM, int FACTORS>
 static __global__ void __launch_bounds__(THREADS) turn(From f, planes out, const uint32_t *most)
 {
     __shared__ Tile tile;
@@ -189,7 +219,7 @@ static __global__ void __launch_bounds__(THREADS) turn(From f, planes out, const
         tile[c + 2][row + 16 * i] = x[i].z, tile[c + 3][row + 16 * i] = x[i].w;
     }
     __syncthreads();
-    store_tile<TWO, FACTORS>(out, tile, c0, f.cols, t0, most);
+    store_tile<FORM, FACTORS>(out, tile, c0, f.cols, t0, most);
 }
 
 static dim3 tiles_of(uint32_t cols, uint32_t rows)
@@ -201,8 +231,8 @@ void tern_cuda_split_columns(const tern_cuda_floats *f, planes out, cudaStream_t
 {
     const dim3 grid = tiles_of(f->cols, out.ld);
     if (tern_is_aligned(f->from))
-        turn<tern_cuda_floats, true, true, BY_CHUNK><<<grid, THREADS, 0, stream>>>(*f, out, NULL);
-    else turn<tern_cuda_floats, false, true, BY_CHUNK><<<grid, THREADS, 0, stream>>>(*f, out, NULL);
+        turn<tern_cuda_floats, true, TWO_HALVES, BY_CHUNK><<<grid, THREADS, 0, stream>>>(*f, out, NULL);
+    else turn<tern_cuda_floats, false, TWO_HALVES, BY_CHUNK><<<grid, THREADS, 0, stream>>>(*f, out, NULL);
 }
 
 void tern_cuda_split_whole_columns(const tern_cuda_floats *f, planes out, uint32_t *most, cudaStream_t stream)
@@ -211,21 +241,40 @@ void tern_cuda_split_whole_columns(const tern_cuda_floats *f, planes out, uint32
     cudaMemsetAsync(most, 0, f->cols * sizeof *most, stream);
     find_most<<<parts, THREADS, 0, stream>>>(*f, most);
     if (tern_is_aligned(f->from))
-        turn<tern_cuda_floats, true, true, BY_ROW><<<grid, THREADS, 0, stream>>>(*f, out, most);
-    else turn<tern_cuda_floats, false, true, BY_ROW><<<grid, THREADS, 0, stream>>>(*f, out, most);
+        turn<tern_cuda_floats, true, TWO_HALVES, BY_ROW><<<grid, THREADS, 0, stream>>>(*f, out, most);
+    else turn<tern_cuda_floats, false, TWO_HALVES, BY_ROW><<<grid, THREADS, 0, stream>>>(*f, out, most);
 }
 
-void tern_cuda_split_levels(tern_cuda_count count, tern_cuda_q8 q, uint32_t cols, planes out, cudaStream_t stream)
+void tern_cuda_round_columns_bf16(const tern_cuda_floats *f, planes out, cudaStream_t stream)
+{
+    const dim3 grid = tiles_of(f->cols, out.ld);
+    if (tern_is_aligned(f->from))
+        turn<tern_cuda_floats, true, ONE_BF16, AS_THEY_ARE><<<grid, THREADS, 0, stream>>>(*f, out, NULL);
+    else turn<tern_cuda_floats, false, ONE_BF16, AS_THEY_ARE><<<grid, THREADS, 0, stream>>>(*f, out, NULL);
+}
+
+template <int FORM>
+static void turn_levels(tern_cuda_count count, tern_cuda_q8 q, uint32_t cols, planes out, cudaStream_t stream)
 {
     const levels f = {count, q, cols};
     const dim3 grid = tiles_of(cols, out.ld);
     if (((size_t)q.data & 3) == 0 && q.stride % 4 == 0)
-        turn<levels, true, false, AS_THEY_ARE><<<grid, THREADS, 0, stream>>>(f, out, NULL);
-    else turn<levels, false, false, AS_THEY_ARE><<<grid, THREADS, 0, stream>>>(f, out, NULL);
+        turn<levels, true, FORM, AS_THEY_ARE><<<grid, THREADS, 0, stream>>>(f, out, NULL);
+    else turn<levels, false, FORM, AS_THEY_ARE><<<grid, THREADS, 0, stream>>>(f, out, NULL);
+}
+
+void tern_cuda_split_levels(tern_cuda_count count, tern_cuda_q8 q, uint32_t cols, planes out, cudaStream_t stream)
+{
+    turn_levels<ONE_HALF>(count, q, cols, out, stream);
+}
+
+void tern_cuda_round_levels_bf16(tern_cuda_count count, tern_cuda_q8 q, uint32_t cols, planes out, cudaStream_t stream)
+{
+    turn_levels<ONE_BF16>(count, q, cols, out, stream);
 }
 
 /* FORMAT -1: that of the weight. */
-template <int FORMAT, bool TWO>
+template <int FORMAT, int FORM>
 static __global__ void __launch_bounds__(THREADS)
     split_weight(tern_cuda_weight w, uint32_t first, uint32_t n, float times, planes out)
 {
@@ -238,18 +287,21 @@ static __global__ void __launch_bounds__(THREADS)
         tile[lane][i] = is_there ? tern_element(format, row, c, w.cols) * times : 0;
     }
     __syncthreads();
-    store_tile<TWO>(out, tile, c0, w.cols, r0);
+    store_tile<FORM>(out, tile, c0, w.cols, r0);
 }
 
-/* Four codes of one column, a byte each, as halves of code - 1: their upper bytes are 0xbc, 0 or 0x3c. */
-static __device__ __forceinline__ uint2 halves_of_codes(uint32_t v)
+/* Four codes of one column, a byte each, as numbers code - 1. Their upper bytes are 0xbc, 0 or 0x3c of halves, and
+ * 0xbf, 0 or 0x3f of bf16, whose lower ones are 0x80 or 0. */
+template <int FORM> static __device__ __forceinline__ uint2 numbers_of_codes(uint32_t v)
 {
-    const uint32_t table = 0x003c00bcu;
-    return make_uint2(__byte_perm(table, 0, (v << 4 & 0x3030u) | 0x0101u),
-                      __byte_perm(table, 0, (v >> 12 & 0x3030u) | 0x0101u));
+    const bool bf16 = FORM == ONE_BF16;
+    const uint32_t upper = bf16 ? 0x003f00bfu : 0x003c00bcu, lower = bf16 ? 0x00800080u : 0;
+    return make_uint2(__byte_perm(upper, lower, (v << 4 & 0x3030u) | (v & 0x0303u) | 0x0404u),
+                      __byte_perm(upper, lower, (v >> 12 & 0x3030u) | (v >> 16 & 0x0303u) | 0x0404u));
 }
 
 /* A block has a group of 128 columns and 64 rows: bytes are turned before they are taken apart. */
+template <int FORM>
 static __global__ void __launch_bounds__(THREADS)
     split_codes(tern_cuda_weight w, uint32_t first, uint32_t n, planes out)
 {
@@ -269,7 +321,7 @@ static __global__ void __launch_bounds__(THREADS)
         const uint32_t c = threadIdx.x / 8, to = threadIdx.x % 8 * 8, shift = 6 - i / 32 * 2, M = 0x03030303u;
         if (c0 + i + c >= w.cols || r0 + to >= out.ld) continue;
         const uint2 v = *(const uint2 *)&bytes[c][to];
-        const uint2 a = halves_of_codes(v.x >> shift & M), b = halves_of_codes(v.y >> shift & M);
+        const uint2 a = numbers_of_codes<FORM>(v.x >> shift & M), b = numbers_of_codes<FORM>(v.y >> shift & M);
         *(uint4 *)(out.data + (size_t)(c0 + i + c) * out.ld + r0 + to) = make_uint4(a.x, a.y, b.x, b.y);
     }
 }
@@ -280,16 +332,31 @@ void tern_cuda_split_weight(const tern_cuda_weight *w, uint32_t first, uint32_t 
     const float times = tern_cuda_weight_times(w->format);
     switch (w->format) {
     case TERN_GPU_TERNARY:
-        split_codes<<<dim3((w->cols + GROUP - 1) / GROUP, grid.y), THREADS, 0, stream>>>(*w, first, n, out);
+        split_codes<ONE_HALF><<<dim3((w->cols + GROUP - 1) / GROUP, grid.y), THREADS, 0, stream>>>(*w, first, n, out);
         break;
-    case TERN_GPU_F16: split_weight<TERN_GPU_F16, false><<<grid, THREADS, 0, stream>>>(*w, first, n, times, out); break;
+    case TERN_GPU_F16:
+        split_weight<TERN_GPU_F16, ONE_HALF><<<grid, THREADS, 0, stream>>>(*w, first, n, times, out);
+        break;
     case TERN_GPU_BF16:
-        split_weight<TERN_GPU_BF16, false><<<grid, THREADS, 0, stream>>>(*w, first, n, times, out);
+        split_weight<TERN_GPU_BF16, ONE_HALF><<<grid, THREADS, 0, stream>>>(*w, first, n, times, out);
         break;
     case TERN_GPU_MXFP4:
-        split_weight<TERN_GPU_MXFP4, false><<<grid, THREADS, 0, stream>>>(*w, first, n, times, out);
+        split_weight<TERN_GPU_MXFP4, ONE_HALF><<<grid, THREADS, 0, stream>>>(*w, first, n, times, out);
         break;
-    case TERN_GPU_F32: split_weight<TERN_GPU_F32, true><<<grid, THREADS, 0, stream>>>(*w, first, n, times, out); break;
-    default: split_weight<-1, true><<<grid, THREADS, 0, stream>>>(*w, first, n, times, out);
+    case TERN_GPU_F32:
+        split_weight<TERN_GPU_F32, TWO_HALVES><<<grid, THREADS, 0, stream>>>(*w, first, n, times, out);
+        break;
+    default: split_weight<-1, TWO_HALVES><<<grid, THREADS, 0, stream>>>(*w, first, n, times, out);
+    }
+}
+
+void tern_cuda_round_weight_bf16(const tern_cuda_weight *w, uint32_t first, uint32_t n, planes out, cudaStream_t stream)
+{
+    const dim3 grid = tiles_of(w->cols, out.ld), groups((w->cols + GROUP - 1) / GROUP, grid.y);
+    switch (w->format) {
+    case TERN_GPU_TERNARY: split_codes<ONE_BF16><<<groups, THREADS, 0, stream>>>(*w, first, n, out); break;
+    case TERN_GPU_F16: split_weight<TERN_GPU_F16, ONE_BF16><<<grid, THREADS, 0, stream>>>(*w, first, n, 1, out); break;
+    case TERN_GPU_F32: split_weight<TERN_GPU_F32, ONE_BF16><<<grid, THREADS, 0, stream>>>(*w, first, n, 1, out); break;
+    default: split_weight<-1, ONE_BF16><<<grid, THREADS, 0, stream>>>(*w, first, n, 1, out);
     }
 }

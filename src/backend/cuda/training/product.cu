@@ -4,9 +4,9 @@
 
 enum { TILE = 128, STEP = 32, STAGES = 3, THREADS = 256, PLANE_BYTES = TILE * STEP * 2 };
 
-/* Planes of A, of B, and the inverses of A's rows. */
-template <int NB> struct Stage {
-    static constexpr uint32_t inverses = (PLANES + NB) * PLANE_BYTES, bytes = inverses + TILE * sizeof(float);
+/* Planes of A, of B, and the inverses of A's rows. NA: planes of A; 1 is of bf16. */
+template <int NA, int NB> struct Stage {
+    static constexpr uint32_t inverses = (NA + NB) * PLANE_BYTES, bytes = inverses + TILE * sizeof(float);
 };
 
 /* How many blocks there should be of a product at least. */
@@ -40,6 +40,14 @@ static __device__ __forceinline__ void mma(float (&c)[4], const uint32_t (&a)[4]
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+static __device__ __forceinline__ void mma_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},"
+                 "{%0,%1,%2,%3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 /* Where 8 numbers lie in a tile [128][32]: no two of eight neighbouring rows in the same banks. */
 static __device__ __forceinline__ uint32_t in_tile(uint32_t row, uint32_t eight)
 {
@@ -59,15 +67,14 @@ static __device__ __forceinline__ void load_tile(const planes &p, uint32_t plane
     }
 }
 
-template <int NB>
+template <int NA, int NB>
 static __device__ __forceinline__ void load_stage(const product &p, uint32_t m0, uint32_t n0, uint32_t at, uint32_t to)
 {
-    for (uint32_t plane = 0; plane < PLANES; plane++) load_tile(p.a, plane, m0, p.m, at, to + plane * PLANE_BYTES);
-    for (uint32_t plane = 0; plane < NB; plane++)
-        load_tile(p.b, plane, n0, p.n, at, to + (PLANES + plane) * PLANE_BYTES);
-    if (threadIdx.x >= TILE) return;
+    for (uint32_t plane = 0; plane < NA; plane++) load_tile(p.a, plane, m0, p.m, at, to + plane * PLANE_BYTES);
+    for (uint32_t plane = 0; plane < NB; plane++) load_tile(p.b, plane, n0, p.n, at, to + (NA + plane) * PLANE_BYTES);
+    if (NA == 1 || threadIdx.x >= TILE) return;
     const float *inverse = p.a.inverse + (size_t)(at / CHUNK) * p.m + min(m0 + threadIdx.x, p.m - 1);
-    asm volatile("cp.async.ca.shared.global [%0],[%1],4;" ::"r"(to + Stage<NB>::inverses + threadIdx.x * 4),
+    asm volatile("cp.async.ca.shared.global [%0],[%1],4;" ::"r"(to + Stage<NA, NB>::inverses + threadIdx.x * 4),
                  "l"(inverse)
                  : "memory");
 }
@@ -86,8 +93,8 @@ static __device__ __forceinline__ void fragment_b(uint32_t (&b)[4], uint32_t til
     matrices(b, tile + in_tile(n + lane % 8 + lane / 16 * 8, k / 8 + lane / 8 % 2));
 }
 
-/* 16 steps are summed by themselves, the smallest numbers first. */
-template <int NB>
+/* 16 steps of halves are summed by themselves, the smallest numbers first; bf16 is added up as it comes. */
+template <int NA, int NB>
 static __device__ __forceinline__ void multiply_stage(float (&c)[4][4][4], uint32_t tiles, uint32_t m, uint32_t n)
 {
 #pragma unroll
@@ -96,21 +103,26 @@ static __device__ __forceinline__ void multiply_stage(float (&c)[4][4][4], uint3
 #pragma unroll
         for (uint32_t plane = 0; plane < NB; plane++)
 #pragma unroll
-            for (uint32_t j = 0; j < 2; j++)
-                fragment_b(b[plane][j], tiles + (PLANES + plane) * PLANE_BYTES, n + j * 16, k);
+            for (uint32_t j = 0; j < 2; j++) fragment_b(b[plane][j], tiles + (NA + plane) * PLANE_BYTES, n + j * 16, k);
 #pragma unroll
         for (uint32_t i = 0; i < 4; i++) {
-            uint32_t a[PLANES][4];
+            uint32_t a[NA][4];
 #pragma unroll
-            for (uint32_t plane = 0; plane < PLANES; plane++)
+            for (uint32_t plane = 0; plane < NA; plane++)
                 fragment_a(a[plane], tiles + plane * PLANE_BYTES, m + i * 16, k);
-            const uint32_t of_row = tiles + Stage<NB>::inverses + (m + i * 16 + threadIdx.x % 32 / 4) * 4;
+            if (NA == 1) {
+#pragma unroll
+                for (uint32_t j = 0; j < 4; j++)
+                    mma_bf16(c[i][j], a[0], b[0][j / 2][j % 2 * 2], b[0][j / 2][j % 2 * 2 + 1]);
+                continue;
+            }
+            const uint32_t of_row = tiles + Stage<NA, NB>::inverses + (m + i * 16 + threadIdx.x % 32 / 4) * 4;
             const float by[2] = {number(of_row), number(of_row + 32)};
 #pragma unroll
             for (uint32_t j = 0; j < 4; j++) {
                 float sum[4] = {};
                 if (NB == 2) mma(sum, a[0], b[NB - 1][j / 2][j % 2 * 2], b[NB - 1][j / 2][j % 2 * 2 + 1]);
-                mma(sum, a[1], b[0][j / 2][j % 2 * 2], b[0][j / 2][j % 2 * 2 + 1]);
+                mma(sum, a[NA - 1], b[0][j / 2][j % 2 * 2], b[0][j / 2][j % 2 * 2 + 1]);
                 mma(sum, a[0], b[0][j / 2][j % 2 * 2], b[0][j / 2][j % 2 * 2 + 1]);
 #pragma unroll
                 for (uint32_t e = 0; e < 4; e++) c[i][j][e] = fmaf(sum[e], by[e / 2], c[i][j][e]);
@@ -132,10 +144,10 @@ static __device__ __forceinline__ void put(const product &p, uint32_t rows, uint
     else p.c[r * p.c_stride + col] = finished(p, r, col, x);
 }
 
-template <int NB> static __global__ void __launch_bounds__(THREADS, 2) multiply_planes(product p)
+template <int NA, int NB> static __global__ void __launch_bounds__(THREADS, 2) multiply_planes(product p)
 {
     extern __shared__ __align__(128) uint8_t memory[];
-    constexpr uint32_t bytes = Stage<NB>::bytes;
+    constexpr uint32_t bytes = Stage<NA, NB>::bytes;
     const uint32_t base = (uint32_t)__cvta_generic_to_shared(memory), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const uint32_t m0 = blockIdx.x * TILE, n0 = blockIdx.y * TILE, rows = rows_of(p);
     const uint32_t first = blockIdx.z * p.k_each, end = min(p.k, first + p.k_each);
@@ -144,16 +156,16 @@ template <int NB> static __global__ void __launch_bounds__(THREADS, 2) multiply_
     float c[4][4][4] = {};
     if (m0 >= rows) return;
     for (uint32_t s = 0; s < STAGES - 1; s++) {
-        if (s < steps) load_stage<NB>(p, m0, n0, first + s * STEP, base + s * bytes);
+        if (s < steps) load_stage<NA, NB>(p, m0, n0, first + s * STEP, base + s * bytes);
         asm volatile("cp.async.commit_group;" ::: "memory");
     }
     for (uint32_t s = 0; s < steps; s++) {
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
         __syncthreads();
         const uint32_t next = s + STAGES - 1;
-        if (next < steps) load_stage<NB>(p, m0, n0, first + next * STEP, base + next % STAGES * bytes);
+        if (next < steps) load_stage<NA, NB>(p, m0, n0, first + next * STEP, base + next % STAGES * bytes);
         asm volatile("cp.async.commit_group;" ::: "memory");
-        multiply_stage<NB>(c, base + s % STAGES * bytes, m, n);
+        multiply_stage<NA, NB>(c, base + s % STAGES * bytes, m, n);
     }
 #pragma unroll
     for (uint32_t i = 0; i < 4; i++)
@@ -185,14 +197,14 @@ static void share_steps(product *p)
     p->splits = (p->k + p->k_each - 1) / p->k_each;
 }
 
-template <int NB> static cudaError_t start(const product *p, cudaStream_t stream)
+template <int NA, int NB> static cudaError_t start(const product *p, cudaStream_t stream)
 {
-    const int shared = STAGES * Stage<NB>::bytes;
+    const int shared = STAGES * Stage<NA, NB>::bytes;
     const cudaError_t e =
-        cudaFuncSetAttribute(multiply_planes<NB>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+        cudaFuncSetAttribute(multiply_planes<NA, NB>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
     if (e != cudaSuccess) return e;
     const dim3 grid((p->m + TILE - 1) / TILE, (p->n + TILE - 1) / TILE, p->splits);
-    multiply_planes<NB><<<grid, THREADS, shared, stream>>>(*p);
+    multiply_planes<NA, NB><<<grid, THREADS, shared, stream>>>(*p);
     return cudaGetLastError();
 }
 
@@ -201,7 +213,7 @@ cudaError_t tern_cuda_multiply(product *p, cudaStream_t stream)
     cudaError_t e = cudaSuccess;
     if (tern_cuda_multiply_wgmma(p, stream, &e)) return e;
     share_steps(p);
-    e = p->n_planes == 1 ? start<1>(p, stream) : start<2>(p, stream);
+    e = p->bf16 ? start<1, 1>(p, stream) : p->n_planes == 1 ? start<PLANES, 1>(p, stream) : start<PLANES, 2>(p, stream);
     if (e != cudaSuccess || p->splits == 1) return e;
     add_partials<<<dim3((p->n + THREADS - 1) / THREADS, p->m), THREADS, 0, stream>>>(*p);
     return cudaGetLastError();

@@ -2,7 +2,8 @@
  *
  * A has two planes, B one where it is exact in a half, else two, of which the product of the second ones is left out.
  * Tensor cores cut what they add up, so that a few steps are summed by themselves and added to the rest in f32, times
- * the inverse of A's chunk. */
+ * the inverse of A's chunk. Of bf16 both have one plane, and tensor cores add up all steps: what they cut is far less
+ * than what bf16 rounds off. */
 #ifndef TERN_BACKEND_CUDA_TRAINING_PRODUCT_CUH
 #define TERN_BACKEND_CUDA_TRAINING_PRODUCT_CUH
 
@@ -21,6 +22,7 @@ typedef struct product {
     size_t c_stride, residual_stride;
     float scale;
     float *partials; /* PARTIALS_BYTES of scratch; NULL: sums are not shared */
+    bool bf16;       /* a and b are one plane of bf16 each, without inverses */
     /* Chosen when it is started: */
     uint32_t splits, k_each; /* of the sum among blocks */
     bool pairs;              /* two neighbours of C and of the residual may be read and written at once */

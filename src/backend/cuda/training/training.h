@@ -78,6 +78,7 @@ typedef struct tern_cuda_gradient {
     tern_cuda_rows residual, out;
     uint32_t n_rows, cols; /* of the weight */
     uint8_t *scratch;      /* tern_cuda_gradient_bytes of it */
+    bool bf16;             /* both factors are rounded to it */
 } tern_cuda_gradient;
 cudaError_t tern_cuda_run_linear_dx(const tern_cuda_gradient *p, cudaStream_t stream);
 cudaError_t tern_cuda_run_linear_dw(const tern_cuda_gradient *p, cudaStream_t stream);
@@ -125,8 +126,8 @@ typedef struct tern_cuda_head {
 cudaError_t tern_cuda_run_head(const tern_cuda_head *p, cudaStream_t stream);
 size_t tern_cuda_head_bytes(uint32_t most, uint32_t cols);
 
-/* VARLEN_ATTENTION and its backward: heads of at most 256. */
-enum { TERN_CUDA_TRAIN_DIM = 256 };
+/* VARLEN_ATTENTION and its backward: heads of at most 256, on tensor cores of at most 128. */
+enum { TERN_CUDA_TRAIN_DIM = 256, TERN_CUDA_TILE_DIM = 128 };
 typedef struct tern_cuda_varlen {
     tern_cuda_count count;
     tern_cuda_rows q, k, v, out, statistics;
@@ -137,11 +138,20 @@ typedef struct tern_cuda_varlen {
     float *of_heads;        /* scratch behind them: dk, then dv of each head, [rows][n_heads * head_dim] */
     uint32_t n_heads, n_kv_heads, head_dim, window;
     float scale, softcap;
+    /* bf16: factors of products are rounded to it; heads of at most TERN_CUDA_TILE_DIM. Scratch then: the rows rounded,
+     * heads padded to a tile's columns; and what the backward needs of each query, [n_heads][rows] */
+    bool bf16;
+    uint16_t *q16, *k16, *v16, *dout16;
+    struct float4 *queries;
 } tern_cuda_varlen;
 cudaError_t tern_cuda_run_varlen(const tern_cuda_varlen *p, cudaStream_t stream);
 cudaError_t tern_cuda_run_varlen_backward(const tern_cuda_varlen *p, cudaStream_t stream);
-/* Scratch of the backward. */
+/* Scratch of the backward; and of rounded rows, behind it. */
 size_t tern_cuda_varlen_bytes(uint32_t most, uint32_t n_heads, uint32_t n_kv_heads, uint32_t head_dim);
+size_t tern_cuda_varlen_rounded_bytes(uint32_t most, uint32_t n_heads, uint32_t n_kv_heads, uint32_t head_dim,
+                                      bool backward);
+/* Places the rounded rows. */
+void tern_cuda_varlen_place_rounded(tern_cuda_varlen *p, uint8_t *scratch, bool backward);
 
 /* SUM_SQUARES, UPDATE and REQUANTIZE: the same bits as ops/ref/update.h. */
 typedef struct tern_cuda_update {

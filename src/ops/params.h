@@ -49,9 +49,9 @@ enum { TERN_PARAM_ALIGNMENT = 256, TERN_SAMPLE_MAX_STEPS = 128, TERN_SAMPLE_MAX_
 
 enum { TERN_WANTED_MAX_PINNED = 1020 };
 
-/* The logits that a screened LINEAR gives when COUNTS asks for the n_top highest. It gives those of `pinned`. Of the
- * others it gives the n_top highest, and all that are at most `reach` below the highest, m. With a tail above 0 it
- * gives so many that the sum of e^((logit - m) * sharpness) over those left out is at most `tail`. All zero: the n_top
+/* The logits that a screened LINEAR gives when COUNTS asks for the n_top highest. It gives those of `pinned`, the
+ * n_top highest of the others, and all that are at most `reach` below the highest, m. With a tail above 0 it gives so
+ * many that the sum of e^((logit - m) * sharpness) over those left out is at most `tail`. All zero: the n_top
  * highest. */
 typedef struct tern_wanted {
     uint32_t n_pinned;

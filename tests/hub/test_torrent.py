@@ -1,5 +1,4 @@
-"""tern package --torrent and tern pull of torrents: what is written against hashes computed here, swarms of processes on
-this machine, torrents that are refused.
+"""tern package --torrent and tern pull of torrents: hashes, swarms of processes on this machine, refused torrents.
 Usage: test_torrent.py TERN MODEL.gguf"""
 import hashlib
 import json
@@ -202,8 +201,7 @@ class Torrents(unittest.TestCase):
         """A link and one peer, who ends by itself while it gives to a second; then the first goes on giving."""
         seeder, port = self.give(self.make(web=False), "127.0.0.2", "--seed-ratio", "1.2", "-q")
         source = ["--listen", "127.0.0.1:0", *ALONE, "--peer", "127.0.0.2:%d" % port]
-        package = self.tern("pull", self.torrent["magnet"], *source).strip()
-        self.same(package)
+        self.same(package := self.tern("pull", self.torrent["magnet"], *source).strip())
         second = self.start("pull", self.torrent["magnet"], *source, cache=os.path.join(self.folder, "second"))
         self.assertEqual(seeder.wait(timeout=60), 0)
         second.kill()  # the seeder may have left before it had all
@@ -211,9 +209,8 @@ class Torrents(unittest.TestCase):
         port = free_port("127.0.0.3")
         again = self.start("pull", self.torrent["magnet"], "--seed", "--listen", "127.0.0.3:%d" % port, *ALONE)
         self.assertEqual(again.stdout.readline().strip(), package)
-        other = os.path.join(self.folder, "other")
         link = "magnet:?xt=urn:btmh:1220" + self.torrent["info_hash_v2"]
-        self.same(self.pull(link, "--peer", "127.0.0.3:%d" % port, cache=other), package)
+        self.same(self.pull(link, "--peer", "127.0.0.3:%d" % port, cache=os.path.join(self.folder, "other")), package)
         again.send_signal(signal.SIGINT)
         self.assertEqual(again.wait(timeout=60), 0)
 

@@ -10,8 +10,8 @@ typedef enum tern_language_kind {
     TERN_LANGUAGE_NONE,  /* no text */
     TERN_LANGUAGE_EMPTY, /* the empty text */
     TERN_LANGUAGE_CLASS, /* one character of the class a */
-    TERN_LANGUAGE_ALL,   /* a, then b; a is no ALL */
-    TERN_LANGUAGE_ANY,   /* a or b; a is no ANY, and terms go down along the chain of b */
+    TERN_LANGUAGE_ALL,   /* a, then b; a is not an ALL */
+    TERN_LANGUAGE_ANY,   /* a or b; a is not an ANY, and terms go down along the chain of b */
     TERN_LANGUAGE_BOTH,  /* a and b; in the order of ANY */
     TERN_LANGUAGE_NOT,   /* any text that is not in a */
     TERN_LANGUAGE_REPEAT /* a, least to most times */

@@ -260,7 +260,7 @@ static tern_status add_dependencies(tern_schema *s, const json_t *schema, tern_s
     return TERN_OK;
 }
 
-/* The alternatives of one schema of oneOf: what stands beside it, and `more`, are asked for as well. */
+/* The alternatives of one schema of oneOf. They also require the keywords beside oneOf, and `more`. */
 static tern_status branch(tern_schema *s, const json_t *beside, const json_t *schema, const json_t *more,
                           tern_schema_ways *out, tern_error *err)
 {

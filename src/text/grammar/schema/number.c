@@ -174,10 +174,10 @@ static tern_status loop(digits *x, uint64_t rest, uint32_t *node, tern_error *er
     if (!made) return call(x->s, i, node, err);
     TERN_GOTO(after(x, (place){x->n - x->places, rest, false, false}, &one, err));
     TERN_GOTO(tern_grammar_list__add(&items, one, err));
-    for (char from = '0', to; from <= '9'; from = (char)(to + 1)) {
-        const uint64_t then = next(x, (place){.rest = rest}, from).rest;
+    for (int from = '0', to; from <= '9'; from = to + 1) {
+        const uint64_t then = next(x, (place){.rest = rest}, (char)from).rest;
         for (to = from; to < '9' && next(x, (place){.rest = rest}, (char)(to + 1)).rest == then;) to++;
-        TERN_GOTO(class_of(x, from, to, &one, err));
+        TERN_GOTO(class_of(x, (char)from, (char)to, &one, err));
         TERN_GOTO(loop(x, then, &two, err));
         TERN_GOTO(sequence(x, one, two, &one, err));
         TERN_GOTO(tern_grammar_list__add(&items, one, err));
@@ -202,10 +202,10 @@ static tern_status lead(digits *x, uint32_t count, uint64_t rest, bool first, ui
     TERN_TRY(tern_schema__count_work(x->s, 1, err));
     TERN_TRY(share(x->s, name, &i, &made, err));
     if (!made) return call(x->s, i, node, err);
-    for (char from = first ? '1' : '0', to; from <= '9'; from = (char)(to + 1)) {
-        const uint64_t then = next(x, (place){.rest = rest}, from).rest;
+    for (int from = first ? '1' : '0', to; from <= '9'; from = to + 1) {
+        const uint64_t then = next(x, (place){.rest = rest}, (char)from).rest;
         for (to = from; to < '9' && next(x, (place){.rest = rest}, (char)(to + 1)).rest == then;) to++;
-        TERN_GOTO(class_of(x, from, to, &one, err));
+        TERN_GOTO(class_of(x, (char)from, (char)to, &one, err));
         TERN_GOTO(lead(x, count - 1, then, false, &two, err));
         TERN_GOTO(sequence(x, one, two, &one, err));
         TERN_GOTO(tern_grammar_list__add(&items, one, err));
@@ -283,10 +283,10 @@ static tern_status with_zeros(digits *x, uint64_t least, uint64_t most, bool hig
     uint64_t unit = 1;
     uint32_t items[2] = {NOTHING, NOTHING};
     char zeros[24] = "";
-    while (x->places == 0 && x->step % 10 == 0) {
+    for (size_t n = 0; x->places == 0 && x->step % 10 == 0; n++) {
         x->step /= 10;
         unit *= 10;
-        strcat(zeros, "0");
+        zeros[n] = '0';
     }
     if (x->step > MOST_STEP)
         return tern_schema__fail(

@@ -63,7 +63,7 @@ tern_status tern_app_check_output(const tern_options *options, const char *model
 /* Its flag, a row of a command's table; the letter is 'f' where that is free. */
 #define TERN_APP_FLAG_OVERWRITE(letter)                                                                                \
     {                                                                                                                  \
-        "overwrite", letter, TERN_FLAG_BOOL, NULL, offsetof(tern_options, overwrite), 0, 0, "Replaces existing files"  \
+        "overwrite", letter, TERN_FLAG_BOOL, NULL, offsetof(tern_options, overwrite), 0, 0, "Replace existing files"   \
     }
 
 /* The types of the cache; text: what --kv is. */

@@ -22,7 +22,7 @@ static const tern_flag flags[] = {
     {"unfused", 0, TERN_FLAG_BOOL, NULL, FIELD(unfused), 0, 0, "Every step of the definition as an op of its own"},
     TERN_APP_FLAGS_KV("Numbers in the KV cache"),
     {"verbose", 'v', TERN_FLAG_BOOL, NULL, FIELD(verbose), 0, 0, "Every op, not every layer"},
-    {"json", 0, TERN_FLAG_BOOL, NULL, FIELD(json), 0, 0, "JSON"},
+    {"json", 0, TERN_FLAG_BOOL, NULL, FIELD(json), 0, 0, "Print JSON"},
     {0},
 };
 

@@ -11,9 +11,9 @@ static const tern_flag flags[] = {
     {"file", 'f', TERN_FLAG_TEXT, "FILE", offsetof(tern_options, file), 0, 0, "A file that is one text"},
     {"pooling", 0, TERN_FLAG_CHOICE, "last|mean|cls", offsetof(tern_options, pooling), 0, 0,
      "The state of the last token, the mean of all, or that of the first; as the model says when not given"},
-    {"normalize", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, normalize), 0, 0, "Vectors of length 1"},
+    {"normalize", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, normalize), 0, 0, "Scale vectors to length 1"},
     {"special", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, special), 0, 0, "Special tokens are read in the text"},
-    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
+    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "Print JSON"},
     {0},
 };
 

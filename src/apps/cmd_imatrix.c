@@ -13,7 +13,7 @@ static const tern_flag flags[] = {
     TERN_APP_FLAG_OVERWRITE(0),
     {"window", 0, TERN_FLAG_U32, "N", offsetof(tern_options, window), 2, 1 << 20,
      "Tokens of a window; each starts empty; 512 when not given"},
-    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
+    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "Print JSON"},
     {0},
 };
 

@@ -28,7 +28,7 @@ static const tern_flag flags[] = {
      "With --torrent: the address of the folder that DIR lies in, from which all can be had; several times"},
     {"tracker", 0, TERN_FLAG_TEXTS, "URL", offsetof(tern_options, trackers), 0, 0,
      "With --torrent: who tells peers of each other; several times"},
-    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
+    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "Print JSON"},
     {0},
 };
 

@@ -9,11 +9,11 @@ static const tern_flag flags[] = {
      "The text (or the ids, with --decode)"},
     {"file", 'f', TERN_FLAG_TEXT, "FILE", offsetof(tern_options, file), 0, 0,
      "The text from a file; standard input when nothing is given"},
-    {"ids", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, show_ids), 0, 0, "Ids alone, on one line"},
-    {"decode", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, decode), 0, 0, "Ids to text"},
+    {"ids", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, show_ids), 0, 0, "Print only the ids, on one line"},
+    {"decode", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, decode), 0, 0, "Turn ids into text"},
     {"special", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, special), 0, 0,
      "Special tokens are read in text, and shown by --decode"},
-    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
+    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "Print JSON"},
     {0},
 };
 

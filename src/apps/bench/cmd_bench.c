@@ -49,7 +49,7 @@ static const tern_flag flags[] = {
     TERN_APP_FLAGS_KV("Numbers in the KV cache; auto: f32 up to 64 MiB, else f16"),
     {"batch", 'b', TERN_FLAG_U32, "N", offsetof(tern_options, batch), 1, 65536,
      "Tokens of a prefill step; 512 when not given"},
-    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
+    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "Print JSON"},
     {0},
 };
 

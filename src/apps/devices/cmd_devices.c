@@ -10,7 +10,7 @@
 
 static const tern_flag flags[] = {
     {"measure", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, measure), 0, 0, "Measure how fast memory can be read"},
-    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
+    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "Print JSON"},
     {"threads", 't', TERN_FLAG_TEXT, "N", offsetof(tern_options, threads), 0, 0,
      "Threads; one for each physical core when not given"},
     {"cpu-features", 0, TERN_FLAG_TEXT, "LEVEL", offsetof(tern_options, cpu_features), 0, 0,

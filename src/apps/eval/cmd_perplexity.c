@@ -16,11 +16,11 @@ static const tern_flag flags[] = {
     {"against", 0, TERN_FLAG_TEXT, "PATH", offsetof(tern_options, against), 0, 0,
      "Another model of the same vocabulary, for KL divergence"},
     {"save-all-logits", 0, TERN_FLAG_TEXT, "FILE", offsetof(tern_options, save_logits), 0, 0,
-     "Saves the text's log-probabilities, in llama.cpp's form (its --save-all-logits)"},
+     "Save the text's log-probabilities, in llama.cpp's form (its --save-all-logits)"},
     {"kl-base", 0, TERN_FLAG_TEXT, "FILE", offsetof(tern_options, kl_base), 0, 0,
-     "Compares with what was saved, of Tern or llama.cpp, and says what its --kl-divergence says; TEXT is in it"},
+     "Compare with saved log-probabilities, of Tern or llama.cpp, like its --kl-divergence; the file contains TEXT"},
     TERN_APP_FLAG_OVERWRITE('f'),
-    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
+    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "Print JSON"},
     {0},
 };
 

@@ -11,7 +11,7 @@ static const tern_flag flags[] = {
     {"known", 0, TERN_FLAG_BOOL, NULL, FIELD(known), 0, 0,
      "Short names that tern pull knows, in place of what is here"},
     {"names", 0, TERN_FLAG_BOOL, NULL, FIELD(names), 0, 0, "Names alone, one in each line"},
-    {"json", 0, TERN_FLAG_BOOL, NULL, FIELD(json), 0, 0, "JSON"},
+    {"json", 0, TERN_FLAG_BOOL, NULL, FIELD(json), 0, 0, "Print JSON"},
     {0},
 };
 

@@ -9,7 +9,7 @@
 #define FIELD(name) offsetof(tern_options, name)
 
 static const tern_flag flags[] = {
-    {"json", 0, TERN_FLAG_BOOL, NULL, FIELD(json), 0, 0, "JSON"},
+    {"json", 0, TERN_FLAG_BOOL, NULL, FIELD(json), 0, 0, "Print JSON"},
     {"quiet", 'q', TERN_FLAG_BOOL, NULL, FIELD(quiet), 0, 0, "Neither a progress bar nor lines, but errors"},
     {0},
 };

@@ -10,7 +10,7 @@
 
 static const tern_flag flags[] = {
     {"yes", 'y', TERN_FLAG_BOOL, NULL, FIELD(yes), 0, 0, "Without asking"},
-    {"quiet", 'q', TERN_FLAG_BOOL, NULL, FIELD(quiet), 0, 0, "Says nothing but errors"},
+    {"quiet", 'q', TERN_FLAG_BOOL, NULL, FIELD(quiet), 0, 0, "Print only errors"},
     {0},
 };
 

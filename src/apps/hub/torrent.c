@@ -10,12 +10,12 @@
 #define FIELD(name) offsetof(tern_options, name)
 
 const tern_flag tern_flags_torrent[] = {
-    {"seed", 0, TERN_FLAG_BOOL, NULL, FIELD(seed_torrent), 0, 0, "Goes on giving to others, until Ctrl-C"},
+    {"seed", 0, TERN_FLAG_BOOL, NULL, FIELD(seed_torrent), 0, 0, "Upload to others after the download, until Ctrl-C"},
     {"seed-ratio", 0, TERN_FLAG_F32, "N", FIELD(seed_ratio), 0, 1e6, "With --seed: until N times its bytes were given"},
     {"seed-time", 0, TERN_FLAG_U32, "MINUTES", FIELD(seed_minutes), 1, 1 << 24, "With --seed: for so long"},
-    {"upload-limit", 0, TERN_FLAG_U32, "KIB", FIELD(upload_kib), 1, 1 << 20, "Gives at most so much a second"},
+    {"upload-limit", 0, TERN_FLAG_U32, "KIB", FIELD(upload_kib), 1, 1 << 20, "Limit the upload, in KiB a second"},
     {"timeout", 0, TERN_FLAG_U32, "SECONDS", FIELD(patience), 1, 1 << 24,
-     "Gives up when no data came for so long; never when not given"},
+     "Give up when no data came for this time (default: never)"},
     {"peer", 0, TERN_FLAG_TEXTS, "ADDRESS:PORT", FIELD(peers), 0, 0, "A peer to ask besides; several times",
      .more = true},
     {"listen", 0, TERN_FLAG_TEXT, "ADDRESS:PORT", FIELD(listen), 0, 0,

@@ -24,11 +24,12 @@ static const tern_flag flags[] = {
     {"pp", 0, TERN_FLAG_TEXT, "STAGE/N", offsetof(tern_options, pp), 0, 0,
      "The part of one of N stages of layers (--pp N under mpirun)"},
     {"experts", 0, TERN_FLAG_TEXT, "SIZE", offsetof(tern_options, experts), 0, 0,
-     "Where it would lie with so many experts on the device (--memory)"},
+     "Plan --memory with so many experts on the device"},
     {"kv-memory", 0, TERN_FLAG_TEXT, "SIZE", offsetof(tern_options, kv_memory), 0, 0,
-     "... with so much room there for keys and values"},
-    {"kv-disk", 0, TERN_FLAG_TEXT, "DIR", offsetof(tern_options, kv_disk), 0, 0, "... with the others on a disk"},
-    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
+     "Plan --memory with this much of the KV cache on the device"},
+    {"kv-disk", 0, TERN_FLAG_TEXT, "DIR", offsetof(tern_options, kv_disk), 0, 0,
+     "Plan --memory with the rest of the KV cache in this folder"},
+    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "Print JSON"},
     {0},
 };
 

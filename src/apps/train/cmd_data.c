@@ -23,12 +23,12 @@ static const tern_flag flags[] = {
     {"template", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, template), 0, 0,
      "Chat template for messages: " TERN_CHAT_TEMPLATES ", or a Jinja file; the model's when not given"},
     {"skip-bad", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, skip_bad), 0, 0,
-     "Leaves out lines that cannot be used, and counts them"},
+     "Leave out lines that cannot be used, and count them"},
     {"show", 0, TERN_FLAG_U32, "N", offsetof(tern_options, show), 0, 0,
-     "Prints the first N documents; [- -] around what is not in the loss"},
+     "Print the first N documents; [- -] encloses text that is not in the loss"},
     {"seq", 0, TERN_FLAG_U32, "N", offsetof(tern_options, seq), 1, 1 << 20,
-     "Says how many rows of N tokens training packs them into"},
-    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
+     "Report the number of rows of N tokens that training packs"},
+    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "Print JSON"},
     {0},
 };
 

@@ -20,9 +20,9 @@ const tern_flag tern_flags_train_data[] = {
     {"output", 'o', TERN_FLAG_TEXT, "OUT", TRAINING(output), 0, 0,
      "NAME.gguf, or a folder; beside it, or in it, loss.csv and the checkpoint"},
     {"resume", 0, TERN_FLAG_BOOL, NULL, TRAINING(resume), 0, 0,
-     "Goes on from the checkpoint, to the same losses bit for bit"},
+     "Continue from the checkpoint, to the same losses bit for bit"},
     {"overwrite", 'f', TERN_FLAG_BOOL, NULL, TRAINING(overwrite), 0, 0,
-     "Begins anew where a checkpoint is, and replaces an output that is there"},
+     "Begin anew despite a checkpoint, and replace an existing output"},
     {"type", 0, TERN_FLAG_TEXT, "TYPE", TRAINING(type), 0, 0,
      "Encoding of the matrices in NAME.gguf: i2_s, tq1_0, tq2_0, t160; as the model has them when not given",
      .more = true},
@@ -36,19 +36,19 @@ const tern_flag tern_flags_train_data[] = {
     {"log-every", 0, TERN_FLAG_U32, "N", FIELD(log_every), 1, 1 << 30,
      "Steps between lines; a fiftieth of all when not given", .more = true},
     {"dry-run", 0, TERN_FLAG_BOOL, NULL, TRAINING(dry_run), 0, 0,
-     "Prints the memory plan, measures a step or two, says how long all would take, and stops"},
+     "Print the memory plan, measure up to three steps, estimate the time of the run, and stop"},
     {0},
 };
 
 const tern_flag tern_flags_train_ranks[] = {
     {"gpus", 0, TERN_FLAG_U32, "N", FIELD(gpus), 1, TERN_MAX_RANKS,
-     "Trains on N GPUs of this machine, each in a process that is started by itself"},
+     "Train on N GPUs of this machine, and start a process for each"},
     {0},
 };
 
 const tern_flag tern_flags_train_lora[] = {
     {"lora", 0, TERN_FLAG_U32, "R", TRAINING(lora_rank), 1, 4096,
-     "Trains adapters of rank R beside frozen weights instead of all weights"},
+     "Train adapters of rank R beside frozen weights instead of all weights"},
     {"lora-alpha", 0, TERN_FLAG_F32, "A", TRAINING(lora_alpha), -1e6, 1e6, "Their scale times R; 2 R when not given"},
     {"lora-dropout", 0, TERN_FLAG_F32, "P", TRAINING(lora_dropout), 0, 0.999, "Share of their inputs that is left out",
      .more = true},
@@ -57,12 +57,12 @@ const tern_flag tern_flags_train_lora[] = {
      "but experts when not given",
      .more = true},
     {"lora-start", 0, TERN_FLAG_TEXT, "PATH", TRAINING(lora_start), 0, 0,
-     "Goes on from this adapter (PEFT folder, GGUF file, package of one or its name in tern list); its rank counts",
+     "Begin with this adapter (PEFT folder, GGUF file, package of one or its name in tern list); its rank counts",
      .more = true},
     {"add-tokens", 0, TERN_FLAG_TEXTS, "TEXT", FIELD(add_tokens), 0, 0,
      "A special token that the model gets, as a mark of the chat template: <|im_start|>; may be repeated"},
     {"freeze", 0, TERN_FLAG_TEXTS, "PATTERN", FIELD(freeze), 0, 0,
-     "Tensors of these names stay as they are: model.embed_tokens.*, *.layers.[0-3].*; may be repeated", .more = true},
+     "Do not change tensors of these names: model.embed_tokens.*, *.layers.[0-3].*; may be repeated", .more = true},
     {0},
 };
 
@@ -106,9 +106,9 @@ const tern_flag tern_flags_train_optimizer[] = {
 
 const tern_flag tern_flags_train_memory[] = {
     {"checkpoint", 0, TERN_FLAG_BOOL, NULL, TRAINING(checkpoint), 0, 0,
-     "Computes activations again in the backward: less memory, a third more work"},
+     "Compute activations again in the backward: less memory, a third more work"},
     {"optimizer-in-backward", 0, TERN_FLAG_BOOL, NULL, TRAINING(optimizer_in_backward), 0, 0,
-     "Updates each weight as soon as its gradient is there: a layer's gradients in memory, the same result; twice the "
+     "Update each weight as soon as its gradient is known: a layer's gradients in memory, the same result; twice the "
      "work but with --clip 0"},
     {"master", 0, TERN_FLAG_CHOICE, "f32|bf16", FIELD(master), 0, 0, "Master weights; bf16 is rounded at random"},
     {"states", 0, TERN_FLAG_CHOICE, "f32|bf16|8bit", FIELD(states), 0, 0, "The optimiser's moments"},
@@ -123,14 +123,14 @@ const tern_flag tern_flags_train_quality[] = {
     {"column", 0, TERN_FLAG_TEXT, "NAME", TRAINING(column), 0, 0,
      "The column of CSV data with the text; text, or prompt and completion, when not given", .more = true},
     {"skip-bad", 0, TERN_FLAG_BOOL, NULL, TRAINING(skip_bad), 0, 0,
-     "Leaves out lines of data that cannot be used, and counts them", .more = true},
+     "Leave out lines of data that cannot be used, and count them", .more = true},
     {"val-split", 0, TERN_FLAG_F64, "P", TRAINING(validation_split), 0, 0.999,
      "Share of the data that is held out to validate with; 0.1 at most when not given, 0 is none"},
     {"val-data", 0, TERN_FLAG_TEXT, "FILE", TRAINING(validation_data), 0, 0, "Instead: data of its own", .more = true},
     {"eval-every", 0, TERN_FLAG_U64, "N", TRAINING(evaluate_every), 1, 1e15,
      "Steps between validations; a tenth of all when not given"},
-    {"patience", 0, TERN_FLAG_U32, "N", TRAINING(patience), 1, 1 << 30,
-     "Stops after N validations without a lower loss", .more = true},
+    {"patience", 0, TERN_FLAG_U32, "N", TRAINING(patience), 1, 1 << 30, "Stop after N validations without a lower loss",
+     .more = true},
     {"save-every", 0, TERN_FLAG_U64, "N", TRAINING(save_every), 1, 1e15,
      "Steps between checkpoints; every ten minutes when not given", .more = true},
     {"sample-every", 0, TERN_FLAG_U64, "N", TRAINING(sample_every), 1, 1e15, "Steps between samples of text",
@@ -138,8 +138,8 @@ const tern_flag tern_flags_train_quality[] = {
     {"sample-prompt", 0, TERN_FLAG_TEXT, "TEXT", TRAINING(sample_prompt), 0, 0, "The beginning of these samples",
      .more = true},
     {"sample-tokens", 0, TERN_FLAG_U32, "N", TRAINING(sample_tokens), 1, 1 << 20, "How long they are", .more = true},
-    {"plot", 0, TERN_FLAG_BOOL, NULL, TRAINING(plot), 0, 0, "Draws loss.svg beside loss.csv"},
-    {"profile", 0, TERN_FLAG_BOOL, NULL, TRAINING(profile), 0, 0, "Says at the end where the time of the steps went",
+    {"plot", 0, TERN_FLAG_BOOL, NULL, TRAINING(plot), 0, 0, "Draw loss.svg beside loss.csv"},
+    {"profile", 0, TERN_FLAG_BOOL, NULL, TRAINING(profile), 0, 0, "Print at the end where the time of the steps went",
      .more = true},
     {0},
 };
@@ -148,9 +148,9 @@ const tern_flag tern_flags_train_power[] = {
     {"power", 0, TERN_FLAG_CHOICE, "performance|balanced|saver", FIELD(power), 0, 0,
      "How much of the time is worked: all, 90 %, 60 % (and batches of one row)"},
     {"max-temp", 0, TERN_FLAG_F64, "C", TRAINING(max_temp), 1, 999,
-     "Works less while the hottest sensor is above so many degrees Celsius"},
+     "Work less while the hottest sensor is above C degrees Celsius"},
     {"thermal-trace", 0, TERN_FLAG_TEXT, "FILE", TRAINING(thermal_trace), 0, 0,
-     "Temperatures from a CSV file of seconds,celsius instead of sensors"},
+     "Read temperatures from a CSV file of seconds,celsius, not from sensors"},
     {0},
 };
 

@@ -18,7 +18,7 @@ static const tern_flag flags[] = {
      "MiB of copies that are used in turn; a third more than the caches when not given"},
     {"ms", 0, TERN_FLAG_U32, "N", offsetof(tern_options, measure_ms), 1, 60000,
      "How long each way is measured; 60 when not given"},
-    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "JSON"},
+    {"json", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, json), 0, 0, "Print JSON"},
     {0},
 };
 

@@ -335,6 +335,7 @@ static void varlen_gated_delta(tern_backward *b, const tern_op *op, tern_view dy
     back.n_kv_heads = op->n_kv_heads;
     back.head_dim = op->head_dim;
     back.tiled_heads = op->tiled_heads;
+    back.log_decay = op->log_decay;
     back.out = tern_backward__new(b, op, q);
     tern_backward__emit(b, &back);
     tern_backward__contribute(b, op, q, back.out);

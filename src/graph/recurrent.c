@@ -4,6 +4,7 @@
 
 #include "graph/builder.h"
 #include "ops/ref/recurrent/recurrent.h"
+#include "quant/weight.h"
 
 #define L2_EPS 1e-6f /* transformers modeling_qwen3_next, l2norm */
 
@@ -102,6 +103,7 @@ static void recur_over_rows(tern_builder *b, tern_op op, const tern_view qkv[3],
     op.in[TERN_VARLEN_GATED_DELTA_A] = r.a;
     op.in[TERN_VARLEN_GATED_DELTA_B] = r.b;
     op.in[TERN_VARLEN_GATED_DELTA_DECAY] = weight_of(b, TERN_ROLE_SSM_DECAY);
+    op.log_decay = tern_build__weight_at(b, TERN_ROLE_SSM_DECAY)->trained;
     op.in[TERN_VARLEN_GATED_DELTA_DT] = weight_of(b, TERN_ROLE_SSM_DT);
     op.in[TERN_VARLEN_GATED_DELTA_STARTS] = tern_build__param(b, TERN_PARAM_SEQ_STARTS);
     op.in[TERN_VARLEN_GATED_DELTA_STATES] =

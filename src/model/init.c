@@ -1,6 +1,7 @@
 /* Models from nothing. */
 #include "model/init.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/rng.h"
@@ -63,6 +64,19 @@ static float nearly_normal(tern_rng *rng)
     return (float)(sum - 2 * 0xffff) * (1.7320508f / 65536); /* the variance of one is 1 / 12 */
 }
 
+/* As transformers begin layers that recur: decays of 1 to 16 for each unit of time, steps of softplus(1), and taps as
+ * wide as PyTorch's convolutions. */
+static float start_of_vector(tern_role role, const tern_config *config, tern_rng *rng)
+{
+    const float u = role == TERN_ROLE_SSM_DECAY || role == TERN_ROLE_SSM_CONV ? tern_rng_f32(rng) : 0;
+    switch (role) {
+    case TERN_ROLE_SSM_DECAY: return -(1 + 15 * u);
+    case TERN_ROLE_SSM_DT: return 1;
+    case TERN_ROLE_SSM_CONV: return (2 * u - 1) / sqrtf((float)config->recurrence.n_taps);
+    default: return tern_role_is_norm(role) ? 1.0f : 0.0f;
+    }
+}
+
 static tern_status random_rows(void *context, tern_role role, uint32_t layer, uint32_t first, uint32_t n, float *out,
                                tern_error *err)
 {
@@ -71,11 +85,11 @@ static tern_status random_rows(void *context, tern_role role, uint32_t layer, ui
     uint32_t rows, cols;
     tern_role__shape(role, layer, &init->config, &rows, &cols);
     const bool vector = tern_role_is_vector(role);
-    const float start = tern_role_is_norm(role) ? 1.0f : 0.0f;
     for (uint32_t r = first; r < first + n; r++) {
         tern_rng rng = {.state = init->seed ^ ((uint64_t)role << 56 | (uint64_t)layer << 32 | r) * 0x9e3779b97f4a7c15u};
         rng.state = tern_rng_u64(&rng); /* neighbouring rows must not draw the same numbers one step apart */
-        for (uint32_t c = 0; c < cols; c++) *out++ = vector ? start : init->range * nearly_normal(&rng);
+        for (uint32_t c = 0; c < cols; c++)
+            *out++ = vector ? start_of_vector(role, &init->config, &rng) : init->range * nearly_normal(&rng);
     }
     return TERN_OK;
 }

@@ -236,6 +236,10 @@ bool tern_role_is_linear(tern_role role);
 bool tern_role_is_matrix(tern_role role);
 bool tern_role_is_norm(tern_role role);
 bool tern_role_is_vector(tern_role role);
+/* A value of a weight as it is trained, and back. The decay of a state, which models have below 0, is trained as A_log
+ * with decay = -e^A_log: no update takes it above 0. Other weights are trained as they are. */
+float tern_role_to_trained(tern_role role, float value);
+float tern_role_from_trained(tern_role role, float value);
 
 #define TERN_I2S_ORDER_AUTO "auto"
 

@@ -368,14 +368,24 @@ static float hf_offset(const tern_config *config, tern_role role)
     return family && family->norms_from_one && tern_role_is_norm(role) && !stored_whole ? 1.0f : 0.0f;
 }
 
+float tern_role_to_trained(tern_role role, float value)
+{
+    return role == TERN_ROLE_SSM_DECAY ? (float)log(-(double)value) : value;
+}
+
+float tern_role_from_trained(tern_role role, float value)
+{
+    return role == TERN_ROLE_SSM_DECAY ? (float)-exp((double)value) : value;
+}
+
 float tern_role__from_hf(const tern_config *config, tern_role role, float value)
 {
-    return role == TERN_ROLE_SSM_DECAY ? (float)-exp((double)value) : value + hf_offset(config, role);
+    return tern_role_from_trained(role, value) + hf_offset(config, role);
 }
 
 float tern_role__to_hf(const tern_config *config, tern_role role, float value)
 {
-    return role == TERN_ROLE_SSM_DECAY ? (float)log(-(double)value) : value - hf_offset(config, role);
+    return tern_role_to_trained(role, value - hf_offset(config, role));
 }
 
 void tern_role_hf_name(const tern_config *config, tern_role role, uint32_t layer, char *out)

@@ -78,6 +78,7 @@ typedef struct tern_op {
     /* GATED_DELTA: head h has head h % n_kv_heads of q and k (llama.cpp's order) instead of h / (n_heads / n_kv_heads)
      */
     bool tiled_heads;
+    bool log_decay; /* VARLEN_GATED_DELTA and its backward: the weight of the decay is A_log, decay = -e^A_log */
     /* ATTENTION: its heads are one of so many groups of the layer's; kernels are chosen, and positions split, as for
      * all of them, so that the sums are the same. 0: all */
     uint32_t head_groups;

@@ -192,7 +192,8 @@ enum {
 /* GATED_DELTA in the same way, of q, k and v by themselves. states: the state before each TERN_DELTA_CHUNK-th row of
  * the step, its numbers in the rows of that chunk in turn: row c * TERN_DELTA_CHUNK + i has numbers i * cols to
  * (i + 1) * cols - 1. The state of a chunk that is not whole in the step is not kept. The backward: out = dq; dk, dv,
- * da and db are written; ddecay and ddt +=, or TERN_NO_VALUE: it is frozen, or missing (14 inputs: both are). */
+ * da and db are written; ddecay (with op->log_decay of A_log) and ddt +=, or TERN_NO_VALUE: it is frozen, or missing
+ * (14 inputs: both are). */
 enum {
     TERN_VARLEN_GATED_DELTA_Q,
     TERN_VARLEN_GATED_DELTA_K,

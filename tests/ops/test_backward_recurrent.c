@@ -65,13 +65,16 @@ static void conv(void **state)
     backward_repeated(conv_round);
 }
 
+static bool log_decay; /* the weight of the decay is A_log */
+
 /* Inputs: q, k [n][keys], v [n][values], a, b [n], decay [1], dt [1]; keys are `rows`, values `cols`. */
 static void delta_forward(const loss *l, double *y)
 {
     static double s[MOST_KEYS][MOST_VALUES];
     for (uint32_t t = 0; t < l->n; t++) {
         const double *q = l->x[0] + t * l->rows, *k = l->x[1] + t * l->rows, *v = l->x[2] + t * l->cols;
-        const double decay = exp(l->x[5][0] * log1p(exp(l->x[3][t] + l->x[6][0]))), beta = 1 / (1 + exp(-l->x[4][t]));
+        const double rate = log_decay ? -exp(l->x[5][0]) : l->x[5][0], beta = 1 / (1 + exp(-l->x[4][t]));
+        const double decay = exp(rate * log1p(exp(l->x[3][t] + l->x[6][0])));
         if (starts[t] == t) memset(s, 0, sizeof s);
         for (uint32_t j = 0; j < l->cols; j++) {
             double m = 0, sum = 0;
@@ -86,6 +89,11 @@ static void delta_forward(const loss *l, double *y)
 /* The states before each token, those of documents that begin too. */
 static float states[TOKENS + 1][MOST_KEYS * MOST_VALUES];
 
+static tern_delta_rate rate(void)
+{
+    return tern_ref_delta_rate(backward_input[5][0], log_decay);
+}
+
 static tern_delta_args delta_of(uint32_t t)
 {
     const uint32_t keys = backward_op.rows, values = backward_op.cols;
@@ -95,8 +103,7 @@ static tern_delta_args delta_of(uint32_t t)
                              .q = backward_input[0] + t * keys,
                              .k = backward_input[1] + t * keys,
                              .v = backward_input[2] + t * values,
-                             .decay =
-                                 tern_ref_delta_decay(backward_input[3][t], backward_input[6][0], backward_input[5][0]),
+                             .decay = tern_ref_delta_decay(backward_input[3][t], backward_input[6][0], rate().decay),
                              .beta = tern_ref_logistic(backward_input[4][t]),
                              .keys = keys,
                              .values = values,
@@ -130,8 +137,8 @@ static void delta_backward(void)
                                                             .dv = backward_grad[2] + t * values,
                                                             .dlog = &dlog,
                                                             .dbeta = &dbeta});
-        backward_grad[3][t] = tern_ref_delta_decay_backward(
-            backward_input[3][t], backward_input[6][0], backward_input[5][0], dlog, backward_grad[5], backward_grad[6]);
+        backward_grad[3][t] = tern_ref_delta_decay_backward(backward_input[3][t], backward_input[6][0], rate(), dlog,
+                                                            backward_grad[5], backward_grad[6]);
         backward_grad[4][t] = tern_ref_delta_beta_backward(of.beta, dbeta);
     }
 }
@@ -155,8 +162,11 @@ static void delta_round(uint32_t round)
 static void delta(void **state)
 {
     (void)state;
-    backward_repeated(delta_round);
-    assert_true(tern_ref_delta_decay_backward(0.5f, 0.25f, -0.8f, 2, NULL, NULL) < 0);
+    for (int i = 0; i < 2; i++) {
+        log_decay = i;
+        backward_repeated(delta_round);
+    }
+    assert_true(tern_ref_delta_decay_backward(0.5f, 0.25f, (tern_delta_rate){-0.8f, 1}, 2, NULL, NULL) < 0);
 }
 
 /* Inputs: gate, up. */

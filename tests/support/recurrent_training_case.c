@@ -61,7 +61,7 @@ static void scale_inputs(test_case *c, const tern_op *op, uint32_t rows)
         for (uint32_t k = 0; k < rows * (x.cols + BEFORE); k++) test_case_floats(c, x)[k] /= sqrtf((float)op->head_dim);
     }
     float *decay = (float *)(uintptr_t)test_case_weight_of(c, op->in[TERN_VARLEN_GATED_DELTA_DECAY])->data;
-    for (uint32_t h = 0; h < op->n_heads; h++) decay[h] = -fabsf(decay[h]) - 0.1f;
+    for (uint32_t h = 0; h < op->n_heads && !op->log_decay; h++) decay[h] = -fabsf(decay[h]) - 0.1f;
 }
 
 void test_delta_training_add(test_case *c, const test_delta_training *s)
@@ -85,6 +85,7 @@ void test_delta_training_add(test_case *c, const test_delta_training *s)
                   .n_kv_heads = s->key_heads,
                   .head_dim = s->keys,
                   .tiled_heads = s->tiled,
+                  .log_decay = s->log_decay,
                   .out = test_training_output(c, "y", values)};
     test_case_add(c, op);
     scale_inputs(c, &op, s->rows);

@@ -8,6 +8,7 @@ typedef struct test_delta_training {
     uint32_t rows, longest; /* of the case; of a document */
     uint32_t heads, key_heads, keys, values;
     bool tiled, decay, dt; /* heads; which weights are trained */
+    bool log_decay;        /* the decay's weight is A_log */
 } test_delta_training;
 
 /* Opens a case of n rows in documents of 1, 2 and 3, then of up to `longest`. */

@@ -70,10 +70,10 @@ void test_trained_open(test_trained *t, const char *path, bool dense)
         bool tied = role == TERN_ROLE_OUTPUT && t->config->tied_head;
         if ((outside && layer) || tied || !own || !own->encoding) continue;
         t->copies[i] = *own;
-        t->copies[i].mapped = false;
-        t->copies[i].trained = true;
+        t->copies[i].mapped = t->copies[i].trained = false;
         if (own->encoding->ternary && !dense) copy_ternary(t, own, &t->copies[i]);
         else copy_dense(t, own, &t->copies[i]);
+        test_trained_learn(t, role, layer, true);
         t->places[i].weight = &t->copies[i];
     }
 }
@@ -91,9 +91,20 @@ tern_weight *test_trained_weight(const test_trained *t, tern_role role, uint32_t
     return w->encoding ? w : NULL;
 }
 
+void test_trained_learn(test_trained *t, tern_role role, uint32_t layer, bool learns)
+{
+    tern_weight *w = &t->copies[(size_t)layer * TERN_ROLE_COUNT + role];
+    float *values = (float *)(uintptr_t)w->data;
+    if (role == TERN_ROLE_SSM_DECAY && w->trained != learns)
+        for (uint32_t i = 0; i < w->cols; i++)
+            values[i] = learns ? tern_role_to_trained(role, values[i]) : tern_role_from_trained(role, values[i]);
+    w->trained = learns;
+}
+
 void test_trained_freeze(test_trained *t)
 {
-    for (size_t i = 0; i < (size_t)t->config->n_layers * TERN_ROLE_COUNT; i++) t->copies[i].trained = false;
+    for (uint32_t i = 0; i < t->config->n_layers * TERN_ROLE_COUNT; i++)
+        test_trained_learn(t, (tern_role)(i % TERN_ROLE_COUNT), i / TERN_ROLE_COUNT, false);
 }
 
 static tern_weight *small(test_trained *t, const char *name, uint32_t rows, uint32_t cols, uint64_t seed)

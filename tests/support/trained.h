@@ -19,7 +19,9 @@ void test_trained_open(test_trained *t, const char *path, bool dense);
 void test_trained_close(test_trained *t);
 /* The copy at a role; NULL where the model has none (a tied head). */
 tern_weight *test_trained_weight(const test_trained *t, tern_role role, uint32_t layer);
-/* trained = false everywhere. */
+/* Sets `trained` of a copy; the decay of a state is A_log while it learns (tern_role_to_trained). */
+void test_trained_learn(test_trained *t, tern_role role, uint32_t layer, bool learns);
+/* No copy learns. */
 void test_trained_freeze(test_trained *t);
 /* One more adapter beside a layer, trained, of random numbers. */
 tern_graph_lora *test_trained_adapt(test_trained *t, tern_role role, uint32_t layer, uint32_t rank, float dropout);

@@ -135,6 +135,27 @@ static void hybrids(void **state)
     }
 }
 
+/* Adapters beside every matrix of a layer that keeps a state, and beside the expert of all tokens. */
+static void hybrid_adapters(void **state)
+{
+    (void)state;
+    static const tern_role roles[] = {TERN_ROLE_SSM_QKV,        TERN_ROLE_SSM_GATE,       TERN_ROLE_SSM_ALPHA,
+                                      TERN_ROLE_SSM_BETA,       TERN_ROLE_SSM_BETA_ALPHA, TERN_ROLE_SSM_OUT,
+                                      TERN_ROLE_FFN_GATE_SHEXP, TERN_ROLE_FFN_UP_SHEXP,   TERN_ROLE_FFN_DOWN_SHEXP};
+    const char *const fixtures[] = {"qwen3_5", "qwen3_next"};
+    for (size_t i = 0; i < 2; i++) {
+        test_trained t;
+        test_trained_open(&t, test_fixture(fixtures[i]), true);
+        tern_config *config = (tern_config *)(uintptr_t)t.config;
+        config->n_experts_used = config->n_experts; /* as in experts */
+        for (size_t r = 0; r < sizeof roles / sizeof *roles; r++)
+            if (test_trained_weight(&t, roles[r], 0)) test_trained_adapt(&t, roles[r], 0, 4, 0);
+        test_trained_freeze(&t);
+        check_model(&t, &(test_how){.dense = true, .tokens = 96});
+        test_trained_close(&t);
+    }
+}
+
 /* A norm before each linear layer. */
 static void linear_norms(void **state)
 {
@@ -319,6 +340,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(other_families),
     cmocka_unit_test(experts),
     cmocka_unit_test(hybrids),
+    cmocka_unit_test(hybrid_adapters),
     cmocka_unit_test(linear_norms),
     cmocka_unit_test(other_ops),
     cmocka_unit_test(adapters),

@@ -1,5 +1,5 @@
-/* Gradients of a model whose layers keep a state against PyTorch's (tests/data/goldens), and the bits of them however
- * the graph is planned and run. */
+/* Gradients of a model whose layers keep a state against those of PyTorch and of f64 (tests/data/goldens), and their
+ * bits however the graph is planned and run. */
 #include "support/test.h"
 
 #include <math.h>
@@ -14,47 +14,41 @@
 
 enum { SEQUENCE = 32, ALL = 2 * SEQUENCE };
 
-static void fill(test_tuned *u, const tern_safetensors *golden)
+/* How far gradients may be from the golden's. In the larger fixture outputs of the recurrence lie around the epsilon of
+ * the norm behind it (rms 5e-6 to 1e-4, where q is nearly orthogonal to its key), so rounding counts there: one
+ * rounding to f32 behind each linear layer moves the f64 gradient of A_log of layer 0 by up to 2.8e-3, of the smaller
+ * golden by 1e-5 (tests/data/goldens/gradients.py --judge). PyTorch's own is 7.0e-3 from f64, ours 2.5e-3. */
+static double most_of(const char *name)
 {
-    uint32_t starts[ALL];
-    for (uint32_t i = 0; i < ALL; i++) starts[i] = i / SEQUENCE * SEQUENCE;
-    test_tuned_fill(u, data_of(golden, "input_ids", ALL), data_of(golden, "labels", ALL), starts);
-}
-
-/* The file has the logarithm of the decay: decay = -e^A_log. */
-static void as_in_the_file(const tern_weight *w, float *gradient)
-{
-    if (!strstr(w->name, "A_log")) return;
-    for (uint32_t i = 0; i < w->rows * w->cols; i++) gradient[i] *= ((const float *)(const void *)w->data)[i];
+    const bool sensitive = strstr(name, "A_log") || strstr(name, "dt_bias");
+    if (test_on_shared()) return sensitive ? 1e-2 : 5e-4;
+    return test_on_gpu() ? 2e-4 : 5e-5;
 }
 
 static double compare(test_tuned *u, const tern_safetensors *golden, const tern_weight *w)
 {
-    /* In the larger fixture the gradient of A_log differs by up to 0.94 %, which is not explained yet. */
-    const double most = test_on_shared() ? 1e-2 : test_on_gpu() ? 2e-4 : 5e-5;
     char name[160];
     snprintf(name, sizeof name, "grad.%.120s", w->name);
     if (!tern_safetensors_find(golden, name)) return -1;
     const size_t n = (size_t)w->rows * w->cols;
     float *got = test_tuned_gradient(u, w);
-    as_in_the_file(w, got);
-    const double d = distance(got, data_of(golden, name, n), n);
+    const double d = distance(got, data_of(golden, name, n), n), most = most_of(name);
     free(got);
     if (!(d <= most)) fail_msg("%s: relative distance %g, at most %g expected", name, d, most);
     return d;
 }
 
-static void gradients(void **state)
+/* The loss, and all gradients that the golden file has: at least so many. */
+static void check_golden(const char *file, uint32_t n_tokens, const uint32_t *starts, int at_least)
 {
-    (void)state;
-    tern_safetensors *golden = open_file("qwen3_5/golden_grad.safetensors");
+    tern_safetensors *golden = open_file(file);
     const float *want = data_of(golden, "loss", 1);
     const tern_weight *all[TEST_TUNED_MAX_TENSORS];
     test_trained t;
     test_tuned u;
     test_trained_open(&t, test_fixture("qwen3_5"), true);
-    test_tuned_open(&u, &t, &(test_how){.dense = true, .tokens = ALL}, test_backend_here());
-    fill(&u, golden);
+    test_tuned_open(&u, &t, &(test_how){.dense = true, .tokens = n_tokens}, test_backend_here());
+    test_tuned_fill(&u, data_of(golden, "input_ids", n_tokens), data_of(golden, "labels", n_tokens), starts);
     const double loss = test_tuned_step(&u), off = fabs(loss / (double)*want - 1);
     double worst = 0;
     int n_compared = 0;
@@ -65,10 +59,29 @@ static void gradients(void **state)
     }
     print_message("loss within %.1e, %d gradients within %.1e\n", off, n_compared, worst);
     assert_true(off <= (test_on_gpu() ? 1e-5 : 1e-6));
-    assert_true(n_compared >= 26);
+    assert_true(n_compared >= at_least);
     test_tuned_close(&u);
     test_trained_close(&t);
     tern_safetensors_close(golden);
+}
+
+static void gradients(void **state)
+{
+    (void)state;
+    uint32_t starts[ALL];
+    for (uint32_t i = 0; i < ALL; i++) starts[i] = i / SEQUENCE * SEQUENCE;
+    check_golden("qwen3_5/golden_grad.safetensors", ALL, starts, 26);
+}
+
+/* Against f64, with a document longer than a chunk of states. */
+static void gradients_beyond_a_chunk(void **state)
+{
+    (void)state;
+    enum { FIRST = 76, LONG = 100 };
+    uint32_t starts[LONG] = {0};
+    if (test_on_shared()) test_skip("the golden file is that of the made model");
+    for (uint32_t i = FIRST; i < LONG; i++) starts[i] = FIRST;
+    check_golden("qwen3_5/golden_f64.safetensors", LONG, starts, 33);
 }
 
 /* The gradients of all weights that learn, in one run; free them. */
@@ -165,7 +178,7 @@ static void any_weight_may_be_frozen(void **state)
     for (size_t r = 0; r < sizeof roles / sizeof *roles; r++) {
         tern_weight *w = test_trained_weight(&t, roles[r], 0);
         test_trained_freeze(&t);
-        w->trained = true;
+        test_trained_learn(&t, roles[r], 0, true);
         assert_int_equal(gradients_of(&t, &how, test_backend("cpu"), one), 1);
         for (size_t i = 0; i < n; i++)
             if (all[i] == w && !test_same_bits(one[0], whole[i], (size_t)w->rows * w->cols))
@@ -178,6 +191,7 @@ static void any_weight_may_be_frozen(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(gradients),
+    cmocka_unit_test(gradients_beyond_a_chunk),
     cmocka_unit_test(bits_do_not_depend_on_the_plan),
     cmocka_unit_test(any_weight_may_be_frozen),
     cmocka_unit_test(a_rotated_model_has_the_gradients_that_it_had),

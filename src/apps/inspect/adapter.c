@@ -45,7 +45,7 @@ bool tern_app_is_adapter(const char *path)
 static json_t *targets_of(const tern_adapter *adapter)
 {
     const tern_adapter_info *info = tern_adapter_describe(adapter);
-    char text[128] = "";
+    char text[512] = "";
     for (int role = 0; role < TERN_ROLE_COUNT; role++) {
         bool found = false;
         for (uint32_t layer = 0; layer < info->n_layers; layer++)

@@ -53,8 +53,9 @@ const tern_flag tern_flags_train_lora[] = {
     {"lora-dropout", 0, TERN_FLAG_F32, "P", TRAINING(lora_dropout), 0, 0.999, "Share of their inputs that is left out",
      .more = true},
     {"lora-targets", 0, TERN_FLAG_TEXT, "LIST", FIELD(lora_targets), 0, 0,
-     "Which layers get one, as q_proj,v_proj: of q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj and down_proj; all "
-     "but experts when not given",
+     "Which layers get one, as q_proj,v_proj: of q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj and, in "
+     "layers that keep a state, in_proj_qkv, in_proj_z, in_proj_b, in_proj_a and out_proj; all but experts when not "
+     "given",
      .more = true},
     {"lora-start", 0, TERN_FLAG_TEXT, "PATH", TRAINING(lora_start), 0, 0,
      "Begin with this adapter (PEFT folder, GGUF file, package of one or its name in tern list); its rank counts",

@@ -63,8 +63,23 @@ const char *tern_adapter_target(tern_role role)
     case TERN_ROLE_FFN_UP_EXPS: return "up_proj";
     case TERN_ROLE_FFN_DOWN:
     case TERN_ROLE_FFN_DOWN_EXPS: return "down_proj";
+    case TERN_ROLE_FFN_GATE_SHEXP: return "shared_expert.gate_proj";
+    case TERN_ROLE_FFN_UP_SHEXP: return "shared_expert.up_proj";
+    case TERN_ROLE_FFN_DOWN_SHEXP: return "shared_expert.down_proj";
+    case TERN_ROLE_SSM_QKV: return "in_proj_qkv";
+    case TERN_ROLE_SSM_GATE: return "in_proj_z";
+    case TERN_ROLE_SSM_ALPHA: return "in_proj_a";
+    case TERN_ROLE_SSM_BETA: return "in_proj_b";
+    case TERN_ROLE_SSM_BETA_ALPHA: return "in_proj_ba";
+    case TERN_ROLE_SSM_OUT: return "out_proj";
     default: return NULL;
     }
+}
+
+bool tern_adapter_targets(const char *word, tern_role role)
+{
+    const char *target = tern_adapter_target(role), *part = target ? strrchr(target, '.') : NULL;
+    return target && (strcmp(word, target) == 0 || (part && strcmp(word, part + 1) == 0));
 }
 
 tern_status tern_adapter__check_info(tern_adapter_info *info, tern_error *err)
@@ -93,15 +108,47 @@ tern_status tern_adapter__set_base(tern_adapter *adapter, const char *key, tern_
     return TERN_OK;
 }
 
-void tern_adapter__reorder(const float *from, float *to, uint32_t out, uint32_t rank, uint32_t head_dim,
-                           bool to_adjacent)
+/* Rows of B between split halves and adjacent pairs. */
+static void reorder_pairs(const tern_adapter_half_order *o, const float *from, float *to)
 {
-    for (uint32_t row = 0; row < out; row++) {
-        uint32_t at = row % head_dim;
-        uint32_t split = row - at + at % 2 * (head_dim / 2) + at / 2; /* where the split halves have adjacent `row` */
-        uint32_t source = to_adjacent ? split : row, target = to_adjacent ? row : split;
-        memcpy(to + (size_t)target * rank, from + (size_t)source * rank, rank * sizeof *to);
+    for (uint32_t row = 0; row < o->rows; row++) {
+        uint32_t at = row % o->head_dim;
+        uint32_t split =
+            row - at + at % 2 * (o->head_dim / 2) + at / 2; /* where the split halves have adjacent `row` */
+        uint32_t source = o->to_adjacent ? split : row, target = o->to_adjacent ? row : split;
+        memcpy(to + (size_t)target * o->cols, from + (size_t)source * o->cols, o->cols * sizeof *to);
     }
+}
+
+/* Rows of B, or columns of A, by heads. */
+static void reorder_heads(const tern_adapter_half_order *o, const float *from, float *to)
+{
+    for (uint32_t i = 0; i < (o->heads.columns ? o->cols : o->rows); i++) {
+        const uint32_t own = tern_head_order_source(&o->heads, i), source = o->to_file ? own : i,
+                       target = o->to_file ? i : own;
+        if (!o->heads.columns)
+            memcpy(to + (size_t)target * o->cols, from + (size_t)source * o->cols, o->cols * sizeof *to);
+        for (size_t r = 0; o->heads.columns && r < o->rows; r++) to[r * o->cols + target] = from[r * o->cols + source];
+    }
+}
+
+tern_status tern_adapter__reorder(const tern_adapter *ad, const tern_adapter_half_order *half, const float *values,
+                                  float **ordered, tern_error *err)
+{
+    tern_adapter_half_order o = *half;
+    const bool adjacent = ad->config.rope_adjacent;
+    const bool pairs = o.is_b && tern_role__is_rotated(o.role) && o.form.adjacent != adjacent;
+    *ordered = NULL;
+    o.heads = tern_role__head_order(&ad->config, o.role, o.form.tiled);
+    if (!pairs && (!o.heads.run || o.heads.columns == o.is_b)) return TERN_OK;
+    const size_t bytes = (size_t)o.rows * o.cols * sizeof **ordered;
+    *ordered = tern_alloc(bytes);
+    if (!*ordered) return tern_fail_alloc(err, bytes);
+    o.head_dim = ad->config.head_dim;
+    o.to_adjacent = o.to_file ? o.form.adjacent : adjacent;
+    if (pairs) reorder_pairs(&o, values, *ordered);
+    else reorder_heads(&o, values, *ordered);
+    return TERN_OK;
 }
 
 static uint32_t rows_of_expert(const tern_adapter_pair *pair)
@@ -162,16 +209,18 @@ static tern_status read_values(const tern_adapter_half *h, uint32_t rank, float 
     return TERN_OK;
 }
 
-/* The rows of B as the model has them. */
-static tern_status order_rows(const tern_adapter *ad, const tern_adapter_half *h, float **values, tern_error *err)
+/* The rows of B and the columns of A as the model has them. */
+static tern_status order_half(const tern_adapter *ad, const tern_adapter_half *h, float **values, tern_error *err)
 {
-    if (!ad->has_model || !h->is_b || !tern_role__is_rotated(h->role) || ad->file_adjacent == ad->config.rope_adjacent)
-        return TERN_OK;
-    size_t bytes = (size_t)h->rows * ad->info.rank * sizeof(float);
-    float *ordered = tern_alloc(bytes);
-    if (!ordered) return tern_fail_alloc(err, bytes);
-    tern_adapter__reorder(*values, ordered, (uint32_t)h->rows, ad->info.rank, ad->config.head_dim,
-                          ad->config.rope_adjacent);
+    const tern_adapter_half_order order = {.role = h->role,
+                                           .is_b = h->is_b,
+                                           .form = ad->form,
+                                           .rows = h->is_b ? (uint32_t)h->rows : ad->info.rank,
+                                           .cols = h->is_b ? ad->info.rank : (uint32_t)h->cols};
+    float *ordered;
+    if (!ad->has_model) return TERN_OK;
+    TERN_TRY(tern_adapter__reorder(ad, &order, *values, &ordered, err));
+    if (!ordered) return TERN_OK;
     tern_free(*values);
     *values = ordered;
     return TERN_OK;
@@ -210,7 +259,7 @@ static tern_status add_half(tern_adapter *ad, const tern_adapter_half *h, tern_e
     if (h->rank && h->rank < ad->info.rank) memset(values, 0, size * h->n_experts * sizeof *values);
     TERN_TRY(read_values(h, ad->info.rank, values, err));
     ad->info.parameters += size * h->n_experts;
-    return order_rows(ad, h, half, err);
+    return order_half(ad, h, half, err);
 }
 
 static tern_status check_pairs(tern_adapter *ad, const tern_adapter_half *halves, size_t n, tern_error *err)

@@ -70,12 +70,14 @@ void tern_adapter_close(tern_adapter *adapter);
 const tern_adapter_info *tern_adapter_describe(const tern_adapter *adapter);
 /* The pair of a linear layer; NULL where the adapter has none. */
 const tern_adapter_pair *tern_adapter_find(const tern_adapter *adapter, tern_role role, uint32_t layer);
-/* PEFT's word for a linear role, "q_proj"; of experts that for the matrix of a layer without, "gate_proj". NULL for the
- * other roles. */
+/* PEFT's word for a linear role, "q_proj"; of experts that for the matrix of a layer without, "gate_proj", and of the
+ * expert of all tokens "shared_expert.gate_proj". NULL for the other roles. */
 const char *tern_adapter_target(tern_role role);
+/* Whether a name such as "gate_proj" means this role: PEFT's word for it, or the last part of the word. */
+bool tern_adapter_targets(const char *word, tern_role role);
 
-/* UNSUPPORTED where PEFT folders have no names for an adapter beside these layers: experts that are one tensor there.
- */
+/* UNSUPPORTED where PEFT folders have no names for an adapter beside these layers: experts that are one tensor there,
+ * and q, k, v and z of layers that recur, which Qwen3-Next has in one matrix. */
 tern_status tern_adapter_check_peft(const tern_config *config, tern_role role, tern_error *err);
 
 /* Write the adapter, F32. Each file appears whole or not at all; a PEFT folder is made where there is none and gets its

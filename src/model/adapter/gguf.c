@@ -38,7 +38,7 @@ static tern_status read_architecture(tern_adapter *adapter, const tern_gguf *g, 
     if (!family)
         return tern_fail(err, TERN_UNSUPPORTED, "general.architecture: \"%s\" found, %s expected", tern_show(s).text,
                          tern_family__list());
-    adapter->file_adjacent = family->rope_adjacent;
+    adapter->form = (tern_adapter_form){.adjacent = family->rope_adjacent, .tiled = family->tiled_heads};
     if (!adapter->has_model) {
         memcpy(adapter->config.architecture, word, sizeof word);
         return TERN_OK;

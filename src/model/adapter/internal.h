@@ -5,12 +5,18 @@
 #include "model/adapter/adapter.h"
 #include "model/model_internal.h"
 
+/* The order of heads in a file. */
+typedef struct tern_adapter_form {
+    bool adjacent; /* B of Q and K has its rows in adjacent pairs */
+    bool tiled;    /* heads of values of layers that recur, as tern_recurrence.tiled */
+} tern_adapter_form;
+
 struct tern_adapter {
     tern_adapter_info info;
     char *base;         /* info.base, or NULL */
     tern_config config; /* the model's; without one only the architecture may be set */
     bool has_model;
-    bool file_adjacent;       /* B of Q and K has its rows in adjacent pairs in the file being read */
+    tern_adapter_form form;   /* of the file being read */
     tern_adapter_pair *pairs; /* [n_layers][TERN_ROLE_COUNT]; a half is NULL until some of it was read */
 };
 
@@ -43,9 +49,22 @@ tern_status tern_adapter__check_info(tern_adapter_info *info, tern_error *err);
 tern_status tern_adapter__set_base(tern_adapter *adapter, const char *key, tern_span base, tern_error *err);
 /* Makes the table of pairs and fills it; every half must have its other one. */
 tern_status tern_adapter__fill(tern_adapter *adapter, const tern_adapter_half *halves, size_t n, tern_error *err);
-/* Rows of B [out][rank] between split halves and adjacent pairs. */
-void tern_adapter__reorder(const float *from, float *to, uint32_t out, uint32_t rank, uint32_t head_dim,
-                           bool to_adjacent);
+/* Half a pair between the order of the model and that of a file. */
+typedef struct tern_adapter_half_order {
+    tern_role role;
+    bool is_b, to_file; /* else from the file */
+    tern_adapter_form form;
+    uint32_t rows, cols; /* of the half */
+    /* set by tern_adapter__reorder */
+    tern_head_order heads;
+    uint32_t head_dim;
+    bool to_adjacent;
+} tern_adapter_half_order;
+
+/* *ordered: the values in the other order, the caller's to free; NULL where both are the same. Errors: OUT_OF_MEMORY.
+ */
+tern_status tern_adapter__reorder(const tern_adapter *ad, const tern_adapter_half_order *half, const float *values,
+                                  float **ordered, tern_error *err);
 
 /* `config` NULL: no model. *adapter is zeroed storage; the caller closes it in any case. */
 tern_status tern_adapter__read_gguf(tern_adapter *adapter, const void *data, size_t size, tern_error *err);

@@ -172,7 +172,7 @@ tern_status tern_adapter__read_peft(tern_adapter *adapter, const json_t *root, c
                                     tern_error *err)
 {
     adapter->info.format = "PEFT";
-    adapter->file_adjacent = false;
+    adapter->form = (tern_adapter_form){0};
     TERN_TRY(read_config(adapter, root, err));
     size_t n = tern_safetensors_count(st);
     tern_adapter_half *halves = tern_calloc(n, sizeof *halves);

@@ -51,20 +51,24 @@ static void name_piece(piece *p, tern_role role, uint32_t layer, bool is_b, bool
     name_in_peft(p, name, is_b);
 }
 
-static tern_status order_piece(const tern_adapter *ad, piece *p, tern_role role, bool adjacent, tern_error *err)
+static tern_status order_piece(const tern_adapter *ad, piece *p, tern_role role, bool is_b, tern_adapter_form form,
+                               tern_error *err)
 {
-    if (!tern_role__is_rotated(role) || adjacent == ad->config.rope_adjacent) return TERN_OK;
-    size_t bytes = (size_t)p->rows * p->cols * sizeof *p->ordered;
-    p->ordered = tern_alloc(bytes);
-    if (!p->ordered) return tern_fail_alloc(err, bytes);
-    tern_adapter__reorder(p->values, p->ordered, p->rows, p->cols, ad->config.head_dim, adjacent);
-    p->values = p->ordered;
+    const tern_adapter_half_order order = {
+        .role = role, .is_b = is_b, .to_file = true, .form = form, .rows = p->rows, .cols = p->cols};
+    TERN_TRY(tern_adapter__reorder(ad, &order, p->values, &p->ordered, err));
+    if (p->ordered) p->values = p->ordered;
     return TERN_OK;
 }
 
 tern_status tern_adapter_check_peft(const tern_config *config, tern_role role, tern_error *err)
 {
     tern_hf_experts named;
+    if (config->recurrence.joint_rates && (role == TERN_ROLE_SSM_QKV || role == TERN_ROLE_SSM_GATE))
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "an adapter beside %s of %s, which folders have in one matrix, in_proj_qkvz: a GGUF file, or "
+                         "other targets expected",
+                         tern_adapter_target(role), config->architecture);
     if (!tern_role__of_experts(role) || (tern_role__hf_experts(config, role, 0, 0, false, &named) && named.single))
         return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED,
@@ -74,11 +78,10 @@ tern_status tern_adapter_check_peft(const tern_config *config, tern_role role, t
 }
 
 /* PEFT has a pair for each expert, as their matrices are linear layers of their own. */
-static tern_status add_experts(const tern_adapter *ad, const tern_adapter_pair *pair, tern_role role, uint32_t layer,
-                               pieces *out, tern_error *err)
+static void add_experts(const tern_adapter *ad, const tern_adapter_pair *pair, tern_role role, uint32_t layer,
+                        pieces *out)
 {
     const uint32_t rank = ad->info.rank, rows = pair->out / pair->n_experts;
-    TERN_TRY(tern_adapter_check_peft(&ad->config, role, err));
     for (uint32_t e = 0; e < pair->n_experts; e++) {
         tern_hf_experts named;
         tern_role__hf_experts(&ad->config, role, layer, e, false, &named);
@@ -88,7 +91,6 @@ static tern_status add_experts(const tern_adapter *ad, const tern_adapter_pair *
         name_in_peft(a, named.name, false);
         name_in_peft(b, named.name, true);
     }
-    return TERN_OK;
 }
 
 static tern_status add_pair(const tern_adapter *ad, tern_role role, uint32_t layer, bool gguf, pieces *out,
@@ -97,15 +99,21 @@ static tern_status add_pair(const tern_adapter *ad, tern_role role, uint32_t lay
     const tern_adapter_pair *pair = tern_adapter_find(ad, role, layer);
     if (!pair) return TERN_OK;
     const bool experts = tern_role__of_experts(role);
-    if (experts && !gguf) return add_experts(ad, pair, role, layer, out, err);
-    bool adjacent = gguf && tern_family__find(ad->config.architecture)->rope_adjacent;
+    const tern_family *family = tern_family__find(ad->config.architecture);
+    const tern_adapter_form form = {.adjacent = gguf && family->rope_adjacent, .tiled = gguf && family->tiled_heads};
+    if (!gguf) TERN_TRY(tern_adapter_check_peft(&ad->config, role, err));
+    if (experts && !gguf) {
+        add_experts(ad, pair, role, layer, out);
+        return TERN_OK;
+    }
     piece *a = &out->items[out->n++], *b = &out->items[out->n++];
     *a = (piece){.rows = ad->info.rank, .cols = pair->in, .values = pair->a};
     *b = (piece){.rows = pair->out / pair->n_experts, .cols = ad->info.rank, .values = pair->b};
     a->n_experts = b->n_experts = experts ? pair->n_experts : 0;
     name_piece(a, role, layer, false, gguf);
     name_piece(b, role, layer, true, gguf);
-    return order_piece(ad, b, role, adjacent, err);
+    TERN_TRY(order_piece(ad, a, role, false, form, err));
+    return order_piece(ad, b, role, true, form, err);
 }
 
 static size_t count_pieces(const tern_adapter *ad)

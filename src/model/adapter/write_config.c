@@ -33,6 +33,18 @@ static void name_target(const tern_adapter *ad, tern_role role, char out[TERN_MO
     snprintf(out, TERN_MODEL__NAME_BYTES, "%s", strrchr(named.name, '.') + 1);
 }
 
+/* Whether a role before this one has its name: then it is there. */
+static bool is_named(const tern_adapter *ad, tern_role role, const char *name)
+{
+    for (int before = 0; before < (int)role; before++) {
+        char other[TERN_MODEL__NAME_BYTES];
+        if (!has_target(ad, (tern_role)before)) continue;
+        name_target(ad, (tern_role)before, other);
+        if (strcmp(name, other) == 0) return true;
+    }
+    return false;
+}
+
 static tern_status add_targets(const tern_adapter *ad, tern_buf *out, tern_error *err)
 {
     const char *before = "[";
@@ -40,6 +52,7 @@ static tern_status add_targets(const tern_adapter *ad, tern_buf *out, tern_error
         if (!has_target(ad, (tern_role)role)) continue;
         char name[TERN_MODEL__NAME_BYTES];
         name_target(ad, (tern_role)role, name);
+        if (is_named(ad, (tern_role)role, name)) continue;
         TERN_TRY(tern_buf_addf(out, err, "%s\"%s\"", before, name));
         before = ", ";
     }

@@ -27,11 +27,10 @@ static tern_status read_master_rows(void *context, tern_role role, uint32_t laye
     if (m->cached != at) TERN_TRY(tern_trainer_read(m->run->trainer, at - 1, TERN_STATE_MASTER, m->bytes, err));
     m->cached = at;
     const size_t n_out = (size_t)n * t->cols, from = (size_t)first * t->cols;
-    if (t->dtype[TERN_STATE_MASTER] == TERN_DTYPE_F32) {
-        memcpy(out, m->bytes + from * sizeof *out, n_out * sizeof *out);
-        return TERN_OK;
-    }
-    for (size_t i = 0; i < n_out; i++) out[i] = tern_bf16_to_f32(tern_load_u16(m->bytes + 2 * (from + i)));
+    if (t->dtype[TERN_STATE_MASTER] == TERN_DTYPE_F32) memcpy(out, m->bytes + from * sizeof *out, n_out * sizeof *out);
+    else
+        for (size_t i = 0; i < n_out; i++) out[i] = tern_bf16_to_f32(tern_load_u16(m->bytes + 2 * (from + i)));
+    for (size_t i = 0; role == TERN_ROLE_SSM_DECAY && i < n_out; i++) out[i] = tern_role_from_trained(role, out[i]);
     return TERN_OK;
 }
 

@@ -114,13 +114,13 @@ static tern_status check_dtypes(const tern_trainer_params *p, tern_error *err)
 
 static tern_status check_target(const char *word, tern_error *err)
 {
-    for (int role = 0; role < TERN_ROLE_COUNT; role++) {
-        const char *known = tern_adapter_target((tern_role)role);
-        if (known && strcmp(known, word) == 0) return TERN_OK;
-    }
-    return tern_fail(err, TERN_INVALID_ARGUMENT,
-                     "LoRA target %s: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj or down_proj expected",
-                     tern_show_z(word).text);
+    for (int role = 0; role < TERN_ROLE_COUNT; role++)
+        if (tern_adapter_targets(word, (tern_role)role)) return TERN_OK;
+    return tern_fail(
+        err, TERN_INVALID_ARGUMENT,
+        "LoRA target %s: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj or down_proj expected, or of layers "
+        "that keep a state in_proj_qkv, in_proj_z, in_proj_b, in_proj_a, in_proj_ba or out_proj",
+        tern_show_z(word).text);
 }
 
 static tern_status check_lora(const tern_trainer_lora *lora, const tern_config *config, tern_error *err)

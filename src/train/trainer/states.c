@@ -63,11 +63,26 @@ static void half_row(const tern_trainer *t, const tern_trainer_weight *m, uint32
     else if (!m->is_b) random_row(t, m, row, out);
 }
 
+/* The form in which they are trained. */
+static tern_status to_trained(const tern_trainer_weight *m, float *values, size_t n, tern_error *err)
+{
+    for (size_t i = 0; m->info.role == TERN_ROLE_SSM_DECAY && i < n; i++) {
+        if (!(values[i] <= 0))
+            return tern_fail(err, TERN_MALFORMED, "%s: a decay of %g found in head %zu, at most 0 expected", m->name,
+                             (double)values[i], i);
+        values[i] = tern_role_to_trained(m->info.role, values[i]);
+    }
+    return TERN_OK;
+}
+
 /* Rows [first, first + n) of what a tensor starts from. */
 static tern_status read_initial_rows(const tern_trainer *t, const tern_trainer_weight *m, uint32_t first, uint32_t n,
                                      float *out, tern_error *err)
 {
-    if (m->source) return tern_model_master(t->model, m->info.role, m->info.layer, first, n, out, err);
+    if (m->source) {
+        TERN_TRY(tern_model_master(t->model, m->info.role, m->info.layer, first, n, out, err));
+        return to_trained(m, out, (size_t)n * m->info.cols, err);
+    }
     for (uint32_t r = 0; r < n; r++) half_row(t, m, first + r, out + (size_t)r * m->info.cols);
     return TERN_OK;
 }

@@ -79,8 +79,7 @@ static bool gets_adapter(const tern_trainer *t, const tensor_walk *w)
     if (!uses_lora(t) || !tern_adapter_target(w->role)) return false;
     if (lora->start) return start_of(t, w) != NULL;
     bool found = lora->n_targets == 0 && tern_role_is_linear(w->role); /* experts get one when they are named */
-    for (size_t i = 0; i < lora->n_targets; i++)
-        found = found || strcmp(lora->targets[i], tern_adapter_target(w->role)) == 0;
+    for (size_t i = 0; i < lora->n_targets; i++) found = found || tern_adapter_targets(lora->targets[i], w->role);
     return found && !is_frozen(t, w->name);
 }
 

@@ -141,9 +141,9 @@ typedef struct tern_trainer_tensor {
 size_t tern_trainer_n_tensors(const tern_trainer *trainer);
 const tern_trainer_tensor *tern_trainer_tensor_at(const tern_trainer *trainer, size_t i);
 /* The bytes of one state of a tensor, tern_row_bytes(dtype, cols, rows), MASTER for all kinds of weights: for
- * checkpoints, exports and tests. Writing MASTERs takes effect with tern_trainer_sync. Several ranks read and write the
- * same states in the same order; rank 0 gets the bytes of any, the others those of MASTERs (bytes of another state may
- * be NULL there). */
+ * checkpoints, exports and tests. MASTERs are as they are trained (tern_role_to_trained). Writing MASTERs takes effect
+ * with tern_trainer_sync. Several ranks read and write the same states in the same order; rank 0 gets the bytes of any,
+ * the others those of MASTERs (bytes of another state may be NULL there). */
 tern_status tern_trainer_read(tern_trainer *trainer, size_t i, tern_state state, void *bytes, tern_error *err);
 tern_status tern_trainer_write(tern_trainer *trainer, size_t i, tern_state state, const void *bytes, tern_error *err);
 /* Requantises everything from the masters, and sets the number of steps done. */

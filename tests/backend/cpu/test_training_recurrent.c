@@ -113,12 +113,17 @@ static void conv(void **state)
 
 typedef struct delta_rows {
     uint32_t n, heads, key_heads, keys, values;
-    bool tiled;
+    bool tiled, log_decay;
     tern_view q, k, v, a, b, decay, dt;
     const uint32_t *starts;
     const float *dy; /* [n][heads * values] */
     float *y, *dq, *dk, *dv, *da, *db, *ddecay, *ddt;
 } delta_rows;
+
+static tern_delta_rate rate_of(trial *t, const delta_rows *r, uint32_t head)
+{
+    return tern_ref_delta_rate(weight_of(t, r->decay)[head], r->log_decay);
+}
 
 static tern_delta_args delta_of(trial *t, const delta_rows *r, uint32_t row, uint32_t head)
 {
@@ -128,7 +133,7 @@ static tern_delta_args delta_of(trial *t, const delta_rows *r, uint32_t row, uin
                              .k = training_rows_input(t, r->k, row) + key,
                              .v = training_rows_input(t, r->v, row) + value,
                              .decay = tern_ref_delta_decay(training_rows_input(t, r->a, row)[head],
-                                                           weight_of(t, r->dt)[head], weight_of(t, r->decay)[head]),
+                                                           weight_of(t, r->dt)[head], rate_of(t, r, head).decay),
                              .beta = tern_ref_logistic(training_rows_input(t, r->b, row)[head]),
                              .keys = r->keys,
                              .values = r->values,
@@ -172,7 +177,7 @@ static void delta_definition(trial *t, const delta_rows *r, uint32_t head)
     }
     for (uint32_t i = 0; i < r->n; i++)
         r->da[i * r->heads + head] = tern_ref_delta_decay_backward(
-            training_rows_input(t, r->a, i)[head], weight_of(t, r->dt)[head], weight_of(t, r->decay)[head], dlog[i],
+            training_rows_input(t, r->a, i)[head], weight_of(t, r->dt)[head], rate_of(t, r, head), dlog[i],
             r->ddecay ? &r->ddecay[head] : NULL, r->ddt ? &r->ddt[head] : NULL);
     free(states);
     free(dlog);
@@ -184,7 +189,8 @@ static delta_rows any_delta(trial *t)
                     .key_heads = training_rows_between(1, 3),
                     .keys = training_rows_between(1, 20),
                     .values = 8 * training_rows_between(1, 5),
-                    .tiled = training_rows_between(0, 1)};
+                    .tiled = training_rows_between(0, 1),
+                    .log_decay = training_rows_between(0, 1)};
     r.heads = r.key_heads * training_rows_between(1, 3);
     training_rows_open_trial(t, r.n);
     r.starts = cut_documents(t);
@@ -197,7 +203,7 @@ static delta_rows any_delta(trial *t)
     r.decay = test_case_norm_weight(&t->c, r.heads);
     r.dt = test_case_norm_weight(&t->c, r.heads);
     float *decay = (float *)(uintptr_t)weight_of(t, r.decay);
-    for (uint32_t h = 0; h < r.heads; h++) decay[h] = -fabsf(decay[h]) - 0.1f;
+    for (uint32_t h = 0; h < r.heads && !r.log_decay; h++) decay[h] = -fabsf(decay[h]) - 0.1f;
     /* so that states stay small: keys of about length 1 */
     for (uint32_t i = 0; i < r.n; i++)
         for (uint32_t c = 0; c < r.k.cols; c++) ((float *)(uintptr_t)training_rows_input(t, r.k, i))[c] *= 0.2f;
@@ -229,6 +235,7 @@ static void delta_round(void)
                   .n_kv_heads = r.key_heads,
                   .head_dim = r.keys,
                   .tiled_heads = r.tiled,
+                  .log_decay = r.log_decay,
                   .out = y};
     test_case_add(&t.c, op);
     op.kind = TERN_OP_VARLEN_GATED_DELTA_BACKWARD;

@@ -30,12 +30,13 @@ static void conv(void **state)
 /* Fewer rows than a state is kept for, whole chunks and a part of one, documents within and over several; keys that a
  * kernel has room for and fewer; values of one workgroup, of more and of a part of one. */
 static const test_delta_training shapes[] = {
-    {.rows = 20, .longest = 9, .heads = 2, .key_heads = 1, .keys = 12, .values = 8, .decay = true, .dt = true},
+    {20, .longest = 9, .heads = 2, .key_heads = 1, .keys = 12, .values = 8, .decay = true, .dt = true,
+     .log_decay = true},
     {.rows = 150, .longest = 100, .heads = 4, .key_heads = 2, .keys = 32, .values = 40, .dt = true},
     {.rows = 128, .longest = 30, .heads = 6, .key_heads = 2, .keys = 100, .values = 16, .tiled = true},
     {.rows = 70, .longest = 70, .heads = 2, .key_heads = 2, .keys = 128, .values = 128, .tiled = true, .decay = true},
     {.rows = 200, .longest = 194, .heads = 2, .key_heads = 1, .keys = 128, .values = 128},
-    {.rows = 65, .longest = 80, .heads = 1, .key_heads = 1, .keys = 200, .values = 64, .decay = true, .dt = true},
+    {65, .longest = 80, .heads = 1, .key_heads = 1, .keys = 200, .values = 64, .decay = true, .log_decay = true},
 };
 
 static void gated_delta(void **state)

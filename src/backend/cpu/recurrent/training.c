@@ -134,6 +134,11 @@ static float element(const tern_cpu_op *op, uint32_t input, uint32_t t, uint32_t
     return tern_rows__at(&op->in[input], t)[head];
 }
 
+static tern_delta_rate rate_of(const tern_cpu_op *op, uint32_t head)
+{
+    return tern_ref_delta_rate(tern_rows__floats(op, TERN_VARLEN_GATED_DELTA_DECAY)[head], op->op->log_decay);
+}
+
 /* The arguments for one head of a row; states and results are set by who walks the rows. */
 static tern_delta_args delta_of(const tern_cpu_op *op, uint32_t head, uint32_t t)
 {
@@ -144,8 +149,7 @@ static tern_delta_args delta_of(const tern_cpu_op *op, uint32_t head, uint32_t t
         .k = tern_rows__at(&op->in[TERN_VARLEN_GATED_DELTA_K], t) + key,
         .v = tern_rows__at(&op->in[TERN_VARLEN_GATED_DELTA_V], t) + (size_t)head * n_values(o),
         .decay = tern_ref_delta_decay(element(op, TERN_VARLEN_GATED_DELTA_A, t, head),
-                                      tern_rows__floats(op, TERN_VARLEN_GATED_DELTA_DT)[head],
-                                      tern_rows__floats(op, TERN_VARLEN_GATED_DELTA_DECAY)[head]),
+                                      tern_rows__floats(op, TERN_VARLEN_GATED_DELTA_DT)[head], rate_of(op, head).decay),
         .beta = tern_ref_logistic(element(op, TERN_VARLEN_GATED_DELTA_B, t, head)),
         .keys = o->head_dim,
         .values = n_values(o),
@@ -255,13 +259,13 @@ static float *trained(const tern_cpu_op *op, uint32_t input, uint32_t head)
 static void finish_decay(const delta_walk *w)
 {
     const tern_cpu_op *op = w->j->op;
-    const float dt = tern_rows__floats(op, TERN_VARLEN_GATED_DELTA_DT)[w->head],
-                decay = tern_rows__floats(op, TERN_VARLEN_GATED_DELTA_DECAY)[w->head];
+    const float dt = tern_rows__floats(op, TERN_VARLEN_GATED_DELTA_DT)[w->head];
+    const tern_delta_rate rate = rate_of(op, w->head);
     float *ddecay = trained(op, TERN_VARLEN_GATED_DELTA_DDECAY, w->head),
           *ddt = trained(op, TERN_VARLEN_GATED_DELTA_DDT, w->head);
     for (uint32_t t = 0; t < w->j->step->n_tokens; t++) {
         float *da = tern_rows__at(&op->in[TERN_VARLEN_GATED_DELTA_DA], t) + w->head;
-        *da = tern_ref_delta_decay_backward(element(op, TERN_VARLEN_GATED_DELTA_A, t, w->head), dt, decay, *da, ddecay,
+        *da = tern_ref_delta_decay_backward(element(op, TERN_VARLEN_GATED_DELTA_A, t, w->head), dt, rate, *da, ddecay,
                                             ddt);
     }
 }

@@ -25,10 +25,15 @@ static __device__ __forceinline__ float sigmoid_of(float x)
     return 1.0f / (1.0f + tern_exp(-x));
 }
 
+static __device__ __forceinline__ float rate_of(const tern_cuda_delta &p, uint32_t head)
+{
+    return p.log_decay ? -tern_exp(p.decay[head]) : p.decay[head];
+}
+
 /* The logarithm of what the state of a head is multiplied by in row t. */
 static __device__ inline float log_decay(const tern_cuda_delta &p, uint32_t t, uint32_t head)
 {
-    return p.decay[head] * softplus_of(p.a.data[(size_t)t * p.a.stride + head] + p.dt[head]);
+    return rate_of(p, head) * softplus_of(p.a.data[(size_t)t * p.a.stride + head] + p.dt[head]);
 }
 
 static __device__ __forceinline__ float beta_of(const tern_cuda_delta &p, uint32_t t, uint32_t head)

@@ -131,7 +131,7 @@ static __device__ inline void finish_row(const tern_cuda_delta_backward &of, uin
     float dlog = 0, dbeta = 0;
     for (uint32_t warp = 0; warp < warps; warp++) dlog += sums.rates[turn][warp][0], dbeta += sums.rates[turn][warp][1];
     const float x = p.a.data[(size_t)t * p.a.stride + head] + p.dt[head], beta = beta_of(p, t, head);
-    const float da = dlog * p.decay[head] * sigmoid_of(x);
+    const float da = dlog * rate_of(p, head) * sigmoid_of(x);
     of.da.data[(size_t)t * of.da.stride + head] = da;
     of.db.data[(size_t)t * of.db.stride + head] = dbeta * (beta * (1.0f - beta));
     ddecay += dlog * softplus_of(x);
@@ -171,7 +171,7 @@ static __global__ void __launch_bounds__(MOST_WARPS * 32)
         end = first;
     }
     if (threadIdx.x) return;
-    if (of.ddecay) of.ddecay[l.head] += ddecay;
+    if (of.ddecay) of.ddecay[l.head] += ddecay * (p.log_decay ? rate_of(p, l.head) : 1.0f);
     if (of.ddt) of.ddt[l.head] += ddt;
 }
 

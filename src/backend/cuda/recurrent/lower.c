@@ -206,7 +206,8 @@ static tern_cuda_delta delta_of(const tern_prepared *p, const tern_op *op)
                              .n_key_heads = op->n_kv_heads,
                              .keys = op->head_dim,
                              .values = values_of(op),
-                             .tiled = op->tiled_heads};
+                             .tiled = op->tiled_heads,
+                             .log_decay = op->log_decay};
 }
 
 static void finish_delta(const tern_prepared *p, const tern_op *op, tern_cuda_delta *d, tern_cuda_launch *out)

@@ -68,6 +68,7 @@ typedef struct tern_cuda_delta {
                    * the step */
     size_t state_stride;
     uint32_t n_heads, n_key_heads, keys, values;
+    bool log_decay;   /* decay has A_log: -e^A_log */
     bool tiled;       /* head h has head h % n_key_heads of keys instead of h / (n_heads / n_key_heads) */
     uint32_t chunked; /* runs of at least so many rows are computed in chunks, others row by row; UINT32_MAX: none */
     uint32_t slice;   /* columns of values that a block of chunks has: 16 or 32 */

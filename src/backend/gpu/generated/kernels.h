@@ -624,6 +624,7 @@ typedef struct tern_gpu_delta_factors_uniform {
     uint32_t a_stride;
     uint32_t b_first;
     uint32_t b_stride;
+    uint32_t log_decay;
 } tern_gpu_delta_factors_uniform;
 static_assert(sizeof(tern_gpu_delta_factors_uniform) <= TERN_GPU_UNIFORM_WORDS * 4, "recurrent/delta_factors.wesl: struct P");
 static inline void tern_gpu_delta_factors_set(tern_gpu_dispatch *d, const tern_gpu_delta_factors_uniform *uniform)
@@ -713,6 +714,7 @@ enum {
     TERN_GPU_DELTA_RATES_CONST_WORKGROUP = 64,
     TERN_GPU_DELTA_RATES_CONST_DDECAY = 1,
     TERN_GPU_DELTA_RATES_CONST_DDT = 2,
+    TERN_GPU_DELTA_RATES_CONST_LOG_DECAY = 4,
 };
 
 /* measure/dots.wgsl */

@@ -146,7 +146,8 @@ static tern_status add_factors(const delta *m, tern_error *err)
                                               .a_first = a.first_col,
                                               .a_stride = tern_gpu__stride(m->p, a),
                                               .b_first = b.first_col,
-                                              .b_stride = tern_gpu__stride(m->p, b)};
+                                              .b_stride = tern_gpu__stride(m->p, b),
+                                              .log_decay = m->op->log_decay};
     tern_gpu_delta_factors_set(d, &u);
     tern_gpu__bind_params(m->p, d, false);
     tern_gpu__bind_view(m->p, d, a, false);
@@ -289,7 +290,8 @@ static tern_status add_rates(const delta *m, uint32_t first, uint32_t end, tern_
                                             .db_first = db.first_col,
                                             .db_stride = tern_gpu__stride(m->p, db),
                                             .flags = (ddecay.cols ? TERN_GPU_DELTA_RATES_CONST_DDECAY : 0u) |
-                                                     (ddt.cols ? TERN_GPU_DELTA_RATES_CONST_DDT : 0u)};
+                                                     (ddt.cols ? TERN_GPU_DELTA_RATES_CONST_DDT : 0u) |
+                                                     (op->log_decay ? TERN_GPU_DELTA_RATES_CONST_LOG_DECAY : 0u)};
     tern_gpu_delta_rates_set(d, &u);
     tern_gpu__bind_view(m->p, d, a, false);
     tern_gpu__bind_value(m->p, d, op->in[TERN_VARLEN_GATED_DELTA_DECAY].value, false);

@@ -82,10 +82,10 @@ void tern_ref_delta_backward(const tern_delta_backward_args *args)
     *args->dbeta = tern_ref__lanes_sum(betas);
 }
 
-float tern_ref_delta_decay_backward(float a, float dt, float decay, float dlog, float *ddecay, float *ddt)
+float tern_ref_delta_decay_backward(float a, float dt, tern_delta_rate rate, float dlog, float *dweight, float *ddt)
 {
-    const float x = a + dt, da = dlog * decay * tern_ref_logistic(x);
-    if (ddecay) *ddecay += dlog * tern_ref_softplus(x);
+    const float x = a + dt, da = dlog * rate.decay * tern_ref_logistic(x);
+    if (dweight) *dweight += dlog * tern_ref_softplus(x) * rate.slope;
     if (ddt) *ddt += da;
     return da;
 }

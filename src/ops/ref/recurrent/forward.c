@@ -20,6 +20,12 @@ float tern_ref_logistic(float x)
     return 1 / (1 + tern_ref_exp(-x));
 }
 
+tern_delta_rate tern_ref_delta_rate(float weight, bool is_log)
+{
+    const float decay = is_log ? -tern_ref_exp(weight) : weight;
+    return (tern_delta_rate){.decay = decay, .slope = is_log ? decay : 1};
+}
+
 float tern_ref_delta_decay(float a, float dt, float decay)
 {
     return tern_ref_exp(decay * tern_ref_softplus(a + dt));

@@ -3,6 +3,7 @@
 #ifndef TERN_OPS_REF_RECURRENT_H
 #define TERN_OPS_REF_RECURRENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -58,6 +59,15 @@ float tern_ref_logistic(float x);
 /* A token's effect on a head's state: tern_ref_exp(decay * softplus(a + dt)). decay: below 0, -e^A_log of Hugging
  * Face's files (transformers modeling_qwen3_next). */
 float tern_ref_delta_decay(float a, float dt, float decay);
+
+/* The decay of a head, and its derivative by the weight. */
+typedef struct tern_delta_rate {
+    float decay, slope;
+} tern_delta_rate;
+
+/* is_log: the weight is A_log, so that no update takes the decay above 0; decay = slope = -tern_ref_exp(weight). Else
+ * the weight itself, with the slope 1. */
+tern_delta_rate tern_ref_delta_rate(float weight, bool is_log);
 
 void tern_ref_conv(const tern_conv_args *args);
 void tern_ref_delta(const tern_delta_args *args);
@@ -120,8 +130,9 @@ typedef void (*tern_delta_backward_fn)(const tern_delta_backward_args *args);
 void tern_ref_delta_backward(const tern_delta_backward_args *args);
 
 /* Backward of tern_ref_delta_decay, from the gradient of its logarithm: x = a + dt;
- * ddecay += dlog * softplus(x);  da = (dlog * decay) * logistic(x), which is returned;  ddt += da. NULL: not wanted. */
-float tern_ref_delta_decay_backward(float a, float dt, float decay, float dlog, float *ddecay, float *ddt);
+ * dweight += (dlog * softplus(x)) * slope;  da = (dlog * decay) * logistic(x), which is returned;  ddt += da. NULL: not
+ * wanted. */
+float tern_ref_delta_decay_backward(float a, float dt, tern_delta_rate rate, float dlog, float *dweight, float *ddt);
 
 /* Backward of beta = tern_ref_logistic(b): dbeta * (beta * (1 - beta)). */
 static inline float tern_ref_delta_beta_backward(float beta, float dbeta)

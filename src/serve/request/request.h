@@ -74,6 +74,8 @@ typedef struct tern_api_request {
     bool continues, starts_turn; /* the last message is continued; even an assistant's is not */
     json_t *history;             /* messages of earlier turns; owned; NULL: none */
     const char *previous;        /* id of the response before this one; NULL: none */
+    size_t n_front;              /* first messages that later responses do not go on with: instructions, the model's */
+    const json_t *metadata;      /* of the response, which has it again; NULL: none */
     bool unstored;               /* the response is not kept */
     tern_api_prompt *prompts;
     size_t n_prompts, cap_prompts;

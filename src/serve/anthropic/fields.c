@@ -64,13 +64,14 @@ static tern_status put_system(tern_api_request *request, const json_t *body, ter
 
 tern_status tern_anthropic__read_messages(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    TERN_TRY(tern_fields_read((const tern_field *const[]){shared, messages, NULL}, body, request, err));
+    TERN_TRY(
+        tern_fields_read((const tern_field *const[]){shared, messages, tern_api_thinking, NULL}, body, request, err));
     if (!request->max_tokens) return tern_fail(err, TERN_INVALID_ARGUMENT, "max_tokens: none found, a number expected");
     return put_system(request, body, err);
 }
 
 tern_status tern_anthropic__read_count(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    TERN_TRY(tern_fields_read((const tern_field *const[]){shared, NULL}, body, request, err));
+    TERN_TRY(tern_fields_read((const tern_field *const[]){shared, tern_api_thinking, NULL}, body, request, err));
     return put_system(request, body, err);
 }

@@ -159,6 +159,7 @@ tern_status tern_answer_read(tern_answer *a, tern_error *err)
     const tern_status found = find_model(a, &unknown);
     a->request.settings = a->host ? a->host->settings : NULL;
     TERN_TRY(tern_api_request_apply(&a->request, a->request.settings, err));
+    if (a->host && a->host->variables) TERN_TRY(tern_api_request_read_variables(&a->request, a->host->variables, err));
     TERN_TRY(a->route->read(&a->request, x->document, err));
     x->ignored = json_incref(a->request.ignored);
     if (found != TERN_OK && err) *err = unknown;

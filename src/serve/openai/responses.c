@@ -218,7 +218,7 @@ static const tern_field fields[] = {
 
 tern_status tern_openai__read_response(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    TERN_TRY(tern_fields_read((const tern_field *const[]){fields, NULL}, body, request, err));
+    TERN_TRY(tern_fields_read((const tern_field *const[]){fields, tern_api_thinking, NULL}, body, request, err));
     if (!request->n_messages) return tern_fail(err, TERN_INVALID_ARGUMENT, "input: none found, a text expected");
     request->stop_in_text = true;
     request->logprobs |= request->n_top_logprobs > 0;

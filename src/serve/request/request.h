@@ -221,6 +221,8 @@ tern_status tern_api_request_read_think(void *request, const json_t *value, tern
 /* {"type": "enabled" | "adaptive" | "disabled", "budget_tokens": N}. */
 tern_status tern_api_request_read_thinking(void *request, const json_t *value, tern_error *err);
 tern_status tern_api_request_read_verbosity(void *request, const json_t *value, tern_error *err);
+/* {NAME: value} of variables of the template; enable_thinking says whether the model thinks. */
+tern_status tern_api_request_read_variables(void *request, const json_t *value, tern_error *err);
 /* A variable of the template; takes the value. */
 tern_status tern_api_request_set_variable(tern_api_request *request, const char *name, json_t *value, tern_error *err);
 

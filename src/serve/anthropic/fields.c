@@ -27,6 +27,26 @@ static tern_status read_output(void *request, const json_t *value, tern_error *e
     return TERN_OK;
 }
 
+/* Edits that leave all messages as they are: keeping all thoughts is what Claude Code asks for. */
+static tern_status read_context(void *into, const json_t *value, tern_error *err)
+{
+    const json_t *edits = json_object_get(value, "edits");
+    (void)into;
+    if (!json_is_object(value)) return tern_fields_fail("context_management", value, "an object", err);
+    for (size_t i = 0; i < json_array_size(edits); i++) {
+        const json_t *edit = json_array_get(edits, i);
+        const char *type = json_string_value(json_object_get(edit, "type"));
+        const char *keep = json_string_value(json_object_get(edit, "keep"));
+        if (type && keep && strcmp(type, "clear_thinking_20251015") == 0 && strcmp(keep, "all") == 0) continue;
+        return tern_fail(
+            err, TERN_INVALID_ARGUMENT,
+            "context_management: not supported, messages count as they are sent: edits[%zu]: \"%s\" found, "
+            "clear_thinking_20251015 with keep \"all\" expected",
+            i, type ? tern_show_z(type).text : "");
+    }
+    return TERN_OK;
+}
+
 static const tern_field shared[] = {
     {"model", TERN_FIELD_TEXT, AT(model)},
     {"messages", TERN_FIELD_READ, .read = tern_anthropic__read_conversation},
@@ -37,7 +57,7 @@ static const tern_field shared[] = {
     {"mcp_servers", TERN_FIELD_REFUSED},
     {"cache_control", TERN_FIELD_IGNORED},
     {"output_config", TERN_FIELD_READ, .read = read_output},
-    {"context_management", TERN_FIELD_REFUSED, .why = "messages count as they are sent"},
+    {"context_management", TERN_FIELD_READ, .read = read_context},
     {0},
 };
 

@@ -210,6 +210,7 @@ static const tern_field fields[] = {
     {"metadata", TERN_FIELD_READ, .read = read_metadata},
     {"store", TERN_FIELD_READ, .read = read_store},
     {"service_tier", TERN_FIELD_IGNORED},
+    {"client_metadata", TERN_FIELD_IGNORED}, /* Codex's */
     {"safety_identifier", TERN_FIELD_IGNORED},
     {"prompt_cache_key", TERN_FIELD_IGNORED},
     {"user", TERN_FIELD_IGNORED},

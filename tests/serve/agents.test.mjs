@@ -115,15 +115,13 @@ test('agents of chat completions: Qwen Code, OpenCode, Cline, Continue', async (
 });
 
 test('edits of a context that would change messages are refused by name', async () => {
-    for (const [edit, found] of [[{ type: 'clear_tool_uses_20250919' }, 'clear_tool_uses_20250919'],
-        [{ type: 'clear_thinking_20251015' }, 'clear_thinking_20251015'], [{ type: 'clear_thinking_20251015',
-            keep: { type: 'thinking_turns', value: 1 } }, 'clear_thinking_20251015'], [7, '']]) {
+    for (const edit of [{ type: 'clear_tool_uses_20250919' }, { type: 'clear_thinking_20251015' },
+        { type: 'clear_thinking_20251015', keep: { type: 'thinking_turns', value: 1 } }, 7]) {
         const answer = await fetch(`${server.url}/v1/messages`, { method: 'POST', body: JSON.stringify({ max_tokens: 1,
             messages: [{ role: 'user', content: 'a' }], context_management: { edits: [edit] } }) });
         assert.equal(answer.status, 400);
         const { error } = await answer.json();
         assert.equal(error.type, 'invalid_request_error');
-        assert.ok(error.message.startsWith(`context_management: not supported, messages count as they are sent: `
-            + `edits[0]: "${found}" found`), error.message);
+        assert.match(error.message, /^context_management: not supported, .* with keep "all"$/);
     }
 });

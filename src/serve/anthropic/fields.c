@@ -27,24 +27,24 @@ static tern_status read_output(void *request, const json_t *value, tern_error *e
     return TERN_OK;
 }
 
-/* Edits that leave all messages as they are: keeping all thoughts is what Claude Code asks for. */
+/* An edit that leaves all messages as they are: keeping all thoughts, as Claude Code asks for. */
+static bool keeps_all(const json_t *edit)
+{
+    const char *type = json_string_value(json_object_get(edit, "type"));
+    const char *keep = json_string_value(json_object_get(edit, "keep"));
+    return type && keep && strcmp(type, "clear_thinking_20251015") == 0 && strcmp(keep, "all") == 0;
+}
+
 static tern_status read_context(void *into, const json_t *value, tern_error *err)
 {
     const json_t *edits = json_object_get(value, "edits");
+    bool same = json_is_object(value) && json_object_size(value) == (edits != NULL);
     (void)into;
-    if (!json_is_object(value)) return tern_fields_fail("context_management", value, "an object", err);
-    for (size_t i = 0; i < json_array_size(edits); i++) {
-        const json_t *edit = json_array_get(edits, i);
-        const char *type = json_string_value(json_object_get(edit, "type"));
-        const char *keep = json_string_value(json_object_get(edit, "keep"));
-        if (type && keep && strcmp(type, "clear_thinking_20251015") == 0 && strcmp(keep, "all") == 0) continue;
-        return tern_fail(
-            err, TERN_INVALID_ARGUMENT,
-            "context_management: not supported, messages count as they are sent: edits[%zu]: \"%s\" found, "
-            "clear_thinking_20251015 with keep \"all\" expected",
-            i, type ? tern_show_z(type).text : "");
-    }
-    return TERN_OK;
+    for (size_t i = 0; i < json_array_size(edits); i++) same &= keeps_all(json_array_get(edits, i));
+    if (same) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT,
+                     "context_management: not supported, messages count as they are sent: no edits expected, or "
+                     "clear_thinking_20251015 with keep \"all\"");
 }
 
 static const tern_field shared[] = {

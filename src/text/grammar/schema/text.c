@@ -27,15 +27,15 @@
 #define LABEL(most) "[A-Za-z0-9](?:[A-Za-z0-9-]{0," most "}[A-Za-z0-9])?"
 #define NAMES(size, least, most)                                                                                       \
     "(?:" LABEL(size) "(?:\\." LABEL(size) "){" least ",2}|" LABEL("22") "(?:\\." LABEL("22") "){3," most "})"
-#define HOST NAMES("61", "0", "9")
-/* RFC 5321: at most 64 characters before the sign, and 254 in all: long words where there are few of them */
+#define HOST                 NAMES("61", "0", "9")
 #define ATOM(most)           "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1," most "}"
 #define ATOMS(size, n, most) ATOM(size) "(?:\\." ATOM(size) "){" n "," most "}"
-#define LOCAL                "(?:" ATOM("64") "|" ATOMS("31", "1", "1") "|" ATOMS("20", "2", "2") "|" ATOMS("8", "3", "6") ")"
-#define EMAIL                LOCAL "@" NAMES("60", "1", "6")
-#define ESCAPED              "%" HEX HEX
-#define PCHAR                "(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|" ESCAPED ")"
-#define TAIL                 "(?:\\?(?:[/?]|" PCHAR ")*)?(?:#(?:[/?]|" PCHAR ")*)?"
+/* RFC 5321: at most 64 characters before the sign, and 254 in all: long words where there are few of them */
+#define LOCAL   "(?:" ATOM("64") "|" ATOMS("31", "1", "1") "|" ATOMS("20", "2", "2") "|" ATOMS("8", "3", "6") ")"
+#define EMAIL   LOCAL "@" NAMES("60", "1", "6")
+#define ESCAPED "%" HEX HEX
+#define PCHAR   "(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|" ESCAPED ")"
+#define TAIL    "(?:\\?(?:[/?]|" PCHAR ")*)?(?:#(?:[/?]|" PCHAR ")*)?"
 /* RFC 3986: names of hosts have at most 255 characters */
 #define AUTHORITY                                                                                                      \
     "//(?:(?:[A-Za-z0-9._~!$&'()*+,;=:-]|" ESCAPED ")*@)?[A-Za-z0-9._~!$&'()*+,;=-]{1,255}(?::[0-9]{1,4})?"

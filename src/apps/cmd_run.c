@@ -43,7 +43,7 @@ static const tern_flag flags[] = {
 static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Model", tern_flags_model},
                                          {"Adapters", tern_flags_lora},
-                                         {"Thoughts, with MODEL MESSAGE", tern_flags_thoughts},
+                                         {"Thoughts", tern_flags_thoughts},
                                          {"Generation", tern_flags_generation},
                                          {"Sampling", tern_flags_sampling},
                                          {"Grammar", tern_flags_grammar},

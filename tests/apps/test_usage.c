@@ -59,7 +59,7 @@ static const wrong cases[] = {
     {{"run", "a", "--reasoning-budget", "0"}, 2, "--reasoning-budget goes with MODEL MESSAGE, which the model answers"},
     {{"run", "a", "--chat-template-kwargs", "{}"}, 2, "--chat-template-kwargs goes with MODEL MESSAGE"},
     {{"run", "a", "--spm-infill"}, 2, "--spm-infill goes with --suffix, none found"},
-    {{"chat", "--chat-template-kwargs", "{", "a"}, 2, "--chat-template-kwargs: "},
+    {{"chat", "--chat-template-kwargs", "{", "a"}, 1, "--chat-template-kwargs: "},
     {{"chat", "--chat-template-kwargs", "[]", "a"}, 2, "--chat-template-kwargs: an object expected, such as {\""},
     {{"chat", "--chat-template-kwargs", "{\"tools\":1}", "a"}, 2, "--chat-template-kwargs: tools found, which the"},
     {{"chat", "--chat-template-kwargs", "{\"enable_thinking\":1}", "a"}, 2, "enable_thinking: true or false expected"},
@@ -206,7 +206,7 @@ static void help_shows_what_most_need(void **state)
     assert_null(strstr(few.out, "Kernels:"));
     assert_non_null(strstr(few.out, "--temp"));
     assert_non_null(strstr(few.out, "--threads"));
-    assert_non_null(strstr(few.out, "`tern run --help-all` shows more: Flags, Generation, Sampling"));
+    assert_non_null(strstr(few.out, "`tern run --help-all` shows more: Flags, Thoughts, Generation, Sampling"));
     assert_non_null(strstr(all.out, "--typical-p"));
     assert_non_null(strstr(all.out, "Kernels:"));
     assert_non_null(strstr(chat.out, "(default -1)"));

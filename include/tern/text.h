@@ -76,6 +76,7 @@ typedef struct tern_fim {
     /* At most so many tokens; 0: no limit. The beginning of the files is left out first, then the beginning of the
      * prefix and the end of the suffix, three to one where both are long. */
     size_t max_tokens;
+    bool suffix_first; /* the suffix and its mark come before the prefix, as some models were trained */
 } tern_fim;
 
 /* ---- grammars: what a model may write (docs/guides/structured-output.md) */

@@ -66,6 +66,13 @@ tern_status tern_app_check_output(const tern_options *options, const char *model
         "overwrite", letter, TERN_FLAG_BOOL, NULL, offsetof(tern_options, overwrite), 0, 0, "Replace existing files"   \
     }
 
+/* The order of the texts around a gap; `where` begins its help. */
+#define TERN_APP_FLAG_SPM_INFILL(where)                                                                                \
+    {                                                                                                                  \
+        "spm-infill", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, suffix_first), 0, 0,                             \
+            where "the suffix comes before the prefix, as some models were trained", .more = true                      \
+    }
+
 /* The types of the cache; text: what --kv is. */
 #define TERN_APP_KV_TYPES "auto|f16|f32|q8_0|q4_0"
 #define TERN_APP_FLAGS_KV(text)                                                                                        \

@@ -25,6 +25,7 @@ static const tern_flag flags[] = {
      "A file with the prompt; - is standard input; one newline at the end is left out"},
     {"suffix", 0, TERN_FLAG_TEXT, "TEXT", FIELD(suffix), 0, 0,
      "The text behind a gap: the model writes what stands between the prompt and it (fill in the middle)"},
+    TERN_APP_FLAG_SPM_INFILL("With --suffix: "),
     {"no-special", 0, TERN_FLAG_BOOL, NULL, FIELD(no_special), 0, 0,
      "Read the names of special tokens in the prompt as plain text", .more = true},
     {"no-bos", 0, TERN_FLAG_BOOL, NULL, FIELD(no_bos), 0, 0, "Put no BOS token before the prompt", .more = true},
@@ -42,6 +43,7 @@ static const tern_flag flags[] = {
 static const tern_flag_group groups[] = {{"Flags", flags},
                                          {"Model", tern_flags_model},
                                          {"Adapters", tern_flags_lora},
+                                         {"Thoughts", tern_flags_thoughts},
                                          {"Generation", tern_flags_generation},
                                          {"Sampling", tern_flags_sampling},
                                          {"Grammar", tern_flags_grammar},
@@ -72,6 +74,7 @@ static void defaults(tern_options *o)
 {
     tern_app_generation_defaults(o);
     o->n_tokens = 256;
+    o->thought_budget = UINT32_MAX;
 }
 
 static bool is_bundled(const tern_options *o)
@@ -156,9 +159,23 @@ static tern_status note_template(const story *s, tern_error *err)
     return TERN_OK;
 }
 
+/* Flags of an answer. */
+static tern_status check_thoughts(const tern_options *o, tern_error *err)
+{
+    const char *flag = o->thought_budget_given ? "reasoning-budget"
+                       : o->thought_message    ? "reasoning-budget-message"
+                       : o->variables          ? "chat-template-kwargs"
+                                               : NULL;
+    if (!flag) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT,
+                     "--%s goes with MODEL MESSAGE, which the model answers, not with a text that it continues", flag);
+}
+
 /* Flags of a prompt that goes on. */
 static tern_status check_suffix(const tern_options *o, tern_error *err)
 {
+    if (o->suffix_first && !o->suffix)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--spm-infill goes with --suffix, none found");
     const char *other = o->restore ? "restore" : o->no_bos ? "no-bos" : o->no_special ? "no-special" : NULL;
     if (!o->suffix || !other) return TERN_OK;
     return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s goes with a text that the model continues, not with --suffix",
@@ -172,7 +189,8 @@ static tern_status tokenize_gap(story *s, tern_error *err)
                           .prefix = s->prompt.data,
                           .n_prefix = s->prompt.size,
                           .suffix = suffix,
-                          .n_suffix = strlen(suffix)};
+                          .n_suffix = strlen(suffix),
+                          .suffix_first = s->options->suffix_first};
     const tern_status status = tern_engine_fim_prompt(s->engine, &fim, &s->ids, NULL, err);
     return status == TERN_OK ? status : tern_error_prefix(err, "--suffix");
 }
@@ -321,6 +339,7 @@ static tern_status check_message(const tern_options *o, tern_error *err)
                {"save", o->save},
                {"restore", o->restore},
                {"suffix", o->suffix},
+               {"spm-infill", o->suffix_first},
                {"no-bos", o->no_bos},
                {"no-special", o->no_special},
                {"special", o->special}};
@@ -350,7 +369,6 @@ static tern_status answer(const tern_options *o, tern_error *err)
     if (tern_app_find_model(&options, &path, err) == TERN_NOT_FOUND)
         return tern_error_prefix(err, "MODEL MESSAGE (a prompt of several words stands in quotes)");
     if (!o->n_tokens_given) options.n_tokens = UINT32_MAX;
-    options.thought_budget = UINT32_MAX;
     if (o->args.n == 1) TERN_GOTO(read_prompt_file(&piped, "-", err));
     const char *message = o->args.n == 2 ? o->args.items[1] : piped.data;
     const size_t n = o->args.n == 2 ? strlen(message) : piped.size;
@@ -371,6 +389,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     TERN_GOTO(tern_app_generation_init(&g, o, err));
     TERN_GOTO(check_save(o, err));
     TERN_GOTO(check_suffix(o, err));
+    TERN_GOTO(check_thoughts(o, err));
     TERN_GOTO(check_words(o, err));
     TERN_GOTO(tern_app_open_reader(&s.engine, o, err));
     TERN_GOTO(read_prompt(&s, err));

@@ -157,6 +157,8 @@ const tern_flag tern_flags_thoughts[] = {
     {"reasoning-budget", 0, TERN_FLAG_U32, "N", FIELD(thought_budget), -1, 1 << 24,
      "Most tokens of a model's thoughts before its answer; 0: it does not think; -1: no limit",
      .given = FIELD(thought_budget_given)},
+    {"chat-template-kwargs", 0, TERN_FLAG_TEXT, "JSON", FIELD(variables), 0, 0,
+     "Variables of the chat template, an object; enable_thinking: whether the model thinks"},
     {"reasoning-budget-message", 0, TERN_FLAG_TEXT, "TEXT", FIELD(thought_message), 0, 0,
      "Text at the end of thoughts that used up their budget", .more = true},
     {0},

@@ -48,7 +48,7 @@ typedef struct tern_options {
 
     /* text in */
     const char *prompt, *suffix, *file;
-    bool no_special, no_bos, special;
+    bool no_special, no_bos, special, suffix_first;
 
     /* generation */
     uint32_t n_tokens;
@@ -62,6 +62,7 @@ typedef struct tern_options {
     uint32_t thought_budget; /* tokens; UINT32_MAX: no limit */
     bool thought_budget_given, fold_thoughts;
     const char *thought_message;
+    const char *variables; /* of the chat template, JSON */
     const char *draft, *draft_model;
     tern_texts stops, biases, breakers;
     tern_sampler_chain chain; /* without order and breakers; dry_last_n UINT32_MAX: all */

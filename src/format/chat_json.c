@@ -87,3 +87,12 @@ tern_status tern_chat_json_join(const json_t *parts, tern_buf *text, tern_error 
     }
     return TERN_OK;
 }
+
+const char *tern_chat_json_own_variable(const json_t *variables)
+{
+    static const char *const own[] = {"messages",  "tools",    "add_generation_prompt", "continue_final_message",
+                                      "bos_token", "eos_token"};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (json_object_get(variables, own[i])) return own[i];
+    return NULL;
+}

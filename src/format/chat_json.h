@@ -24,6 +24,9 @@ json_t *tern_chat_json_call(const json_t *id, const json_t *name, json_t *argume
 /* The name of the tool that the latest call with this id has in the "tool_calls" of a list of messages; borrowed. NULL:
  * there is none. */
 json_t *tern_chat_json_called(const json_t *messages, const char *id);
+/* The first of these variables of a template that comes from elsewhere: the messages, the tools, ...; borrowed. NULL:
+ * there is none. */
+const char *tern_chat_json_own_variable(const json_t *variables);
 /* Adds the text of content in parts: {"type": "text" | "input_text" | "output_text", "text"}. Errors:
  * INVALID_ARGUMENT (names the type of any other part), OUT_OF_MEMORY. */
 tern_status tern_chat_json_join(const json_t *parts, tern_buf *text, tern_error *err);

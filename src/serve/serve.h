@@ -24,7 +24,9 @@ typedef struct tern_serve_model {
     const char *template_source; /* Jinja; NULL: that of the server, else the model's own */
     const char *system;          /* begins conversations without a system message; NULL: none */
     const char *options;         /* a JSON object, by the names of Ollama's options; NULL: none */
+    const char *variables;       /* of the template, a JSON object; NULL: those of the server */
     uint32_t n_ctx;              /* positions of a sequence; 0: batch.n_ctx */
+    bool suffix_first;           /* of texts with a gap, whatever the server's options say */
     bool opens;                  /* at the start, as the first does */
 } tern_serve_model;
 
@@ -76,6 +78,8 @@ typedef struct tern_serve_options {
     uint32_t unload_seconds; /* a model without requests is closed after so many; 0: it stays open */
     uint32_t max_models;     /* open at once, the one that was idle for the longest is closed; 0: no limit but memory */
     const char *template_source; /* Jinja in the place of the models' own; NULL: theirs */
+    const char *variables;       /* of templates, a JSON object, where a request sets none; NULL: none */
+    bool suffix_first;           /* of texts with a gap, the suffix comes before the prefix */
     bool no_thoughts;            /* models do not think, unless a request wants it */
     uint32_t thought_budget;     /* tokens of thoughts before an answer; 0: no limit */
     const char *thought_message; /* the last words of thoughts that used it up; NULL: none */

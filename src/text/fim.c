@@ -108,15 +108,27 @@ static tern_status add_all(tern_tokens *to, const tern_tokens *from, tern_error 
     return TERN_OK;
 }
 
-static tern_status join(const tern_tokenizer *t, const parts *p, bool bos, tern_tokens *out, tern_error *err)
+static tern_status add_prefix(const tern_tokenizer *t, const parts *p, tern_tokens *out, tern_error *err)
+{
+    TERN_TRY(tern_tokens_add(out, tern_tokenizer_fim(t, TERN_FIM_PREFIX), err));
+    TERN_TRY(add_all(out, &p->prefix, err));
+    return add_all(out, &p->start, err);
+}
+
+static tern_status add_suffix(const tern_tokenizer *t, const parts *p, tern_tokens *out, tern_error *err)
+{
+    TERN_TRY(tern_tokens_add(out, tern_tokenizer_fim(t, TERN_FIM_SUFFIX), err));
+    return add_all(out, &p->suffix, err);
+}
+
+static tern_status join(const tern_tokenizer *t, const parts *p, bool bos, bool suffix_first, tern_tokens *out,
+                        tern_error *err)
 {
     if (bos) TERN_TRY(tern_tokens_add(out, tern_tokenizer_bos(t), err));
     TERN_TRY(add_all(out, &p->before, err));
-    TERN_TRY(tern_tokens_add(out, tern_tokenizer_fim(t, TERN_FIM_PREFIX), err));
-    TERN_TRY(add_all(out, &p->prefix, err));
-    TERN_TRY(add_all(out, &p->start, err));
-    TERN_TRY(tern_tokens_add(out, tern_tokenizer_fim(t, TERN_FIM_SUFFIX), err));
-    TERN_TRY(add_all(out, &p->suffix, err));
+    if (suffix_first) TERN_TRY(add_suffix(t, p, out, err));
+    TERN_TRY(add_prefix(t, p, out, err));
+    if (!suffix_first) TERN_TRY(add_suffix(t, p, out, err));
     return tern_tokens_add(out, tern_tokenizer_fim(t, TERN_FIM_MIDDLE), err);
 }
 
@@ -130,7 +142,7 @@ tern_status tern_fim_tokenize(const tern_tokenizer *t, const tern_fim *fim, tern
     TERN_TRY(need_tokens(t, err));
     TERN_GOTO(tokenize_parts(t, fim, &p, err));
     TERN_GOTO(fit(&p, 3u + bos, fim->max_tokens, cut, err));
-    TERN_GOTO(join(t, &p, bos, tokens, err));
+    TERN_GOTO(join(t, &p, bos, fim->suffix_first, tokens, err));
 fail:
     deinit(&p);
     return status;

@@ -7,7 +7,7 @@
 /* Adds to *tokens, with BOS in front where the tokenizer adds it:
  *
  *   [REPOSITORY] name \n, for each file [FILE] name \n text, [FILE] name \n
- *   [PREFIX] prefix start [SUFFIX] suffix [MIDDLE]
+ *   [PREFIX] prefix start [SUFFIX] suffix [MIDDLE], or [SUFFIX] suffix [PREFIX] prefix start [MIDDLE]
  *
  * A name stands only where the model has its token; a line of dashes separates files then (llama.cpp's /infill). *cut,
  * which may be NULL: texts were shortened to max_tokens. Errors: UNSUPPORTED (the tokens that are missing),

@@ -254,6 +254,11 @@ static void thoughts_come_apart(void **state)
     assert_int_equal(o.code, 0);
     assert_null(strstr(o.out, "think"));
     test_output_free(&o);
+    o = test_tern("Once upon a time\n/thoughts\n",
+                  TERN_WORDS(TALK, "--chat-template-kwargs", "{\"enable_thinking\": false}"));
+    assert_int_equal(o.code, 0);
+    assert_null(strstr(o.out, "think"));
+    test_output_free(&o);
     o = test_tern("Once\n", TERN_WORDS(TALK, "--reasoning-budget", "3", "--regex", "[a-c]{2,3}"));
     assert_int_equal(o.code, 0);
     assert_in_range(strspn(o.out, "abc"), 2, 3);
@@ -266,6 +271,29 @@ static void thoughts_come_apart(void **state)
     test_output_free(&o);
 #undef TALK
     unlink(file);
+}
+
+/* The text of a flag that a line sets holds when that line is gone; variables of a template can be set as well. */
+static void texts_are_set_while_talking(void **state)
+{
+    (void)state;
+    const char *const model = TERN_SOURCE_DIR "/models/stories.gguf";
+    test_output o = test_tern("/grammar root ::= \"abc\"\nOnce upon a time, in a wood of old trees\n/regex de\n",
+                              TERN_WORDS("chat", "-m", model, "--template", "chatml", "-n", "8"));
+    assert_string_equal(o.err, "");
+    assert_string_equal(o.out, "abc\n");
+    test_output_free(&o);
+    char template[1024];
+    snprintf(template, sizeof template, "%s", test_scratch("cli-chat-echo.jinja"));
+    test_write_text(template, "{{ bos_token }}{% if short %}One day{% else %}{{ messages[0].content }}{% endif %}");
+    o = test_tern("/chat-template-kwargs {\"short\": true}\nOnce upon a time\n/stats\n",
+                  TERN_WORDS("chat", "-m", model, "--template", template, "--greedy", "-n", "8"));
+    assert_int_equal(o.code, 0);
+    test_output short_one =
+        test_tern("One day\n/stats\n", TERN_WORDS("chat", "-m", model, "--template", template, "--greedy", "-n", "8"));
+    assert_string_equal(o.out, short_one.out);
+    test_output_free(&short_one);
+    test_output_free(&o);
 }
 
 /* Who continues a text on a terminal is told that the model talks. */
@@ -283,6 +311,7 @@ static void noted_template(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(one_message),
+    cmocka_unit_test(texts_are_set_while_talking),
     cmocka_unit_test(noted_template),
     cmocka_unit_test(each_line_is_a_turn),
     cmocka_unit_test(kept_tokens_do_not_change_the_text),

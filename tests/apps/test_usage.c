@@ -56,6 +56,15 @@ static const wrong cases[] = {
     {{"bench", "--cache-type-v=8"}, 2, "--cache-type-v 8: auto|f16|f32|q8_0|q4_0 expected"},
     {{"run", "--kv", "f16|f32"}, 2, "--kv f16|f32: auto|f16|f32|q8_0|q4_0 expected"},
     {{"run", "--json=1"}, 2, "--json takes no value, found \"1\""},
+    {{"run", "a", "--reasoning-budget", "0"}, 2, "--reasoning-budget goes with MODEL MESSAGE, which the model answers"},
+    {{"run", "a", "--chat-template-kwargs", "{}"}, 2, "--chat-template-kwargs goes with MODEL MESSAGE"},
+    {{"run", "a", "--spm-infill"}, 2, "--spm-infill goes with --suffix, none found"},
+    {{"chat", "--chat-template-kwargs", "{", "a"}, 1, "--chat-template-kwargs: "},
+    {{"chat", "--chat-template-kwargs", "[]", "a"}, 2, "--chat-template-kwargs: an object expected, such as {\""},
+    {{"chat", "--chat-template-kwargs", "{\"tools\":1}", "a"}, 2, "--chat-template-kwargs: tools found, which the"},
+    {{"chat", "--chat-template-kwargs", "{\"enable_thinking\":1}", "a"}, 2, "enable_thinking: true or false expected"},
+    {{"serve", "--chat-template-kwargs", "7"}, 2, "chat_template_kwargs: 7 found, an object expected"},
+    {{"serve", "--chat-template-kwargs", "{\"messages\":[]}"}, 2, "chat_template_kwargs: messages found, which the"},
     {{"run", "model.gguf"}, 2, "model.gguf is a file, a prompt expected: -m takes a model"},
     {{"run", "a", "b"}, 1, "MODEL MESSAGE (a prompt of several words stands in quotes): a: no such file or folder"},
     {{"run", "a", "b", "c"}, 2, "\"c\" is an unexpected argument"},
@@ -197,7 +206,7 @@ static void help_shows_what_most_need(void **state)
     assert_null(strstr(few.out, "Kernels:"));
     assert_non_null(strstr(few.out, "--temp"));
     assert_non_null(strstr(few.out, "--threads"));
-    assert_non_null(strstr(few.out, "`tern run --help-all` shows more: Flags, Generation, Sampling"));
+    assert_non_null(strstr(few.out, "`tern run --help-all` shows more: Flags, Thoughts, Generation, Sampling"));
     assert_non_null(strstr(all.out, "--typical-p"));
     assert_non_null(strstr(all.out, "Kernels:"));
     assert_non_null(strstr(chat.out, "(default -1)"));

@@ -11,7 +11,7 @@ const stories = join(root, 'models', 'stories.gguf');
 const [pre, suf, mid, repo, file] = [2040, 2041, 2042, 2043, 2044]; // ordinary tokens take their part
 const before_ = 'Once upon a time there was a', behind = '. The fox was happy.';
 const greedy = { temperature: 0, seed: 1 };
-let server, plain;
+let server, plain, turned;
 
 before(async () => {
     const folder = mkdtempSync(join(tmpdir(), 'tern-infill-'));
@@ -23,8 +23,10 @@ before(async () => {
     server = await startServer(['-m', `repo=${join(folder, 'repo.gguf')}`, '--ctx', '256', '--template', 'chatml'],
         `gap=${join(folder, 'gap.gguf')}`);
     plain = await startServer();
+    turned = await startServer(['--spm-infill', '--ctx', '256', '--template', 'chatml'],
+        `gap=${join(folder, 'gap.gguf')}`);
 });
-after(() => Promise.all([server?.stop(), plain?.stop()]));
+after(() => Promise.all([server?.stop(), plain?.stop(), turned?.stop()]));
 
 async function post(path, body, to = server) {
     const answer = await fetch(to.url + path, { method: 'POST', body: JSON.stringify(body) });
@@ -59,6 +61,15 @@ test('the parts stand between their tokens', async () => {
     assert.equal(response, text);
     const [, shown] = await post('/api/show', { model: 'gap' });
     assert.ok(shown.capabilities.includes('insert'));
+});
+
+test('--spm-infill puts the suffix first', async () => {
+    const behindIds = await tokens(behind);
+    const ids = [...await bos(), suf, ...behindIds, pre, ...await tokens(before_), ...await tokens(' big'), mid];
+    const body = { input_prefix: before_, input_suffix: behind, prompt: ' big', n_predict: 12, ...greedy };
+    const [, answer] = await post('/infill', body, turned);
+    assert.equal(answer.content, await complete('gap', ids));
+    assert.equal(answer.tokens_evaluated, ids.length);
 });
 
 test('an empty suffix is none; what cannot be done with one is refused by name', async () => {

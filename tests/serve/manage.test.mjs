@@ -132,9 +132,12 @@ test('create from a model: system, parameters, messages, template; it is there a
     assert.equal(openai.lines[0].choices[0].text, answer.response);
     assert.equal((await client.ps()).models.find((m) => m.name === 'mario:latest').context_length, 64);
     for (const [body, message] of [[{ parameters: { colour: 1 } }, /colour: an unknown field/],
-        [{ parameters: { top_p: 2 } }, /top_p: 2 found/], [{ quantize: 'q4_K_M' }, /quantize: not supported/],
-        [{ template: '{{ .Prompt }}' }, /Go's templates are not read/], [{ from: 'none' }, /none/],
-        [{ files: { a: digest, b: digest } }, /2 files found, one GGUF file expected/]]) {
+        [{ parameters: { top_p: 2 } }, /top_p: 2 found/], [{ quantize: 'q4_K_M' },
+            /quantize: "q4_K_M" found, none \(`tern convert --type` converts models\) expected/],
+        [{ renderer: 'x' }, /renderer: "x" found, none \(`template`/], [{ modelfile: 'FROM x' }, /its commands as mem/],
+        [{ template: '{{ .Prompt }}' }, /Jinja or one of chatml.* Go's templates are not read/],
+        [{ from: 'none' }, /none/],
+        [{ files: { a: digest, b: digest } }, /2 files found, one GGUF file expected \(`tern convert`/]]) {
         const { lines: said } = await send('POST', '/api/create', { model: 'bad', from: 'stories', ...body });
         assert.match(said.at(-1).error, message);
     }

@@ -287,6 +287,18 @@ static void test_routes(void **state)
     assert_null(tern_route_find("GET", "/v1/models/", &rest, &other));
     assert_null(tern_route_find("GET", "/v1/completions", &rest, &other));
     assert_true(other);
+    r = tern_route_find("GET", "/v1/responses/resp_a/input_items", &rest, &other);
+    assert_non_null(r);
+    assert_string_equal(r->path, "/v1/responses/*/input_items");
+    assert_string_equal(rest, "resp_a/input_items");
+    assert_null(tern_route_find("GET", "/v1/responses//input_items", &rest, &other));
+    assert_null(tern_route_find("POST", "/v1/responses/a/cancel", &rest, &other));
+    assert_false(other);
+    assert_string_equal(tern_route_find("DELETE", "/v1/responses/a", &rest, &other)->path, "/v1/responses/*");
+    assert_string_equal(tern_route_methods("/v1/responses/a"), "GET, HEAD, DELETE, OPTIONS");
+    assert_string_equal(tern_route_methods("/v1/responses/a/input_items"), "GET, HEAD, OPTIONS");
+    assert_string_equal(tern_route_methods("/lora-adapters"), "GET, HEAD, POST, OPTIONS");
+    assert_string_equal(tern_route_methods("/api/delete"), "DELETE, OPTIONS");
     assert_null(tern_route_find("POST", "/v1/completions/", &rest, &other));
     assert_false(other);
     assert_non_null(tern_route_find("HEAD", "/health", &rest, &other));

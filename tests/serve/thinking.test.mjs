@@ -3,12 +3,14 @@
 // think: its template opens thoughts, and the budget ends them.
 import Anthropic from '@anthropic-ai/sdk';
 import assert from 'node:assert/strict';
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Ollama } from 'ollama';
 import OpenAI from 'openai';
-import { startServer } from './support/server.mjs';
+import { root, startServer } from './support/server.mjs';
 
 const template = join(dirname(fileURLToPath(import.meta.url)), 'support', 'think.jinja');
 const messages = [{ role: 'user', content: 'Once upon a time' }];
@@ -181,6 +183,37 @@ test('Responses: an item of reasoning, and conversations by the id of the last r
         await assert.rejects(client.responses.create({ ...second, previous_response_id: id }),
             /no response ".*" is kept/);
     await assert.rejects(client.responses.create({ ...second, include: ['x'] }), /include: "x" found/);
+});
+
+test('--chat-template-kwargs: variables of the server, a model and a request', async () => {
+    const preset = join(mkdtempSync(join(tmpdir(), 'tern-kwargs-')), 'preset');
+    writeFileSync(preset, `[own]\nmodel = ${join(root, 'models', 'stories.gguf')}\nchat-template = ${template}\n`
+        + 'chat-template-kwargs = {"reasoning_effort": "model"}\n');
+    const flag = ['--chat-template-kwargs', '{"reasoning_effort": "server", "enable_thinking": false}'];
+    const set = await startServer(['--template', template, ...flag, '--models-preset', preset]);
+    try {
+        const off = '<think>\n\n</think>\n\n', on = '<think>\n';
+        for (const [body, end] of [[{}, `[server]${off}`], [{ model: 'own' }, `[model]${on}`],
+            [{ enable_thinking: true }, `[server]${on}`], [{ reasoning_effort: 'low' }, `[low]${on}`],
+            [{ chat_template_kwargs: { enable_thinking: true, reasoning_effort: 'x' } }, `[x]${on}`]]) {
+            const text = await prompt({ model: 'stories', messages, ...body }, set);
+            assert.ok(text.endsWith(`Once upon a time${end}`), `${JSON.stringify(body)}: ${text}`);
+        }
+        const [, { choices }] = await post('/v1/chat/completions', ask, set);
+        assert.equal(choices[0].message.reasoning_content, undefined);
+        for (const [path, body] of [['/v1/responses', { input: 'Once', max_output_tokens: 40 }], ['/v1/messages', {
+            messages, max_tokens: 40 }]]) {
+            const [status, answer] = await post(path, { model: 'stories', ...body,
+                chat_template_kwargs: { enable_thinking: true }, reasoning_budget: 3 }, set);
+            assert.equal(status, 200);
+            assert.deepEqual((answer.output ?? answer.content).map((part) => part.type), path === '/v1/responses'
+                ? ['reasoning', 'message'] : ['thinking', 'text']);
+        }
+    } finally {
+        await set.stop();
+    }
+    writeFileSync(preset, `[own]\nmodel = ${join(root, 'models', 'stories.gguf')}\nchat-template-kwargs = {\n`);
+    await assert.rejects(startServer(['--models-preset', preset]), /--chat-template-kwargs/);
 });
 
 test('earlier thoughts reach the template, which keeps or drops them', async () => {

@@ -51,6 +51,8 @@ static void test_fim_order(void **state)
     assert_false(cut);
     fim.start = "e", fim.n_start = 1;
     ASSERT_IDS(ids_of(t, &fim, NULL), 7, 0, 1, 4, 9, 2, 3, 8);
+    fim.suffix_first = true;
+    ASSERT_IDS(ids_of(t, &fim, NULL), 9, 2, 3, 7, 0, 1, 4, 8);
     fim = gap("", "");
     ASSERT_IDS(ids_of(t, &fim, NULL), 7, 9, 8);
     tern_tokenizer_close(t);
@@ -68,6 +70,9 @@ static void test_fim_files(void **state)
     fim.files = files;
     fim.n_files = 2;
     ASSERT_IDS(ids_of(t, &fim, NULL), 11, 3, 6, 12, 4, 6, 5, 5, 12, 3, 6, 2, 12, 5, 6, 7, 0, 9, 1, 8);
+    fim.suffix_first = true;
+    ASSERT_IDS(ids_of(t, &fim, NULL), 11, 3, 6, 12, 4, 6, 5, 5, 12, 3, 6, 2, 12, 5, 6, 9, 1, 7, 0, 8);
+    fim.suffix_first = false;
     tern_tokenizer_close(t);
     t = text_of_json(granite); /* no token for names: "\n\n--- snippet ---\n\n" comes before each file */
 #define SEPARATOR 6, 6, 13, 13, 13, 13, 13, 13, 13, 13, 13, 4, 13, 13, 13, 13, 13, 6, 6

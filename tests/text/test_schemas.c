@@ -90,6 +90,10 @@ typedef struct form {
     const char *texts[12]; /* those that are accepted, NULL, those that are not, NULL */
 } form;
 
+#define A31 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define A62 A31 A31
+#define A64 A62 "aa"
+
 static const form forms[] = {
     {"{\"type\":\"number\",\"minimum\":-1.5,\"exclusiveMaximum\":10}",
      {"-1.5", "0", "9.99", "-0.25", "3", NULL, "10", "-1.51", "10.0", "-2", "09", NULL}},
@@ -112,6 +116,13 @@ static const form forms[] = {
      {"\"::\"", "\"1::8\"", "\"::ffff:1.2.3.4\"", NULL, "\":::\"", "\"1:2\"", "\"g::\"", NULL}},
     {"{\"format\":\"email\",\"maxLength\":12}",
      {"\"a.b@c.de\"", NULL, "\"a@b\"", "\"a..b@c.de\"", "\"abcdef@ghij.kl\"", NULL}},
+    {"{\"format\":\"email\"}",
+     {"\"" A64 "@b.cd\"", "\"" A31 "." A31 "@b.cd\"", "\"a.b.c.d.e.f.g@" A62 "." A62 "." A62 "\"", NULL,
+      "\"" A64 "a@b.cd\"", "\"" A31 "." A31 "aa@b.cd\"", "\"a@" A64 ".de\"", "\"a@" A62 "." A62 "." A62 ".de\"",
+      "\".a@b.cd\"", NULL}},
+    {"{\"format\":\"email\",\"maxLength\":254}", {"\"" A64 "@b.cd\"", NULL, "\"" A64 "a@b.cd\"", NULL}},
+    {"{\"format\":\"uri\"}",
+     {"\"a://" A64 A64 A64 A62 "a/b\"", "\"a://" A64 A64 A64 A64 "@b\"", NULL, "\"a://" A64 A64 A64 A64 "\"", NULL}},
     {"{\"format\":\"uri\",\"maxLength\":2083}", {"\"https://a.org/b?c#d\"", NULL, "\"a b\"", "\"//a\"", NULL}},
     {"{\"items\":{\"enum\":[1,2,3]},\"uniqueItems\":true,\"minItems\":2}",
      {"[3,1]", "[1,2,3]", NULL, "[1,1]", "[2]", NULL}},

@@ -234,6 +234,18 @@ static tern_status as_command(tern_error *err)
     return err->code;
 }
 
+/* A flag points to its text, which must outlive the line that it stands in. */
+static tern_status keep_setting(tern_chat_talk *talk, char **text, tern_error *err)
+{
+    void *all = talk->settings;
+    TERN_TRY(tern_grow(&all, &talk->cap_settings, talk->n_settings + 1, sizeof *talk->settings, err));
+    talk->settings = all;
+    char *copy = tern_strdup(*text);
+    if (!copy) return tern_fail_alloc(err, strlen(*text) + 1);
+    *text = talk->settings[talk->n_settings++] = copy;
+    return TERN_OK;
+}
+
 static tern_status set_flag(tern_chat_talk *talk, const tern_flag *f, char *rest, tern_error *err)
 {
     char flag[64];
@@ -242,6 +254,7 @@ static tern_status set_flag(tern_chat_talk *talk, const tern_flag *f, char *rest
         return tern_fail(err, TERN_INVALID_ARGUMENT, "/%s: --%s can be given at the start of `tern chat` only", f->name,
                          f->name);
     char *words[] = {flag, rest};
+    if (f->kind == TERN_FLAG_TEXT) TERN_TRY(keep_setting(talk, &words[1], err));
     if (tern_args_parse(&live, *rest ? 2 : 1, words, talk->options, err) != TERN_OK) return as_command(err);
     tell("%s is %s now", f->name, *rest ? rest : "on");
     return TERN_OK;

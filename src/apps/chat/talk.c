@@ -13,6 +13,10 @@ tern_status tern_chat_talk_open(tern_chat_talk *t, tern_options *options, tern_e
 {
     *t = (tern_chat_talk){.options = options};
     const uint32_t n_drafted = tern_app_draft_tokens(options);
+    json_t *variables;
+    int thinks;
+    TERN_TRY(tern_chat_variables_read(&variables, &thinks, options, err));
+    json_decref(variables);
     TERN_TRY(tern_app_open_reader(&t->engine, options, err));
     TERN_TRY(tern_chat_template_choose(&t->template, t->engine, options->template, err));
     TERN_TRY(tern_chat_thoughts_open(&t->thinking, t->engine, options, err));
@@ -35,6 +39,8 @@ void tern_chat_talk_close(tern_chat_talk *t)
     tern_free(t->thoughts);
     tern_chat_thoughts_close(&t->thinking);
     tern_free(t->file);
+    for (size_t i = 0; i < t->n_settings; i++) tern_free(t->settings[i]);
+    tern_free(t->settings);
     tern_tokens_deinit(&t->ids);
     tern_buf_deinit(&t->answer);
     tern_chat_template_close(t->template);
@@ -114,7 +120,7 @@ static bool has_variables(const tern_chat_talk *t)
 {
     for (size_t i = 0; i < t->n; i++)
         if (t->thoughts[i]) return true;
-    return t->options->thought_budget_given;
+    return t->options->thought_budget_given || t->options->variables;
 }
 
 static json_t *message_of(const tern_chat_talk *t, size_t i)
@@ -129,16 +135,23 @@ static json_t *message_of(const tern_chat_talk *t, size_t i)
 
 static tern_status render_variables(tern_chat_talk *t, tern_error *err)
 {
-    json_t *all = json_pack("{s:[], s:b}", "messages", "add_generation_prompt", 1);
+    json_t *all = json_pack("{s:[], s:b}", "messages", "add_generation_prompt", 1), *given;
+    int thinks;
+    tern_status status = tern_chat_variables_read(&given, &thinks, t->options, err);
+    if (thinks < 0 && t->options->thought_budget_given) thinks = t->options->thought_budget > 0;
+    t->thinking.off = thinks == 0;
     for (size_t i = 0; i < t->n; i++) json_array_append_new(json_object_get(all, "messages"), message_of(t, i));
-    if (t->options->thought_budget_given) {
-        json_object_set_new(all, "enable_thinking", json_boolean(t->options->thought_budget));
-        json_object_set_new(all, "thinking", json_boolean(t->options->thought_budget));
+    if (thinks >= 0) {
+        json_object_set_new(all, "enable_thinking", json_boolean(thinks));
+        json_object_set_new(all, "thinking", json_boolean(thinks));
     }
-    char *text = json_dumps(all, JSON_COMPACT);
+    if (given) json_object_update(all, given);
+    json_decref(given);
+    char *text = status == TERN_OK ? json_dumps(all, JSON_COMPACT) : NULL;
     json_decref(all);
+    TERN_TRY(status);
     if (!text) return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
-    const tern_status status = tern_engine_chat_prompt_json(t->engine, t->template, text, strlen(text), &t->ids, err);
+    status = tern_engine_chat_prompt_json(t->engine, t->template, text, strlen(text), &t->ids, err);
     tern_free(text);
     return status;
 }
@@ -146,6 +159,7 @@ static tern_status render_variables(tern_chat_talk *t, tern_error *err)
 static tern_status render_once(tern_chat_talk *t, tern_error *err)
 {
     t->ids.n = 0;
+    t->thinking.off = false;
     if (has_variables(t)) return render_variables(t, err);
     return tern_engine_chat_prompt(t->engine, t->template, t->messages, t->n, true, &t->ids, err);
 }

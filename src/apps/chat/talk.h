@@ -22,7 +22,9 @@ typedef struct tern_chat_talk {
     tern_buf answer;       /* being written */
     tern_chat_style style; /* of answers as they are shown */
     tern_app_cost cost;    /* of the last answer */
-    char *file;            /* that the conversation was loaded from or saved to; NULL: none */
+    char **settings;       /* [n_settings] texts of flags that were set while talking; owned */
+    size_t n_settings, cap_settings;
+    char *file; /* that the conversation was loaded from or saved to; NULL: none */
     bool failed;
 } tern_chat_talk;
 
@@ -63,6 +65,9 @@ tern_status tern_chat_talk_save(const tern_chat_talk *talk, const char *path, te
 /* On failure the conversation is as it was. */
 tern_status tern_chat_talk_load(tern_chat_talk *talk, const char *path, tern_error *err);
 
+/* The variables that --chat-template-kwargs gives, without enable_thinking, which says whether the model thinks (1, 0;
+ * -1: nothing does). NULL *variables: there are none. To be given back with json_decref. Errors: those of the text. */
+tern_status tern_chat_variables_read(json_t **variables, int *thinks, const tern_options *options, tern_error *err);
 /* The text of a file with a template. Errors: those of tern_app_read_text, INVALID_ARGUMENT (JSON, say). */
 tern_status tern_chat_template_read(const char *path, tern_buf *text, tern_error *err);
 /* The template of this name or in this file; for NULL the model's own, of which `own` is the text. Errors: also

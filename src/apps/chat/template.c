@@ -5,6 +5,7 @@
 #include "apps/chat/talk.h"
 #include "base/file.h"
 #include "base/show.h"
+#include "format/chat_json.h"
 #include "format/json.h"
 
 static json_t *parse_json(const char *text, size_t n)
@@ -84,4 +85,32 @@ tern_status tern_chat_template_choose(tern_chat_template **out, const tern_engin
                          tern_show_z(info.architecture).text);
     tern_chat_template_note_family(name, info.architecture);
     return tern_chat_template_find(out, NULL, name, err);
+}
+
+tern_status tern_chat_variables_read(json_t **variables, int *thinks, const tern_options *o, tern_error *err)
+{
+    static const char flag[] = "--chat-template-kwargs";
+    const json_t *enabled;
+    const char *own;
+    tern_status status;
+    *variables = NULL;
+    *thinks = -1;
+    if (!o->variables) return TERN_OK;
+    TERN_TRY(tern_json_parse(variables, o->variables, strlen(o->variables), flag, err));
+    if (!json_is_object(*variables))
+        TERN_GOTO(tern_fail(err, TERN_INVALID_ARGUMENT, "%s: an object expected, such as {\"enable_thinking\": false}",
+                            flag));
+    if ((own = tern_chat_json_own_variable(*variables)))
+        TERN_GOTO(
+            tern_fail(err, TERN_INVALID_ARGUMENT, "%s: %s found, which the conversation itself gives", flag, own));
+    enabled = json_object_get(*variables, "enable_thinking");
+    if (enabled && !json_is_boolean(enabled))
+        TERN_GOTO(tern_fail(err, TERN_INVALID_ARGUMENT, "%s: enable_thinking: true or false expected", flag));
+    if (enabled) *thinks = json_is_true(enabled);
+    json_object_del(*variables, "enable_thinking");
+    return TERN_OK;
+fail:
+    json_decref(*variables);
+    *variables = NULL;
+    return status;
 }

@@ -104,7 +104,7 @@ tern_status tern_chat_thoughts_begin(tern_chat_thoughts *t, const tern_engine *e
     t->n = 0;
     t->ending.n = t->ending_at = 0;
     t->thinks = t->ends = false;
-    t->budget = o->thought_budget;
+    t->budget = t->off ? 0 : o->thought_budget;
     if (!t->marks) return TERN_OK;
     TERN_TRY(find_opened(t, engine, prompt, &opened, err));
     if (t->budget != UINT32_MAX) TERN_TRY(tokenize_ending(t, engine, o, &t->ending, err));

@@ -8,6 +8,7 @@ typedef struct tern_chat_thoughts {
     const tern_thought_marks *marks; /* NULL: the model has none that are known */
     bool special;                    /* they are special tokens */
     bool folded;                     /* a line stands for them */
+    bool off;                        /* there should be none, whatever their budget is */
 
     /* The answer under way: */
     tern_tool_parser *parser;

@@ -311,6 +311,8 @@ static tern_status prepare(serving *s, tern_error *err)
                   .n_state_checkpoints = o->state_checkpoints,
                   .no_prefix_reuse = o->serve.no_reuse},
         .lora_folder = o->serve.lora_folder,
+        .variables = o->variables,
+        .suffix_first = o->suffix_first,
         .no_thoughts = o->thought_budget == 0,
         .thought_budget = o->thought_budget == UINT32_MAX ? 0 : o->thought_budget,
         .thought_message = o->thought_message,

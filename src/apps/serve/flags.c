@@ -17,6 +17,7 @@ const tern_flag tern_flags_serve_models[] = {
     {"rerank", 0, TERN_FLAG_BOOL, NULL, FIELD(rerank), 0, 0,
      "Rate documents (/rerank) with models whose files do not say that they are rerankers, by \"yes\" and \"no\"",
      .more = true},
+    TERN_APP_FLAG_SPM_INFILL("Fill in the middle: "),
     {"models-preset", 0, TERN_FLAG_TEXT, "FILE", FIELD(presets), 0, 0,
      "Models with their own settings: a section [NAME] for each, with model, lora, ctx, temp and others", .more = true},
     {"unload-after", 0, TERN_FLAG_U32, "SECONDS", FIELD(unload_after), 1, 1 << 30,

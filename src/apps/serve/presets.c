@@ -124,7 +124,10 @@ static tern_status set_option(reading *r, const char *key, const char *value, te
         json_object_set_new(r->options, settings[i][1], json_real(number));
         return TERN_OK;
     }
-    return fail(r, key, "model, lora, ctx, chat-template, system, load-on-startup or a flag of sampling", err);
+    return fail(r, key,
+                "model, lora, ctx, chat-template, chat-template-kwargs, system, spm-infill, load-on-startup or a flag "
+                "of sampling",
+                err);
 }
 
 static bool is_true(const char *value)
@@ -136,17 +139,22 @@ static tern_status set(reading *r, tern_serve_model *m, const char *key, const c
 {
     if (strcmp(key, "lora") == 0) return add_adapter(r, m, value, err);
     if (strcmp(key, "chat-template") == 0) return set_template(r, m, value, err);
-    if (strcmp(key, "load-on-startup") == 0) {
-        m->opens = is_true(value);
+    bool *flag = strcmp(key, "load-on-startup") == 0 ? &m->opens
+                 : strcmp(key, "spm-infill") == 0    ? &m->suffix_first
+                                                     : NULL;
+    if (flag) {
+        *flag = is_true(value);
         return TERN_OK;
     }
     if (strcmp(key, "ctx") == 0 || strcmp(key, "c") == 0 || strcmp(key, "ctx-size") == 0)
         return read_count(r, value, &m->n_ctx, err);
-    const bool path = strcmp(key, "model") == 0 || strcmp(key, "m") == 0;
-    if (!path && strcmp(key, "system") != 0) return set_option(r, key, value, err);
-    char *text = keep(r->presets, value);
-    *(path ? &m->path : &m->system) = text;
-    return text ? TERN_OK : tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
+    const char **text = strcmp(key, "model") == 0 || strcmp(key, "m") == 0 ? &m->path
+                        : strcmp(key, "system") == 0                       ? &m->system
+                        : strcmp(key, "chat-template-kwargs") == 0         ? &m->variables
+                                                                           : NULL;
+    if (!text) return set_option(r, key, value, err);
+    *text = keep(r->presets, value);
+    return *text ? TERN_OK : tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
 }
 
 /* The options of the section that ends. */

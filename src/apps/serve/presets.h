@@ -13,8 +13,8 @@ typedef struct tern_presets {
 } tern_presets;
 
 /* The section [*] has settings of all that do not set them. Keys: model, lora (PATH or PATH:SCALE; several lines add
- * up), ctx, chat-template, system, load-on-startup, and the names of sampling flags (temp, top-k, ...). Errors: those
- * of reading; INVALID_ARGUMENT, with the line. */
+ * up), ctx, chat-template, chat-template-kwargs, system, spm-infill, load-on-startup, and the names of sampling flags
+ * (temp, top-k, ...). Errors: those of reading; INVALID_ARGUMENT, with the line. */
 tern_status tern_presets_read(tern_presets *presets, const char *path, tern_error *err);
 void tern_presets_deinit(tern_presets *presets);
 

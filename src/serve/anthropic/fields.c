@@ -27,6 +27,26 @@ static tern_status read_output(void *request, const json_t *value, tern_error *e
     return TERN_OK;
 }
 
+/* An edit that leaves all messages as they are: keeping all thoughts, as Claude Code asks for. */
+static bool keeps_all(const json_t *edit)
+{
+    const char *type = json_string_value(json_object_get(edit, "type"));
+    const char *keep = json_string_value(json_object_get(edit, "keep"));
+    return type && keep && strcmp(type, "clear_thinking_20251015") == 0 && strcmp(keep, "all") == 0;
+}
+
+static tern_status read_context(void *into, const json_t *value, tern_error *err)
+{
+    const json_t *edits = json_object_get(value, "edits");
+    bool same = json_is_object(value) && json_object_size(value) == (edits != NULL);
+    (void)into;
+    for (size_t i = 0; i < json_array_size(edits); i++) same &= keeps_all(json_array_get(edits, i));
+    if (same) return TERN_OK;
+    return tern_fail(err, TERN_INVALID_ARGUMENT,
+                     "context_management: not supported, messages count as they are sent: no edits expected, or "
+                     "clear_thinking_20251015 with keep \"all\"");
+}
+
 static const tern_field shared[] = {
     {"model", TERN_FIELD_TEXT, AT(model)},
     {"messages", TERN_FIELD_READ, .read = tern_anthropic__read_conversation},
@@ -37,7 +57,7 @@ static const tern_field shared[] = {
     {"mcp_servers", TERN_FIELD_REFUSED},
     {"cache_control", TERN_FIELD_IGNORED},
     {"output_config", TERN_FIELD_READ, .read = read_output},
-    {"context_management", TERN_FIELD_REFUSED, .why = "messages count as they are sent"},
+    {"context_management", TERN_FIELD_READ, .read = read_context},
     {0},
 };
 
@@ -64,13 +84,14 @@ static tern_status put_system(tern_api_request *request, const json_t *body, ter
 
 tern_status tern_anthropic__read_messages(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    TERN_TRY(tern_fields_read((const tern_field *const[]){shared, messages, NULL}, body, request, err));
+    TERN_TRY(
+        tern_fields_read((const tern_field *const[]){shared, messages, tern_api_thinking, NULL}, body, request, err));
     if (!request->max_tokens) return tern_fail(err, TERN_INVALID_ARGUMENT, "max_tokens: none found, a number expected");
     return put_system(request, body, err);
 }
 
 tern_status tern_anthropic__read_count(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    TERN_TRY(tern_fields_read((const tern_field *const[]){shared, NULL}, body, request, err));
+    TERN_TRY(tern_fields_read((const tern_field *const[]){shared, tern_api_thinking, NULL}, body, request, err));
     return put_system(request, body, err);
 }

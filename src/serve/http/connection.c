@@ -204,10 +204,10 @@ static void look_at_head(tern_exchange *x, const char *method, const char *versi
     }
 }
 
-/* A value of the query; NULL: not given. */
-static char *argument(struct MHD_Connection *c, const char *name)
+/* A value of the query, which other threads read; NULL: not given. */
+static char *argument(const tern_exchange *x, const char *name)
 {
-    const char *value = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, name);
+    const char *value = tern_exchange_argument(x, name);
     return value ? tern_strdup(value) : NULL;
 }
 
@@ -219,8 +219,8 @@ static tern_exchange *start(tern_serve *s, struct MHD_Connection *c, const char 
     x->connection = c;
     x->fd = fd_of(c);
     x->began = tern_serve_seconds();
-    x->asked_model = argument(c, "model");
-    x->action = argument(c, "action");
+    x->asked_model = argument(x, "model");
+    x->action = argument(x, "action");
     atomic_fetch_add(&s->running, 1);
     look_at_head(x, method, version);
     return x;

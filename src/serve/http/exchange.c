@@ -163,6 +163,11 @@ void tern_exchange_fail(tern_exchange *x, unsigned code, const char *message)
     tern_exchange_end(x);
 }
 
+const char *tern_exchange_argument(const tern_exchange *x, const char *name)
+{
+    return MHD_lookup_connection_value(x->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
 bool tern_exchange_is_gone(tern_exchange *x)
 {
     pthread_mutex_lock(&x->lock);

@@ -20,6 +20,7 @@ typedef struct tern_exchange {
     char *path;
     const char *method;
     char *asked_model, *action; /* of the query; NULL: not given */
+    const char *unknown_member; /* of the request: it names something that is not there; NULL: none does */
     tern_buf body;
     json_t *document; /* the body; lives as long as the exchange */
     void *upload;     /* of a route that takes its body piece by piece; freed with close_upload */
@@ -62,6 +63,8 @@ void tern_exchange_end(tern_exchange *exchange);
 void tern_exchange_fail(tern_exchange *exchange, unsigned code, const char *message);
 /* The code of HTTP for an error. */
 unsigned tern_exchange_code(tern_status status);
+/* A value of the query, borrowed; NULL: not given. For the thread of the connection, before the answer. */
+const char *tern_exchange_argument(const tern_exchange *exchange, const char *name);
 /* Whether nobody reads the answer any more. */
 bool tern_exchange_is_gone(tern_exchange *exchange);
 /* Compact, with numbers of 9 digits; NULL: out of memory. Freed with tern_free. */

@@ -8,10 +8,13 @@ static const tern_route *const tables[] = {tern_routes_openai, tern_routes_ollam
 
 static bool matches(const tern_route *r, const char *path, const char **rest)
 {
-    const size_t n = strlen(r->path);
-    const bool star = r->path[n - 1] == '*';
-    *rest = path + (star ? n - 1 : n);
-    return star ? strncmp(r->path, path, n - 1) == 0 && path[n - 1] : strcmp(r->path, path) == 0;
+    const size_t n = strcspn(r->path, "*");
+    if (strncmp(r->path, path, n) != 0) return false;
+    *rest = path + n;
+    if (!r->path[n]) return !**rest;
+    if (strcmp(r->path + n, "**") == 0) return **rest;
+    const size_t n_star = strcspn(*rest, "/");
+    return n_star && strcmp(r->path + n + 1, *rest + n_star) == 0;
 }
 
 const tern_route *tern_route_find(const char *method, const char *path, const char **rest, bool *other_method)
@@ -28,11 +31,15 @@ const tern_route *tern_route_find(const char *method, const char *path, const ch
 
 const char *tern_route_methods(const char *path)
 {
+    static const char *const lists[] = {
+        "POST, OPTIONS", "GET, HEAD, OPTIONS",       "DELETE, OPTIONS",       "GET, HEAD, DELETE, OPTIONS",
+        "POST, OPTIONS", "GET, HEAD, POST, OPTIONS", "POST, DELETE, OPTIONS", "GET, HEAD, POST, DELETE, OPTIONS"};
     const char *rest;
-    bool other, post = tern_route_find("POST", path, &rest, &other), get = tern_route_find("GET", path, &rest, &other);
-    if (get && post) return "GET, HEAD, POST, OPTIONS";
-    if (tern_route_find("DELETE", path, &rest, &other)) return "DELETE, OPTIONS";
-    return get ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+    bool other;
+    const bool get = tern_route_find("GET", path, &rest, &other),
+               delete = tern_route_find("DELETE", path, &rest, &other),
+               post = tern_route_find("POST", path, &rest, &other);
+    return lists[get + 2 * delete + 4 * post];
 }
 
 const tern_protocol *tern_route_protocol(const char *path)

@@ -40,7 +40,8 @@ typedef struct tern_dialect {
     void (*thought)(tern_answer *answer, tern_completion *c, const char *text, size_t n);
 } tern_dialect;
 
-/* One of: `reply`, at once; or `read` and `handle`. A path that ends in a star names all that begin like it. */
+/* One of: `reply`, at once; or `read` and `handle`. In a path, a star stands for
+ * one part between slashes, and two at the end for one or more parts. */
 struct tern_route {
     const char *method, *path;
     const tern_protocol *protocol;

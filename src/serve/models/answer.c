@@ -83,8 +83,15 @@ static tern_status find_history(tern_answer *a, tern_error *err)
 {
     char *text;
     if (!a->request.previous) return TERN_OK;
-    TERN_TRY(tern_stored_get(&a->exchange->server->stored, a->request.previous, &text, err));
-    const tern_status status = tern_api_request_insert_conversation(&a->request, a->request.system ? 1 : 0, text, err);
+    tern_status status =
+        tern_stored_get(&a->exchange->server->stored, a->request.previous, TERN_STORED_MESSAGES, &text, err);
+    if (status == TERN_NOT_FOUND) {
+        a->exchange->unknown_member = "previous_response_id";
+        tern_error_prefix(err, "%s", a->exchange->unknown_member);
+        return TERN_INVALID_ARGUMENT;
+    }
+    TERN_TRY(status);
+    status = tern_api_request_insert_conversation(&a->request, a->request.n_front, text, err);
     tern_free(text);
     return status;
 }
@@ -138,8 +145,11 @@ static tern_status add_messages(tern_answer *a, tern_error *err)
         const json_t *message = json_array_get(own, i - 1);
         const char *role = json_string_value(json_object_get(message, "role"));
         TERN_TRY(tern_api_request_prepend_message(request, role, json_object_get(message, "content"), "messages", err));
+        request->n_front++;
     }
-    return system ? tern_api_request_prepend_text(request, "system", system, strlen(system), err) : TERN_OK;
+    if (!system) return TERN_OK;
+    request->n_front++;
+    return tern_api_request_prepend_text(request, "system", system, strlen(system), err);
 }
 
 tern_status tern_answer_read(tern_answer *a, tern_error *err)
@@ -149,6 +159,7 @@ tern_status tern_answer_read(tern_answer *a, tern_error *err)
     const tern_status found = find_model(a, &unknown);
     a->request.settings = a->host ? a->host->settings : NULL;
     TERN_TRY(tern_api_request_apply(&a->request, a->request.settings, err));
+    if (a->host && a->host->variables) TERN_TRY(tern_api_request_read_variables(&a->request, a->host->variables, err));
     TERN_TRY(a->route->read(&a->request, x->document, err));
     x->ignored = json_incref(a->request.ignored);
     if (found != TERN_OK && err) *err = unknown;

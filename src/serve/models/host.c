@@ -32,6 +32,19 @@ static tern_status read_settings(tern_host *h, const char *text, tern_error *err
     return status;
 }
 
+/* The variables of the template that its settings give, or else those of the server. */
+static tern_status read_variables(tern_host *h, tern_error *err)
+{
+    const char *own = h->model.variables, *text = own ? own : h->server->options.variables;
+    tern_api_request request;
+    if (!text) return TERN_OK;
+    TERN_TRY(tern_json_parse(&h->variables, text, strlen(text), "--chat-template-kwargs", err));
+    tern_api_request_init(&request);
+    const tern_status status = tern_api_request_read_variables(&request, h->variables, err);
+    tern_api_request_deinit(&request);
+    return status;
+}
+
 /* Members that are not in the manifest as they stand: paths, and options. */
 static tern_status own_strings(tern_host *h, tern_error *err)
 {
@@ -81,6 +94,7 @@ tern_status tern_host_open(tern_host **host, tern_serve *server, const tern_serv
     tern_helpers_init(h);
     h->inbox_end = &h->inbox;
     tern_status status = read_settings(h, model->options, err);
+    if (status == TERN_OK) status = read_variables(h, err);
     if (status == TERN_OK && manifest) status = own_strings(h, err);
     if (status == TERN_OK) *host = h;
     else tern_host_free(h);
@@ -228,6 +242,7 @@ void tern_host_free(tern_host *h)
     pthread_mutex_destroy(&h->lock);
     if (h->manifest) free_strings(h);
     json_decref(h->settings);
+    json_decref(h->variables);
     json_decref(h->manifest);
     tern_free(h);
 }

@@ -16,6 +16,7 @@ struct tern_host {
     tern_serve_model model; /* its strings lie in the manifest, or are the caller's of the server */
     json_t *manifest;       /* what clients made it from; NULL: it was given */
     json_t *settings;       /* options where a request sets none; NULL: none */
+    json_t *variables;      /* of its template, where a request sets none; NULL: none */
     uint32_t at;            /* among all that there ever were; 0: the first */
     uint32_t n_holders;     /* guarded by the list's lock, as is the next */
     tern_host *next_retired;

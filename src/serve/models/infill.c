@@ -30,6 +30,7 @@ tern_status tern_infill_tokens(tern_answer *a, tern_host *host, size_t i, tern_t
     tern_fim_file *files = tern_calloc(n_files + 1, sizeof *files);
     if (!files) return tern_fail_alloc(err, n_files * sizeof *files);
     set_files(files, gap->files);
+    const bool suffix_first = a->host->model.suffix_first || a->host->server->options.suffix_first;
     const tern_fim fim = {.size = sizeof fim,
                           .prefix = a->request.prompts[i].text,
                           .n_prefix = a->request.prompts[i].n,
@@ -41,6 +42,7 @@ tern_status tern_infill_tokens(tern_answer *a, tern_host *host, size_t i, tern_t
                           .name = gap->named ? "filename" : NULL,
                           .files = files,
                           .n_files = n_files,
+                          .suffix_first = suffix_first,
                           .max_tokens = gap->named ? most_tokens(a, host) : 0};
     const tern_status status = tern_engine_fim_prompt(host->engine, &fim, ids, &a->shortened, err);
     tern_free(files);

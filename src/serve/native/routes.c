@@ -57,7 +57,7 @@ const tern_route tern_routes_native[] = {
     {"POST", "/apply-template", PROTOCOL, .read = tern_native__read_template, .handle = tern_native__template},
     {"GET", "/props", PROTOCOL, .read = tern_native__read_nothing, .handle = tern_native__props},
     {"GET", "/slots", PROTOCOL, .read = tern_native__read_nothing, .handle = tern_native__slots},
-    {"POST", "/slots/*", PROTOCOL, .read = tern_native__read_slot, .handle = tern_native__slot},
+    {"POST", "/slots/**", PROTOCOL, .read = tern_native__read_slot, .handle = tern_native__slot},
     {"GET", "/models", PROTOCOL, .reply = tern_native__list_models},
     {"POST", "/models/load", PROTOCOL, .read = tern_native__read_load, .handle = tern_native__loaded},
     {"POST", "/models/unload", PROTOCOL, .read = tern_native__read_unload, .handle = tern_native__loaded},

@@ -39,7 +39,7 @@ const tern_route tern_routes_ollama[] = {
     {"POST", "/api/create", PROTOCOL, .reply = tern_ollama__create, .manages = true},
     {"POST", "/api/copy", PROTOCOL, .reply = tern_ollama__copy, .manages = true},
     {"DELETE", "/api/delete", PROTOCOL, .reply = tern_ollama__delete, .manages = true},
-    {"GET", "/api/blobs/*", PROTOCOL, .reply = tern_ollama__has_blob, .manages = true},
-    {"POST", "/api/blobs/*", PROTOCOL, .upload = tern_store_upload, .reply = tern_ollama__put_blob, .manages = true},
+    {"GET", "/api/blobs/**", PROTOCOL, .reply = tern_ollama__has_blob, .manages = true},
+    {"POST", "/api/blobs/**", PROTOCOL, .upload = tern_store_upload, .reply = tern_ollama__put_blob, .manages = true},
     {0},
 };

@@ -22,6 +22,13 @@ tern_status tern_openai__read_completion(tern_api_request *request, const json_t
 tern_status tern_openai__read_embeddings(tern_api_request *request, const json_t *body, tern_error *err);
 tern_status tern_openai__read_response(tern_api_request *request, const json_t *body, tern_error *err);
 
+/* Responses that are kept. The last one counts the tokens of a prompt. */
+#define TERN_OPENAI_INPUT_ITEMS "/input_items" /* behind the id */
+tern_status tern_openai__show_response(tern_exchange *exchange, tern_error *err);
+tern_status tern_openai__delete_response(tern_exchange *exchange, tern_error *err);
+tern_status tern_openai__list_input(tern_exchange *exchange, tern_error *err);
+tern_status tern_openai__count(tern_answer *answer, tern_host *host, tern_error *err);
+
 /* vLLM's: adapters come and go while the server runs. */
 tern_status tern_openai__read_load(tern_api_request *request, const json_t *body, tern_error *err);
 tern_status tern_openai__load(tern_answer *answer, tern_host *host, tern_error *err);

@@ -163,6 +163,27 @@ static tern_status read_store(void *into, const json_t *value, tern_error *err)
     return TERN_OK;
 }
 
+static bool is_metadata(const json_t *value)
+{
+    enum { MOST_PAIRS = 16, MOST_KEY = 64, MOST_VALUE = 512 }; /* OpenAI's; here bytes */
+    const char *key;
+    json_t *one;
+    bool good = json_is_object(value) && json_object_size(value) <= MOST_PAIRS;
+    json_object_foreach((json_t *)(uintptr_t)value, key, one) good &=
+        strlen(key) <= MOST_KEY && json_is_string(one) && json_string_length(one) <= MOST_VALUE;
+    return good;
+}
+
+static tern_status read_metadata(void *into, const json_t *value, tern_error *err)
+{
+    tern_api_request *request = into;
+    if (!is_metadata(value))
+        return tern_fields_fail("metadata", value, "at most 16 texts of at most 512 bytes, with names of at most 64,",
+                                err);
+    request->metadata = value;
+    return TERN_OK;
+}
+
 static const tern_field fields[] = {
     {"model", TERN_FIELD_TEXT, AT(model)},
     {"input", TERN_FIELD_READ, .read = read_input},
@@ -186,9 +207,10 @@ static const tern_field fields[] = {
     {"top_logprobs", TERN_FIELD_U32, AT(n_top_logprobs), 0, TERN_BATCH_MAX_TOP_LOGPROBS},
     {"truncation", TERN_FIELD_IGNORED},
     {"stream_options", TERN_FIELD_IGNORED},
-    {"metadata", TERN_FIELD_IGNORED},
+    {"metadata", TERN_FIELD_READ, .read = read_metadata},
     {"store", TERN_FIELD_READ, .read = read_store},
     {"service_tier", TERN_FIELD_IGNORED},
+    {"client_metadata", TERN_FIELD_IGNORED}, /* Codex's */
     {"safety_identifier", TERN_FIELD_IGNORED},
     {"prompt_cache_key", TERN_FIELD_IGNORED},
     {"user", TERN_FIELD_IGNORED},
@@ -197,11 +219,12 @@ static const tern_field fields[] = {
 
 tern_status tern_openai__read_response(tern_api_request *request, const json_t *body, tern_error *err)
 {
-    TERN_TRY(tern_fields_read((const tern_field *const[]){fields, NULL}, body, request, err));
+    TERN_TRY(tern_fields_read((const tern_field *const[]){fields, tern_api_thinking, NULL}, body, request, err));
     if (!request->n_messages) return tern_fail(err, TERN_INVALID_ARGUMENT, "input: none found, a text expected");
     request->stop_in_text = true;
     request->logprobs |= request->n_top_logprobs > 0;
-    return request->system ? tern_api_request_prepend_message(request, "system", json_object_get(body, "instructions"),
-                                                              "instructions", err)
-                           : TERN_OK;
+    if (!request->system) return TERN_OK;
+    request->n_front = 1;
+    return tern_api_request_prepend_message(request, "system", json_object_get(body, "instructions"), "instructions",
+                                            err);
 }

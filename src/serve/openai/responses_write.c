@@ -119,12 +119,13 @@ static json_t *document(const tern_answer *a, bool over)
     const char *status = !over ? "in_progress" : cut ? "incomplete" : "completed";
     tern_openai__response_id(a, id);
     json_t *d =
-        json_pack("{s:s, s:s, s:I, s:s, s:s, s:n, s:o, s:o, s:b, s:o, s:o, s:f, s:f, s:{}}", "id", id, "object",
+        json_pack("{s:s, s:s, s:I, s:s, s:s, s:n, s:o, s:o, s:b, s:o, s:o, s:f, s:f, s:o}", "id", id, "object",
                   "response", "created_at", (json_int_t)a->created, "model", a->exchange->model, "status", status,
                   "error", "incomplete_details", cut ? json_pack("{s:s}", "reason", "max_output_tokens") : json_null(),
                   "output", over ? output_of(a, status) : json_array(), "parallel_tool_calls", !a->request.serial,
                   "tool_choice", choice_of(&a->request), "tools", tools_of(&a->request), "temperature",
-                  (double)a->request.sampler.temperature, "top_p", (double)a->request.sampler.top_p, "metadata");
+                  (double)a->request.sampler.temperature, "top_p", (double)a->request.sampler.top_p, "metadata",
+                  a->request.metadata ? json_deep_copy(a->request.metadata) : json_object());
     if (d)
         json_object_set_new(d, "previous_response_id",
                             a->request.previous ? json_string(a->request.previous) : json_null());
@@ -247,15 +248,15 @@ static void call(tern_answer *a, tern_completion *c, const tern_call_part *part)
               call_of(a, part->i, part->id, part->name, arguments, "completed"));
 }
 
-/* Keeps the conversation with this answer, so that another request may go on with it. */
-static void store(tern_answer *a)
+/* Keeps the response, and the conversation with this answer, so that another request may go on with it. */
+static void store(tern_answer *a, const json_t *response)
 {
     const tern_completion *c = &a->completions[0];
     char id[48];
     size_t n;
     const tern_tool_call *calls = tern_calls_of(a, c, &n);
     if (a->request.unstored) return;
-    json_t *messages = tern_api_request_conversation(&a->request, a->request.system ? 1 : 0);
+    json_t *messages = tern_api_request_conversation(&a->request, a->request.n_front);
     json_t *message =
         json_pack("{s:s, s:o}", "role", "assistant", "content", tern_serve_string(c->text.data, c->text.size));
     if (c->thoughts.size)
@@ -268,8 +269,9 @@ static void store(tern_answer *a)
     if (n) json_object_set(message, "tool_calls", list);
     json_decref(list);
     tern_openai__response_id(a, id);
-    if (json_array_append_new(messages, message) == 0) tern_stored_put(&a->exchange->server->stored, id, messages);
-    else json_decref(messages);
+    if (json_array_append_new(messages, message) == 0)
+        tern_stored_put(&a->exchange->server->stored, id, messages, response);
+    json_decref(messages);
 }
 
 static void close_text(tern_answer *a, bool cut)
@@ -289,14 +291,16 @@ static void finish(tern_answer *a)
     if (!a->n_items) open_text(a); /* an answer without anything is a text of no length */
     close_thoughts(a);
     close_text(a, cut);
-    store(a);
-    send(a, cut ? "response.incomplete" : "response.completed", json_pack("{s:o}", "response", document(a, true)));
+    json_t *response = document(a, true);
+    store(a, response);
+    send(a, cut ? "response.incomplete" : "response.completed", json_pack("{s:o}", "response", response));
 }
 
 static json_t *whole(tern_answer *a)
 {
-    store(a);
-    return document(a, true);
+    json_t *response = document(a, true);
+    store(a, response);
+    return response;
 }
 
 const tern_dialect tern_openai__response = {.stream_type = "text/event-stream",

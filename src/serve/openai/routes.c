@@ -7,18 +7,27 @@
 #include "serve/anthropic/anthropic.h"
 #include "serve/server.h"
 
+/* Whether a model is what a request names and the server may not have; else it is a path, or a kept response. */
+static bool names_model(const tern_exchange *x)
+{
+    return x->route && (x->route->handle || strncmp(x->path, "/v1/models/", strlen("/v1/models/")) == 0);
+}
+
 static json_t *write_error(const tern_exchange *x, unsigned code, const char *message)
 {
-    const bool no_model = code == 404 && x->route; /* else no such path */
+    const bool no_model = code == 404 && names_model(x);
     const char *type = code == 401   ? "authentication_error"
                        : code == 403 ? "permission_error"
                        : no_model    ? "not_found_error"
                        : code == 429 ? "rate_limit_error"
                        : code < 500  ? "invalid_request_error"
                                      : "server_error";
-    const char *known = code == 401 ? "invalid_api_key" : no_model ? "model_not_found" : NULL;
-    return json_pack("{s:{s:o, s:s, s:n, s:s?}}", "error", "message", tern_serve_string(message, strlen(message)),
-                     "type", type, "param", "code", known);
+    const char *known = code == 401         ? "invalid_api_key"
+                        : no_model          ? "model_not_found"
+                        : x->unknown_member ? "previous_response_not_found"
+                                            : NULL;
+    return json_pack("{s:{s:o, s:s, s:s?, s:s?}}", "error", "message", tern_serve_string(message, strlen(message)),
+                     "type", type, "param", x->unknown_member, "code", known);
 }
 
 const tern_protocol tern_protocol_openai = {write_error, "data: ", "\n\n"};
@@ -85,11 +94,15 @@ const tern_route tern_routes_openai[] = {
      .dialect = &tern_openai__completion},
     {"POST", "/v1/responses", PROTOCOL, .read = tern_openai__read_response, .handle = tern_handle_generate,
      .dialect = &tern_openai__response},
+    {"POST", "/v1/responses/input_tokens", PROTOCOL, .read = tern_openai__read_response, .handle = tern_openai__count},
+    {"GET", "/v1/responses/*" TERN_OPENAI_INPUT_ITEMS, PROTOCOL, .reply = tern_openai__list_input},
+    {"GET", "/v1/responses/*", PROTOCOL, .reply = tern_openai__show_response},
+    {"DELETE", "/v1/responses/*", PROTOCOL, .reply = tern_openai__delete_response},
     {"POST", "/v1/embeddings", PROTOCOL, .read = tern_openai__read_embeddings, .handle = tern_handle_embed,
      .dialect = &tern_openai__embeddings},
     {"POST", "/v1/load_lora_adapter", PROTOCOL, .read = tern_openai__read_load, .handle = tern_openai__load},
     {"POST", "/v1/unload_lora_adapter", PROTOCOL, .read = tern_openai__read_unload, .handle = tern_openai__unload},
     {"GET", "/v1/models", PROTOCOL, .reply = list_models},
-    {"GET", "/v1/models/*", PROTOCOL, .reply = show_model},
+    {"GET", "/v1/models/**", PROTOCOL, .reply = show_model},
     {0},
 };

@@ -22,4 +22,4 @@ static tern_status send_file(tern_exchange *x, tern_error *err)
         "GET", at, &tern_protocol_native, .reply = send_file, .open = true                                             \
     }
 const tern_route tern_routes_page[] = {
-    FILE_AT("/"), FILE_AT("/style.css"), FILE_AT("/icon.svg"), FILE_AT("/js/*"), {0}};
+    FILE_AT("/"), FILE_AT("/style.css"), FILE_AT("/icon.svg"), FILE_AT("/js/**"), {0}};

@@ -74,6 +74,8 @@ typedef struct tern_api_request {
     bool continues, starts_turn; /* the last message is continued; even an assistant's is not */
     json_t *history;             /* messages of earlier turns; owned; NULL: none */
     const char *previous;        /* id of the response before this one; NULL: none */
+    size_t n_front;              /* first messages that later responses do not go on with: instructions, the model's */
+    const json_t *metadata;      /* of the response, which has it again; NULL: none */
     bool unstored;               /* the response is not kept */
     tern_api_prompt *prompts;
     size_t n_prompts, cap_prompts;
@@ -219,6 +221,8 @@ tern_status tern_api_request_read_think(void *request, const json_t *value, tern
 /* {"type": "enabled" | "adaptive" | "disabled", "budget_tokens": N}. */
 tern_status tern_api_request_read_thinking(void *request, const json_t *value, tern_error *err);
 tern_status tern_api_request_read_verbosity(void *request, const json_t *value, tern_error *err);
+/* {NAME: value} of variables of the template; enable_thinking says whether the model thinks. */
+tern_status tern_api_request_read_variables(void *request, const json_t *value, tern_error *err);
 /* A variable of the template; takes the value. */
 tern_status tern_api_request_set_variable(tern_api_request *request, const char *name, json_t *value, tern_error *err);
 

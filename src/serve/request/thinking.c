@@ -1,6 +1,7 @@
 /* Variables of chat templates, how much a model thinks, and whether its last message is continued. */
 #include <string.h>
 
+#include "format/chat_json.h"
 #include "format/json.h"
 #include "serve/request/request.h"
 
@@ -83,31 +84,21 @@ static tern_status read_enabled(void *into, const json_t *value, tern_error *err
     return TERN_OK;
 }
 
-/* Variables that are the request's own. */
-static bool is_own(const char *name)
-{
-    static const char *const own[] = {"messages",  "tools",    "add_generation_prompt", "continue_final_message",
-                                      "bos_token", "eos_token"};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (strcmp(name, own[i]) == 0) return true;
-    return false;
-}
-
-static tern_status read_variables(void *into, const json_t *value, tern_error *err)
+tern_status tern_api_request_read_variables(void *into, const json_t *value, tern_error *err)
 {
     tern_api_request *request = into;
     const char *name;
     json_t *member;
     if (!json_is_object(value)) return tern_fields_fail("chat_template_kwargs", value, "an object", err);
+    if ((name = tern_chat_json_own_variable(value)))
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "chat_template_kwargs: %s found, which the request itself gives",
+                         name);
     json_object_foreach((json_t *)(uintptr_t)value, name, member)
     {
-        if (is_own(name))
-            return tern_fail(err, TERN_INVALID_ARGUMENT,
-                             "chat_template_kwargs: %s found, which the request itself gives", name);
-        TERN_TRY(tern_api_request_set_variable(request, name, json_incref(member), err));
+        if (strcmp(name, "enable_thinking") == 0) TERN_TRY(read_enabled(request, member, err));
+        else TERN_TRY(tern_api_request_set_variable(request, name, json_incref(member), err));
     }
-    member = json_object_get(value, "enable_thinking");
-    return member ? read_enabled(request, member, err) : TERN_OK;
+    return TERN_OK;
 }
 
 static tern_status read_format(void *into, const json_t *value, tern_error *err)
@@ -138,7 +129,7 @@ static tern_status read_generation_prompt(void *into, const json_t *value, tern_
 }
 
 const tern_field tern_api_thinking[] = {
-    {"chat_template_kwargs", TERN_FIELD_READ, .read = read_variables},
+    {"chat_template_kwargs", TERN_FIELD_READ, .read = tern_api_request_read_variables},
     {"enable_thinking", TERN_FIELD_READ, .read = read_enabled},
     {"reasoning_effort", TERN_FIELD_READ, .read = tern_api_request_read_effort},
     {"thinking", TERN_FIELD_READ, .read = tern_api_request_read_thinking},

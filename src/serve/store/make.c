@@ -72,7 +72,8 @@ static tern_status only_file(tern_job *j, const json_t *files, const char *what,
     char path[4096], magic[4] = "";
     *digest = NULL;
     if (json_object_size(files) != 1)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: %zu files found, one GGUF file expected", what,
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "%s: %zu files found, one GGUF file expected (`tern convert` makes one of a folder)", what,
                          json_object_size(files));
     json_object_foreach((json_t *)(uintptr_t)files, name, value) *digest = json_string_value(value);
     TERN_TRY(tern_store_blob_path(j->exchange->server, *digest, path, err));
@@ -81,7 +82,8 @@ static tern_status only_file(tern_job *j, const json_t *files, const char *what,
     const bool read = fread(magic, 1, sizeof magic, file) == sizeof magic && memcmp(magic, "GGUF", sizeof magic) == 0;
     fclose(file);
     if (read) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: %s is not a GGUF file", what, *digest);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: %s is not a GGUF file, which `tern convert` makes of a folder",
+                     what, *digest);
 }
 
 /* The source of a model: an uploaded file, a model that is listed, or one of the hub. */
@@ -143,14 +145,25 @@ static tern_status check_messages(const json_t *messages, tern_error *err)
 
 static tern_status refuse_others(const json_t *body, tern_error *err)
 {
-    static const char *const refused[] = {"quantize",       "quantization", "draft_files",
-                                          "draft_quantize", "remote_host",  "renderer",
-                                          "parser",         "modelfile",    "path"};
+    static const char convert[] = "none (`tern convert --type` converts models)",
+                      draft[] = "none (`tern serve --draft-model` drafts with a small model)",
+                      template[] = "none (`template` says how calls and thoughts are written)";
+    static const char *const refused[][2] = {
+        {"quantize", convert},
+        {"quantization", convert},
+        {"draft_files", draft},
+        {"draft_quantize", convert},
+        {"renderer", template},
+        {"parser", template},
+        {"remote_host", "none (`from` names a model of this server or of the hub)"},
+        {"modelfile", "none (its commands as members: from, system, template, parameters, messages)"},
+        {"path", "none (`from` names a model, `files` an uploaded file)"},
+    };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        const json_t *value = json_object_get(body, refused[i]);
+        const json_t *value = json_object_get(body, refused[i][0]);
         if (!value || json_is_null(value) || (json_is_string(value) && !json_string_length(value))) continue;
         if (json_is_object(value) && !json_object_size(value)) continue;
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: not supported", refused[i]);
+        return tern_fields_fail(refused[i][0], value, refused[i][1], err);
     }
     return TERN_OK;
 }

@@ -87,7 +87,8 @@ static tern_status check_template(const char *source, tern_error *err)
     const tern_status status = tern_chat_template_parse(&template, source, strlen(source), &why);
     tern_chat_template_close(template);
     if (status == TERN_OK) return status;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "template: %s; Jinja expected, Go's templates are not read",
+    return tern_fail(err, TERN_INVALID_ARGUMENT,
+                     "template: %s; Jinja or one of " TERN_CHAT_TEMPLATES " expected, Go's templates are not read",
                      why.message);
 }
 

@@ -25,14 +25,20 @@
     "|(?:" H16 ":){1,5}:" IPV4 ")"
 /* RFC 1123: labels of at most 63, in all at most 253 characters: long labels where there are few of them */
 #define LABEL(most) "[A-Za-z0-9](?:[A-Za-z0-9-]{0," most "}[A-Za-z0-9])?"
-#define HOST(more)  "(?:" LABEL("61") "(?:\\." LABEL("61") "){" more ",2}|" LABEL("22") "(?:\\." LABEL("22") "){3,9})"
-#define ATOM        "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
-#define EMAIL       ATOM "(?:\\." ATOM ")*@" HOST("1")
-#define ESCAPED     "%" HEX HEX
-#define PCHAR       "(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|" ESCAPED ")"
-#define TAIL        "(?:\\?(?:[/?]|" PCHAR ")*)?(?:#(?:[/?]|" PCHAR ")*)?"
+#define NAMES(size, least, most)                                                                                       \
+    "(?:" LABEL(size) "(?:\\." LABEL(size) "){" least ",2}|" LABEL("22") "(?:\\." LABEL("22") "){3," most "})"
+#define HOST                 NAMES("61", "0", "9")
+#define ATOM(most)           "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1," most "}"
+#define ATOMS(size, n, most) ATOM(size) "(?:\\." ATOM(size) "){" n "," most "}"
+/* RFC 5321: at most 64 characters before the sign, and 254 in all: long words where there are few of them */
+#define LOCAL   "(?:" ATOM("64") "|" ATOMS("31", "1", "1") "|" ATOMS("20", "2", "2") "|" ATOMS("8", "3", "6") ")"
+#define EMAIL   LOCAL "@" NAMES("60", "1", "6")
+#define ESCAPED "%" HEX HEX
+#define PCHAR   "(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|" ESCAPED ")"
+#define TAIL    "(?:\\?(?:[/?]|" PCHAR ")*)?(?:#(?:[/?]|" PCHAR ")*)?"
+/* RFC 3986: names of hosts have at most 255 characters */
 #define AUTHORITY                                                                                                      \
-    "//(?:(?:[A-Za-z0-9._~!$&'()*+,;=:-]|" ESCAPED ")*@)?(?:[A-Za-z0-9._~!$&'()*+,;=-]|" ESCAPED ")+(?::[0-9]{1,4})?"
+    "//(?:(?:[A-Za-z0-9._~!$&'()*+,;=:-]|" ESCAPED ")*@)?[A-Za-z0-9._~!$&'()*+,;=-]{1,255}(?::[0-9]{1,4})?"
 #define PATH "(?:/" PCHAR "*)*"
 #define URI  "[A-Za-z][A-Za-z0-9+.-]*:(?:" AUTHORITY PATH "|/(?:" PCHAR "+" PATH ")?|" PCHAR "+" PATH ")" TAIL
 /* a first step without a colon, which would end a scheme */
@@ -54,8 +60,8 @@ static const char *const formats[][2] = {
     {"guid", UUID},
     {"email", EMAIL},
     {"idn-email", EMAIL},
-    {"hostname", HOST("0")},
-    {"idn-hostname", HOST("0")},
+    {"hostname", HOST},
+    {"idn-hostname", HOST},
     {"ipv4", IPV4},
     {"ipv6", IPV6},
     {"cidrv4", IPV4 "/(?:3[0-2]|[12]?[0-9])"},

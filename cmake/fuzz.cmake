@@ -70,7 +70,7 @@ foreach(file ${TERN_FUZZERS})
     target_link_options(${fuzzer} PRIVATE -fsanitize=fuzzer)
     add_test(NAME ${fuzzer}
       COMMAND ${PROJECT_SOURCE_DIR}/scripts/fuzz.sh --build ${PROJECT_BINARY_DIR} --seconds ${TERN_FUZZ_SECONDS}
-        --seed 1 ${name})
+        --timeout 30 --seed 1 ${name}) # of the clock: beside other tests an input takes several times as long
     set_tests_properties(${fuzzer} PROPERTIES LABELS fuzz ENVIRONMENT "${TERN_TEST_ENVIRONMENT}")
   endif()
 endforeach()

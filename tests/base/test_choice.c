@@ -20,6 +20,7 @@ static const struct {
     {TERN_CHOICE_POWER, {"performance", "balanced", "saver"}},
     {TERN_CHOICE_SAMPLER_STEP,
      {"penalties", "dry", "top_n_sigma", "temperature", "top_k", "typical_p", "top_p", "min_p", "xtc", "infill"}},
+    {TERN_CHOICE_PRECISION, {"f32", "bf16"}},
 };
 
 static void words_are_values(void **state)

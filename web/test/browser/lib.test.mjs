@@ -255,7 +255,7 @@ describe('the library in Chromium', {skip: missing()}, () => {
     await page.waitForFunction(() => document.getElementById('text').textContent === 'chat, on the CPU');
     await page.click('#go');
     await page.waitForFunction(() =>
-      /^Once upon a time .+ \[\d+ tokens a second\]$/s.test(document.getElementById('text').textContent),
+      /^Once upon a time\b.+ \[\d+ tokens a second\]$/s.test(document.getElementById('text').textContent),
     );
     await page.context().close();
     await example.close();

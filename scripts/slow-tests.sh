@@ -75,7 +75,7 @@ browser_test() {
     [ -x build/release/tern ] || make --silent build
     npm_install web
     make --silent web
-    (cd web && TERN_WEB_REQUIRED=1 node --test "test/browser/$1")
+    (cd web && TERN_WEB_REQUIRED=1 node --test --test-force-exit "test/browser/$1")
 }
 
 run_group() {

@@ -107,7 +107,7 @@ static void pack_numbers(const float *x, const float *w, uint8_t *out)
 static void unpack_numbers(const uint8_t *in, float *x)
 {
     const float d = tern_f16_to_f32(tern_load_u16(in + PTQ_SCALE_AT));
-    uint8_t raw[PTQ_ELEMENTS];
+    uint8_t raw[PTQ_ELEMENTS] = {0};
     unpack_runs(ptq1_0, in, raw);
     for (unsigned i = 0; i < PTQ_ELEMENTS; i++) x[i] = d * (float)(raw[i] - 1);
 }

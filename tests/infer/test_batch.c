@@ -353,7 +353,8 @@ static void drafted(void **state)
     const tern_batch_counters own = run(params, 0, "guessed by the model itself");
     params.draft = other;
     const tern_batch_counters others = run(params, 1, "guessed by another");
-    assert_true(own.drafted_tokens > n_cases() / 4 && own.accepted_tokens * 10 > own.drafted_tokens * 8);
+    assert_true(own.drafted_tokens > (test_quick() ? 2 : n_cases() / 4)); /* the later requests draft most */
+    assert_true(own.accepted_tokens * 10 > own.drafted_tokens * 8);
     assert_true(own.accepted_tokens <= own.drafted_tokens);
     assert_true(others.accepted_tokens > 0 && others.accepted_tokens <= others.drafted_tokens);
     params.cache_bytes = bytes_of_pages(N_CTX / TERN_PAGE_SIZE);

@@ -55,7 +55,8 @@ static tern_status count_pages(const tern_batch *b, uint32_t *out, tern_error *e
 {
     const tern_batch_params *p = &b->params;
     const uint64_t each = b->kv.total_page_bytes;
-    const uint64_t n = p->cache_bytes ? p->cache_bytes / each : (uint64_t)p->n_parallel * b->kv.max_pages;
+    const bool bounded = p->cache_bytes && each; /* where all layers recur no page holds anything */
+    const uint64_t n = bounded ? p->cache_bytes / each : (uint64_t)p->n_parallel * b->kv.max_pages;
     if (n < b->kv.max_pages)
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "cache of %llu bytes: at least %llu, one sequence of %u positions, expected",

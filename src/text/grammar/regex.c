@@ -241,7 +241,7 @@ static tern_status read_sequence(regex *x, bool top, uint32_t *node, tern_error 
 {
     tern_grammar_list items = {0};
     tern_status status = TERN_OK;
-    uint32_t item;
+    uint32_t item = 0;
     const bool tied = top && tern_grammar_reader__skip(&x->r, '^');
     if (top && x->searched && !tied) TERN_GOTO(add_anything(x, &items, err));
     if (top) x->fresh = tied && x->searched;

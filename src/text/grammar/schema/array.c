@@ -104,7 +104,7 @@ static tern_status add_items(tern_schema *s, const json_t *plain, uint32_t *node
 
 tern_status tern_schema__array(tern_schema *s, const json_t *plain, uint32_t *node, tern_error *err)
 {
-    uint32_t items[3];
+    uint32_t items[3] = {NOTHING, NOTHING, NOTHING};
     TERN_TRY(add_items(s, plain, &items[1], err));
     *node = NOTHING;
     if (items[1] == NOTHING) return TERN_OK;

@@ -101,9 +101,11 @@ static tern_status find_step(tern_schema *s, const json_t *steps, bool whole, te
     {
         const tern_schema_decimal d = tern_schema__decimal(json_number_value(item));
         uint64_t step = 1;
-        if (d.exponent + (int)r->places > 18 || !scale(d.digits, (uint32_t)(d.exponent + (int)r->places), &step))
+        const int exponent = d.exponent + (int)r->places;
+        if (exponent > 18 || !scale(d.digits, (uint32_t)exponent, &step) || step == 0)
             return tern_schema__fail(s, TERN_UNSUPPORTED, "multipleOf", wide, err);
-        step = i ? step / common(step, r->step) : step;
+        const uint64_t shared = i ? common(step, r->step) : 1;
+        step /= shared ? shared : 1;
         if (i && r->step > 1000000000000000000u / step)
             return tern_schema__fail(s, TERN_UNSUPPORTED, "multipleOf", wide, err);
         r->step = i ? r->step * step : step;
@@ -169,7 +171,8 @@ static bounds bounds_of(const json_t *plain)
 static uint32_t places_beside(double number)
 {
     uint32_t places = MOST_DIGITS - 1;
-    for (double size = fabs(number); size >= 10 && places; size /= 10) places--;
+    double size = fabs(number);
+    for (; size >= 10 && places; places--) size /= 10;
     return places;
 }
 

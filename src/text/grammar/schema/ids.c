@@ -1,4 +1,5 @@
 /* References of JSON Schema: $id and $anchor give places names, and each $ref becomes a pointer. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -146,8 +147,7 @@ static tern_status note_names(ids *x, const json_t *schema, const char *base, co
     if (!x->collects) return TERN_OK;
     if (own) TERN_TRY(note(x, own, err));
     if (!anchor || strlen(anchor) + 2 > sizeof uri) return TERN_OK;
-    uri[0] = '#';
-    strcpy(uri + 1, anchor);
+    snprintf(uri, sizeof uri, "#%s", anchor);
     char whole[MOST_URI];
     return resolve(base, uri, whole) ? note(x, whole, err) : TERN_OK;
 }
@@ -189,16 +189,24 @@ fail:
     return status;
 }
 
+/* The byte of two hexadecimal digits; -1: there are none. */
+static int byte_of(const char *digits)
+{
+    if (strspn(digits, "0123456789abcdefABCDEF") < 2) return -1;
+    const char pair[3] = {digits[0], digits[1], 0};
+    return (int)strtoul(pair, NULL, 16);
+}
+
 /* One step of a pointer, with its escapes undone: ~0, ~1 and %HH. */
 static const char *step(const char *pointer, char *key, size_t most)
 {
     size_t n = 0;
-    unsigned byte;
+    int byte;
     for (; *pointer && *pointer != '/'; pointer++) {
         if (n + 1 >= most) return NULL;
         key[n] = *pointer;
         if (*pointer == '~' && (pointer[1] == '0' || pointer[1] == '1')) key[n] = *++pointer == '0' ? '~' : '/';
-        else if (*pointer == '%' && sscanf(pointer + 1, "%2x", &byte) == 1 && pointer[1] && pointer[2]) {
+        else if (*pointer == '%' && (byte = byte_of(pointer + 1)) >= 0) {
             key[n] = (char)byte;
             pointer += 2;
         }

@@ -1,5 +1,5 @@
-// What coding agents send to the server, turn by turn: their fields and headers with texts of our own. Every request is
-// taken, and what an earlier turn sent is not evaluated again.
+// Coding agents send these to the server, turn by turn: their fields and headers with texts of our own. Every request
+// is taken, and what an earlier turn sent is not evaluated again.
 import assert from 'node:assert/strict';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';

@@ -321,7 +321,7 @@ tern_status tern_cuda__varlen_supports(const tern_graph *graph, const tern_op *o
 tern_status tern_cuda__update_supports(const tern_graph *graph, const tern_op *op, tern_error *err);
 /* Bytes of scratch of an op of training; 0: none. */
 size_t tern_cuda__training_scratch(const tern_graph *graph, const tern_op *op);
-/* Of VARLEN_ATTENTION and its backward: of rounded rows, and before them of the backward. */
+/* Bytes of scratch of VARLEN_ATTENTION and its backward: of rounded rows, and before them of the backward. */
 size_t tern_cuda__varlen_scratch(uint32_t rows, const tern_op *op);
 size_t tern_cuda__backward_scratch(uint32_t rows, const tern_op *op);
 

@@ -83,7 +83,7 @@ static void large_products(void **state)
     }
 }
 
-/* The same with both factors in bf16: one product where there were two or three. */
+/* Both factors in bf16: one product where there were two or three. */
 static void bf16(void **state)
 {
     (void)state;

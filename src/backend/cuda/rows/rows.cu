@@ -206,7 +206,8 @@ cudaError_t tern_cuda_run_quantize(const tern_cuda_quantize *p, cudaStream_t str
 {
     const dim3 grid = rows_grid(p->count, 1);
     if (fits_fours(p)) return tern_launch(quantize_fours, grid, THREADS, 0, stream, *p);
-    return tern_launch(quantize, grid, p->count.usual <= FEW_ROWS ? QUANTIZE_THREADS : THREADS, 0, stream, *p);
+    const int threads = p->count.usual <= FEW_ROWS ? (int)QUANTIZE_THREADS : (int)THREADS;
+    return tern_launch(quantize, grid, threads, 0, stream, *p);
 }
 
 /* ---- element by element: a kernel for each, over the columns in x and the rows in y */

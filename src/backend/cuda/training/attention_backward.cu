@@ -47,7 +47,7 @@ static __device__ __forceinline__ query query_of(const tern_cuda_varlen &p, uint
     return {statistics[h], 1.0f / statistics[p.n_heads + h], p.deltas[(size_t)t * p.n_heads + h], t, first_seen(p, t)};
 }
 
-/* The same from the table, asked for: zeros, which make no gradient, from row n on. */
+/* Asks for these rows from the table: zeros, which make no gradient, from row n on. */
 static __device__ __forceinline__ void ask_query(float4 *to, const tern_cuda_varlen &p, uint32_t t, uint32_t n,
                                                  uint32_t h)
 {

@@ -19,7 +19,8 @@ template <typename T, int DIM> static constexpr int row_stride = DIM + 16 / (int
 template <typename T, int DIM, int OTHER> struct Tiles {
     static constexpr int stride = row_stride<T, DIM>, own = OWN * stride, other = OTHER * stride; /* numbers */
     static constexpr int columns = DIM / 8, eights = OTHER / 8;
-    /* Of the other rows: two where there is room, so that the next are on their way while these are multiplied. */
+    /* Buffers of the other rows: two where there is room, so that the next are on their way while these are
+     * multiplied. */
     static constexpr int buffers = sizeof(T) == 2 ? 2 : 1;
 };
 

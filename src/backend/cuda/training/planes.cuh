@@ -49,7 +49,7 @@ void tern_cuda_split_levels(tern_cuda_count count, tern_cuda_q8 q, uint32_t cols
 /* Planes [c][r] of rows first .. first + n of a weight, ternary ones without their scale. */
 void tern_cuda_split_weight(const tern_cuda_weight *w, uint32_t first, uint32_t n, planes out, cudaStream_t stream);
 
-/* The same numbers as one plane of bf16. */
+/* One plane of bf16 with these numbers. */
 void tern_cuda_round_rows_bf16(const tern_cuda_floats *f, planes out, cudaStream_t stream);
 void tern_cuda_round_columns_bf16(const tern_cuda_floats *f, planes out, cudaStream_t stream);
 void tern_cuda_round_levels_bf16(tern_cuda_count count, tern_cuda_q8 q, uint32_t cols, planes out, cudaStream_t stream);

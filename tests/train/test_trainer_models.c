@@ -188,6 +188,7 @@ static void from_dense_to_ternary(void **state)
 typedef struct family_training {
     const char *path;
     bool adapters, checkpoint;
+    double lr; /* 0: the usual one */
     tern_model *model;
     tern_trainer *trainer;
 } family_training;
@@ -198,6 +199,7 @@ static tern_status open_family(family_training *e, tern_backend *backend)
     const tern_model_options options = {.no_tokenizer = true};
     tern_trainer_params p = small_params();
     p.checkpoint = e->checkpoint;
+    if (e->lr > 0) p.lr = e->lr;
     if (e->adapters) p.lora = (tern_trainer_lora){.rank = 4, .alpha = 8, .targets = targets, .n_targets = 5};
     assert_ok(tern_model_open(&e->model, e->path, &options, &err), err);
     return tern_trainer_open(&e->trainer, backend, e->model, &p, &err);
@@ -277,11 +279,11 @@ static void experts(void **state)
     }
 }
 
-static void check_both(const char *path)
+static void check_both(const char *path, double lr, double most)
 {
     for (int adapters = 0; adapters < 2; adapters++) {
-        family_training e = {.path = path, .adapters = adapters, .checkpoint = !adapters};
-        check_family(&e, adapters ? 1 : 0.95, 1e-3);
+        family_training e = {.path = path, .adapters = adapters, .checkpoint = !adapters, .lr = lr};
+        check_family(&e, adapters ? 1 : 0.95, most);
     }
 }
 
@@ -289,12 +291,13 @@ static void check_both(const char *path)
 static void families(void **state)
 {
     (void)state;
-    check_both(test_fixture("gemma2"));
-    check_both(test_fixture("gemma3"));
-    for (const char *const *name = test_made_families; *name; name++) check_both(test_made(*name));
+    check_both(test_fixture("gemma2"), 0, 1e-3);
+    check_both(test_fixture("gemma3"), 0, 1e-3);
+    for (const char *const *name = test_made_families; *name; name++) check_both(test_made(*name), 0, 1e-3);
 }
 
-/* Layers that keep a state; GPUs, which lack their ops, say so. */
+/* Layers that keep a state; GPUs that lack their ops say so. At the usual rate the loss of these models overshoots, and
+ * steps of AdamW enlarge any rounding: 3e-5 keeps it within 4e-6 of the CPU's on lavapipe. */
 static void hybrids(void **state)
 {
     (void)state;
@@ -305,7 +308,7 @@ static void hybrids(void **state)
         const tern_status status = open_family(&e, here);
         close_family(&e);
         if (test_on_gpu() && status == TERN_UNSUPPORTED) assert_non_null(strstr(err.message, "op "));
-        else check_both(e.path);
+        else check_both(e.path, 3e-5, 1e-4);
     }
 }
 

@@ -391,6 +391,7 @@ static void saved_pages(void **state)
         tern_batch_count(batch, &before, NULL);
         assert_int_equal(before.pages_cached, 0);
         batch_run_together(batch, here->cases, cases / 4, 0);
+        batch_check(here->cases, cases / 4, "forgotten");
         assert_true(restore(batch, path, NULL) > 0); /* beside what others have left */
         batch_run_together(batch, here->cases, cases, 0);
         batch_check(here->cases, cases, "restored");

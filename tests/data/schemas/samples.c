@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/rng.h"
 #include "format/json.h"
@@ -64,8 +65,9 @@ static json_t *samples(const json_t *schema, tern_rng *rng)
     tern_grammar *g;
     tern_buf text = {0};
     if (!source) exit(1);
-    if (tern_grammar_open(&g, NULL, TERN_GRAMMAR_SCHEMA, source, strlen(source), &err) != TERN_OK)
-        return json_string(err.message);
+    const tern_status status = tern_grammar_open(&g, NULL, TERN_GRAMMAR_SCHEMA, source, strlen(source), &err);
+    tern_free(source);
+    if (status != TERN_OK) return json_string(err.message);
     json_t *all = json_array();
     for (int i = 0; i < SAMPLES; i++)
         if (sample(g, &text, rng)) json_array_append_new(all, json_stringn(text.data, text.size));
@@ -89,6 +91,9 @@ int main(int argc, char **argv)
         json_t *out = samples(json_object_get(row, "schema"), &rng);
         json_dumpf(out, stdout, JSON_COMPACT | JSON_ENCODE_ANY);
         putchar('\n');
+        json_decref(out);
+        json_decref(row);
     }
+    free(line);
     return 0;
 }

@@ -46,6 +46,8 @@ test('Codex: /v1/responses, without conversations on the server', async () => {
         'The folder is /tmp, the shell is bash.'), part('user', 'input_text', 'Where is the fox?')];
     const tools = names.map((name) => ({ type: 'function', name, description: `runs ${name}`, strict: false,
         parameters }));
+    tools.push({ type: 'namespace', name: 'agents', description: 'Helpers.', tools: [{ type: 'function',
+        name: 'spawn', description: 'starts a helper', strict: false, parameters }] });
     const turns = [];
     for (let i = 0; i < TURNS; i++) {
         const events = await send('/v1/responses', { authorization: 'Bearer none', accept: 'text/event-stream',
@@ -58,10 +60,43 @@ test('Codex: /v1/responses, without conversations on the server', async () => {
         turns.push({ n: response.usage.input_tokens, cached: response.usage.input_tokens_details.cached_tokens });
         input.push({ type: 'reasoning', summary: [], content: null, encrypted_content: null }, { type: 'message',
             role: 'assistant', content: [{ type: 'output_text', text: 'I look.' }] }, { type: 'function_call',
-            name: 'shell', arguments: JSON.stringify({ command: `sed -n ${i}p a.txt` }), call_id: `call_${i}` },
-        { type: 'function_call_output', call_id: `call_${i}`, output: result(i) });
+            ...(i % 2 ? { name: 'spawn', namespace: 'agents' } : { name: 'shell' }), call_id: `call_${i}`,
+            arguments: JSON.stringify({ command: `sed -n ${i}p a.txt` }) }, { type: 'function_call_output',
+            call_id: `call_${i}`, output: result(i) });
     }
     checkTurns(turns);
+});
+
+test('tools of a namespace are called, named and refused with it', async () => {
+    const tool = { type: 'function', name: 'spawn', parameters: { type: 'object', properties: { n: { type:
+        'integer' } }, required: ['n'], additionalProperties: false } };
+    const space = { type: 'namespace', name: 'agents', description: 'Helpers.', tools: [tool] };
+    const body = { model: 'stories', input: 'Where is the fox?', tools: [{ ...tool, name: 'shell' }, space],
+        tool_choice: { type: 'function', name: 'spawn', namespace: 'agents' }, parallel_tool_calls: false,
+        max_output_tokens: 400 };
+    const post = async (more) => (await fetch(`${server.url}/v1/responses`, { method: 'POST',
+        body: JSON.stringify({ ...body, ...more }) })).json();
+    const answer = await post({});
+    const [call] = answer.output;
+    assert.deepEqual([call.type, call.name, call.namespace], ['function_call', 'spawn', 'agents']);
+    assert.deepEqual(answer.tool_choice, body.tool_choice);
+    assert.deepEqual(answer.tools.map(({ type, name }) => `${type} ${name}`), ['function shell', 'namespace agents']);
+    assert.deepEqual(answer.tools[1].tools.map(({ name }) => name), ['spawn']);
+    const events = await send('/v1/responses', {}, { ...body, stream: true });
+    const items = events.filter(({ item }) => item?.type === 'function_call').map(({ item }) => item);
+    assert.equal(items.length, 2);
+    for (const { name, namespace } of items) assert.deepEqual([name, namespace], ['spawn', 'agents']);
+    for (const [more, words] of [[{ tools: [{ ...space, tools: [{ type: 'custom', name: 'a' }] }] },
+        'tools[0]: the type "custom" found, "function" in its namespace expected'], [{ tools: [{ ...space, name: 7 }] },
+        'tools[0]: the name: 7 found, a text of 1 to 255 bytes expected'], [{ tools: [{ type: 'web_search' }] },
+        'tools[0]: the type "web_search" found, "function" or "namespace" expected'],
+    [{ tools: [{ ...space, tools: 'spawn' }] }, 'tools[0]: the tools: "spawn" found, a list of functions expected'],
+    [{ tools: Array(2).fill({ ...space, tools: Array(200).fill(tool) }) },
+        'tools: more than 256 found'],
+    [{ tool_choice: { type: 'function', name: 'spawn' } }, 'tool_choice: no tool is called "spawn"']]) {
+        const { error } = await post(more);
+        assert.ok(error.message.includes(words), error.message);
+    }
 });
 
 test('Claude Code: /v1/messages with blocks, marks for a cache and thoughts', async () => {

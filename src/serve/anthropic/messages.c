@@ -100,8 +100,7 @@ tern_status tern_anthropic__read_conversation(void *into, const json_t *value, t
 
 tern_status tern_anthropic__read_tools(void *into, const json_t *value, tern_error *err)
 {
-    if (!json_is_array(value) || json_array_size(value) > 256)
-        return tern_fields_fail("tools", value, "a list of at most 256 tools", err);
+    if (!json_is_array(value)) return tern_fields_fail("tools", value, "a list of tools", err);
     for (size_t i = 0; i < json_array_size(value); i++) {
         const json_t *tool = json_array_get(value, i);
         const char *type = json_string_value(json_object_get(tool, "type"));

@@ -22,6 +22,15 @@ tern_status tern_openai__read_completion(tern_api_request *request, const json_t
 tern_status tern_openai__read_embeddings(tern_api_request *request, const json_t *body, tern_error *err);
 tern_status tern_openai__read_response(tern_api_request *request, const json_t *body, tern_error *err);
 
+/* Reads tools of responses: functions, and namespaces of functions. */
+tern_status tern_openai__read_tools(void *request, const json_t *value, tern_error *err);
+/* The name that templates and the model use: NAMESPACE__NAME, or the name without a namespace. A new reference. */
+json_t *tern_openai__qualify(const json_t *space, json_t *name);
+/* Sets "name" of an item, and "namespace" where the tool of that qualified name has one. */
+void tern_openai__set_name(const tern_api_request *request, json_t *item, const char *name);
+/* The tools that were offered, in the form of responses; owned by the caller. */
+json_t *tern_openai__tools(const tern_api_request *request);
+
 /* Responses that are kept. The last one counts the tokens of a prompt. */
 #define TERN_OPENAI_INPUT_ITEMS "/input_items" /* behind the id */
 tern_status tern_openai__show_response(tern_exchange *exchange, tern_error *err);

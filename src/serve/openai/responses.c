@@ -7,8 +7,6 @@
 
 #define AT(member) offsetof(tern_api_request, member)
 
-enum { MOST_TOOLS = 256 };
-
 static bool is(const char *word, const char *other)
 {
     return word && strcmp(word, other) == 0;
@@ -58,9 +56,10 @@ static tern_status read_calls(tern_api_request *request, const json_t *items, si
     tern_status status = TERN_OK;
     for (; is_call(json_array_get(items, *i)); ++*i) {
         json_t *call = json_array_get(items, *i);
-        json_array_append_new(calls, json_pack("{s:O?, s:{s:O?, s:O?}}", "id", json_object_get(call, "call_id"),
-                                               "function", "name", json_object_get(call, "name"), "arguments",
-                                               json_object_get(call, "arguments")));
+        json_t *name = tern_openai__qualify(json_object_get(call, "namespace"), json_object_get(call, "name"));
+        json_array_append_new(calls,
+                              json_pack("{s:O?, s:{s:o?, s:O?}}", "id", json_object_get(call, "call_id"), "function",
+                                        "name", name, "arguments", json_object_get(call, "arguments")));
     }
     if (!said) status = tern_api_request_add_text(request, "assistant", "", 0, err);
     if (!said && status == TERN_OK) status = add_thoughts(request, items, first, err);
@@ -93,29 +92,13 @@ static tern_status read_input(void *into, const json_t *value, tern_error *err)
     return TERN_OK;
 }
 
-/* {"type": "function", "name", "description", "parameters"}, without the inner object that chat has. */
-static tern_status read_tools(void *into, const json_t *value, tern_error *err)
-{
-    if (!json_is_array(value) || json_array_size(value) > MOST_TOOLS)
-        return tern_fields_fail("tools", value, "a list of at most 256 tools", err);
-    for (size_t i = 0; i < json_array_size(value); i++) {
-        const json_t *tool = json_array_get(value, i), *parameters = json_object_get(tool, "parameters");
-        const char *type = json_string_value(json_object_get(tool, "type"));
-        if (!is(type, "function"))
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "tools[%zu]: the type \"%s\" found, \"function\" expected", i,
-                             type ? tern_show_z(type).text : "");
-        TERN_TRY(tern_api_request_add_tool(into, i, json_object_get(tool, "name"), json_object_get(tool, "description"),
-                                           json_is_null(parameters) ? NULL : parameters, err));
-    }
-    return TERN_OK;
-}
-
-/* A word as in chat, or {"type": "function", "name"}. */
+/* A word as in chat, or {"type": "function", "name", "namespace"}, the last only for a tool of one. */
 static tern_status read_choice(void *into, const json_t *value, tern_error *err)
 {
     json_t *name = json_object_get(value, "name");
     if (!name) return tern_api_request_read_tool_choice(into, value, err);
-    json_t *as_chat = json_pack("{s:{s:O}}", "function", "name", name);
+    json_t *as_chat =
+        json_pack("{s:{s:o}}", "function", "name", tern_openai__qualify(json_object_get(value, "namespace"), name));
     const tern_status status = tern_api_request_read_tool_choice(into, as_chat, err);
     json_decref(as_chat);
     return status;
@@ -193,7 +176,7 @@ static const tern_field fields[] = {
     {"max_output_tokens", TERN_FIELD_U32, AT(max_tokens), 1, 1 << 24},
     {"stream", TERN_FIELD_BOOL, AT(stream)},
     {"text", TERN_FIELD_READ, .read = read_text},
-    {"tools", TERN_FIELD_READ, .read = read_tools},
+    {"tools", TERN_FIELD_READ, .read = tern_openai__read_tools},
     {"tool_choice", TERN_FIELD_READ, .read = read_choice},
     {"parallel_tool_calls", TERN_FIELD_READ, .read = tern_api_request_read_parallel},
     {"grammar", TERN_FIELD_READ, .read = tern_api_request_read_grammar},

@@ -60,8 +60,11 @@ static item_id id_of_call(const tern_answer *a, size_t i)
 static json_t *call_of(const tern_answer *a, size_t i, const char *id, const char *name, const char *arguments,
                        const char *status)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:s}", "id", id_of_call(a, i).text, "type", "function_call", "call_id",
-                     id, "name", name, "arguments", tern_serve_string(arguments, strlen(arguments)), "status", status);
+    json_t *item =
+        json_pack("{s:s, s:s, s:s, s:o, s:s}", "id", id_of_call(a, i).text, "type", "function_call", "call_id", id,
+                  "arguments", tern_serve_string(arguments, strlen(arguments)), "status", status);
+    tern_openai__set_name(&a->request, item, name);
+    return item;
 }
 
 /* In a stream the message stands where its first text came, else before all calls. */
@@ -87,24 +90,13 @@ static json_t *output_of(const tern_answer *a, const char *status)
     return output;
 }
 
-/* The tools that were offered, in this API's form. */
-static json_t *tools_of(const tern_api_request *request)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < json_array_size(request->tools); i++) {
-        const json_t *function = json_object_get(json_array_get(request->tools, i), "function");
-        json_t *tool = json_pack("{s:s, s:b}", "type", "function", "strict", 0);
-        json_object_update(tool, (json_t *)(uintptr_t)function);
-        json_array_append_new(list, tool);
-    }
-    return list;
-}
-
 static json_t *choice_of(const tern_api_request *request)
 {
     static const char *const words[] = {"auto", "none", "required"};
     if (!request->tool_choice) return json_string(words[request->calls]);
-    return json_pack("{s:s, s:O}", "type", "function", "name", request->tool_choice);
+    json_t *choice = json_pack("{s:s}", "type", "function");
+    tern_openai__set_name(request, choice, json_string_value(request->tool_choice));
+    return choice;
 }
 
 void tern_openai__response_id(const tern_answer *a, char id[48])
@@ -123,7 +115,7 @@ static json_t *document(const tern_answer *a, bool over)
                   "response", "created_at", (json_int_t)a->created, "model", a->exchange->model, "status", status,
                   "error", "incomplete_details", cut ? json_pack("{s:s}", "reason", "max_output_tokens") : json_null(),
                   "output", over ? output_of(a, status) : json_array(), "parallel_tool_calls", !a->request.serial,
-                  "tool_choice", choice_of(&a->request), "tools", tools_of(&a->request), "temperature",
+                  "tool_choice", choice_of(&a->request), "tools", tern_openai__tools(&a->request), "temperature",
                   (double)a->request.sampler.temperature, "top_p", (double)a->request.sampler.top_p, "metadata",
                   a->request.metadata ? json_deep_copy(a->request.metadata) : json_object());
     if (d)
@@ -242,7 +234,7 @@ static void call(tern_answer *a, tern_completion *c, const tern_call_part *part)
     if (!part->whole) return;
     const char *arguments = part->whole->arguments;
     json_t *done = place_call(a, part->i, "arguments", tern_serve_string(arguments, strlen(arguments)));
-    json_object_set_new(done, "name", json_string(part->name));
+    tern_openai__set_name(&a->request, done, part->name);
     send(a, "response.function_call_arguments.done", done);
     send_item(a, "response.output_item.done", a->n_items - 1,
               call_of(a, part->i, part->id, part->name, arguments, "completed"));

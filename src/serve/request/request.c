@@ -38,6 +38,7 @@ void tern_api_request_deinit(tern_api_request *request)
     json_decref(request->tools);
     json_decref(request->tool_choice);
     json_decref(request->allowed_tools);
+    json_decref(request->namespaces);
     json_decref(request->variables);
     json_decref(request->history);
     *request = (tern_api_request){0};

@@ -64,6 +64,7 @@ typedef struct tern_api_request {
     bool serial;           /* one call at most */
     bool old_calls;        /* "functions" and "function_call" in their place */
     json_t *allowed_tools; /* names of those that count; owned; NULL: all */
+    json_t *namespaces;    /* {"NAMESPACE__NAME": {"namespace", "name", "description"}}; owned; NULL: none */
     json_t *variables;     /* of the template, beside messages and tools; owned; NULL: none */
     tern_thinking thinking;
     bool needs_thoughts;   /* an error where the model has none that are known */

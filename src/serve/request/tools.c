@@ -21,6 +21,8 @@ tern_status tern_api_request_add_tool(tern_api_request *request, size_t i, const
     if (!tern_chat_json_is_name(name)) return tern_fields_fail(place, name, "a text of 1 to 255 bytes", err);
     snprintf(place, sizeof place, "tools[%zu]: the parameters", i);
     if (parameters && !json_is_object(parameters)) return tern_fields_fail(place, parameters, "a JSON Schema", err);
+    if (json_array_size(request->tools) >= MOST_TOOLS)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "tools: more than %d found", MOST_TOOLS);
     if (!request->tools) request->tools = json_array();
     json_t *tool = tern_chat_json_tool(name, description, parameters);
     return json_array_append_new(request->tools, tool) == 0 ? TERN_OK : out_of_memory(err);
@@ -29,8 +31,7 @@ tern_status tern_api_request_add_tool(tern_api_request *request, size_t i, const
 tern_status tern_api_request_read_functions(void *into, const json_t *value, tern_error *err)
 {
     tern_api_request *request = into;
-    if (!json_is_array(value) || json_array_size(value) > MOST_TOOLS)
-        return tern_fields_fail("functions", value, "a list of at most 256 functions", err);
+    if (!json_is_array(value)) return tern_fields_fail("functions", value, "a list of functions", err);
     request->old_calls = request->serial = true;
     for (size_t i = 0; i < json_array_size(value); i++) {
         const json_t *function = json_array_get(value, i);
@@ -67,8 +68,7 @@ static tern_status read_tool(tern_api_request *request, const json_t *tool, size
 
 tern_status tern_api_request_read_tools(void *into, const json_t *value, tern_error *err)
 {
-    if (!json_is_array(value) || json_array_size(value) > MOST_TOOLS)
-        return tern_fields_fail("tools", value, "a list of at most 256 tools", err);
+    if (!json_is_array(value)) return tern_fields_fail("tools", value, "a list of tools", err);
     for (size_t i = 0; i < json_array_size(value); i++) TERN_TRY(read_tool(into, json_array_get(value, i), i, err));
     return TERN_OK;
 }

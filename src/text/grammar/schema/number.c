@@ -8,7 +8,7 @@
 #include "format/json.h"
 #include "text/grammar/schema/schema.h"
 
-enum { MOST_STEP = 512, MOST_VALUES = 64 };
+enum { MOST_STEP = 512, MOST_VALUES = 64, MOST_DIGITS = 18 };
 static const uint32_t NOTHING = TERN_SCHEMA_NOTHING;
 
 /* Texts of digits whose number is a multiple of `step`, the last `places` of them behind a point. `low` and `high` are
@@ -160,6 +160,18 @@ static tern_status after(digits *x, place at, uint32_t *node, tern_error *err)
     return define(x->s, i, *node, node, err);
 }
 
+/* More digits before the point, up to 18 with the `read` ones: any parser takes such a number. Then what may end it. */
+static tern_status few(digits *x, uint32_t read, uint32_t *node, tern_error *err)
+{
+    uint32_t more, end;
+    TERN_TRY(after(x, (place){x->n - x->places, 0, false, false}, &end, err));
+    *node = end;
+    if (read >= MOST_DIGITS) return TERN_OK;
+    TERN_TRY(class_of(x, '0', '9', &more, err));
+    TERN_TRY(tern_grammar_tree__repeat(x->s->tree, more, 0, MOST_DIGITS - read, &more, err));
+    return sequence(x, more, end, node, err);
+}
+
 /* Any number of digits before the point, then what may end a number. */
 static tern_status loop(digits *x, uint64_t rest, uint32_t *node, tern_error *err)
 {
@@ -189,16 +201,18 @@ fail:
     return status;
 }
 
-/* `count` digits before the point, then any number of them. */
-static tern_status lead(digits *x, uint32_t count, uint64_t rest, bool first, uint32_t *node, tern_error *err)
+/* `count` digits before the point, `read` with those before, then more of them. */
+static tern_status lead(digits *x, uint32_t count, uint32_t read, uint64_t rest, bool first, uint32_t *node,
+                        tern_error *err)
 {
     char name[96];
     uint32_t i, one, two;
     bool made;
     tern_grammar_list items = {0};
     tern_status status = TERN_OK;
-    if (count == 0) return loop(x, rest, node, err);
-    snprintf(name, sizeof name, "lead %" PRIu64 " %u %u %" PRIu64 " %d", x->step, x->places, count, rest, first);
+    if (count == 0) return x->step == 1 ? few(x, read, node, err) : loop(x, rest, node, err);
+    snprintf(name, sizeof name, "lead %" PRIu64 " %u %u %u %" PRIu64 " %d", x->step, x->places, count, read, rest,
+             first);
     TERN_TRY(tern_schema__count_work(x->s, 1, err));
     TERN_TRY(share(x->s, name, &i, &made, err));
     if (!made) return call(x->s, i, node, err);
@@ -206,7 +220,7 @@ static tern_status lead(digits *x, uint32_t count, uint64_t rest, bool first, ui
         const uint64_t then = next(x, (place){.rest = rest}, (char)from).rest;
         for (to = from; to < '9' && next(x, (place){.rest = rest}, (char)(to + 1)).rest == then;) to++;
         TERN_GOTO(class_of(x, (char)from, (char)to, &one, err));
-        TERN_GOTO(lead(x, count - 1, then, false, &two, err));
+        TERN_GOTO(lead(x, count - 1, read + 1, then, false, &two, err));
         TERN_GOTO(sequence(x, one, two, &one, err));
         TERN_GOTO(tern_grammar_list__add(&items, one, err));
     }
@@ -237,7 +251,7 @@ static tern_status positive(digits *x, uint64_t least, uint64_t most, bool high,
         least = end + 1;
     }
     if (!high) {
-        TERN_GOTO(lead(x, x->n - x->places + 1, 0, true, node, err));
+        TERN_GOTO(lead(x, x->n - x->places + 1, 0, 0, true, node, err));
         TERN_GOTO(tern_grammar_list__add(&items, *node, err));
     }
     status = tern_schema__any(x->s, &items, node, err);

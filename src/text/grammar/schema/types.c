@@ -52,7 +52,8 @@ fail:
 
 tern_status tern_schema__basics(tern_schema *s, tern_error *err)
 {
-    static const char number[] = "-?(?:0|[1-9][0-9]*)(?:\\.[0-9]+)?(?:[eE][+-]?[0-9]+)?";
+    /* up to 18 digits and exponents to 199: a double holds it, and any parser takes it */
+    static const char number[] = "-?(?:0|[1-9][0-9]{0,17})(?:\\.[0-9]{1,18})?(?:[eE][+-]?1?[0-9]{1,2})?";
     uint32_t items[3], node;
     TERN_TRY(tern_grammar_json__space(s->tree, &node, err));
     TERN_TRY(tern_schema__rule(s, "space", true, node, &s->space, err));

@@ -17,7 +17,7 @@ TERN = Path(__file__).resolve().parent.parent / "build/release/tern"
 
 def names():
     """The rows below --no-fusion in the help."""
-    text = subprocess.run([TERN, "bench", "--help"], check=True, capture_output=True, text=True).stdout
+    text = subprocess.run([TERN, "bench", "--help-all"], check=True, capture_output=True, text=True).stdout
     below = text[text.index("--no-fusion"):].splitlines()[1:]
     return [m.group(1) for m in (re.match(r" {30,}(\w+) {2,}\S", line) for line in below) if m]
 

@@ -97,7 +97,7 @@ def markdown(text):
 
 
 def comments(text):
-    """(line, paragraph, ends) of the comments of a C file; indented lines of a comment are code."""
+    """(line, paragraph, ends) of the comments of a C file: lines indented by four are code, those by two rows."""
     for found in re.finditer(r"/\*(.*?)\*/|(?<![:\"/])//(.*)|\"(?:\\.|[^\"\\\n])*\"", text, re.S):
         if found.group().startswith('"'):
             continue
@@ -106,7 +106,8 @@ def comments(text):
         for number, line in enumerate(body.split("\n") + [""], first):
             line = re.sub(r"^\s*\* ?", "", line) if number > first else line
             is_code = number > first and line.startswith("    ") and text[found.start() - 1:found.start()] in ("\n", "")
-            if part and (is_code or not line.strip() or line.lstrip().startswith("- ")):
+            starts = number > first and (line.startswith("  ") or (part and part[-1].startswith("  ")))
+            if part and (starts or is_code or not line.strip() or line.lstrip().startswith("- ")):
                 yield begin, plain("\n".join(part)), ".!?;"
                 part = []
             if line.strip() and not is_code:

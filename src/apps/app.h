@@ -76,7 +76,7 @@ tern_status tern_app_check_output(const tern_options *options, const char *model
 /* The types of the cache; text: what --kv is. */
 #define TERN_APP_KV_TYPES "auto|f16|f32|q8_0|q4_0"
 #define TERN_APP_FLAGS_KV(text)                                                                                        \
-    {"kv", 0, TERN_FLAG_CHOICE, TERN_APP_KV_TYPES, offsetof(tern_options, kv), 0, 0, text},                            \
+    {"kv", 0, TERN_FLAG_CHOICE, TERN_APP_KV_TYPES, offsetof(tern_options, kv), 0, 0, text, .more = true},              \
         {"cache-type-k",                                                                                               \
          0,                                                                                                            \
          TERN_FLAG_CHOICE,                                                                                             \

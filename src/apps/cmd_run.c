@@ -24,7 +24,8 @@ static const tern_flag flags[] = {
     {"file", 'f', TERN_FLAG_TEXT, "FILE", FIELD(file), 0, 0,
      "A file with the prompt; - is standard input; one newline at the end is left out"},
     {"suffix", 0, TERN_FLAG_TEXT, "TEXT", FIELD(suffix), 0, 0,
-     "The text behind a gap: the model writes what stands between the prompt and it (fill in the middle)"},
+     "The text behind a gap: the model writes what stands between the prompt and it (fill in the middle)",
+     .more = true},
     TERN_APP_FLAG_SPM_INFILL("With --suffix: "),
     {"no-special", 0, TERN_FLAG_BOOL, NULL, FIELD(no_special), 0, 0,
      "Read the names of special tokens in the prompt as plain text", .more = true},
@@ -35,8 +36,7 @@ static const tern_flag flags[] = {
     {"restore", 0, TERN_FLAG_TEXT, "FILE", FIELD(restore), 0, 0, "Continue a saved session"},
     {"json", 0, TERN_FLAG_BOOL, NULL, FIELD(json), 0, 0, "Print one JSON object at the end"},
     {"quiet", 'q', TERN_FLAG_BOOL, NULL, FIELD(quiet), 0, 0, "Print the generated text only"},
-    {"verbose", 'v', TERN_FLAG_BOOL, NULL, FIELD(verbose), 0, 0,
-     "Print statistics, with the memory's limit beside them"},
+    {"verbose", 'v', TERN_FLAG_BOOL, NULL, FIELD(verbose), 0, 0, "Print statistics; the memory's limit beside them"},
     {0},
 };
 

@@ -5,7 +5,7 @@
 
 const tern_flag tern_flags_model[] = {
     {"model", 'm', TERN_FLAG_TEXT, "PATH", FIELD(model), 0, 0,
-     "GGUF file, Hugging Face folder or name of `tern list` (default: the bundled model)"},
+     "GGUF file, folder or name of `tern list`; a folder has Hugging Face's layout; default: the bundled model"},
     {"hf", 0, TERN_FLAG_TEXT, "ORG/NAME[:TAG]", FIELD(hf), 0, 0, "Short for -m hf:ORG/NAME[:TAG] (see `tern pull`)"},
     {0},
 };
@@ -14,9 +14,9 @@ const tern_flag tern_flags_device[] = {
     {"backend", 0, TERN_FLAG_CHOICE, "cpu|vulkan|cuda|auto", FIELD(backend), 0, 0,
      "Where the model runs (default cpu); auto: CUDA, else a discrete GPU with Vulkan, else the CPU"},
     {"device", 0, TERN_FLAG_TEXT, "DEVICE", FIELD(device), 0, 0,
-     "GPU to use: its number in `tern devices`, or a part of its name"},
+     "GPU to use; its number in `tern devices`, or a part of its name"},
     {"gpu-layers", 0, TERN_FLAG_TEXT, "N", FIELD(gpu_layers), 0, 0,
-     "Run only the last N layers on the GPU (default: all)"},
+     "Run only the last N layers on the GPU; default: all"},
     {"experts", 0, TERN_FLAG_TEXT, "SIZE", FIELD(experts), 0, 0,
      "Experts kept on the GPU: N in each layer, or bytes for all (4G); default: as many as fit", .more = true},
     {"kv-memory", 0, TERN_FLAG_TEXT, "SIZE", FIELD(kv_memory), 0, 0,
@@ -57,8 +57,8 @@ const tern_flag tern_flags_cpu[] = {
 
 const tern_flag tern_flags_kernel[] = {
     {"kernel", 0, TERN_FLAG_TEXT, "NAME", FIELD(kernel), 0, 0,
-     "CPU, ternary layers with few tokens: dot, t160, lut, rsr or rsr:K (blocks of K rows). GPU: names of pipelines, "
-     "separated by commas (docs/guides/tuning.md). Default: the choice of tern tune"},
+     "Kernel of ternary layers, or pipelines of a GPU; on the CPU dot, t160, lut, rsr or rsr:K (blocks of K rows), for "
+     "few tokens; on a GPU names, separated by commas (docs/guides/tuning.md); default: the choice of tern tune"},
     {"no-tune", 0, TERN_FLAG_BOOL, NULL, FIELD(no_tune), 0, 0, "Ignore the choices of tern tune"},
     {0},
 };
@@ -103,8 +103,9 @@ const tern_flag tern_flags_session[] = {
 const tern_flag tern_flags_sampling[] = {
     {"temp", 0, TERN_FLAG_F32, "T", FIELD(temperature), 0, 100, "Temperature; 0: greedy"},
     {"top-k", 0, TERN_FLAG_U32, "K", FIELD(top_k), 0, 1 << 24, "Sample from the K likeliest tokens; 0: off"},
-    {"top-p", 0, TERN_FLAG_F32, "P", FIELD(top_p), 0, 1, "Sample from the likeliest tokens that sum to P; 1: off"},
-    {"min-p", 0, TERN_FLAG_F32, "P", FIELD(min_p), 0, 1, "Drop tokens less than P times as likely as the best; 0: off"},
+    {"top-p", 0, TERN_FLAG_F32, "P", FIELD(top_p), 0, 1, "Keep likeliest tokens that sum to P; 1: off"},
+    {"min-p", 0, TERN_FLAG_F32, "P", FIELD(min_p), 0, 1,
+     "Drop tokens below P times the best; by their probability; 0: off"},
     {"typical-p", 0, TERN_FLAG_F32, "P", FIELD(typical_p), 0, 1,
      "Sample from locally typical tokens that sum to P; 1: off", .more = true},
     {"repetition-penalty", 0, TERN_FLAG_F32, "R", FIELD(repetition_penalty), 0.01, 100,
@@ -155,10 +156,10 @@ const tern_flag tern_flags_sampling[] = {
 
 const tern_flag tern_flags_thoughts[] = {
     {"reasoning-budget", 0, TERN_FLAG_U32, "N", FIELD(thought_budget), -1, 1 << 24,
-     "Most tokens of a model's thoughts before its answer; 0: it does not think; -1: no limit",
+     "Most tokens of a model's thoughts; then it answers; 0: it does not think; -1: no limit",
      .given = FIELD(thought_budget_given)},
     {"chat-template-kwargs", 0, TERN_FLAG_TEXT, "JSON", FIELD(variables), 0, 0,
-     "Variables of the chat template, an object; enable_thinking: whether the model thinks"},
+     "Variables of the chat template, an object; enable_thinking: whether the model thinks", .more = true},
     {"reasoning-budget-message", 0, TERN_FLAG_TEXT, "TEXT", FIELD(thought_message), 0, 0,
      "Text at the end of thoughts that used up their budget", .more = true},
     {0},
@@ -172,11 +173,11 @@ const tern_flag tern_flags_generation[] = {
     {"ignore-eos", 0, TERN_FLAG_BOOL, NULL, FIELD(ignore_eos), 0, 0, "Continue after the end-of-text token",
      .more = true},
     {"context-shift", 0, TERN_FLAG_BOOL, NULL, FIELD(context_shift), 0, 0,
-     "Drop the oldest half when the context is full"},
+     "Drop the oldest half when the context is full", .more = true},
     {"keep", 0, TERN_FLAG_U32, "N", FIELD(keep), 0, 1 << 24, "Tokens at the start that --context-shift keeps",
      .more = true},
     {"draft", 0, TERN_FLAG_CHOICE, "none|ngram|mtp", FIELD(draft), 0, 0,
-     "Speculative decoding: draft tokens from earlier text, or by the model's own MTP block; same text"},
+     "Speculative decoding; draft tokens from earlier text, or by the model's own MTP block; same text"},
     {"draft-model", 0, TERN_FLAG_TEXT, "MODEL", FIELD(draft_model), 0, 0,
      "Draft with this small model of the same vocabulary; same text", .more = true},
     {"draft-tokens", 0, TERN_FLAG_U32, "N", FIELD(draft_tokens), 1, 63, "Most tokens in one draft", .more = true},
@@ -186,11 +187,12 @@ const tern_flag tern_flags_generation[] = {
 };
 
 const tern_flag tern_flags_grammar[] = {
-    {"grammar", 0, TERN_FLAG_TEXT, "GBNF", FIELD(grammar), 0, 0, "Write only what this grammar allows"},
+    {"grammar", 0, TERN_FLAG_TEXT, "GBNF", FIELD(grammar), 0, 0, "Write only what this grammar allows", .more = true},
     {"grammar-file", 0, TERN_FLAG_TEXT, "FILE", FIELD(grammar_file), 0, 0, "Read it from a file", .more = true},
     {"json-schema", 'j', TERN_FLAG_TEXT, "SCHEMA", FIELD(schema), 0, 0, "Write only JSON that this schema allows"},
     {"json-schema-file", 0, TERN_FLAG_TEXT, "FILE", FIELD(schema_file), 0, 0, "Read it from a file", .more = true},
     {"json-object", 0, TERN_FLAG_BOOL, NULL, FIELD(json_object), 0, 0, "Write only a JSON object", .more = true},
-    {"regex", 0, TERN_FLAG_TEXT, "REGEX", FIELD(regex), 0, 0, "Write only what this regular expression matches"},
+    {"regex", 0, TERN_FLAG_TEXT, "REGEX", FIELD(regex), 0, 0, "Write only what this regular expression matches",
+     .more = true},
     {0},
 };

@@ -11,7 +11,7 @@
 
 const tern_flag tern_flags_lora[] = {
     {"lora", 0, TERN_FLAG_TEXTS, "FILE[:SCALE]", offsetof(tern_options, loras), 0, 0,
-     "LoRA adapter: PEFT folder, GGUF file, package of one or its name in tern list, SCALE times as strong (llama.cpp: "
+     "LoRA adapter, SCALE times as strong; PEFT folder, GGUF file, package of one or its name in tern list (llama.cpp: "
      "--lora-scaled); may be repeated"},
     {0},
 };

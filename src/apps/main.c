@@ -29,9 +29,9 @@ static void print_overview(FILE *out)
     fputs("Tern runs and fine-tunes ternary (1.58-bit) language models.\n\nUsage: tern COMMAND [FLAGS]\n\nCommands:\n",
           out);
     for (const tern_command *const *c = tern_commands; *c; c++) fprintf(out, "  %-12s%s\n", (*c)->name, (*c)->summary);
-    fputs("  help        Show this list, or the flags of a command\n\n"
+    fputs("  help        Show this list, or the usual flags of a command\n\n"
           "`tern run` alone lets the bundled model write a story, `tern chat` talks.\n"
-          "`tern COMMAND --help` lists the flags.\n",
+          "`tern COMMAND --help` lists the usual flags, `--help-all` explains all.\n",
           out);
 }
 

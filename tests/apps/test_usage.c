@@ -170,6 +170,26 @@ static void expect_page(const char *text, const char *name, size_t most)
     if (n > most) fail_msg("tern %s --help: %zu lines, at most %zu expected", name, n, most);
 }
 
+/* The flags of a command, as the script of completion lists them, are on the page of --help-all. */
+static void expect_all_flags(const char *script, const char *name, const char *page)
+{
+    char start[64], flag[64];
+    snprintf(start, sizeof start, "\n    %s)\n", name);
+    const char *at = strstr(script, start);
+    assert_non_null(at);
+    at = strstr(at, "*) flags=\"");
+    assert_non_null(at);
+    at += strlen("*) flags=\"");
+    for (const char *end = strchr(at, '"'); at < end; at += strspn(at, " ")) {
+        const int n = (int)strcspn(at, " \"");
+        snprintf(flag, sizeof flag, "%.*s", n, at);
+        at += n;
+        const char *found = strstr(page, flag);
+        for (; found && !strchr(" \n", found[n]); found = strstr(found + 1, flag)) continue;
+        if (!found && strncmp(flag, "--help", 6) != 0) fail_msg("tern %s --help-all: no %s", name, flag);
+    }
+}
+
 static void every_command_has_help(void **state)
 {
     (void)state;
@@ -177,42 +197,51 @@ static void every_command_has_help(void **state)
         "run",     "chat",    "convert",    "inspect", "tokenize", "logits",  "perplexity",  "bench", "synth",
         "devices", "version", "completion", "compare", "data",     "imatrix", "embed",       "pull",  "list",
         "rm",      "eval",    "finetune",   "train",   "serve",    "package", "export-lora", "tune"};
+    test_output script = TERN("completion", "bash");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         test_output o = TERN(names[i], "--help"), same = TERN("help", names[i]);
         assert_int_equal(o.code, 0);
         assert_non_null(strstr(o.out, "Usage: tern"));
         assert_non_null(strstr(o.out, names[i]));
         assert_string_equal(o.out, same.out);
-        expect_page(o.out, names[i], 100);
+        expect_page(o.out, names[i], 40);
         test_output_free(&o);
         test_output_free(&same);
         test_output all = TERN(names[i], "--help-all");
         expect_page(all.out, names[i], 1000);
+        expect_all_flags(script.out, names[i], all.out);
         test_output_free(&all);
     }
+    test_output_free(&script);
     test_output list = TERN("help"), same = TERN("help", "--help");
-    expect_page(list.out, "help", 50);
+    expect_page(list.out, "help", 40);
     assert_string_equal(list.out, same.out);
     test_output_free(&list);
     test_output_free(&same);
 }
 
-/* What few need is on the page of --help-all alone; -1 is what "no limit" is written as. */
+/* Rare flags are on the page of --help-all alone, unless that fits a screen; "no limit" is written as -1. */
 static void help_shows_what_most_need(void **state)
 {
     (void)state;
     test_output few = TERN("run", "--help"), all = TERN("run", "--help-all"), chat = TERN("chat", "--help");
+    test_output pull = TERN("pull", "--help"), all_of_pull = TERN("pull", "--help-all");
     assert_null(strstr(few.out, "--typical-p"));
     assert_null(strstr(few.out, "Kernels:"));
     assert_non_null(strstr(few.out, "--temp"));
     assert_non_null(strstr(few.out, "--threads"));
-    assert_non_null(strstr(few.out, "`tern run --help-all` shows more: Flags, Thoughts, Generation, Sampling"));
+    assert_non_null(strstr(few.out, "\n`tern run --help-all` explains all "));
+    assert_non_null(strstr(few.out, "Temperature (default 0.8)\n"));
+    assert_non_null(strstr(all.out, "Temperature; 0: greedy (default 0.8)\n"));
+    assert_string_equal(pull.out, all_of_pull.out);
     assert_non_null(strstr(all.out, "--typical-p"));
     assert_non_null(strstr(all.out, "Kernels:"));
     assert_non_null(strstr(chat.out, "(default -1)"));
     test_output_free(&few);
     test_output_free(&all);
     test_output_free(&chat);
+    test_output_free(&pull);
+    test_output_free(&all_of_pull);
 }
 
 static size_t count(const char *text, const char *part)

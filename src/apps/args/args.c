@@ -11,8 +11,8 @@
 #include "base/nearest.h"
 
 static const tern_flag help_flags[] = {
-    {"help", 'h', TERN_FLAG_BOOL, NULL, offsetof(tern_options, help), 0, 0, "Show the flags that most people need"},
-    {"help-all", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, help_all), 0, 0, "Show all flags"},
+    {"help", 'h', TERN_FLAG_BOOL, NULL, offsetof(tern_options, help), 0, 0, "Show the usual flags"},
+    {"help-all", 0, TERN_FLAG_BOOL, NULL, offsetof(tern_options, help_all), 0, 0, "Explain all flags"},
 };
 
 const tern_flag *tern_args_flag_at(const tern_command *command, size_t i)

@@ -38,7 +38,7 @@ typedef struct tern_flag {
     size_t given; /* offset of a bool that says that the flag was there; 0: none */
     bool (*value_at)(uint32_t i,
                      tern_flag_value *value); /* what help lists below it; false at the end. NULL: nothing */
-    bool more;                                /* --help-all shows it, --help does not */
+    bool more; /* no usual flag: a page of --help that does not fit a screen leaves it out */
 } tern_flag;
 
 typedef struct tern_flag_group {
@@ -77,7 +77,8 @@ tern_status tern_args_parse(const tern_command *command, int n, char **words, te
 /* Frees what parsing allocated. */
 void tern_args_deinit(tern_options *options);
 
-/* The --help page of a command, or the one of --help-all. Lines have 80 columns. */
+/* The page of --help-all: every flag, in its group. --help (`all` false) prints the same page where that has at most 40
+ * lines, else the usual flags, each with the part of its help before a semicolon. Lines have at most 80 columns. */
 void tern_args_help(const tern_command *command, bool all, FILE *out);
 /* As above, as a page for man(1), in mdoc. */
 void tern_args_man(const tern_command *command, FILE *out);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HELP_COLUMN = 30, USAGE_COLUMN = 11, WIDTH = 80 };
+enum { HELP_COLUMN = 30, USAGE_COLUMN = 11, WIDTH = 80, SCREEN_LINES = 40 };
 
 void tern_args_print_default(const tern_flag *f, const tern_options *defaults, FILE *out)
 {
@@ -42,75 +42,85 @@ static void print_wrapped(const char *text, int at, int indent, FILE *out)
     fputc('\n', out);
 }
 
-static void print_flag(const tern_flag *f, const tern_options *defaults, FILE *out)
+/* The flag and, from column HELP_COLUMN on, the first n bytes of its help with its default. */
+static void print_words(const tern_flag *f, size_t n, const tern_options *defaults, FILE *out)
 {
     char left[96], *text = NULL;
     size_t size = 0;
     const char letter[] = {'-', f->letter, ',', ' ', 0};
-    const int n = snprintf(left, sizeof left, "  %s--%s%s%s", f->letter ? letter : "    ", f->name,
-                           f->metavar ? " " : "", f->metavar ? f->metavar : "");
+    const int at = snprintf(left, sizeof left, "  %s--%s%s%s", f->letter ? letter : "    ", f->name,
+                            f->metavar ? " " : "", f->metavar ? f->metavar : "");
     fputs(left, out);
-    if (n > HELP_COLUMN - 2) fprintf(out, "\n%*s", HELP_COLUMN, "");
-    else fprintf(out, "%*s", HELP_COLUMN - n, "");
+    if (at > HELP_COLUMN - 2) fprintf(out, "\n%*s", HELP_COLUMN, "");
+    else fprintf(out, "%*s", HELP_COLUMN - at, "");
     FILE *help = open_memstream(&text, &size);
     if (!help) return;
-    fputs(f->help, help);
+    fwrite(f->help, 1, n, help);
     tern_args_print_default(f, defaults, help);
     fclose(help);
     print_wrapped(text, HELP_COLUMN, HELP_COLUMN, out);
     free(text);
+}
+
+static void print_flag(const tern_flag *f, const tern_options *defaults, FILE *out)
+{
     tern_flag_value value;
+    print_words(f, strlen(f->help), defaults, out);
     for (uint32_t i = 0; f->value_at && f->value_at(i, &value); i++) {
         fprintf(out, "%*s  %-16s ", HELP_COLUMN, "", value.name);
         print_wrapped(value.what, HELP_COLUMN + 19, HELP_COLUMN + 19, out);
     }
 }
 
-static bool is_shown(const tern_flag_group *g, const tern_flag *f, bool all)
+static void print_head(const tern_command *command, FILE *out)
 {
-    return all || (!g->more && !f->more);
-}
-
-/* How many flags of a group --help shows; *all: with --help-all. */
-static uint32_t count_shown(const tern_flag_group *g, uint32_t *all)
-{
-    uint32_t shown = 0;
-    *all = 0;
-    for (const tern_flag *f = g->flags; f->name; f++, ++*all) shown += is_shown(g, f, false);
-    return shown;
-}
-
-/* The groups of which something was left out, by name. */
-static void print_more(const tern_command *command, FILE *out)
-{
-    char text[512];
-    int n = snprintf(text, sizeof text, "`tern %s --help-all` shows more: ", command->name);
-    const int begin = n;
-    uint32_t in_all;
-    for (const tern_flag_group *g = command->groups; g && g->flags; g++)
-        if (count_shown(g, &in_all) < in_all && n < (int)sizeof text)
-            n += snprintf(text + n, sizeof text - (size_t)n, "%s%s", n > begin ? ", " : "", g->title);
-    if (n == begin) return;
+    const int at = fprintf(out, "%s\n\nUsage: tern %s ", command->summary, command->name);
+    print_wrapped(command->usage, at - (int)strlen(command->summary) - 2, USAGE_COLUMN, out);
+    if (!command->detail) return;
     fputc('\n', out);
-    print_wrapped(text, 0, 0, out);
+    print_wrapped(command->detail, 0, 0, out);
+}
+
+/* Every flag, in groups, with its whole help. */
+static void print_all(const tern_command *command, const tern_options *defaults, FILE *out)
+{
+    print_head(command, out);
+    for (const tern_flag_group *g = command->groups; g && g->flags; g++) {
+        fprintf(out, "\n%s:\n", g->title);
+        for (const tern_flag *f = g->flags; f->name; f++) print_flag(f, defaults, out);
+    }
+}
+
+/* The usual flags in one list, each with the part of its help before a semicolon. */
+static void print_usual(const tern_command *command, const tern_options *defaults, FILE *out)
+{
+    size_t n_flags = 0;
+    print_head(command, out);
+    fputs("\nUsual flags:\n", out);
+    for (const tern_flag_group *g = command->groups; g && g->flags; g++)
+        for (const tern_flag *f = g->flags; f->name; f++, n_flags++)
+            if (!g->more && !f->more) print_words(f, strcspn(f->help, ";"), defaults, out);
+    fprintf(out, "\n`tern %s --help-all` explains all %zu flags.\n", command->name, n_flags);
+}
+
+static size_t count_lines(const char *text)
+{
+    size_t n = 0;
+    for (; (text = strchr(text, '\n')); text++) n++;
+    return n;
 }
 
 void tern_args_help(const tern_command *command, bool all, FILE *out)
 {
     tern_options defaults = {0};
+    char *text = NULL;
+    size_t size;
     if (command->defaults) command->defaults(&defaults);
-    const int at = fprintf(out, "%s\n\nUsage: tern %s ", command->summary, command->name);
-    print_wrapped(command->usage, at - (int)strlen(command->summary) - 2, USAGE_COLUMN, out);
-    if (command->detail) {
-        fputc('\n', out);
-        print_wrapped(command->detail, 0, 0, out);
-    }
-    for (const tern_flag_group *g = command->groups; g && g->flags; g++) {
-        uint32_t in_all;
-        if (!all && count_shown(g, &in_all) == 0) continue;
-        fprintf(out, "\n%s:\n", g->title);
-        for (const tern_flag *f = g->flags; f->name; f++)
-            if (is_shown(g, f, all)) print_flag(f, &defaults, out);
-    }
-    if (!all) print_more(command, out);
+    FILE *page = open_memstream(&text, &size);
+    if (!page) return;
+    print_all(command, &defaults, page);
+    fclose(page);
+    if (all || count_lines(text) <= SCREEN_LINES) fputs(text, out);
+    else print_usual(command, &defaults, out);
+    free(text);
 }

@@ -17,7 +17,7 @@ static const tern_flag flags[] = {
     {"system", 0, TERN_FLAG_TEXT, "TEXT", offsetof(tern_options, system), 0, 0,
      "An instruction before the conversation"},
     {"template", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, template), 0, 0,
-     "Chat template: " TERN_CHAT_TEMPLATES ", or a Jinja file"},
+     "Chat template of the conversation; " TERN_CHAT_TEMPLATES ", or a Jinja file"},
     {"history", 0, TERN_FLAG_TEXT, "FILE", offsetof(tern_options, history), 0, 0,
      "Where typed lines are kept; \"\" keeps none"},
     {"restore", 0, TERN_FLAG_TEXT, "FILE", offsetof(tern_options, restore), 0, 0,

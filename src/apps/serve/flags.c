@@ -5,13 +5,15 @@
 
 const tern_flag tern_flags_serve_models[] = {
     {"model", 'm', TERN_FLAG_TEXTS, "[NAME=]PATH", FIELD(models), 0, 0,
-     "GGUF file, Hugging Face folder or name of `tern list`; may be repeated: the first opens now, others on request"},
+     "GGUF file, folder or name of `tern list`; a folder has Hugging Face's layout; may be repeated: the first opens "
+     "now, "
+     "others on request"},
     {"lora", 0, TERN_FLAG_TEXTS, "NAME=PATH", FIELD(loras), 0, 0,
-     "Adapter of the first model, offered to clients as model NAME; may be repeated"},
+     "Adapter of the first model, as model NAME; may be repeated"},
     {"lora-dir", 0, TERN_FLAG_TEXT, "DIR", FIELD(lora_folder), 0, 0,
-     "Folder whose adapters clients may load and unload while the server runs"},
+     "Folder of adapters that clients may load; they may unload them as well, while the server runs"},
     {"template", 0, TERN_FLAG_TEXT, "NAME", offsetof(tern_options, template), 0, 0,
-     "Chat template instead of the models' own: " TERN_CHAT_TEMPLATES ", or a Jinja file"},
+     "Chat template instead of the models' own; " TERN_CHAT_TEMPLATES ", or a Jinja file"},
     {"strict-model", 0, TERN_FLAG_BOOL, NULL, FIELD(strict_model), 0, 0,
      "Refuse unknown model names; without it a server with one model and no adapters takes any", .more = true},
     {"rerank", 0, TERN_FLAG_BOOL, NULL, FIELD(rerank), 0, 0,
@@ -35,8 +37,7 @@ const tern_flag tern_flags_serve_listening[] = {
     {"unix", 0, TERN_FLAG_TEXT, "PATH", FIELD(unix_path), 0, 0, "Listen on a Unix socket instead", .more = true},
     {"api-key", 0, TERN_FLAG_TEXT, "FILE", FIELD(key_file), 0, 0,
      "File of API keys, one a line; clients must send one"},
-    {"no-auth", 0, TERN_FLAG_BOOL, NULL, FIELD(no_auth), 0, 0,
-     "Ask for no key, even when listening beyond this machine"},
+    {"no-auth", 0, TERN_FLAG_BOOL, NULL, FIELD(no_auth), 0, 0, "Ask for no key, even beyond this machine"},
     {"cors", 0, TERN_FLAG_TEXT, "ORIGIN", FIELD(cors), 0, 0, "Allow requests from web pages of this origin; * is any"},
     {"tls-cert", 0, TERN_FLAG_TEXT, "FILE", FIELD(tls_cert), 0, 0, "Serve HTTPS with this certificate chain (PEM)"},
     {"tls-key", 0, TERN_FLAG_TEXT, "FILE", FIELD(tls_key), 0, 0, "Private key of --tls-cert (PEM)"},
@@ -61,7 +62,7 @@ const tern_flag tern_flags_serve_batching[] = {
     {"max-step-ms", 0, TERN_FLAG_U32, "MS", FIELD(max_step_ms), 1, 60000,
      "Longest time between two tokens while prompts of others are read; default: twice the usual time", .more = true},
     {"draft", 0, TERN_FLAG_CHOICE, "none|ngram", offsetof(tern_options, draft), 0, 0,
-     "Speculative decoding: draft tokens from the request's own text; same answers"},
+     "Speculative decoding; draft tokens from the request's own text; same answers"},
     {"draft-model", 0, TERN_FLAG_TEXT, "MODEL", offsetof(tern_options, draft_model), 0, 0,
      "Draft with this small model of the same vocabulary; same answers", .more = true},
     {"draft-tokens", 0, TERN_FLAG_U32, "N", offsetof(tern_options, draft_tokens), 1, 63, "Most tokens in one draft",

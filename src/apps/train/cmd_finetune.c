@@ -1,4 +1,4 @@
-/* tern finetune: a model learns from text, all its weights or an adapter; tern train: a small model from nothing, its
+/* tern finetune: a model learns from text, all its weights or an adapter; tern train: a small model from scratch, its
  * tokenizer too. */
 #include "apps/open.h"
 #include "apps/ranks.h"
@@ -108,7 +108,7 @@ static tern_status run_train(const tern_options *o, tern_error *err)
 const tern_command tern_command_train = {
     .name = "train",
     .usage = "--config FILE --data FILE -o OUT [--epochs N | --steps N]",
-    .summary = "Train a small model from nothing",
+    .summary = "Train a small model from scratch",
     .detail = "FILE needs hidden_size, intermediate_size, num_hidden_layers and num_attention_heads; the rest of\n"
               "what transformers writes there has defaults. Everything else is as in tern finetune.",
     .groups = train_groups,

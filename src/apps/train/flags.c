@@ -15,28 +15,28 @@
 
 const tern_flag tern_flags_train_data[] = {
     {"data", 'd', TERN_FLAG_TEXTS, "FILE", FIELD(data), 0, 0,
-     "Text, JSONL (text, prompt and completion, messages, Alpaca, ShareGPT, ids), or a file of `tern data`; may be "
-     "repeated"},
+     "Text, JSONL or a file of `tern data`; a line of JSONL has text, prompt and completion, messages, Alpaca's or "
+     "ShareGPT's names, or ids; may be repeated"},
     {"output", 'o', TERN_FLAG_TEXT, "OUT", TRAINING(output), 0, 0,
      "NAME.gguf, or a folder; beside it, or in it, loss.csv and the checkpoint"},
     {"resume", 0, TERN_FLAG_BOOL, NULL, TRAINING(resume), 0, 0,
-     "Continue from the checkpoint, to the same losses bit for bit"},
+     "Continue from the checkpoint; the losses stay the same, bit for bit"},
     {"overwrite", 'f', TERN_FLAG_BOOL, NULL, TRAINING(overwrite), 0, 0,
-     "Begin anew despite a checkpoint, and replace an existing output"},
+     "Replace an existing output and checkpoint; the run begins anew"},
     {"type", 0, TERN_FLAG_TEXT, "TYPE", TRAINING(type), 0, 0,
      "Encoding of the matrices in NAME.gguf: i2_s, tq1_0, tq2_0, t160; as the model has them when not given",
      .more = true},
     {"split", 0, TERN_FLAG_CHOICE, "file|blank|line", FIELD(train_split), 0, 0,
-     "Where documents end in plain text: at the end of the file, at empty lines, at each line"},
+     "Where documents end in plain text: at the end of the file, at empty lines, at each line", .more = true},
     {"mark", 0, TERN_FLAG_TEXT, "TEXT", TRAINING(mark), 0, 0,
      "Documents in plain text end where this stands, as <|endoftext|>", .more = true},
     {"template", 0, TERN_FLAG_TEXT, "NAME", FIELD(template), 0, 0,
-     "Chat template for messages: " TERN_CHAT_TEMPLATES ", or a Jinja file; the model's when not given"},
-    {"json", 0, TERN_FLAG_BOOL, NULL, FIELD(json), 0, 0, "One JSON object a line for all that happens"},
+     "Chat template for messages; " TERN_CHAT_TEMPLATES ", or a Jinja file; the model's when not given"},
+    {"json", 0, TERN_FLAG_BOOL, NULL, FIELD(json), 0, 0, "One JSON object a line for all that happens", .more = true},
     {"log-every", 0, TERN_FLAG_U32, "N", FIELD(log_every), 1, 1 << 30,
      "Steps between lines; a fiftieth of all when not given", .more = true},
     {"dry-run", 0, TERN_FLAG_BOOL, NULL, TRAINING(dry_run), 0, 0,
-     "Print the memory plan, measure up to three steps, estimate the time of the run, and stop"},
+     "Print the memory plan and expected time, and stop; up to three steps are measured"},
     {0},
 };
 
@@ -48,7 +48,7 @@ const tern_flag tern_flags_train_ranks[] = {
 
 const tern_flag tern_flags_train_lora[] = {
     {"lora", 0, TERN_FLAG_U32, "R", TRAINING(lora_rank), 1, 4096,
-     "Train adapters of rank R beside frozen weights instead of all weights"},
+     "Train adapters of rank R instead of all weights; the weights stay frozen"},
     {"lora-alpha", 0, TERN_FLAG_F32, "A", TRAINING(lora_alpha), -1e6, 1e6, "Their scale times R; 2 R when not given"},
     {"lora-dropout", 0, TERN_FLAG_F32, "P", TRAINING(lora_dropout), 0, 0.999, "Share of their inputs that is left out",
      .more = true},
@@ -61,7 +61,7 @@ const tern_flag tern_flags_train_lora[] = {
      "Begin with this adapter (PEFT folder, GGUF file, package of one or its name in tern list); its rank counts",
      .more = true},
     {"add-tokens", 0, TERN_FLAG_TEXTS, "TEXT", FIELD(add_tokens), 0, 0,
-     "A special token that the model gets, as a mark of the chat template: <|im_start|>; may be repeated"},
+     "Add a special token, as a mark of the chat template: <|im_start|>; may be repeated", .more = true},
     {"freeze", 0, TERN_FLAG_TEXTS, "PATTERN", FIELD(freeze), 0, 0,
      "Do not change tensors of these names: model.embed_tokens.*, *.layers.[0-3].*; may be repeated", .more = true},
     {0},
@@ -75,7 +75,8 @@ const tern_flag tern_flags_train_length[] = {
     {"accumulate", 0, TERN_FLAG_U32, "N", TRAINING(accumulate), 1, 1 << 20, "Passes to a step", .more = true},
     {"order", 0, TERN_FLAG_CHOICE, "shuffled|sequential", FIELD(order), 0, 0, "Order of the rows; shuffled by the seed",
      .more = true},
-    {"seed", 0, TERN_FLAG_U64, "N", TRAINING(seed), 0, 0, "Order, held-out rows, dropout, first values"},
+    {"seed", 0, TERN_FLAG_U64, "N", TRAINING(seed), 0, 0,
+     "Random seed; of the order, held-out rows, dropout, first values"},
     {0},
 };
 
@@ -107,12 +108,14 @@ const tern_flag tern_flags_train_optimizer[] = {
 
 const tern_flag tern_flags_train_memory[] = {
     {"checkpoint", 0, TERN_FLAG_BOOL, NULL, TRAINING(checkpoint), 0, 0,
-     "Compute activations again in the backward: less memory, a third more work"},
+     "Recompute activations in the backward pass; less memory, a third more work"},
     {"optimizer-in-backward", 0, TERN_FLAG_BOOL, NULL, TRAINING(optimizer_in_backward), 0, 0,
      "Update each weight as soon as its gradient is known: a layer's gradients in memory, the same result; twice the "
-     "work but with --clip 0"},
-    {"master", 0, TERN_FLAG_CHOICE, "f32|bf16", FIELD(master), 0, 0, "Master weights; bf16 is rounded at random"},
-    {"states", 0, TERN_FLAG_CHOICE, "f32|bf16|8bit", FIELD(states), 0, 0, "The optimiser's moments"},
+     "work but with --clip 0",
+     .more = true},
+    {"master", 0, TERN_FLAG_CHOICE, "f32|bf16", FIELD(master), 0, 0, "Master weights; bf16 is rounded at random",
+     .more = true},
+    {"states", 0, TERN_FLAG_CHOICE, "f32|bf16|8bit", FIELD(states), 0, 0, "The optimiser's moments", .more = true},
     {"precision", 0, TERN_FLAG_CHOICE, "f32|bf16", FIELD(precision), 0, 0,
      "Factors of gradients' products and of attention; bf16 is faster on CUDA"},
     {"memory-limit", 0, TERN_FLAG_TEXT, "SIZE", FIELD(memory_limit), 0, 0,
@@ -126,7 +129,7 @@ const tern_flag tern_flags_train_quality[] = {
     {"skip-bad", 0, TERN_FLAG_BOOL, NULL, TRAINING(skip_bad), 0, 0,
      "Leave out lines of data that cannot be used, and count them", .more = true},
     {"val-split", 0, TERN_FLAG_F64, "P", TRAINING(validation_split), 0, 0.999,
-     "Share of the data that is held out to validate with; 0.1 at most when not given, 0 is none"},
+     "Share of the data held out for validation; 0.1 at most when not given, 0 is none"},
     {"val-data", 0, TERN_FLAG_TEXT, "FILE", TRAINING(validation_data), 0, 0, "Instead: data of its own", .more = true},
     {"eval-every", 0, TERN_FLAG_U64, "N", TRAINING(evaluate_every), 1, 1e15,
      "Steps between validations; a tenth of all when not given"},

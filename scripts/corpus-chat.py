@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes a corpus of conversations: what the bundled model that answers is trained from nothing on.
+"""Writes a corpus of conversations: what the bundled model that answers is trained from scratch on.
 
     scripts/corpus-chat.py --lines 100000 --seed 1 > chat.jsonl
 

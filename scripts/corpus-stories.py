@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes a corpus of simple stories: what the bundled model is trained from nothing on.
+"""Writes a corpus of simple stories: what the bundled model is trained from scratch on.
 
     scripts/corpus-stories.py --stories 60000 --seed 1 > stories.jsonl
 

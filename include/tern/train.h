@@ -1,4 +1,4 @@
-/* Fine-tuning a model on text, and training one from nothing: files in, files out. */
+/* Fine-tuning a model on text, and training one from scratch: files in, files out. */
 #ifndef TERN_TRAIN_H
 #define TERN_TRAIN_H
 
@@ -86,7 +86,7 @@ typedef struct tern_finetune_options {
 
     /* Files. */
     const char *model;       /* GGUF file or Hugging Face folder to start from; or */
-    const char *config;      /* a config.json (docs/guides/fine-tuning.md): a model from nothing */
+    const char *config;      /* a config.json (docs/guides/fine-tuning.md): a model from scratch */
     const char *tokenizer;   /* with config: a model whose tokenizer is taken; NULL: one is learned from the data */
     const char *const *data; /* [n_data] text, JSON, JSONL, CSV, or one file that `tern data` has written */
     size_t n_data;

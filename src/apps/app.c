@@ -122,8 +122,8 @@ static tern_status read_stream(FILE *in, tern_buf *text, tern_error *err)
     size_t n;
     while ((n = fread(piece, 1, sizeof piece, in)) > 0) {
         if (text->size + n > MAX_STREAM_BYTES)
-            return tern_fail(err, TERN_LIMIT, "standard input: more than %d bytes of text found, at most that expected",
-                             MAX_STREAM_BYTES);
+            return tern_fail(err, TERN_LIMIT, "standard input: more than %d bytes of text found, at most %d expected",
+                             MAX_STREAM_BYTES, MAX_STREAM_BYTES);
         TERN_TRY(tern_buf_add(text, piece, n, err));
     }
     if (tern_app_interrupted()) return tern_app_fail_interrupted(err);

@@ -58,7 +58,8 @@ static tern_status read_reference(const tern_options *o, char name[16], tern_opt
 static tern_status read_ids(const tern_options *o, const tern_engine *engine, tern_tokens *ids, tern_error *err)
 {
     const char *text = o->prompt ? o->prompt : default_prompt;
-    if (o->ids && o->prompt) return tern_fail(err, TERN_INVALID_ARGUMENT, "--prompt and --ids: one of them expected");
+    if (o->ids && o->prompt)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--prompt and --ids: both found, one of them expected");
     if (o->ids) return tern_app_parse_ids(o->ids, ids, err);
     if (!o->prompt && !tern_engine_tokenizer(engine)) { /* ids that every vocabulary has */
         for (int32_t i = 0; i < 16; i++) TERN_TRY(tern_tokens_add(ids, (i * 7 + 3) % 60, err));

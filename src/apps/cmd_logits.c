@@ -105,8 +105,9 @@ static tern_status run_engine(tern_engine *engine, const tern_app_loras *loras, 
     tern_engine_info model = {.size = sizeof model};
     TERN_TRY(tern_engine_describe(engine, &model, err));
     if (ids->n > model.n_ctx_train)
-        return tern_fail(err, TERN_CONTEXT_FULL, "%zu tokens: the model was trained for at most %u", ids->n,
-                         model.n_ctx_train);
+        return tern_fail(err, TERN_CONTEXT_FULL,
+                         "--ids: %zu tokens found, at most %u expected: the context that the model was trained for",
+                         ids->n, model.n_ctx_train);
     tern_session_params params = {.size = sizeof params,
                                   .n_ctx = (uint32_t)ids->n,
                                   .n_batch = PIECE_TOKENS,

@@ -50,7 +50,7 @@ tern_status tern_app_generation_constrain(tern_app_generation *g, const tern_opt
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
         if (!sources[i].text && !sources[i].path) continue;
         if (given)
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s and --%s: one of them expected", given->flag,
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s and --%s: both found, one of them expected", given->flag,
                              sources[i].flag);
         given = &sources[i];
     }

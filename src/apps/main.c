@@ -57,7 +57,7 @@ static void choose_backend(tern_options *o)
     tern_error why = {0};
     if (!o->backend || strcmp(o->backend, "auto") != 0) return;
     o->backend = tern_backend_auto();
-    if (tern_backend_auto_misses(&why)) fprintf(stderr, "note: --backend auto takes %s: %s\n", o->backend, why.message);
+    if (tern_backend_auto_misses(&why)) fprintf(stderr, "note: --backend auto uses %s: %s\n", o->backend, why.message);
 }
 
 static int run_command(const tern_command *command, int n, char **words)

@@ -45,7 +45,7 @@ tern_status tern_app_find_model(const tern_options *options, tern_app_path *path
     tern_app_path named;
     const char *given = options->model ? options->model : options->hf ? named.text : getenv("TERN_MODEL");
     if (options->model && options->hf)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "-m and --hf: one of them expected");
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "-m and --hf: both found, one of them expected");
     if (options->hf) snprintf(named.text, sizeof named.text, "hf:%s", options->hf);
     if (options->model && !*options->model)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "-m \"\": a GGUF file or a folder expected");
@@ -81,7 +81,7 @@ static tern_session_params session_params(const tern_options *o, tern_session_pa
 
 static tern_status need_gpu(const char *flag, tern_error *err)
 {
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s: --backend of a GPU expected as well", flag);
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "--%s needs a GPU: --backend vulkan, cuda or auto expected", flag);
 }
 
 static bool runs_on_cpu(const tern_options *o)

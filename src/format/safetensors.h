@@ -38,7 +38,7 @@ typedef struct tern_safetensors tern_safetensors;
 
 /* Parses one file's bytes (kept by the caller). Tensors are listed in the order of their data. Checks, as the reference
  * does: header length inside the file and at most 100 MB, JSON well-formed, shape * size = end - begin, data without
- * holes or overlaps, from the first byte after the header to the last of the file; no duplicates. Memory: at most twice
+ * holes or overlaps to the end of the file; no duplicates. Memory: at most twice
  * the file plus 64 MiB.
  *
  * Errors, each naming the tensor: MALFORMED; UNSUPPORTED (a dtype or a number of dimensions that is not read here);

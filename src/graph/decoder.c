@@ -327,8 +327,8 @@ static void add_rope_table(tern_builder *b, uint32_t which)
     b->rope_tables[which] = tern_build__value(b, table, names[which]);
 }
 
-/* The input of a block that drafts tokens: the embedding of the token that comes next and the hidden state of the one
- * before it, normed and side by side, through one matrix (Qwen3-Next, vLLM's qwen3_next_mtp). */
+/* The input of a block that drafts tokens: the next token's embedding and the hidden state of the token before it, both
+ * normed, side by side, times one matrix (Qwen3-Next, vLLM's qwen3_next_mtp). */
 static tern_view mtp_input(tern_builder *b, tern_view embedded)
 {
     const uint32_t n = b->config->n_embd;

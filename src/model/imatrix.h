@@ -45,8 +45,8 @@ uint32_t tern_imatrix_chunks(const tern_imatrix *m);
 const char *tern_imatrix_name(const tern_imatrix *m);
 /* mean[n_experts][cols]: the mean squared input of each column of the matrix `name`, of each expert's (n_experts 1: it
  * has none); 1 in all columns of an expert without rows. *found false, and nothing else: it has no entry. Errors:
- * MALFORMED (another type or number of columns or experts, a count that is not positive, of experts one below 0 or all
- * of 0, a sum that is below 0 or not finite: with the tensor's name). */
+ * MALFORMED with the tensor's name (another type or number of columns or experts; a count that is not positive, of
+ * experts one below 0 or all of 0; a sum that is below 0 or not finite). */
 tern_status tern_imatrix_mean(const tern_imatrix *m, const char *name, uint32_t n_experts, uint32_t cols, float *mean,
                               bool *found, tern_error *err);
 

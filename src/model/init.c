@@ -1,4 +1,4 @@
-/* Models from nothing. */
+/* Models from scratch. */
 #include "model/init.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Models from nothing: shapes from a configuration, values at random. */
+/* Models from scratch: shapes from a configuration, values at random. */
 #ifndef TERN_MODEL_INIT_H
 #define TERN_MODEL_INIT_H
 

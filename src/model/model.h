@@ -150,7 +150,7 @@ static inline uint32_t tern_config_window(const tern_config *config)
 }
 
 /* clang-format off */
-/* X(NAME, GGUF name, HF name, kind): kind L is a linear layer's matrix, E those of all experts, R the router's, N a
+/* X(NAME, GGUF name, HF name, kind). Kinds: L a linear layer's matrix, E those of all experts, R the router's; N a
  * norm's vector, B a bias or a vector like one, F the biases of all experts, T a table. "%u" is the layer. HF names
  * that are a family's own: roles.c. */
 #define TERN_ROLE_LIST(X)                                                                                             \

@@ -248,7 +248,7 @@ void tern_role__spell(tern_hf_spelling spelling, const char *name, char *out);
 /* The prefix of all tensors of the text model's layers; those of the text model, where others lie beside them. */
 const char *tern_role__layers_prefix(tern_hf_spelling spelling);
 const char *tern_role__text_prefix(tern_hf_spelling spelling);
-/* Runs of rows, or of columns, of a matrix that stand in another order in another kind of file: heads of values by head
+/* Runs of rows, or of columns, of a matrix that other files have in another order. Heads of values lie by head
  * of keys (Hugging Face), or one of each head of keys in turn (llama.cpp's qwen35). Run h of the other file is run
  * h % n * m + h / n of this one. run 0: the order is the same. */
 typedef struct tern_head_order {

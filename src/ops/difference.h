@@ -74,8 +74,8 @@ typedef struct tern_op_inputs {
     uint32_t n_tokens, n_outputs; /* of the step */
 } tern_op_inputs;
 
-/* terms[cols]: for each element of a row of `value`, which an op that multiplies matrices has made, the sum of the
- * magnitudes of its summands. false: another op, a weight without data, or memory is short. */
+/* terms[cols]: the sum of the magnitudes of the summands of each element of a row of `value`. An op that multiplies
+ * matrices has made it. false: another op, a weight without data, or memory is short. */
 bool tern_op_terms(const tern_op_inputs *inputs, uint32_t value, uint64_t row, uint32_t cols, double *terms);
 
 #endif

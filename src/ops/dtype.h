@@ -7,10 +7,10 @@
 
 /* F(X, name, NAME, elements of a block, its bytes): what keys and values can be stored as. A row is one position of one
  * head, and says all of itself, so that its bytes depend on nothing but its numbers: not on what is stored with it. A
- * row of a type with blocks of 32 has first the f16 scales of its blocks, then their codes in order: of q8_0 int8 ones,
- * of q4_0 16 bytes with codes i and i + 16 of the block, plus 8, in the lower and the upper half of byte i. A number is
- * its code times its block's scale, which f32 holds exactly. The stored bytes: tern_kv_store_fn (ops/ref/ref.h). X is
- * handed on to F. */
+ * row of a type with blocks of 32 has first the f16 scales of its blocks, then their codes in order. Those of q8_0 are
+ * int8; q4_0 has 16 bytes with codes i and i + 16 of the block, plus 8, in the lower and upper half of byte i. A number
+ * is its code times its block's scale, which f32 holds exactly. The stored bytes: tern_kv_store_fn (ops/ref/ref.h). X
+ * is handed on to F. */
 #define TERN_CACHE_TYPE_LIST(F, X)                                                                                     \
     F(X, f16, F16, 1, 2)                                                                                               \
     F(X, f32, F32, 1, 4)                                                                                               \

@@ -25,8 +25,8 @@ enum { TERN_SCALE_X, TERN_SCALE_INPUTS };
  * With halves: W_p and x in 16 bits (ops/ref/halves/halves.h).
  * Ternary W_p with x f32: the f32 sum of codes times x, then times the row's scale.
  *
- * With a route (out: rows ROUTED): W_p is [n_experts * R][cols], biases are [n_experts][R], and routed row r, of token
- * r / n_routes, has expert e = route[r][0]: out[r] = W_p[e * R .. e * R + R - 1] x + bias_p[e], where x is row
+ * With a route (out: rows ROUTED): W_p is [n_experts * R][cols], biases are [n_experts][R]. Routed row r, of token
+ * r / n_routes, has expert e = route[r][0]: out[r] = W_p[e * R .. e * R + R - 1] x + bias_p[e]. Its x is row
  * r / n_routes of rows TOKENS, or row r of rows ROUTED. Where e >= n_experts there is no expert, and out[r] stays as it
  * is. No residual, no norm_weight, not screened. */
 enum { TERN_LINEAR_X, TERN_LINEAR_W }; /* W_p is input TERN_LINEAR_W + p */
@@ -75,7 +75,7 @@ enum {
 
 /* out[t] = each block of op->block columns of signs * x[t] by the normed Sylvester matrix, or with `inverse` signs
  * times the blocks of x[t] by it (ops/ref/rotated/hadamard.h). With heads (n_heads above 0) columns are those of
- * n_heads heads of head_dim, of which head h of x goes to place h % n_kv_heads * (n_heads / n_kv_heads) +
+ * n_heads heads of head_dim. Head h of x goes to place h % n_kv_heads * (n_heads / n_kv_heads) +
  * h / n_kv_heads first, and with `inverse` comes back from there last. */
 enum { TERN_HADAMARD_X, TERN_HADAMARD_SIGNS /* [1][cols] */, TERN_HADAMARD_INPUTS };
 
@@ -190,7 +190,7 @@ enum {
 };
 
 /* GATED_DELTA in the same way, of q, k and v by themselves. states: the state before each TERN_DELTA_CHUNK-th row of
- * the step, its numbers in the rows of that chunk in turn: row c * TERN_DELTA_CHUNK + i has numbers i * cols to
+ * the step. Its numbers lie in the rows of that chunk in turn; row c * TERN_DELTA_CHUNK + i has numbers i * cols to
  * (i + 1) * cols - 1. The state of a chunk that is not whole in the step is not kept. The backward: out = dq; dk, dv,
  * da and db are written; ddecay (with op->log_decay of A_log) and ddt +=, or TERN_NO_VALUE: it is frozen, or missing
  * (14 inputs: both are). */

@@ -74,8 +74,8 @@ static inline bool tern_value_is_routes(const tern_value *value)
     return value->dtype == TERN_DTYPE_U32 && value->rows == TERN_ROWS_ROUTED;
 }
 
-/* Rows first .. first + n - 1 of a rope table, [n][2 * n_pairs]: cos and sin of each angle, the f32 product of position
- * and inverse frequency, times its size (NULL: 1), as transformers computes it (modeling_rope_utils). */
+/* Rows first .. first + n - 1 of a rope table, [n][2 * n_pairs]: cos and sin of each angle. An angle is the f32 product
+ * of position and inverse frequency, times its size (NULL: 1), as transformers computes it (modeling_rope_utils). */
 void tern_rope_rows(const float *frequencies, const float *sizes, uint32_t n_pairs, uint32_t first, uint32_t n,
                     float *rows);
 

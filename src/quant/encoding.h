@@ -36,9 +36,9 @@ struct tern_encoding {
      * blocks of their own scales. w NULL: as pack. */
     void (*pack_weighted)(const float *x, const float *w, size_t n_blocks, void *out);
 
-    /* Ternary encodings only (else NULL): n_blocks blocks of codes -1, 0, +1, and back. `scale` is written to each
-     * block by encodings with block scales (tq1_0, tq2_0: as f16) and ignored by the others. unpack_codes yields the
-     * code with the block's scale in scales[block] (1 for encodings without block scales); the unused code 11 (and a
+    /* Ternary encodings only (else NULL): n_blocks blocks of codes -1, 0, +1, and back. Encodings with
+     * block scales (tq1_0, tq2_0: as f16) write `scale` to each block, others ignore it. The code that unpack_codes
+     * yields comes with the block's scale in scales[block] (1 for encodings without them); the unused code 11 (and a
      * base-3 byte out of range) yields 0 and is counted in the result (no packer writes them). */
     void (*pack_codes)(const int8_t *codes, size_t n_blocks, float scale, void *out);
     size_t (*unpack_codes)(const void *in, size_t n_blocks, int8_t *codes, float *scales);

@@ -25,7 +25,7 @@ static int get_level(const uint8_t *in, unsigned i)
     return (int)(low | (unsigned)(in[i % 32] >> (i / 32) & 1) << 2) - 4;
 }
 
-/* Twelve bytes: the low four bits of group g's scale + 32 are a nibble of byte g % 8 (low for g < 8), the high two are
+/* Twelve bytes. The low four bits of group g's scale + 32 are a nibble of byte g % 8 (low for g < 8); the high two are
  * bits 2 (g / 4) up of byte 8 + g % 4. */
 static void put_multiple(uint8_t *out, unsigned g, unsigned m)
 {

@@ -2,7 +2,7 @@
  * vector adds up every input once for each block of k rows.
  *
  * The matrix [rows][cols] is cut into blocks of k rows (the last one filled up with rows of zeros). Every column of a
- * block is a pattern of k digits, and columns with the same pattern form a group: their inputs are added up once, and
+ * block is a pattern of k digits, and columns with the same pattern form a group. Their inputs are added up once, and
  * the sum goes to the rows that the pattern names. The group of the pattern 0 is dropped. Columns beyond 65,535 are cut
  * into panels, each with groups of its own, so that column numbers fit 16 bits. A unit is one block of one panel; units
  * lie block after block, panel after panel in each.
@@ -55,7 +55,7 @@ typedef struct tern_rsr_options {
     tern_pool *pool;     /* blocks are shared out over it; the result is the same with any number of threads */
 } tern_rsr_options;
 
-/* Columns up to `end` (in the sorted columns of a unit, from the end of the group before) have this pattern: bit i of
+/* Columns up to `end` (in the sorted columns of a unit, from the end of the group before) have this pattern. Bit i of
  * pos is set where row i of the block has +1, of neg where it has -1. */
 typedef struct tern_rsr_group {
     uint16_t end, pos, neg;
@@ -75,8 +75,8 @@ typedef struct tern_rsr_slices {
     bool owned;
 } tern_rsr_slices;
 
-/* Errors: LIMIT (k, columns of a panel, more than 2^32 - 1 units or entries), INVALID_ARGUMENT (no rows or columns, a
- * code that the kind does not have: row, column, value), OUT_OF_MEMORY, and those of the source. */
+/* Errors: LIMIT (k, columns of a panel, more than 2^32 - 1 units or entries); INVALID_ARGUMENT (no rows or columns, a
+ * code that the kind does not have: row, column, value); OUT_OF_MEMORY, and those of the source. */
 /* `origin` is kept in the bytes: tern_rsr_origin of the weight that the matrix comes from, 0 for none. Equal inputs
  * give equal bytes. */
 tern_status tern_rsr_slices_build(tern_rsr_slices *out, const tern_rsr_source *source, const tern_rsr_options *options,

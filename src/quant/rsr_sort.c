@@ -1,7 +1,7 @@
 /* Sorting the columns of one block of rows by their patterns: counting where patterns are few, radix where they are
  * many.
  *
- * A pattern's number is written in base 3 (binary: 2), so that there are 3^k buckets and not the 4^k of two bit masks
+ * A pattern's number is written in base 3 (binary: 2). There are then 3^k buckets and not the 4^k of two bit masks
  * side by side: 531,441 and not 16,777,216 for k = 12. Clearing the buckets must not cost more than the columns do, so
  * with more than 4 buckets for a column the numbers are sorted 8 bits at a time. */
 #include <string.h>

@@ -312,8 +312,8 @@ static void mistakes_are_named(void **state)
     assert_refused("--lr -1: a number from", TERN_WORDS(TRAIN_QUICK, "-o", out, "--lr", "-1"), 2);
     assert_refused("--gpu-layers: training runs on one whole device",
                    TERN_WORDS(TRAIN_QUICK, "-o", out, "--gpu-layers", "1"), 2);
-    assert_refused("--device: --backend of a GPU expected as well", TERN_WORDS(TRAIN_QUICK, "-o", out, "--device", "0"),
-                   2);
+    assert_refused("--device needs a GPU: --backend vulkan, cuda or auto expected",
+                   TERN_WORDS(TRAIN_QUICK, "-o", out, "--device", "0"), 2);
     assert_refused("--optimizer adam: adamw|sgd expected; did you mean adamw?",
                    TERN_WORDS(TRAIN_QUICK, "-o", out, "--optimizer", "adam"), 2);
     assert_refused("GiB expected; --", TERN_WORDS(TRAIN_QUICK, "-o", out, "--memory-limit", "20M"), 1);

@@ -42,6 +42,10 @@ HEADER = f"""/* What a header holds.
  * oldest; {WORDS}; {WORDS}. */
 int a; /* Beside it lies b */
 const char *text = "/* What is in a string */";
+/* Rows of a list are read one by one:
+ *   one  {WORDS}
+ *   two  {WORDS}
+ * {WORDS}. */
 """
 HELP = f"""What it does.
 

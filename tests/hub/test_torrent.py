@@ -162,7 +162,7 @@ class Torrents(unittest.TestCase):
 
     def test_flags(self):
         self.tern("package", self.source, "--web-seed", "http://x/", code=2)
-        self.assertIn("--torrent expected as well", self.said)
+        self.assertIn("need --torrent, which was not given", self.said)
         self.tern("package", self.source, "--torrent", "--web-seed", "ftp://x/", code=2)
         self.assertIn("--web-seed ftp://x/: an address as", self.said)
         self.tern("pull", "a/b", "--seed", code=2)

@@ -1,4 +1,4 @@
-/* Models from nothing. */
+/* Models from scratch. */
 #include <math.h>
 
 #include "model/init.h"

@@ -123,7 +123,8 @@ static void test_adjacent_biases(void **state)
     config.o_bias = false;
     tern_master_source source = tern_master_of_model(gguf);
     assert_int_equal(tern_hf_write(test_scratch("hf-biases"), &config, NULL, &source, NULL, &err), TERN_UNSUPPORTED);
-    assert_non_null(strstr(err.message, "biases of q, k and v alone: LlamaForCausalLM has those of q, k, v and o"));
+    assert_non_null(
+        strstr(err.message, "biases of q, k and v alone found: LlamaForCausalLM expects those of q, k, v and o"));
     tern_model_close(model);
     tern_model_close(gguf);
     tern_model_close(back);

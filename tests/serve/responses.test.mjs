@@ -140,7 +140,8 @@ test('rude requests get errors that name what is wrong', async () => {
         assert.deepEqual([status, error.message, error.type], [400, message, 'invalid_request_error']);
     }
     const [status, { error }] = await send('GET', `/v1/responses/${id}?stream=true`);
-    assert.deepEqual([status, error.message], [400, 'stream: a response that is kept is not sent as a stream']);
+    assert.deepEqual([status, error.message],
+        [400, 'stream: true found, false expected: a stored response comes in one piece']);
     for (const odd of ['resp_' + 'x'.repeat(4000), '%22%0a', 'a..b', 'input_items', '%ff%fe'])
         for (const method of ['GET', 'DELETE']) {
             const [code, answer] = await send(method, `/v1/responses/${odd}`);

@@ -175,7 +175,7 @@ static void what_cannot_be_used_is_refused(void **state)
          "message 1: tool_calls: call 0: the arguments of f: string found, an object or its JSON expected"},
         {"{'messages': [" ASKS SAYS "'content': 'b', 'train': 1}]}", "message 1: train: number found"},
         {"{'tools': [{'type': 'browser', 'function': {}}], 'messages': []}", "tools[0]: type: \"browser\" found"},
-        {"{'tools': [], 'functions': [], 'messages': []}", "functions and tools: one of them expected"},
+        {"{'tools': [], 'functions': [], 'messages': []}", "both functions and tools: one of them expected"},
         {"{'tools': [{}], 'messages': []}", "tools[0]: name: nothing found"},
         {"{'tools': 'none', 'messages': []}", "tools: a string that is not JSON found, an array or its JSON expected"},
         {"{'chat_template_kwargs': {'tools': []}, 'messages': []}", "chat_template_kwargs: tools cannot be set here"},

@@ -233,7 +233,7 @@ static void dense_models_become_ternary(void **state)
     free(validation);
 }
 
-/* ---- from nothing */
+/* ---- from scratch */
 
 static void models_come_from_nothing(void **state)
 {

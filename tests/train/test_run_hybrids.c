@@ -1,4 +1,4 @@
-/* Whole runs of models whose layers keep a state: decays, adapters, models from nothing. */
+/* Whole runs of models whose layers keep a state: decays, adapters, models from scratch. */
 #include "model/adapter/adapter.h"
 #include "quant/weight.h"
 #include "train/run_support.h"

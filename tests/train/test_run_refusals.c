@@ -130,12 +130,12 @@ static void mistakes_have_words(void **state)
     REFUSE(INVALID_ARGUMENT, "no tensor of that name", (o.freeze = patterns, o.n_freeze = 1));
     REFUSE(INVALID_ARGUMENT, "LoRA target z_proj",
            (o.lora_rank = 4, o.lora_targets = bad_target, o.n_lora_targets = 1));
-    REFUSE(INVALID_ARGUMENT, "a model and a config: one of them", o.config = "x.json");
+    REFUSE(INVALID_ARGUMENT, "both a model and a config found", o.config = "x.json");
     REFUSE(INVALID_ARGUMENT, "neither a model nor a config", o.model = NULL);
     REFUSE(INVALID_ARGUMENT, "no data given", o.n_data = 0);
     REFUSE(INVALID_ARGUMENT, "no output given", o.output = NULL);
     REFUSE(INVALID_ARGUMENT, "input and output are the same folder", o.output = run_case_model.text);
-    REFUSE(INVALID_ARGUMENT, "to resume and to overwrite", o.resume = true);
+    REFUSE(INVALID_ARGUMENT, "resume and overwrite: both found", o.resume = true);
     REFUSE(INVALID_ARGUMENT, "split and mark", (o.split = TERN_FINETUNE_SPLIT_LINE, o.mark = "x"));
     const char *a_model[] = {test_small_model()};
     REFUSE(INVALID_ARGUMENT, ".gguf is a model: text, JSONL", o.data = a_model);

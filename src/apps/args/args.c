@@ -139,7 +139,7 @@ static tern_status fail_unknown(const tern_command *command, const char *name, s
     const char *other = word && !nearest ? command_with(word) : NULL;
     tern_status status =
         nearest ? tern_fail(err, TERN_INVALID_ARGUMENT, "unknown flag --%s: did you mean --%s?", word, nearest)
-                : tern_fail(err, TERN_INVALID_ARGUMENT, "unknown flag --%s%s%s%s (tern %s --help lists the flags)",
+                : tern_fail(err, TERN_INVALID_ARGUMENT, "unknown flag --%s%s%s%s (tern %s --help-all lists the flags)",
                             word ? word : "", other ? ": tern " : "", other ? other : "", other ? " has it" : "",
                             command->name);
     tern_free(word);
@@ -316,7 +316,7 @@ static tern_status read_short(reader *r, const char *word, tern_options *options
     if (word[1] && find_name(r->command, word, strcspn(word, "="), &longer, err) == TERN_OK && longer)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "unknown flag -%s: did you mean --%s?", word, longer->name);
     if (!f)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "unknown flag -%s (tern %s --help lists the flags)", word,
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "unknown flag -%s (tern %s --help-all lists the flags)", word,
                          r->command->name);
     const char *attached = word[1] == '=' ? word + 2 : word + 1;
     return take_value(r, f, word[1] ? attached : NULL, options, err);

@@ -123,7 +123,9 @@ static tern_status cpu_rows(const tern_options *o, tern_bench_row *rows, uint32_
 {
     uint32_t counts[TERN_BENCH_MAX_ROWS] = {1, tern_cpu_cores()};
     *n = counts[1] > 1 ? 2 : 1;
-    if (o->steps_list) return tern_fail(err, TERN_INVALID_ARGUMENT, "--gpu-steps: --backend of a GPU expected as well");
+    if (o->steps_list)
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "--gpu-steps needs a GPU: --backend vulkan, cuda or auto expected");
     if (o->threads) TERN_TRY(tern_app_parse_list("threads", o->threads, 1024, counts, TERN_BENCH_MAX_ROWS, n, err));
     for (uint32_t i = 0; i < *n; i++) rows[i].n_threads = counts[i];
     return TERN_OK;
@@ -171,7 +173,7 @@ static tern_status run(const tern_options *o, tern_error *err)
     if (o->kernels) return tern_bench_kernels(o, err);
     if (o->shapes || o->plot || o->cold_mib || o->measure_ms)
         return tern_fail(err, TERN_INVALID_ARGUMENT,
-                         "--shapes, --plot, --cold-mib and --ms: --kernels expected as well");
+                         "--shapes, --plot, --cold-mib and --ms need --kernels, which was not given");
     if (o->parallel) return tern_bench_parallel(o, err);
     uint32_t n = 0;
     tern_bench_subject s = {0};

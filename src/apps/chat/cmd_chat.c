@@ -304,8 +304,8 @@ static tern_status converse(tern_chat_talk *talk, tern_chat_input *input, tern_e
         char *line = tern_chat_input_next(input);
         if (input->too_long)
             return tern_fail(err, TERN_LIMIT,
-                             "standard input: a message of more than %d bytes found, at most that expected",
-                             TERN_CHAT_LINE_BYTES);
+                             "standard input: a message of more than %d bytes found, at most %d expected",
+                             TERN_CHAT_LINE_BYTES, TERN_CHAT_LINE_BYTES);
         if (!line && leaves(input, &warned)) return TERN_OK;
         if (!line || !*line) continue;
         warned = false;

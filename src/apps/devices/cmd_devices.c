@@ -87,7 +87,7 @@ static void print(const json_t *d)
     print_kernels(json_object_get(d, "kernels"));
     tern_app_print_cuda(json_object_get(d, "cuda"));
     tern_app_print_vulkan(json_object_get(d, "vulkan"));
-    printf("--backend auto takes %s\n", json_string_value(json_object_get(d, "auto")));
+    printf("With --backend auto, models run on: %s\n", json_string_value(json_object_get(d, "auto")));
 }
 
 static tern_status run(const tern_options *o, tern_error *err)

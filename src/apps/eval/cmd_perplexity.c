@@ -223,7 +223,8 @@ static tern_status check(const tern_options *o, tern_error *err)
                          "--save-all-logits expected",
                          tern_show_z(o->kl_base).text);
     if (o->save_logits && o->against)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "--save-all-logits and --against: one of them expected");
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "--save-all-logits and --against: both found, one of them expected");
     if (!o->kl_base && o->args.n == 0)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "no text: a file expected, or - for standard input");
     return TERN_OK;

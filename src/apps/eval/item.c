@@ -35,7 +35,8 @@ static tern_status add_choice(tern_eval_item *item, const char *before, const ch
 {
     if (!text) return missing("choices", "strings", err);
     if (item->n_choices == TERN_EVAL_MAX_CHOICES)
-        return tern_fail(err, TERN_MALFORMED, "more than %d choices", TERN_EVAL_MAX_CHOICES);
+        return tern_fail(err, TERN_MALFORMED, "choices: more than %d found, at most %d expected", TERN_EVAL_MAX_CHOICES,
+                         TERN_EVAL_MAX_CHOICES);
     tern_buf *choice = &item->choices[item->n_choices++];
     TERN_TRY(add(choice, before, err));
     TERN_TRY(add(choice, text, err));

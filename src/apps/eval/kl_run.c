@@ -80,8 +80,8 @@ tern_status tern_kl_save(const tern_kl_reader *reader, const tern_tokens *ids, u
     saving s = {.n_vocab = reader->model->n_vocab};
     if (window < 4 || ids->n < window)
         return tern_fail(err, TERN_INVALID_ARGUMENT,
-                         "windows of %u tokens of a text of %zu: at least 4, and one window, "
-                         "expected; --window makes them shorter",
+                         "windows of %u tokens and a text of %zu found: 4 tokens or more in a window, and a text of "
+                         "a window or more expected; --window sets their length",
                          window, ids->n);
     const tern_kl_base about = {.window = window, .n_vocab = s.n_vocab, .n_windows = (uint32_t)(ids->n / window)};
     const walk w = {reader, window, about.n_windows, save_row, &s};

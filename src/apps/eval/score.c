@@ -25,7 +25,8 @@ static tern_status spell(const tern_engine *engine, const tern_buf *context, con
     TERN_GOTO(tern_engine_tokenize(engine, text.data, text.size, TERN_TOKENIZE_BOS, &out->ids, err));
     out->n_context = (uint32_t)(alone.n < out->ids.n ? alone.n : out->ids.n - 1);
     if (out->n_context == 0)
-        status = tern_fail(err, TERN_INVALID_ARGUMENT, "a choice without a context: a token before it expected");
+        status = tern_fail(err, TERN_INVALID_ARGUMENT,
+                           "a choice with nothing before it found: a question of at least one token expected");
 fail:
     tern_buf_deinit(&text);
     tern_tokens_deinit(&alone);

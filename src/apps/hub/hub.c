@@ -59,7 +59,8 @@ static tern_status find_token(const tern_hub_path *home, char token[MAX_TOKEN + 
         snprintf(token, MAX_TOKEN + 1, "%.*s", (int)text.size, text.size ? (const char *)text.data : "");
         tern_buf_deinit(&text);
     } else if (own && (size_t)snprintf(token, MAX_TOKEN + 1, "%s", own) > MAX_TOKEN)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "HF_TOKEN: more than %d characters", MAX_TOKEN);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "HF_TOKEN: more than %d characters found, at most %d expected",
+                         MAX_TOKEN, MAX_TOKEN);
     size_t n = strlen(token), blank = strspn(token, " \t\r\n");
     while (n > blank && strchr(" \t\r\n", token[n - 1])) token[--n] = 0;
     memmove(token, token + blank, n - blank + 1);

@@ -184,7 +184,7 @@ tern_status tern_app_torrent_pull(const tern_options *o, const char *what, tern_
     tern_hub hub;
     tern_torrent_pulled pulled;
     if ((o->seed_ratio > 0 || o->seed_minutes) && !o->seed_torrent)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "--seed-ratio and --seed-time: --seed expected as well");
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--seed-ratio and --seed-time need --seed, which was not given");
     TERN_TRY(tern_app_hub(&hub, err));
     const tern_torrent_wish wish = {.hub = &hub,
                                     .what = what,

@@ -138,7 +138,7 @@ tern_status tern_app_torrent_check_flags(const tern_options *o, tern_error *err)
     static const char *const trackers[] = {"https://", "http://", "udp://", "wss://", "ws://", NULL};
     const tern_torrent_engine *engine;
     if (!o->torrent && (o->web_seeds.n || o->trackers.n))
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "--web-seed and --tracker: --torrent expected as well");
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--web-seed and --tracker need --torrent, which was not given");
     TERN_TRY(check_addresses("web-seed", &o->web_seeds, web, "https://example.org/models/", err));
     TERN_TRY(check_addresses("tracker", &o->trackers, trackers, "udp://example.org:6969/announce", err));
     return o->torrent ? tern_torrent_open(&engine, err) : TERN_OK;

@@ -181,7 +181,8 @@ static tern_status run(const tern_options *o, tern_error *err)
     TERN_TRY(tern_app_find_model(&input, &path, err));
     if (o->graph || o->memory || o->kernels) {
         if (o->json && (o->graph || o->kernels))
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "--json: no --graph or --kernels expected");
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "--json: %s found, which has no JSON form",
+                             o->graph ? "--graph" : "--kernels");
         if (o->json) return inspect_plan(o, path.text, err);
         return inspect_graph(o, path.text, err);
     }

@@ -1,4 +1,4 @@
-/* Where what a model and a session need would lie: on the device, the host, a disk. */
+/* The memory that a model and a session need on the device, on the host and on a disk. */
 #include <stdio.h>
 
 #include "apps/inspect/inspect.h"
@@ -8,7 +8,7 @@
 #include "infer/experts/cache.h"
 #include "quant/weight.h"
 
-/* Bytes of a model's weights, by whether they are those of experts. */
+/* Bytes of a model's weights: of experts, and all others. */
 typedef struct weights {
     uint64_t experts, others;
 } weights;
@@ -36,7 +36,7 @@ static uint64_t experts_held(const tern_config *c, const tern_experts_size *size
     return all / c->n_experts * size->per_layer;
 }
 
-/* Bytes by where they lie. */
+/* Bytes in each place. */
 typedef struct tiers {
     uint64_t weights, experts, kv, states, other; /* on the device; states: of layers that recur */
     uint64_t file_experts, spilled; /* experts in the mapped file; keys and values of which the device has a part */
@@ -74,8 +74,8 @@ tern_status tern_app_print_tiers(const tern_model *model, const tern_graph *grap
     TERN_TRY(find_tiers(&t, model, graph, o, err));
     print_row("device", "total", t.weights + t.experts + t.kv + t.states + t.other);
     print_row("device", "weights that every token reads", t.weights);
-    print_row("device", t.file_experts ? "experts, those used last" : "experts", t.experts);
-    print_row("device", t.spilled ? "keys and values, as many as there is room for" : "keys and values", t.kv);
+    print_row("device", t.file_experts ? "experts, the most recently used" : "experts", t.experts);
+    print_row("device", t.spilled ? "keys and values, as many as fit" : "keys and values", t.kv);
     print_row("device", "states of layers that recur", t.states);
     print_row("device", "activations, outputs, tables", t.other);
     print_row("host", "experts, in the mapped file", t.file_experts);

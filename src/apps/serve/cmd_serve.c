@@ -152,7 +152,9 @@ static tern_status add_presets(serving *s, size_t *n, tern_error *err)
             return tern_fail(err, TERN_INVALID_ARGUMENT, "--models-preset: [%s]: model expected, none found",
                              tern_show_z(preset->name).text);
         if (k == MAX_NAMED)
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "at most %d models and adapters expected", MAX_NAMED);
+            return tern_fail(err, TERN_INVALID_ARGUMENT,
+                             "--models-preset: [%s]: more than %d models found, at most %d expected",
+                             tern_show_z(preset->name).text, MAX_NAMED, MAX_NAMED);
         if (k == *n && !(s->names[s->n_names] = strdup(preset->name)))
             return tern_fail(err, TERN_OUT_OF_MEMORY, "out of memory");
         s->n_names += k == *n;
@@ -169,7 +171,8 @@ static tern_status find_models(serving *s, tern_error *err)
     const tern_options *o = s->options;
     const tern_texts *models = &o->serve.models, *loras = &o->serve.loras;
     if (models->n > MAX_NAMED || loras->n > MAX_NAMED)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "at most %d models and adapters expected", MAX_NAMED);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%zu models and %zu adapters found, at most %d of each expected",
+                         models->n, loras->n, MAX_NAMED);
     for (size_t i = 0; i < models->n; i++)
         TERN_TRY(split(s, models->items[i], false, &s->models[i].name, &s->models[i].path, err));
     for (size_t i = 0; i < loras->n; i++)
@@ -216,7 +219,8 @@ static tern_status read_keys(serving *s, tern_error *err)
     for (char *line; (line = strsep(&rest, "\r\n"));) {
         if (!*line || *line == '#') continue;
         if (s->how.n_keys == MAX_KEYS)
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "--api-key: at most %d keys expected", MAX_KEYS);
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "--api-key %s: more than %d keys found, at most %d expected",
+                             tern_show_z(o->serve.key_file).text, MAX_KEYS, MAX_KEYS);
         s->keys[s->how.n_keys++] = line;
     }
     s->how.keys = s->keys;
@@ -333,7 +337,8 @@ static tern_status prepare(serving *s, tern_error *err)
                    o->serve.timeout, o->serve.idle},
     };
     if (o->serve.cache_file && o->serve.no_reuse)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "--cache-file and --no-prefix-reuse: one of them expected");
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "--cache-file and --no-prefix-reuse: both found, one of them expected");
     TERN_TRY(read_size("--cache", o->serve.cache, &s->how.batch.cache_bytes, err));
     TERN_TRY(tern_app_check_device(o, err));
     TERN_TRY(find_models(s, err));

@@ -79,7 +79,7 @@ static tern_status make(job *j, tern_error *err)
     tern_progress progress = {.label = "Tokenising"};
     tern_app_path model;
     if (j->o->mark && j->o->split)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "--split and --mark: one of them expected");
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--split and --mark: both found, one of them expected");
     TERN_TRY(tern_app_find_model(j->o, &model, err));
     TERN_TRY(tern_app_check_output(j->o, model.text, j->o->output, false, err));
     TERN_TRY(open_model(j, err));

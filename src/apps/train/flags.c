@@ -223,13 +223,16 @@ static tern_status read_targets(const char *text, tern_train_words *words, tern_
     size_t n = 0;
     if (!text) return TERN_OK;
     if (snprintf(words->target_text, sizeof words->target_text, "%s", text) >= (int)sizeof words->target_text)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "--lora-targets %s: fewer names expected", tern_show_z(text).text);
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "--lora-targets: a list of %zu bytes found, less than %zu expected", strlen(text),
+                         sizeof words->target_text);
     for (char *at = words->target_text, *next; at; at = next) {
         next = strchr(at, ',');
         if (next) *next++ = 0;
         if (*at == 0 || n == most)
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "--lora-targets %s: names with commas between expected",
-                             tern_show_z(text).text);
+            return tern_fail(err, TERN_INVALID_ARGUMENT,
+                             "--lora-targets %s: 1 to %zu names with commas between expected", tern_show_z(text).text,
+                             most);
         words->targets[n++] = at;
     }
     out->lora_targets = words->targets;
@@ -250,7 +253,9 @@ static tern_status read_template(const char *name, tern_train_words *words, tern
 static tern_status read_device(const tern_options *o, tern_finetune_options *out, tern_error *err)
 {
     uint32_t n;
-    if (o->gpu_layers) return tern_fail(err, TERN_INVALID_ARGUMENT, "--gpu-layers: training runs on one whole device");
+    if (o->gpu_layers)
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "--gpu-layers: training runs on one whole device, leave the flag out");
     TERN_TRY(tern_app_check_device(o, err));
     if (o->threads) TERN_TRY(tern_app_parse_list("threads", o->threads, 1024, &out->cpu.n_threads, 1, &n, err));
     TERN_TRY(tern_app_backend(o, &out->backend, err));
@@ -265,7 +270,7 @@ static tern_status read_choices(const tern_options *o, tern_finetune_options *ou
 {
     uint32_t split, optimizer, schedule, master, states, precision, power;
     if (o->train_split && out->mark)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "--split and --mark: one of them expected");
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--split and --mark: both found, one of them expected");
     TERN_TRY(tern_choice_parse(TERN_CHOICE_SPLIT, o->train_split, &split, err));
     TERN_TRY(tern_choice_parse(TERN_CHOICE_OPTIMIZER, o->optimizer, &optimizer, err));
     TERN_TRY(tern_choice_parse(TERN_CHOICE_SCHEDULE, o->schedule, &schedule, err));

@@ -107,7 +107,7 @@ static tern_status run(const tern_options *o, tern_error *err)
 {
     tern_tune_job j = {.o = o, .progress = {.label = "Measuring"}};
     if (o->show_choices && o->reset)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "--show and --reset: one of them expected");
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--show and --reset: both found, one of them expected");
     TERN_TRY(tern_tune_path(j.path.text, sizeof j.path.text, err));
     if (o->reset) return reset(&j, err);
     return o->show_choices ? show(&j, err) : tune(&j, err);

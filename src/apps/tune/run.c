@@ -32,7 +32,7 @@ static tern_status find_shapes(tern_tune_job *j, const tern_model *model, tern_e
         for (int role = 0; role < TERN_ROLE_COUNT; role++)
             TERN_TRY(add_shape(j, tern_model_weight(model, (tern_role)role, layer), err));
     if (j->n_shapes) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED, "%s: no ternary layers: there is nothing to choose",
+    return tern_fail(err, TERN_UNSUPPORTED, "%s: no ternary layers found: only their kernels are chosen",
                      tern_show_z(j->model.text).text);
 }
 

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-/* Of n things those of this block. */
+/* The share of this block in n things. */
 struct cluster_share {
     uint32_t from, to;
 };

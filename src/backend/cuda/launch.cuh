@@ -5,7 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
-/* Of a kernel that tern_launch started: waits until the kernels before have ended, and lets the next one take what room
+/* A kernel that tern_launch started waits here until the kernels before have ended, and lets the next one take what room
  * is left meanwhile. Every block comes here, before it reads or writes what other kernels do, and before it ends:
  * whoever waits for this kernel relies on it for those before. */
 static __device__ __forceinline__ void tern_follow()

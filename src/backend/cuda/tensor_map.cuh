@@ -46,7 +46,7 @@ static __device__ __forceinline__ void barrier_wait(uint32_t at, uint32_t parity
                  : "memory");
 }
 
-/* Of rows of 128 bytes, swizzled. */
+/* Rows have 128 bytes, swizzled. */
 static __device__ __forceinline__ uint64_t descriptor(uint32_t at)
 {
     return (uint64_t)((at & 0x3FFFF) >> 4) | (uint64_t)1 << 16 | (uint64_t)64 << 32 | (uint64_t)1 << 62;

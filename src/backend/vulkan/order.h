@@ -4,7 +4,7 @@
  * A *waiting* dispatch is one of a kernel that needs TERN_GPU_NEEDS_WAITS. It reads its coherent bindings once it has
  * waited, writes nothing before, and lowers a counter in the end; its other bindings it may read at any time. Waiting
  * dispatches that follow each other without a barrier are a *chain*: each waits for all of the one before, which has
- * waited for all of the one before that, so that of a chain all that came earlier is done. */
+ * waited for all of the one before that. Where one has waited, all earlier ones of its chain are done. */
 #ifndef TERN_BACKEND_VULKAN_ORDER_H
 #define TERN_BACKEND_VULKAN_ORDER_H
 

@@ -22,7 +22,7 @@ tern_status tern_http_get(const tern_http_request *request, size_t max_bytes, te
 
 /* Fetches the rest of a file of `bytes` bytes after its first `from` bytes, and writes it to fd from there on. A server
  * that sends the whole file instead is written from the start. *at: how many bytes fd has from its start, also on
- * failure. *again: the failure is one of the connection, and the same request may do better. Errors: as above; also IO
+ * failure. *again: the connection failed, the same request may succeed. Errors: as above; also IO
  * (no space: the system's words), MALFORMED (more bytes than expected). */
 tern_status tern_http_fetch(const tern_http_request *request, int fd, uint64_t from, uint64_t bytes, uint64_t *at,
                             bool *again, tern_error *err);

@@ -230,7 +230,7 @@ lt::load_torrent_limits limits()
     return l;
 }
 
-/* Of a description alone, without what a .torrent file has beside it. */
+/* From a description alone, without the other parts of a .torrent file. */
 std::shared_ptr<lt::torrent_info> load_description(lt::span<char const> bytes)
 {
     lt::error_code ec;

@@ -24,7 +24,7 @@ tern_status tern_pace_init(tern_pace *pace, uint32_t n_batch, double most_ms, te
 void tern_pace_deinit(tern_pace *pace);
 /* Tokens of prompts, at least 1, for a step with so many rows that decode, 1 to n_batch - 1: as many as let it take at
  * most most_ms, or about twice what decoding alone takes. A number of rows that was never timed is approached
- * from below, as far as the time of fewer rows predicts that it fits: where the kernel changes, one row more can take
+ * from below, as far as the time of fewer rows predicts that it fits. Where the kernel changes, one row more can take
  * twice as long. */
 uint32_t tern_pace_chunk(const tern_pace *pace, uint32_t n_decoding);
 /* A step of n_decoding and n_prompt rows took `ms`. */

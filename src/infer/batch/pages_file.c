@@ -1,12 +1,15 @@
 /* The kept pages of a batch in a file: a tree of tokens, with their keys and values.
  *
  * All numbers little-endian:
- *   "TERNPAGE", u32 version, u32 flags (the types of the cache: tern_kv_flags), u64 fingerprint of what made them (the
- * model, the backend), u32 pages, u32 caches, u64 bytes of a page of keys, of each page u32 parent (a page before it;
- * 2^32 - 1: none), u32 ids n, u64 salt (its adapters), i32 ids [32], of which those from n on are 0, of each page its
- * bytes in each cache (K and V of each layer), u64 tern_hash of all bytes before (base/hash.h). Parents stand before
- * their children, and what was used last before what was used earlier, so that the first pages of a file are a tree as
- * well, for a smaller pool. */
+ *   head:       "TERNPAGE", u32 version, u32 flags (the types of the cache: tern_kv_flags), u64 fingerprint of the
+ *               model and the backend, u32 pages, u32 caches, u64 bytes of a page of keys
+ *   each page:  u32 parent (a page before it; 2^32 - 1: none), u32 ids n, u64 salt (its adapters), i32 ids [32], 0 from
+ *               n on
+ *   each page:  its bytes in each cache (K and V of each layer)
+ *   end:        u64 tern_hash of all bytes before (base/hash.h)
+ *
+ * Parents stand before their children, and later used pages before earlier ones: the first pages of a file are a tree
+ * as well, for a smaller pool. */
 #include <string.h>
 #include <sys/stat.h>
 

@@ -1,4 +1,4 @@
-/* Where what a model and its sessions need lies. */
+/* The division of a device's memory between weights, experts, and keys and values. */
 #include "infer/engine/tiers.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ tern_status tern_kv_room_parse(const char *text, tern_kv_room *room, tern_error 
                      tern_show_z(text).text);
 }
 
-/* The memory that experts may give up, were only the fewest of them there. */
+/* The memory that experts free where only the fewest that a step needs are on the device. */
 static tern_status bytes_spared_by_paging(tern_backend *b, tern_engine *engine, const tern_engine_params *params,
                                           const tern_runner_params *session, uint64_t *bytes, tern_error *err)
 {
@@ -38,8 +38,8 @@ static tern_status bytes_spared_by_paging(tern_backend *b, tern_engine *engine, 
     return TERN_OK;
 }
 
-/* The room that is left for keys and values beside all else; *room 0: they fit, or not even those of a head of a layer
- * do. */
+/* Bytes that are left for keys and values beside all else. *room 0: all of them fit, or not even one head of a layer
+ * does. */
 static tern_status largest_kv_room(tern_backend *b, tern_engine *engine, const tern_engine_params *params,
                                    const tern_runner_params *session, uint64_t *room, tern_error *err)
 {
@@ -52,7 +52,7 @@ static tern_status largest_kv_room(tern_backend *b, tern_engine *engine, const t
     TERN_TRY(bytes_spared_by_paging(b, engine, params, session, &spare, err));
     const uint64_t other = need->total - need->cache > spare ? need->total - need->cache - spare : 0,
                    left = need->free > other ? need->free - other : 0, margin = left / 16;
-    if (left >= need->cache) return TERN_OK; /* experts make way */
+    if (left >= need->cache) return TERN_OK; /* they fit once experts are paged */
     if (left - margin >= need->least_layer) *room = left - margin;
     return TERN_OK;
 }
@@ -85,11 +85,12 @@ static tern_status check_kv_room(const tern_backend *b, const tern_engine_params
     const char *option = params->kv_memory.bytes ? "kv-memory" : "kv-disk";
     if (split) return tern_fail(err, TERN_UNSUPPORTED, "option %s: all layers on one device expected", option);
     if (b->info.never_waits)
-        return tern_fail(err, TERN_UNSUPPORTED, "option %s: %s cannot be waited for", option, b->info.name);
+        return tern_fail(err, TERN_UNSUPPORTED, "option %s: %s found, a device whose calls can block expected", option,
+                         b->info.name);
     if (params->ranks) return tern_fail(err, TERN_UNSUPPORTED, "option %s: one process expected", option);
     if (b->info.unified && !params->kv_disk && !params->kv_on_host)
         return tern_fail(err, TERN_INVALID_ARGUMENT,
-                         "option %s: the memory of %s is the host's: a folder for what has no room there (kv-disk) "
+                         "option %s: %s has no memory but the host's: a folder for what has no room there (kv-disk) "
                          "expected",
                          option, b->info.device ? b->info.device : "the CPU");
     return TERN_OK;

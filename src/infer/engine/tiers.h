@@ -12,9 +12,9 @@ tern_status tern_kv_room_parse(const char *text, tern_kv_room *room, tern_error 
 /* Puts backends around the engine's where params and the free memory require it. One spills keys and values: where
  * params limit their memory, or where those of a session of these params do not fit beside all else. One pages experts
  * that do not fit. Keys and values come first: a token reads all of them, and few of the experts.
- * Called before any weight is made. Errors: INVALID_ARGUMENT (no folder for a device whose memory is the host's; a size
- * for a model without experts, or less than those of a token), UNSUPPORTED (a split backend, several ranks, one that
- * never waits), OUT_OF_MEMORY (the host has not the memory for what does not fit), those of tern_memory_needs_of. */
+ * Called before any weight is made. Errors, beside those of tern_memory_needs_of: INVALID_ARGUMENT (no folder for a
+ * device whose memory is the host's; a size for a model without experts, or less than those of a token); UNSUPPORTED (a
+ * split backend, several ranks, one that never waits); OUT_OF_MEMORY (too little on the host for what does not fit). */
 tern_status tern_engine__tiers(tern_backend **backend, tern_engine *engine, const tern_engine_params *params,
                                const tern_runner_params *session, tern_error *err);
 

@@ -1,14 +1,19 @@
 /* A session in a file: its tokens and their keys and values.
  *
  * All numbers little-endian:
- *   "TERNSESS", u32 version, u32 flags (the types of the cache: tern_kv_flags), u64 fingerprint of the model and its
- * adapters, u32 tokens n, u32 caches, u64 bytes of a page of keys, version 3: u32 caches of layers with a window, u32
- * the first page of them, i32 ids [n], zeros up to a multiple of 64, then of each cache (K and V of each layer) the
- * pages that hold the first n - 1 positions; version 3: of layers with a window from their first page on, u64 tern_hash
- * of all bytes before (base/hash.h). Version 4, of models with layers that recur, is version 2 with u64 bytes of states
- * in the header, and before the hash the state of each such layer after n - 1 tokens (none of 0). Version 1, which is
- * still read, ends without it. Version 2 is written where the first page is 0, so where no layer has lost anything. The
- * last token's keys and values are not there: restoring evaluates it, which gives the logits. */
+ *   head:        "TERNSESS", u32 version, u32 flags (the types of the cache: tern_kv_flags), u64 fingerprint of the
+ *                model and its adapters, u32 tokens n, u32 caches, u64 bytes of a page of keys
+ *   version 3:   u32 caches of layers with a window, u32 the first page of them
+ *   version 4:   u64 bytes of states, of models with layers that recur
+ *   tokens:      i32 ids [n], zeros up to a multiple of 64
+ *   each cache:  (K and V of each layer) the pages of the first n - 1 positions; version 3: of layers with a window
+ *                from their first page on
+ *   version 4:   the state of each layer that recurs, after n - 1 tokens (none of 0)
+ *   end:         u64 tern_hash of all bytes before (base/hash.h)
+ *
+ * Version 1, which is still read, ends without the hash. Version 4 is otherwise version 2. Version 2 is written where
+ * the first page is 0, so where no layer has lost anything. The last token's keys and values are not there: restoring
+ * evaluates it, which gives the logits. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -369,7 +369,9 @@ static tern_status make(tern_adapter *ad, const tern_adapter_info *info, const t
     ad->pairs = tern_calloc((size_t)ad->info.n_layers * TERN_ROLE_COUNT, sizeof *ad->pairs);
     if (!ad->pairs) return tern_fail_alloc(err, (size_t)ad->info.n_layers * TERN_ROLE_COUNT * sizeof *ad->pairs);
     for (size_t i = 0; i < n_targets; i++) TERN_TRY(add_pair(ad, &targets[i], err));
-    return n_targets ? TERN_OK : tern_fail(err, TERN_INVALID_ARGUMENT, "an adapter of no layer");
+    return n_targets
+               ? TERN_OK
+               : tern_fail(err, TERN_INVALID_ARGUMENT, "an adapter without layers found, one layer or more expected");
 }
 
 tern_status tern_adapter_make(tern_adapter **adapter, const tern_model *model, const tern_adapter_info *info,

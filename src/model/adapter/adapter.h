@@ -40,8 +40,8 @@ typedef struct tern_adapter tern_adapter; /* immutable after opening; shared by 
  * the adapter is only described: pairs are as the file has them, and it cannot be written.
  *
  * Errors name the tensor or key, the value found and the value expected: MALFORMED (shapes, a missing half, values that
- * are not finite, targets without tensors), UNSUPPORTED (what is not plain LoRA of linear layers: DoRA, biases, whole
- * modules, ranks that differ; the package of a model), LIMIT, NOT_FOUND, IO, OUT_OF_MEMORY. */
+ * are not finite, targets without tensors); UNSUPPORTED (what is not plain LoRA of linear layers: DoRA, biases, whole
+ * modules, ranks that differ; the package of a model); LIMIT, NOT_FOUND, IO, OUT_OF_MEMORY. */
 tern_status tern_adapter_open(tern_adapter **adapter, const char *path, const tern_model *model, tern_error *err);
 /* A file in memory; a path before its name does not count. */
 typedef struct tern_adapter_file {

@@ -146,7 +146,7 @@ static tern_status read_peft(tern_adapter *adapter, const tern_adapter_file *con
 
 static tern_status fail_files(uint32_t n, tern_error *err)
 {
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "%u files: one GGUF file, or %s and %s expected", n, config_name,
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "%u files found: one GGUF file, or %s and %s expected", n, config_name,
                      weights_name);
 }
 

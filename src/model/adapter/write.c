@@ -66,14 +66,14 @@ tern_status tern_adapter_check_peft(const tern_config *config, tern_role role, t
     tern_hf_experts named;
     if (config->recurrence.joint_rates && (role == TERN_ROLE_SSM_QKV || role == TERN_ROLE_SSM_GATE))
         return tern_fail(err, TERN_UNSUPPORTED,
-                         "an adapter beside %s of %s, which folders have in one matrix, in_proj_qkvz: a GGUF file, or "
-                         "other targets expected",
+                         "an adapter of %s of %s has no name in a PEFT folder, where in_proj_qkvz is one matrix: a "
+                         "GGUF file, or other targets expected",
                          tern_adapter_target(role), config->architecture);
     if (!tern_role__of_experts(role) || (tern_role__hf_experts(config, role, 0, 0, false, &named) && named.single))
         return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED,
-                     "an adapter beside experts of %s, whose matrices are one tensor: a GGUF file expected, as PEFT "
-                     "folders have no names for them",
+                     "an adapter of experts of %s has no name in a PEFT folder, where they are one tensor: a GGUF file "
+                     "expected",
                      config->architecture);
 }
 

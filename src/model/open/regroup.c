@@ -1,6 +1,6 @@
 /* Ternary rows with a scale for each group of columns, which block encodings hold and Tern's ternary products do not:
  * as q2_0, whose blocks have scales of their own. TriLM (arXiv:2407.12327) was trained on up to six devices, each with
- * a scale of its own for its part of a matrix: of o and down, which are cut by columns, a row has several. Ternary
+ * a scale of its own for its part of a matrix. Rows of o and down, cut by columns, have several scales. Ternary
  * Bonsai has one for 128 columns. */
 #include <math.h>
 

@@ -78,6 +78,6 @@ tern_status tern_package_model_without_experts(tern_model **model, const tern_pa
     *model = NULL;
     if (tern_package_manifest(p)->version == TERN_MANIFEST_EXPERTS_VERSION)
         return read_model(model, p, false, options, err ? err : &local);
-    return tern_fail(err, TERN_UNSUPPORTED, "package of version %u: one by expert expected",
+    return tern_fail(err, TERN_UNSUPPORTED, "package of version %u found, one with a shard for each expert expected",
                      tern_package_manifest(p)->version);
 }

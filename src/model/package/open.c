@@ -165,8 +165,9 @@ tern_status tern_package_open_elsewhere(tern_package **package, const void *json
     p->bring_context = context;
     TERN_GOTO(tern_manifest_parse(&p->manifest, json, n, err));
     if (!p->manifest.n_experts)
-        TERN_GOTO(
-            tern_fail(err, TERN_UNSUPPORTED, "package of version %u: one by expert expected", p->manifest.version));
+        TERN_GOTO(tern_fail(err, TERN_UNSUPPORTED,
+                            "package of version %u found, one with a shard for each expert expected",
+                            p->manifest.version));
     *package = p;
     return TERN_OK;
 fail:

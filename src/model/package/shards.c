@@ -64,7 +64,7 @@ static tern_status add_shard(plan *p, uint32_t layer, uint32_t expert, tern_erro
 {
     void *items = p->m->shards;
     if (p->m->n_shards == TERN_MANIFEST_MAX_SHARDS)
-        return tern_fail(err, TERN_LIMIT, "shards of %llu bytes: more than %d of them",
+        return tern_fail(err, TERN_LIMIT, "shards of %llu bytes: more than %d needed, larger ones expected",
                          (unsigned long long)p->m->shard_bytes, TERN_MANIFEST_MAX_SHARDS);
     TERN_TRY(tern_grow(&items, &p->cap_shards, p->m->n_shards + 1, sizeof *p->m->shards, err));
     p->m->shards = items;

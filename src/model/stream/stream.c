@@ -42,8 +42,8 @@ static tern_status pass_on(tern_model_stream *s, item *i, bool scale_for_each_ro
 static tern_status pass_over(tern_model_stream *s, const tern_gguf_weight *p, tern_error *err)
 {
     if (p->weight->encoding->ternary)
-        return tern_fail(err, TERN_UNSUPPORTED, "%s: ternary experts that are not read: their scales are not known",
-                         p->weight->name);
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "%s: ternary experts found, whose scales are not read: dense ones expected", p->weight->name);
     return tern_model__added(s->model, p->weight, err);
 }
 

@@ -44,7 +44,7 @@ typedef struct tern_model_piece {
 
 /* Rows of a weight that is not kept: `rows` is rows [first, first + rows.rows) alone, in its file layout (a tail that
  * the piece did not bring says 1), without row scales; valid until the next call. A weight whose blocks have scales
- * (tq1_0, tq2_0) comes whole: with several in a row it is q2_0, as in a file that is whole. weight NULL: nothing but
+ * (tq1_0, tq2_0) comes whole; with several in a row it is q2_0, as in a file that is whole. weight NULL: nothing but
  * what the model keeps, or a weight that is not whole yet. */
 typedef struct tern_model_part {
     const tern_weight *weight;

@@ -205,7 +205,7 @@ fail:
 static tern_status check_biases(const tern_config *c, tern_error *err)
 {
     if (!tern_family__find(c->architecture)->may_bias || c->qkv_bias == c->o_bias) return TERN_OK;
-    return tern_fail(err, TERN_UNSUPPORTED, "biases of %s alone: %s has those of q, k, v and o or none",
+    return tern_fail(err, TERN_UNSUPPORTED, "biases of %s alone found: %s expects those of q, k, v and o, or none",
                      c->o_bias ? "o" : "q, k and v", tern_family__class_of(c)->name);
 }
 

@@ -47,8 +47,8 @@ typedef void (*tern_norm_weight_backward_fn)(const tern_norm_weight_args *args, 
 void tern_ref_norm_weight_backward(const tern_norm_weight_args *args, float *dg);
 
 /* LINEAR_DX and LINEAR_DW in bf16 (tern_op.halves): both factors of each product below are rounded to bf16 first, to
- * nearest even: weights and x, ternary codes and int8 being exact, and dy times the scale of its row of W or of x where
- * there is one for each row. Products are then exact in f32. */
+ * nearest even. The factors are weights and x, of which ternary codes and int8 are exact, and dy times the scale of its
+ * row of W or of x where there is one for each row. Products are then exact in f32. */
 
 /* Input gradient of LINEAR, y[t] = W x[t], with dense weights.
  *

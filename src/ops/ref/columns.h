@@ -1,7 +1,7 @@
 /* Ternary weights by columns: what a product reads when most of its inputs are 0
  * (docs/decisions/0038-sparse-ffn.md).
  *
- * A panel is TERN_COLUMNS_ROWS rows of a weight, column after column: byte j of a column has the raw codes (0, 1, 2 for
+ * A panel is TERN_COLUMNS_ROWS rows of a weight, column after column. Byte j of a column has the raw codes (0, 1, 2 for
  * -1, 0, +1) of rows j, 64 + j, 128 + j and 192 + j, the first in its lowest two bits. */
 #ifndef TERN_OPS_REF_COLUMNS_H
 #define TERN_OPS_REF_COLUMNS_H

@@ -45,8 +45,8 @@ void tern_ref__decode_q6_k(const uint8_t *in, size_t n, float *out)
     }
 }
 
-/* The 6-bit scale sc and minimum m of part j (32 elements) from the 12 bytes at `in`: parts 0 to 3 in the low six bits
- * of bytes j and j + 4, parts 4 to 7 in the nibbles of byte j + 4 below the top two bits of bytes j - 4 and j. */
+/* The 6-bit scale sc and minimum m of part j (32 elements) from the 12 bytes at `in`. Parts 0 to 3: the low six bits
+ * of bytes j and j + 4. Parts 4 to 7: the nibbles of byte j + 4 below the top two bits of bytes j - 4 and j. */
 static void k_part(const uint8_t *in, unsigned j, float *sc, float *m)
 {
     if (j < 4) {

@@ -88,8 +88,8 @@ uint16_t tern_ref_bf16_stochastic(float v, uint32_t random);
 /* Optimiser states in 8 bits: blocks of 256, each with the f32 scale s = max |x| of the block (0: all are 0).
  *   signed (m):    value = sign(q) * (|q| / 127)^2 * s,  q = sign(x) * rint(127 * sqrtf(|x| / s))  int8
  *   unsigned (v):  value = (q / 255)^4 * s               uint8
- * Powers instead of a straight map, as small moments matter: AdamW divides by sqrt(v), so a v that is not 0 never
- * reads as 0. q / 127 and q / 255 are products with the rounded 1 / 127 and 1 / 255.
+ * Powers instead of a straight map, as small moments matter. AdamW divides by sqrt(v), so a v that is not 0 never
+ * reads as 0. Both q / 127 and q / 255 are products with the rounded 1 / 127 and 1 / 255.
  *
  * A first moment moves by a good part of each gradient and is rounded to the nearest code. A second moment moves by a
  * thousandth, which would be lost each time: it is rounded at random, so that the mean of its values is x. With

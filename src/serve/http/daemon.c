@@ -89,7 +89,7 @@ static tern_status find_address(const tern_serve *s, tern_address *address, tern
 static tern_status check_tls(const tern_serve_options *o, tern_error *err)
 {
     if (!o->tls_cert != !o->tls_key)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "--tls-cert and --tls-key: both expected, one found");
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "--tls-cert and --tls-key: only one of them found, both expected");
     if (o->tls_cert && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
         return tern_fail(err, TERN_UNSUPPORTED, "--tls-cert: this libmicrohttpd has no TLS");
     return TERN_OK;

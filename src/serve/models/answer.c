@@ -125,7 +125,7 @@ static tern_status find_loras(tern_answer *a, tern_error *err)
     tern_loras *loras = &a->exchange->server->loras;
     const tern_api_request *request = &a->request;
     if (a->n_loras && request->lora_scales)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "lora: none expected where the model is an adapter");
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "lora: not together with a model that is an adapter");
     if (a->n_loras || a->host->at != 0) return TERN_OK;
     if (request->lora_scales)
         return tern_loras_acquire_ids(loras, request->lora_scales, request->n_lora_scales, a->served, &a->n_loras, err);

@@ -95,7 +95,7 @@ tern_status tern_openai__read_chat(tern_api_request *request, const json_t *body
     if (!request->n_messages)
         return tern_fail(err, TERN_INVALID_ARGUMENT, "messages: none found, at least one expected");
     if (request->n_top_logprobs && !request->logprobs)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "top_logprobs: logprobs true expected as well");
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "top_logprobs: \"logprobs\": true expected beside it");
     return TERN_OK;
 }
 

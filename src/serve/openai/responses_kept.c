@@ -15,7 +15,8 @@ tern_status tern_openai__show_response(tern_exchange *x, tern_error *err)
     const char *stream = tern_exchange_argument(x, "stream");
     char *text;
     if (stream && strcmp(stream, "true") == 0)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "stream: a response that is kept is not sent as a stream");
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "stream: true found, false expected: a stored response comes in one piece");
     TERN_TRY(tern_stored_get(&x->server->stored, x->rest, TERN_STORED_RESPONSE, &text, err));
     tern_exchange_send_text(x, 200, "application/json", text, strlen(text));
     tern_free(text);

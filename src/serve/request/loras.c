@@ -31,7 +31,7 @@ static tern_status read_item(tern_api_request *request, const json_t *value, ter
         return tern_fail(err, TERN_INVALID_ARGUMENT, "an object with id and scale expected");
     for (uint32_t i = 0; i < request->n_lora_scales; i++)
         if (request->lora_scales[i].id == to->id)
-            return tern_fail(err, TERN_INVALID_ARGUMENT, "id: %u found twice", to->id);
+            return tern_fail(err, TERN_INVALID_ARGUMENT, "id: %u found twice, each adapter once expected", to->id);
     request->n_lora_scales++;
     return TERN_OK;
 }

@@ -93,7 +93,7 @@ static tern_status begin(tern_job *j, const json_t *body, json_t **manifest, ter
     const json_t *files = json_object_get(body, "files");
     *manifest = NULL;
     if (!from && json_object_size(files) == 0)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "from: neither it nor files found, one of them expected");
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "from and files: neither found, one of them expected");
     if (json_object_size(files)) {
         tern_job_say(j, "parsing GGUF");
         TERN_TRY(only_file(j, files, "files", &digest, err));

@@ -75,7 +75,7 @@ static tern_status find_from(tern_serve *s, const json_t *manifest, char path[40
         return tern_fail(err, TERN_NOT_FOUND, "the blob %s does not exist", blob);
     }
     if (model && snprintf(path, 4096, "%s", model->path) < 4096) return TERN_OK;
-    return tern_fail(err, TERN_NOT_FOUND, "the model %s, which it is made of, is not served",
+    return tern_fail(err, TERN_NOT_FOUND, "from: the model %s is not served here",
                      tern_show_z(given ? given : "").text);
 }
 

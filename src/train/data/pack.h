@@ -27,8 +27,8 @@ typedef struct tern_train_pack tern_train_pack;
  * longer than a row; pieces go into rows by best fit among the rows that are open, in the order of the data, so that
  * rows are numbered as their first pieces come. Where the data are sequences, each piece is a row.
  *
- * Held out are the pieces with the smallest hashes of seed and tokens, at least one and not all: the same text is never
- * on both sides, and the same data, seq and seed give the same sides.
+ * The pieces with the smallest hashes of seed and tokens are held out, at least one and not all. A text is never on
+ * both sides, and equal data, seq and seed give equal sides.
  *
  * Reads all of the data once, which must outlive the pack. Errors: MALFORMED (an id), INVALID_ARGUMENT (params; too few
  * pieces to hold some out), LIMIT (2^32 pieces or more). */

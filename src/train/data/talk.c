@@ -57,7 +57,7 @@ static tern_status make_tools(const json_t *given, json_t *list, tern_error *err
 static tern_status read_tools(tern_train_talk *talk, const json_t *line, tern_error *err)
 {
     if (tern_json_has(line, "tools") && tern_json_has(line, "functions"))
-        return tern_fail(err, TERN_MALFORMED, "functions and tools: one of them expected");
+        return tern_fail(err, TERN_MALFORMED, "both functions and tools: one of them expected");
     const char *key = tern_json_has(line, "tools") ? "tools" : "functions";
     const json_t *value = json_object_get(line, key);
     json_t *given = NULL, *list = NULL;

@@ -215,9 +215,11 @@ static tern_status pack_both(tern_run *run, tern_error *err)
 tern_status tern_run__open_data(tern_run *run, tern_error *err)
 {
     const tern_finetune_options *o = run->o;
-    if (o->split && o->mark) return tern_fail(err, TERN_INVALID_ARGUMENT, "split and mark: one of them expected");
+    if (o->split && o->mark)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "split and mark: both found, one of them expected");
     if (o->validation_data && o->validation_split > 0)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "validation data and a validation split: one of them expected");
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "validation data and a validation split: both found, one of them expected");
     TERN_TRY(tern_run__make_folders(run, err));
     const tern_status status = open_side(run, &(data_side){o->data, o->n_data, "data.tern"}, &run->data, err);
     if (status != TERN_OK) tern_run__remove_empty_folders(run);

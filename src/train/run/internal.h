@@ -130,7 +130,7 @@ char *tern_run__path(const tern_run *run, const char *name);
 
 /* ---- model and data */
 
-/* A model from nothing, or one that gets more tokens, as a folder beside the checkpoint, which is there already when a
+/* A model from scratch, or one that gets more tokens, as a folder beside the checkpoint, which is there already when a
  * run goes on. */
 tern_status tern_run__make_model(tern_run *run, char **path, tern_error *err);
 /* The model of the options with its added tokens, into the folder. Errors: those of opening and of tern_hf_write. */

@@ -1,4 +1,4 @@
-/* A model from nothing: a tokenizer that is given or learned from the data, and random weights, as a folder. */
+/* A model from scratch: a tokenizer that is given or learned from the data, and random weights, as a folder. */
 #include <stdio.h>
 #include <string.h>
 

@@ -97,18 +97,18 @@ static tern_status check_numbers(const tern_finetune_options *o, tern_error *err
                          "warm-up of %g steps, %g degrees at most: whole steps and 0 to 1000 degrees expected",
                          o->warmup, o->max_temp);
     if (!o->model == !o->config)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s: one of them expected",
-                         o->model ? "a model and a config" : "neither a model nor a config");
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "%s found, one of them expected",
+                         o->model ? "both a model and a config" : "neither a model nor a config");
     if (o->config && (o->lora_rank || o->lora_start))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "an adapter needs a trained model, a new model found");
     if (o->n_add_tokens && (o->config || o->lora_rank || o->lora_start))
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "added tokens %s: all weights of a trained model expected, whose tables get rows for them",
-                         o->config ? "of a model from nothing" : "beside an adapter");
+                         o->config ? "of a new model" : "beside an adapter");
     if (!o->dry_run && (o->n_data == 0 || !o->output))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "no %s given: one expected", o->n_data ? "output" : "data");
     if (o->resume && o->overwrite)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "to resume and to overwrite: one of them expected");
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "resume and overwrite: both found, one of them expected");
     return TERN_OK;
 }
 
@@ -234,7 +234,7 @@ static void join_words(const char *const *words, size_t n, char out[256])
     if (at >= 256) snprintf(out, 256, "%zu patterns (%016llx)", n, (unsigned long long)hash);
 }
 
-/* The shapes of a model from nothing: its weights may be there already. */
+/* The shapes of a model from scratch: its weights may be there already. */
 static tern_status list_config(tern_run *run, tern_error *err)
 {
     tern_buf text = {0};

@@ -82,7 +82,7 @@ class Module(unittest.TestCase):
             self.assertEqual(self.said, "")
         shutil.copy(OF_TESTS.format("same"), os.path.join(self.folder, "lib/libcuda.so.1"))
         self.run_on("auto", LD_LIBRARY_PATH=os.path.join(self.folder, "lib"))
-        self.assertRegex(self.said, "^note: --backend auto takes (cpu|vulkan): cuda: no tern-cuda.so in ")
+        self.assertRegex(self.said, "^note: --backend auto uses (cpu|vulkan): cuda: no tern-cuda.so in ")
 
     def test_beside_the_library(self):
         """For a program elsewhere, Python, the module lies beside libtern.so or in tern below it."""

@@ -2,9 +2,9 @@
  * encodings.
  *
  * A panel of PANEL_ROWS rows by PANEL_COLS columns is unpacked to signed bytes. Where runs of columns have integer
- * scales of their own, code times scale is more than a byte, and two digits to the base 256 take its place: high * 256
- * + low, so that the tiles add up the scaled sum of a whole block at full speed. The two tiles of weights in a square
- * are then the digits of the same 16 rows, else they are 32 rows. Fewer tokens are AVX-512's. */
+ * scales of their own, code times scale does not fit a byte. Two digits to the base 256 then take its place, high * 256
+ * + low: the tiles add up the scaled sum of a whole block at full speed. The two tiles of weights in a square
+ * are then the digits of the same 16 rows, else they are 32 rows. AVX-512 takes fewer tokens. */
 #include "backend/cpu/floats/avx512.h"
 
 #include "backend/cpu/blocks/scales.h"

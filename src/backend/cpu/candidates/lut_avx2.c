@@ -63,7 +63,7 @@ static inline __attribute__((always_inline)) void fetch_ahead(const uint8_t *p)
 }
 
 /* Adds a group of 32 rows. The sign of the next triple is always bit 7: adding a byte of signs to itself brings the
- * next there, and its bit 0, which is 1, keeps the byte from being 0, for which vpsignb gives 0.
+ * next there. Its bit 0, which is 1, keeps the byte from being 0: vpsignb gives 0 for that.
  * Inlined into a loop over rows, it would have its tables copied to the stack first, which took a tenth longer. */
 static __attribute__((noinline)) void add_triples(const uint8_t *codes, const int8_t *table, bool ahead,
                                                   __m256i sums[2])

@@ -182,8 +182,8 @@ static inline float lanes_sum(const vec v[1])
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two))) + 0.0f;
 }
 
-/* One step of the tree for two rows at a time, by add or max: halves of 16 lanes, of 8 (a's and b's 128-bit parts then
- * alternate as a, a, b, b), of 4, of 2. */
+/* One step of the tree for two rows at a time, by add or max: halves of 16 lanes, of 8, of 4, of 2. After the step of 8
+ * the 128-bit parts are a's, a's, b's, b's. */
 #define FOLD_16(op, a, b) op(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee))
 #define FOLD_8(op, a, b)  op(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd))
 #define FOLD_4(op, a, b)  op(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee))

@@ -11,16 +11,16 @@ typedef struct tern_cpu_step tern_cpu_step;
 /* The most logits that can be asked for by number; above it every row is computed. */
 enum { TERN_SCREEN_MAX_WANTED = 256, TERN_SCREEN_TASK_ROWS = 256 };
 
-/* For a row w, what u_k = s * (the middle of the codes that agree in the planes 0 to k) misses of it, and a step's x
- * with digits d = t * (256 high + low), of which planes 1 and 2 take d' = t * 256 high alone:
+/* u_k is s * (the middle of the codes that agree in the planes 0 to k) of a row w. A step's x has the digits
+ * d = t * (256 high + low); planes 1 and 2 take d' = t * 256 high alone. The estimate misses at most:
  *
  *   |full logit - estimate|  <=  |x| * (|w - u_k| + g * |w|) + |u_k| * |x - d| + |u_k - u_0| * |x - d'|
  *
- * by Cauchy and Schwarz, with g * |x| * |w| bounding what f32 rounding can add: to the full product (lanes and tree: at
- * most cols / 16 + 5 roundings for each term), and to the estimate (a few roundings of terms that are at most 6 |x|
- * |w|, since codes reach at most 3 root mean squares of the row). `errors` are |w - u_k| + g * |w|, at least |u_k| / 64
- * and at least s * sqrt(cols) / 2 (k = 1) or / 4 (k = 2), which they are anyway for weights as models have them: so one
- * number for a row is enough, and |u_k - u_0| is at most 3 or 3.5 times s * sqrt(cols). */
+ * by Cauchy and Schwarz. The term g * |x| * |w| bounds the rounding in f32. In the full product (lanes and tree) a term
+ * is rounded at most cols / 16 + 5 times. In the estimate a few terms are rounded, each at most 6 |x| |w|, since
+ * codes reach at most 3 root mean squares of the row. `errors` are |w - u_k| + g * |w|, at least |u_k| / 64
+ * and at least s * sqrt(cols) / 2 (k = 1) or / 4 (k = 2). Weights of models exceed these anyway: one number for a row
+ * is enough, and |u_k - u_0| is at most 3 or 3.5 times s * sqrt(cols). */
 typedef struct tern_screen {
     uint8_t *planes[TERN_SCREEN_PLANES]; /* [rows][tern_screen__row_bytes] */
     float *scales;                       /* [rows] s */

@@ -1,7 +1,7 @@
 /* Ternary rows times many tokens on WebAssembly SIMD128.
  *
- * Two rows share a 16-bit number: code + 2^14 * other code, codes -1 to 1. Pairs of products are summed to 32 bits, of
- * which the lower 14 hold the sum of the one row and the rest that of the other: RUN pairs are at most 31 * 256 < 2^13.
+ * Two rows share a 16-bit number: code + 2^14 * other code, codes -1 to 1. Pairs of products are summed to 32 bits: the
+ * lower 14 hold the sum of the one row, the rest that of the other. RUN pairs sum to at most 31 * 256 < 2^13.
  * Then both are taken apart and added to sums of their own.
  *
  * A panel of 16 rows is decoded for up to 32 tokens, whose activations wait as 16-bit numbers; a vector is two columns

@@ -111,8 +111,8 @@ ALWAYS void add_t160(const uint8_t *const *w, size_t offset, const int16_t *x, s
     }
 }
 
-/* Digits in base 3 are not taken from each other: with q(n) = floor(3^(n+1) byte / 256), digit n is q(n) - 3 q(n-1), so
- * the sum of digit n times x(n) is that of q(n) times x(n) - 3 x(n+1). */
+/* Digits in base 3 are not taken from each other. With q(n) = floor(3^(n+1) byte / 256), digit n is q(n) - 3 q(n-1).
+ * The sum of digit n times x(n) is therefore that of q(n) times x(n) - 3 x(n+1). */
 ALWAYS v128_t minus_thrice(v128_t x, v128_t next)
 {
     return wasm_i16x8_sub(x, wasm_i16x8_add(wasm_i16x8_add(next, next), next));

@@ -73,7 +73,7 @@ static __device__ __forceinline__ float4 tern_block_four(uint32_t bits, const ui
                        tern_block_number(centred, 2, scale), tern_block_number(centred, 3, scale));
 }
 
-/* Of a head's row as the cache has it: `at` counts rows. */
+/* A head's row as the cache has it; `at` counts rows. */
 static __device__ __forceinline__ uint8_t *tern_block_row(tern_cuda_cache c, size_t at, uint32_t head_dim)
 {
     return (uint8_t *)c.data + at * tern_block_row_bytes(c.bits, head_dim);
@@ -119,8 +119,7 @@ static __device__ inline void tern_block_store(tern_cuda_cache c, size_t at, con
     }
 }
 
-/* Of a row of a brief run, how many of its run's rows there are from it on; 0: the run is not brief. By a whole warp.
- */
+/* How many rows of a brief run there are from row t on; 0: its run is not brief. By a whole warp. */
 static __device__ inline uint32_t tern_brief_rows(const tern_cuda_attention &p, uint32_t t, uint32_t n)
 {
     const uint32_t lane = threadIdx.x % 32, row = t + lane - 15; /* below 0: beyond n */

@@ -287,7 +287,7 @@ struct Places {
         }
     }
 
-    /* Of row i of the block; by a whole warp. */
+    /* The bits of row i of the block, for a whole warp. */
     static __device__ __forceinline__ uint32_t of(const uint32_t (&x)[2], uint32_t i)
     {
         const uint32_t low = __shfl_sync(0xffffffffu, x[0], i % 32), high = __shfl_sync(0xffffffffu, x[1], i % 32);

@@ -14,7 +14,7 @@ extern "C" {
 /* The largest narrow side: rows or columns. */
 enum { TERN_CUDA_NARROW = 64 };
 
-/* out[t][n] = residual[t][n] + bias[n] + sum over k of x[t][k] w(n, k), where w(n, k) is w[n][k], or w[k][n] where it
+/* out[t][n] = residual[t][n] + bias[n] + sum over k of x[t][k] w(n, k). Here w(n, k) is w[n][k], or w[k][n] where it
  * is turned. n or k is at most TERN_CUDA_NARROW. The residual may be out. */
 typedef struct tern_cuda_narrow {
     tern_cuda_count count;

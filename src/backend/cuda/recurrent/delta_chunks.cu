@@ -1,4 +1,4 @@
-/* GATED_DELTA in chunks of 64 rows (the WY form of arXiv:2406.06484, with the decays of arXiv:2412.06464). Of a chunk
+/* GATED_DELTA in chunks of 64 rows (the WY form of arXiv:2406.06484, with the decays of arXiv:2412.06464). For a chunk
  * whose state before it is S, with g_t the product of the decays of its rows up to t:
  *
  *   A[t][s] = beta_t (g_t / g_s) (k_t . k_s), s < t          U = (1 + A)^-1 (beta V), W = (1 + A)^-1 (beta g K)

@@ -26,7 +26,7 @@ static __device__ float logit_of(uint32_t key)
     return __uint_as_float(key >= 0x80000000u ? key & 0x7fffffffu : ~key);
 }
 
-/* Of what: logits, or what blocks have found among them. */
+/* The source of the numbers: logits, or the ones that blocks have found among them. */
 struct logits_of {
     const float *logits;
     bool screened;

@@ -69,7 +69,7 @@ static __device__ __forceinline__ void put_shared(const product &p, const place 
     }
 }
 
-/* All numbers. Of a sum that blocks share, `memory` is CONSUMERS * N floats of each, and nobody ends before it was
+/* All numbers. For a sum that blocks share, `memory` is CONSUMERS * N floats of each, and nobody ends before it was
  * read: other threads of the block come to two cluster_sync meanwhile. */
 template <int N>
 static __device__ __forceinline__ void put_all(const product &p, const place &at, float *memory, const float (&c)[N])

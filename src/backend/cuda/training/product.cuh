@@ -2,7 +2,7 @@
  *
  * A has two planes, B one where it is exact in a half, else two, of which the product of the second ones is left out.
  * Tensor cores cut what they add up, so that a few steps are summed by themselves and added to the rest in f32, times
- * the inverse of A's chunk. Of bf16 both have one plane, and tensor cores add up all steps: what they cut is far less
+ * the inverse of A's chunk. In bf16 both have one plane, and tensor cores add up all steps: what they cut is far less
  * than what bf16 rounds off. */
 #ifndef TERN_BACKEND_CUDA_TRAINING_PRODUCT_CUH
 #define TERN_BACKEND_CUDA_TRAINING_PRODUCT_CUH

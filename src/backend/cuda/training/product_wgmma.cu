@@ -2,7 +2,7 @@
  *
  * A block has 128 rows of A and NT of B: one thread asks for 64 steps at a time of all planes, two warpgroups multiply
  * 64 rows of A each. Those 64 steps are summed by themselves and added to the rest in f32; a width of 256 goes in
- * halves, as its sums and those of 64 steps do not fit the registers. Of bf16, one plane each, all steps are summed
+ * halves, as its sums and those of 64 steps do not fit the registers. In bf16, one plane each, all steps are summed
  * where they are multiplied. Blocks that share the steps of a sum are a
  * cluster and add up through each other's shared memory, in one order. */
 #include "backend/cuda/launch.cuh"

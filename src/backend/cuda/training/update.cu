@@ -18,7 +18,7 @@ static __device__ __forceinline__ float square_of(float g)
     return open_ended(y) == infinity ? infinity : flushed(y);
 }
 
-/* Of the run that begins at `first`; all threads come here. With `clears` its numbers become 0. */
+/* Sums the run that begins at `first`, by all threads of a block. With `clears` its numbers become 0. */
 template <bool SQUARES>
 static __device__ float sum_run(float *x, uint64_t n, uint64_t first, bool clears, float (&lanes)[LANES])
 {
@@ -166,7 +166,7 @@ static __device__ void sgd(const tern_cuda_update &p, float g, numbers &x)
     x.w = sub_of(w, mul_of(flushed(p.params->lr), d));
 }
 
-/* Of states of any type: a block of threads has a block of states. */
+/* States have any type; a block of threads has a block of states. */
 static __device__ void update_states(const tern_cuda_update &p, uint64_t first, uint32_t each)
 {
     for (uint64_t i = first + threadIdx.x; i < first + each && i - threadIdx.x < p.n; i += BLOCK) {

@@ -9,7 +9,7 @@
 
 enum { WALK_WARPS = 16, WALK_THREADS = WALK_WARPS * 32, GRANULE = TERN_CUDA_WALK_GRANULE };
 
-/* Of all threads of a block but those of the warp that copies. */
+/* A barrier of all threads of a block except those of the warp that copies. */
 static __device__ __forceinline__ void walk_sync()
 {
     asm volatile("bar.sync 1,%0;" ::"n"((int)WALK_THREADS) : "memory");
@@ -51,7 +51,7 @@ static __device__ __forceinline__ walk_share share_of(uint32_t n, uint32_t each)
     return {from, min(from + each, n)};
 }
 
-/* Of rows [from, to) of out the weights of each part, which lie one after the other in the ring. */
+/* The weights of rows [from, to) of out, of each part: they lie one after the other in the ring. */
 struct weight_runs {
     const uint8_t *at[TERN_CUDA_PRODUCT_PARTS];
     uint32_t ends[TERN_CUDA_PRODUCT_PARTS]; /* bytes up to the end of each */

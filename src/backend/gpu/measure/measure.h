@@ -15,7 +15,7 @@ tern_status tern_gpu_add_dots(tern_gpu_program *p, const tern_op *op, uint32_t n
 tern_status tern_gpu_add_fmas(tern_gpu_program *p, const tern_op *op, uint32_t n_groups, double *operations,
                               tern_error *err);
 
-/* Adds a chain of n_rounds dispatches of n workgroups each, of which each waits for the one before: values 0 and 1 of
+/* Adds a chain of n_rounds dispatches of n workgroups each. Each waits for the one before. Values 0 and 1 of
  * the graph, [n] u32, are read and written in turn, the first is 0. All of value n_rounds % 2 is then n_rounds. Errors:
  * UNSUPPORTED (too many groups), OUT_OF_MEMORY. */
 tern_status tern_gpu_add_waits(tern_gpu_program *p, const tern_op *op, uint32_t n, uint32_t n_rounds, tern_error *err);

@@ -113,7 +113,7 @@ test('OpenAI: the model is told of tools, calls and what they gave', async () =>
     await refused({ tool_choice: { type: 'function', function: { name: 'fly' } } }, /no tool is called "fly"/);
     await refused({ tools: [], tool_choice: 'required' }, /the request has no tools/);
     await refused({ tools: [{ type: 'web_search' }] }, /tools\[0\]: the type "web_search" found/);
-    await refused({ response_format: { type: 'json_object' } }, /response_format: not together with tools/);
+    await refused({ response_format: { type: 'json_object' } }, /tools: not together with a format/);
     await refused({ messages: [{ role: 'assistant', tool_calls: [{ function: { name: 'a', arguments: '[' } }] }] },
         /messages\[0\]\.tool_calls: the arguments of a are not a JSON object/);
 });

@@ -239,7 +239,7 @@ tern_status tern_api_request_check_tools(tern_api_request *request, tern_error *
                          tern_show_z(json_string_value(request->tool_choice)).text);
     if (tern_api_request_wants_calls(request) && request->constrained &&
         (request->grammar_kind != TERN_GRAMMAR_GBNF || request->calls == TERN_CALLS_REQUIRED))
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "response_format: not together with tools whose calls are wanted");
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "tools: not together with a format or grammar of the answer");
     return TERN_OK;
 }
 

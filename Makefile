@@ -48,8 +48,8 @@ test-build: deps-test
 	@$(CMAKE_QUIET) --preset release $(CUDA_ASKED)
 	@cmake --build --preset release
 
-test: test-build ## Build everything and run the tests that take minutes in all
-	@ctest --preset release -j $(JOBS)
+test: test-build ## Build everything and run the tests that take minutes in all (ARGS: for ctest)
+	@ctest --preset release -j $(JOBS) $(ARGS)
 
 test-all: test deps-ci ## Run all tests of this build, the slow ones and those of browsers: hours (scripts/slow-tests.sh)
 	@JOBS=$(JOBS) scripts/slow-tests.sh all

@@ -9,6 +9,7 @@ to no area that is known, and without a COMMIT or with one that is no ancestor o
 
     steps=test lint asan
     touched=infer|apps        (folders of tests, as a regular expression; empty: not known)
+    unreached=quant|gpu       (folders of tests that call nothing of a touched file, likewise; empty: none)
     sources=src/infer/batch.c (that are touched, by spaces)
 
 and on stderr which steps are left out, and why."""
@@ -35,6 +36,10 @@ PROVES = {
     "install": r"include/|examples/|models/|src/(api|apps)/",
     "cuda": r"src/backend/cuda/",
 }
+# Files outside of src and of the tests of one folder: those of NO_GROUP are read by checks, which always run, and by no
+# group of a folder; any other is taken to reach every group.
+NO_GROUP = DOCS + r"|web/(?!serve)|examples/|python/|scripts/|tools/|tests/(checks|docs|fuzz|interop|python|ranks|releases)/"
+LAYER_OF_HEADER = {"tern": "api", "batch": "infer"}  # of include/tern/, as scripts/layers.txt says; others are named alike
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
 COMPILED = (".c", ".h", ".inc", ".def", ".cu", ".cuh", ".cpp", ".hpp")
 
@@ -57,13 +62,7 @@ def included_by(root):
 
 
 def touched(changed, by):
-    found, left = set(), list(changed)
-    while left:
-        path = left.pop()
-        if path not in found:
-            found.add(path)
-            left += by.get(path, ())
-    return found
+    return closure(changed, lambda path: by.get(path, ()))
 
 
 def git(root, *words):
@@ -108,18 +107,99 @@ def folders_of(code):
     return sorted(names)
 
 
+def unit_of(path):
+    """The layer that a source or a public header belongs to, of backends the backend; None of other files."""
+    parts = path.split("/")
+    if parts[0] == "include":
+        name = parts[-1].split(".")[0]
+        return LAYER_OF_HEADER.get(name, name)
+    if parts[0] != "src" or len(parts) < 3:
+        return None
+    return "/".join(parts[1:3]) if parts[1] == "backend" and len(parts) > 3 else parts[1]
+
+
+def closure(starts, edges):
+    found, left = set(), list(starts)
+    while left:
+        item = left.pop()
+        if item not in found:
+            found.add(item)
+            left += edges(item)
+    return found
+
+
+def folder_of_tests(path):
+    """`infer` of tests/infer/test_batch.c, `gpu` of tests/backend/gpu/rows.c; None where no program is made of it."""
+    match = re.match(r"tests/(?:backend/)?([a-z]+)/[^/]*\.[ch]$", path)
+    if re.match(r"tests/backend/[^/]*$", path):
+        return "backend"
+    return match.group(1) if match and match.group(1) not in ("support", "fuzz", "interop") else None
+
+
+def headers_of(source, includes):
+    """The headers of which a source of tests/support defines functions: that of its name, op_case.h of op_case_run.c;
+    where there is none, all that it includes of the folder, as paths.c defines what test.h declares."""
+    headers = {path for path in includes if path.startswith("tests/support/")}
+    name = os.path.splitext(source)[0]
+    own = {path for path in headers if (name + "_").startswith(os.path.splitext(path)[0] + "_")}
+    return own or headers
+
+
+def reach_of_tests(root, by):
+    """For each folder of tests the units of src that its program calls, through whatever is between. A file may call all
+    of a unit of which it includes a header, and whatever that unit includes."""
+    includes, units = {}, {}
+    for target, sources in by.items():
+        for source in sources if os.path.isfile(os.path.join(root, target)) else ():
+            includes.setdefault(source, set()).add(target)
+            if unit_of(source) and unit_of(target):
+                units.setdefault(unit_of(source), set()).add(unit_of(target))
+    defined = {}
+    for source in [path for path in includes if re.match(r"tests/support/.*\.c$", path)]:
+        for header in headers_of(source, includes[source]):
+            defined.setdefault(header, []).append(source)
+
+    def next_files(path):
+        return () if unit_of(path) else [*includes.get(path, ()), *defined.get(path, ())]
+
+    reach = {}
+    for folder in {folder_of_tests(path) for path in includes} - {None}:
+        own = [path for path in includes if folder_of_tests(path) == folder]
+        files = closure([*own, "tests/main.c"], next_files)
+        if "tests/support/command.h" in files:  # it starts the command, which has all of them
+            files = [*includes, *by]
+        starts = {unit_of(path) for path in files} - {None}
+        reach[folder] = closure(starts, lambda unit: units.get(unit, ()))
+    return reach
+
+
+def unreached(root, changed, code, by):
+    """The folders of tests whose programs stay as they were."""
+    changed = [path for path in changed if not re.match(NO_GROUP, path)]
+    if not all(unit_of(path) or folder_of_tests(path) for path in changed):
+        return []
+    units = {unit_of(path) for path in [*changed, *code]}
+    own = {folder_of_tests(path) for path in [*changed, *code]}
+    return sorted(name for name, reach in reach_of_tests(root, by).items() if name not in own and not reach & units)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--root", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
     parser.add_argument("commit", nargs="?", default="")
     how = parser.parse_args()
-    steps, code, why = choose(changed_since(how.root, how.commit), included_by(how.root))
+    changed, by = changed_since(how.root, how.commit), included_by(how.root)
+    steps, code, why = choose(changed, by)
     print(f"{why}.", file=sys.stderr)
     out = [step for step in STEPS if step not in steps]
     if out:
         print(f"Left out, as they prove nothing of the touched files: {' '.join(out)}.", file=sys.stderr)
+    apart = unreached(how.root, changed, code, by) if code else []
+    if apart and steps != ["docs"]:
+        print(f"Of the tests those of folders that call nothing of them: {' '.join(apart)}.", file=sys.stderr)
     print(f"steps={' '.join(steps)}")
     print(f"touched={'|'.join(folders_of(code)) if code else ''}")
+    print(f"unreached={'|'.join(apart)}")
     sources = sorted(path for path in code or () if re.match(r"src/.*\.c$", path))
     print(f"sources={' '.join(sources)}")
 

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Builds and runs tests for .ci/run, and counts them in the file $counts: sourced.
-# shellcheck disable=SC2154 # counts, jobs, turn and touched are of .ci/run
+# shellcheck disable=SC2154 # counts, jobs, turn, touched and unreached are of .ci/run
 
 # count PASSED FAILED SKIPPED: of tests, for the last line.
 count() { printf '%d %d %d\n' "$@" >>"$counts"; }
@@ -39,18 +39,26 @@ build() {
     cmake --log-level=NOTICE --preset "$1"
     cmake --build --preset "$1" --target "${@:2}" -- --quiet
 }
-# half [ALWAYS]: the lines that match, and every second one of the others, in turns by the number of commits.
-half() { awk -v turn="$turn" -v always="${1:-^$}" '$0 ~ always || (n++ + turn) % 2'; }
-# preset NAME [FLAG...]: its tests, built and run.
+# names_of FLAG...: the tests that CTest would run with these flags.
+names_of() { ctest -N "$@" | sed -n 's/^ *Test *#[0-9]*: //p'; }
+# taken N [ALWAYS]: the lines of this turn, by the number of commits: those that match, of tests of folders that call
+# nothing of what has changed every fourth one, and of the others every Nth.
+taken() {
+    awk -v turn="$turn" -v every="$1" -v always="${2:-^$}" -v unreached="^(${unreached:-.^})[.]" '
+        $0 ~ always { print; next }
+        $0 ~ unreached { if ((rare++ + turn) % 4 == 0) print; next }
+        (n++ + turn) % every == 0'
+}
+# Lines as a regular expression for CTest.
+any_of() { printf '^(%s)$' "$(paste -sd '|')"; }
+# preset NAME: its tests, built and run.
 preset() {
     build "$1" tests
-    run_ctest "build/$1/ctest.txt" --preset "$@"
+    run_ctest "build/$1/ctest.txt" --preset "$1" -R "$(names_of --preset "$1" | taken 1 | any_of)"
 }
 # half_preset NAME [FLAG...]: of its tests fuzzers, those of touched folders, and half of the others.
 half_preset() {
-    local tests
     build "$1" tests
-    tests=$(ctest --preset "$1" -N "${@:2}" | sed -n 's/^ *Test *#[0-9]*: //p' |
-        half "^fuzz_${touched:+|^($touched)[.]}" | paste -sd '|')
-    run_ctest "build/$1/ctest.txt" --preset "$@" -R "^($tests)\$"
+    run_ctest "build/$1/ctest.txt" --preset "$@" \
+        -R "$(names_of --preset "$@" | taken 2 "^fuzz_${touched:+|^($touched)[.]}" | any_of)"
 }

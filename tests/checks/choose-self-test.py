@@ -15,13 +15,21 @@ FILES = {
     "src/quant/encoding.h": '#include "base/alloc.h"\n',
     "src/text/json.c": '#include "text/json.h"\n',
     "src/text/json.h": "",
+    "src/backend/cpu/kernel.h": "",
     "src/backend/cpu/kernel.c": '#include "quant/encoding.h"\n',
     "src/backend/cuda/open.c": '#include "quant/encoding.h"\n',
     "src/backend/cuda/walk.cu": "",
     "src/apps/cmd.c": ' #  include "text/json.h"\n',
     "tests/text/test_json.c": '#include "json_cases.h"\n#include "text/json.h"\n',
     "tests/text/json_cases.h": "",
+    "tests/quant/test_encoding.c": '#include "quant/encoding.h"\n#include "support/test.h"\n',
+    "tests/backend/cpu/test_kernel.c": '#include "quant/encoding.h"\n#include "support/kernels.h"\n',
+    "tests/apps/test_cmd.c": '#include "support/command.h"\n',
     "tests/support/test.h": "",
+    "tests/support/paths.c": '#include "support/test.h"\n',
+    "tests/support/command.h": "",
+    "tests/support/kernels.h": "",
+    "tests/support/kernels_run.c": '#include "backend/cpu/kernel.h"\n#include "support/kernels.h"\n',
     "docs/README.md": "",
     "README.md": "",
     ".ci/run": "",
@@ -45,6 +53,18 @@ CASES = [
     (["web/lib/index.js"], {"test", "web", "webgpu"}, {"asan", "arm64", "lint", "cuda"}),
     (["tests/text/json_cases.h", "docs/README.md"], {"test", "asan"}, {"lint", "interop", "cuda", "webgpu"}),
     (["src/text/gone.c"], {"test", "asan", "web"}, {"cuda", "docs"}),
+]
+# changed files: the folders of tests that call nothing of them
+UNREACHED = [
+    (["src/text/json.c"], ["cpu", "quant"]),
+    (["src/backend/cpu/kernel.c", "README.md"], ["quant", "text"]),
+    (["src/backend/cpu/kernel.wesl"], ["quant", "text"]),
+    (["src/quant/encoding.h"], ["text"]),
+    (["src/apps/cmd.c"], ["cpu", "quant", "text"]),
+    (["tests/text/json_cases.h"], ["apps", "cpu", "quant"]),
+    (["web/lib/index.js", "scripts/lint.sh"], ["apps", "cpu", "quant", "text"]),
+    (["models/stories.gguf"], []),
+    (["tests/text/words.txt", "src/apps/cmd.c"], []),
 ]
 
 
@@ -90,6 +110,9 @@ def main():
             steps = set(choose.choose(changed, by)[0])
             if not runs <= steps or steps & left_out:
                 sys.exit(f"{changed}: chosen {sorted(steps)}, {sorted(runs)} expected and not {sorted(left_out)}")
+        for changed, folders in UNREACHED:
+            code = choose.choose(changed, by)[1]
+            expect(f"unreached by {changed}", choose.unreached(root, changed, code, by), folders)
         code = choose.choose(["src/text/json.h"], by)[1]
         expect("touched", sorted(code), ["src/apps/cmd.c", "src/text/json.c", "src/text/json.h", "tests/text/test_json.c"])
         expect("folders", choose.folders_of(code), ["apps", "text"])

@@ -137,12 +137,11 @@ static float dot(const uint32_t *a, const uint32_t *b, uint32_t n)
 /* Operations on vectors and matrices as a whole. */
 static bool whole(spirv_machine *machine, spirv_invocation *v, const uint32_t *i, uint32_t n)
 {
-    const spirv_id *ids = machine->m->ids;
     uint32_t *out = spirv_value(machine, v, i[2]);
-    const uint32_t words = ids[i[2]].type->words, op = i[0] & 0xffff;
+    const uint32_t words = spirv_words(machine, i[2]), op = i[0] & 0xffff;
     const uint32_t *a = n > 3 ? spirv_value(machine, v, i[3]) : NULL,
                    *b = n > 4 && op != OP_EXTRACT ? spirv_value(machine, v, i[4]) : NULL;
-    const uint32_t a_words = n > 3 ? ids[i[3]].type->words : 0;
+    const uint32_t a_words = n > 3 ? spirv_words(machine, i[3]) : 0;
     switch (op) {
     case 142:
     case 143:
@@ -210,12 +209,13 @@ static bool composites(spirv_machine *machine, spirv_invocation *v, const uint32
 {
     const spirv_id *ids = machine->m->ids;
     uint32_t *out = spirv_value(machine, v, i[2]);
-    const uint32_t *a = spirv_value(machine, v, i[3]), words = ids[i[2]].type->words, a_words = ids[i[3]].type->words;
+    const uint32_t *a = spirv_value(machine, v, i[3]), words = spirv_words(machine, i[2]),
+                   a_words = spirv_words(machine, i[3]);
     const spirv_type *type = ids[i[3]].type;
     switch (i[0] & 0xffff) {
     case OP_CONSTRUCT:
-        for (uint32_t k = 3; k < n; out += ids[i[k]].type->words, k++)
-            memmove(out, spirv_value(machine, v, i[k]), ids[i[k]].type->words * sizeof *out);
+        for (uint32_t k = 3; k < n; out += spirv_words(machine, i[k]), k++)
+            memmove(out, spirv_value(machine, v, i[k]), spirv_words(machine, i[k]) * sizeof *out);
         break;
     case OP_EXTRACT: memmove(out, a + part(machine, &type, i + 4, n - 4), words * sizeof *out); break;
     case OP_INSERT: {
@@ -252,11 +252,9 @@ static bool composites(spirv_machine *machine, spirv_invocation *v, const uint32
     return true;
 }
 
-bool spirv_compute(spirv_machine *machine, spirv_invocation *v, const uint32_t *i, uint32_t n)
+static bool word_by_word(spirv_machine *machine, spirv_invocation *v, const uint32_t *i, uint32_t n)
 {
-    if (n < 4) return false;
-    const uint32_t op = i[0] & 0xffff, words = machine->m->ids[i[2]].type->words;
-    if (composites(machine, v, i, n) || whole(machine, v, i, n) || halves(machine, v, i)) return true;
+    const uint32_t op = i[0] & 0xffff, words = spirv_words(machine, i[2]);
     uint32_t *out = spirv_value(machine, v, i[2]);
     const uint32_t *a = spirv_value(machine, v, i[3]), *b = n > 4 ? spirv_value(machine, v, i[4]) : NULL;
     for (uint32_t k = 0; k < words; k++)
@@ -264,6 +262,20 @@ bool spirv_compute(spirv_machine *machine, spirv_invocation *v, const uint32_t *
                 : unary(op, a[k], &out[k])))
             return false;
     return true;
+}
+
+/* Most instructions: arithmetic, comparisons and logic, of which the functions for values as a whole know none. */
+static bool is_word_by_word(uint32_t op)
+{
+    return (op >= 126 && op <= 138) || (op >= 164 && op <= 200 && op != 169);
+}
+
+bool spirv_compute(spirv_machine *machine, spirv_invocation *v, const uint32_t *i, uint32_t n)
+{
+    if (n < 4) return false;
+    if (is_word_by_word(i[0] & 0xffff)) return word_by_word(machine, v, i, n);
+    return composites(machine, v, i, n) || whole(machine, v, i, n) || halves(machine, v, i) ||
+           word_by_word(machine, v, i, n);
 }
 
 static uint32_t half_of(float value)
@@ -315,7 +327,7 @@ static bool extended_word(uint32_t which, uint32_t a, uint32_t b, uint32_t c, ui
 /* type, result, set, instruction, operands */
 bool spirv_extended(spirv_machine *machine, spirv_invocation *v, const uint32_t *i)
 {
-    const uint32_t n = (i[0] >> 16) - 5, words = machine->m->ids[i[2]].type->words;
+    const uint32_t n = (i[0] >> 16) - 5, words = spirv_words(machine, i[2]);
     uint32_t *out = spirv_value(machine, v, i[2]);
     const uint32_t *a = spirv_value(machine, v, i[5]);
     if (i[4] == 58) *out = half_of(f(a[0])) | half_of(f(a[1])) << 16;

@@ -115,15 +115,29 @@ static void walk(spirv_machine *machine, spirv_invocation *v, const spirv_type *
     }
 }
 
+/* A whole word among the invocation's own, where nothing is checked: most variables are such words. */
+static bool is_own_word(const spirv_type *type, const uint32_t pointer[2])
+{
+    return pointer[0] == SPIRV_OWN && type->words == 1 && type->bytes == 4 && !type->count;
+}
+
 void spirv_load(spirv_machine *machine, spirv_invocation *v, const spirv_type *type, const uint32_t pointer[2],
                 uint32_t *out)
 {
+    if (is_own_word(type, pointer)) {
+        *out = v->env[pointer[1] / 4];
+        return;
+    }
     walk(machine, v, type, pointer, 0, false, &out);
 }
 
 void spirv_store(spirv_machine *machine, spirv_invocation *v, const spirv_type *type, const uint32_t pointer[2],
                  const uint32_t *value)
 {
+    if (is_own_word(type, pointer)) {
+        v->env[pointer[1] / 4] = *value;
+        return;
+    }
     uint32_t *from = (uint32_t *)(uintptr_t)value;
     walk(machine, v, type, pointer, 0, true, &from);
 }

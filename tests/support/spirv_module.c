@@ -138,8 +138,12 @@ static bool make_value(spirv_module *m, const uint32_t *i)
     spirv_id *id = &m->ids[i[2]];
     id->type = m->ids[i[1]].type;
     if (!id->type || !m->ids[i[1]].is_type) return false;
-    id->place = reserve(m, id->type->words);
+    m->places[i[2]] = (spirv_place){reserve(m, id->type->words), id->type->words};
     if (opcode(i) == OP_VARIABLE) make_variable(m, i);
+    if (opcode(i) == OP_VARIABLE && id->built_in != ~0u) {
+        if (m->n_built_ins == SPIRV_MAX_BUILT_INS) return false;
+        m->built_ins[m->n_built_ins++] = i[2];
+    }
     if (opcode(i) == OP_CONSTANT) id->value = i[3];
     return true;
 }
@@ -170,15 +174,15 @@ static uint32_t memory_of(const spirv_id *variable)
 static void fill(spirv_module *m, const uint32_t *i)
 {
     const spirv_id *id = &m->ids[i[2]];
-    uint32_t *to = m->initial + id->place;
+    uint32_t *to = m->initial + m->places[i[2]].first;
     switch (opcode(i)) {
     case OP_TRUE: *to = 1; break;
     case OP_CONSTANT: *to = i[3]; break;
     case OP_CONSTANT_COMPOSITE:
         for (uint32_t k = 3; k < i[0] >> 16; k++) {
-            const spirv_id *part = &m->ids[i[k]];
-            memcpy(to, m->initial + part->place, part->type->words * sizeof *to);
-            to += part->type->words;
+            const spirv_place part = m->places[i[k]];
+            memcpy(to, m->initial + part.first, part.words * sizeof *to);
+            to += part.words;
         }
         break;
     case OP_VARIABLE:
@@ -212,6 +216,7 @@ spirv_module *spirv_open(const uint32_t *words, size_t n, const char **error)
     m->n = n;
     m->bound = n > 5 ? words[3] : 0;
     m->ids = calloc(m->bound, sizeof *m->ids);
+    m->places = calloc(m->bound, sizeof *m->places);
     for (uint32_t i = 0; i < m->bound; i++) {
         spirv_id *id = &m->ids[i];
         id->storage = id->built_in = id->binding = id->array_stride = ~0u;
@@ -230,6 +235,7 @@ void spirv_close(spirv_module *m)
     for (uint32_t i = 0; i < m->bound; i++)
         if (m->ids[i].is_type) free(m->ids[i].type);
     free(m->ids);
+    free(m->places);
     free(m->initial);
     free(m);
 }

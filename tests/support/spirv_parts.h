@@ -4,7 +4,14 @@
 
 #include "support/spirv.h"
 
-enum { SPIRV_MAX_MEMBERS = 48, SPIRV_MAX_CALLS = 24, SPIRV_OWN = 0, SPIRV_WORKGROUP = 1, SPIRV_FIRST_BINDING = 2 };
+enum {
+    SPIRV_MAX_MEMBERS = 48,
+    SPIRV_MAX_CALLS = 24,
+    SPIRV_MAX_BUILT_INS = 16,
+    SPIRV_OWN = 0,
+    SPIRV_WORKGROUP = 1,
+    SPIRV_FIRST_BINDING = 2
+};
 
 /* Opcodes. */
 /* clang-format off */
@@ -35,20 +42,28 @@ typedef struct spirv_type {
 
 /* What an id stands for: a type, a label, or a value and where it lies among an invocation's words. */
 typedef struct spirv_id {
-    spirv_type *type;   /* of a type id: itself; of a value: its type */
-    uint32_t place, at; /* of its words; of a variable its pointer, and the words behind it */
-    uint32_t label;     /* of a label and of a function: the word behind it */
-    uint32_t storage;   /* of a variable, else ~0 */
+    spirv_type *type;                                /* of a type id: itself; of a value: its type */
+    uint32_t at;                                     /* of a variable the words behind its pointer */
+    uint32_t label;                                  /* of a label and of a function: the word behind it */
+    uint32_t storage;                                /* of a variable, else ~0 */
     uint32_t built_in, binding, value, array_stride; /* decorations (~0: none); of a constant its word */
     bool is_type, coherent;
 } spirv_id;
+
+/* Where the words of a value lie among an invocation's, and how many they are: apart from the rest of an id, as every
+ * operand of every instruction is looked up here. */
+typedef struct spirv_place {
+    uint32_t first, words;
+} spirv_place;
 
 struct spirv_module {
     const uint32_t *words;
     size_t n;
     uint32_t bound, size[3], entry, n_words, workgroup_bytes;
     spirv_id *ids;
+    spirv_place *places; /* by id */
     bool coherent[SPIRV_MAX_BINDINGS];
+    uint32_t built_ins[SPIRV_MAX_BUILT_INS], n_built_ins; /* variables */
     uint32_t *initial; /* [n_words] what an invocation starts with: constants and pointers */
 };
 
@@ -82,7 +97,12 @@ extern char spirv_message[512];
 /* The value of an id. */
 static inline uint32_t *spirv_value(const spirv_machine *machine, const spirv_invocation *v, uint32_t id)
 {
-    return v->env + machine->m->ids[id].place;
+    return v->env + machine->m->places[id].first;
+}
+
+static inline uint32_t spirv_words(const spirv_machine *machine, uint32_t id)
+{
+    return machine->m->places[id].words;
 }
 
 /* The word at a pointer, checked; NULL after a failure. */

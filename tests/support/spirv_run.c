@@ -18,8 +18,7 @@ enum {
 
 static void copy(spirv_machine *machine, spirv_invocation *v, uint32_t to, uint32_t from)
 {
-    memcpy(spirv_value(machine, v, to), spirv_value(machine, v, from),
-           machine->m->ids[from].type->words * sizeof(uint32_t));
+    memcpy(spirv_value(machine, v, to), spirv_value(machine, v, from), spirv_words(machine, from) * sizeof(uint32_t));
 }
 
 static void call(spirv_machine *machine, spirv_invocation *v, const uint32_t *i, uint32_t n)
@@ -204,12 +203,12 @@ static void begin(spirv_machine *machine, uint32_t index)
     const spirv_module *m = machine->m;
     spirv_invocation *v = &machine->invocations[index];
     memcpy(v->env, m->initial, m->n_words * sizeof *v->env);
-    for (uint32_t id = 0; id < m->bound; id++)
-        if (m->ids[id].built_in != ~0u && m->ids[id].storage != ~0u) {
-            uint32_t value[3] = {0};
-            built_in_value(machine, m->ids[id].built_in, index, value);
-            memcpy(v->env + m->ids[id].at / 4, value, m->ids[m->ids[id].type->component].type->words * sizeof *value);
-        }
+    for (uint32_t k = 0; k < m->n_built_ins; k++) {
+        const spirv_id *id = &m->ids[m->built_ins[k]];
+        uint32_t value[3] = {0};
+        built_in_value(machine, id->built_in, index, value);
+        memcpy(v->env + id->at / 4, value, m->ids[id->type->component].type->words * sizeof *value);
+    }
     v->index = index;
     v->pc = m->ids[m->entry].label;
     v->state = SPIRV_RUNS;

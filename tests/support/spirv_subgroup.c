@@ -62,7 +62,7 @@ static uint32_t neutral(uint32_t op)
 /* type, result, scope, group operation, value: word by word, in the order of the lanes. */
 static void reduce(spirv_machine *machine, spirv_invocation *lanes, uint32_t n, const uint32_t *i)
 {
-    const uint32_t op = i[0] & 0xffff, words = machine->m->ids[i[2]].type->words;
+    const uint32_t op = i[0] & 0xffff, words = spirv_words(machine, i[2]);
     for (uint32_t w = 0; w < words; w++) {
         uint32_t sum = neutral(op);
         for (uint32_t k = 0; k < n; k++) {
@@ -88,7 +88,7 @@ static uint32_t source(uint32_t op, uint32_t lane, uint32_t by)
  * is wrong, but a kernel that asks for it gets rubbish here. */
 static void shuffle(spirv_machine *machine, spirv_invocation *lanes, uint32_t n, const uint32_t *i)
 {
-    const uint32_t op = i[0] & 0xffff, words = machine->m->ids[i[2]].type->words;
+    const uint32_t op = i[0] & 0xffff, words = spirv_words(machine, i[2]);
     for (uint32_t k = 0; k < n; k++) {
         const uint32_t from = source(op, k, *spirv_value(machine, &lanes[k], i[5]));
         uint32_t *out = spirv_value(machine, &lanes[k], i[2]);
@@ -113,7 +113,7 @@ static void vote(spirv_machine *machine, spirv_invocation *lanes, uint32_t n, co
         if (op == ANY) *out = n_true > 0;
         if (op == BALLOT) memcpy(out, ballot, sizeof ballot);
         if (op == BROADCAST_FIRST)
-            memcpy(out, spirv_value(machine, &lanes[0], i[4]), machine->m->ids[i[2]].type->words * sizeof *out);
+            memcpy(out, spirv_value(machine, &lanes[0], i[4]), spirv_words(machine, i[2]) * sizeof *out);
     }
 }
 

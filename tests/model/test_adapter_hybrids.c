@@ -304,9 +304,26 @@ static void one_matrix_for_all(void **state)
     tern_model_close(model);
 }
 
+/* A layer that keeps a state has no q. */
+static void layers_without_the_matrix(void **state)
+{
+    (void)state;
+    static const tern_adapter_layer q = {TERN_ROLE_ATTN_Q, 0};
+    const tern_adapter_info info = {.rank = RANK, .alpha = 6};
+    tern_model *model = open_model(test_fixture("qwen3_5"));
+    folder f = adapter_sound(PLAIN "}");
+    tern_adapter *adapter;
+    assert_int_equal(tern_adapter_open(&adapter, adapter_write_made(&f), model, &adapter_err), TERN_MALFORMED);
+    assert_non_null(strstr(adapter_err.message, "found, but layer 0 of the model has no such matrix"));
+    assert_int_equal(tern_adapter_make(&adapter, model, &info, &q, 1, &adapter_err), TERN_INVALID_ARGUMENT);
+    assert_non_null(strstr(adapter_err.message, "a matrix that the model has, in a layer below"));
+    tern_model_close(model);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(heads_follow_the_model),
     cmocka_unit_test(one_matrix_for_all),
+    cmocka_unit_test(layers_without_the_matrix),
 };
 
 TEST_GROUP(adapter_hybrids, "", tests);

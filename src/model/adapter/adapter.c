@@ -306,6 +306,9 @@ static tern_status find_experts(tern_adapter *ad, const tern_adapter_half *halve
         pair->n_experts = tern_role__of_experts(h->role) ? ad->config.n_experts : 1;
         if (pair->n_experts == 0)
             return tern_fail(err, TERN_MALFORMED, "%s: found, but the model has no experts", tern_show(h->name).text);
+        if (tern_role__may_lack(h->role, h->layer, &ad->config))
+            return tern_fail(err, TERN_MALFORMED, "%s: found, but layer %u of the model has no such matrix",
+                             tern_show(h->name).text, h->layer);
         TERN_TRY(check_experts(h, pair, err));
     }
     return TERN_OK;
@@ -347,8 +350,9 @@ tern_status tern_adapter__fill(tern_adapter *adapter, const tern_adapter_half *h
 static tern_status add_pair(tern_adapter *ad, const tern_adapter_layer *target, tern_error *err)
 {
     if ((unsigned)target->role >= TERN_ROLE_COUNT || !tern_adapter_target(target->role) ||
-        target->layer >= ad->config.n_layers)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "adapter of role %d in layer %u: a linear layer below %u expected",
+        target->layer >= ad->config.n_layers || tern_role__may_lack(target->role, target->layer, &ad->config))
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "adapter of role %d in layer %u: a matrix that the model has, in a layer below %u, expected",
                          (int)target->role, target->layer, ad->config.n_layers);
     tern_adapter_pair *pair = &ad->pairs[(size_t)target->layer * TERN_ROLE_COUNT + (size_t)target->role];
     if (pair->a)

@@ -33,7 +33,7 @@ tern_status tern_mtp_check(tern_engine *engine, tern_error *err)
     if (!tern_model_mtp(tern_engine_model(engine)))
         return tern_fail(err, TERN_UNSUPPORTED,
                          "drafting by the model's own block: none was read; one block of nextn.* tensors (GGUF) or "
-                         "mtp.* (Hugging Face) behind the last layer expected");
+                         "mtp.* (Hugging Face) behind the last layer expected, in a file or folder that is no package");
     return tern_engine__needs_waiting(engine, "drafting by the model's own block", err);
 }
 

@@ -205,7 +205,7 @@ typedef struct tern_engine_info {
     uint64_t token_expert_bytes;
     const char *exchange; /* of several processes, by what those of a stage exchange: "NCCL 2.28.9", or "memory of the
                            * host" with the reason; NULL: of one */
-    bool has_mtp; /* the model's own block that drafts tokens was loaded (tern_engine_options.mtp) */
+    bool has_mtp;         /* the model's own block that drafts tokens was loaded (tern_engine_options.mtp) */
 } tern_engine_info;
 
 /* Writes at most info->size bytes. */

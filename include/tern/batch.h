@@ -59,7 +59,7 @@ enum { TERN_BATCH_MAX_PARALLEL = 256, TERN_BATCH_MAX_TOP_LOGPROBS = 20 };
 
 /* Takes all memory of the pool and of steps. The engine must outlive the batch; sessions may use it meanwhile. `params`
  * NULL: the defaults. On failure *batch is NULL. Errors: INVALID_ARGUMENT (n_ctx above the model's limit, n_parallel
- * above TERN_BATCH_MAX_PARALLEL, a pool that has no room for one sequence, a draft of another vocabulary, a draft and
+ * above TERN_BATCH_MAX_PARALLEL; a pool that has no room for one sequence, a draft of another vocabulary, a draft and
  * mtp), UNSUPPORTED (a device that cannot be waited for, mtp where no such block was loaded), OUT_OF_MEMORY. */
 TERN_API tern_status tern_batch_open(tern_batch **batch, tern_engine *engine, const tern_batch_params *params,
                                      tern_error *err);

@@ -266,8 +266,8 @@ void tern_sequence__put_states(tern_batch *b, tern_sequence *s, const tern_bound
 
 /* ---- guesses of the model's own block (block.c); in batches without it nothing is done */
 
-/* Its keys and values lie in pages of the batch's numbers, so that sequences that share pages share its work. What a
- * page lacks (its last tokens, all of a restored one) makes guesses worse, and changes nothing else. */
+/* Its keys and values lie in pages of the batch's numbers, so that sequences that share pages share its work. Tokens
+ * that a page lacks (its last ones, all of a restored one) make guesses worse, and change nothing else. */
 tern_status tern_batch__open_block(tern_batch *b, const tern_runner_params *batch, tern_error *err);
 void tern_batch__close_block(tern_batch *b);
 /* Whether hidden states of a sequence's rows are wanted for guesses. */

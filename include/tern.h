@@ -146,7 +146,7 @@ typedef struct tern_engine_options {
     uint32_t n_stages;
     uint32_t reserved; /* 0.1.0 ends here: programs compiled with it may have anything in these bytes */
     /* The block behind the last layer that drafts tokens is loaded too, where a GGUF file or a folder has one as
-     * Qwen 3.5's and Qwen3-Next's, for sessions with `mtp`. Goes without ranks (UNSUPPORTED). */
+     * Qwen 3.5's and Qwen3-Next's, for sessions and batches with `mtp`. Goes without ranks (UNSUPPORTED). */
     bool mtp;
 } tern_engine_options;
 
@@ -205,6 +205,7 @@ typedef struct tern_engine_info {
     uint64_t token_expert_bytes;
     const char *exchange; /* of several processes, by what those of a stage exchange: "NCCL 2.28.9", or "memory of the
                            * host" with the reason; NULL: of one */
+    bool has_mtp;         /* the model's own block that drafts tokens was loaded (tern_engine_options.mtp) */
 } tern_engine_info;
 
 /* Writes at most info->size bytes. */

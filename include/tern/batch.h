@@ -43,11 +43,15 @@ typedef struct tern_batch_params {
      * must outlive the batch, and has keys and values for n_parallel sequences besides. NULL: none. */
     tern_engine *draft;
     /* [max_outputs] what a step of 1, 2, ... tokens takes, in any unit, instead of what it is measured to take, for
-     * choosing how many are guessed; guesses of `draft` are free then. Must outlive the batch. NULL: measured. */
+     * choosing how many are guessed; guesses of a model are free then. Must outlive the batch. NULL: measured. */
     const double *draft_costs;
     /* States that models with recurrent layers (Qwen 3.5) keep beside two for each sequence, for prompts that begin
      * like an earlier one and for drafted tokens; 0: 8. At most TERN_MAX_STATE_CHECKPOINTS. */
     uint32_t n_state_checkpoints;
+    /* The model's own block (multi-token prediction), which tern_engine_options.mtp has loaded, guesses the
+     * draft_tokens of requests instead of their own text. Takes keys and values of one more layer beside cache_bytes,
+     * and the hidden states of a step's tokens. Not beside `draft`. */
+    bool mtp;
 } tern_batch_params;
 
 enum { TERN_PAGE_TOKENS = 32 }; /* positions of a page of keys and values */
@@ -55,8 +59,8 @@ enum { TERN_BATCH_MAX_PARALLEL = 256, TERN_BATCH_MAX_TOP_LOGPROBS = 20 };
 
 /* Takes all memory of the pool and of steps. The engine must outlive the batch; sessions may use it meanwhile. `params`
  * NULL: the defaults. On failure *batch is NULL. Errors: INVALID_ARGUMENT (n_ctx above the model's limit, n_parallel
- * above TERN_BATCH_MAX_PARALLEL, a pool that has no room for one sequence, a draft of another vocabulary), UNSUPPORTED
- * (a device that cannot be waited for), OUT_OF_MEMORY. */
+ * above TERN_BATCH_MAX_PARALLEL; a pool that has no room for one sequence, a draft of another vocabulary, a draft and
+ * mtp), UNSUPPORTED (a device that cannot be waited for, mtp where no such block was loaded), OUT_OF_MEMORY. */
 TERN_API tern_status tern_batch_open(tern_batch **batch, tern_engine *engine, const tern_batch_params *params,
                                      tern_error *err);
 /* Ends all requests first (TERN_STOP_CALLER), with their callbacks. No other thread may use the batch any more; its
@@ -161,10 +165,11 @@ TERN_API void tern_request_constrain(tern_request *request, uint32_t index);
  * the youngest sequence is put back to the head of the queue, and its tokens are evaluated again later. */
 TERN_API tern_status tern_batch_step(tern_batch *batch, bool *busy, tern_error *err);
 
-/* Saves the pages that are kept for reuse to a file: tokens, keys and values, and the full pages of running sequences.
- * The file replaces an existing one completely or not at all; only its owner can read a new one.
- * *n_pages: how many. For the thread of tern_batch_step. Errors: INVALID_ARGUMENT (no_prefix_reuse; what is there is no
- * file of saved pages, and stays), IO, NOT_FOUND (no such folder), OUT_OF_MEMORY. */
+/* Saves the pages that are kept for reuse to a file: tokens, keys and values, states of layers that recur, and the full
+ * pages of running sequences. Pages of a block that drafts tokens are not saved: guesses are worse at first. The file
+ * replaces an existing one completely or not at all; only its owner can read a new one. *n_pages: how many. For the
+ * thread of tern_batch_step. Errors: INVALID_ARGUMENT (no_prefix_reuse; what is there is no file of saved pages, and
+ * stays), UNSUPPORTED (layers that recur, in several processes), IO, NOT_FOUND (no such folder), OUT_OF_MEMORY. */
 TERN_API tern_status tern_batch_save(tern_batch *batch, const char *path, uint32_t *n_pages, tern_error *err);
 /* Takes the pages that a batch of the same model, device, numbers and type of cache has saved, beside those that are
  * there; those used last where the pool has no room for all. Requests find them as they find those of earlier requests,

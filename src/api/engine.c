@@ -193,6 +193,7 @@ tern_status tern_engine_describe(const tern_engine *engine, tern_engine_info *in
                               .eos = t ? tern_tokenizer_eos(t) : -1,
                               .adds_bos = t && tern_tokenizer_adds_bos(t),
                               .has_tokenizer = t != NULL,
+                              .has_mtp = tern_model_mtp(model) != NULL,
                               .pooling = pooling(c),
                               .chat_template = t ? tern_tokenizer_chat_template(t) : NULL,
                               .backend = b->info.name,

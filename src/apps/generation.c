@@ -137,8 +137,7 @@ tern_status tern_app_draft_open(tern_app_draft *draft, const tern_options *o, ui
     tern_engine_info info = {.size = sizeof info};
     *draft = (tern_app_draft){0};
     if (!o->draft_model) return TERN_OK;
-    if (tern_app_drafts_by_mtp(o))
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "--draft mtp and --draft-model: both found, one of them expected");
+    TERN_TRY(tern_app_check_drafts(o, err));
     own.model = o->draft_model;
     own.hf = own.experts = own.gpu_layers = NULL;
     TERN_TRY(tern_app_open_engine(&draft->engine, &own, false, err));

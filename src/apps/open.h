@@ -34,6 +34,8 @@ tern_kv_types tern_app_kv(const tern_options *options);
 uint32_t tern_app_ctx(const tern_options *options, const tern_engine *engine);
 /* --draft mtp: the model's own block guesses. */
 bool tern_app_drafts_by_mtp(const tern_options *options);
+/* Errors: INVALID_ARGUMENT (a draft model as well). */
+tern_status tern_app_check_drafts(const tern_options *options, tern_error *err);
 /* A session by --ctx, --batch and --kv, over what `params` says beside. */
 tern_status tern_app_open_session(tern_session **session, tern_engine *engine, const tern_options *options,
                                   tern_session_params params, tern_error *err);

@@ -55,7 +55,7 @@ tern_share tern_cut_rows(const tern_config *c, tern_role role, uint32_t layer, t
     if (cut.n < 2) return (tern_share){0, *whole};
     const tern_cut_heads heads = tern_cut_heads_of(c, cut);
     switch (role) {
-    case TERN_ROLE_ATTN_Q:
+    case TERN_ROLE_ATTN_Q: return times(heads.q, c->q_gate ? 2 * c->head_dim : c->head_dim);
     case TERN_ROLE_ATTN_Q_BIAS: return times(heads.q, c->head_dim);
     case TERN_ROLE_ATTN_K:
     case TERN_ROLE_ATTN_V:

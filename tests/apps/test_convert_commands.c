@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include "apps/commands_cases.h"
+#include "apps/lora_commands_cases.h"
 #include "support/micro_model.h"
 
 static void convert_keeps_the_text(void **state)
@@ -302,10 +303,41 @@ static void drafting_blocks(void **state)
     assert_int_equal(o.code, 0);
     assert_non_null(strstr(o.err, "15 tensors are not used: blk.5."));
     test_output_free(&o);
-    o = TERN("run", "-m", test_small_model(), "-p", "a", "-n", "4", "--draft", "mtp");
-    assert_int_equal(o.code, 1);
-    assert_non_null(strstr(o.err, "drafting by the model's own block: none was read"));
+    static const char *const commands[] = {"run", "serve"};
+    for (size_t i = 0; i < 2; i++) {
+        o = i ? TERN("serve", "-m", test_small_model(), "--port", "0", "--draft", "mtp")
+              : TERN("run", "-m", test_small_model(), "-p", "a", "-n", "4", "--draft", "mtp");
+        if (o.code != 1) fail_msg("%s ends with %d, 1 expected", commands[i], o.code);
+        assert_non_null(strstr(o.err, "drafting by the model's own block: none was read"));
+        test_output_free(&o);
+    }
+    o = TERN("serve", "-m", file, "--port", "0", "--draft", "mtp", "--draft-model", file);
+    assert_int_equal(o.code, 2);
+    assert_non_null(strstr(o.err, "--draft mtp and --draft-model: one of them expected"));
     test_output_free(&o);
+}
+
+/* A package keeps the block in its shards and is opened without it; a merged model lacks it: both are said. */
+static void drafting_blocks_left_out(void **state)
+{
+    (void)state;
+    const char *folder = test_fixture("qwen3_5_mtp");
+    char package[1024], lora[1024], merged[1024];
+    snprintf(package, sizeof package, "%s", test_scratch("cli-mtp-package"));
+    snprintf(lora, sizeof lora, "%s", lora_commands_written(folder, "cli-mtp-lora", 2, 5));
+    snprintf(merged, sizeof merged, "%s", test_scratch("cli-mtp-merged.gguf"));
+    test_output o = TERN("package", folder, "-o", package, "--overwrite");
+    assert_int_equal(o.code, 0);
+    test_output_free(&o);
+    o = TERN("logits", "-m", package, "--ids", "1,2");
+    assert_int_equal(o.code, 0);
+    assert_non_null(strstr(o.err, "15 tensors are not used: blk.5."));
+    test_output_free(&o);
+    o = TERN("export-lora", "-m", folder, "--lora", lora, "-o", merged, "-f", "--force");
+    assert_int_equal(o.code, 0);
+    assert_non_null(strstr(o.err, "cli-mtp-merged.gguf will not have 15 tensors of the model: mtp."));
+    test_output_free(&o);
+    remove(merged);
 }
 
 static const struct CMUnitTest tests[] = {
@@ -323,6 +355,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(synth_writes_a_model_that_runs),
     cmocka_unit_test(synth_rotates),
     cmocka_unit_test(drafting_blocks),
+    cmocka_unit_test(drafting_blocks_left_out),
 };
 
 TEST_GROUP(convert_commands, "gpu", tests);

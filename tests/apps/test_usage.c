@@ -75,7 +75,7 @@ static const wrong cases[] = {
     {{"pull", "qwen3:0.6b-q4_K_M"}, 2, "did you mean qwen3-0.6b? (tern list"},
     {{"run", "--samplers", "top_k;temprature", "a"}, 2, "--samplers: sampler \"temprature\": \"penalties\", \"dry\""},
     {{"run", "--draft", "mpt"}, 2, "--draft mpt: none|ngram|mtp expected"},
-    {{"serve", "--draft", "mtp"}, 2, "--draft mtp: none|ngram expected"},
+    {{"serve", "--draft", "mpt"}, 2, "--draft mpt: none|ngram|mtp expected"},
     {{"run", "--state-checkpoints", "0"}, 2, "--state-checkpoints 0: a whole number from 1 to 4096 expected"},
     {{"run", "--mirostat", "1"}, 2, "--mirostat 1: 0|2 expected"},
     {{"rm"}, 2, "NAME is missing (usage: tern rm NAME"},

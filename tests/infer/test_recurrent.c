@@ -242,8 +242,99 @@ static void prefixes(void **state)
     tern_engine_close(engine);
 }
 
+static tern_batch *small_batch(tern_engine *engine, uint32_t n_checkpoints)
+{
+    return batch_open(
+        engine, TERN_SIZED(tern_batch_params, .n_parallel = 2, .n_ctx = CTX, .n_state_checkpoints = n_checkpoints));
+}
+
+/* Runs the request; the tokens of its prompt that were kept. */
+static uint32_t run_case(tern_batch *batch, batch_case *c)
+{
+    batch_run_together(batch, c, 1, 0);
+    tern_request_free(c->request);
+    c->request = NULL;
+    return c->together[0].result.n_cached;
+}
+
+/* Saved pages have their states: a batch that read them goes on from where the first one did, with the same tokens; one
+ * with room for fewer states gives the same tokens too. */
+static void saved_pages(void **state)
+{
+    (void)state;
+    enum { FIRST = 75, ANSWER = 6 };
+    static batch_case c[1];
+    const char *path = test_scratch("recurrent.pages");
+    tern_engine *engine = test_engine(test_fixture("qwen3_5"), NULL), *other = test_engine(test_fixture("llama"), NULL);
+    tern_rng rng = {5};
+    uint32_t n_saved, n;
+    for (uint32_t i = 0; i < BATCH_MAX_PROMPT; i++) c->prompt[i] = (int32_t)tern_rng_below(&rng, 380);
+    c->params = TERN_SIZED(tern_request_params, .prompt = c->prompt, .n_prompt = FIRST, .max_tokens = ANSWER,
+                           .sampler = {.temperature = 0, .top_p = 1, .typical_p = 1, .repetition_penalty = 1});
+    tern_batch *first = small_batch(engine, 8);
+    assert_int_equal(run_case(first, c), 0);
+    memcpy(c->prompt + FIRST, c->together[0].ids, ANSWER * sizeof *c->prompt);
+    assert_ok(tern_batch_save(first, path, &n_saved, &err), err);
+    c->params.n_prompt = FIRST + ANSWER + 9;
+    assert_int_equal(run_case(first, c), FIRST + ANSWER - 1);
+    batch_text want = c->together[0];
+    for (uint32_t n_checkpoints = 1; n_checkpoints <= 8; n_checkpoints += 7) {
+        tern_batch *second = small_batch(engine, n_checkpoints);
+        assert_ok(tern_batch_restore(second, path, &n, &err), err);
+        assert_int_equal(n, n_saved);
+        const uint32_t n_cached = run_case(second, c);
+        if (n_checkpoints == 8) assert_int_equal(n_cached, FIRST + ANSWER - 1);
+        assert_int_equal(c->together[0].n_ids, want.n_ids);
+        assert_memory_equal(c->together[0].ids, want.ids, want.n_ids * sizeof *want.ids);
+        c->params.n_prompt = FIRST - 2; /* ends before the answer: from the last page's end */
+        if (n_checkpoints == 8) assert_int_equal(run_case(second, c), FIRST / TERN_PAGE_SIZE * TERN_PAGE_SIZE);
+        c->params.n_prompt = FIRST + ANSWER + 9;
+        tern_batch_close(second);
+    }
+    tern_batch_close(first);
+    first = batch_open(other, TERN_SIZED(tern_batch_params, .n_parallel = 2, .n_ctx = 64));
+    assert_int_equal(tern_batch_restore(first, path, &n, &err), TERN_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "version 2 of saved pages: 1 expected"));
+    tern_batch_close(first);
+    tern_engine_close(engine);
+    tern_engine_close(other);
+}
+
+/* Every byte of a file counts: its states and their number too. */
+static void damaged_pages(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t at;
+        const char *says;
+    } changes[] = {{40, "states of "}, {48, "states of "}, {200, "damaged"}, {SIZE_MAX, "damaged"}};
+    static batch_case c[1];
+    const char *path = test_scratch("damaged.pages");
+    tern_engine *engine = test_engine(test_fixture("qwen3_5"), NULL);
+    uint32_t n;
+    c->params = TERN_SIZED(tern_request_params, .prompt = c->prompt, .n_prompt = 70, .max_tokens = 2,
+                           .sampler = {.temperature = 0, .top_p = 1, .typical_p = 1, .repetition_penalty = 1});
+    tern_batch *batch = small_batch(engine, 8);
+    run_case(batch, c);
+    assert_ok(tern_batch_save(batch, path, &n, &err), err);
+    tern_buf file = {0};
+    assert_ok(tern_file_read(&file, path, 1 << 26, &err), err);
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        uint8_t *byte = (uint8_t *)file.data + (changes[i].at == SIZE_MAX ? file.size - 100 : changes[i].at);
+        *byte ^= 1;
+        test_write_file(path, file.data, file.size);
+        assert_int_equal(tern_batch_restore(batch, path, &n, &err), TERN_MALFORMED);
+        if (!strstr(err.message, changes[i].says)) fail_msg("%s: %s expected", err.message, changes[i].says);
+        *byte ^= 1;
+    }
+    tern_buf_deinit(&file);
+    tern_batch_close(batch);
+    tern_engine_close(engine);
+}
+
 static const struct CMUnitTest tests[] = {cmocka_unit_test(random_moves), cmocka_unit_test(tokens_taken_back),
                                           cmocka_unit_test(checkpoints),  cmocka_unit_test(files),
-                                          cmocka_unit_test(batches),      cmocka_unit_test(prefixes)};
+                                          cmocka_unit_test(batches),      cmocka_unit_test(prefixes),
+                                          cmocka_unit_test(saved_pages),  cmocka_unit_test(damaged_pages)};
 
 TEST_GROUP(recurrent, "", tests);

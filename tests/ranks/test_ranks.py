@@ -48,7 +48,8 @@ def same_results(folder):
     check_same("hidden states", "logits", "-m", MODEL, "--hidden", "--ids", IDS)
     check_same("the exact head", "run", "-m", MODEL, "--greedy", "-n", "20", "--head", "exact", "-p", "Tom", places=SOME)
     check_same("a head in another encoding", "logits", "-m", MODEL, "--head", "q8_0", "--ids", IDS, places=SOME)
-    for family in ("bitnet", "llama", "gemma2", "gemma3", "mixtral", "gpt-oss"):
+    for family in ("bitnet", "llama", "gemma2", "gemma3", "mixtral", "gpt-oss", "qwen3_5", "qwen3_next",
+                   "qwen3_5_moe"):
         check_same(family, "logits", "-m", os.path.join(FIXTURES, family), "--ids", IDS, places=SOME)
     for encoding in ("tq2_0", "tq1_0", "t160"):
         path = os.path.join(folder, encoding + ".gguf")

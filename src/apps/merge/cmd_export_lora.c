@@ -52,6 +52,16 @@ static tern_status open_adapter(job *j, const char *text, tern_error *err)
     return TERN_OK;
 }
 
+/* A merged model has the weights that the base's layers compute with: no block that drafts tokens, no part for images.
+ */
+static void note_left_out(const job *j)
+{
+    const tern_unused_tensors *unused = tern_model_unused(j->base);
+    if (!unused->n) return;
+    fprintf(stderr, "tern: %s will not have %llu tensor%s of the model: %s\n", tern_show_z(j->o->output).text,
+            (unsigned long long)unused->n, unused->n == 1 ? "" : "s", unused->names);
+}
+
 static tern_status open_all(job *j, tern_error *err)
 {
     const tern_encoding *unused;
@@ -68,6 +78,7 @@ static tern_status open_all(job *j, tern_error *err)
     TERN_TRY(tern_app_find_model(j->o, &model, err));
     TERN_TRY(tern_app_check_output(j->o, model.text, j->o->output, !tern_path_ends(j->o->output, ".gguf"), err));
     TERN_TRY(tern_app_open_model(&j->base, j->o, true, err));
+    note_left_out(j);
     for (size_t i = 0; i < j->o->loras.n; i++) TERN_TRY(open_adapter(j, j->o->loras.items[i], err));
     j->merge = (tern_merge){
         .base = j->base, .items = j->items, .n_items = j->n, .bf16 = !tern_path_ends(j->o->output, ".gguf")};

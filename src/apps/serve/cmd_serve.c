@@ -313,6 +313,7 @@ static tern_status prepare(serving *s, tern_error *err)
                   .max_step_ms = o->serve.max_step_ms,
                   .kv = tern_app_kv(o),
                   .n_state_checkpoints = o->state_checkpoints,
+                  .mtp = tern_app_drafts_by_mtp(o),
                   .no_prefix_reuse = o->serve.no_reuse},
         .lora_folder = o->serve.lora_folder,
         .variables = o->variables,
@@ -339,6 +340,7 @@ static tern_status prepare(serving *s, tern_error *err)
     if (o->serve.cache_file && o->serve.no_reuse)
         return tern_fail(err, TERN_INVALID_ARGUMENT,
                          "--cache-file and --no-prefix-reuse: both found, one of them expected");
+    TERN_TRY(tern_app_check_drafts(o, err));
     TERN_TRY(read_size("--cache", o->serve.cache, &s->how.batch.cache_bytes, err));
     TERN_TRY(tern_app_check_device(o, err));
     TERN_TRY(find_models(s, err));

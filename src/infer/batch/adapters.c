@@ -87,8 +87,7 @@ static tern_status rebuild_shared_graphs(tern_batch *b, tern_batch_adapters *add
     return TERN_OK;
 }
 
-/* Room for the states of a step's tokens. */
-static tern_status allocate_states(tern_batch *b, tern_error *err)
+tern_status tern_batch__allocate_states(tern_batch *b, tern_error *err)
 {
     const size_t n = (size_t)b->params.n_batch * tern_engine_config(b->engine)->n_embd;
     if (!b->outputs.states) b->outputs.states = tern_calloc(n, sizeof *b->outputs.states);
@@ -119,7 +118,7 @@ tern_status tern_batch__acquire_adapters(tern_batch *b, const tern_lora_use *lor
                                          tern_batch_adapters **out, tern_error *err)
 {
     *out = NULL;
-    if (states) TERN_TRY(allocate_states(b, err));
+    if (states) TERN_TRY(tern_batch__allocate_states(b, err));
     if (n == 0 && !states) return TERN_OK;
     tern_batch_adapters *set = b->adapters.sets;
     while (set && !same_loras(set, loras, n)) set = set->next;

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/sized.h"
 #include "infer/batch/batch_internal.h"
+#include "infer/draft/mtp.h"
 #include "infer/engine/memory_need.h"
 #include "infer/session/session.h"
 
@@ -19,6 +20,18 @@ double tern_batch__now_ms(void)
 static uint32_t or_default(uint32_t value, uint32_t otherwise)
 {
     return value ? value : otherwise;
+}
+
+bool tern_batch__drafts_by_model(const tern_batch *b)
+{
+    return b->drafts.drafter || b->drafts.block;
+}
+
+static tern_status check_drafts(tern_engine *engine, const tern_batch_params *p, tern_error *err)
+{
+    if (p->mtp && p->draft)
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "a draft model and the model's own block: one of them expected");
+    return p->mtp ? tern_mtp_check(engine, err) : TERN_OK;
 }
 
 static tern_status resolve_params(tern_batch_params *p, const tern_config *c, tern_error *err)
@@ -81,6 +94,7 @@ static tern_status open_runner(tern_batch *b, tern_error *err)
                             .max_outputs = p->max_outputs,
                             .n_sequences = p->n_parallel,
                             .n_states = count_states(b),
+                            .keep_states = p->mtp,
                             .sample_rows = tern_engine_backend(b->engine)->info.samples_rows};
     b->max_outputs = r.max_outputs;
     b->kv.max_pages = (p->n_ctx + TERN_PAGE_SIZE - 1) / TERN_PAGE_SIZE;
@@ -91,6 +105,7 @@ static tern_status open_runner(tern_batch *b, tern_error *err)
     TERN_TRY(tern_memory_check(b->engine, &r, false, err));
     TERN_TRY(tern_runner_open(&b->runner, b->engine, &r, err));
     b->adapters.plain_graphs = (tern_batch_graphs){.graphs = b->runner.graphs};
+    if (p->mtp) TERN_TRY(tern_batch__open_block(b, &r, err));
     TERN_TRY(tern_pages_init(&b->kv.pages, r.n_pages, err));
     return r.n_states ? tern_states_init(&b->kv.pages.states, r.n_states, err) : TERN_OK;
 }
@@ -131,6 +146,7 @@ tern_status tern_batch_open(tern_batch **batch, tern_engine *engine, const tern_
     tern_status status;
     TERN_GOTO(TERN_SIZED_READ(&b->params, params, err));
     TERN_GOTO(resolve_params(&b->params, tern_engine_config(engine), err));
+    TERN_GOTO(check_drafts(engine, &b->params, err));
     TERN_GOTO(open_runner(b, err));
     TERN_GOTO(allocate_buffers(b, err));
     TERN_GOTO(tern_masker_init(&b->sampling.masker, b->n_vocab, err));
@@ -185,6 +201,7 @@ void tern_batch_close(tern_batch *batch)
     tern_free(batch->in_step);
     tern_free(batch->drafts.requests);
     tern_drafter_close(batch->drafts.drafter);
+    tern_batch__close_block(batch);
     pthread_mutex_destroy(&batch->inbox.lock);
     tern_free(batch);
 }

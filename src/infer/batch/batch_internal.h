@@ -75,7 +75,7 @@ typedef struct tern_sequence {
     tern_stop_filter filter;
     tern_draft draft;
     int32_t *draft_ids;       /* [draft_tokens] */
-    uint32_t n_model_drafted; /* of them by the small model, for this step */
+    uint32_t n_model_drafted; /* of them by a model, for this step */
     uint32_t match;           /* so many of the last tokens came before looked_up as well; 0: nothing is looked up */
     int32_t lookup_id;
     tern_accept_rates rates;
@@ -96,7 +96,7 @@ typedef struct tern_sequence {
     uint32_t n_rows;    /* tokens from n_evaluated on; 0: none */
     uint32_t n_drafted; /* and so many drafted ones after them */
     uint32_t first_output, n_outputs;
-    uint32_t first_row; /* of b->states */
+    uint32_t first_position, first_row; /* of its rows: the token, and the row of b->outputs.states */
     tern_batch_graphs *graphs;
     uint32_t part;  /* which of the runs with these graphs its rows go in */
     bool on_device; /* which chooses their tokens; else logits come back */
@@ -146,7 +146,7 @@ typedef struct tern_batch_adapter_sets {
 /* The results of the forward pass of a step. */
 typedef struct tern_batch_outputs {
     float *logits;           /* [max_outputs][n_vocab] */
-    float *states;           /* [n_batch][n_embd] hidden states of the step's rows; NULL until a request wants them */
+    float *states;           /* [n_batch][n_embd] hidden states of the step's rows; NULL until they are wanted */
     uint32_t *device_tokens; /* [max_outputs] sampled by the device, for sequences that are on_device */
 } tern_batch_outputs;
 
@@ -159,9 +159,12 @@ typedef struct tern_batch_sampling {
     double patience_ms; /* for masks that are not ready: what is left of it in this step */
 } tern_batch_sampling;
 
-/* Speculative decoding. */
+typedef struct tern_batch_block tern_batch_block; /* block.c */
+
+/* Speculative decoding; without drafter and block a sequence's own text is looked up. */
 typedef struct tern_batch_drafts {
-    tern_drafter *drafter;        /* NULL: drafts are looked up in a sequence's own text */
+    tern_drafter *drafter;        /* a small model guesses; NULL: none does */
+    tern_batch_block *block;      /* the model's own block guesses; NULL: it does not */
     tern_draft_request *requests; /* [n_parallel] */
     tern_step_costs costs;        /* of steps that only decode */
     double token_ms, step_ms;     /* of a token that the draft model evaluates; of all of them in this step */
@@ -190,6 +193,8 @@ struct tern_batch {
 };
 
 double tern_batch__now_ms(void);
+/* A small model guesses, or the model's own block. */
+bool tern_batch__drafts_by_model(const tern_batch *b);
 
 /* ---- requests (request.c) */
 
@@ -259,6 +264,25 @@ uint32_t tern_batch__most_drafted(const tern_batch *b);
 /* Takes states for the planned rows, which are rows n and following of the step, and says so in the parameters. */
 void tern_sequence__put_states(tern_batch *b, tern_sequence *s, const tern_bound_graph *g, uint32_t n);
 
+/* ---- guesses of the model's own block (block.c); in batches without it nothing is done */
+
+/* Its keys and values lie in pages of the batch's numbers, so that sequences that share pages share its work. Tokens
+ * that a page lacks (its last ones, all of a restored one) make guesses worse, and change nothing else. */
+tern_status tern_batch__open_block(tern_batch *b, const tern_runner_params *batch, tern_error *err);
+void tern_batch__close_block(tern_batch *b);
+/* Whether hidden states of a sequence's rows are wanted for guesses. */
+bool tern_sequence__feeds_block(const tern_batch *b, const tern_sequence *s);
+/* After a step: keeps the hidden states of the tokens that stand. No allocation. Errors: those of the backend. */
+tern_status tern_batch__feed_block(tern_batch *b, tern_error *err);
+/* Copies a page of the batch's caches, and of the block's. */
+tern_status tern_batch__copy_page(tern_batch *b, uint32_t from, uint32_t to, tern_error *err);
+/* The sequence gives up its slot. */
+void tern_sequence__leave_block(tern_batch *b, const tern_sequence *s);
+/* As tern_drafter_propose, for sequences that have pages for the tokens and as many guesses; those of whose last token
+ * the hidden state is not known get none. *n_rows: guesses, also those that were too unlikely. */
+tern_status tern_batch__propose_by_block(tern_batch *b, tern_draft_request *requests, uint32_t n, uint32_t *n_rows,
+                                         tern_error *err);
+
 /* ---- kept pages as bytes (pages_file.c): what tern_batch_save and tern_batch_restore do */
 
 tern_status tern_batch__save_bytes(tern_batch *b, tern_buf *out, uint32_t *n_pages, tern_error *err);
@@ -292,6 +316,8 @@ void tern_batch__end(tern_batch *b, tern_sequence *s, const tern_error *error);
 tern_status tern_batch__acquire_adapters(tern_batch *b, const tern_lora_use *loras, uint32_t n, bool states,
                                          tern_batch_adapters **adapters, tern_error *err);
 void tern_batch__release_adapters(tern_batch *b, tern_batch_adapters *adapters);
+/* Room for the hidden states of a step's tokens. */
+tern_status tern_batch__allocate_states(tern_batch *b, tern_error *err);
 /* In which graphs each running sequence's rows run in this step: all in the same, where they can. */
 void tern_batch__choose_graphs(tern_batch *b);
 

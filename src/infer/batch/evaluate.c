@@ -41,7 +41,7 @@ static row_counts count_rows(const tern_batch *b, const run_filter *filter)
         if (!is_selected(filter, s)) continue;
         const tern_request_params *p = &s->request->params;
         r.n += s->n_rows + s->n_drafted;
-        r.states |= p->embed;
+        r.states |= p->embed || tern_sequence__feeds_block(b, s);
         s->on_device = false;
         if (!s->n_outputs) continue;
         r.n_outputs += s->n_outputs;
@@ -131,6 +131,7 @@ static void put_sequences(tern_batch *b, const run_filter *filter, const tern_bo
         put_rows(g, s, put->n, put->n_outputs);
         tern_sequence__put_states(b, s, g, put->n);
         put_samplers(g, s, put->n_outputs);
+        s->first_position = s->n_evaluated;
         s->first_row = at.first_row + put->n;
         s->first_output = at.first_output + put->n_outputs;
         put->n += s->n_rows + s->n_drafted;

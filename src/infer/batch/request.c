@@ -208,7 +208,7 @@ static tern_status allocate_sequence(tern_batch *b, tern_sequence *s, tern_error
     const tern_sampler_model model = sampled_model(b);
     TERN_TRY(tern_sampler_open(&s->sampler, &model, &sampler, err));
     if (p->grammar && !p->no_tokens) TERN_TRY(open_mask(b, s, err));
-    if (p->draft_tokens && !b->drafts.drafter) TERN_TRY(tern_draft_init(&s->draft, b->params.n_ctx, err));
+    if (p->draft_tokens && !tern_batch__drafts_by_model(b)) TERN_TRY(tern_draft_init(&s->draft, b->params.n_ctx, err));
     return tern_stop_filter_init(&s->filter, p->stops, p->n_stops, err);
 }
 

@@ -119,11 +119,12 @@ static bool is_decoding(const tern_sequence *s)
 static uint32_t draft_length(tern_batch *b, tern_sequence *s, tern_step_plan *plan, uint32_t most)
 {
     const tern_request_params *p = &s->request->params;
-    const uint32_t match = b->drafts.drafter ? TERN_DRAFT_BY_MODEL : s->match;
+    const bool by_model = tern_batch__drafts_by_model(b);
+    const uint32_t match = by_model ? TERN_DRAFT_BY_MODEL : s->match;
     uint32_t n = smaller(smaller(p->draft_tokens, most), b->params.n_ctx - s->n_tokens);
     n = smaller(n, tern_batch__most_drafted(b));
     if (p->max_tokens) n = smaller(n, p->max_tokens - s->result.n_generated);
-    if (n == 0 || (!b->drafts.drafter && !match)) return 0;
+    if (n == 0 || (!by_model && !match)) return 0;
     s->rates.model_ms = b->drafts.token_ms;
     n = tern_speculate(&b->drafts.costs, &s->rates, plan, match, n);
     plan->n_rows += n;
@@ -133,15 +134,30 @@ static uint32_t draft_length(tern_batch *b, tern_sequence *s, tern_step_plan *pl
 
 static uint32_t plan_draft(tern_batch *b, tern_sequence *s, tern_step_plan *plan, uint32_t most)
 {
-    uint32_t n = b->drafts.drafter ? smaller(most, s->n_model_drafted) : draft_length(b, s, plan, most);
+    const bool by_model = tern_batch__drafts_by_model(b);
+    uint32_t n = by_model ? smaller(most, s->n_model_drafted) : draft_length(b, s, plan, most);
     if (n == 0) return 0;
-    if (!b->drafts.drafter) n = tern_draft_propose(&s->draft, 1, s->draft_ids, n);
+    if (!by_model) n = tern_draft_propose(&s->draft, 1, s->draft_ids, n);
     s->result.n_drafted += n;
     b->counters.drafted_tokens += n;
     return n;
 }
 
-/* Lets the small model guess for the sequences that decode, where that pays; what a token of it takes is learnt. */
+/* The model's own block writes the keys and values of guesses to the sequence's pages. */
+static tern_status reserve_guesses(tern_batch *b, tern_sequence *s, uint32_t n, bool *ok, tern_error *err)
+{
+    *ok = true;
+    return b->drafts.block ? tern_batch__reserve_pages(b, s, s->n_tokens + n, ok, err) : TERN_OK;
+}
+
+static tern_status propose(tern_batch *b, uint32_t n, uint32_t *n_rows, tern_error *err)
+{
+    tern_draft_request *requests = b->drafts.requests;
+    return b->drafts.block ? tern_batch__propose_by_block(b, requests, n, n_rows, err)
+                           : tern_drafter_propose(b->drafts.drafter, requests, n, n_rows, err);
+}
+
+/* Lets a model guess for the sequences that decode, where that pays; what a token of it takes is learnt. */
 static tern_status draft_by_model(tern_batch *b, tern_step_plan *plan, uint32_t most, tern_error *err)
 {
     const double start = tern_batch__now_ms();
@@ -150,15 +166,17 @@ static tern_status draft_by_model(tern_batch *b, tern_step_plan *plan, uint32_t 
     for (uint32_t i = 0; i < b->n_running; i++) {
         tern_sequence *s = b->running[i];
         const uint32_t wanted = is_decoding(s) ? draft_length(b, s, plan, most) : 0;
+        bool fits = false;
         s->n_model_drafted = 0;
-        if (!wanted) continue;
+        if (wanted) TERN_TRY(reserve_guesses(b, s, wanted, &fits, err));
+        if (!fits) continue;
         most -= wanted;
         whose[n] = s;
         b->drafts.requests[n++] = (tern_draft_request){
             .slot = s->slot, .tokens = s->tokens, .n_tokens = s->n_tokens, .out = s->draft_ids, .most = wanted};
     }
     if (n == 0) return TERN_OK;
-    TERN_TRY(tern_drafter_propose(b->drafts.drafter, b->drafts.requests, n, &n_rows, err));
+    TERN_TRY(propose(b, n, &n_rows, err));
     for (uint32_t i = 0; i < n; i++) whose[i]->n_model_drafted = b->drafts.requests[i].n;
     b->drafts.step_ms = tern_batch__now_ms() - start;
     if (!b->params.draft_costs && n_rows) b->drafts.token_ms = b->drafts.step_ms / n_rows;
@@ -218,7 +236,7 @@ tern_status tern_batch__plan(tern_batch *b, tern_error *err)
         left.plan.n_rows += is_decoding(b->running[i]);
     }
     left.plan.n_tokens = left.plan.n_rows;
-    if (b->drafts.drafter) TERN_TRY(draft_by_model(b, &left.plan, left.outputs, err));
+    if (tern_batch__drafts_by_model(b)) TERN_TRY(draft_by_model(b, &left.plan, left.outputs, err));
     for (uint32_t i = 0; i < b->n_running; i++)
         if (is_decoding(b->running[i])) TERN_TRY(plan_decode(b, b->running[i], &left, err));
     if (left.n_decoding) left.rows = smaller(left.rows, prefill_chunk(b, b->params.n_batch - left.rows));

@@ -1,13 +1,7 @@
 /* Slots of running sequences and the pages that they hold. */
 #include "infer/batch/batch_internal.h"
-#include "infer/session/runner_pages.h"
 
 enum { LEAST_COPIED = 8 }; /* positions for which copying a page is worth it */
-
-static tern_status copy_page(tern_batch *b, uint32_t from, uint32_t to, tern_error *err)
-{
-    return tern_runner_copy_page(&b->runner, from, to, b->kv.page_copy, err);
-}
 
 static void take_slot(tern_batch *b, tern_sequence *s)
 {
@@ -58,7 +52,7 @@ static tern_status copy_partial_page(tern_batch *b, tern_sequence *s, uint32_t m
     if (n_same < LEAST_COPIED) return TERN_OK;
     tern_pages_hold(&b->kv.pages, like);
     const uint32_t page = tern_pages_take(&b->kv.pages);
-    const tern_status status = page == TERN_NO_PAGE ? TERN_OK : copy_page(b, like, page, err);
+    const tern_status status = page == TERN_NO_PAGE ? TERN_OK : tern_batch__copy_page(b, like, page, err);
     tern_pages_release(&b->kv.pages, like);
     if (page == TERN_NO_PAGE) return TERN_OK;
     s->pages[s->n_pages++] = page;
@@ -129,6 +123,7 @@ void tern_batch__release_slot(tern_batch *b, tern_sequence *s)
     tern_batch__index_pages(b, s);
     index_last_page(b, s);
     tern_sequence__release_states(b, s);
+    tern_sequence__leave_block(b, s);
     while (s->n_pages) tern_pages_release(&b->kv.pages, s->pages[--s->n_pages]);
     while (b->running[at] != s) at++;
     for (b->n_running--; at < b->n_running; at++) b->running[at] = b->running[at + 1];
@@ -144,7 +139,7 @@ static tern_status copy_on_write(tern_batch *b, tern_sequence *s, uint32_t at, b
     const uint32_t page = tern_pages_take(&b->kv.pages);
     *ok = page != TERN_NO_PAGE;
     if (!*ok) return TERN_OK;
-    const tern_status status = copy_page(b, shared, page, err);
+    const tern_status status = tern_batch__copy_page(b, shared, page, err);
     s->pages[at] = page;
     tern_pages_release(&b->kv.pages, shared);
     return status;

@@ -87,7 +87,7 @@ static tern_status echo_prompt(tern_batch *b, tern_sequence *s, tern_error *err)
 /* Whether what was guessed for token `id`, the one after i right guesses, was right; what is looked up for the next. */
 static void learn_drafts(const tern_batch *b, tern_sequence *s, uint32_t i, int32_t id)
 {
-    if (b->drafts.drafter && i < s->n_drafted)
+    if (tern_batch__drafts_by_model(b) && i < s->n_drafted)
         tern_accept_rates_learn(&s->rates, TERN_DRAFT_BY_MODEL, s->draft_ids[i] == id);
     if (!s->draft.tokens) return;
     if (s->match) tern_accept_rates_learn(&s->rates, s->match, s->lookup_id == id);
@@ -281,6 +281,7 @@ static tern_status run_step(tern_batch *b, tern_error *err)
     }
     TERN_TRY(tern_batch__evaluate(b, err));
     advance_all(b);
+    TERN_TRY(tern_batch__feed_block(b, err));
     const double ms = tern_batch__now_ms() - start;
     tern_pace_learn(&b->pace, n_decoding, n_prompt, ms);
     if (!n_prompt) tern_step_costs_learn(&b->drafts.costs, n_decoding, ms - b->drafts.step_ms);

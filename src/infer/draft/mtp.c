@@ -17,12 +17,24 @@ struct tern_mtp {
 
 tern_runner_params tern_mtp_params(const tern_runner_params *session)
 {
+    const uint32_t n = session->n_sequences;
     return (tern_runner_params){.n_ctx = session->n_ctx,
-                                .n_batch = session->n_batch,
-                                .max_outputs = 1,
+                                .n_batch = session->n_batch + n,
+                                .max_outputs = n ? n : 1,
+                                .n_sequences = n,
+                                .n_pages = session->n_pages,
                                 .kv = session->kv,
                                 .keep_hidden = true,
                                 .mtp = true};
+}
+
+tern_status tern_mtp_check(tern_engine *engine, tern_error *err)
+{
+    if (!tern_model_mtp(tern_engine_model(engine)))
+        return tern_fail(err, TERN_UNSUPPORTED,
+                         "drafting by the model's own block: none was read; one block of nextn.* tensors (GGUF) or "
+                         "mtp.* (Hugging Face) behind the last layer expected, in a file or folder that is no package");
+    return tern_engine__needs_waiting(engine, "drafting by the model's own block", err);
 }
 
 tern_status tern_mtp_open(tern_mtp **mtp, tern_engine *engine, const tern_runner_params *session, tern_error *err)
@@ -30,11 +42,7 @@ tern_status tern_mtp_open(tern_mtp **mtp, tern_engine *engine, const tern_runner
     const tern_config *c = tern_engine_config(engine);
     const tern_runner_params params = tern_mtp_params(session);
     *mtp = NULL;
-    if (!tern_model_mtp(tern_engine_model(engine)))
-        return tern_fail(err, TERN_UNSUPPORTED,
-                         "drafting by the model's own block: none was read; one block of nextn.* tensors (GGUF) or "
-                         "mtp.* (Hugging Face) behind the last layer expected");
-    TERN_TRY(tern_engine__needs_waiting(engine, "drafting by the model's own block", err));
+    TERN_TRY(tern_mtp_check(engine, err));
     tern_mtp *m = tern_calloc(1, sizeof *m);
     if (!m) return tern_fail_alloc(err, sizeof *m);
     tern_status status;

@@ -10,7 +10,10 @@
  * and nothing else. */
 typedef struct tern_mtp tern_mtp;
 
-/* The parameters of the block's runner beside a session's. */
+/* Whether the engine has such a block. Errors: UNSUPPORTED (none was read, a device that cannot be waited for). */
+tern_status tern_mtp_check(tern_engine *engine, tern_error *err);
+/* The parameters of the block's runner beside a session's, or beside those of many sequences, whose pages it has too:
+ * a step then takes one row of each sequence besides, whose next token came late. */
 tern_runner_params tern_mtp_params(const tern_runner_params *session);
 /* For a session with these parameters; all memory is taken here. Errors: UNSUPPORTED (the engine's model has no such
  * block, a device that cannot be waited for), OUT_OF_MEMORY, those of the backend. */

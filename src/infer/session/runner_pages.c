@@ -140,8 +140,7 @@ static tern_status check_alone(const tern_runner *r, tern_error *err)
     return tern_fail(err, TERN_UNSUPPORTED, "states of layers that recur, of several ranks: one process expected");
 }
 
-/* Copies the state in row `at` of each layer, to `out` or from `in`. */
-static tern_status copy_state(const tern_runner *r, uint32_t at, uint8_t *out, const uint8_t *in, tern_error *err)
+tern_status tern_runner_copy_state(const tern_runner *r, uint32_t at, uint8_t *out, const uint8_t *in, tern_error *err)
 {
     tern_backend *b = tern_engine_backend(r->engine);
     const tern_graph *g = any_graph(r);
@@ -162,12 +161,12 @@ tern_status tern_runner_read_state(const tern_runner *r, uint32_t n_tokens, void
 {
     const uint32_t at = tern_runner_states_find(&r->states, n_tokens);
     if (at == r->states.n) return tern_fail(err, TERN_INTERNAL, "the state after %u tokens: it is not there", n_tokens);
-    return copy_state(r, at, out, NULL, err);
+    return tern_runner_copy_state(r, at, out, NULL, err);
 }
 
 tern_status tern_runner_write_state(tern_runner *r, uint32_t n_tokens, const void *bytes, tern_error *err)
 {
     uint32_t from, to;
     tern_runner_states_step(&r->states, 0, n_tokens, false, &from, &to);
-    return copy_state(r, to, NULL, bytes, err);
+    return tern_runner_copy_state(r, to, NULL, bytes, err);
 }

@@ -19,6 +19,9 @@ uint64_t tern_runner_state_bytes(const tern_runner *runner);
  * has kept, which becomes the only one. Errors: UNSUPPORTED (several ranks), those of the backend. */
 tern_status tern_runner_read_state(const tern_runner *runner, uint32_t n_tokens, void *out, tern_error *err);
 tern_status tern_runner_write_state(tern_runner *runner, uint32_t n_tokens, const void *bytes, tern_error *err);
+/* The state in row `at` of each layer, to `out` or from `in`; the other one is NULL. Errors: as above. */
+tern_status tern_runner_copy_state(const tern_runner *runner, uint32_t at, uint8_t *out, const uint8_t *in,
+                                   tern_error *err);
 /* The work of another rank when rank 0 reads. */
 tern_status tern_runner__send_page(const tern_runner *runner, uint32_t cache, uint32_t page, tern_error *err);
 

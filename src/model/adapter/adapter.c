@@ -194,14 +194,25 @@ static tern_status check_finite(const tern_adapter_half *h, const float *values,
     return TERN_OK;
 }
 
+/* Whether a row of the tensor is the half's, and which. */
+static bool finds_row(const tern_config *config, const tern_adapter_half *h, uint32_t *row)
+{
+    tern_role role = h->role;
+    if (h->mixed && h->is_b) tern_role__mixed_row(config, *row, &role, row);
+    return role == h->role;
+}
+
 /* Into the part of the half that is this tensor's, [size] zeros: a narrower pair keeps zeros in the rows of A and the
  * columns of B that it lacks. */
-static tern_status read_values(const tern_adapter_half *h, uint32_t rank, float *values, tern_error *err)
+static tern_status read_values(const tern_config *config, const tern_adapter_half *h, uint32_t rank, float *values,
+                               tern_error *err)
 {
-    const size_t rows = (size_t)h->rows * h->n_experts, cols = (size_t)h->cols; /* within their limits */
-    const size_t stride = h->is_b ? rank : cols;
+    const size_t cols = (size_t)h->cols; /* within their limits */
+    const size_t rows = (size_t)h->values.n_elements / cols, stride = h->is_b ? rank : cols;
     for (size_t r = 0; r < rows; r++) {
-        float *row = values + r * stride;
+        uint32_t to = (uint32_t)r;
+        if (!finds_row(config, h, &to)) continue;
+        float *row = values + to * stride;
         tern_st_to_f32(&h->values, r * cols, cols, row);
         TERN_TRY(check_finite(h, row, r * cols, cols, err));
         for (size_t c = 0; h->is_b && h->factor != 0.0f && h->factor != 1.0f && c < cols; c++) row[c] *= h->factor;
@@ -257,7 +268,7 @@ static tern_status add_half(tern_adapter *ad, const tern_adapter_half *h, tern_e
     if (!isnan(*values))
         return tern_fail(err, TERN_MALFORMED, "%s: found twice, one tensor expected", tern_show(h->name).text);
     if (h->rank && h->rank < ad->info.rank) memset(values, 0, size * h->n_experts * sizeof *values);
-    TERN_TRY(read_values(h, ad->info.rank, values, err));
+    TERN_TRY(read_values(&ad->config, h, ad->info.rank, values, err));
     ad->info.parameters += size * h->n_experts;
     return order_half(ad, h, half, err);
 }
@@ -295,6 +306,9 @@ static tern_status find_experts(tern_adapter *ad, const tern_adapter_half *halve
         pair->n_experts = tern_role__of_experts(h->role) ? ad->config.n_experts : 1;
         if (pair->n_experts == 0)
             return tern_fail(err, TERN_MALFORMED, "%s: found, but the model has no experts", tern_show(h->name).text);
+        if (tern_role__may_lack(h->role, h->layer, &ad->config))
+            return tern_fail(err, TERN_MALFORMED, "%s: found, but layer %u of the model has no such matrix",
+                             tern_show(h->name).text, h->layer);
         TERN_TRY(check_experts(h, pair, err));
     }
     return TERN_OK;
@@ -336,8 +350,9 @@ tern_status tern_adapter__fill(tern_adapter *adapter, const tern_adapter_half *h
 static tern_status add_pair(tern_adapter *ad, const tern_adapter_layer *target, tern_error *err)
 {
     if ((unsigned)target->role >= TERN_ROLE_COUNT || !tern_adapter_target(target->role) ||
-        target->layer >= ad->config.n_layers)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "adapter of role %d in layer %u: a linear layer below %u expected",
+        target->layer >= ad->config.n_layers || tern_role__may_lack(target->role, target->layer, &ad->config))
+        return tern_fail(err, TERN_INVALID_ARGUMENT,
+                         "adapter of role %d in layer %u: a matrix that the model has, in a layer below %u, expected",
                          (int)target->role, target->layer, ad->config.n_layers);
     tern_adapter_pair *pair = &ad->pairs[(size_t)target->layer * TERN_ROLE_COUNT + (size_t)target->role];
     if (pair->a)

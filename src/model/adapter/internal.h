@@ -29,7 +29,8 @@ typedef struct tern_adapter_half {
     bool is_b;
     uint32_t expert;       /* of experts: the first in the tensor */
     uint32_t n_experts;    /* in the tensor; 1 where there are none */
-    uint64_t rows, cols;   /* of one expert */
+    uint64_t rows, cols;   /* of one expert; of mixed ones rows of the role */
+    bool mixed;            /* the tensor's rows are those of SSM_QKV and SSM_GATE, by head of keys */
     uint32_t rank;         /* 0: the adapter's */
     float alpha;           /* 0: the adapter's */
     float factor;          /* of B, for a scale other than the adapter's; 0: none */
@@ -76,6 +77,11 @@ tern_status tern_adapter__read_peft(tern_adapter *adapter, const json_t *root, c
                                     tern_error *err);
 /* An adapter for the configuration, or for none, with nothing in it. */
 tern_status tern_adapter__create(tern_adapter **adapter, const tern_config *config, tern_error *err);
+
+/* Whether folders have the role's matrix in one with another role's, in_proj_qkvz of Qwen3-Next. */
+bool tern_adapter__is_mixed(const tern_adapter *adapter, tern_role role);
+/* The rank of pairs beside such matrices: twice the adapter's where two roles of a layer have different A. */
+uint32_t tern_adapter__mixed_rank(const tern_adapter *adapter);
 
 /* The text of adapter_config.json at the end of a buffer. Errors: OUT_OF_MEMORY. */
 tern_status tern_adapter__add_peft_config(const tern_adapter *adapter, tern_buf *out, tern_error *err);

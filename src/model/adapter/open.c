@@ -40,6 +40,16 @@ static bool is_module(tern_span s, tern_role role, uint32_t layer, bool hf)
     return (tern_role__kind(role) == TERN_KIND_L || experts) && s.size == n && memcmp(s.data, name, n) == 0;
 }
 
+/* The matrix that has q, k, v and z together, in folders of Qwen3-Next. */
+static bool is_mixed(const tern_config *config, tern_span s, uint32_t layer)
+{
+    char name[TERN_MODEL__NAME_BYTES];
+    if (!config->recurrence.joint_rates) return false;
+    tern_role__hf_name(config, TERN_ROLE_SSM_QKV, layer, 0, name);
+    const size_t n = strlen(name) - strlen(".weight");
+    return s.size == n && memcmp(s.data, name, n) == 0;
+}
+
 tern_status tern_adapter__parse_module(const tern_config *config, tern_span module, const char *mark, bool hf,
                                        tern_span shown, tern_adapter_half *half, tern_error *err)
 {
@@ -56,6 +66,9 @@ tern_status tern_adapter__parse_module(const tern_config *config, tern_span modu
         half->role = (tern_role)role;
         return TERN_OK;
     }
+    half->role = TERN_ROLE_SSM_QKV;
+    half->mixed = found && hf && is_mixed(config, module, half->layer);
+    if (half->mixed) return TERN_OK;
     if (found && hf && tern_role__parse_hf_expert(config, module, half->layer, &half->role, &half->expert))
         return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED, "%s: found, lora_A and lora_B of the layers' matrices expected",

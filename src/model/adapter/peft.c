@@ -158,13 +158,34 @@ static tern_status check_targets(const json_t *root, const tern_adapter_half *ha
     return TERN_OK;
 }
 
+/* Makes a half of each role of a mixed one: both have its A, and the rows of B that are theirs. */
+static tern_status split_mixed(const tern_config *config, tern_adapter_half *half, tern_adapter_half *other,
+                               tern_error *err)
+{
+    uint32_t n[2], cols;
+    *other = *half;
+    other->role = TERN_ROLE_SSM_GATE;
+    tern_role__shape(half->role, half->layer, config, &n[0], &cols);
+    tern_role__shape(other->role, other->layer, config, &n[1], &cols);
+    if (!half->is_b) return TERN_OK;
+    if (half->rows != (uint64_t)n[0] + n[1])
+        return tern_fail(err, TERN_MALFORMED, "%s: %llu rows found, %u of q, k, v and z expected",
+                         tern_show(half->name).text, (unsigned long long)half->rows, n[0] + n[1]);
+    half->rows = n[0];
+    other->rows = n[1];
+    return TERN_OK;
+}
+
+/* halves: room for two of each tensor. */
 static tern_status read_tensors(tern_adapter *adapter, const json_t *root, const tern_safetensors *st,
                                 tern_adapter_half *halves, tern_error *err)
 {
-    size_t n = tern_safetensors_count(st);
+    size_t n = tern_safetensors_count(st), n_all = n;
     for (size_t i = 0; i < n; i++) TERN_TRY(read_half(&adapter->config, tern_safetensors_at(st, i), &halves[i], err));
     TERN_TRY(tern_adapter__apply_patterns(&adapter->info, root, halves, n, err));
-    TERN_TRY(tern_adapter__fill(adapter, halves, n, err));
+    for (size_t i = 0; i < n; i++)
+        if (halves[i].mixed) TERN_TRY(split_mixed(&adapter->config, &halves[i], &halves[n_all++], err));
+    TERN_TRY(tern_adapter__fill(adapter, halves, n_all, err));
     return check_targets(root, halves, n, err);
 }
 
@@ -175,8 +196,8 @@ tern_status tern_adapter__read_peft(tern_adapter *adapter, const json_t *root, c
     adapter->form = (tern_adapter_form){0};
     TERN_TRY(read_config(adapter, root, err));
     size_t n = tern_safetensors_count(st);
-    tern_adapter_half *halves = tern_calloc(n, sizeof *halves);
-    if (!halves) return tern_fail_alloc(err, n * sizeof *halves);
+    tern_adapter_half *halves = tern_calloc(n, 2 * sizeof *halves);
+    if (!halves) return tern_fail_alloc(err, 2 * n * sizeof *halves);
     tern_status status = read_tensors(adapter, root, st, halves, err);
     tern_free(halves);
     return status;

@@ -64,11 +64,6 @@ static tern_status order_piece(const tern_adapter *ad, piece *p, tern_role role,
 tern_status tern_adapter_check_peft(const tern_config *config, tern_role role, tern_error *err)
 {
     tern_hf_experts named;
-    if (config->recurrence.joint_rates && (role == TERN_ROLE_SSM_QKV || role == TERN_ROLE_SSM_GATE))
-        return tern_fail(err, TERN_UNSUPPORTED,
-                         "an adapter of %s of %s has no name in a PEFT folder, where in_proj_qkvz is one matrix: a "
-                         "GGUF file, or other targets expected",
-                         tern_adapter_target(role), config->architecture);
     if (!tern_role__of_experts(role) || (tern_role__hf_experts(config, role, 0, 0, false, &named) && named.single))
         return TERN_OK;
     return tern_fail(err, TERN_UNSUPPORTED,
@@ -93,11 +88,72 @@ static void add_experts(const tern_adapter *ad, const tern_adapter_pair *pair, t
     }
 }
 
+static bool shares_a(const tern_adapter *ad, uint32_t layer)
+{
+    const tern_adapter_pair *qkv = tern_adapter_find(ad, TERN_ROLE_SSM_QKV, layer),
+                            *gate = tern_adapter_find(ad, TERN_ROLE_SSM_GATE, layer);
+    return !qkv || !gate || memcmp(qkv->a, gate->a, (size_t)ad->info.rank * qkv->in * sizeof *qkv->a) == 0;
+}
+
+uint32_t tern_adapter__mixed_rank(const tern_adapter *ad)
+{
+    bool shared = true;
+    for (uint32_t layer = 0; layer < ad->info.n_layers; layer++) shared = shared && shares_a(ad, layer);
+    return shared ? ad->info.rank : 2 * ad->info.rank;
+}
+
+/* The pairs of both roles as one, whose B has the rows in the order of the folder's matrix. A is theirs where they have
+ * the same everywhere, else one A is below the other, and each row of B has zeros for the other one. */
+static tern_status add_mixed(const tern_adapter *ad, uint32_t layer, pieces *out, tern_error *err)
+{
+    const tern_adapter_pair *const pairs[2] = {tern_adapter_find(ad, TERN_ROLE_SSM_QKV, layer),
+                                               tern_adapter_find(ad, TERN_ROLE_SSM_GATE, layer)};
+    const uint32_t rank = tern_adapter__mixed_rank(ad), own = ad->info.rank;
+    uint32_t rows, more, cols, row;
+    char name[TERN_MODEL__NAME_BYTES];
+    tern_role role;
+    tern_role__shape(TERN_ROLE_SSM_QKV, layer, &ad->config, &rows, &cols);
+    tern_role__shape(TERN_ROLE_SSM_GATE, layer, &ad->config, &more, &cols);
+    rows += more;
+    if (rank > TERN_ADAPTER_MAX_RANK)
+        return tern_fail(err, TERN_LIMIT, "in_proj_qkvz of layer %u: two adapters of rank %u as one found, %d expected",
+                         layer, own, TERN_ADAPTER_MAX_RANK);
+    piece *a = &out->items[out->n++], *b = &out->items[out->n++];
+    *a = (piece){.rows = rank, .cols = cols, .ordered = tern_calloc((size_t)rank * cols, sizeof(float))};
+    *b = (piece){.rows = rows, .cols = rank, .ordered = tern_calloc((size_t)rows * rank, sizeof(float))};
+    if (!a->ordered || !b->ordered) return tern_fail_alloc(err, ((uint64_t)rows + cols) * rank * sizeof(float));
+    a->values = a->ordered;
+    b->values = b->ordered;
+    tern_role__hf_name(&ad->config, TERN_ROLE_SSM_QKV, layer, 0, name);
+    name_in_peft(a, name, false);
+    name_in_peft(b, name, true);
+    for (size_t i = 0; i < 2; i++) {
+        const size_t first = rank > own ? i * own : 0;
+        if (pairs[i]) memcpy(a->ordered + first * cols, pairs[i]->a, (size_t)own * cols * sizeof(float));
+    }
+    for (uint32_t i = 0; i < rows; i++) {
+        tern_role__mixed_row(&ad->config, i, &role, &row);
+        const size_t of = role == TERN_ROLE_SSM_GATE, first = rank > own ? of * own : 0;
+        if (pairs[of])
+            memcpy(b->ordered + (size_t)i * rank + first, pairs[of]->b + (size_t)row * own, own * sizeof(float));
+    }
+    return TERN_OK;
+}
+
+bool tern_adapter__is_mixed(const tern_adapter *ad, tern_role role)
+{
+    return ad->config.recurrence.joint_rates && (role == TERN_ROLE_SSM_QKV || role == TERN_ROLE_SSM_GATE);
+}
+
 static tern_status add_pair(const tern_adapter *ad, tern_role role, uint32_t layer, bool gguf, pieces *out,
                             tern_error *err)
 {
     const tern_adapter_pair *pair = tern_adapter_find(ad, role, layer);
     if (!pair) return TERN_OK;
+    if (!gguf && tern_adapter__is_mixed(ad, role)) {
+        const bool first = role == TERN_ROLE_SSM_QKV || !tern_adapter_find(ad, TERN_ROLE_SSM_QKV, layer);
+        return first ? add_mixed(ad, layer, out, err) : TERN_OK;
+    }
     const bool experts = tern_role__of_experts(role);
     const tern_family *family = tern_family__find(ad->config.architecture);
     const tern_adapter_form form = {.adjacent = gguf && family->rope_adjacent, .tiled = gguf && family->tiled_heads};

@@ -1,4 +1,5 @@
 /* Writing adapter_config.json, as PEFT does. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,8 @@ static tern_status add_number(tern_buf *out, float v, tern_error *err)
     return tern_buf_addf(out, err, "%s", text);
 }
 
+static const char mixed_target[] = "in_proj_qkvz";
+
 static bool has_target(const tern_adapter *ad, tern_role role)
 {
     for (uint32_t layer = 0; layer < ad->info.n_layers; layer++)
@@ -27,7 +30,8 @@ static bool has_target(const tern_adapter *ad, tern_role role)
 static void name_target(const tern_adapter *ad, tern_role role, char out[TERN_MODEL__NAME_BYTES])
 {
     tern_hf_experts named;
-    snprintf(out, TERN_MODEL__NAME_BYTES, "%s", tern_adapter_target(role));
+    snprintf(out, TERN_MODEL__NAME_BYTES, "%s",
+             tern_adapter__is_mixed(ad, role) ? mixed_target : tern_adapter_target(role));
     if (!tern_role__hf_experts(&ad->config, role, 0, 0, false, &named)) return;
     named.name[strlen(named.name) - strlen(".weight")] = 0;
     snprintf(out, TERN_MODEL__NAME_BYTES, "%s", strrchr(named.name, '.') + 1);
@@ -80,6 +84,26 @@ static tern_status add_rank(const tern_adapter *ad, tern_buf *out, tern_error *e
     return tern_buf_addf(out, err, "%u", ad->info.rank);
 }
 
+/* Where two pairs are written as one of twice the rank, alpha grows so that the scale stays. */
+static bool is_wider(const tern_adapter *ad)
+{
+    return ad->config.recurrence.joint_rates && tern_adapter__mixed_rank(ad) > ad->info.rank;
+}
+
+static tern_status add_rank_pattern(const tern_adapter *ad, tern_buf *out, tern_error *err)
+{
+    if (!is_wider(ad)) return tern_buf_addf(out, err, "{}");
+    return tern_buf_addf(out, err, "{\"%s\": %u}", mixed_target, tern_adapter__mixed_rank(ad));
+}
+
+static tern_status add_alpha_pattern(const tern_adapter *ad, tern_buf *out, tern_error *err)
+{
+    if (!is_wider(ad)) return tern_buf_addf(out, err, "{}");
+    TERN_TRY(tern_buf_addf(out, err, "{\"%s\": ", mixed_target));
+    TERN_TRY(add_number(out, ad->info.alpha * (ad->info.rslora ? sqrtf(2.0f) : 2.0f), err));
+    return tern_buf_addf(out, err, "}");
+}
+
 static tern_status add_rslora(const tern_adapter *ad, tern_buf *out, tern_error *err)
 {
     return tern_buf_addf(out, err, "%s", ad->info.rslora ? "true" : "false");
@@ -92,7 +116,7 @@ static const struct {
     tern_status (*add)(const tern_adapter *ad, tern_buf *out, tern_error *err);
 } config_keys[] = {
     {"alora_invocation_tokens", "null", NULL},
-    {"alpha_pattern", "{}", NULL},
+    {"alpha_pattern", NULL, add_alpha_pattern},
     {"arrow_config", "null", NULL},
     {"auto_mapping", "null", NULL},
     {"base_model_name_or_path", NULL, add_base},
@@ -121,7 +145,7 @@ static const struct {
     {"peft_version", "null", NULL},
     {"qalora_group_size", "16", NULL},
     {"r", NULL, add_rank},
-    {"rank_pattern", "{}", NULL},
+    {"rank_pattern", NULL, add_rank_pattern},
     {"revision", "null", NULL},
     {"target_modules", NULL, add_targets},
     {"target_parameters", "null", NULL},

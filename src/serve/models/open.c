@@ -159,6 +159,15 @@ static tern_status open_draft(tern_host *h, tern_error *err)
     return status == TERN_OK ? TERN_OK : tern_error_prefix(err, "--draft-model %s", tern_show_z(o->draft_path).text);
 }
 
+/* The first model must have a block of its own where such blocks are to guess; others use theirs if they have one. */
+static bool drafts_by_mtp(const tern_host *h)
+{
+    if (!h->server->options.batch.mtp || h->at == 0 || h->info.has_mtp) return h->server->options.batch.mtp;
+    fprintf(stderr, "tern: --draft mtp: %s has no block that drafts tokens; its requests draft from their own text\n",
+            tern_show_z(h->name).text);
+    return false;
+}
+
 /* The adapters of the start, before there is anybody who could ask; after a closing each is loaded when it is
  * requested. */
 static tern_status load_given(tern_host *h, tern_error *err)
@@ -202,6 +211,7 @@ static tern_status open_all(tern_host *h, tern_error *err)
     if (h->batch) return TERN_OK;
     TERN_TRY(open_draft(h, err));
     params.draft = h->draft;
+    params.mtp = drafts_by_mtp(h);
     TERN_TRY(tern_batch_open(&h->batch, h->engine, &params, err));
     restore_pages(h);
     return TERN_OK;

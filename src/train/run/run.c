@@ -155,8 +155,8 @@ static void note_what_is_left_out(const tern_run *run)
     tern_backend_counters c = {0};
     run->backend->counters(run->backend, &c);
     if (unused->n)
-        tern_run__note(run, "tensors of the model that nothing uses: %llu (%s)", (unsigned long long)unused->n,
-                       unused->names);
+        tern_run__note(run, "tensors of the model that training leaves out, and a trained model lacks: %llu (%s)",
+                       (unsigned long long)unused->n, unused->names);
     if (c.untried)
         tern_run__note(run,
                        "kernels that could not be tried against the CPU, memory being short, and are trusted: %llu",

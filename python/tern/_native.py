@@ -97,7 +97,7 @@ class EngineInfo(Sized):
                         ("experts", c_uint32), ("experts_held", c_uint32), ("experts_bytes", c_uint64),
                         ("experts_held_bytes", c_uint64), ("kv_memory", c_uint64), ("kv_disk", c_char_p),
                         ("layer_experts", c_uint32), ("token_experts", c_uint32),
-                        ("token_expert_bytes", c_uint64), ("exchange", c_char_p)]
+                        ("token_expert_bytes", c_uint64), ("exchange", c_char_p), ("has_mtp", c_bool)]
 
 
 class LoraInfo(Structure):

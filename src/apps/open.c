@@ -70,7 +70,7 @@ bool tern_app_drafts_by_mtp(const tern_options *o)
 tern_status tern_app_check_drafts(const tern_options *o, tern_error *err)
 {
     if (!tern_app_drafts_by_mtp(o) || !o->draft_model) return TERN_OK;
-    return tern_fail(err, TERN_INVALID_ARGUMENT, "--draft mtp and --draft-model: one of them expected");
+    return tern_fail(err, TERN_INVALID_ARGUMENT, "--draft mtp and --draft-model: both found, one of them expected");
 }
 
 /* The flags of a session over what `params` says beside. */

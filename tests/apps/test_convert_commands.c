@@ -313,7 +313,7 @@ static void drafting_blocks(void **state)
     }
     o = TERN("serve", "-m", file, "--port", "0", "--draft", "mtp", "--draft-model", file);
     assert_int_equal(o.code, 2);
-    assert_non_null(strstr(o.err, "--draft mtp and --draft-model: one of them expected"));
+    assert_non_null(strstr(o.err, "--draft mtp and --draft-model: both found, one of them expected"));
     test_output_free(&o);
 }
 

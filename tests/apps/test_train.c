@@ -308,7 +308,8 @@ static void mistakes_are_named(void **state)
     assert_refused("--betas 0.9,1: two numbers", TERN_WORDS(TRAIN_QUICK, "-o", out, "--betas", "0.9,1"), 2);
     assert_refused("--memory-limit 4X: a number of bytes", TERN_WORDS(TRAIN_QUICK, "-o", out, "--memory-limit", "4X"),
                    2);
-    assert_refused("--lora-targets q_proj,: names", TERN_WORDS(TRAIN_QUICK, "-o", out, "--lora-targets", "q_proj,"), 2);
+    assert_refused("--lora-targets q_proj,: 1 to 16 names",
+                   TERN_WORDS(TRAIN_QUICK, "-o", out, "--lora-targets", "q_proj,"), 2);
     assert_refused("--lr -1: a number from", TERN_WORDS(TRAIN_QUICK, "-o", out, "--lr", "-1"), 2);
     assert_refused("--gpu-layers: training runs on one whole device",
                    TERN_WORDS(TRAIN_QUICK, "-o", out, "--gpu-layers", "1"), 2);

@@ -419,7 +419,7 @@ static tern_status place_states(tern_batch *b, tern_cursor *c, const file_shape 
 /* places[n_pages]: of each page of the file in the pool. Parents come first, and what was used last; so does what finds
  * room, and is given back last. */
 static tern_status place_pages(tern_batch *b, tern_cursor *c, const file_shape *shape, const tern_page *pages,
-                               uint32_t *places, uint32_t *n_placed, tern_error *err)
+                               uint32_t *places, tern_error *err)
 {
     tern_status status = TERN_OK;
     uint32_t done = 0;
@@ -430,12 +430,21 @@ static tern_status place_pages(tern_batch *b, tern_cursor *c, const file_shape *
         else status = place_page(b, c, parent, &pages[done], &places[done], err);
     }
     if (status == TERN_OK) status = place_states(b, c, shape, pages, places, err);
-    for (uint32_t i = done; i > 0; i--) {
-        if (places[i - 1] == TERN_NO_PAGE) continue;
-        tern_pages_release(&b->kv.pages, places[i - 1]);
-        ++*n_placed;
-    }
+    for (uint32_t i = done; i > 0; i--)
+        if (places[i - 1] != TERN_NO_PAGE) tern_pages_release(&b->kv.pages, places[i - 1]);
     return status;
+}
+
+/* How many pages of the pool the file's n pages are: one may be the beginning of another. counted: [pages.n] false. */
+static uint32_t count_placed(const uint32_t *places, uint32_t n, bool *counted)
+{
+    uint32_t n_placed = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (places[i] == TERN_NO_PAGE || counted[places[i]]) continue;
+        counted[places[i]] = true;
+        n_placed++;
+    }
+    return n_placed;
 }
 
 tern_status tern_batch__restore_bytes(tern_batch *b, const void *bytes, size_t size, uint32_t *n_pages, tern_error *err)
@@ -450,12 +459,16 @@ tern_status tern_batch__restore_bytes(tern_batch *b, const void *bytes, size_t s
     TERN_TRY(check_bytes(b, &c, &found, err));
     tern_page *pages = tern_calloc((size_t)found.n_pages + 1, sizeof *pages);
     uint32_t *places = tern_calloc((size_t)found.n_pages + 1, sizeof *places);
-    tern_status status =
-        pages && places ? TERN_OK : tern_fail_alloc(err, (uint64_t)found.n_pages * (sizeof *pages + sizeof *places));
+    bool *counted = tern_calloc(b->kv.pages.n, sizeof *counted);
+    tern_status status = pages && places && counted
+                             ? TERN_OK
+                             : tern_fail_alloc(err, (uint64_t)found.n_pages * (sizeof *pages + sizeof *places));
     if (status == TERN_OK) status = read_records(b, &c, &found, pages, err);
-    if (status == TERN_OK) status = place_pages(b, &c, &found, pages, places, n_pages, err);
+    if (status == TERN_OK) status = place_pages(b, &c, &found, pages, places, err);
+    if (status == TERN_OK) *n_pages = count_placed(places, found.n_pages, counted);
     tern_free(pages);
     tern_free(places);
+    tern_free(counted);
     tern_batch__publish(b);
     return status;
 }

@@ -91,8 +91,14 @@ test('tools of a namespace are called, named and refused with it', async () => {
         'tools[0]: the name: 7 found, a text of 1 to 255 bytes expected'], [{ tools: [{ type: 'web_search' }] },
         'tools[0]: the type "web_search" found, "function" or "namespace" expected'],
     [{ tools: [{ ...space, tools: 'spawn' }] }, 'tools[0]: the tools: "spawn" found, a list of functions expected'],
-    [{ tools: Array(2).fill({ ...space, tools: Array(200).fill(tool) }) },
-        'tools: more than 256 found'],
+    [{ tools: ['a', 'b'].map((name) => ({ ...space, name, tools: Array.from({ length: 200 }, (_, n) => ({ ...tool,
+        name: `f${n}` })) })) }, 'tools: more than 256 found, at most 256 expected'],
+    [{ tools: [{ ...tool, name: 'agents__spawn' }, space] }, 'tools[1]: "agents__spawn" is the name of two tools'],
+    [{ tools: [space, { ...tool, name: 'agents__spawn' }] }, 'tools[1]: "agents__spawn" is the name of two tools'],
+    [{ tools: [{ ...space, name: 'a', tools: [{ ...tool, name: 'b__c' }] }, { ...space, name: 'a__b', tools: [{ ...tool,
+        name: 'c' }] }] }, 'tools[1]: "a__b__c" is the name of two tools'],
+    [{ tools: [{ ...space, tools: [{ ...tool, name: '' }] }] }, 'tools[0]: the name: "" found, a text of 1 to 255'],
+    [{ tools: [{ ...space, tools: [{ ...tool, name: 'f\u0000g' }] }] }, 'tools[0]: the name: "f'],
     [{ tool_choice: { type: 'function', name: 'spawn' } }, 'tool_choice: no tool is called "spawn"']]) {
         const { error } = await post(more);
         assert.ok(error.message.includes(words), error.message);

@@ -39,6 +39,23 @@ static tern_status read_function(tern_api_request *request, const json_t *tool, 
     return status;
 }
 
+/* No tool before may have the name that this one has for the model. */
+static tern_status check_new(const tern_api_request *request, const json_t *space, const json_t *tool, size_t i,
+                             tern_error *err)
+{
+    json_t *name = tern_openai__qualify(space, json_object_get(tool, "name"));
+    const char *text = json_string_value(name);
+    const bool found = text && tern_api_request_has_tool(request, name);
+    const tern_status status =
+        !found
+            ? TERN_OK
+            : tern_fail(err, TERN_INVALID_ARGUMENT,
+                        "tools[%zu]: \"%s\" is the name of two tools, with their namespaces: different names expected",
+                        i, tern_show_z(text).text);
+    json_decref(name);
+    return status;
+}
+
 /* Remembers which namespace a tool belongs to. */
 static tern_status enter(tern_api_request *request, const json_t *space, const json_t *tool, tern_error *err)
 {
@@ -57,18 +74,27 @@ static tern_status enter(tern_api_request *request, const json_t *space, const j
 static tern_status read_namespace(tern_api_request *request, const json_t *space, size_t i, tern_error *err)
 {
     const json_t *tools = json_object_get(space, "tools"), *name = json_object_get(space, "name");
-    char place[64];
-    snprintf(place, sizeof place, "tools[%zu]: the name", i);
-    if (!tern_chat_json_is_name(name)) return tern_fields_fail(place, name, "a text of 1 to 255 bytes", err);
+    char name_at[64], place[64];
+    snprintf(name_at, sizeof name_at, "tools[%zu]: the name", i);
+    if (!tern_chat_json_is_name(name)) return tern_fields_fail(name_at, name, "a text of 1 to 255 bytes", err);
     snprintf(place, sizeof place, "tools[%zu]: the tools", i);
     if (!json_is_array(tools)) return tern_fields_fail(place, tools, "a list of functions", err);
     for (size_t k = 0; k < json_array_size(tools); k++) {
         const json_t *tool = json_array_get(tools, k);
         if (!has_type(tool, "function")) return fail_type(tool, i, "\"function\" in its namespace", err);
+        const json_t *own = json_object_get(tool, "name");
+        if (!tern_chat_json_is_name(own)) return tern_fields_fail(name_at, own, "a text of 1 to 255 bytes", err);
+        TERN_TRY(check_new(request, name, tool, i, err));
         TERN_TRY(read_function(request, tool, name, i, err));
         TERN_TRY(enter(request, space, tool, err));
     }
     return TERN_OK;
+}
+
+static tern_status read_plain(tern_api_request *request, const json_t *tool, size_t i, tern_error *err)
+{
+    if (request->namespaces) TERN_TRY(check_new(request, NULL, tool, i, err));
+    return read_function(request, tool, NULL, i, err);
 }
 
 tern_status tern_openai__read_tools(void *into, const json_t *value, tern_error *err)
@@ -78,7 +104,7 @@ tern_status tern_openai__read_tools(void *into, const json_t *value, tern_error 
     for (size_t i = 0; i < json_array_size(value); i++) {
         const json_t *tool = json_array_get(value, i);
         if (has_type(tool, "namespace")) TERN_TRY(read_namespace(request, tool, i, err));
-        else if (has_type(tool, "function")) TERN_TRY(read_function(request, tool, NULL, i, err));
+        else if (has_type(tool, "function")) TERN_TRY(read_plain(request, tool, i, err));
         else return fail_type(tool, i, "\"function\" or \"namespace\"", err);
     }
     return TERN_OK;

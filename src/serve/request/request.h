@@ -192,6 +192,7 @@ tern_status tern_api_request_read_function_call(void *request, const json_t *val
  * "tools", in an object of that name or beside the type. */
 tern_status tern_api_request_read_tool_choice(void *request, const json_t *value, tern_error *err);
 tern_status tern_api_request_read_parallel(void *request, const json_t *value, tern_error *err); /* true or false */
+bool tern_api_request_has_tool(const tern_api_request *request, const json_t *name);
 /* Adds one tool. `i`: its place, for errors. `parameters`: a JSON Schema; NULL: the tool takes none. */
 tern_status tern_api_request_add_tool(tern_api_request *request, size_t i, const json_t *name,
                                       const json_t *description, const json_t *parameters, tern_error *err);

@@ -22,7 +22,8 @@ tern_status tern_api_request_add_tool(tern_api_request *request, size_t i, const
     snprintf(place, sizeof place, "tools[%zu]: the parameters", i);
     if (parameters && !json_is_object(parameters)) return tern_fields_fail(place, parameters, "a JSON Schema", err);
     if (json_array_size(request->tools) >= MOST_TOOLS)
-        return tern_fail(err, TERN_INVALID_ARGUMENT, "tools: more than %d found", MOST_TOOLS);
+        return tern_fail(err, TERN_INVALID_ARGUMENT, "tools: more than %d found, at most %d expected", MOST_TOOLS,
+                         MOST_TOOLS);
     if (!request->tools) request->tools = json_array();
     json_t *tool = tern_chat_json_tool(name, description, parameters);
     return json_array_append_new(request->tools, tool) == 0 ? TERN_OK : out_of_memory(err);
@@ -198,7 +199,7 @@ bool tern_api_request_wants_calls(const tern_api_request *request)
     return json_array_size(request->tools) > 0 && request->calls != TERN_CALLS_NONE;
 }
 
-static bool has_tool(const tern_api_request *request, const json_t *name)
+bool tern_api_request_has_tool(const tern_api_request *request, const json_t *name)
 {
     for (size_t i = 0; i < json_array_size(request->tools); i++)
         if (json_equal(json_object_get(json_object_get(json_array_get(request->tools, i), "function"), "name"), name))
@@ -220,7 +221,7 @@ static tern_status filter_tools(tern_api_request *request, tern_error *err)
     if (!request->allowed_tools) return TERN_OK;
     for (size_t i = 0; i < json_array_size(request->allowed_tools); i++) {
         const json_t *name = json_array_get(request->allowed_tools, i);
-        if (!has_tool(request, name))
+        if (!tern_api_request_has_tool(request, name))
             return tern_fail(err, TERN_INVALID_ARGUMENT, "tool_choice: no tool is called \"%s\"",
                              tern_show_z(json_string_value(name)).text);
     }
@@ -234,7 +235,7 @@ tern_status tern_api_request_check_tools(tern_api_request *request, tern_error *
     TERN_TRY(filter_tools(request, err));
     if (request->calls == TERN_CALLS_REQUIRED && !tern_api_request_wants_calls(request))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "tool_choice requires a call, but the request has no tools");
-    if (request->tool_choice && !has_tool(request, request->tool_choice))
+    if (request->tool_choice && !tern_api_request_has_tool(request, request->tool_choice))
         return tern_fail(err, TERN_INVALID_ARGUMENT, "tool_choice: no tool is called \"%s\"",
                          tern_show_z(json_string_value(request->tool_choice)).text);
     if (tern_api_request_wants_calls(request) && request->constrained &&

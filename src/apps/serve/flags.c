@@ -6,8 +6,7 @@
 const tern_flag tern_flags_serve_models[] = {
     {"model", 'm', TERN_FLAG_TEXTS, "[NAME=]PATH", FIELD(models), 0, 0,
      "GGUF file, folder or name of `tern list`; a folder has Hugging Face's layout; may be repeated: the first opens "
-     "now, "
-     "others on request"},
+     "now, others on request"},
     {"lora", 0, TERN_FLAG_TEXTS, "NAME=PATH", FIELD(loras), 0, 0,
      "Adapter of the first model, as model NAME; may be repeated"},
     {"lora-dir", 0, TERN_FLAG_TEXT, "DIR", FIELD(lora_folder), 0, 0,
